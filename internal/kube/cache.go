@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxSilence is how long a watch can deliver no event before the cache counts as stale. The API server sends a bookmark each minute on an idle watch (apiserver pkg/storage/cacher, defaultBookmarkFrequency).
+// maxSilence is how long a watch can deliver no event before the cache counts as stale. The API server sends a bookmark
+// each minute on an idle watch (apiserver pkg/storage/cacher, defaultBookmarkFrequency).
 const maxSilence = 75 * time.Second
 
 // rereadPause is the pause between reads of an object that cannot be watched.
@@ -23,7 +24,8 @@ type State interface {
 	Version() string
 }
 
-// Partial is a State that may lack parts of the object: a cache doesn't have to keep all of an object that no Rollout uses.
+// Partial is a State that may lack parts of the object: a cache doesn't have to keep all of an object that no Rollout
+// uses.
 type Partial interface {
 	// Whole says whether the State has all parts.
 	Whole() bool
@@ -49,7 +51,9 @@ func indexKeys(state State) []string {
 	return nil
 }
 
-// Cache holds the newest known state of every object of one resource. It is current while a watch that began with a complete list is open and delivers events. A current cache is as old as an event takes to arrive; a caller that needs a newer state reads the object.
+// Cache holds the newest known state of every object of one resource. It is current while a watch that began with a
+// complete list is open and delivers events. A current cache is as old as an event takes to arrive; a caller that needs
+// a newer state reads the object.
 type Cache[S State] struct {
 	merge func(next, known S) S // nil if states have no history
 
@@ -61,7 +65,8 @@ type Cache[S State] struct {
 	heard   time.Time                                // when the watch last delivered an event
 }
 
-// NewCache returns an empty Cache, which isn't current until Follow fills it. merge, which can be nil, returns the state to keep when next follows known: next with the history in known.
+// NewCache returns an empty Cache, which isn't current until Follow fills it. merge, which can be nil, returns the
+// state to keep when next follows known: next with the history in known.
 func NewCache[S State](merge func(next, known S) S) *Cache[S] {
 	return &Cache[S]{
 		merge: merge, states: map[types.NamespacedName]S{}, index: map[string]map[types.NamespacedName]bool{},
@@ -87,7 +92,8 @@ func (c *Cache[S]) Marked(key string) (states []S, current bool) {
 	return states, c.isCurrent()
 }
 
-// Recent returns an object from the cache if the cache is current, else from read, which reads it from the API server and puts it into the cache. cached says which. Only read can find that an object doesn't exist.
+// Recent returns an object from the cache if the cache is current, else from read, which reads it from the API server
+// and puts it into the cache. cached says which. Only read can find that an object doesn't exist.
 func (c *Cache[S]) Recent(
 	ctx context.Context, name types.NamespacedName, read func(context.Context) (S, error),
 ) (state S, cached bool, err error) {
@@ -98,7 +104,9 @@ func (c *Cache[S]) Recent(
 	return state, false, err
 }
 
-// Await waits up to limit until done returns true for a state of an object, beginning with initial. It returns the last state and whether done returned true for it. While the cache isn't current, Await reads the object every rereadPause. An error is that of read, or that of ctx if it ended first.
+// Await waits up to limit until done returns true for a state of an object, beginning with initial. It returns the last
+// state and whether done returned true for it. While the cache isn't current, Await reads the object every rereadPause.
+// An error is that of read, or that of ctx if it ended first.
 func (c *Cache[S]) Await(
 	ctx context.Context, name types.NamespacedName, initial S, limit time.Duration, read func(context.Context) (S, error),
 	done func(S) bool,
@@ -148,7 +156,8 @@ func (c *Cache[S]) Select(match func(S) bool) (states []S, current bool) {
 
 func (c *Cache[S]) isCurrent() bool { return c.open && time.Since(c.heard) < maxSilence }
 
-// Changed returns a channel that is closed at the next change of an object. A caller that calls it before Get misses no change.
+// Changed returns a channel that is closed at the next change of an object. A caller that calls it before Get misses no
+// change.
 func (c *Cache[S]) Changed(name types.NamespacedName) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,7 +275,9 @@ func (c *Cache[S]) clear() {
 	clear(c.index)
 }
 
-// Older says whether resource version a is known to be before b. Resource versions are decimal numbers that increase with each write of any object of one resource (KEP-5504, "comparable resource version"). Older returns false if one of them is not a number.
+// Older says whether resource version a is known to be before b. Resource versions are decimal numbers that increase
+// with each write of any object of one resource (KEP-5504, "comparable resource version"). Older returns false if one
+// of them is not a number.
 func Older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)

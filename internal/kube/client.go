@@ -15,9 +15,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client sends requests to the API server, in JSON. It loads its configuration at the first request. While the configuration is missing or invalid, each request fails with the reason and the next one loads it again. It sends a request once: client-go's own retries, at least a second apart, are off.
+// Client sends requests to the API server, in JSON. It loads its configuration at the first request. While the
+// configuration is missing or invalid, each request fails with the reason and the next one loads it again. It sends a
+// request once: client-go's own retries, at least a second apart, are off.
 //
-// Its scheme contains only Status, the type of API errors, which keeps plugin binaries small. Its errors are those of k8s.io/apimachinery/pkg/api/errors or of the connection.
+// Its scheme contains only Status, the type of API errors, which keeps plugin binaries small. Its errors are those of
+// k8s.io/apimachinery/pkg/api/errors or of the connection.
 type Client struct {
 	config func() (*rest.Config, error)
 
@@ -109,7 +112,8 @@ func (c *Client) request(r Request) (*rest.Request, error) {
 	return request, nil
 }
 
-// connection returns the REST client and creates it if there is none yet. It opens no connection, so callers don't wait.
+// connection returns the REST client and creates it if there is none yet. It opens no connection, so callers don't
+// wait.
 func (c *Client) connection() (rest.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Config returns the configuration of the API server's client. It comes from the file kubeconfig if that isn't empty, else from the file in $KUBECONFIG, else from the Pod's ServiceAccount, else, outside a Pod, from ~/.kube/config. Config opens no connection. Requests have userAgent and no rate limit: with client-go's default of 5 per second, a weight change in a large cluster would wait for earlier ones. While the API server starts, the caller decides when to retry. Warnings in responses, such as that Endpoints are deprecated, are dropped: they address the author of the client.
+// Config returns the configuration of the API server's client. It comes from the file kubeconfig if that isn't empty,
+// else from the file in $KUBECONFIG, else from the Pod's ServiceAccount, else, outside a Pod, from ~/.kube/config.
+// Config opens no connection. Requests have userAgent and no rate limit: with client-go's default of 5 per second, a
+// weight change in a large cluster would wait for earlier ones. While the API server starts, the caller decides when to
+// retry. Warnings in responses, such as that Endpoints are deprecated, are dropped: they address the author of the
+// client.
 func Config(kubeconfig, userAgent string) (*rest.Config, error) {
 	config, err := find(kubeconfig)
 	if err != nil {
@@ -23,7 +28,9 @@ func Config(kubeconfig, userAgent string) (*rest.Config, error) {
 	return config, nil
 }
 
-// noRetryAfter removes the header Retry-After from the response of an API server that is starting: it is 5 s however soon the server is ready (k8s.io/apiserver, notfoundhandler), and client-go would wait for that inside the request. The header of an overloaded API server (429) stays.
+// noRetryAfter removes the header Retry-After from the response of an API server that is starting: it is 5 s however
+// soon the server is ready (k8s.io/apiserver, notfoundhandler), and client-go would wait for that inside the request.
+// The header of an overloaded API server (429) stays.
 type noRetryAfter struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

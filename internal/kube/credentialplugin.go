@@ -9,7 +9,9 @@ import (
 // credentialGrace is how long a request can continue after its context has ended, before RoundTrip returns without it.
 const credentialGrace = 500 * time.Millisecond
 
-// boundedTransport ends a request with its context even if the credential plugin of the kubeconfig hangs. client-go runs the plugin without a context (plugin/pkg/client/auth/exec), so a plugin that hangs would block the request and its caller forever. Without a plugin a request waits only for the network, and that wait ends with the context.
+// boundedTransport ends a request with its context even if the credential plugin of the kubeconfig hangs. client-go
+// runs the plugin without a context (plugin/pkg/client/auth/exec), so a plugin that hangs would block the request and
+// its caller forever. Without a plugin a request waits only for the network, and that wait ends with the context.
 type boundedTransport struct {
 	next   http.RoundTripper
 	plugin string

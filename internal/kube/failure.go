@@ -13,17 +13,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// maxFaults is the number of faults of the API server or the connection after which Retry returns the error. Conflicts don't count: they mean that other clients write, and end with the deadline of the context at the latest.
+// maxFaults is the number of faults of the API server or the connection after which Retry returns the error. Conflicts
+// don't count: they mean that other clients write, and end with the deadline of the context at the latest.
 const maxFaults = 3
 
 const (
-	// awayPause is the pause between two attempts while nothing listens at the address of the API server, or the API server is starting. Such attempts are cheap, and they succeed soon after the start. With an error the controller would back off for longer each time.
+	// awayPause is the pause between two attempts while nothing listens at the address of the API server, or the API
+	// server is starting. Such attempts are cheap, and they succeed soon after the start. With an error the controller
+	// would back off for longer each time.
 	awayPause = 250 * time.Millisecond
-	// startTime is how long an API server that has just started may reject allowed requests: it serves before it has read its RBAC rules.
+	// startTime is how long an API server that has just started may reject allowed requests: it serves before it has
+	// read its RBAC rules.
 	startTime = 3 * time.Second
 )
 
-// Retry calls attempt until it succeeds, fails permanently, or ctx ends. After a conflict it waits 5 to 10 ms, at random, so that the writers of one object separate. After a fault it waits 20 ms, then 40 and 80 ms, or the Retry-After of the API server if that is longer. While the API server is unreachable or starting, it waits awayPause; that doesn't count as a fault.
+// Retry calls attempt until it succeeds, fails permanently, or ctx ends. After a conflict it waits 5 to 10 ms, at
+// random, so that the writers of one object separate. After a fault it waits 20 ms, then 40 and 80 ms, or the
+// Retry-After of the API server if that is longer. While the API server is unreachable or starting, it waits awayPause;
+// that doesn't count as a fault.
 func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	afterConflict := wait.Backoff{Duration: 5 * time.Millisecond, Jitter: 1}
 	afterFault := wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: maxFaults}
@@ -51,7 +58,8 @@ func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	}
 }
 
-// isStarting says whether err is the response of an API server that doesn't serve all paths yet: 503 with Retry-After, which is 5 s however soon it is ready (k8s.io/apiserver, notfoundhandler). No other component responds like that.
+// isStarting says whether err is the response of an API server that doesn't serve all paths yet: 503 with Retry-After,
+// which is 5 s however soon it is ready (k8s.io/apiserver, notfoundhandler). No other component responds like that.
 func isStarting(err error) bool {
 	_, comeAgain := apierrors.SuggestsClientDelay(err)
 	return comeAgain && apierrors.IsServiceUnavailable(err)
@@ -72,7 +80,8 @@ func Sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// isFault says whether err is a transient failure of the API server or the connection. The request can be repeated: a repeated write whose first response was lost changes nothing.
+// isFault says whether err is a transient failure of the API server or the connection. The request can be repeated: a
+// repeated write whose first response was lost changes nothing.
 func isFault(err error) bool {
 	var network net.Error
 	return apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
@@ -93,7 +102,8 @@ type Remedies struct {
 	Forbidden string
 }
 
-// Explain adds the subject of a failed request, such as an object of a Rollout, and the fix to err. It returns nil for nil.
+// Explain adds the subject of a failed request, such as an object of a Rollout, and the fix to err. It returns nil for
+// nil.
 func Explain(subject string, err error, remedies Remedies) error {
 	var fix string
 	switch {

@@ -23,9 +23,11 @@ const (
 	pageSize = 500
 	// listTimeout bounds the request of one page.
 	listTimeout = 30 * time.Second
-	// forbiddenPause is the pause after a list or a watch that is forbidden. Permissions change rarely, and each attempt may list every object: the ClusterRole of the published plugins allows list and not watch.
+	// forbiddenPause is the pause after a list or a watch that is forbidden. Permissions change rarely, and each
+	// attempt may list every object: the ClusterRole of the published plugins allows list and not watch.
 	forbiddenPause = 10 * time.Minute
-	// firstForbiddenPause is the pause after the first such response in a row: an API server that is starting rejects allowed requests.
+	// firstForbiddenPause is the pause after the first such response in a row: an API server that is starting rejects
+	// allowed requests.
 	firstForbiddenPause = 5 * time.Second
 )
 
@@ -48,7 +50,9 @@ type Source[S State] struct {
 	Remedies Remedies
 }
 
-// Follow keeps the cache current until ctx ends: it lists all objects and watches their changes. If that fails, because the API server is unavailable or list or watch is forbidden, the cache isn't current. Follow logs that once, not at each attempt. After a forbidden request it clears the cache and retries after 10 minutes. Follow must be called once.
+// Follow keeps the cache current until ctx ends: it lists all objects and watches their changes. If that fails, because
+// the API server is unavailable or list or watch is forbidden, the cache isn't current. Follow logs that once, not at
+// each attempt. After a forbidden request it clears the cache and retries after 10 minutes. Follow must be called once.
 func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logger) {
 	fresh := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 30 * time.Second}
 	backoff, isLogged, denials := fresh, false, 0
@@ -92,7 +96,9 @@ func remedy(err error, remedies Remedies) string {
 // isExpired says whether the API server no longer has the events since the last list, so that a new list is needed.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// follow lists all objects and then watches them, each watch from the end of the one before, until one fails. wasCurrent says whether the cache was current at any time. A panic becomes an error: the process works without a cache.
+// follow lists all objects and then watches them, each watch from the end of the one before, until one fails.
+// wasCurrent says whether the cache was current at any time. A panic becomes an error: the process works without a
+// cache.
 func (c *Cache[S]) follow(ctx context.Context, source Source[S]) (wasCurrent bool, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -173,7 +179,8 @@ type event struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// read applies the events of a stream to the cache until the API server ends the watch, which it does every few minutes. It returns the version to continue from.
+// read applies the events of a stream to the cache until the API server ends the watch, which it does every few
+// minutes. It returns the version to continue from.
 func (c *Cache[S]) read(
 	ctx context.Context, stream io.ReadCloser, decode func([]byte) (S, error), version string,
 ) (string, error) {

@@ -9,7 +9,8 @@ import (
 // forgetAfter is how long a wait is kept that isn't ended, such as that of a deleted Rollout.
 const forgetAfter = time.Hour
 
-// Waits measures how long a condition has been awaited over several calls, by a key. After a restart of the process all waits begin again, which makes them only longer.
+// Waits measures how long a condition has been awaited over several calls, by a key. After a restart of the process all
+// waits begin again, which makes them only longer.
 type Waits struct {
 	mu    sync.Mutex
 	waits map[string]wait
@@ -24,7 +25,8 @@ type wait struct {
 // NewWaits returns Waits without a wait.
 func NewWaits() *Waits { return &Waits{waits: map[string]wait{}} }
 
-// Elapsed returns the duration of the wait for key, and whether this call began it. A wait with another subject than before begins again.
+// Elapsed returns the duration of the wait for key, and whether this call began it. A wait with another subject than
+// before begins again.
 func (w *Waits) Elapsed(key, subject string) (waited time.Duration, first bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

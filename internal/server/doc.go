@@ -1,7 +1,7 @@
-// Package server starts, watches and ends the parts of a server process.
+// Package server starts, supervises and stops the components of a server process.
 //
-// Parts run side by side; a part that needs another one to be ready first waits for it by itself. The end has two
-// phases: at the first signal the process says that it is not ready and goes on serving, so that load balancers can
-// look elsewhere; then every part is told to stop, with a deadline. A part that fails ends the whole process with its
-// error: a server that lost a listener must not look alive.
+// All components run in parallel; a component that depends on another one waits for it. A shutdown has two phases.
+// After the signal the process reports that it isn't ready and continues to serve, so that load balancers can remove
+// it. Then every component stops, within a deadline. The failure of one component ends the process with its error: a
+// server that lost a listener must not look healthy.
 package server

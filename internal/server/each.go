@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// RunEach runs a goroutine for each member of a set until ctx ends, and returns when all have ended.
-// members is asked at first and whenever changed says that the set may be another one. A member that
-// leaves has its context ended, and is waited for: one that leaves and is back at once has one goroutine
-// at a time.
+// RunEach runs a goroutine for each member of a set until ctx ends, and returns after all of them. It calls members at
+// the start and after each signal of changed. The context of a member that leaves the set ends, and RunEach waits for
+// its goroutine: a member that returns immediately has only one goroutine at a time.
 func RunEach[K comparable](
 	ctx context.Context, members func() []K, changed <-chan struct{}, run func(ctx context.Context, member K),
 ) {
@@ -28,7 +27,7 @@ func RunEach[K comparable](
 			}
 		}
 		for _, member := range wanted {
-			if _, runs := stops[member]; !runs {
+			if _, isRunning := stops[member]; !isRunning {
 				stops[member] = start(ctx, func(ctx context.Context) { run(ctx, member) })
 			}
 		}
@@ -40,7 +39,7 @@ func RunEach[K comparable](
 	}
 }
 
-// start runs a goroutine until stop is called, which returns when it has ended.
+// start runs a goroutine until stop is called. stop returns after the goroutine.
 func start(ctx context.Context, run func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -8,10 +8,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ApplyEnvironment sets each flag that was not given to what the environment says. Its variable is prefix and
-// the flag's name in capitals with underscores, such as PREFIX_LOG_LEVEL for --log-level; where
-// that is not set, the one that alternatives has for the flag's name. The error names each variable
-// whose value the flag refuses.
+// ApplyEnvironment sets each flag that isn't on the command line from its environment variable. The variable is prefix
+// followed by the flag's name in capitals with underscores, such as PREFIX_LOG_LEVEL for --log-level. If it isn't set,
+// the variable in alternatives is used. The error contains each variable with an invalid value.
 func ApplyEnvironment(
 	flags *pflag.FlagSet, prefix string, alternatives map[string]string,
 	lookup func(string) (string, bool),
@@ -23,8 +22,8 @@ func ApplyEnvironment(
 		}
 		own := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
 		for _, variable := range []string{own, alternatives[flag.Name]} {
-			value, found := lookup(variable)
-			if !found {
+			value, isSet := lookup(variable)
+			if !isSet {
 				continue
 			}
 			if err := flags.Set(flag.Name, value); err != nil {

@@ -9,22 +9,22 @@ import (
 	"sync"
 )
 
-// Health answers the probes of a kubelet and the requests that nothing else of the process takes yet. The zero value is
-// not usable; see NewHealth.
+// Health serves the probes of the kubelet, and answers all other requests on its port with 503. The zero value is not
+// usable; call NewHealth.
 type Health struct {
 	service string
 	mux     *http.ServeMux
 
 	mu      sync.Mutex
 	ready   bool
-	waiting func() []string // says what readiness waits for
+	waiting func() []string // returns the reasons why the process isn't ready
 }
 
-// retryAfter is the Retry-After, in seconds, of requests that arrive while there is nothing to answer them.
+// retryAfter is the Retry-After of these responses, in seconds.
 const retryAfter = "1"
 
-// NewHealth returns a Health that is alive but not ready. service is the name of the Service that the process is
-// behind. waiting is asked at each probe what readiness waits for; its words go to the one who probes.
+// NewHealth returns a Health that is alive and not ready. service is the name of the Service that selects the process.
+// waiting is called at each readiness probe; its result, the reasons why the process isn't ready, is in the response.
 func NewHealth(service string, waiting func() []string) *Health {
 	h := &Health{service: service, mux: http.NewServeMux(), waiting: waiting}
 	h.mux.HandleFunc("GET /livez", h.livez)
@@ -33,25 +33,25 @@ func NewHealth(service string, waiting func() []string) *Health {
 	return h
 }
 
-// SetReady says that the process serves what it is for.
+// SetReady makes the readiness probe succeed.
 func (h *Health) SetReady() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ready = true
 }
 
-// SetNotReady says that the process should get no new work, and why.
-func (h *Health) SetNotReady(why string) {
+// SetNotReady makes the readiness probe fail for a reason.
+func (h *Health) SetNotReady(reason string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ready = false
-	h.waiting = func() []string { return []string{why} }
+	h.waiting = func() []string { return []string{reason} }
 }
 
-// ServeHTTP answers /livez with 200 as long as the process runs, and /readyz with 200 when it is ready, or 503 and what
-// it waits for. Any other path is a request that was sent here to be held until its target has started: there is
-// nothing that could hold it, so it gets a 503 that asks to come again. So is one for another Host than the process
-// itself, whatever its path: an application's /livez is the application's.
+// ServeHTTP answers /livez with 200 as long as the process runs. It answers /readyz with 200 if the process is ready,
+// else with 503 and the reasons. A request with any other path was sent here to be queued until its target starts. This
+// port queues no requests, so the response is 503 with Retry-After. A request for another Host than the process itself
+// gets the same response for every path: the /livez of an application belongs to the application.
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.isOwn(r.Host) {
 		h.mux.ServeHTTP(w, r)
@@ -60,8 +60,8 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isOwn says whether a Host (RFC 9110, section 7.2) is that of the process: an address, as in probes of a
-// kubelet, localhost, or its Service's name.
+// isOwn says whether a Host (RFC 9110, section 7.2) is that of the process: an address, as in probes of the kubelet,
+// localhost, or the name of its Service.
 func (h *Health) isOwn(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -94,7 +94,7 @@ func (h *Health) other(w http.ResponseWriter, _ *http.Request) {
 	writePlain(w, http.StatusServiceUnavailable, "no endpoint of the requested service is ready")
 }
 
-// writePlain answers with one line of plain text. A client that has gone away is not worth a word.
+// writePlain responds with plain text. It ignores the error of a closed connection.
 func writePlain(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// ListenError says that a port could not be opened, and what to do about it.
+// ListenError is the error of a port that cannot be opened, with a fix.
 type ListenError struct {
-	// Purpose is what the port is for, such as "xDS".
+	// Purpose is the purpose of the port, such as "xDS".
 	Purpose string
-	// Address is what was to be listened on, as host:port.
+	// Address is the address to listen on, host:port.
 	Address string
 	// Flag is the command line flag that sets Address, with its dashes.
 	Flag string
@@ -20,27 +20,27 @@ type ListenError struct {
 	Cause error
 }
 
-// Error names the port, the cause and the remedy.
+// Error returns the port, the cause and the fix.
 func (e *ListenError) Error() string {
-	return fmt.Sprintf("cannot listen on %s for %s: %v; %s", e.Address, e.Purpose, e.Cause, e.remedy())
+	return fmt.Sprintf("cannot listen on %s for %s: %v: %s", e.Address, e.Purpose, e.Cause, e.fix())
 }
 
 // Unwrap returns Cause.
 func (e *ListenError) Unwrap() error { return e.Cause }
 
-// remedy says what helps against Cause.
-func (e *ListenError) remedy() string {
+// fix returns the fix for Cause.
+func (e *ListenError) fix() string {
 	switch {
 	case errors.Is(e.Cause, syscall.EADDRINUSE):
-		return "end the process that has the port, or choose another with " + e.Flag
+		return "end the process that uses the port, or choose another port with " + e.Flag
 	case errors.Is(e.Cause, syscall.EACCES):
-		return "ports below 1024 need a privilege: choose a higher one with " + e.Flag
+		return "ports below 1024 need a privilege: choose a higher port with " + e.Flag
 	default:
 		return "check " + e.Flag
 	}
 }
 
-// Listen opens a TCP port. purpose and flag are for the error, which is a *ListenError.
+// Listen opens a TCP port. The error is a *ListenError with purpose and flag.
 func Listen(ctx context.Context, purpose, address, flag string) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// Port is a port that serves HTTP for as long as the process lives.
+// Port is a port that serves HTTP until shutdown.
 type Port struct {
-	// Name is what the port is for, in logs and errors.
+	// Name is the purpose of the port in logs and errors.
 	Name string
-	// Address is what to listen on, host:port, and Flag the command line flag that sets it.
+	// Address is the address to listen on, host:port. Flag is the command line flag that sets it.
 	Address, Flag string
 	// Handler serves the requests.
 	Handler http.Handler
-	// TLS is how connections are secured; nil for plain HTTP.
+	// TLS is the TLS configuration, nil for plain HTTP.
 	TLS *tls.Config
 }
 
-// Open opens ports, all of them or none, and returns what serves them. An error is a *ListenError.
+// Open opens all ports or none, and returns the components that serve them. An error is a *ListenError.
 func Open(ctx context.Context, logger *slog.Logger, ports ...Port) (parts []Part, err error) {
 	var opened []net.Listener
 	defer func() {
@@ -51,18 +51,18 @@ func Open(ctx context.Context, logger *slog.Logger, ports ...Port) (parts []Part
 	return parts, nil
 }
 
-// callDrain is how long the other ends of streams may take to notice that these have ended.
+// callDrain is how long clients can take to close their streams when a server stops.
 const callDrain = 5 * time.Second
 
-// GRPCServer is what ServeGRPC needs of a grpc.Server. Programs without gRPC do not link it.
+// GRPCServer is the part of grpc.Server that ServeGRPC uses, so that programs without gRPC don't link it.
 type GRPCServer interface {
 	Serve(listener net.Listener) error
 	GracefulStop()
 	Stop()
 }
 
-// ServeGRPC serves purpose on listener until ctx ends. Then it calls end, which ends the streams, waits
-// until all calls are over, or callDrain has passed, and closes listener.
+// ServeGRPC serves purpose on listener until ctx ends. Then it calls end, which has to end the streams, waits for the
+// active calls or callDrain, and closes listener.
 func ServeGRPC(ctx context.Context, purpose string, listener net.Listener, server GRPCServer, end func()) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
@@ -72,8 +72,8 @@ func ServeGRPC(ctx context.Context, purpose string, listener net.Listener, serve
 	case <-ctx.Done():
 	}
 	end()
-	atOnce := time.AfterFunc(callDrain, server.Stop)
-	defer atOnce.Stop()
+	timer := time.AfterFunc(callDrain, server.Stop)
+	defer timer.Stop()
 	server.GracefulStop()
 	if err := <-failed; err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve %s on %s: %w", purpose, listener.Addr(), err)

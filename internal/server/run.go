@@ -10,50 +10,51 @@ import (
 	"time"
 )
 
-// Part is one thing that the process does for as long as it lives, such as serving a port.
+// Part is a part of the process that runs until shutdown, such as the server of a port.
 type Part struct {
-	// Name is for logs and errors.
+	// Name is the name in logs and errors.
 	Name string
-	// Run does it until ctx ends, then stops gracefully and returns nil. Returning before ctx ends is a failure, with
-	// or without an error.
+	// Run runs until ctx ends, then stops gracefully and returns nil. A return before ctx ends is a failure, with or
+	// without an error.
 	Run func(ctx context.Context) error
 }
 
-// Shutdown are the times of an orderly end.
+// Shutdown has the durations of the phases of a shutdown.
 type Shutdown struct {
-	// Delay is how long everything goes on after readiness was taken back: long enough for it to be noticed.
+	// Delay is how long the process continues to serve after it reports that it isn't ready, so that clients can
+	// notice.
 	Delay time.Duration
-	// Deadline is how long the parts may take to stop after that.
+	// Deadline is how long the components can take to stop after Delay.
 	Deadline time.Duration
 }
 
-// ErrDeadline is in the chain of Run's error when parts had not stopped in time.
+// ErrDeadline is in the chain of Run's error if a component has not stopped within Shutdown.Deadline.
 var ErrDeadline = errors.New("did not stop in time")
 
-// errReturned is the failure of a part that ended by itself without an error.
+// errReturned is the failure of a component that returned before shutdown without an error.
 var errReturned = errors.New("ended unexpectedly")
 
-// ending is how one part ended.
-type ending struct {
+// exit is the result of one component.
+type exit struct {
 	name string
 	err  error
 }
 
-// Run starts all parts and returns when all have ended, or when Shutdown.Deadline is over. The end of ctx is the wish
-// to stop: it is answered in two phases, see the package comment, and leads to nil. The failure of a part skips the
-// first phase and is returned.
-func Run(ctx context.Context, health *Health, shutdown Shutdown, logger *slog.Logger, parts ...Part) error {
+// Run starts all components and returns after all have returned, or after Shutdown.Deadline. The end of ctx starts a
+// shutdown in two phases, see the package comment; Run then returns nil. The failure of a component skips the first
+// phase, and Run returns its error.
+func Run(ctx context.Context, health *Health, shutdown Shutdown, logger *slog.Logger, components ...Part) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	endings := make(chan ending, len(parts))
+	exits := make(chan exit, len(components))
 	var running []string
-	for _, part := range parts {
-		running = append(running, part.Name)
-		go func() { endings <- ending{part.Name, part.Run(work)} }()
+	for _, component := range components {
+		running = append(running, component.Name)
+		go func() { exits <- exit{component.Name, component.Run(work)} }()
 	}
 
 	var failure error
-	ended := func(e ending) {
+	record := func(e exit) {
 		running = slices.DeleteFunc(running, func(name string) bool { return name == e.name })
 		if e.err == nil && work.Err() == nil {
 			e.err = errReturned
@@ -64,14 +65,14 @@ func Run(ctx context.Context, health *Health, shutdown Shutdown, logger *slog.Lo
 	}
 
 	select {
-	case e := <-endings:
-		ended(e)
+	case e := <-exits:
+		record(e)
 	case <-ctx.Done():
 		logger.InfoContext(work, "shutting down", "delay", shutdown.Delay, "deadline", shutdown.Deadline)
 		health.SetNotReady("the process is shutting down")
 		select {
-		case e := <-endings:
-			ended(e)
+		case e := <-exits:
+			record(e)
 		case <-time.After(shutdown.Delay):
 		}
 	}
@@ -80,8 +81,8 @@ func Run(ctx context.Context, health *Health, shutdown Shutdown, logger *slog.Lo
 	deadline := time.After(shutdown.Deadline)
 	for len(running) > 0 {
 		select {
-		case e := <-endings:
-			ended(e)
+		case e := <-exits:
+			record(e)
 		case <-deadline:
 			return errors.Join(failure, fmt.Errorf("%s: %w", strings.Join(running, ", "), ErrDeadline))
 		}

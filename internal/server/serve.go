@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// Limits of the HTTP servers of this package. Their requests are small and their answers quick; WriteTimeout leaves
-// room for a 30 s CPU profile.
+// Limits of the HTTP servers of this package. Requests are small and responses fast, except a CPU profile of 30 s,
+// which writeTimeout allows.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
 	writeTimeout      = 2 * time.Minute
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
-	// httpDrain is how long requests under way may take when a server stops.
+	// httpDrain is how long active requests can take when a server stops.
 	httpDrain = 2 * time.Second
 )
 
-// ServeHTTP serves handler on listener until ctx ends and requests under way are answered, or httpDrain has passed. It
-// closes listener in every case. Errors of single connections go to logger.
+// ServeHTTP serves handler on listener until ctx ends, and returns after all active requests or httpDrain. It always
+// closes listener. It logs the errors of single connections.
 func ServeHTTP(ctx context.Context, listener net.Listener, handler http.Handler, logger *slog.Logger) error {
 	server := &http.Server{
 		Handler:           handler,

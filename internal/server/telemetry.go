@@ -22,7 +22,7 @@ const (
 	FormatText = "text"
 )
 
-// ErrFormat says that a log format is none of FormatJSON and FormatText.
+// ErrFormat is the error of a log format that is neither FormatJSON nor FormatText.
 var ErrFormat = errors.New("unknown log format")
 
 // NewLogger returns a logger that writes to out. level is one of debug, info, warn and error in any letter case,
@@ -43,8 +43,8 @@ func NewLogger(out io.Writer, format, level string) (*slog.Logger, error) {
 	}
 }
 
-// NewRegistry returns a registry that already has the metrics of the Go runtime, of the process, and kedify_build_info
-// with the labels component and version.
+// NewRegistry returns a registry with the metrics of the Go runtime, of the process, and kedify_build_info with the
+// labels component and version.
 func NewRegistry(component, version string) (*prometheus.Registry, error) {
 	registry := prometheus.NewRegistry()
 	var failed error
@@ -57,7 +57,7 @@ func NewRegistry(component, version string) (*prometheus.Registry, error) {
 	return registry, failed
 }
 
-// Version is the version that a release was stamped with, or what the build information knows.
+// Version returns the version that was set at build time, or else the version in the build information.
 func Version(stamped string) string {
 	if stamped != "" {
 		return stamped
@@ -68,10 +68,10 @@ func Version(stamped string) string {
 	return "unknown"
 }
 
-// BuildInfo is the metric kedify_build_info, for a registry that NewRegistry has not made.
+// BuildInfo returns the metric kedify_build_info, for a registry that isn't from NewRegistry.
 func BuildInfo(component, version string) prometheus.Collector {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "kedify", Name: "build_info", Help: "Always 1; the labels tell what runs.",
+		Namespace: "kedify", Name: "build_info", Help: "Always 1; the labels identify the program.",
 		ConstLabels: prometheus.Labels{"component": component, "version": version},
 	})
 	build.Set(1)
@@ -85,8 +85,8 @@ func MetricsHandler(registry prometheus.Gatherer) http.Handler {
 	return mux
 }
 
-// AddProfiling lets mux serve net/http/pprof under /debug/pprof/. A profile slows the process down and shows its inner
-// life: for a port that is not public.
+// AddProfiling adds net/http/pprof to mux under /debug/pprof/. A profile slows the process down and exposes internals:
+// the port must not be public.
 func AddProfiling(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
