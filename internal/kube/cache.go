@@ -227,7 +227,7 @@ func (c *Cache[S]) unindex(known S) {
 	for _, key := range indexKeys(known) {
 		delete(c.index[key], known.Name())
 		if len(c.index[key]) == 0 {
-			delete(c.index, mark)
+			delete(c.index, key)
 		}
 	}
 }

@@ -13,17 +13,17 @@ const forgetAfter = time.Hour
 // waits begin again, which makes them only longer.
 type Waits struct {
 	mu    sync.Mutex
-	waits map[string]wait
+	waits map[string]pending
 }
 
-// wait is the start of a wait and its subject.
-type wait struct {
+// pending is the start of a wait and its subject.
+type pending struct {
 	at      time.Time
 	subject string
 }
 
 // NewWaits returns Waits without a wait.
-func NewWaits() *Waits { return &Waits{waits: map[string]wait{}} }
+func NewWaits() *Waits { return &Waits{waits: map[string]pending{}} }
 
 // Elapsed returns the duration of the wait for key, and whether this call began it. A wait with another subject than
 // before begins again.
@@ -33,8 +33,8 @@ func (w *Waits) Elapsed(key, subject string) (waited time.Duration, first bool) 
 	now := time.Now()
 	current, ok := w.waits[key]
 	if !ok || current.subject != subject {
-		maps.DeleteFunc(w.waits, func(_ string, old wait) bool { return now.Sub(old.at) > forgetAfter })
-		w.waits[key] = wait{now, subject}
+		maps.DeleteFunc(w.waits, func(_ string, old pending) bool { return now.Sub(old.at) > forgetAfter })
+		w.waits[key] = pending{now, subject}
 		return 0, true
 	}
 	return now.Sub(current.at), false

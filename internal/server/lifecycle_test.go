@@ -94,7 +94,7 @@ func TestListenNamesPortAndRemedy(t *testing.T) {
 	if _, ok := errors.AsType[*server.ListenError](err); !ok {
 		t.Fatalf("Listen on a taken port = %v, want a ListenError", err)
 	}
-	for _, part := range []string{taken.Addr().String(), "xDS", "--xds-address", "end the process that has the port"} {
+	for _, part := range []string{taken.Addr().String(), "xDS", "--xds-address", "end the process that uses the port"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q does not mention %q", err, part)
 		}
