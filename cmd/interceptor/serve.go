@@ -96,13 +96,15 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	holding := &controlplane.Holding{Checks: answers, Patience: chosen.patience}
-	server := xds.NewServer(xds.Options{
-		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding, MembershipHint: membershipRemedy,
-		DrainedListeners: []string{translate.ListenerName, translate.TLSListenerName}, DrainDelay: xds.DefaultDrainDelay,
+	discovery := xds.NewServer(xds.Options{
+		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding,
+		MembershipHint:   membershipRemedy,
+		DrainedListeners: []string{translate.ListenerName, translate.TLSListenerName},
+		DrainDelay:       xds.DefaultDrainDelay,
 	})
 	reporter, err = status.New(status.Options{
 		Client: api.statusClient(logger),
-		Source: controlplane.ProxyStates{Server: server},
+		Source: controlplane.ProxyStates{Server: discovery},
 		Elect: election.Elector{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName,
 			Logger: logger}.Run,
 		Replica:    chosen.podName,
@@ -124,7 +126,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		Sources:    api.sources(chosen),
 		Resolve:    chosen.resolve(),
 		Translate:  chosen.translate,
-		Publisher:  controlplane.Publisher{Server: server, Sink: sink},
+		Publisher:  controlplane.Publisher{Server: discovery, Sink: sink},
 		Observers:  []observation.Observer{reporter, controlplane.Demand{Sink: sink}, holding},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,
@@ -138,7 +140,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		logger:   logger,
 		health:   server.NewHealth(proxyService, loop.Waiting),
 		loop:     loop,
-		xds:      server,
+		xds:      discovery,
 		sink:     sink,
 		checks:   answers,
 		reporter: reporter,
@@ -206,14 +208,14 @@ func (p *process) serveXDS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
-	p.xds.Register(server)
-	p.checks.Register(server)
-	p.reporter.Register(server)
+	grpcServer := grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
+	p.xds.Register(grpcServer)
+	p.checks.Register(grpcServer)
+	p.reporter.Register(grpcServer)
 	p.logger.InfoContext(ctx, "listening", "port", "xds", "address", listener.Addr().String())
 	p.health.SetReady()
 	debug.FreeOSMemory() // The first lists leave several times as much garbage as live heap.
-	return server.ServeGRPC(ctx, "xDS", listener, server, func() {
+	return server.ServeGRPC(ctx, "xDS", listener, grpcServer, func() {
 		p.checks.Close()
 		p.xds.Close()
 	})

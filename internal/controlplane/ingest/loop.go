@@ -93,7 +93,7 @@ type Loop struct {
 	services      []*store[*resolve.Service]
 	slices        []*store[*resolve.EndpointSlice]
 	replicas      []*store[*discoveryv1.EndpointSlice]
-	pages         []*store[page]
+	pages         []*store[pageObject]
 	settings      []settingsStore
 
 	changed  chan struct{} // holds one element when a store has changed since the last pass

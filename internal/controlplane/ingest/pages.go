@@ -13,28 +13,28 @@ import (
 )
 
 // page is what is kept of a ConfigMap with a waiting page.
-type page struct {
+type pageObject struct {
 	is    page.Page
 	wrong string // why it cannot be shown, "" for one that can
 }
 
 // reducePage reads a ConfigMap. Of one that cannot be shown the reason is kept, however much it holds.
-func reducePage(object *corev1.ConfigMap) page {
+func reducePage(object *corev1.ConfigMap) pageObject {
 	is, err := page.Parse(object.Data)
 	if err != nil {
-		return page{wrong: err.Error()}
+		return pageObject{wrong: err.Error()}
 	}
-	return page{is: is}
+	return pageObject{is: is}
 }
 
 // samePage says whether two versions are the same.
-func samePage(before, after page) bool { return before == after }
+func samePage(before, after pageObject) bool { return before == after }
 
 // takePages takes note of what is new among the pages, and returns the objects that it concerns.
 func (l *Loop) takePages() []model.Key {
 	_, changed := takeAll(l.pages)
 	had := l.hasPages
-	l.hasPages = !slices.ContainsFunc(l.pages, func(of *store[page]) bool { return !of.isListed() })
+	l.hasPages = !slices.ContainsFunc(l.pages, func(of *store[pageObject]) bool { return !of.isListed() })
 	if len(changed) == 0 && had == l.hasPages {
 		return nil
 	}

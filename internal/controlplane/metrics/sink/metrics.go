@@ -13,18 +13,18 @@ import (
 const millisecondsPerSecond = 1000
 
 // metrics are about the sink itself. None has a label that a proxy chooses.
-type metrics struct {
+type sinkMetrics struct {
 	messages, bytes, seen, kept, idle prometheus.Counter
 	refusals                          *prometheus.CounterVec
 }
 
 // newMetrics registers the metrics of a sink, and those of its backends.
-func newMetrics(registerer prometheus.Registerer, s *Sink) (*metrics, error) {
+func newMetrics(registerer prometheus.Registerer, s *Sink) (*sinkMetrics, error) {
 	const namespace, subsystem = "kedify", "metric_sink"
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
 	}
-	m := &metrics{
+	m := &sinkMetrics{
 		messages: counter("messages_total", "Messages that were read."),
 		bytes:    counter("received_bytes_total", "Bytes of them."),
 		seen:     counter("received_metrics_total", "Metrics in them."),
@@ -50,7 +50,7 @@ func newMetrics(registerer prometheus.Registerer, s *Sink) (*metrics, error) {
 }
 
 // message counts a message.
-func (m *metrics) message(length int64, seen, kept int) {
+func (m *sinkMetrics) message(length int64, seen, kept int) {
 	m.messages.Inc()
 	m.bytes.Add(float64(length))
 	m.seen.Add(float64(seen))

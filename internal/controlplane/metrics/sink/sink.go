@@ -58,7 +58,7 @@ type Sink struct {
 	patience   time.Duration
 	remedy     string
 	logger     *slog.Logger
-	metrics    *metrics
+	metrics    *sinkMetrics
 	held       func() (map[model.Key]metrics.Held, <-chan struct{})
 	stopping   chan struct{} // closed when Serve is to end
 	waiting    chan struct{} // holds an element for each stream whose proxy is not known yet
