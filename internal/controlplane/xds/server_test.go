@@ -149,21 +149,21 @@ func TestServerReportsRejections(t *testing.T) {
 			s.publishItems("a listener:web web/2>a x/2>a")
 			second := s.Versions()(testFleet, scopes, "web")
 			good.WaitFor(hasRoutes("2"))
-			refused := session.ResourceState{Acked: first, Nacked: second, Message: "no such filter"}
+			rejected := session.ResourceState{Acked: first, Nacked: second, Message: "no such filter"}
 			s.await(func(states []StreamState) bool {
 				// Both answer x, independently of web.
 				x := session.ResourceState{Acked: s.Versions()(testFleet, scopes, "x")}
 				accepted := session.ResourceState{Acked: second}
 				got := map[session.ResourceState]int{}
-				var rejections []string
+				var heldBack []string
 				for _, state := range states {
 					for _, name := range []string{"web", "x"} {
 						got[state.Resource(scopes, name)]++
 					}
-					rejections = append(rejections, state.rejected()...)
+					heldBack = append(heldBack, state.rejected()...)
 				}
-				return cmp.Equal(got, map[session.ResourceState]int{x: 2, accepted: 1, refused: 1}) &&
-					cmp.Equal(rejections, []string{"scope web"}) &&
+				return cmp.Equal(got, map[session.ResourceState]int{x: 2, accepted: 1, rejected: 1}) &&
+					cmp.Equal(heldBack, []string{"scope web"}) &&
 					testutil.ToFloat64(metrics.heldBack[session.ScopeKind]) == 1
 			})
 			if n := testutil.ToFloat64(metrics.nacks.WithLabelValues("scope")); n != 1 {
@@ -195,21 +195,21 @@ func TestServerIsolatesRejectedVersions(t *testing.T) {
 			t.Parallel()
 			s := serve(t, Options{})
 			scopes := resourcev3.ScopedRouteType
-			refuse := func(typeURL, name string) error {
+			reject := func(typeURL, name string) error {
 				if typeURL == scopes && name == "bad" {
 					return errors.New("no")
 				}
 				return nil
 			}
 			first := kit.NewXDSClient(t, s.conn, mode)
-			first.Refuse(refuse)
+			first.Refuse(reject)
 			s.publishItems("a listener:web x>a y>a")
 			first.WaitFor(s.isSynced)
 			s.publishItems("a listener:web x>a y>a bad>a")
 			s.await(func(states []StreamState) bool { return len(states[0].rejected()) == 1 })
 
 			second := kit.NewXDSClient(t, s.conn, mode)
-			second.Refuse(refuse)
+			second.Refuse(reject)
 			s.await(func(states []StreamState) bool { return len(states) == 2 && len(states[1].rejected()) == 1 })
 			var got [][]string
 			for _, delivery := range second.State().Deliveries {

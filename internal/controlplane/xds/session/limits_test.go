@@ -8,7 +8,7 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 )
 
-// TestSessionLimitsNameBytes subscribes to names of which each is within the limit of a name.
+// TestSessionLimitsNameBytes subscribes to names that are within the limit of a single name.
 func TestSessionLimitsNameBytes(t *testing.T) {
 	t.Parallel()
 	s := New(ModeDelta, 0, "", new(Rejections))
@@ -30,7 +30,7 @@ func TestSessionLimitsNameBytes(t *testing.T) {
 	}
 	r.Unsubscribe = nil
 	if err := subscribe(most, 1); err != nil {
-		t.Errorf("one in the place of another: %v", err)
+		t.Errorf("one name instead of another: %v", err)
 	}
 	if err := subscribe(most+1, 1); !errors.Is(err, errTooMuch) {
 		t.Errorf("one more: %v, want %v", err, errTooMuch)

@@ -22,7 +22,7 @@ type model struct {
 	session  *Session
 	snapshot *Snapshot
 	now      time.Time
-	rejects  bool // now and then a good resource is refused; bad ones always are
+	rejects  bool // a good resource is sometimes rejected; bad ones always are
 
 	bad bool // some of what is published is bad
 
@@ -222,7 +222,7 @@ func (m *model) checkRoutes(routes []*Resource) {
 	}
 }
 
-// checkLosses requires that endpoints of which none serves any more are sent only if the proxy has no scope with routes
+// checkLosses requires that endpoints that no longer serve are sent only if the proxy has no scope with routes
 // to them that will be replaced. Exceptions are a timeout, and a proxy that has the cluster without EDS.
 func (m *model) checkLosses(endpoints []*Resource) {
 	for _, res := range endpoints {
@@ -262,7 +262,7 @@ func (m *model) serverStep() {
 	r := m.toServer[0]
 	m.toServer = m.toServer[1:]
 	k, _ := KindOf(r.TypeURL)
-	m.log(fmt.Sprintf("request %s nonce %s refused %v +%v -%v =%v", k, r.Nonce, r.Rejected, r.Subscribe, r.Unsubscribe, r.Names))
+	m.log(fmt.Sprintf("request %s nonce %s rejected %v +%v -%v =%v", k, r.Nonce, r.Rejected, r.Subscribe, r.Unsubscribe, r.Names))
 	if k == EndpointKind {
 		maps.DeleteFunc(m.lastEndpoints, func(name string, _ *Resource) bool {
 			return slices.Contains(r.Unsubscribe, name) || m.mode == ModeStateOfTheWorld && !slices.Contains(r.Names, name)
@@ -295,7 +295,7 @@ func (m *model) proxyStep() {
 	fresh := map[string]bool{}
 	for _, res := range r.Resources {
 		unasked := !r.Kind.traits().wildcard && !m.subscribed[r.Kind][res.name]
-		// Envoy drops good ones beside a bad one.
+		// Envoy may drop good resources along with a bad one.
 		if unasked || bad[res.name] || len(bad) > 0 && m.random.IntN(2) == 0 {
 			continue
 		}
@@ -306,10 +306,10 @@ func (m *model) proxyStep() {
 		fresh[res.name] = old == nil || old.version != res.version
 		m.held[r.Kind][res.name] = res
 	}
-	refused := len(bad) > 0
-	m.log(fmt.Sprintf("proxy takes %s %s but for %v", r.Kind, r.Nonce, slices.Sorted(maps.Keys(bad))))
+	isRejected := len(bad) > 0
+	m.log(fmt.Sprintf("proxy applies %s %s except %v", r.Kind, r.Nonce, slices.Sorted(maps.Keys(bad))))
 	next := m.applyEffects(r, fresh)
-	answer := Request{TypeURL: r.Kind.TypeURL(), Nonce: r.Nonce, Rejected: refused, Message: "no"}
+	answer := Request{TypeURL: r.Kind.TypeURL(), Nonce: r.Nonce, Rejected: isRejected, Message: "no"}
 	answer.Names = slices.Sorted(maps.Keys(m.subscribed[r.Kind]))
 	m.toServer = append(m.toServer, answer)
 	if next != nil {
@@ -319,11 +319,11 @@ func (m *model) proxyStep() {
 }
 
 // recordBytes records the bytes of a scope, and reports whether it becomes active.
-func (m *model) recordBytes(res *Resource, refused bool) bool {
+func (m *model) recordBytes(res *Resource, isRejected bool) bool {
 	bytes := string(res.message())
 	isNew := m.seenBytes[res.name] != bytes
 	m.seenBytes[res.name] = bytes
-	return isNew && !refused
+	return isNew && !isRejected
 }
 
 // badResources returns the resources of a response that the proxy rejects.

@@ -29,7 +29,7 @@ type record struct {
 	rejection *rejection
 	// nacksWithOthers counts the rejected responses that contained the resource with others.
 	nacksWithOthers int
-	// withheldUntil is the latest time at which endpoints of which none serves are sent, while they wait for scopes;
+	// withheldUntil is the latest time at which endpoints without a serving one are sent, while they wait for scopes;
 	// zero if they do not wait.
 	withheldUntil time.Time
 	// createdAfter is the number of the last response before the record was created. Answers to responses up to it are

@@ -34,7 +34,7 @@ type Resource struct {
 	kind       Kind
 	// usesEDS is true for a cluster that receives endpoints by EDS. They have its name.
 	usesEDS bool
-	// serving is true for endpoints of which one accepts new requests.
+	// serving is true if at least one endpoint accepts new requests.
 	serving bool
 	// clusters are the names of the clusters to which a scope may send requests, sorted.
 	clusters []string

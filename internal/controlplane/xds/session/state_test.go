@@ -46,7 +46,7 @@ func TestStateReportsOnlyConfirmedVersions(t *testing.T) {
 	type step struct {
 		snapshots []string // created one after the other; the session receives the last
 		answer    string   // nonce
-		refuse    bool
+		reject    bool
 		want      recordState // versions are "1" and "2"
 	}
 	for name, steps := range map[string][]step{
@@ -70,12 +70,12 @@ func TestStateReportsOnlyConfirmedVersions(t *testing.T) {
 		},
 		"rejected, then replaced": {
 			{snapshots: []string{one}, answer: "1", want: recordState{Sent: "1", Acked: "1", InSync: true}},
-			{snapshots: []string{two}, answer: "2", refuse: true, want: recordState{Sent: "1", Acked: "1", InSync: true, Nacked: "2", Message: "no"}},
+			{snapshots: []string{two}, answer: "2", reject: true, want: recordState{Sent: "1", Acked: "1", InSync: true, Nacked: "2", Message: "no"}},
 			{snapshots: []string{one}, want: recordState{Sent: "1", Acked: "1", InSync: true}},
 		},
 		"an old ACK after a NACK": {
 			{snapshots: []string{one}, want: recordState{Sent: "1"}},
-			{snapshots: []string{two}, answer: "2", refuse: true, want: recordState{Nacked: "2", Message: "no"}},
+			{snapshots: []string{two}, answer: "2", reject: true, want: recordState{Nacked: "2", Message: "no"}},
 			{answer: "1", want: recordState{Nacked: "2", Message: "no"}},
 		},
 	} {
@@ -103,7 +103,7 @@ func TestStateReportsOnlyConfirmedVersions(t *testing.T) {
 					}
 				}
 				if step.answer != "" {
-					r := Request{TypeURL: endpoints, Nonce: step.answer, Rejected: step.refuse, Message: "no"}
+					r := Request{TypeURL: endpoints, Nonce: step.answer, Rejected: step.reject, Message: "no"}
 					if _, err := s.Receive(now, r); err != nil {
 						t.Fatal(err)
 					}

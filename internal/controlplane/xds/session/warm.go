@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// scopesTimeout is how long endpoints of which none serves, and the list of clusters of a reconnected proxy, wait
+	// scopesTimeout is how long endpoints without a serving one, and the list of clusters of a reconnected proxy, wait
 	// for scopes.
 	scopesTimeout = time.Second
 	// firstScopesTimeout is how long the first scopes wait for clusters while the proxy accepts none.
@@ -77,9 +77,9 @@ func (s *Session) isRejected(k Kind, name string) bool {
 	return rec.hasRejected(s.desired(k, name))
 }
 
-// awaitsScopes reports whether endpoints of which none serves must wait, because the scopes that name their cluster are
-// about to be replaced. The wait ends with the ACK of those scopes, and after scopesTimeout at the latest: a proxy that
-// does not accept its scopes must receive the loss nevertheless.
+// awaitsScopes reports whether endpoints without a serving one must wait, because the scopes that name their cluster
+// are about to be replaced. The wait ends with the ACK of those scopes, and after scopesTimeout at the latest: a proxy
+// that does not accept its scopes must receive the loss nevertheless.
 func (s *Session) awaitsScopes(rec *record, want *Resource) bool {
 	hasNone := rec.sent == nil || rec.sent.hasContent() && !rec.sent.serving
 	if want.serving || hasNone || !s.areScopesChanging(want.name) {
