@@ -94,7 +94,8 @@ func (c *fakeCluster) flush() {
 func (c *fakeCluster) startReporter(r *replica, from, object, active string) (end func()) {
 	c.t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	connection, err := grpc.NewClient("passthrough:///"+r.sinkAddress, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	connection, err := grpc.NewClient("passthrough:///"+r.sinkAddress,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", address)
 		}))
@@ -129,14 +130,18 @@ func TestDemandOfAllReplicas(t *testing.T) {
 	cluster.storeService("shop-stable", "10.0.0.1")
 	cluster.storeService("shop-canary", "10.0.0.9")
 	object := shopAt(20)
-	object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: 7}}
+	object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{
+		Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: 7},
+	}
 	cluster.store(object)
 	cluster.storeTenant("other", 2) // Proxies of namespace apps do not report it.
 	cluster.addProxy("apps", firstProxy, true)
 	cluster.addProxy("apps", secondProxy, true)
 	a, b := cluster.startReplica("interceptor-a", always), cluster.startReplica("interceptor-b", never)
 	reader := demandclient.New(slog.New(slog.DiscardHandler))
-	reader.SetReplicas([]demandclient.Replica{{Name: "interceptor-a", Address: a.adminAddress}, {Name: "interceptor-b", Address: b.adminAddress}})
+	reader.SetReplicas([]demandclient.Replica{
+		{Name: "interceptor-a", Address: a.adminAddress}, {Name: "interceptor-b", Address: b.adminAddress},
+	})
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { reader.Run(ctx) })

@@ -30,7 +30,8 @@ func shop() *httpv1alpha1.HTTPScaledObject {
 
 // shopAt returns shop with a canary of a weight.
 func shopAt(weight uint32) *httpv1alpha1.HTTPScaledObject {
-	return kit.WithSplit(shop(), split.Backend{Service: "shop-stable", Weight: 100 - weight}, split.Backend{Service: "shop-canary", Weight: weight})
+	return kit.WithSplit(shop(),
+		split.Backend{Service: "shop-stable", Weight: 100 - weight}, split.Backend{Service: "shop-canary", Weight: weight})
 }
 
 // hasCanaryWeight is a condition: host has a canary of this weight.
@@ -82,7 +83,9 @@ func TestObjectIsTranslated(t *testing.T) {
 			cluster.waitForCondition("shop", "Ready", "True", "Serving")
 
 			cluster.store(kit.NewEndpointSlice("apps", "shop-stable", "10.0.0.3"))
-			proxy.WaitFor(func(state kit.XDSState) bool { return slices.Equal(addresses(state, stable), []string{"10.0.0.3"}) })
+			proxy.WaitFor(
+				func(state kit.XDSState) bool { return slices.Equal(addresses(state, stable), []string{"10.0.0.3"}) },
+			)
 		})
 	}
 }
@@ -106,7 +109,8 @@ func TestCanary(t *testing.T) {
 			}
 			cluster.store(shop())
 			state := proxy.WaitFor(func(state kit.XDSState) bool {
-				return hasWeights(host, map[string]uint32{stable: 100})(state) && state.Clusters[canary] == nil && state.Endpoints[canary] == nil
+				return hasWeights(host, map[string]uint32{stable: 100})(state) && state.Clusters[canary] == nil &&
+					state.Endpoints[canary] == nil
 			})
 			checkNotBroken(t, state)
 			if got, want := state.Delivered(resourcev3.ListenerType), before.Delivered(resourcev3.ListenerType); got != want {
@@ -128,7 +132,9 @@ func TestWeightStepSendsRoutesOnly(t *testing.T) {
 		cluster.store(kit.NewScaledObject("apps", name, name, 2+i, name+".test"))
 	}
 	proxy := kit.NewXDSClient(t, cluster.start().conn, kit.XDSDelta)
-	before := proxy.WaitFor(func(state kit.XDSState) bool { return hasCanaryWeight(20)(state) && len(state.Clusters) == 52 })
+	before := proxy.WaitFor(
+		func(state kit.XDSState) bool { return hasCanaryWeight(20)(state) && len(state.Clusters) == 52 },
+	)
 	cluster.store(shopAt(50))
 	state := proxy.WaitFor(hasCanaryWeight(50))
 	for _, delivery := range state.Deliveries[len(before.Deliveries):] {
@@ -258,7 +264,9 @@ func TestReplicasServeSameResources(t *testing.T) {
 			for _, each := range []*replica{cluster.start(), cluster.start()} {
 				proxy := kit.NewXDSClient(t, each.conn, mode)
 				proxy.WaitFor(hasCanaryWeight(20))
-				versions = append(versions, proxy.WaitFor(func(state kit.XDSState) bool { return len(state.Warming) == 0 }).Versions)
+				versions = append(
+					versions, proxy.WaitFor(func(state kit.XDSState) bool { return len(state.Warming) == 0 }).Versions,
+				)
 			}
 			if diff := cmp.Diff(versions[0], versions[1]); diff != "" {
 				t.Errorf("versions of two replicas (-first +second):\n%s", diff)

@@ -54,7 +54,9 @@ func TestSameHostInTwoNamespaces(t *testing.T) {
 			cluster.storeService("shop-canary", "10.0.0.9")
 			cluster.store(shopAt(20))
 			cluster.storeTenant("other", 2)
-			sharedObject := kit.WithAnnotation(cluster.storeTenant("third", 3), httpv1alpha1.AnnotationFleet, httpv1alpha1.FleetShared)
+			sharedObject := kit.WithAnnotation(
+				cluster.storeTenant("third", 3), httpv1alpha1.AnnotationFleet, httpv1alpha1.FleetShared,
+			)
 			cluster.store(sharedObject)
 			cluster.addProxy("other", otherProxy, true)
 			cluster.addProxy(sharedFleet, sharedProxy, true)
@@ -87,7 +89,9 @@ func TestSameHostInTwoNamespaces(t *testing.T) {
 			if got := len(state.Deliveries) - delivered; got != 1 {
 				t.Errorf("weights of another namespace caused %d responses in this one", got-1)
 			}
-			for namespace, state := range map[string]kit.XDSState{"apps": own.State(), "other": state, "third": shared.State()} {
+			for namespace, state := range map[string]kit.XDSState{
+				"apps": own.State(), "other": state, "third": shared.State(),
+			} {
 				if !hasOnly(namespace, state) {
 					t.Errorf("the proxy of %s has resources of others: %v", namespace, state.Versions)
 				}
@@ -147,7 +151,9 @@ func TestObjectMovesBetweenFleets(t *testing.T) {
 	cluster.waitForReport(moved, "1/1 effective")
 	cluster.store(shopAt(30))
 	own.WaitFor(hasCanaryWeight(30))
-	shared.WaitFor(func(state kit.XDSState) bool { return weights(state, host) == nil && state.Clusters[canary] == nil })
+	shared.WaitFor(
+		func(state kit.XDSState) bool { return weights(state, host) == nil && state.Clusters[canary] == nil },
+	)
 	cluster.waitForReport(shopAt(30), "1/1 effective")
 }
 
@@ -218,7 +224,8 @@ func TestAddressMovesToAnotherFleet(t *testing.T) {
 	proxy.WaitFor(hasCanaryWeight(50)) // A stream of an address that becomes unknown continues.
 	cluster.addProxy("other", firstProxy, true)
 	state := proxy.WaitFor(func(state kit.XDSState) bool { return state.StreamError != nil })
-	if status.Code(state.StreamError) != codes.Unavailable || !strings.Contains(state.StreamError.Error(), `to fleet "other"`) {
+	if status.Code(state.StreamError) != codes.Unavailable ||
+		!strings.Contains(state.StreamError.Error(), `to fleet "other"`) {
 		t.Errorf("the stream ended with %v", state.StreamError)
 	}
 	fresh := kit.NewXDSClient(t, cluster.dial(r, firstProxy), kit.XDSDelta)

@@ -49,7 +49,9 @@ func (c *fakeCluster) waitForStatus(name, want string, summarize func(httpv1alph
 // waitForReport waits until the report of object is as wanted.
 func (c *fakeCluster) waitForReport(object *httpv1alpha1.HTTPScaledObject, want string) {
 	c.t.Helper()
-	c.waitForStatus(object.Name, want, func(s httpv1alpha1.HTTPScaledObjectStatus) string { return reported(s, object) })
+	c.waitForStatus(
+		object.Name, want, func(s httpv1alpha1.HTTPScaledObjectStatus) string { return reported(s, object) },
+	)
 }
 
 // shopAndOther returns a cluster with shop at a weight, and another object.
@@ -136,7 +138,9 @@ func TestReportOfRejectedCluster(t *testing.T) {
 				return nil
 			})
 			cluster.store(shopAt(20))
-			message := cluster.waitForCondition("shop", httpv1alpha1.ConditionReady, "False", httpv1alpha1.ReasonRefusedByProxy)
+			message := cluster.waitForCondition(
+				"shop", httpv1alpha1.ConditionReady, "False", httpv1alpha1.ReasonRefusedByProxy,
+			)
 			if !strings.Contains(message, firstProxy) || !strings.Contains(message, "poison") {
 				t.Errorf("the message of the condition is %q", message)
 			}

@@ -70,7 +70,9 @@ func (p *proxy) version(host string) string {
 // stats returns Envoy's counters of discovery.
 func (p *proxy) stats() string {
 	p.tb.Helper()
-	text, err := p.Admin(p.tb.Context(), "/stats?filter=^(cluster_manager.cds|http.*rds.*)\\.update_(rejected|success)$")
+	text, err := p.Admin(
+		p.tb.Context(), "/stats?filter=^(cluster_manager.cds|http.*rds.*)\\.update_(rejected|success)$",
+	)
 	if err != nil {
 		p.tb.Fatal(err)
 	}

@@ -72,7 +72,9 @@ func TestDrainingProxyLosesListeners(t *testing.T) {
 	}{
 		"delta":              {mode: session.ModeDelta, listener: "web", after: [][]string{{"net", "web"}, {"-web"}}},
 		"state of the world": {mode: session.ModeStateOfTheWorld, listener: "web", after: [][]string{{"net", "web"}, {"net"}}},
-		"a new stream":       {mode: session.ModeDelta, listener: "web", drainsFirst: true, after: [][]string{{"net", "web"}, {"-web"}}},
+		"a new stream": {mode: session.ModeDelta, listener: "web", drainsFirst: true, after: [][]string{
+			{"net", "web"}, {"-web"},
+		}},
 		"of another name":    {mode: session.ModeDelta, listener: "other", after: [][]string{{"net", "web"}}},
 		"without the option": {mode: session.ModeDelta, after: [][]string{{"net", "web"}}},
 	} {

@@ -52,7 +52,9 @@ func serve(tb testing.TB, options Options) *testServer {
 	go func() { done <- server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///memory",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+		grpc.WithContextDialer(
+			func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) },
+		))
 	if err != nil {
 		tb.Fatal(err)
 	}

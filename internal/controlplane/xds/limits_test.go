@@ -58,7 +58,9 @@ func TestServerLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("x", session.MaxNameLength+1)
-	if err := stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: resourcev3.EndpointType, ResourceNamesSubscribe: []string{long}}); err != nil {
+	if err := stream.Send(
+		&discoveryv3.DeltaDiscoveryRequest{TypeUrl: resourcev3.EndpointType, ResourceNamesSubscribe: []string{long}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := stream.Recv(); status.Code(err) != codes.ResourceExhausted {
@@ -75,7 +77,9 @@ func TestServerLimitsStreamsPerAddress(t *testing.T) {
 			t.Fatalf("stream %d: %v", i, err)
 		}
 	}
-	if _, err := s.addStream(session.ModeDelta, "[::ffff:10.0.0.7]:50000", "apps"); status.Code(err) != codes.ResourceExhausted {
+	if _, err := s.addStream(
+		session.ModeDelta, "[::ffff:10.0.0.7]:50000", "apps",
+	); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("one more of the address: %v, want ResourceExhausted", err)
 	}
 	if _, err := s.addStream(session.ModeDelta, "10.0.0.8:40000", "apps"); err != nil {
@@ -88,7 +92,9 @@ func TestPublishKeepsLastValidSnapshot(t *testing.T) {
 	s := serve(t, Options{})
 	s.publishItems("a listener:web web>a")
 	before := s.versions(resourcev3.ScopedRouteType)
-	if err := s.Publish(testFleet, envoyresources.Parse(t, "a listener:web web/2>ghost")); !errors.Is(err, session.ErrInconsistent) {
+	if err := s.Publish(
+		testFleet, envoyresources.Parse(t, "a listener:web web/2>ghost"),
+	); !errors.Is(err, session.ErrInconsistent) {
 		t.Fatalf("Publish of a contradiction: %v, want session.ErrInconsistent", err)
 	}
 	if diff := cmp.Diff(before, s.versions(resourcev3.ScopedRouteType)); diff != "" {

@@ -66,7 +66,8 @@ func TestFleetOf(t *testing.T) {
 				go test.do(s, cancel)
 				synctest.Wait()
 				fleet, err := s.fleetOf(ctx, test.peer)
-				if fleet != test.fleet || status.Code(err) != test.code || err != nil && status.Convert(err).Message() != test.message {
+				if fleet != test.fleet || status.Code(err) != test.code ||
+					err != nil && status.Convert(err).Message() != test.message {
 					t.Errorf("fleet %q, %v, want %q, %v %s", fleet, err, test.fleet, test.code, test.message)
 				}
 				if elapsed := time.Since(began); elapsed != test.after {
@@ -111,7 +112,8 @@ func TestFleetsAreIsolated(t *testing.T) {
 	}
 	scope := resourcev3.ScopedRouteType
 	a, b := s.Versions()("a", scope, "web"), s.Versions()("b", scope, "web")
-	if a == "" || b == "" || a == b || s.Versions()("a", resourcev3.ClusterType, "y") != "" || s.Versions()("c", scope, "web") != "" {
+	if a == "" || b == "" || a == b || s.Versions()("a", resourcev3.ClusterType, "y") != "" ||
+		s.Versions()("c", scope, "web") != "" {
 		t.Errorf("versions %q and %q", a, b)
 	}
 	st, err := s.addStream(session.ModeDelta, "10.0.0.7:1", "a")

@@ -281,7 +281,9 @@ func TestCanaryAmongManyApplicationsOverGRPC(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := kit.NewXDSClient(t, s.conn, kit.XDSDelta)
-	all := s.acked(1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.ScopedRouteType)
+	all := s.acked(
+		1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.ScopedRouteType,
+	)
 	s.await(all)
 	before := len(client.State().Deliveries)
 	envoyresources.AddCanary(desired)
@@ -317,13 +319,16 @@ func TestServerKeepsClustersOfReconnectingProxy(t *testing.T) {
 			before := len(client.State().Deliveries)
 			client.Reconnect(s.conn)
 			state := client.WaitFor(s.isSynced)
-			s.await(s.acked(1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.ScopedRouteType))
+			s.await(s.acked(
+				1, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.ScopedRouteType,
+			))
 			if len(state.Broken) > 0 {
 				t.Errorf("requests would have failed: %q", state.Broken)
 			}
 			order := []string{}
 			for _, d := range state.Deliveries[before:] {
-				if gone := slices.Contains(d.Removed, "canary") || mode == kit.XDSStateOfTheWorld; d.TypeURL == resourcev3.ScopedRouteType || d.TypeURL == resourcev3.ClusterType && gone {
+				isRemoved := slices.Contains(d.Removed, "canary") || mode == kit.XDSStateOfTheWorld
+				if d.TypeURL == resourcev3.ScopedRouteType || d.TypeURL == resourcev3.ClusterType && isRemoved {
 					order = append(order, d.TypeURL)
 				}
 			}

@@ -159,7 +159,9 @@ func TestServerNamesAreLimited(t *testing.T) {
 				for _, gone := range r.Removed {
 					delete(held, gone)
 				}
-				requests = append(requests, Request{TypeURL: SecretKind.TypeURL(), Nonce: r.Nonce, Unsubscribe: r.Removed})
+				requests = append(
+					requests, Request{TypeURL: SecretKind.TypeURL(), Nonce: r.Nonce, Unsubscribe: r.Removed},
+				)
 			}
 		}
 	}

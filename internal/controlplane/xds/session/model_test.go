@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -56,8 +55,9 @@ type model struct {
 func newModel(t *testing.T, mode Mode, seed uint64) *model {
 	t.Helper()
 	m := &model{
-		t: t, seed: seed, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(len(mode)))), session: New(mode, scriptGrace, "salt", &Rejections{}),
-		now: time.Unix(1_700_000_000, 0), active: map[string]bool{}, warming: map[string]bool{}, answered: map[string]Response{},
+		t: t, seed: seed, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(len(mode)))),
+		session: New(mode, scriptGrace, "salt", &Rejections{}),
+		now:     time.Unix(1_700_000_000, 0), active: map[string]bool{}, warming: map[string]bool{}, answered: map[string]Response{},
 		withoutEDS: map[string]bool{}, lastEndpoints: map[string]*Resource{}, emptySince: map[string]time.Time{},
 		seenBytes: map[string]string{},
 	}
@@ -145,30 +145,6 @@ func (m *model) reconnect() {
 	}
 }
 
-// canReconnect reports whether a proxy in state of the world can reconnect without a gap: none of its clusters was
-// removed, or its scopes need no new cluster. The server does not receive the names of clusters without EDS.
-func (m *model) canReconnect() bool {
-	if m.rejects || m.bad || m.snapshot == nil {
-		return false
-	}
-	gone := false
-	for name, res := range m.held[ClusterKind] {
-		missing := m.snapshot.resources[ClusterKind].get(name) == nil
-		if missing && !res.usesEDS || m.warming[name] {
-			return false
-		}
-		gone = gone || missing
-	}
-	for _, routes := range m.snapshot.resources[ScopeKind].all() {
-		for _, cluster := range routes.clusters {
-			if gone && (!m.subscribed[EndpointKind][cluster] || !m.snapshot.resources[ClusterKind].get(cluster).usesEDS) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // drain delivers all messages and answers without delay.
 func (m *model) drain() {
 	m.t.Helper()
@@ -208,52 +184,6 @@ func (m *model) sent(out Output) {
 	}
 }
 
-// checkRoutes requires that every cluster of a scope is confirmed when the scope is sent.
-func (m *model) checkRoutes(routes []*Resource) {
-	for _, route := range routes {
-		for _, cluster := range route.clusters {
-			if !m.confirmed[ClusterKind][cluster] {
-				m.fail("sent a route to " + cluster + " before the cluster was ACKed")
-			}
-			if !m.withoutEDS[cluster] && !m.confirmed[EndpointKind][cluster] {
-				m.fail("sent a route to " + cluster + " before its endpoints were ACKed")
-			}
-		}
-	}
-}
-
-// checkLosses requires that endpoints that no longer serve are sent only if the proxy has no scope with routes
-// to them that will be replaced. Exceptions are a timeout, and a proxy that has the cluster without EDS.
-func (m *model) checkLosses(endpoints []*Resource) {
-	for _, res := range endpoints {
-		before := m.lastEndpoints[res.name]
-		m.lastEndpoints[res.name] = res
-		if m.rejects || m.bad || m.withoutEDS[res.name] || res.serving || before == nil || !before.serving || m.now.Sub(m.emptySince[res.name]) >= scopesTimeout {
-			continue
-		}
-		for name, held := range m.held[ScopeKind] {
-			if want := m.snapshot.resources[ScopeKind].get(name); !want.equals(held) && held.refersTo(res.name) {
-				m.fail(fmt.Sprintf("%s lost its endpoints before scope %s was replaced", res.name, name))
-			}
-		}
-	}
-}
-
-// checkOneByOne requires at most one changed scope in each response but the first, and no removal along with it.
-func (m *model) checkOneByOne(r Response) {
-	var changed []string
-	for _, res := range r.Resources {
-		if m.mode == ModeDelta || !m.held[ScopeKind][res.name].equals(res) {
-			changed = append(changed, labelOf(m.t, res))
-		}
-	}
-	gone := slices.DeleteFunc(slices.Clone(r.Removed), func(name string) bool { return m.held[ScopeKind][name] == nil })
-	if m.begun && (len(changed) > 1 || len(changed) > 0 && len(gone) > 0) {
-		m.fail(fmt.Sprintf("the scopes %v change and %v go at once", changed, gone))
-	}
-	m.begun = true
-}
-
 // serverStep delivers the next request. Requests wait for the first snapshot.
 func (m *model) serverStep() {
 	if len(m.toServer) == 0 || m.snapshot == nil {
@@ -262,10 +192,12 @@ func (m *model) serverStep() {
 	r := m.toServer[0]
 	m.toServer = m.toServer[1:]
 	k, _ := KindOf(r.TypeURL)
-	m.log(fmt.Sprintf("request %s nonce %s rejected %v +%v -%v =%v", k, r.Nonce, r.Rejected, r.Subscribe, r.Unsubscribe, r.Names))
+	m.log(fmt.Sprintf("request %s nonce %s rejected %v +%v -%v =%v",
+		k, r.Nonce, r.Rejected, r.Subscribe, r.Unsubscribe, r.Names))
 	if k == EndpointKind {
 		maps.DeleteFunc(m.lastEndpoints, func(name string, _ *Resource) bool {
-			return slices.Contains(r.Unsubscribe, name) || m.mode == ModeStateOfTheWorld && !slices.Contains(r.Names, name)
+			return slices.Contains(r.Unsubscribe, name) ||
+				m.mode == ModeStateOfTheWorld && !slices.Contains(r.Names, name)
 		})
 	}
 	if answered, isAnswer := m.answered[r.Nonce]; isAnswer && !r.Rejected {
@@ -325,27 +257,6 @@ func (m *model) recordBytes(res *Resource, isRejected bool) bool {
 	m.seenBytes[res.name] = bytes
 	return isNew && !isRejected
 }
-
-// badResources returns the resources of a response that the proxy rejects.
-func (m *model) badResources(r Response) map[string]bool {
-	bad := map[string]bool{}
-	var changed []string
-	for _, res := range r.Resources {
-		if isBad(labelOf(m.t, res)) {
-			bad[res.name] = true
-		}
-		if old := m.held[r.Kind][res.name]; old == nil || old.version != res.version {
-			changed = append(changed, res.name)
-		}
-	}
-	if m.rejects && len(changed) > 0 && m.random.IntN(10) == 0 {
-		bad[changed[m.random.IntN(len(changed))]] = true
-	}
-	return bad
-}
-
-// isBad reports whether the proxy of the model rejects a resource with this label.
-func isBad(label string) bool { return strings.Contains(label, "/bad") }
 
 // applyEffects applies the effects of a response and returns the request that follows from them.
 func (m *model) applyEffects(r Response, fresh map[string]bool) *Request {
@@ -435,33 +346,4 @@ func (m *model) changeSubscription(k Kind, wanted map[string]bool, again bool) *
 		return nil
 	}
 	return r
-}
-
-// checkProxy requires that every cluster of every scope on the proxy can serve.
-func (m *model) checkProxy() {
-	for name, route := range m.held[ScopeKind] {
-		for _, cluster := range route.clusters {
-			if !m.active[cluster] {
-				m.fail(fmt.Sprintf("the proxy would answer 503: route %s names %s", name, cluster))
-			}
-		}
-	}
-}
-
-// log records an event for the report of a failure.
-func (m *model) log(line string) { m.trace = append(m.trace, line) }
-
-// fail reports a violation with the last events.
-func (m *model) fail(message string) {
-	m.t.Helper()
-	m.t.Fatalf("with seed %d: %s\n%s", m.seed, message, strings.Join(m.trace[max(0, len(m.trace)-100):], "\n"))
-}
-
-// versionsOf returns the versions of resources by name.
-func versionsOf(resources map[string]*Resource) map[string]string {
-	versions := map[string]string{}
-	for name, res := range resources {
-		versions[name] = res.version.String()
-	}
-	return versions
 }

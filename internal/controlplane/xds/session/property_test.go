@@ -144,7 +144,8 @@ func (m *model) checkRejected() {
 			switch {
 			case k == EndpointKind && isBad(labelOf(m.t, m.snapshot.resources[ClusterKind].get(name))):
 				// Whether the proxy asks for them depends on the cluster that it has.
-			case k == ScopeKind && slices.ContainsFunc(want.clusters, m.isClusterBad) && !m.session.areClustersWarm(want):
+			case k == ScopeKind && slices.ContainsFunc(want.clusters, m.isClusterBad) &&
+				!m.session.areClustersWarm(want):
 			case isBad(labelOf(m.t, want)):
 				bad = append(bad, k.String()+" "+name)
 			case !m.held[k][name].equals(want):
@@ -168,7 +169,8 @@ func (m *model) checkRejected() {
 // isClusterBad reports whether a desired cluster or its endpoints are bad.
 func (m *model) isClusterBad(cluster string) bool {
 	endpoints := m.snapshot.resources[EndpointKind].get(cluster)
-	return isBad(labelOf(m.t, m.snapshot.resources[ClusterKind].get(cluster))) || endpoints != nil && isBad(labelOf(m.t, endpoints))
+	return isBad(labelOf(m.t, m.snapshot.resources[ClusterKind].get(cluster))) ||
+		endpoints != nil && isBad(labelOf(m.t, endpoints))
 }
 
 // randomItems returns up to six clusters, and up to six scopes with routes to some of them. If era is not 0, it is the

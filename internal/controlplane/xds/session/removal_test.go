@@ -24,14 +24,17 @@ func TestRemoveListenersOfReconnectingProxy(t *testing.T) {
 			if isBefore {
 				s.RemoveListeners(now, []string{"web"})
 			}
-			out, err := s.Receive(now, Request{TypeURL: ListenerKind.TypeURL(), InitialVersions: versionsOf(mapOf(w.resources[ListenerKind]))})
+			out, err := s.Receive(now, Request{
+				TypeURL: ListenerKind.TypeURL(), InitialVersions: versionsOf(mapOf(w.resources[ListenerKind])),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !isBefore {
 				out = s.RemoveListeners(now, []string{"web"})
 			}
-			if len(out.Responses) != 1 || len(out.Responses[0].Resources) != 0 || !slices.Equal(out.Responses[0].Removed, []string{"web"}) {
+			if len(out.Responses) != 1 || len(out.Responses[0].Resources) != 0 ||
+				!slices.Equal(out.Responses[0].Removed, []string{"web"}) {
 				t.Errorf("sent: %v, want the removal of web alone", out.Responses)
 			}
 		})

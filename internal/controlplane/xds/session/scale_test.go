@@ -154,7 +154,9 @@ func TestApplyEqualsReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k := range Kind(KindCount) {
-		if diff := cmp.Diff(versionsOf(mapOf(whole.resources[k])), versionsOf(mapOf(applied.resources[k]))); diff != "" {
+		if diff := cmp.Diff(
+			versionsOf(mapOf(whole.resources[k])), versionsOf(mapOf(applied.resources[k])),
+		); diff != "" {
 			t.Errorf("the %ss differ (-Publish +ApplyDelta):\n%s", k, diff)
 		}
 		if diff := cmp.Diff(versionsOf(mapOf(first.resources[k])), versionsOf(mapOf(back.resources[k]))); diff != "" {
@@ -181,7 +183,9 @@ func TestApplyRejectsInconsistentResources(t *testing.T) {
 			nil, map[string][]string{resourcev3.EndpointType: {"c1"}}, `cluster "c1": no cluster load assignment "c1"`,
 		},
 		"a scope names a cluster that is missing": {
-			envoyresources.Resources{resourcev3.ScopedRouteType: {"c1": envoyresources.Scope("c1", "2", "nowhere")}}, nil,
+			envoyresources.Resources{
+				resourcev3.ScopedRouteType: {"c1": envoyresources.Scope("c1", "2", "nowhere")},
+			}, nil,
 			`scope "c1": no cluster "nowhere"`,
 		},
 		"a cluster that does not exist goes": {
@@ -189,7 +193,8 @@ func TestApplyRejectsInconsistentResources(t *testing.T) {
 		},
 		"a type that is not served": {nil, map[string][]string{resourcev3.RuntimeType: {"c9"}}, "is not served"},
 	} {
-		if _, err := good.Apply(test.changed, test.removed); !errors.Is(err, ErrInconsistent) || !strings.Contains(err.Error(), test.want) {
+		if _, err := good.Apply(test.changed, test.removed); !errors.Is(err, ErrInconsistent) ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: the error is %v, want one that says %s", name, err, test.want)
 		}
 	}
@@ -221,7 +226,9 @@ func BenchmarkApplyDelta(b *testing.B) {
 						b.Fatalf("%d responses", len(out.Responses))
 					}
 					for _, r := range out.Responses {
-						if _, err := s.Receive(time.Unix(0, 0), Request{TypeURL: r.Kind.TypeURL(), Nonce: r.Nonce}); err != nil {
+						if _, err := s.Receive(
+							time.Unix(0, 0), Request{TypeURL: r.Kind.TypeURL(), Nonce: r.Nonce},
+						); err != nil {
 							b.Fatal(err)
 						}
 					}

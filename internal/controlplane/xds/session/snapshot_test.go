@@ -99,7 +99,9 @@ func TestReplaceRejectsInconsistentResources(t *testing.T) {
 			`"a" is a *endpointv3.ClusterLoadAssignment, which is no cluster`,
 		},
 		"message under another name": {
-			map[string]map[string]proto.Message{resourcev3.ClusterType: {"a": envoyresources.Cluster("b", "1", clusterv3.Cluster_STATIC)}},
+			map[string]map[string]proto.Message{
+				resourcev3.ClusterType: {"a": envoyresources.Cluster("b", "1", clusterv3.Cluster_STATIC)},
+			},
 			`cluster "b" is published as "a"`,
 		},
 		"scope whose routes come separately": {
@@ -145,7 +147,9 @@ func TestClustersOfRoutes(t *testing.T) {
 						{Name: "stable"}, {Name: "canary"}, {Name: "single"}, {ClusterHeader: "x-cluster"},
 					}},
 				}}),
-				action(&routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: "x-cluster"}}),
+				action(&routev3.RouteAction{
+					ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: "x-cluster"},
+				}),
 				{Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: 404}}},
 			},
 		}},

@@ -70,7 +70,11 @@ func TestStateReportsOnlyConfirmedVersions(t *testing.T) {
 		},
 		"rejected, then replaced": {
 			{snapshots: []string{one}, answer: "1", want: recordState{Sent: "1", Acked: "1", InSync: true}},
-			{snapshots: []string{two}, answer: "2", reject: true, want: recordState{Sent: "1", Acked: "1", InSync: true, Nacked: "2", Message: "no"}},
+			{
+				snapshots: []string{two}, answer: "2", reject: true, want: recordState{
+					Sent: "1", Acked: "1", InSync: true, Nacked: "2", Message: "no",
+				},
+			},
 			{snapshots: []string{one}, want: recordState{Sent: "1", Acked: "1", InSync: true}},
 		},
 		"an old ACK after a NACK": {

@@ -41,7 +41,9 @@ func TestTableEqualsMap(t *testing.T) {
 					t.Fatalf("seed %d: table %d has %v for %s", seed, at, tables[at].get(name), name)
 				}
 			}
-			if diff := cmp.Diff(difference(wanted[at], wanted[last]), tables[last].changedSince(tables[at])); diff != "" {
+			if diff := cmp.Diff(
+				difference(wanted[at], wanted[last]), tables[last].changedSince(tables[at]),
+			); diff != "" {
 				t.Fatalf("seed %d: changes since table %d (-want +got):\n%s", seed, at, diff)
 			}
 		}
