@@ -36,10 +36,17 @@ demo: $(if $(filter embedded,$(PROVIDER)),preflight) tools-cluster ## [root, 7 m
 	LOCALCLUSTER_CACHE=$(CACHE) $(DEMO) --provider $(PROVIDER) --localcluster $(LOCALCLUSTER) --repo $(CURDIR) $(ARGS)
 
 .PHONY: lint
-lint: $(GOLANGCI) ## [3 min] run the linters on all modules
+lint: $(GOLANGCI) prose ## [3 min] run the linters on all modules
 	$(LINT) ./...
 	cd localcluster && $(LINT) --config ../.golangci.yml ./...
 	cd tools/testbounds && $(COMPILE) $(TESTS) . && $(COMPILE) go run . -C $(CURDIR)
+
+# Documents, comments, and strings of the product: .vale.ini.
+PROSE = $(addprefix ./,$(filter-out %/zz_generated.deepcopy.go %.pb.go,$(shell git ls-files '*.md' '*.go' '*.proto' 'config/**.yaml' 'examples/**.yaml')))
+
+.PHONY: prose
+prose: $(VALE) ## [10 s] check the wording of documents, comments and messages
+	$(VALE) --output=line $(PROSE)
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## format the code

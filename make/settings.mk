@@ -3,6 +3,7 @@
 CACHE      ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kedify-localcluster
 GOLANGCI   := $(CACHE)/tools/golangci-lint-$(shell sha256sum tools/golangci-lint/go.sum | cut -c1-12)
 SITE       := $(CACHE)/tools/site-$(shell sha256sum tools/site/requirements.txt | cut -c1-12)
+VALE       := $(CACHE)/tools/vale-$(shell sha256sum tools/vale/go.sum | cut -c1-12)
 GORELEASER := $(CACHE)/tools/goreleaser-$(shell sha256sum tools/goreleaser/go.sum | cut -c1-12)
 # How everything is compiled, so that all of it shares the compiler's cache with the components of the cluster: see
 # localcluster/build/gotools.go. The race detector needs cgo, so what it compiles is cached separately.
