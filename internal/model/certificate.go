@@ -8,7 +8,7 @@ import (
 
 // NoServerName is the Host of a TLS handshake without a server name (SNI). ParseHost never returns it, and no client
 // can send it.
-const Nameless Host = "(none)"
+const NoServerName Host = "(none)"
 
 // Certificate is the TLS certificate of a host: a chain and the private key. Its text, in logs and elsewhere, is only
 // the name of the Secret.

@@ -186,7 +186,7 @@ func CompareRoutes(a, b Route) int {
 func (r Route) Equal(other Route) bool {
 	return r.Owner == other.Owner && r.UID == other.UID && r.Fleet == other.Fleet && r.Created.Equal(other.Created) &&
 		r.Match.Compare(other.Match) == 0 &&
-		r.SharesDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) &&
+		r.SameDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) &&
 		r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas &&
 		r.Secret == other.Secret && r.Tuning.Equal(other.Tuning)
 }

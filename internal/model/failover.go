@@ -31,13 +31,13 @@ func (r Route) Destinations() []ServicePort {
 }
 
 // SameDestinations reports whether two Routes have equal backends and an equal Failover.
-func (r Route) SharesDestinations(other Route) bool {
+func (r Route) SameDestinations(other Route) bool {
 	return slices.Equal(r.Backends, other.Backends) && equalValues(r.Failover, other.Failover)
 }
 
 // FailsOver reports whether requests of the Route can wait for an endpoint and then be sent to its Failover.
 func FailsOver(route Route, services map[ServicePort]Endpoints) bool {
-	return route.Failover != nil && slices.Contains(Held(route, services), true)
+	return route.Failover != nil && slices.Contains(WaitsForEndpoint(route, services), true)
 }
 
 // equalValues reports whether both point to equal values, or both are nil.

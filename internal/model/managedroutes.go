@@ -10,12 +10,14 @@ import (
 func (r Route) Canary() Backend { return r.Backends[1] }
 
 // HasMirrorRoute reports whether the Route has a mirror route.
-func (r Route) Mirrors() bool { return slices.ContainsFunc(r.Managed, managedroute.Route.IsMirror) }
+func (r Route) HasMirrorRoute() bool {
+	return slices.ContainsFunc(r.Managed, managedroute.Route.IsMirror)
+}
 
 // EffectiveManagedRoutes returns the header and mirror routes for the proxies: none while the canary has no ready
 // endpoint. Its requests are then split by EffectiveWeights: they go to the stable backend, unless that one's weight is
 // 0.
-func EffectiveManaged(route Route, services map[ServicePort]Endpoints) []managedroute.Route {
+func EffectiveManagedRoutes(route Route, services map[ServicePort]Endpoints) []managedroute.Route {
 	if len(route.Managed) == 0 || len(services[route.Canary().ServicePort()].Ready) == 0 {
 		return nil
 	}

@@ -148,7 +148,7 @@ func (m Match) compareSpecificity(other Match) int {
 		cmp.Compare(len(other.PathPrefix), len(m.PathPrefix)),
 		cmp.Compare(m.PathPrefix, other.PathPrefix),
 		cmp.Compare(len(other.Headers), len(m.Headers)),
-		cmp.Compare(withValue(other.Headers), withValue(m.Headers)),
+		cmp.Compare(countValues(other.Headers), countValues(m.Headers)),
 	)
 }
 
@@ -178,7 +178,7 @@ func (h Header) Compare(other Header) int {
 }
 
 // countValues counts the headers with a value, which are more specific.
-func withValue(headers []Header) int {
+func countValues(headers []Header) int {
 	count := 0
 	for _, header := range headers {
 		if !header.Any {

@@ -21,7 +21,7 @@ func HostsFor(authority string) []Host {
 
 // Matches reports whether the Match's path and headers match a request for its host. path has no query, and header
 // looks up a header by its name in lower case.
-func (m Match) Fits(path string, header func(name string) (value string, present bool)) bool {
+func (m Match) Matches(path string, header func(name string) (value string, present bool)) bool {
 	rest, ok := strings.CutPrefix(path, m.PathPrefix)
 	if !ok || m.PathPrefix != "/" && rest != "" && rest[0] != '/' {
 		return false

@@ -52,7 +52,7 @@ func TestMatches(t *testing.T) {
 		"a header that is missing": {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-other", Any: true}}}, "/",
 			false},
 	} {
-		if got := test.match.Fits(test.path, look); got != test.want {
+		if got := test.match.Matches(test.path, look); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

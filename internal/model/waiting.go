@@ -4,7 +4,7 @@ package model
 // have no replicas, the backend's effective weight is not 0, and it has no ready endpoint. So without ready endpoints
 // the requests of the stable backend wait, and those of a canary go to the stable one, unless that one's weight is 0. A
 // backend with a missing Service or port does not wait.
-func Held(route Route, services map[ServicePort]Endpoints) []bool {
+func WaitsForEndpoint(route Route, services map[ServicePort]Endpoints) []bool {
 	waits := make([]bool, len(route.Backends))
 	if route.MinReplicas > 0 {
 		return waits

@@ -45,7 +45,7 @@ func TestWaitsForEndpoint(t *testing.T) {
 				}
 				services[added.ServicePort()] = endpoints
 			}
-			if got := model.Held(route, services); !slices.Equal(got, c.want) {
+			if got := model.WaitsForEndpoint(route, services); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

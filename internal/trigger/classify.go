@@ -25,42 +25,42 @@ const (
 )
 
 // Class is what a trigger of a ScaledObject is for this project.
-type Standing int
+type Class int
 
 // The Classes.
 const (
 	// Unrelated is a trigger of another scaler.
-	Foreign Standing = iota
+	Unrelated Class = iota
 	// Unconverted is a TypeHTTP trigger, which KEDA cannot parse yet.
 	Unconverted
 	// Managed is a TypePush trigger with the keys of a TypeHTTP trigger: converted, or written by a user.
-	Ours
+	Managed
 	// Reference is a TypePush trigger that selects no requests and only configures scaling. Its HTTPScaledObject, the one
 	// that it names or the one with the ScaledObject's name, is created by the user, as in the KEDA HTTP add-on.
 	Reference
 	// OtherScaler is a TypePush trigger that selects requests, for a scaler at another address.
-	Elsewhere
+	OtherScaler
 )
 
 // Classify returns the Class of a trigger by its type and metadata. address is the address of this project's scaler. A
 // TypePush trigger is Managed by its KeyConvertedFrom or by that address.
-func Recognise(triggerType string, metadata map[string]string, address string) Standing {
+func Classify(triggerType string, metadata map[string]string, address string) Class {
 	switch {
 	case triggerType == TypeHTTP:
 		return Unconverted
 	case triggerType != TypePush:
-		return Foreign
+		return Unrelated
 	case metadata[KeyConvertedFrom] == TypeHTTP:
-		return Ours
+		return Managed
 	case !sameAddress(metadata[KeyScalerAddress], address):
-		if has(metadata, KeyHosts) {
-			return Elsewhere
+		if hasValue(metadata, KeyHosts) {
+			return OtherScaler
 		}
-		return Foreign
-	case !isAboutRequests(metadata):
+		return Unrelated
+	case !hasRoutingKeys(metadata):
 		return Reference
 	default:
-		return Ours
+		return Managed
 	}
 }
 
@@ -68,17 +68,17 @@ func Recognise(triggerType string, metadata map[string]string, address string) S
 // For a TypePush trigger the fallback is always the ScaledObject's name: KEDA sends the scaler the metadata of one
 // trigger, but not its index.
 func ObjectName(metadata map[string]string, fallback string) string {
-	if has(metadata, KeyHTTPScaledObject) {
+	if hasValue(metadata, KeyHTTPScaledObject) {
 		return strings.TrimSpace(metadata[KeyHTTPScaledObject])
 	}
 	return fallback
 }
 
 // hasRoutingKeys reports whether metadata has a key, possibly misspelled, that selects requests or their destination.
-func isAboutRequests(metadata map[string]string) bool {
+func hasRoutingKeys(metadata map[string]string) bool {
 	routing := []string{KeyHosts, KeyPathPrefixes, KeyHeaders, KeyService, KeyPort, KeyPortName}
 	for name := range metadata {
-		if has(metadata, name) && (slices.Contains(routing, name) || nearest(name, routing) != "") {
+		if hasValue(metadata, name) && (slices.Contains(routing, name) || closestName(name, routing) != "") {
 			return true
 		}
 	}
@@ -98,16 +98,16 @@ func sameAddress(a, b string) bool {
 
 // ConversionMetadata returns the keys to add when a TypeHTTP trigger becomes a TypePush trigger: KeyConvertedFrom, the
 // scaler's address unless it has one, and the name of its HTTPScaledObject.
-func Additions(metadata map[string]string, address, name string) map[string]string {
+func ConversionMetadata(metadata map[string]string, address, name string) map[string]string {
 	added := map[string]string{KeyConvertedFrom: TypeHTTP, KeyHTTPScaledObject: name}
-	if !has(metadata, KeyScalerAddress) {
+	if !hasValue(metadata, KeyScalerAddress) {
 		added[KeyScalerAddress] = address
 	}
 	return added
 }
 
 // unknownKeys returns the problems of unknown keys, sorted.
-func unknown(metadata map[string]string) []Problem {
+func unknownKeys(metadata map[string]string) []Problem {
 	// KEDA itself parses some keys of every TypePush trigger (pkg/scalers/external_scaler.go).
 	names := []string{
 		KeyScalerAddress, KeyHTTPScaledObject, KeyConvertedFrom, "enableTLS", "unsafeSsl",
@@ -121,7 +121,7 @@ func unknown(metadata map[string]string) []Problem {
 			continue
 		}
 		fix := "unknown key, ignored; remove it"
-		if similar := nearest(name, names); similar != "" {
+		if similar := closestName(name, names); similar != "" {
 			fix = "unknown key, ignored; did you mean " + similar + "?"
 		}
 		problems = append(problems, Problem{name, metadata[name], fix, true})
@@ -130,7 +130,7 @@ func unknown(metadata map[string]string) []Problem {
 }
 
 // closestName returns the name that is most similar to a misspelled one, or "" if none is similar enough.
-func nearest(misspelled string, names []string) string {
+func closestName(misspelled string, names []string) string {
 	const maxDistance = 2
 	best, closest := maxDistance+1, ""
 	for _, name := range names {

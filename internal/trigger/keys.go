@@ -53,7 +53,7 @@ type key struct {
 }
 
 // ineffective returns why the key has no effect in metadata; empty if it has one.
-func (k key) pointless(metadata map[string]string) string {
+func (k key) ineffective(metadata map[string]string) string {
 	if k.needs == "" {
 		return ""
 	}
@@ -80,7 +80,7 @@ func keys() []key {
 // scalingKeys returns the keys that the scaler uses; it parses them in each call.
 func scalingKeys() []key {
 	return []key{
-		{name: KeyScalingMetric, fallback: string(MetricRequestRate), read: oneOf(
+		{name: KeyScalingMetric, fallback: string(MetricRequestRate), read: readEnum(
 			func(t *Trigger) *Metric { return &t.Metric }, MetricRequestRate, MetricConcurrency)},
 		{name: KeyTargetValue, fallback: "100", read: readTargetValue},
 		{name: KeyActivationTargetValue, fallback: "0", read: readActivation},
@@ -93,12 +93,12 @@ func routingKeys() []key {
 		{name: KeyHosts, read: readHosts},
 		{name: KeyPathPrefixes, read: readPathPrefixes},
 		{name: KeyHeaders, read: readHeaders},
-		{name: KeyService, read: serviceName(func(t *Trigger) *string { return &t.Service })},
+		{name: KeyService, read: readServiceName(func(t *Trigger) *string { return &t.Service })},
 		{name: KeyPort, read: readPort},
 		{name: KeyPortName, read: readPortName},
 		{
 			name: KeyFallbackService,
-			read: serviceName(func(t *Trigger) *string { return &t.FallbackService }),
+			read: readServiceName(func(t *Trigger) *string { return &t.FallbackService }),
 		},
 	}
 }
@@ -109,12 +109,12 @@ func otherKeys() []key {
 		{
 			name: KeyGranularity, fallback: "1s",
 			needs: KeyScalingMetric, needsValue: string(MetricRequestRate),
-			read: duration(func(t *Trigger) *time.Duration { return &t.Granularity }),
+			read: readDuration(func(t *Trigger) *time.Duration { return &t.Granularity }),
 		},
 		{
 			name: KeyWindow, fallback: "1m",
 			needs: KeyScalingMetric, needsValue: string(MetricRequestRate),
-			read: duration(func(t *Trigger) *time.Duration { return &t.Window }),
+			read: readDuration(func(t *Trigger) *time.Duration { return &t.Window }),
 		},
 		{name: KeyExternalProxyMetricKey, read: readMetricKey},
 		{
@@ -122,17 +122,17 @@ func otherKeys() []key {
 			read: readAutowire,
 		},
 		{name: KeyHealthcheckPath, read: readHealthcheckPath},
-		{name: KeyHealthcheckResponse, needs: KeyHealthcheckPath, read: oneOf(
+		{name: KeyHealthcheckResponse, needs: KeyHealthcheckPath, read: readEnum(
 			func(t *Trigger) *HealthcheckResponse { return &t.HealthcheckResponse },
 			HealthcheckStatic, HealthcheckPassthrough)},
 		{
 			name: KeyTLSSecretName,
-			read: objectName("Secret", func(t *Trigger) *string { return &t.TLSSecretName }),
+			read: readObjectName("Secret", func(t *Trigger) *string { return &t.TLSSecretName }),
 		},
 		{name: KeyWaitingPageEnabled, fallback: "false", read: readWaitingPage},
 		{
 			name: KeyWaitingPageConfigMap, needs: KeyWaitingPageEnabled, needsValue: "true",
-			read: objectName("ConfigMap", func(t *Trigger) *string { return &t.WaitingPageConfigMap }),
+			read: readObjectName("ConfigMap", func(t *Trigger) *string { return &t.WaitingPageConfigMap }),
 		},
 	}
 }
@@ -156,7 +156,7 @@ func Keys() []Key {
 
 // readHosts parses a list of hosts.
 func readHosts(t *Trigger, value string) (err error) {
-	t.Hosts, err = list(value, func(host string) error {
+	t.Hosts, err = parseList(value, func(host string) error {
 		_, err := model.ParseHost(host)
 		return err
 	})
@@ -165,7 +165,7 @@ func readHosts(t *Trigger, value string) (err error) {
 
 // readPathPrefixes parses a list of path prefixes.
 func readPathPrefixes(t *Trigger, value string) (err error) {
-	t.PathPrefixes, err = list(value, func(prefix string) error {
+	t.PathPrefixes, err = parseList(value, func(prefix string) error {
 		_, err := model.ParsePathPrefix(prefix)
 		return err
 	})
@@ -197,7 +197,7 @@ func readHeaders(t *Trigger, value string) error {
 	for _, header := range read {
 		parsed, err := model.ParseHeader(header.Name, header.Value)
 		if err != nil {
-			return fmt.Errorf("%.*q: %w", shownValue, header.Name, err)
+			return fmt.Errorf("%.*q: %w", maxShownValue, header.Name, err)
 		}
 		if seen[parsed.Name] {
 			return fmt.Errorf("%q is there twice (letter case doesn't count); all headers must match, "+
@@ -275,10 +275,10 @@ func readAutowire(t *Trigger, value string) error {
 	all := []AutowireKind{
 		AutowireIngress, AutowireHTTPRoute, AutowireVirtualService, AutowireRoute, AutowireService,
 	}
-	kinds, err := list(value, func(kind string) error {
+	kinds, err := parseList(value, func(kind string) error {
 		if !slices.Contains(all, AutowireKind(kind)) {
 			return fmt.Errorf("use a list of %s, separated by commas, or %s for none",
-				quoted(all), AutowireOff)
+				joinValues(all), AutowireOff)
 		}
 		return nil
 	})

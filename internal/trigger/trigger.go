@@ -101,20 +101,20 @@ type Problem struct {
 	// Value is the key's value; empty if it has none.
 	Value string
 	// Fix describes the problem and the allowed values.
-	Remedy string
+	Fix string
 	// Ignored means that the key is ignored and the rest of the trigger is valid. Otherwise the whole trigger is invalid.
 	Ignored bool
 }
 
 // maxShownValue is the maximum length of a value in a message, in bytes.
-const shownValue = 80
+const maxShownValue = 80
 
 // String returns key, value and fix.
 func (p Problem) String() string {
 	if p.Value == "" {
-		return p.Key + ": " + p.Remedy
+		return p.Key + ": " + p.Fix
 	}
-	return fmt.Sprintf("%s %.*q: %s", p.Key, shownValue, p.Value, p.Remedy)
+	return fmt.Sprintf("%s %.*q: %s", p.Key, maxShownValue, p.Value, p.Fix)
 }
 
 // Usable reports whether a trigger with these problems is valid: all of them are ignored.
@@ -131,19 +131,19 @@ func Usable(problems []Problem) bool {
 // keys, unknown keys last. Unless the problems are Usable, the Trigger is incomplete. A key with an empty value counts
 // as missing, because templates produce such keys.
 func Parse(metadata map[string]string) (Trigger, []Problem) {
-	parsed, problems := read(metadata, keys())
-	problems = append(problems, contradictions(parsed, metadata, problems)...)
-	return parsed, append(problems, unknown(metadata)...)
+	parsed, problems := parseTable(metadata, keys())
+	problems = append(problems, crossKeyProblems(parsed, metadata, problems)...)
+	return parsed, append(problems, unknownKeys(metadata)...)
 }
 
 // ParseScaling parses what the scaler uses of any TypePush trigger: Metric, TargetValue and ActivationTargetValue, as
 // Parse does. It ignores all other keys and their errors: the HTTPScaledObject still has the previous valid values.
 func ParseScaling(metadata map[string]string) (Trigger, []Problem) {
-	return read(metadata, scalingKeys())
+	return parseTable(metadata, scalingKeys())
 }
 
 // parseTable parses the keys of a table, and returns the problems of single keys.
-func read(metadata map[string]string, table []key) (parsed Trigger, problems []Problem) {
+func parseTable(metadata map[string]string, table []key) (parsed Trigger, problems []Problem) {
 	for _, known := range table {
 		value, given := known.fallback, false
 		if text := strings.TrimSpace(metadata[known.name]); text != "" {
@@ -153,8 +153,8 @@ func read(metadata map[string]string, table []key) (parsed Trigger, problems []P
 			continue
 		}
 		if err := known.read(&parsed, value); err != nil {
-			problems = append(problems, Problem{Key: known.name, Value: value, Remedy: err.Error()})
-		} else if reason := known.pointless(metadata); given && reason != "" {
+			problems = append(problems, Problem{Key: known.name, Value: value, Fix: err.Error()})
+		} else if reason := known.ineffective(metadata); given && reason != "" {
 			problems = append(problems, Problem{known.name, value, reason, true})
 		}
 	}
@@ -162,7 +162,7 @@ func read(metadata map[string]string, table []key) (parsed Trigger, problems []P
 }
 
 // crossKeyProblems returns the problems that concern several keys, or missing ones.
-func contradictions(parsed Trigger, metadata map[string]string, known []Problem) []Problem {
+func crossKeyProblems(parsed Trigger, metadata map[string]string, known []Problem) []Problem {
 	isInvalid := map[string]bool{}
 	for _, problem := range known {
 		isInvalid[problem.Key] = true
@@ -170,26 +170,26 @@ func contradictions(parsed Trigger, metadata map[string]string, known []Problem)
 	var problems []Problem
 	if len(parsed.Hosts) == 0 && !isInvalid[KeyHosts] {
 		problems = append(problems, Problem{
-			Key:    KeyHosts,
-			Remedy: `is required: name at least one host, such as shop.example.com, or "*" for all`,
+			Key: KeyHosts,
+			Fix: `is required: name at least one host, such as shop.example.com, or "*" for all`,
 		})
 	}
-	port, portName := has(metadata, KeyPort), has(metadata, KeyPortName)
+	port, portName := hasValue(metadata, KeyPort), hasValue(metadata, KeyPortName)
 	switch {
 	case port && portName:
 		problems = append(problems, Problem{
-			Key: KeyPortName, Value: metadata[KeyPortName], Remedy: "set exactly one of port and portName",
+			Key: KeyPortName, Value: metadata[KeyPortName], Fix: "set exactly one of port and portName",
 		})
 	case !port && !portName:
 		problems = append(problems, Problem{
-			Key:    KeyPort,
-			Remedy: "is required: set exactly one of port and portName, to a port of the Service",
+			Key: KeyPort,
+			Fix: "is required: set exactly one of port and portName, to a port of the Service",
 		})
 	}
 	if parsed.Window < parsed.Granularity && !isInvalid[KeyWindow] && !isInvalid[KeyGranularity] {
 		problems = append(problems, Problem{
 			Key: KeyWindow, Value: parsed.Window.String(),
-			Remedy: fmt.Sprintf("is shorter than the granularity of %v; use a multiple of it",
+			Fix: fmt.Sprintf("is shorter than the granularity of %v; use a multiple of it",
 				parsed.Granularity),
 		})
 	}
@@ -197,6 +197,6 @@ func contradictions(parsed Trigger, metadata map[string]string, known []Problem)
 }
 
 // hasValue reports whether a key has a value.
-func has(metadata map[string]string, key string) bool {
+func hasValue(metadata map[string]string, key string) bool {
 	return strings.TrimSpace(metadata[key]) != ""
 }

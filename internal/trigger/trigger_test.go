@@ -227,7 +227,7 @@ func TestParseScaling(t *testing.T) {
 	got, problems := trigger.ParseScaling(map[string]string{
 		"hosts": "a b", "port": "x", "colour": "red", "scalingMetric": "concurrency", "targetValue": "0", "activationTargetValue": " 2.5 ",
 	})
-	want := []trigger.Problem{{Key: "targetValue", Value: "0", Remedy: "use a whole number of at least 1, such as 100"}}
+	want := []trigger.Problem{{Key: "targetValue", Value: "0", Fix: "use a whole number of at least 1, such as 100"}}
 	if diff := cmp.Diff(want, problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
@@ -247,28 +247,28 @@ func TestClassify(t *testing.T) {
 	tests := map[string]struct {
 		triggerType string
 		metadata    map[string]string
-		want        trigger.Standing
+		want        trigger.Class
 	}{
 		"as the guides write it":      {"kedify-http", minimal(), trigger.Unconverted},
-		"converted":                   {"external-push", with(map[string]string{"convertedFrom": "kedify-http", "scalerAddress": "elsewhere:1"}), trigger.Ours},
-		"by hand":                     {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Ours},
-		"by hand, the long name":      {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Ours},
-		"by hand, .svc":               {"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}), trigger.Ours},
-		"by hand, without hosts":      {"external-push", map[string]string{"scalerAddress": address, "port": "80"}, trigger.Ours},
-		"by hand, misspelt":           {"external-push", map[string]string{"scalerAddress": address, "host": "a.test", "httpScaledObject": "shop"}, trigger.Ours},
+		"converted":                   {"external-push", with(map[string]string{"convertedFrom": "kedify-http", "scalerAddress": "elsewhere:1"}), trigger.Managed},
+		"by hand":                     {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
+		"by hand, the long name":      {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed},
+		"by hand, .svc":               {"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}), trigger.Managed},
+		"by hand, without hosts":      {"external-push", map[string]string{"scalerAddress": address, "port": "80"}, trigger.Managed},
+		"by hand, misspelt":           {"external-push", map[string]string{"scalerAddress": address, "host": "a.test", "httpScaledObject": "shop"}, trigger.Managed},
 		"only what to scale by":       {"external-push", map[string]string{"scalerAddress": address, "targetValue": "5"}, trigger.Reference},
 		"of the HTTP add-on":          {"external-push", map[string]string{"scalerAddress": address, "httpScaledObject": "shop"}, trigger.Reference},
-		"another scaler's":            {"external-push", with(map[string]string{"scalerAddress": "other.keda:9090"}), trigger.Elsewhere},
-		"another port":                {"external-push", with(map[string]string{"scalerAddress": "scaler.keda:9091"}), trigger.Elsewhere},
-		"another namespace":           {"external-push", with(map[string]string{"scalerAddress": "scaler.keda2:9090"}), trigger.Elsewhere},
-		"another scaler, no hosts":    {"external-push", map[string]string{"scalerAddress": "other.keda:9090"}, trigger.Foreign},
-		"a scaler that KEDA polls":    {"external", with(map[string]string{"scalerAddress": address}), trigger.Foreign},
-		"another kind, though marked": {"cpu", with(map[string]string{"convertedFrom": "kedify-http"}), trigger.Foreign},
+		"another scaler's":            {"external-push", with(map[string]string{"scalerAddress": "other.keda:9090"}), trigger.OtherScaler},
+		"another port":                {"external-push", with(map[string]string{"scalerAddress": "scaler.keda:9091"}), trigger.OtherScaler},
+		"another namespace":           {"external-push", with(map[string]string{"scalerAddress": "scaler.keda2:9090"}), trigger.OtherScaler},
+		"another scaler, no hosts":    {"external-push", map[string]string{"scalerAddress": "other.keda:9090"}, trigger.Unrelated},
+		"a scaler that KEDA polls":    {"external", with(map[string]string{"scalerAddress": address}), trigger.Unrelated},
+		"another kind, though marked": {"cpu", with(map[string]string{"convertedFrom": "kedify-http"}), trigger.Unrelated},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := trigger.Recognise(test.triggerType, test.metadata, address); got != test.want {
+			if got := trigger.Classify(test.triggerType, test.metadata, address); got != test.want {
 				t.Errorf("Recognise = %d, want %d", got, test.want)
 			}
 		})
@@ -283,12 +283,12 @@ func TestConversionMetadataMakesATriggerManaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			metadata := with(map[string]string{"scalerAddress": address})
-			added := trigger.Additions(metadata, "scaler.keda:9090", "shop")
+			added := trigger.ConversionMetadata(metadata, "scaler.keda:9090", "shop")
 			maps.Copy(metadata, added)
 			if want := address; want != "" && metadata["scalerAddress"] != want {
 				t.Errorf("scalerAddress is %q, want %q", metadata["scalerAddress"], want)
 			}
-			if got := trigger.Recognise(trigger.TypePush, metadata, "another.keda:9090"); got != trigger.Ours {
+			if got := trigger.Classify(trigger.TypePush, metadata, "another.keda:9090"); got != trigger.Managed {
 				t.Errorf("Recognise = %d", got)
 			}
 			if got, problems := trigger.Parse(metadata); len(problems) > 0 || !cmp.Equal(got, defaults()) {
@@ -306,7 +306,7 @@ func FuzzParse(f *testing.F) {
 		metadata := map[string]string{key1: value1, key2: value2, key3: value3}
 		parsed, problems := trigger.Parse(metadata)
 		for _, problem := range problems {
-			if problem.Key == "" && key1 != "" && key2 != "" && key3 != "" || problem.Remedy == "" {
+			if problem.Key == "" && key1 != "" && key2 != "" && key3 != "" || problem.Fix == "" {
 				t.Errorf("a problem without words: %#v", problem)
 			}
 		}

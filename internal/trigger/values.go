@@ -9,7 +9,7 @@ import (
 
 // parseList splits a value at its commas and checks each element. Empty elements are errors, except after the last
 // comma. Without an error there is at least one element.
-func list(value string, check func(string) error) ([]string, error) {
+func parseList(value string, check func(string) error) ([]string, error) {
 	var elements []string
 	for element := range strings.SplitSeq(strings.TrimSuffix(value, ","), ",") {
 		element = strings.TrimSpace(element)
@@ -17,7 +17,7 @@ func list(value string, check func(string) error) ([]string, error) {
 			return nil, errors.New("has an empty element between two commas")
 		}
 		if err := check(element); err != nil {
-			return nil, fmt.Errorf("%.*q: %w", shownValue, element, err)
+			return nil, fmt.Errorf("%.*q: %w", maxShownValue, element, err)
 		}
 		elements = append(elements, element)
 	}
@@ -25,7 +25,7 @@ func list(value string, check func(string) error) ([]string, error) {
 }
 
 // readEnum parses a value of a fixed set.
-func oneOf[T ~string](field func(*Trigger) *T, allowed ...T) func(*Trigger, string) error {
+func readEnum[T ~string](field func(*Trigger) *T, allowed ...T) func(*Trigger, string) error {
 	return func(t *Trigger, value string) error {
 		for _, candidate := range allowed {
 			if value == string(candidate) {
@@ -33,12 +33,12 @@ func oneOf[T ~string](field func(*Trigger) *T, allowed ...T) func(*Trigger, stri
 				return nil
 			}
 		}
-		return fmt.Errorf("use one of %s", quoted(allowed))
+		return fmt.Errorf("use one of %s", joinValues(allowed))
 	}
 }
 
 // joinValues joins values for a message.
-func quoted[T ~string](values []T) string {
+func joinValues[T ~string](values []T) string {
 	var texts []string
 	for _, value := range values {
 		texts = append(texts, string(value))
@@ -47,7 +47,7 @@ func quoted[T ~string](values []T) string {
 }
 
 // readDuration parses a positive duration.
-func duration(field func(*Trigger) *time.Duration) func(*Trigger, string) error {
+func readDuration(field func(*Trigger) *time.Duration) func(*Trigger, string) error {
 	return func(t *Trigger, value string) error {
 		parsed, err := time.ParseDuration(value)
 		if err != nil || parsed <= 0 {
@@ -59,7 +59,7 @@ func duration(field func(*Trigger) *time.Duration) func(*Trigger, string) error 
 }
 
 // readServiceName parses the name of a Service.
-func serviceName(field func(*Trigger) *string) func(*Trigger, string) error {
+func readServiceName(field func(*Trigger) *string) func(*Trigger, string) error {
 	return func(t *Trigger, value string) error {
 		if !isDNSLabel(value) {
 			return errors.New("use the name of a Service of the same namespace: " + labelRule)
@@ -73,7 +73,7 @@ func serviceName(field func(*Trigger) *string) func(*Trigger, string) error {
 const maxName = 253
 
 // readObjectName parses the name of an object.
-func objectName(kind string, field func(*Trigger) *string) func(*Trigger, string) error {
+func readObjectName(kind string, field func(*Trigger) *string) func(*Trigger, string) error {
 	return func(t *Trigger, value string) error {
 		if !isObjectName(value) {
 			return fmt.Errorf("use the name of a %s of the same namespace: lower-case letters, digits, "+

@@ -91,11 +91,11 @@ func plain(t *testing.T, object map[string]any) map[string]any {
 }
 
 // inCanary is the route during a canary, with the label.
-func inCanary(t *testing.T, git map[string]any, weights route.Weights, managed []route.Managed, named bool) map[string]any {
+func inCanary(t *testing.T, git map[string]any, weights route.Weights, managed []route.ManagedRoute, named bool) map[string]any {
 	t.Helper()
 	live, _, err := route.Apply(git, route.Intent{
 		Kind: route.HTTPRoute, Rollout: "shop/shop", UID: "u", Namespace: "shop", Stable: "shop-stable", Canary: "shop-canary",
-		Weights: &weights, Managed: &managed, NamedRules: named, Label: &route.Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
+		Weights: &weights, ManagedRoutes: &managed, HasRuleNames: named, Label: &route.Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -122,14 +122,14 @@ func TestArgoCDRecipe(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(inGit), &git); err != nil {
 		t.Fatal(err)
 	}
-	managed := []route.Managed{
+	managed := []route.ManagedRoute{
 		{Name: "qa", Header: []route.HeaderMatch{{Name: "role", Type: route.Exact, Value: "qa"}}},
 		{Name: "copy", Mirror: &route.Mirror{Percent: 100, Matches: []route.MirrorMatch{{Headers: []route.HeaderMatch{{Name: "role", Type: route.Prefix, Value: "d"}}}}}},
 	}
 	experiment := []route.Destination{{Service: "shop-candidate", Weight: 10}}
 	states := map[string]struct {
 		weights route.Weights
-		managed []route.Managed
+		managed []route.ManagedRoute
 	}{
 		"at rest":               {route.Weights{Stable: 100}, nil},
 		"weights":               {route.Weights{Stable: 80, Canary: 20}, nil},

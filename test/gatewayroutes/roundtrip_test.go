@@ -149,7 +149,7 @@ func (s stage) play(t *testing.T, folder string, object map[string]any) (written
 		if err != nil || second.Changed {
 			t.Errorf("%s: after the write there is something left to change: %+v, %v\n%s", step.Do, second, err, cmp.Diff(live, again))
 		}
-		if err := route.Holds(live, want); err != nil {
+		if err := route.CheckSpec(live, want); err != nil {
 			t.Errorf("%s: %v", step.Do, err)
 		}
 	}
@@ -199,7 +199,7 @@ func (s stage) intent(t *testing.T, ask json.RawMessage) route.Intent {
 	if err := json.Unmarshal(ask, &want); err != nil {
 		t.Fatal(err)
 	}
-	want.NamedRules, want.MirrorPercent = s.release.optional, s.release.optional
+	want.HasRuleNames, want.HasMirrorPercent = s.release.optional, s.release.optional
 	return want
 }
 

@@ -31,7 +31,7 @@ func Convert(scaled, old *apis.ScaledObject, address string) []Operation {
 			continue
 		}
 		path := "/spec/triggers/" + strconv.Itoa(one.index)
-		added := trigger.Additions(one.trigger.Metadata, address, one.name)
+		added := trigger.ConversionMetadata(one.trigger.Metadata, address, one.name)
 		patch = append(patch, Operation{"replace", path + "/type", trigger.TypePush})
 		if one.trigger.Metadata == nil {
 			patch = append(patch, Operation{"add", path + "/metadata", added})

@@ -42,7 +42,7 @@ type Want struct {
 type named struct {
 	trigger  apis.Trigger
 	index    int // in spec.triggers
-	standing trigger.Standing
+	standing trigger.Class
 	name     string
 }
 
@@ -56,11 +56,11 @@ func ours(scaled, old *apis.ScaledObject, address string) []named {
 	var found []named
 	taken := map[string]bool{}
 	for i, each := range scaled.Spec.Triggers {
-		one := named{trigger: each, index: i, standing: trigger.Recognise(each.Type, each.Metadata, address)}
+		one := named{trigger: each, index: i, standing: trigger.Classify(each.Type, each.Metadata, address)}
 		switch one.standing {
 		case trigger.Unconverted:
 			one.name = trigger.ObjectName(each.Metadata, "")
-		case trigger.Ours:
+		case trigger.Managed:
 			one.name = trigger.ObjectName(each.Metadata, scaled.Name)
 		default:
 			continue
@@ -110,8 +110,8 @@ func inherited(one apis.Trigger, old *apis.ScaledObject) string {
 // deleted.
 func Keeps(scaled *apis.ScaledObject, address string) bool {
 	return slices.ContainsFunc(scaled.Spec.Triggers, func(each apis.Trigger) bool {
-		standing := trigger.Recognise(each.Type, each.Metadata, address)
-		return standing == trigger.Reference || standing == trigger.Elsewhere
+		standing := trigger.Classify(each.Type, each.Metadata, address)
+		return standing == trigger.Reference || standing == trigger.OtherScaler
 	})
 }
 

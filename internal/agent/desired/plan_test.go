@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 )
 
 // address is where our scaler listens.
@@ -302,7 +302,7 @@ func TestCompare(t *testing.T) {
 		return object
 	}
 	tests := map[string]struct {
-		scaled func(*apis.ScaledObject)          // changed before
+		scaled func(*apis.ScaledObject)             // changed before
 		object func(*httpv1alpha1.HTTPScaledObject) // nil: there is none
 		want   changes
 	}{

@@ -71,13 +71,13 @@ func undo(content map[string]any, live *facts.Route, entry route.Entry, rollout 
 	if rollout != nil && rollout.ServicesError == nil && entry.Weighted {
 		undone, _, err := route.Apply(content, route.Intent{
 			Kind: live.Kind, Rollout: entry.Rollout, UID: entry.UID, Namespace: rollout.Namespace, Stable: rollout.Stable, Canary: rollout.Canary,
-			Weights: &route.Weights{Stable: 100}, Managed: &[]route.Managed{},
+			Weights: &route.Weights{Stable: 100}, ManagedRoutes: &[]route.ManagedRoute{},
 		})
 		if err == nil {
 			return undone, append(sorts, RouteWeights), nil
 		}
 	}
-	undone, err := route.Undo(content, []string{entry.Rollout})
+	undone, err := route.RemoveOwners(content, []string{entry.Rollout})
 	return undone, sorts, err
 }
 

@@ -42,7 +42,7 @@ func examineRoute(facts *facts.Facts, r *facts.Rollout, name facts.RouteName, li
 	object := named(string(live.Kind), live.Name.Namespace, live.Name.Name)
 	_, _, err := route.Apply(live.Content, route.Intent{
 		Kind: live.Kind, Rollout: r.Key().String(), UID: string(r.UID), Namespace: r.Namespace, Stable: r.Stable, Canary: r.Canary,
-		RuleName: name.RuleName, NamedRules: true, MirrorPercent: true, Weights: &route.Weights{Stable: 100},
+		RuleName: name.RuleName, HasRuleNames: true, HasMirrorPercent: true, Weights: &route.Weights{Stable: 100},
 	})
 	if err != nil {
 		return []Finding{refusal(RouteWithoutRule, object, "spec.rules", err)}

@@ -96,14 +96,14 @@ func routes(facts *facts.Facts, r *facts.Rollout, services []Service) []Object {
 // rules tell of one route.
 func rules(r *facts.Rollout, name facts.RouteName, live facts.Route, services []Service) []Object {
 	base := Object{Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Taken: Unknown, Why: "no Gateway has reported"}
-	if route.Reported(live.Content) {
+	if route.HasStatus(live.Content) {
 		accepted, why := route.Accepted(live.Content)
 		base.Taken, base.Why = No, why
 		if accepted {
 			base.Taken = Yes
 		}
 	}
-	written, err := route.Written(live.Content, route.Intent{
+	written, err := route.ReadWeights(live.Content, route.Intent{
 		Kind: live.Kind, Rollout: r.Key().String(), Namespace: r.Namespace, Stable: r.Stable, Canary: r.Canary, RuleName: name.RuleName,
 	})
 	if err != nil {

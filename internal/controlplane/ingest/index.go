@@ -58,7 +58,7 @@ func (l *Loop) Find(
 			continue
 		}
 		for _, route := range routes {
-			if route.Match.Fits(path, header) {
+			if route.Match.Matches(path, header) {
 				return route, true
 			}
 		}

@@ -110,7 +110,7 @@ func TestACertificateIsThereWithTheFirstPublication(t *testing.T) {
 		defer s.run(t)()
 		<-s.loop.Seeded()
 		synctest.Wait()
-		want := map[string]string{"shop.test": chainOf(secret), string(model.Nameless): chainOf(secret)}
+		want := map[string]string{"shop.test": chainOf(secret), string(model.NoServerName): chainOf(secret)}
 		if diff := cmp.Diff(want, s.certificates()); diff != "" || s.publications() != 1 {
 			t.Errorf("certificates after %d publications (-want +got):\n%s", s.publications(), diff)
 		}

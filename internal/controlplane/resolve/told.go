@@ -71,7 +71,7 @@ func (r *Resolver) config(routes []model.Route) model.Config {
 func portsOf(routes []model.Route) []model.ServicePort {
 	var ports []model.ServicePort
 	for i, route := range routes {
-		if i > 0 && route.SharesDestinations(routes[i-1]) {
+		if i > 0 && route.SameDestinations(routes[i-1]) {
 			continue // The usual case: Routes of an object differ in nothing but their Match.
 		}
 		for _, port := range route.Destinations() {

@@ -58,7 +58,7 @@ func digestOf(config model.Config) string {
 // isAsDesired says whether the effective weights, header routes and mirror routes are the desired ones.
 func isAsDesired(config model.Config) bool {
 	for _, route := range config.Routes {
-		if len(model.EffectiveManaged(route, config.Services)) != len(route.Managed) {
+		if len(model.EffectiveManagedRoutes(route, config.Services)) != len(route.Managed) {
 			return false
 		}
 		for i, weight := range model.EffectiveWeights(route.Backends, config.Services) {
@@ -85,13 +85,13 @@ func (p Publication) scopes() []scope {
 func (p Publication) clusters() []string {
 	var names []string
 	for i, route := range p.Routes {
-		if i > 0 && route.SharesDestinations(p.Routes[0]) {
+		if i > 0 && route.SameDestinations(p.Routes[0]) {
 			continue // The usual case: an object's routes differ only in their Match.
 		}
 		for _, backend := range route.Backends {
 			names = append(names, translate.ClusterName(route.Owner, backend.Service))
 		}
-		if route.Mirrors() {
+		if route.HasMirrorRoute() {
 			names = append(names, translate.MirrorName(route.Owner, route.Canary().Service))
 		}
 		if route.Failover != nil {

@@ -23,7 +23,7 @@ func MirrorName(owner, service model.Key) string { return ClusterName(owner, ser
 // A copy has the Host of the request that it is made of. Envoy waits for no answer to it, and no client gets one.
 func (f scopeFactory) managedRoutes(route model.Route, services map[model.ServicePort]model.Endpoints, own *routev3.Route) []*routev3.Route {
 	var translated []*routev3.Route
-	for _, managed := range model.EffectiveManaged(route, services) {
+	for _, managed := range model.EffectiveManagedRoutes(route, services) {
 		for _, match := range managed.Matches {
 			both, possible := managedMatch(route.Match, match)
 			if !possible {

@@ -70,7 +70,7 @@ func (f scopeFactory) envoyRoute(route model.Route, services map[model.ServicePo
 		Match:  routeMatch(route.Match),
 		Action: &routev3.Route_Route{Route: action},
 	}
-	f.arm(translated, model.Held(route, services))
+	f.arm(translated, model.WaitsForEndpoint(route, services))
 	return translated, nil
 }
 

@@ -154,7 +154,7 @@ func toChain(name string) (*matcherxdsv3.Matcher_OnMatch, error) {
 
 // downstreamTLS has certificates come by name. Versions and ciphers are Envoy's: TLS 1.2 and 1.3.
 func downstreamTLS() (*corev3.TransportSocket, error) {
-	mapper, err := pack(&sniv3.SNI{DefaultValue: string(model.Nameless)})
+	mapper, err := pack(&sniv3.SNI{DefaultValue: string(model.NoServerName)})
 	if err != nil {
 		return nil, err
 	}

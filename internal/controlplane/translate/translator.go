@@ -215,7 +215,7 @@ type destination struct {
 // destinationsOf are the clusters of a Route.
 func destinationsOf(route model.Route, services map[model.ServicePort]model.Endpoints) []destination {
 	var found []destination
-	held, tuning := model.Held(route, services), route.Tuning
+	held, tuning := model.WaitsForEndpoint(route, services), route.Tuning
 	for i, backend := range route.Backends {
 		cluster := clusterOf{name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol, tuning: tuning}
 		found = append(found, destination{cluster, backend.ServicePort(), held[i]})
@@ -228,7 +228,7 @@ func destinationsOf(route model.Route, services map[model.ServicePort]model.Endp
 		cluster := clusterOf{name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol, tuning: tuning}
 		found = append(found, destination{cluster, failover.ServicePort(), false})
 	}
-	if route.Mirrors() {
+	if route.HasMirrorRoute() {
 		canary := route.Canary()
 		cluster := clusterOf{name: MirrorName(route.Owner, canary.Service), protocol: canary.Protocol, isMirror: true, tuning: tuning}
 		found = append(found, destination{cluster, canary.ServicePort(), false})

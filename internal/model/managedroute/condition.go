@@ -12,14 +12,14 @@ const (
 
 // tokenChars are the characters of a header name or a method in addition to letters and digits (RFC 9110, section
 // 5.6.2).
-const beyondWord = "!#$%&'*+-.^_`|~"
+const tokenChars = "!#$%&'*+-.^_`|~"
 
 // validate checks one match.
 func (m Match) validate() error {
-	if err := m.Method.validateIfAny(validateToken); err != nil {
+	if err := m.Method.validateOptional(validateToken); err != nil {
 		return fmt.Errorf("method: %w", err)
 	}
-	if err := m.Path.validateIfAny(validatePath); err != nil {
+	if err := m.Path.validateOptional(validatePath); err != nil {
 		return fmt.Errorf("path: %w", err)
 	}
 	if len(m.Headers) > MaxHeaders {
@@ -38,7 +38,7 @@ func (m Match) validate() error {
 }
 
 // validateOptional is validate for a condition that may be missing.
-func (m StringMatch) validateIfAny(literal func(string) error) error {
+func (m StringMatch) validateOptional(literal func(string) error) error {
 	if m == (StringMatch{}) {
 		return nil
 	}
@@ -61,10 +61,10 @@ func (m StringMatch) validate(literal func(string) error) error {
 // validateToken checks a header name or a method.
 func validateToken(text string) error {
 	isOther := func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(beyondWord, c)
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(tokenChars, c)
 	}
 	if text == "" || len(text) > maxHeaderName || strings.ContainsFunc(text, isOther) {
-		return fmt.Errorf("%w: %.80q: write 1 to %d letters, digits and %s", ErrMatch, text, maxHeaderName, beyondWord)
+		return fmt.Errorf("%w: %.80q: write 1 to %d letters, digits and %s", ErrMatch, text, maxHeaderName, tokenChars)
 	}
 	return nil
 }

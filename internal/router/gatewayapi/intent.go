@@ -19,7 +19,7 @@ func (c *configuration) intent(request engine.Request) route.Intent {
 		intent.Weights = weightsOf(request.Split)
 	}
 	managed := managedOf(request.ManagedRoutes)
-	intent.Managed = &managed
+	intent.ManagedRoutes = &managed
 	return intent
 }
 
@@ -35,10 +35,10 @@ func weightsOf(split router.Split) *route.Weights {
 }
 
 // managedOf converts managed routes.
-func managedOf(routes []managedroute.Route) []route.Managed {
-	converted := make([]route.Managed, 0, len(routes))
+func managedOf(routes []managedroute.Route) []route.ManagedRoute {
+	converted := make([]route.ManagedRoute, 0, len(routes))
 	for _, from := range routes {
-		managed := route.Managed{Name: from.Name}
+		managed := route.ManagedRoute{Name: from.Name}
 		if from.IsMirror() {
 			managed.Mirror = mirrorOf(from)
 		} else {

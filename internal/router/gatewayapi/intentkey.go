@@ -17,16 +17,16 @@ type intentKey struct {
 
 // intentKeyOf returns the intentKey of intent; ok is false if it has none.
 func intentKeyOf(intent route.Intent) (key intentKey, ok bool) {
-	hasManaged := intent.Managed != nil && len(*intent.Managed) > 0
+	hasManaged := intent.ManagedRoutes != nil && len(*intent.ManagedRoutes) > 0
 	hasExperiment := intent.Weights != nil && len(intent.Weights.Others) > 0
-	if hasManaged || hasExperiment || len(intent.Gone) > 0 {
+	if hasManaged || hasExperiment || len(intent.GoneOwners) > 0 {
 		return intentKey{}, false
 	}
 	key = intentKey{
 		kind: intent.Kind, rollout: intent.Rollout, uid: intent.UID, namespace: intent.Namespace,
 		stable: intent.Stable, canary: intent.Canary, rule: intent.RuleName,
-		hasLabel: intent.Label != nil, setsWeights: intent.Weights != nil, removesManaged: intent.Managed != nil,
-		schemaHasRuleNames: intent.NamedRules, schemaHasMirrorPercent: intent.MirrorPercent,
+		hasLabel: intent.Label != nil, setsWeights: intent.Weights != nil, removesManaged: intent.ManagedRoutes != nil,
+		schemaHasRuleNames: intent.HasRuleNames, schemaHasMirrorPercent: intent.HasMirrorPercent,
 	}
 	if intent.Label != nil {
 		key.label = *intent.Label

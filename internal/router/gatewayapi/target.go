@@ -62,12 +62,12 @@ func (t *target) completeIntent(ctx context.Context) (route.Intent, error) {
 	}
 	intent := t.intent
 	intent.Kind, intent.RuleName = t.kind, t.ruleName
-	intent.NamedRules, intent.MirrorPercent = schema.hasRuleNames, schema.hasMirrorPercent
+	intent.HasRuleNames, intent.HasMirrorPercent = schema.hasRuleNames, schema.hasMirrorPercent
 	switch {
 	case !t.kind.HeaderRoutes() && !t.kind.MirrorRoutes():
-		intent.Managed = nil
+		intent.ManagedRoutes = nil
 	case !t.headerRoutes:
-		intent.Managed = &[]route.Managed{}
+		intent.ManagedRoutes = &[]route.ManagedRoute{}
 	}
 	return intent, nil
 }
@@ -94,7 +94,7 @@ func (t *target) Plan(ctx context.Context, live *object) (engine.Change, error) 
 	}
 	change := engine.Change{Warnings: report.Warnings, Attributes: []any{"active", report.Active}}
 	if report.Changed {
-		staged := route.Between(live.content, intent, content)
+		staged := route.Staged(live.content, intent, content)
 		change.Write = func(ctx context.Context) error { return t.write(ctx, live, staged, content) }
 	}
 	return change, nil
@@ -117,7 +117,7 @@ func (t *target) apply(ctx context.Context, live *object, intent *route.Intent) 
 		}
 		t.log.InfoContext(ctx, "ignoring a Rollout that no longer references the route",
 			"rollout", t.rollout, "route", t.String(), "former", owned.Rollout)
-		intent.Gone = append(intent.Gone, owned.Rollout)
+		intent.GoneOwners = append(intent.GoneOwners, owned.Rollout)
 	}
 }
 
@@ -154,7 +154,7 @@ func (t *target) CheckWritten(ctx context.Context, live *object) error {
 	if err != nil || live.isKnownMatch(intent) {
 		return err
 	}
-	return route.Holds(live.content, intent)
+	return route.CheckSpec(live.content, intent)
 }
 
 // DataPlaneState returns Applied if the route's Gateways have accepted its current generation, by the conditions in its
@@ -164,7 +164,7 @@ func (*target) DataPlaneState(_ context.Context, live *object) (engine.DataPlane
 	switch {
 	case accepted:
 		return engine.Applied, ""
-	case route.Reported(live.content):
+	case route.HasStatus(live.content):
 		return engine.NotApplied, reason
 	default:
 		return engine.Unknown, reason
@@ -176,7 +176,7 @@ func (*target) DataPlaneState(_ context.Context, live *object) (engine.DataPlane
 func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.UnverifiedReason, bool) {
 	fix := fmt.Sprintf("check its status and its Gateway, or, if the Gateway reports no status, write %s: false in %s",
 		verifyKey, configField)
-	if !route.Reported(live.content) && !live.created.IsZero() && time.Since(live.created) > statusTimeout {
+	if !route.HasStatus(live.content) && !live.created.IsZero() && time.Since(live.created) > statusTimeout {
 		return engine.UnverifiedReason{
 			Reason: "RouteNotReported",
 			Message: fmt.Sprintf("%s: no Gateway has ever reported on it: its weights count as verified by its spec alone; %s",
@@ -198,7 +198,7 @@ func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.Unveri
 func (t *target) HasCanaryTraffic(live *object) bool {
 	intent := t.intent
 	intent.Kind, intent.RuleName = t.kind, t.ruleName
-	return route.Shared(live.content, intent)
+	return route.HasCanaryTraffic(live.content, intent)
 }
 
 // IsMissing reports whether err means that the route does not exist.

@@ -214,7 +214,7 @@ func TestSecondRolloutWithTheSameServices(t *testing.T) {
 		first any // what the API server says of the first Rollout
 		want  string
 	}{
-		"the first is there":             {owner("", config), `rollout "shop/api" has "web-stable", "web-canary" in use`},
+		"the first is there":             {owner("", config), `rollout "shop/api" already uses "web-stable", "web-canary"`},
 		"the first is gone":              {nil, ""},
 		"the first has a successor":      {owner("another", config), ""},
 		"the first uses other routes":    {owner("", `{"httpRoute":"other"}`), ""},

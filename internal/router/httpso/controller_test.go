@@ -100,7 +100,7 @@ func TestIdleRolloutDoesNotWait(t *testing.T) {
 		took    time.Duration
 	}{
 		"no report":                          {nil, weighing(0), true, 0},
-		"no Ready proxy":                     {taken("", 0), weighing(0), true, 0},
+		"no proxy is Ready":                  {taken("", 0), weighing(0), true, 0},
 		"the first installation":             {nil, routertest.Rollout(httpso.Type, config), true, 0},
 		"a Ready proxy has not taken it":     {taken(at20, 1), weighing(0), false, 0},
 		"the weight has only just gone to 0": {taken(at20, 1), weighing(20), false, 200 * time.Millisecond},
@@ -217,8 +217,8 @@ func TestBlockedRolloutGetsAnEvent(t *testing.T) {
 			text: []string{`HTTPScaledObject "shop/web"`, "2 of 3 Ready proxies", "kedify-proxy", "verifyDataPlane: false"},
 		},
 		"no proxy is Ready": {report: taken(at20, 0), call: verifies, reason: "WeightNotVerified",
-			text: []string{"no Ready proxy", `namespace "shop"`}},
-		"nothing was reported": {call: verifies, reason: "WeightNotVerified", text: []string{"has no report"}},
+			text: []string{"no proxy is Ready", `namespace "shop"`}},
+		"nothing was reported": {call: verifies, reason: "WeightNotVerified", text: []string{"no interceptor has reported"}},
 		"a promotion waits": {
 			call: func(t *testing.T, router *httpso.Router) {
 				t.Helper()

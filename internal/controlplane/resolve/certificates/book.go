@@ -109,7 +109,7 @@ func (b *Book) ForgetHosts() {
 func (b *Book) OfFleet(fleet model.Fleet) map[model.Host]*model.Certificate {
 	inForce := map[model.Host]*model.Certificate{}
 	if certificate := b.nameless[fleet]; certificate != nil {
-		inForce[model.Nameless] = certificate
+		inForce[model.NoServerName] = certificate
 	}
 	for at, is := range b.sites {
 		if at.fleet == fleet && is.inForce != nil {
@@ -150,7 +150,7 @@ func (b *Book) Update(updates map[model.Fleet]model.Update, secrets map[model.Ke
 	oldest := b.oldest(fleets)
 	for fleet := range fleets {
 		if certificate := oldest[fleet]; !certificate.Equal(b.nameless[fleet]) {
-			add(updates, site{fleet, model.Nameless}, certificate)
+			add(updates, site{fleet, model.NoServerName}, certificate)
 			if b.nameless[fleet] = certificate; certificate == nil {
 				delete(b.nameless, fleet)
 			}

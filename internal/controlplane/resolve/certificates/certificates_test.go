@@ -250,7 +250,7 @@ func TestBook(t *testing.T) {
 			}
 			var got told
 			for at, certificate := range book.OfFleet("apps") {
-				if at == model.Nameless {
+				if at == model.NoServerName {
 					got.Nameless = certificate.Secret.String()
 					continue
 				}
@@ -291,7 +291,7 @@ func TestASecretOfAnotherNamespaceIsNobodys(t *testing.T) {
 		{Namespace: "a", Name: "tls"}: certificates.Read(kit.NewTLSSecret(t, "a", "tls", 1, "a.test", "b.test")),
 	})
 	got := book.OfFleet("keda")
-	if len(got) != 2 || got["a.test"] == nil || got["a.test"] != got[model.Nameless] {
+	if len(got) != 2 || got["a.test"] == nil || got["a.test"] != got[model.NoServerName] {
 		t.Errorf("certificates: %v, want that of a.test alone, for clients that name no host, too", got)
 	}
 	if wanted := book.Wanted(); len(wanted) != 2 {

@@ -15,64 +15,64 @@ func Apply(object map[string]any, want Intent) (map[string]any, Report, error) {
 	if err := want.validate(); err != nil {
 		return nil, Report{}, err
 	}
-	d, err := open(object, want)
+	d, err := newDraft(object, want)
 	if err != nil {
 		return nil, Report{}, err
 	}
-	if err := d.undoGone(); err != nil {
+	if err := d.removeGone(); err != nil {
 		return nil, Report{}, err
 	}
-	if err := d.change(); err != nil {
+	if err := d.applyIntent(); err != nil {
 		return nil, Report{}, err
 	}
-	active := d.settle()
-	changed := d.close()
+	active := d.updateRecord()
+	changed := d.finish()
 	return changed, Report{Changed: !equal(object, changed), Active: active, Warnings: d.warnings}, nil
 }
 
 // applyIntent applies the Intent to rules and backends.
-func (d *draft) change() error {
-	weights, managed := d.want.Weights, d.want.Managed
+func (d *draft) applyIntent() error {
+	weights, managed := d.intent.Weights, d.intent.ManagedRoutes
 	var sources []*rule
 	if weights != nil || managed != nil && len(*managed) > 0 {
 		if err := d.checkOwner(); err != nil {
 			return err
 		}
 		var err error
-		if sources, err = d.sources(); err != nil {
+		if sources, err = d.sourceRules(); err != nil {
 			return err
 		}
 	}
 	if weights != nil {
-		before := d.entry()
-		if err := d.removeDestinations(d.want.Rollout, append(before.Services, d.want.Stable, d.want.Canary),
+		before := d.ownEntry()
+		if err := d.removeDestinations(d.intent.Rollout, append(before.Services, d.intent.Stable, d.intent.Canary),
 			before.Destinations); err != nil {
 			return err
 		}
 		if before.Weighted && before.Rule != "" && before.Rule != d.scope() {
-			if err := d.leave(sources, before.Rule, *weights); err != nil {
+			if err := d.resetScope(sources, before.Rule, *weights); err != nil {
 				return err
 			}
 		}
-		if err := d.share(sources, *weights); err != nil {
+		if err := d.setWeights(sources, *weights); err != nil {
 			return err
 		}
 	}
 	if managed == nil {
 		return nil
 	}
-	return d.manage(sources, *managed)
+	return d.setManaged(sources, *managed)
 }
 
 // checkOwner returns an OwnedError if another Rollout is active on the route with one of the same Services.
 func (d *draft) checkOwner() error {
 	for _, rollout := range d.record.owners() {
 		namespace, _, _ := strings.Cut(rollout, "/")
-		if rollout == d.want.Rollout || namespace != d.want.Namespace {
+		if rollout == d.intent.Rollout || namespace != d.intent.Namespace {
 			continue
 		}
 		var common []string
-		for _, service := range []string{d.want.Stable, d.want.Canary} {
+		for _, service := range []string{d.intent.Stable, d.intent.Canary} {
 			if slices.Contains(d.record[rollout].Services, service) {
 				common = append(common, service)
 			}
@@ -86,14 +86,14 @@ func (d *draft) checkOwner() error {
 
 // removeGone removes what the Rollouts in Intent.Gone own. Their weights stay until another Rollout sets them: the
 // correct values are unknown.
-func (d *draft) undoGone() error {
-	for _, rollout := range d.want.Gone {
+func (d *draft) removeGone() error {
+	for _, rollout := range d.intent.GoneOwners {
 		gone := d.record[rollout]
-		if gone == nil || rollout == d.want.Rollout {
+		if gone == nil || rollout == d.intent.Rollout {
 			continue
 		}
-		d.drop(rollout)
-		d.forgetLost(rollout)
+		d.removeManaged(rollout)
+		d.warnUnmatched(rollout)
 		if err := d.removeDestinations(rollout, gone.Services, gone.Destinations); err != nil {
 			return err
 		}
@@ -104,26 +104,26 @@ func (d *draft) undoGone() error {
 }
 
 // updateRecord updates record and label to the current rules, and returns whether the Rollout is active.
-func (d *draft) settle() bool {
-	own := d.entry()
-	own.UID = d.want.UID
-	own.Services = []string{d.want.Stable, d.want.Canary}
+func (d *draft) updateRecord() bool {
+	own := d.ownEntry()
+	own.UID = d.intent.UID
+	own.Services = []string{d.intent.Stable, d.intent.Canary}
 	slices.Sort(own.Services)
-	if d.want.Weights != nil {
-		own.Weighted = !d.want.Weights.Idle()
+	if d.intent.Weights != nil {
+		own.Weighted = !d.intent.Weights.IsStableOnly()
 		own.Rule, own.Destinations = "", nil
 		if own.Weighted {
 			own.Rule = d.scope()
 		}
-		for _, other := range d.want.Weights.Others {
+		for _, other := range d.intent.Weights.Others {
 			own.Destinations = append(own.Destinations, other.Service)
 		}
 	}
-	d.remark()
+	d.updateMarks()
 	active := own.active()
-	d.label(own, active)
+	d.updateLabel(own, active)
 	if !active {
-		delete(d.record, d.want.Rollout)
+		delete(d.record, d.intent.Rollout)
 	}
 	return active
 }
@@ -131,43 +131,43 @@ func (d *draft) settle() bool {
 // updateLabel adds the in-progress label while the Rollout is active and removes it afterwards, unless another Rollout
 // needs it. If Rollouts configure different values for a key, the existing value stays: otherwise they would overwrite
 // each other forever. A label that a user has added is not changed: a Rollout may configure any key and value.
-func (d *draft) label(own *entry, active bool) {
+func (d *draft) updateLabel(own *entry, active bool) {
 	before := own.Label
 	own.Label = ""
-	if d.want.Label != nil && active && !d.isUsersLabel(d.want.Label.Key, before) {
-		own.Label = d.want.Label.Key
+	if d.intent.Label != nil && active && !d.isUserLabel(d.intent.Label.Key, before) {
+		own.Label = d.intent.Label.Key
 	}
 	if before != own.Label {
-		d.removeLabel(before, d.want.Rollout)
+		d.removeLabel(before, d.intent.Rollout)
 	}
-	if d.want.Label == nil {
+	if d.intent.Label == nil {
 		return
 	}
-	present := d.labelValue(d.want.Label.Key)
+	present := d.labelValue(d.intent.Label.Key)
 	switch {
-	case own.Label != "" && (present == "" || !d.record.labelled(own.Label, d.want.Rollout)):
-		d.setMetadata("labels", own.Label, d.want.Label.Value)
-	case !active && d.want.Label.Key == DefaultLabelKey && present == d.want.Label.Value && d.hasSource():
+	case own.Label != "" && (present == "" || !d.record.labelled(own.Label, d.intent.Rollout)):
+		d.setMetadata("labels", own.Label, d.intent.Label.Value)
+	case !active && d.intent.Label.Key == DefaultLabelKey && present == d.intent.Label.Value && d.hasSource():
 		// Also a label without a record: the argoproj-labs plugin leaves one.
-		d.removeLabel(d.want.Label.Key, d.want.Rollout)
+		d.removeLabel(d.intent.Label.Key, d.intent.Rollout)
 	}
 }
 
 // labelValue returns the value of a label of the route.
 func (d *draft) labelValue(key string) string {
 	labels, _ := d.metadata["labels"].(map[string]any)
-	return textOf(labels, key, "")
+	return stringField(labels, key, "")
 }
 
 // isUserLabel reports whether the route has a label that no router can have added. The argoproj-labs plugin uses the
 // default key too.
-func (d *draft) isUsersLabel(key, own string) bool {
+func (d *draft) isUserLabel(key, own string) bool {
 	return d.labelValue(key) != "" && key != own && key != DefaultLabelKey && !d.record.labelled(key, "")
 }
 
 // hasSource reports whether a rule in scope has both Services.
 func (d *draft) hasSource() bool {
-	_, err := d.sources()
+	_, err := d.sourceRules()
 	return err == nil
 }
 
@@ -181,7 +181,7 @@ func (d *draft) removeLabel(key, rollout string) {
 // Error returns a text with the owner and the fix.
 func (e *OwnedError) Error() string {
 	return fmt.Sprintf("%v: rollout %q already uses %s on this route: give each Rollout its own Services", ErrOwned,
-		e.Rollout, quoted(e.Services))
+		e.Rollout, quoteNames(e.Services))
 }
 
 // Unwrap returns ErrOwned.

@@ -19,25 +19,25 @@ const maxWeight = 1_000_000
 
 // backends returns the backendRefs of a rule. They share their memory with the rule.
 func (r *rule) backends() ([]map[string]any, error) {
-	return objectsAt(r.fields, "backendRefs", r.path+".backendRefs")
+	return objectListField(r.fields, "backendRefs", r.path+".backendRefs")
 }
 
 // isService reports whether a backendRef refers to the Service of that name in the Rollout's namespace.
-func (d *draft) is(ref map[string]any, service string) bool {
-	return d.isOneOf(ref, d.want.Namespace, []string{service})
+func (d *draft) isService(ref map[string]any, service string) bool {
+	return d.isServiceOf(ref, d.intent.Namespace, []string{service})
 }
 
 // isServiceOf reports whether a backendRef refers to one of the Services of a namespace.
-func (d *draft) isOneOf(ref map[string]any, namespace string, services []string) bool {
-	return textOf(ref, "group", "") == "" && textOf(ref, "kind", defaultKind) == defaultKind &&
-		slices.Contains(services, textOf(ref, "name", "")) && textOf(ref, "namespace", d.namespace) == namespace
+func (d *draft) isServiceOf(ref map[string]any, namespace string, services []string) bool {
+	return stringField(ref, "group", "") == "" && stringField(ref, "kind", defaultKind) == defaultKind &&
+		slices.Contains(services, stringField(ref, "name", "")) && stringField(ref, "namespace", d.namespace) == namespace
 }
 
 // indexOf returns the index of the Service in backends, and -1 if it is missing. A duplicate is ErrAmbiguous.
-func (d *draft) find(r *rule, backends []map[string]any, service string) (int, error) {
+func (d *draft) indexOf(r *rule, backends []map[string]any, service string) (int, error) {
 	found := -1
 	for i, ref := range backends {
-		if !d.is(ref, service) {
+		if !d.isService(ref, service) {
 			continue
 		}
 		if found >= 0 {
@@ -51,35 +51,35 @@ func (d *draft) find(r *rule, backends []map[string]any, service string) (int, e
 
 // servicePair returns the indexes of the stable and the canary Service in the backends of a rule; both is false if one
 // of them is missing.
-func (d *draft) pair(r *rule) (backends []map[string]any, stable, canary int, both bool, err error) {
+func (d *draft) servicePair(r *rule) (backends []map[string]any, stable, canary int, both bool, err error) {
 	if backends, err = r.backends(); err != nil {
 		return nil, -1, -1, false, err
 	}
-	if stable, err = d.find(r, backends, d.want.Stable); err != nil {
+	if stable, err = d.indexOf(r, backends, d.intent.Stable); err != nil {
 		return nil, -1, -1, false, err
 	}
-	if canary, err = d.find(r, backends, d.want.Canary); err != nil {
+	if canary, err = d.indexOf(r, backends, d.intent.Canary); err != nil {
 		return nil, -1, -1, false, err
 	}
 	return backends, stable, canary, stable >= 0 && canary >= 0, nil
 }
 
 // inScope reports whether the Intent applies to this rule of a user.
-func (d *draft) scoped(r *rule) bool {
-	return r.owner == "" && (d.want.RuleName == "" || r.name() == d.want.RuleName)
+func (d *draft) inScope(r *rule) bool {
+	return r.owner == "" && (d.intent.RuleName == "" || r.name() == d.intent.RuleName)
 }
 
 // scope returns the Rule of the Rollout's entry: the rule name that the Intent is limited to.
 func (d *draft) scope() string {
-	if d.want.RuleName == "" {
+	if d.intent.RuleName == "" {
 		return allRules
 	}
-	return d.want.RuleName
+	return d.intent.RuleName
 }
 
 // resetScope gives all weight to the stable Service in rules that were in the scope of before and are no longer
 // sources, because the Rollout now names another rule.
-func (d *draft) leave(sources []*rule, before string, weights Weights) error {
+func (d *draft) resetScope(sources []*rule, before string, weights Weights) error {
 	total := weights.Stable + weights.Canary
 	for _, other := range weights.Others {
 		total += other.Weight
@@ -88,7 +88,7 @@ func (d *draft) leave(sources []*rule, before string, weights Weights) error {
 		if r.owner != "" || slices.Contains(sources, r) || before != allRules && r.name() != before {
 			continue
 		}
-		backends, stable, canary, both, err := d.pair(r)
+		backends, stable, canary, both, err := d.servicePair(r)
 		if err != nil {
 			return err
 		}
@@ -100,44 +100,44 @@ func (d *draft) leave(sources []*rule, before string, weights Weights) error {
 }
 
 // sourceRules returns the user's rules in scope that have both Services. It is an error if there are none.
-func (d *draft) sources() ([]*rule, error) {
-	if d.want.RuleName != "" && !d.want.NamedRules {
+func (d *draft) sourceRules() ([]*rule, error) {
+	if d.intent.RuleName != "" && !d.intent.HasRuleNames {
 		return nil, fmt.Errorf("%w: the schema of %s in the cluster has no spec.rules[].name, so rule %q cannot be found: "+
 			"install the CRDs of Gateway API "+
-			"v1.4 or later, or remove the rule name from the Rollout", ErrUnsupported, d.want.Kind, d.want.RuleName)
+			"v1.4 or later, or remove the rule name from the Rollout", ErrUnsupported, d.intent.Kind, d.intent.RuleName)
 	}
 	var sources []*rule
-	var seen search
+	var seen serviceSearch
 	for _, r := range d.rules {
-		if !d.scoped(r) {
+		if !d.inScope(r) {
 			continue
 		}
-		_, stable, canary, both, err := d.pair(r)
+		_, stable, canary, both, err := d.servicePair(r)
 		if err != nil {
 			return nil, err
 		}
-		seen = search{rule: true, stable: seen.stable || stable >= 0, canary: seen.canary || canary >= 0}
+		seen = serviceSearch{rule: true, stable: seen.stable || stable >= 0, canary: seen.canary || canary >= 0}
 		if both {
 			sources = append(sources, r)
 		}
 	}
 	if len(sources) == 0 {
-		return nil, d.noRule(seen)
+		return nil, d.noRuleError(seen)
 	}
 	return sources, nil
 }
 
 // serviceSearch contains what was found of a pair of Services if no rule has both.
-type search struct{ rule, stable, canary bool }
+type serviceSearch struct{ rule, stable, canary bool }
 
 // noRuleError returns the error for a route without a rule that has both Services.
-func (d *draft) noRule(seen search) error {
+func (d *draft) noRuleError(seen serviceSearch) error {
 	where := "spec.rules"
-	if d.want.RuleName != "" {
-		where = fmt.Sprintf("spec.rules[name=%q]", d.want.RuleName)
+	if d.intent.RuleName != "" {
+		where = fmt.Sprintf("spec.rules[name=%q]", d.intent.RuleName)
 		if !seen.rule {
 			return fmt.Errorf("%w: spec.rules has no rule named %q: add it, or correct the rule name in the Rollout", ErrNoRule,
-				d.want.RuleName)
+				d.intent.RuleName)
 		}
 	}
 	what := "neither is a backend of any rule"
@@ -145,28 +145,28 @@ func (d *draft) noRule(seen search) error {
 	case seen.stable && seen.canary:
 		what = "each is a backend, but not of the same rule"
 	case seen.stable:
-		what = fmt.Sprintf("%q is not a backend of any rule", d.want.Canary)
+		what = fmt.Sprintf("%q is not a backend of any rule", d.intent.Canary)
 	case seen.canary:
-		what = fmt.Sprintf("%q is not a backend of any rule", d.want.Stable)
+		what = fmt.Sprintf("%q is not a backend of any rule", d.intent.Stable)
 	}
-	if d.namespace != d.want.Namespace {
+	if d.namespace != d.intent.Namespace {
 		what += fmt.Sprintf(" with namespace: %s (a backendRef without namespace refers to %s, the namespace of the route)",
-			d.want.Namespace, d.namespace)
+			d.intent.Namespace, d.namespace)
 	}
 	return fmt.Errorf("%w: %s: stable Service %q and canary Service %q: %s: add both to the backendRefs of one rule",
-		ErrNoRule, where, d.want.Stable,
-		d.want.Canary, what)
+		ErrNoRule, where, d.intent.Stable,
+		d.intent.Canary, what)
 }
 
 // setWeights sets the weights and the destinations in the sources, and in the managed rules that are copies of such
 // rules.
-func (d *draft) share(sources []*rule, weights Weights) error {
+func (d *draft) setWeights(sources []*rule, weights Weights) error {
 	for _, r := range d.rules {
-		copied := r.owner == d.want.Rollout || r.owner != "" && d.want.RuleName == ""
+		copied := r.owner == d.intent.Rollout || r.owner != "" && d.intent.RuleName == ""
 		if !copied && !slices.Contains(sources, r) {
 			continue
 		}
-		backends, stable, canary, both, err := d.pair(r)
+		backends, stable, canary, both, err := d.servicePair(r)
 		if err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func (d *draft) share(sources []*rule, weights Weights) error {
 func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, others []Destination) error {
 	var added []map[string]any
 	for _, other := range others {
-		if at, err := d.find(r, backends, other.Service); err != nil || at >= 0 {
+		if at, err := d.indexOf(r, backends, other.Service); err != nil || at >= 0 {
 			return fmt.Errorf("%w: %s.backendRefs already contains the experiment's Service %q: remove it there, the router "+
 				"adds it while the experiment runs", ErrClash, r.path,
 				other.Service)
@@ -207,22 +207,22 @@ func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, 
 			"remove backends, or run fewer templates",
 			ErrLimit, r.path, total, MaxBackends)
 	}
-	r.fields["backendRefs"] = listOf(slices.Insert(backends, canary+1, added...))
+	r.fields["backendRefs"] = toList(slices.Insert(backends, canary+1, added...))
 	return nil
 }
 
 // setPort sets the port of the backendRef of an experiment's Service, a copy of the canary's.
 func (d *draft) setPort(ref map[string]any, other Destination) error {
-	number, given := numberOf(ref, "port")
-	if !given || other.Ports == nil || d.want.Weights.CanaryPorts == nil {
+	number, given := numberField(ref, "port")
+	if !given || other.Ports == nil || d.intent.Weights.CanaryPorts == nil {
 		return nil
 	}
-	port, ok := serviceport.For(d.want.Weights.CanaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the schema
+	port, ok := serviceport.For(d.intent.Weights.CanaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the schema
 	if !ok {
 		return fmt.Errorf("%w: Service %q has no port that corresponds to port %d of Service %q; its ports: %s: give the "+
 			"experiment's template "+
 			"a single container port, or one with that number, its name or the name http",
-			ErrClash, other.Service, number, d.want.Canary, serviceport.Numbers(other.Ports))
+			ErrClash, other.Service, number, d.intent.Canary, serviceport.Numbers(other.Ports))
 	}
 	ref["port"] = int64(port.Number)
 	return nil
@@ -235,15 +235,15 @@ func (d *draft) removeDestinations(rollout string, services, destinations []stri
 		return nil
 	}
 	namespace, _, _ := strings.Cut(rollout, "/")
-	ours := func(ref map[string]any) bool { return d.isOneOf(ref, namespace, services) }
-	added := func(ref map[string]any) bool { return d.isOneOf(ref, namespace, destinations) }
+	ours := func(ref map[string]any) bool { return d.isServiceOf(ref, namespace, services) }
+	added := func(ref map[string]any) bool { return d.isServiceOf(ref, namespace, destinations) }
 	for _, r := range d.rules {
 		backends, err := r.backends()
 		if err != nil {
 			return err
 		}
 		if slices.ContainsFunc(backends, ours) && slices.ContainsFunc(backends, added) {
-			r.fields["backendRefs"] = listOf(slices.DeleteFunc(backends, added))
+			r.fields["backendRefs"] = toList(slices.DeleteFunc(backends, added))
 		}
 	}
 	return nil
@@ -253,11 +253,11 @@ func (d *draft) removeDestinations(rollout string, services, destinations []stri
 func (d *draft) canaryWeight(sources []*rule) int32 {
 	var highest int64
 	for _, r := range sources {
-		backends, _, canary, both, err := d.pair(r)
+		backends, _, canary, both, err := d.servicePair(r)
 		if err != nil || !both {
 			continue
 		}
-		weight, given := numberOf(backends[canary], "weight")
+		weight, given := numberField(backends[canary], "weight")
 		if !given {
 			weight = defaultWeight
 		}

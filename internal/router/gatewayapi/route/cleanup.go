@@ -8,16 +8,16 @@ import (
 // RemoveOwners returns object without what the Rollouts in gone own on it: managed rules, an experiment's backends,
 // labels, and their entries in the record. Weights stay, because the correct values are unknown. It does not modify
 // object.
-func Undo(object map[string]any, gone []string) (map[string]any, error) {
-	d, err := open(object, Intent{Gone: gone})
+func RemoveOwners(object map[string]any, gone []string) (map[string]any, error) {
+	d, err := newDraft(object, Intent{GoneOwners: gone})
 	if err != nil {
 		return nil, err
 	}
-	if err := d.undoGone(); err != nil {
+	if err := d.removeGone(); err != nil {
 		return nil, err
 	}
-	d.remark()
-	return d.close(), nil
+	d.updateMarks()
+	return d.finish(), nil
 }
 
 // Entry is the entry of one Rollout in the record of a route.

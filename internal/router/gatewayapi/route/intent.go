@@ -73,7 +73,7 @@ type Weights struct {
 }
 
 // IsStableOnly reports whether all requests go to the stable Service, as outside of a canary.
-func (w Weights) Idle() bool {
+func (w Weights) IsStableOnly() bool {
 	for _, other := range w.Others {
 		if other.Weight != 0 {
 			return false
@@ -131,9 +131,9 @@ type Mirror struct {
 	Percent int32
 }
 
-// Managed is a header or a mirror route of a Rollout. It has one managed rule for each rule in scope that has both
+// ManagedRoute is a header or a mirror route of a Rollout. It has one managed rule for each rule in scope that has both
 // Services.
-type Managed struct {
+type ManagedRoute struct {
 	// Name is the route's name in trafficRouting.managedRoutes.
 	Name string
 	// Header are the conditions of a header route, all of which must match in addition to those of the rule. It is ignored
@@ -171,21 +171,21 @@ type Intent struct {
 	RuleName string
 	// Weights is the traffic split; nil leaves the weights and the destinations of an experiment as they are.
 	Weights *Weights
-	// Managed is the full set of managed routes by precedence; nil leaves the existing ones, and an empty set removes
+	// ManagedRoutes is the full set of managed routes by precedence; nil leaves the existing ones, and an empty set removes
 	// them.
-	Managed *[]Managed
+	ManagedRoutes *[]ManagedRoute
 	// Label is the in-progress label; nil leaves labels as they are.
 	Label *Label
-	// NamedRules is true if the schema in the cluster has spec.rules[].name, by which managed rules are recognized. If the
+	// HasRuleNames is true if the schema in the cluster has spec.rules[].name, by which managed rules are recognized. If the
 	// field is pruned, they are recognized by a hash of their content. (The standard channel has the field since Gateway
 	// API v1.4.)
-	NamedRules bool
-	// MirrorPercent is true if the schema in the cluster has spec.rules[].filters[].requestMirror.percent. If the field is
+	HasRuleNames bool
+	// HasMirrorPercent is true if the schema in the cluster has spec.rules[].filters[].requestMirror.percent. If the field is
 	// pruned, all requests would be mirrored, so a percentage below 100 is an error.
-	MirrorPercent bool
-	// Gone are Rollouts ("namespace/name") that do not exist any more or do not reference this route: their entries do not
+	HasMirrorPercent bool
+	// GoneOwners are Rollouts ("namespace/name") that do not exist any more or do not reference this route: their entries do not
 	// count as owners, and what they own on the route is removed.
-	Gone []string
+	GoneOwners []string
 }
 
 // Report is a summary of what Apply did.

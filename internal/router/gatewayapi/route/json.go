@@ -58,7 +58,7 @@ func equal(a, b any) bool {
 
 // stringField returns the string at key, and fallback if there is none. A value of another type counts as missing: the
 // API server would have rejected it.
-func textOf(object map[string]any, key, fallback string) string {
+func stringField(object map[string]any, key, fallback string) string {
 	if text, ok := object[key].(string); ok {
 		return text
 	}
@@ -66,7 +66,7 @@ func textOf(object map[string]any, key, fallback string) string {
 }
 
 // numberField returns the whole number at key, and false if there is none.
-func numberOf(object map[string]any, key string) (int64, bool) {
+func numberField(object map[string]any, key string) (int64, bool) {
 	switch number := object[key].(type) {
 	case int64:
 		return number, true
@@ -78,7 +78,7 @@ func numberOf(object map[string]any, key string) (int64, bool) {
 }
 
 // objectField returns the object at key; empty if it is missing. Any other value is an ErrMalformed with path.
-func objectAt(parent map[string]any, key, path string) (map[string]any, error) {
+func objectField(parent map[string]any, key, path string) (map[string]any, error) {
 	switch value := parent[key].(type) {
 	case nil:
 		return map[string]any{}, nil
@@ -91,7 +91,7 @@ func objectAt(parent map[string]any, key, path string) (map[string]any, error) {
 
 // objectListField returns the list of objects at key; nil if it is missing. Any other value is an ErrMalformed with
 // path.
-func objectsAt(parent map[string]any, key, path string) ([]map[string]any, error) {
+func objectListField(parent map[string]any, key, path string) ([]map[string]any, error) {
 	if parent[key] == nil {
 		return nil, nil
 	}
@@ -109,7 +109,7 @@ func objectsAt(parent map[string]any, key, path string) ([]map[string]any, error
 }
 
 // toList returns objects as decoded JSON.
-func listOf(objects []map[string]any) []any {
+func toList(objects []map[string]any) []any {
 	list := make([]any, len(objects))
 	for i, object := range objects {
 		list[i] = object
@@ -118,7 +118,7 @@ func listOf(objects []map[string]any) []any {
 }
 
 // quoteNames formats names for a message.
-func quoted(names []string) string {
+func quoteNames(names []string) string {
 	marked := make([]string, len(names))
 	for i, name := range names {
 		marked[i] = fmt.Sprintf("%q", name)

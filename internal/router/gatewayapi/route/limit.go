@@ -29,7 +29,7 @@ func (d *draft) checkLimits(added int) error {
 	}
 	total := 0
 	for _, r := range d.rules {
-		matches, err := objectsAt(r.fields, "matches", r.path+".matches")
+		matches, err := objectListField(r.fields, "matches", r.path+".matches")
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (d *draft) checkLimits(added int) error {
 }
 
 // checkLimit returns an error if a list of a managed rule is too long.
-func limited(path, what string, number, limit int) error {
+func checkLimit(path, what string, number, limit int) error {
 	if number <= limit {
 		return nil
 	}

@@ -9,17 +9,17 @@ import (
 )
 
 // setManaged replaces the Rollout's managed rules with those of routes.
-func (d *draft) manage(sources []*rule, routes []Managed) error {
-	d.drop(d.want.Rollout)
-	d.forgetLost(d.want.Rollout)
+func (d *draft) setManaged(sources []*rule, routes []ManagedRoute) error {
+	d.removeManaged(d.intent.Rollout)
+	d.warnUnmatched(d.intent.Rollout)
 	var block []*rule
 	for _, route := range routes {
-		rules, err := d.derive(sources, route)
+		rules, err := d.deriveRules(sources, route)
 		if err != nil {
 			return err
 		}
-		if d.want.NamedRules {
-			if err := d.name(rules, block, route.Name); err != nil {
+		if d.intent.HasRuleNames {
+			if err := d.assignNames(rules, block, route.Name); err != nil {
 				return err
 			}
 		}
@@ -28,7 +28,7 @@ func (d *draft) manage(sources []*rule, routes []Managed) error {
 	if len(block) == 0 {
 		return nil
 	}
-	if err := d.place(block); err != nil {
+	if err := d.insertManaged(block); err != nil {
 		return err
 	}
 	return d.checkLimits(len(block))
@@ -36,26 +36,26 @@ func (d *draft) manage(sources []*rule, routes []Managed) error {
 
 // deriveRules returns the rules of one managed route: one for each source, except sources that no request can match
 // together with the route.
-func (d *draft) derive(sources []*rule, route Managed) ([]*rule, error) {
+func (d *draft) deriveRules(sources []*rule, route ManagedRoute) ([]*rule, error) {
 	var rules []*rule
 	for _, source := range sources {
 		derived := &rule{
-			fields: cloneMap(source.fields), owner: d.want.Rollout, route: route.Name,
+			fields: cloneMap(source.fields), owner: d.intent.Rollout, managedRoute: route.Name,
 			path: fmt.Sprintf("managed route %q for %s", route.Name, source.path),
 		}
 		delete(derived.fields, "name")
-		matches, err := d.matches(derived, route)
+		matches, err := d.combineMatches(derived, route)
 		if err != nil {
 			return nil, fmt.Errorf("managed route %q, %s: %w", route.Name, source.path, err)
 		}
 		if len(matches) == 0 {
 			continue
 		}
-		if err := limited(derived.path, "matches", len(matches), MaxMatches); err != nil {
+		if err := checkLimit(derived.path, "matches", len(matches), MaxMatches); err != nil {
 			return nil, err
 		}
-		derived.fields["matches"] = listOf(matches)
-		if err := d.direct(derived, route); err != nil {
+		derived.fields["matches"] = toList(matches)
+		if err := d.setBackends(derived, route); err != nil {
 			return nil, fmt.Errorf("managed route %q, %s: %w", route.Name, source.path, err)
 		}
 		rules = append(rules, derived)
@@ -63,14 +63,14 @@ func (d *draft) derive(sources []*rule, route Managed) ([]*rule, error) {
 	if len(rules) == 0 {
 		d.warnings = append(d.warnings, fmt.Sprintf("managed route %q of rollout %q matches no request: its conditions "+
 			"contradict those of all rules", route.Name,
-			d.want.Rollout))
+			d.intent.Rollout))
 	}
 	return rules, nil
 }
 
 // combineMatches returns the matches of a source, each combined with each condition of a managed route.
-func (d *draft) matches(derived *rule, route Managed) ([]map[string]any, error) {
-	own, err := objectsAt(derived.fields, "matches", "matches")
+func (d *draft) combineMatches(derived *rule, route ManagedRoute) ([]map[string]any, error) {
+	own, err := objectListField(derived.fields, "matches", "matches")
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (d *draft) matches(derived *rule, route Managed) ([]map[string]any, error) 
 	var matches []map[string]any
 	for i, match := range own {
 		for _, condition := range conditions {
-			both, possible, err := d.want.Kind.and(match, condition)
+			both, possible, err := d.intent.Kind.combine(match, condition)
 			if err != nil {
 				return nil, fmt.Errorf("matches[%d]: %w", i, err)
 			}
@@ -97,25 +97,25 @@ func (d *draft) matches(derived *rule, route Managed) ([]map[string]any, error) 
 }
 
 // setBackends sets the backends of a managed rule: the canary only, or those of the source with a mirror to the canary.
-func (d *draft) direct(derived *rule, route Managed) error {
-	backends, _, canary, _, err := d.pair(derived)
+func (d *draft) setBackends(derived *rule, route ManagedRoute) error {
+	backends, _, canary, _, err := d.servicePair(derived)
 	if err != nil {
 		return err
 	}
 	if route.Mirror == nil {
 		only := backends[canary]
 		only["weight"] = defaultWeight // that of the source may be 0
-		derived.fields["backendRefs"] = listOf([]map[string]any{only})
+		derived.fields["backendRefs"] = toList([]map[string]any{only})
 		return nil
 	}
-	filters, err := objectsAt(derived.fields, "filters", "filters")
+	filters, err := objectListField(derived.fields, "filters", "filters")
 	if err != nil {
 		return err
 	}
-	if err := limited(derived.path, "filters", len(filters)+1, MaxFilters); err != nil {
+	if err := checkLimit(derived.path, "filters", len(filters)+1, MaxFilters); err != nil {
 		return err
 	}
-	derived.fields["filters"] = listOf(append(filters, mirrorFilter(backends[canary], route.Mirror.Percent)))
+	derived.fields["filters"] = toList(append(filters, mirrorFilter(backends[canary], route.Mirror.Percent)))
 	return nil
 }
 
@@ -139,16 +139,16 @@ func mirrorFilter(backend map[string]any, percent int32) map[string]any {
 // assignNames names the rules of one managed route: <route>, <route>-1, <route>-2 and so on. Numbers of other managed
 // rules are skipped. If a user's rule has the name, it is an error, because the name must be unique. A rule of that
 // name with the same content is a managed rule with a lost record; it is replaced.
-func (d *draft) name(rules, block []*rule, route string) error {
+func (d *draft) assignNames(rules, block []*rule, route string) error {
 	base := ruleName(route)
 	number := 0
 	for _, r := range rules {
 		for {
-			name := numbered(base, number)
+			name := numberedName(base, number)
 			number++
 			taken := func(other *rule) bool { return other.name() == name }
 			at := slices.IndexFunc(d.rules, taken)
-			if at >= 0 && d.rules[at].owner == "" && alike(d.rules[at].fields, r.fields) {
+			if at >= 0 && d.rules[at].owner == "" && equalExceptWeights(d.rules[at].fields, r.fields) {
 				d.rules = slices.Delete(d.rules, at, at+1)
 				at = -1
 			}
@@ -166,15 +166,15 @@ func (d *draft) name(rules, block []*rule, route string) error {
 }
 
 // equalExceptWeights reports whether two rules are equal except for their names and the weights of their backends.
-func alike(a, b map[string]any) bool {
-	return equal(unweighted(a), unweighted(b))
+func equalExceptWeights(a, b map[string]any) bool {
+	return equal(withoutWeights(a), withoutWeights(b))
 }
 
 // withoutWeights returns a copy of a rule without its name and the weights of its backends.
-func unweighted(fields map[string]any) map[string]any {
+func withoutWeights(fields map[string]any) map[string]any {
 	copied := cloneMap(fields)
 	delete(copied, "name")
-	backends, err := objectsAt(copied, "backendRefs", "backendRefs")
+	backends, err := objectListField(copied, "backendRefs", "backendRefs")
 	if err != nil {
 		return copied
 	}
@@ -185,7 +185,7 @@ func unweighted(fields map[string]any) map[string]any {
 }
 
 // numberedName returns the name of a managed route's rule with that number, from 0.
-func numbered(base string, number int) string {
+func numberedName(base string, number int) string {
 	if number == 0 {
 		return base
 	}

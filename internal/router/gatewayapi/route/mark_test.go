@@ -20,7 +20,7 @@ func TestOtherLabelsStay(t *testing.T) {
 		neither = "[{name: other, port: 80}]"
 	)
 	at := func(weight int32) *Weights { return &Weights{Stable: 100 - weight, Canary: weight} }
-	none := &[]Managed{}
+	none := &[]ManagedRoute{}
 	tests := map[string]struct {
 		backends string
 		labels   string
@@ -52,7 +52,7 @@ func TestOtherLabelsStay(t *testing.T) {
 			object := decode(t, []byte("kind: HTTPRoute\nmetadata: {name: r, namespace: shop, labels: "+test.labels+"}\nspec: {rules: [{backendRefs: "+test.backends+"}]}"))
 			for _, weights := range test.weights {
 				want := usual()
-				want.Label, want.Weights, want.Managed = &test.ask, weights, none
+				want.Label, want.Weights, want.ManagedRoutes = &test.ask, weights, none
 				changed, _, err := Apply(object, want)
 				if err != nil {
 					t.Fatal(err)
@@ -85,7 +85,7 @@ func TestLostRecordIsRebuilt(t *testing.T) {
 			want := usual()
 			want.Weights = &Weights{Stable: 80, Canary: 20}
 			before := withHeaderRoute(t, want, "none")
-			want.Managed = &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
+			want.ManagedRoutes = &[]ManagedRoute{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
 			delete(before["metadata"].(map[string]any)["annotations"].(map[string]any), Annotation)
 			rules := rulesOf(before)
 			if test.edit != nil {
@@ -99,10 +99,10 @@ func TestLostRecordIsRebuilt(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if len(rulesOf(after)) != len(rules) || Owners(textOf(after["metadata"].(map[string]any)["annotations"].(map[string]any), Annotation, "")) == nil {
+			if len(rulesOf(after)) != len(rules) || Owners(stringField(after["metadata"].(map[string]any)["annotations"].(map[string]any), Annotation, "")) == nil {
 				t.Errorf("%d rules, were %d; annotations %v", len(rulesOf(after)), len(rules), after["metadata"])
 			}
-			want.Managed = &[]Managed{}
+			want.ManagedRoutes = &[]ManagedRoute{}
 			if last, _, err := Apply(after, want); err != nil || len(rulesOf(last)) != len(rules)-1 {
 				t.Errorf("the end: %v, %d rules", err, len(rulesOf(last)))
 			}

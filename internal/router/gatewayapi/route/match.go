@@ -15,24 +15,24 @@ const (
 
 // combine returns a copy of match with condition added; possible is false if no request can match both. It is an error
 // if the API cannot express both.
-func (k Kind) and(match map[string]any, condition MirrorMatch) (both map[string]any, possible bool, err error) {
+func (k Kind) combine(match map[string]any, condition MirrorMatch) (both map[string]any, possible bool, err error) {
 	both = cloneMap(match)
 	if k == GRPCRoute {
-		possible, err = andGRPC(both, condition)
+		possible, err = addGRPC(both, condition)
 	} else {
-		possible, err = andHTTP(both, condition)
+		possible, err = addHTTP(both, condition)
 	}
 	if err != nil || !possible {
 		return nil, false, err
 	}
-	possible, err = andHeaders(both, condition.Headers)
+	possible, err = addHeaders(both, condition.Headers)
 	return both, possible, err
 }
 
 // addHeaders adds conditions on headers to match. The API allows one condition per header, so a second one for the same
 // header must be equal.
-func andHeaders(match map[string]any, conditions []HeaderMatch) (possible bool, err error) {
-	headers, err := objectsAt(match, "headers", "headers")
+func addHeaders(match map[string]any, conditions []HeaderMatch) (possible bool, err error) {
+	headers, err := objectListField(match, "headers", "headers")
 	if err != nil {
 		return false, err
 	}
@@ -43,7 +43,7 @@ func andHeaders(match map[string]any, conditions []HeaderMatch) (possible bool, 
 			headers = append(headers, map[string]any{"type": kind, "name": condition.Name, "value": value})
 			continue
 		}
-		otherKind, otherValue := textOf(same, "type", typeExact), textOf(same, "value", "")
+		otherKind, otherValue := stringField(same, "type", typeExact), stringField(same, "value", "")
 		switch {
 		case otherKind == kind && otherValue == value:
 		case otherKind == typeExact && kind == typeExact:
@@ -54,11 +54,11 @@ func andHeaders(match map[string]any, conditions []HeaderMatch) (possible bool, 
 				"per header: remove the header from one of them", ErrClash, condition.Name, otherKind, otherValue, kind, value)
 		}
 	}
-	if err := limited("a match", "headers", len(headers), MaxHeaders); err != nil {
+	if err := checkLimit("a match", "headers", len(headers), MaxHeaders); err != nil {
 		return false, err
 	}
 	if len(headers) > 0 {
-		match["headers"] = listOf(headers)
+		match["headers"] = toList(headers)
 	}
 	return true, nil
 }
@@ -66,7 +66,7 @@ func andHeaders(match map[string]any, conditions []HeaderMatch) (possible bool, 
 // headerNamed returns the condition on the header of that name, case-insensitive, or nil.
 func headerNamed(headers []map[string]any, name string) map[string]any {
 	for _, header := range headers {
-		if strings.EqualFold(textOf(header, "name", ""), name) {
+		if strings.EqualFold(stringField(header, "name", ""), name) {
 			return header
 		}
 	}
@@ -88,21 +88,21 @@ func headerValue(condition HeaderMatch) (kind, value string) {
 }
 
 // addHTTP adds a condition's method and path to an HTTPRouteMatch.
-func andHTTP(match map[string]any, condition MirrorMatch) (possible bool, err error) {
+func addHTTP(match map[string]any, condition MirrorMatch) (possible bool, err error) {
 	if condition.Method != nil {
-		if method := textOf(match, "method", condition.Method.Value); method != condition.Method.Value {
+		if method := stringField(match, "method", condition.Method.Value); method != condition.Method.Value {
 			return false, nil
 		}
 		match["method"] = condition.Method.Value
 	}
 	path := map[string]any{"type": typePrefix, "value": "/"}
-	if own, err := objectAt(match, "path", "path"); err != nil {
+	if own, err := objectField(match, "path", "path"); err != nil {
 		return false, err
 	} else if len(own) > 0 {
-		path = map[string]any{"type": textOf(own, "type", typePrefix), "value": textOf(own, "value", "/")}
+		path = map[string]any{"type": stringField(own, "type", typePrefix), "value": stringField(own, "value", "/")}
 	}
 	if condition.Path != nil {
-		if path, possible, err = meet(path, pathOf(*condition.Path)); err != nil || !possible {
+		if path, possible, err = intersectPaths(path, pathOf(*condition.Path)); err != nil || !possible {
 			return false, err
 		}
 	}
@@ -118,15 +118,15 @@ func pathOf(condition StringMatch) map[string]any {
 
 // intersectPaths returns the HTTPPathMatch for the paths that both a and b match; possible is false if there are none.
 // It is an error if the API cannot express it.
-func meet(a, b map[string]any) (both map[string]any, possible bool, err error) {
-	kindA, kindB := textOf(a, "type", ""), textOf(b, "type", "")
-	valueA, valueB := textOf(a, "value", ""), textOf(b, "value", "")
+func intersectPaths(a, b map[string]any) (both map[string]any, possible bool, err error) {
+	kindA, kindB := stringField(a, "type", ""), stringField(b, "type", "")
+	valueA, valueB := stringField(a, "value", ""), stringField(b, "value", "")
 	switch {
 	case kindA == kindB && valueA == valueB:
 		return a, true, nil
-	case kindA == typePrefix && segments(valueA) == "":
+	case kindA == typePrefix && trimSlash(valueA) == "":
 		return b, true, nil
-	case kindB == typePrefix && segments(valueB) == "":
+	case kindB == typePrefix && trimSlash(valueB) == "":
 		return a, true, nil
 	case kindA == typeRegex || kindB == typeRegex:
 		return nil, false, fmt.Errorf("%w: the rule matches the path by %s %q and the managed route by %s %q, and a match "+
@@ -134,62 +134,62 @@ func meet(a, b map[string]any) (both map[string]any, possible bool, err error) {
 			"condition: replace the regular expression with an exact path or a prefix, or remove it from one of them",
 			ErrUnsupported, kindA, valueA, kindB, valueB)
 	case kindB == typeExact && kindA == typePrefix:
-		return b, within(valueB, valueA), nil
+		return b, hasPathPrefix(valueB, valueA), nil
 	case kindA == typeExact && kindB == typePrefix:
-		return a, within(valueA, valueB), nil
+		return a, hasPathPrefix(valueA, valueB), nil
 	case kindA == typeExact:
 		return nil, false, nil
-	case within(valueA, valueB):
+	case hasPathPrefix(valueA, valueB):
 		return a, true, nil
 	default:
-		return b, within(valueB, valueA), nil
+		return b, hasPathPrefix(valueB, valueA), nil
 	}
 }
 
 // trimSlash returns a path prefix without its trailing slash, which makes no difference (Gateway API,
 // PathMatchPathPrefix).
-func segments(prefix string) string { return strings.TrimSuffix(prefix, "/") }
+func trimSlash(prefix string) string { return strings.TrimSuffix(prefix, "/") }
 
 // hasPathPrefix reports whether path has prefix, by whole segments.
-func within(path, prefix string) bool {
-	prefix = segments(prefix)
+func hasPathPrefix(path, prefix string) bool {
+	prefix = trimSlash(prefix)
 	rest, ok := strings.CutPrefix(path, prefix)
 	return ok && (rest == "" || rest[0] == '/')
 }
 
 // addGRPC adds a condition's path to a GRPCRouteMatch: the path of a call is /service/method, its method is POST (gRPC
 // over HTTP2).
-func andGRPC(match map[string]any, condition MirrorMatch) (possible bool, err error) {
+func addGRPC(match map[string]any, condition MirrorMatch) (possible bool, err error) {
 	if condition.Method != nil && condition.Method.Value != "POST" {
 		return false, nil
 	}
-	service, method, err := callOf(condition.Path)
+	service, method, err := grpcCallOf(condition.Path)
 	if err != nil || service == "" {
 		return err == nil, err
 	}
-	own, err := objectAt(match, "method", "method")
+	own, err := objectField(match, "method", "method")
 	if err != nil {
 		return false, err
 	}
-	if kind := textOf(own, "type", typeExact); kind != typeExact {
+	if kind := stringField(own, "type", typeExact); kind != typeExact {
 		return false, fmt.Errorf("%w: the rule matches methods by %s, and a match can contain only one method condition: "+
 			"match it exactly, or "+
 			"remove the path from the managed route", ErrUnsupported, kind)
 	}
-	ownService, ownMethod := textOf(own, "service", ""), textOf(own, "method", "")
+	ownService, ownMethod := stringField(own, "service", ""), stringField(own, "method", "")
 	if ownService != "" && ownService != service || method != "" && ownMethod != "" && ownMethod != method {
 		return false, nil
 	}
 	both := map[string]any{"type": typeExact, "service": service}
 	if ownMethod+method != "" {
-		both["method"] = textOf(own, "method", method)
+		both["method"] = stringField(own, "method", method)
 	}
 	match["method"] = both
 	return true, nil
 }
 
 // grpcCallOf returns service and method of a condition on a path; both are empty if it matches all calls.
-func callOf(path *StringMatch) (service, method string, err error) {
+func grpcCallOf(path *StringMatch) (service, method string, err error) {
 	if path == nil {
 		return "", "", nil
 	}

@@ -9,19 +9,19 @@ import "slices"
 // matches). A managed rule is at least as specific as its source, and a header route is more specific. So a rule that
 // cannot be equally specific as another goes after the user's rules: some implementations identify rules by their index
 // and lose requests if a rule is added or removed before others. A rule that can be equally specific goes before them.
-func (d *draft) place(block []*rule) error {
-	equals := map[demand]bool{}
+func (d *draft) insertManaged(block []*rule) error {
+	equals := map[specificity]bool{}
 	for _, r := range d.rules {
 		if r.owner == "" {
-			if err := r.demand(equals); err != nil {
+			if err := r.addSpecificities(equals); err != nil {
 				return err
 			}
 		}
 	}
 	var front, behind []*rule
 	for _, r := range slices.Backward(block) {
-		own := map[demand]bool{}
-		if err := r.demand(own); err != nil {
+		own := map[specificity]bool{}
+		if err := r.addSpecificities(own); err != nil {
 			return err
 		}
 		hasEqual := false
@@ -39,51 +39,51 @@ func (d *draft) place(block []*rule) error {
 	}
 	slices.Reverse(front)
 	slices.Reverse(behind)
-	d.rules = slices.Insert(d.rules, d.front(), front...)
-	d.rules = slices.Insert(d.rules, d.back(), behind...)
+	d.rules = slices.Insert(d.rules, d.frontIndex(), front...)
+	d.rules = slices.Insert(d.rules, d.backIndex(), behind...)
 	return nil
 }
 
 // frontIndex returns the index of the Rollout's first managed rule before all user rules. Managed rules are sorted by
 // Rollout, so that the result does not depend on the order of writes.
-func (d *draft) front() int {
+func (d *draft) frontIndex() int {
 	at := 0
-	for at < len(d.rules) && d.rules[at].owner != "" && d.rules[at].owner < d.want.Rollout {
+	for at < len(d.rules) && d.rules[at].owner != "" && d.rules[at].owner < d.intent.Rollout {
 		at++
 	}
 	return at
 }
 
 // backIndex is frontIndex for the managed rules after all user rules.
-func (d *draft) back() int {
+func (d *draft) backIndex() int {
 	at := len(d.rules)
-	for at > 0 && d.rules[at-1].owner > d.want.Rollout {
+	for at > 0 && d.rules[at-1].owner > d.intent.Rollout {
 		at--
 	}
 	return at
 }
 
 // specificity is how specific a match is, without its path: paths of any two matches count as equally specific here.
-type demand struct {
+type specificity struct {
 	method               bool
 	headers, queryParams int
 }
 
 // addSpecificities adds the specificities of the rule's matches to all. A rule without matches has one match without
 // conditions.
-func (r *rule) demand(all map[demand]bool) error {
-	matches, err := objectsAt(r.fields, "matches", r.path+".matches")
+func (r *rule) addSpecificities(all map[specificity]bool) error {
+	matches, err := objectListField(r.fields, "matches", r.path+".matches")
 	if err != nil {
 		return err
 	}
 	if len(matches) == 0 {
-		all[demand{}] = true
+		all[specificity{}] = true
 	}
 	for _, match := range matches {
 		headers, _ := match["headers"].([]any)
 		queryParams, _ := match["queryParams"].([]any)
 		_, hasMethod := match["method"].(string) // in a GRPCRoute it is an object that takes the place of the path
-		all[demand{hasMethod, len(headers), len(queryParams)}] = true
+		all[specificity{hasMethod, len(headers), len(queryParams)}] = true
 	}
 	return nil
 }

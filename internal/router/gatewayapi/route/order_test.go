@@ -85,11 +85,11 @@ func (g generator) crowdedMatch() map[string]any {
 }
 
 // crowdedManaged returns managed routes that can match the same requests.
-func (g generator) crowdedManaged() []Managed {
+func (g generator) crowdedManaged() []ManagedRoute {
 	role := func() []HeaderMatch { return []HeaderMatch{{Name: "role", Type: Exact, Value: pick(g, "qa", "dev")}} }
-	var managed []Managed
+	var managed []ManagedRoute
 	for i := range 1 + g.IntN(3) {
-		route := Managed{Name: fmt.Sprint("managed-", i), Header: role()}
+		route := ManagedRoute{Name: fmt.Sprint("managed-", i), Header: role()}
 		if g.IntN(3) == 0 {
 			path := StringMatch{Type: Prefix, Value: "/p0"}
 			route.Header, route.Mirror = nil, &Mirror{Percent: 50,
@@ -111,7 +111,7 @@ func TestRuleOrderDoesNotChangeTheWinner(t *testing.T) {
 		g := newWorld(seed)
 		want := g.intent(HTTPRoute, true, 0)
 		managed := g.crowdedManaged()
-		want.Managed = &managed
+		want.ManagedRoutes = &managed
 		original := g.crowded()
 		rules := must(t, original, want)["spec"].(map[string]any)["rules"].([]any)
 		first := slices.IndexFunc(rules, isUsers)
@@ -163,7 +163,7 @@ func rankOf(match map[string]any, one request) []int {
 	if path, is := match["path"].(map[string]any); is {
 		value := path["value"].(string)
 		exact := path["type"] == typeExact
-		if exact && one.path != value || !exact && !within(one.path, value) {
+		if exact && one.path != value || !exact && !hasPathPrefix(one.path, value) {
 			return nil
 		}
 		rank[0], rank[1] = boolToInt(exact), len(value)

@@ -105,7 +105,7 @@ func (g generator) matches(kind Kind, number int) []any {
 // intent returns the Intent of a Rollout during a canary. The weights add up to 100.
 func (g generator) intent(kind Kind, named bool, pair int) Intent {
 	want := usual()
-	want.Kind, want.NamedRules = kind, named
+	want.Kind, want.HasRuleNames = kind, named
 	want.Stable, want.Canary = pairs()[pair][0], pairs()[pair][1]
 	want.Rollout, want.UID = []string{"shop/app", "shop/api"}[pair], fmt.Sprint("u-", pair)
 	if g.IntN(4) > 0 {
@@ -121,11 +121,11 @@ func (g generator) intent(kind Kind, named bool, pair int) Intent {
 		want.Weights = &weights
 	}
 	if g.IntN(4) > 0 {
-		managed := []Managed{}
+		managed := []ManagedRoute{}
 		for i := range g.IntN(3) {
 			managed = append(managed, g.managed(kind, fmt.Sprintf("managed-%d-%d", pair, i)))
 		}
-		want.Managed = &managed
+		want.ManagedRoutes = &managed
 	}
 	if g.IntN(5) == 0 {
 		want.Label = nil
@@ -134,23 +134,23 @@ func (g generator) intent(kind Kind, named bool, pair int) Intent {
 }
 
 // managed returns a header or a mirror route.
-func (g generator) managed(kind Kind, name string) Managed {
+func (g generator) managed(kind Kind, name string) ManagedRoute {
 	header := []HeaderMatch{{Name: "role", Type: pick(g, Exact, Prefix, Regex), Value: pick(g, "qa", "dev.")}}
 	if g.IntN(2) == 0 {
-		return Managed{Name: name, Header: header}
+		return ManagedRoute{Name: name, Header: header}
 	}
 	path := pick(g, StringMatch{Type: Prefix, Value: "/"}, StringMatch{Type: Prefix, Value: "/p0"},
 		StringMatch{Type: Exact, Value: "/p1/0"})
 	if kind == GRPCRoute {
 		path = pick(g, StringMatch{Type: Prefix, Value: "/s0.S0"}, StringMatch{Type: Exact, Value: "/s1.S0/Get"})
 	}
-	return Managed{Name: name, Mirror: &Mirror{Percent: int32(g.IntN(101)),
+	return ManagedRoute{Name: name, Mirror: &Mirror{Percent: int32(g.IntN(101)),
 		Matches: []MirrorMatch{{Path: &path}, {Headers: header}}}}
 }
 
 // rest returns the Intent of a Rollout after a canary.
 func rest(want Intent) Intent {
-	want.Weights, want.Managed = &Weights{Stable: 100}, &[]Managed{}
+	want.Weights, want.ManagedRoutes = &Weights{Stable: 100}, &[]ManagedRoute{}
 	return want
 }
 
@@ -355,7 +355,7 @@ func TestOrderOfWeightsAndManagedRoutes(t *testing.T) {
 		object := g.object(kind, named)
 		both := g.intent(kind, named, 0)
 		weights, managed := both, both
-		weights.Managed, managed.Weights = nil, nil
+		weights.ManagedRoutes, managed.Weights = nil, nil
 		together := must(t, object, both)
 		same(t, "weights, then managed routes", together, must(t, object, weights, managed))
 		same(t, "managed routes, then weights", together, must(t, object, managed, weights))
@@ -381,9 +381,9 @@ func TestHeaderRoutesReachTheCanary(t *testing.T) {
 	for seed := range uint64(seeds) {
 		g := newWorld(seed)
 		want := g.intent(HTTPRoute, true, 0)
-		managed := []Managed{{Name: "a", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}},
+		managed := []ManagedRoute{{Name: "a", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}},
 			{Name: "b", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
-		want.Managed = &managed
+		want.ManagedRoutes = &managed
 		original := g.object(HTTPRoute, true)
 		changed := must(t, original, want)["spec"].(map[string]any)["rules"].([]any)
 		for i, r := range changed {

@@ -8,42 +8,42 @@ import (
 
 // CheckSpec returns nil if the spec of object matches want, otherwise an ErrDiffers with the first difference, or an
 // error of Apply. Labels and the record are ignored: they route no requests.
-func Holds(object map[string]any, want Intent) error {
+func CheckSpec(object map[string]any, want Intent) error {
 	asked, _, err := Apply(object, want)
 	if err != nil {
 		return err
 	}
-	if what := difference("spec", object["spec"], asked["spec"]); what != "" {
+	if what := firstDifference("spec", object["spec"], asked["spec"]); what != "" {
 		return fmt.Errorf("%w: %s", ErrDiffers, what)
 	}
 	return nil
 }
 
 // firstDifference describes the first difference between two values of decoded JSON; empty if they are equal.
-func difference(path string, have, want any) string {
+func firstDifference(path string, have, want any) string {
 	if equal(have, want) {
 		return ""
 	}
 	if have, ok := have.(map[string]any); ok {
 		if want, ok := want.(map[string]any); ok {
-			return differentField(path, have, want)
+			return firstDifferentField(path, have, want)
 		}
 	}
 	if have, ok := have.([]any); ok {
 		if want, ok := want.([]any); ok {
 			for i := range min(len(have), len(want)) {
-				if what := difference(fmt.Sprintf("%s[%d]", path, i), have[i], want[i]); what != "" {
+				if what := firstDifference(fmt.Sprintf("%s[%d]", path, i), have[i], want[i]); what != "" {
 					return what
 				}
 			}
 			return fmt.Sprintf("%s has %d elements and should have %d", path, len(have), len(want))
 		}
 	}
-	return fmt.Sprintf("%s is %.80s and should be %.80s", path, shown(have), shown(want))
+	return fmt.Sprintf("%s is %.80s and should be %.80s", path, formatValue(have), formatValue(want))
 }
 
 // formatValue formats a value for a message.
-func shown(value any) string {
+func formatValue(value any) string {
 	if value == nil {
 		return "missing"
 	}
@@ -51,7 +51,7 @@ func shown(value any) string {
 }
 
 // firstDifferentField describes the difference in the first different field of two objects, by name.
-func differentField(path string, have, want map[string]any) string {
+func firstDifferentField(path string, have, want map[string]any) string {
 	keys := map[string]bool{}
 	for _, object := range []map[string]any{have, want} {
 		for key := range object {
@@ -59,7 +59,7 @@ func differentField(path string, have, want map[string]any) string {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if what := difference(path+"."+key, have[key], want[key]); what != "" {
+		if what := firstDifference(path+"."+key, have[key], want[key]); what != "" {
 			return what
 		}
 	}
@@ -69,12 +69,12 @@ func differentField(path string, have, want map[string]any) string {
 // CanaryWeight returns the highest live weight of want's canary Service in a rule in scope that has both Services; 0 if
 // there is no such rule. A missing weight is 1, as in the API. It uses only the Services and the scope of want.
 func CanaryWeight(object map[string]any, want Intent) int32 {
-	want.NamedRules = true // a rule with that name proves that the schema has names
-	d, err := open(object, want)
+	want.HasRuleNames = true // a rule with that name proves that the schema has names
+	d, err := newDraft(object, want)
 	if err != nil {
 		return 0
 	}
-	sources, err := d.sources()
+	sources, err := d.sourceRules()
 	if err != nil {
 		return 0
 	}
@@ -83,11 +83,11 @@ func CanaryWeight(object map[string]any, want Intent) int32 {
 
 // HasCanaryTraffic reports whether a rule in scope routes requests to want's canary Service or a Service of its
 // experiment. It uses only the Rollout, the Services and the scope of want.
-func Shared(object map[string]any, want Intent) bool {
+func HasCanaryTraffic(object map[string]any, want Intent) bool {
 	if CanaryWeight(object, want) > 0 {
 		return true
 	}
-	d, err := open(object, want)
+	d, err := newDraft(object, want)
 	if err != nil {
 		return false
 	}
@@ -96,7 +96,7 @@ func Shared(object map[string]any, want Intent) bool {
 }
 
 // HasStatus reports whether a parent has reported on the route, for any generation.
-func Reported(object map[string]any) bool {
+func HasStatus(object map[string]any) bool {
 	status, _ := object["status"].(map[string]any)
 	parents, _ := status["parents"].([]any)
 	return len(parents) > 0
@@ -119,27 +119,27 @@ func Owners(text string) []string {
 // RouteParentStatus). If not, it returns the reason. Reports of other parents are ignored; without any report the route
 // is not accepted.
 func Accepted(object map[string]any) (bool, string) {
-	d, err := open(object, Intent{})
+	d, err := newDraft(object, Intent{})
 	if err != nil {
 		return false, err.Error()
 	}
-	status, err := objectAt(object, "status", "status")
+	status, err := objectField(object, "status", "status")
 	if err != nil {
 		return false, err.Error()
 	}
-	reports, err := objectsAt(status, "parents", "status.parents")
+	reports, err := objectListField(status, "parents", "status.parents")
 	if err != nil {
 		return false, err.Error()
 	}
-	named, err := objectsAt(d.spec, "parentRefs", "spec.parentRefs")
+	named, err := objectListField(d.spec, "parentRefs", "spec.parentRefs")
 	if err != nil {
 		return false, err.Error()
 	}
-	generation, _ := numberOf(d.metadata, "generation")
+	generation, _ := numberField(d.metadata, "generation")
 	counted := 0
 	for i, report := range reports {
 		path := fmt.Sprintf("status.parents[%d]", i)
-		parent, err := objectAt(report, "parentRef", path+".parentRef")
+		parent, err := objectField(report, "parentRef", path+".parentRef")
 		if err != nil {
 			return false, err.Error()
 		}
@@ -148,7 +148,7 @@ func Accepted(object map[string]any) (bool, string) {
 		}
 		counted++
 		for _, kind := range []string{"Accepted", "ResolvedRefs"} {
-			if missing := condition(report, path, kind, generation); missing != "" {
+			if missing := conditionProblem(report, path, kind, generation); missing != "" {
 				return false, missing
 			}
 		}
@@ -167,36 +167,38 @@ type parent struct {
 
 // parentOf converts a parentRef of the route.
 func (d *draft) parentOf(ref map[string]any) parent {
-	port, _ := numberOf(ref, "port")
+	port, _ := numberField(ref, "port")
 	return parent{
-		group: textOf(ref, "group", "gateway.networking.k8s.io"), kind: textOf(ref, "kind", "Gateway"),
-		namespace: textOf(ref, "namespace", d.namespace),
-		name:      textOf(ref, "name", ""), section: textOf(ref, "sectionName", ""), port: port,
+		group: stringField(ref, "group", "gateway.networking.k8s.io"), kind: stringField(ref, "kind", "Gateway"),
+		namespace: stringField(ref, "namespace", d.namespace),
+		name:      stringField(ref, "name", ""), section: stringField(ref, "sectionName", ""), port: port,
 	}
 }
 
 // conditionProblem returns why a condition in a parent's report is not True for a generation; empty if it is.
-func condition(report map[string]any, path, kind string, generation int64) string {
-	conditions, err := objectsAt(report, "conditions", path+".conditions")
+func conditionProblem(report map[string]any, path, kind string, generation int64) string {
+	conditions, err := objectListField(report, "conditions", path+".conditions")
 	if err != nil {
 		return err.Error()
 	}
 	for _, one := range conditions {
-		if textOf(one, "type", "") != kind {
+		if stringField(one, "type", "") != kind {
 			continue
 		}
-		path := fmt.Sprintf("%s (%s): condition %s", path, textOf(report, "controllerName", "no controllerName"), kind)
-		observed, _ := numberOf(one, "observedGeneration")
+		path := fmt.Sprintf("%s (%s): condition %s", path, stringField(report, "controllerName", "no controllerName"), kind)
+		observed, _ := numberField(one, "observedGeneration")
 		switch {
-		case textOf(one, "status", "") != "True":
-			return fmt.Sprintf("%s is %s (%s): %.200s", path, textOf(one, "status", "missing"), textOf(one, "reason", ""),
-				textOf(one, "message", ""))
+		case stringField(one, "status", "") != "True":
+			return fmt.Sprintf("%s is %s (%s): %.200s", path, stringField(one, "status", "missing"),
+				stringField(one, "reason", ""),
+				stringField(one, "message", ""))
 		case observed != generation:
 			return fmt.Sprintf("%s is about generation %d, the route has %d", path, observed, generation)
 		}
 		return ""
 	}
-	return fmt.Sprintf("%s (%s) has no condition %s", path, textOf(report, "controllerName", "no controllerName"), kind)
+	return fmt.Sprintf("%s (%s) has no condition %s", path, stringField(report, "controllerName", "no controllerName"),
+		kind)
 }
 
 // RuleWeights are the backends of one rule, in its order.
@@ -210,13 +212,13 @@ type RuleWeights struct {
 
 // ReadWeights returns the weights in every rule in scope that has both Services of want. It uses only the Services and
 // the scope of want; the errors are those of Apply.
-func Written(object map[string]any, want Intent) ([]RuleWeights, error) {
-	want.NamedRules = true // a rule with that name proves that the schema has names
-	d, err := open(object, want)
+func ReadWeights(object map[string]any, want Intent) ([]RuleWeights, error) {
+	want.HasRuleNames = true // a rule with that name proves that the schema has names
+	d, err := newDraft(object, want)
 	if err != nil {
 		return nil, err
 	}
-	sources, err := d.sources()
+	sources, err := d.sourceRules()
 	if err != nil {
 		return nil, err
 	}
@@ -228,11 +230,11 @@ func Written(object map[string]any, want Intent) ([]RuleWeights, error) {
 		}
 		weights := RuleWeights{Path: source.path}
 		for _, backend := range backends {
-			weight, ok := numberOf(backend, "weight")
+			weight, ok := numberField(backend, "weight")
 			if !ok {
 				weight = defaultWeight
 			}
-			weights.Services = append(weights.Services, textOf(backend, "name", ""))
+			weights.Services = append(weights.Services, stringField(backend, "name", ""))
 			weights.Weights = append(weights.Weights, weight)
 		}
 		written = append(written, weights)

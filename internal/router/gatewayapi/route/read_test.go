@@ -55,9 +55,9 @@ func TestCheckSpec(t *testing.T) {
 	t.Parallel()
 	want := usual()
 	want.Weights = &Weights{Stable: 80, Canary: 20}
-	want.Managed = &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
+	want.ManagedRoutes = &[]ManagedRoute{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
 	object := must(t, decode(t, []byte(both)), want)
-	if err := Holds(object, want); err != nil {
+	if err := CheckSpec(object, want); err != nil {
 		t.Errorf("Holds after Apply: %v", err)
 	}
 	for name, test := range map[string]struct {
@@ -67,9 +67,9 @@ func TestCheckSpec(t *testing.T) {
 		"another weight": {func(want *Intent) { want.Weights = &Weights{Stable: 70, Canary: 30} },
 			"spec.rules[0].backendRefs[0].weight is 80 and should be 70"},
 		"another header": {func(want *Intent) {
-			want.Managed = &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
+			want.ManagedRoutes = &[]ManagedRoute{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
 		}, "spec.rules[1].matches[0].headers[0].value is qa and should be dev"},
-		"no managed route": {func(want *Intent) { want.Managed = &[]Managed{} },
+		"no managed route": {func(want *Intent) { want.ManagedRoutes = &[]ManagedRoute{} },
 			"spec.rules has 2 elements and should have 1"},
 		"an experiment as well": {func(want *Intent) {
 			want.Weights = &Weights{Stable: 80, Canary: 20, Others: []Destination{{Service: "exp"}}}
@@ -79,13 +79,13 @@ func TestCheckSpec(t *testing.T) {
 			t.Parallel()
 			want := want
 			test.change(&want)
-			if err := Holds(object, want); !errors.Is(err, ErrDiffers) || !strings.Contains(err.Error(), test.text) {
+			if err := CheckSpec(object, want); !errors.Is(err, ErrDiffers) || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("Holds: %v\nwant: %s", err, test.text)
 			}
 		})
 	}
 	want.Label = nil
-	if err := Holds(object, want); err != nil {
+	if err := CheckSpec(object, want); err != nil {
 		t.Errorf("labels don't count, but Holds says %v", err)
 	}
 }
@@ -107,7 +107,7 @@ func TestCanaryWeight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := usual()
-			want.RuleName, want.NamedRules = test.ruleName, false
+			want.RuleName, want.HasRuleNames = test.ruleName, false
 			if got := CanaryWeight(decode(t, []byte(test.route)), want); got != test.want {
 				t.Errorf("CanaryWeight: %d, want %d", got, test.want)
 			}
@@ -120,7 +120,7 @@ type owner struct{ Rollout, UID string }
 
 // ownersOf returns the Rollouts in a route's record, sorted by name; none if the annotation is invalid.
 func ownersOf(object map[string]any) []owner {
-	d, err := open(object, Intent{})
+	d, err := newDraft(object, Intent{})
 	if err != nil {
 		return nil
 	}

@@ -83,7 +83,7 @@ const (
 
 // markOf returns the mark of a managed rule: its name, which is unique on the route, or a hash of its content.
 func markOf(fields map[string]any) string {
-	if name := textOf(fields, "name", ""); name != "" {
+	if name := stringField(fields, "name", ""); name != "" {
 		return nameMark + name
 	}
 	// Encoding decoded JSON cannot fail and sorts keys; whole numbers have the same text whatever their Go type.

@@ -19,12 +19,12 @@ func TestRefusals(t *testing.T) {
 	weights := func(stable, canary int32, others ...Destination) func(*Intent) {
 		return func(want *Intent) { want.Weights = &Weights{Stable: stable, Canary: canary, Others: others} }
 	}
-	managed := func(routes ...Managed) func(*Intent) { return func(want *Intent) { want.Managed = &routes } }
+	managed := func(routes ...ManagedRoute) func(*Intent) { return func(want *Intent) { want.ManagedRoutes = &routes } }
 	header := func(name string, kind MatchType, value string) func(*Intent) {
-		return managed(Managed{Name: "qa", Header: []HeaderMatch{{Name: name, Type: kind, Value: value}}})
+		return managed(ManagedRoute{Name: "qa", Header: []HeaderMatch{{Name: name, Type: kind, Value: value}}})
 	}
 	mirror := func(percent int32, matches ...MirrorMatch) func(*Intent) {
-		return managed(Managed{Name: "copy", Mirror: &Mirror{Percent: percent, Matches: matches}})
+		return managed(ManagedRoute{Name: "copy", Mirror: &Mirror{Percent: percent, Matches: matches}})
 	}
 	for name, test := range map[string]struct {
 		route string
@@ -59,14 +59,14 @@ func TestRefusals(t *testing.T) {
 		"a header with a space": {both, header("x y", Exact, "qa"), ErrInvalid,
 			`the header name "x y": write letters, digits`},
 		"a header without value": {both, header("role", Prefix, ""), ErrInvalid, `the value of header "role" is empty`},
-		"a header twice": {both, managed(Managed{Name: "qa",
+		"a header twice": {both, managed(ManagedRoute{Name: "qa",
 			Header: []HeaderMatch{{"role", Exact, "a"}, {"Role", Exact, "b"}}}), ErrInvalid, `header "Role" has two conditions`},
-		"a route without name": {both, managed(Managed{Header: []HeaderMatch{{"role", Exact, "a"}}}), ErrInvalid,
+		"a route without name": {both, managed(ManagedRoute{Header: []HeaderMatch{{"role", Exact, "a"}}}), ErrInvalid,
 			`the managed route "" is a duplicate or has no name`},
-		"a route twice": {both, managed(Managed{Name: "qa", Header: []HeaderMatch{{"role", Exact, "a"}}},
-			Managed{Name: "qa", Header: []HeaderMatch{{"role", Exact,
+		"a route twice": {both, managed(ManagedRoute{Name: "qa", Header: []HeaderMatch{{"role", Exact, "a"}}},
+			ManagedRoute{Name: "qa", Header: []HeaderMatch{{"role", Exact,
 				"b"}}}), ErrInvalid, `the managed route "qa" is a duplicate`},
-		"no matches":        {both, managed(Managed{Name: "qa"}), ErrInvalid, "a header route without matches"},
+		"no matches":        {both, managed(ManagedRoute{Name: "qa"}), ErrInvalid, "a header route without matches"},
 		"no mirror matches": {both, mirror(10), ErrInvalid, "a mirror route without matches"},
 		"a percentage of 101": {both, mirror(101, MirrorMatch{}), ErrInvalid,
 			"the percentage 101: must be from 0 to 100"},

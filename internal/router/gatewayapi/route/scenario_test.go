@@ -28,7 +28,7 @@ type step struct {
 func usual() Intent {
 	return Intent{
 		Kind: HTTPRoute, Rollout: "shop/app", UID: "u-1", Namespace: "shop", Stable: "app-stable", Canary: "app-canary",
-		NamedRules: true, MirrorPercent: true,
+		HasRuleNames: true, HasMirrorPercent: true,
 		Label: &Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
 	}
 }
@@ -69,7 +69,7 @@ func play(t *testing.T, object map[string]any, want Intent) (map[string]any, str
 		t.Errorf("Apply changed what it was given:\n%s", diff)
 	}
 	if err != nil {
-		if holds := Holds(object, want); holds == nil || holds.Error() != err.Error() {
+		if holds := CheckSpec(object, want); holds == nil || holds.Error() != err.Error() {
 			t.Errorf("Apply says %v and Holds %v", err, holds)
 		}
 		return object, fmt.Sprintf("# error: %v\n---\n", err)
@@ -77,7 +77,7 @@ func play(t *testing.T, object map[string]any, want Intent) (map[string]any, str
 	if again, second, err := Apply(result, want); err != nil || second.Changed {
 		t.Errorf("the same once more: %+v, %v\n%s", second, err, cmp.Diff(result, again))
 	}
-	if err := Holds(result, want); err != nil {
+	if err := CheckSpec(result, want); err != nil {
 		t.Errorf("Holds after Apply: %v", err)
 	}
 	var text strings.Builder

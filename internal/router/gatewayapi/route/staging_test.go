@@ -24,7 +24,7 @@ spec:
       backendRefs: [{name: other, port: 80}]
 status: {parents: [{parentRef: {name: gateway}, controllerName: `+controller+`}]}
 `))
-	want.Managed = &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
+	want.ManagedRoutes = &[]ManagedRoute{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
 	object, _, err := Apply(object, want)
 	if err != nil {
 		t.Fatal(err)
@@ -43,14 +43,14 @@ func TestStagedRemoval(t *testing.T) {
 	t.Parallel()
 	for _, named := range []bool{true, false} {
 		want := usual()
-		want.NamedRules = named
+		want.HasRuleNames = named
 		before := withHeaderRoute(t, want, indexedController)
-		want.Managed = &[]Managed{}
+		want.ManagedRoutes = &[]ManagedRoute{}
 		direct, _, err := Apply(before, want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after := Between(before, want, direct)
+		after := Staged(before, want, direct)
 		if after == nil {
 			t.Fatalf("named %v: nothing is retired", named)
 		}
@@ -61,7 +61,7 @@ func TestStagedRemoval(t *testing.T) {
 		for _, match := range matches {
 			headers, _ := match.(map[string]any)["headers"].([]any)
 			last, _ := headers[len(headers)-1].(map[string]any)
-			if len(headers) != 2 || last["name"] != unmetHeader {
+			if len(headers) != 2 || last["name"] != unmatchableHeader {
 				t.Errorf("named %v: a match for somebody: %v", named, match)
 			}
 		}
@@ -69,7 +69,7 @@ func TestStagedRemoval(t *testing.T) {
 			t.Errorf("named %v: %d matches", named, len(matches))
 		}
 		last, report, err := Apply(after, want)
-		if Between(after, want, last) != nil {
+		if Staged(after, want, last) != nil {
 			t.Errorf("named %v: retired twice", named)
 		}
 		if diff := cmp.Diff(direct, last); diff != "" || err != nil || len(report.Warnings) > 0 {
@@ -84,21 +84,21 @@ func TestStagedAddition(t *testing.T) {
 	t.Parallel()
 	for _, named := range []bool{true, false} {
 		want := usual()
-		want.NamedRules = named
+		want.HasRuleNames = named
 		with := withHeaderRoute(t, want, indexedController)
 		none := want
-		none.Managed = &[]Managed{}
+		none.ManagedRoutes = &[]ManagedRoute{}
 		before, _, err := Apply(with, none)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want.Weights = &Weights{Stable: 70, Canary: 30}
-		want.Managed = &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
+		want.ManagedRoutes = &[]ManagedRoute{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
 		direct, _, err := Apply(before, want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		after := Between(before, want, direct)
+		after := Staged(before, want, direct)
 		if after == nil || len(rulesOf(after)) != len(rulesOf(direct)) {
 			t.Fatalf("named %v: between is %v", named, after)
 		}
@@ -108,12 +108,12 @@ func TestStagedAddition(t *testing.T) {
 		matches, _ := rulesOf(after)[2].(map[string]any)["matches"].([]any)
 		for _, match := range matches {
 			headers, _ := match.(map[string]any)["headers"].([]any)
-			if last, _ := headers[len(headers)-1].(map[string]any); len(headers) != 2 || last["name"] != unmetHeader {
+			if last, _ := headers[len(headers)-1].(map[string]any); len(headers) != 2 || last["name"] != unmatchableHeader {
 				t.Errorf("named %v: a match for somebody: %v", named, match)
 			}
 		}
 		last, report, err := Apply(after, want)
-		if Between(after, want, last) != nil {
+		if Staged(after, want, last) != nil {
 			t.Errorf("named %v: it comes for nobody twice", named)
 		}
 		if diff := cmp.Diff(direct, last); diff != "" || err != nil || len(report.Warnings) > 0 || len(matches) != 2 {
@@ -125,11 +125,12 @@ func TestStagedAddition(t *testing.T) {
 // TestNothingToStage: without removed or added rules, or without a controller that indexes rules, nothing is staged.
 func TestNothingToStage(t *testing.T) {
 	t.Parallel()
-	none, same := &[]Managed{}, &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
-	other := &[]Managed{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
+	none, same := &[]ManagedRoute{}, &[]ManagedRoute{{Name: "qa",
+		Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
+	other := &[]ManagedRoute{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
 	tests := []struct {
 		name, controller string
-		managed          *[]Managed
+		managed          *[]ManagedRoute
 		weights          *Weights
 		want             bool
 	}{
@@ -142,10 +143,10 @@ func TestNothingToStage(t *testing.T) {
 	for _, tt := range tests {
 		want := usual()
 		before := withHeaderRoute(t, want, tt.controller)
-		want.Managed, want.Weights = tt.managed, tt.weights
+		want.ManagedRoutes, want.Weights = tt.managed, tt.weights
 		copied := cloneMap(before)
 		applied, _, err := Apply(before, want)
-		if retired := Between(before, want, applied) != nil; err != nil || retired != tt.want {
+		if retired := Staged(before, want, applied) != nil; err != nil || retired != tt.want {
 			t.Errorf("%s: retired %v, want %v; %v", tt.name, retired, tt.want, err)
 		}
 		if diff := cmp.Diff(copied, before); diff != "" {

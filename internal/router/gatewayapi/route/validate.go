@@ -29,15 +29,15 @@ func (want Intent) validate() error {
 			return err
 		}
 	}
-	if want.Managed == nil {
+	if want.ManagedRoutes == nil {
 		return nil
 	}
-	if len(*want.Managed) > 0 && !want.Kind.HeaderRoutes() {
+	if len(*want.ManagedRoutes) > 0 && !want.Kind.HeaderRoutes() {
 		return fmt.Errorf("%w: a %s does not support header and mirror routes: remove setHeaderRoute and setMirrorRoute from the steps, or use an HTTPRoute or a GRPCRoute",
 			ErrUnsupported, want.Kind)
 	}
 	seen := map[string]bool{}
-	for _, route := range *want.Managed {
+	for _, route := range *want.ManagedRoutes {
 		if route.Name == "" || seen[route.Name] {
 			return fmt.Errorf("%w: the managed route %q is a duplicate or has no name", ErrInvalid, route.Name)
 		}
@@ -67,7 +67,7 @@ func (want Intent) validateWeights(weights Weights) error {
 }
 
 // validateManaged checks one managed route.
-func (want Intent) validateManaged(route Managed) error {
+func (want Intent) validateManaged(route ManagedRoute) error {
 	if route.Mirror == nil {
 		if len(route.Header) == 0 {
 			return fmt.Errorf("%w: a header route without matches", ErrInvalid)
@@ -80,7 +80,7 @@ func (want Intent) validateManaged(route Managed) error {
 		return fmt.Errorf("%w: a mirror route without matches", ErrInvalid)
 	case mirror.Percent < 0 || mirror.Percent > fullPercent:
 		return fmt.Errorf("%w: the percentage %d: must be from 0 to 100", ErrInvalid, mirror.Percent)
-	case mirror.Percent != fullPercent && !want.MirrorPercent:
+	case mirror.Percent != fullPercent && !want.HasMirrorPercent:
 		return fmt.Errorf("%w: the schema of %s in the cluster has no mirror percentage, so all requests would be mirrored and not %d %%: install the "+
 			"CRDs of Gateway API v1.3 or later, or mirror 100 %%", ErrUnsupported, want.Kind, mirror.Percent)
 	}
