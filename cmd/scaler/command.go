@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// settings are what the command line and the environment decide.
+// settings are the values of the flags.
 type settings struct {
 	kubeconfig string
 
@@ -36,24 +36,24 @@ type settings struct {
 	profiling bool
 }
 
-// envPrefix begins the environment variables that stand for flags.
+// envPrefix is the prefix of the environment variables of flags.
 const envPrefix = "KEDIFY_SCALER_"
 
-// newCommand returns the command line. Every flag that is not given is looked up in the
-// environment. run does the work; logs go to its last argument.
+// newCommand returns the command line. A flag that is not set takes its value from the environment. run runs the scaler
+// and logs to its last argument.
 func newCommand(
 	lookupEnv func(string) (string, bool), run func(context.Context, settings, io.Writer) error,
 ) *cobra.Command {
 	var chosen settings
 	command := &cobra.Command{
 		Use:   program,
-		Short: "External scaler that tells KEDA of HTTP requests",
-		Long: `scaler answers KEDA's questions about triggers of the type external-push: how many HTTP requests there are for
-a workload, and whether it should run at all.
+		Short: "KEDA external scaler for HTTP requests",
+		Long: `scaler is an external scaler for KEDA triggers of the type external-push: it reports the HTTP requests of a
+workload, and whether the workload should be active.
 
-Every flag has an environment variable, which counts when the flag is not given: ` + envPrefix + ` and the flag's
-name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level. POD_NAMESPACE, as the
-downward API sets it, counts for --interceptor-namespace.`,
+Every flag has an environment variable, which applies if the flag is not set: ` + envPrefix + ` and the flag's name
+in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level. POD_NAMESPACE, as set by the
+downward API, applies to --interceptor-namespace.`,
 		Version:       server.Version(version),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
@@ -84,42 +84,42 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus) and /backends (analyses)")
 
 	flags.StringVar(&s.tls.Certificate, "tls-cert-file", "",
-		"certificate `file` of the server, read anew for each connection; without it there is no TLS")
+		"certificate `file` of the server, read at each connection; without it TLS is off")
 	flags.StringVar(&s.tls.Key, "tls-key-file", "", "key `file` of the certificate")
 	flags.StringVar(&s.tls.ClientCA, "tls-client-ca-file", "",
-		"`file` with the authorities that clients must have a certificate of; by default clients need none")
+		"`file` with the CA certificates that verify client certificates; by default clients need none")
 	flags.Uint32Var(&s.maxStreams, "max-streams", scaler.DefaultMaxStreams,
-		"highest `number` of calls on one connection at a time; KEDA has one for each trigger")
+		"maximum `number` of concurrent calls on one connection; KEDA has one for each trigger")
 
 	flags.StringVar(&s.interceptorNamespace, "interceptor-namespace", httpv1alpha1.DefaultInterceptorNamespace,
 		"`namespace` of the interceptors")
 
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
-		"`time` that everything goes on after a signal to stop, no longer ready")
-	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second, "`time` that stopping may take after that")
+		"`time` between SIGTERM and the shutdown, in which the process serves but is not ready")
+	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second, "maximum `time` of the shutdown after that")
 
 	flags.StringVar(&s.logFormat, "log-format", server.FormatJSON, "log `format`: json or text")
-	flags.StringVar(&s.logLevel, "log-level", "info", "lowest `level` that is logged: debug, info, warn or error")
+	flags.StringVar(&s.logLevel, "log-level", "info", "minimum log `level`: debug, info, warn or error")
 	flags.BoolVar(&s.profiling, "pprof", false, "serve Go profiles under /debug/pprof/ on the metrics address")
 }
 
-// errSetting says that a setting has a value that cannot work.
+// errSetting is in the chain of validation errors of flags.
 var errSetting = errors.New("invalid setting")
 
-// check refuses what no part would notice.
+// check validates what no component validates.
 func (s *settings) check() error {
 	for name, value := range map[string]time.Duration{
 		"shutdown-delay": s.shutdownDelay, "shutdown-deadline": s.shutdownDeadline,
 	} {
 		if value < 0 {
-			return fmt.Errorf("%w: --%s is %v, but a time cannot be negative", errSetting, name, value)
+			return fmt.Errorf("%w: --%s is %v: use a duration of at least 0s", errSetting, name, value)
 		}
 	}
 	if s.maxStreams < 1 {
-		return fmt.Errorf("%w: --max-streams is %d, but at least 1 is needed", errSetting, s.maxStreams)
+		return fmt.Errorf("%w: --max-streams is %d: use at least 1", errSetting, s.maxStreams)
 	}
 	if (s.tls.Certificate == "") != (s.tls.Key == "") || s.tls.ClientCA != "" && s.tls.Certificate == "" {
-		return fmt.Errorf("%w: --tls-cert-file and --tls-key-file go together, and --tls-client-ca-file needs both", errSetting)
+		return fmt.Errorf("%w: --tls-cert-file and --tls-key-file need each other, and --tls-client-ca-file needs both", errSetting)
 	}
 	return nil
 }

@@ -1,8 +1,7 @@
-// Command scaler is an external scaler for KEDA. It tells KEDA how many HTTP requests there are for
-// a workload, and wakes one that has no replica as soon as a request waits for it.
+// Command scaler is an external scaler for KEDA. It reports the HTTP demand of workloads to KEDA, and activates a
+// workload without replicas as soon as a request waits for it.
 //
-// It runs as a Deployment of two or more equal replicas; see config/scaler. Out of a cluster it
-// runs with a kubeconfig.
+// It runs as a Deployment of two or more identical replicas; see config/scaler. Outside a cluster it uses a kubeconfig.
 package main
 
 import (
@@ -17,12 +16,12 @@ import (
 // program is the name of the binary in messages, logs and requests.
 const program = "scaler"
 
-// version is the version of a release, set at build time by -ldflags "-X main.version=v1.2.3".
-// Other builds read theirs from the build information.
+// version is the version of a release, set at build time by -ldflags "-X main.version=v1.2.3". Other builds use the
+// build information.
 var version string
 
-// processors is how many threads run Go code at a time. Answers are short and come one after the other: waking up another thread for each costs more than
-// it saves, and one processor answers thousands a second. The environment variable GOMAXPROCS takes precedence.
+// processors is the default of GOMAXPROCS. Calls are short: waking a second thread for each costs more than it saves, and
+// one thread serves thousands per second.
 const processors = 1
 
 func main() {

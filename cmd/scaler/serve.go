@@ -16,28 +16,28 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/canary"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/demandclient"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// The names of the gRPC health services, beside that of the empty name, which is alive.
+// Names of the gRPC health services. The service with the empty name is always serving.
 const (
 	livenessService  = "liveness"
 	readinessService = "readiness"
 )
 
-// source is where the figures come from.
-type source interface {
+// demandSource is a scaler.Reader that has to run, such as a demandclient.Client.
+type demandSource interface {
 	scaler.Reader
-	// Run keeps the figures up to date until ctx ends.
+	// Run keeps the demand up to date until ctx ends.
 	Run(ctx context.Context) error
 	// Register adds the page of backends to mux.
 	Register(mux *http.ServeMux)
-	// Seeded returns a channel that is closed when every interceptor was asked for the first time.
+	// Seeded returns a channel that is closed after the first request to every interceptor.
 	Seeded() <-chan struct{}
 }
 
-// serve runs the scaler until ctx ends and everything has stopped, or until a part fails. It logs
-// to out.
+// serve runs the scaler until ctx ends and all components have stopped, or until one fails. It logs to out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	logger, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
 	if err != nil {
@@ -47,22 +47,22 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	figures, err := newSource(chosen, config, logger)
+	demand, err := demandclient.NewClient(chosen.interceptorNamespace, config, logger)
 	if err != nil {
 		return err
 	}
-	return serveFrom(ctx, chosen, config, figures, logger)
+	return serveFrom(ctx, chosen, config, demand, logger)
 }
 
-// serveFrom is serve with the figures of a source.
+// serveFrom is serve with a given demandSource.
 func serveFrom(
-	ctx context.Context, chosen settings, config *rest.Config, figures source, logger *slog.Logger,
+	ctx context.Context, chosen settings, config *rest.Config, demand demandSource, logger *slog.Logger,
 ) error {
 	registry, err := server.NewRegistry(program, server.Version(version))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	p, err := newProcess(chosen, config, figures, registry, logger)
+	p, err := newProcess(chosen, config, demand, registry, logger)
 	if err != nil {
 		return err
 	}
@@ -77,24 +77,24 @@ func serveFrom(
 	return server.Run(ctx, p.health, shutdown, logger, parts...)
 }
 
-// process is the scaler, put together.
+// process contains the components of the scaler.
 type process struct {
 	settings settings
 	logger   *slog.Logger
 	health   *server.Health
 	probes   *health.Server
-	figures  source
+	demand   demandSource
 	canaries *canary.Watcher
 	service  *scaler.Service
 	server   *grpc.Server
 }
 
-// service is the name of the Service that KEDA reaches the scaler by.
+// service is the name of the Service by which KEDA reaches the scaler.
 const service = "keda-add-ons-http-external-scaler"
 
-// newProcess puts the scaler together and starts nothing.
+// newProcess assembles the scaler without starting it.
 func newProcess(
-	chosen settings, config *rest.Config, figures source, registry *prometheus.Registry, logger *slog.Logger,
+	chosen settings, config *rest.Config, demand demandSource, registry *prometheus.Registry, logger *slog.Logger,
 ) (*process, error) {
 	metrics, err := scaler.NewMetrics(registry)
 	if err != nil {
@@ -107,30 +107,29 @@ func newProcess(
 	p := &process{
 		settings: chosen,
 		logger:   logger,
-		health:   server.NewHealth(service, func() []string { return []string{"the first figures of every interceptor"} }),
+		health:   server.NewHealth(service, func() []string { return []string{"the first reports of all interceptors"} }),
 		probes:   health.NewServer(),
-		figures:  figures,
+		demand:   demand,
 		canaries: canary.New(func() (*rest.Config, error) { return config, nil }),
 		server:   grpc.NewServer(options...),
 	}
 	p.probes.SetServingStatus(livenessService, grpc_health_v1.HealthCheckResponse_SERVING)
 	p.setReadiness(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
-	p.service = scaler.NewService(figures, p.canaries, metrics, logger)
+	p.service = scaler.NewService(demand, p.canaries, metrics, logger)
 	p.service.Register(p.server)
 	grpc_health_v1.RegisterHealthServer(p.server, p.probes)
 	return p, nil
 }
 
-// setReadiness sets what the gRPC health service readiness says.
+// setReadiness sets the status of the gRPC health service readiness.
 func (p *process) setReadiness(now grpc_health_v1.HealthCheckResponse_ServingStatus) {
 	p.probes.SetServingStatus(readinessService, now)
 }
 
-// parts opens the ports that are open from the start and returns what is to run. The port for KEDA
-// is opened later, see serveGRPC.
+// parts opens the health and metrics ports, and returns the components to run. serveGRPC opens the port for KEDA.
 func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]server.Part, error) {
 	parts := []server.Part{
-		{Name: "figures", Run: p.figures.Run},
+		{Name: "demand", Run: p.demand.Run},
 		{Name: "canaries", Run: func(ctx context.Context) error { return p.canaries.Run(ctx, p.logger) }},
 		{Name: "gRPC", Run: p.serveGRPC},
 	}
@@ -139,29 +138,29 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]s
 			Name: "health", Address: p.settings.healthAddress, Flag: "--health-address", Handler: p.health,
 		},
 		server.Port{
-			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: p.inside(registry),
+			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: p.metricsHandler(registry),
 		})
 	return append(parts, opened...), err
 }
 
-// inside serves those who look into the process, and at what it knows.
-func (p *process) inside(registry *prometheus.Registry) http.Handler {
+// metricsHandler serves the metrics port: Prometheus metrics, the page of backends, and profiles if enabled.
+func (p *process) metricsHandler(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", server.MetricsHandler(registry))
-	p.figures.Register(mux)
+	p.demand.Register(mux)
 	if p.settings.profiling {
 		server.AddProfiling(mux)
 	}
 	return mux
 }
 
-// serveGRPC waits for the first figures, then serves KEDA until ctx ends. KEDA asks another replica
-// as long as there is no port here; from one without figures it would get nothing but errors.
+// serveGRPC waits for the first reports, then serves KEDA until ctx ends. While the port is closed, KEDA uses another
+// replica; from a replica without reports it would only get errors.
 func (p *process) serveGRPC(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-p.figures.Seeded():
+	case <-p.demand.Seeded():
 	}
 	listener, err := server.Listen(ctx, "gRPC", p.settings.grpcAddress, "--grpc-address")
 	if err != nil {

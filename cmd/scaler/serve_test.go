@@ -19,9 +19,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
@@ -31,14 +32,14 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// busy is a source in which one request is held for every object.
+// busy is a demandSource with one queued request for every object.
 type busy struct{ seeded chan struct{} }
 
-func (busy) Demand(types.NamespacedName) (scaler.Figure, error) {
-	return scaler.Figure{Held: 1, Concurrency: 1}, nil
+func (busy) Demand(model.Key) (metrics.Value, error) {
+	return metrics.Value{Held: 1, Concurrency: 1}, nil
 }
 
-func (busy) Changed(types.NamespacedName) <-chan struct{} { return nil }
+func (busy) Changed(model.Key) <-chan struct{} { return nil }
 
 func (busy) Run(ctx context.Context) error {
 	<-ctx.Done()
@@ -60,26 +61,26 @@ func local() settings {
 	}
 }
 
-// noAPI is an API server that is not there.
+// noAPI is the configuration of an API server that is not running.
 func noAPI() *rest.Config { return &rest.Config{Host: "http://127.0.0.1:1"} }
 
-// opened reads logs to their end, and tells the addresses of the ports as they are opened.
+// opened reads logs to their end, and returns the address of each port once it is open.
 func opened(t *testing.T, logs io.Reader) func(port string) string {
 	t.Helper()
 	type port struct{ Msg, Port, Address string }
-	found := make(chan port, 16)
+	ports := make(chan port, 16)
 	go func() {
-		defer close(found)
+		defer close(ports)
 		for lines := bufio.NewScanner(logs); lines.Scan(); {
 			var line port
 			if err := json.Unmarshal(lines.Bytes(), &line); err == nil && line.Msg == "listening" {
-				found <- line
+				ports <- line
 			}
 		}
 	}()
 	return func(name string) string {
 		t.Helper()
-		for line := range found {
+		for line := range ports {
 			if line.Port == name {
 				return line.Address
 			}
@@ -109,25 +110,25 @@ func get(t *testing.T, url string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// TestServe takes a scaler through its life: not ready before the first figures, ready with them, and an
-// end that KEDA takes for a clean one.
+// TestServe runs a scaler from start to end: not ready before the first reports, ready afterwards, and a shutdown that
+// ends KEDA's stream cleanly.
 func TestServe(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	figures := busy{make(chan struct{})}
+	demand := busy{make(chan struct{})}
 	reader, out := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
 		logger := slog.New(slog.NewJSONHandler(out, nil))
-		done <- serveFrom(ctx, local(), noAPI(), figures, logger)
+		done <- serveFrom(ctx, local(), noAPI(), demand, logger)
 		_ = out.Close()
 	}()
 	address := opened(t, reader)
 	healthAt, metricsAt := address("health"), address("metrics")
-	if code, text := get(t, "http://"+healthAt+"/readyz"); code != 503 || !strings.Contains(text, "first figures") {
-		t.Errorf("before the first figures /readyz = %d, %q", code, text)
+	if code, text := get(t, "http://"+healthAt+"/readyz"); code != 503 || !strings.Contains(text, "first reports") {
+		t.Errorf("before the first reports /readyz = %d, %q", code, text)
 	}
-	close(figures.seeded)
+	close(demand.seeded)
 	connection, err := grpc.NewClient(address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +166,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestServices has what clients can reach: reflection, which tells strangers what there is, is off.
+// TestServices checks the registered services. Reflection is off, because it would list the API to any caller.
 func TestServices(t *testing.T) {
 	p, err := newProcess(local(), noAPI(), busy{}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -177,24 +178,24 @@ func TestServices(t *testing.T) {
 	}
 }
 
-func TestServeRefuses(t *testing.T) {
-	taken, err := server.Listen(t.Context(), "test", "127.0.0.1:0", "")
+func TestServeFails(t *testing.T) {
+	used, err := server.Listen(t.Context(), "test", "127.0.0.1:0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = taken.Close() }()
+	defer func() { _ = used.Close() }()
 	for name, test := range map[string]struct {
 		change func(*settings)
-		says   string
+		want   string
 	}{
-		"a port that is taken":      {func(s *settings) { s.metricsAddress = taken.Addr().String() }, "--metrics-address"},
-		"a certificate that is not": {func(s *settings) { s.tls = scaler.TLS{Certificate: "absent.crt", Key: "absent.key"} }, "absent.crt"},
+		"a port that is in use": {func(s *settings) { s.metricsAddress = used.Addr().String() }, "--metrics-address"},
+		"a missing certificate": {func(s *settings) { s.tls = scaler.TLS{Certificate: "absent.crt", Key: "absent.key"} }, "absent.crt"},
 	} {
 		chosen := local()
 		test.change(&chosen)
 		err := serveFrom(t.Context(), chosen, noAPI(), busy{}, slog.New(slog.DiscardHandler))
-		if err == nil || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s: serve = %v, want something with %q", name, err, test.says)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: serve = %v, want something with %q", name, err, test.want)
 		}
 	}
 }

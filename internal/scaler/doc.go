@@ -1,19 +1,16 @@
-// Package scaler answers KEDA's questions about triggers of the types external-push and external:
-// whether a workload should run, and by how much it is asked for. It is a gRPC service over two
-// small interfaces: a Reader of demand figures, and Canaries, which says where a canary is under
-// way.
+// Package scaler is an external scaler for KEDA: a gRPC service for triggers of the types external-push and external. It
+// reports whether a workload should run, and the value of its metric. It reads demand from a Reader and canaries from
+// Canaries.
 //
-// Its rules follow from what KEDA 2.19 does with the answers (pkg/scalers/external_scaler.go,
-// pkg/scaling/scale_handler.go and pkg/scaling/executor there):
+// Its rules follow from how KEDA 2.19 handles the answers (pkg/scalers/external_scaler.go, pkg/scaling/scale_handler.go
+// and pkg/scaling/executor there):
 //
-//   - KEDA keeps the replicas, or takes the user's fallback, when a question fails. So a figure
-//     that is not known is an error, never a value.
-//   - A pushed true wakes a workload at once. A pushed false does nothing there, and ends the
-//     workload at once in releases before 2.18. So only true is pushed, and what is idle is left
-//     to the poll.
-//   - KEDA writes a time into the ScaledObject's status for each pushed true. So it is repeated
-//     only while requests wait for a first replica.
-//   - After a stream has ended with an error, KEDA waits twice as long as the time before, up to a
-//     minute, and only a clean end of a stream makes the pause 2 s again. So a stream ends cleanly
-//     when the process stops, and no unknown figure ends one.
+//   - When a call fails, KEDA keeps the replicas or applies the fallback of the ScaledObject. So unknown demand is an
+//     error, never a value.
+//   - A pushed true starts a workload at once. A pushed false has no effect, and in releases before 2.18 it stops the
+//     workload at once. So the scaler pushes only true, and leaves idle workloads to KEDA's polling.
+//   - KEDA writes a time into the status of the ScaledObject for each pushed true. So the scaler repeats it only while
+//     requests wait for the first replica.
+//   - After a stream ends with an error, KEDA doubles its pause before the next one, up to a minute. Only a clean end
+//     resets the pause to 2 s. So a stream ends cleanly when the process stops, and unknown demand ends none.
 package scaler

@@ -14,22 +14,24 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 )
 
-// world is a Reader and Canaries in memory: what was last put there.
+// world is a Reader and Canaries in memory, which a test sets with put.
 type world struct {
 	mu      sync.Mutex
 	known   map[types.NamespacedName]state
 	changes map[types.NamespacedName]chan struct{}
-	asked   int // how often Demand was called
+	calls   int // of Demand
 }
 
-// state is what is known of one HTTPScaledObject.
+// state is the state of one HTTPScaledObject.
 type state struct {
-	figure    scaler.Figure
-	err       error // beside the figure
+	demand    metrics.Value
+	err       error // returned with demand
 	canary    bool
 	errCanary error
 }
@@ -38,53 +40,53 @@ func newWorld() *world {
 	return &world{known: map[types.NamespacedName]state{}, changes: map[types.NamespacedName]chan struct{}{}}
 }
 
-// put changes what is known of an object.
+// put sets the state of an object.
 func (w *world) put(object types.NamespacedName, s state) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.known[object] = s
-	if change, waited := w.changes[object]; waited {
+	if change, ok := w.changes[object]; ok {
 		close(change)
 		delete(w.changes, object)
 	}
 }
 
-func (w *world) Demand(object types.NamespacedName) (scaler.Figure, error) {
+func (w *world) Demand(object model.Key) (metrics.Value, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked++
-	found, is := w.known[object]
-	if !is {
-		return scaler.Figure{}, scaler.ErrNoObject
+	w.calls++
+	known, ok := w.known[types.NamespacedName(object)]
+	if !ok {
+		return metrics.Value{}, scaler.ErrNoObject
 	}
-	return found.figure, found.err
+	return known.demand, known.err
 }
 
-func (w *world) Changed(object types.NamespacedName) <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	change, waited := w.changes[object]
-	if !waited {
-		change = make(chan struct{})
-		w.changes[object] = change
-	}
-	return change
+func (w *world) Changed(object model.Key) <-chan struct{} {
+	return w.Changes(types.NamespacedName(object))[0]
 }
 
 func (w *world) Changes(object types.NamespacedName) [2]<-chan struct{} {
-	return [2]<-chan struct{}{w.Changed(object)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change, ok := w.changes[object]
+	if !ok {
+		change = make(chan struct{})
+		w.changes[object] = change
+	}
+	return [2]<-chan struct{}{change}
 }
 
-func (w *world) UnderWay(object types.NamespacedName) (bool, error) {
+func (w *world) InProgress(object types.NamespacedName) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.known[object].canary, w.known[object].errCanary
 }
 
-// errSilent says that an interceptor is not heard from.
+// errSilent is the error for an interceptor without a recent report.
 var errSilent = errors.New("interceptor-2 has not reported for 5s")
 
-// web is the object that most tests are about, and reference the ScaledObject of the same name.
+// web is the HTTPScaledObject of most tests, and reference refers to the ScaledObject of the same name.
 var web = types.NamespacedName{Namespace: "shop", Name: "web"}
 
 func reference(metadata map[string]string) *externalscaler.ScaledObjectRef {
@@ -99,19 +101,19 @@ func serve(t *testing.T, w *world, maxStreams uint32) (externalscaler.ExternalSc
 	return externalscaler.NewExternalScalerClient(connection), service, registry
 }
 
-// connect is serve, with the connection in place of the client.
+// connect is serve, but returns the connection instead of the client.
 func connect(t *testing.T, w *world, maxStreams uint32) (*grpc.ClientConn, *scaler.Service, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	metrics, err := scaler.NewMetrics(registry)
+	observer, err := scaler.NewMetrics(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := scaler.ServerOptions(maxStreams, scaler.TLS{}, metrics)
+	options, err := scaler.ServerOptions(maxStreams, scaler.TLS{}, observer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := scaler.NewService(w, w, metrics, slog.New(slog.DiscardHandler))
+	service := scaler.NewService(w, w, observer, slog.New(slog.DiscardHandler))
 	server := grpc.NewServer(options...)
 	service.Register(server)
 	listener := bufconn.Listen(1 << 16)

@@ -11,21 +11,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Observer is told what the service does, to count it. Its methods are called from many goroutines
-// at once and must not block.
+// Observer counts what the service does. Its methods are safe for concurrent use and do not block.
 type Observer interface {
-	// StreamOpened is called when KEDA opens a stream for a trigger, StreamClosed when it has
-	// ended.
+	// StreamOpened is called when KEDA opens a stream for a trigger, and StreamClosed after its end.
 	StreamOpened()
 	StreamClosed()
-	// Pushed is called for each true that was pushed.
+	// Pushed is called after each push.
 	Pushed()
-	// Answered is called for each call but streams, with its method's name and the code of its
-	// status.
+	// Answered is called after each unary call, with the name of its method and its status code.
 	Answered(method, code string)
 }
 
-// Metrics counts into Prometheus. Objects are never labels.
+// Metrics is an Observer that counts into Prometheus metrics. None has an object as a label.
 type Metrics struct {
 	streams prometheus.Gauge
 	pushes  prometheus.Counter
@@ -33,29 +30,28 @@ type Metrics struct {
 }
 
 // NewMetrics registers kedify_scaler_streams, kedify_scaler_pushes_total and
-// kedify_scaler_calls_total{method,code}. The error is that of the registry, when one of the names
-// is taken.
+// kedify_scaler_calls_total{method,code}. It returns the error of the registry if one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: "kedify", Subsystem: "scaler", Name: "streams",
-			Help: "Triggers that KEDA has a stream open for.",
+			Help: "Open streams of KEDA, one for each trigger.",
 		}),
 		pushes: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "kedify", Subsystem: "scaler", Name: "pushes_total",
-			Help: "Times that KEDA was told over a stream that a workload is active.",
+			Help: "Pushes to KEDA that activate a workload.",
 		}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "kedify", Subsystem: "scaler", Name: "calls_total",
-			Help: "Questions of KEDA by method and by the code of the answer's gRPC status.",
+			Help: "Calls from KEDA by method and gRPC status code.",
 		}, []string{"method", "code"}),
 	}
-	var failed error
+	var err error
 	for _, collector := range []prometheus.Collector{m.streams, m.pushes, m.calls} {
-		failed = errors.Join(failed, registry.Register(collector))
+		err = errors.Join(err, registry.Register(collector))
 	}
-	if failed != nil {
-		return nil, fmt.Errorf("register metrics of the scaler: %w", failed)
+	if err != nil {
+		return nil, fmt.Errorf("register scaler metrics: %w", err)
 	}
 	return m, nil
 }
@@ -63,17 +59,17 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 // StreamOpened counts an open stream.
 func (m *Metrics) StreamOpened() { m.streams.Inc() }
 
-// StreamClosed counts its end.
+// StreamClosed counts the end of a stream.
 func (m *Metrics) StreamClosed() { m.streams.Dec() }
 
 // Pushed counts a push.
 func (m *Metrics) Pushed() { m.pushes.Inc() }
 
-// Answered counts a call.
+// Answered counts a unary call.
 func (m *Metrics) Answered(method, code string) { m.calls.WithLabelValues(method, code).Inc() }
 
-// observe tells an Observer of each call of a service. Names of methods that no service has never
-// get here, so that clients can make no labels.
+// observe reports each unary call to observer. gRPC calls it only for methods that a service has, so clients cannot
+// create labels.
 func observe(observer Observer) grpc.UnaryServerInterceptor {
 	return func(
 		ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,

@@ -13,38 +13,37 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// Limits of the gRPC server. What it is asked is small: a trigger's metadata.
+// Limits of the gRPC server. Requests are small: they contain the metadata of a trigger.
 const (
-	receiveLimit = 1 << 20 // bytes of a message: etcd keeps no ScaledObject that is larger
-	// streamWindow and connectionWindow are what a client may send before it is answered, in bytes. Questions are small, so their
-	// size is fixed: to find out a better one, gRPC would send a ping with each question.
+	receiveLimit = 1 << 20 // bytes per message: etcd stores no larger ScaledObject
+	// streamWindow and connectionWindow are the flow control windows in bytes. They are fixed because requests are small:
+	// to adapt them, gRPC would send a ping with each request.
 	streamWindow, connectionWindow = 64 << 10, 1 << 20
-	// pingFloor is the shortest pause between a client's pings; KEDA's client sends none of its
-	// own.
+	// pingFloor is the shortest allowed pause between pings of a client. KEDA's client sends none.
 	pingFloor    = 10 * time.Second
 	pingInterval = 30 * time.Second
 	pingTimeout  = 10 * time.Second
 	// connectionTimeout bounds the handshakes of a connection.
 	connectionTimeout = 10 * time.Second
-	// DefaultMaxStreams is the highest number of calls on one connection at a time, where nothing
-	// else is said. KEDA has one connection with a stream for each trigger.
+	// DefaultMaxStreams is the default limit of concurrent calls on one connection. KEDA has one connection with a stream
+	// for each trigger.
 	DefaultMaxStreams = 20000
 )
 
-// ErrTLS says that the files for TLS cannot be used.
-var ErrTLS = errors.New("TLS files")
+// ErrTLS means that a TLS file is unreadable or invalid.
+var ErrTLS = errors.New("invalid TLS files")
 
-// TLS names the PEM files of a server. They are read anew at each handshake, so that a renewed
-// certificate counts from the next connection on.
+// TLS contains the paths of the PEM files of a server. They are read at each handshake, so that a renewed certificate
+// applies from the next connection on.
 type TLS struct {
-	// Certificate and Key are the server's; without them there is no TLS.
+	// Certificate and Key belong to the server. If they are empty, the server does not use TLS.
 	Certificate, Key string
-	// ClientCA are the authorities of which every client has to have a certificate, if it is set.
+	// ClientCA contains the certificate authorities of clients. If it is set, every client needs a certificate.
 	ClientCA string
 }
 
-// ServerOptions are the settings of a gRPC server for a Service: limits, keepalive in both
-// directions and TLS. An error says which file cannot be read.
+// ServerOptions returns the options of a gRPC server for a Service: limits, keepalive in both directions and TLS. The
+// error names the file that cannot be read.
 func ServerOptions(maxStreams uint32, files TLS, observer Observer) ([]grpc.ServerOption, error) {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(receiveLimit),
@@ -80,11 +79,11 @@ func (t TLS) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	}
 	authorities, err := os.ReadFile(t.ClientCA)
 	if err != nil {
-		return nil, fmt.Errorf("%w: authorities of clients: %w", ErrTLS, err)
+		return nil, fmt.Errorf("%w: client CA: %w", ErrTLS, err)
 	}
 	config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 	if !config.ClientCAs.AppendCertsFromPEM(authorities) {
-		return nil, fmt.Errorf("%w: no certificate in %q", ErrTLS, t.ClientCA)
+		return nil, fmt.Errorf("%w: client CA: %q contains no certificate", ErrTLS, t.ClientCA)
 	}
 	return config, nil
 }

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
@@ -28,8 +30,8 @@ type Service struct {
 	closeOnce sync.Once
 }
 
-// NewService returns a Service that answers from reader and canaries, and tells observer and logger
-// of what it did.
+// NewService returns a Service that answers from reader and canaries. It counts into observer, and logs failed calls to
+// logger.
 func NewService(reader Reader, canaries Canaries, observer Observer, logger *slog.Logger) *Service {
 	return &Service{
 		reader: reader, canaries: canaries, observer: observer, logger: logger,
@@ -42,69 +44,68 @@ func (s *Service) Register(registrar grpc.ServiceRegistrar) {
 	externalscaler.RegisterExternalScalerServer(registrar, s)
 }
 
-// Close ends every stream, and each that comes later, as done: KEDA then looks for another replica
-// in 2 s. It returns at once and may be called again.
+// Close ends all streams, including later ones, with status OK: KEDA then connects to another replica within 2 s. It
+// does not block, and further calls have no effect.
 func (s *Service) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 
-// IsActive says whether the workload should have replicas: the metric is above its activation
-// value, a request is held, or a canary is under way. What of it is proven counts, whatever is not
-// known beside.
+// IsActive reports whether the workload should have replicas: the metric is above its activation value, a request is
+// queued, or a canary is in progress. One of these is enough, even if the others are unknown.
 func (s *Service) IsActive(
 	ctx context.Context, ref *externalscaler.ScaledObjectRef,
 ) (*externalscaler.IsActiveResponse, error) {
-	t, err := parse(ref)
+	q, err := parse(ref)
 	if err != nil {
-		return nil, s.refuse(ctx, ref, err)
+		return nil, s.fail(ctx, ref, err)
 	}
-	found, err := s.activity(t)
+	state, err := s.activity(q)
 	if err != nil {
-		return nil, s.refuse(ctx, ref, err)
+		return nil, s.fail(ctx, ref, err)
 	}
-	return &externalscaler.IsActiveResponse{Result: found != idle}, nil
+	return &externalscaler.IsActiveResponse{Result: state != idle}, nil
 }
 
-// GetMetricSpec names the trigger's metric and target, which the metadata alone decide.
+// GetMetricSpec returns the trigger's metric and target, which depend only on the metadata.
 func (s *Service) GetMetricSpec(
 	ctx context.Context, ref *externalscaler.ScaledObjectRef,
 ) (*externalscaler.GetMetricSpecResponse, error) {
-	t, err := parse(ref)
+	q, err := parse(ref)
 	if err != nil {
-		return nil, s.refuse(ctx, ref, err)
+		return nil, s.fail(ctx, ref, err)
 	}
-	spec := &externalscaler.MetricSpec{MetricName: t.metric(), TargetSizeFloat: float64(t.TargetValue)}
+	spec := &externalscaler.MetricSpec{MetricName: q.metric(), TargetSizeFloat: float64(q.TargetValue)}
 	return &externalscaler.GetMetricSpecResponse{MetricSpecs: []*externalscaler.MetricSpec{spec}}, nil
 }
 
-// GetMetrics tells the trigger's metric. A figure that is not known in full is an error.
+// GetMetrics returns the value of the trigger's metric. A lower bound is an error.
 func (s *Service) GetMetrics(
 	ctx context.Context, request *externalscaler.GetMetricsRequest,
 ) (*externalscaler.GetMetricsResponse, error) {
 	ref := request.GetScaledObjectRef()
-	t, err := parse(ref)
+	q, err := parse(ref)
 	if err != nil {
-		return nil, s.refuse(ctx, ref, err)
+		return nil, s.fail(ctx, ref, err)
 	}
-	// A HorizontalPodAutoscaler may ask once more for the metric that a trigger had before it was
-	// edited.
-	if asked := request.GetMetricName(); asked != t.metric() {
-		err = fmt.Errorf("%w: the metric is %s, %q was asked for", errTrigger, t.metric(), asked)
-		return nil, s.refuse(ctx, ref, err)
+	// After an edit of the trigger, a HorizontalPodAutoscaler may request the previous metric once more.
+	if name := request.GetMetricName(); name != q.metric() {
+		err = fmt.Errorf("%w: metric %q requested, but the trigger has %s", errTrigger, name, q.metric())
+		return nil, s.fail(ctx, ref, err)
 	}
-	figure, err := s.demand(t)
+	demand, err := s.demand(q)
 	if err != nil {
-		return nil, s.refuse(ctx, ref, err)
+		return nil, s.fail(ctx, ref, err)
 	}
-	value := &externalscaler.MetricValue{MetricName: t.metric(), MetricValueFloat: t.value(figure)}
+	value := &externalscaler.MetricValue{MetricName: q.metric(), MetricValueFloat: q.value(demand)}
 	return &externalscaler.GetMetricsResponse{MetricValues: []*externalscaler.MetricValue{value}}, nil
 }
 
-// demand reads the trigger's figure.
-func (s *Service) demand(t asked) (Figure, error) {
-	figure, err := s.reader.Demand(t.object)
-	if err == nil && t.Metric == trigger.MetricRequestRate {
-		err = figure.RateError
+// demand reads the demand for the trigger's object. The error is also set if only the request rate is unknown and the
+// trigger uses it.
+func (s *Service) demand(q query) (metrics.Value, error) {
+	demand, err := s.reader.Demand(model.Key(q.object))
+	if err == nil && q.Metric == trigger.MetricRequestRate {
+		err = demand.RateError
 	}
-	return figure, err
+	return demand, err
 }
 
 // activity is why a workload should have replicas.
@@ -112,30 +113,30 @@ type activity int
 
 const (
 	idle   activity = iota
-	active          // there is demand, or a canary is under way
-	held            // requests wait for a first replica
+	active          // demand above the activation value, or a canary in progress
+	queued          // requests wait for the first replica
 )
 
-// activity finds out why the trigger's workload should have replicas. An error says that nothing
-// speaks for it, but that not all is known.
-func (s *Service) activity(t asked) (activity, error) {
-	figure, err := s.demand(t)
+// activity returns why the trigger's workload should have replicas. An error means that there is no proof of activity,
+// and that some of the data is missing.
+func (s *Service) activity(q query) (activity, error) {
+	demand, err := s.demand(q)
 	switch {
-	case figure.Held > 0:
-		return held, nil
-	case t.value(figure) > t.ActivationTargetValue:
+	case demand.Held > 0:
+		return queued, nil
+	case q.value(demand) > q.ActivationTargetValue:
 		return active, nil
 	}
-	underWay, errCanary := s.canaries.UnderWay(t.object)
-	if underWay {
+	isInProgress, errCanary := s.canaries.InProgress(q.object)
+	if isInProgress {
 		return active, nil
 	}
 	return idle, errors.Join(err, errCanary)
 }
 
-// refuse makes the status of a call that failed, and logs it. Mistakes of a user are told apart
-// from what passes by itself.
-func (s *Service) refuse(ctx context.Context, ref *externalscaler.ScaledObjectRef, err error) error {
+// fail returns the status of a failed call, and logs it: validation errors and missing objects as warnings, transient
+// errors at level debug.
+func (s *Service) fail(ctx context.Context, ref *externalscaler.ScaledObjectRef, err error) error {
 	code, level := codes.Unavailable, slog.LevelDebug
 	switch {
 	case errors.Is(err, errTrigger):
@@ -143,7 +144,7 @@ func (s *Service) refuse(ctx context.Context, ref *externalscaler.ScaledObjectRe
 	case errors.Is(err, ErrNoObject):
 		code, level = codes.NotFound, slog.LevelWarn
 	}
-	s.logger.LogAttrs(ctx, level, "cannot answer KEDA", slog.String("namespace", ref.GetNamespace()),
+	s.logger.LogAttrs(ctx, level, "call from KEDA failed", slog.String("namespace", ref.GetNamespace()),
 		slog.String("scaledObject", ref.GetName()), slog.Any("error", err))
 	return status.Errorf(code, "ScaledObject %s/%s: %v", ref.GetNamespace(), ref.GetName(), err)
 }

@@ -13,27 +13,27 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// metric is an answer with one metric's value.
+// metric returns a response with the value of one metric.
 func metric(name string, value float64) *externalscaler.GetMetricsResponse {
 	return &externalscaler.GetMetricsResponse{MetricValues: []*externalscaler.MetricValue{{MetricName: name, MetricValueFloat: value}}}
 }
 
-// TestAnswers has what KEDA is told of a trigger for what is known of its HTTPScaledObject.
-func TestAnswers(t *testing.T) {
+// TestResponses checks the responses to KEDA for each state of the HTTPScaledObject.
+func TestResponses(t *testing.T) {
 	const rate, concurrency = "http-request-rate", "http-concurrency"
 	byConcurrency := map[string]string{"scalingMetric": "concurrency"}
 	above5 := map[string]string{"activationTargetValue": "5"}
 	tests := []struct {
 		name     string
 		metadata map[string]string
-		known    *state // nil where there is no such object
+		known    *state // nil if there is no such object
 		asks     string // the name of the metric
 
 		active     bool
@@ -42,22 +42,22 @@ func TestAnswers(t *testing.T) {
 		valueCode  codes.Code
 	}{
 		{name: "no request", known: &state{}, asks: rate},
-		{name: "requests", known: &state{figure: scaler.Figure{RequestRate: 12.5, Concurrency: 3}}, asks: rate, active: true, value: 12.5},
-		{name: "the other metric", metadata: byConcurrency, known: &state{figure: scaler.Figure{RequestRate: 12.5, Concurrency: 3}}, asks: concurrency, active: true, value: 3},
-		{name: "not above the activation value", metadata: above5, known: &state{figure: scaler.Figure{RequestRate: 5}}, asks: rate, value: 5},
-		{name: "above it", metadata: above5, known: &state{figure: scaler.Figure{RequestRate: 5.1}}, asks: rate, active: true, value: 5.1},
-		{name: "a held request wakes, however high the activation value", metadata: above5, known: &state{figure: scaler.Figure{Held: 1}}, asks: rate, active: true},
-		{name: "a canary keeps the target awake", known: &state{canary: true}, asks: rate, active: true},
+		{name: "requests", known: &state{demand: metrics.Value{RequestRate: 12.5, Concurrency: 3}}, asks: rate, active: true, value: 12.5},
+		{name: "the other metric", metadata: byConcurrency, known: &state{demand: metrics.Value{RequestRate: 12.5, Concurrency: 3}}, asks: concurrency, active: true, value: 3},
+		{name: "not above the activation value", metadata: above5, known: &state{demand: metrics.Value{RequestRate: 5}}, asks: rate, value: 5},
+		{name: "above it", metadata: above5, known: &state{demand: metrics.Value{RequestRate: 5.1}}, asks: rate, active: true, value: 5.1},
+		{name: "a queued request activates, however high the activation value", metadata: above5, known: &state{demand: metrics.Value{Held: 1}}, asks: rate, active: true},
+		{name: "a canary keeps the target active", known: &state{canary: true}, asks: rate, active: true},
 		{
-			name: "a figure that is not known is no figure", known: &state{err: errSilent}, asks: rate,
+			name: "unknown demand is an error", known: &state{err: errSilent}, asks: rate,
 			activeCode: codes.Unavailable, valueCode: codes.Unavailable,
 		},
 		{
-			name: "what one replica has counted proves activity, and is no value", known: &state{figure: scaler.Figure{RequestRate: 3}, err: errSilent}, asks: rate,
+			name: "the count of one replica proves activity, and is no value", known: &state{demand: metrics.Value{RequestRate: 3}, err: errSilent}, asks: rate,
 			active: true, valueCode: codes.Unavailable,
 		},
 		{
-			name: "so does a request that one replica holds", known: &state{figure: scaler.Figure{Held: 1}, err: errSilent}, asks: rate,
+			name: "so does a request that one replica queues", known: &state{demand: metrics.Value{Held: 1}, err: errSilent}, asks: rate,
 			active: true, valueCode: codes.Unavailable,
 		},
 		{
@@ -68,22 +68,22 @@ func TestAnswers(t *testing.T) {
 			name: "without demand, an unknown canary might be one", known: &state{errCanary: errSilent}, asks: rate,
 			activeCode: codes.Unavailable,
 		},
-		{name: "with demand it does not matter", known: &state{figure: scaler.Figure{RequestRate: 1}, errCanary: errSilent}, asks: rate, active: true, value: 1},
+		{name: "with demand an unknown canary does not matter", known: &state{demand: metrics.Value{RequestRate: 1}, errCanary: errSilent}, asks: rate, active: true, value: 1},
 		{
-			name: "a rate that is not known while concurrency is", known: &state{figure: scaler.Figure{Concurrency: 3, RateError: errSilent}}, asks: rate,
+			name: "a rate that is not known while concurrency is", known: &state{demand: metrics.Value{Concurrency: 3, RateError: errSilent}}, asks: rate,
 			activeCode: codes.Unavailable, valueCode: codes.Unavailable,
 		},
 		{
-			name: "what of the rate is known proves activity", known: &state{figure: scaler.Figure{RequestRate: 3, RateError: errSilent}}, asks: rate,
+			name: "the lower bound of the rate proves activity", known: &state{demand: metrics.Value{RequestRate: 3, RateError: errSilent}}, asks: rate,
 			active: true, valueCode: codes.Unavailable,
 		},
 		{
 			name: "concurrency that is known while the rate is not", metadata: byConcurrency,
-			known: &state{figure: scaler.Figure{Concurrency: 3, RateError: errSilent}}, asks: concurrency, active: true, value: 3,
+			known: &state{demand: metrics.Value{Concurrency: 3, RateError: errSilent}}, asks: concurrency, active: true, value: 3,
 		},
 		{name: "no object", asks: rate, activeCode: codes.NotFound, valueCode: codes.NotFound},
 		{
-			name: "the metric that the trigger had before it was edited", known: &state{figure: scaler.Figure{RequestRate: 1}}, asks: concurrency,
+			name: "the metric that the trigger had before it was edited", known: &state{demand: metrics.Value{RequestRate: 1}}, asks: concurrency,
 			active: true, valueCode: codes.InvalidArgument,
 		},
 	}
@@ -123,27 +123,27 @@ func TestMetricSpec(t *testing.T) {
 	}{
 		{name: "defaults", want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 100}},
 		{
-			name: "all that counts", metadata: map[string]string{
+			name: "all keys that apply", metadata: map[string]string{
 				"scalingMetric": "concurrency", "targetValue": "5", "activationTargetValue": "1", "httpScaledObject": "web-2",
 			},
 			want: &externalscaler.MetricSpec{MetricName: "http-concurrency", TargetSizeFloat: 5},
 		},
 		{
-			name: "keys for others are passed over", metadata: map[string]string{"hosts": "a.test", "window": "1m", "scalerAddress": "x:1", "targetValue": "7"},
+			name: "keys of other components are ignored", metadata: map[string]string{"hosts": "a.test", "window": "1m", "scalerAddress": "x:1", "targetValue": "7"},
 			want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 7},
 		},
 		{name: "an unknown metric", metadata: map[string]string{"scalingMetric": "cpu"}, says: []string{"shop/web", "scalingMetric", `"cpu"`, "use one of requestRate, concurrency"}},
 		{
-			name: "what is empty is not there, as the agent has it", metadata: map[string]string{"scalingMetric": "", "httpScaledObject": " ", "targetValue": " 7 "},
+			name: "empty values count as missing, as in the agent", metadata: map[string]string{"scalingMetric": "", "httpScaledObject": " ", "targetValue": " 7 "},
 			want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 7},
 		},
 		{name: "no number", metadata: map[string]string{"targetValue": "ten"}, says: []string{"targetValue", `"ten"`, "a whole number of at least 1"}},
 		{name: "no whole number, which the HTTPScaledObject could not have", metadata: map[string]string{"targetValue": "0.5"}, says: []string{"targetValue"}},
 		{name: "not a number", metadata: map[string]string{"targetValue": "NaN"}, says: []string{"targetValue"}},
-		{name: "no end", metadata: map[string]string{"targetValue": "Inf"}, says: []string{"targetValue"}},
+		{name: "infinity", metadata: map[string]string{"targetValue": "Inf"}, says: []string{"targetValue"}},
 		{name: "negative", metadata: map[string]string{"activationTargetValue": "-1"}, says: []string{"activationTargetValue", `"-1"`}},
 		{
-			name: "several mistakes at once", metadata: map[string]string{"targetValue": "0", "activationTargetValue": "x"},
+			name: "several validation errors at once", metadata: map[string]string{"targetValue": "0", "activationTargetValue": "x"},
 			says: []string{"targetValue", "activationTargetValue"},
 		},
 		{name: "a name in another namespace", metadata: map[string]string{"httpScaledObject": "other/web"}, says: []string{"httpScaledObject", "other/web"}},
@@ -164,7 +164,7 @@ func TestMetricSpec(t *testing.T) {
 			}
 			for _, part := range test.says {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the error does not say %q: %v", part, err)
+					t.Errorf("the error does not contain %q: %v", part, err)
 				}
 			}
 			_, errActive := client.IsActive(t.Context(), reference(test.metadata))
@@ -176,11 +176,10 @@ func TestMetricSpec(t *testing.T) {
 	}
 }
 
-// TestTheNamespaceIsThatOfTheScaledObject lets a ScaledObject of one namespace ask, by every key that
-// might name one, for what another namespace has.
-func TestTheNamespaceIsThatOfTheScaledObject(t *testing.T) {
+// TestNamespaceOfTheScaledObject requests the demand of another namespace by every metadata key that might name one.
+func TestNamespaceOfTheScaledObject(t *testing.T) {
 	w := newWorld()
-	w.put(types.NamespacedName{Namespace: "bank", Name: "web"}, state{figure: scaler.Figure{RequestRate: 9, Held: 1}})
+	w.put(types.NamespacedName{Namespace: "bank", Name: "web"}, state{demand: metrics.Value{RequestRate: 9, Held: 1}})
 	w.put(web, state{})
 	client, _, _ := serve(t, w, 10)
 	for _, metadata := range []map[string]string{
@@ -204,7 +203,7 @@ func TestCallsAreCounted(t *testing.T) {
 		_, _ = client.IsActive(t.Context(), reference(nil))
 	}
 	_, _ = client.GetMetricSpec(t.Context(), reference(nil))
-	const want = `# HELP kedify_scaler_calls_total Questions of KEDA by method and by the code of the answer's gRPC status.
+	const want = `# HELP kedify_scaler_calls_total Calls from KEDA by method and gRPC status code.
 # TYPE kedify_scaler_calls_total counter
 kedify_scaler_calls_total{code="OK",method="GetMetricSpec"} 1
 kedify_scaler_calls_total{code="Unavailable",method="IsActive"} 2
@@ -214,9 +213,9 @@ kedify_scaler_calls_total{code="Unavailable",method="IsActive"} 2
 	}
 }
 
-// TestTheStreamOfMetricSpecsIsLeftAlone has the one status after which KEDA 2.21, which opens a stream of that name for each
-// trigger, does not ask again (streamMetricSpecOnce in pkg/scalers/external_scaler.go).
-func TestTheStreamOfMetricSpecsIsLeftAlone(t *testing.T) {
+// TestStreamMetricSpecIsUnimplemented checks the only status after which KEDA 2.21, which opens such a stream for each
+// trigger, does not retry (streamMetricSpecOnce in pkg/scalers/external_scaler.go).
+func TestStreamMetricSpecIsUnimplemented(t *testing.T) {
 	connection, _, _ := connect(t, newWorld(), 10)
 	stream, err := connection.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/externalscaler.ExternalScaler/StreamMetricSpec")
 	if err != nil {

@@ -5,46 +5,47 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 )
 
-// pushInterval is the pause between two pushes while requests are held, and between two looks at what
-// is not known.
+// pushInterval is the pause between two pushes while requests are queued, and between two checks while the activity is
+// unknown.
 const pushInterval = time.Second
 
-// StreamIsActive pushes true: at once if the workload is active, when it becomes active, and each
-// second while requests are held, because KEDA 2.20 drops what comes before the ScaledObject's
-// status lists its metrics. It never pushes false. It ends when KEDA goes, or as done with Close.
+// StreamIsActive pushes true: at once if the workload is active, when it becomes active, and each second while requests
+// are queued, because KEDA 2.20 drops pushes until the status of the ScaledObject lists its metrics. It never pushes
+// false. It ends when KEDA disconnects, or with status OK after Close.
 func (s *Service) StreamIsActive(
 	ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.IsActiveResponse],
 ) error {
 	ctx := stream.Context()
-	t, err := parse(ref)
+	q, err := parse(ref)
 	if err != nil {
-		return s.refuse(ctx, ref, err)
+		return s.fail(ctx, ref, err)
 	}
 	s.observer.StreamOpened()
 	defer s.observer.StreamClosed()
-	var pushed pushes
+	var pushed pushState
 	for {
-		// After Close a stream of the same connection may still come: it ends as done, too.
+		// After Close the connection may still open a stream, which ends with status OK too.
 		select {
 		case <-s.closing:
 			return nil
 		default:
 		}
-		changed, canary := s.reader.Changed(t.object), s.canaries.Changes(t.object)
-		found, err := s.activity(t)
-		due, pause := pushed.due(found, err, time.Now())
+		changed, canary := s.reader.Changed(model.Key(q.object)), s.canaries.Changes(q.object)
+		state, err := s.activity(q)
+		due, pause := pushed.next(state, err, time.Now())
 		if due {
 			if err := stream.Send(&externalscaler.IsActiveResponse{Result: true}); err != nil {
 				return err
 			}
 			s.observer.Pushed()
 		}
-		var again <-chan time.Time // A stream that waits for a change takes no processor time.
+		var timer <-chan time.Time // A stream that waits for a change needs no timer and uses no CPU.
 		if pause > 0 {
-			again = time.After(pause)
+			timer = time.After(pause)
 		}
 		select {
 		case <-ctx.Done():
@@ -53,30 +54,30 @@ func (s *Service) StreamIsActive(
 		case <-changed:
 		case <-canary[0]:
 		case <-canary[1]:
-		case <-again:
+		case <-timer:
 		}
 	}
 }
 
-// pushes remembers what one stream was told.
-type pushes struct {
-	active bool // what was known at last
-	last   time.Time
+// pushState is the state of one stream.
+type pushState struct {
+	isActive bool // the last known activity
+	last     time.Time
 }
 
-// due says whether true is to be pushed for what was found at now, and takes it for done; and after
-// what pause to look again, 0 for no sooner than something changes. What is not known changes nothing.
-func (p *pushes) due(found activity, err error, now time.Time) (due bool, pause time.Duration) {
+// next returns whether true is due for a state at now, and records the push. pause is the time until the next check, or
+// 0 if only a change requires one. Unknown activity (err) changes nothing.
+func (p *pushState) next(state activity, err error, now time.Time) (due bool, pause time.Duration) {
 	if err != nil {
 		return false, pushInterval
 	}
 	next := p.last.Add(pushInterval)
-	due = found != idle && !p.active || found == held && !now.Before(next)
-	p.active = found != idle
+	due = state != idle && !p.isActive || state == queued && !now.Before(next)
+	p.isActive = state != idle
 	if due {
 		p.last, next = now, now.Add(pushInterval)
 	}
-	if found == held {
+	if state == queued {
 		pause = next.Sub(now)
 	}
 	return due, pause

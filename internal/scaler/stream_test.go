@@ -15,11 +15,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 )
 
-// recorder is the server's side of a stream: it notes when something was pushed.
+// recorder is the server's side of a stream. It records the times of pushes.
 type recorder struct {
 	grpc.ServerStream
 
@@ -39,9 +40,9 @@ func (r *recorder) Send(response *externalscaler.IsActiveResponse) error {
 	return nil
 }
 
-// TestPushes plays what becomes known of an object on a clock of its own, and has when true is pushed.
+// TestPushes changes the state of an object on a synthetic clock, and checks when true is pushed.
 func TestPushes(t *testing.T) {
-	held, busy := state{figure: scaler.Figure{Held: 1}}, state{figure: scaler.Figure{RequestRate: 1}}
+	queued, busy := state{demand: metrics.Value{Held: 1}}, state{demand: metrics.Value{RequestRate: 1}}
 	unknown := state{err: errSilent}
 	type at map[time.Duration]state
 	const ms = time.Millisecond
@@ -50,14 +51,14 @@ func TestPushes(t *testing.T) {
 		known at
 		want  []time.Duration
 	}{
-		{"nothing for what is idle", at{0: {}}, nil},
-		{"nothing for what is not known", at{0: unknown}, nil},
-		{"once on connect for what is active", at{0: busy}, []time.Duration{0}},
-		{"at once when a request is held, and each second while it is", at{0: {}, 300 * ms: held, 2500 * ms: {}}, []time.Duration{300 * ms, 1300 * ms, 2300 * ms}},
-		{"a second held request is not told at once", at{0: held, 300 * ms: held, 1500 * ms: {}}, []time.Duration{0, 1000 * ms}},
+		{"nothing while idle", at{0: {}}, nil},
+		{"nothing while unknown", at{0: unknown}, nil},
+		{"once on connect while active", at{0: busy}, []time.Duration{0}},
+		{"at once when a request is queued, and each second while it is", at{0: {}, 300 * ms: queued, 2500 * ms: {}}, []time.Duration{300 * ms, 1300 * ms, 2300 * ms}},
+		{"a second queued request is not pushed at once", at{0: queued, 300 * ms: queued, 1500 * ms: {}}, []time.Duration{0, 1000 * ms}},
 		{"once when it becomes active", at{0: {}, 300 * ms: busy}, []time.Duration{300 * ms}},
-		{"again when it does so again", at{0: busy, 300 * ms: {}, 600 * ms: busy}, []time.Duration{0, 600 * ms}},
-		{"what was active and is not known for a while is not told again", at{0: busy, 300 * ms: unknown, 600 * ms: busy}, []time.Duration{0}},
+		{"again when it becomes active again", at{0: busy, 300 * ms: {}, 600 * ms: busy}, []time.Duration{0, 600 * ms}},
+		{"nothing after unknown activity in between", at{0: busy, 300 * ms: unknown, 600 * ms: busy}, []time.Duration{0}},
 		{"a canary is noticed within a second", at{0: {}, 300 * ms: {canary: true}}, []time.Duration{300 * ms}},
 	}
 	for _, test := range tests {
@@ -68,11 +69,11 @@ func TestPushes(t *testing.T) {
 				delete(test.known, 0)
 				ctx, cancel := context.WithCancel(t.Context())
 				stream := &recorder{ctx: ctx, began: time.Now()}
-				metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
+				observer, err := scaler.NewMetrics(prometheus.NewRegistry())
 				if err != nil {
 					t.Fatal(err)
 				}
-				service := scaler.NewService(w, w, metrics, slog.New(slog.DiscardHandler))
+				service := scaler.NewService(w, w, observer, slog.New(slog.DiscardHandler))
 				done := make(chan error, 1)
 				go func() { done <- service.StreamIsActive(reference(nil), stream) }()
 				for when, known := range test.known {
@@ -91,17 +92,18 @@ func TestPushes(t *testing.T) {
 	}
 }
 
-// TestAStreamThatWaitsCostsNothing lets an hour pass: only what is not known, or held, is looked at again before something changes.
-func TestAStreamThatWaitsCostsNothing(t *testing.T) {
+// TestIdleStreamsDoNotPoll lets an hour pass: without a change, only a stream with unknown activity or queued requests
+// reads the demand again.
+func TestIdleStreamsDoNotPoll(t *testing.T) {
 	for name, test := range map[string]struct {
 		known       state
 		least, most int
 	}{
 		"idle":            {state{}, 1, 1},
-		"active":          {state{figure: scaler.Figure{RequestRate: 1}}, 1, 1},
+		"active":          {state{demand: metrics.Value{RequestRate: 1}}, 1, 1},
 		"in a canary":     {state{canary: true}, 1, 1},
 		"not known":       {state{err: errSilent}, 3600, 3602},
-		"held":            {state{figure: scaler.Figure{Held: 1}}, 3600, 3602},
+		"queued":          {state{demand: metrics.Value{Held: 1}}, 3600, 3602},
 		"maybe in canary": {state{errCanary: errSilent}, 3600, 3602},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,27 +112,27 @@ func TestAStreamThatWaitsCostsNothing(t *testing.T) {
 				w.put(web, test.known)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
+				observer, err := scaler.NewMetrics(prometheus.NewRegistry())
 				if err != nil {
 					t.Fatal(err)
 				}
-				service := scaler.NewService(w, w, metrics, slog.New(slog.DiscardHandler))
+				service := scaler.NewService(w, w, observer, slog.New(slog.DiscardHandler))
 				if err := service.StreamIsActive(reference(nil), &recorder{ctx: ctx, began: time.Now()}); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("the stream ended with %v", err)
 				}
-				if w.asked < test.least || w.asked > test.most {
-					t.Errorf("%d looks in an hour, want %d to %d", w.asked, test.least, test.most)
+				if w.calls < test.least || w.calls > test.most {
+					t.Errorf("%d calls of Demand in an hour, want %d to %d", w.calls, test.least, test.most)
 				}
 			})
 		})
 	}
 }
 
-// TestStreamsEndAsDone has what KEDA's back-off rests on: with Close each stream ends with EOF, which is
-// a status of OK, as does one that comes on the same connection afterwards.
-func TestStreamsEndAsDone(t *testing.T) {
+// TestCloseEndsStreamsCleanly checks what KEDA's back-off depends on: Close ends each stream with EOF, which is status
+// OK, and so does a later stream on the same connection.
+func TestCloseEndsStreamsCleanly(t *testing.T) {
 	w := newWorld()
-	w.put(web, state{figure: scaler.Figure{Held: 1}})
+	w.put(web, state{demand: metrics.Value{Held: 1}})
 	client, service, _ := serve(t, w, 10)
 	stream, err := client.StreamIsActive(t.Context(), reference(nil))
 	if err != nil {
@@ -157,25 +159,25 @@ func TestStreamsEndAsDone(t *testing.T) {
 		t.Errorf("a late stream ended with %v, want EOF", err)
 	}
 	if _, err := client.IsActive(t.Context(), reference(nil)); err != nil {
-		t.Errorf("a call under way while the process ends: %v", err)
+		t.Errorf("a call during shutdown: %v", err)
 	}
 }
 
-// TestAnObjectMayComeLater keeps a stream open whose HTTPScaledObject is not there yet.
-func TestAnObjectMayComeLater(t *testing.T) {
+// TestStreamBeforeItsObject opens a stream before its HTTPScaledObject exists.
+func TestStreamBeforeItsObject(t *testing.T) {
 	w := newWorld()
 	client, _, _ := serve(t, w, 10)
 	stream, err := client.StreamIsActive(t.Context(), reference(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(web, state{figure: scaler.Figure{Held: 1}})
+	w.put(web, state{demand: metrics.Value{Held: 1}})
 	if pushed, err := stream.Recv(); !pushed.GetResult() || err != nil {
 		t.Errorf("pushed %v, %v", pushed, err)
 	}
 }
 
-func TestAStreamOfABadTriggerIsRefused(t *testing.T) {
+func TestStreamOfAnInvalidTriggerFails(t *testing.T) {
 	client, _, _ := serve(t, newWorld(), 10)
 	stream, err := client.StreamIsActive(t.Context(), reference(map[string]string{"targetValue": "x"}))
 	if err != nil {
@@ -186,11 +188,10 @@ func TestAStreamOfABadTriggerIsRefused(t *testing.T) {
 	}
 }
 
-// TestStreamsOfAConnectionAreBounded opens one more stream than a connection may have: it waits for a
-// place, as HTTP/2 has it.
-func TestStreamsOfAConnectionAreBounded(t *testing.T) {
+// TestStreamsOfAConnectionAreLimited opens one stream more than the limit of a connection. As in HTTP/2, it waits.
+func TestStreamsOfAConnectionAreLimited(t *testing.T) {
 	w := newWorld()
-	w.put(web, state{figure: scaler.Figure{Held: 1}})
+	w.put(web, state{demand: metrics.Value{Held: 1}})
 	client, _, _ := serve(t, w, 1)
 	first, err := client.StreamIsActive(t.Context(), reference(nil))
 	if err != nil {
@@ -202,6 +203,6 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) //testbounds:allow it is there to expire
 	defer cancel()
 	if _, err := client.IsActive(ctx, reference(nil)); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("a call beside it: %v, want it to wait", err)
+		t.Errorf("a call above the limit: %v, want it to wait", err)
 	}
 }

@@ -1,6 +1,6 @@
-// Command annotatedscaler is the scaler with figures that a test sets: it takes them from an
-// annotation of each HTTPScaledObject, where the scaler has those of the interceptors. All that
-// KEDA meets is the scaler's own. The suite e2e/suites/keda runs it in the scaler's place.
+// Command annotatedscaler is the scaler with demand that a test sets: it reads an annotation of each HTTPScaledObject
+// instead of the reports of the interceptors. The rest is the scaler's own code. The suite e2e/suites/keda runs it
+// instead of the scaler.
 package main
 
 import (
@@ -20,14 +20,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/canary"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// annotation holds a figure: the fields of scaler.Figure in JSON, or anything else for one that is
-// not known.
+// annotation contains the demand: fields of metrics.Value in JSON, or anything else for unknown demand.
 const annotation = "test.kedify.io/figure"
 
 func main() {
@@ -42,17 +43,17 @@ func main() {
 
 func run(ctx context.Context, logger *slog.Logger) error {
 	config := func() (*rest.Config, error) { return kube.Config("", "annotatedscaler") }
-	figures := source{kube.NewCache[*object](nil)}
+	demand := source{kube.NewCache[*object](nil)}
 	canaries := canary.New(config)
-	metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
+	observer, err := scaler.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		return err
 	}
-	options, err := scaler.ServerOptions(scaler.DefaultMaxStreams, scaler.TLS{}, metrics)
+	options, err := scaler.ServerOptions(scaler.DefaultMaxStreams, scaler.TLS{}, observer)
 	if err != nil {
 		return err
 	}
-	service, server := scaler.NewService(figures, canaries, metrics, logger), grpc.NewServer(options...)
+	service, server := scaler.NewService(demand, canaries, observer, logger), grpc.NewServer(options...)
 	service.Register(server)
 	health := server.NewHealth("keda-add-ons-http-external-scaler", func() []string { return nil })
 	health.SetReady()
@@ -67,7 +68,7 @@ func run(ctx context.Context, logger *slog.Logger) error {
 	return server.Run(ctx, health, server.Shutdown{Delay: 3 * time.Second, Deadline: 15 * time.Second}, logger,
 		server.Part{Name: "health", Run: func(ctx context.Context) error { return server.ServeHTTP(ctx, probes, health, logger) }},
 		server.Part{Name: "canaries", Run: func(ctx context.Context) error { return canaries.Run(ctx, logger) }},
-		server.Part{Name: "figures", Run: func(ctx context.Context) error { return figures.run(ctx, kube.NewClient(config), logger) }},
+		server.Part{Name: "demand", Run: func(ctx context.Context) error { return demand.run(ctx, kube.NewClient(config), logger) }},
 		server.Part{Name: "gRPC", Run: func(ctx context.Context) error {
 			context.AfterFunc(ctx, func() {
 				service.Close()
@@ -77,7 +78,7 @@ func run(ctx context.Context, logger *slog.Logger) error {
 		}})
 }
 
-// object is an HTTPScaledObject with its figure.
+// object is an HTTPScaledObject with its annotations.
 type object struct {
 	Metadata struct {
 		Name            string            `json:"name"`
@@ -93,7 +94,7 @@ func (o *object) Name() types.NamespacedName {
 
 func (o *object) Version() string { return o.Metadata.ResourceVersion }
 
-// source is a scaler.Reader of the annotations.
+// source implements scaler.Reader with the annotations.
 type source struct{ *kube.Cache[*object] }
 
 func (s source) run(ctx context.Context, client *kube.Client, logger *slog.Logger) error {
@@ -111,19 +112,22 @@ func (s source) run(ctx context.Context, client *kube.Client, logger *slog.Logge
 	return nil
 }
 
-var errUnknown = errors.New("the test has set no figure")
+var errUnknown = errors.New("the test has set no demand")
 
-// Demand returns the figure that the test has set at last.
-func (s source) Demand(name types.NamespacedName) (figure scaler.Figure, err error) {
-	found, known, believed := s.Get(name)
+// Demand returns the latest demand that the test has set.
+func (s source) Demand(key model.Key) (demand metrics.Value, err error) {
+	o, isKnown, isSynced := s.Get(types.NamespacedName(key))
 	switch {
-	case !believed:
-		return figure, errUnknown
-	case !known:
-		return figure, scaler.ErrNoObject
+	case !isSynced:
+		return demand, errUnknown
+	case !isKnown:
+		return demand, scaler.ErrNoObject
 	}
-	if err := json.Unmarshal([]byte(found.Metadata.Annotations[annotation]), &figure); err != nil {
-		return scaler.Figure{}, fmt.Errorf("%w: %w", errUnknown, err)
+	if err := json.Unmarshal([]byte(o.Metadata.Annotations[annotation]), &demand); err != nil {
+		return metrics.Value{}, fmt.Errorf("%w: %w", errUnknown, err)
 	}
-	return figure, nil
+	return demand, nil
 }
+
+// Changed returns a channel that is closed when the object changes.
+func (s source) Changed(key model.Key) <-chan struct{} { return s.Cache.Changed(types.NamespacedName(key)) }

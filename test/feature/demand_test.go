@@ -22,6 +22,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/endpoints"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/demandclient"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
@@ -139,7 +140,7 @@ func TestDemandOfAllReplicas(t *testing.T) {
 	cluster.addProxy("apps", secondProxy, true)
 	a, b := cluster.startReplica("interceptor-a", always), cluster.startReplica("interceptor-b", never)
 	reader := demandclient.New(slog.New(slog.DiscardHandler))
-	reader.SetReplicas([]demandclient.Replica{
+	reader.SetReplicas([]endpoints.Pod{
 		{Name: "interceptor-a", Address: a.adminAddress}, {Name: "interceptor-b", Address: b.adminAddress},
 	})
 	ctx, stop := context.WithCancel(t.Context())

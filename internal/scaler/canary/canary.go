@@ -1,7 +1,7 @@
-// Package canary watches HTTPScaledObjects and Rollouts, and says which targets are in a canary.
+// Package canary watches HTTPScaledObjects and Rollouts, and reports which targets have a canary in progress.
 //
-// A Rollout without replicas goes through its timed steps all the same, and would promote a version
-// that no request has ever reached. So its target keeps a replica while a canary is under way.
+// A Rollout without replicas still goes through its timed steps, and would promote a version that has received no
+// request. So the target keeps a replica while a canary is in progress.
 package canary
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 )
 
-// What Rollouts are called in the API.
+// Names of Rollouts in the Kubernetes API.
 const (
 	rolloutGroup    = "argoproj.io"
 	rolloutVersion  = "v1alpha1"
@@ -28,18 +28,17 @@ const (
 	rolloutKind     = "Rollout"
 )
 
-// ErrUnknown says that it is not known whether a canary is under way, because objects cannot be
-// watched.
-var ErrUnknown = errors.New("whether a canary is under way is not known")
+// ErrUnknown means that a canary may be in progress, because objects cannot be watched.
+var ErrUnknown = errors.New("canary state is unknown")
 
-// Watcher knows which targets are in a canary.
+// Watcher implements scaler.Canaries.
 type Watcher struct {
 	api      *kube.Client
 	objects  *kube.Cache[*object]
 	rollouts *kube.Cache[*rollout]
 }
 
-// New returns a Watcher that reaches the API server as config says, and knows nothing before Run.
+// New returns a Watcher that connects to the API server of config. Before Run every canary is unknown.
 func New(config func() (*rest.Config, error)) *Watcher {
 	return &Watcher{
 		api:      kube.NewClient(config),
@@ -48,7 +47,7 @@ func New(config func() (*rest.Config, error)) *Watcher {
 	}
 }
 
-// Run watches until ctx ends. What cannot be watched is logged, and tried again.
+// Run watches until ctx ends. It logs a watch that fails, and retries it.
 func (w *Watcher) Run(ctx context.Context, logger *slog.Logger) error {
 	done := make(chan struct{})
 	go func() {
@@ -61,7 +60,7 @@ func (w *Watcher) Run(ctx context.Context, logger *slog.Logger) error {
 	return nil
 }
 
-// follow keeps one cache until ctx ends.
+// follow keeps one cache up to date until ctx ends.
 func follow[S interface {
 	*T
 	kube.State
@@ -77,7 +76,7 @@ func follow[S interface {
 			return state, json.Unmarshal(raw, state)
 		},
 		Title:     title,
-		Meanwhile: "whether a workload without demand is active is not known to KEDA",
+		Meanwhile: "KEDA gets an error for workloads without demand",
 		Remedies: kube.Remedies{
 			NotFound: "install the CustomResourceDefinition " + resource + "." + group,
 			Forbidden: "allow the scaler's ServiceAccount to list and watch " + resource +
@@ -86,55 +85,54 @@ func follow[S interface {
 	}, logger)
 }
 
-// UnderWay says whether the target of an HTTPScaledObject is in a canary: the object shares its
-// requests between Services, or its target is a Rollout that is neither fully promoted nor aborted.
-// With the annotation AnnotationKeepActive set to "false" it never is. An error is ErrUnknown or
-// scaler.ErrNoObject.
-func (w *Watcher) UnderWay(name types.NamespacedName) (bool, error) {
-	found, known, believed := w.objects.Get(name)
-	if !believed {
+// InProgress reports whether the target of an HTTPScaledObject has a canary in progress: the object splits its requests
+// between Services, or its target is a Rollout that is neither fully promoted nor aborted. It is always false if the
+// annotation AnnotationKeepActive is "false". The error is ErrUnknown or scaler.ErrNoObject.
+func (w *Watcher) InProgress(name types.NamespacedName) (bool, error) {
+	object, isKnown, isSynced := w.objects.Get(name)
+	if !isSynced {
 		return false, fmt.Errorf("%w: HTTPScaledObjects cannot be watched", ErrUnknown)
 	}
-	if !known {
+	if !isKnown {
 		return false, scaler.ErrNoObject
 	}
-	if found.Metadata.Annotations[httpv1alpha1.AnnotationKeepActive] == "false" {
+	if object.Metadata.Annotations[httpv1alpha1.AnnotationKeepActive] == "false" {
 		return false, nil
 	}
-	if found.Metadata.Annotations[httpv1alpha1.AnnotationWeightedBackends] != "" {
+	if object.Metadata.Annotations[httpv1alpha1.AnnotationWeightedBackends] != "" {
 		return true, nil
 	}
-	target, is := found.rollout()
-	if !is {
+	target, isRollout := object.rollout()
+	if !isRollout {
 		return false, nil
 	}
-	state, known, believed := w.rollouts.Get(target)
-	if !believed {
+	state, isKnown, isSynced := w.rollouts.Get(target)
+	if !isSynced {
 		return false, fmt.Errorf("%w: Rollouts cannot be watched", ErrUnknown)
 	}
-	return known && state.underWay(), nil
+	return isKnown && state.isInProgress(), nil
 }
 
-// Changes returns channels that are closed when the HTTPScaledObject, or the Rollout that is its target,
-// has changed; the second is nil where there is none.
+// Changes returns channels that are closed when the HTTPScaledObject, or the Rollout that is its target, changes. The
+// second is nil if the target is no Rollout.
 func (w *Watcher) Changes(name types.NamespacedName) (changed [2]<-chan struct{}) {
 	changed[0] = w.objects.Changed(name)
-	if found, known, _ := w.objects.Get(name); known {
-		if target, is := found.rollout(); is {
+	if object, isKnown, _ := w.objects.Get(name); isKnown {
+		if target, isRollout := object.rollout(); isRollout {
 			changed[1] = w.rollouts.Changed(target)
 		}
 	}
 	return changed
 }
 
-// metadata is what is read of every object's metadata.
+// metadata is the part of an object's metadata that the Watcher reads.
 type metadata struct {
 	Name            string `json:"name"`
 	Namespace       string `json:"namespace"`
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// object is what is read of an HTTPScaledObject.
+// object is the part of an HTTPScaledObject that the Watcher reads.
 type object struct {
 	Metadata struct {
 		metadata
@@ -150,8 +148,8 @@ type object struct {
 	} `json:"spec"`
 }
 
-// UnmarshalJSON keeps of the annotations only those that count: any tenant can write others, as
-// large as the API server takes them.
+// UnmarshalJSON keeps only the annotations that the Watcher reads: tenants can write others, up to the size limit of the
+// API server.
 func (o *object) UnmarshalJSON(raw []byte) error {
 	type plain object
 	if err := json.Unmarshal(raw, (*plain)(o)); err != nil {
@@ -168,44 +166,44 @@ func (o *object) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Name is the object's namespace and name.
+// Name returns the object's namespace and name.
 func (o *object) Name() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
 }
 
-// Version is its resource version.
+// Version returns the resource version.
 func (o *object) Version() string { return o.Metadata.ResourceVersion }
 
-// rollout names the Rollout that is the object's target, if one is.
+// rollout returns the Rollout that is the object's target, and whether the target is one.
 func (o *object) rollout() (types.NamespacedName, bool) {
 	target := o.Spec.ScaleTargetRef
 	group, _, _ := strings.Cut(target.APIVersion, "/")
-	is := target.Kind == rolloutKind && target.Name != "" && (group == "" || group == rolloutGroup)
-	return types.NamespacedName{Namespace: o.Metadata.Namespace, Name: target.Name}, is
+	isRollout := target.Kind == rolloutKind && target.Name != "" && (group == "" || group == rolloutGroup)
+	return types.NamespacedName{Namespace: o.Metadata.Namespace, Name: target.Name}, isRollout
 }
 
-// rollout is what is read of a Rollout.
+// rollout is the part of a Rollout that the Watcher reads.
 type rollout struct {
 	Metadata metadata `json:"metadata"`
 	Status   struct {
-		// StableRS and CurrentPodHash are pod-template-hashes: of the version that is in force, and
-		// of what the Rollout's template says now.
+		// StableRS and CurrentPodHash are the pod-template-hashes of the stable version and of the Rollout's current
+		// template.
 		StableRS       string `json:"stableRS"`
 		CurrentPodHash string `json:"currentPodHash"`
 		Abort          bool   `json:"abort"`
 	} `json:"status"`
 }
 
-// Name is the Rollout's namespace and name.
+// Name returns the Rollout's namespace and name.
 func (r *rollout) Name() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}
 }
 
-// Version is its resource version.
+// Version returns the resource version.
 func (r *rollout) Version() string { return r.Metadata.ResourceVersion }
 
-// underWay says whether another version than the one in force is on its way. The first version of
-// all has none before it, and an aborted one goes nowhere until somebody asks for it again.
-func (r *rollout) underWay() bool {
+// isInProgress reports whether a version other than the stable one is being rolled out. The first version of a Rollout
+// has no stable one before it, and an aborted version does not progress until it is retried.
+func (r *rollout) isInProgress() bool {
 	return r.Status.StableRS != "" && r.Status.StableRS != r.Status.CurrentPodHash && !r.Status.Abort
 }

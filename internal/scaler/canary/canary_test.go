@@ -63,17 +63,17 @@ func watch(t *testing.T, objects, rollouts http.HandlerFunc) *canary.Watcher {
 }
 
 // known waits until a Watcher knows of an object whether its target is in a canary.
-func known(t *testing.T, watcher *canary.Watcher, name types.NamespacedName) (underWay bool) {
+func known(t *testing.T, watcher *canary.Watcher, name types.NamespacedName) (inProgress bool) {
 	t.Helper()
 	await.True(t, "whether a canary is under way", func() bool {
 		var err error
-		underWay, err = watcher.UnderWay(name)
+		inProgress, err = watcher.InProgress(name)
 		return err == nil
 	})
-	return underWay
+	return inProgress
 }
 
-func TestUnderWay(t *testing.T) {
+func TestInProgress(t *testing.T) {
 	t.Parallel()
 	const weights = `"http.kedify.io/weighted-backends": "- {service: a, weight: 80}\n- {service: b, weight: 20}"`
 	const optOut = `"http.kedify.io/keep-active-during-canary": "false"`
@@ -110,7 +110,7 @@ func TestUnderWay(t *testing.T) {
 			if got := known(t, watcher, types.NamespacedName{Namespace: "shop", Name: "web-http"}); got != test.want {
 				t.Errorf("a canary is under way: %v", got)
 			}
-			if got, err := watcher.UnderWay(types.NamespacedName{Namespace: "shop", Name: "absent"}); got || !errors.Is(err, scaler.ErrNoObject) {
+			if got, err := watcher.InProgress(types.NamespacedName{Namespace: "shop", Name: "absent"}); got || !errors.Is(err, scaler.ErrNoObject) {
 				t.Errorf("an object that does not exist: %v, %v", got, err)
 			}
 		})
@@ -183,13 +183,13 @@ func TestWhatCannotBeWatchedIsNotKnown(t *testing.T) {
 			if known(t, watcher, types.NamespacedName{Namespace: "shop", Name: "plain"}) {
 				t.Error("a Deployment is in a canary")
 			}
-			if _, err := watcher.UnderWay(types.NamespacedName{Namespace: "shop", Name: "canary"}); !errors.Is(err, canary.ErrUnknown) {
-				t.Errorf("of a Rollout: %v, want unknown", err)
+			if _, err := watcher.InProgress(types.NamespacedName{Namespace: "shop", Name: "canary"}); !errors.Is(err, canary.ErrUnknown) {
+				t.Errorf("of a Rollout target: %v, want unknown", err)
 			}
 		})
 	}
 	blind := canary.New(func() (*rest.Config, error) { return nil, errors.New("no configuration") })
-	if _, err := blind.UnderWay(types.NamespacedName{Namespace: "shop", Name: "plain"}); !errors.Is(err, canary.ErrUnknown) {
+	if _, err := blind.InProgress(types.NamespacedName{Namespace: "shop", Name: "plain"}); !errors.Is(err, canary.ErrUnknown) {
 		t.Errorf("before the first list: %v, want unknown", err)
 	}
 }

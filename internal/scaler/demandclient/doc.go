@@ -1,6 +1,6 @@
-// Package demandclient asks all replicas of the interceptor for the demand for HTTPScaledObjects. It
-// keeps one connection to each, over which reports come, and answers from memory.
+// Package demandclient reads the demand for HTTPScaledObjects from all replicas of the interceptor. It keeps one
+// connection to each, receives a stream of reports, and answers from memory.
 //
-// A report counts for as long as its replica goes on to send: what is old or missing makes the demand of the
-// objects that it is needed for unknown, see demand.Merge.
+// A report is valid while its replica keeps sending. An outdated or missing report makes the demand of its objects
+// unknown, see metrics.Merge.
 package demandclient

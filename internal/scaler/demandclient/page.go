@@ -9,16 +9,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// BackendPath serves what one of the Services that share an object's requests was asked in the last minute,
-// over all proxies and interceptors: what an analysis judges a canary by.
+// BackendPath serves the requests, errors and response times of one backend of an HTTPScaledObject in the last minute,
+// over all proxies and interceptors. An analysis can judge a canary by it.
 //
 //	{"requests": 1200, "errors": 3, "errorRate": 0.0025, "responseSeconds": {"mean": …, "p50": …, "p90": …, "p95": …, "p99": …}}
 //
-// Rates are parts of 1; without requests all of it is 0. What is not known is no figure: the answer is then
-// 503 with the reason. It is 404 for a Service that shares no requests of the object.
+// Rates are from 0 to 1; without requests all values are 0. The status is 503 with the reason if the demand is unknown,
+// and 404 for a Service that is no backend of the object.
 const BackendPath = "/backends/{namespace}/{httpscaledobject}/{service}"
 
-// backend is the answer.
+// backend is the response body.
 type backend struct {
 	Requests        float64       `json:"requests"`
 	Errors          float64       `json:"errors"`
@@ -26,7 +26,7 @@ type backend struct {
 	ResponseSeconds responseTimes `json:"responseSeconds"`
 }
 
-// responseTimes are in seconds: the mean, and in what time so many of a hundred responses came.
+// responseTimes are the mean and percentiles, in seconds.
 type responseTimes struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
@@ -48,28 +48,28 @@ func (r *Reader) serveBackend(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	service := request.PathValue("service")
-	totals, shares := value.Backends[service]
-	if !shares {
-		http.Error(w, fmt.Sprintf("Service %s is none of those that share the requests of HTTPScaledObject %s: is a canary "+
-			"under way, and the name right?", service, key), http.StatusNotFound)
+	totals, isBackend := value.Backends[service]
+	if !isBackend {
+		http.Error(w, fmt.Sprintf("HTTPScaledObject %s: no traffic split with Service %s: check the name, and that a canary is "+
+			"in progress", key, service), http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(backendOf(totals)) // A client that has gone away is not worth a word.
+	_ = json.NewEncoder(w).Encode(backendOf(totals)) // The client has disconnected.
 }
 
-// backendOf is the answer for what a backend was asked.
+// backendOf converts the totals of a backend to a response body.
 func backendOf(totals metrics.Totals) backend {
 	out := backend{Requests: totals.Requests, Errors: totals.Errors}
 	if totals.Requests > 0 {
-		out.ErrorRate = min(totals.Errors/totals.Requests, 1) // A flush may tell of an answer, and the one before of the request.
+		out.ErrorRate = min(totals.Errors/totals.Requests, 1) // A flush may report a response whose request was in the flush before.
 	}
 	const millisecondsPerSecond = 1000
 	times := &totals.Times
 	if times.Count > 0 {
 		out.ResponseSeconds.Mean = times.Sum / float64(times.Count) / millisecondsPerSecond
 	}
-	quantile := func(part float64) float64 { return times.Quantile(part) / millisecondsPerSecond }
+	quantile := func(q float64) float64 { return times.Quantile(q) / millisecondsPerSecond }
 	out.ResponseSeconds.P50, out.ResponseSeconds.P90 = quantile(0.5), quantile(0.9)
 	out.ResponseSeconds.P95, out.ResponseSeconds.P99 = quantile(0.95), quantile(0.99)
 	return out

@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// inCanary is a report of one of two proxies, to which a canary's errors were told.
-func inCanary(t *testing.T, hears string) string {
+// inCanary is a report about one of two proxies, with errors of a canary.
+func inCanary(t *testing.T, proxy string) string {
 	t.Helper()
 	bad := metrics.Totals{Requests: 40, Errors: 10, Times: metrics.Times{Count: 40, Sum: 4000}}
 	for _, bound := range metrics.TimeBounds() {
@@ -24,7 +24,7 @@ func inCanary(t *testing.T, hears string) string {
 		}
 	}
 	text, err := json.Marshal(metrics.Report{
-		Fleets: map[model.Fleet]metrics.FleetReport{"apps": {Serving: []string{"1", "2"}, Heard: []string{hears}}},
+		Fleets: map[model.Fleet]metrics.FleetReport{"apps": {Serving: []string{"1", "2"}, Heard: []string{proxy}}},
 		Objects: map[string]metrics.ObjectReport{shop.String(): {
 			Fleet: "apps", Metric: metrics.RequestRate, Target: 5, RequestRate: 7,
 			Backends: map[string]metrics.Totals{"canary": bad, "idle": {}, "stable": {Requests: 100}},
@@ -36,8 +36,8 @@ func inCanary(t *testing.T, hears string) string {
 	return string(text)
 }
 
-// TestBackends asks for what both sides of a canary were asked, before and after the second interceptor has
-// told of its proxy.
+// TestBackends requests the totals of both sides of a canary, before and after the second interceptor has reported its
+// proxy.
 func TestBackends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := startInterceptor(t), startInterceptor(t)
@@ -64,7 +64,7 @@ func TestBackends(t *testing.T) {
 		} {
 			ask("/backends/apps/shop/"+path, http.StatusOK, want)
 		}
-		ask("/backends/apps/shop/typo", http.StatusNotFound, "Service typo is none of those that share the requests of HTTPScaledObject apps/shop")
+		ask("/backends/apps/shop/typo", http.StatusNotFound, "HTTPScaledObject apps/shop: no traffic split with Service typo")
 		ask("/backends/apps/other/canary", http.StatusServiceUnavailable, "no replica of the interceptor knows it")
 	})
 }

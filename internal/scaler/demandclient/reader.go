@@ -14,72 +14,65 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/endpoints"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 const (
-	// Path is where a replica serves its reports, one a second.
+	// Path is where a replica serves its stream of reports, one a second.
 	Path = "/demand"
-	// query asks for changes alone after the first one. Replicas of older releases send whole reports all the same.
+	// query requests only changes after the first report. Replicas of older releases ignore it and send whole reports.
 	query = "?changes=true"
 
-	// connectDeadline bounds the time from a request to the first byte of its answer.
-	connectDeadline = 2 * time.Second
-	// silence is how long a replica may send nothing before its report counts no more.
+	// connectTimeout bounds the time from a request to the first byte of the response.
+	connectTimeout = 2 * time.Second
+	// silence is how long a replica may send nothing before its report becomes invalid.
 	silence = 3 * time.Second
-	// retryFirst and retryLast bound the pause after a connection ended; it doubles in between.
+	// retryFirst and retryLast bound the pause before a reconnect; it doubles in between.
 	retryFirst, retryLast = 100 * time.Millisecond, time.Second
-	// maxReport is the longest report that is read, in bytes: 100,000 objects take 20 MB.
+	// maxReport limits the size of a report in bytes: 100,000 objects take 20 MB.
 	maxReport = 64 << 20
-	// bufferSize is what a connection reads at once.
+	// bufferSize is the initial read buffer of a connection in bytes.
 	bufferSize = 64 << 10
 )
 
 // Errors of a connection to a replica. They are logged.
 var (
-	errAnswer = errors.New("unusable answer")
-	errEnded  = errors.New("the replica has ended the connection")
+	errResponse = errors.New("unusable response")
+	errEnded    = errors.New("the replica ended the connection")
 )
 
-// Replica is a replica of the interceptor.
-type Replica struct {
-	// Name is the name of its Pod.
-	Name string
-	// Address is that of its port for administration, host:port.
-	Address string
-}
-
-// Reader knows the demand for objects while Run runs. Make it with New; all its methods are safe for
-// concurrent use.
+// Reader receives the reports of replicas while Run runs. Make it with New. It is safe for concurrent use.
 type Reader struct {
 	client *http.Client
 	logger *slog.Logger
 
-	mu       sync.Mutex // guards what follows
-	replicas []Replica
-	changed  chan struct{}              // holds one element when replicas are others
-	reports  map[Replica]*metrics.Report // of those that were asked; nil for no usable answer
-	updated  chan struct{}              // closed and replaced when there is a report
-	values   map[string]metrics.Value    // of objects of which all is known and nothing has changed, by their names in reports
-	changes  map[string]chan struct{}   // closed when the demand for an object, by its name in reports, may be another one
+	mu              sync.Mutex // guards the fields below
+	replicas        []endpoints.Pod
+	replicasChanged chan struct{}                     // receives one element when replicas change
+	reports         map[endpoints.Pod]*metrics.Report // no entry before the first attempt; nil after a failed one
+	updated         chan struct{}                     // closed and replaced at the next report, or the loss of one
+	values          map[string]metrics.Value          // known demand since the last change, by the object's name in reports
+	changes         map[string]chan struct{}          // closed when the demand may change, by the object's name in reports
 }
 
-// New returns a Reader that knows no replica. It logs which replicas don't answer.
+// New returns a Reader without replicas. It logs replicas that do not respond.
 func New(logger *slog.Logger) *Reader {
 	return &Reader{
 		client: &http.Client{
-			Transport:     &http.Transport{ResponseHeaderTimeout: connectDeadline, DisableCompression: true, MaxIdleConnsPerHost: -1},
+			Transport:     &http.Transport{ResponseHeaderTimeout: connectTimeout, DisableCompression: true, MaxIdleConnsPerHost: -1},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		logger: logger, changed: make(chan struct{}, 1),
-		reports: map[Replica]*metrics.Report{}, updated: make(chan struct{}), changes: map[string]chan struct{}{}, values: map[string]metrics.Value{},
+		logger: logger, replicasChanged: make(chan struct{}, 1),
+		reports: map[endpoints.Pod]*metrics.Report{}, updated: make(chan struct{}),
+		changes: map[string]chan struct{}{}, values: map[string]metrics.Value{},
 	}
 }
 
-// SetReplicas says which replicas there are, ready or not.
-func (r *Reader) SetReplicas(replicas []Replica) {
-	sorted := slices.SortedFunc(slices.Values(replicas), func(a, b Replica) int {
+// SetReplicas sets the replicas, including those that are not ready.
+func (r *Reader) SetReplicas(replicas []endpoints.Pod) {
+	sorted := slices.SortedFunc(slices.Values(replicas), func(a, b endpoints.Pod) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Address, b.Address))
 	})
 	r.mu.Lock()
@@ -87,92 +80,93 @@ func (r *Reader) SetReplicas(replicas []Replica) {
 	clear(r.values)
 	r.mu.Unlock()
 	select {
-	case r.changed <- struct{}{}:
+	case r.replicasChanged <- struct{}{}:
 	default:
 	}
 }
 
-// Demand is the demand for an object. Nobody may change what it returns. The error has demand.ErrUnknown in its chain and names the proxy or
-// replica that is missing; the Value beside it is a lower bound, see demand.Merge.
+// Demand returns the demand for an object. The caller must not modify the Value. The error has metrics.ErrUnknown in its
+// chain and names the missing proxy or replica; the Value is then a lower bound, see metrics.Merge.
 func (r *Reader) Demand(key model.Key) (metrics.Value, error) {
 	name := key.String()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if value, is := r.values[name]; is {
+	if value, ok := r.values[name]; ok {
 		return value, nil
 	}
 	reports := make([]metrics.Report, 0, len(r.replicas))
-	var absent []string
+	var missing []string
 	for _, replica := range r.replicas {
 		if report := r.reports[replica]; report != nil {
 			reports = append(reports, *report)
 		} else {
-			absent = append(absent, replica.Name)
+			missing = append(missing, replica.Name)
 		}
 	}
-	value, err := metrics.Merge(key, reports, absent)
+	value, err := metrics.Merge(key, reports, missing)
 	if err == nil {
 		r.values[name] = value
 	}
 	return value, err
 }
 
-// HasAsked says that each replica has answered, or failed to, since it is known.
+// HasAsked reports whether each replica has answered, or failed to, since it was added.
 func (r *Reader) HasAsked() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !slices.ContainsFunc(r.replicas, func(each Replica) bool {
-		_, wasAsked := r.reports[each]
-		return !wasAsked
+	return !slices.ContainsFunc(r.replicas, func(replica endpoints.Pod) bool {
+		_, hasAsked := r.reports[replica]
+		return !hasAsked
 	})
 }
 
-// Updated returns a channel that is closed with the next report, or when one is missed. It is asked for before Demand.
+// Updated returns a channel that is closed at the next report, or when one is lost. Obtain it before calling Demand.
 func (r *Reader) Updated() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.updated
 }
 
-// Changed returns a channel that is closed when Demand may say something else of an object. It is asked for before Demand.
+// Changed returns a channel that is closed when the demand for an object may have changed. Obtain it before calling
+// Demand.
 func (r *Reader) Changed(key model.Key) <-chan struct{} {
 	name := key.String()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	change, isWaitedFor := r.changes[name]
-	if !isWaitedFor {
+	change, ok := r.changes[name]
+	if !ok {
 		change = make(chan struct{})
 		r.changes[name] = change
 	}
 	return change
 }
 
-// Run reads until ctx ends; then nothing is known any more.
+// Run reads reports until ctx ends. Afterwards all demand is unknown.
 func (r *Reader) Run(ctx context.Context) {
-	server.RunEach(ctx, func() []Replica {
+	server.RunEach(ctx, func() []endpoints.Pod {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.replicas
-	}, r.changed, r.follow)
+	}, r.replicasChanged, r.follow)
 }
 
 // follow keeps the report of one replica up to date until ctx ends.
-func (r *Reader) follow(ctx context.Context, replica Replica) {
-	retry, isSilent := retryFirst, false
+func (r *Reader) follow(ctx context.Context, replica endpoints.Pod) {
+	retry, isLogged := retryFirst, false
 	for ctx.Err() == nil {
-		isHeard, err := r.read(ctx, replica)
-		r.miss(replica)
+		hasReport, err := r.read(ctx, replica)
+		r.lose(replica)
 		if ctx.Err() != nil {
 			return
 		}
-		if isHeard {
-			retry, isSilent = retryFirst, false
+		if hasReport {
+			retry, isLogged = retryFirst, false
 		}
-		if !isSilent {
-			r.logger.WarnContext(ctx, "An interceptor tells no demand; what its proxies count is unknown",
+		if !isLogged {
+			r.logger.WarnContext(ctx, "no demand report from interceptor; demand of its proxies is unknown",
 				slog.String("replica", replica.Name), slog.String("address", replica.Address), slog.Any("error", err))
 		}
-		isSilent = true
+		isLogged = true
 		select {
 		case <-ctx.Done():
 		case <-time.After(retry):
@@ -181,8 +175,8 @@ func (r *Reader) follow(ctx context.Context, replica Replica) {
 	}
 }
 
-// miss takes note that a replica has no report.
-func (r *Reader) miss(replica Replica) {
+// lose records that a replica has no report.
+func (r *Reader) lose(replica endpoints.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if slices.Contains(r.replicas, replica) {
@@ -190,34 +184,35 @@ func (r *Reader) miss(replica Replica) {
 	} else {
 		delete(r.reports, replica)
 	}
-	r.tell(nil, true)
+	r.notify(nil, true)
 }
 
-// take takes in what a replica reports. Changes alone are of no use without a report before.
-func (r *Reader) take(replica Replica, report metrics.Report) error {
+// apply records a report of a replica. It returns an error for changes without a whole report before.
+func (r *Reader) apply(replica endpoints.Pod, report metrics.Report) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var before metrics.Report
-	known := r.reports[replica]
-	if known != nil {
-		before = *known
+	last := r.reports[replica]
+	if last != nil {
+		before = *last
 	} else if report.HeldOnly || report.ChangesOnly {
-		return fmt.Errorf("%w: changes to a report that never came", errAnswer)
+		return fmt.Errorf("%w: changes without a report before", errResponse)
 	}
-	names, isOfAll := report.News(before)
+	names, isAny := report.News(before)
 	if slices.Contains(r.replicas, replica) {
 		whole := report.After(before)
 		r.reports[replica] = &whole
 	}
-	r.tell(names, isOfAll || known == nil)
+	r.notify(names, isAny || last == nil)
 	return nil
 }
 
-// tell tells those who wait for a report, and for a change of objects, by their names, or of any.
-func (r *Reader) tell(names []string, isOfAll bool) {
+// notify closes updated and the channels of the named objects, or of all objects if isAny is true. The caller holds the
+// lock.
+func (r *Reader) notify(names []string, isAny bool) {
 	close(r.updated)
 	r.updated = make(chan struct{})
-	if isOfAll {
+	if isAny {
 		for _, change := range r.changes {
 			close(change)
 		}
@@ -227,21 +222,21 @@ func (r *Reader) tell(names []string, isOfAll bool) {
 	}
 	for _, name := range names {
 		delete(r.values, name)
-		if change, isWaitedFor := r.changes[name]; isWaitedFor {
+		if change, ok := r.changes[name]; ok {
 			close(change)
 			delete(r.changes, name)
 		}
 	}
 }
 
-// read reads the reports of one connection until it ends, and says whether there was one.
-func (r *Reader) read(ctx context.Context, replica Replica) (isHeard bool, err error) {
+// read reads the reports of one connection until it ends. hasReport is true if it received at least one.
+func (r *Reader) read(ctx context.Context, replica endpoints.Pod) (hasReport bool, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	silent := time.AfterFunc(connectDeadline+silence, func() {
-		stop(fmt.Errorf("%w: nothing for %v", errAnswer, silence))
+	alarm := time.AfterFunc(connectTimeout+silence, func() {
+		stop(fmt.Errorf("%w: nothing for %v", errResponse, silence))
 	})
-	defer silent.Stop()
+	defer alarm.Stop()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+replica.Address+Path+query, http.NoBody)
 	if err != nil {
 		return false, err
@@ -252,7 +247,7 @@ func (r *Reader) read(ctx context.Context, replica Replica) (isHeard bool, err e
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return false, fmt.Errorf("%w: GET %s is answered with %s", errAnswer, request.URL, response.Status)
+		return false, fmt.Errorf("%w: GET %s: status %s", errResponse, request.URL, response.Status)
 	}
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(make([]byte, 0, bufferSize), maxReport)
@@ -260,19 +255,19 @@ func (r *Reader) read(ctx context.Context, replica Replica) (isHeard bool, err e
 		var report metrics.Report
 		err := json.Unmarshal(lines.Bytes(), &report)
 		if err == nil {
-			err = r.take(replica, report)
+			err = r.apply(replica, report)
 		}
 		if err != nil {
-			return isHeard, fmt.Errorf("%w: GET %s: %w", errAnswer, request.URL, err)
+			return hasReport, fmt.Errorf("%w: GET %s: %w", errResponse, request.URL, err)
 		}
-		silent.Reset(silence)
-		isHeard = true
+		alarm.Reset(silence)
+		hasReport = true
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return isHeard, cause
+		return hasReport, cause
 	}
 	if err := lines.Err(); err != nil {
-		return isHeard, err
+		return hasReport, err
 	}
-	return isHeard, errEnded
+	return hasReport, errEnded
 }

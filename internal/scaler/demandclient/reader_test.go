@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/endpoints"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/demandclient"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 var shop = model.Key{Namespace: "apps", Name: "shop"}
 
-// interceptor serves reports that a test gives it.
+// interceptor serves the reports of a test.
 type interceptor struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	reports chan string // what is sent; "" ends the connection
@@ -81,9 +82,9 @@ func start(t *testing.T, interceptors ...*interceptor) *demandclient.Reader {
 	reader.DialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
 		return interceptors[strings.Index(names, address[:1])].dial(ctx, network, address)
 	})
-	var replicas []demandclient.Replica
+	var replicas []endpoints.Pod
 	for i := range interceptors {
-		replicas = append(replicas, demandclient.Replica{Name: names[i : i+1], Address: names[i:i+1] + ":9090"})
+		replicas = append(replicas, endpoints.Pod{Name: names[i : i+1], Address: names[i:i+1] + ":9090"})
 	}
 	reader.SetReplicas(replicas)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -96,7 +97,7 @@ func start(t *testing.T, interceptors ...*interceptor) *demandclient.Reader {
 	return reader
 }
 
-// awaitDemand waits until the demand is a rate, or an error that says something.
+// awaitDemand waits until the demand is a rate, or an error that contains a text.
 func awaitDemand(t *testing.T, reader *demandclient.Reader, rate float64, says string) {
 	t.Helper()
 	var value metrics.Value
@@ -110,7 +111,7 @@ func awaitDemand(t *testing.T, reader *demandclient.Reader, rate float64, says s
 	}, func() string { return fmt.Sprintf("%+v, %v", value, err) })
 }
 
-func TestTheDemandIsThatOfAllReplicas(t *testing.T) {
+func TestDemandSumsAllReplicas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := startInterceptor(t), startInterceptor(t)
@@ -122,7 +123,7 @@ func TestTheDemandIsThatOfAllReplicas(t *testing.T) {
 		awaitDemand(t, reader, 40, "")
 		b.reports <- report(t, 50, "2")
 		awaitDemand(t, reader, 60, "")
-		b.reports <- "" // It goes; the proxy finds the other one.
+		b.reports <- "" // It ends; the proxy connects to the other one.
 		awaitDemand(t, reader, 0, "proxy apps/2 sends no metrics; no answer from interceptor b")
 		a.reports <- report(t, 70, "1", "2")
 		awaitDemand(t, reader, 70, "")
@@ -133,8 +134,8 @@ func TestTheDemandIsThatOfAllReplicas(t *testing.T) {
 	})
 }
 
-// TestWhatIsHeldIsOnTopOfTheRest: a report of nothing else changes nothing else.
-func TestWhatIsHeldIsOnTopOfTheRest(t *testing.T) {
+// TestHeldOnlyReports checks that a report of queued requests alone changes nothing else.
+func TestHeldOnlyReports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := startInterceptor(t)
@@ -156,8 +157,9 @@ func TestWhatIsHeldIsOnTopOfTheRest(t *testing.T) {
 	})
 }
 
-// TestOnlyWhatIsNewIsTold has a replica tell changes: who waits for another object is not woken, but for what may be any object's.
-func TestOnlyWhatIsNewIsTold(t *testing.T) {
+// TestChangedPerObject checks that a report of changes notifies only the waiters of its objects, unless it may affect any
+// object.
+func TestChangedPerObject(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := startInterceptor(t)
@@ -172,17 +174,17 @@ func TestOnlyWhatIsNewIsTold(t *testing.T) {
 		}{
 			{"nothing", `{"changesOnly": true}`, false, false, 10},
 			{"the object", `{"changesOnly": true, "objects": {"apps/shop": {"fleet": "apps", "metric": "requestRate", "target": 5, "requestRate": 30}}}`, true, false, 30},
-			{"what is held of it", `{"changesOnly": true, "held": {"apps/shop": {"waiting": 1}}}`, true, false, 30},
-			{"nothing is held any more", `{"changesOnly": true}`, true, false, 30},
+			{"its queued requests", `{"changesOnly": true, "held": {"apps/shop": {"waiting": 1}}}`, true, false, 30},
+			{"nothing is queued any more", `{"changesOnly": true}`, true, false, 30},
 			{"the same, whole", report(t, 30, "1", "2"), false, false, 30},
 			{"another rate, whole", report(t, 40, "1", "2"), true, false, 40},
-			{"a proxy is not heard", `{"changesOnly": true, "fleets": {"apps": {"serving": ["1", "2"], "heard": ["1"]}}}`, true, true, -1},
+			{"a proxy sends no metrics", `{"changesOnly": true, "fleets": {"apps": {"serving": ["1", "2"], "heard": ["1"]}}}`, true, true, -1},
 		} {
 			shops, others, updated := reader.Changed(shop), reader.Changed(other), reader.Updated()
 			a.reports <- c.report
 			<-updated
 			if told := [2]bool{isClosed(shops), isClosed(others)}; told != [2]bool{c.shop, c.others} {
-				t.Errorf("%s: told of the object and of another one: %v", c.name, told)
+				t.Errorf("%s: notified of the object and of another one: %v", c.name, told)
 			}
 			if value, err := reader.Demand(shop); (err == nil) != (c.rate >= 0) || err == nil && value.RequestRate != c.rate {
 				t.Errorf("%s: %+v, %v", c.name, value, err)
@@ -204,16 +206,16 @@ func isClosed(channel <-chan struct{}) bool {
 	}
 }
 
-// TestChangesToNothingAreNoReport: the first line of a connection is whole.
-func TestChangesToNothingAreNoReport(t *testing.T) {
+// TestChangesWithoutAReportBefore checks that the first line of a connection has to be a whole report.
+func TestChangesWithoutAReportBefore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := startInterceptor(t)
 		reader := start(t, a)
 		a.reports <- `{"changesOnly": true, "objects": {"apps/shop": {"fleet": "apps", "metric": "requestRate"}}}`
 		awaitDemand(t, reader, 0, "no answer from interceptor a")
-		// It is asked anew; the connection that has ended may still take a report or two.
-		await.True(t, "the replica is asked again", func() bool {
+		// The Reader reconnects; the connection that has ended may still accept a report or two.
+		await.True(t, "the Reader to reconnect", func() bool {
 			select {
 			case a.reports <- report(t, 10, "1", "2"):
 			default:
@@ -224,7 +226,7 @@ func TestChangesToNothingAreNoReport(t *testing.T) {
 	})
 }
 
-func TestASilentReplicaCountsNoMore(t *testing.T) {
+func TestSilentReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := startInterceptor(t)
@@ -245,7 +247,7 @@ func TestASilentReplicaCountsNoMore(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatIsNoReport(t *testing.T) {
+func TestInvalidReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := startInterceptor(t)

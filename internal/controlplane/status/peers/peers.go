@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers/peerspb"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/endpoints"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
@@ -42,20 +43,20 @@ type Peers struct {
 	dialOptions []grpc.DialOption // further ones of connections, for tests
 
 	mu      sync.Mutex
-	wanted  []Replica
+	wanted  []endpoints.Pod
 	watched int                // how many replicas are
-	states  map[Replica]*State // of those that tell something
+	states  map[endpoints.Pod]*State // of those that tell something
 	changed chan struct{}      // holds one element when wanted has changed
 }
 
 // NewPeers returns Peers that watch nobody. logger is told of replicas that tell nothing. notify is
 // called with what is new about one of the replicas; it may call Read.
 func NewPeers(logger *slog.Logger, notify func(Delta)) *Peers {
-	return &Peers{logger: logger, notify: notify, states: map[Replica]*State{}, changed: make(chan struct{}, 1)}
+	return &Peers{logger: logger, notify: notify, states: map[endpoints.Pod]*State{}, changed: make(chan struct{}, 1)}
 }
 
 // Follow sets the replicas to watch. Nobody may change others afterwards.
-func (p *Peers) Follow(others []Replica) {
+func (p *Peers) Follow(others []endpoints.Pod) {
 	p.mu.Lock()
 	isSame := slices.Equal(p.wanted, others)
 	p.wanted = others
@@ -86,7 +87,7 @@ func (p *Peers) Unreachable() int {
 
 // Run watches the replicas until ctx ends. Then it forgets everything.
 func (p *Peers) Run(ctx context.Context) {
-	server.RunEach(ctx, func() []Replica {
+	server.RunEach(ctx, func() []endpoints.Pod {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.watched = len(p.wanted)
@@ -98,7 +99,7 @@ func (p *Peers) Run(ctx context.Context) {
 }
 
 // keepWatching watches one replica until ctx ends.
-func (p *Peers) keepWatching(ctx context.Context, replica Replica) {
+func (p *Peers) keepWatching(ctx context.Context, replica endpoints.Pod) {
 	logger := p.logger.With("replica", replica.Name, "address", replica.Address)
 	conn, err := dial(replica.Address, p.dialOptions)
 	if err != nil {
@@ -150,7 +151,7 @@ func dial(address string, more []grpc.DialOption) (*grpc.ClientConn, error) {
 }
 
 // watch reads one stream until it fails or ctx ends.
-func (p *Peers) watch(ctx context.Context, replica Replica, conn *grpc.ClientConn) error {
+func (p *Peers) watch(ctx context.Context, replica endpoints.Pod, conn *grpc.ClientConn) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	alarm := time.AfterFunc(livenessTimeout, func() { cancel(errSilent) })
@@ -180,7 +181,7 @@ func (p *Peers) watch(ctx context.Context, replica Replica, conn *grpc.ClientCon
 }
 
 // apply takes note of what a replica tells. state is what it told before on the same stream.
-func (p *Peers) apply(replica Replica, state *State, delta Delta) error {
+func (p *Peers) apply(replica endpoints.Pod, state *State, delta Delta) error {
 	p.mu.Lock()
 	news := state.apply(delta)
 	isTooMuch := state.entries() > maxEntries
@@ -198,7 +199,7 @@ func (p *Peers) apply(replica Replica, state *State, delta Delta) error {
 }
 
 // forget has a replica count as one that tells nothing.
-func (p *Peers) forget(replica Replica) {
+func (p *Peers) forget(replica endpoints.Pod) {
 	p.mu.Lock()
 	state, told := p.states[replica]
 	delete(p.states, replica)

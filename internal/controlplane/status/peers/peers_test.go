@@ -23,6 +23,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers/peerspb"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/endpoints"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
@@ -102,9 +103,9 @@ func observeSlowly(t *testing.T, wait func(), over []grpc.DialOption, addresses 
 		o.news <- d
 	})
 	o.peers.dialOptions = over
-	var others []Replica
+	var others []endpoints.Pod
 	for _, each := range addresses {
-		others = append(others, Replica{Name: each, Address: each})
+		others = append(others, endpoints.Pod{Name: each, Address: each})
 	}
 	o.peers.Follow(others)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -201,7 +202,7 @@ func TestAReplicaThatIsBackAtOnceIsWatchedOnce(t *testing.T) {
 		<-told
 		o.peers.Follow(nil)
 		<-ended
-		o.peers.Follow([]Replica{{Name: "other", Address: "other"}})
+		o.peers.Follow([]endpoints.Pod{{Name: "other", Address: "other"}})
 		time.Sleep(time.Minute)
 		if len(began) > 0 {
 			t.Error("the replica is watched twice")
@@ -288,7 +289,7 @@ func TestAReplicaIsNotBelieved(t *testing.T) {
 
 // TestWhatIsKeptIsBounded has a replica tell of ever more proxies that have none of its objects.
 func TestWhatIsKeptIsBounded(t *testing.T) {
-	peers, other, state := NewPeers(slog.New(slog.DiscardHandler), func(Delta) {}), Replica{Name: "a"}, newState()
+	peers, other, state := NewPeers(slog.New(slog.DiscardHandler), func(Delta) {}), endpoints.Pod{Name: "a"}, newState()
 	all := Delta{Objects: map[model.Key]string{}}
 	missing := map[model.Key]Answer{}
 	for i := range 10_000 {
@@ -413,7 +414,7 @@ func TestOthers(t *testing.T) {
 	strange := endpointsOf(map[string]string{"interceptor-7": "10.0.0.7:2223"})
 	strange[0].Ports[0].Name = &metrics
 	got := Others(append(slices, strange...), "interceptor-0")
-	want := []Replica{
+	want := []endpoints.Pod{
 		{Name: "interceptor-1", Address: "10.0.0.2:5678"}, {Name: "interceptor-2", Address: "10.0.0.3:5679"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -1,4 +1,4 @@
-package main
+package demandclient_test
 
 import (
 	"context"
@@ -18,12 +18,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/demandclient"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// replica serves reports like a replica of the interceptor that hears proxies, and returns its port.
-func replica(t *testing.T, report metrics.Report) (server *httptest.Server, port string) {
+// serveReport serves a report like a replica of the interceptor, and returns its port.
+func serveReport(t *testing.T, report metrics.Report) (server *httptest.Server, port string) {
 	t.Helper()
 	text, err := json.Marshal(report)
 	if err != nil {
@@ -76,9 +77,9 @@ func slicesAPI(t *testing.T, ports ...string) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// TestFiguresOfAllInterceptors has two replicas of which each hears one of two proxies. When one of them
-// is gone, the figure is not half of what it was: it is not known.
-func TestFiguresOfAllInterceptors(t *testing.T) {
+// TestDemandOfAllInterceptors has two replicas that each receive the metrics of one of two proxies. When one of them
+// is gone, the demand is unknown, not half of what it was.
+func TestDemandOfAllInterceptors(t *testing.T) {
 	both := []string{"proxy-1", "proxy-2"}
 	report := func(name, hears string, rate, concurrency float64) metrics.Report {
 		return metrics.Report{
@@ -90,30 +91,28 @@ func TestFiguresOfAllInterceptors(t *testing.T) {
 			Held: map[string]metrics.Held{"shop/web": {Waiting: 2}},
 		}
 	}
-	_, first := replica(t, report("interceptor-0", "proxy-1", 10, 1))
-	ending, second := replica(t, report("interceptor-1", "proxy-2", 2.5, 3))
-	chosen := local()
-	chosen.interceptorNamespace = "keda"
-	figures, err := newSource(chosen, slicesAPI(t, first, second), slog.New(slog.DiscardHandler))
+	_, first := serveReport(t, report("interceptor-0", "proxy-1", 10, 1))
+	ending, second := serveReport(t, report("interceptor-1", "proxy-2", 2.5, 3))
+	client, err := demandclient.NewClient("keda", slicesAPI(t, first, second), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- figures.Run(ctx) }()
-	await.Receive(t, "the first figures", figures.Seeded())
-	web := types.NamespacedName{Namespace: "shop", Name: "web"}
-	await.True(t, "the figures of both replicas", func() bool {
-		figure, err := figures.Demand(web)
-		return err == nil && figure.RequestRate == 12.5 && figure.Concurrency == 4+4 && figure.Held == 4
+	go func() { done <- client.Run(ctx) }()
+	await.Receive(t, "the first reports", client.Seeded())
+	web := model.Key{Namespace: "shop", Name: "web"}
+	await.True(t, "the demand over both replicas", func() bool {
+		value, err := client.Demand(web)
+		return err == nil && value.RequestRate == 12.5 && value.Concurrency == 4+4 && value.Held == 4
 	})
-	changed := figures.Changed(web)
+	changed := client.Changed(web)
 	ending.CloseClientConnections()
 	ending.Listener.Close()
 	<-changed
-	await.True(t, "the replica that is gone to be missed", func() bool {
-		figure, err := figures.Demand(web)
-		return err != nil && strings.Contains(err.Error(), "interceptor-1") && figure.RequestRate == 10
+	await.True(t, "the demand to be unknown", func() bool {
+		value, err := client.Demand(web)
+		return err != nil && strings.Contains(err.Error(), "interceptor-1") && value.RequestRate == 10
 	})
 	stop()
 	if err := <-done; err != nil {
@@ -121,9 +120,9 @@ func TestFiguresOfAllInterceptors(t *testing.T) {
 	}
 }
 
-// TestFirstFiguresWaitForEachInterceptor has one replica fail twice before the other one answers. What that one has
-// counted proves that the workload is needed.
-func TestFirstFiguresWaitForEachInterceptor(t *testing.T) {
+// TestSeededAfterEachInterceptor has one replica fail twice before the other one answers. The counts of the other one
+// prove that the workload is active.
+func TestSeededAfterEachInterceptor(t *testing.T) {
 	var asked atomic.Int32
 	failed := make(chan struct{})
 	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -154,25 +153,23 @@ func TestFirstFiguresWaitForEachInterceptor(t *testing.T) {
 	t.Cleanup(slow.Close)
 	_, first, _ := strings.Cut(failing.Listener.Addr().String(), ":")
 	_, second, _ := strings.Cut(slow.Listener.Addr().String(), ":")
-	chosen := local()
-	chosen.interceptorNamespace = "keda"
-	figures, err := newSource(chosen, slicesAPI(t, first, second), slog.New(slog.DiscardHandler))
+	client, err := demandclient.NewClient("keda", slicesAPI(t, first, second), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- figures.Run(ctx) }()
-	await.Receive(t, "the first figures", figures.Seeded())
-	figure, err := figures.Demand(types.NamespacedName{Namespace: "shop", Name: "web"})
-	if figure.RequestRate != 10 || figure.RateError == nil || err == nil || !strings.Contains(err.Error(), "proxy-1 sends no metrics") {
-		t.Errorf("the first figures: %+v, %v", figure, err)
+	go func() { done <- client.Run(ctx) }()
+	await.Receive(t, "the first reports", client.Seeded())
+	value, err := client.Demand(model.Key{Namespace: "shop", Name: "web"})
+	if value.RequestRate != 10 || value.RateError == nil || err == nil || !strings.Contains(err.Error(), "proxy-1 sends no metrics") {
+		t.Errorf("the first demand: %+v, %v", value, err)
 	}
 	metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := scaler.NewService(figures, noCanary{}, metrics, slog.New(slog.DiscardHandler))
+	service := scaler.NewService(client, noCanary{}, metrics, slog.New(slog.DiscardHandler))
 	for activation, want := range map[string]bool{"9": true, "10": false} {
 		active, err := service.IsActive(t.Context(), &externalscaler.ScaledObjectRef{
 			Namespace: "shop", Name: "web", ScalerMetadata: map[string]string{"activationTargetValue": activation},
@@ -187,9 +184,9 @@ func TestFirstFiguresWaitForEachInterceptor(t *testing.T) {
 	}
 }
 
-// noCanary are Canaries of which none is under way.
+// noCanary implements scaler.Canaries without a canary.
 type noCanary struct{}
 
-func (noCanary) UnderWay(types.NamespacedName) (bool, error) { return false, nil }
+func (noCanary) InProgress(types.NamespacedName) (bool, error) { return false, nil }
 
 func (noCanary) Changes(types.NamespacedName) [2]<-chan struct{} { return [2]<-chan struct{}{} }
