@@ -57,13 +57,13 @@ func startDirect(ctx context.Context, chosen options, folder string) (*direct, e
 func (d *direct) start(ctx context.Context, chosen options, folder string) (err error) {
 	most := mostApps * mostApps
 	d.checks, err = extauthz.New(extauthz.Options{
-		Limits: holding.Limits{App: most, Namespace: most, Proxy: most, Total: most}, Registerer: prometheus.NewRegistry(),
-		Notify: func(model.Key, holding.Occasion) {},
+		Limits: holding.Limits{Object: most, Namespace: most, Proxy: most, Total: most}, Registerer: prometheus.NewRegistry(),
+		Notify: func(model.Key, holding.Reason) {},
 	})
 	if err != nil {
 		return err
 	}
-	holding := &controlplane.Holding{Checks: d.checks, Patience: 2 * limit}
+	holding := &controlplane.Holding{Server: d.checks, Timeout: 2 * limit}
 	at := netip.AddrPortFrom(netspace.Address(), directXDS)
 	d.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: holding})
 	d.server.SetMembers(map[netip.Addr][]string{netspace.Address(): {zerostage.Namespace}})

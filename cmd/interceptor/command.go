@@ -149,7 +149,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"held")
 	flags.DurationVar(&s.patience, "cold-start-timeout", defaultPatience,
 		"longest `time` that a request is held where its object says nothing about it")
-	flags.IntVar(&s.limits.App, "max-held-per-object", defaultHeldPerApp,
+	flags.IntVar(&s.limits.Object, "max-held-per-object", defaultHeldPerApp,
 		"highest `number` of requests of one HTTPScaledObject that are held here")
 	flags.IntVar(&s.limits.Namespace, "max-held-per-namespace", defaultHeldPerNamespace,
 		"highest `number` of those of one namespace")
@@ -227,7 +227,7 @@ func (s *settings) checkHold() error {
 			s.patience, translate.MaxHold)
 	}
 	for name, value := range map[string]int{
-		"max-held-per-object": s.limits.App, "max-held-per-namespace": s.limits.Namespace,
+		"max-held-per-object": s.limits.Object, "max-held-per-namespace": s.limits.Namespace,
 		"max-held-per-proxy": s.limits.Proxy, "max-held": s.limits.Total,
 	} {
 		if value < 1 {

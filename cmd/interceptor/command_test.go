@@ -21,7 +21,7 @@ func TestSettings(t *testing.T) {
 		metricsAddress: ":2223",
 		translate:      translate.DefaultOptions(),
 		patience:       20 * time.Minute,
-		limits:         holding.Limits{App: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
+		limits:         holding.Limits{Object: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
 
 		waitingPages: true, envoySettings: true,
 		podName: "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000,

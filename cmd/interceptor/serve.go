@@ -90,12 +90,12 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	var reporter *status.Reporter // There are calls only once all is put together.
 	answers, err := extauthz.New(extauthz.Options{
 		Limits: chosen.limits, Registerer: registry,
-		Notify: func(app model.Key, is holding.Occasion) { reporter.EmitEvent(app, controlplane.AnnouncementOf(is)) },
+		Notify: func(object model.Key, reason holding.Reason) { reporter.EmitEvent(object, controlplane.EventFor(reason)) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	holding := &controlplane.Holding{Checks: answers, Patience: chosen.patience}
+	holding := &controlplane.Holding{Server: answers, Timeout: chosen.patience}
 	discovery := xds.NewServer(xds.Options{
 		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding,
 		MembershipHint:   membershipRemedy,
@@ -116,7 +116,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	}
 	sink, err := sink.New(sink.Options{
 		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Remedy: membershipRemedy,
-		Held:       holding.Held,
+		Queued:     answers.Counts,
 		Registerer: registry, Logger: logger,
 	})
 	if err != nil {

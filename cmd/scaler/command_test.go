@@ -26,7 +26,7 @@ func TestSettings(t *testing.T) {
 		environment map[string]string
 		args        []string
 		want        settings
-		says        string // in the error
+		wantErr     string // in the error
 	}{
 		"defaults":            {want: standard},
 		"a variable":          {environment: map[string]string{"KEDIFY_SCALER_LOG_LEVEL": "debug"}, want: changed(func(s *settings) { s.logLevel = "debug" })},
@@ -39,19 +39,19 @@ func TestSettings(t *testing.T) {
 			args: []string{"--tls-cert-file=c", "--tls-key-file=k", "--tls-client-ca-file=a"},
 			want: changed(func(s *settings) { s.tls = scaler.TLS{Certificate: "c", Key: "k", ClientCA: "a"} }),
 		},
-		"a certificate without a key":  {args: []string{"--tls-cert-file=c"}, says: "--tls-key-file"},
-		"authorities alone":            {args: []string{"--tls-client-ca-file=a"}, says: "--tls-client-ca-file needs both"},
-		"no stream at all":             {args: []string{"--max-streams=0"}, says: "--max-streams is 0"},
-		"a negative time":              {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
-		"a variable that cannot be it": {environment: map[string]string{"KEDIFY_SCALER_MAX_STREAMS": "many"}, says: "KEDIFY_SCALER_MAX_STREAMS"},
-		"an argument":                  {args: []string{"extra"}, says: "extra"},
+		"a certificate without a key": {args: []string{"--tls-cert-file=c"}, wantErr: "--tls-key-file"},
+		"a client CA alone":           {args: []string{"--tls-client-ca-file=a"}, wantErr: "--tls-client-ca-file needs both"},
+		"no streams":                  {args: []string{"--max-streams=0"}, wantErr: "--max-streams is 0"},
+		"a negative time":             {args: []string{"--shutdown-delay=-1s"}, wantErr: "--shutdown-delay is -1s"},
+		"an invalid variable":         {environment: map[string]string{"KEDIFY_SCALER_MAX_STREAMS": "many"}, wantErr: "KEDIFY_SCALER_MAX_STREAMS"},
+		"an argument":                 {args: []string{"extra"}, wantErr: "extra"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, _, err := commandline.Execute(t, newCommand, test.environment, test.args...)
-			if test.says != "" {
-				if err == nil || !strings.Contains(err.Error(), test.says) {
-					t.Errorf("error %v, want something with %q", err, test.says)
+			if test.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
+					t.Errorf("error %v, want something with %q", err, test.wantErr)
 				}
 				return
 			}

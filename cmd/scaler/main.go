@@ -20,8 +20,8 @@ const program = "scaler"
 // build information.
 var version string
 
-// processors is the default of GOMAXPROCS. Calls are short: waking a second thread for each costs more than it saves, and
-// one thread serves thousands per second.
+// processors is the default of GOMAXPROCS. Calls are short: waking a second thread for each costs more than it saves,
+// and one thread serves thousands per second.
 const processors = 1
 
 func main() {

@@ -12,15 +12,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// publishWrongWeights is what fault.BriefWrongWeight does: it publishes an update with 10 points too much for the
-// canary, and returns the correction 300 ms later.
+// publishWrongWeights implements fault.BriefWrongWeight: it publishes an update with 10 points too much for the canary,
+// and returns the correction 300 ms later.
 func publishWrongWeights(server *xds.Server, fleet model.Fleet, update translate.Update) translate.Update {
-	right := update.Changed[resourcev3.ScopedRouteType]
-	if len(right) == 0 {
+	correct := update.Changed[resourcev3.ScopedRouteType]
+	if len(correct) == 0 {
 		return update
 	}
 	wrong := map[string]proto.Message{}
-	for name, message := range right {
+	for name, message := range correct {
 		scope := proto.CloneOf(message.(*routev3.ScopedRouteConfiguration))
 		for _, host := range scope.GetRouteConfiguration().GetVirtualHosts() {
 			for _, route := range host.GetRoutes() {
@@ -39,5 +39,5 @@ func publishWrongWeights(server *xds.Server, fleet model.Fleet, update translate
 		return update
 	}
 	time.Sleep(300 * time.Millisecond)
-	return translate.Update{Changed: translate.Resources{resourcev3.ScopedRouteType: right}}
+	return translate.Update{Changed: translate.Resources{resourcev3.ScopedRouteType: correct}}
 }

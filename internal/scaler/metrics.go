@@ -29,8 +29,8 @@ type Metrics struct {
 	calls   *prometheus.CounterVec
 }
 
-// NewMetrics registers kedify_scaler_streams, kedify_scaler_pushes_total and
-// kedify_scaler_calls_total{method,code}. It returns the error of the registry if one of the names is already registered.
+// NewMetrics registers kedify_scaler_streams, kedify_scaler_pushes_total and kedify_scaler_calls_total{method,code}. It
+// returns the error of the registry if one of the names is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{

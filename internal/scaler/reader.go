@@ -30,8 +30,8 @@ type Canaries interface {
 	// InProgress reports whether the target of an HTTPScaledObject has to keep a replica because of a canary. An error
 	// means that this is unknown; it is ErrNoObject if the object does not exist.
 	InProgress(object types.NamespacedName) (bool, error)
-	// Changes returns channels, one of which is closed when the result of InProgress may change; a nil channel never is.
-	// Channels obtained before a call of InProgress report every change after that call, except that watching the objects
-	// fails or works again.
+	// Changes returns channels, one of which is closed when the result of InProgress may change; a nil channel never
+	// is. Channels obtained before a call of InProgress report every change after that call, except that watching the
+	// objects fails or works again.
 	Changes(object types.NamespacedName) [2]<-chan struct{}
 }

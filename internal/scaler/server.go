@@ -16,8 +16,8 @@ import (
 // Limits of the gRPC server. Requests are small: they contain the metadata of a trigger.
 const (
 	receiveLimit = 1 << 20 // bytes per message: etcd stores no larger ScaledObject
-	// streamWindow and connectionWindow are the flow control windows in bytes. They are fixed because requests are small:
-	// to adapt them, gRPC would send a ping with each request.
+	// streamWindow and connectionWindow are the flow control windows in bytes. They are fixed because requests are
+	// small: to adapt them, gRPC would send a ping with each request.
 	streamWindow, connectionWindow = 64 << 10, 1 << 20
 	// pingFloor is the shortest allowed pause between pings of a client. KEDA's client sends none.
 	pingFloor    = 10 * time.Second
@@ -25,8 +25,8 @@ const (
 	pingTimeout  = 10 * time.Second
 	// connectionTimeout bounds the handshakes of a connection.
 	connectionTimeout = 10 * time.Second
-	// DefaultMaxStreams is the default limit of concurrent calls on one connection. KEDA has one connection with a stream
-	// for each trigger.
+	// DefaultMaxStreams is the default limit of concurrent calls on one connection. KEDA has one connection with a
+	// stream for each trigger.
 	DefaultMaxStreams = 20000
 )
 

@@ -119,7 +119,7 @@ func TestMetricSpec(t *testing.T) {
 		name     string
 		metadata map[string]string
 		want     *externalscaler.MetricSpec
-		says     []string // in the error
+		wantErr  []string // in the error
 	}{
 		{name: "defaults", want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 100}},
 		{
@@ -132,21 +132,21 @@ func TestMetricSpec(t *testing.T) {
 			name: "keys of other components are ignored", metadata: map[string]string{"hosts": "a.test", "window": "1m", "scalerAddress": "x:1", "targetValue": "7"},
 			want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 7},
 		},
-		{name: "an unknown metric", metadata: map[string]string{"scalingMetric": "cpu"}, says: []string{"shop/web", "scalingMetric", `"cpu"`, "use one of requestRate, concurrency"}},
+		{name: "an unknown metric", metadata: map[string]string{"scalingMetric": "cpu"}, wantErr: []string{"shop/web", "scalingMetric", `"cpu"`, "use one of requestRate, concurrency"}},
 		{
 			name: "empty values count as missing, as in the agent", metadata: map[string]string{"scalingMetric": "", "httpScaledObject": " ", "targetValue": " 7 "},
 			want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 7},
 		},
-		{name: "no number", metadata: map[string]string{"targetValue": "ten"}, says: []string{"targetValue", `"ten"`, "a whole number of at least 1"}},
-		{name: "no whole number, which the HTTPScaledObject could not have", metadata: map[string]string{"targetValue": "0.5"}, says: []string{"targetValue"}},
-		{name: "not a number", metadata: map[string]string{"targetValue": "NaN"}, says: []string{"targetValue"}},
-		{name: "infinity", metadata: map[string]string{"targetValue": "Inf"}, says: []string{"targetValue"}},
-		{name: "negative", metadata: map[string]string{"activationTargetValue": "-1"}, says: []string{"activationTargetValue", `"-1"`}},
+		{name: "no number", metadata: map[string]string{"targetValue": "ten"}, wantErr: []string{"targetValue", `"ten"`, "a whole number of at least 1"}},
+		{name: "no whole number, which the HTTPScaledObject could not have", metadata: map[string]string{"targetValue": "0.5"}, wantErr: []string{"targetValue"}},
+		{name: "not a number", metadata: map[string]string{"targetValue": "NaN"}, wantErr: []string{"targetValue"}},
+		{name: "infinity", metadata: map[string]string{"targetValue": "Inf"}, wantErr: []string{"targetValue"}},
+		{name: "negative", metadata: map[string]string{"activationTargetValue": "-1"}, wantErr: []string{"activationTargetValue", `"-1"`}},
 		{
 			name: "several validation errors at once", metadata: map[string]string{"targetValue": "0", "activationTargetValue": "x"},
-			says: []string{"targetValue", "activationTargetValue"},
+			wantErr: []string{"targetValue", "activationTargetValue"},
 		},
-		{name: "a name in another namespace", metadata: map[string]string{"httpScaledObject": "other/web"}, says: []string{"httpScaledObject", "other/web"}},
+		{name: "a name in another namespace", metadata: map[string]string{"httpScaledObject": "other/web"}, wantErr: []string{"httpScaledObject", "other/web"}},
 	}
 	client, _, _ := serve(t, newWorld(), 10)
 	for _, test := range tests {
@@ -162,7 +162,7 @@ func TestMetricSpec(t *testing.T) {
 			if status.Code(err) != codes.InvalidArgument {
 				t.Fatalf("error %v, want an invalid argument", err)
 			}
-			for _, part := range test.says {
+			for _, part := range test.wantErr {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("the error does not contain %q: %v", part, err)
 				}

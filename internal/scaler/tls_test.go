@@ -122,17 +122,17 @@ func TestTLS(t *testing.T) {
 			},
 		}
 	}
-	if err := ask(t, address, config(certificate)); err != nil || serial != 1 {
+	if err := call(t, address, config(certificate)); err != nil || serial != 1 {
 		t.Errorf("a client with a certificate: %v; the server's has number %d", err, serial)
 	}
-	if err := ask(t, address, config()); status.Code(err) != codes.Unavailable {
+	if err := call(t, address, config()); status.Code(err) != codes.Unavailable {
 		t.Errorf("a client without a certificate: %v", err)
 	}
-	if err := ask(t, address, config(stranger)); status.Code(err) != codes.Unavailable {
+	if err := call(t, address, config(stranger)); status.Code(err) != codes.Unavailable {
 		t.Errorf("a client with a certificate of another authority: %v", err)
 	}
 	renew(2)
-	if err := ask(t, address, config(certificate)); err != nil || serial != 2 {
+	if err := call(t, address, config(certificate)); err != nil || serial != 2 {
 		t.Errorf("after the certificate was renewed: %v; the server's has number %d", err, serial)
 	}
 }
@@ -165,8 +165,8 @@ func serveTLS(t *testing.T, files scaler.TLS) string {
 	return listener.Addr().String()
 }
 
-// ask asks the server something that needs no figure, over a connection of its own.
-func ask(t *testing.T, address string, config *tls.Config) error {
+// call makes a call that needs no demand, over its own connection.
+func call(t *testing.T, address string, config *tls.Config) error {
 	t.Helper()
 	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(config)))
 	if err != nil {
@@ -191,8 +191,8 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 		return files
 	}
 	for name, test := range map[string]struct {
-		files scaler.TLS
-		says  string
+		files   scaler.TLS
+		wantErr string
 	}{
 		"good":                      {files: good},
 		"no key":                    {with(func(f *scaler.TLS) { f.Key = "" }), "key"},
@@ -206,8 +206,8 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = scaler.ServerOptions(1, test.files, metrics)
-		if errors.Is(err, scaler.ErrTLS) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s: error %v, want something with %q", name, err, test.says)
+		if errors.Is(err, scaler.ErrTLS) != (test.wantErr != "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {
+			t.Errorf("%s: error %v, want something with %q", name, err, test.wantErr)
 		}
 	}
 }

@@ -22,7 +22,8 @@ type query struct {
 	object types.NamespacedName
 }
 
-// metric returns the name of the metric. In the HorizontalPodAutoscaler, KEDA prefixes it with the index of the trigger.
+// metric returns the name of the metric. In the HorizontalPodAutoscaler, KEDA prefixes it with the index of the
+// trigger.
 func (q query) metric() string {
 	if q.Metric == trigger.MetricConcurrency {
 		return "http-concurrency"

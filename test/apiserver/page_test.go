@@ -51,7 +51,7 @@ spec: {hosts: [shop.test], scaleTargetRef: {service: shop, port: 80}}
 	expect(httpv1alpha1.ReasonWaitingPageNotFound, none)
 	page(label, `{index.html: "<h1>Soon</h1>"}`)
 	expect(httpv1alpha1.ReasonInvalidWaitingPage,
-		`ConfigMap "page" in namespace "pages": key "body" is missing or empty: put the page there.`)
+		`ConfigMap "page" in namespace "pages": key "body": missing or empty: set it to the HTML page.`)
 	page(label, `{body: "<h1>Soon</h1>"}`)
 	expect(httpv1alpha1.ReasonWaitingPageAccepted, "as the object asks for it")
 	page(`{}`, `{body: "<h1>Soon</h1>"}`)

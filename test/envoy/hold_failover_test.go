@@ -62,7 +62,7 @@ func TestFailoverOfWhatTheNetHasCaught(t *testing.T) {
 	r.publish(t, late)
 	await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(late) })
 	waiting := r.begin(t, "HTTP/1.1", "shop.example.com")
-	await.True(t, "it is caught", func() bool { return r.held("shop").Caught == 1 })
+	await.True(t, "it is caught", func() bool { return r.held("shop").ViaFallback == 1 })
 	late[resourcev3.ScopedRouteType] = armed // The worker catches up.
 	r.publish(t, late)
 	if got := <-waiting; got.by() != "app" || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonFailover {

@@ -288,7 +288,7 @@ func TestAProxyThatIsFull(t *testing.T) {
 			world.Services = append(world.Services, resolve.NewService(kit.NewService(namespace, name)))
 		}
 	}
-	r := startReplica(t, holding.Limits{App: each, Namespace: 10_000, Proxy: apps * each, Total: 10_000})
+	r := startReplica(t, holding.Limits{Object: each, Namespace: 10_000, Proxy: apps * each, Total: 10_000})
 	r.proxy = &proxy{}
 	r.show(t, world)
 	r.run(t, "DELTA_GRPC", r.at)

@@ -52,11 +52,11 @@ func startReplica(t *testing.T, limits holding.Limits) *replica {
 	r := &replica{registry: prometheus.NewRegistry(), options: translate.DefaultOptions(), page: page.Default()}
 	var err error
 	if r.checks, err = extauthz.New(extauthz.Options{
-		Limits: limits, Registerer: r.registry, Notify: func(model.Key, holding.Occasion) {},
+		Limits: limits, Registerer: r.registry, Notify: func(model.Key, holding.Reason) {},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	r.holding = &controlplane.Holding{Checks: r.checks, Patience: 30 * time.Minute}
+	r.holding = &controlplane.Holding{Server: r.checks, Timeout: 30 * time.Minute}
 	r.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: r.holding})
 	r.server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
 	r.over = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
@@ -73,7 +73,7 @@ func startReplica(t *testing.T, limits holding.Limits) *replica {
 // startHolding runs a replica with one proxy, which serves a world.
 func startHolding(t *testing.T, form string, first resolve.World) *replica {
 	t.Helper()
-	r := startReplica(t, holding.Limits{App: 1000, Namespace: 1000, Proxy: 1000, Total: 1000})
+	r := startReplica(t, holding.Limits{Object: 1000, Namespace: 1000, Proxy: 1000, Total: 1000})
 	r.proxy = &proxy{}
 	r.show(t, first)
 	r.run(t, form, r.at)

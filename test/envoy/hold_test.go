@@ -135,7 +135,7 @@ func TestTheNet(t *testing.T) {
 				}
 				return early+r.held("shop").Waiting == requests
 			})
-			if got := r.held("shop"); got.Caught != got.Waiting || got.Waiting == 0 {
+			if got := r.held("shop"); got.ViaFallback != got.Waiting || got.Waiting == 0 {
 				t.Errorf("%+v is held", got)
 			}
 			r.show(t, all)
@@ -154,7 +154,7 @@ func TestDeadlineCancelAndLimits(t *testing.T) {
 	all := hostsWorld(t)
 	soon := all.ScaledObjects[2]
 	soon.Spec.Timeouts = coldStart(time.Second)
-	r := startReplica(t, holding.Limits{App: 3, Namespace: 100, Proxy: 100, Total: 100})
+	r := startReplica(t, holding.Limits{Object: 3, Namespace: 100, Proxy: 100, Total: 100})
 	r.proxy = &proxy{}
 	r.show(t, without(all, "shop", "wide"))
 	r.run(t, "DELTA_GRPC", r.at)
@@ -219,7 +219,7 @@ func TestHeldRequestsFollowTheirProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const requests = 100
-			limits := holding.Limits{App: 1000, Namespace: 1000, Proxy: 1000, Total: 1000}
+			limits := holding.Limits{Object: 1000, Namespace: 1000, Proxy: 1000, Total: 1000}
 			a, b := startReplica(t, limits), startReplica(t, limits)
 			a.proxy, b.proxy = &proxy{}, &proxy{}
 			b.options.Hold.NetSocket = a.options.Hold.NetSocket

@@ -393,7 +393,7 @@ func TestTheNetTakesNoTLS(t *testing.T) {
 	await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(late) })
 	waiting := r.begin(t, "HTTP/1.1", "shop.example.com")
 	r.awaitHeld(t, "shop", 1)
-	if got := r.held("shop"); got.Caught != 1 {
+	if got := r.held("shop"); got.ViaFallback != 1 {
 		t.Errorf("%+v is held, want one in the net", got)
 	}
 	r.show(t, all)

@@ -1,3 +1,3 @@
-// Package held ends each part while requests wait, with a real API server, the built interceptor and a real Envoy: every request is answered, or refused by its
-// deadline.
+// Package held stops each component while requests are queued, with a real API server, the built interceptor and a real
+// Envoy. Every request is served, or gets a 503 at its deadline.
 package held

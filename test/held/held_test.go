@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// requests is how many wait.
+	// requests is the number of queued requests.
 	requests = 100
-	// never is a deadline of requests that is not reached.
+	// never is a deadline that no request reaches.
 	never = time.Hour
 )
 
@@ -33,14 +33,14 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// stage has one app at zero.
+// stage has two workloads at zero.
 type stage struct {
 	*zerostage.Stage
 
 	t *testing.T
 }
 
-// newStage starts everything but an interceptor. Requests wait until a deadline. It ends with the test.
+// newStage starts everything except an interceptor. deadline is that of queued requests. It ends with the test.
 func newStage(t *testing.T, deadline time.Duration) stage {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
@@ -62,7 +62,7 @@ func newStage(t *testing.T, deadline time.Duration) stage {
 	return stage{s, t}
 }
 
-// replica starts the interceptor of a number, which ends with the test.
+// replica starts the interceptor with a number. It ends with the test.
 func (s stage) replica(number int) *zerostage.Replica {
 	s.t.Helper()
 	r, err := s.StartInterceptor(context.WithoutCancel(s.t.Context()), number)
@@ -81,15 +81,15 @@ func (s stage) proxy() {
 	}
 }
 
-// begin makes requests for an app, and waits until all are held.
+// begin sends requests to an app, and waits until all are queued.
 func (s stage) begin(ctx context.Context, at *zerostage.Replica, app int) []<-chan zerostage.Answer {
 	s.t.Helper()
 	waiting := send(ctx, app)
-	s.awaitHeld(ctx, at, requests)
+	s.awaitQueued(ctx, at, requests)
 	return waiting
 }
 
-// send makes requests for an app.
+// send sends requests to an app.
 func send(ctx context.Context, app int) []<-chan zerostage.Answer {
 	var waiting []<-chan zerostage.Answer
 	for range requests {
@@ -98,24 +98,24 @@ func send(ctx context.Context, app int) []<-chan zerostage.Answer {
 	return waiting
 }
 
-// awaitSome waits until requests are held at a replica.
+// awaitSome waits until requests are queued at a replica.
 func (s stage) awaitSome(at *zerostage.Replica) {
 	s.t.Helper()
-	await.True(s.t, "requests are held", func() bool {
-		held, err := at.Held(s.t.Context())
-		return err == nil && held > 0
+	await.True(s.t, "requests are queued", func() bool {
+		queued, err := at.Held(s.t.Context())
+		return err == nil && queued > 0
 	})
 }
 
-// awaitHeld waits until so many requests are held at a replica.
-func (s stage) awaitHeld(ctx context.Context, at *zerostage.Replica, want int) {
+// awaitQueued waits until want requests are queued at a replica.
+func (s stage) awaitQueued(ctx context.Context, at *zerostage.Replica, want int) {
 	s.t.Helper()
-	held := 0
-	err := await.Until(ctx, fmt.Sprint(want, " requests are held"), func() bool {
+	queued := 0
+	err := await.Until(ctx, fmt.Sprint(want, " requests are queued"), func() bool {
 		now, err := at.Held(ctx)
-		held = now
-		return err == nil && held == want
-	}, func() string { return strconv.Itoa(held) })
+		queued = now
+		return err == nil && queued == want
+	}, func() string { return strconv.Itoa(queued) })
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (s stage) wake(app int) {
 	}
 }
 
-// awaitAnswer waits until an app answers.
+// awaitAnswer waits until an app responds.
 func (s stage) awaitAnswer(app int) {
 	s.t.Helper()
 	await.True(s.t, "the app answers", func() bool {
@@ -137,7 +137,8 @@ func (s stage) awaitAnswer(app int) {
 	})
 }
 
-// expect compares what requests came to. Whether an answer tells of a cold start is left out: who asks again after a break may find that the app is ready.
+// expect compares the responses. It ignores the cold start header: a client that retries after a pause may find that
+// the app is ready.
 func (s stage) expect(waiting []<-chan zerostage.Answer, want zerostage.Answer) {
 	s.t.Helper()
 	all := map[string]int{}
@@ -151,12 +152,13 @@ func (s stage) expect(waiting []<-chan zerostage.Answer, want zerostage.Answer) 
 	}
 }
 
-// served is an app's answer.
+// served returns the response of an app.
 func served() zerostage.Answer { return zerostage.Answer{Status: 200, IsApp: true} }
 
-// TestTheInterceptorIsKilled while requests wait: they wait on, and are answered when it is back and the app is ready. Envoy asks again after pauses that double,
-// so the first one of them is enough to tell that they do. The app's owner has heard of the cold start.
-func TestTheInterceptorIsKilled(t *testing.T) {
+// TestInterceptorIsKilled kills the interceptor while requests are queued: they keep waiting, and are served once the
+// interceptor is back and the app is ready. Envoy retries with a doubling pause, so the first retry is enough to show
+// it. The object has an Event about the cold start.
+func TestInterceptorIsKilled(t *testing.T) {
 	s := newStage(t, never)
 	first := s.replica(0)
 	s.proxy()
@@ -169,15 +171,15 @@ func TestTheInterceptorIsKilled(t *testing.T) {
 	s.wake(0)
 	s.expect(waiting, served())
 	var events eventsv1.EventList
-	await.True(t, "the cold start is told", func() bool {
+	await.True(t, "the Event about the cold start", func() bool {
 		err := s.Admin.Get().AbsPath("/apis/events.k8s.io/v1/namespaces/" + zerostage.Namespace + "/events").Do(t.Context()).Into(&events)
 		return err == nil && slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool { return event.Reason == "ColdStart" })
 	})
 }
 
-// TestTheInterceptorIsReplaced, as by a rolling update: the next one is ready before the first one ends. No request fails, neither those that wait nor those
-// for an app that is ready.
-func TestTheInterceptorIsReplaced(t *testing.T) {
+// TestInterceptorIsReplaced replaces the interceptor as a rolling update does: the new replica is ready before the old
+// one stops. No request fails, neither the queued ones nor those to a ready app.
+func TestInterceptorIsReplaced(t *testing.T) {
 	s := newStage(t, never)
 	first := s.replica(0)
 	s.proxy()
@@ -204,7 +206,8 @@ func TestTheInterceptorIsReplaced(t *testing.T) {
 	}
 }
 
-// TestEnvoyIsKilled while requests wait: they end with their connections, their places are free at once, and who asks the next Envoy is answered.
+// TestEnvoyIsKilled kills Envoy while requests are queued: they end with their connections and leave the queue at once,
+// and requests to the next Envoy are served.
 func TestEnvoyIsKilled(t *testing.T) {
 	s := newStage(t, never)
 	r := s.replica(0)
@@ -218,17 +221,17 @@ func TestEnvoyIsKilled(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	s.awaitHeld(t.Context(), r, 0)
+	s.awaitQueued(t.Context(), r, 0)
 	s.proxy()
 	again := s.begin(t.Context(), r, 0)
 	s.wake(0)
 	s.expect(again, served())
 }
 
-// TestTheAPIServerIsGone while requests wait, and nothing can become ready: those and later ones are refused at their deadline, and those for an app that is
-// ready are answered.
-func TestTheAPIServerIsGone(t *testing.T) {
-	// The deadline is the product's, and the test waits until it has passed.
+// TestAPIServerIsStopped stops the API server while requests are queued, so that nothing can become ready: these and
+// later requests get a 503 at their deadline, and requests to a ready app are served.
+func TestAPIServerIsStopped(t *testing.T) {
+	// The deadline is that of the product, and the test waits for it.
 	s := newStage(t, 20*time.Second)
 	r := s.replica(0)
 	s.proxy()
@@ -247,5 +250,5 @@ func TestTheAPIServerIsGone(t *testing.T) {
 	for _, waiting := range [][]<-chan zerostage.Answer{before, after} {
 		s.expect(waiting, zerostage.Answer{Status: 503, Reason: "deadline"})
 	}
-	s.awaitHeld(t.Context(), r, 0)
+	s.awaitQueued(t.Context(), r, 0)
 }

@@ -1,35 +1,305 @@
+// Package holding queues requests for workloads without ready endpoints: it decides which requests wait, how many may,
+// and in which order they are released. It is pure: no clock, no network. Package extauthz is the service around it.
+//
+// A proxy sends a check for each request to a backend without ready endpoints, and waits for the response. The check is
+// a [Request]. The [Queue] returns a [Waiter] for it, or the reason why it does not wait. The request is released when
+// the same proxy has ACKed an endpoint: the endpoints of other proxies do not help it.
 package holding
 
-import "slices"
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
 
-// sparse is how many tickets a queue keeps of those that have left, for each one that waits.
-const sparse = 2
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
 
-// queue are tickets in the order of their arrival. A ticket may leave from the midst: it is dropped later, with others, so that
-// neither arrival nor leaving takes longer where many wait. What tells who still waits is an argument.
-type queue struct {
-	tickets []Ticket
-	waiting int
+// Workload is the target of an HTTPScaledObject, with the settings for its queued requests.
+type Workload struct {
+	// Fleet is the fleet that serves it.
+	Fleet model.Fleet
+	// Clusters are the names of its clusters, one for each backend.
+	Clusters []string
+	// Timeout is the longest time that a request waits.
+	Timeout time.Duration
+	// HasFailover is true if another Service answers a request after Timeout.
+	HasFailover bool
+	// FallbackTimeout is the Timeout of a request via the fallback listener, which the proxy's router has already sent.
+	FallbackTimeout time.Duration
+	// IsPaused is true if autoscaling is paused at zero replicas, so that no request may wait.
+	IsPaused bool
+	// HealthPath is the path of health checks that do not start the workload, "" for none.
+	HealthPath string
+	// Page is the page that a browser gets instead of waiting; nil for none.
+	Page *page.Page
 }
 
-// push adds the latest ticket.
-func (q *queue) push(ticket Ticket) {
-	q.tickets = append(q.tickets, ticket)
-	q.waiting++
+// Limits are the limits of queued requests. Each is at least 1.
+type Limits struct {
+	// Object, Namespace and Proxy limit the requests of one HTTPScaledObject, of one namespace and of one proxy.
+	Object, Namespace, Proxy int
+	// Total limits the requests of this replica of the interceptor.
+	Total int
 }
 
-// leave notes that one has left.
-func (q *queue) leave(waits func(Ticket) bool) {
-	q.waiting--
-	if len(q.tickets) > sparse*(q.waiting+1) {
-		q.tickets = slices.DeleteFunc(q.tickets, func(ticket Ticket) bool { return !waits(ticket) })
+// Request is a request to a backend without ready endpoints.
+type Request struct {
+	// Proxy is the address of the proxy, and Fleet its fleet.
+	Proxy netip.Addr
+	Fleet model.Fleet
+	// Cluster is the name of the request's cluster.
+	Cluster string
+	// IsViaFallback is true if the proxy's router has sent the request to the fallback listener, and so counts it as
+	// active already.
+	IsViaFallback bool
+	// Path is the request's path without the query.
+	Path string
+	// IsPageView is true if a browser opens a page, so that it can show a waiting page.
+	IsPageView bool
+}
+
+// Decision is the result of Enqueue.
+type Decision int
+
+const (
+	// Wait means that the request is queued.
+	Wait Decision = iota
+	// Probe means that it is a health check: it gets a response without starting the workload.
+	Probe
+	// Page means that the browser gets the waiting page.
+	Page
+	// Unknown means that no workload of the proxy's fleet has the cluster.
+	Unknown
+	// Paused means that autoscaling of the workload is paused.
+	Paused
+	// Full means that a limit of queued requests is reached.
+	Full
+)
+
+// Waiter identifies a queued request. Waiters increase in the order of arrival.
+type Waiter uint64
+
+// Count is the number of queued requests of a workload.
+type Count struct {
+	// Waiting is the number of all, and ViaFallback of those that proxies count as active already.
+	Waiting, ViaFallback int
+}
+
+// slot is the place of requests in one order: those of one proxy for one cluster.
+type slot struct {
+	proxy   netip.Addr
+	cluster string
+}
+
+// entry is a queued request.
+type entry struct {
+	slot
+	workload      model.Key
+	isViaFallback bool
+}
+
+// Queue contains the queued requests. It is not safe for concurrent use. Make it with NewQueue.
+type Queue struct {
+	limits    Limits
+	workloads map[model.Key]Workload
+	owners    map[string]model.Key // by cluster
+
+	last         Waiter
+	entries      map[Waiter]entry
+	slots        map[slot]*fifo
+	lastReleased map[netip.Addr]string // the cluster of the last released request, by proxy
+	counts       map[model.Key]Count
+	namespaces   map[string]int
+	proxies      map[netip.Addr]int
+}
+
+// NewQueue returns a Queue without workloads.
+func NewQueue(limits Limits) *Queue {
+	return &Queue{
+		limits: limits, workloads: map[model.Key]Workload{}, owners: map[string]model.Key{},
+		entries: map[Waiter]entry{}, slots: map[slot]*fifo{}, lastReleased: map[netip.Addr]string{},
+		counts: map[model.Key]Count{}, namespaces: map[string]int{}, proxies: map[netip.Addr]int{},
 	}
 }
 
-// first is the oldest ticket that waits. There has to be one.
-func (q *queue) first(waits func(Ticket) bool) Ticket {
-	for !waits(q.tickets[0]) {
-		q.tickets = q.tickets[1:]
+// SetWorkload adds or changes a workload. It removes the requests that may no longer wait, and returns them with the
+// Decision for each.
+func (q *Queue) SetWorkload(key model.Key, workload Workload) map[Waiter]Decision {
+	for _, cluster := range q.workloads[key].Clusters {
+		delete(q.owners, cluster)
 	}
-	return q.tickets[0]
+	q.workloads[key] = workload
+	for _, cluster := range workload.Clusters {
+		q.owners[cluster] = key
+	}
+	return q.evict(key)
 }
+
+// RemoveWorkload removes a workload and its requests, and returns them as SetWorkload does.
+func (q *Queue) RemoveWorkload(key model.Key) map[Waiter]Decision {
+	evicted := q.SetWorkload(key, Workload{})
+	delete(q.workloads, key)
+	return evicted
+}
+
+// evict removes the requests of a workload that Enqueue would no longer accept.
+func (q *Queue) evict(key model.Key) map[Waiter]Decision {
+	if q.counts[key].Waiting == 0 {
+		return nil
+	}
+	evicted := map[Waiter]Decision{}
+	for waiter, e := range q.entries {
+		if e.workload != key {
+			continue
+		}
+		if owner, ok := q.owners[e.cluster]; !ok || owner != key {
+			evicted[waiter] = Unknown
+		} else if q.workloads[key].IsPaused {
+			evicted[waiter] = Paused
+		}
+	}
+	for waiter := range evicted {
+		q.Remove(waiter)
+	}
+	return evicted
+}
+
+// Enqueue queues a request. The Waiter is valid only with the Decision Wait, and the Workload with Wait and Page.
+func (q *Queue) Enqueue(request Request) (Waiter, Workload, Decision) {
+	key, isKnown := q.owners[request.Cluster]
+	workload := q.workloads[key]
+	switch {
+	case !isKnown || workload.Fleet != request.Fleet:
+		return 0, Workload{}, Unknown
+	case workload.HealthPath != "" && workload.HealthPath == request.Path:
+		return 0, Workload{}, Probe
+	case workload.IsPaused:
+		return 0, Workload{}, Paused
+	case workload.Page != nil && request.IsPageView && !request.IsViaFallback:
+		return 0, workload, Page
+	case q.isFull(key, request.Proxy):
+		return 0, Workload{}, Full
+	}
+	q.last++
+	e := entry{slot{request.Proxy, request.Cluster}, key, request.IsViaFallback}
+	q.entries[q.last] = e
+	if q.slots[e.slot] == nil {
+		q.slots[e.slot] = new(fifo)
+	}
+	q.slots[e.slot].push(q.last)
+	q.count(e, 1)
+	return q.last, workload, Wait
+}
+
+// OwnerOf returns the workload that a cluster belongs to.
+func (q *Queue) OwnerOf(cluster string) (workload model.Key, isKnown bool) {
+	workload, isKnown = q.owners[cluster]
+	return workload, isKnown
+}
+
+// isFull reports whether a limit does not allow another request.
+func (q *Queue) isFull(key model.Key, proxy netip.Addr) bool {
+	return q.counts[key].Waiting >= q.limits.Object || q.namespaces[key.Namespace] >= q.limits.Namespace ||
+		q.proxies[proxy] >= q.limits.Proxy || len(q.entries) >= q.limits.Total
+}
+
+// Remove removes a request. Removing it again has no effect.
+func (q *Queue) Remove(waiter Waiter) {
+	e, isWaiting := q.entries[waiter]
+	if !isWaiting {
+		return
+	}
+	delete(q.entries, waiter)
+	waiters := q.slots[e.slot]
+	if waiters.remove(q.Contains); waiters.waiting == 0 {
+		delete(q.slots, e.slot)
+	}
+	q.count(e, -1)
+}
+
+// count adds delta to the counts of an entry.
+func (q *Queue) count(e entry, delta int) {
+	now := q.counts[e.workload]
+	now.Waiting += delta
+	if e.isViaFallback {
+		now.ViaFallback += delta
+	}
+	q.counts[e.workload] = now
+	q.namespaces[e.workload.Namespace] += delta
+	q.proxies[e.proxy] += delta
+	if now.Waiting == 0 {
+		delete(q.counts, e.workload)
+	}
+	if q.namespaces[e.workload.Namespace] == 0 {
+		delete(q.namespaces, e.workload.Namespace)
+	}
+	if q.proxies[e.proxy] == 0 {
+		delete(q.proxies, e.proxy)
+		delete(q.lastReleased, e.proxy)
+	}
+}
+
+// Release removes and returns up to limit requests of a proxy for clusters that it serves. It takes one of each cluster
+// in turn, the oldest first, so that a workload with many requests does not delay those of others.
+func (q *Queue) Release(proxy netip.Addr, serves func(cluster string) bool, limit int) []Waiter {
+	clusters := slices.DeleteFunc(q.clustersAt(proxy), func(cluster string) bool { return !serves(cluster) })
+	next, isPresent := slices.BinarySearch(clusters, q.lastReleased[proxy])
+	if isPresent {
+		next++
+	}
+	clusters = append(clusters[next:len(clusters):len(clusters)], clusters[:next]...)
+	var released []Waiter
+	for len(released) < limit && len(clusters) > 0 {
+		remaining := clusters[:0]
+		for _, cluster := range clusters[:min(len(clusters), limit-len(released))] {
+			at := slot{proxy, cluster}
+			q.lastReleased[proxy] = cluster
+			waiter := q.slots[at].first(q.Contains)
+			if released = append(released, waiter); q.slots[at].waiting > 1 {
+				remaining = append(remaining, cluster)
+			}
+			q.Remove(waiter)
+		}
+		clusters = remaining
+	}
+	return released
+}
+
+// RemoveProxy removes and returns all requests of a proxy.
+func (q *Queue) RemoveProxy(proxy netip.Addr) []Waiter {
+	return q.Release(proxy, func(string) bool { return true }, q.proxies[proxy])
+}
+
+// Contains reports whether a request is still queued.
+func (q *Queue) Contains(waiter Waiter) bool {
+	_, isWaiting := q.entries[waiter]
+	return isWaiting
+}
+
+// HasWaiter reports whether a request of a proxy is queued for a cluster.
+func (q *Queue) HasWaiter(proxy netip.Addr, cluster string) bool {
+	return q.slots[slot{proxy, cluster}] != nil
+}
+
+// clustersAt returns the clusters with queued requests of a proxy, sorted.
+func (q *Queue) clustersAt(proxy netip.Addr) []string {
+	if q.proxies[proxy] == 0 {
+		return nil
+	}
+	var clusters []string
+	for at := range q.slots {
+		if at.proxy == proxy {
+			clusters = append(clusters, at.cluster)
+		}
+	}
+	slices.Sort(clusters)
+	return clusters
+}
+
+// Workloads returns the number of workloads with queued requests.
+func (q *Queue) Workloads() int { return len(q.counts) }
+
+// Counts returns the queued requests of each workload that has any.
+func (q *Queue) Counts() map[model.Key]Count { return maps.Clone(q.counts) }

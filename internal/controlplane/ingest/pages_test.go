@@ -64,7 +64,7 @@ func TestAWaitingPageIsFollowed(t *testing.T) {
 		s.pages.Modify(configMap("apps", map[string]string{"index.html": "three"}))
 		expect(standard, httpv1alpha1.ReasonInvalidWaitingPage, false)
 		const says = `annotation http.kedify.io/cold-start-waiting-page-config-map-ref: ConfigMap "page" in namespace "apps": ` +
-			`key "body" is missing or empty: put the page there`
+			`key "body": missing or empty: set it to the HTML page`
 		if diff := cmp.Diff(says, s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome.Page.Message); diff != "" {
 			t.Error(diff)
 		}

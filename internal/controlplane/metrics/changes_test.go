@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// TestChangesMakeTheWholeReport plays a long time in which objects and proxies come and go. Who takes nothing but changes, over the wire, knows
-// at each moment what a whole report says, and is told of each object that says something else.
+// TestChangesMakeTheWholeReport adds and removes objects and proxies for a long time. A client that applies only
+// changes, over JSON, always has the same report as a client of whole reports, and is notified of each changed object.
 func TestChangesMakeTheWholeReport(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -43,9 +43,9 @@ func TestChangesMakeTheWholeReport(t *testing.T) {
 		if random.IntN(2) == 0 {
 			changes.Held = map[string]metrics.Held{key.String(): {Waiting: 1 + random.IntN(2)}}
 		}
-		before := overTheWire(t, taken) // What is taken in goes on to change.
+		before := overTheWire(t, taken) // ApplyTo reuses its argument.
 		told := overTheWire(t, changes)
-		names, isOfAll := told.News(taken)
+		names, isAny := told.News(taken)
 		taken = told.After(taken)
 		want := s.meter.Report(s.now, "a")
 		want.Held = changes.Held
@@ -54,23 +54,23 @@ func TestChangesMakeTheWholeReport(t *testing.T) {
 		}
 		for name, object := range taken.Objects {
 			is := cmp.Equal(object, before.Objects[name], cmpopts.EquateEmpty()) && taken.Held[name] == before.Held[name]
-			if !is && !isOfAll && !slices.Contains(names, name) {
-				t.Fatalf("step %d: %s is another one, and %v are told", step, name, names)
+			if !is && !isAny && !slices.Contains(names, name) {
+				t.Fatalf("step %d: %s has changed, but the diff contains %v", step, name, names)
 			}
 		}
-		if isSame := cmp.Equal(before, taken, cmpopts.EquateEmpty()); isSame && (len(names) > 0 || isOfAll) {
-			t.Fatalf("step %d: nothing is new, and %v are told, all: %v", step, names, isOfAll)
+		if isSame := cmp.Equal(before, taken, cmpopts.EquateEmpty()); isSame && (len(names) > 0 || isAny) {
+			t.Fatalf("step %d: nothing has changed, but the diff contains %v, any: %v", step, names, isAny)
 		}
-		if whole, isOfAll := overTheWire(t, want).News(before); !isOfAll && slices.Compare(sorted(whole), sorted(names)) != 0 {
-			t.Fatalf("step %d: a whole report tells of %v, the changes of %v", step, whole, names)
+		if whole, isAny := overTheWire(t, want).News(before); !isAny && slices.Compare(sorted(whole), sorted(names)) != 0 {
+			t.Fatalf("step %d: the diff of a whole report contains %v, that of the changes %v", step, whole, names)
 		}
 	}
 }
 
-// sorted are texts in order, once each.
+// sorted returns texts in order, without duplicates.
 func sorted(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
 
-// overTheWire is a report as another one reads it.
+// overTheWire returns a report after encoding and decoding.
 func overTheWire(t *testing.T, report metrics.Report) (read metrics.Report) {
 	t.Helper()
 	text, err := json.Marshal(report)
@@ -83,15 +83,16 @@ func overTheWire(t *testing.T, report metrics.Report) (read metrics.Report) {
 	return read
 }
 
-// TestWhatStaysAsItIsMakesNoGarbage has a thousand objects that nobody asks for: neither their proxy's batches nor the changes cost more than those of ten.
-func TestWhatStaysAsItIsMakesNoGarbage(t *testing.T) {
+// TestUnchangedObjectsMakeNoGarbage has a thousand objects without requests: neither the batches of their proxy nor the
+// changes allocate more than those of ten objects.
+func TestUnchangedObjectsMakeNoGarbage(t *testing.T) {
 	allocations := func(objects int) float64 {
 		s := newScene(t, "1")
 		batch := metrics.Batch{HasZero: true}
 		for i := range objects {
 			key := model.Key{Namespace: "apps", Name: fmt.Sprintf("shop-%d", i)}
 			object := shopObject("")
-			object.Services = object.Services[:1] // What several Services were asked is told for each of them.
+			object.Services = object.Services[:1] // Totals of several Services are reported for each.
 			s.meter.SetObject(s.now, key, object)
 			for _, measure := range []metrics.Measure{metrics.RequestsTotal, metrics.RequestsActive} {
 				batch.Samples = append(batch.Samples, metrics.Sample{Cluster: key.String() + "/stable", Measure: measure})

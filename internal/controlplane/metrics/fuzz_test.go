@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// FuzzApply applies any batches at any times. Whatever a proxy says, a report can be told, and has no figure
+// FuzzApply applies any batches at any times. Whatever a proxy sends, a report can be encoded, and has no value
 // below zero.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte("0123456789abcdef0123456789abcdef0123456789abcdef"))
@@ -40,8 +40,8 @@ func FuzzApply(f *testing.F) {
 			if _, err := json.Marshal(report); err != nil {
 				t.Fatal(err)
 			}
-			if figures := report.Objects[shop.String()]; figures.RequestRate < 0 || figures.Concurrency < 0 {
-				t.Fatalf("%+v", figures)
+			if report := report.Objects[shop.String()]; report.RequestRate < 0 || report.Concurrency < 0 {
+				t.Fatalf("%+v", report)
 			}
 			m.EachBackend(func(_ model.Key, service string, totals *metrics.Totals) {
 				if totals == nil {

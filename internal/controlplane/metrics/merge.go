@@ -9,28 +9,28 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// ErrUnknown is in the chain of errors that say why a figure is not known. Nobody may take it for zero.
+// ErrUnknown is in the chain of errors about unknown demand. Unknown demand must not be treated as zero.
 var ErrUnknown = errors.New("demand is unknown")
 
 // Value is the demand for one object, over all proxies and replicas.
 type Value struct {
-	// Metric is the measure that decides, and Target its value per replica of the workload.
+	// Metric is the metric that the object scales by, and Target its value per replica of the workload.
 	Metric Metric
 	Target int
 	// RequestRate is requests per second over the window.
 	RequestRate float64
-	// RateError says why RequestRate is but a lower bound where concurrency decides and is known: proxies
-	// are not heard for long enough. It is nil, or has ErrUnknown in its chain.
+	// RateError is set if the object scales by concurrency and its concurrency is known, but RequestRate is only a
+	// lower bound: a proxy has not reported for long enough. It is nil, or has ErrUnknown in its chain.
 	RateError error
-	// Concurrency is requests in flight, Held among them.
+	// Concurrency is the number of active requests, including the queued ones.
 	Concurrency float64
-	// Backends are what each of the Services that share the object's requests was asked in the last minute.
+	// Backends are the totals of the last minute for each of the Services that the object's requests are split between.
 	Backends map[string]Totals
-	// Held is requests that wait for a first endpoint.
+	// Queued is the number of requests that wait for a first endpoint.
 	Held int
 }
 
-// Amount is the value of the measure that decides.
+// Amount returns the value of the metric that the object scales by.
 func (v Value) Amount() float64 {
 	if v.Metric == Concurrency {
 		return v.Concurrency
@@ -38,24 +38,23 @@ func (v Value) Amount() float64 {
 	return v.RequestRate
 }
 
-// Merge is the demand for an object, from the Reports of all replicas. absent are replicas whose Report
-// is missing; they are named where something else is.
+// Merge returns the demand for an object from the Reports of all replicas. absent are the names of replicas without a
+// Report; errors list them in addition to another reason.
 //
-// The Value is known when every proxy that takes the object's requests is heard by exactly one
-// replica that knows the object: one that nobody hears has requests that nobody counts, and the requests of
-// one that two hear, while its stream goes from one to the other, are counted twice. Otherwise the error has
-// ErrUnknown in its chain and names what is missing. A proxy that is about to go away takes requests for as
-// long as it serves.
+// The Value is known if every proxy that serves the object reports to exactly one replica that has the object. The
+// requests of a proxy that reports to none are not counted, and those of a proxy that reports to two, while its stream
+// moves, are counted twice. Otherwise the error has ErrUnknown in its chain and names what is missing. A draining proxy
+// counts as long as it serves.
 //
-// The Value beside an error is a lower bound where proxies are missing, what the others have counted.
-// Where something may be counted twice, or not at all, it is the requests that are held.
+// If metrics of proxies are missing, the Value returned with the error is a lower bound, the count of all others. If
+// counts may be wrong, it contains only the queued requests.
 func Merge(key model.Key, reports []Report, absent []string) (Value, error) {
 	name := key.String()
 	value, err := merge(key, name, reports, absent)
 	return value.withHeld(name, reports), err
 }
 
-// merge is Merge for what is not held. name is what Reports call the object.
+// merge is Merge without queued requests. name is the object's name in Reports.
 func merge(key model.Key, name string, reports []Report, absent []string) (Value, error) {
 	var value Value
 	var heard, serving, unpaced, wrong []string
@@ -67,7 +66,7 @@ func merge(key model.Key, name string, reports []Report, absent []string) (Value
 			continue
 		}
 		if isKnown && object.Fleet != fleet {
-			return Value{}, unknown(key, absent, fmt.Sprintf("replicas disagree whether fleet %s or %s serves it", fleet, object.Fleet))
+			return Value{}, unknown(key, absent, fmt.Sprintf("replicas report different fleets: %s and %s", fleet, object.Fleet))
 		}
 		isKnown, fleet = true, object.Fleet
 		value.Metric, value.Target = object.Metric, object.Target
@@ -79,7 +78,7 @@ func merge(key model.Key, name string, reports []Report, absent []string) (Value
 		}
 	}
 	if !isKnown {
-		return Value{}, unknown(key, absent, "no replica of the interceptor knows it")
+		return Value{}, unknown(key, absent, "no interceptor has reported it")
 	}
 	for _, report := range reports {
 		serving = append(serving, report.Fleets[fleet].Serving...)
@@ -105,7 +104,7 @@ func merge(key model.Key, name string, reports []Report, absent []string) (Value
 	return value, nil
 }
 
-// backendsOf is what the object's backends were asked, over all replicas.
+// backendsOf returns the totals of the object's backends, summed over all replicas.
 func backendsOf(name string, reports []Report) map[string]Totals {
 	var backends map[string]Totals
 	for _, report := range reports {
@@ -121,19 +120,19 @@ func backendsOf(name string, reports []Report) map[string]Totals {
 	return backends
 }
 
-// past is the rate of the proxies that nobody hears any more.
+// pastRate returns the rate of removed proxies that no longer report to any replica.
 func past(name string, reports []Report, heard []string) (rate float64) {
 	for _, report := range reports {
-		for proxy, each := range report.Objects[name].Past {
+		for proxy, proxyRate := range report.Objects[name].Past {
 			if !slices.Contains(heard, proxy) {
-				rate += each
+				rate += proxyRate
 			}
 		}
 	}
 	return rate
 }
 
-// missing says which proxies of a fleet nobody counts.
+// withoutMetrics returns a problem for each serving proxy of a fleet that reports to no replica.
 func missing(fleet model.Fleet, serving, heard []string) (problems []string) {
 	if len(serving) == 0 {
 		return []string{fmt.Sprintf("fleet %s has no proxy that serves", fleet)}
@@ -146,35 +145,35 @@ func missing(fleet model.Fleet, serving, heard []string) (problems []string) {
 	return problems
 }
 
-// twice says which proxies of a fleet are counted more than once.
+// duplicates returns a problem for each proxy of a fleet that reports to more than one replica.
 func twice(fleet model.Fleet, heard []string) (problems []string) {
 	slices.Sort(heard)
 	for i := 1; i < len(heard); i++ {
 		if heard[i] == heard[i-1] {
-			problems = append(problems, fmt.Sprintf("proxy %s/%s sends metrics to two replicas, for a moment", fleet, heard[i]))
+			problems = append(problems, fmt.Sprintf("proxy %s/%s sends metrics to two replicas (transient)", fleet, heard[i]))
 		}
 	}
 	return problems
 }
 
-// tooYoung says which proxies of a fleet tell no rate yet.
+// warming returns a problem for each proxy of a fleet that has no rate yet.
 func tooYoung(fleet model.Fleet, unpaced []string) (problems []string) {
 	for _, name := range sortedSet(unpaced) {
-		problems = append(problems, fmt.Sprintf("proxy %s/%s is heard for less than two flushes", fleet, name))
+		problems = append(problems, fmt.Sprintf("proxy %s/%s has sent fewer than two flushes", fleet, name))
 	}
 	return problems
 }
 
-// sortedSet returns texts sorted and once each.
+// sortedSet returns texts sorted, without duplicates.
 func sortedSet(texts []string) []string {
 	sorted := slices.Sorted(slices.Values(texts))
 	return slices.Compact(sorted)
 }
 
-// unknown is the error that a figure is not known.
+// unknown returns the error for unknown demand.
 func unknown(key model.Key, absent []string, reasons ...string) error {
 	if len(absent) > 0 {
-		reasons = append(reasons, "no answer from interceptor "+strings.Join(absent, ", "))
+		reasons = append(reasons, "no report from interceptor "+strings.Join(absent, ", "))
 	}
 	return fmt.Errorf("HTTPScaledObject %s: %w: %s", key, ErrUnknown, strings.Join(reasons, "; "))
 }

@@ -9,71 +9,72 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// ExternalFleet is the Fleet of proxies that are in none: those of others, which report the clusters
-// that an ExternalKey names. No namespace has this name.
+// ExternalFleet is the Fleet of external proxies, which report the clusters that ExternalKeys name. It is not a valid
+// namespace name.
 const ExternalFleet model.Fleet = "(external)"
 
-// Object is what a Meter has to know of an HTTPScaledObject.
+// Object is the configuration of an HTTPScaledObject for a Meter.
 type Object struct {
 	// Fleet is the fleet that serves it.
 	Fleet model.Fleet
-	// Spec is its Spec, and SpecError says what is wrong with it, "" for nothing.
+	// Spec is its Spec, and SpecError its validation error, "" for none.
 	Spec      Spec
 	SpecError string
-	// Services are the names of its backends, each in its namespace.
+	// Services are the names of its backends, each in the object's namespace.
 	Services []string
-	// Created is when it was created.
+	// Created is the creation time of the object.
 	Created time.Time
 }
 
-// object is an Object with what the Meter keeps.
+// object is an Object with its counts.
 type object struct {
 	Object
 
 	name   string             // <namespace>/<name>
-	since  time.Duration      // before it nothing was counted
-	totals map[string]*Totals // of the Services that were asked; nil for none
-	recent map[string]*recent // of those Services that were asked, where requests are shared between several; else nil
+	since  time.Duration      // requests before it are not counted
+	totals map[string]*Totals // by Service; nil without any
+	recent map[string]*recent // by Service; nil unless requests are split between several
 }
 
-// Totals count what one backend of an object was asked.
+// Totals are the counts of one backend of an object.
 type Totals struct {
-	// Requests were sent to the backend, and Errors of them were answered with 500 to 599.
+	// Requests is the number of requests sent to the backend, and Errors the number of responses with status 500 to
+	// 599.
 	Requests float64 `json:"requests"`
 	Errors   float64 `json:"errors"`
-	// Times are how long it took to answer.
+	// Times are the response times.
 	Times Times `json:"times"`
 }
 
-// add adds what was counted elsewhere, or at another time.
+// add adds other counts.
 func (t *Totals) add(more *Totals) {
 	t.Requests += more.Requests
 	t.Errors += more.Errors
 	t.Times.add(&more.Times)
 }
 
-// proxy is a proxy with what is known of its requests, over all its streams.
+// proxy is a proxy with its requests, over all its streams.
 type proxy struct {
 	name    string
-	serves  bool          // takes requests, be it about to go away
-	isGone  bool          // is no proxy of the fleet any more
-	since   time.Duration // when it was first seen in the fleet
+	serves  bool          // accepts requests, possibly while draining
+	isGone  bool          // is no longer a proxy of the fleet
+	since   time.Duration // when it was added to the fleet
 	stream  *Stream       // the latest one; nil before the first
-	times   []int64       // of the last flushes, by the proxy's clock
+	times   []int64       // of the last flushes, from the proxy's clock
 	covered coverage
 	rings   map[model.Key]*ring
 }
 
-// Meter is what one replica knows of the demand. It is not safe for concurrent use. Make it with NewMeter.
+// Meter contains the counts of one replica. It is not safe for concurrent use. Make it with NewMeter.
 type Meter struct {
 	began   time.Time
 	objects map[model.Key]*object
-	keys    map[string][]model.Key // objects by their ExternalKey, the oldest first
+	keys    map[string][]model.Key // objects by their ExternalKey, oldest first
 	fleets  map[model.Fleet]map[string]*proxy
-	version int // of objects and keys: another one with each change
+	version int // of objects and keys, increased by each change
 }
 
-// NewMeter returns a Meter that knows of no object and no proxy. All later times are measured from now.
+// NewMeter returns a Meter without objects and proxies. now is the start of all its times.
 func NewMeter(now time.Time) *Meter {
 	return &Meter{
 		began: now, objects: map[model.Key]*object{}, keys: map[string][]model.Key{},
@@ -81,22 +82,22 @@ func NewMeter(now time.Time) *Meter {
 	}
 }
 
-// at is the time since the Meter began.
+// at returns the time since the start of the Meter.
 func (m *Meter) at(now time.Time) time.Duration { return max(0, now.Sub(m.began)) }
 
-// SetObject makes an object known, or changes it. Its request rate begins anew when the window, the
-// granularity, the fleet or the external key is another one. Of several objects with one ExternalKey, the
-// oldest one has it; the others are told in their Reports.
+// SetObject adds or changes an object. A change of the window, the granularity, the fleet or the external key resets
+// its request rate. Of several objects with the same ExternalKey, the oldest one owns it; the Reports of the others
+// contain a Problem.
 func (m *Meter) SetObject(now time.Time, key model.Key, desired Object) {
 	m.version++
 	known := m.objects[key]
 	if known == nil || !known.countsLike(desired) {
-		anew := &object{name: key.String(), since: m.at(now)}
+		fresh := &object{name: key.String(), since: m.at(now)}
 		if known != nil {
-			anew.totals, anew.recent = known.totals, known.recent
+			fresh.totals, fresh.recent = known.totals, known.recent
 			m.RemoveObject(key)
 		}
-		known = anew
+		known = fresh
 		m.objects[key] = known
 	}
 	known.Object = desired
@@ -107,28 +108,28 @@ func (m *Meter) SetObject(now time.Time, key model.Key, desired Object) {
 	m.claim(key, desired.Spec.ExternalKey)
 }
 
-// forget drops what is kept of Services that share the object's requests no more.
+// pruneRecent removes the recent totals of Services that are no backends of a split any more.
 func (o *object) forget() {
 	maps.DeleteFunc(o.recent, func(service string, _ *recent) bool { return !o.shares(service) })
 }
 
-// shares says whether a Service is one of several that the object's requests go to.
+// isSplit reports whether a Service is one of several backends of the object.
 func (o *object) shares(service string) bool {
 	return len(o.Services) > 1 && slices.Contains(o.Services, service)
 }
 
-// countsLike says that requests are counted for both in the same way.
+// hasSameCounting reports whether the object and other count requests alike.
 func (o *object) countsLike(other Object) bool {
 	return o.Fleet == other.Fleet && o.Spec.Window == other.Spec.Window &&
 		o.Spec.Granularity == other.Spec.Granularity && o.Spec.ExternalKey == other.Spec.ExternalKey
 }
 
-// RemoveObject forgets an object.
+// RemoveObject removes an object and its counts.
 func (m *Meter) RemoveObject(key model.Key) {
 	m.version++
-	if gone := m.objects[key]; gone != nil && gone.Spec.ExternalKey != "" {
-		external := gone.Spec.ExternalKey
-		m.keys[external] = slices.DeleteFunc(m.keys[external], func(each model.Key) bool { return each == key })
+	if removed := m.objects[key]; removed != nil && removed.Spec.ExternalKey != "" {
+		external := removed.Spec.ExternalKey
+		m.keys[external] = slices.DeleteFunc(m.keys[external], func(other model.Key) bool { return other == key })
 		if len(m.keys[external]) == 0 {
 			delete(m.keys, external)
 		}
@@ -141,7 +142,7 @@ func (m *Meter) RemoveObject(key model.Key) {
 	}
 }
 
-// claim enters an object among those that have its ExternalKey, the oldest first.
+// claimKey adds an object to those with its ExternalKey, sorted by age.
 func (m *Meter) claim(key model.Key, external string) {
 	if external == "" || slices.Contains(m.keys[external], key) {
 		return
@@ -152,7 +153,7 @@ func (m *Meter) claim(key model.Key, external string) {
 	})
 }
 
-// ownerOfKey is the object that has an external key.
+// ownerOfKey returns the object that owns an external key.
 func (m *Meter) ownerOfKey(external string) (owner model.Key, isKnown bool) {
 	if claimants := m.keys[external]; len(claimants) > 0 {
 		return claimants[0], true
@@ -160,7 +161,7 @@ func (m *Meter) ownerOfKey(external string) (owner model.Key, isKnown bool) {
 	return model.Key{}, false
 }
 
-// ExternalKeys are the objects by the external key that they have.
+// ExternalKeys returns the owner of each external key.
 func (m *Meter) ExternalKeys() map[string]model.Key {
 	owners := make(map[string]model.Key, len(m.keys))
 	for external, claimants := range m.keys {
@@ -169,31 +170,31 @@ func (m *Meter) ExternalKeys() map[string]model.Key {
 	return owners
 }
 
-// HasExternalKeys says whether any object has one.
+// HasExternalKeys reports whether any object has an external key.
 func (m *Meter) HasExternalKeys() bool { return len(m.keys) > 0 }
 
-// SetProxies says which proxies each fleet has.
+// SetProxies sets the proxies of all fleets.
 func (m *Meter) SetProxies(now time.Time, fleets map[model.Fleet][]model.Proxy) {
 	for fleet, known := range m.fleets {
 		if fleet == ExternalFleet {
 			continue
 		}
 		for _, p := range known {
-			p.isGone = !slices.ContainsFunc(fleets[fleet], func(each model.Proxy) bool { return each.Name == p.name })
+			p.isGone = !slices.ContainsFunc(fleets[fleet], func(proxy model.Proxy) bool { return proxy.Name == p.name })
 			if p.isGone {
 				p.serves = false
 			}
 		}
 	}
 	for fleet, proxies := range fleets {
-		for _, each := range proxies {
-			m.proxy(now, fleet, each.Name).serves = each.IsServing
+		for _, proxy := range proxies {
+			m.proxy(now, fleet, proxy.Name).serves = proxy.IsServing
 		}
 	}
 	m.prune(now)
 }
 
-// proxy returns a proxy of a fleet, and makes it known if need be.
+// proxy returns a proxy of a fleet, and adds it if necessary.
 func (m *Meter) proxy(now time.Time, fleet model.Fleet, name string) *proxy {
 	if m.fleets[fleet] == nil {
 		m.fleets[fleet] = map[string]*proxy{}
@@ -207,7 +208,7 @@ func (m *Meter) proxy(now time.Time, fleet model.Fleet, name string) *proxy {
 	return p
 }
 
-// prune forgets proxies that are gone when no window has them any more.
+// prune deletes removed proxies that are outside of every window.
 func (m *Meter) prune(now time.Time) {
 	for fleet, proxies := range m.fleets {
 		maps.DeleteFunc(proxies, func(_ string, p *proxy) bool {
@@ -219,22 +220,23 @@ func (m *Meter) prune(now time.Time) {
 	}
 }
 
-// EachBackend visits what every backend of every object was asked since this replica knows of it, nil while none of the object's was asked at all.
-// The backends that no object has any more are not among them.
+// VisitBackends calls visit for each backend of each object, with its totals since this replica has had the object.
+// totals is nil until any backend of the object has counts.
 func (m *Meter) EachBackend(visit func(key model.Key, service string, totals *Totals)) {
 	for key, o := range m.objects {
 		for _, service := range o.Services {
 			var totals *Totals
 			if len(o.totals) > 0 {
-				asked := *cmp.Or(o.totals[service], new(Totals))
-				totals = &asked
+				sum := *cmp.Or(o.totals[service], new(Totals))
+				totals = &sum
 			}
 			visit(key, service, totals)
 		}
 	}
 }
 
-// count adds to what a backend was asked until an instant, if the object has it. Most proxies say of most backends that there was nothing: that is not kept.
+// count adds totals to a backend at a time, if it is a backend of the object. It ignores zero totals, which most
+// proxies report for most backends.
 func (o *object) count(at time.Duration, service string, more Totals) {
 	if more == (Totals{}) || !slices.Contains(o.Services, service) {
 		return

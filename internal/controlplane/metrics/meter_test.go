@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// scene plays proxies of one Meter, each with 10 requests a second.
+// scene runs proxies of one Meter, each with 10 requests per second.
 type scene struct {
 	t       *testing.T
 	now     time.Time
@@ -21,7 +21,7 @@ type scene struct {
 	streams map[string]*metrics.Stream
 }
 
-// newScene has one object with a window of 10 s, and proxies that serve.
+// newScene returns a scene with one object with a window of 10 s, and serving proxies.
 func newScene(t *testing.T, serving ...string) *scene {
 	t.Helper()
 	s := &scene{t: t, now: epoch, meter: metrics.NewMeter(epoch), streams: map[string]*metrics.Stream{}}
@@ -30,7 +30,7 @@ func newScene(t *testing.T, serving ...string) *scene {
 	return s
 }
 
-// shopObject is an object by request rate.
+// shopObject returns an object that scales by its request rate.
 func shopObject(externalKey string) metrics.Object {
 	return metrics.Object{
 		Fleet: fleet, Services: []string{"stable", "canary"}, Spec: metrics.Spec{
@@ -39,7 +39,7 @@ func shopObject(externalKey string) metrics.Object {
 	}
 }
 
-// serving says which proxies there are; one with "-" before its name serves no more.
+// serving sets the proxies. A proxy with the prefix "-" no longer serves.
 func (s *scene) serving(names ...string) {
 	var proxies []model.Proxy
 	for _, name := range names {
@@ -49,7 +49,7 @@ func (s *scene) serving(names ...string) {
 	s.meter.SetProxies(s.now, map[model.Fleet][]model.Proxy{fleet: proxies})
 }
 
-// flush has a proxy report requests, as deltas.
+// flush reports requests of a proxy, as deltas.
 func (s *scene) flush(name string, requests float64) {
 	s.t.Helper()
 	if s.streams[name] == nil {
@@ -59,7 +59,7 @@ func (s *scene) flush(name string, requests float64) {
 		{Cluster: "apps/shop/stable", Measure: metrics.RequestsTotal, Value: requests},
 		{Cluster: "apps/shop/stable", Measure: metrics.RequestsActive, Value: 2},
 		{Cluster: "apps/shop/canary", Measure: metrics.Responses5xx, Value: 1},
-		// Copies that a mirror route makes count as nobody's.
+		// Copies of a mirror route do not count.
 		{Cluster: "apps/shop/canary/mirror", Measure: metrics.RequestsTotal, Value: 1000},
 		{Cluster: "apps/shop/canary/mirror", Measure: metrics.RequestsActive, Value: 50},
 	}})
@@ -68,7 +68,7 @@ func (s *scene) flush(name string, requests float64) {
 	}
 }
 
-// run lets seconds pass, in each of which the proxies report 10 requests.
+// run lets seconds pass, in each of which each proxy reports 10 requests.
 func (s *scene) run(seconds int, names ...string) {
 	s.t.Helper()
 	for range seconds {
@@ -85,8 +85,8 @@ func (s *scene) end(name string) {
 	delete(s.streams, name)
 }
 
-// want checks the request rate, or why there is none when that is -1.
-func (s *scene) want(rate float64, says string) {
+// want checks the request rate, or for -1 the reason why it is unknown.
+func (s *scene) want(rate float64, wantErr string) {
 	s.t.Helper()
 	value, err := metrics.Merge(shop, []metrics.Report{s.meter.Report(s.now, "a")}, nil)
 	if rate >= 0 {
@@ -95,22 +95,22 @@ func (s *scene) want(rate float64, says string) {
 		}
 		return
 	}
-	if !errors.Is(err, metrics.ErrUnknown) || !strings.Contains(err.Error(), says) {
-		s.t.Errorf("after %v: %+v, %v; want an error with %q", s.now.Sub(epoch), value, err, says)
+	if !errors.Is(err, metrics.ErrUnknown) || !strings.Contains(err.Error(), wantErr) {
+		s.t.Errorf("after %v: %+v, %v; want an error with %q", s.now.Sub(epoch), value, err, wantErr)
 	}
 }
 
-func TestProxiesComeAndGo(t *testing.T) {
+func TestProxyLifecycle(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(s *scene){
-		"a proxy that serves and that nobody hears makes the demand unknown": func(s *scene) {
+		"a serving proxy without metrics makes the demand unknown": func(s *scene) {
 			s.want(-1, "proxy apps/1 sends no metrics; proxy apps/2 sends no metrics")
 			s.run(20, "1")
 			s.want(-1, "HTTPScaledObject apps/shop: demand is unknown: proxy apps/2 sends no metrics")
 			s.run(20, "1", "2")
 			s.want(20, "")
 		},
-		"a proxy that falls silent makes it unknown after three flushes": func(s *scene) {
+		"a silent proxy makes the demand unknown after three flushes": func(s *scene) {
 			s.run(20, "1", "2")
 			s.run(3, "1")
 			s.want(20, "")
@@ -120,11 +120,11 @@ func TestProxiesComeAndGo(t *testing.T) {
 		"one flush is not enough for a rate": func(s *scene) {
 			s.run(20, "1")
 			s.run(1, "1", "2")
-			s.want(-1, "proxy apps/2 is heard for less than two flushes")
+			s.want(-1, "proxy apps/2 has sent fewer than two flushes")
 			s.run(1, "1", "2")
 			s.want(20, "")
 		},
-		"a stream that comes back leaves a gap, which does not count as zero": func(s *scene) {
+		"a reconnected stream leaves a gap, which does not count as zero": func(s *scene) {
 			s.run(20, "1", "2")
 			s.end("2")
 			s.want(-1, "proxy apps/2 sends no metrics")
@@ -132,7 +132,7 @@ func TestProxiesComeAndGo(t *testing.T) {
 			s.run(3, "1", "2")
 			s.want(20, "")
 		},
-		"a proxy that leaves keeps what it had": func(s *scene) {
+		"the requests of a removed proxy remain in the window": func(s *scene) {
 			s.run(20, "1", "2")
 			s.serving("1", "-2")
 			s.end("2")
@@ -143,50 +143,50 @@ func TestProxiesComeAndGo(t *testing.T) {
 			s.run(20, "1")
 			s.want(10, "")
 		},
-		"a proxy that joins was not there before": func(s *scene) {
+		"a new proxy counts from its start": func(s *scene) {
 			s.serving("1")
 			s.run(20, "1")
 			s.serving("1", "2")
 			s.run(5, "1", "2")
 			s.want(10+10*0.5, "")
 		},
-		"a fleet without a proxy that serves is unknown": func(s *scene) {
+		"the demand of a fleet without a serving proxy is unknown": func(s *scene) {
 			s.serving("-1")
 			s.run(20, "1")
 			s.want(-1, "fleet apps has no proxy that serves")
 		},
-		"a new stream of a proxy takes the place of the old one": func(s *scene) {
+		"a new stream of a proxy replaces the old one": func(s *scene) {
 			s.run(20, "1", "2")
 			old := s.streams["2"]
 			delete(s.streams, "2")
 			s.run(5, "1", "2")
 			if old.IsCurrent() {
-				s.t.Error("the old stream goes on")
+				s.t.Error("the old stream still counts")
 			}
 			s.want(20, "")
 		},
-		"an object that changes its window begins anew": func(s *scene) {
+		"a new window resets the rate": func(s *scene) {
 			s.run(20, "1", "2")
 			other := shopObject("")
 			other.Spec.Window = 5 * time.Second
 			s.meter.SetObject(s.now, shop, other)
-			s.want(-1, "is heard for less than two flushes")
+			s.want(-1, "has sent fewer than two flushes")
 			s.run(5, "1", "2")
 			s.want(20, "")
 		},
-		"an object that nobody knows": func(s *scene) {
+		"an unknown object": func(s *scene) {
 			s.run(20, "1", "2")
 			s.meter.RemoveObject(shop)
-			s.want(-1, "no replica of the interceptor knows it")
+			s.want(-1, "no interceptor has reported it")
 		},
-		"an object with a mistake": func(s *scene) {
+		"an object with a validation error": func(s *scene) {
 			s.run(20, "1", "2")
 			object := shopObject("")
 			object.SpecError = "the window is crooked"
 			s.meter.SetObject(s.now, shop, object)
 			s.want(-1, "the window is crooked")
 		},
-		"an object that another fleet serves": func(s *scene) {
+		"an object of another fleet": func(s *scene) {
 			s.run(20, "1", "2")
 			object := shopObject("")
 			object.Fleet = "keda"
@@ -214,9 +214,9 @@ func TestConcurrencyNeedsOneFlush(t *testing.T) {
 	if err != nil || value.Amount() != 4 {
 		t.Errorf("%+v, %v; want 4 requests in flight", value, err)
 	}
-	const says = "HTTPScaledObject apps/shop: demand is unknown: proxy apps/1 is heard for less than two flushes; proxy apps/2 is"
-	if got := value.RateError; !errors.Is(got, metrics.ErrUnknown) || !strings.HasPrefix(got.Error(), says) {
-		t.Errorf("the rate after one flush: %v, want an error with %q", got, says)
+	const wantErr = "HTTPScaledObject apps/shop: demand is unknown: proxy apps/1 has sent fewer than two flushes; proxy apps/2 is"
+	if got := value.RateError; !errors.Is(got, metrics.ErrUnknown) || !strings.HasPrefix(got.Error(), wantErr) {
+		t.Errorf("the rate after one flush: %v, want an error with %q", got, wantErr)
 	}
 	s.run(1, "1", "2")
 	value, err = metrics.Merge(shop, []metrics.Report{s.meter.Report(s.now, "a")}, nil)
@@ -225,8 +225,8 @@ func TestConcurrencyNeedsOneFlush(t *testing.T) {
 	}
 }
 
-// TestAGaugeGoesWithItsCluster lets a cluster vanish in the middle of a request.
-func TestAGaugeGoesWithItsCluster(t *testing.T) {
+// TestGaugeOfARemovedCluster removes a cluster in the middle of a request.
+func TestGaugeOfARemovedCluster(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "1")
 	s.run(5, "1")
@@ -253,7 +253,7 @@ func TestMergeOfReplicas(t *testing.T) {
 			Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Serving: []string{"1", "2"}, Heard: heard}}, Objects: object(rate),
 		}
 	}
-	stranger := metrics.Report{Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Heard: []string{"2"}}}}
+	withoutObject := metrics.Report{Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Heard: []string{"2"}}}}
 	young, moved, crooked := report(10, "1", "2"), report(10, "1", "2"), report(10, "1", "2")
 	change := func(report metrics.Report, change func(*metrics.ObjectReport)) {
 		object := report.Objects[shop.String()]
@@ -267,26 +267,26 @@ func TestMergeOfReplicas(t *testing.T) {
 		reports []metrics.Report
 		absent  []string
 		want    float64 // a lower bound where there is an error
-		says    string  // in the error
+		wantErr string  // in the error
 	}{
-		"each hears one":                    {reports: []metrics.Report{report(10, "1"), report(30, "2")}, want: 40},
-		"one hears all":                     {reports: []metrics.Report{report(10, "1", "2"), report(0)}, want: 10},
-		"nobody is missed":                  {reports: []metrics.Report{report(10, "1", "2")}, absent: []string{"b"}, want: 10},
-		"one is not heard":                  {reports: []metrics.Report{report(10, "1")}, want: 10, says: "proxy apps/2 sends no metrics"},
-		"one is heard by who counts it not": {reports: []metrics.Report{report(10, "1"), stranger}, want: 10, says: "proxy apps/2 sends no metrics"},
-		"one may be heard by who is absent": {reports: []metrics.Report{report(10, "1")}, absent: []string{"b"}, want: 10, says: "proxy apps/2 sends no metrics; no answer from interceptor b"},
-		"one is heard but once":             {reports: []metrics.Report{young}, want: 10, says: "proxy apps/2 is heard for less than two flushes"},
-		"one is heard twice":                {reports: []metrics.Report{report(10, "1"), report(30, "1", "2")}, says: "proxy apps/1 sends metrics to two replicas, for a moment"},
-		"they disagree":                     {reports: []metrics.Report{report(10, "1", "2"), moved}, says: "replicas disagree whether fleet apps or other serves it"},
-		"the object has a mistake":          {reports: []metrics.Report{crooked}, says: "the window is crooked"},
-		"nobody answers":                    {absent: []string{"a", "b"}, says: "no replica of the interceptor knows it; no answer from interceptor a, b"},
+		"each has one":              {reports: []metrics.Report{report(10, "1"), report(30, "2")}, want: 40},
+		"one has all":               {reports: []metrics.Report{report(10, "1", "2"), report(0)}, want: 10},
+		"no proxy is missing":       {reports: []metrics.Report{report(10, "1", "2")}, absent: []string{"b"}, want: 10},
+		"one proxy reports to none": {reports: []metrics.Report{report(10, "1")}, want: 10, wantErr: "proxy apps/2 sends no metrics"},
+		"one reports to a replica without the object": {reports: []metrics.Report{report(10, "1"), withoutObject}, want: 10, wantErr: "proxy apps/2 sends no metrics"},
+		"one may report to an absent replica":         {reports: []metrics.Report{report(10, "1")}, absent: []string{"b"}, want: 10, wantErr: "proxy apps/2 sends no metrics; no report from interceptor b"},
+		"one has sent one flush":                      {reports: []metrics.Report{young}, want: 10, wantErr: "proxy apps/2 has sent fewer than two flushes"},
+		"one reports to two replicas":                 {reports: []metrics.Report{report(10, "1"), report(30, "1", "2")}, wantErr: "proxy apps/1 sends metrics to two replicas (transient)"},
+		"they report different fleets":                {reports: []metrics.Report{report(10, "1", "2"), moved}, wantErr: "replicas report different fleets: apps and other"},
+		"the object has a validation error":           {reports: []metrics.Report{crooked}, wantErr: "the window is crooked"},
+		"no replica reports":                          {absent: []string{"a", "b"}, wantErr: "no interceptor has reported it; no report from interceptor a, b"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			value, err := metrics.Merge(shop, test.reports, test.absent)
-			if test.says != "" && (!errors.Is(err, metrics.ErrUnknown) || !strings.HasSuffix(err.Error(), test.says)) || test.says == "" && err != nil {
-				t.Errorf("error %v, want one with %q", err, test.says)
+			if test.wantErr != "" && (!errors.Is(err, metrics.ErrUnknown) || !strings.HasSuffix(err.Error(), test.wantErr)) || test.wantErr == "" && err != nil {
+				t.Errorf("error %v, want one with %q", err, test.wantErr)
 			}
 			if value.RequestRate != test.want || value.Concurrency != test.want/10 {
 				t.Errorf("%+v, %v; want %v", value, err, test.want)
@@ -295,9 +295,8 @@ func TestMergeOfReplicas(t *testing.T) {
 	}
 }
 
-// TestAStreamThatMovesCountsOnce has a proxy's stream go from one replica to another in the middle of the
-// window, and the proxy then begin to leave: what the first replica has counted is in the other one's rate.
-func TestAStreamThatMovesCountsOnce(t *testing.T) {
+// TestMovedStreamCountsOnce moves a proxy's stream from one replica to another in the middle of the window.
+func TestMovedStreamCountsOnce(t *testing.T) {
 	t.Parallel()
 	a := newScene(t, "1", "2")
 	b := newScene(t, "1", "2")
@@ -319,7 +318,7 @@ func TestAStreamThatMovesCountsOnce(t *testing.T) {
 	b.serving("1", "-2")
 	want(20, "the proxy leaves")
 	b.end("2")
-	want(19, "it has left") // Its second since the move that was but one flush is known to nobody.
+	want(19, "it has left") // The second between the move and the first flush is not covered.
 	a.run(20, "1")
 	b.run(20)
 	want(10, "the window is over")
@@ -341,7 +340,7 @@ func TestExternalProxies(t *testing.T) {
 		s.now = s.now.Add(time.Second)
 		if _, err := stream.Apply(s.now, metrics.Batch{Time: s.now.UnixMilli(), HasZero: true, Samples: []metrics.Sample{
 			{Cluster: key, Measure: metrics.RequestsTotal, Value: 7},
-			{Cluster: "apps/shop/stable", Measure: metrics.RequestsTotal, Value: 1000}, // not for a stranger to say
+			{Cluster: "apps/shop/stable", Measure: metrics.RequestsTotal, Value: 1000}, // not its own cluster
 			{Cluster: "x", Measure: metrics.RequestsActive, Value: 1},
 		}}); err != nil {
 			t.Fatal(err)
@@ -349,33 +348,33 @@ func TestExternalProxies(t *testing.T) {
 	}
 	s.want(7, "")
 	silent := s.meter.Open(s.now, metrics.ExternalFleet, "192.0.2.2")
-	s.want(7, "") // A stranger that says nothing is not missed,
+	s.want(7, "") // An external proxy without metrics is not missing,
 	for _, cluster := range []string{"x", key} {
 		s.now = s.now.Add(time.Second)
 		if _, err := silent.Apply(s.now, metrics.Batch{Time: s.now.UnixMilli(), HasZero: true, Samples: []metrics.Sample{{Cluster: cluster}}}); err != nil {
 			t.Fatal(err)
 		}
 		if cluster == "x" {
-			s.want(7, "") // nor one that tells of what nobody asks for.
+			s.want(7, "") // nor is one with clusters that no object names.
 		}
 	}
 	silent.Close()
 	if owner := s.meter.ExternalKeys()[key]; owner != shop {
-		t.Errorf("the key is that of %s", owner)
+		t.Errorf("the owner of the key is %s", owner)
 	}
 	_, err := metrics.Merge(other, []metrics.Report{s.meter.Report(s.now, "a")}, nil)
-	if err == nil || !strings.Contains(err.Error(), "is that of HTTPScaledObject apps/shop") {
+	if err == nil || !strings.Contains(err.Error(), "belongs to HTTPScaledObject apps/shop") {
 		t.Errorf("the second object with the key: %v", err)
 	}
 	stream.Close()
 	s.want(-1, "fleet (external) has no proxy that serves")
 	s.meter.RemoveObject(shop)
 	if owner := s.meter.ExternalKeys()[key]; owner != other {
-		t.Errorf("after its owner went, the key is that of %s", owner)
+		t.Errorf("after the owner was removed, the owner of the key is %s", owner)
 	}
 	s.meter.RemoveObject(other)
 	if s.meter.HasExternalKeys() {
-		t.Error("there is a key of nobody")
+		t.Error("there is a key without an owner")
 	}
 }
 
@@ -388,7 +387,7 @@ func TestBackendsAreCounted(t *testing.T) {
 		s.meter.EachBackend(func(key model.Key, service string, each *metrics.Totals) { totals[key.String()+"/"+service] = *each })
 		return totals
 	}
-	// The first flush says how the counters go on, not since when.
+	// The first flush sets the base of the counters.
 	if got := read(); len(got) != 2 || got["apps/shop/stable"] != (metrics.Totals{Requests: 100}) || got["apps/shop/canary"] != (metrics.Totals{Errors: 10}) {
 		t.Errorf("%+v", got)
 	}
@@ -404,9 +403,9 @@ func TestBackendsAreCounted(t *testing.T) {
 	}
 }
 
-// TestWhatBackendsWereAskedLately has a canary begin, go bad and end, with the requests to each side over all
-// replicas.
-func TestWhatBackendsWereAskedLately(t *testing.T) {
+// TestRecentTotals starts a canary, lets it fail and ends it, and checks the requests to each side over all replicas in
+// the last minute.
+func TestRecentTotals(t *testing.T) {
 	t.Parallel()
 	a, b := newScene(t, "1", "2"), newScene(t, "1", "2")
 	read := func() map[string]metrics.Totals {
@@ -449,7 +448,7 @@ func TestWhatBackendsWereAskedLately(t *testing.T) {
 	}
 }
 
-// TestQuantiles has how long the fastest part of some responses took.
+// TestQuantiles checks the quantiles of response times.
 func TestQuantiles(t *testing.T) {
 	t.Parallel()
 	var times metrics.Times
@@ -474,7 +473,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func TestAStreamOfNoUseIsNamed(t *testing.T) {
+func TestStreamWithoutRequestCounters(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "1")
 	stream := s.meter.Open(s.now, fleet, "1")
@@ -490,8 +489,8 @@ func TestAStreamOfNoUseIsNamed(t *testing.T) {
 	}
 }
 
-// TestACounterThatBeginsAnew has a cluster go and come back within the stream of a proxy that reports totals.
-func TestACounterThatBeginsAnew(t *testing.T) {
+// TestCounterReset removes a cluster and adds it again on a stream of totals.
+func TestCounterReset(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "1")
 	stream := s.meter.Open(s.now, fleet, "1")
@@ -507,8 +506,8 @@ func TestACounterThatBeginsAnew(t *testing.T) {
 	s.want(10, "")
 }
 
-// TestTheTimeBeforeAnObjectIsNotCounted has an object become known to a stream of totals that goes on for long.
-func TestTheTimeBeforeAnObjectIsNotCounted(t *testing.T) {
+// TestTimeBeforeAnObjectIsNotCounted adds an object to a long-running stream of totals.
+func TestTimeBeforeAnObjectIsNotCounted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "1")
 	s.meter.RemoveObject(shop)
@@ -529,7 +528,7 @@ func TestTheTimeBeforeAnObjectIsNotCounted(t *testing.T) {
 	}
 	s.meter.SetObject(s.now.Add(time.Second/2), shop, shopObject(""))
 	flush()
-	s.want(-1, "is heard for less than two flushes") // What the flush has is of longer than is known.
+	s.want(-1, "has sent fewer than two flushes") // What the flush has is of longer than is known.
 	for range 5 {
 		flush()
 		s.want(10, "")

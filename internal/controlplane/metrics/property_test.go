@@ -19,7 +19,7 @@ var (
 	shop  = model.Key{Namespace: "apps", Name: "shop"}
 )
 
-// playedProxy is a proxy whose requests come evenly, half of them to a canary, and which flushes its counters.
+// playedProxy is a proxy with an even request rate, half of it to a canary, that flushes its counters.
 type playedProxy struct {
 	name     string
 	rate     float64 // requests per second
@@ -34,16 +34,16 @@ type playedProxy struct {
 	carry  float64   // part of a request
 	truth  []event
 	last   metrics.Batch // that was sent
-	sent   int          // batches on the stream
+	sent   int           // batches on the stream
 }
 
-// event is some requests at a time.
+// event is a number of requests at a time.
 type event struct {
 	at       time.Time
 	requests float64
 }
 
-// batch is the flush of a proxy at a time.
+// batch returns the flush of a proxy at a time.
 func (p *playedProxy) batch(now time.Time) metrics.Batch {
 	asked := p.rate*now.Sub(p.since).Seconds() + p.carry
 	whole := math.Floor(asked)
@@ -73,7 +73,7 @@ func (p *playedProxy) batch(now time.Time) metrics.Batch {
 	}
 }
 
-// faults are how likely each fault is, per flush.
+// faults are the probabilities of each fault per flush.
 type faults struct{ lost, cut, repeated, restarted, clock float64 }
 
 // play runs proxies for a time and calls see after each flush, and before the next one.
@@ -148,9 +148,9 @@ func (p *playedProxy) play(t *testing.T, now time.Time, m *metrics.Meter, random
 	p.last = batch
 }
 
-// TestTheRateIsTheTruth plays proxies with a steady rate through loss, repetition, restarts and clocks that
-// are set. Whenever there is a value, it is the rate.
-func TestTheRateIsTheTruth(t *testing.T) {
+// TestRateIsExact runs proxies with a steady rate through loss, repetition, restarts and clock changes. Each known
+// value equals the rate.
+func TestRateIsExact(t *testing.T) {
 	t.Parallel()
 	known, unknown := 0, 0
 	for seed := range uint64(120) {
@@ -201,9 +201,9 @@ func TestTheRateIsTheTruth(t *testing.T) {
 	}
 }
 
-// TestAChangingRateIsAveraged lets the rate change at random. The value is what came in the window, within what the
+// TestChangingRateIsAveraged lets the rate change at random. The value is what came in the window, within what the
 // window's edges hold.
-func TestAChangingRateIsAveraged(t *testing.T) {
+func TestChangingRateIsAveraged(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 0))

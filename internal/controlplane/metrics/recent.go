@@ -2,42 +2,42 @@ package metrics
 
 import "time"
 
-// What a backend was asked lately is kept in slices of time. The last one is being filled.
+// Recent totals are kept in time slices. The newest slice is being filled.
 const (
 	recentSlice  = 10 * time.Second
 	recentSlices = 7
 )
 
-// recent is what a backend was asked in the last minute, to a slice: what is judged of a version is what it
-// does now, not what it did an hour ago.
+// recent contains the totals of a backend of about the last minute, at a resolution of one slice. A version is judged
+// by its current behavior, not by that of an hour ago.
 type recent struct {
 	newest int64 // number of the newest slice, which begins at newest × recentSlice
 	slices [recentSlices]Totals
 }
 
-// add counts at an instant.
-func (r *recent) add(at time.Duration, more *Totals) {
-	r.advance(at)
+// add adds totals at a time.
+func (r *recent) add(now time.Duration, more *Totals) {
+	r.advance(now)
 	r.slices[r.newest%recentSlices].add(more)
 }
 
-// sum is what was counted until an instant; nothing for nil.
-func (r *recent) sum(at time.Duration) (sum Totals) {
+// sum returns the totals up to a time. It is zero for a nil receiver.
+func (r *recent) sum(now time.Duration) (sum Totals) {
 	if r == nil {
 		return sum
 	}
-	r.advance(at)
+	r.advance(now)
 	for i := range r.slices {
 		sum.add(&r.slices[i])
 	}
 	return sum
 }
 
-// advance forgets what is older than the slices before an instant.
-func (r *recent) advance(at time.Duration) {
-	now := int64(at / recentSlice)
-	for next := max(r.newest+1, now-recentSlices+1); next <= now; next++ {
+// advance clears the slices that are too old at a time.
+func (r *recent) advance(now time.Duration) {
+	current := int64(now / recentSlice)
+	for next := max(r.newest+1, current-recentSlices+1); next <= current; next++ {
 		r.slices[next%recentSlices] = Totals{}
 	}
-	r.newest = max(r.newest, now)
+	r.newest = max(r.newest, current)
 }

@@ -8,63 +8,63 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Report is what one replica tells others, in JSON.
+// Report is what one replica reports, in JSON.
 type Report struct {
-	// Replica is the replica's name.
+	// Replica is the name of the replica.
 	Replica string `json:"replica"`
-	// Fleets are those that have a proxy or an object.
+	// Fleets are those with a proxy or an object.
 	Fleets map[model.Fleet]FleetReport `json:"fleets"`
-	// Objects are the figures by <namespace>/<name>. They are of the proxies that this replica hears.
+	// Objects are the counts by <namespace>/<name>, from the proxies that report to this replica.
 	Objects map[string]ObjectReport `json:"objects"`
-	// Held are the requests that are held, by <namespace>/<name>, of objects that have any.
+	// Queued are the queued requests of objects that have any, by <namespace>/<name>.
 	Held map[string]Held `json:"held,omitempty"`
-	// HeldOnly says that nothing but Held is told, and the rest is as it was in the Report before.
+	// QueuedOnly means that the Report contains only Queued. The rest is unchanged since the Report before.
 	HeldOnly bool `json:"heldOnly,omitempty"`
-	// ChangesOnly says that Objects are those that have changed since the Report before, and Gone those of it that are no more; and
-	// that Fleets, if there are none, are as they were.
+	// ChangesOnly means that Objects contains only the objects that have changed since the Report before, and Gone
+	// those that were removed. Fleets is nil if it is unchanged.
 	ChangesOnly bool     `json:"changesOnly,omitempty"`
 	Gone        []string `json:"gone,omitempty"`
 }
 
-// FleetReport says which proxies of a fleet there are, by their names, sorted.
+// FleetReport lists proxies of a fleet by their names, sorted.
 type FleetReport struct {
-	// Serving are those that take requests, be they about to go away, whoever hears them.
+	// Serving are those that accept requests, including draining ones, whichever replica they report to.
 	Serving []string `json:"serving,omitempty"`
-	// Heard are those that this replica hears.
+	// Reporting are those that report to this replica.
 	Heard []string `json:"heard,omitempty"`
 }
 
-// ObjectReport is what the proxies that a replica hears say of one object.
+// ObjectReport contains the counts of one object, from the proxies that report to this replica.
 type ObjectReport struct {
-	// Fleet is the fleet that serves the object; ExternalFleet with an external key.
+	// Fleet is the fleet that serves the object; ExternalFleet if it has an external key.
 	Fleet model.Fleet `json:"fleet"`
-	// Metric is the measure that decides, and Target its value per replica of the workload.
+	// Metric is the metric that the object scales by, and Target its value per replica of the workload.
 	Metric Metric `json:"metric"`
 	Target int    `json:"target"`
-	// RequestRate is requests per second over the window, Concurrency requests in flight.
+	// RequestRate is requests per second over the window, and Concurrency the number of active requests.
 	RequestRate float64 `json:"requestRate"`
 	Concurrency float64 `json:"concurrency"`
-	// Past are further requests per second over the window: of proxies that serve no more and that this
-	// replica hears no more, by their names. Who hears such a proxy has them in its RequestRate.
+	// Past are further requests per second over the window, by proxy: of those that neither serve nor report to this
+	// replica any more. If such a proxy reports to another replica, they are in the RequestRate there.
 	Past map[string]float64 `json:"past,omitempty"`
-	// Backends are what the Services that share the object's requests were asked in the last minute, by
-	// their names. They are absent where there is but one.
+	// Backends are the totals of the last minute, by the names of the Services that the object's requests are split
+	// between. It is empty if there is only one.
 	Backends map[string]Totals `json:"backends,omitempty"`
-	// Unpaced are the proxies that are heard, but not long enough to tell a rate, sorted.
+	// Warming are the proxies that have not reported for long enough to have a rate, sorted.
 	Unpaced []string `json:"unpaced,omitempty"`
-	// Problem says why the object has no demand whatever proxies say, "" usually.
+	// Problem is a reason why the demand is unknown that does not depend on proxies, usually "".
 	Problem string `json:"problem,omitempty"`
 }
 
-// Report is what is known now.
+// Report returns the current Report.
 func (m *Meter) Report(now time.Time, replica string) Report {
 	whole := Report{Replica: replica}
 	m.Changes(now, &whole)
 	return whole
 }
 
-// Changes is what is known now and was not in the Report last, which is whole before and afterwards. Who asks each second has no garbage of
-// what stays as it is.
+// Changes returns what has changed since the whole Report last, and updates last. It allocates only for what has
+// changed, so that a call each second creates little garbage.
 func (m *Meter) Changes(now time.Time, last *Report) Report {
 	at := m.at(now)
 	m.prune(now)
@@ -77,15 +77,15 @@ func (m *Meter) Changes(now time.Time, last *Report) Report {
 		last.Objects = make(map[string]ObjectReport, len(m.objects))
 	}
 	for key, o := range m.objects {
-		is := m.objectReport(at, key, o, active[key])
-		if was, has := last.Objects[o.name]; has && is.equal(was) {
+		report := m.objectReport(at, key, o, active[key])
+		if before, ok := last.Objects[o.name]; ok && report.equal(before) {
 			continue
 		}
-		last.Objects[o.name] = is
+		last.Objects[o.name] = report
 		if changes.Objects == nil {
 			changes.Objects = map[string]ObjectReport{}
 		}
-		changes.Objects[o.name] = is
+		changes.Objects[o.name] = report
 	}
 	if len(last.Objects) > len(m.objects) {
 		changes.Gone = m.forgotten(last.Objects)
@@ -93,23 +93,24 @@ func (m *Meter) Changes(now time.Time, last *Report) Report {
 	return changes
 }
 
-// forgotten takes the objects that are no more out of those of a Report, and returns them, sorted.
+// removeDeleted removes deleted objects from those of a Report, and returns their names, sorted.
 func (m *Meter) forgotten(from map[string]ObjectReport) (gone []string) {
-	known := make(map[string]bool, len(m.objects))
+	exists := make(map[string]bool, len(m.objects))
 	for _, o := range m.objects {
-		known[o.name] = true
+		exists[o.name] = true
 	}
 	maps.DeleteFunc(from, func(name string, _ ObjectReport) bool {
-		if !known[name] {
+		if !exists[name] {
 			gone = append(gone, name)
 		}
-		return !known[name]
+		return !exists[name]
 	})
 	slices.Sort(gone)
 	return gone
 }
 
-// fleetReports are the reports of the fleets, and the requests in flight of those objects that have any. What is too old for any window goes.
+// fleetReports returns the reports of the fleets, and the active requests of objects that have any. It drops rings that
+// are outside of every window.
 func (m *Meter) fleetReports(at time.Duration) (reports map[model.Fleet]FleetReport, active map[model.Key]float64) {
 	reports, active = make(map[model.Fleet]FleetReport, len(m.fleets)), map[model.Key]float64{}
 	for fleet, proxies := range m.fleets {
@@ -132,19 +133,19 @@ func (m *Meter) fleetReports(at time.Duration) (reports map[model.Fleet]FleetRep
 	return reports, active
 }
 
-// equal says whether both say the same.
+// equal reports whether both are equal.
 func (f FleetReport) equal(other FleetReport) bool {
 	return slices.Equal(f.Serving, other.Serving) && slices.Equal(f.Heard, other.Heard)
 }
 
-// equal says whether both say the same.
+// equal reports whether both are equal.
 func (o *ObjectReport) equal(other ObjectReport) bool {
 	return o.Fleet == other.Fleet && o.Metric == other.Metric && o.Target == other.Target && o.RequestRate == other.RequestRate &&
 		o.Concurrency == other.Concurrency && o.Problem == other.Problem && maps.Equal(o.Past, other.Past) &&
 		maps.Equal(o.Backends, other.Backends) && slices.Equal(o.Unpaced, other.Unpaced)
 }
 
-// objectReport is the report of one object.
+// objectReport returns the report of one object.
 func (m *Meter) objectReport(at time.Duration, key model.Key, o *object, active float64) ObjectReport {
 	out := ObjectReport{
 		Fleet: o.Fleet, Metric: o.Spec.Metric, Target: o.Spec.Target, Concurrency: active, Problem: o.SpecError,
@@ -152,7 +153,7 @@ func (m *Meter) objectReport(at time.Duration, key model.Key, o *object, active 
 	if external := o.Spec.ExternalKey; external != "" {
 		out.Fleet = ExternalFleet
 		if owner, _ := m.ownerOfKey(external); owner != key {
-			out.Problem = "external key " + external + " is that of HTTPScaledObject " + owner.String()
+			out.Problem = "external key " + external + " belongs to HTTPScaledObject " + owner.String()
 		}
 	}
 	m.addRates(&out, at, key, o)
@@ -165,47 +166,47 @@ func (m *Meter) objectReport(at time.Duration, key model.Key, o *object, active 
 	return out
 }
 
-// addRates adds the request rate of an object by what proxies say, and which of them say too little.
+// addRates adds the request rate of an object over all proxies, and the proxies without a rate.
 //
-// A proxy that is heard counts with the rate of the time that is known, for as long as it exists. One that
-// neither is heard nor serves any more counts with the requests that it had, unless another replica hears it.
-// One that serves and is not heard is left to others.
+// A proxy that reports counts with the rate of its covered time, for the time since it was added. A proxy that neither
+// reports nor serves any more counts with its requests in the window, unless it reports to another replica. A proxy
+// that serves without reporting is left to other replicas.
 func (m *Meter) addRates(out *ObjectReport, at time.Duration, key model.Key, o *object) {
 	from := min(max((at-o.Spec.Window).Truncate(o.Spec.bucketWidth()), o.since, 0), at)
 	length := max(at-from, 1).Seconds()
 	for _, p := range m.fleets[out.Fleet] {
 		switch {
 		case p.stream.isFresh(at):
-			each, isKnown := p.rate(key, o)
+			rate, isKnown := p.rate(key, o)
 			if !isKnown && p.serves {
 				out.Unpaced = append(out.Unpaced, p.name)
 			}
-			out.RequestRate += each * (at - max(from, min(p.since, at))).Seconds() / length
+			out.RequestRate += rate * (at - max(from, min(p.since, at))).Seconds() / length
 		case !p.serves:
-			if each, _ := p.requests(key, from); each > 0 {
+			if requests, _ := p.requests(key, from); requests > 0 {
 				if out.Past == nil {
 					out.Past = map[string]float64{}
 				}
-				out.Past[p.name] = each / length
+				out.Past[p.name] = requests / length
 			}
 		}
 	}
 	slices.Sort(out.Unpaced)
 }
 
-// rate is the request rate of an object at a proxy, over the window before its last flush: since then nothing is
-// known. It is false when nothing of the window is.
+// rate returns the request rate of an object at a proxy, over the window before its last flush: nothing is known about
+// the time since then. isKnown is false if none of the window is covered.
 func (p *proxy) rate(key model.Key, o *object) (rate float64, isKnown bool) {
 	from := max((p.stream.last - o.Spec.Window).Truncate(o.Spec.bucketWidth()), o.since, 0)
-	requests, known := p.requests(key, from)
-	if known == 0 {
+	requests, covered := p.requests(key, from)
+	if covered == 0 {
 		return 0, false
 	}
-	return requests / known.Seconds(), true
+	return requests / covered.Seconds(), true
 }
 
-// requests is how many requests of an object a proxy has had since an instant, in so much time.
-func (p *proxy) requests(key model.Key, from time.Duration) (requests float64, known time.Duration) {
+// requests returns the number of requests of an object at a proxy since from, and the covered time.
+func (p *proxy) requests(key model.Key, from time.Duration) (requests float64, covered time.Duration) {
 	from = max(from, p.covered.horizon)
 	if r := p.rings[key]; r != nil {
 		requests = r.sum(from)
@@ -213,7 +214,7 @@ func (p *proxy) requests(key model.Key, from time.Duration) (requests float64, k
 	return requests, p.covered.since(from)
 }
 
-// sweep forgets rings in which no request is left in the windows before an instant.
+// sweep drops rings without requests in the window before a time.
 func (p *proxy) sweep(at time.Duration) {
 	maps.DeleteFunc(p.rings, func(_ model.Key, r *ring) bool {
 		return int64(at/r.width)-r.newest > int64(len(r.counts))

@@ -2,30 +2,30 @@ package metrics
 
 import "time"
 
-// maxBuckets bounds a ring: a granularity finer than this part of the window is made coarser.
+// maxBuckets limits the buckets of a window: a finer granularity is made coarser.
 const maxBuckets = 60
 
-// bucketWidth is the length of the buckets in which the requests of a Spec are counted.
+// bucketWidth returns the length of the buckets in which the requests of a Spec are counted.
 func (s Spec) bucketWidth() time.Duration {
 	return max(s.Granularity, (s.Window+maxBuckets-1)/maxBuckets)
 }
 
-// ring counts requests in buckets of time. Times are since the beginning of the Meter, and never negative.
-// Its length is fixed; what is older than the window is overwritten.
+// ring counts requests in time buckets. Times are relative to the start of the Meter, and never negative. Its length is
+// fixed; counts older than the window are overwritten.
 type ring struct {
 	width  time.Duration
-	newest int64 // number of the newest bucket, whose time begins at newest × width
+	newest int64 // number of the newest bucket, which begins at newest × width
 	counts []float64
 }
 
-// newRing returns an empty ring for a Spec. It holds the window, the bucket that is being filled and
-// the one that the window begins in.
+// newRing returns an empty ring for a Spec. It covers the window, the bucket being filled and the bucket in which the
+// window begins.
 func newRing(spec Spec) *ring {
 	width := spec.bucketWidth()
 	return &ring{width: width, counts: make([]float64, (spec.Window+width-1)/width+1)}
 }
 
-// add spreads requests evenly over the time from one instant to another.
+// add spreads requests evenly over the time between from and to.
 func (r *ring) add(from, to time.Duration, requests float64) {
 	first, last := int64(from/r.width), int64(to/r.width)
 	r.advance(last)
@@ -35,19 +35,19 @@ func (r *ring) add(from, to time.Duration, requests float64) {
 	}
 	for bucket := max(first, last-int64(len(r.counts))+1); bucket <= last; bucket++ {
 		begin, end := time.Duration(bucket)*r.width, time.Duration(bucket+1)*r.width
-		part := min(end, to) - max(begin, from)
-		r.put(bucket, requests*float64(part)/float64(to-from))
+		overlap := min(end, to) - max(begin, from)
+		r.put(bucket, requests*float64(overlap)/float64(to-from))
 	}
 }
 
-// put adds to one bucket, if the ring still has it.
+// put adds to one bucket, if it is still in the ring.
 func (r *ring) put(bucket int64, requests float64) {
 	if bucket > r.newest-int64(len(r.counts)) && bucket >= 0 {
 		r.counts[bucket%int64(len(r.counts))] += requests
 	}
 }
 
-// advance makes room for a bucket, and forgets those that it replaces.
+// advance makes a bucket the newest one, and clears those that it replaces.
 func (r *ring) advance(bucket int64) {
 	for cleared := 0; r.newest < bucket; r.newest++ {
 		if cleared++; cleared > len(r.counts) {
@@ -58,7 +58,7 @@ func (r *ring) advance(bucket int64) {
 	}
 }
 
-// sum counts the requests of the buckets from the one that an instant is in.
+// sum returns the requests since the bucket that contains from.
 func (r *ring) sum(from time.Duration) float64 {
 	var requests float64
 	first := max(int64(from/r.width), r.newest-int64(len(r.counts))+1, 0)
@@ -68,19 +68,19 @@ func (r *ring) sum(from time.Duration) float64 {
 	return requests
 }
 
-// span is a stretch of time.
+// span is a time interval.
 type span struct{ from, to time.Duration }
 
-// maxSpans bounds how many gaps a coverage remembers.
+// maxSpans limits the spans of a coverage, and so the gaps between them.
 const maxSpans = 64
 
-// coverage is the time of which a proxy's requests are known.
+// coverage is the time in which the requests of a proxy are known.
 type coverage struct {
 	spans   []span        // oldest first
-	horizon time.Duration // before it nothing is known any more
+	horizon time.Duration // nothing before it is known any more
 }
 
-// add makes a stretch known, which is later than all that is. What ended before oldest is forgotten.
+// add covers an interval, which is later than all others. It drops spans that end before oldest.
 func (c *coverage) add(from, to, oldest time.Duration) {
 	if last := len(c.spans) - 1; last >= 0 && c.spans[last].to == from {
 		c.spans[last].to = to
@@ -92,18 +92,18 @@ func (c *coverage) add(from, to, oldest time.Duration) {
 	c.spans = append(c.spans, span{from, to})
 }
 
-// retract makes the time after an instant unknown again.
+// retract removes the time after from.
 func (c *coverage) retract(from time.Duration) {
 	for i := range c.spans {
 		c.spans[i].to = max(c.spans[i].from, min(c.spans[i].to, from))
 	}
 }
 
-// since is how much is known of the time after an instant.
+// since returns how much of the time after from is covered.
 func (c *coverage) since(from time.Duration) time.Duration {
 	var known time.Duration
-	for _, each := range c.spans {
-		known += max(0, each.to-max(each.from, from))
+	for _, s := range c.spans {
+		known += max(0, s.to-max(s.from, from))
 	}
 	return known
 }

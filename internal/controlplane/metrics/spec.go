@@ -8,13 +8,13 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// Metric is a measure by which a workload scales. The zero value is not one.
+// Metric is a metric that a workload scales by. The zero value is invalid.
 type Metric string
 
 const (
 	// RequestRate is the number of requests per second, averaged over a window.
 	RequestRate Metric = "requestRate"
-	// Concurrency is the number of requests in flight.
+	// Concurrency is the number of active requests.
 	Concurrency Metric = "concurrency"
 )
 
@@ -25,71 +25,71 @@ const (
 	DefaultGranularity = time.Second
 )
 
-// maxWindow bounds how long anything is remembered.
+// maxWindow limits the window, and how long a Meter keeps data.
 const maxWindow = time.Hour
 
-// ErrSpec is in the chain of errors about a Spec that means nothing.
+// ErrSpec is in the chain of validation errors of a Spec.
 var ErrSpec = errors.New("invalid scaling metric")
 
-// Spec says what the demand for an HTTPScaledObject is measured by.
+// Spec defines how the demand for an HTTPScaledObject is measured.
 type Spec struct {
-	// Metric is the measure that decides.
+	// Metric is the metric that the object scales by.
 	Metric Metric
 	// Target is its value per replica of the workload, at least 1.
 	Target int
-	// Window is the time over which the request rate is averaged, and Granularity the length of the
-	// slices in which requests are counted, at most Window.
+	// Window is the time over which the request rate is averaged, and Granularity the length of the buckets in which
+	// requests are counted, at most Window.
 	Window, Granularity time.Duration
-	// ExternalKey is the name of a cluster of a foreign proxy that is counted in place of the
-	// object's own clusters; "" for none.
+	// ExternalKey is the name of a cluster of an external proxy that is counted instead of the object's own clusters;
+	// "" for none.
 	ExternalKey string
 }
 
-// SpecOf reads the Spec of an object. Without spec.scalingMetric, concurrency decides, as in the HTTP
-// add-on. The error has ErrSpec in its chain and names field, value and remedy; the Spec is then the default one.
+// SpecOf returns the Spec of an object. Without spec.scalingMetric the metric is concurrency, as in the HTTP add-on.
+// The error has ErrSpec in its chain and contains field, value and fix; the Spec is then the default one.
 func SpecOf(object *httpv1alpha1.HTTPScaledObject) (Spec, error) {
 	spec := Spec{
 		Metric: Concurrency, Target: DefaultTarget, Window: DefaultWindow, Granularity: DefaultGranularity,
 		ExternalKey: object.Annotations[httpv1alpha1.AnnotationExternalProxyMetricKey],
 	}
-	asked := object.Spec.ScalingMetric
+	metric := object.Spec.ScalingMetric
 	switch {
-	case asked != nil && asked.Concurrency != nil && asked.RequestRate != nil:
+	case metric != nil && metric.Concurrency != nil && metric.RequestRate != nil:
 		return spec, fmt.Errorf("%w: spec.scalingMetric has both concurrency and requestRate; remove one", ErrSpec)
-	case asked != nil && asked.RequestRate != nil:
-		return rateSpec(spec, asked.RequestRate)
-	case asked != nil && asked.Concurrency != nil:
-		return targeted(spec, "concurrency.targetValue", asked.Concurrency.TargetValue)
+	case metric != nil && metric.RequestRate != nil:
+		return rateSpec(spec, metric.RequestRate)
+	case metric != nil && metric.Concurrency != nil:
+		return targeted(spec, "concurrency.targetValue", metric.Concurrency.TargetValue)
 	case object.Spec.TargetPendingRequests != nil:
 		spec.Target = max(1, int(*object.Spec.TargetPendingRequests))
 	}
 	return spec, nil
 }
 
-// rateSpec is spec for a request rate.
-func rateSpec(spec Spec, asked *httpv1alpha1.RequestRateMetric) (Spec, error) {
-	read := spec
-	read.Metric = RequestRate
-	if asked.Window != nil {
-		read.Window = asked.Window.Duration
+// rateSpec returns the Spec for a request rate.
+func rateSpec(spec Spec, metric *httpv1alpha1.RequestRateMetric) (Spec, error) {
+	rate := spec
+	rate.Metric = RequestRate
+	if metric.Window != nil {
+		rate.Window = metric.Window.Duration
 	}
-	if asked.Granularity != nil {
-		read.Granularity = asked.Granularity.Duration
+	if metric.Granularity != nil {
+		rate.Granularity = metric.Granularity.Duration
 	}
 	for _, field := range []struct {
 		name  string
 		value time.Duration
-	}{{"window", read.Window}, {"granularity", read.Granularity}} {
+	}{{"window", rate.Window}, {"granularity", rate.Granularity}} {
 		if field.value <= 0 || field.value > maxWindow {
 			return spec, fmt.Errorf("%w: spec.scalingMetric.requestRate.%s is %v; set it to a duration above 0s, at most %v",
 				ErrSpec, field.name, field.value, maxWindow)
 		}
 	}
-	read.Granularity = min(read.Granularity, read.Window)
-	return targeted(read, "requestRate.targetValue", asked.TargetValue)
+	rate.Granularity = min(rate.Granularity, rate.Window)
+	return targeted(rate, "requestRate.targetValue", metric.TargetValue)
 }
 
-// targeted is spec with a target, the default one if that is not set.
+// withTarget returns a Spec with a target, or the default target for 0.
 func targeted(spec Spec, field string, target int) (Spec, error) {
 	if target < 0 {
 		return spec, fmt.Errorf("%w: spec.scalingMetric.%s is %d; set it to 1 or more", ErrSpec, field, target)

@@ -26,9 +26,9 @@ func TestSpecOf(t *testing.T) {
 	}
 	pending := int32(7)
 	tests := map[string]struct {
-		spec httpv1alpha1.HTTPScaledObjectSpec
-		want metrics.Spec
-		says string
+		spec    httpv1alpha1.HTTPScaledObjectSpec
+		want    metrics.Spec
+		wantErr string
 	}{
 		"nothing said": {want: metrics.Spec{Metric: metrics.Concurrency, Target: 100, Window: time.Minute, Granularity: time.Second}},
 		"the old field": {
@@ -52,31 +52,31 @@ func TestSpecOf(t *testing.T) {
 			want: metrics.Spec{Metric: metrics.RequestRate, Target: 5, Window: time.Second, Granularity: time.Second},
 		},
 		"a window before it begins": {
-			spec: httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: rate(5, -time.Second, 0)},
-			says: "spec.scalingMetric.requestRate.window is -1s; set it to a duration above 0s, at most 1h0m0s",
+			spec:    httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: rate(5, -time.Second, 0)},
+			wantErr: "spec.scalingMetric.requestRate.window is -1s; set it to a duration above 0s, at most 1h0m0s",
 		},
 		"a day": {
-			spec: httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: rate(5, 24*time.Hour, 0)},
-			says: "spec.scalingMetric.requestRate.window is 24h0m0s",
+			spec:    httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: rate(5, 24*time.Hour, 0)},
+			wantErr: "spec.scalingMetric.requestRate.window is 24h0m0s",
 		},
 		"a negative target": {
-			spec: httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: rate(-5, 0, 0)},
-			says: "spec.scalingMetric.requestRate.targetValue is -5; set it to 1 or more",
+			spec:    httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: rate(-5, 0, 0)},
+			wantErr: "spec.scalingMetric.requestRate.targetValue is -5; set it to 1 or more",
 		},
 		"both": {
 			spec: httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: &httpv1alpha1.ScalingMetric{
 				Concurrency: &httpv1alpha1.ConcurrencyMetric{}, RequestRate: &httpv1alpha1.RequestRateMetric{},
 			}},
-			says: "has both concurrency and requestRate; remove one",
+			wantErr: "has both concurrency and requestRate; remove one",
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := metrics.SpecOf(&httpv1alpha1.HTTPScaledObject{Spec: test.spec})
-			if test.says != "" {
-				if !errors.Is(err, metrics.ErrSpec) || !strings.Contains(err.Error(), test.says) {
-					t.Errorf("error %v, want one with %q", err, test.says)
+			if test.wantErr != "" {
+				if !errors.Is(err, metrics.ErrSpec) || !strings.Contains(err.Error(), test.wantErr) {
+					t.Errorf("error %v, want one with %q", err, test.wantErr)
 				}
 				return
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Measure is one of the statistics of a cluster that are used, as Envoy names them.
+// Measure is one of the statistics of a cluster, by its name in Envoy.
 type Measure uint8
 
 const (
@@ -20,65 +20,62 @@ const (
 	Responses5xx
 	// RequestsActive is the gauge upstream_rq_active.
 	RequestsActive
-	// ResponseTimes is the histogram upstream_rq_time. Envoy reports that of the time since the flush
-	// before, in all forms.
+	// ResponseTimes is the histogram upstream_rq_time. Envoy always reports the interval since the last flush.
 	ResponseTimes
 	measureCount = iota
 )
 
 // Sample is one statistic of one cluster.
 type Sample struct {
-	// Cluster is the name of the cluster, and Measure says what was measured.
+	// Cluster is the name of the cluster.
 	Cluster string
 	Measure Measure
-	// Value is what was measured, at least 0. Times is it for ResponseTimes, and nil for others.
+	// Value is at least 0. Times is the value of ResponseTimes, and nil for others.
 	Value float64
 	Times *Times
 }
 
 // Batch is one message of a metric stream: one flush of a proxy, or a part of it.
 type Batch struct {
-	// Time is the time of the flush by the proxy's clock, in milliseconds. Parts of one flush have the
-	// same.
+	// Time is the time of the flush from the proxy's clock, in milliseconds. Parts of one flush have the same Time.
 	Time int64
 	// Samples are the statistics of clusters, in any order.
 	Samples []Sample
-	// HasZero says that a counter which only grows by one is 0: that of a Sample, or the one of clusters
-	// that were added. Envoy leaves such a counter out until it grows, so it is a difference. There are
-	// others, such as server.wip_protos, that are 0 in any form.
+	// HasZero means that a counter which only increases by one is 0: that of a Sample, or the counter of added
+	// clusters. Envoy omits such a counter until it is incremented, so it is a difference. Other counters, such as
+	// server.wip_protos, can be 0 as totals too.
 	HasZero bool
 }
 
-// belonging says whose a cluster is.
+// attribution is the object and Service that a cluster belongs to.
 type belonging struct {
 	key     model.Key
 	object  *object
 	service string
 }
 
-// ErrNoRequestCounters says that a proxy reports no cluster's requests, not even those of the cluster that
-// its reports go to: what it leaves out would be taken for zero.
+// ErrNoRequestCounters means that a proxy reports the requests of no cluster, not even of the one that its reports go
+// to. Omitted counters would count as zero.
 var ErrNoRequestCounters = errors.New("no cluster has upstream_rq_total and upstream_rq_active: " +
 	"let the proxy's stats_config.stats_matcher include them")
 
 const (
-	// minStale and maxStale bound how long a stream may be silent: three flush intervals within these.
+	// minStale and maxStale limit how long a stream may be silent: three flush intervals within these bounds.
 	minStale = 3 * time.Second
 	maxStale = 30 * time.Second
-	// unpacedStale is that time before the flush interval is known. Envoy's default is 5 s.
+	// initialStale is that time before the flush interval is known. Envoy's default interval is 5 s.
 	unpacedStale = 15 * time.Second
-	// remembered is how many batches are told from new ones.
+	// history is the number of past flushes by which repeated batches are detected.
 	remembered = 8
-	// gapFactor times the shortest of the last flush intervals, or more, is a flush that was lost.
+	// gapFactor times the shortest of the last flush intervals, or more, means that a flush was lost.
 	gapFactor = 1.75
-	// maxValue bounds a counter: beyond it a float64 doesn't count by one any more.
+	// maxValue limits a counter: beyond it a float64 cannot count by one.
 	maxValue = 1 << 53
-	// maxClusters bounds how many clusters of one object a stream may have: 16 backends, and those
-	// that are leaving.
+	// maxClusters limits the clusters of one object on a stream: 16 backends, and those being removed.
 	maxClusters = 64
 )
 
-// form says what a stream's counters are.
+// form is whether the counters of a stream are deltas or totals.
 type form uint8
 
 const (
@@ -87,12 +84,12 @@ const (
 	formTotals
 )
 
-// cluster is what a stream said of a cluster last.
+// cluster is the state of a cluster on a stream.
 type cluster struct {
-	owner   model.Key // that it was counted for at first
+	owner   model.Key // that it was first counted for
 	belongs belonging
-	version int               // of the Meter's objects, by which it belongs there
-	flushes [measureCount]int // in which each measure came last
+	version int               // of the Meter's objects at the attribution
+	flushes [measureCount]int // the last flush with each measure
 	total   [measureCount]float64
 }
 
@@ -103,10 +100,10 @@ type Stream struct {
 	proxy *proxy
 
 	form     form
-	flushes  int  // how many flushes have come, the present one included
-	isKnown  bool // the time since the flush before is covered by the present one
+	flushes  int  // number of flushes, including the current one
+	isKnown  bool // the current flush covers the time since the last one
 	from     time.Duration
-	last     time.Duration // when the present flush came
+	last     time.Duration // time of the current flush
 	pace     time.Duration // between the last two flushes
 	seen     [measureCount]bool
 	isEnded  bool
@@ -114,7 +111,7 @@ type Stream struct {
 	counts   map[model.Key]int // of clusters, by object
 }
 
-// Open begins a stream of a proxy, in the place of the one before.
+// Open starts a stream of a proxy, and ends the one before.
 func (m *Meter) Open(now time.Time, fleet model.Fleet, name string) *Stream {
 	p := m.proxy(now, fleet, name)
 	s := &Stream{meter: m, fleet: fleet, proxy: p, last: m.at(now), clusters: map[string]*cluster{}, counts: map[model.Key]int{}}
@@ -125,7 +122,7 @@ func (m *Meter) Open(now time.Time, fleet model.Fleet, name string) *Stream {
 	return s
 }
 
-// Close ends the stream. What it has counted stays, as far as the proxy goes with it or comes back.
+// Close ends the stream. Its counts remain until the proxy is removed.
 func (s *Stream) Close() {
 	if s.isEnded {
 		return
@@ -136,17 +133,17 @@ func (s *Stream) Close() {
 	}
 }
 
-// IsCurrent says that the stream is the latest one of its proxy. Of one that is not, nothing counts.
+// IsCurrent reports whether the stream is open and the latest one of its proxy. Other streams do not count.
 func (s *Stream) IsCurrent() bool { return s.proxy.stream == s && !s.isEnded }
 
-// Apply takes a batch in. It returns false for one that was there before. The error has
-// ErrNoRequestCounters in its chain when the stream is of no use.
-func (s *Stream) Apply(now time.Time, batch Batch) (bool, error) {
+// Apply counts a batch. isNew is false if it was counted before. The error has ErrNoRequestCounters in its chain if the
+// stream is unusable.
+func (s *Stream) Apply(now time.Time, batch Batch) (isNew bool, err error) {
 	if isEmpty := batch.Time == 0; isEmpty || !s.IsCurrent() {
 		return false, nil
 	}
 	switch {
-	case s.flushes > 0 && s.proxy.times[len(s.proxy.times)-1] == batch.Time: // maybe another part of the flush
+	case s.flushes > 0 && s.proxy.times[len(s.proxy.times)-1] == batch.Time: // another part of the flush
 	case slices.Contains(s.proxy.times, batch.Time):
 		return false, nil
 	default:
@@ -161,14 +158,13 @@ func (s *Stream) Apply(now time.Time, batch Batch) (bool, error) {
 		}
 		s.form, s.isKnown = formDeltas, false
 	}
-	isNew := false
 	for _, sample := range batch.Samples {
 		isNew = s.take(sample) || isNew
 	}
 	return isNew, nil
 }
 
-// begin is the beginning of a flush.
+// begin starts a flush.
 func (s *Stream) begin(now time.Duration, timestamp int64) {
 	if s.form == formUnknown && s.flushes >= 2 {
 		s.form = formTotals // two whole flushes without a zero
@@ -182,7 +178,7 @@ func (s *Stream) begin(now time.Duration, timestamp int64) {
 		return isOld
 	})
 	if s.flushes > 0 {
-		s.pace = max(now-s.last, s.pace/2) // Flushes that were held up come together.
+		s.pace = max(now-s.last, s.pace/2) // Delayed flushes arrive together.
 	}
 	s.flushes++
 	s.from, s.last = s.last, now
@@ -192,20 +188,20 @@ func (s *Stream) begin(now time.Duration, timestamp int64) {
 	}
 }
 
-// isGap says that a flush may have been lost between the last one and that of a timestamp: the time
-// between them is that of several, or the proxy's clock was set.
+// isGap reports whether a flush may have been lost before timestamp: the interval is that of several flushes, or the
+// proxy's clock was changed.
 func (s *Stream) isGap(timestamp int64) bool {
 	shortest, times := int64(0), s.proxy.times
 	for i := 1; i < len(times); i++ {
-		if each := times[i] - times[i-1]; each > 0 && (shortest == 0 || each < shortest) {
-			shortest = each
+		if interval := times[i] - times[i-1]; interval > 0 && (shortest == 0 || interval < shortest) {
+			shortest = interval
 		}
 	}
 	passed := timestamp - times[len(times)-1]
 	return passed <= 0 || shortest > 0 && float64(passed) >= gapFactor*float64(shortest)
 }
 
-// take counts a sample, unless it is known or about nothing that counts.
+// count counts a sample. It returns false if the sample is a duplicate, invalid, or of a cluster without an object.
 func (s *Stream) take(sample Sample) bool {
 	if !(sample.Value >= 0 && sample.Value <= maxValue) { // NaN is neither.
 		return false
@@ -236,13 +232,14 @@ func (s *Stream) take(sample Sample) bool {
 	return true
 }
 
-// attribute finds out anew whose a cluster is, which is known already or nil. It returns nil for one that is nobody's, or too many.
+// attribute resolves the object of a cluster again. c is the existing entry or nil. The result is nil if no object owns
+// the cluster, or if the object has too many clusters.
 func (s *Stream) attribute(name string, c *cluster) *cluster {
 	key, service, isKnown := s.ownerOf(name)
 	if !isKnown {
 		return nil
 	}
-	if s.fleet == ExternalFleet { // It has requests of an object: from now on they would be missed.
+	if s.fleet == ExternalFleet { // It serves an object: without its metrics the demand is unknown from now on.
 		s.proxy.serves = true
 	}
 	if c == nil {
@@ -257,8 +254,8 @@ func (s *Stream) attribute(name string, c *cluster) *cluster {
 	return c
 }
 
-// added is what a sample adds to the flush before. The first total of an object that has become known since then
-// may be of all the time before: it adds nothing, and the object is counted from this flush on.
+// added returns the increase of a sample since the last flush. The first total of an object added since then may cover
+// any time before: it adds nothing, and the object is counted from this flush on.
 func (s *Stream) added(o *object, c *cluster, sample Sample) float64 {
 	before := c.total[sample.Measure]
 	isCounter := sample.Measure == RequestsTotal || sample.Measure == Responses5xx
@@ -267,13 +264,13 @@ func (s *Stream) added(o *object, c *cluster, sample Sample) float64 {
 	case c.flushes[sample.Measure] == 0 && o.since >= s.from:
 		o.since = max(o.since, s.last)
 		return 0
-	case sample.Value >= before: // else the cluster began anew, from zero
+	case sample.Value >= before: // otherwise the counter was reset to zero
 		return sample.Value - before
 	}
 	return sample.Value
 }
 
-// add counts requests in the rate of an object.
+// add adds requests to the rate of an object.
 func (s *Stream) add(key model.Key, o *object, requests float64) {
 	if requests == 0 {
 		return
@@ -284,14 +281,14 @@ func (s *Stream) add(key model.Key, o *object, requests float64) {
 		s.proxy.rings[key] = r
 	}
 	from := max(s.from, o.since)
-	if s.last > s.from { // Of the time before the object was known, its share is left out.
+	if s.last > s.from { // Leave out the time before the object was added.
 		requests *= float64(s.last-from) / float64(s.last-s.from)
 	}
 	r.add(from, s.last, requests)
 }
 
-// ownerOf says whose a cluster is: the object and the Service that its name has, or the object that has
-// its name as external key.
+// ownerOf returns the object of a cluster: the one in the cluster's name, with the Service, or the one with that
+// external key.
 func (s *Stream) ownerOf(name string) (key model.Key, service string, isKnown bool) {
 	if s.fleet == ExternalFleet {
 		key, isKnown = s.meter.ownerOfKey(name)
@@ -301,14 +298,14 @@ func (s *Stream) ownerOf(name string) (key model.Key, service string, isKnown bo
 	object, service, isKnown := strings.Cut(rest, "/")
 	key = model.Key{Namespace: namespace, Name: object}
 	o := s.meter.objects[key]
-	// Names with a dot are parts of a cluster's statistics, such as <cluster>.internal.upstream_rq_5xx, and those with one more slash are of clusters of which the
-	// requests are nobody's: copies that a mirror route makes (translate.MirrorName), and what another Service answers at the end of a wait
-	// (translate.FailoverName).
+	// A name with a dot is a statistic of a cluster, such as <cluster>.internal.upstream_rq_5xx. A name with another
+	// slash is a cluster that does not count: copies of a mirror route (translate.MirrorName), and requests to the
+	// failover Service (translate.FailoverName).
 	isKnown = isKnown && o != nil && o.Fleet == s.fleet && o.Spec.ExternalKey == "" && !strings.ContainsAny(service, "./")
 	return key, service, isKnown
 }
 
-// addActive adds the requests in flight of each object.
+// addActive adds the active requests of each object to sums.
 func (s *Stream) addActive(sums map[model.Key]float64) {
 	for name, c := range s.clusters {
 		if c.total[RequestsActive] == 0 || c.flushes[RequestsActive] < s.flushes-1 {
@@ -320,7 +317,7 @@ func (s *Stream) addActive(sums map[model.Key]float64) {
 	}
 }
 
-// isFresh says that the stream is open and not silent.
+// isFresh reports whether the stream is open and has reported recently.
 func (s *Stream) isFresh(now time.Duration) bool {
 	if s == nil || s.isEnded || s.flushes == 0 {
 		return false

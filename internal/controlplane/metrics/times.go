@@ -5,7 +5,7 @@ import "slices"
 // TimeBuckets is the number of buckets of Times.
 const TimeBuckets = 19
 
-// TimeBounds are the upper bounds of the buckets of Times in milliseconds: those that Envoy has by default
+// TimeBounds returns the upper bounds of the buckets of Times in milliseconds: Envoy's defaults
 // (StatsConfig.histogram_bucket_settings).
 func TimeBounds() [TimeBuckets]float64 {
 	return [TimeBuckets]float64{
@@ -13,20 +13,20 @@ func TimeBounds() [TimeBuckets]float64 {
 	}
 }
 
-// Times is a histogram of how long a backend took to answer.
+// Times is a histogram of the response times of a backend.
 type Times struct {
-	// Count is the number of responses, and Sum their times in milliseconds.
+	// Count is the number of responses, and Sum the sum of their times in milliseconds.
 	Count uint64  `json:"count"`
 	Sum   float64 `json:"sum"`
-	// Cumulative are the responses that took at most so long, by the indices of TimeBounds.
+	// Cumulative is the number of responses up to each bound of TimeBounds.
 	Cumulative [TimeBuckets]uint64 `json:"cumulative"`
 }
 
-// Quantile is the time in milliseconds in which a part of the responses, from 0 to 1, came: 0.95 for the
-// 95th percentile. Within a bucket they are taken to be spread evenly, as Prometheus takes them
-// (histogram_quantile); beyond the last bound it is that. It is 0 without responses.
-func (t *Times) Quantile(part float64) float64 {
-	rank := part * float64(t.Count)
+// Quantile returns the quantile q, from 0 to 1, in milliseconds: 0.95 for the 95th percentile. It interpolates linearly
+// within a bucket, like Prometheus (histogram_quantile). Above the last bound it returns that bound, and 0 without
+// responses.
+func (t *Times) Quantile(q float64) float64 {
+	rank := q * float64(t.Count)
 	var lower, below float64
 	for i, bound := range TimeBounds() {
 		upTo := float64(t.Cumulative[i])
@@ -41,16 +41,16 @@ func (t *Times) Quantile(part float64) float64 {
 	return lower
 }
 
-// Set sets the bucket of a bound in milliseconds. Bounds of a proxy's own are left out.
+// Set sets the bucket of a bound in milliseconds. It ignores bounds that are not in TimeBounds.
 func (t *Times) Set(bound float64, cumulative uint64) {
 	bounds := TimeBounds()
-	if i, isOne := slices.BinarySearch(bounds[:], bound); isOne {
+	if i, isBound := slices.BinarySearch(bounds[:], bound); isBound {
 		t.Cumulative[i] = cumulative
 	}
 }
 
-// add adds the responses of another histogram. Buckets that it lacks are as the ones below them, and
-// one without a sum is left out.
+// add adds the responses of another histogram. A missing bucket counts as equal to the one below it. It ignores a
+// histogram with an invalid sum.
 func (t *Times) add(other *Times) {
 	if !(other.Sum >= 0 && other.Sum <= maxValue) || other.Count > maxValue { // NaN is neither.
 		return

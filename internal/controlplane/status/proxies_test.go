@@ -95,21 +95,38 @@ func (p *proxies) Poll() []status.Stream {
 }
 
 // stream is that of a proxy. The caller holds the lock.
-func (p *proxies) stream(peer string) status.Stream {
+func (p *proxies) stream(peer string) stream {
 	at, _ := netip.ParseAddrPort(peer)
-	return status.Stream{
-		Number: p.numbers[peer], Address: at.Addr().Unmap(), Fleet: "apps",
-		Changed: func(typeURL string) iter.Seq[string] {
+	return stream{
+		number: p.numbers[peer], address: at.Addr().Unmap(),
+		changed: func(typeURL string) iter.Seq[string] {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return slices.Values(slices.Collect(maps.Keys(p.published[typeURL])))
 		},
-		Confirmed: func(typeURL, name string) status.Confirmation {
+		confirmation: func(typeURL, name string) status.Confirmation {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return p.streams[peer][typeURL][name]
 		},
 	}
+}
+
+// stream is a status.Stream of the fleet apps.
+type stream struct {
+	number       uint64
+	address      netip.Addr
+	changed      func(typeURL string) iter.Seq[string]
+	confirmation func(typeURL, name string) status.Confirmation
+}
+
+func (s stream) Number() uint64                          { return s.number }
+func (s stream) Address() netip.Addr                     { return s.address }
+func (s stream) Fleet() model.Fleet                      { return "apps" }
+func (s stream) Changed(typeURL string) iter.Seq[string] { return s.changed(typeURL) }
+
+func (s stream) Confirmation(typeURL, name string) status.Confirmation {
+	return s.confirmation(typeURL, name)
 }
 
 // Versions is status.Source's.

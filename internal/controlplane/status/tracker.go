@@ -18,18 +18,18 @@ import (
 const noReason = "no reason given"
 
 // Stream is the xDS stream of one connected proxy.
-type Stream struct {
+type Stream interface {
 	// Number increases with every stream of the replica.
-	Number uint64
+	Number() uint64
 	// Address is the address of the proxy.
-	Address netip.Addr
+	Address() netip.Addr
 	// Fleet is the fleet that the proxy belongs to and receives the resources of.
-	Fleet model.Fleet
-	// Changed returns the names of the resources of an xDS type URL for which Confirmed may return another result than
+	Fleet() model.Fleet
+	// Changed returns the names of the resources of an xDS type URL for which Confirmation may return another result than
 	// at the last Poll.
-	Changed func(typeURL string) iter.Seq[string]
-	// Confirmed looks up a resource. It returns the zero value for a resource that the proxy neither ACKed nor NACKed.
-	Confirmed func(typeURL, name string) Confirmation
+	Changed(typeURL string) iter.Seq[string]
+	// Confirmation looks up a resource. It returns the zero value for a resource that the proxy neither ACKed nor NACKed.
+	Confirmation(typeURL, name string) Confirmation
 }
 
 // Confirmation is the answer of one proxy about one resource.
@@ -115,11 +115,10 @@ func (t *AckTracker) Changes(streams []Stream) peers.Delta {
 	for key := range t.suspects {
 		delta.Objects[key] = t.publications[key].Digest
 	}
-	open := map[netip.Addr]*Stream{}
-	for i := range streams {
-		stream := &streams[i]
-		if other, ok := open[stream.Address]; !ok || other.Number < stream.Number {
-			open[stream.Address] = stream
+	open := map[netip.Addr]Stream{}
+	for _, stream := range streams {
+		if other, ok := open[stream.Address()]; !ok || other.Number() < stream.Number() {
+			open[stream.Address()] = stream
 		}
 	}
 	for address := range t.streams {
@@ -130,10 +129,10 @@ func (t *AckTracker) Changes(streams []Stream) peers.Delta {
 	}
 	for address, stream := range open {
 		number, isKnown := t.streams[address]
-		t.streams[address] = stream.Number
-		isNew := !isKnown || number != stream.Number
+		t.streams[address] = stream.Number()
+		isNew := !isKnown || number != stream.Number()
 		if answers := t.answers(stream, isNew); isNew || len(answers) > 0 {
-			delta.Proxies[address] = peers.Proxy{Fleet: stream.Fleet, Full: isNew, Answers: answers}
+			delta.Proxies[address] = peers.Proxy{Fleet: stream.Fleet(), Full: isNew, Answers: answers}
 		}
 	}
 	t.suspects = map[model.Key]struct{}{}
@@ -142,11 +141,11 @@ func (t *AckTracker) Changes(streams []Stream) peers.Delta {
 
 // answers returns the answers of a stream about the objects of its fleet: about all objects if the stream is new,
 // otherwise about the objects with a new publication or a new confirmation.
-func (t *AckTracker) answers(stream *Stream, isNew bool) map[model.Key]peers.Answer {
+func (t *AckTracker) answers(stream Stream, isNew bool) map[model.Key]peers.Answer {
 	answers := map[model.Key]peers.Answer{}
 	add := func(key model.Key) {
 		published := t.publications[key]
-		if _, isAdded := answers[key]; !isAdded && published.Fleet == stream.Fleet && published.Digest != "" {
+		if _, isAdded := answers[key]; !isAdded && published.Fleet == stream.Fleet() && published.Digest != "" {
 			answers[key] = t.answer(published, stream)
 		}
 	}
@@ -165,7 +164,7 @@ func (t *AckTracker) answers(stream *Stream, isNew bool) map[model.Key]peers.Ans
 		}
 	}
 	for name := range stream.Changed(resourcev3.ScopedRouteType) {
-		for _, owner := range t.owners[scope{stream.Fleet, name}] {
+		for _, owner := range t.owners[scope{stream.Fleet(), name}] {
 			add(owner)
 		}
 	}
@@ -175,10 +174,10 @@ func (t *AckTracker) answers(stream *Stream, isNew bool) map[model.Key]peers.Ans
 // answer says whether a stream has ACKed all resources of an object, and otherwise the message of a NACK of a response
 // with one of them. Such a response can also contain valid resources: these count as rejected until the proxy ACKs
 // them.
-func (t *AckTracker) answer(object Publication, stream *Stream) peers.Answer {
+func (t *AckTracker) answer(object Publication, stream Stream) peers.Answer {
 	answer := peers.Answer{Confirmed: true}
 	add := func(typeURL, name string) {
-		confirmed, version := stream.Confirmed(typeURL, name), t.versions(object.Fleet, typeURL, name)
+		confirmed, version := stream.Confirmation(typeURL, name), t.versions(object.Fleet, typeURL, name)
 		if version == "" || confirmed.Acked != version {
 			answer.Confirmed = false
 		}

@@ -137,7 +137,7 @@ func (a *answers) Poll() []status.Stream {
 	var streams []status.Stream
 	for peer := range a.streams {
 		each, news := a.stream(peer), a.news[peer]
-		each.Changed = func(typeURL string) iter.Seq[string] { return maps.Keys(news[typeURL]) }
+		each.changed = func(typeURL string) iter.Seq[string] { return maps.Keys(news[typeURL]) }
 		streams = append(streams, each)
 	}
 	a.news = map[string]map[string]map[string]struct{}{}

@@ -148,8 +148,8 @@ type object struct {
 	} `json:"spec"`
 }
 
-// UnmarshalJSON keeps only the annotations that the Watcher reads: tenants can write others, up to the size limit of the
-// API server.
+// UnmarshalJSON keeps only the annotations that the Watcher reads: tenants can write others, up to the size limit of
+// the API server.
 func (o *object) UnmarshalJSON(raw []byte) error {
 	type plain object
 	if err := json.Unmarshal(raw, (*plain)(o)); err != nil {

@@ -34,7 +34,7 @@ func list(items ...string) http.HandlerFunc {
 	}
 }
 
-// refuse answers as the API server does to whoever may not list.
+// refuse responds as the API server does without the permission to list.
 func refuse(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
@@ -62,7 +62,7 @@ func watch(t *testing.T, objects, rollouts http.HandlerFunc) *canary.Watcher {
 	return watcher
 }
 
-// known waits until a Watcher knows of an object whether its target is in a canary.
+// known waits until a Watcher has the object, and returns whether a canary is in progress.
 func known(t *testing.T, watcher *canary.Watcher, name types.NamespacedName) (inProgress bool) {
 	t.Helper()
 	await.True(t, "whether a canary is under way", func() bool {
@@ -85,19 +85,19 @@ func TestInProgress(t *testing.T) {
 		annotations, target, status string
 		want                        bool
 	}{
-		"requests are shared":                        {weights, deployment, promoted, true},
-		"requests are shared, and nobody minds":      {weights + "," + optOut, rollout, between, false},
-		"the Rollout is between versions":            {"", rollout, between, true},
-		"and nobody minds":                           {optOut, rollout, between, false},
-		"any other value minds":                      {`"http.kedify.io/keep-active-during-canary": "true"`, rollout, between, true},
-		"the Rollout is promoted":                    {"", rollout, promoted, false},
-		"the Rollout was aborted":                    {"", rollout, between + `, "abort": true`, false},
-		"the first version of all":                   {"", rollout, `"currentPodHash": "b"`, false},
-		"the target is no Rollout":                   {"", deployment, between, false},
-		"the target is somebody else's Rollout":      {"", foreign, between, false},
-		"the target's API group is left out":         {"", `{"kind": "Rollout", "name": "web"}`, between, true},
-		"the target is a Rollout that doesn't exist": {"", `{"kind": "Rollout", "name": "other"}`, between, false},
-		"the target is not named":                    {"", `{}`, between, false},
+		"requests are shared":                          {weights, deployment, promoted, true},
+		"requests are split, but keep-active is off":   {weights + "," + optOut, rollout, between, false},
+		"the Rollout is between versions":              {"", rollout, between, true},
+		"a canary, but keep-active is off":             {optOut, rollout, between, false},
+		"any other value minds":                        {`"http.kedify.io/keep-active-during-canary": "true"`, rollout, between, true},
+		"the Rollout is promoted":                      {"", rollout, promoted, false},
+		"the Rollout was aborted":                      {"", rollout, between + `, "abort": true`, false},
+		"the first version of all":                     {"", rollout, `"currentPodHash": "b"`, false},
+		"the target is no Rollout":                     {"", deployment, between, false},
+		"the target is a Rollout of another API group": {"", foreign, between, false},
+		"the target's API group is left out":           {"", `{"kind": "Rollout", "name": "web"}`, between, true},
+		"the target is a Rollout that doesn't exist":   {"", `{"kind": "Rollout", "name": "other"}`, between, false},
+		"the target is not named":                      {"", `{}`, between, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func (r *Reader) serveBackend(w http.ResponseWriter, request *http.Request) {
 func backendOf(totals metrics.Totals) backend {
 	out := backend{Requests: totals.Requests, Errors: totals.Errors}
 	if totals.Requests > 0 {
-		out.ErrorRate = min(totals.Errors/totals.Requests, 1) // A flush may report a response whose request was in the flush before.
+		out.ErrorRate = min(totals.Errors/totals.Requests, 1) // The request of a response may be in the flush before.
 	}
 	const millisecondsPerSecond = 1000
 	times := &totals.Times

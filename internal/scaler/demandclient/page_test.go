@@ -44,17 +44,17 @@ func TestBackends(t *testing.T) {
 		reader := start(t, a, b)
 		mux := http.NewServeMux()
 		reader.Register(mux)
-		ask := func(path string, code int, says string) {
+		ask := func(path string, code int, wantErr string) {
 			t.Helper()
 			recorder := httptest.NewRecorder()
 			mux.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
-			if got := strings.TrimSpace(recorder.Body.String()); recorder.Code != code || !strings.Contains(got, says) {
-				t.Errorf("GET %s: %d %s; want %d %s", path, recorder.Code, got, code, says)
+			if got := strings.TrimSpace(recorder.Body.String()); recorder.Code != code || !strings.Contains(got, wantErr) {
+				t.Errorf("GET %s: %d %s; want %d %s", path, recorder.Code, got, code, wantErr)
 			}
 		}
 		a.reports <- inCanary(t, "1")
 		awaitDemand(t, reader, 0, "proxy apps/2 sends no metrics")
-		ask("/backends/apps/shop/canary", http.StatusServiceUnavailable, "proxy apps/2 sends no metrics; no answer from interceptor b")
+		ask("/backends/apps/shop/canary", http.StatusServiceUnavailable, "proxy apps/2 sends no metrics; no report from interceptor b")
 		b.reports <- inCanary(t, "2")
 		awaitDemand(t, reader, 14, "")
 		for path, want := range map[string]string{
@@ -65,6 +65,6 @@ func TestBackends(t *testing.T) {
 			ask("/backends/apps/shop/"+path, http.StatusOK, want)
 		}
 		ask("/backends/apps/shop/typo", http.StatusNotFound, "HTTPScaledObject apps/shop: no traffic split with Service typo")
-		ask("/backends/apps/other/canary", http.StatusServiceUnavailable, "no replica of the interceptor knows it")
+		ask("/backends/apps/other/canary", http.StatusServiceUnavailable, "no interceptor has reported it")
 	})
 }

@@ -85,8 +85,8 @@ func (r *Reader) SetReplicas(replicas []endpoints.Pod) {
 	}
 }
 
-// Demand returns the demand for an object. The caller must not modify the Value. The error has metrics.ErrUnknown in its
-// chain and names the missing proxy or replica; the Value is then a lower bound, see metrics.Merge.
+// Demand returns the demand for an object. The caller must not modify the Value. The error has metrics.ErrUnknown in
+// its chain and names the missing proxy or replica; the Value is then a lower bound, see metrics.Merge.
 func (r *Reader) Demand(key model.Key) (metrics.Value, error) {
 	name := key.String()
 	r.mu.Lock()

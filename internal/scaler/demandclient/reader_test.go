@@ -98,14 +98,14 @@ func start(t *testing.T, interceptors ...*interceptor) *demandclient.Reader {
 }
 
 // awaitDemand waits until the demand is a rate, or an error that contains a text.
-func awaitDemand(t *testing.T, reader *demandclient.Reader, rate float64, says string) {
+func awaitDemand(t *testing.T, reader *demandclient.Reader, rate float64, wantErr string) {
 	t.Helper()
 	var value metrics.Value
 	var err error
-	await.Described(t, fmt.Sprintf("a demand of %v, or the error %q", rate, says), func() bool {
+	await.Described(t, fmt.Sprintf("a demand of %v, or the error %q", rate, wantErr), func() bool {
 		value, err = reader.Demand(shop)
-		if says != "" {
-			return errors.Is(err, metrics.ErrUnknown) && strings.Contains(err.Error(), says)
+		if wantErr != "" {
+			return errors.Is(err, metrics.ErrUnknown) && strings.Contains(err.Error(), wantErr)
 		}
 		return err == nil && value.RequestRate == rate
 	}, func() string { return fmt.Sprintf("%+v, %v", value, err) })
@@ -116,21 +116,21 @@ func TestDemandSumsAllReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := startInterceptor(t), startInterceptor(t)
 		reader := start(t, a, b)
-		awaitDemand(t, reader, 0, "no replica of the interceptor knows it; no answer from interceptor a, b")
+		awaitDemand(t, reader, 0, "no interceptor has reported it; no report from interceptor a, b")
 		a.reports <- report(t, 10, "1")
-		awaitDemand(t, reader, 0, "proxy apps/2 sends no metrics; no answer from interceptor b")
+		awaitDemand(t, reader, 0, "proxy apps/2 sends no metrics; no report from interceptor b")
 		b.reports <- report(t, 30, "2")
 		awaitDemand(t, reader, 40, "")
 		b.reports <- report(t, 50, "2")
 		awaitDemand(t, reader, 60, "")
 		b.reports <- "" // It ends; the proxy connects to the other one.
-		awaitDemand(t, reader, 0, "proxy apps/2 sends no metrics; no answer from interceptor b")
+		awaitDemand(t, reader, 0, "proxy apps/2 sends no metrics; no report from interceptor b")
 		a.reports <- report(t, 70, "1", "2")
 		awaitDemand(t, reader, 70, "")
 		b.reports <- report(t, 0) // It is back.
 		awaitDemand(t, reader, 70, "")
 		reader.SetReplicas(nil)
-		awaitDemand(t, reader, 0, "no replica of the interceptor knows it")
+		awaitDemand(t, reader, 0, "no interceptor has reported it")
 	})
 }
 
@@ -157,8 +157,8 @@ func TestHeldOnlyReports(t *testing.T) {
 	})
 }
 
-// TestChangedPerObject checks that a report of changes notifies only the waiters of its objects, unless it may affect any
-// object.
+// TestChangedPerObject checks that a report of changes notifies only the waiters of its objects, unless it may affect
+// any object.
 func TestChangedPerObject(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestChangedPerObject(t *testing.T) {
 	})
 }
 
-// isClosed says whether a channel is closed.
+// isClosed wantErr whether a channel is closed.
 func isClosed(channel <-chan struct{}) bool {
 	select {
 	case <-channel:
@@ -213,7 +213,7 @@ func TestChangesWithoutAReportBefore(t *testing.T) {
 		a := startInterceptor(t)
 		reader := start(t, a)
 		a.reports <- `{"changesOnly": true, "objects": {"apps/shop": {"fleet": "apps", "metric": "requestRate"}}}`
-		awaitDemand(t, reader, 0, "no answer from interceptor a")
+		awaitDemand(t, reader, 0, "no report from interceptor a")
 		// The Reader reconnects; the connection that has ended may still accept a report or two.
 		await.True(t, "the Reader to reconnect", func() bool {
 			select {
@@ -241,7 +241,7 @@ func TestSilentReplica(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if value, err := reader.Demand(shop); !errors.Is(err, metrics.ErrUnknown) || !strings.Contains(err.Error(), "no answer from interceptor a") {
+		if value, err := reader.Demand(shop); !errors.Is(err, metrics.ErrUnknown) || !strings.Contains(err.Error(), "no report from interceptor a") {
 			t.Errorf("after the silence: %+v, %v", value, err)
 		}
 	})
@@ -255,6 +255,6 @@ func TestInvalidReport(t *testing.T) {
 		a.reports <- report(t, 10, "1", "2")
 		awaitDemand(t, reader, 10, "")
 		a.reports <- "not JSON"
-		awaitDemand(t, reader, 0, "no answer from interceptor a")
+		awaitDemand(t, reader, 0, "no report from interceptor a")
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 )
 
-// metrics count calls by what they came to. Apps, proxies and clients are never labels.
+// metrics count calls by their outcome. No label contains a workload, a proxy or a client.
 type metrics struct {
 	calls *prometheus.CounterVec
 	times prometheus.Histogram
@@ -21,18 +21,18 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "requests_total",
-			Help: "Requests that proxies have asked about, by what they came to: served, passed (they never waited), " +
+			Help: "Requests to workloads without ready endpoints, by outcome: served, passed (without waiting), " +
 				"canceled, deadline, failover, limit, paused, probe, waiting-page, unknown.",
 		}, []string{"outcome"}),
 		times: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "waiting_seconds",
-			Help:    "How long requests have waited that were served then.",
+			Help:    "Waiting time of served requests.",
 			Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1200},
 		}),
 	}
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "waiting_requests",
-		Help: "Requests that wait for an endpoint.",
+		Help: "Requests that wait for a ready endpoint.",
 	}, func() float64 {
 		counts, _ := s.Counts()
 		sum := 0
@@ -44,34 +44,35 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 	return m, errors.Join(registerer.Register(m.calls), registerer.Register(m.times), registerer.Register(waiting))
 }
 
-// count counts a call that was answered after a time; 0 says that it was at once.
-func (m *metrics) count(is outcome, after time.Duration) {
+// count counts a call with its waiting time, 0 if it did not wait.
+func (m *metrics) count(result outcome, waited time.Duration) {
 	name := ReasonUnknown
 	switch {
-	case is.goesOn && after > 0:
+	case result.isReleased && waited > 0:
 		name = "served"
-		m.times.Observe(after.Seconds())
-	case is.goesOn:
+		m.times.Observe(waited.Seconds())
+	case result.isReleased:
 		name = "passed"
-	case is.verdict == holding.Probe:
+	case result.decision == holding.Probe:
 		name = ReasonProbe
-	case is.verdict == holding.Page:
+	case result.decision == holding.Page:
 		name = ReasonPage
-	case is.verdict == holding.Paused:
+	case result.decision == holding.Paused:
 		name = ReasonPaused
-	case is.verdict == holding.Full:
+	case result.decision == holding.Full:
 		name = ReasonLimit
 	}
 	m.calls.WithLabelValues(name).Inc()
 }
 
-// expire and cancel count a call that waited in vain.
-func (m *metrics) expire(failsOver bool) {
+// expire counts a call that reached its deadline.
+func (m *metrics) expire(hasFailover bool) {
 	reason := ReasonDeadline
-	if failsOver {
+	if hasFailover {
 		reason = ReasonFailover
 	}
 	m.calls.WithLabelValues(reason).Inc()
 }
 
+// cancel counts a call that the client canceled.
 func (m *metrics) cancel() { m.calls.WithLabelValues("canceled").Inc() }

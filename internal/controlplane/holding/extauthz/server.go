@@ -1,14 +1,15 @@
-// Package extauthz answers the calls by which proxies ask whether a request may go on: Envoy's external
-// authorization service. It is a thin shell around package hold: it waits.
+// Package extauthz queues requests at zero replicas: it implements Envoy's external authorization service over package
+// holding. Envoy sends a Check for each request to a backend without ready endpoints, and forwards the request when the
+// call returns OK.
 //
 // A call ends in one of these ways:
 //
-//   - The proxy has confirmed an endpoint: the request goes on, and its answer says that it has waited.
-//   - It is answered at once, or at its deadline: 503 with Retry-After and the reason, or 200 for a probe.
-//   - At its deadline the request goes to another Service, where the object names one.
-//   - The client has gone: Envoy ends the call, and the place is free.
-//   - The proxy's configuration comes from another replica by now, or this one stops: status Unavailable, upon
-//     which Envoy calls again, there.
+//   - The proxy has ACKed a ready endpoint: the request is released, and its response gets ColdStartHeader.
+//   - The proxy answers at once, or at the deadline: 503 with Retry-After and the reason, or 200 to a probe.
+//   - At the deadline the request goes to the failover Service of the object.
+//   - The client disconnects: Envoy cancels the call, and the request is removed from the queue.
+//   - The proxy has connected to another replica, or this one stops: status Unavailable. Envoy then retries the call at
+//     the other replica.
 package extauthz
 
 import (
@@ -28,80 +29,80 @@ import (
 )
 
 const (
-	// streamsPerConnection is how many calls a connection of a proxy may have: more than may wait.
+	// streamsPerConnection is the limit of calls on a connection of a proxy. It is above the limits of queued requests.
 	streamsPerConnection = 4096
-	// streamPatience is how long a call waits for its proxy's discovery stream: after a restart
-	// the call may come first, and when a proxy has gone to another replica its call has to follow.
-	streamPatience = 2 * time.Second
+	// streamTimeout is how long a call waits for a discovery stream of its proxy: after a restart the call may arrive
+	// first, and when a proxy has moved to another replica the call has to follow.
+	streamTimeout = 2 * time.Second
 )
 
-// Options are what a Server works with. All are required.
+// Options are the settings of a Server. All are required.
 type Options struct {
-	// Limits are how many requests may wait.
+	// Limits are the limits of queued requests.
 	Limits holding.Limits
-	// Notify is told what the owner of an app should hear of. It is called with a lock held, and returns at once.
-	Notify func(app model.Key, is holding.Occasion)
-	// Registerer takes the metrics.
+	// Notify reports an Event of a workload. It is called with a lock held, and must not block.
+	Notify func(workload model.Key, reason holding.Reason)
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 }
 
 // Stream is the discovery stream of a proxy.
 type Stream interface {
-	// Number rises from stream to stream.
+	// Number increases from stream to stream.
 	Number() uint64
 	// Fleet is the proxy's fleet.
 	Fleet() string
-	// Serves says that the proxy has confirmed endpoints of a cluster of which one takes requests.
+	// Serves reports whether the proxy has ACKed an endpoint of a cluster that accepts requests.
 	Serves(cluster string) bool
 }
 
-// Server is the service. Make it with New; all its methods are safe for concurrent use.
+// Server is the service. Make it with New. It is safe for concurrent use.
 type Server struct {
 	authv3.UnimplementedAuthorizationServer
 
 	metrics *metrics
-	notify  func(model.Key, holding.Occasion)
+	notify  func(model.Key, holding.Reason)
 	closed  chan struct{}
-	known   chan struct{} // closed when the apps are known
+	synced  chan struct{} // closed at the first SetWorkloads
 
-	mu      sync.Mutex // guards what follows
-	room    *holding.Room
-	streams map[netip.Addr][]Stream // of a proxy, in the order of their numbers
-	opened  chan struct{}           // closed when a stream is there that was not
-	waiters map[holding.Ticket]chan outcome
-	paces   map[netip.Addr]*proxyPace // of those that have not rested
-	visits  map[spot]*visit
-	changed chan struct{} // closed when an app has a request that waits and had none
+	mu        sync.Mutex // guards the fields below
+	queue     *holding.Queue
+	streams   map[netip.Addr][]Stream // of a proxy, in the order of their numbers
+	opened    chan struct{}           // closed and replaced when a stream opens
+	calls     map[holding.Waiter]chan outcome
+	pacers    map[netip.Addr]*proxyPacer // those that are not full
+	pageViews map[slot]*pageView
+	changed   chan struct{} // closed and replaced when a workload gets its first queued request
 }
 
-// outcome is what a call that waited came to.
+// outcome is the result of a queued call.
 type outcome struct {
-	goesOn  bool
-	isLost  bool // the proxy is no longer this replica's
-	verdict holding.Verdict
-	page    page.Page // with the verdict hold.Page
+	isReleased bool
+	isMoved    bool // the proxy has no stream at this replica any more
+	decision   holding.Decision
+	page       page.Page // with the decision holding.Page
 }
 
-// proxyPace is the pace of a proxy. due is when more may go on, nil while that is being looked at.
-type proxyPace struct {
-	holding.Pace
+// proxyPacer is the Pacer of a proxy. due is the timer of the next refill, nil while that runs.
+type proxyPacer struct {
+	holding.Pacer
 
 	due *time.Timer
 }
 
-// spot is where requests of one proxy for one cluster wait.
-type spot struct {
+// slot identifies the requests of one proxy for one cluster.
+type slot struct {
 	proxy   netip.Addr
 	cluster string
 }
 
-// New returns a Server that knows neither apps nor proxies. An error is about Options.Registerer.
+// New returns a Server without workloads and streams. The error is that of Options.Registerer.
 func New(options Options) (*Server, error) {
 	s := &Server{
 		notify: options.Notify,
-		closed: make(chan struct{}), known: make(chan struct{}),
-		room: holding.NewRoom(options.Limits), streams: map[netip.Addr][]Stream{}, opened: make(chan struct{}),
-		waiters: map[holding.Ticket]chan outcome{}, paces: map[netip.Addr]*proxyPace{}, visits: map[spot]*visit{},
+		closed: make(chan struct{}), synced: make(chan struct{}),
+		queue: holding.NewQueue(options.Limits), streams: map[netip.Addr][]Stream{}, opened: make(chan struct{}),
+		calls: map[holding.Waiter]chan outcome{}, pacers: map[netip.Addr]*proxyPacer{}, pageViews: map[slot]*pageView{},
 		changed: make(chan struct{}),
 	}
 	var err error
@@ -109,7 +110,7 @@ func New(options Options) (*Server, error) {
 	return s, err
 }
 
-// GRPCOption lets a connection have as many calls as may wait.
+// GRPCOption raises the limit of concurrent calls on one connection above the limits of queued requests.
 func GRPCOption() grpc.ServerOption { return grpc.MaxConcurrentStreams(streamsPerConnection) }
 
 // Register adds the service to a gRPC server.
@@ -117,7 +118,7 @@ func (s *Server) Register(registrar grpc.ServiceRegistrar) {
 	authv3.RegisterAuthorizationServer(registrar, s)
 }
 
-// Close ends all calls, and each that comes later: proxies call again, elsewhere. Closing twice is fine.
+// Close ends all calls, including later ones; proxies retry them at other replicas. Further calls have no effect.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,160 +128,161 @@ func (s *Server) Close() {
 	default:
 	}
 	close(s.closed)
-	for _, pace := range s.paces {
-		pace.due.Stop()
+	for _, pacer := range s.pacers {
+		pacer.due.Stop()
 	}
-	for _, each := range s.visits {
-		each.end.Stop()
+	for _, view := range s.pageViews {
+		view.expiry.Stop()
 	}
 }
 
-// SetApps takes in the apps that have changed, nil for one that is gone. Calls wait for the first time.
-func (s *Server) SetApps(changed map[model.Key]*holding.App) {
+// SetWorkloads adds, changes and removes workloads; nil removes one. Calls wait for the first SetWorkloads.
+func (s *Server) SetWorkloads(changed map[model.Key]*holding.Workload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, app := range changed {
-		var vain map[holding.Ticket]holding.Verdict
-		if app == nil {
-			vain = s.room.RemoveApp(key)
+	for key, workload := range changed {
+		var evicted map[holding.Waiter]holding.Decision
+		if workload == nil {
+			evicted = s.queue.RemoveWorkload(key)
 		} else {
-			vain = s.room.SetApp(key, *app)
+			evicted = s.queue.SetWorkload(key, *workload)
 		}
-		for ticket, verdict := range vain {
-			s.tell(ticket, outcome{verdict: verdict})
+		for waiter, decision := range evicted {
+			s.respond(waiter, outcome{decision: decision})
 		}
 	}
 	select {
-	case <-s.known:
+	case <-s.synced:
 	default:
-		close(s.known)
+		close(s.synced)
 	}
 }
 
-// Counts are how many requests of each app wait at this replica, and a channel that is closed when an
-// app has one that had none.
+// Counts returns the queued requests of each workload at this replica, and a channel that is closed when a workload
+// gets its first queued request.
 func (s *Server) Counts() (map[model.Key]holding.Count, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.room.Counts(), s.changed
+	return s.queue.Counts(), s.changed
 }
 
-// Check answers one call. It is called by gRPC.
-func (s *Server) Check(ctx context.Context, request *authv3.CheckRequest) (*authv3.CheckResponse, error) {
-	call, err := callOf(ctx, request)
+// Check implements the external authorization service.
+func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	request, err := requestOf(ctx, check)
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	stream, err := s.streamOf(ctx, call.Proxy)
+	start := time.Now()
+	stream, err := s.streamOf(ctx, request.Proxy)
 	if err != nil {
 		return nil, err
 	}
-	call.Fleet = model.Fleet(stream.Fleet())
-	ticket, waiter, app, is := s.enter(call, stream)
-	if is != nil {
-		s.metrics.count(*is, 0)
-		return answer(*is, false), nil
+	request.Fleet = model.Fleet(stream.Fleet())
+	waiter, done, workload, result := s.enqueue(request, stream)
+	if result != nil {
+		s.metrics.count(*result, 0)
+		return response(*result, false), nil
 	}
-	defer s.leave(ticket)
-	patience := time.NewTimer(patienceOf(app, call))
-	defer patience.Stop()
-	is = &outcome{}
+	defer s.remove(waiter)
+	timeout := time.NewTimer(timeoutOf(workload, request))
+	defer timeout.Stop()
+	result = &outcome{}
 	select {
-	case *is = <-waiter:
-	case <-patience.C:
-		s.expire(call.Cluster, app.FailsOver)
-		return expired(app.FailsOver)
+	case *result = <-done:
+	case <-timeout.C:
+		s.expire(request.Cluster, workload.HasFailover)
+		return expired(workload.HasFailover)
 	case <-ctx.Done():
 		s.metrics.cancel()
 		return nil, status.FromContextError(ctx.Err()).Err()
 	case <-s.closed:
 		return nil, errStopping()
 	}
-	if is.isLost {
-		return nil, errElsewhere()
+	if result.isMoved {
+		return nil, errMoved()
 	}
-	s.metrics.count(*is, time.Since(began))
-	return answer(*is, true), nil
+	s.metrics.count(*result, time.Since(start))
+	return response(*result, true), nil
 }
 
-// patienceOf is how long the request of a call waits.
-func patienceOf(app holding.App, call holding.Call) time.Duration {
-	if call.IsCaught {
-		return min(app.Patience, app.CaughtPatience)
+// timeoutOf returns how long a request waits.
+func timeoutOf(workload holding.Workload, request holding.Request) time.Duration {
+	if request.IsViaFallback {
+		return min(workload.Timeout, workload.FallbackTimeout)
 	}
-	return app.Patience
+	return workload.Timeout
 }
 
-// enter lets a call in, or returns its outcome.
-func (s *Server) enter(
-	call holding.Call, stream Stream,
-) (ticket holding.Ticket, waiter chan outcome, app holding.App, is *outcome) {
+// enqueue queues a request, or returns its outcome. done receives the outcome of a queued request.
+func (s *Server) enqueue(
+	request holding.Request, stream Stream,
+) (waiter holding.Waiter, done chan outcome, workload holding.Workload, result *outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wasWaitedFor := s.room.Waits(call.Proxy, call.Cluster)
-	before := s.room.Apps()
-	ticket, app, verdict := s.room.Enter(call)
+	hadWaiter := s.queue.HasWaiter(request.Proxy, request.Cluster)
+	before := s.queue.Workloads()
+	waiter, workload, decision := s.queue.Enqueue(request)
 	switch {
-	case verdict == holding.Page && stream.Serves(call.Cluster):
-		return 0, nil, holding.App{}, &outcome{goesOn: true}
-	case verdict == holding.Page:
-		return 0, nil, holding.App{}, &outcome{verdict: s.visit(call, *app.Page), page: *app.Page}
-	case verdict == holding.Full:
-		s.tellOwner(call.Cluster, holding.TurnedAway)
-		return 0, nil, holding.App{}, &outcome{verdict: verdict}
-	case verdict != holding.Wait:
-		return 0, nil, holding.App{}, &outcome{verdict: verdict}
-	case !wasWaitedFor && stream.Serves(call.Cluster): // It has entered: what is confirmed from now on finds it.
-		s.room.Leave(ticket)
-		return 0, nil, holding.App{}, &outcome{goesOn: true}
+	case decision == holding.Page && stream.Serves(request.Cluster):
+		return 0, nil, holding.Workload{}, &outcome{isReleased: true}
+	case decision == holding.Page:
+		return 0, nil, holding.Workload{}, &outcome{decision: s.viewPage(request, *workload.Page), page: *workload.Page}
+	case decision == holding.Full:
+		s.notifyOwner(request.Cluster, holding.Rejected)
+		return 0, nil, holding.Workload{}, &outcome{decision: decision}
+	case decision != holding.Wait:
+		return 0, nil, holding.Workload{}, &outcome{decision: decision}
+	case !hadWaiter && stream.Serves(request.Cluster): // The request is in the queue: any ACK from now on releases it.
+		s.queue.Remove(waiter)
+		return 0, nil, holding.Workload{}, &outcome{isReleased: true}
 	}
-	waiter = make(chan outcome, 1)
-	s.waiters[ticket] = waiter
-	s.urge(before, call.Cluster)
-	return ticket, waiter, app, nil
+	done = make(chan outcome, 1)
+	s.calls[waiter] = done
+	s.wake(before, request.Cluster)
+	return waiter, done, workload, nil
 }
 
-// urge has it told at once if more apps have a request that waits than before: that of a cluster. The caller holds the lock.
-func (s *Server) urge(before int, cluster string) {
-	if s.room.Apps() > before {
+// wake reports a cold start if more workloads than before have queued requests. cluster is that of the new request. The
+// caller holds the lock.
+func (s *Server) wake(before int, cluster string) {
+	if s.queue.Workloads() > before {
 		close(s.changed)
 		s.changed = make(chan struct{})
-		s.tellOwner(cluster, holding.ColdStart)
+		s.notifyOwner(cluster, holding.ColdStart)
 	}
 }
 
-// expire notes that a request for a cluster has waited for its whole time.
-func (s *Server) expire(cluster string, failsOver bool) {
-	is := holding.TooLate
-	if failsOver {
-		is = holding.FailedOver
+// expire records that a request for a cluster has reached its deadline.
+func (s *Server) expire(cluster string, hasFailover bool) {
+	reason := holding.TimedOut
+	if hasFailover {
+		reason = holding.FailedOver
 	}
-	s.metrics.expire(failsOver)
+	s.metrics.expire(hasFailover)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tellOwner(cluster, is)
+	s.notifyOwner(cluster, reason)
 }
 
-// tellOwner has the owner of the app hear of something that a cluster belongs to. The caller holds the lock.
-func (s *Server) tellOwner(cluster string, is holding.Occasion) {
-	if app, isKnown := s.room.Owner(cluster); isKnown {
-		s.notify(app, is)
+// notifyOwner notifies about the workload that a cluster belongs to. The caller holds the lock.
+func (s *Server) notifyOwner(cluster string, reason holding.Reason) {
+	if workload, ok := s.queue.OwnerOf(cluster); ok {
+		s.notify(workload, reason)
 	}
 }
 
-// leave is the end of what enter began.
-func (s *Server) leave(ticket holding.Ticket) {
+// remove removes a queued request and its call.
+func (s *Server) remove(waiter holding.Waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.room.Leave(ticket)
-	delete(s.waiters, ticket)
+	s.queue.Remove(waiter)
+	delete(s.calls, waiter)
 }
 
-// tell tells one that has left its outcome. The caller holds the lock.
-func (s *Server) tell(ticket holding.Ticket, is outcome) {
-	if waiter := s.waiters[ticket]; waiter != nil {
-		waiter <- is
-		delete(s.waiters, ticket)
+// respond sends an outcome to the call of a request that was removed from the queue. The caller holds the lock.
+func (s *Server) respond(waiter holding.Waiter, result outcome) {
+	if done := s.calls[waiter]; done != nil {
+		done <- result
+		delete(s.calls, waiter)
 	}
 }

@@ -34,7 +34,7 @@ var (
 	shop  = model.Key{Namespace: "apps", Name: "shop"}
 )
 
-// stream is a proxy's discovery stream that serves the cluster once it is told so.
+// stream is a proxy's discovery stream that serves the cluster once serves is set.
 type stream struct {
 	number uint64
 	fleet  string
@@ -45,22 +45,22 @@ func (s *stream) Number() uint64          { return s.number }
 func (s *stream) Fleet() string           { return s.fleet }
 func (s *stream) Serves(name string) bool { return strings.HasPrefix(name, cluster) && s.serves.Load() }
 
-// stage is a Server with a proxy that is connected and an app that is known.
+// stage is a Server with a connected proxy and a workload.
 type stage struct {
 	*extauthz.Server
 
-	t      *testing.T
-	stream *stream
-	told   *[]holding.Occasion // of shop
+	t       *testing.T
+	stream  *stream
+	reasons *[]holding.Reason // of shop
 }
 
 // play runs a test in a bubble.
 func play(t *testing.T, run func(*testing.T, *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		server, told := newServerOf(t, holding.Limits{App: 500, Namespace: 500, Proxy: 500, Total: 500})
-		s := &stage{Server: server, t: t, stream: &stream{number: 1, fleet: "apps"}, told: told}
-		s.SetApps(map[model.Key]*holding.App{shop: app()})
+		server, reasons := newServerOf(t, holding.Limits{Object: 500, Namespace: 500, Proxy: 500, Total: 500})
+		s := &stage{Server: server, t: t, stream: &stream{number: 1, fleet: "apps"}, reasons: reasons}
+		s.SetWorkloads(map[model.Key]*holding.Workload{shop: workload()})
 		s.Opened(proxy, s.stream)
 		run(t, s)
 		s.Close()
@@ -71,36 +71,36 @@ func play(t *testing.T, run func(*testing.T, *stage)) {
 
 func newServer(t *testing.T) *extauthz.Server {
 	t.Helper()
-	server, _ := newServerOf(t, holding.Limits{App: 500, Namespace: 500, Proxy: 500, Total: 500})
+	server, _ := newServerOf(t, holding.Limits{Object: 500, Namespace: 500, Proxy: 500, Total: 500})
 	return server
 }
 
-// newServerOf is newServer with limits, and what it tells the owner of shop.
-func newServerOf(t *testing.T, limits holding.Limits) (server *extauthz.Server, told *[]holding.Occasion) {
+// newServerOf is newServer with limits, and returns the notifications of shop.
+func newServerOf(t *testing.T, limits holding.Limits) (server *extauthz.Server, reasons *[]holding.Reason) {
 	t.Helper()
-	told = new([]holding.Occasion)
+	reasons = new([]holding.Reason)
 	server, err := extauthz.New(extauthz.Options{
 		Limits: limits, Registerer: prometheus.NewRegistry(),
-		Notify: func(app model.Key, is holding.Occasion) {
-			if app != shop {
-				t.Errorf("%s is told of", app)
+		Notify: func(key model.Key, reason holding.Reason) {
+			if key != shop {
+				t.Errorf("notified of %s", key)
 			}
-			*told = append(*told, is)
+			*reasons = append(*reasons, reason)
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server, told
+	return server, reasons
 }
 
-// app is the app as it is known at first.
-func app() *holding.App {
-	return &holding.App{Fleet: "apps", Clusters: []string{cluster}, Patience: time.Minute, CaughtPatience: 28 * time.Second}
+// workload returns the workload that each test starts with.
+func workload() *holding.Workload {
+	return &holding.Workload{Fleet: "apps", Clusters: []string{cluster}, Timeout: time.Minute, FallbackTimeout: 28 * time.Second}
 }
 
-// ended is what a call came to: the status of the answer by the proxy, or the code of the call.
-type ended struct {
+// result is the result of a call: the status of the local reply, or the code of the call.
+type result struct {
 	status int32
 	reason string
 	isCold bool
@@ -108,41 +108,41 @@ type ended struct {
 	after  time.Duration
 }
 
-// call makes a call. What it comes to is in the channel.
-func (s *stage) call(ctx context.Context, keys ...string) <-chan ended {
+// call makes a call. The channel receives its result.
+func (s *stage) call(ctx context.Context, keys ...string) <-chan result {
 	s.t.Helper()
 	return s.callFor(ctx, new(authv3.CheckRequest), keys...)
 }
 
 // view is call for a browser that opens a page.
-func (s *stage) view() <-chan ended {
+func (s *stage) view() <-chan result {
 	s.t.Helper()
-	return s.callFor(s.t.Context(), view())
+	return s.callFor(s.t.Context(), pageView())
 }
 
-// view is what a proxy asks for a browser that opens a page.
-func view() *authv3.CheckRequest {
+// pageView returns the call for a browser that opens a page.
+func pageView() *authv3.CheckRequest {
 	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{Request: &authv3.AttributeContext_Request{
 		Http: &authv3.AttributeContext_HttpRequest{Method: http.MethodGet, Path: "/", Headers: map[string]string{"accept": "text/html,*/*"}},
 	}}}
 }
 
-// asking is the context of a call from the proxy, with more metadata.
-func asking(ctx context.Context, keys ...string) context.Context {
-	return askingFor(ctx, proxy, cluster, keys...)
+// callContext returns the context of a call from the proxy, with further metadata keys.
+func callContext(ctx context.Context, keys ...string) context.Context {
+	return callContextFor(ctx, proxy, cluster, keys...)
 }
 
-// askingFor is asking from any proxy, for any cluster.
-func askingFor(ctx context.Context, from netip.Addr, name string, keys ...string) context.Context {
-	sent := metadata.Pairs(translate.ClusterKey, name)
+// callContextFor is callContext for any proxy and cluster.
+func callContextFor(ctx context.Context, from netip.Addr, name string, keys ...string) context.Context {
+	md := metadata.Pairs(translate.ClusterKey, name)
 	for _, key := range keys {
-		sent.Append(key, "1")
+		md.Append(key, "1")
 	}
-	ctx = metadata.NewIncomingContext(ctx, sent)
+	ctx = metadata.NewIncomingContext(ctx, md)
 	return peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 40000))})
 }
 
-// headerOf is a header of what a client is answered in the app's place.
+// headerOf returns a header of the local reply.
 func headerOf(response *authv3.CheckResponse, name string) string {
 	for _, header := range response.GetDeniedResponse().GetHeaders() {
 		if header.GetHeader().GetKey() == name {
@@ -152,93 +152,93 @@ func headerOf(response *authv3.CheckResponse, name string) string {
 	return ""
 }
 
-// callFor is call for a request.
-func (s *stage) callFor(ctx context.Context, request *authv3.CheckRequest, keys ...string) <-chan ended {
+// callFor is call with a check request.
+func (s *stage) callFor(ctx context.Context, request *authv3.CheckRequest, keys ...string) <-chan result {
 	s.t.Helper()
-	return s.begin(asking(ctx, keys...), request)
+	return s.start(callContext(ctx, keys...), request)
 }
 
 // callFrom is call from any proxy, for any cluster.
-func (s *stage) callFrom(ctx context.Context, from netip.Addr, name string) <-chan ended {
+func (s *stage) callFrom(ctx context.Context, from netip.Addr, name string) <-chan result {
 	s.t.Helper()
-	return s.begin(askingFor(ctx, from, name), new(authv3.CheckRequest))
+	return s.start(callContextFor(ctx, from, name), new(authv3.CheckRequest))
 }
 
-// begin makes the call of a context.
-func (s *stage) begin(ctx context.Context, request *authv3.CheckRequest) <-chan ended {
+// start makes a call with a context.
+func (s *stage) start(ctx context.Context, request *authv3.CheckRequest) <-chan result {
 	s.t.Helper()
-	done := make(chan ended, 1)
+	done := make(chan result, 1)
 	began := time.Now()
 	go func() {
 		response, err := s.Check(ctx, request)
-		is := ended{code: status.Code(err), after: time.Since(began), reason: headerOf(response, extauthz.ReasonHeader)}
-		is.status = int32(response.GetDeniedResponse().GetStatus().GetCode())
-		is.isCold = len(response.GetOkResponse().GetResponseHeadersToAdd()) > 0
-		done <- is
+		got := result{code: status.Code(err), after: time.Since(began), reason: headerOf(response, extauthz.ReasonHeader)}
+		got.status = int32(response.GetDeniedResponse().GetStatus().GetCode())
+		got.isCold = len(response.GetOkResponse().GetResponseHeadersToAdd()) > 0
+		done <- got
 	}()
 	synctest.Wait()
 	return done
 }
 
-// pending says whether a call waits.
-func (s *stage) pending(done <-chan ended) bool {
+// pending reports whether a call waits.
+func (s *stage) pending(done <-chan result) bool {
 	synctest.Wait()
 	return len(done) == 0
 }
 
-// expect compares what a call came to.
-func (s *stage) expect(done <-chan ended, want ended) {
+// expect compares the result of a call.
+func (s *stage) expect(done <-chan result, want result) {
 	s.t.Helper()
-	if diff := cmp.Diff(want, <-done, cmp.AllowUnexported(ended{})); diff != "" {
+	if diff := cmp.Diff(want, <-done, cmp.AllowUnexported(result{})); diff != "" {
 		s.t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
-// TestACallWaitsForItsProxy: until the proxy has confirmed an endpoint.
-func TestACallWaitsForItsProxy(t *testing.T) {
+// TestCallWaitsForItsProxy checks that a call waits until its own proxy has ACKed an endpoint.
+func TestCallWaitsForItsProxy(t *testing.T) {
 	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
 		done := s.call(t.Context())
 		time.Sleep(10 * time.Second)
-		s.Confirmed(proxy) // of something else
+		s.Confirmed(proxy) // of another cluster
 		s.stream.serves.Store(true)
 		s.Confirmed(proxy.Next())
 		if !s.pending(done) {
-			t.Error("it goes on for what another proxy has confirmed")
+			t.Error("it was released by the ACK of another proxy")
 		}
 		counts, _ := s.Counts()
 		if diff := cmp.Diff(map[model.Key]holding.Count{shop: {Waiting: 1}}, counts); diff != "" {
 			t.Error(diff)
 		}
 		s.Confirmed(proxy)
-		s.expect(done, ended{isCold: true, after: 10 * time.Second})
-		s.expect(s.call(t.Context()), ended{}) // It goes on at once, and is no cold start.
+		s.expect(done, result{isCold: true, after: 10 * time.Second})
+		s.expect(s.call(t.Context()), result{}) // It is released at once, and is no cold start.
 		if counts, _ := s.Counts(); len(counts) > 0 {
 			t.Errorf("still counted: %v", counts)
 		}
 	})
 }
 
-// TestHowAWaitEnds is the table of the other ends.
-func TestHowAWaitEnds(t *testing.T) {
+// TestEndOfWait checks the other ways in which a call ends.
+func TestEndOfWait(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		do   func(*stage, context.CancelFunc)
 		keys []string
-		want ended
+		want result
 	}{
-		"its deadline":           {func(*stage, context.CancelFunc) {}, nil, ended{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute}},
-		"that of one in the net": {func(*stage, context.CancelFunc) {}, []string{translate.NetKey}, ended{status: 503, reason: extauthz.ReasonDeadline, after: 28 * time.Second}},
-		"the client goes":        {func(_ *stage, cancel context.CancelFunc) { cancel() }, nil, ended{code: codes.Canceled}},
-		"the object goes":        {func(s *stage, _ context.CancelFunc) { s.SetApps(map[model.Key]*holding.App{shop: nil}) }, nil, ended{status: 503, reason: extauthz.ReasonUnknown}},
-		"the object is paused":   {func(s *stage, _ context.CancelFunc) { s.pause() }, nil, ended{status: 503, reason: extauthz.ReasonPaused}},
-		"the proxy goes":         {func(s *stage, _ context.CancelFunc) { s.Closed(proxy, s.stream) }, nil, ended{code: codes.Unavailable}},
-		"the interceptor stops":  {func(s *stage, _ context.CancelFunc) { s.Close() }, nil, ended{code: codes.Unavailable}},
-		"nothing but a new stream": {func(s *stage, _ context.CancelFunc) {
+		"its deadline":              {func(*stage, context.CancelFunc) {}, nil, result{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute}},
+		"the deadline via fallback": {func(*stage, context.CancelFunc) {}, []string{translate.NetKey}, result{status: 503, reason: extauthz.ReasonDeadline, after: 28 * time.Second}},
+		"the client disconnects":    {func(_ *stage, cancel context.CancelFunc) { cancel() }, nil, result{code: codes.Canceled}},
+		"the object is deleted":     {func(s *stage, _ context.CancelFunc) { s.SetWorkloads(map[model.Key]*holding.Workload{shop: nil}) }, nil, result{status: 503, reason: extauthz.ReasonUnknown}},
+		"the object is paused":      {func(s *stage, _ context.CancelFunc) { s.pause() }, nil, result{status: 503, reason: extauthz.ReasonPaused}},
+		"the proxy disconnects":     {func(s *stage, _ context.CancelFunc) { s.Closed(proxy, s.stream) }, nil, result{code: codes.Unavailable}},
+		"the interceptor stops":     {func(s *stage, _ context.CancelFunc) { s.Close() }, nil, result{code: codes.Unavailable}},
+		"only a new stream": {func(s *stage, _ context.CancelFunc) {
 			s.Opened(proxy, &stream{number: 2, fleet: "apps"})
 			s.Closed(proxy, s.stream)
-		}, nil, ended{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute}},
+		}, nil, result{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,7 +248,7 @@ func TestHowAWaitEnds(t *testing.T) {
 				defer cancel()
 				done := s.call(ctx, c.keys...)
 				if !s.pending(done) {
-					t.Fatal("it doesn't wait")
+					t.Fatal("it does not wait")
 				}
 				c.do(s, cancel)
 				s.expect(done, c.want)
@@ -260,15 +260,15 @@ func TestHowAWaitEnds(t *testing.T) {
 	}
 }
 
-// pause has nothing start the app any more.
+// pause pauses autoscaling of the workload.
 func (s *stage) pause() {
-	paused := app()
+	paused := workload()
 	paused.IsPaused = true
-	s.SetApps(map[model.Key]*holding.App{shop: paused})
+	s.SetWorkloads(map[model.Key]*holding.Workload{shop: paused})
 }
 
-// TestTheLatestStreamCounts: a proxy that has connected again may still have its old stream.
-func TestTheLatestStreamCounts(t *testing.T) {
+// TestLatestStreamApplies has a proxy that has reconnected and still has its old stream.
+func TestLatestStreamApplies(t *testing.T) {
 	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
@@ -278,38 +278,39 @@ func TestTheLatestStreamCounts(t *testing.T) {
 		s.stream.serves.Store(true)
 		s.Confirmed(proxy)
 		if !s.pending(done) {
-			t.Error("it goes on for what an old stream has confirmed")
+			t.Error("it was released by the ACK on an old stream")
 		}
 		later.serves.Store(true)
 		s.Confirmed(proxy)
-		s.expect(done, ended{isCold: true})
+		s.expect(done, result{isCold: true})
 	})
 }
 
-// TestACallMayComeFirst: before the proxy's stream, and before the objects are known. It then waits, but not for long.
-func TestACallMayComeFirst(t *testing.T) {
+// TestCallBeforeStream makes calls before the proxy's stream opens, and before SetWorkloads. They wait briefly.
+func TestCallBeforeStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{Server: newServer(t), t: t, stream: &stream{number: 1, fleet: "apps"}}
 		s.stream.serves.Store(true)
-		s.expect(s.call(t.Context()), ended{code: codes.Unavailable, after: 2 * time.Second})
+		s.expect(s.call(t.Context()), result{code: codes.Unavailable, after: 2 * time.Second})
 		done := s.call(t.Context())
 		s.Opened(proxy, s.stream)
 		if !s.pending(done) {
-			t.Error("it is answered before the objects are known")
+			t.Error("it ended before SetWorkloads")
 		}
 		time.Sleep(time.Second)
-		s.SetApps(map[model.Key]*holding.App{shop: app()})
-		s.expect(done, ended{after: time.Second})
+		s.SetWorkloads(map[model.Key]*holding.Workload{shop: workload()})
+		s.expect(done, result{after: time.Second})
 	})
 }
 
-// TestTheFirstOfAnAppIsTold: at once, and each that is first again, but not those that come beside it.
-func TestTheFirstOfAnAppIsTold(t *testing.T) {
+// TestFirstRequestIsUrgent checks that the channel of Counts is closed for the first queued request of a workload, and
+// not for further ones.
+func TestFirstRequestIsUrgent(t *testing.T) {
 	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
-		isTold := func(urgent <-chan struct{}) bool {
+		isUrgent := func(urgent <-chan struct{}) bool {
 			synctest.Wait()
 			select {
 			case <-urgent:
@@ -322,63 +323,65 @@ func TestTheFirstOfAnAppIsTold(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			_, urgent := s.Counts()
 			first := s.call(ctx)
-			if !isTold(urgent) {
-				t.Error("the first request is not told")
+			if !isUrgent(urgent) {
+				t.Error("the first request is not urgent")
 			}
 			_, urgent = s.Counts()
 			second := s.call(ctx)
-			if isTold(urgent) {
-				t.Error("the second one is told")
+			if isUrgent(urgent) {
+				t.Error("the second request is urgent")
 			}
 			cancel()
-			s.expect(first, ended{code: codes.Canceled})
-			s.expect(second, ended{code: codes.Canceled})
+			s.expect(first, result{code: codes.Canceled})
+			s.expect(second, result{code: codes.Canceled})
 		}
 	})
 }
 
-// TestReleaseIsPaced: so many go on at once, fewer after each pause, and who comes meanwhile stands in line. After a rest as many go on at once as at first.
+// TestReleaseIsPaced checks the burst, the refills and the order of requests that arrive in between. After a pause the
+// burst is available again.
 func TestReleaseIsPaced(t *testing.T) {
 	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
 		for range 2 {
 			s.stream.serves.Store(false)
-			var all []<-chan ended
+			var all []<-chan result
 			for range 150 {
 				all = append(all, s.call(t.Context()))
 			}
 			s.stream.serves.Store(true)
 			s.Confirmed(proxy)
 			all = append(all, s.call(t.Context()))
-			s.Confirmed(proxy) // of something else
+			s.Confirmed(proxy) // of another cluster
 			for _, want := range []int{100, 120, 140, 151} {
-				if got := s.answered(all); got != want {
-					t.Errorf("%d go on, want %d", got, want)
+				if got := s.ended(all); got != want {
+					t.Errorf("%d released, want %d", got, want)
 				}
-				time.Sleep(holding.PacePause)
+				time.Sleep(holding.RefillInterval)
 			}
-			time.Sleep(5 * holding.PacePause)
+			time.Sleep(5 * holding.RefillInterval)
 		}
 	})
 }
 
-// TestAProxysAppsShareItsPace: many that wake at once are no more than one would be, each has its turn, and other proxies are not concerned.
-func TestAProxysAppsShareItsPace(t *testing.T) {
+// TestWorkloadsShareThePacer checks that all clusters of a proxy share its Pacer in turn, and that other proxies are
+// not affected.
+func TestWorkloadsShareThePacer(t *testing.T) {
 	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
-		const apps, each = 10, 20
-		many := app()
-		for i := range apps {
+		const clusters, each = 10, 20
+		many := workload()
+		for i := range clusters {
 			many.Clusters = append(many.Clusters, nameOf(i))
 		}
-		s.SetApps(map[model.Key]*holding.App{shop: many})
+		s.SetWorkloads(map[model.Key]*holding.Workload{shop: many})
 		other := &stream{number: 2, fleet: "apps"}
 		s.Opened(proxy.Next(), other)
-		var all, others []<-chan ended
-		byCluster := make([][]<-chan ended, apps)
-		for i := range apps * each {
+		var all, others []<-chan result
+		byCluster := make([][]<-chan result, clusters)
+		for i := range clusters * each {
 			done := s.callFrom(t.Context(), proxy, nameOf(i/each))
 			all, byCluster[i/each] = append(all, done), append(byCluster[i/each], done)
 			if i < 100 {
@@ -389,28 +392,28 @@ func TestAProxysAppsShareItsPace(t *testing.T) {
 		other.serves.Store(true)
 		s.Confirmed(proxy)
 		s.Confirmed(proxy.Next())
-		if got := s.answered(others); got != 100 {
-			t.Errorf("%d of another proxy go on, want all", got)
+		if got := s.ended(others); got != 100 {
+			t.Errorf("%d of another proxy released, want all", got)
 		}
-		for want := 100; want <= apps*each; want += 20 {
-			if got := s.answered(all); got != want {
-				t.Errorf("%d go on, want %d", got, want)
+		for want := 100; want <= clusters*each; want += 20 {
+			if got := s.ended(all); got != want {
+				t.Errorf("%d released, want %d", got, want)
 			}
 			for i, own := range byCluster {
-				if got := s.answered(own); got != want/apps {
-					t.Errorf("%d of app %d go on, want %d", got, i, want/apps)
+				if got := s.ended(own); got != want/clusters {
+					t.Errorf("%d of cluster %d released, want %d", got, i, want/clusters)
 				}
 			}
-			time.Sleep(holding.PacePause)
+			time.Sleep(holding.RefillInterval)
 		}
 	})
 }
 
-// nameOf is the name of one of many clusters, which a stream serves that serves cluster.
+// nameOf returns the name of one of many clusters with the prefix cluster.
 func nameOf(i int) string { return fmt.Sprint(cluster, "-", i) }
 
-// answered is how many calls have come to something.
-func (s *stage) answered(all []<-chan ended) (count int) {
+// ended returns how many calls have ended.
+func (s *stage) ended(all []<-chan result) (count int) {
 	synctest.Wait()
 	for _, each := range all {
 		count += len(each)
@@ -418,15 +421,15 @@ func (s *stage) answered(all []<-chan ended) (count int) {
 	return count
 }
 
-// TestAPageWaits in place of a browser, which counts as one request until it has not asked for a while; others wait
-// by themselves. When the app serves, the next view is the app's.
-func TestAPageWaits(t *testing.T) {
+// TestWaitingPage checks that page views count as one request until the browser stops refreshing, that other requests
+// wait as usual, and that the next view is released once the workload serves.
+func TestWaitingPage(t *testing.T) {
 	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
-		withPage := app()
+		withPage := workload()
 		withPage.Page = new(page.Default())
-		s.SetApps(map[model.Key]*holding.App{shop: withPage})
+		s.SetWorkloads(map[model.Key]*holding.Workload{shop: withPage})
 		waiting := func() int {
 			synctest.Wait()
 			counts, _ := s.Counts()
@@ -434,79 +437,80 @@ func TestAPageWaits(t *testing.T) {
 		}
 		_, urgent := s.Counts()
 		for range 3 {
-			s.expect(s.view(), ended{status: 503, reason: extauthz.ReasonPage})
+			s.expect(s.view(), result{status: 503, reason: extauthz.ReasonPage})
 			time.Sleep(10 * time.Second)
 		}
 		select {
 		case <-urgent:
 		default:
-			t.Error("the first view is not told")
+			t.Error("the first view is not urgent")
 		}
 		if got := waiting(); got != 1 {
 			t.Errorf("%d wait after three views", got)
 		}
 		time.Sleep(5 * time.Second)
 		if got := waiting(); got != 0 {
-			t.Errorf("%d wait although nobody looks any more", got)
+			t.Errorf("%d wait although no browser refreshes any more", got)
 		}
-		s.expect(s.view(), ended{status: 503, reason: extauthz.ReasonPage})
+		s.expect(s.view(), result{status: 503, reason: extauthz.ReasonPage})
 		other := s.call(t.Context())
 		if got := waiting(); got != 2 {
 			t.Errorf("%d wait, want a page and a request", got)
 		}
 		s.stream.serves.Store(true)
 		s.Confirmed(proxy)
-		s.expect(other, ended{isCold: true})
-		s.expect(s.view(), ended{})
+		s.expect(other, result{isCold: true})
+		s.expect(s.view(), result{})
 		if got := waiting(); got != 0 {
-			t.Errorf("%d wait although the app serves", got)
+			t.Errorf("%d wait although the workload serves", got)
 		}
-		s.stream.serves.Store(false) // It goes to zero again, while the last view is still remembered.
-		s.expect(s.view(), ended{status: 503, reason: extauthz.ReasonPage})
+		s.stream.serves.Store(false) // Scaled to zero again, while the last view still counts.
+		s.expect(s.view(), result{status: 503, reason: extauthz.ReasonPage})
 		if got := waiting(); got != 1 {
 			t.Errorf("%d wait at the next zero", got)
 		}
 	})
 }
 
-// TestAnotherServiceAnswers at the deadline of an app that names one: the request goes on with a mark, and is counted no more.
-func TestAnotherServiceAnswers(t *testing.T) {
+// TestFailover checks that a request of a workload with a failover Service is released at the deadline, with dynamic
+// metadata, and leaves the queue.
+func TestFailover(t *testing.T) {
 	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
-		own := app()
-		own.FailsOver = true
-		s.SetApps(map[model.Key]*holding.App{shop: own})
+		own := workload()
+		own.HasFailover = true
+		s.SetWorkloads(map[model.Key]*holding.Workload{shop: own})
 		began := time.Now()
-		response, err := s.Check(asking(t.Context()), new(authv3.CheckRequest))
+		response, err := s.Check(callContext(t.Context()), new(authv3.CheckRequest))
 		mark := response.GetDynamicMetadata().GetFields()[translate.FailoverKey].GetBoolValue()
 		removed := response.GetOkResponse().GetHeadersToRemove()
-		if err != nil || !mark || len(removed) != 1 || time.Since(began) != own.Patience {
+		if err != nil || !mark || len(removed) != 1 || time.Since(began) != own.Timeout {
 			t.Errorf("after %v: %v, %v", time.Since(began), response, err)
 		}
 		if counts, _ := s.Counts(); len(counts) > 0 {
 			t.Errorf("still counted: %v", counts)
 		}
-		s.expectTold(holding.ColdStart, holding.FailedOver)
+		s.expectReasons(holding.ColdStart, holding.FailedOver)
 		s.stream.serves.Store(true)
-		response, err = s.Check(asking(t.Context()), new(authv3.CheckRequest))
+		response, err = s.Check(callContext(t.Context()), new(authv3.CheckRequest))
 		if err != nil || response.GetDynamicMetadata() != nil || len(response.GetOkResponse().GetHeadersToRemove()) > 0 {
-			t.Errorf("one for an app that serves: %v, %v", response, err)
+			t.Errorf("a workload that serves: %v, %v", response, err)
 		}
 	})
 }
 
-// expectTold compares what the owner has been told.
-func (s *stage) expectTold(want ...holding.Occasion) {
+// expectReasons compares the reasons of all notifications.
+func (s *stage) expectReasons(want ...holding.Reason) {
 	s.t.Helper()
-	if diff := cmp.Diff(want, *s.told); diff != "" {
-		s.t.Errorf("told (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, *s.reasons); diff != "" {
+		s.t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 }
 
-// TestWhatOwnersHearOf: the first of a cold start, each that is refused by a limit, and each that waits in vain; not those that are served, that go,
-// or that follow their proxy.
-func TestWhatOwnersHearOf(t *testing.T) {
+// TestNotify checks the notifications: the first request of a cold start, each rejected and each timed out request, but
+// none for requests that are served, canceled or moved.
+func TestNotify(t *testing.T) {
 	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
@@ -514,33 +518,33 @@ func TestWhatOwnersHearOf(t *testing.T) {
 		for range 499 {
 			s.call(t.Context())
 		}
-		s.expectTold(holding.ColdStart)
-		s.expect(s.call(t.Context()), ended{status: 503, reason: extauthz.ReasonLimit})
-		s.expectTold(holding.ColdStart, holding.TurnedAway)
+		s.expectReasons(holding.ColdStart)
+		s.expect(s.call(t.Context()), result{status: 503, reason: extauthz.ReasonLimit})
+		s.expectReasons(holding.ColdStart, holding.Rejected)
 		s.stream.serves.Store(true)
 		s.Confirmed(proxy)
-		s.expect(first, ended{isCold: true})
+		s.expect(first, result{isCold: true})
 		time.Sleep(time.Second)
-		s.expectTold(holding.ColdStart, holding.TurnedAway)
+		s.expectReasons(holding.ColdStart, holding.Rejected)
 		s.stream.serves.Store(false)
-		s.expect(s.call(t.Context()), ended{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute})
+		s.expect(s.call(t.Context()), result{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute})
 		ctx, cancel := context.WithCancel(t.Context())
-		gone := s.call(ctx)
+		canceled := s.call(ctx)
 		cancel()
-		s.expect(gone, ended{code: codes.Canceled})
-		s.expectTold(holding.ColdStart, holding.TurnedAway, holding.ColdStart, holding.TooLate, holding.ColdStart)
+		s.expect(canceled, result{code: codes.Canceled})
+		s.expectReasons(holding.ColdStart, holding.Rejected, holding.ColdStart, holding.TimedOut, holding.ColdStart)
 	})
 }
 
-// TestAPageOfItsOwn: what the object asks for is shown, and a view counts for as long as the page may stand still.
-func TestAPageOfItsOwn(t *testing.T) {
+// TestCustomPage checks that the page of the object is shown, and that a view counts until its next refresh is overdue.
+func TestCustomPage(t *testing.T) {
 	t.Parallel()
 	play(t, func(t *testing.T, s *stage) {
 		t.Helper()
-		own := app()
+		own := workload()
 		own.Page = &page.Page{Body: "soon", Status: 202, RetryAfter: time.Minute}
-		s.SetApps(map[model.Key]*holding.App{shop: own})
-		response, err := s.Check(asking(t.Context()), view())
+		s.SetWorkloads(map[model.Key]*holding.Workload{shop: own})
+		response, err := s.Check(callContext(t.Context()), view())
 		denied := response.GetDeniedResponse()
 		if err != nil || denied.GetBody() != "soon" || denied.GetStatus().GetCode() != 202 || headerOf(response, "Retry-After") != "60" {
 			t.Errorf("%v, %v", response, err)
@@ -554,8 +558,8 @@ func TestAPageOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestBadCalls are those that no proxy makes.
-func TestBadCalls(t *testing.T) {
+// TestInvalidCalls makes calls that Envoy never makes.
+func TestInvalidCalls(t *testing.T) {
 	t.Parallel()
 	at := peer.NewContext(t.Context(), &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 1))})
 	expect := func(name string, ctx context.Context, want codes.Code) {

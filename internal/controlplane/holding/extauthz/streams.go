@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 )
 
-// Opened takes in the stream of a proxy. Of several, the latest counts.
+// Opened adds a discovery stream of a proxy. If it has several, the latest applies.
 func (s *Server) Opened(proxy netip.Addr, stream Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,71 +24,72 @@ func (s *Server) Opened(proxy netip.Addr, stream Stream) {
 	s.opened = make(chan struct{})
 }
 
-// Closed forgets a stream. The calls of a proxy that has none any more end: it may be served by
-// another replica, to which it will make them again.
+// Closed removes a stream. When the last stream of a proxy closes, its calls end: the proxy may be connected to another
+// replica, and repeats its calls there.
 func (s *Server) Closed(proxy netip.Addr, stream Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rest := slices.DeleteFunc(slices.Clone(s.streams[proxy]), func(each Stream) bool {
-		return each.Number() == stream.Number()
+	remaining := slices.DeleteFunc(slices.Clone(s.streams[proxy]), func(other Stream) bool {
+		return other.Number() == stream.Number()
 	})
-	if len(rest) > 0 {
-		s.streams[proxy] = rest
+	if len(remaining) > 0 {
+		s.streams[proxy] = remaining
 		return
 	}
 	delete(s.streams, proxy)
-	for _, ticket := range s.room.RemoveProxy(proxy) {
-		s.tell(ticket, outcome{isLost: true})
+	for _, waiter := range s.queue.RemoveProxy(proxy) {
+		s.respond(waiter, outcome{isMoved: true})
 	}
 }
 
-// Confirmed says that a proxy has confirmed endpoints: who waits for them goes on.
+// Confirmed is called when a proxy has ACKed endpoints. It releases the requests that wait for them.
 func (s *Server) Confirmed(proxy netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.release(proxy)
 }
 
-// release lets those go on who wait at a proxy for what it serves, as many as its pace allows. The caller holds the lock.
+// release releases the requests of a proxy for the clusters that it serves, as many as its Pacer allows. The caller
+// holds the lock.
 func (s *Server) release(proxy netip.Addr) {
-	pace := s.paces[proxy]
-	if pace == nil {
-		pace = new(proxyPace)
+	pacer := s.pacers[proxy]
+	if pacer == nil {
+		pacer = new(proxyPacer)
 	}
 	if own := s.streams[proxy]; len(own) > 0 {
-		released := s.room.Release(proxy, own[len(own)-1].Serves, pace.Room())
-		for _, ticket := range released {
-			s.tell(ticket, outcome{goesOn: true})
+		released := s.queue.Release(proxy, own[len(own)-1].Serves, pacer.Available())
+		for _, waiter := range released {
+			s.respond(waiter, outcome{isReleased: true})
 		}
-		pace.Take(len(released))
+		pacer.Take(len(released))
 	}
 	switch {
-	case pace.HasRested():
-		delete(s.paces, proxy)
-	case pace.due == nil:
-		pace.due = time.AfterFunc(holding.PacePause, func() { s.recover(proxy, pace) })
-		s.paces[proxy] = pace
+	case pacer.IsFull():
+		delete(s.pacers, proxy)
+	case pacer.due == nil:
+		pacer.due = time.AfterFunc(holding.RefillInterval, func() { s.refill(proxy, pacer) })
+		s.pacers[proxy] = pacer
 	}
 }
 
-// recover lets more go on after a pause.
-func (s *Server) recover(proxy netip.Addr, pace *proxyPace) {
+// refill refills the Pacer of a proxy, and releases more requests.
+func (s *Server) refill(proxy netip.Addr, pacer *proxyPacer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pace.due = nil
-	pace.Recover()
+	pacer.due = nil
+	pacer.Refill()
 	s.release(proxy)
 }
 
-// streamOf is the stream of a proxy, and waits for it if need be. The error is a status.
+// streamOf returns the latest stream of a proxy. It waits up to streamTimeout for one. The error is a gRPC status.
 func (s *Server) streamOf(ctx context.Context, proxy netip.Addr) (Stream, error) {
-	patience := time.NewTimer(streamPatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(streamTimeout)
+	defer timeout.Stop()
 	for {
 		s.mu.Lock()
 		own, opened := s.streams[proxy], s.opened
 		s.mu.Unlock()
-		ready := s.known // The apps are known before the first stream.
+		ready := s.synced // Workloads are set before the first stream opens.
 		if len(own) > 0 {
 			opened = nil
 		} else {
@@ -102,18 +103,18 @@ func (s *Server) streamOf(ctx context.Context, proxy netip.Addr) (Stream, error)
 			return nil, status.FromContextError(ctx.Err()).Err()
 		case <-s.closed:
 			return nil, errStopping()
-		case <-patience.C:
-			return nil, errElsewhere()
+		case <-timeout.C:
+			return nil, errMoved()
 		}
 	}
 }
 
-// errElsewhere is the status of a call whose proxy has no stream here, and errStopping that of one to a server
-// that was closed. Both are made again.
-func errElsewhere() error {
-	return status.Error(codes.Unavailable, "the proxy gets its configuration from another replica")
+// errMoved returns the status of a call from a proxy without a stream at this replica. Envoy retries the call.
+func errMoved() error {
+	return status.Error(codes.Unavailable, "the proxy is connected to another replica")
 }
 
+// errStopping returns the status of a call after Close. Envoy retries the call.
 func errStopping() error {
 	return status.Error(codes.Unavailable, "the interceptor is shutting down")
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
 )
 
-// TestChangesAloneAreToldToWhoAsksForThem: the first line is whole for everybody, and every line for who asks for nothing.
-func TestChangesAloneAreToldToWhoAsksForThem(t *testing.T) {
+// TestChangesQuery checks that the first line is always a whole report, and that further lines contain only changes for
+// clients with ChangesQuery.
+func TestChangesQuery(t *testing.T) {
 	s := newStage(t, nil)
 	s.joins(fleet)
 	proxy := s.connect()

@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	// maxFamily bounds one metric in bytes: a histogram of Envoy takes less than 1 KiB.
+	// maxFamily limits one metric in bytes: a histogram of Envoy takes less than 1 KiB.
 	maxFamily = 64 << 10
-	// maxCluster bounds the name of a cluster in bytes. One that is longer is nobody's.
+	// maxCluster limits the name of a cluster in bytes. A longer one does not count.
 	maxCluster = 512
-	// maxSamples bounds how many samples of one message are kept, those of 100,000 clusters.
+	// maxSamples limits the samples of one message: those of 100,000 clusters.
 	maxSamples = 400_000
-	// minKept is how many samples there is room for from one message to the next, whatever is in them.
+	// minCapacity is the capacity for samples that the decoder always keeps between messages.
 	minKept = 4096
-	// maxKept bounds what is kept of one message in bytes. Those of 100,000 clusters take 58 MB.
+	// maxBytes limits the samples of one message in bytes. Those of 100,000 clusters take 58 MB.
 	maxKept = 64 << 20
 )
 
-// Errors about messages. Their texts go to the proxy.
+// Errors of messages. The proxy receives their texts.
 var (
 	errMalformed = errors.New("malformed message")
 	errTooLarge  = errors.New("message too large")
 )
 
-// messageMetrics is the field of envoy.service.metrics.v3.StreamMetricsMessage that has the metrics.
+// messageMetrics is the field of envoy.service.metrics.v3.StreamMetricsMessage with the metrics.
 const messageMetrics protowire.Number = 2
 
-// position is a field with its wire type: its tag on the wire.
+// tag is a field number with its wire type, as on the wire.
 type position = uint64
 
 // Fields of io.prometheus.client (metrics.proto): number × 8 + wire type.
@@ -63,21 +63,22 @@ const (
 	bucketBound      = position(2<<3 | protowire.Fixed64Type)
 )
 
-// clustersAdded is a counter that every Envoy has, and that is at rest at most times.
+// clustersAdded is a counter that every Envoy has, and that rarely changes.
 const clustersAdded = "cluster_manager.cluster_added"
 
-// decoder reads messages, one after the other, and keeps its memory between them. A batch that it returns is good until the next one.
+// decoder decodes messages one after the other, and reuses its memory. A returned batch is valid until the next call.
 type decoder struct {
 	family []byte
-	// last are the samples of the message before. Most messages are of the same statistics in the same order, and their clusters' names are there.
+	// last are the samples of the last message. Most messages contain the same statistics in the same order, so the
+	// decoder reuses their cluster names.
 	last  []metrics.Sample
-	first int // of the family's samples, in the batch
-	bytes int // kept of the last message
-	// kept and seen count the metrics of the last message.
+	first int // index of the family's first sample in the batch
+	bytes int // of the samples of the last message
+	// used and seen count the metrics of the last message.
 	kept, seen int
 }
 
-// decode reads one message of so many bytes. What is no statistic of a cluster that is used is skipped.
+// decode reads one message of length bytes. It skips everything except the used statistics of clusters.
 func (d *decoder) decode(from *bufio.Reader, length int64) (metrics.Batch, error) {
 	batch := metrics.Batch{Samples: d.last[:0]}
 	if isMuchLess := cap(d.last) > minKept && len(d.last) < cap(d.last)/4; isMuchLess {
@@ -98,7 +99,7 @@ func (d *decoder) decode(from *bufio.Reader, length int64) (metrics.Batch, error
 			continue
 		}
 		if size > maxFamily {
-			return batch, fmt.Errorf("%w: a metric of %d bytes, at most %d are read", errTooLarge, size, maxFamily)
+			return batch, fmt.Errorf("%w: a metric of %d bytes exceeds the limit of %d", errTooLarge, size, maxFamily)
 		}
 		d.family = slices.Grow(d.family[:0], int(size))[:size]
 		if _, err := io.ReadFull(limited, d.family); err != nil {
@@ -111,7 +112,7 @@ func (d *decoder) decode(from *bufio.Reader, length int64) (metrics.Batch, error
 	return batch, nil
 }
 
-// readHeader reads what is before a field of a message, all of which are messages themselves.
+// readHeader reads the tag and length of a field of a message. All fields are messages.
 func readHeader(from *limitedReader) (field protowire.Number, size int64, err error) {
 	tag, err := binary.ReadUvarint(from)
 	if err != nil {
@@ -126,12 +127,12 @@ func readHeader(from *limitedReader) (field protowire.Number, size int64, err er
 		return 0, 0, broken(err)
 	}
 	if length > uint64(max(0, from.left)) {
-		return 0, 0, fmt.Errorf("%w: a field of %d bytes, but %d are left", errMalformed, length, from.left)
+		return 0, 0, fmt.Errorf("%w: a field of %d bytes exceeds the remaining %d", errMalformed, length, from.left)
 	}
 	return field, int64(length), nil //nolint:gosec // compared with an int64 above
 }
 
-// readFamily adds what the family has to the batch.
+// readFamily adds the samples of the current family to the batch.
 func (d *decoder) readFamily(batch *metrics.Batch) error {
 	d.seen++
 	d.first = len(batch.Samples)
@@ -175,7 +176,7 @@ func (d *decoder) add(batch *metrics.Batch, name []byte, read metric) error {
 	}
 	if measure == metrics.ResponseTimes {
 		if isOfNone := bytes.HasPrefix(read.histogram, []byte{byte(histogramCount), 0}); isOfNone {
-			return nil // Envoy reports the histograms of all clusters that were ever asked.
+			return nil // Envoy reports the histograms of all clusters that ever had a request.
 		}
 		var err error
 		if sample.Times, err = readHistogram(read.histogram); err != nil {
@@ -185,7 +186,7 @@ func (d *decoder) add(batch *metrics.Batch, name []byte, read metric) error {
 	return d.keep(batch, sample, cluster)
 }
 
-// keep adds a sample to the batch, as far as there is room for it.
+// appendSample appends a sample to the batch, within the limits.
 func (d *decoder) keep(batch *metrics.Batch, sample metrics.Sample, cluster []byte) error {
 	d.bytes += int(unsafe.Sizeof(sample))
 	if n := len(batch.Samples); sample.Cluster == "" {
@@ -207,9 +208,9 @@ func (d *decoder) keep(batch *metrics.Batch, sample metrics.Sample, cluster []by
 	return nil
 }
 
-// used says which statistic a metric is. Its name is cluster.<cluster>.<statistic>, or
-// cluster.<statistic> beside a label when the bootstrap has emit_tags_as_labels. Then Envoy's name of
-// upstream_rq_5xx is another one, and the label is short of what a cluster's name has after a dot.
+// clusterMetric returns the cluster and the measure of a metric, and whether it is used. Its name is
+// cluster.<cluster>.<statistic>, or cluster.<statistic> with a label if the bootstrap sets emit_tags_as_labels. In the
+// second form Envoy names upstream_rq_5xx differently, and the label lacks the part of the cluster's name after a dot.
 func used(name []byte, read metric) (cluster []byte, measure metrics.Measure, isUsed bool) {
 	rest, isCluster := bytes.CutPrefix(name, []byte("cluster."))
 	if !isCluster {
@@ -240,11 +241,11 @@ type metric struct {
 	kind      position // metricCounter, metricGauge, metricHistogram, or another one
 	value     float64
 	timestamp int64
-	cluster   []byte // of the label envoy.cluster_name
+	cluster   []byte // from the label envoy.cluster_name
 	histogram []byte
 }
 
-// readMetric reads a metric.
+// readMetric decodes a metric.
 func readMetric(text []byte) (metric, error) {
 	var read metric
 	err := each(text, func(at position, value wireValue) error {
@@ -269,7 +270,7 @@ func readMetric(text []byte) (metric, error) {
 	return read, err
 }
 
-// readLabel reads a label, and keeps the name of the cluster.
+// readLabel decodes a label, and stores the cluster name.
 func (m *metric) readLabel(text []byte) error {
 	var name, label []byte
 	err := each(text, func(at position, value wireValue) error {
@@ -287,7 +288,7 @@ func (m *metric) readLabel(text []byte) error {
 	return err
 }
 
-// readHistogram reads a histogram of times.
+// readHistogram decodes a histogram of times.
 func readHistogram(text []byte) (*metrics.Times, error) {
 	times := new(metrics.Times)
 	err := each(text, func(at position, value wireValue) error {
@@ -304,7 +305,7 @@ func readHistogram(text []byte) (*metrics.Times, error) {
 	return times, err
 }
 
-// readBucket reads one bucket of a histogram.
+// readBucket decodes one bucket of a histogram.
 func readBucket(times *metrics.Times, text []byte) error {
 	var cumulative uint64
 	var bound float64
@@ -329,8 +330,8 @@ type wireValue struct {
 	number uint64
 }
 
-// each visits the fields of a message up to the first error, which it returns. A field of another wire type
-// than it should have is at a position that nobody knows.
+// visitFields calls visit for each field of a message, up to the first error. A field with an unexpected wire type has
+// a tag that no caller uses.
 func each(text []byte, visit func(at position, value wireValue) error) error {
 	for len(text) > 0 {
 		field, kind, n := protowire.ConsumeTag(text)
@@ -360,13 +361,13 @@ func each(text []byte, visit func(at position, value wireValue) error) error {
 	return nil
 }
 
-// limitedReader reads one message, byte by byte too.
+// limitedReader reads one message, also byte by byte.
 type limitedReader struct {
 	from *bufio.Reader
 	left int64
 }
 
-// Read is io.Reader's.
+// Read implements io.Reader.
 func (l *limitedReader) Read(p []byte) (int, error) {
 	if l.left <= 0 {
 		return 0, io.EOF
@@ -376,7 +377,7 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadByte is io.ByteReader's.
+// ReadByte implements io.ByteReader.
 func (l *limitedReader) ReadByte() (byte, error) {
 	if l.left <= 0 {
 		return 0, io.EOF
@@ -388,10 +389,10 @@ func (l *limitedReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// broken is the error of a message that ends too early.
+// truncated returns the error of a message that ends early.
 func broken(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: it ends early", errMalformed)
+		return fmt.Errorf("%w: unexpected end", errMalformed)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 )
 
-// message reads a StreamMetricsMessage from JSON.
+// message returns the StreamMetricsMessage of a JSON text.
 func message(tb testing.TB, text string) []byte {
 	tb.Helper()
 	parsed := new(metricsv3.StreamMetricsMessage)
@@ -57,7 +57,7 @@ func TestDecode(t *testing.T) {
 				{Cluster: "apps/shop/shop-canary", Measure: metrics.RequestsActive, Value: 5},
 			}},
 		},
-		"a counter at rest tells differences": {
+		"an unchanged counter indicates deltas": {
 			`{"envoyMetrics": [{"name": "cluster_manager.cluster_added", "type": "COUNTER", "metric": [{"counter": {"value": 0}, "timestampMs": "8"}]}]}`,
 			metrics.Batch{Time: 8, HasZero: true},
 		},
@@ -120,7 +120,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
 	whole := message(t, `{"envoyMetrics": [{"name": "cluster.a/b/c.upstream_rq_total", "metric": [{"counter": {"value": 1}}]}]}`)
 	tests := map[string]struct {
@@ -145,12 +145,12 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// family is a metric of a name, so many times.
+// family returns a family with a metric repeated n times.
 func family(name string, count int, metric string) []byte {
 	return append(protowire.AppendString([]byte{1<<3 | 2}, name), strings.Repeat(metric, count)...)
 }
 
-// families is a message with a metric, so many times.
+// families returns a message with n families.
 func families(count int, family []byte) []byte {
 	return bytes.Repeat(protowire.AppendBytes([]byte{2<<3 | 2}, family), count)
 }
@@ -158,7 +158,7 @@ func families(count int, family []byte) []byte {
 // zeroCounter is an io.prometheus.client.Metric: a counter with nothing in it, in the four bytes that it takes.
 const zeroCounter = "\x22\x02\x1a\x00"
 
-func TestWhatIsKeptIsBounded(t *testing.T) {
+func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		wire []byte
@@ -166,7 +166,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}{
 		"many metrics of one name":      {families(1, family("cluster."+strings.Repeat("a", 500)+".upstream_rq_total", 15_000, zeroCounter)), 1},
 		"a name of 512 bytes":           {families(1, family("cluster."+strings.Repeat("a", 512)+".upstream_rq_total", 1, zeroCounter)), 1},
-		"a longer one is nobody's":      {families(1, family("cluster."+strings.Repeat("a", 513)+".upstream_rq_total", 1, zeroCounter)), 0},
+		"a longer name is ignored":      {families(1, family("cluster."+strings.Repeat("a", 513)+".upstream_rq_total", 1, zeroCounter)), 0},
 		"two metrics with the one name": {families(2, family("cluster.a/b/c.upstream_rq_total", 2, zeroCounter)), 2},
 	}
 	for name, test := range tests {
@@ -180,8 +180,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 }
 
-// TestANameIsKeptOnce counts what is allocated for 100 statistics of one cluster.
-func TestANameIsKeptOnce(t *testing.T) {
+// TestClusterNameIsSharedByItsSamples measures the allocations for 100 statistics of one cluster.
+func TestClusterNameIsSharedByItsSamples(t *testing.T) {
 	wire := families(100, family("cluster.apps/shop/shop-canary.upstream_rq_total", 1, zeroCounter))
 	var d decoder
 	allocated := testing.AllocsPerRun(10, func() {
@@ -194,8 +194,8 @@ func TestANameIsKeptOnce(t *testing.T) {
 	}
 }
 
-// TestTheSameAgainMakesNoGarbage has a proxy report a thousand clusters that nobody asks, flush after flush.
-func TestTheSameAgainMakesNoGarbage(t *testing.T) {
+// TestRepeatedMessagesMakeNoGarbage has a proxy report a thousand clusters without requests, flush after flush.
+func TestRepeatedMessagesMakeNoGarbage(t *testing.T) {
 	var wire []byte
 	for _, statistic := range []string{"upstream_rq_total", "upstream_rq_active", "upstream_rq_time"} {
 		metric := map[string]string{
@@ -231,8 +231,8 @@ func TestTheSameAgainMakesNoGarbage(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsShort has a metric that is broken in thousands of places: the first one is told.
-func TestAnErrorIsShort(t *testing.T) {
+// TestErrorIsShort has a message with thousands of errors: only the first one is returned.
+func TestErrorIsShort(t *testing.T) {
 	t.Parallel()
 	for name, metric := range map[string]string{
 		"metrics": "\x22\x01\x09", "counters": "\x22\x03\x1a\x01\x09", "labels": "\x22\x03\x0a\x01\x09",
@@ -310,7 +310,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// hasLabels says that a metric's cluster may be in a label, which the reference doesn't look at.
+// hasLabels reports whether a metric's cluster may be in a label, which the reference ignores.
 func hasLabels(parsed *metricsv3.StreamMetricsMessage) bool {
 	for _, family := range parsed.GetEnvoyMetrics() {
 		for _, metric := range family.GetMetric() {

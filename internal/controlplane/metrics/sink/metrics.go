@@ -12,41 +12,41 @@ import (
 
 const millisecondsPerSecond = 1000
 
-// metrics are about the sink itself. None has a label that a proxy chooses.
+// sinkMetrics are the metrics of the sink itself. No label contains a value from a proxy.
 type sinkMetrics struct {
 	messages, bytes, seen, kept, idle prometheus.Counter
-	refusals                          *prometheus.CounterVec
+	failures                          *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics of a sink, and those of its backends.
+// newMetrics registers the metrics of a sink, and those of backends.
 func newMetrics(registerer prometheus.Registerer, s *Sink) (*sinkMetrics, error) {
 	const namespace, subsystem = "kedify", "metric_sink"
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
 	}
 	m := &sinkMetrics{
-		messages: counter("messages_total", "Messages that were read."),
-		bytes:    counter("received_bytes_total", "Bytes of them."),
-		seen:     counter("received_metrics_total", "Metrics in them."),
-		kept:     counter("used_metrics_total", "Metrics in them that can be used."),
-		idle:     counter("empty_messages_total", "Messages in which nothing was new for any HTTPScaledObject, repeated ones included."),
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+		messages: counter("messages_total", "Metric messages received."),
+		bytes:    counter("received_bytes_total", "Bytes of metric messages received."),
+		seen:     counter("received_metrics_total", "Metrics received."),
+		kept:     counter("used_metrics_total", "Metrics received and used."),
+		idle:     counter("empty_messages_total", "Messages without new data for any HTTPScaledObject, including repeated ones."),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "failed_streams_total",
 			Help: "Metric streams that ended with an error, by gRPC code.",
 		}, []string{"code"}),
 	}
 	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: "streams", Help: "Metric streams of proxies that are open.",
+		Namespace: namespace, Subsystem: subsystem, Name: "streams", Help: "Open metric streams of proxies.",
 	}, func() float64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return float64(len(s.streams))
 	})
-	var failed error
-	for _, each := range []prometheus.Collector{streams, m.messages, m.bytes, m.seen, m.kept, m.idle, m.refusals, newBackends(s)} {
-		failed = errors.Join(failed, registerer.Register(each))
+	var err error
+	for _, collector := range []prometheus.Collector{streams, m.messages, m.bytes, m.seen, m.kept, m.idle, m.failures, newBackends(s)} {
+		err = errors.Join(err, registerer.Register(collector))
 	}
-	return m, failed
+	return m, err
 }
 
 // message counts a message.
@@ -57,7 +57,8 @@ func (m *sinkMetrics) message(length int64, seen, kept int) {
 	m.kept.Add(float64(kept))
 }
 
-// backends collects what the backends of HTTPScaledObjects were asked. A series goes with its backend.
+// backends is a collector for the totals of the backends of HTTPScaledObjects. The series of a deleted backend
+// disappear.
 type backends struct {
 	sink                    *Sink
 	requests, errors, times *prometheus.Desc
@@ -70,26 +71,26 @@ func newBackends(s *Sink) *backends {
 	}
 	return &backends{
 		sink:     s,
-		requests: desc("requests_total", "Requests that proxies have sent to a backend, by those that report to this replica."),
-		errors:   desc("errors_total", "Those of them that were answered with a status of 500 to 599."),
-		times:    desc("response_seconds", "How long the backend took to answer."),
+		requests: desc("requests_total", "Requests to a backend, from the proxies that report to this replica."),
+		errors:   desc("errors_total", "Requests to a backend with a response status of 500 to 599."),
+		times:    desc("response_seconds", "Response times of a backend in seconds."),
 	}
 }
 
-// Describe is prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (b *backends) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- b.requests
 	descriptions <- b.errors
 	descriptions <- b.times
 }
 
-// Collect is prometheus.Collector's. Counters are there from the beginning, so that rates miss no request. The times of an object's backends are nineteen
-// buckets each, and come once any of them was asked.
+// Collect implements prometheus.Collector. Counters exist from the start, so that rates include the first request. The
+// histograms of an object's backends, with nineteen buckets each, exist after the first request to any of them.
 func (b *backends) Collect(series chan<- prometheus.Metric) {
 	type backend struct {
 		key     model.Key
 		service string
-		totals  *metrics.Totals // nil while nobody has asked any backend of the object
+		totals  *metrics.Totals // nil before the first request to any backend of the object
 	}
 	var all []backend
 	b.sink.mu.Lock()

@@ -22,36 +22,37 @@ import (
 )
 
 const (
-	// Path is the path of the method that is served.
+	// Path is the path of the served gRPC method.
 	Path = "/envoy.service.metrics.v3.MetricsService/StreamMetrics"
 
-	// maxMessage bounds one message in bytes: 25,000 clusters of the public bootstrap. It is not kept.
+	// maxMessage limits one message in bytes: 25,000 clusters with the public bootstrap. It is never in memory as a
+	// whole.
 	maxMessage = 128 << 20
-	// bufferSize is what is read at once of a stream.
+	// bufferSize is the read buffer of a stream in bytes.
 	bufferSize = 16 << 10
-	// window is how much of a stream, and of a connection, may be under way.
+	// window is the flow control window of a stream, and of a connection, in bytes.
 	window = 256 << 10
-	// messagePatience is how long one message may take once it has begun.
+	// messageTimeout limits the time from the start of a message to its end.
 	messagePatience = 30 * time.Second
-	// pingAfter and pingPatience find half-open connections.
+	// pingInterval and pingTimeout detect half-open connections.
 	pingAfter    = 10 * time.Second
 	pingPatience = 5 * time.Second
-	// streamsPerConnection is generous: a proxy opens one.
+	// streamsPerConnection limits the streams of a connection. A proxy needs one.
 	streamsPerConnection = 8
-	// maxHeader bounds the headers of a request in bytes.
+	// maxHeader limits the headers of a request in bytes.
 	maxHeader = 16 << 10
-	// idlePatience is how long a connection may have no stream.
+	// idleTimeout is how long a connection without a stream stays open.
 	idlePatience = time.Minute
-	// headerPatience is how long a connection may take to become HTTP/2.
+	// headerTimeout limits the time until a connection has become HTTP/2.
 	headerPatience = 5 * time.Second
-	// drain is how long a server may take to end its streams.
+	// drainTimeout limits the time to end all streams.
 	drain = 2 * time.Second
-	// frameHeader is the length of what is before each message: a flag and a length.
+	// frameHeader is the length of the prefix of each message: a flag and a length.
 	frameHeader = 5
 )
 
-// Serve serves proxies on listener until ctx ends; then streams end with the status Unavailable, upon which
-// proxies connect elsewhere. It closes listener in every case. It is called once.
+// Serve serves proxies on listener until ctx ends. Then streams end with status Unavailable, and proxies connect to
+// another replica. It always closes listener. Call it once.
 func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 	streams, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
@@ -97,20 +98,20 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 // ServeHTTP serves one stream.
 func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || r.ProtoMajor != 2 || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-		http.Error(w, "this port speaks gRPC: "+Path, http.StatusUnsupportedMediaType)
+		http.Error(w, "this port serves gRPC: "+Path, http.StatusUnsupportedMediaType)
 		return
 	}
 	w.Header().Set("Content-Type", "application/grpc")
 	err := s.stream(w, r)
 	result := status.Convert(err)
 	if err != nil {
-		s.metrics.refusals.WithLabelValues(result.Code().String()).Inc()
+		s.metrics.failures.WithLabelValues(result.Code().String()).Inc()
 	}
 	w.Header().Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(result.Code())))
 	w.Header().Set(http.TrailerPrefix+"Grpc-Message", encodeMessage(result.Message()))
 }
 
-// encodeMessage is text as Grpc-Message may have it: printable ASCII, the rest as percent and two digits.
+// encodeMessage encodes text for Grpc-Message: printable ASCII, the rest percent-encoded.
 func encodeMessage(text string) string {
 	var encoded strings.Builder
 	for _, b := range []byte(text) {
@@ -123,14 +124,14 @@ func encodeMessage(text string) string {
 	return encoded.String()
 }
 
-// stream reads a stream until it ends. The error is a status.
+// stream serves a stream until it ends. The error is a gRPC status.
 func (s *Sink) stream(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Path != Path {
-		return status.Error(codes.Unimplemented, "this server has only "+Path)
+		return status.Error(codes.Unimplemented, "this server implements only "+Path)
 	}
 	ctx := r.Context()
 	control := http.NewResponseController(w)
-	if err := control.Flush(); err != nil { // The proxy learns that it is served.
+	if err := control.Flush(); err != nil { // The proxy receives the headers.
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	address, err := addressOf(r.RemoteAddr)
@@ -139,7 +140,7 @@ func (s *Sink) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	m, err := s.memberOf(ctx, address)
 	if err != nil {
-		s.logger.WarnContext(ctx, "Metric stream refused", slog.String("peer", r.RemoteAddr),
+		s.logger.WarnContext(ctx, "metric stream rejected", slog.String("peer", r.RemoteAddr),
 			slog.String("reason", status.Convert(err).Message()))
 		return err
 	}
@@ -152,22 +153,22 @@ func (s *Sink) stream(w http.ResponseWriter, r *http.Request) error {
 	defer s.close(open)
 	defer interrupt(ctx, control)()
 	logger := s.logger.With(slog.String("peer", r.RemoteAddr), slog.String("fleet", string(m.fleet)), slog.String("proxy", m.proxy))
-	logger.InfoContext(ctx, "Metric stream opened")
+	logger.InfoContext(ctx, "metric stream opened")
 	err = s.receive(ctx, control, r.Body, open)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	logger.InfoContext(ctx, "Metric stream ended", slog.Any("error", err))
+	logger.InfoContext(ctx, "metric stream ended", slog.Any("error", err))
 	return statusOf(err)
 }
 
-// interrupt ends reading when ctx ends. What it returns has to be called before the handler returns, and
-// waits: a response that is over must not be touched.
+// interrupt aborts reads when ctx ends. release must be called before the handler returns, and waits: the response must
+// not be used afterwards.
 func interrupt(ctx context.Context, control *http.ResponseController) (release func()) {
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(interrupted)
-		_ = control.SetReadDeadline(time.Unix(1, 0)) // A stream that is gone needs none.
+		_ = control.SetReadDeadline(time.Unix(1, 0)) // The error means that the stream has ended.
 	})
 	return func() {
 		if !stop() {
@@ -176,7 +177,7 @@ func interrupt(ctx context.Context, control *http.ResponseController) (release f
 	}
 }
 
-// statusOf is the status with which a stream ends.
+// statusOf returns the status that a stream ends with.
 func statusOf(err error) error {
 	switch {
 	case errors.Is(err, errMalformed):
@@ -196,11 +197,11 @@ func statusOf(err error) error {
 // Errors that end streams.
 var (
 	errStopping   = errors.New("the metric sink is shutting down")
-	errSuperseded = errors.New("the proxy has opened another stream")
-	errMoved      = errors.New("the address is, since the stream was opened, that of proxy")
+	errSuperseded = errors.New("superseded by another stream of the proxy")
+	errMoved      = errors.New("the address now belongs to proxy")
 )
 
-// receive takes messages in until the stream ends; nil says that the proxy is done.
+// receive reads messages until the stream ends. It returns nil if the proxy ended it.
 func (s *Sink) receive(ctx context.Context, control *http.ResponseController, body io.Reader, open *session) error {
 	from := bufio.NewReaderSize(body, bufferSize)
 	var d decoder
@@ -232,7 +233,8 @@ func (s *Sink) receive(ctx context.Context, control *http.ResponseController, bo
 	}
 }
 
-// readFrame reads what is before a message and returns the message's length. io.EOF says that there is no other.
+// readFrame reads the prefix of a message and returns the message's length. io.EOF means that there is no further
+// message.
 func readFrame(from *bufio.Reader) (int64, error) {
 	var header [frameHeader]byte
 	if _, err := io.ReadFull(from, header[:]); err != nil {
@@ -242,21 +244,21 @@ func readFrame(from *bufio.Reader) (int64, error) {
 		return 0, err
 	}
 	if header[0] != 0 {
-		return 0, fmt.Errorf("%w: it is compressed, and no compression was agreed on", errMalformed)
+		return 0, fmt.Errorf("%w: compressed without a negotiated compression", errMalformed)
 	}
 	length := int64(binary.BigEndian.Uint32(header[1:]))
 	if length > maxMessage {
-		return 0, fmt.Errorf("%w: %d bytes, at most %d are read; limit what the proxy reports by stats_config.stats_matcher",
+		return 0, fmt.Errorf("%w: %d bytes exceed the limit of %d; limit the proxy's metrics by stats_config.stats_matcher",
 			errTooLarge, length, maxMessage)
 	}
 	return length, nil
 }
 
-// member is the proxy that a stream is of.
+// member is the proxy of a stream.
 type member struct {
 	fleet model.Fleet
 	proxy string
 }
 
-// String is the proxy with its fleet before it.
+// String returns fleet/proxy.
 func (m member) String() string { return string(m.fleet) + "/" + m.proxy }

@@ -15,42 +15,44 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 const (
-	// DefaultMaxStreams is how many proxies one server takes.
+	// DefaultMaxStreams is the default limit of connected proxies.
 	DefaultMaxStreams = 2048
-	// DefaultPatience is how long a stream waits for its address to become known: a proxy may connect before the
-	// news of it arrives.
+	// DefaultMemberTimeout is the default time that a stream waits until its address belongs to a proxy: a proxy may
+	// connect before the watch reports it.
 	DefaultPatience = time.Second
 )
 
-// Options are what a Sink works with. All fields but MaxStreams, Patience and Remedy are required.
+// Options are the settings of a Sink. All except MaxStreams, MemberTimeout, Hint and Queued are required.
 type Options struct {
 	// Replica is the name of this replica in its reports.
 	Replica string
-	// Now is the clock, one with monotonic time.
+	// Now is the clock. Its times are monotonic.
 	Now func() time.Time
-	// MaxStreams is how many proxies have a stream at a time, one each, and how many streams may wait beside
-	// them for their proxy to become known; DefaultMaxStreams if it is zero.
+	// MaxStreams limits the proxies with a stream, one each, and in addition the streams that wait until their address
+	// belongs to a proxy; DefaultMaxStreams if it is zero.
 	MaxStreams int
-	// Patience is how long a stream waits for its address to become known; DefaultPatience if it is zero.
+	// MemberTimeout is how long a stream waits until its address belongs to a proxy; DefaultMemberTimeout if it is
+	// zero.
 	Patience time.Duration
-	// Remedy is what a proxy that belongs to no fleet, and the log, are told to do about it.
+	// Hint is added to the error and the log message for a proxy that belongs to no fleet.
 	Remedy string
-	// Held are the requests that are held at this replica, and a channel that is closed when an object has one
-	// that had none; nil where none ever is.
-	Held func() (map[model.Key]metrics.Held, <-chan struct{})
-	// Registerer takes the metrics, those of the sink and those of backends.
+	// Queued returns the queued requests at this replica, and a channel that is closed when an object gets its first
+	// one; nil for none.
+	Queued func() (map[model.Key]holding.Count, <-chan struct{})
+	// Registerer registers the metrics of the sink and of backends.
 	Registerer prometheus.Registerer
-	// Logger is told of streams.
+	// Logger logs the start and end of streams.
 	Logger *slog.Logger
 }
 
-// Sink receives the metrics of proxies. Make it with New; all its methods are safe for concurrent use.
+// Sink receives the metrics of proxies. Make it with New. It is safe for concurrent use.
 type Sink struct {
 	replica    string
 	now        func() time.Time
@@ -59,29 +61,29 @@ type Sink struct {
 	remedy     string
 	logger     *slog.Logger
 	metrics    *sinkMetrics
-	held       func() (map[model.Key]metrics.Held, <-chan struct{})
-	stopping   chan struct{} // closed when Serve is to end
-	waiting    chan struct{} // holds an element for each stream whose proxy is not known yet
+	held       func() (map[model.Key]holding.Count, <-chan struct{})
+	stopping   chan struct{} // closed when Serve ends
+	waiting    chan struct{} // contains an element for each stream that waits for its proxy
 	lines      lines
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	meter   *metrics.Meter
 	members map[netip.Addr][]member
-	updated chan struct{} // closed when members are others
-	arrived chan struct{} // closed when a batch has come
+	updated chan struct{} // closed and replaced when members change
+	arrived chan struct{} // closed and replaced at each batch
 	streams map[member]*session
 }
 
-// New returns a Sink that knows of no object and no proxy. An error is about Options.Registerer.
+// New returns a Sink without objects and proxies. The error is that of Options.Registerer.
 func New(options Options) (*Sink, error) {
 	s := &Sink{
 		replica: options.Replica, now: options.Now, maxStreams: cmp.Or(options.MaxStreams, DefaultMaxStreams),
-		patience: cmp.Or(options.Patience, DefaultPatience), remedy: options.Remedy, logger: options.Logger, held: options.Held,
+		patience: cmp.Or(options.Patience, DefaultPatience), remedy: options.Remedy, logger: options.Logger, held: options.Queued,
 		meter: metrics.NewMeter(options.Now()), updated: make(chan struct{}), arrived: make(chan struct{}),
 		stopping: make(chan struct{}), streams: map[member]*session{},
 	}
 	if s.held == nil {
-		s.held = func() (map[model.Key]metrics.Held, <-chan struct{}) { return nil, nil }
+		s.held = func() (map[model.Key]holding.Count, <-chan struct{}) { return nil, nil }
 	}
 	s.waiting = make(chan struct{}, s.maxStreams)
 	var err error
@@ -89,7 +91,7 @@ func New(options Options) (*Sink, error) {
 	return s, err
 }
 
-// SetObjects takes in the objects that have changed, nil for one that is gone.
+// SetObjects adds, changes and removes objects; nil removes one.
 func (s *Sink) SetObjects(changed map[model.Key]*metrics.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +105,7 @@ func (s *Sink) SetObjects(changed map[model.Key]*metrics.Object) {
 	}
 }
 
-// SetProxies says which proxies each fleet has. Nobody may change fleets afterwards.
+// SetProxies sets the proxies of all fleets. The caller must not modify fleets afterwards.
 func (s *Sink) SetProxies(fleets map[model.Fleet][]model.Proxy) {
 	members := membersOf(fleets)
 	s.mu.Lock()
@@ -114,14 +116,14 @@ func (s *Sink) SetProxies(fleets map[model.Fleet][]model.Proxy) {
 	s.updated = make(chan struct{})
 }
 
-// membersOf are the proxies by their addresses.
+// membersOf returns the proxies by their addresses.
 func membersOf(fleets map[model.Fleet][]model.Proxy) map[netip.Addr][]member {
 	members := map[netip.Addr][]member{}
 	for fleet, proxies := range fleets {
 		for _, proxy := range proxies {
 			for _, address := range proxy.Addresses {
-				if each := (member{fleet, proxy.Name}); !slices.Contains(members[address], each) {
-					members[address] = append(members[address], each)
+				if m := (member{fleet, proxy.Name}); !slices.Contains(members[address], m) {
+					members[address] = append(members[address], m)
 				}
 			}
 		}
@@ -129,7 +131,7 @@ func membersOf(fleets map[model.Fleet][]model.Proxy) map[netip.Addr][]member {
 	return members
 }
 
-// Report is what is known now, and a channel that is closed when a proxy has reported something new.
+// Report returns the current report, and a channel that is closed at the next batch.
 func (s *Sink) Report() (metrics.Report, <-chan struct{}) {
 	held, _ := s.heldNow()
 	s.mu.Lock()
@@ -139,7 +141,7 @@ func (s *Sink) Report() (metrics.Report, <-chan struct{}) {
 	return report, s.arrived
 }
 
-// changes is what is known now and was not in the report last, which becomes the newest one.
+// changes returns what has changed since the report last, and updates last.
 func (s *Sink) changes(last *metrics.Report) metrics.Report {
 	held, _ := s.heldNow()
 	s.mu.Lock()
@@ -150,26 +152,27 @@ func (s *Sink) changes(last *metrics.Report) metrics.Report {
 	return changes
 }
 
-// heldNow is a Report of nothing but what is held, and a channel that is closed when it should be told at once.
+// queuedReport returns a Report with only the queued requests, and a channel that is closed when the next one is
+// urgent.
 func (s *Sink) heldNow() (metrics.Report, <-chan struct{}) {
-	held, urgent := s.held()
-	report := metrics.Report{Replica: s.replica, Held: make(map[string]metrics.Held, len(held)), HeldOnly: true}
-	for key, each := range held {
-		report.Held[key.String()] = each
+	counts, urgent := s.held()
+	report := metrics.Report{Replica: s.replica, Held: make(map[string]metrics.Held, len(counts)), HeldOnly: true}
+	for key, count := range counts {
+		report.Held[key.String()] = metrics.Held{Waiting: count.Waiting, Counted: count.ViaFallback}
 	}
 	return report, urgent
 }
 
-// addressOf is the address of a peer. The error is a status.
+// addressOf returns the address of a peer. The error is a gRPC status.
 func addressOf(peer string) (netip.Addr, error) {
 	address, err := server.PeerAddress(peer)
 	if err != nil {
-		return address, status.Errorf(codes.Internal, "peer %s has no address: %v", peer, err)
+		return address, status.Errorf(codes.Internal, "invalid peer address %s: %v", peer, err)
 	}
 	return address, nil
 }
 
-// memberOf says whose proxy has an address, and waits for it if need be. The error is a status.
+// memberOf returns the proxy with an address. It waits up to the member timeout for one. The error is a gRPC status.
 func (s *Sink) memberOf(ctx context.Context, address netip.Addr) (member, error) {
 	if found, _, _ := s.membersAt(address); len(found) == 1 {
 		return found[0], nil
@@ -199,24 +202,24 @@ func (s *Sink) memberOf(ctx context.Context, address netip.Addr) (member, error)
 	}
 }
 
-// membersAt are the proxies with an address, until updated is closed. takesExternal says that proxies of no
-// fleet have something to report.
+// membersAt returns the proxies with an address, and a channel that is closed when they may have changed. takesExternal
+// is true if objects have external keys, so that a proxy outside of all fleets may report.
 func (s *Sink) membersAt(address netip.Addr) (found []member, updated <-chan struct{}, takesExternal bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.members[address], s.updated, s.meter.HasExternalKeys()
 }
 
-// errStranger is the status for a stream whose address is that of no proxy, or of several.
+// errNoMember returns the status of a stream with an address that belongs to no proxy, or to several.
 func (s *Sink) errStranger(address netip.Addr, found []member) error {
 	reason := "no fleet has a proxy with the address " + address.String()
 	if len(found) > 1 {
 		var names []string
-		for _, each := range found {
-			names = append(names, each.String())
+		for _, m := range found {
+			names = append(names, m.String())
 		}
 		slices.Sort(names)
-		reason = "the address " + address.String() + " is that of several proxies: " + strings.Join(names, ", ")
+		reason = "the address " + address.String() + " belongs to several proxies: " + strings.Join(names, ", ")
 	}
 	if s.remedy != "" {
 		reason += "; " + s.remedy
@@ -224,12 +227,12 @@ func (s *Sink) errStranger(address netip.Addr, found []member) error {
 	return status.Error(codes.PermissionDenied, reason)
 }
 
-// errFull is the status for a stream that there is no room for.
+// errFull returns the status of a stream above the limit.
 func (s *Sink) errFull() error {
-	return status.Errorf(codes.ResourceExhausted, "this server takes %d metric streams and has them all", s.maxStreams)
+	return status.Errorf(codes.ResourceExhausted, "the limit of %d metric streams is reached", s.maxStreams)
 }
 
-// session is a stream with whose it is.
+// session is an open stream of a proxy.
 type session struct {
 	address netip.Addr
 	member  member
@@ -237,8 +240,8 @@ type session struct {
 	end     context.CancelCauseFunc
 }
 
-// open begins the stream of a proxy, and ends the one that it had before. It returns nil when there is no
-// room for another proxy. By end the stream is told that there is another one.
+// open starts the stream of a proxy, and ends the one before with errSuperseded by its end function. It returns nil if
+// the limit of proxies is reached.
 func (s *Sink) open(address netip.Addr, m member, end context.CancelCauseFunc) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +255,7 @@ func (s *Sink) open(address netip.Addr, m member, end context.CancelCauseFunc) *
 	return open
 }
 
-// close is the end of what open began.
+// close ends a session.
 func (s *Sink) close(open *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,15 +265,15 @@ func (s *Sink) close(open *session) {
 	}
 }
 
-// apply takes a batch in.
+// apply counts a batch.
 func (s *Sink) apply(open *session, batch metrics.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !open.stream.IsCurrent() {
 		return errSuperseded
 	}
-	if is := s.members[open.address]; len(is) == 1 && is[0] != open.member {
-		return fmt.Errorf("%w %s", errMoved, is[0])
+	if now := s.members[open.address]; len(now) == 1 && now[0] != open.member {
+		return fmt.Errorf("%w %s", errMoved, now[0])
 	}
 	isNew, err := open.stream.Apply(s.now(), batch)
 	if err != nil {

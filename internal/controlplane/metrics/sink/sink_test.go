@@ -38,19 +38,19 @@ const fleet = model.Fleet("apps")
 
 var shop = model.Key{Namespace: "apps", Name: "shop"}
 
-// clock stands still until a test moves it. It is an hour ahead, because deadlines of connections are real time.
+// clock advances only by pass. It is an hour ahead, because deadlines of connections use real time.
 type clock struct {
 	began  time.Time
 	passed atomic.Int64
 }
 
-// now is the time.
+// now returns the time.
 func (c *clock) now() time.Time { return c.began.Add(time.Duration(c.passed.Load())) }
 
-// pass moves the clock.
+// pass advances the clock.
 func (c *clock) pass(duration time.Duration) { c.passed.Add(int64(duration)) }
 
-// stage is a Sink that serves.
+// stage is a serving Sink.
 type stage struct {
 	*sink.Sink
 
@@ -66,7 +66,7 @@ func inFlightSpec() metrics.Spec {
 	return metrics.Spec{Metric: metrics.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second}
 }
 
-// newStage starts a Sink that knows one object, and no proxy.
+// newStage starts a Sink with one object and no proxy.
 func newStage(t *testing.T, change func(*sink.Options)) *stage {
 	t.Helper()
 	s := &stage{t: t, registry: prometheus.NewRegistry(), clock: &clock{began: time.Now().Add(time.Hour)}}
@@ -102,7 +102,7 @@ func newStage(t *testing.T, change func(*sink.Options)) *stage {
 	return s
 }
 
-// joins makes this machine the address of a ready proxy of each fleet.
+// joins makes the address of this host that of a ready proxy in each fleet.
 func (s *stage) joins(fleets ...model.Fleet) {
 	proxies := map[model.Fleet][]model.Proxy{}
 	for _, each := range fleets {
@@ -124,7 +124,7 @@ func (s *stage) connect(options ...grpc.CallOption) *proxy {
 	return s.connectFrom("127.0.0.1", options...)
 }
 
-// connectFrom opens one from an address of this machine.
+// connectFrom opens a stream from an address of this host.
 func (s *stage) connectFrom(address string, options ...grpc.CallOption) *proxy {
 	s.t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -141,7 +141,7 @@ func (s *stage) connectFrom(address string, options ...grpc.CallOption) *proxy {
 	return &proxy{stream, s}
 }
 
-// flush reports requests in flight.
+// flush reports active requests.
 func (p *proxy) flush(timestamp, active string) {
 	p.s.t.Helper()
 	_, arrived := p.s.Report()
@@ -157,7 +157,7 @@ func (p *proxy) flush(timestamp, active string) {
 	await.Receive(p.s.t, "the flush", arrived)
 }
 
-// send sends a message, from JSON.
+// send sends a message given as JSON.
 func (p *proxy) send(text string) {
 	p.s.t.Helper()
 	message := new(metricsv3.StreamMetricsMessage)
@@ -167,7 +167,7 @@ func (p *proxy) send(text string) {
 	_ = p.Send(message) // An error is that of the end.
 }
 
-// ends waits for the end of the stream, and checks how it is.
+// ends waits for the end of the stream, and checks its status.
 func (p *proxy) ends(code codes.Code, says string) {
 	p.s.t.Helper()
 	if code == codes.OK {
@@ -182,14 +182,14 @@ func (p *proxy) ends(code codes.Code, says string) {
 	}
 }
 
-// inFlight is the figure of the object.
+// inFlight returns the concurrency of the object.
 func (s *stage) inFlight() (float64, error) {
 	report, _ := s.Report()
 	value, err := metrics.Merge(shop, []metrics.Report{report}, nil)
 	return value.Amount(), err
 }
 
-func TestAProxyReports(t *testing.T) {
+func TestProxyReports(t *testing.T) {
 	s := newStage(t, nil)
 	s.joins(fleet)
 	p := s.connect()
@@ -199,10 +199,10 @@ func TestAProxyReports(t *testing.T) {
 		t.Errorf("%v requests in flight, %v; want 4", got, err)
 	}
 	if err := testutil.GatherAndCompare(s.registry, strings.NewReader(`
-# HELP kedify_backend_errors_total Those of them that were answered with a status of 500 to 599.
+# HELP kedify_backend_errors_total Requests to a backend with a response status of 500 to 599.
 # TYPE kedify_backend_errors_total counter
 kedify_backend_errors_total{httpscaledobject="shop",namespace="apps",service="shop"} 20
-# HELP kedify_backend_requests_total Requests that proxies have sent to a backend, by those that report to this replica.
+# HELP kedify_backend_requests_total Requests to a backend, from the proxies that report to this replica.
 # TYPE kedify_backend_requests_total counter
 kedify_backend_requests_total{httpscaledobject="shop",namespace="apps",service="shop"} 100
 `), "kedify_backend_errors_total", "kedify_backend_requests_total"); err != nil {
@@ -227,9 +227,10 @@ kedify_backend_requests_total{httpscaledobject="shop",namespace="apps",service="
 	}
 }
 
-// TestThePageOfIdleObjects: of an object that nobody has asked a page of metrics has the counters, at 0, and no times, which are most of a page. Once one
-// of its backends was asked it has those of all, so that none begins in the middle of a canary.
-func TestThePageOfIdleObjects(t *testing.T) {
+// TestMetricsOfIdleObjects checks that an object without requests has counters at 0 and no histograms, which are most
+// of a metrics page. The first request to one of its backends adds the histograms of all, so that none starts in the
+// middle of a canary.
+func TestMetricsOfIdleObjects(t *testing.T) {
 	s := newStage(t, nil)
 	s.SetObjects(map[model.Key]*metrics.Object{
 		shop:                              {Fleet: fleet, Services: []string{"shop", "shop-canary"}, Spec: inFlightSpec()},
@@ -252,9 +253,8 @@ func TestThePageOfIdleObjects(t *testing.T) {
 	count("response_seconds", 2)
 }
 
-// TestAStreamThatEndsIsMissed has the only stream end while the proxy takes requests, or goes on to take
-// them until it is gone.
-func TestAStreamThatEndsIsMissed(t *testing.T) {
+// TestEndedStreamMakesDemandUnknown ends the only stream while the proxy serves, or drains until it is removed.
+func TestEndedStreamMakesDemandUnknown(t *testing.T) {
 	for name, isReady := range map[string]bool{"of a proxy that stays": true, "of one that leaves": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
@@ -271,25 +271,25 @@ func TestAStreamThatEndsIsMissed(t *testing.T) {
 			}
 			p.ends(codes.OK, "")
 			if got, err := s.inFlight(); err == nil {
-				t.Errorf("%v requests in flight by nobody's word", got)
+				t.Errorf("%v requests in flight without a stream", got)
 			}
 		})
 	}
 }
 
-func TestStreamsAreRefused(t *testing.T) {
+func TestRejectedStreams(t *testing.T) {
 	t.Parallel()
 	const useless = `{"envoyMetrics": [{"name": "server.wip_protos", "metric": [{"counter": {"value": 0}, "timestampMs": "TIME"}]}]}`
 	tests := map[string]struct {
 		options func(*sink.Options)
 		play    func(s *stage)
 	}{
-		"of nobody's proxy": {nil, func(s *stage) {
+		"of an unknown proxy": {nil, func(s *stage) {
 			s.connect().ends(codes.PermissionDenied, "no fleet has a proxy with the address 127.0.0.1; see the manual")
 		}},
 		"of a proxy of two fleets": {nil, func(s *stage) {
 			s.joins(fleet, "other")
-			s.connect().ends(codes.PermissionDenied, "is that of several proxies: apps/proxy-1, other/proxy-1")
+			s.connect().ends(codes.PermissionDenied, "belongs to several proxies: apps/proxy-1, other/proxy-1")
 		}},
 		"that is compressed": {nil, func(s *stage) {
 			s.joins(fleet)
@@ -316,7 +316,7 @@ func TestStreamsAreRefused(t *testing.T) {
 			p.ends(codes.OK, "")
 			s.connectFrom("127.0.0.2").flush("1000", "1")
 		}},
-		"in whose place there is another": {func(o *sink.Options) { o.MaxStreams = 1 }, func(s *stage) {
+		"above the limit of streams": {func(o *sink.Options) { o.MaxStreams = 1 }, func(s *stage) {
 			s.joins(fleet)
 			old := s.connect()
 			old.flush("1000", "1")
@@ -334,7 +334,7 @@ func TestStreamsAreRefused(t *testing.T) {
 			p.flush("1000", "1")
 			s.joins(fleet)
 			p.send(strings.ReplaceAll(useless, "TIME", "2000"))
-			p.ends(codes.Unavailable, "since the stream was opened, that of proxy apps/proxy-1")
+			p.ends(codes.Unavailable, "the address now belongs to proxy apps/proxy-1")
 		}},
 		"when the server ends": {nil, func(s *stage) {
 			s.joins(fleet)
@@ -352,7 +352,7 @@ func TestStreamsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAStreamWaitsForItsFleet(t *testing.T) {
+func TestStreamWaitsForItsFleet(t *testing.T) {
 	s := newStage(t, func(options *sink.Options) { options.Patience = await.Patience() })
 	p := s.connect()
 	if _, err := p.Header(); err != nil { // It is there, and waits.
@@ -365,7 +365,7 @@ func TestAStreamWaitsForItsFleet(t *testing.T) {
 	}
 }
 
-func TestAnExternalProxyReportsWhatIsDeclared(t *testing.T) {
+func TestExternalProxyReportsItsKeys(t *testing.T) {
 	s := newStage(t, nil)
 	s.SetObjects(map[model.Key]*metrics.Object{shop: {Fleet: fleet, Spec: metrics.Spec{
 		Metric: metrics.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second, ExternalKey: "apps/shop/shop",
@@ -439,8 +439,8 @@ func (s *stage) listen() (next func() (float64, error)) {
 	}
 }
 
-// TestOneReportForAllClients has a second client come while the report of the first is new: it is told the
-// same, and a second later both are told what is new.
+// TestOneReportForAllClients connects a second client while the report of the first is recent: it gets the same report,
+// and a second later both get the next one.
 func TestOneReportForAllClients(t *testing.T) {
 	s := newStage(t, nil)
 	s.joins(fleet)
@@ -450,7 +450,7 @@ func TestOneReportForAllClients(t *testing.T) {
 		t.Helper()
 		for i, next := range clients {
 			if got, err := next(); err != nil || got != amount {
-				t.Errorf("client %d is told %v, %v; want %v", i, got, err, amount)
+				t.Errorf("client %d gets %v, %v; want %v", i, got, err, amount)
 			}
 		}
 	}

@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// DigestBytes is the length of a digest: half of SHA-256, which nobody finds a second text for.
+	// DigestBytes is the length of a digest: half of SHA-256, which is enough to be collision resistant.
 	DigestBytes = 16
-	// MaxRefusal is the longest reason for a refusal that is told, in bytes.
+	// MaxRefusal is the longest reason for a NACK that is sent, in bytes.
 	MaxRefusal = 512
-	// maxRefusals is how many reasons of one proxy a Delta has, so that it stays below maxMessage when a
-	// proxy refuses everything. The others are told as noRoom: they are refusals too.
+	// maxRefusals limits the reasons of one proxy in a Delta, so that it stays below maxMessage when a proxy rejects
+	// everything. Further NACKs have the reason elided.
 	maxRefusals = 64
-	noRoom      = "…"
-	// maxNamespace, maxName and maxFleet are the longest names that the API server takes, in bytes.
+	elided      = "…"
+	// maxNamespace, maxName and maxFleet are the limits of the API server for names, in bytes.
 	maxNamespace, maxName, maxFleet = 63, 253, 63
-	// maxEntries bounds what is kept of one replica, see State.entries: 10,000 objects and a hundred
-	// proxies that have none of them yet.
+	// maxEntries limits the State of one replica, see State.entries: 10,000 objects and a hundred proxies that have
+	// ACKed none of them.
 	maxEntries = 1 << 20
 )
 
-// errProtocol says that a replica told something that no replica tells.
-var errProtocol = errors.New("unusable message")
+// errProtocol means that the other replica violated the protocol.
+var errProtocol = errors.New("protocol error")
 
-// encoder writes the Deltas of one stream.
+// encoder encodes the Deltas of one stream.
 type encoder struct {
 	sequence uint64
 	last     uint32
 	numbers  map[model.Key]uint32
 }
 
-// encode writes a Delta. What it says of objects that are not published is left out.
+// encode encodes a Delta. It omits objects that are not published.
 func (e *encoder) encode(d Delta) *peerspb.Delta {
 	e.sequence++
 	message := &peerspb.Delta{Sequence: e.sequence}
@@ -62,7 +62,7 @@ func (e *encoder) encode(d Delta) *peerspb.Delta {
 	return message
 }
 
-// proxy writes what is new about one proxy.
+// proxy encodes the changes of one proxy.
 func (e *encoder) proxy(address netip.Addr, proxy Proxy) *peerspb.Proxy {
 	update := &peerspb.Proxy{Address: address.AsSlice()}
 	if proxy.Gone {
@@ -82,7 +82,7 @@ func (e *encoder) proxy(address netip.Addr, proxy Proxy) *peerspb.Proxy {
 			}
 			refusal := &peerspb.Refusal{Number: number, Message: answer.Refusal}
 			if len(update.GetRefusals()) >= maxRefusals {
-				refusal.Message = noRoom
+				refusal.Message = elided
 			}
 			update.Refusals = append(update.Refusals, refusal)
 		}
@@ -90,16 +90,16 @@ func (e *encoder) proxy(address netip.Addr, proxy Proxy) *peerspb.Proxy {
 	return update
 }
 
-// decoder reads the Deltas of one stream.
+// decoder decodes the Deltas of one stream.
 type decoder struct {
 	sequence uint64
 	objects  map[uint32]model.Key
 }
 
-// decode reads a Delta. Every error has errProtocol in its chain.
+// decode decodes a Delta. Every error has errProtocol in its chain.
 func (d *decoder) decode(message *peerspb.Delta) (Delta, error) {
 	if message.GetSequence() != d.sequence+1 {
-		return Delta{}, fmt.Errorf("%w: number %d follows %d", errProtocol, message.GetSequence(), d.sequence)
+		return Delta{}, fmt.Errorf("%w: sequence number %d after %d", errProtocol, message.GetSequence(), d.sequence)
 	}
 	d.sequence++
 	out := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{}}
@@ -113,7 +113,7 @@ func (d *decoder) decode(message *peerspb.Delta) (Delta, error) {
 	for _, update := range message.GetProxies() {
 		address, isAddress := netip.AddrFromSlice(update.GetAddress())
 		if !isAddress || len(update.GetFleet()) > maxFleet {
-			return Delta{}, fmt.Errorf("%w: proxy %v of fleet %.70q", errProtocol, update.GetAddress(), update.GetFleet())
+			return Delta{}, fmt.Errorf("%w: invalid proxy address %v or fleet %.70q", errProtocol, update.GetAddress(), update.GetFleet())
 		}
 		proxy, err := d.proxy(update)
 		if err != nil {
@@ -124,7 +124,7 @@ func (d *decoder) decode(message *peerspb.Delta) (Delta, error) {
 	return out, nil
 }
 
-// object returns the object that is told of, and learns or forgets its number.
+// object decodes the key of an object, and adds or removes its number.
 func (d *decoder) object(update *peerspb.Object) (model.Key, error) {
 	number, digest := update.GetNumber(), update.GetDigest()
 	object, known := d.objects[number]
@@ -133,11 +133,11 @@ func (d *decoder) object(update *peerspb.Object) (model.Key, error) {
 	}
 	switch {
 	case object.Name == "" || len(object.Name) > maxName || len(object.Namespace) > maxNamespace:
-		return model.Key{}, fmt.Errorf("%w: object %d has no usable name", errProtocol, number)
+		return model.Key{}, fmt.Errorf("%w: object %d: invalid name", errProtocol, number)
 	case len(digest) == 0:
 		delete(d.objects, number)
 	case len(digest) != DigestBytes || len(d.objects) >= maxEntries:
-		return model.Key{}, fmt.Errorf("%w: object %d is one too many, or has a digest of %d bytes",
+		return model.Key{}, fmt.Errorf("%w: object %d: more than the allowed objects, or a digest of %d bytes",
 			errProtocol, number, len(digest))
 	default:
 		d.objects[number] = object
@@ -145,7 +145,7 @@ func (d *decoder) object(update *peerspb.Object) (model.Key, error) {
 	return object, nil
 }
 
-// proxy reads what is new about one proxy.
+// proxy decodes the changes of one proxy.
 func (d *decoder) proxy(update *peerspb.Proxy) (Proxy, error) {
 	if update.GetFleet() == "" {
 		return Proxy{Gone: true}, nil
@@ -156,22 +156,22 @@ func (d *decoder) proxy(update *peerspb.Proxy) (Proxy, error) {
 	}
 	proxy := Proxy{Fleet: model.Fleet(update.GetFleet()), Full: update.GetFull(), Answers: make(map[model.Key]Answer, count)}
 	var unknown error
-	answer := func(number uint32, is Answer) {
+	set := func(number uint32, answer Answer) {
 		object, known := d.objects[number]
 		if !known {
-			unknown = fmt.Errorf("%w: an answer about object %d, which was not told", errProtocol, number)
+			unknown = fmt.Errorf("%w: answer about unknown object %d", errProtocol, number)
 		}
-		proxy.Answers[object] = is
+		proxy.Answers[object] = answer
 	}
 	for _, number := range update.GetConfirmed() {
-		answer(number, Answer{Confirmed: true})
+		set(number, Answer{Confirmed: true})
 	}
 	for _, number := range update.GetUnconfirmed() {
-		answer(number, Answer{})
+		set(number, Answer{})
 	}
 	for _, refusal := range update.GetRefusals() {
 		text := refusal.GetMessage()
-		answer(refusal.GetNumber(), Answer{Refusal: strings.Clone(text[:min(len(text), MaxRefusal)])})
+		set(refusal.GetNumber(), Answer{Refusal: strings.Clone(text[:min(len(text), MaxRefusal)])})
 	}
 	return proxy, unknown
 }

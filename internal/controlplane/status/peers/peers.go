@@ -22,40 +22,40 @@ import (
 )
 
 const (
-	// retryFirst and retryLast bound the pause after a stream that failed; it doubles in between.
+	// retryFirst and retryLast bound the pause after a failed stream; it doubles in between.
 	retryFirst = 100 * time.Millisecond
 	retryLast  = time.Second
-	// maxMessage is the largest Delta that is read, in bytes. 10,000 objects with names of 100 bytes take
-	// 1.3 MB, and each proxy that has none of them 30 kB more.
+	// maxMessage is the largest Delta that is accepted, in bytes. 10,000 objects with names of 100 bytes take 1.3 MB,
+	// and each proxy that has ACKed none of them another 30 kB.
 	maxMessage = 32 << 20
-	// pingInterval is how often a connection is tried out, so that one to a node that is gone is not used
-	// for the next stream. The server allows it every 5 s.
+	// pingInterval is the interval of keepalive pings, so that a connection to a lost node is not used for the next
+	// stream. The server allows a ping every 5 s.
 	pingInterval = 10 * time.Second
 )
 
-// errSilent says that a replica gave no sign of life.
-var errSilent = fmt.Errorf("no sign of life for %v", livenessTimeout)
+// errSilent means that a replica has sent nothing for livenessTimeout.
+var errSilent = fmt.Errorf("no message for %v", livenessTimeout)
 
-// Peers know the other replicas while Run runs. They are safe for concurrent use.
+// Peers contains the States of the other replicas while Run runs. It is safe for concurrent use.
 type Peers struct {
 	logger      *slog.Logger
 	notify      func(Delta)
-	dialOptions []grpc.DialOption // further ones of connections, for tests
+	dialOptions []grpc.DialOption // additional ones, for tests
 
 	mu      sync.Mutex
 	wanted  []endpoints.Pod
-	watched int                // how many replicas are
-	states  map[endpoints.Pod]*State // of those that tell something
-	changed chan struct{}      // holds one element when wanted has changed
+	watched int                      // number of watched replicas
+	states  map[endpoints.Pod]*State // of the reachable replicas
+	changed chan struct{}            // receives one element when wanted changes
 }
 
-// NewPeers returns Peers that watch nobody. logger is told of replicas that tell nothing. notify is
-// called with what is new about one of the replicas; it may call Read.
+// NewPeers returns Peers without replicas. It logs unreachable replicas. notify is called with the changes of a
+// replica; it may call Read.
 func NewPeers(logger *slog.Logger, notify func(Delta)) *Peers {
 	return &Peers{logger: logger, notify: notify, states: map[endpoints.Pod]*State{}, changed: make(chan struct{}, 1)}
 }
 
-// Follow sets the replicas to watch. Nobody may change others afterwards.
+// Follow sets the replicas to watch. The caller must not modify others afterwards.
 func (p *Peers) Follow(others []endpoints.Pod) {
 	p.mu.Lock()
 	isSame := slices.Equal(p.wanted, others)
@@ -70,22 +70,21 @@ func (p *Peers) Follow(others []endpoints.Pod) {
 	}
 }
 
-// Read shows the States of the replicas to see, which must not keep them. A replica that tells nothing
-// is left out.
-func (p *Peers) Read(see func([]*State)) {
+// Read calls visit with the States of the reachable replicas. visit must not keep them.
+func (p *Peers) Read(visit func([]*State)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	see(slices.AppendSeq(make([]*State, 0, len(p.states)+1), maps.Values(p.states)))
+	visit(slices.AppendSeq(make([]*State, 0, len(p.states)+1), maps.Values(p.states)))
 }
 
-// Unreachable returns how many of the replicas tell nothing.
+// Unreachable returns the number of unreachable replicas.
 func (p *Peers) Unreachable() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(0, p.watched-len(p.states)) // One that is watched no more may not be forgotten yet.
+	return max(0, p.watched-len(p.states)) // The State of a removed replica may still be present.
 }
 
-// Run watches the replicas until ctx ends. Then it forgets everything.
+// Run watches the replicas until ctx ends, and then drops all States.
 func (p *Peers) Run(ctx context.Context) {
 	server.RunEach(ctx, func() []endpoints.Pod {
 		p.mu.Lock()
@@ -103,7 +102,7 @@ func (p *Peers) keepWatching(ctx context.Context, replica endpoints.Pod) {
 	logger := p.logger.With("replica", replica.Name, "address", replica.Address)
 	conn, err := dial(replica.Address, p.dialOptions)
 	if err != nil {
-		logger.ErrorContext(ctx, "cannot watch another replica", "error", err)
+		logger.ErrorContext(ctx, "cannot connect to peer replica", "error", err)
 		return
 	}
 	defer func() { _ = conn.Close() }()
@@ -111,17 +110,17 @@ func (p *Peers) keepWatching(ctx context.Context, replica endpoints.Pod) {
 	retry, isLogged := retryFirst, false
 	for {
 		p.forget(replica)
-		began := time.Now()
+		start := time.Now()
 		err := p.watch(ctx, replica, conn)
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > 2*livenessTimeout { // It told something meanwhile.
+		if time.Since(start) > 2*livenessTimeout { // The stream worked in between.
 			retry, isLogged = retryFirst, false
 		}
-		if !isLogged { // One that starts has nothing to tell until it serves proxies.
+		if !isLogged { // A starting replica does not serve before its first sync.
 			logger.InfoContext(ctx,
-				"another replica does not tell what its proxies have taken; they count as having nothing",
+				"peer replica unreachable; its proxies count as not synced",
 				"error", err)
 			isLogged = true
 		}
@@ -134,10 +133,10 @@ func (p *Peers) keepWatching(ctx context.Context, replica endpoints.Pod) {
 	}
 }
 
-// dial prepares the connection to a replica.
+// dial returns a connection to a replica.
 func dial(address string, more []grpc.DialOption) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
-		grpc.WithNoProxy(), // HTTPS_PROXY is for the world outside of the cluster.
+		grpc.WithNoProxy(), // HTTPS_PROXY is for connections outside of the cluster.
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: livenessTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
@@ -180,31 +179,31 @@ func (p *Peers) watch(ctx context.Context, replica endpoints.Pod, conn *grpc.Cli
 	}
 }
 
-// apply takes note of what a replica tells. state is what it told before on the same stream.
+// apply applies a Delta of a replica. state is the result of the Deltas before on the same stream.
 func (p *Peers) apply(replica endpoints.Pod, state *State, delta Delta) error {
 	p.mu.Lock()
-	news := state.apply(delta)
+	changes := state.apply(delta)
 	isTooMuch := state.entries() > maxEntries
 	if !isTooMuch {
 		p.states[replica] = state
 	}
 	p.mu.Unlock()
 	if isTooMuch {
-		return fmt.Errorf("%w: more than %d objects and unconfirmed objects of proxies", errProtocol, maxEntries)
+		return fmt.Errorf("%w: more than %d entries", errProtocol, maxEntries)
 	}
-	if !news.IsEmpty() {
-		p.notify(news)
+	if !changes.IsEmpty() {
+		p.notify(changes)
 	}
 	return nil
 }
 
-// forget has a replica count as one that tells nothing.
+// forget drops the State of a replica.
 func (p *Peers) forget(replica endpoints.Pod) {
 	p.mu.Lock()
-	state, told := p.states[replica]
+	state, wasReachable := p.states[replica]
 	delete(p.states, replica)
 	p.mu.Unlock()
-	if told {
+	if wasReachable {
 		p.notify(state.disconnected())
 	}
 }

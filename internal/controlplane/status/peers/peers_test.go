@@ -82,7 +82,7 @@ func listenInMemory(t *testing.T, service peerspb.ReplicasServer) []grpc.DialOpt
 	})}
 }
 
-// observer is what Peers tell.
+// observer records the changes of Peers.
 type observer struct {
 	peers *Peers
 	news  chan Delta
@@ -121,7 +121,7 @@ func observeSlowly(t *testing.T, wait func(), over []grpc.DialOption, addresses 
 	return o
 }
 
-// count is how many replicas tell.
+// count returns the number of reachable replicas.
 func (o *observer) count() (count int) {
 	o.peers.Read(func(states []*State) { count = len(states) })
 	return count
@@ -138,8 +138,8 @@ func (o *observer) next(t *testing.T, what string, fits func(Delta) bool) {
 func has(d Delta) bool  { return d.Objects[key(1)] == digest(1) && d.Proxies[address(1)].Full }
 func gone(d Delta) bool { is := d.Proxies[address(1)]; return is.Gone && is.Fleet == "apps" }
 
-// TestAReplicaThatEndsIsForgotten and, when it is back, told of anew.
-func TestAReplicaThatEndsIsForgotten(t *testing.T) {
+// TestStoppedReplicaIsForgotten stops a replica, and starts it again.
+func TestStoppedReplicaIsForgotten(t *testing.T) {
 	server := newLocalServer()
 	server.Apply(one())
 	at, stop := listen(t, netip.AddrPortFrom(loopback.Address(), 5678).String(), server)
@@ -150,19 +150,19 @@ func TestAReplicaThatEndsIsForgotten(t *testing.T) {
 	stop()
 	o.next(t, "the end", gone)
 	if o.count() != 0 || o.peers.Unreachable() != 1 {
-		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.peers.Unreachable())
+		t.Errorf("%d replicas are reachable, %d are unreachable", o.count(), o.peers.Unreachable())
 	}
 	listen(t, at, server)
 	o.next(t, "all of it again", has)
 	if o.count() != 1 || o.peers.Unreachable() != 0 {
-		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.peers.Unreachable())
+		t.Errorf("%d replicas are reachable, %d are unreachable", o.count(), o.peers.Unreachable())
 	}
 	server.Close()
 	o.next(t, "an orderly end", gone)
 }
 
-// TestAReplicaThatIsNoLongerOneIsForgotten is about one that leaves the Service.
-func TestAReplicaThatIsNoLongerOneIsForgotten(t *testing.T) {
+// TestRemovedReplicaIsForgotten removes a replica from the Service.
+func TestRemovedReplicaIsForgotten(t *testing.T) {
 	server := newLocalServer()
 	server.Apply(one())
 	at, _ := listen(t, "127.0.0.1:0", server)
@@ -171,13 +171,13 @@ func TestAReplicaThatIsNoLongerOneIsForgotten(t *testing.T) {
 	o.peers.Follow(nil)
 	o.next(t, "the end", gone)
 	if o.count() != 0 || o.peers.Unreachable() != 0 {
-		t.Errorf("%d replicas tell, %d are unreachable", o.count(), o.peers.Unreachable())
+		t.Errorf("%d replicas are reachable, %d are unreachable", o.count(), o.peers.Unreachable())
 	}
 }
 
-// TestAReplicaThatIsBackAtOnceIsWatchedOnce: while the news of before are not all told, those of
-// the same replica from then on wait. The clock is synctest's.
-func TestAReplicaThatIsBackAtOnceIsWatchedOnce(t *testing.T) {
+// TestReplicaThatIsBackAtOnceIsWatchedOnce checks that the changes of a new stream wait until those of the stream
+// before are delivered. The clock is synctest's.
+func TestReplicaThatIsBackAtOnceIsWatchedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, ended := make(chan struct{}, 10), make(chan struct{}, 10)
 		snapshot := func() *peerspb.Delta { return (&encoder{numbers: map[model.Key]uint32{}}).encode(one()) }
@@ -212,13 +212,13 @@ func TestAReplicaThatIsBackAtOnceIsWatchedOnce(t *testing.T) {
 		o.next(t, "the end", gone)
 		o.next(t, "all of it again", has)
 		if o.count() != 1 || len(o.news) != 0 {
-			t.Errorf("%d replicas tell, after %d other news", o.count(), len(o.news))
+			t.Errorf("%d replicas are reachable, after %d other changes", o.count(), len(o.news))
 		}
 	})
 }
 
-// TestAReplicaThatEndsEachStreamIsAskedLessOften although it tells all of it each time. The clock is synctest's.
-func TestAReplicaThatEndsEachStreamIsAskedLessOften(t *testing.T) {
+// TestBackOffWhenStreamsEnd has a replica that ends each stream after the whole State. The clock is synctest's.
+func TestBackOffWhenStreamsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := make(chan time.Time, 100)
@@ -233,12 +233,12 @@ func TestAReplicaThatEndsEachStreamIsAskedLessOften(t *testing.T) {
 		}
 		want := 15 * retryFirst // 1 + 2 + 4 + 8
 		if took := (<-began).Sub(first); took != want {
-			t.Errorf("it was asked 5 times in %v, want pauses of %v", took, want)
+			t.Errorf("5 streams in %v, want pauses of %v", took, want)
 		}
 	})
 }
 
-// talker is a replica that tells whatever it is made to.
+// talker is a replica that sends what a test sets.
 type talker struct {
 	peerspb.UnimplementedReplicasServer
 
@@ -252,9 +252,9 @@ func (s talker) Watch(
 	return s.tell(stream)
 }
 
-// TestAReplicaIsNotBelieved that tells nonsense, or too much, or nothing any more. It is watched again
-// each time.
-func TestAReplicaIsNotBelieved(t *testing.T) {
+// TestInvalidStreams has a replica that violates the protocol, sends too much, or sends nothing any more. Each time
+// Peers opens a new stream.
+func TestInvalidStreams(t *testing.T) {
 	t.Parallel()
 	snapshot := func() *peerspb.Delta { return (&encoder{numbers: map[model.Key]uint32{}}).encode(one()) }
 	for name, test := range map[string]struct {
@@ -287,8 +287,8 @@ func TestAReplicaIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestWhatIsKeptIsBounded has a replica tell of ever more proxies that have none of its objects.
-func TestWhatIsKeptIsBounded(t *testing.T) {
+// TestStateLimit has a replica with more and more proxies that have ACKed no object.
+func TestStateLimit(t *testing.T) {
 	peers, other, state := NewPeers(slog.New(slog.DiscardHandler), func(Delta) {}), endpoints.Pod{Name: "a"}, newState()
 	all := Delta{Objects: map[model.Key]string{}}
 	missing := map[model.Key]Answer{}
@@ -307,8 +307,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 }
 
-// TestWatchersAreBounded opens as many streams as there may be and one more.
-func TestWatchersAreBounded(t *testing.T) {
+// TestWatcherLimit opens one stream more than the limit.
+func TestWatcherLimit(t *testing.T) {
 	server, local := newLocalServer(), netip.MustParseAddr("127.0.0.1")
 	for range maxWatchers {
 		if _, err := server.join(local); err != nil {
@@ -320,8 +320,8 @@ func TestWatchersAreBounded(t *testing.T) {
 	}
 }
 
-// TestAStrangerIsRefused until it is known as a replica.
-func TestAStrangerIsRefused(t *testing.T) {
+// TestUnknownCallerIsRejected connects before and after Admit.
+func TestUnknownCallerIsRejected(t *testing.T) {
 	server := NewServer()
 	server.Apply(one())
 	at, _ := listen(t, "127.0.0.1:0", server)
@@ -333,7 +333,7 @@ func TestAStrangerIsRefused(t *testing.T) {
 	o.next(t, "all of it", has)
 }
 
-// slowStream is a stream whose reader takes one message at a time.
+// slowStream is a stream with a reader that accepts one message at a time.
 type slowStream struct {
 	grpc.ServerStreamingServer[peerspb.Delta]
 
@@ -352,9 +352,9 @@ func (s slowStream) Send(message *peerspb.Delta) error {
 	}
 }
 
-// TestASlowReaderHoldsNobodyUp and gets what it missed in one message. Without news there is a sign of
-// life each second. The clock is synctest's.
-func TestASlowReaderHoldsNobodyUp(t *testing.T) {
+// TestSlowReaderBlocksNoOther checks that a slow reader gets all missed changes in one message. Without changes there
+// is a heartbeat each second. The clock is synctest's.
+func TestSlowReaderBlocksNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
 		ctx, cancel := context.WithCancel(peer.NewContext(t.Context(), from))
@@ -388,7 +388,7 @@ func TestASlowReaderHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// endpointsOf are the EndpointSlices of replicas at addresses, by name.
+// endpointsOf returns the EndpointSlices of replicas at addresses, by name.
 func endpointsOf(replicas map[string]string) []*discoveryv1.EndpointSlice {
 	var slices []*discoveryv1.EndpointSlice
 	for name, address := range replicas {

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// maxWatchers is how many replicas may watch this one: usually the elected one does.
+	// maxWatchers limits the replicas that watch this one. Usually only the elected one does.
 	maxWatchers = 32
-	// heartbeat is how often a replica without news shows that it lives, and livenessTimeout how long another
-	// one believes what it was told without a sign of life.
+	// heartbeat is how often a replica without changes sends an empty Delta. A stream without a message for
+	// livenessTimeout is dead.
 	heartbeat       = time.Second
 	livenessTimeout = 3 * heartbeat
 )
 
-// Server tells the other replicas about this one. It is safe for concurrent use.
+// Server sends the State of this replica to other replicas. It is safe for concurrent use.
 type Server struct {
 	peerspb.UnimplementedReplicasServer
 
@@ -38,10 +38,10 @@ type Server struct {
 	close    func() // closes closed, once
 }
 
-// watcher is one stream to another replica. It holds what that was not told yet, as one Delta.
+// watcher is a stream to another replica. It contains the changes that were not sent yet, merged into one Delta.
 type watcher chan Delta
 
-// NewServer returns a Server of a replica that publishes nothing and has no proxies.
+// NewServer returns a Server without objects and proxies.
 func NewServer() *Server {
 	closed := make(chan struct{})
 	return &Server{
@@ -54,9 +54,8 @@ func (s *Server) Register(registrar grpc.ServiceRegistrar) {
 	peerspb.RegisterReplicasServer(registrar, s)
 }
 
-// Admit has the replicas that are endpoints in endpointSlices watch this one, from any of their
-// addresses: others are strangers, whom the names of all tenants' objects are no business of. Streams
-// that are open go on.
+// Admit sets the replicas that may watch this one: the endpoints in endpointSlices, from any of their addresses. Other
+// callers are rejected, because the stream contains the names of all tenants' objects. Open streams continue.
 func (s *Server) Admit(endpointSlices []*discoveryv1.EndpointSlice) {
 	admitted := map[netip.Addr]struct{}{}
 	for _, slice := range endpointSlices {
@@ -73,35 +72,35 @@ func (s *Server) Admit(endpointSlices []*discoveryv1.EndpointSlice) {
 	s.admitted = admitted
 }
 
-// Apply takes note of what is new about this replica, tells it to all who watch, and returns what of
-// it is news. Nobody may change the result. Apply never waits for a watcher.
+// Apply applies changes of this replica, sends them to all watchers, and returns the effective changes. The caller must
+// not modify the result. Apply never waits for a watcher.
 func (s *Server) Apply(d Delta) Delta {
 	if d.IsEmpty() {
 		return d
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	news := s.state.apply(d)
-	if news.IsEmpty() {
-		return news
+	changes := s.state.apply(d)
+	if changes.IsEmpty() {
+		return changes
 	}
 	for w := range s.watchers {
-		w.tell(news)
+		w.add(changes)
 	}
-	return news
+	return changes
 }
 
-// Read shows the State of this replica to see, which must not keep it.
-func (s *Server) Read(see func(*State)) {
+// Read calls visit with the State of this replica. visit must not keep it.
+func (s *Server) Read(visit func(*State)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	see(s.state)
+	visit(s.state)
 }
 
-// Close ends all streams, and refuses others. Closing twice is fine.
+// Close ends all streams, and rejects later ones. Further calls have no effect.
 func (s *Server) Close() { s.close() }
 
-// Watch serves one stream until it ends. It is called by gRPC.
+// Watch implements peerspb.ReplicasServer. It serves one stream until it ends.
 func (s *Server) Watch(
 	_ *peerspb.WatchRequest, stream grpc.ServerStreamingServer[peerspb.Delta],
 ) error {
@@ -115,8 +114,8 @@ func (s *Server) Watch(
 		delete(s.watchers, w)
 	}()
 	codec := &encoder{numbers: map[model.Key]uint32{}}
-	pulse := time.NewTicker(heartbeat)
-	defer pulse.Stop()
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
 	for {
 		var unsent Delta
 		select {
@@ -125,7 +124,7 @@ func (s *Server) Watch(
 		case <-s.closed:
 			return status.Error(codes.Unavailable, "the replica is shutting down")
 		case unsent = <-w:
-		case <-pulse.C:
+		case <-ticker.C:
 		}
 		if err := stream.Send(codec.encode(unsent)); err != nil {
 			return err
@@ -133,24 +132,24 @@ func (s *Server) Watch(
 	}
 }
 
-// join enters a watcher, which is told everything first.
+// join adds a watcher, starting with the whole State.
 func (s *Server) join(from netip.Addr) (watcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, isReplica := s.admitted[from]; !isReplica {
 		return nil, status.Errorf(codes.PermissionDenied,
-			"no endpoint of Service %s has the address %s", ServiceName, from)
+			"address %s is no endpoint of Service %s", from, ServiceName)
 	}
 	if len(s.watchers) >= maxWatchers {
-		return nil, status.Errorf(codes.ResourceExhausted, "%d others watch this replica already", maxWatchers)
+		return nil, status.Errorf(codes.ResourceExhausted, "the limit of %d watchers is reached", maxWatchers)
 	}
 	w := make(watcher, 1)
-	w.tell(s.state.snapshot())
+	w.add(s.state.snapshot())
 	s.watchers[w] = struct{}{}
 	return w, nil
 }
 
-// addressOf is the address of who calls, one that is not valid when it is unknown.
+// addressOf returns the address of the caller, or an invalid one if it is unknown.
 func addressOf(ctx context.Context) netip.Addr {
 	caller, isKnown := peer.FromContext(ctx)
 	if !isKnown || caller.Addr == nil {
@@ -160,12 +159,12 @@ func addressOf(ctx context.Context) netip.Addr {
 	return address
 }
 
-// tell adds news. The caller holds the lock of the Server, so nobody else does meanwhile.
-func (w watcher) tell(news Delta) {
+// add merges changes into the unsent Delta. The caller holds the lock of the Server, so there is only one sender.
+func (w watcher) add(changes Delta) {
 	var unsent Delta
 	select {
 	case unsent = <-w:
 	default:
 	}
-	w <- unsent.with(news)
+	w <- unsent.with(changes)
 }

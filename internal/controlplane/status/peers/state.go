@@ -7,40 +7,38 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Delta is what is new about one replica. All of it holds at once. The zero value is no news.
+// Delta contains the changes of one replica, which apply together. The zero value is no change.
 type Delta struct {
-	// Objects are the digests of the models of the objects that the replica publishes, "" for one that
-	// it does not publish any more.
+	// Objects are the digests of the models of published objects, "" for one that is no longer published.
 	Objects map[model.Key]string
-	// Proxies are the proxies that there is news of, by address.
+	// Proxies are the changed proxies, by address.
 	Proxies map[netip.Addr]Proxy
 }
 
-// Proxy is what is new about one proxy.
+// Proxy contains the changes of one proxy.
 type Proxy struct {
-	// Fleet is the fleet that its stream belongs to, or belonged to.
+	// Fleet is the fleet of its stream.
 	Fleet model.Fleet
-	// Gone says that it is not connected any more.
+	// Gone means that the proxy has disconnected.
 	Gone bool
-	// Full says that what was told of it before is void. It has confirmed all objects of its fleet but
-	// for what Answers say.
+	// Full means that earlier Answers are void: the proxy has ACKed all objects of its fleet except those in Answers.
 	Full bool
 	// Answers are about objects of its fleet, as they are published now.
 	Answers map[model.Key]Answer
 }
 
-// Answer is what a proxy has answered about an object.
+// Answer is the ACK or NACK of a proxy for an object.
 type Answer struct {
-	// Confirmed says that it has everything that the object depends on.
+	// Confirmed means that the proxy has ACKed all resources of the object.
 	Confirmed bool
-	// Refusal is why it may have refused the object, "" when it has not refused anything.
+	// Refusal is the reason of a NACK that may concern the object, "" without one.
 	Refusal string
 }
 
-// IsEmpty says that nothing is new.
+// IsEmpty reports whether the Delta contains no change.
 func (d Delta) IsEmpty() bool { return len(d.Objects) == 0 && len(d.Proxies) == 0 }
 
-// with is the news of both, of which later came later. It may change d.
+// with merges a later Delta into d, and returns the result. It may change d.
 func (d Delta) with(later Delta) Delta {
 	if d.Objects == nil {
 		d.Objects, d.Proxies = map[model.Key]string{}, map[netip.Addr]Proxy{}
@@ -60,26 +58,26 @@ func (d Delta) with(later Delta) Delta {
 	return d
 }
 
-// State is what one replica has told, all Deltas together. It is not safe for concurrent use.
+// State is the state of one replica, the sum of its Deltas. It is not safe for concurrent use.
 type State struct {
 	digests map[model.Key]string
 	proxies map[netip.Addr]*proxyState
 }
 
-// proxyState is what is known of one proxy.
+// proxyState is the state of one proxy.
 type proxyState struct {
 	fleet model.Fleet
-	// missing are the objects that it has not confirmed, with why it may have refused each.
+	// missing are the objects that it has not ACKed, with the reason of a NACK.
 	missing map[model.Key]string
 }
 
-// newState returns the State of a replica that has told nothing.
+// newState returns an empty State.
 func newState() *State {
 	return &State{digests: map[model.Key]string{}, proxies: map[netip.Addr]*proxyState{}}
 }
 
-// Answer returns what the proxy with an address has answered about an object of a fleet whose model
-// has a digest. connected is false when the replica has no such proxy.
+// Answer returns the answer of the proxy with an address for an object of a fleet, if the object's model has the
+// digest. connected is false if the replica has no such proxy.
 func (s *State) Answer(
 	address netip.Addr, fleet model.Fleet, object model.Key, digest string,
 ) (answer Answer, connected bool) {
@@ -91,59 +89,59 @@ func (s *State) Answer(
 	return Answer{Confirmed: !isMissing, Refusal: refusal}, true
 }
 
-// apply takes note of a Delta and returns what of it is news. Of an object whose digest is new every
-// Answer is. Of a proxy that is Gone the Fleet is filled in.
+// apply applies a Delta and returns the effective changes. They contain every Answer for an object with a new digest,
+// and the Fleet of a proxy that is Gone.
 func (s *State) apply(d Delta) Delta {
-	news := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{}}
+	changes := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{}}
 	for object, digest := range d.Objects {
 		if s.digests[object] == digest {
 			continue
 		}
-		news.Objects[object], s.digests[object] = digest, digest
+		changes.Objects[object], s.digests[object] = digest, digest
 		if digest == "" {
 			s.withdraw(object)
 		}
 	}
 	for address, proxy := range d.Proxies {
-		if update, isNews := s.applyProxy(address, proxy, news.Objects); isNews {
-			news.Proxies[address] = update
+		if update, isChanged := s.applyProxy(address, proxy, changes.Objects); isChanged {
+			changes.Proxies[address] = update
 		}
 	}
-	return news
+	return changes
 }
 
-// applyProxy is apply for one proxy. changed are the objects whose digest is new.
+// applyProxy is apply for one proxy. changed are the objects with a new digest.
 func (s *State) applyProxy(address netip.Addr, proxy Proxy, changed map[model.Key]string) (Proxy, bool) {
-	is, known := s.proxies[address]
+	state, known := s.proxies[address]
 	switch {
 	case proxy.Gone && !known, !known && !proxy.Full:
 		return Proxy{}, false
 	case proxy.Gone:
 		delete(s.proxies, address)
-		return Proxy{Fleet: is.fleet, Gone: true}, true
+		return Proxy{Fleet: state.fleet, Gone: true}, true
 	case proxy.Full:
-		is = &proxyState{fleet: proxy.Fleet, missing: map[model.Key]string{}}
-		s.proxies[address] = is
+		state = &proxyState{fleet: proxy.Fleet, missing: map[model.Key]string{}}
+		s.proxies[address] = state
 	}
-	news := Proxy{Fleet: is.fleet, Full: proxy.Full, Answers: map[model.Key]Answer{}}
+	changes := Proxy{Fleet: state.fleet, Full: proxy.Full, Answers: map[model.Key]Answer{}}
 	for object, answer := range proxy.Answers {
-		refusal, isMissing := is.missing[object]
+		refusal, isMissing := state.missing[object]
 		_, isChanged := changed[object]
 		if !isChanged && isMissing != answer.Confirmed && refusal == answer.Refusal {
 			continue
 		}
-		if news.Answers[object] = answer; answer.Confirmed {
-			if delete(is.missing, object); len(is.missing) == 0 {
-				is.missing = map[model.Key]string{} // A map keeps the room that it once needed.
+		if changes.Answers[object] = answer; answer.Confirmed {
+			if delete(state.missing, object); len(state.missing) == 0 {
+				state.missing = map[model.Key]string{} // A map never shrinks.
 			}
 		} else {
-			is.missing[object] = answer.Refusal
+			state.missing[object] = answer.Refusal
 		}
 	}
-	return news, proxy.Full || len(news.Answers) > 0
+	return changes, proxy.Full || len(changes.Answers) > 0
 }
 
-// withdraw forgets an object.
+// withdraw removes an object.
 func (s *State) withdraw(object model.Key) {
 	delete(s.digests, object)
 	for _, proxy := range s.proxies {
@@ -151,33 +149,33 @@ func (s *State) withdraw(object model.Key) {
 	}
 }
 
-// snapshot is the State as the first Delta.
+// snapshot returns the State as a Delta.
 func (s *State) snapshot() Delta {
 	all := Delta{Objects: maps.Clone(s.digests), Proxies: make(map[netip.Addr]Proxy, len(s.proxies))}
-	for address, is := range s.proxies {
-		answers := make(map[model.Key]Answer, len(is.missing))
-		for object, refusal := range is.missing {
+	for address, proxy := range s.proxies {
+		answers := make(map[model.Key]Answer, len(proxy.missing))
+		for object, refusal := range proxy.missing {
 			answers[object] = Answer{Refusal: refusal}
 		}
-		all.Proxies[address] = Proxy{Fleet: is.fleet, Full: true, Answers: answers}
+		all.Proxies[address] = Proxy{Fleet: proxy.fleet, Full: true, Answers: answers}
 	}
 	return all
 }
 
-// disconnected is the news that the State is void.
+// disconnected returns the Delta that removes all proxies.
 func (s *State) disconnected() Delta {
 	gone := Delta{Proxies: make(map[netip.Addr]Proxy, len(s.proxies))}
-	for address, is := range s.proxies {
-		gone.Proxies[address] = Proxy{Fleet: is.fleet, Gone: true}
+	for address, proxy := range s.proxies {
+		gone.Proxies[address] = Proxy{Fleet: proxy.fleet, Gone: true}
 	}
 	return gone
 }
 
-// entries counts what is kept: objects, proxies, and what these miss.
+// entries returns the size of the State: objects, proxies and missing objects.
 func (s *State) entries() int {
 	count := len(s.digests) + len(s.proxies)
-	for _, is := range s.proxies {
-		count += len(is.missing)
+	for _, proxy := range s.proxies {
+		count += len(proxy.missing)
 	}
 	return count
 }

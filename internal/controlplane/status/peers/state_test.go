@@ -15,10 +15,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// digest is a digest that is told apart from others by its number.
+// digest returns the digest with a number.
 func digest(number int) string { return fmt.Sprintf("%0*d", DigestBytes, number) }
 
-func key(number int) model.Key { return model.Key{Namespace: "apps", Name: fmt.Sprint("shop-", number)} }
+func key(number int) model.Key {
+	return model.Key{Namespace: "apps", Name: fmt.Sprint("shop-", number)}
+}
 
 func address(number int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(number)}) }
 
@@ -44,7 +46,7 @@ func (w *world) answer() Answer {
 	}
 }
 
-// step changes the world at random, as an AckTracker would tell.
+// step changes the world at random, like an AckTracker.
 func (w *world) step() Delta {
 	d := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{}}
 	published := -1
@@ -105,8 +107,8 @@ func (w *world) want() map[string]string {
 	return out
 }
 
-// TestDeltasAddUp plays a random world to a State, and what of it is news, merged while nobody reads,
-// through a stream to another State. Both have to know the world as it is. A third one joins late.
+// TestDeltasAddUp applies random changes to a State, and sends the effective changes, merged between reads, through a
+// stream to another State. Both must have the same content as the world. A third State joins late.
 func TestDeltasAddUp(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
@@ -150,14 +152,14 @@ func TestDeltasAddUp(t *testing.T) {
 			t.Fatalf("seed %d: late (-want +got):\n%s", seed, diff)
 		}
 		if len(in.objects) != len(out.numbers) {
-			t.Fatalf("seed %d: %d numbers are told and %d known", seed, len(out.numbers), len(in.objects))
+			t.Fatalf("seed %d: %d numbers are sent and %d known", seed, len(out.numbers), len(in.objects))
 		}
 	}
 }
 
-// TestAWeightTellsOneObject has one of a thousand objects change, which a proxy then confirms: neither
-// message names anything else, nor any object by its name again.
-func TestAWeightTellsOneObject(t *testing.T) {
+// TestChangeOfOneObject changes one of a thousand objects, which a proxy then ACKs: neither message contains another
+// object, nor a name again.
+func TestChangeOfOneObject(t *testing.T) {
 	own, out := newState(), &encoder{numbers: map[model.Key]uint32{}}
 	all := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{address(1): {Fleet: "apps", Full: true}}}
 	for i := range 1000 {
@@ -184,8 +186,8 @@ func TestAWeightTellsOneObject(t *testing.T) {
 	}
 }
 
-// TestNonsenseIsRefused has a peer tell what no replica tells.
-func TestNonsenseIsRefused(t *testing.T) {
+// TestDecodeErrors decodes messages that violate the protocol.
+func TestDecodeErrors(t *testing.T) {
 	good := &peerspb.Object{Number: 1, Namespace: "apps", Name: "shop", Digest: []byte(digest(1))}
 	proxy := func(is *peerspb.Proxy) *peerspb.Delta {
 		is.Address, is.Fleet = []byte{10, 0, 0, 1}, "apps"
@@ -226,8 +228,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfEverythingFitAMessage has seven proxies refuse each of 10,000 objects, with a text of
-// the longest length: each stays refused.
+// TestRefusalsOfEverythingFitAMessage has seven proxies reject each of 10,000 objects, with reasons of the maximal
+// length: each object stays rejected.
 func TestRefusalsOfEverythingFitAMessage(t *testing.T) {
 	all := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{}}
 	refused := map[model.Key]Answer{}

@@ -10,9 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// TestHeldRequestsCountOnce: in flight, but for those that proxies count already; of all replicas; and
-// whatever else is not known, since each of them is at one replica.
-func TestHeldRequestsCountOnce(t *testing.T) {
+// TestQueuedRequestsCountOnce checks that queued requests of all replicas count as active unless the counters of
+// proxies include them, even if the rest is unknown.
+func TestQueuedRequestsCountOnce(t *testing.T) {
 	t.Parallel()
 	report := func(held metrics.Held, heard ...string) metrics.Report {
 		return metrics.Report{
@@ -30,10 +30,10 @@ func TestHeldRequestsCountOnce(t *testing.T) {
 		held        int
 		isKnown     bool
 	}{
-		"one replica":               {[]metrics.Report{report(three, "1")}, 4, 3, true},
-		"two replicas":              {[]metrics.Report{report(three, "1"), report(metrics.Held{Waiting: 5})}, 11, 8, true},
-		"a proxy that nobody hears": {[]metrics.Report{report(three)}, 4, 3, false},
-		"a proxy that two hear":     {[]metrics.Report{report(three, "1"), report(three, "1")}, 4, 6, false},
+		"one replica":              {[]metrics.Report{report(three, "1")}, 4, 3, true},
+		"two replicas":             {[]metrics.Report{report(three, "1"), report(metrics.Held{Waiting: 5})}, 11, 8, true},
+		"a proxy without metrics":  {[]metrics.Report{report(three)}, 4, 3, false},
+		"a proxy with two streams": {[]metrics.Report{report(three, "1"), report(three, "1")}, 4, 6, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,8 +45,8 @@ func TestHeldRequestsCountOnce(t *testing.T) {
 	}
 }
 
-// TestAReportOfWhatIsHeldAlone leaves the rest as it was.
-func TestAReportOfWhatIsHeldAlone(t *testing.T) {
+// TestQueuedOnlyReport checks that a report of queued requests changes nothing else.
+func TestQueuedOnlyReport(t *testing.T) {
 	t.Parallel()
 	before := metrics.Report{Replica: "a", Objects: map[string]metrics.ObjectReport{"x": {}}, Held: map[string]metrics.Held{"x": {Waiting: 1}}}
 	partial := metrics.Report{Replica: "a", Held: map[string]metrics.Held{"y": {Waiting: 2}}, HeldOnly: true}

@@ -2,16 +2,16 @@ package metrics
 
 import "maps"
 
-// Held is how many requests of an object proxies hold for lack of an endpoint.
+// Queued is the number of requests of an object that wait for a ready endpoint.
 type Held struct {
-	// Waiting are all that are held.
+	// Waiting is the number of all of them.
 	Waiting int `json:"waiting"`
-	// Counted are those of them that the proxies' counters have already.
+	// Counted is the number of those that the counters of proxies include.
 	Counted int `json:"counted,omitempty"`
 }
 
-// After is the whole Report that r makes of the one before: r itself, unless it tells Held or changes alone. Then what was before is used up:
-// its Objects are those of the result.
+// ApplyTo returns the whole Report after r: r itself, or, if r contains only changes, before with these changes. The
+// result then shares its Objects with before, which must not be used any more.
 func (r Report) After(before Report) Report {
 	switch {
 	case r.HeldOnly:
@@ -34,9 +34,9 @@ func (r Report) After(before Report) Report {
 	return before
 }
 
-// News are the objects of which r says something else than the whole Report before, in no order and maybe more than once, by
-// <namespace>/<name>. isOfAll says that it may be any object: a proxy comes, goes, or is heard no more.
-func (r Report) News(before Report) (names []string, isOfAll bool) {
+// Diff returns the names, as <namespace>/<name>, of the objects for which r differs from the whole Report before, in no
+// order and possibly repeated. isAny is true if any object may be affected, because a proxy was added, removed or lost.
+func (r Report) News(before Report) (names []string, isAny bool) {
 	for name, held := range r.Held {
 		if held != before.Held[name] {
 			names = append(names, name)
@@ -69,8 +69,8 @@ func (r Report) News(before Report) (names []string, isOfAll bool) {
 	return names, false
 }
 
-// withHeld is the Value with what all replicas hold of an object. A request is held at one replica, so
-// whatever else is not known, none is counted twice.
+// withQueued returns the Value with the queued requests of an object at all replicas. A request is queued at one
+// replica, so none is counted twice, whatever else is unknown.
 func (v Value) withHeld(name string, reports []Report) Value {
 	for _, report := range reports {
 		held := report.Held[name]

@@ -10,36 +10,37 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 )
 
-// Paths of what a Sink tells over HTTP, on the port for administration.
+// HTTP paths on the admin port.
 const (
-	// QueuePath serves the figures of each HTTPScaledObject in the words of the HTTP add-on, by the
-	// proxies that report to this replica: {"<ns>/<hso>": {"Concurrency": n, "RPS": x}}.
+	// QueuePath serves the metrics of each HTTPScaledObject in the format of the HTTP add-on, from the proxies that
+	// report to this replica: {"<ns>/<hso>": {"Concurrency": n, "RPS": x}}.
 	QueuePath = "/queue"
 	// ExternalKeysPath serves {"<external key>": "<ns>/<hso>"}.
 	ExternalKeysPath = "/envoy-metrics-map"
-	// DemandPath serves demand.Reports as JSON, one a line, for as long as the client listens: the
-	// newest at once and one each ReportInterval, the same for all clients, and in between one of what is
-	// held when an object has a request that waits and had none. With the query ChangesQuery each but the first tells changes alone.
+	// DemandPath streams metrics.Reports as JSON, one per line, until the client disconnects: the latest at once and
+	// then one each ReportInterval, the same for all clients. A report of queued requests is sent in between when an
+	// object gets its first queued request. With the query ChangesQuery each report except the first contains only
+	// changes.
 	DemandPath = "/demand"
-	// ChangesQuery asks for them.
+	// ChangesQuery requests only changes.
 	ChangesQuery = "changes=true"
 )
 
 const (
 	// ReportInterval is the time between two reports of DemandPath.
 	ReportInterval = time.Second
-	// reportPatience is how long a client may take to read one.
+	// writeTimeout limits the time to send one report.
 	reportPatience = 5 * time.Second
 )
 
-// Register adds the pages to mux. The streams of DemandPath end when Serve does.
+// Register adds the pages to mux. The streams of DemandPath end when Serve ends.
 func (s *Sink) Register(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+QueuePath, s.serveQueue)
 	mux.HandleFunc("GET "+ExternalKeysPath, s.serveExternalKeys)
 	mux.HandleFunc("GET "+DemandPath, s.serveDemand)
 }
 
-// serveQueue serves QueuePath. The names of fields are those of the HTTP add-on's pkg/queue.
+// serveQueue serves QueuePath. The names of fields are those of pkg/queue of the HTTP add-on.
 func (s *Sink) serveQueue(w http.ResponseWriter, _ *http.Request) {
 	type count struct {
 		Concurrency int
@@ -62,19 +63,19 @@ func (s *Sink) serveExternalKeys(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, keys)
 }
 
-// writeJSON answers with a value. A client that has gone away is not worth a word.
+// writeJSON writes a value. It ignores errors: the client has disconnected.
 func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// serveDemand serves DemandPath. A client that has gone away, or is too slow, is not worth a word.
+// serveDemand serves DemandPath. It returns silently if the client disconnects or is too slow.
 func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
-	takesChanges := r.URL.RawQuery == ChangesQuery
+	wantsChanges := r.URL.RawQuery == ChangesQuery
 	_, urgent := s.held()
 	told, err := s.lines.newest(s, 0)
 	line := told.whole
@@ -92,11 +93,11 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 		case <-time.After(told.next.Sub(s.now())):
 			_, urgent = s.held()
 			before, known := told.number, 0
-			if takesChanges {
+			if wantsChanges {
 				known = before
 			}
 			if told, err = s.lines.newest(s, known); told.number == before {
-				line = nil // The timer was ahead of the clock: nobody is told a report twice.
+				line = nil // The timer fired early: do not send a report twice.
 			} else if line = told.changes; line == nil {
 				line = told.whole
 			}
@@ -112,23 +113,24 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lines are the reports of DemandPath. Each is made for the first client that waits for it, and the others
-// are told the same.
+// reportCache contains the latest report of DemandPath. The first client that is due creates it, and all clients share
+// it.
 type lines struct {
 	mu   sync.Mutex
-	last metrics.Report // the newest one
+	last metrics.Report // the latest one
 	line line
 }
 
-// line is a report as lines of JSON. Of the two texts one is missing where nobody has asked for it.
+// encodedReport is a report as lines of JSON. whole or changes is nil until a client needs it.
 type line struct {
 	number  int       // of the report, from 1
-	next    time.Time // when there will be another one
-	whole   []byte    // all of it
-	changes []byte    // what the report before did not say
+	next    time.Time // when the next report is due
+	whole   []byte    // the whole report
+	changes []byte    // the changes since the report before
 }
 
-// newest returns the newest report of a sink: the changes to the report with the number known, or all of it where that is not the one before.
+// latest returns the latest report of a sink: the changes since the report with the number known, or the whole report
+// if that is not the one before.
 func (l *lines) newest(of *Sink, known int) (line, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,11 +156,11 @@ func (l *lines) newest(of *Sink, known int) (line, error) {
 	return told, err
 }
 
-// lineOf is a report as a line.
+// encode returns a report as a line of JSON.
 func lineOf(report metrics.Report) ([]byte, error) {
 	text, err := json.Marshal(report)
 	if err != nil {
-		return nil, fmt.Errorf("write a report: %w", err)
+		return nil, fmt.Errorf("encode report: %w", err)
 	}
 	return append(text, '\n'), nil
 }

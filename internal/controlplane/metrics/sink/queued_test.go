@@ -9,20 +9,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// TestWhatIsHeldIsToldAtOnce, and not with the next report: the clock does not reach its time before.
-func TestWhatIsHeldIsToldAtOnce(t *testing.T) {
+// TestQueuedRequestsAreUrgent checks that queued requests are reported at once, before the next report is due.
+func TestQueuedRequestsAreUrgent(t *testing.T) {
 	var mu sync.Mutex
-	held, urgent := map[model.Key]metrics.Held{}, make(chan struct{})
+	queued, urgent := map[model.Key]holding.Count{}, make(chan struct{})
 	s := newStage(t, func(options *sink.Options) {
-		options.Held = func() (map[model.Key]metrics.Held, <-chan struct{}) {
+		options.Queued = func() (map[model.Key]holding.Count, <-chan struct{}) {
 			mu.Lock()
 			defer mu.Unlock()
-			return held, urgent
+			return queued, urgent
 		}
 	})
 	mux := http.NewServeMux()
@@ -52,7 +53,7 @@ func TestWhatIsHeldIsToldAtOnce(t *testing.T) {
 	}
 	mu.Lock()
 	before := urgent
-	held, urgent = map[model.Key]metrics.Held{shop: {Waiting: 2, Counted: 1}}, make(chan struct{})
+	queued, urgent = map[model.Key]holding.Count{shop: {Waiting: 2, ViaFallback: 1}}, make(chan struct{})
 	mu.Unlock()
 	close(before)
 	want := metrics.Report{Replica: "a", Held: map[string]metrics.Held{"apps/shop": {Waiting: 2, Counted: 1}}, HeldOnly: true}

@@ -1,0 +1,99 @@
+// Package controlplane assembles the components of the interceptor, which do not import each other. It passes resources
+// and fleets from package ingest to the discovery server and the metric sink, objects to the sink and to the queue of
+// requests, and the state of discovery streams to package status. It contains adapters only, no decisions.
+package controlplane
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// Publisher is an ingest.Publisher that publishes to a discovery server.
+type Publisher struct {
+	// Server delivers the resources.
+	Server *xds.Server
+	// Sink receives the proxies of fleets; nil for none.
+	Sink *sink.Sink
+}
+
+// Publish implements ingest.Publisher.
+func (p Publisher) Publish(fleet model.Fleet, update translate.Update, isWhole bool) error {
+	if isWhole {
+		return p.Server.Publish(string(fleet), update.Changed)
+	}
+	if fault.BriefWrongWeight { // Only in a mutant.
+		update = publishWrongWeights(p.Server, fleet, update)
+	}
+	return p.Server.ApplyDelta(xds.Delta{
+		Fleet: string(fleet), Changed: update.Changed, Removed: update.Removed,
+	})
+}
+
+// Retire implements ingest.Publisher.
+func (p Publisher) Retire(fleet model.Fleet) { p.Server.Retire(string(fleet)) }
+
+// Assign implements ingest.Publisher. An address is leaving when all its proxies serve but are no longer ready.
+func (p Publisher) Assign(proxies map[model.Fleet][]model.Proxy) {
+	members, isLeaving := map[netip.Addr][]string{}, map[netip.Addr]bool{}
+	for fleet, own := range proxies {
+		for _, proxy := range own {
+			for _, address := range proxy.Addresses {
+				others, isKnown := isLeaving[address]
+				isLeaving[address] = (others || !isKnown) && proxy.IsServing && !proxy.IsReady
+				if !slices.Contains(members[address], string(fleet)) {
+					members[address] = append(members[address], string(fleet))
+				}
+			}
+		}
+	}
+	var leaving []netip.Addr
+	for address, all := range isLeaving {
+		if all {
+			leaving = append(leaving, address)
+		}
+	}
+	p.Server.SetMembers(members, leaving...)
+	if p.Sink != nil {
+		p.Sink.SetProxies(proxies)
+	}
+}
+
+// ProxyStates is a status.Source of the discovery streams of a server.
+type ProxyStates struct {
+	// Server has the streams.
+	Server *xds.Server
+}
+
+// Poll implements status.Source.
+func (p ProxyStates) Poll() []status.Stream {
+	var streams []status.Stream
+	p.Server.Poll(func(state xds.StreamState) { streams = append(streams, stream{state}) })
+	return streams
+}
+
+// Versions implements status.Source.
+func (p ProxyStates) Versions() status.Versions {
+	versions := p.Server.Versions()
+	return func(fleet model.Fleet, typeURL, name string) string { return versions(string(fleet), typeURL, name) }
+}
+
+// Changed implements status.Source.
+func (p ProxyStates) Changed() <-chan struct{} { return p.Server.Changed() }
+
+// stream is a discovery stream as a status.Stream.
+type stream struct{ xds.StreamState }
+
+// Fleet implements status.Stream.
+func (s stream) Fleet() model.Fleet { return model.Fleet(s.StreamState.Fleet()) }
+
+// Confirmation implements status.Stream.
+func (s stream) Confirmation(typeURL, name string) status.Confirmation {
+	return status.Confirmation(s.Resource(typeURL, name))
+}

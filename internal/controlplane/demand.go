@@ -1,0 +1,48 @@
+package controlplane
+
+import (
+	"slices"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// Demand is an observation.Observer that passes objects to a metric sink.
+type Demand struct {
+	// Sink receives the objects.
+	Sink *sink.Sink
+}
+
+// Observe implements observation.Observer.
+func (d Demand) Observe(pass observation.Pass) {
+	if len(pass.Objects) > 0 {
+		d.Sink.SetObjects(metricsObjects(pass.Objects))
+	}
+}
+
+// metricsObjects converts objects for the metric sink; nil stands for a deleted object.
+func metricsObjects(objects map[model.Key]observation.Object) map[model.Key]*metrics.Object {
+	out := make(map[model.Key]*metrics.Object, len(objects))
+	for key, object := range objects {
+		if object.ScaledObject == nil {
+			out[key] = nil
+			continue
+		}
+		spec, err := metrics.SpecOf(object.ScaledObject)
+		converted := &metrics.Object{Fleet: object.Fleet, Spec: spec, Created: object.ScaledObject.CreationTimestamp.Time}
+		if err != nil {
+			converted.SpecError = err.Error()
+		}
+		for _, route := range object.InForce.Routes {
+			for _, backend := range route.Backends {
+				if !slices.Contains(converted.Services, backend.Service.Name) {
+					converted.Services = append(converted.Services, backend.Service.Name)
+				}
+			}
+		}
+		out[key] = converted
+	}
+	return out
+}
