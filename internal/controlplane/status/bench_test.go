@@ -68,7 +68,9 @@ func benchmarkLook(b *testing.B, count int) {
 			r.tracker.Record(map[model.Key]status.Publication{one: forms[i%2]}, r.Versions())
 			streams := r.Poll()
 			for i := range streams {
-				streams[i].Changed = changedScope
+				changed := streams[i].(stream)
+				changed.changed = changedScope
+				streams[i] = changed
 			}
 			r.server.Apply(r.tracker.Changes(streams))
 			taken(one, r, fleet, r)

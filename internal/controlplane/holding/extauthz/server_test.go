@@ -544,7 +544,7 @@ func TestCustomPage(t *testing.T) {
 		own := workload()
 		own.Page = &page.Page{Body: "soon", Status: 202, RetryAfter: time.Minute}
 		s.SetWorkloads(map[model.Key]*holding.Workload{shop: own})
-		response, err := s.Check(callContext(t.Context()), view())
+		response, err := s.Check(callContext(t.Context()), pageView())
 		denied := response.GetDeniedResponse()
 		if err != nil || denied.GetBody() != "soon" || denied.GetStatus().GetCode() != 202 || headerOf(response, "Retry-After") != "60" {
 			t.Errorf("%v, %v", response, err)

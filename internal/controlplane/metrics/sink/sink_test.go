@@ -312,7 +312,7 @@ func TestRejectedStreams(t *testing.T) {
 			}})
 			p := s.connect()
 			p.flush("1000", "1")
-			s.connectFrom("127.0.0.2").ends(codes.ResourceExhausted, "takes 1 metric streams")
+			s.connectFrom("127.0.0.2").ends(codes.ResourceExhausted, "the limit of 1 metric streams is reached")
 			p.ends(codes.OK, "")
 			s.connectFrom("127.0.0.2").flush("1000", "1")
 		}},
@@ -321,7 +321,7 @@ func TestRejectedStreams(t *testing.T) {
 			old := s.connect()
 			old.flush("1000", "1")
 			s.connect().flush("2000", "2")
-			old.ends(codes.Aborted, "opened another stream") // It has sent nothing more.
+			old.ends(codes.Aborted, "superseded by another stream") // It has sent nothing more.
 			if got, err := s.inFlight(); err != nil || got != 2 {
 				s.t.Errorf("%v requests in flight, %v; want 2", got, err)
 			}
