@@ -90,7 +90,9 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	var reporter *status.Reporter // There are calls only once all is put together.
 	answers, err := extauthz.New(extauthz.Options{
 		Limits: chosen.limits, Registerer: registry,
-		Notify: func(object model.Key, reason holding.Reason) { reporter.EmitEvent(object, controlplane.EventFor(reason)) },
+		Notify: func(object model.Key, reason holding.Reason) {
+			reporter.EmitEvent(object, controlplane.EventFor(reason))
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -53,15 +53,15 @@ func run(ctx context.Context, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	service, server := scaler.NewService(demand, canaries, observer, logger), grpc.NewServer(options...)
-	service.Register(server)
+	service, calls := scaler.NewService(demand, canaries, observer, logger), grpc.NewServer(options...)
+	service.Register(calls)
 	health := server.NewHealth("keda-add-ons-http-external-scaler", func() []string { return nil })
 	health.SetReady()
 	probes, err := server.Listen(ctx, "health", ":8080", "")
 	if err != nil {
 		return err
 	}
-	calls, err := server.Listen(ctx, "gRPC", ":9090", "")
+	listener, err := server.Listen(ctx, "gRPC", ":9090", "")
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,9 @@ func run(ctx context.Context, logger *slog.Logger) error {
 		server.Part{Name: "gRPC", Run: func(ctx context.Context) error {
 			context.AfterFunc(ctx, func() {
 				service.Close()
-				server.GracefulStop()
+				calls.GracefulStop()
 			})
-			return server.Serve(calls)
+			return calls.Serve(listener)
 		}})
 }
 
