@@ -234,8 +234,8 @@ func TestObjectsShareScope(t *testing.T) {
 	}
 }
 
-// TestReplicasWithDifferentFlagsCountACKs requires that replicas count each other's ACKs although their flags differ:
-// what a proxy is sent for an object depends on the flags, whether it has the desired weight does not (F8).
+// TestReplicasWithDifferentFlagsCountACKs requires that replicas count each other's ACKs although their flags differ.
+// Flags change what a proxy is sent for an object, but not whether it has the desired weight (F8).
 func TestReplicasWithDifferentFlagsCountACKs(t *testing.T) {
 	cluster, other := shopAndOther(t, 20)
 	elected := cluster.startReplica("interceptor-0", always)

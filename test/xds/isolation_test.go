@@ -284,7 +284,7 @@ func versions() []string {
 }
 
 // TestEnvoyReconnectsWithoutGap kills the server, removes a canary, and starts another server, all under load. No
-// request may fail, also not when the canary is removed for good.
+// request may fail, also not when the canary is removed at the end.
 func TestEnvoyReconnectsWithoutGap(t *testing.T) {
 	for _, apiType := range apiTypes() {
 		t.Run(apiType, func(t *testing.T) {

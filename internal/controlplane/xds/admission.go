@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// maxJoining is how many proxies of large fleets join at a time: the first request of a proxy and the responses to
-	// it need much memory for a moment.
+	// maxJoining is how many proxies of large fleets join at a time. The first requests of a proxy and the responses to
+	// them need much memory.
 	maxJoining = 4
 	// joinTimeout is how long a proxy that makes no progress delays others.
 	joinTimeout = 2 * time.Second

@@ -26,8 +26,8 @@ type membership struct {
 // waits up to Options.MembershipTimeout for an unknown address and is rejected then. An address of several fleets is
 // rejected too, because it does not identify one proxy.
 //
-// A stream continues if its address becomes unknown, and ends if its address is assigned to another fleet. draining are
-// the addresses of proxies that are shutting down: see Options.DrainedListeners. The caller must not change the
+// A stream continues if its address becomes unknown, and ends if its address is assigned to another fleet. Addresses in
+// draining are those of proxies that are shutting down, see Options.DrainedListeners. The caller must not change the
 // arguments afterwards.
 func (s *Server) SetMembers(fleets map[netip.Addr][]string, draining ...netip.Addr) {
 	before := s.membership.Swap(&membership{fleets, draining, make(chan struct{})})

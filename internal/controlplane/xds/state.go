@@ -36,7 +36,7 @@ func (s *Server) Poll(visit func(StreamState)) {
 	}
 }
 
-// Changed returns a channel that signals that the next Poll may differ from the last one: a proxy connected,
+// Changed returns a channel that signals that the next Poll may differ from the last one. A proxy connected,
 // disconnected, or sent a request, for example an ACK or NACK. Signals are merged, and there is one channel for one
 // reader.
 func (s *Server) Changed() <-chan struct{} { return s.changed }

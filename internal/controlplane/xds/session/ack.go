@@ -88,8 +88,8 @@ func (s *Session) handleNACK(k Kind, p Response, message string) []string {
 	return namesOf(suspects)
 }
 
-// suspects returns the resources that may be the reason of a NACK: the one that was sent alone, of a list those that
-// differ from what was ACKed. A resource that is no longer subscribed can still be the reason.
+// suspects returns the resources that may be the reason of a NACK: the one that was sent alone, or those of a list that
+// were not ACKed before. A resource that is no longer subscribed can still be the reason.
 func (s *Session) suspects(k Kind, p Response) []*Resource {
 	return slices.DeleteFunc(slices.Clone(p.Resources), func(res *Resource) bool {
 		if p.alone != "" {

@@ -56,8 +56,8 @@ func hostsFor(name string) []string {
 	return append(hosts, "*")
 }
 
-// changedCertificates returns the subscribed server names whose certificate differs between the current snapshot and
-// the next one, because a certificate changed or a host without a certificate was added.
+// changedCertificates returns the subscribed server names whose certificate differs in the next snapshot. Either a
+// certificate changed, or a host without a certificate was added.
 func (s *Session) changedCertificates(changes []change, next *Snapshot) []change {
 	names := s.subs[SecretKind].names
 	if len(names) == 0 || !s.mayChangeCertificates(changes, next) {

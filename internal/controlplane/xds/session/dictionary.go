@@ -16,8 +16,8 @@ const (
 // each stores only its own text and where in the dictionary the rest is.
 type dictionary []byte
 
-// compress returns the compressed form of a body: a sequence of own texts, each preceded by its length and followed by
-// the length and offset of a text in the dictionary. Nothing follows the last own text.
+// compress returns the compressed form of a body, a sequence of own texts. Each is preceded by its length and followed
+// by the length and offset of a text in the dictionary. Nothing follows the last own text.
 func (d dictionary) compress(body []byte) []byte {
 	var compressed []byte
 	start := 0 // of the own text

@@ -21,10 +21,10 @@
 //	                      │    │ alone, changed  │
 //	           NACK, alone└──▶ rejected ─────────┘
 //
-// A resource is withheld until it may be sent: a scope until its clusters are warm, endpoints that no longer serve
-// until scopes have left them, any resource while too many responses are unanswered. A newer version replaces a
-// withheld one. A cluster that is no longer desired is pending removal until no scope can name it, plus a grace
-// period.
+// A resource is withheld until it may be sent. A scope waits until its clusters are warm. Endpoints that no longer
+// serve wait until no scope names their cluster. Any resource waits while too many responses are unanswered. A newer
+// version replaces a withheld one. A cluster that is no longer desired is pending removal until no scope can name it,
+// plus a grace period.
 //
 // A session has a record of a resource from a change until its ACK. Once a delta stream has ACKed a resource, its
 // record is deleted: a resource that is subscribed, desired and without a record is synced (synced.go). That holds
@@ -41,13 +41,13 @@
 //   - A new or changed cluster is sent first, its endpoints follow. A scope is withheld until the proxy has ACKed
 //     every cluster that it names, and their endpoints. Meanwhile the proxy keeps the previous version of that scope,
 //     and other scopes are sent.
-//   - A cluster that is no longer desired stays on the stream, with its endpoints, until the proxy can no longer use a
-//     scope that names it, plus a grace period for requests in flight.
+//   - A cluster that is no longer desired stays on the stream, with its endpoints, as long as the proxy may use a scope
+//     that names it. A grace period for requests in flight follows.
 //   - Envoy warms a changed cluster again and waits for its endpoints even if they did not change. In delta it does not
 //     request them, so they are sent again after the cluster.
-//   - A change of endpoints alone is sent at once. There is one exception: if no endpoint serves any more while scopes
-//     with routes to them are being replaced, the endpoints wait for the ACK of those scopes, for at most a second. So
-//     a canary that loses all its Pods loses its traffic first.
+//   - A change of endpoints alone is sent at once. Endpoints of which none serves any more are an exception while
+//     scopes with routes to them are being replaced: they wait for the ACK of those scopes, for at most a second. So a
+//     canary that loses all its Pods loses its traffic first.
 //   - The first scopes make a new Envoy ready. They are sent together and wait for clusters as long as the proxy makes
 //     progress.
 //
@@ -85,7 +85,7 @@
 // again, Envoy ACKs and ignores them. So a scope that was rejected together with others is sent again with a salt:
 // other bytes with the same content and version.
 //
-// A version that one proxy rejected is sent alone to every other proxy of its fleet too, as long as it is desired: a
+// A version that one proxy rejected is sent alone to every other proxy of its fleet too, as long as it is desired. So a
 // joining proxy becomes ready with all other hosts.
 //
 // The wire rules are those of the xDS protocol description,

@@ -61,7 +61,7 @@ func (s *Session) flushKind(k Kind, out *Output) bool {
 }
 
 // canSend reports whether the pending responses allow another one. While a resource that was sent alone is pending,
-// nothing else of the kind is sent, so that the answer is about this resource only: in state of the world Envoy may
+// nothing else of the kind is sent, so that the answer is about this resource only. In state of the world Envoy may
 // answer several responses at once.
 func (sub *subscription) canSend() bool {
 	isAlone := func(p Response) bool { return p.alone != "" }
@@ -80,8 +80,8 @@ func (s *Session) isWithheld(k Kind) bool {
 	}
 }
 
-// collectDue takes what is due from the dirty names: as much as fits in a response, or one change of a kind that is
-// sent one by one. The first scopes are sent together, because they make Envoy ready. A list is complete.
+// collectDue takes what is due from the dirty names: as much as fits in a response, or one change of a one-by-one kind.
+// The first scopes are sent together, because they make Envoy ready. A list is complete.
 func (s *Session) collectDue(k Kind) (sending []*Resource, removed []string) {
 	sub := &s.subs[k]
 	single := sub.oneByOne && sub.nonce != ""

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// canReconnect reports whether a proxy in state of the world can reconnect without a gap: none of its clusters was
-// removed, or its scopes need no new cluster. The server does not receive the names of clusters without EDS.
+// canReconnect reports whether a proxy in state of the world can reconnect without a gap. Either none of its clusters
+// was removed, or its scopes need no new cluster. The server does not receive the names of clusters without EDS.
 func (m *model) canReconnect() bool {
 	if m.rejects || m.bad || m.snapshot == nil {
 		return false

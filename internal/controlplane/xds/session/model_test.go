@@ -43,7 +43,7 @@ type model struct {
 	// emptySince is since when none of the desired endpoints serves.
 	emptySince map[string]time.Time
 	trace      []string
-	// seenBytes are the bytes of scopes that the proxy received: it ignores a scope with the same bytes, even if they
+	// seenBytes are the bytes of scopes that the proxy received. It ignores a scope with the same bytes, even if they
 	// were in a rejected response and are not active.
 	seenBytes map[string]string
 	streams   int

@@ -15,7 +15,7 @@ import (
 )
 
 // TestSessionInAnyOrder plays random snapshots, answers, NACKs and delays. In any order, a proxy never has a scope with
-// a cluster that it cannot serve, and never loses the endpoints of a cluster before the scopes with routes to it are
+// a cluster that it cannot serve. It never loses the endpoints of a cluster before the scopes with routes to it are
 // replaced. Once everything is answered, the proxy has all good resources of the last snapshot, and exactly the bad
 // ones are reported as rejected.
 func TestSessionInAnyOrder(t *testing.T) {

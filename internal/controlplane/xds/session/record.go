@@ -127,8 +127,8 @@ func (rec *record) activeWithout(omit func(activeVersion) bool) []activeVersion 
 	return slices.DeleteFunc(slices.Clone(rec.maybeActive), omit)
 }
 
-// mayUseOther reports whether the proxy may use a version with routes to the cluster that will be replaced by another
-// one, the desired one. want is nil if the scope will be removed.
+// mayUseOther reports whether the proxy may use a version with routes to the cluster that is not the desired one. It
+// takes nil for a scope that is no longer desired.
 func (rec *record) mayUseOther(cluster string, want *Resource) bool {
 	if rec.hasRejected(want) {
 		return false

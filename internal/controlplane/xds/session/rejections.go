@@ -2,9 +2,8 @@ package session
 
 import "sync"
 
-// rejectionsLimit is how many versions may count as rejected. A larger number points to the proxy, for example one that
-// is too old for them, and not to the versions: then no version counts as rejected, and all other proxies receive them
-// as usual.
+// rejectionsLimit is how many versions may count as rejected. A larger number points to a problem of the proxy, for
+// example an old version of Envoy. Then no version counts as rejected, and all other proxies receive them as usual.
 const rejectionsLimit = 64
 
 // Rejections are the published versions that some proxy of a fleet rejected. Every other proxy receives such a version

@@ -63,7 +63,7 @@ type Session struct {
 	// reconnected is true for a proxy that had a stream before.
 	reconnected bool
 	// pendingRemoval are clusters that are no longer desired but still on the stream, with the end of their grace
-	// period; zero while the proxy may use a scope that names the cluster.
+	// period. It is zero while the proxy may use a scope that names the cluster.
 	pendingRemoval map[string]time.Time
 	// uses counts for each cluster the versions of scopes that name it and may be active. unknownUses counts the
 	// versions whose content is unknown.
@@ -84,8 +84,8 @@ type Session struct {
 	withholdUntil time.Time
 }
 
-// New returns the session of a new stream. grace is how long a removed cluster outlives the last scope that named it.
-// salt must be unique to the stream. rejections are those of the fleet.
+// New returns the session of a new stream. A removed cluster outlives the last scope that named it by grace. The salt
+// must be unique to the stream. The rejections are those of the fleet.
 func New(mode Mode, grace time.Duration, salt string, rejections *Rejections) *Session {
 	s := &Session{
 		mode: mode, grace: grace, salt: salt, fleetRejections: rejections, snapshot: &Snapshot{},

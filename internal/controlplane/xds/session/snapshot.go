@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ErrInconsistent is in the chain of errors of [Snapshot.Replace] and [Snapshot.Apply]: the desired resources
-// contradict each other, for example a route names a cluster that does not exist. The caller has a bug.
+// ErrInconsistent is in the chain of errors of [Snapshot.Replace] and [Snapshot.Apply] if the desired resources
+// contradict each other. For example, a route names a cluster that does not exist. The caller has a bug.
 var ErrInconsistent = errors.New("inconsistent resources")
 
 // change is that a resource was added, removed or got another version.
@@ -87,8 +87,8 @@ func (s *Snapshot) put(k Kind, messages map[string]proto.Message, removed []stri
 	return nil
 }
 
-// compress makes a new resource share memory with the snapshot: names of clusters, which are put before scopes, and the
-// text that its marshalled form has in common with the dictionary.
+// compress makes a new resource share memory with the snapshot: names of clusters, which are put before scopes, and
+// text of the dictionary.
 func (s *Snapshot) compress(r *Resource) {
 	for i, name := range r.clusters {
 		if cluster := s.resources[ClusterKind].get(name); cluster != nil {
@@ -118,9 +118,9 @@ func (s *Snapshot) changesSince(earlier *Snapshot) []change {
 	return changes
 }
 
-// validate returns an error if a proxy would respond 503, reject a resource, or wait forever: a route to a cluster that
-// does not exist, or an EDS cluster without a load assignment (an empty one is valid). The snapshot before was valid,
-// so only new resources are validated, and those that may depend on a removed one.
+// validate returns an error if a proxy would respond 503, reject a resource, or wait forever. The reasons are a route
+// to a cluster that does not exist, and an EDS cluster without a load assignment. An empty load assignment is valid.
+// The snapshot before was valid, so only new resources are validated, and those that may depend on a removed one.
 func (s *Snapshot) validate(changed []change) error {
 	var hasRemoved [KindCount]bool
 	for _, c := range changed {

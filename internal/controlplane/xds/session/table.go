@@ -9,7 +9,7 @@ import (
 // bucketCount is the number of buckets of a table. With 10,000 resources a bucket has 156.
 const bucketCount = 64
 
-// table maps names to resources. It is immutable. The table that follows shares all buckets without a change, so a
+// table maps names to resources. It is immutable. The table that follows shares all buckets without a change. So a
 // change is cheap among many resources, and the difference between two tables is found without reading what they share.
 // The zero value is empty.
 type table struct {

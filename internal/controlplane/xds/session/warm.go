@@ -78,7 +78,7 @@ func (s *Session) isRejected(k Kind, name string) bool {
 }
 
 // awaitsScopes reports whether endpoints without a serving one must wait, because the scopes that name their cluster
-// are about to be replaced. The wait ends with the ACK of those scopes, and after scopesTimeout at the latest: a proxy
+// are about to be replaced. The wait ends with the ACK of those scopes, and after scopesTimeout at the latest. A proxy
 // that does not accept its scopes must receive the loss nevertheless.
 func (s *Session) awaitsScopes(rec *record, want *Resource) bool {
 	hasNone := rec.sent == nil || rec.sent.hasContent() && !rec.sent.serving
