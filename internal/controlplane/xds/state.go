@@ -36,9 +36,9 @@ func (s *Server) Poll(visit func(StreamState)) {
 	}
 }
 
-// Changed returns a channel that signals that the next Poll may differ from the last one. A proxy connected,
-// disconnected, or sent a request, for example an ACK or NACK. Signals are merged, and there is one channel for one
-// reader.
+// Changed returns a channel that signals that the next Poll may differ from the last one. The causes are that a proxy
+// connected, disconnected, or sent a request, for example an ACK or NACK. Signals are merged, and there is one channel
+// for one reader.
 func (s *Server) Changed() <-chan struct{} { return s.changed }
 
 // sortedStreams returns the open streams in order of their numbers.
