@@ -29,16 +29,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// requestTimeout bounds the requests of clients that do not watch, beside the deadlines of the callers.
+// requestTimeout bounds the requests of clients that do not watch, in addition to the deadlines of the callers.
 const requestTimeout = 10 * time.Second
 
-// clients are the ways to the API server, one connection in all. Those of client-go would link every API group that
-// there is, which are 11 MB of resident memory.
+// clients are REST clients of the API server, which share one connection. The typed clients of client-go would link
+// every API group, which takes 11 MB of resident memory.
 type clients struct {
 	scaledObjects, core, discovery, leases, events *rest.RESTClient
 }
 
-// newClients makes the clients. The API server is not asked anything yet.
+// newClients creates the clients. It sends no request.
 func newClients(kubeconfig string) (clients, error) {
 	config, err := kube.Config(kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
 	if err != nil {
@@ -54,7 +54,7 @@ func newClients(kubeconfig string) (clients, error) {
 		}
 	}
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	// The built-in kinds have a binary form, which is a fraction of the work to read.
+	// Built-in kinds have a binary encoding, which takes a fraction of the time to decode.
 	binary := rest.CopyConfig(config)
 	binary.ContentType = runtime.ContentTypeProtobuf
 	binary.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -85,11 +85,11 @@ func newClients(kubeconfig string) (clients, error) {
 	return all, nil
 }
 
-// proxyService is the Service of the port for health and held requests.
+// proxyService is the Service of the port for health and queued requests.
 const proxyService = "keda-add-ons-http-interceptor-proxy"
 
-// sources returns the lists and watches that chosen asks for: of the named namespaces, of all if none is named. The
-// shared proxies are always among them.
+// sources returns the lists and watches for the chosen namespaces, all if there are none. They always include the
+// shared proxies.
 func (c clients) sources(chosen settings) ingest.Sources {
 	namespaces := chosen.namespaces
 	if len(namespaces) == 0 {
@@ -126,19 +126,19 @@ func (c clients) sources(chosen settings) ingest.Sources {
 	return sources
 }
 
-// secret lists and watches one Secret: a role may allow that by the Secret's name.
+// secret returns a list and watch of one Secret, which a Role can allow by the name of the Secret.
 func (c clients) secret(key model.Key) cache.ListerWatcherWithContext {
 	return cache.NewListWatchFromClient(c.core, "secrets", key.Namespace,
 		fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name))
 }
 
-// configMap lists and watches the ConfigMap of a name in a namespace, or those of that name in all.
+// configMap returns a list and watch of the ConfigMaps with a name, in one namespace or in all.
 func (c clients) configMap(namespace, name string) cache.ListerWatcherWithContext {
 	return cache.NewListWatchFromClient(c.core, "configmaps", namespace,
 		fields.OneTermEqualSelector(metav1.ObjectNameField, name))
 }
 
-// listWatch lists and watches the objects that have labels, all if that is empty.
+// listWatch returns a list and watch of the objects with a label selector, of all objects if it is empty.
 func listWatch(client rest.Interface, resource, namespace, labels string) cache.ListerWatcherWithContext {
 	return cache.NewFilteredListWatchFromClient(client, resource, namespace,
 		func(options *metav1.ListOptions) { options.LabelSelector = labels })

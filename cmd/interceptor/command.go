@@ -22,7 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// settings are what the command line and the environment decide.
+// settings are the values of the flags and environment variables.
 type settings struct {
 	kubeconfig string
 	namespaces []string
@@ -56,14 +56,14 @@ type settings struct {
 	profiling bool
 }
 
-// Bounds of one namespace where nothing else is set. They keep one tenant from taking the memory of all.
+// Default limits of one namespace. They prevent one tenant from using the memory of all.
 const (
 	defaultMaxObjects = 1000
 	defaultMaxHosts   = 5000
 )
 
-// Requests that are held where nothing else is set. Each takes about 50 kB of a proxy and 13 kB here:
-// the limits keep both below what config/ gives them.
+// Default limits of queued requests. A queued request takes about 50 kB in a proxy and 13 kB in the interceptor: the
+// limits keep both below the memory limits of their Deployments in config/.
 const (
 	defaultPatience         = 20 * time.Minute
 	defaultHeldPerApp       = 1000
@@ -72,11 +72,11 @@ const (
 	defaultHeld             = 10_000
 )
 
-// envPrefix begins the environment variables that stand for flags.
+// envPrefix is the prefix of the environment variables for flags.
 const envPrefix = "KEDIFY_INTERCEPTOR_"
 
-// newCommand returns the command line. Every flag that is not given is looked up in the environment. run does the work;
-// logs go to its last argument.
+// newCommand returns the command. A flag that isn't on the command line is read from the environment. run runs the
+// interceptor and logs to its last argument.
 func newCommand(
 	lookupEnv func(string) (string, bool), run func(context.Context, settings, io.Writer) error,
 ) *cobra.Command {
@@ -84,12 +84,12 @@ func newCommand(
 	command := &cobra.Command{
 		Use:   program,
 		Short: "Control plane of the Kedify HTTP proxies",
-		Long: `interceptor watches HTTPScaledObjects, Services and EndpointSlices and tells Envoy proxies over xDS what to serve.
+		Long: `interceptor watches HTTPScaledObjects, Services and EndpointSlices and configures Envoy proxies over xDS.
 
-Every flag has an environment variable, which counts when the flag is not given: ` + envPrefix + ` and the flag's
-name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level. POD_NAME, POD_NAMESPACE and POD_IP,
-as the downward API sets them, count for --pod-name, --pod-namespace and --pod-ip, and
-KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS and its like for --max-upstream-connections and its like.`,
+Every flag has an environment variable, which is used if the flag is not set: ` + envPrefix + ` followed by
+the flag's name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level.
+POD_NAME, POD_NAMESPACE and POD_IP, as the downward API sets them, set --pod-name, --pod-namespace and --pod-ip.
+KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS and its counterparts set --max-upstream-connections and its counterparts.`,
 		Version:       server.Version(version),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
@@ -108,102 +108,103 @@ KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS and its like for --max-upstream-conne
 	return command
 }
 
-// addFlags declares the flags and their defaults.
+// addFlags adds the flags with their defaults.
 func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "",
-		"kubeconfig `file`; by default the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config")
-	flags.StringSliceVar(&s.namespaces, "namespaces", nil, "`namespaces` to serve, separated by commas; by default all")
+		"kubeconfig `file`; by default $KUBECONFIG, else the Pod's ServiceAccount, else ~/.kube/config")
+	flags.StringSliceVar(&s.namespaces, "namespaces", nil, "comma-separated `namespaces` to serve; by default all")
 
 	flags.StringVar(&s.xdsAddress, "xds-address", ":5678",
-		"`address` for proxies that fetch their configuration (xDS over gRPC)")
+		"`address` of the xDS server for proxies (gRPC)")
 	flags.StringVar(&s.sinkAddress, "metric-sink-address", ":9901",
-		"`address` for proxies that report their metrics (MetricsService over gRPC)")
+		"`address` of the MetricsService for proxies (gRPC)")
 	flags.StringVar(&s.proxyAddress, "proxy-address", ":8080",
-		"`address` for /livez and /readyz, and for requests that no endpoint is ready for")
-	flags.StringVar(&s.adminAddress, "admin-address", ":9090", "`address` for people who look into the process")
+		"`address` for /livez and /readyz; any other request gets 503")
+	flags.StringVar(&s.adminAddress, "admin-address", ":9090", "`address` of the admin server (/queue, /demand, pprof)")
 	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
 
 	standard := translate.DefaultOptions()
-	flags.BoolVar(&s.translate.AccessLog, "access-log", standard.AccessLog, "have proxies log every request as JSON")
+	flags.BoolVar(&s.translate.AccessLog, "access-log", standard.AccessLog, "log every request of the proxies as JSON")
 	flags.BoolVar(&s.translate.TLS, "tls", true,
-		"have proxies take TLS too, for hosts whose HTTPScaledObject names a Secret with a certificate")
+		"serve TLS for hosts of HTTPScaledObjects that name a Secret with a certificate")
 	flags.Uint32Var(&s.translate.TrustedHops, "trusted-hops", standard.TrustedHops,
-		"`number` of proxies before ours whose X-Forwarded-For and X-Forwarded-Proto are believed")
+		"`number` of proxies in front of kedify-proxy whose X-Forwarded-For and X-Forwarded-Proto are trusted")
 	flags.Uint32Var(&s.translate.MaxConnections, "max-upstream-connections", standard.MaxConnections,
-		"highest `number` of connections of a proxy to a backend")
+		"maximum `number` of connections of a proxy to a backend")
 	flags.Uint32Var(&s.translate.MaxPendingRequests, "max-upstream-pending-requests", standard.MaxPendingRequests,
-		"highest `number` of requests of a proxy that wait for a connection to a backend")
+		"maximum `number` of requests of a proxy that wait for a connection to a backend")
 	flags.Uint32Var(&s.translate.MaxRequests, "max-upstream-requests", standard.MaxRequests,
-		"highest `number` of requests of a proxy to a backend at a time")
+		"maximum `number` of concurrent requests of a proxy to a backend")
 	flags.Uint32Var(&s.translate.MaxRetries, "max-upstream-retries", standard.MaxRetries,
-		"highest `number` of retries of a proxy to a backend at a time")
+		"maximum `number` of concurrent retries of a proxy to a backend")
 
 	flags.StringVar(&s.podName, "pod-name", "",
-		"`name` of this replica in elections and Events; by default the host's name")
+		"`name` of this replica in elections and Events; by default the host name")
 	flags.StringVar(&s.podNamespace, "pod-namespace", httpv1alpha1.DefaultInterceptorNamespace,
-		"`namespace` of the replicas, of the shared proxies, and of the Lease by which a replica is elected to write "+
+		"`namespace` of the replicas, of the shared proxies, and of the Lease that elects the replica that writes "+
 			"statuses")
 
-	flags.StringVar(&s.podIP, "pod-ip", "", "`address` at which proxies reach this replica; without it no request is "+
-		"held")
+	flags.StringVar(&s.podIP, "pod-ip", "", "`address` at which proxies connect to this replica; empty to queue no "+
+		"requests")
 	flags.DurationVar(&s.patience, "cold-start-timeout", defaultPatience,
-		"longest `time` that a request is held where its object says nothing about it")
+		"maximum `time` that a request is queued, unless its HTTPScaledObject sets another")
 	flags.IntVar(&s.limits.Object, "max-held-per-object", defaultHeldPerApp,
-		"highest `number` of requests of one HTTPScaledObject that are held here")
+		"maximum `number` of queued requests of one HTTPScaledObject")
 	flags.IntVar(&s.limits.Namespace, "max-held-per-namespace", defaultHeldPerNamespace,
-		"highest `number` of those of one namespace")
-	flags.IntVar(&s.limits.Proxy, "max-held-per-proxy", defaultHeldPerProxy, "highest `number` of those of one proxy")
-	flags.IntVar(&s.limits.Total, "max-held", defaultHeld, "highest `number` of requests that are held here")
+		"maximum `number` of queued requests of one namespace")
+	flags.IntVar(&s.limits.Proxy, "max-held-per-proxy", defaultHeldPerProxy,
+		"maximum `number` of queued requests of one proxy")
+	flags.IntVar(&s.limits.Total, "max-held", defaultHeld, "maximum `number` of queued requests in this replica")
 
 	flags.BoolVar(&s.waitingPages, "waiting-pages", true,
-		"show waiting pages of ConfigMaps; takes the permission to list and watch configmaps")
+		"show waiting pages in ConfigMaps; requires the permission to list and watch configmaps")
 
 	flags.BoolVar(&s.envoySettings, "envoy-settings", true,
-		"change settings of Envoy by ConfigMaps "+envoysettings.GlobalName+" and "+envoysettings.Name+
-			"; takes the permission to list and watch these")
+		"apply Envoy settings in ConfigMaps "+envoysettings.GlobalName+" and "+envoysettings.Name+
+			"; requires the permission to list and watch these")
 
 	flags.IntVar(&s.maxObjects, "max-objects-per-namespace", defaultMaxObjects,
-		"highest `number` of HTTPScaledObjects of one namespace that are served; 0 for any")
+		"maximum `number` of served HTTPScaledObjects of one namespace; 0 for no limit")
 	flags.IntVar(&s.maxHosts, "max-hosts-per-namespace", defaultMaxHosts,
-		"highest `number` of hosts in them; 0 for any")
+		"maximum `number` of hosts of HTTPScaledObjects of one namespace; 0 for no limit")
 
 	flags.DurationVar(&s.batchInterval, "batch-interval", ingest.DefaultInterval,
-		"longest `time` in which changes are collected after a publication; it is less when publications take little")
+		"maximum `time` to collect changes after a publication; less if publications are fast")
 	flags.DurationVar(&s.clusterGrace, "cluster-grace", xds.DefaultGrace,
-		"`time` that proxies keep a backend after no route names it any more")
+		"`time` that proxies keep a backend after the last route to it is removed")
 	flags.IntVar(&s.maxStreams, "max-streams", xds.DefaultMaxStreams,
-		"highest `number` of connected proxies, and of those that report metrics")
+		"maximum `number` of xDS streams, and of metric streams")
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
-		"`time` that everything goes on after a signal to stop, no longer ready")
+		"`time` to keep serving, unready, after SIGTERM")
 	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second,
-		"`time` that stopping may take after that")
+		"`time` allowed for graceful shutdown after --shutdown-delay")
 
 	flags.StringVar(&s.logFormat, "log-format", server.FormatJSON, "log `format`: json or text")
-	flags.StringVar(&s.logLevel, "log-level", "info", "lowest `level` that is logged: debug, info, warn or error")
+	flags.StringVar(&s.logLevel, "log-level", "info", "minimum log `level`: debug, info, warn or error")
 	flags.BoolVar(&s.profiling, "pprof", false, "serve Go profiles under /debug/pprof/ on the admin address")
 }
 
-// errSetting says that a setting has a value that cannot work.
+// errSetting is the error of an invalid flag value.
 var errSetting = errors.New("invalid setting")
 
-// check refuses what no part would notice, and fills in the name of the host.
+// check validates the settings that no component validates, and sets podName to the host name if it is empty.
 func (s *settings) check() error {
 	for name, value := range map[string]time.Duration{
 		"batch-interval": s.batchInterval, "cluster-grace": s.clusterGrace, "shutdown-delay": s.shutdownDelay,
 		"shutdown-deadline": s.shutdownDeadline,
 	} {
 		if value < 0 {
-			return fmt.Errorf("%w: --%s is %v, but a time cannot be negative", errSetting, name, value)
+			return fmt.Errorf("%w: --%s: %v is negative: use 0s or more", errSetting, name, value)
 		}
 	}
 	if s.maxStreams < 1 {
-		return fmt.Errorf("%w: --max-streams is %d, but at least 1 is needed", errSetting, s.maxStreams)
+		return fmt.Errorf("%w: --max-streams: %d is too small: use at least 1", errSetting, s.maxStreams)
 	}
 	for name, value := range map[string]int{"max-objects-per-namespace": s.maxObjects,
 		"max-hosts-per-namespace": s.maxHosts} {
 		if value < 0 {
-			return fmt.Errorf("%w: --%s is %d, but a number cannot be negative", errSetting, name, value)
+			return fmt.Errorf("%w: --%s: %d is negative: use 0 or more", errSetting, name, value)
 		}
 	}
 	if err := s.checkHold(); err != nil {
@@ -214,16 +215,16 @@ func (s *settings) check() error {
 	}
 	name, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("this host has no name, set --pod-name: %w", err)
+		return fmt.Errorf("--pod-name: cannot read the host name: set the flag: %w", err)
 	}
 	s.podName = name
 	return nil
 }
 
-// checkHold is check for what holds requests, and finds out where proxies ask for that.
+// checkHold validates the settings of queued requests, and sets the address of ext_authz for proxies.
 func (s *settings) checkHold() error {
 	if s.patience <= 0 || s.patience > translate.MaxHold {
-		return fmt.Errorf("%w: --cold-start-timeout is %v; set it to a time above 0s, at most %v", errSetting,
+		return fmt.Errorf("%w: --cold-start-timeout: %v is out of range: use more than 0s and at most %v", errSetting,
 			s.patience, translate.MaxHold)
 	}
 	for name, value := range map[string]int{
@@ -231,7 +232,7 @@ func (s *settings) checkHold() error {
 		"max-held-per-proxy": s.limits.Proxy, "max-held": s.limits.Total,
 	} {
 		if value < 1 {
-			return fmt.Errorf("%w: --%s is %d, but at least 1 is needed; to hold no request, leave --pod-ip empty",
+			return fmt.Errorf("%w: --%s: %d is too small: use at least 1, or leave --pod-ip empty to queue no requests",
 				errSetting, name, value)
 		}
 	}
@@ -242,15 +243,16 @@ func (s *settings) checkHold() error {
 	if err != nil {
 		return fmt.Errorf("%w: --pod-ip: %w", errSetting, err)
 	}
-	at, err := netip.ParseAddrPort("0.0.0.0" + s.xdsAddress[max(0, strings.LastIndexByte(s.xdsAddress, ':')):])
+	xdsPort, err := netip.ParseAddrPort("0.0.0.0" + s.xdsAddress[max(0, strings.LastIndexByte(s.xdsAddress, ':')):])
 	if err != nil {
-		return fmt.Errorf("%w: --xds-address has to end with a port number, such as :5678: %w", errSetting, err)
+		return fmt.Errorf("%w: --xds-address: no port number at the end: use an address such as :5678: %w", errSetting,
+			err)
 	}
-	s.translate.Hold.Checks = netip.AddrPortFrom(ip, at.Port())
+	s.translate.Hold.Checks = netip.AddrPortFrom(ip, xdsPort.Port())
 	return nil
 }
 
-// envAlternatives are the environment variables that flags have beside their own.
+// envAlternatives returns the second environment variables of flags.
 func envAlternatives() map[string]string {
 	return map[string]string{
 		"pod-name":                      "POD_NAME",

@@ -28,14 +28,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// membershipRemedy is what a proxy that belongs to no fleet is told.
-const membershipRemedy = "a proxy has to be an endpoint, ready or not, of Service " + resolve.ProxyService +
+// membershipHint is the fix in the error for a proxy that belongs to no fleet.
+const membershipHint = "a proxy must be an endpoint, ready or not, of Service " + resolve.ProxyService +
 	" in its namespace, one that --namespaces allows, " +
 	"and to connect from that address, not through NAT, a mesh or a port-forward; see kubectl get endpointslices -A " +
 	"-l kubernetes.io/service-name=" +
 	resolve.ProxyService
 
-// serve runs the interceptor until ctx ends and everything has stopped, or until a part fails. It logs to out.
+// serve runs the interceptor until ctx ends and all components have stopped, or until a component fails. It logs to
+// out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	logger, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
 	if err != nil {
@@ -64,12 +65,12 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	return server.Run(ctx, p.health, shutdown, logger, parts...)
 }
 
-// resolve are the settings that hold for every HTTPScaledObject.
+// resolve returns the options of package resolve.
 func (s *settings) resolve() resolve.Options {
 	return resolve.Options{SharedFleet: model.Fleet(s.podNamespace), MaxObjects: s.maxObjects, MaxHosts: s.maxHosts}
 }
 
-// process is the interceptor, put together.
+// process has the components of the interceptor.
 type process struct {
 	settings settings
 	logger   *slog.Logger
@@ -81,13 +82,13 @@ type process struct {
 	reporter *status.Reporter
 }
 
-// newProcess puts the interceptor together and starts nothing.
+// newProcess creates the components of the interceptor and starts none.
 func newProcess(chosen settings, api clients, registry *prometheus.Registry, logger *slog.Logger) (*process, error) {
 	counted, err := xds.NewMetrics(registry)
 	if err != nil {
 		return nil, err
 	}
-	var reporter *status.Reporter // There are calls only once all is put together.
+	var reporter *status.Reporter // It is set before the first call of Notify.
 	answers, err := extauthz.New(extauthz.Options{
 		Limits: chosen.limits, Registerer: registry,
 		Notify: func(object model.Key, reason holding.Reason) {
@@ -100,7 +101,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	holding := &controlplane.Holding{Server: answers, Timeout: chosen.patience}
 	discovery := xds.NewServer(xds.Options{
 		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding,
-		MembershipHint:   membershipRemedy,
+		MembershipHint:   membershipHint,
 		DrainedListeners: []string{translate.ListenerName, translate.TLSListenerName},
 		DrainDelay:       xds.DefaultDrainDelay,
 	})
@@ -117,7 +118,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	sink, err := sink.New(sink.Options{
-		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Remedy: membershipRemedy,
+		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Remedy: membershipHint,
 		Queued:     answers.Counts,
 		Registerer: registry, Logger: logger,
 	})
@@ -149,8 +150,8 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	}, nil
 }
 
-// parts opens the ports that are open from the start and returns what is to run. The port for proxies is opened later,
-// see serveXDS.
+// components opens the ports that are open from the start, and returns the components to run. The xDS port is opened
+// later, see serveXDS.
 func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]server.Part, error) {
 	parts := []server.Part{
 		{Name: "ingest", Run: p.loop.Run},
@@ -172,7 +173,7 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]s
 	return append(parts, opened...), err
 }
 
-// admin serves people who look into the process.
+// admin returns the handler of the admin server.
 func (p *process) admin() http.Handler {
 	mux := http.NewServeMux()
 	p.sink.Register(mux)
@@ -182,7 +183,7 @@ func (p *process) admin() http.Handler {
 	return mux
 }
 
-// serveMetricSink waits until it is known whose proxies there are, then takes their metrics until ctx ends.
+// serveMetricSink waits until the proxies of all fleets are known, then receives their metrics until ctx ends.
 func (p *process) serveMetricSink(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -197,9 +198,9 @@ func (p *process) serveMetricSink(ctx context.Context) error {
 	return p.sink.Serve(ctx, listener)
 }
 
-// serveXDS waits until there is something to serve, then serves proxies and the other replicas until ctx ends. A proxy
-// that finds no port tries another replica or keeps what it has; one that found an empty configuration would forget all
-// its routes.
+// serveXDS waits for the first complete configuration, then serves proxies and the other replicas until ctx ends. A
+// proxy that cannot connect tries another replica or keeps its configuration; with an empty configuration it would
+// remove all its routes.
 func (p *process) serveXDS(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
