@@ -49,13 +49,13 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	parts, err := p.parts(ctx)
+	components, err := p.components(ctx)
 	if err != nil {
 		return err
 	}
 	logger.InfoContext(ctx, "starting", "version", server.Version(version))
 	shutdown := server.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
-	return server.Run(ctx, p.health, shutdown, logger, parts...)
+	return server.Run(ctx, p.health, shutdown, logger, components...)
 }
 
 // process is the agent, put together.
@@ -89,9 +89,9 @@ func newProcess(chosen settings, config *rest.Config, logger *slog.Logger) (*pro
 	return p, nil
 }
 
-// parts opens the ports and returns what is to run.
-func (p *process) parts(ctx context.Context) ([]server.Part, error) {
-	parts := []server.Part{
+// components opens the ports and returns what is to run.
+func (p *process) components(ctx context.Context) ([]server.Component, error) {
+	components := []server.Component{
 		{Name: "controllers", Run: p.control},
 		{Name: "readiness", Run: p.becomeReady},
 	}
@@ -109,13 +109,13 @@ func (p *process) parts(ctx context.Context) ([]server.Part, error) {
 			MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"},
 			GetCertificate: p.rotation.Certificate,
 		}
-		parts = append(parts, server.Part{Name: "certificate", Run: p.rotation.Run})
+		components = append(components, server.Component{Name: "certificate", Run: p.rotation.Run})
 		ports = append(ports, server.Port{
 			Name: "webhook", Address: p.settings.webhookAddress, Flag: "--webhook-address", Handler: hook, TLS: secure,
 		})
 	}
 	opened, err := server.Open(ctx, p.logger, ports...)
-	return append(parts, opened...), err
+	return append(components, opened...), err
 }
 
 // control waits for the kinds that are watched, then runs the controllers until ctx ends.

@@ -55,14 +55,14 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	parts, err := p.parts(ctx, registry)
+	components, err := p.components(ctx, registry)
 	if err != nil {
 		return err
 	}
 	logger.InfoContext(ctx, "starting", "version", server.Version(version), "pod",
 		chosen.podNamespace+"/"+chosen.podName)
 	shutdown := server.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
-	return server.Run(ctx, p.health, shutdown, logger, parts...)
+	return server.Run(ctx, p.health, shutdown, logger, components...)
 }
 
 // resolve returns the options of package resolve.
@@ -152,8 +152,8 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 
 // components opens the ports that are open from the start, and returns the components to run. The xDS port is opened
 // later, see serveXDS.
-func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]server.Part, error) {
-	parts := []server.Part{
+func (p *process) components(ctx context.Context, registry *prometheus.Registry) ([]server.Component, error) {
+	components := []server.Component{
 		{Name: "ingest", Run: p.loop.Run},
 		{Name: "xds", Run: p.serveXDS},
 		{Name: "metric sink", Run: p.serveMetricSink},
@@ -170,7 +170,7 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]s
 			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address",
 			Handler: server.MetricsHandler(registry),
 		})
-	return append(parts, opened...), err
+	return append(components, opened...), err
 }
 
 // admin returns the handler of the admin server.

@@ -66,7 +66,7 @@ func serveFrom(
 	if err != nil {
 		return err
 	}
-	parts, err := p.parts(ctx, registry)
+	components, err := p.components(ctx, registry)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func serveFrom(
 	defer stopping()
 	logger.InfoContext(ctx, "starting", "version", server.Version(version))
 	shutdown := server.Shutdown{Delay: chosen.shutdownDelay, Deadline: chosen.shutdownDeadline}
-	return server.Run(ctx, p.health, shutdown, logger, parts...)
+	return server.Run(ctx, p.health, shutdown, logger, components...)
 }
 
 // process contains the components of the scaler.
@@ -127,8 +127,8 @@ func (p *process) setReadiness(now grpc_health_v1.HealthCheckResponse_ServingSta
 }
 
 // parts opens the health and metrics ports, and returns the components to run. serveGRPC opens the port for KEDA.
-func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]server.Part, error) {
-	parts := []server.Part{
+func (p *process) components(ctx context.Context, registry *prometheus.Registry) ([]server.Component, error) {
+	components := []server.Component{
 		{Name: "demand", Run: p.demand.Run},
 		{Name: "canaries", Run: func(ctx context.Context) error { return p.canaries.Run(ctx, p.logger) }},
 		{Name: "gRPC", Run: p.serveGRPC},
@@ -140,7 +140,7 @@ func (p *process) parts(ctx context.Context, registry *prometheus.Registry) ([]s
 		server.Port{
 			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: p.metricsHandler(registry),
 		})
-	return append(parts, opened...), err
+	return append(components, opened...), err
 }
 
 // metricsHandler serves the metrics port: Prometheus metrics, the page of backends, and profiles if enabled.

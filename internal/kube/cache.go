@@ -27,26 +27,26 @@ type State interface {
 // Partial is a State that may lack parts of the object: a cache doesn't have to keep all of an object that no Rollout
 // uses.
 type Partial interface {
-	// Whole says whether the State has all parts.
-	Whole() bool
+	// IsComplete says whether the State has all parts.
+	IsComplete() bool
 }
 
-// Marked is a State with keys for the index of Cache.Marked.
-type Marked interface {
-	// Marks returns the keys.
-	Marks() []string
+// Indexed is a State with keys for the index of Cache.ByIndexKey.
+type Indexed interface {
+	// IndexKeys returns the keys.
+	IndexKeys() []string
 }
 
 // isComplete says whether a state has all parts.
 func isComplete(state State) bool {
 	partial, ok := state.(Partial)
-	return !ok || partial.Whole()
+	return !ok || partial.IsComplete()
 }
 
 // indexKeys returns the keys of a state in the index.
 func indexKeys(state State) []string {
-	if marked, ok := state.(Marked); ok {
-		return marked.Marks()
+	if indexed, ok := state.(Indexed); ok {
+		return indexed.IndexKeys()
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func (c *Cache[S]) Get(name types.NamespacedName) (state S, known, current bool)
 	return state, known && isComplete(state), c.isCurrent()
 }
 
-// Marked returns the newest known states with a key in the index, in no order, and whether the cache is current.
-func (c *Cache[S]) Marked(key string) (states []S, current bool) {
+// ByIndexKey returns the newest known states with a key in the index, in no order, and whether the cache is current.
+func (c *Cache[S]) ByIndexKey(key string) (states []S, current bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name := range c.index[key] {

@@ -89,13 +89,13 @@ func isFault(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network)
 }
 
-// Passes says whether err may be gone at the next call without a change by a user.
-func Passes(err error) bool {
+// IsTransient says whether err may be gone at the next call without a change by a user.
+func IsTransient(err error) bool {
 	return err != nil && (errors.Is(err, context.DeadlineExceeded) || isFault(err) || apierrors.IsConflict(err))
 }
 
-// Remedies are the fixes for failures that differ between routers.
-type Remedies struct {
+// Fixes are the fixes for failures that differ between routers.
+type Fixes struct {
 	// NotFound is the fix for an object that doesn't exist.
 	NotFound string
 	// Forbidden is the fix for a missing permission of the controller's ServiceAccount.
@@ -104,19 +104,19 @@ type Remedies struct {
 
 // Explain adds the subject of a failed request, such as an object of a Rollout, and the fix to err. It returns nil for
 // nil.
-func Explain(subject string, err error, remedies Remedies) error {
+func Explain(subject string, err error, fixes Fixes) error {
 	var fix string
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		fix = remedies.NotFound
+		fix = fixes.NotFound
 	case apierrors.IsForbidden(err):
-		fix = remedies.Forbidden
+		fix = fixes.Forbidden
 	case apierrors.IsUnauthorized(err):
 		fix = "the API server does not accept the controller's credentials: check its ServiceAccount token or " +
 			"kubeconfig"
-	case Passes(err):
+	case IsTransient(err):
 		fix = "the controller tries again at its next reconcile"
 	default:
 		return fmt.Errorf("%s: %w", subject, err)

@@ -31,8 +31,8 @@ const (
 	firstForbiddenPause = 5 * time.Second
 )
 
-// EachCallReads is the Source.Meanwhile of callers of Cache.Recent.
-const EachCallReads = "each call reads its own"
+// ReadPerCall is the Source.Fallback of callers of Cache.Recent.
+const ReadPerCall = "each call reads its own"
 
 // Source is the collection that a cache follows.
 type Source[S State] struct {
@@ -44,10 +44,10 @@ type Source[S State] struct {
 	Decode func([]byte) (S, error)
 	// Title is the name of the objects in the log, in the plural.
 	Title string
-	// Meanwhile describes for the log what callers do while the objects cannot be watched.
-	Meanwhile string
-	// Remedies are the fixes for a failed list or watch.
-	Remedies Remedies
+	// Fallback describes for the log what callers do while the objects cannot be watched.
+	Fallback string
+	// Fixes are the fixes for a failed list or watch.
+	Fixes Fixes
 }
 
 // Follow keeps the cache current until ctx ends: it lists all objects and watches their changes. If that fails, because
@@ -64,9 +64,9 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 		}
 		if ctx.Err() == nil && !isLogged && !isExpired(err) {
 			isLogged = true
-			log.WarnContext(ctx, "objects cannot be watched", "objects", source.Title, "meanwhile", source.Meanwhile,
+			log.WarnContext(ctx, "objects cannot be watched", "objects", source.Title, "meanwhile", source.Fallback,
 				"error", err.Error(),
-				"remedy", remedy(err, source.Remedies))
+				"remedy", fixFor(err, source.Fixes))
 		}
 		if !apierrors.IsForbidden(err) {
 			Sleep(ctx, backoff.Step())
@@ -81,13 +81,13 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 	}
 }
 
-// remedy returns the fix for a failed list or watch.
-func remedy(err error, remedies Remedies) string {
+// fixFor returns the fix for a failed list or watch.
+func fixFor(err error, fixes Fixes) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		return remedies.Forbidden
+		return fixes.Forbidden
 	case apierrors.IsNotFound(err):
-		return remedies.NotFound
+		return fixes.NotFound
 	default:
 		return "none needed if it passes"
 	}

@@ -166,31 +166,31 @@ func TestRun(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		parts []server.Part
+		parts []server.Component
 		want  error
 		says  string
 		took  time.Duration // from the start; the signal comes after one minute
 	}{
 		{
 			name:  "a signal is answered in two phases",
-			parts: []server.Part{{"xds", afterStop(2 * time.Second)}, {"metrics", afterStop(0)}},
+			parts: []server.Component{{"xds", afterStop(2 * time.Second)}, {"metrics", afterStop(0)}},
 			took:  time.Minute + 5*time.Second,
 		},
 		{
 			name:  "a part that does not stop is named",
-			parts: []server.Part{{"xds", afterStop(11 * time.Second)}, {"metrics", afterStop(0)}},
+			parts: []server.Component{{"xds", afterStop(11 * time.Second)}, {"metrics", afterStop(0)}},
 			want:  server.ErrDeadline, says: "xds:",
 			took: time.Minute + 13*time.Second,
 		},
 		{
 			name:  "a failure ends the others without delay",
-			parts: []server.Part{{"xds", afterStop(time.Second)}, {"metrics", until(5*time.Second, errBroken)}},
+			parts: []server.Component{{"xds", afterStop(time.Second)}, {"metrics", until(5*time.Second, errBroken)}},
 			want:  errBroken, says: "metrics:",
 			took: 6 * time.Second,
 		},
 		{
 			name:  "a part that just returns is a failure",
-			parts: []server.Part{{"xds", afterStop(0)}, {"loop", until(time.Second, nil)}},
+			parts: []server.Component{{"xds", afterStop(0)}, {"loop", until(time.Second, nil)}},
 			says:  "loop: ended unexpectedly",
 			took:  time.Second,
 		},

@@ -24,7 +24,7 @@ type Port struct {
 }
 
 // Open opens all ports or none, and returns the components that serve them. An error is a *ListenError.
-func Open(ctx context.Context, logger *slog.Logger, ports ...Port) (parts []Part, err error) {
+func Open(ctx context.Context, logger *slog.Logger, ports ...Port) (components []Component, err error) {
 	var opened []net.Listener
 	defer func() {
 		if err == nil {
@@ -44,11 +44,11 @@ func Open(ctx context.Context, logger *slog.Logger, ports ...Port) (parts []Part
 		if port.TLS != nil {
 			listener = tls.NewListener(listener, port.TLS)
 		}
-		parts = append(parts, Part{Name: port.Name, Run: func(ctx context.Context) error {
+		components = append(components, Component{Name: port.Name, Run: func(ctx context.Context) error {
 			return ServeHTTP(ctx, listener, port.Handler, logger)
 		}})
 	}
-	return parts, nil
+	return components, nil
 }
 
 // callDrain is how long clients can take to close their streams when a server stops.

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Part is a part of the process that runs until shutdown, such as the server of a port.
-type Part struct {
+// Component is a part of the process that runs until shutdown, such as the server of a port.
+type Component struct {
 	// Name is the name in logs and errors.
 	Name string
 	// Run runs until ctx ends, then stops gracefully and returns nil. A return before ctx ends is a failure, with or
@@ -43,7 +43,7 @@ type exit struct {
 // Run starts all components and returns after all have returned, or after Shutdown.Deadline. The end of ctx starts a
 // shutdown in two phases, see the package comment; Run then returns nil. The failure of a component skips the first
 // phase, and Run returns its error.
-func Run(ctx context.Context, health *Health, shutdown Shutdown, logger *slog.Logger, components ...Part) error {
+func Run(ctx context.Context, health *Health, shutdown Shutdown, logger *slog.Logger, components ...Component) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	exits := make(chan exit, len(components))

@@ -66,10 +66,10 @@ func run(ctx context.Context, logger *slog.Logger) error {
 		return err
 	}
 	return server.Run(ctx, health, server.Shutdown{Delay: 3 * time.Second, Deadline: 15 * time.Second}, logger,
-		server.Part{Name: "health", Run: func(ctx context.Context) error { return server.ServeHTTP(ctx, probes, health, logger) }},
-		server.Part{Name: "canaries", Run: func(ctx context.Context) error { return canaries.Run(ctx, logger) }},
-		server.Part{Name: "demand", Run: func(ctx context.Context) error { return demand.run(ctx, kube.NewClient(config), logger) }},
-		server.Part{Name: "gRPC", Run: func(ctx context.Context) error {
+		server.Component{Name: "health", Run: func(ctx context.Context) error { return server.ServeHTTP(ctx, probes, health, logger) }},
+		server.Component{Name: "canaries", Run: func(ctx context.Context) error { return canaries.Run(ctx, logger) }},
+		server.Component{Name: "demand", Run: func(ctx context.Context) error { return demand.run(ctx, kube.NewClient(config), logger) }},
+		server.Component{Name: "gRPC", Run: func(ctx context.Context) error {
 			context.AfterFunc(ctx, func() {
 				service.Close()
 				calls.GracefulStop()

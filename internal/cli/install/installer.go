@@ -153,7 +153,7 @@ func (i *Installer) await(ctx context.Context, what string, look func(context.Co
 	for {
 		state, done, err := look(ctx)
 		switch {
-		case err != nil && !kube.Passes(err):
+		case err != nil && !kube.IsTransient(err):
 			return fmt.Errorf("%s: %w", what, err)
 		case err == nil && done:
 			if last != "" {

@@ -236,7 +236,7 @@ func (t *Trial) await(ctx context.Context, what string, look func(context.Contex
 			return fmt.Errorf("while waiting for %s (%s): %w", what, last, context.Cause(ctx))
 		case done:
 			return nil
-		case err != nil && !kube.Passes(err):
+		case err != nil && !kube.IsTransient(err):
 			return fmt.Errorf("while waiting for %s: %w", what, err)
 		case err == nil:
 			last = state

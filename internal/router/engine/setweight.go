@@ -68,7 +68,7 @@ func (r *Reconciler[O]) setManagedRoutes(ctx context.Context, rollout *v1alpha1.
 // warnManagedRouteError emits a Warning Event for a permanent error and returns the error: the controller drops errors
 // of this call.
 func (r *Reconciler[O]) warnManagedRouteError(ctx context.Context, rollout *v1alpha1.Rollout, err error) error {
-	if err != nil && !kube.Passes(err) {
+	if err != nil && !kube.IsTransient(err) {
 		r.events.Warn(ctx, rollout, "ManagedRouteError", err.Error())
 	}
 	return err

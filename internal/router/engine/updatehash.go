@@ -25,7 +25,7 @@ func (r *Reconciler[O]) UpdateHash(
 		return nil //nolint:nilerr // SetWeight returns it
 	}
 	hasTraffic, err := r.hasCanaryTraffic(ctx, request, config)
-	if kube.Passes(err) {
+	if kube.IsTransient(err) {
 		return err
 	}
 	promotion := rollouts.Promotion{

@@ -80,8 +80,8 @@ func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) 
 			return []string{"apis", group, schema.version, kind.Resource()}, nil
 		},
 		Decode: c.caches[kind].decode,
-		Title:  string(kind) + "s", Meanwhile: kube.EachCallReads,
-		Remedies: kube.Remedies{
+		Title:  string(kind) + "s", Fallback: kube.ReadPerCall,
+		Fixes: kube.Fixes{
 			NotFound: fmt.Sprintf("install the CustomResourceDefinition %s.%s", kind.Resource(), group),
 			Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to list and watch %s of %s in all namespaces: apply "+
 				"the ClusterRole "+
@@ -100,7 +100,7 @@ func (c *kindCache) decode(document []byte) (*object, error) {
 	if _, isUsed := c.used.Load(head.name); !isUsed {
 		return head, nil
 	}
-	if cached, ok, _ := c.Get(head.name); ok && cached.resourceVersion == head.resourceVersion && cached.Whole() {
+	if cached, ok, _ := c.Get(head.name); ok && cached.resourceVersion == head.resourceVersion && cached.IsComplete() {
 		return cached, nil
 	}
 	return head.withContent(document)

@@ -45,8 +45,8 @@ func TestTenThousandRoutesNeedLittleMemory(t *testing.T) { //nolint:paralleltest
 			t.Fatal(err)
 		}
 		cache.Put(decoded)
-		if decoded.Whole() != (i < used) {
-			t.Fatalf("route %d is whole: %v", i, decoded.Whole())
+		if decoded.IsComplete() != (i < used) {
+			t.Fatalf("route %d is whole: %v", i, decoded.IsComplete())
 		}
 	}
 	if took := heap() - before; took > limit {

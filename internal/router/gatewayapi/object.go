@@ -31,11 +31,11 @@ func (o *object) Name() types.NamespacedName { return o.name }
 // Version returns the route's resource version.
 func (o *object) Version() string { return o.resourceVersion }
 
-// Whole reports whether the route's content is known.
-func (o *object) Whole() bool { return o.content != nil }
+// IsComplete reports whether the route's content is known.
+func (o *object) IsComplete() bool { return o.content != nil }
 
-// Marks returns the Rollouts in the route's record.
-func (o *object) Marks() []string { return o.owners }
+// IndexKeys returns the Rollouts in the route's record.
+func (o *object) IndexKeys() []string { return o.owners }
 
 // after returns the object as the successor of previous. Of two states with the same resource version, the one with
 // content is kept.

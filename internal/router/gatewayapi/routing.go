@@ -81,7 +81,7 @@ func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]
 func (c *configuration) Marked(request engine.Request) []engine.Target[*object] {
 	var targets []engine.Target[*object]
 	for _, kind := range kinds() {
-		objects, current := c.client.caches[kind].Marked(request.Name())
+		objects, current := c.client.caches[kind].ByIndexKey(request.Name())
 		if !current {
 			continue
 		}

@@ -221,7 +221,7 @@ func explain(rollout string, ref reference, err error) error {
 		return fmt.Errorf("%s: %w: install the CustomResourceDefinition %s.%s, or correct %s", object, err,
 			ref.kind.Resource(), group, ref.field)
 	}
-	return kube.Explain(object, err, kube.Remedies{
+	return kube.Explain(object, err, kube.Fixes{
 		NotFound: "create it, or correct " + ref.field,
 		Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to get, list, watch and update %s of %s in namespace "+
 			"%q: apply the ClusterRole and "+

@@ -46,8 +46,8 @@ func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
 			return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource}, nil
 		},
 		Decode: parseObject,
-		Title:  "HTTPScaledObjects", Meanwhile: kube.EachCallReads,
-		Remedies: kube.Remedies{
+		Title:  "HTTPScaledObjects", Fallback: kube.ReadPerCall,
+		Fixes: kube.Fixes{
 			NotFound: "install the CustomResourceDefinition httpscaledobjects.http.keda.sh",
 			Forbidden: "allow the controller's ServiceAccount to list and watch httpscaledobjects in all namespaces: apply " +
 				"the ClusterRole " +

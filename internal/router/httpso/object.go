@@ -52,8 +52,8 @@ func (o *object) Name() types.NamespacedName { return o.name }
 // Version returns the object's resource version.
 func (o *object) Version() string { return o.resourceVersion }
 
-// Marks returns the cache index keys of the object: the Rollout that owns the weights and the ScaledObject, if any.
-func (o *object) Marks() []string {
+// IndexKeys returns the cache index keys of the object: the Rollout that owns the weights and the ScaledObject, if any.
+func (o *object) IndexKeys() []string {
 	var marks []string
 	if other, ok := parseOwner(o.owner, o.name.Namespace); ok && o.hasWeightedBackends {
 		marks = append(marks, other.rollout.String())

@@ -86,7 +86,7 @@ func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]
 
 // Marked returns the HTTPScaledObjects with weights and the owner mark of the Rollout.
 func (r *routing) Marked(request engine.Request) []engine.Target[*object] {
-	objects, current := r.client.cache.Marked(request.Name())
+	objects, current := r.client.cache.ByIndexKey(request.Name())
 	if !current {
 		return nil
 	}

@@ -30,7 +30,7 @@ func (c *Client) objectsOf(
 	ctx context.Context, request engine.Request, configured types.NamespacedName,
 ) (names []types.NamespacedName, listForbidden bool, err error) {
 	first, _, firstCurrent := c.cache.Get(configured)
-	others, othersCurrent := c.cache.Marked(commonMark(first, request))
+	others, othersCurrent := c.cache.ByIndexKey(commonMark(first, request))
 	if !firstCurrent || !othersCurrent {
 		others, err = c.listObjectsOf(ctx, request, configured)
 	}

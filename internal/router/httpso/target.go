@@ -202,7 +202,7 @@ func (t *target) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	return kube.Explain(fmt.Sprintf("%s of rollout %q", t, t.desired.rollout), err, kube.Remedies{
+	return kube.Explain(fmt.Sprintf("%s of rollout %q", t, t.desired.rollout), err, kube.Fixes{
 		NotFound: fmt.Sprintf("create it (and install the CustomResourceDefinition httpscaledobjects.http.keda.sh if it is "+
 			"missing), or correct %s.%s",
 			configField, objectKey),

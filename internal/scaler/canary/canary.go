@@ -76,8 +76,8 @@ func follow[S interface {
 			return state, json.Unmarshal(raw, state)
 		},
 		Title:     title,
-		Meanwhile: "KEDA gets an error for workloads without demand",
-		Remedies: kube.Remedies{
+		Fallback: "KEDA gets an error for workloads without demand",
+		Fixes: kube.Fixes{
 			NotFound: "install the CustomResourceDefinition " + resource + "." + group,
 			Forbidden: "allow the scaler's ServiceAccount to list and watch " + resource +
 				" in all namespaces: apply config/scaler",

@@ -49,7 +49,7 @@ func (r *Reader) Follow(ctx context.Context, name types.NamespacedName, told fun
 	for isFirst := true; ctx.Err() == nil; isFirst = false {
 		facts, err := r.One(ctx, name)
 		switch {
-		case err != nil && (isFirst || !kube.Passes(err)):
+		case err != nil && (isFirst || !kube.IsTransient(err)):
 			return err
 		case err == nil:
 			if err := told(facts); err != nil {
