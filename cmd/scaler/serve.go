@@ -126,7 +126,7 @@ func (p *process) setReadiness(now grpc_health_v1.HealthCheckResponse_ServingSta
 	p.probes.SetServingStatus(readinessService, now)
 }
 
-// parts opens the health and metrics ports, and returns the components to run. serveGRPC opens the port for KEDA.
+// components opens the health and metrics ports, and returns the components to run. serveGRPC opens the port for KEDA.
 func (p *process) components(ctx context.Context, registry *prometheus.Registry) ([]server.Component, error) {
 	components := []server.Component{
 		{Name: "demand", Run: p.demand.Run},

@@ -130,4 +130,6 @@ func (s source) Demand(key model.Key) (demand metrics.Value, err error) {
 }
 
 // Changed returns a channel that is closed when the object changes.
-func (s source) Changed(key model.Key) <-chan struct{} { return s.Cache.Changed(types.NamespacedName(key)) }
+func (s source) Changed(key model.Key) <-chan struct{} {
+	return s.Cache.Changed(types.NamespacedName(key))
+}

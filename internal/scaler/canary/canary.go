@@ -75,7 +75,7 @@ func follow[S interface {
 			state := S(new(T))
 			return state, json.Unmarshal(raw, state)
 		},
-		Title:     title,
+		Title:    title,
 		Fallback: "KEDA gets an error for workloads without demand",
 		Fixes: kube.Fixes{
 			NotFound: "install the CustomResourceDefinition " + resource + "." + group,
