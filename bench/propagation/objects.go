@@ -144,8 +144,8 @@ func (a application) create(ctx context.Context, client rest.Interface) error {
 }
 
 // worldOf is the World that has all of these applications.
-func worldOf(applications []application) resolve.World {
-	var world resolve.World
+func worldOf(applications []application) resolve.Inputs {
+	var world resolve.Inputs
 	for _, app := range applications {
 		world.ScaledObjects = append(world.ScaledObjects, app.scaledObject)
 		world.Services = append(world.Services, kit.Services(app.services...)...)

@@ -31,7 +31,7 @@ func startProxies(ctx context.Context, chosen options, folder string, behind app
 		return proxies{}, err
 	}
 	// Nobody answers there: the apps are awake, so nobody asks.
-	options.Hold = translate.Hold{Checks: behind.at, NetSocket: translate.DefaultNetSocket + "-bench-request"}
+	options.Hold = translate.Hold{Checks: behind.at, Socket: translate.DefaultHoldSocket + "-bench-request"}
 	resources, err := options.Envoy(configOf(chosen.hosts, behind.at))
 	if err != nil {
 		return proxies{}, err

@@ -21,7 +21,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
@@ -89,10 +89,10 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 func (d *direct) prebuild(at netip.AddrPort, holding *controlplane.Holding) error {
 	options := translate.DefaultOptions()
 	options.AccessLog = false
-	options.Hold = translate.Hold{Checks: at, NetSocket: translate.DefaultNetSocket + "-direct"}
-	told := map[model.Key]observation.Object{}
+	options.Hold = translate.Hold{Checks: at, Socket: translate.DefaultHoldSocket + "-direct"}
+	told := map[model.Key]ingest.Object{}
 	for form, addresses := range [][]string{nil, {netspace.Address().String()}} {
-		var world resolve.World
+		var world resolve.Inputs
 		for i := range mostApps {
 			slice := kit.NewEndpointSlice(zerostage.Namespace, zerostage.Name(i), addresses...)
 			slice.Ports[0].Port = new(int32(zerostage.AppPort))
@@ -105,7 +105,7 @@ func (d *direct) prebuild(at netip.AddrPort, holding *controlplane.Holding) erro
 			return fmt.Errorf("the objects are wrong: %v", problems)
 		}
 		for i, route := range config.Routes {
-			told[route.Owner] = observation.Object{ScaledObject: world.ScaledObjects[i], InForce: model.Config{Routes: []model.Route{route}, Services: config.Services}}
+			told[route.Owner] = ingest.Object{ScaledObject: world.ScaledObjects[i], Published: model.Config{Routes: []model.Route{route}, Services: config.Services}}
 		}
 		var err error
 		if d.forms[form], err = options.Envoy(config); err != nil {
@@ -113,7 +113,7 @@ func (d *direct) prebuild(at netip.AddrPort, holding *controlplane.Holding) erro
 		}
 		moveListener(d.forms[form])
 	}
-	holding.Observe(observation.Pass{Objects: told})
+	holding.Observe(ingest.Pass{Objects: told})
 	return nil
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/election"
@@ -130,7 +129,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		Resolve:    chosen.resolve(),
 		Translate:  chosen.translate,
 		Publisher:  controlplane.Publisher{Server: discovery, Sink: sink},
-		Observers:  []observation.Observer{reporter, controlplane.Demand{Sink: sink}, holding},
+		Observers:  []ingest.Observer{reporter, controlplane.Demand{Sink: sink}, holding},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,
 		Logger:     logger,

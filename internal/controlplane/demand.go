@@ -3,27 +3,27 @@ package controlplane
 import (
 	"slices"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Demand is an observation.Observer that passes objects to a metric sink.
+// Demand is an ingest.Observer that passes objects to a metric sink.
 type Demand struct {
 	// Sink receives the objects.
 	Sink *sink.Sink
 }
 
-// Observe implements observation.Observer.
-func (d Demand) Observe(pass observation.Pass) {
+// Observe implements ingest.Observer.
+func (d Demand) Observe(pass ingest.Pass) {
 	if len(pass.Objects) > 0 {
 		d.Sink.SetObjects(metricsObjects(pass.Objects))
 	}
 }
 
 // metricsObjects converts objects for the metric sink; nil stands for a deleted object.
-func metricsObjects(objects map[model.Key]observation.Object) map[model.Key]*metrics.Object {
+func metricsObjects(objects map[model.Key]ingest.Object) map[model.Key]*metrics.Object {
 	out := make(map[model.Key]*metrics.Object, len(objects))
 	for key, object := range objects {
 		if object.ScaledObject == nil {
@@ -35,7 +35,7 @@ func metricsObjects(objects map[model.Key]observation.Object) map[model.Key]*met
 		if err != nil {
 			converted.SpecError = err.Error()
 		}
-		for _, route := range object.InForce.Routes {
+		for _, route := range object.Published.Routes {
 			for _, backend := range route.Backends {
 				if !slices.Contains(converted.Services, backend.Service.Name) {
 					converted.Services = append(converted.Services, backend.Service.Name)

@@ -6,14 +6,14 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 // Holding passes objects, and the discovery streams of proxies with their ACKs, to the queue of requests. It is an
-// xds.Callbacks and an observation.Observer.
+// xds.Callbacks and an ingest.Observer.
 type Holding struct {
 	// Server has the queue.
 	Server *extauthz.Server
@@ -30,8 +30,8 @@ func (h *Holding) OnStreamClosed(stream xds.StreamState) { h.Server.Closed(strea
 // OnEndpointsAcked implements xds.Callbacks.
 func (h *Holding) OnEndpointsAcked(stream xds.StreamState) { h.Server.Confirmed(stream.Address()) }
 
-// Observe implements observation.Observer.
-func (h *Holding) Observe(pass observation.Pass) {
+// Observe implements ingest.Observer.
+func (h *Holding) Observe(pass ingest.Pass) {
 	workloads := make(map[model.Key]*holding.Workload, len(pass.Objects))
 	for key, object := range pass.Objects {
 		workloads[key] = h.workloadOf(key, object)
@@ -40,16 +40,16 @@ func (h *Holding) Observe(pass observation.Pass) {
 }
 
 // workloadOf returns the workload of an object; nil if it has no routes.
-func (h *Holding) workloadOf(key model.Key, object observation.Object) *holding.Workload {
-	if object.ScaledObject == nil || len(object.InForce.Routes) == 0 {
+func (h *Holding) workloadOf(key model.Key, object ingest.Object) *holding.Workload {
+	if object.ScaledObject == nil || len(object.Published.Routes) == 0 {
 		return nil
 	}
-	route := object.InForce.Routes[0] // The routes of an object differ only in Match.
+	route := object.Published.Routes[0] // The routes of an object differ only in Match.
 	timeouts := route.Timeouts
 	if route.Failover != nil {
 		timeouts.ColdStart = route.Failover.Timeout
 	}
-	timeout, fallbackTimeout := translate.Patience(timeouts, h.Timeout)
+	timeout, fallbackTimeout := translate.HoldTimeouts(timeouts, h.Timeout)
 	workload := &holding.Workload{
 		Fleet: route.Fleet, Timeout: timeout, FallbackTimeout: fallbackTimeout, HasFailover: route.Failover != nil,
 		IsPaused:   httpv1alpha1.IsPausedAtZero(object.ScaledObject),

@@ -95,8 +95,8 @@ type Route struct {
 	Failover *Failover `json:",omitempty"`
 	// Timeouts are the timeouts of a request.
 	Timeouts Timeouts `json:",omitzero"`
-	// Tuning are Envoy settings that differ from the defaults; nil for none. The value is shared and must not be modified.
-	Tuning *Tuning `json:",omitempty"`
+	// EnvoySettings are settings of Envoy that differ from the defaults; nil for none. The value is shared and must not be modified.
+	EnvoySettings *EnvoySettings `json:",omitempty"`
 	// MinReplicas is the minimum number of replicas of the workload. At 0, requests may wait for the first replica: see
 	// WaitsForEndpoint.
 	MinReplicas uint32 `json:",omitempty"`
@@ -188,7 +188,7 @@ func (r Route) Equal(other Route) bool {
 		r.Match.Compare(other.Match) == 0 &&
 		r.SameDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) &&
 		r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas &&
-		r.Secret == other.Secret && r.Tuning.Equal(other.Tuning)
+		r.Secret == other.Secret && r.EnvoySettings.Equal(other.EnvoySettings)
 }
 
 // Equal reports whether all fields are equal.

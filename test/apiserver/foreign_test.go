@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
@@ -112,7 +112,7 @@ func (f *foreign) report(t *testing.T, writer status.Client) *httpv1alpha1.HTTPS
 	object := f.object(t, "shop", "shop")
 	object.Status = httpv1alpha1.StatusOf(object)
 	taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
-	is := status.Compute(object, observation.Outcome{Served: true}, taken, interceptorPod, time.Now())
+	is := status.Compute(object, ingest.Outcome{Served: true}, taken, interceptorPod, time.Now())
 	if err := writer.ApplyStatus(t.Context(), object, is); err != nil {
 		t.Fatal(err)
 	}

@@ -46,8 +46,8 @@ spec: {hosts: [shop.test], scaleTargetRef: {service: shop, port: 80}}
 			"%s}\ndata: %s\n", labels, data))
 	}
 	const label = `{http.keda.sh/response-body: "true"}`
-	const none = `annotation http.kedify.io/cold-start-waiting-page-config-map-ref: there is no ConfigMap "page" with the label ` +
-		`http.keda.sh/response-body: "true" in namespace "pages"; create it, or give it the label. Until then the interceptor's own page is shown.`
+	const none = `annotation http.kedify.io/cold-start-waiting-page-config-map-ref: ConfigMap "page" with label ` +
+		`http.keda.sh/response-body: "true" not found in namespace "pages": create it, or add the label. Until then the interceptor's own page is shown.`
 	expect(httpv1alpha1.ReasonWaitingPageNotFound, none)
 	page(label, `{index.html: "<h1>Soon</h1>"}`)
 	expect(httpv1alpha1.ReasonInvalidWaitingPage,

@@ -27,7 +27,7 @@ func TestEnvoyAccepts(t *testing.T) {
 		for _, name := range []string{"input.yaml", "previous.yaml", "ir.yaml", "problems.yaml"} {
 			scenario.OptionalInput(t, name) // not of interest here, but no orphans
 		}
-		config := scenario.ParseEnvoyConfig(t, scenario.Input(t, "envoy.yaml"))
+		config := kit.ParseEnvoyConfig(t, scenario.Input(t, "envoy.yaml"))
 		p := &proxy{files: t.TempDir()}
 		p.write(t, "static.json", static(t, config))
 		command := exec.CommandContext(t.Context(), envoy, "--mode", "validate", "--log-level", "warning",

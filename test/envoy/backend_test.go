@@ -179,9 +179,9 @@ func (b *backend) service(t *testing.T) (*corev1.Service, *discoveryv1.EndpointS
 }
 
 // world is every backend's Service with objects.
-func world(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScaledObject) resolve.World {
+func world(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScaledObject) resolve.Inputs {
 	t.Helper()
-	world := resolve.World{ScaledObjects: objects}
+	world := resolve.Inputs{ScaledObjects: objects}
 	for _, b := range backends {
 		service, slice := b.service(t)
 		world.Services = append(world.Services, kit.Services(service)...)
@@ -191,7 +191,7 @@ func world(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScale
 }
 
 // translated takes a world without mistakes to Envoy's resources.
-func translated(t *testing.T, world resolve.World, options translate.Options) translate.Resources {
+func translated(t *testing.T, world resolve.Inputs, options translate.Options) translate.Resources {
 	t.Helper()
 	config, problems := resolve.Build(world)
 	if len(problems) > 0 {

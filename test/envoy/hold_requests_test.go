@@ -278,7 +278,7 @@ func TestTheLargestPage(t *testing.T) {
 // a hundred other apps are answered at their deadline.
 func TestAProxyThatIsFull(t *testing.T) {
 	const apps, each = 100, 15
-	var world resolve.World
+	var world resolve.Inputs
 	for kind, deadline := range map[string]time.Duration{"patient": 50 * time.Minute, "hasty": time.Second} {
 		for i := range apps {
 			name := fmt.Sprintf("%s-%d", kind, i)

@@ -23,7 +23,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
@@ -65,13 +65,13 @@ func startReplica(t *testing.T, limits holding.Limits) *replica {
 	listener := listen(t)
 	r.at = listener.Addr().String()
 	// Proxies of one machine share its abstract sockets.
-	r.options.Hold = translate.Hold{Checks: netip.MustParseAddrPort(r.at), NetSocket: "@kedify-hold-" + rand.Text()}
+	r.options.Hold = translate.Hold{Checks: netip.MustParseAddrPort(r.at), Socket: "@kedify-hold-" + rand.Text()}
 	serveOver(t, r.over, listener)
 	return r
 }
 
 // startHolding runs a replica with one proxy, which serves a world.
-func startHolding(t *testing.T, form string, first resolve.World) *replica {
+func startHolding(t *testing.T, form string, first resolve.Inputs) *replica {
 	t.Helper()
 	r := startReplica(t, holding.Limits{Object: 1000, Namespace: 1000, Proxy: 1000, Total: 1000})
 	r.proxy = &proxy{}
@@ -81,7 +81,7 @@ func startHolding(t *testing.T, form string, first resolve.World) *replica {
 }
 
 // show publishes a world, as the interceptor does.
-func (r *replica) show(t *testing.T, world resolve.World) translate.Resources {
+func (r *replica) show(t *testing.T, world resolve.Inputs) translate.Resources {
 	t.Helper()
 	resources := translated(t, world, r.options)
 	r.publish(t, resources)
@@ -90,10 +90,10 @@ func (r *replica) show(t *testing.T, world resolve.World) translate.Resources {
 }
 
 // tell tells what holds requests of the objects of a world.
-func (r *replica) tell(t *testing.T, world resolve.World) {
+func (r *replica) tell(t *testing.T, world resolve.Inputs) {
 	t.Helper()
 	config, _ := resolve.Build(world)
-	told := map[model.Key]observation.Object{}
+	told := map[model.Key]ingest.Object{}
 	for _, object := range world.ScaledObjects {
 		key := model.Key{Namespace: object.Namespace, Name: object.Name}
 		own := model.Config{Services: config.Services}
@@ -102,13 +102,13 @@ func (r *replica) tell(t *testing.T, world resolve.World) {
 				own.Routes = append(own.Routes, route)
 			}
 		}
-		told[key] = observation.Object{ScaledObject: object, InForce: own, Page: r.page}
+		told[key] = ingest.Object{ScaledObject: object, Published: own, Page: r.page}
 	}
-	r.holding.Observe(observation.Pass{Objects: told})
+	r.holding.Observe(ingest.Pass{Objects: told})
 }
 
 // without is a world in which Services have no endpoint.
-func without(world resolve.World, services ...string) resolve.World {
+func without(world resolve.Inputs, services ...string) resolve.Inputs {
 	kept := slices.Clone(world.EndpointSlices)
 	world.EndpointSlices = slices.DeleteFunc(kept, func(slice *resolve.EndpointSlice) bool {
 		return slices.Contains(services, slice.Service.Name)
@@ -228,7 +228,7 @@ func (s *served) beginWith(t *testing.T, protocol, host, path string, header htt
 }
 
 // canaryWorld has one object whose requests two backends share.
-func canaryWorld(t *testing.T, stable, canary string) resolve.World {
+func canaryWorld(t *testing.T, stable, canary string) resolve.Inputs {
 	t.Helper()
 	object := kit.NewScaledObject(namespace, "shop", "shop-stable", 1, "shop.example.com")
 	object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: strings.NewReplacer("STABLE", stable, "CANARY", canary).Replace(

@@ -222,7 +222,7 @@ func TestHeldRequestsFollowTheirProxy(t *testing.T) {
 			limits := holding.Limits{Object: 1000, Namespace: 1000, Proxy: 1000, Total: 1000}
 			a, b := startReplica(t, limits), startReplica(t, limits)
 			a.proxy, b.proxy = &proxy{}, &proxy{}
-			b.options.Hold.NetSocket = a.options.Hold.NetSocket
+			b.options.Hold.Socket = a.options.Hold.Socket
 			all := hostsWorld(t)
 			a.show(t, without(all, "shop"))
 			b.show(t, without(all, "shop"))

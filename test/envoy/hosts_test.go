@@ -209,7 +209,7 @@ func hostCases() []struct {
 }
 
 // hostsWorld has an object of each kind of host.
-func hostsWorld(t *testing.T) resolve.World {
+func hostsWorld(t *testing.T) resolve.Inputs {
 	t.Helper()
 	var backends []*backend
 	object := func(name, host string) *httpv1alpha1.HTTPScaledObject {
@@ -246,7 +246,7 @@ func TestHostsOverDiscovery(t *testing.T) {
 						if err := json.Unmarshal([]byte(body), &got); err != nil {
 							t.Fatal(err)
 						}
-					} else if status != http.StatusNotFound || body != translate.NotFound {
+					} else if status != http.StatusNotFound || body != translate.NotFoundBody {
 						t.Errorf("%s %s%s: %d %q", protocol, c.host, path, status, body)
 					}
 					if got.Backend != c.want || c.want != "" && got.Host != c.host {

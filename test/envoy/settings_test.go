@@ -50,7 +50,7 @@ func TestSettingsFromAConfigMap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects.Tunings = resolve.Tunings{namespace: tuning}
+		objects.EnvoySettings = resolve.SettingsByNamespace{namespace: tuning}
 		resources := translated(t, objects, translate.DefaultOptions())
 		s.publish(t, resources)
 		s.await(t, resources)

@@ -29,7 +29,7 @@ import (
 )
 
 // withTLS takes a world without mistakes, and the Secrets that its objects name, to Envoy's resources of one fleet.
-func withTLS(t *testing.T, fleet model.Fleet, world resolve.World, secrets ...*corev1.Secret) translate.Resources {
+func withTLS(t *testing.T, fleet model.Fleet, world resolve.Inputs, secrets ...*corev1.Secret) translate.Resources {
 	t.Helper()
 	config, problems := resolve.Build(world)
 	if len(problems) > 0 {
@@ -42,11 +42,11 @@ func withTLS(t *testing.T, fleet model.Fleet, world resolve.World, secrets ...*c
 		hosts[host] = model.Config{Routes: append(hosts[host].Routes, route)}
 	}
 	for _, secret := range secrets {
-		read[model.Key{Namespace: secret.Namespace, Name: secret.Name}] = certificates.Read(secret)
+		read[model.Key{Namespace: secret.Namespace, Name: secret.Name}] = certificates.Parse(secret)
 	}
-	book := certificates.NewBook()
+	book := certificates.NewResolver()
 	book.Update(map[model.Fleet]model.Update{fleet: {Hosts: hosts}}, read)
-	config.Certificates = book.OfFleet(fleet)
+	config.Certificates = book.ForFleet(fleet)
 	options := translate.DefaultOptions()
 	options.TLS = true
 	resources, err := options.Envoy(config)
@@ -130,7 +130,7 @@ func askTLS(ctx context.Context, client *http.Client, url string) (tlsAnswer, er
 }
 
 // tenants are the objects and Secrets of two tenants and a wildcard, and a host that takes no TLS.
-func tenants(t *testing.T) (resolve.World, []*corev1.Secret) {
+func tenants(t *testing.T) (resolve.Inputs, []*corev1.Secret) {
 	t.Helper()
 	objects := []*httpv1alpha1.HTTPScaledObject{
 		naming(kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),

@@ -22,7 +22,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
@@ -136,7 +135,7 @@ func (c *fakeCluster) startReplica(name string, elected elect) *replica {
 		},
 		Resolve:   c.options,
 		Translate: c.flags, Publisher: controlplane.Publisher{Server: r.xds, Sink: r.sink},
-		Observers:  []observation.Observer{reporting, controlplane.Demand{Sink: r.sink}},
+		Observers:  []ingest.Observer{reporting, controlplane.Demand{Sink: r.sink}},
 		Registerer: registry, Logger: logger,
 	})
 	if err != nil {

@@ -27,7 +27,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
@@ -139,7 +138,7 @@ func set(tb testing.TB, size size) *stage {
 		},
 		Resolve: resolve.Options{SharedFleet: "keda"}, Translate: translate.DefaultOptions(),
 		Publisher:  controlplane.Publisher{Server: discovery, Sink: sink},
-		Observers:  []observation.Observer{reporting, controlplane.Demand{Sink: sink}},
+		Observers:  []ingest.Observer{reporting, controlplane.Demand{Sink: sink}},
 		Registerer: registry, Logger: logger,
 	})
 	s.must(err)

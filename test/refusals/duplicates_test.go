@@ -42,7 +42,7 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 	}
 	lost := func(loser, winner string) {
 		t.Helper()
-		message := fmt.Sprintf("host %s with path prefix /: HTTPScaledObject %s/page has the same and comes first (the oldest does, then the first by name); "+
+		message := fmt.Sprintf("host %s with path prefix /: HTTPScaledObject %s/page claims the same and takes precedence (the oldest, then the first by name): "+
 			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", host, winner)
 		s.expectConditions(t, loser, name, notAccepted(httpv1alpha1.ReasonConflict, message, "No request is routed to the object."))
 		s.expectEvent(t, time.Time{}, loser, name, "Warning", httpv1alpha1.ReasonConflict, message)

@@ -32,7 +32,7 @@ type BadObject struct {
 const annotation = "annotation " + httpv1alpha1.AnnotationWeightedBackends + ": "
 
 // example is the remedy for what cannot be read.
-const example = "; write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable Service first"
+const example = ": write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable Service first"
 
 // BadObjects is the table of bad objects, one row per case.
 func BadObjects() []BadObject {
@@ -72,11 +72,11 @@ func badLists() []BadObject {
 	return []BadObject{
 		{
 			Name: "an empty list", Annotation: `[]`, Answers: "canary",
-			Reason: reason, Message: annotation + `no backend; remove the annotation to send everything to spec.scaleTargetRef.service`,
+			Reason: reason, Message: annotation + `no backend: remove the annotation to send all requests to spec.scaleTargetRef.service`,
 		},
 		{
 			Name: "all weights zero", Annotation: `[{service: shop-stable, weight: 0}, {service: shop-canary, weight: 0}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `all weights are zero; give at least one Service a weight, or remove the annotation to send everything to ` +
+			Reason: reason, Message: annotation + `all weights are zero: set at least one weight above 0, or remove the annotation to send all requests to ` +
 				`spec.scaleTargetRef.service`,
 		},
 		{
@@ -89,11 +89,11 @@ func badLists() []BadObject {
 		},
 		{
 			Name: "more than 4096 bytes", Annotation: "[{service: shop-stable, weight: 1}]" + strings.Repeat(" ", 200_000), Answers: "canary",
-			Reason: reason, Message: annotation + `text is too long: at most 4096 bytes are allowed; name fewer Services`,
+			Reason: reason, Message: annotation + `text is too long: at most 4096 bytes are allowed: name fewer Services`,
 		},
 		{
 			Name: "more than 16 entries", Annotation: strings.Repeat("- {service: shop-stable, weight: 1}\n", 17), Answers: "canary",
-			Reason: reason, Message: annotation + `too many backends: 17, at most 16 are allowed; name fewer Services`,
+			Reason: reason, Message: annotation + `too many backends: 17, at most 16 are allowed: name fewer Services`,
 		},
 		{
 			Name: "a Service of another namespace", Annotation: `[{service: other/shop-stable, weight: 1}]`, Answers: "canary",
@@ -114,7 +114,7 @@ func badLists() []BadObject {
 func badManaged() []BadObject {
 	const (
 		field  = "annotation " + httpv1alpha1.AnnotationManagedRoutes + ": "
-		remedy = "; correct or remove it, or let the Rollout write it"
+		remedy = ": correct or remove the annotation, or let the Rollout write it"
 	)
 	patch := func(text string) string {
 		return "metadata: {annotations: {" + httpv1alpha1.AnnotationManagedRoutes + ": '" + text + "'}}"
@@ -175,26 +175,26 @@ spec: {type: ExternalName, externalName: example.com, ports: [{name: http, port:
 	return []BadObject{
 		{
 			Name: "a missing Service", Annotation: `[{service: shop-stable, weight: 1}, {service: shop-next, weight: 1}]`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `there is no Service "shop-next" in namespace "shop"; create it or name another of this namespace`,
+			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `Service "shop-next" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
 			Name: "a Service that is in another namespace only", Objects: abroad, Annotation: `[{service: shop-stable, weight: 1}, {service: abroad, weight: 1}]`,
 			Answers: "canary",
-			Reason:  httpv1alpha1.ReasonServiceNotFound, Message: annotation + `there is no Service "abroad" in namespace "shop"; create it or name another of this namespace`,
+			Reason:  httpv1alpha1.ReasonServiceNotFound, Message: annotation + `Service "abroad" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
 			Name: "a canary Service that goes away", Before: `[{service: shop-stable, weight: 50}, {service: shop-canary, weight: 50}]`,
 			Removed: "services/shop-canary", Answers: "stable",
-			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `there is no Service "shop-canary" in namespace "shop"; create it or name another of this namespace`,
+			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `Service "shop-canary" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
 			Name: "a canary Service that goes away at the full weight", Removed: "services/shop-canary", Answers: "503",
-			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `there is no Service "shop-canary" in namespace "shop"; create it or name another of this namespace`,
+			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `Service "shop-canary" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
 			Name: "an ExternalName Service", Objects: external, Annotation: `[{service: shop-stable, weight: 1}, {service: external, weight: 1}]`,
 			Answers: "canary",
-			Reason:  httpv1alpha1.ReasonServiceUnsupported, Message: annotation + `Service "external" is of type ExternalName, which has no endpoints; name one that selects pods`,
+			Reason:  httpv1alpha1.ReasonServiceUnsupported, Message: annotation + `Service "external" is of type ExternalName, which has no endpoints: name a Service that selects Pods`,
 		},
 	}
 }
@@ -211,19 +211,19 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 		{
 			Name: "a canary without the port", Objects: odd, Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
 			Answers: "canary",
-			Reason:  httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.port: Service "odd" has no TCP port 80; it has 8000 (web), 80 (dns) UDP: name another or add it`,
+			Reason:  httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.port: Service "odd" has no TCP port 80, it has 8000 (web), 80 (dns) UDP: name another port or add this one`,
 		},
 		{
 			Name: "a canary without the named port", Objects: odd, Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
 			Patch: `{spec: {scaleTargetRef: {port: null, portName: http}}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.portName: Service "odd" has no TCP port named "http"; it has 8000 (web), 80 (dns) UDP: name another or add it`,
+			Reason: httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.portName: Service "odd" has no TCP port named "http", it has 8000 (web), 80 (dns) UDP: name another port or add this one`,
 		},
 		{
 			Name: "a port name that no Service has", Patch: `{spec: {scaleTargetRef: {port: null, portName: htpp}}}`,
 			Answers: "canary",
 			Reason:  httpv1alpha1.ReasonPortNotFound,
-			Message: `spec.scaleTargetRef.portName: Service "shop-canary" has no TCP port named "htpp"; it has 80 (http): name another or add it; ` +
-				`spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp"; it has 80 (http): name another or add it`,
+			Message: `spec.scaleTargetRef.portName: Service "shop-canary" has no TCP port named "htpp", it has 80 (http): name another port or add this one; ` +
+				`spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp", it has 80 (http): name another port or add this one`,
 		},
 	}
 }
@@ -235,25 +235,25 @@ func badSpecs() []BadObject {
 			Name: "a bare route to a missing Service", New: true, Annotation: "-", Patch: `{spec: {scaleTargetRef: {service: shop-next}}}`,
 			Answers: "503",
 			Reason:  httpv1alpha1.ReasonServiceNotFound,
-			Message: `spec.scaleTargetRef.service: there is no Service "shop-next" in namespace "shop"; create it or name another of this namespace`,
+			Message: `spec.scaleTargetRef.service: Service "shop-next" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
 			Name: "a failover Service that is missing", Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-asleep, port: 80}}}`, Answers: "canary",
 			Reason:  httpv1alpha1.ReasonServiceNotFound,
-			Message: `spec.coldStartTimeoutFailoverRef.service: there is no Service "shop-asleep" in namespace "shop"; create it or name another of this namespace`,
+			Message: `spec.coldStartTimeoutFailoverRef.service: Service "shop-asleep" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
 			Name: "a failover to the Service itself", Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-stable, port: 80}}}`, Answers: "canary",
 			Reason:  httpv1alpha1.ReasonInvalidSpec,
-			Message: `spec.coldStartTimeoutFailoverRef.service: "shop-stable" is the Service that requests wait for; name another one of this namespace`,
+			Message: `spec.coldStartTimeoutFailoverRef.service: "shop-stable" is the Service that requests wait for: name another Service of the namespace`,
 		},
 		{
 			Name: "no hosts", Patch: `{spec: {hosts: []}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts: there is no host; add at least one, such as shop.example.com, or "*" for all`,
+			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts: no host: add at least one, such as shop.example.com, or "*" for all`,
 		},
 		{
 			Name: "a new object without hosts", New: true, Patch: `{spec: {hosts: null}}`, Answers: "404",
-			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts: there is no host; add at least one, such as shop.example.com, or "*" for all`,
+			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts: no host: add at least one, such as shop.example.com, or "*" for all`,
 		},
 		{
 			Name: "a URL for a host", Patch: `{spec: {hosts: ["http://shop.test"]}}`, Answers: "canary",
@@ -270,7 +270,7 @@ func badSpecs() []BadObject {
 		},
 		{
 			Name: "a header twice", Patch: `{spec: {headers: [{name: X-A}, {name: x-a}]}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidHeaders, Message: `spec.headers: "x-a" is there twice (letter case doesn't count); all headers must match, so keep one`,
+			Reason: httpv1alpha1.ReasonInvalidHeaders, Message: `spec.headers: "x-a" is a duplicate, because names are case-insensitive: keep one, all headers must match`,
 		},
 		{
 			Name: "a port of 0", Patch: `{spec: {scaleTargetRef: {port: 0}}}`, Answers: "canary",
@@ -278,16 +278,16 @@ func badSpecs() []BadObject {
 		},
 		{
 			Name: "a port beyond 32 bits", Patch: `{spec: {scaleTargetRef: {port: 99999999999}}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidSpec, Message: `spec.scaleTargetRef.port: number 99999999999 does not fit int32; correct the value`,
+			Reason: httpv1alpha1.ReasonInvalidSpec, Message: `spec.scaleTargetRef.port: number 99999999999 does not fit int32: correct the value`,
 		},
 		{
 			Name: "a duration that is none", Patch: `{spec: {timeouts: {responseHeader: soon}}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon"; correct the value`,
+			Reason: httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon": correct the value`,
 		},
 		{
 			Name: "a new object with a duration that is none", New: true, Patch: `{spec: {timeouts: {responseHeader: soon}}}`,
 			Answers: "404",
-			Reason:  httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon"; correct the value`,
+			Reason:  httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon": correct the value`,
 		},
 	}
 }

@@ -1,6 +1,6 @@
-// Package fault has a constant for each fault that e2e/suites/mutants builds into the interceptor. Without build tags
-// all of them are false, and the compiler removes the code that they guard. The tags mutant,mutant_early_ack make
-// EarlyACK true, and so on: a tag that does not exist does not compile.
+// Package fault defines a constant for each fault that e2e/suites/mutants builds into the interceptor. Without build
+// tags all constants are false, and the compiler removes the guarded code. The tags mutant,mutant_early_ack make
+// EarlyACK true, and so on: an unknown tag does not compile.
 package fault
 
 type mutant int
@@ -15,17 +15,17 @@ const (
 )
 
 const (
-	// SwappedEndpoints gives each of two backends the endpoints of the other one.
+	// SwappedEndpoints swaps the endpoints of two backends.
 	SwappedEndpoints = active == swappedEndpoints
 	// ClusterBeforeRoute deletes a cluster although routes use it.
 	ClusterBeforeRoute = active == clusterBeforeRoute
-	// EarlyACK reports that a proxy acknowledged an object when the proxy is only connected.
+	// EarlyACK reports an ACK for an object as soon as the proxy is connected.
 	EarlyACK = active == earlyACK
-	// BriefWrongWeight publishes wrong weights for 300 ms before the right ones.
+	// BriefWrongWeight publishes wrong weights for 300 ms before the correct ones.
 	BriefWrongWeight = active == briefWrongWeight
-	// UnfinishedAbort leaves 5 % of the requests on the canary after its weights were removed.
+	// UnfinishedAbort leaves 5 % of the requests on the canary after its weights are removed.
 	UnfinishedAbort = active == unfinishedAbort
 
-	// SlowRoutes delays route updates, so that requests meet what ClusterBeforeRoute and EarlyACK break.
+	// SlowRoutes delays route updates, so that requests are affected by ClusterBeforeRoute and EarlyACK.
 	SlowRoutes = ClusterBeforeRoute || EarlyACK
 )

@@ -10,9 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestTheReportInAnAnnotationIsStatus has the interceptor's own annotation come and change: it is read as
-// the status that it stands for, and is nothing that routing or the age of a report depends on.
-func TestTheReportInAnAnnotationIsStatus(t *testing.T) {
+// TestStatusAnnotationCountsAsStatus adds and changes the interceptor's own annotation. It is read as the status that
+// it contains. Neither routing nor the age of a report depends on it.
+func TestStatusAnnotationCountsAsStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		defer s.run(t)()
@@ -27,8 +27,8 @@ func TestTheReportInAnAnnotationIsStatus(t *testing.T) {
 			if report := object.ScaledObject.Status.DataPlane; report == nil || report.ReportedBy != writer {
 				t.Errorf("the report is %+v, want that of %s", report, writer)
 			}
-			if text, isThere := object.ScaledObject.Annotations[httpv1alpha1.AnnotationStatus]; !isThere || text != "" {
-				t.Errorf("the annotation is there: %v, and is kept as %q", isThere, text)
+			if text, exists := object.ScaledObject.Annotations[httpv1alpha1.AnnotationStatus]; !exists || text != "" {
+				t.Errorf("the annotation exists: %v, stored as %q", exists, text)
 			}
 			if object.Outcome.WrittenAt != written || s.publications() != published {
 				t.Errorf("written at %q, want %q; %d publications after %d", object.Outcome.WrittenAt, written, s.publications(), published)
@@ -37,8 +37,8 @@ func TestTheReportInAnAnnotationIsStatus(t *testing.T) {
 	})
 }
 
-// TestTheSplitInForceIsTold breaks an annotation: what is told is what requests are shared by.
-func TestTheSplitInForceIsTold(t *testing.T) {
+// TestPublishedSplitIsReported invalidates the annotation: the outcome contains the split that is published.
+func TestPublishedSplitIsReported(t *testing.T) {
 	const half = "- service: shop\n  weight: 50\n- service: canary\n  weight: 50\n"
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -59,14 +59,15 @@ func TestTheSplitInForceIsTold(t *testing.T) {
 			time.Sleep(time.Second) // The clock is synctest's.
 			key := model.Key{Namespace: "apps", Name: "shop"}
 			if got := s.lastPass().Objects[key].Outcome.WeightedBackends; got != step.want {
-				t.Errorf("%s: %q is told, want %q", step.name, got, step.want)
+				t.Errorf("%s: got %q, want %q", step.name, got, step.want)
 			}
 		}
 	})
 }
 
-// TestTheManagedRoutesInForceAreTold breaks the other annotation: what is told are the header routes that requests go by.
-func TestTheManagedRoutesInForceAreTold(t *testing.T) {
+// TestPublishedManagedRoutesAreReported invalidates the other annotation: the outcome contains the header routes that
+// are published.
+func TestPublishedManagedRoutesAreReported(t *testing.T) {
 	const forQA = `[{"name":"qa","matches":[{"headers":[{"type":"Exact","value":"qa","name":"role"}]}]}]`
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -85,7 +86,7 @@ func TestTheManagedRoutesInForceAreTold(t *testing.T) {
 			s.scaledObjects.Modify(object)
 			time.Sleep(time.Second) // The clock is synctest's.
 			if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome.ManagedRoutes; got != step.want {
-				t.Errorf("%s: %q is told, want %q", step.name, got, step.want)
+				t.Errorf("%s: got %q, want %q", step.name, got, step.want)
 			}
 		}
 	})

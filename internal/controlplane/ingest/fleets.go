@@ -7,79 +7,78 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// fleetOf is the fleet that serves an object.
-func (l *Loop) fleetOf(is known) model.Fleet {
-	if len(is.inForce) > 0 {
-		return is.inForce[0].Fleet
+// fleetOf returns the fleet that serves an object.
+func (l *Loop) fleetOf(tracked trackedObject) model.Fleet {
+	if len(tracked.published) > 0 {
+		return tracked.published[0].Fleet
 	}
-	return l.resolve.FleetOf(is.object)
+	return l.resolve.FleetOf(tracked.object)
 }
 
-// advance resolves, translates and publishes a change; everything when nothing is remembered. What is
-// remembered is of no use after an error, but for looking up Services. certified are the objects of
-// which something may be new about their certificates.
-func (l *Loop) advance(found found) (outcome resolve.Outcome, certified map[model.Key]struct{}, failed error) {
-	change := found.change
+// publishIncremental resolves, translates and publishes a change, or all objects if there is no state of a previous
+// pass. After an error the retained state is only valid for looking up Services. withCertificate are the objects with
+// a possible change of their certificate state.
+func (l *Loop) publishIncremental(taken changes) (outcome resolve.Outcome, withCertificate map[model.Key]struct{}, failed error) {
+	change := taken.routing
 	isFirst := l.resolver == nil
 	if isFirst {
-		l.resolver = resolve.NewResolver(l.resolve, l.inForce())
-		change = l.everything()
-		l.certificates.ForgetHosts()
+		l.resolver = resolve.NewResolver(l.resolve, l.publishedRoutes())
+		change = l.fullChange()
+		l.certificates.ResetHosts()
 	}
 	outcome = l.resolver.Update(change)
-	certified = l.certificates.Update(outcome.Updates, found.secrets)
-	concerned := map[model.Fleet]struct{}{}
-	addKeys(concerned, outcome.Updates)
-	addKeys(concerned, outcome.Proxies)
+	withCertificate = l.certificates.Update(outcome.Updates, taken.secrets)
+	affected := map[model.Fleet]struct{}{}
+	addKeys(affected, outcome.Updates)
+	addKeys(affected, outcome.Proxies)
 	if isFirst {
-		addKeys(concerned, l.fleets)
+		addKeys(affected, l.fleets)
 	}
-	areOthers := isFirst || len(outcome.Proxies) > 0
-	if areOthers {
-		l.proxies = l.withProxies(outcome.Proxies, isFirst)
+	proxiesChanged := isFirst || len(outcome.Proxies) > 0
+	if proxiesChanged {
+		l.proxies = l.mergeProxies(outcome.Proxies, isFirst)
 	}
-	for _, fleet := range slices.Sorted(maps.Keys(concerned)) {
-		if err := l.advanceFleet(fleet, outcome.Updates[fleet]); err != nil {
+	for _, fleet := range slices.Sorted(maps.Keys(affected)) {
+		if err := l.publishFleet(fleet, outcome.Updates[fleet]); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("fleet %s: %w", fleet, err))
 		}
 	}
-	if areOthers {
+	if proxiesChanged {
 		l.publisher.Assign(l.proxies)
 	}
-	return outcome, certified, failed
+	return outcome, withCertificate, failed
 }
 
 // addKeys adds the keys of a map to a set.
-func addKeys[K comparable, V any](keys map[K]struct{}, of map[K]V) {
-	for key := range of {
+func addKeys[K comparable, V any](keys map[K]struct{}, from map[K]V) {
+	for key := range from {
 		keys[key] = struct{}{}
 	}
 }
 
-// withProxies returns the proxies of all fleets, with those of the fleets that changed; isAll says
-// that there are no others.
-func (l *Loop) withProxies(changed map[model.Fleet][]model.Proxy, isAll bool) map[model.Fleet][]model.Proxy {
+// mergeProxies returns the proxies of all fleets with those of the changed fleets replaced. If isAll is true, there
+// are no other fleets.
+func (l *Loop) mergeProxies(changed map[model.Fleet][]model.Proxy, isAll bool) map[model.Fleet][]model.Proxy {
 	proxies := map[model.Fleet][]model.Proxy{}
 	if !isAll {
 		maps.Copy(proxies, l.proxies)
 	}
-	for fleet, own := range changed {
-		if proxies[fleet] = own; len(own) == 0 {
+	for fleet, members := range changed {
+		if proxies[fleet] = members; len(members) == 0 {
 			delete(proxies, fleet)
 		}
 	}
 	return proxies
 }
 
-// advanceFleet translates and publishes what is new in one fleet: all of it when nothing is remembered
-// of it. A fleet that has neither objects nor proxies any more is forgotten.
-func (l *Loop) advanceFleet(fleet model.Fleet, update model.Update) error {
+// publishFleet translates and publishes an update of one fleet, or the whole fleet if there is no state of a previous
+// pass. It removes a fleet that has neither objects nor proxies.
+func (l *Loop) publishFleet(fleet model.Fleet, update model.Update) error {
 	translator := l.fleets[fleet]
 	isWhole := translator == nil
 	if isWhole {
@@ -97,7 +96,7 @@ func (l *Loop) advanceFleet(fleet model.Fleet, update model.Update) error {
 			return err
 		}
 		l.fleets[fleet] = translator
-		l.index.put(fleet, update.Hosts, isWhole)
+		l.index.set(fleet, update.Hosts, isWhole)
 	}
 	if translator.IsEmpty() && len(l.proxies[fleet]) == 0 {
 		delete(l.fleets, fleet)
@@ -106,8 +105,9 @@ func (l *Loop) advanceFleet(fleet model.Fleet, update model.Update) error {
 	return nil
 }
 
-// forget has the next pass begin anew. It returns what knows the Services until then.
-func (l *Loop) forget() *resolve.Resolver {
+// reset discards the state of previous passes, so that the next pass rebuilds everything. It returns the old
+// resolver, which can still look up Services.
+func (l *Loop) reset() *resolve.Resolver {
 	resolver := l.resolver
 	l.resolver = nil
 	for fleet := range l.fleets {
@@ -116,76 +116,76 @@ func (l *Loop) forget() *resolve.Resolver {
 	return resolver
 }
 
-// salvage publishes as much as it can of the whole world, after an error that is a bug. The next pass
-// begins anew. The error says what could not be published.
-func (l *Loop) salvage(ctx context.Context, found found) (map[model.Key]observation.Object, error) {
-	resolver := l.forget()
-	world := resolve.World{
+// publishBestEffort publishes as much as possible of the full configuration after an error, which is a bug. The next
+// pass rebuilds everything. The returned error lists what could not be published.
+func (l *Loop) publishBestEffort(ctx context.Context, taken changes) (map[model.Key]Object, error) {
+	resolver := l.reset()
+	inputs := resolve.Inputs{
 		ScaledObjects:  slices.Collect(maps.Values(merge(l.scaledObjects))),
 		Services:       slices.Collect(maps.Values(merge(l.services))),
 		EndpointSlices: slices.Collect(maps.Values(merge(l.slices))),
-		Tunings:        l.tuned.inForce,
+		EnvoySettings:  l.envoySettings.active,
 		Options:        l.resolve,
-		InForce:        model.Config{Routes: l.inForce()},
+		Published:      model.Config{Routes: l.publishedRoutes()},
 	}
-	world.InForce.Services = world.Endpoints(world.InForce.Routes)
-	config, mistakes := resolve.Build(world)
-	inForce, failures := l.salvageFleets(ctx, config, world.InForce)
+	inputs.Published.Services = inputs.Endpoints(inputs.Published.Routes)
+	config, all := resolve.Build(inputs)
+	published, failures := l.publishFleetsBestEffort(ctx, config, inputs.Published)
 	problems := map[model.Key][]model.Problem{}
-	for _, mistake := range mistakes {
-		problems[mistake.On] = append(problems[mistake.On], mistake)
+	for _, problem := range all {
+		problems[problem.On] = append(problems[problem.On], problem)
 	}
 	keys := make(map[model.Key]struct{}, len(l.objects))
 	addKeys(keys, l.objects)
-	addKeys(keys, found.scaledObjects)
-	told := l.tell(keys, found.scaledObjects, resolver, func(key model.Key, is *known) (model.Config, error) {
-		is.problems = problems[key]
-		is.inForce = inForce[key].Routes
-		if is.object == nil {
+	addKeys(keys, taken.scaledObjects)
+	objects := l.updateObjects(keys, taken.scaledObjects, resolver, func(key model.Key, tracked *trackedObject) (model.Config, error) {
+		tracked.problems = problems[key]
+		tracked.published = published[key].Routes
+		if tracked.object == nil {
 			return model.Config{}, nil
 		}
-		return inForce[key], errors.Join(failures.ofFleet[l.fleetOf(*is)], failures.ofObject[key])
+		return published[key], errors.Join(failures.fleets[l.fleetOf(*tracked)], failures.objects[key])
 	})
-	return told, errors.Join(slices.Collect(maps.Values(failures.ofFleet))...)
+	return objects, errors.Join(slices.Collect(maps.Values(failures.fleets))...)
 }
 
-// failures say what could not be published, and why.
+// failures are the publication errors by fleet and by object.
 type failures struct {
-	ofFleet  map[model.Fleet]error
-	ofObject map[model.Key]error
+	fleets  map[model.Fleet]error
+	objects map[model.Key]error
 }
 
-// salvageFleets publishes as much as it can of config, fleet by fleet. It returns what is in force
-// then, by object. before is what was.
-func (l *Loop) salvageFleets(
+// publishFleetsBestEffort publishes as much as possible of config, fleet by fleet. before is the published Config. It
+// returns the Config that is published afterwards, by object.
+func (l *Loop) publishFleetsBestEffort(
 	ctx context.Context, config, before model.Config,
-) (inForce map[model.Key]model.Config, failed failures) {
+) (published map[model.Key]model.Config, failed failures) {
 	failed = failures{map[model.Fleet]error{}, map[model.Key]error{}}
-	asked, had := model.ByFleet(config), model.ByFleet(before)
+	desired, previous := model.ByFleet(config), model.ByFleet(before)
 	fleets := map[model.Fleet]struct{}{}
-	addKeys(fleets, asked)
+	addKeys(fleets, desired)
 	addKeys(fleets, l.proxies)
 	addKeys(fleets, l.fleets)
-	inForce = map[model.Key]model.Config{}
+	published = map[model.Key]model.Config{}
 	for _, fleet := range slices.Sorted(maps.Keys(fleets)) {
-		config := asked[fleet]
-		config.Certificates = l.certificates.OfFleet(fleet)
-		resources, published, blamed, err := translateAll(l.translate.Envoy, config, had[fleet])
-		for key, failure := range blamed {
-			l.fail(ctx, "translate", failure, "fleet", fleet, "httpScaledObject", key)
-			failed.ofObject[key] = failure
+		config := desired[fleet]
+		config.Certificates = l.certificates.ForFleet(fleet)
+		resources, applied, failedObjects, err := translateAll(l.translate.Envoy, config, previous[fleet])
+		for key, failure := range failedObjects {
+			l.reportFailure(ctx, "translate", failure, "fleet", fleet, "httpScaledObject", key)
+			failed.objects[key] = failure
 		}
 		if err != nil {
-			l.fail(ctx, "translate", err, "fleet", fleet)
+			l.reportFailure(ctx, "translate", err, "fleet", fleet)
 		} else if err = l.publisher.Publish(fleet, translate.Update{Changed: resources}, true); err != nil {
-			l.fail(ctx, "publish", err, "fleet", fleet)
-			published = had[fleet]
+			l.reportFailure(ctx, "publish", err, "fleet", fleet)
+			applied = previous[fleet]
 		} else {
 			l.fleets[fleet] = nil
-			l.index.put(fleet, byHost(published.Routes), true)
+			l.index.set(fleet, configByHost(applied.Routes), true)
 		}
-		failed.ofFleet[fleet] = err
-		maps.Copy(inForce, byObject(published))
+		failed.fleets[fleet] = err
+		maps.Copy(published, configByObject(applied))
 	}
-	return inForce, failed
+	return published, failed
 }

@@ -21,7 +21,7 @@ import (
 
 func TestProxiesWithoutObjectsAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{scaledObjects: newFaulty(t), services: newFaulty(t), slices: newFaulty(t, slice(resolve.ProxyService, "10.0.0.7"))}
+		s := &stage{scaledObjects: newFaultySource(t), services: newFaultySource(t), slices: newFaultySource(t, slice(resolve.ProxyService, "10.0.0.7"))}
 		defer s.run(t)()
 		synctest.Wait()
 		if got := s.publications(); got != 1 || !s.fleets["apps"] {
@@ -30,18 +30,18 @@ func TestProxiesWithoutObjectsAreServed(t *testing.T) {
 	})
 }
 
-func TestAnEmptyWorldIsAValidAnswer(t *testing.T) {
+func TestEmptyConfigurationIsPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{scaledObjects: newFaulty(t), services: newFaulty(t), slices: newFaulty(t)}
+		s := &stage{scaledObjects: newFaultySource(t), services: newFaultySource(t), slices: newFaultySource(t)}
 		defer s.run(t)()
 		synctest.Wait()
 		if !isClosed(s.loop.Seeded()) {
-			t.Error("a world without objects and proxies is not served")
+			t.Error("the empty configuration is not published")
 		}
 	})
 }
 
-// proxies is the EndpointSlice of the proxies of a namespace. One is called a and Ready or not.
+// proxies returns the EndpointSlice of the proxies of a namespace: one proxy, named a.
 func proxies(namespace, address string, isReady bool) *discoveryv1.EndpointSlice {
 	of := kit.NewEndpointSlice(namespace, resolve.ProxyService, address)
 	of.Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: &isReady}
@@ -49,15 +49,15 @@ func proxies(namespace, address string, isReady bool) *discoveryv1.EndpointSlice
 	return of
 }
 
-// proxyAt is what is told of a proxy of proxies.
+// proxyAt returns the reported proxies of such an EndpointSlice.
 func proxyAt(address string, isReady bool) []model.Proxy {
 	return []model.Proxy{{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr(address)}, IsReady: isReady, IsServing: isReady}}
 }
 
-func TestProxiesAreToldAndChangeNothing(t *testing.T) {
+func TestProxiesAreReportedWithoutPublication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.replicas = newFaulty(t, slice("interceptors", "10.0.0.1"))
+		s.replicas = newFaultySource(t, slice("interceptors", "10.0.0.1"))
 		s.slices.Add(proxies("apps", "10.0.0.7", false))
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
@@ -66,10 +66,10 @@ func TestProxiesAreToldAndChangeNothing(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Second)
 			s.mu.Lock()
-			assigned := s.assigned
+			assigned := s.proxies
 			s.mu.Unlock()
-			for _, told := range []map[model.Fleet][]model.Proxy{assigned, s.lastPass().Proxies} {
-				if diff := cmp.Diff(want, told, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			for _, reported := range []map[model.Fleet][]model.Proxy{assigned, s.lastPass().Proxies} {
+				if diff := cmp.Diff(want, reported, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 					t.Errorf("proxies (-want +got):\n%s", diff)
 				}
 			}
@@ -87,8 +87,8 @@ func TestProxiesAreToldAndChangeNothing(t *testing.T) {
 	})
 }
 
-// TestFleetsComeAndGo has a fleet that has proxies, then objects, and then neither.
-func TestFleetsComeAndGo(t *testing.T) {
+// TestFleetsAreAddedAndRemoved has a fleet with proxies, then with objects, and then with neither.
+func TestFleetsAreAddedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		s.resolve.SharedFleet = "keda"
@@ -99,7 +99,7 @@ func TestFleetsComeAndGo(t *testing.T) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if got := slices.Sorted(maps.Keys(s.fleets)); !slices.Equal(got, want) {
-				t.Errorf("%s: what is there is published to %v, want %v", when, got, want)
+				t.Errorf("%s: published to fleets %v, want %v", when, got, want)
 			}
 		}
 		expect("at first", "apps")
@@ -107,7 +107,7 @@ func TestFleetsComeAndGo(t *testing.T) {
 		expect("a shared proxy", "apps", "keda")
 		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationFleet, "shared"))
 		expect("the object moves", "keda")
-		if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]; got.Fleet != "keda" || len(got.InForce.Routes) != 1 {
+		if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]; got.Fleet != "keda" || len(got.Published.Routes) != 1 {
 			t.Errorf("the object that moved is %+v", got)
 		}
 		s.slices.Delete(proxies("keda", "10.0.0.7", true))

@@ -10,21 +10,23 @@ import (
 )
 
 const (
-	// randomLength and maxPodName are the length of what the API server adds to a generated name, and of such a name in all; what comes before is cut to fit
-	// (k8s.io/apiserver/pkg/storage/names).
-	randomLength, maxPodName = 5, 63
-	// maxHash is the length of the longest hash: it is the decimal form of 32 bits in another alphabet.
+	// suffixLength is the length of the suffix that the API server appends to a generated name. maxPodName is the
+	// maximum length of such a name; the part before the suffix is truncated (k8s.io/apiserver/pkg/storage/names).
+	suffixLength, maxPodName = 5, 63
+	// maxHash is the length of the longest hash: a 32-bit decimal number, encoded with another alphabet.
 	maxHash = 10
 	// alphabet are the characters of hashes and of generated names (k8s.io/apimachinery/pkg/util/rand).
 	alphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// readyHashes returns the pod-template-hashes of the ready Pods behind a Service, sorted. It returns none for a Service that is no Rollout's or is not there
-// (nil), and none when it cannot tell for every Pod: no answer is better than a wrong one.
+// readyHashes returns the pod-template-hashes of the ready Pods behind a Service, sorted. It returns none if the
+// Service does not exist (nil) or belongs to no Rollout. It also returns none if the hash of at least one Pod is
+// unknown, because no answer is better than a wrong one.
 //
-// The hash in the Service's selector is not the answer. It changes at once when a canary is promoted, while the endpoints are those of the old Pods for
-// some time yet. And the labels of all Pods are too much to watch for it. But EndpointSlices name the Pods, and ReplicaSets of a Rollout, which are called
-// <rollout>-<hash>, name theirs <rollout>-<hash>-<five random characters>.
+// The hash in the Service's selector is not sufficient. It changes as soon as a canary is promoted, while the
+// endpoints are still those of the old Pods. Watching the labels of all Pods would be too expensive. However,
+// EndpointSlices contain the names of Pods. A ReplicaSet of a Rollout is named <rollout>-<hash>, and its Pods are
+// named <rollout>-<hash>-<five random characters>.
 func readyHashes(service *resolve.Service, endpointSlices []*resolve.EndpointSlice) []string {
 	if service == nil || service.PodTemplateHash == "" {
 		return nil
@@ -49,27 +51,28 @@ func readyHashes(service *resolve.Service, endpointSlices []*resolve.EndpointSli
 	return slices.Compact(hashes)
 }
 
-// hashOf returns the pod-template-hash of the Pod that an endpoint stands for, or "" when its name does not tell. A name of the greatest length may have been
-// cut, and then what looks like a hash may be a part of the Rollout's name; unless it is the selected one, which no accident makes.
-func hashOf(endpoint resolve.Endpoint, selected string) string {
+// hashOf returns the pod-template-hash of the Pod behind an endpoint, or "" if the Pod's name does not contain it. A
+// name of the maximum length may be truncated, so that the apparent hash may be a part of the Rollout's name. Such a
+// hash counts only if it equals the selector's hash.
+func hashOf(endpoint resolve.Endpoint, selectorHash string) string {
 	name := endpoint.Target
-	if !endpoint.IsPod || len(name) <= randomLength {
+	if !endpoint.IsPod || len(name) <= suffixLength {
 		return ""
 	}
-	base, random := name[:len(name)-randomLength], name[len(name)-randomLength:]
+	base, suffix := name[:len(name)-suffixLength], name[len(name)-suffixLength:]
 	owner, isWhole := strings.CutSuffix(base, "-")
 	cut := strings.LastIndexByte(owner, '-')
-	if !isWhole || cut < 1 || !isEncoded(random) {
+	if !isWhole || cut < 1 || !isEncoded(suffix) {
 		return ""
 	}
 	hash := owner[cut+1:]
-	if hash == "" || len(hash) > maxHash || !isEncoded(hash) || len(name) >= maxPodName && hash != selected {
+	if hash == "" || len(hash) > maxHash || !isEncoded(hash) || len(name) >= maxPodName && hash != selectorHash {
 		return ""
 	}
 	return hash
 }
 
-// isEncoded says whether text is made of the characters of hashes.
+// isEncoded reports whether text consists of characters of hashes.
 func isEncoded(text string) bool {
 	return strings.Trim(text, alphabet) == ""
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestFind asks who gets a request while objects come, go and move, and while nothing can be published.
+// TestFind looks up requests while objects are added, removed and moved, and while publications fail.
 func TestFind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -28,9 +28,9 @@ func TestFind(t *testing.T) {
 		expect := func(fleet model.Fleet, host, path, header, want string) {
 			t.Helper()
 			time.Sleep(time.Second) // The clock is synctest's.
-			route, found := s.loop.Find(fleet, host, path, func(name string) (string, bool) { return "1", name == header })
-			if got := route.Owner.Name; got != want || found != (want != "") {
-				t.Errorf("%s%s %s in %s goes to %q, %v, want %q", host, path, header, fleet, got, found, want)
+			route, ok := s.loop.Find(fleet, host, path, func(name string) (string, bool) { return "1", name == header })
+			if got := route.Owner.Name; got != want || ok != (want != "") {
+				t.Errorf("%s%s %s in %s goes to %q, %v, want %q", host, path, header, fleet, got, ok, want)
 			}
 		}
 		expect("apps", "Shop.test.:80", "/x?y=/z", "", "shop")
@@ -51,7 +51,7 @@ func TestFind(t *testing.T) {
 		s.refuse = errors.New("inconsistent")
 		s.mu.Unlock()
 		s.scaledObjects.Delete(wide)
-		expect("apps", "a.test", "/", "", "wide") // That is in force.
+		expect("apps", "a.test", "/", "", "wide") // That is published.
 		s.mu.Lock()
 		s.refuse = nil
 		s.mu.Unlock()

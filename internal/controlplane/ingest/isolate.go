@@ -7,40 +7,43 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// translateAll translates config. When that fails, the objects to blame are found by translating each alone; they keep what they have in inForce, so that
-// the others are served as they want to be. It returns the resources, the configuration that they come from, and what was wrong by object. err is left when
-// nobody is to blame or the rest cannot be translated either.
+// translateAll translates config. If that fails, it translates each object separately to find the objects that fail.
+// These keep their Routes of previous, and all other objects are served as desired. It returns the resources, the
+// Config from which they were translated, and the errors by object. err is set if no single object fails or the rest
+// still cannot be translated.
 //
-// The model that package resolve makes can always be translated. This is what keeps a mistake in that from stopping everyone.
+// Every Config of package resolve can be translated. This function only prevents that a bug in resolve affects all
+// objects.
 func translateAll(
-	envoy func(model.Config) (translate.Resources, error), config, inForce model.Config,
+	envoy func(model.Config) (translate.Resources, error), config, previous model.Config,
 ) (resources translate.Resources, published model.Config, failures map[model.Key]error, err error) {
 	if resources, err = envoy(config); err == nil {
 		return resources, config, nil, nil
 	}
 	failures = map[model.Key]error{}
-	for key, routes := range byOwner(config.Routes) {
-		if _, alone := envoy(model.Config{Routes: routes, Services: config.Services}); alone != nil {
-			failures[key] = alone
+	for key, routes := range routesByOwner(config.Routes) {
+		if _, objectErr := envoy(model.Config{Routes: routes, Services: config.Services}); objectErr != nil {
+			failures[key] = objectErr
 		}
 	}
 	if len(failures) == 0 {
-		return nil, inForce, nil, err
+		return nil, previous, nil, err
 	}
-	config = withLastGood(config, inForce, failures)
+	config = withLastGood(config, previous, failures)
 	resources, err = envoy(config)
 	return resources, config, failures, err
 }
 
-// withLastGood returns config with the routes of the failed objects replaced by those that are in force, as far as no other object has got their Match
-// meanwhile. Config.Services must have an entry for each of the destinations; of a Service that config doesn't know, what was known last is there.
-func withLastGood(config, inForce model.Config, failures map[model.Key]error) model.Config {
+// withLastGood returns config with the Routes of the failed objects replaced by their Routes in previous, except
+// those with a Match that another object has claimed since. Config.Services must have an entry for each destination.
+// The endpoints of a Service that config does not contain come from previous.
+func withLastGood(config, previous model.Config, failures map[model.Key]error) model.Config {
 	isFailed := func(route model.Route) bool { return failures[route.Owner] != nil }
 	routes := slices.DeleteFunc(slices.Clone(config.Routes), isFailed)
-	others := len(routes)
-	for _, route := range inForce.Routes {
-		taken := slices.ContainsFunc(routes[:others], func(other model.Route) bool { return other.Match.Compare(route.Match) == 0 })
-		if isFailed(route) && !taken {
+	validCount := len(routes)
+	for _, route := range previous.Routes {
+		isClaimed := slices.ContainsFunc(routes[:validCount], func(other model.Route) bool { return other.Match.Compare(route.Match) == 0 })
+		if isFailed(route) && !isClaimed {
 			routes = append(routes, route)
 		}
 	}
@@ -48,9 +51,9 @@ func withLastGood(config, inForce model.Config, failures map[model.Key]error) mo
 	services := map[model.ServicePort]model.Endpoints{}
 	for _, route := range routes {
 		for _, port := range route.Destinations() {
-			endpoints, known := config.Services[port]
-			if !known {
-				endpoints = inForce.Services[port]
+			endpoints, ok := config.Services[port]
+			if !ok {
+				endpoints = previous.Services[port]
 			}
 			services[port] = endpoints
 		}
@@ -58,8 +61,8 @@ func withLastGood(config, inForce model.Config, failures map[model.Key]error) mo
 	return model.Config{Routes: routes, Services: services, Certificates: config.Certificates}
 }
 
-// byOwner returns routes by the object that they come from, in their order.
-func byOwner(routes []model.Route) map[model.Key][]model.Route {
+// routesByOwner groups routes by their object and keeps their order.
+func routesByOwner(routes []model.Route) map[model.Key][]model.Route {
 	owned := map[model.Key][]model.Route{}
 	for _, route := range routes {
 		owned[route.Owner] = append(owned[route.Owner], route)
@@ -67,10 +70,10 @@ func byOwner(routes []model.Route) map[model.Key][]model.Route {
 	return owned
 }
 
-// byObject divides a Config by the objects that its Routes come from.
-func byObject(config model.Config) map[model.Key]model.Config {
+// configByObject divides a Config by the objects of its Routes.
+func configByObject(config model.Config) map[model.Key]model.Config {
 	parts := map[model.Key]model.Config{}
-	for owner, routes := range byOwner(config.Routes) {
+	for owner, routes := range routesByOwner(config.Routes) {
 		part := model.Config{Routes: routes, Services: map[model.ServicePort]model.Endpoints{}}
 		for _, route := range routes {
 			for _, port := range route.Destinations() {

@@ -13,11 +13,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// errPoison is what the translation of a poisoned configuration fails with.
+// errPoison is the error of failingTranslation.
 var errPoison = errors.New("poison")
 
-// refusing returns a translation that fails when any of the hosts is routed, or always for the host "*". Its resources name the routes.
-func refusing(hosts ...model.Host) func(model.Config) (translate.Resources, error) {
+// failingTranslation returns a translation that fails if one of the hosts has a route, or always for the host "*".
+// Its resources name the routes.
+func failingTranslation(hosts ...model.Host) func(model.Config) (translate.Resources, error) {
 	return func(config model.Config) (translate.Resources, error) {
 		names := map[string]proto.Message{}
 		for _, host := range hosts {
@@ -37,7 +38,7 @@ func refusing(hosts ...model.Host) func(model.Config) (translate.Resources, erro
 	}
 }
 
-// route is a Route of owner for host to a Service, and config one that has it, with an endpoint.
+// route returns a Route of owner for host to a Service, and config a Config with the Route and an endpoint.
 func route(owner string, host model.Host, service string) model.Route {
 	return model.Route{
 		Owner: model.Key{Namespace: "apps", Name: owner}, Created: time.Unix(1000, 0),
@@ -56,7 +57,7 @@ func config(address string, routes ...model.Route) model.Config {
 
 func TestTranslateAll(t *testing.T) {
 	const today, yesterday = "10.0.0.2:80", "10.0.0.1:80"
-	good, poison := route("good", "good.test", "good"), route("shop", "poison.test", "shop-2")
+	valid, poison := route("good", "good.test", "good"), route("shop", "poison.test", "shop-2")
 	before := route("shop", "shop.test", "shop-1")
 	bad := map[model.Key]error{{Namespace: "apps", Name: "shop"}: errPoison}
 	tests := []struct {
@@ -68,24 +69,24 @@ func TestTranslateAll(t *testing.T) {
 		err           error
 	}{
 		{
-			name: "nothing is wrong", envoy: refusing(),
-			asked: config(today, good, poison), want: config(today, good, poison),
+			name: "nothing is wrong", envoy: failingTranslation(),
+			asked: config(today, valid, poison), want: config(today, valid, poison),
 		},
 		{
-			name: "the one to blame keeps what it had, the other gets what it asks for", envoy: refusing("poison.test"),
-			asked: config(today, good, poison), before: config(yesterday, route("good", "good.test", "old"), before),
-			want: model.Config{Routes: []model.Route{good, before}, Services: map[model.ServicePort]model.Endpoints{
-				good.Backends[0].ServicePort():   {Ready: []netip.AddrPort{netip.MustParseAddrPort(today)}},
+			name: "the one to blame keeps what it had, the other gets what it asks for", envoy: failingTranslation("poison.test"),
+			asked: config(today, valid, poison), before: config(yesterday, route("good", "good.test", "old"), before),
+			want: model.Config{Routes: []model.Route{valid, before}, Services: map[model.ServicePort]model.Endpoints{
+				valid.Backends[0].ServicePort():  {Ready: []netip.AddrPort{netip.MustParseAddrPort(today)}},
 				before.Backends[0].ServicePort(): {Ready: []netip.AddrPort{netip.MustParseAddrPort(yesterday)}},
 			}},
 			failures: bad,
 		},
 		{
-			name: "the one to blame has nothing", envoy: refusing("poison.test"),
-			asked: config(today, good, poison), want: config(today, good), failures: bad,
+			name: "the one to blame has nothing", envoy: failingTranslation("poison.test"),
+			asked: config(today, valid, poison), want: config(today, valid), failures: bad,
 		},
 		{
-			name: "a host that went to somebody else stays there", envoy: refusing("poison.test"),
+			name: "a host that went to somebody else stays there", envoy: failingTranslation("poison.test"),
 			asked: config(today, route("good", "shop.test", "good"), poison), before: config(yesterday, before),
 			want: config(today, route("good", "shop.test", "good")), failures: bad,
 		},
@@ -96,10 +97,10 @@ func TestTranslateAll(t *testing.T) {
 				}
 				return translate.Resources{}, nil
 			},
-			asked: config(today, good, poison), before: config(yesterday, before), want: config(yesterday, before), err: errPoison,
+			asked: config(today, valid, poison), before: config(yesterday, before), want: config(yesterday, before), err: errPoison,
 		},
 		{
-			name: "everybody is to blame", envoy: refusing(model.AnyHost),
+			name: "everybody is to blame", envoy: failingTranslation(model.AnyHost),
 			asked: config(today, poison), want: model.Config{Routes: []model.Route{}, Services: map[model.ServicePort]model.Endpoints{}}, failures: bad, err: errPoison,
 		},
 	}

@@ -16,74 +16,75 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// DefaultInterval is the longest pause between two passes when Options name none.
+// DefaultInterval is the maximum pause between two passes if Options.Interval is zero.
 const DefaultInterval = 10 * time.Millisecond
 
-// Publisher takes what the proxies are to serve.
+// Publisher delivers resources to the proxies.
 type Publisher interface {
-	// Publish changes what was published to a fleet before, all of it or, after an error, nothing. With isWhole, as the first time, what update has takes
-	// the place of everything. It is called from one goroutine and does not wait for proxies.
+	// Publish applies an update to the resources of a fleet, completely or, after an error, not at all. If isWhole is
+	// true, as in the first call, the update replaces all resources of the fleet. The loop calls it from one
+	// goroutine; it does not wait for proxies.
 	Publish(fleet model.Fleet, update translate.Update, isWhole bool) error
-	// Retire forgets a fleet that has neither objects nor proxies any more.
+	// Retire removes a fleet that has neither objects nor proxies.
 	Retire(fleet model.Fleet)
-	// Assign says which proxies there are, and to which fleet each belongs. What a fleet with proxies is to serve was published before. Nobody may change
-	// proxies afterwards.
+	// Assign sets the proxies of every fleet. The resources of a fleet with proxies are published before. The map may
+	// not be modified afterwards.
 	Assign(proxies map[model.Fleet][]model.Proxy)
 }
 
-// Sources are where the objects come from: for each kind one list and watch per namespace, or one for all namespaces.
+// Sources are the lists and watches: for each kind one per namespace, or one for all namespaces.
 type Sources struct {
-	// ScaledObjects, Services and EndpointSlices are what routing depends on. The proxies of fleets are in EndpointSlices too.
+	// ScaledObjects, Services and EndpointSlices are the kinds that routing depends on. EndpointSlices include those
+	// of the proxies.
 	ScaledObjects, Services, EndpointSlices []cache.ListerWatcherWithContext
-	// Replicas are the EndpointSlices of the replicas of the interceptor. They are there for the Observers: nothing that is published depends on them or
-	// waits for them.
+	// Replicas are the EndpointSlices of the interceptor's replicas. Only Observers use them: no publication depends
+	// on them or waits for them.
 	Replicas []cache.ListerWatcherWithContext
-	// Pages are the ConfigMaps with waiting pages, those with waitingpage.Label. Nothing waits for them either, reports included. Without any the
-	// interceptor shows its own page only.
+	// Pages are the ConfigMaps with waiting pages, labeled with page.Label. Neither publications nor reports wait for
+	// them. If it is empty, the interceptor serves only its default page.
 	Pages []cache.ListerWatcherWithContext
-	// Settings are the ConfigMaps envoysettings.Name, and GlobalSettings the one envoysettings.GlobalName. Whoever may not list them does without: then, or
-	// without any of these, nothing of Envoy is changed.
+	// Settings are the ConfigMaps named envoysettings.Name, and GlobalSettings is the one named
+	// envoysettings.GlobalName. Without permission to list them, or without sources, Envoy's defaults apply.
 	Settings       []cache.ListerWatcherWithContext
 	GlobalSettings cache.ListerWatcherWithContext
-	// Secret returns the list and watch of one Secret. It is called for those that objects name. nil stands for no TLS: none is read.
+	// Secret returns the list and watch of one Secret. It is called for each Secret that an object names. nil
+	// disables TLS: no Secret is read.
 	Secret func(model.Key) cache.ListerWatcherWithContext
 }
 
-// Options are what a Loop works with. All fields but Interval, Resolve, Translate and Observers are required; the zero value of Translate allows no connections, see
-// translate.DefaultOptions.
+// Options configure a Loop. All fields except Interval, Resolve, Translate and Observers are required. The zero value
+// of Translate allows no connections, see translate.DefaultOptions.
 type Options struct {
-	// Sources are where the objects come from.
+	// Sources provide the objects.
 	Sources Sources
-	// Resolve are the choices that hold for every HTTPScaledObject.
+	// Resolve are the options for all HTTPScaledObjects.
 	Resolve resolve.Options
-	// Translate are the choices that hold for every proxy.
+	// Translate are the options for all proxies.
 	Translate translate.Options
-	// Publisher takes the resources.
+	// Publisher receives the resources.
 	Publisher Publisher
-	// Observers are told the outcome of every pass, one after the other.
-	Observers []observation.Observer
-	// Interval is the longest pause between two passes, in which changes are collected; DefaultInterval
-	// if it is zero.
+	// Observers receive the outcome of every pass, one after the other.
+	Observers []Observer
+	// Interval is the maximum pause between two passes, in which changes are batched. Zero means DefaultInterval.
 	Interval time.Duration
-	// Registerer takes the metrics.
+	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
-	// Logger is told of failures.
+	// Logger logs failures.
 	Logger *slog.Logger
 }
 
-// Loop is what turns objects into published resources. Make it with New and call Run once.
+// Loop turns objects into published resources. Make it with New and call Run once.
 type Loop struct {
 	resolve   resolve.Options
 	translate translate.Options
 	publisher Publisher
-	observers []observation.Observer
+	observers []Observer
 	interval  time.Duration
 	logger    *slog.Logger
 	metrics   *metrics
@@ -93,36 +94,36 @@ type Loop struct {
 	services      []*store[*resolve.Service]
 	slices        []*store[*resolve.EndpointSlice]
 	replicas      []*store[*discoveryv1.EndpointSlice]
-	pages         []*store[pageObject]
+	pages         []*store[waitingPage]
 	settings      []settingsStore
 
-	changed  chan struct{} // holds one element when a store has changed since the last pass
+	changed  chan struct{} // has one element if a store has changed since the last pass
 	seeded   chan struct{} // closed after the first publication
 	observed chan struct{} // closed after the first complete report
-	index    *index        // of what is in force
+	index    *index        // of the published Routes
 	secrets  *secretWatches
 
-	// What follows belongs to the goroutine of Run.
-	resolver *resolve.Resolver // nil before the first publication and after one that failed
-	objects  map[model.Key]*known // which are never changed
-	// certificates knows what is in force for each host.
-	certificates *certificates.Book
-	// proxies are those of each fleet; the map is never changed. fleets are those to which something is
-	// published, nil for one that is to be translated anew.
+	// The following fields belong to the goroutine of Run.
+	resolver *resolve.Resolver            // nil before the first publication and after a failed one
+	objects  map[model.Key]*trackedObject // The values are immutable.
+	// certificates tracks the active certificate of each host.
+	certificates *certificates.Resolver
+	// proxies are the current proxies of each fleet; the map is immutable. fleets are the published fleets. The value
+	// is nil if the next pass has to rebuild the fleet.
 	proxies map[model.Fleet][]model.Proxy
 	fleets  map[model.Fleet]*translate.Translator
-	// tuned is what is known of settings of Envoy.
-	tuned tuned
-	// hasPages says that all pages were listed at the last pass.
-	hasPages bool
+	// envoySettings are the settings of Envoy from ConfigMaps.
+	envoySettings settingsState
+	// pagesListed is true if all pages were listed before the last pass.
+	pagesListed bool
 }
 
-// New returns a Loop. An error is about options.
+// New returns a Loop, or an error if the options are incomplete or the metrics cannot be registered.
 func New(options Options) (*Loop, error) {
 	if options.Publisher == nil || options.Registerer == nil || options.Logger == nil {
 		return nil, errors.New("ingest: Publisher, Registerer and Logger are required")
 	}
-	counted, err := newMetrics(options.Registerer)
+	registered, err := newMetrics(options.Registerer)
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +134,14 @@ func New(options Options) (*Loop, error) {
 		observers: options.Observers,
 		interval:  options.Interval,
 		logger:    options.Logger,
-		metrics:   counted,
+		metrics:   registered,
 		changed:   make(chan struct{}, 1),
 		seeded:    make(chan struct{}),
 		observed:  make(chan struct{}),
-		objects:   map[model.Key]*known{},
+		objects:   map[model.Key]*trackedObject{},
 		fleets:    map[model.Fleet]*translate.Translator{},
 
-		certificates: certificates.NewBook(), index: newIndex(),
+		certificates: certificates.NewResolver(), index: newIndex(),
 	}
 	if l.interval == 0 {
 		l.interval = DefaultInterval
@@ -149,45 +150,45 @@ func New(options Options) (*Loop, error) {
 	return l, nil
 }
 
-// watch makes the stores and what fills them.
+// watch creates the stores and their sources.
 func (l *Loop) watch(sources Sources) {
-	var known shared
-	for _, lists := range sources.ScaledObjects {
-		objects := newStore(known.reduceScaledObject, sameScaledObjectRouting, l.wake)
+	var pools interner
+	for _, listWatch := range sources.ScaledObjects {
+		objects := newStore(pools.reduceScaledObject, isSameScaledObjectRouting, l.wake)
 		objects.versionOf = (*httpv1alpha1.HTTPScaledObject).GetResourceVersion
-		l.scaledObjects = append(l.scaledObjects, watchInto(l, toPublish, httpv1alpha1.Resource, lists, &httpv1alpha1.HTTPScaledObject{}, objects))
+		l.scaledObjects = append(l.scaledObjects, watchInto(l, gatePublication, httpv1alpha1.Resource, listWatch, &httpv1alpha1.HTTPScaledObject{}, objects))
 	}
-	for _, lists := range sources.Services {
-		objects := newStore(known.reduceService, (*resolve.Service).Equal, l.wake)
-		l.services = append(l.services, watchInto(l, toPublish, "services", lists, &corev1.Service{}, objects))
+	for _, listWatch := range sources.Services {
+		objects := newStore(pools.reduceService, (*resolve.Service).Equal, l.wake)
+		l.services = append(l.services, watchInto(l, gatePublication, "services", listWatch, &corev1.Service{}, objects))
 	}
-	for _, lists := range sources.EndpointSlices {
-		objects := newStore(known.reduceEndpointSlice, (*resolve.EndpointSlice).Equal, l.wake)
-		l.slices = append(l.slices, watchInto(l, toPublish, "endpointslices", lists, &discoveryv1.EndpointSlice{}, objects))
+	for _, listWatch := range sources.EndpointSlices {
+		objects := newStore(pools.reduceEndpointSlice, (*resolve.EndpointSlice).Equal, l.wake)
+		l.slices = append(l.slices, watchInto(l, gatePublication, "endpointslices", listWatch, &discoveryv1.EndpointSlice{}, objects))
 	}
 	l.watchSettings(sources)
 	l.watchSecrets(sources.Secret)
-	for _, lists := range sources.Replicas {
-		objects := newStore(reduceReplicas, sameReplicas, l.wake)
-		l.replicas = append(l.replicas, watchInto(l, toReport, "endpointslices of replicas", lists, &discoveryv1.EndpointSlice{}, objects))
+	for _, listWatch := range sources.Replicas {
+		objects := newStore(reduceReplicas, isSameReplicas, l.wake)
+		l.replicas = append(l.replicas, watchInto(l, gateReport, "endpointslices of replicas", listWatch, &discoveryv1.EndpointSlice{}, objects))
 	}
-	for _, lists := range sources.Pages {
-		objects := newStore(reducePage, samePage, l.wake)
-		l.pages = append(l.pages, watchInto(l, toNothing, "configmaps", lists, &corev1.ConfigMap{}, objects))
+	for _, listWatch := range sources.Pages {
+		objects := newStore(reducePage, isSamePage, l.wake)
+		l.pages = append(l.pages, watchInto(l, gateNone, "configmaps", listWatch, &corev1.ConfigMap{}, objects))
 	}
 }
 
-// watchInto adds the source that fills objects, and returns objects.
-func watchInto[T any](l *Loop, needed need, resource string, lists cache.ListerWatcherWithContext, example runtime.Object, objects *store[T]) *store[T] {
+// watchInto adds a source that fills a store, and returns the store.
+func watchInto[T any](l *Loop, gate gate, resource string, listWatch cache.ListerWatcherWithContext, example runtime.Object, objects *store[T]) *store[T] {
 	l.sources = append(l.sources, &source{
-		needed:   needed,
-		resource: resource,
-		lists:    lists,
-		object:   example,
-		store:    objects,
-		isListed: objects.isListed,
-		logger:   l.logger,
-		failed:   l.metrics.watchErrors.WithLabelValues(resource).Inc,
+		gate:         gate,
+		resource:     resource,
+		listWatch:    listWatch,
+		object:       example,
+		store:        objects,
+		isListed:     objects.isListed,
+		logger:       l.logger,
+		countFailure: l.metrics.watchErrors.WithLabelValues(resource).Inc,
 	})
 	return objects
 }
@@ -195,29 +196,32 @@ func watchInto[T any](l *Loop, needed need, resource string, lists cache.ListerW
 // Seeded returns a channel that is closed after the first publication.
 func (l *Loop) Seeded() <-chan struct{} { return l.seeded }
 
-// Observed returns a channel that is closed after the first report of a publication for which everything was listed, what only the Observers need included.
+// Observed returns a channel that is closed after the first report of a complete publication: every kind was listed,
+// including those that only Observers need.
 func (l *Loop) Observed() <-chan struct{} { return l.observed }
 
-// Waiting says what the first publication waits for, with remedies where there are some. It is empty when nothing is missing.
+// Waiting returns what the first publication waits for, with the fix if there is one. It is empty after the
+// publication.
 func (l *Loop) Waiting() []string {
 	if l.isSeeded() {
 		return nil
 	}
-	return append(l.missing(toPublish), l.secrets.waiting()...)
+	return append(l.pending(gatePublication), l.secrets.pending()...)
 }
 
-// missing says what was not listed yet of what is needed.
-func (l *Loop) missing(needed need) []string {
+// pending returns a message for each source of the gate, and of earlier gates, whose first list is missing.
+func (l *Loop) pending(gate gate) []string {
 	var missing []string
 	for _, s := range l.sources {
-		if text := s.waiting(); s.needed <= needed && text != "" {
+		if text := s.pending(); s.gate <= gate && text != "" {
 			missing = append(missing, text)
 		}
 	}
 	return missing
 }
 
-// Run watches, and passes over the objects at every change, until ctx ends. It returns nil after everything that it started has ended.
+// Run watches the sources and runs a pass after every change until ctx ends. It returns nil after all its goroutines
+// have ended.
 func (l *Loop) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -233,23 +237,23 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-l.changed:
 		}
 		if !l.isSeeded() {
-			l.secrets.want(ctx, l.namedSecrets(), group.Go)
+			l.secrets.setWatched(ctx, l.referencedSecrets(), group.Go)
 			if len(l.Waiting()) > 0 {
 				continue
 			}
 		}
-		began := time.Now()
+		started := time.Now()
 		l.pass(ctx)
-		l.secrets.want(ctx, l.certificates.Wanted(), group.Go)
+		l.secrets.setWatched(ctx, l.certificates.ReferencedSecrets(), group.Go)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(pace.after(began, time.Now())):
+		case <-time.After(pace.pauseAfter(started, time.Now())):
 		}
 	}
 }
 
-// wake makes Run look at the stores. It never blocks.
+// wake triggers a pass. It never blocks.
 func (l *Loop) wake() {
 	select {
 	case l.changed <- struct{}{}:
@@ -257,20 +261,20 @@ func (l *Loop) wake() {
 	}
 }
 
-// pass brings what is published up to date with the stores, and reports.
+// pass publishes the changes in the stores and notifies the Observers.
 func (l *Loop) pass(ctx context.Context) {
 	started := time.Now()
-	isComplete := len(l.missing(toReport)) == 0 // asked before the look, so that the report has what it says
-	found := l.take()
-	var changed map[model.Key]observation.Object
-	if l.resolver == nil || found.matters {
-		changed = l.publishAll(ctx, found)
+	isComplete := len(l.pending(gateReport)) == 0 // before takeChanges, so that the report contains these lists
+	changes := l.takeChanges()
+	var changed map[model.Key]Object
+	if l.resolver == nil || changes.affectsRouting {
+		changed = l.publishChanges(ctx, changes)
 		l.metrics.passes.Inc()
 		l.metrics.passSeconds.Observe(time.Since(started).Seconds())
 	} else {
-		changed = l.tellNew(found, resolve.Outcome{}, nil)
+		changed = l.updateChanged(changes, resolve.Outcome{}, nil)
 	}
-	pass := observation.Pass{Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas)))}
+	pass := Pass{Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas)))}
 	for _, observer := range l.observers {
 		observer.Observe(pass)
 	}
@@ -279,17 +283,17 @@ func (l *Loop) pass(ctx context.Context) {
 	}
 }
 
-// fail logs and counts a failure at a stage. What was published before stays in force.
-func (l *Loop) fail(ctx context.Context, stage string, err error, attributes ...any) {
+// reportFailure logs and counts a failure at a stage. The previous configuration stays active.
+func (l *Loop) reportFailure(ctx context.Context, stage string, err error, attributes ...any) {
 	l.metrics.failures.WithLabelValues(stage).Inc()
-	l.logger.ErrorContext(ctx, "the last good configuration stays in force; this is a bug, please report it",
+	l.logger.ErrorContext(ctx, "publish failed, keeping the last good configuration: please report this bug",
 		append([]any{"stage", stage, "error", err}, attributes...)...)
 }
 
-// isSeeded says whether there was a publication.
+// isSeeded reports whether the first publication has succeeded.
 func (l *Loop) isSeeded() bool { return isClosed(l.seeded) }
 
-// isClosed says whether a channel on which nothing is sent is closed.
+// isClosed reports whether a channel that carries no values is closed.
 func isClosed(channel <-chan struct{}) bool {
 	select {
 	case <-channel:

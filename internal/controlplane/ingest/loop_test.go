@@ -27,7 +27,6 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -37,8 +36,8 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// faulty is a ListerWatcher that can be made to fail.
-type faulty struct {
+// faultySource is a ListerWatcher with injectable failures.
+type faultySource struct {
 	*cachetesting.FakeControllerSource
 	t       *testing.T
 	mu      sync.Mutex
@@ -47,10 +46,10 @@ type faulty struct {
 	open    []watch.Interface
 }
 
-// newFaulty returns a source of objects that works. It ends with the test.
-func newFaulty(t *testing.T, objects ...runtime.Object) *faulty {
+// newFaultySource returns a source of objects without a failure. It ends with the test.
+func newFaultySource(t *testing.T, objects ...runtime.Object) *faultySource {
 	t.Helper()
-	f := &faulty{t: t, FakeControllerSource: cachetesting.NewFakeControllerSource()}
+	f := &faultySource{t: t, FakeControllerSource: cachetesting.NewFakeControllerSource()}
 	for _, object := range objects {
 		f.Add(object)
 	}
@@ -58,8 +57,8 @@ func newFaulty(t *testing.T, objects ...runtime.Object) *faulty {
 	return f
 }
 
-// fail makes lists and new watches fail, nil lets them succeed again, and cuts the open watches.
-func (f *faulty) fail(err error) {
+// fail makes lists and new watches fail and closes the open watches; nil ends the failure.
+func (f *faultySource) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failure = err
@@ -69,9 +68,10 @@ func (f *faulty) fail(err error) {
 	f.open = nil
 }
 
-// ListWithContext is cache.ListerWithContext's. It fails the test when a real API server could answer with objects of the past: version 0 is any version, and
-// pages are of exactly the version that is named (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
-func (f *faulty) ListWithContext(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+// ListWithContext implements cache.ListerWithContext. It fails the test if a real API server could answer with old
+// objects: version 0 means any version, and pages are of exactly the given version
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
+func (f *faultySource) ListWithContext(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.ResourceVersion == "0" || options.Limit != 0 {
 		f.t.Errorf("list with resource version %q and limit %d", options.ResourceVersion, options.Limit)
 	}
@@ -84,8 +84,8 @@ func (f *faulty) ListWithContext(_ context.Context, options metav1.ListOptions) 
 	return f.List(options)
 }
 
-// WatchWithContext is cache.WatcherWithContext's.
-func (f *faulty) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+// WatchWithContext implements cache.WatcherWithContext.
+func (f *faultySource) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.failure != nil {
@@ -96,49 +96,49 @@ func (f *faulty) WatchWithContext(_ context.Context, options metav1.ListOptions)
 	return opened, err
 }
 
-// stage is a running Loop between sources and a protocol of what it published and reported.
+// stage is a running Loop with its sources and a record of its publications and reports.
 type stage struct {
-	scaledObjects, services, slices *faulty
-	replicas, pages                 *faulty // nil for none
-	settings, global                *faulty // nil for none
+	scaledObjects, services, slices *faultySource
+	replicas, pages                 *faultySource // nil for none
+	settings, global                *faultySource // nil for none
 	secrets                         *secretSources
 	resolve                         resolve.Options
 	loop                            *ingest.Loop
 	registry                        *prometheus.Registry
 
-	mu        sync.Mutex
-	published []time.Time
-	fleets    map[model.Fleet]bool             // what is published to
-	assigned  map[model.Fleet][]model.Proxy       // what was last
-	objects   map[model.Key]observation.Object // what was told of each
-	last      observation.Pass
-	certified map[string]string // by host, the certificates that were published
-	refuse    error
-	takes     time.Duration // how long a publication takes
+	mu              sync.Mutex
+	published       []time.Time
+	fleets          map[model.Fleet]bool          // with a publication
+	proxies         map[model.Fleet][]model.Proxy // the last call of Assign
+	objects         map[model.Key]ingest.Object   // the last report of each
+	last            ingest.Pass
+	chains          map[string]string // the published certificates by host
+	refuse          error
+	publishDuration time.Duration // of one publication
 }
 
-// Publish is ingest.Publisher's.
+// Publish implements ingest.Publisher.
 func (s *stage) Publish(fleet model.Fleet, update translate.Update, isWhole bool) error {
-	s.noteSecrets(update.Changed, update.Removed, isWhole)
-	return s.note(fleet)
+	s.recordSecrets(update.Changed, update.Removed, isWhole)
+	return s.record(fleet)
 }
 
-// Retire is ingest.Publisher's.
+// Retire implements ingest.Publisher.
 func (s *stage) Retire(fleet model.Fleet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.fleets, fleet)
 }
 
-// Assign is ingest.Publisher's.
+// Assign implements ingest.Publisher.
 func (s *stage) Assign(proxies map[model.Fleet][]model.Proxy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.assigned = proxies
+	s.proxies = proxies
 }
 
-// note takes note of a publication, or refuses it.
-func (s *stage) note(fleet model.Fleet) error {
+// record records a publication, or returns the injected error.
+func (s *stage) record(fleet model.Fleet) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse != nil {
@@ -146,12 +146,12 @@ func (s *stage) note(fleet model.Fleet) error {
 	}
 	s.published = append(s.published, time.Now())
 	s.fleets[fleet] = true
-	time.Sleep(s.takes)
+	time.Sleep(s.publishDuration)
 	return nil
 }
 
-// Observe is observation.Observer's.
-func (s *stage) Observe(pass observation.Pass) {
+// Observe implements ingest.Observer.
+func (s *stage) Observe(pass ingest.Pass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = pass
@@ -162,15 +162,15 @@ func (s *stage) Observe(pass observation.Pass) {
 	}
 }
 
-// publications returns how often was published so far.
+// publications returns the number of publications.
 func (s *stage) publications() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.published)
 }
 
-// lastPass returns the last reported pass, with all objects as they were last told.
-func (s *stage) lastPass() observation.Pass {
+// lastPass returns the last pass, with the last reported state of all objects.
+func (s *stage) lastPass() ingest.Pass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pass := s.last
@@ -178,10 +178,11 @@ func (s *stage) lastPass() observation.Pass {
 	return pass
 }
 
-// newStage returns a stage with one Service with one endpoint and one HTTPScaledObject, called shop. Nothing runs yet.
+// newStage returns a stage that is not running, with one Service with one endpoint and one HTTPScaledObject, named
+// shop.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	return &stage{scaledObjects: newFaulty(t, shop()), services: newFaulty(t, service("shop")), slices: newFaulty(t, slice("shop", "10.0.0.1"))}
+	return &stage{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, service("shop")), slices: newFaultySource(t, slice("shop", "10.0.0.1"))}
 }
 
 // run starts the Loop; it ends with the returned function.
@@ -207,12 +208,12 @@ func (s *stage) run(t *testing.T) (stop func()) {
 	}
 	s.registry = prometheus.NewRegistry()
 	loop, err := ingest.New(ingest.Options{
-		Sources: sources, Resolve: s.resolve, Translate: options, Publisher: s, Observers: []observation.Observer{s}, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler),
+		Sources: sources, Resolve: s.resolve, Translate: options, Publisher: s, Observers: []ingest.Observer{s}, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.loop, s.objects, s.fleets = loop, map[model.Key]observation.Object{}, map[model.Fleet]bool{}
+	s.loop, s.objects, s.fleets = loop, map[model.Key]ingest.Object{}, map[model.Fleet]bool{}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- loop.Run(ctx) }()
@@ -230,11 +231,11 @@ func shop() *httpv1alpha1.HTTPScaledObject {
 
 func service(name string) *corev1.Service { return kit.NewService("apps", name) }
 
-func slice(of string, addresses ...string) *discoveryv1.EndpointSlice {
-	return kit.NewEndpointSlice("apps", of, addresses...)
+func slice(service string, addresses ...string) *discoveryv1.EndpointSlice {
+	return kit.NewEndpointSlice("apps", service, addresses...)
 }
 
-// errNoCRD is what an API server answers that does not know HTTPScaledObjects.
+// errNoCRD is the API server's error if the HTTPScaledObject CRD is missing.
 func errNoCRD() error {
 	return apierrors.NewNotFound(schema.GroupResource{Group: "http.keda.sh", Resource: "httpscaledobjects"}, "")
 }
@@ -278,8 +279,9 @@ func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
 	}
 }
 
-// TestPause has publications that take some time: a burst after some rest waits for nothing but the shortest pause, and in the long run they take a fifth
-// of the time at most, while no change waits longer than the interval for the next one.
+// TestPause has slow publications: a burst after an idle period waits only for minimum pauses, and in the long run
+// publications take at most a fifth of the time. No change waits longer than the interval after the previous
+// publication.
 func TestPause(t *testing.T) {
 	const lasts, shortest = 2 * time.Second, time.Millisecond
 	for name, test := range map[string]struct{ takes, apart time.Duration }{
@@ -294,11 +296,11 @@ func TestPause(t *testing.T) {
 				defer s.run(t)()
 				time.Sleep(time.Second) // The clock is synctest's, here and below.
 				s.mu.Lock()
-				s.takes = test.takes
+				s.publishDuration = test.takes
 				s.mu.Unlock()
 				before := s.publications()
-				began := time.Now()
-				for i := 0; time.Since(began) < lasts; i++ {
+				started := time.Now()
+				for i := 0; time.Since(started) < lasts; i++ {
 					s.slices.Modify(slice("shop", fmt.Sprintf("10.1.%d.%d", i/250%250, i%250+1)))
 					time.Sleep(time.Millisecond / 4)
 				}
@@ -306,30 +308,30 @@ func TestPause(t *testing.T) {
 				s.mu.Lock()
 				times := slices.Clone(s.published[before:])
 				s.mu.Unlock()
-				if first := times[0].Sub(began); first != 0 {
-					t.Errorf("the first change went out after %v, want at once", first)
+				if first := times[0].Sub(started); first != 0 {
+					t.Errorf("the first change was published after %v, want immediately", first)
 				}
 				for i := range times[1:] {
 					want := test.apart
-					switch at := times[i].Sub(began); {
+					switch at := times[i].Sub(started); {
 					case at < 50*time.Millisecond:
 						want = test.takes + shortest
 					case at < lasts/4:
-						continue // What was saved comes to its end.
+						continue // The budget is being exhausted.
 					}
 					if gap := times[i+1].Sub(times[i]); gap < want || gap > want+time.Millisecond/2 {
-						t.Errorf("after %v two publications are %v apart, want %v", times[i].Sub(began), gap, want)
+						t.Errorf("after %v two publications are %v apart, want %v", times[i].Sub(started), gap, want)
 					}
 				}
-				if last := times[len(times)-1].Sub(began); last > lasts+test.apart {
-					t.Errorf("the last change went out after %v", last)
+				if last := times[len(times)-1].Sub(started); last > lasts+test.apart {
+					t.Errorf("the last change was published after %v", last)
 				}
 			})
 		})
 	}
 }
 
-func TestChangesThatDoNotMatterAreNotPublished(t *testing.T) {
+func TestIrrelevantChangesAreNotPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		defer s.run(t)()
@@ -352,7 +354,7 @@ func TestChangesThatDoNotMatterAreNotPublished(t *testing.T) {
 			t.Errorf("published %d times", got)
 		}
 		if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].ScaledObject; got.Status.TargetService != "shop:80" || got.ManagedFields != nil {
-			t.Errorf("the new status is not reported, or too much of the object is kept: %+v", got)
+			t.Errorf("the new status is not reported, or too much of the object is stored: %+v", got)
 		}
 	})
 }
@@ -371,7 +373,7 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 				defer s.run(t)()
 				time.Sleep(time.Second) // The clock is synctest's, here and below.
 				before := s.publications()
-				for _, source := range []*faulty{s.scaledObjects, s.services, s.slices} {
+				for _, source := range []*faultySource{s.scaledObjects, s.services, s.slices} {
 					source.fail(failure)
 				}
 				s.slices.Modify(slice("shop", "10.0.0.2"))
@@ -379,7 +381,7 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 				if got := s.publications() - before; got != 0 {
 					t.Errorf("published %d times during the outage", got)
 				}
-				for _, source := range []*faulty{s.scaledObjects, s.services, s.slices} {
+				for _, source := range []*faultySource{s.scaledObjects, s.services, s.slices} {
 					source.fail(nil)
 				}
 				time.Sleep(2 * time.Second)
@@ -387,14 +389,14 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 					t.Error("the change is not published 2 s after the outage")
 				}
 				if failure == syscall.ECONNREFUSED && s.slices.lists > 1 { //nolint:errorlint // compares with the table's own value
-					t.Errorf("%d lists: a watch can go on where it was cut", s.slices.lists)
+					t.Errorf("%d lists: a watch can continue where it was interrupted", s.slices.lists)
 				}
 			})
 		})
 	}
 }
 
-func TestFailedPublicationIsReportedAndRepeated(t *testing.T) {
+func TestFailedPublicationIsReportedAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		s.refuse = errors.New("inconsistent")
@@ -422,8 +424,8 @@ func TestFailedPublicationIsReportedAndRepeated(t *testing.T) {
 	})
 }
 
-func TestNewRefusesIncompleteOptions(t *testing.T) {
+func TestNewRejectsIncompleteOptions(t *testing.T) {
 	if _, err := ingest.New(ingest.Options{}); err == nil {
-		t.Error("a Loop without a Publisher was made")
+		t.Error("New accepted options without a Publisher")
 	}
 }

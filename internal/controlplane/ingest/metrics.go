@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what the loop counts.
+// metrics are the metrics of the loop.
 type metrics struct {
 	passes        prometheus.Counter
 	passSeconds   prometheus.Histogram
@@ -18,7 +18,7 @@ type metrics struct {
 	lastSucceeded prometheus.Gauge
 }
 
-// newMetrics makes the metrics and registers them.
+// newMetrics creates and registers the metrics.
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	const namespace, subsystem = "kedify", "ingest"
 	counter := func(name, help string) prometheus.Counter {
@@ -28,15 +28,15 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
 	}
 	m := &metrics{
-		passes: counter("passes_total", "Times that the watched objects were resolved, translated and published."),
+		passes: counter("passes_total", "Passes: changes of the watched objects that were resolved, translated and published."),
 		passSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "pass_duration_seconds",
-			Help:    "Time from the view of the watched objects to the end of its publication.",
+			Help:    "Time from reading the watched objects to the end of the publication.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12),
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "failures_total",
-			Help: "Passes whose translation or publication failed, by stage. The last good configuration stayed in force. Each one is a bug.",
+			Help: "Passes with a failed translation or publication, by stage. The last good configuration stays active. Each failure is a bug.",
 		}, []string{"stage"}),
 		watchErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "watch_errors_total", Help: "Failed lists and watches, by resource.",
@@ -44,15 +44,15 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "objects", Help: "Objects in memory, by resource.",
 		}, []string{"resource"}),
-		problems:      gauge("problems", "Mistakes in HTTPScaledObjects that are reported in their status."),
+		problems:      gauge("problems", "Validation errors in HTTPScaledObjects that are reported in their status."),
 		routes:        gauge("routes", "Routes in the last published configuration."),
 		lastSucceeded: gauge("last_success_timestamp_seconds", "Unix time of the last successful publication."),
 	}
-	var failed error
+	var err error
 	for _, collector := range []prometheus.Collector{
 		m.passes, m.passSeconds, m.failures, m.watchErrors, m.objects, m.problems, m.routes, m.lastSucceeded,
 	} {
-		failed = errors.Join(failed, registerer.Register(collector))
+		err = errors.Join(err, registerer.Register(collector))
 	}
-	return m, failed
+	return m, err
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestGauges count what there is of objects as they come, change and go, whether it can be published or not, and passes count what is resolved alone.
+// TestGauges follows the gauges while objects are added, changed and removed, with successful and failed
+// publications; passes count only changes that are resolved.
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -22,10 +23,10 @@ func TestGauges(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Second) // The clock is synctest's.
 			want := strings.NewReplacer("PROBLEMS", problems, "ROUTES", routes, "PASSES", passes).Replace(`
-				# HELP kedify_ingest_passes_total Times that the watched objects were resolved, translated and published.
+				# HELP kedify_ingest_passes_total Passes: changes of the watched objects that were resolved, translated and published.
 				# TYPE kedify_ingest_passes_total counter
 				kedify_ingest_passes_total PASSES
-				# HELP kedify_ingest_problems Mistakes in HTTPScaledObjects that are reported in their status.
+				# HELP kedify_ingest_problems Validation errors in HTTPScaledObjects that are reported in their status.
 				# TYPE kedify_ingest_problems gauge
 				kedify_ingest_problems PROBLEMS
 				# HELP kedify_ingest_routes Routes in the last published configuration.

@@ -3,33 +3,33 @@ package ingest
 import "time"
 
 const (
-	// shortestPause is between any two passes.
-	shortestPause = time.Millisecond
-	// idleShare is how many times as long as passes take nothing is done, so that in the long run they take a fifth of one processor at most.
-	idleShare = 4
-	// mostSaved is how much time passes may take at once, only the shortest pauses between them, after nothing has happened for a while: enough for
-	// hundreds of apps that wake up together, for whom every pause is one more in which their requests wait.
-	mostSaved = 100 * time.Millisecond
+	// minPause is the minimum pause between two passes.
+	minPause = time.Millisecond
+	// idleFactor is the ratio of idle time to pass time. In the long run passes take at most a fifth of one CPU.
+	idleFactor = 4
+	// maxBudget is how much time passes may take with only minimum pauses after an idle period. It is sufficient for
+	// hundreds of workloads that start together, whose queued requests wait during every pause.
+	maxBudget = 100 * time.Millisecond
 )
 
-// pace says how long the pause after a pass is. It has no clock.
+// pace computes the pause after a pass. It has no clock.
 type pace struct {
-	longest time.Duration
-	// saved is how much time passes may take until pauses are as long as their share. It is below zero when the last one has overdrawn it.
-	saved time.Duration
-	// rested is when the last pass ended.
-	rested time.Time
+	maxPause time.Duration
+	// budget is the pass time that is available before pauses grow. It is negative if the last pass exceeded it.
+	budget time.Duration
+	// lastEnd is the end of the last pass.
+	lastEnd time.Time
 }
 
-// newPace returns a pace with pauses of so much at most, with all that can be saved.
-func newPace(longest time.Duration) *pace { return &pace{longest: longest, saved: mostSaved} }
+// newPace returns a pace with a maximum pause and a full budget.
+func newPace(maxPause time.Duration) *pace { return &pace{maxPause: maxPause, budget: maxBudget} }
 
-// after is the pause after a pass. A debt is forgiven beyond what the longest pause pays off.
-func (p *pace) after(began, ended time.Time) time.Duration {
-	if !p.rested.IsZero() {
-		p.saved += began.Sub(p.rested) / idleShare
+// pauseAfter returns the pause after a pass. A deficit that exceeds the maximum pause is dropped.
+func (p *pace) pauseAfter(started, ended time.Time) time.Duration {
+	if !p.lastEnd.IsZero() {
+		p.budget += started.Sub(p.lastEnd) / idleFactor
 	}
-	p.saved = max(min(p.saved, mostSaved)-ended.Sub(began), -p.longest/idleShare)
-	p.rested = ended
-	return min(p.longest, max(shortestPause, -p.saved*idleShare))
+	p.budget = max(min(p.budget, maxBudget)-ended.Sub(started), -p.maxPause/idleFactor)
+	p.lastEnd = ended
+	return min(p.maxPause, max(minPause, -p.budget*idleFactor))
 }

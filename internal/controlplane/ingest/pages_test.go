@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// configMap is one with data.
+// configMap returns a labeled ConfigMap with data.
 func configMap(namespace string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "page", Labels: map[string]string{page.Label: page.LabelValue}},
@@ -23,8 +23,8 @@ func configMap(namespace string, data map[string]string) *corev1.ConfigMap {
 	}
 }
 
-// viewed is an object with a waiting page of its own.
-func viewed() *httpv1alpha1.HTTPScaledObject {
+// shopWithPage returns an object with its own waiting page.
+func shopWithPage() *httpv1alpha1.HTTPScaledObject {
 	object := shop()
 	object.Annotations = map[string]string{
 		httpv1alpha1.AnnotationWaitingPage: "true", httpv1alpha1.AnnotationWaitingPageConfigMap: "page",
@@ -32,14 +32,14 @@ func viewed() *httpv1alpha1.HTTPScaledObject {
 	return object
 }
 
-// TestAWaitingPageIsFollowed from its ConfigMap's coming to its going: each state is told, nothing is published for it, and while it cannot be shown
-// there is the standard page.
-func TestAWaitingPageIsFollowed(t *testing.T) {
+// TestWaitingPageLifecycle follows a ConfigMap from its creation to its deletion. Each state is reported without a
+// publication, and the default page replaces an unusable one.
+func TestWaitingPageLifecycle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.scaledObjects = newFaulty(t, viewed())
-		s.pages = newFaulty(t, configMap("elsewhere", map[string]string{"body": "not this one"}))
+		s.scaledObjects = newFaultySource(t, shopWithPage())
+		s.pages = newFaultySource(t, configMap("elsewhere", map[string]string{"body": "not this one"}))
 		s.pages.fail(errors.New("not now"))
 		defer s.run(t)()
 		expect := func(body, reason string, isUnknown bool) {
@@ -76,18 +76,19 @@ func TestAWaitingPageIsFollowed(t *testing.T) {
 	})
 }
 
-// TestNothingWaitsForPages: neither what is served nor the reports, and where none are read an object that names one is told so.
-func TestNothingWaitsForPages(t *testing.T) {
+// TestPagesBlockNothing: neither publications nor reports wait for pages. If no pages are read, the state of an
+// object that names one contains the reason.
+func TestPagesBlockNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.scaledObjects = newFaulty(t, viewed())
-		s.pages = newFaulty(t)
+		s.scaledObjects = newFaultySource(t, shopWithPage())
+		s.pages = newFaultySource(t)
 		s.pages.fail(errors.New("forbidden"))
 		stop := s.run(t)
 		time.Sleep(time.Second)
 		if !isClosed(s.loop.Seeded()) || !isClosed(s.loop.Observed()) {
-			t.Error("something waits")
+			t.Error("the publication or the report waits for pages")
 		}
 		stop()
 		s.pages = nil

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -13,51 +12,53 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
-// found is what a pass finds new in the stores.
-type found struct {
-	// change is what matters to routing.
-	change  resolve.Change
-	matters bool
-	// secrets are the Secrets of which something may be new.
+// changes are the changes that a pass takes from the stores.
+type changes struct {
+	// routing contains the changes that affect routing.
+	routing        resolve.Change
+	affectsRouting bool
+	// secrets are the Secrets that may have changed.
 	secrets map[model.Key]*certificates.Secret
-	// scaledObjects are all HTTPScaledObjects that changed, without an object for one that is gone.
-	scaledObjects map[model.Key]piece[*httpv1alpha1.HTTPScaledObject]
-	// viewers are the HTTPScaledObjects whose waiting page may be another one, or what is wrong with their settings of Envoy.
+	// scaledObjects are all changed HTTPScaledObjects. The object is nil for a deleted one.
+	scaledObjects map[model.Key]objectChange[*httpv1alpha1.HTTPScaledObject]
+	// viewers are the HTTPScaledObjects with a possible change of their waiting page or of the error in their
+	// settings of Envoy.
 	viewers []model.Key
 }
 
-// take returns what is new in the stores that routing depends on, and counts what is there.
-func (l *Loop) take() found {
-	var out found
-	out.scaledObjects, out.change.ScaledObjects = takeAll(l.scaledObjects)
-	_, out.change.Services = takeAll(l.services)
-	_, out.change.EndpointSlices = takeAll(l.slices)
-	out.secrets = l.secrets.take()
-	var tuned []model.Key
-	out.change.Tunings, tuned = l.takeSettings()
-	out.matters = len(out.change.ScaledObjects)+len(out.change.Services)+len(out.change.EndpointSlices)+len(out.secrets)+len(out.change.Tunings) > 0
-	out.viewers = append(l.takePages(), tuned...)
+// takeChanges takes the changes from the stores that routing depends on, and updates the object metrics.
+func (l *Loop) takeChanges() changes {
+	var taken changes
+	taken.scaledObjects, taken.routing.ScaledObjects = takeAll(l.scaledObjects)
+	_, taken.routing.Services = takeAll(l.services)
+	_, taken.routing.EndpointSlices = takeAll(l.slices)
+	taken.secrets = l.secrets.take()
+	var withSettings []model.Key
+	taken.routing.EnvoySettings, withSettings = l.takeSettings()
+	taken.affectsRouting = len(taken.routing.ScaledObjects)+len(taken.routing.Services)+len(taken.routing.EndpointSlices)+len(taken.secrets)+len(taken.routing.EnvoySettings) > 0
+	taken.viewers = append(l.takePages(), withSettings...)
 	l.metrics.objects.WithLabelValues(httpv1alpha1.Resource).Set(float64(countAll(l.scaledObjects)))
 	l.metrics.objects.WithLabelValues("services").Set(float64(countAll(l.services)))
 	l.metrics.objects.WithLabelValues("endpointslices").Set(float64(countAll(l.slices)))
-	return out
+	return taken
 }
 
-// takeAll takes from all stores of one kind: what changed, and what of it matters. The zero value stands for what is gone.
-func takeAll[T any](stores []*store[T]) (changed map[model.Key]piece[T], mattering map[model.Key]T) {
-	changed, mattering = map[model.Key]piece[T]{}, map[model.Key]T{}
+// takeAll takes the changes from all stores of one kind. routing contains those that affect routing, with the zero
+// value for deleted objects.
+func takeAll[T any](stores []*store[T]) (changed map[model.Key]objectChange[T], routing map[model.Key]T) {
+	changed, routing = map[model.Key]objectChange[T]{}, map[model.Key]T{}
 	for _, s := range stores {
-		for name, piece := range s.take() {
-			changed[name] = piece
-			if piece.matters {
-				mattering[name] = piece.object
+		for name, change := range s.take() {
+			changed[name] = change
+			if change.affectsRouting {
+				routing[name] = change.object
 			}
 		}
 	}
-	return changed, mattering
+	return changed, routing
 }
 
-// countAll counts the objects in all stores of one kind.
+// countAll returns the number of objects in all stores of one kind.
 func countAll[T any](stores []*store[T]) int {
 	count := 0
 	for _, s := range stores {
@@ -68,36 +69,36 @@ func countAll[T any](stores []*store[T]) int {
 	return count
 }
 
-// everything is the whole world as a change.
-func (l *Loop) everything() resolve.Change {
+// fullChange returns all objects as a change.
+func (l *Loop) fullChange() resolve.Change {
 	return resolve.Change{
-		ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices), Tunings: l.tuned.inForce,
+		ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices), EnvoySettings: l.envoySettings.active,
 	}
 }
 
-// known is what is remembered of an HTTPScaledObject from one pass to the next.
-type known struct {
+// trackedObject is the state of an HTTPScaledObject that is retained between passes.
+type trackedObject struct {
 	object *httpv1alpha1.HTTPScaledObject
-	// problems and writtenAt are as in observation.Outcome.
+	// problems and writtenAt are as in Outcome.
 	problems  []model.Problem
 	writtenAt string
-	// inForce are the Routes that are published of it.
-	inForce []model.Route
+	// published are the published Routes of the object.
+	published []model.Route
 }
 
-// publishAll publishes what is new in all fleets, and returns the objects of which anything is.
-func (l *Loop) publishAll(ctx context.Context, found found) map[model.Key]observation.Object {
+// publishChanges publishes the changes in all fleets and returns the objects with any change.
+func (l *Loop) publishChanges(ctx context.Context, taken changes) map[model.Key]Object {
 	isFirst := l.resolver == nil
-	outcome, certified, err := l.advance(found)
+	outcome, withCertificate, err := l.publishIncremental(taken)
 	if err != nil && ctx.Err() != nil {
-		l.forget()
-		return nil // The publisher stops at the same time.
+		l.reset()
+		return nil // The publisher is shutting down too.
 	}
-	var changed map[model.Key]observation.Object
+	var changed map[model.Key]Object
 	if err != nil {
-		changed, err = l.salvage(ctx, found)
+		changed, err = l.publishBestEffort(ctx, taken)
 	} else {
-		changed = l.tellNew(found, outcome, certified)
+		changed = l.updateChanged(taken, outcome, withCertificate)
 	}
 	if err != nil {
 		return changed
@@ -105,8 +106,8 @@ func (l *Loop) publishAll(ctx context.Context, found found) map[model.Key]observ
 	l.metrics.lastSucceeded.SetToCurrentTime()
 	if isFirst && !l.isSeeded() {
 		routes := 0
-		for _, is := range l.objects {
-			routes += len(is.inForce)
+		for _, tracked := range l.objects {
+			routes += len(tracked.published)
 		}
 		l.logger.InfoContext(ctx, "seeded", "httpScaledObjects", len(l.objects), "routes", routes)
 		close(l.seeded)
@@ -114,137 +115,137 @@ func (l *Loop) publishAll(ctx context.Context, found found) map[model.Key]observ
 	return changed
 }
 
-// tellNew returns the objects of which anything is new after a pass without errors.
-func (l *Loop) tellNew(found found, outcome resolve.Outcome, certified map[model.Key]struct{}) map[model.Key]observation.Object {
+// updateChanged returns the changed objects after a pass without errors.
+func (l *Loop) updateChanged(taken changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{}) map[model.Key]Object {
 	updated := map[model.Key]model.Config{}
 	for _, update := range outcome.Updates {
 		for key, config := range update.Objects {
-			if len(config.Routes) > 0 { // otherwise it may have moved
+			if len(config.Routes) > 0 { // otherwise the object may have moved to another fleet
 				updated[key] = config
 			}
 		}
 	}
-	return l.tell(concerned(found, outcome, certified), found.scaledObjects, l.resolver, func(key model.Key, is *known) (model.Config, error) {
-		if problems, looked := outcome.Problems[key]; looked {
-			is.problems = problems
+	return l.updateObjects(affectedObjects(taken, outcome, withCertificate), taken.scaledObjects, l.resolver, func(key model.Key, tracked *trackedObject) (model.Config, error) {
+		if problems, isResolved := outcome.Problems[key]; isResolved {
+			tracked.problems = problems
 		}
 		if config, isNew := updated[key]; isNew {
-			return config, nil // which was made for the proxies; another one would be a map more
+			return config, nil // Reuse the Config of the translation to save a map.
 		}
-		return l.resolver.InForce(key), nil
+		return l.resolver.Published(key), nil
 	})
 }
 
-// concerned are the objects of which anything may be new.
-func concerned(found found, outcome resolve.Outcome, certified map[model.Key]struct{}) map[model.Key]struct{} {
-	keys := make(map[model.Key]struct{}, len(outcome.Concerned))
-	addKeys(keys, outcome.Concerned)
-	addKeys(keys, certified)
-	addKeys(keys, found.scaledObjects)
-	for _, key := range found.viewers {
+// affectedObjects returns the objects with a possible change in their Object.
+func affectedObjects(taken changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{}) map[model.Key]struct{} {
+	keys := make(map[model.Key]struct{}, len(outcome.Affected))
+	addKeys(keys, outcome.Affected)
+	addKeys(keys, withCertificate)
+	addKeys(keys, taken.scaledObjects)
+	for _, key := range taken.viewers {
 		keys[key] = struct{}{}
 	}
 	return keys
 }
 
-// tell brings what is known of objects up to date, and returns it. scaledObjects are those that changed, and renew changes the rest and returns what is in
-// force of one, and why nothing newer could be published.
-func (l *Loop) tell(
-	keys map[model.Key]struct{}, scaledObjects map[model.Key]piece[*httpv1alpha1.HTTPScaledObject],
-	resolver *resolve.Resolver, renew func(model.Key, *known) (model.Config, error),
-) map[model.Key]observation.Object {
-	told := make(map[model.Key]observation.Object, len(keys))
+// updateObjects updates the tracked state of the given objects and returns it. scaledObjects are those that changed.
+// update sets the remaining state of one object; it returns the published Config, and the error if the current
+// version could not be published.
+func (l *Loop) updateObjects(
+	keys map[model.Key]struct{}, scaledObjects map[model.Key]objectChange[*httpv1alpha1.HTTPScaledObject],
+	resolver *resolve.Resolver, update func(model.Key, *trackedObject) (model.Config, error),
+) map[model.Key]Object {
+	objects := make(map[model.Key]Object, len(keys))
 	for key := range keys {
-		is := known{}
+		tracked := trackedObject{}
 		if before := l.objects[key]; before != nil {
-			is = *before
+			tracked = *before
 		}
-		if piece, changed := scaledObjects[key]; changed {
-			is.object, is.writtenAt = piece.object, piece.written
-			if is.object != nil {
-				resolver.Renew(is.object)
+		if change, changed := scaledObjects[key]; changed {
+			tracked.object, tracked.writtenAt = change.object, change.routingVersion
+			if tracked.object != nil {
+				resolver.ReplaceObject(tracked.object)
 			}
 		}
-		inForce, failed := renew(key, &is)
-		is.inForce = inForce.Routes
-		if is.object == nil {
-			l.put(key, known{})
-			told[key] = observation.Object{}
+		published, failed := update(key, &tracked)
+		tracked.published = published.Routes
+		if tracked.object == nil {
+			l.track(key, trackedObject{})
+			objects[key] = Object{}
 			continue
 		}
-		l.put(key, is)
-		page, state := l.pageOf(is.object)
+		l.track(key, tracked)
+		page, state := l.pageOf(tracked.object)
 		failure := ""
 		if failed != nil {
 			failure = failed.Error()
 		}
-		told[key] = observation.Object{
-			ScaledObject: is.object, Fleet: l.fleetOf(is), InForce: inForce, Page: page,
-			Outcome: observation.Outcome{
-				Problems: is.problems, Served: len(is.inForce) > 0, Failure: failure, WeightedBackends: splitOf(is), ManagedRoutes: managedOf(is),
-				StableHashes: readyHashes(resolver.Service(stableOf(is))), Page: state, WrittenAt: is.writtenAt, TLS: l.certificates.State(key),
-				EnvoySettings: l.tuned.mistake(key.Namespace),
+		objects[key] = Object{
+			ScaledObject: tracked.object, Fleet: l.fleetOf(tracked), Published: published, Page: page,
+			Outcome: Outcome{
+				Problems: tracked.problems, Served: len(tracked.published) > 0, Failure: failure, WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedRoutesOf(tracked),
+				StableHashes: readyHashes(resolver.Service(stableServiceOf(tracked))), Page: state, WrittenAt: tracked.writtenAt, TLS: l.certificates.State(key),
+				EnvoySettings: l.envoySettings.errorFor(key.Namespace),
 			},
 		}
 	}
-	return told
+	return objects
 }
 
-// splitOf returns how requests are shared by what is in force, "" where an object's own Service gets
-// all of them.
-func splitOf(is known) string {
-	if len(is.inForce) == 0 {
+// weightedBackendsOf returns the published traffic split, "" if all requests go to the object's own Service.
+func weightedBackendsOf(tracked trackedObject) string {
+	if len(tracked.published) == 0 {
 		return ""
 	}
-	backends := is.inForce[0].Backends
-	if len(backends) == 1 && backends[0].Service.Name == is.object.Spec.ScaleTargetRef.Service {
+	backends := tracked.published[0].Backends
+	if len(backends) == 1 && backends[0].Service.Name == tracked.object.Spec.ScaleTargetRef.Service {
 		return ""
 	}
-	shares := make([]split.Backend, 0, len(backends))
+	entries := make([]split.Backend, 0, len(backends))
 	for _, backend := range backends {
-		shares = append(shares, split.Backend{Service: backend.Service.Name, Weight: backend.Weight})
+		entries = append(entries, split.Backend{Service: backend.Service.Name, Weight: backend.Weight})
 	}
-	text := split.Format(shares)
-	if own := is.object.Annotations[httpv1alpha1.AnnotationWeightedBackends]; own == text {
-		return own // The usual case: the text is kept once.
+	text := split.Format(entries)
+	if annotation := tracked.object.Annotations[httpv1alpha1.AnnotationWeightedBackends]; annotation == text {
+		return annotation // This is the common case: both share one string.
 	}
 	return text
 }
 
-// managedOf returns the header and mirror routes of what is in force, "" where there are none.
-func managedOf(is known) string {
-	if len(is.inForce) == 0 {
+// managedRoutesOf returns the published header and mirror routes, "" if there are none.
+func managedRoutesOf(tracked trackedObject) string {
+	if len(tracked.published) == 0 {
 		return ""
 	}
-	return managedroute.Format(is.inForce[0].Managed)
+	return managedroute.Format(tracked.published[0].Managed)
 }
 
-// stableOf returns the Service that an object's requests go to when no canary runs.
-func stableOf(is known) model.Key {
-	if len(is.inForce) > 0 {
-		return is.inForce[0].Backends[0].Service
+// stableServiceOf returns the Service that receives all requests outside of a canary.
+func stableServiceOf(tracked trackedObject) model.Key {
+	if len(tracked.published) > 0 {
+		return tracked.published[0].Backends[0].Service
 	}
-	return model.Key{Namespace: is.object.Namespace, Name: is.object.Spec.ScaleTargetRef.Service}
+	return model.Key{Namespace: tracked.object.Namespace, Name: tracked.object.Spec.ScaleTargetRef.Service}
 }
 
-// put keeps what is known of an object, nothing of one that is gone, and counts it.
-func (l *Loop) put(key model.Key, is known) {
+// track stores the state of an object, or removes it if the object is deleted, and updates the metrics.
+func (l *Loop) track(key model.Key, tracked trackedObject) {
 	before := l.objects[key]
 	if before == nil {
-		before = &known{}
+		before = &trackedObject{}
 	}
-	l.metrics.problems.Add(float64(len(is.problems) - len(before.problems)))
-	l.metrics.routes.Add(float64(len(is.inForce) - len(before.inForce)))
-	if l.objects[key] = &is; is.object == nil {
+	l.metrics.problems.Add(float64(len(tracked.problems) - len(before.problems)))
+	l.metrics.routes.Add(float64(len(tracked.published) - len(before.published)))
+	if l.objects[key] = &tracked; tracked.object == nil {
 		delete(l.objects, key)
 	}
 }
 
-// inForce are the Routes that are published, as far as the objects that they come from are there.
-func (l *Loop) inForce() []model.Route {
+// publishedRoutes returns the published Routes of all existing objects.
+func (l *Loop) publishedRoutes() []model.Route {
 	var routes []model.Route
-	for _, is := range l.objects {
-		routes = append(routes, is.inForce...)
+	for _, tracked := range l.objects {
+		routes = append(routes, tracked.published...)
 	}
 	slices.SortFunc(routes, model.CompareRoutes)
 	return routes

@@ -15,14 +15,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
-// The functions below decide what is kept in memory of each kind, and which changes wake the whole chain. A field that resolve or status starts to read has
-// to be kept here first.
+// The functions below select the stored fields of each kind and decide which changes trigger a pass. A field that
+// resolve or status starts to read has to be added here first.
 
-// maxAnnotation is how much of an annotation is kept, in bytes, and maxManaged that of AnnotationManagedRoutes: enough to tell that it is too long.
-const maxAnnotation, maxManaged = split.MaxBytes + 1, managedroute.MaxBytes + 1
+// maxAnnotation and maxManagedRoutes are the maximum stored lengths in bytes, of AnnotationManagedRoutes and of all
+// other annotations. They are one byte above the limits, so that a value that is too long is detected.
+const maxAnnotation, maxManagedRoutes = split.MaxBytes + 1, managedroute.MaxBytes + 1
 
-// reduceScaledObject keeps everything but what only other programs read: managedFields, labels and annotations.
-func (s *shared) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
+// reduceScaledObject drops what only other programs read: managedFields, labels and other annotations.
+func (s *interner) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
 	reduced := &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:              object.Name,
@@ -39,11 +40,11 @@ func (s *shared) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *http
 	}
 	reduced.Spec.PathPrefixes = slices.Clone(object.Spec.PathPrefixes)
 	reduced.Status.Conditions = slices.Clip(slices.Clone(reduced.Status.Conditions))
-	s.share(&reduced.Namespace, &reduced.Spec.ScaleTargetRef.APIVersion, &reduced.Spec.ScaleTargetRef.Kind)
+	s.intern(&reduced.Namespace, &reduced.Spec.ScaleTargetRef.APIVersion, &reduced.Spec.ScaleTargetRef.Kind)
 	for i := range reduced.Spec.PathPrefixes {
-		s.share(&reduced.Spec.PathPrefixes[i])
+		s.intern(&reduced.Spec.PathPrefixes[i])
 	}
-	shareOne(&s.prefixes, &reduced.Spec.PathPrefixes)
+	internSingle(&s.prefixes, &reduced.Spec.PathPrefixes)
 	if target := &reduced.Spec.ScaleTargetRef; target.Name == reduced.Name {
 		target.Name = reduced.Name
 	}
@@ -55,17 +56,17 @@ func (s *shared) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *http
 		if text := reduced.Annotations[httpv1alpha1.AnnotationManagedRoutes]; text == shared.ManagedRoutes {
 			shared.ManagedRoutes = text
 		}
-		s.share(&shared.ReportedBy)
+		s.intern(&shared.ReportedBy)
 		reduced.Status.DataPlane = &shared
 	}
 	for i := range reduced.Status.Conditions {
 		condition := &reduced.Status.Conditions[i]
-		s.share(&condition.Type, (*string)(&condition.Status), &condition.Reason, &condition.Message)
+		s.intern(&condition.Type, (*string)(&condition.Status), &condition.Reason, &condition.Message)
 	}
 	return reduced
 }
 
-// observedAnnotations are the annotations that routing, and the counting and holding of requests depend on.
+// observedAnnotations returns the annotations that routing, metrics and the queueing of requests depend on.
 func observedAnnotations() []string {
 	return append(httpv1alpha1.ZeroAnnotations(),
 		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationManagedRoutes,
@@ -73,9 +74,9 @@ func observedAnnotations() []string {
 		httpv1alpha1.AnnotationTLSSecretName)
 }
 
-// keptAnnotations copies the annotations that are read, each up to maxAnnotation. Any tenant can write
-// 256 KiB of others into each of its objects, and change them all the time. Of the interceptor's own
-// one, which is in the status already, only that it is there is kept.
+// keptAnnotations copies the annotations that are read, each up to its maximum length. The rest is dropped, because
+// any tenant can write 256 KiB of annotations to each object and change them continuously. The interceptor's own
+// annotation is copied without its value, which is already part of the status.
 func keptAnnotations(annotations map[string]string) map[string]string {
 	var kept map[string]string
 	keep := func(name string, limit int) {
@@ -94,7 +95,7 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 	for _, name := range observedAnnotations() {
 		limit := maxAnnotation
 		if name == httpv1alpha1.AnnotationManagedRoutes {
-			limit = maxManaged
+			limit = maxManagedRoutes
 		}
 		keep(name, limit)
 	}
@@ -102,59 +103,59 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 	return kept
 }
 
-// sameScaledObjectRouting says whether two versions differ at most in their status, which the interceptor writes itself, and in bookkeeping. Its annotation
-// is a part of the status.
-func sameScaledObjectRouting(before, after *httpv1alpha1.HTTPScaledObject) bool {
+// isSameScaledObjectRouting reports whether two versions differ only in metadata that does not affect routing, or in
+// the status, which the interceptor itself writes. The status annotation counts as status.
+func isSameScaledObjectRouting(before, after *httpv1alpha1.HTTPScaledObject) bool {
 	return before.UID == after.UID &&
 		before.CreationTimestamp.Equal(&after.CreationTimestamp) &&
 		before.DeletionTimestamp.Equal(after.DeletionTimestamp) &&
-		sameAnnotations(before.Annotations, after.Annotations) &&
+		isSameAnnotations(before.Annotations, after.Annotations) &&
 		apiequality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
-// sameAnnotations says whether observedAnnotations are the same.
-func sameAnnotations(before, after map[string]string) bool {
+// isSameAnnotations reports whether the observedAnnotations are equal.
+func isSameAnnotations(before, after map[string]string) bool {
 	for _, name := range observedAnnotations() {
-		was, wasThere := before[name]
-		is, isThere := after[name]
-		if was != is || wasThere != isThere {
+		old, hadOld := before[name]
+		value, hasValue := after[name]
+		if old != value || hadOld != hasValue {
 			return false
 		}
 	}
 	return true
 }
 
-// reduceService keeps what resolve reads of a Service.
-func (s *shared) reduceService(object *corev1.Service) *resolve.Service {
+// reduceService selects the fields of a Service that package resolve reads.
+func (s *interner) reduceService(object *corev1.Service) *resolve.Service {
 	reduced := resolve.NewService(object)
-	s.share(&reduced.Key.Namespace)
+	s.intern(&reduced.Key.Namespace)
 	for i := range reduced.Ports {
-		s.share(&reduced.Ports[i].Name)
+		s.intern(&reduced.Ports[i].Name)
 	}
-	shareOne(&s.ports, &reduced.Ports)
+	internSingle(&s.ports, &reduced.Ports)
 	return reduced
 }
 
-// reduceEndpointSlice keeps what resolve reads of an EndpointSlice. Slices are written often for reasons
-// that change none of it, such as the time of the last change of a Pod.
-func (s *shared) reduceEndpointSlice(object *discoveryv1.EndpointSlice) *resolve.EndpointSlice {
+// reduceEndpointSlice selects the fields of an EndpointSlice that package resolve reads. Many writes of a slice
+// change none of them, for example the time of a Pod's last change.
+func (s *interner) reduceEndpointSlice(object *discoveryv1.EndpointSlice) *resolve.EndpointSlice {
 	reduced := resolve.NewEndpointSlice(object)
-	s.share(&reduced.Key.Namespace, &reduced.Service.Namespace)
+	s.intern(&reduced.Key.Namespace, &reduced.Service.Namespace)
 	for i := range reduced.Ports {
-		s.share(&reduced.Ports[i].Name)
+		s.intern(&reduced.Ports[i].Name)
 	}
-	shareOne(&s.slicePorts, &reduced.Ports)
+	internSingle(&s.slicePorts, &reduced.Ports)
 	return reduced
 }
 
-// reduceReplicas keeps all but metadata of the EndpointSlices of the interceptor's own replicas.
+// reduceReplicas drops most metadata of the EndpointSlices of the interceptor's replicas.
 func reduceReplicas(object *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	reduced := *object
 	reduced.ObjectMeta = metav1.ObjectMeta{Name: object.Name, Namespace: object.Namespace, Labels: object.Labels}
 	return &reduced
 }
 
-// sameReplicas says whether two versions of what reduceReplicas keeps are the same.
-func sameReplicas(before, after *discoveryv1.EndpointSlice) bool {
+// isSameReplicas reports whether two results of reduceReplicas are equal.
+func isSameReplicas(before, after *discoveryv1.EndpointSlice) bool {
 	return apiequality.Semantic.DeepEqual(before, after)
 }

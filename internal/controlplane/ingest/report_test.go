@@ -21,7 +21,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// isClosed says whether channel is closed.
+// isClosed reports whether channel is closed.
 func isClosed(channel <-chan struct{}) bool {
 	select {
 	case <-channel:
@@ -31,8 +31,9 @@ func isClosed(channel <-chan struct{}) bool {
 	}
 }
 
-// TestAnnotationsAreCutAtTheDoor: any tenant can write 256 KiB of annotations into each object, and change them all the time.
-func TestAnnotationsAreCutAtTheDoor(t *testing.T) {
+// TestAnnotationsAreTruncated: any tenant can write 256 KiB of annotations to each object and change them
+// continuously.
+func TestAnnotationsAreTruncated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		defer s.run(t)()
@@ -43,14 +44,14 @@ func TestAnnotationsAreCutAtTheDoor(t *testing.T) {
 		time.Sleep(time.Second)
 		object := s.lastPass().Objects[key]
 		if len(object.ScaledObject.Annotations) != 0 || object.Outcome.WrittenAt != written {
-			t.Errorf("annotations that nobody reads: %d are kept, written at %q", len(object.ScaledObject.Annotations), object.Outcome.WrittenAt)
+			t.Errorf("%d irrelevant annotations are stored, written at %q", len(object.ScaledObject.Annotations), object.Outcome.WrittenAt)
 		}
 		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends,
 			"[{service: shop, weight: 1}]"+strings.Repeat(" ", 200_000)))
 		time.Sleep(time.Second)
 		object = s.lastPass().Objects[key]
-		if kept := len(object.ScaledObject.Annotations[httpv1alpha1.AnnotationWeightedBackends]); kept != split.MaxBytes+1 {
-			t.Errorf("%d bytes of an annotation are kept, want one more than is allowed", kept)
+		if stored := len(object.ScaledObject.Annotations[httpv1alpha1.AnnotationWeightedBackends]); stored != split.MaxBytes+1 {
+			t.Errorf("%d bytes of an annotation are stored, want one more than the limit", stored)
 		}
 		if len(object.Outcome.Problems) != 1 || object.Outcome.Problems[0].Reason != httpv1alpha1.ReasonInvalidWeightedBackends {
 			t.Errorf("problems %+v, want one about the length", object.Outcome.Problems)
@@ -58,16 +59,16 @@ func TestAnnotationsAreCutAtTheDoor(t *testing.T) {
 		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationManagedRoutes, "[]"+strings.Repeat(" ", 200_000)))
 		time.Sleep(time.Second)
 		object = s.lastPass().Objects[key]
-		if kept := len(object.ScaledObject.Annotations[httpv1alpha1.AnnotationManagedRoutes]); kept != managedroute.MaxBytes+1 {
-			t.Errorf("%d bytes of header and mirror routes are kept, want one more than is allowed", kept)
+		if stored := len(object.ScaledObject.Annotations[httpv1alpha1.AnnotationManagedRoutes]); stored != managedroute.MaxBytes+1 {
+			t.Errorf("%d bytes of header and mirror routes are stored, want one more than the limit", stored)
 		}
 	})
 }
 
-func TestServingDoesNotWaitForReplicasButReportsDo(t *testing.T) {
+func TestReportsButNotPublicationsWaitForReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.replicas = newFaulty(t)
+		s.replicas = newFaultySource(t)
 		s.replicas.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "endpointslices"}, "", errors.New("no")))
 		defer s.run(t)()
 		time.Sleep(time.Minute) // The clock is synctest's, here and below.
@@ -75,7 +76,7 @@ func TestServingDoesNotWaitForReplicasButReportsDo(t *testing.T) {
 			t.Errorf("not seeded, waiting for %q", s.loop.Waiting())
 		}
 		if isClosed(s.loop.Observed()) {
-			t.Error("replicas are not known, but count as observed")
+			t.Error("replicas are unknown, but count as observed")
 		}
 		s.replicas.fail(nil)
 		time.Sleep(2 * time.Second)
@@ -86,7 +87,7 @@ func TestServingDoesNotWaitForReplicasButReportsDo(t *testing.T) {
 }
 
 func TestStableHashes(t *testing.T) {
-	long := strings.Repeat("a", 47) // with a hash of ten characters and two hyphens more than fits
+	long := strings.Repeat("a", 47) // too long with a hash of ten characters and two hyphens
 	tests := []struct {
 		name     string
 		selected string
@@ -124,7 +125,7 @@ func TestStableHashes(t *testing.T) {
 					Addresses: []string{"10.0.0.99"}, Conditions: discoveryv1.EndpointConditions{Ready: &isFalse},
 					TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "shop-zzzzz-zzzzz"},
 				})
-				s := &stage{scaledObjects: newFaulty(t, shop()), services: newFaulty(t, selecting), slices: newFaulty(t, pods)}
+				s := &stage{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, selecting), slices: newFaultySource(t, pods)}
 				defer s.run(t)()
 				synctest.Wait()
 				got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome.StableHashes
@@ -136,9 +137,9 @@ func TestStableHashes(t *testing.T) {
 	}
 }
 
-// TestAWeightThatComesBackIsNoticed sets a weight, another one and the first again, all between two passes: what is published stays, and yet a report about
-// the first time is not one about the second.
-func TestAWeightThatComesBackIsNoticed(t *testing.T) {
+// TestRestoredWeightCountsAsWrite sets a weight, another one and the first one again between two passes: the
+// published configuration is unchanged, but a report about the first write does not cover the last one.
+func TestRestoredWeightCountsAsWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		defer s.run(t)()

@@ -14,24 +14,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// withoutTLS is why no Secret is read.
-const withoutTLS = "the interceptor was started with --tls=false, so proxies take no TLS; start it without that"
+// reasonTLSDisabled is the reason for not reading Secrets if TLS is disabled.
+const reasonTLSDisabled = "the interceptor runs with --tls=false, so the proxies do not serve TLS: start it without this flag"
 
-// secretWatches list and watch the Secrets that objects name, each by itself, and no other. Who may read a Secret by its name is
-// allowed no more by this, and nobody's key is here that no proxy is to have.
+// secretWatches lists and watches each Secret that an object names, and no other Secret. Permission for named Secrets
+// is therefore sufficient, and memory contains no key that no proxy needs.
 type secretWatches struct {
-	// listWatch returns the list and watch of one Secret; nil stands for no TLS.
+	// listWatch returns the list and watch of one Secret; nil disables TLS.
 	listWatch func(model.Key) cache.ListerWatcherWithContext
-	// begin makes a source that fills a store, and wake has the loop look; it never blocks.
-	begin func(model.Key, *store[*certificates.Secret]) *source
-	wake  func()
+	// newSource returns a source that fills a store. wake triggers a pass and never blocks.
+	newSource func(model.Key, *store[*certificates.Secret]) *source
+	wake      func()
 
 	mu      sync.Mutex
 	running map[model.Key]*secretWatch
-	news    map[model.Key]struct{} // of which something may be new since the last take
+	changed map[model.Key]struct{} // since the last take
 }
 
-// secretWatch is one of them.
+// secretWatch is the watch of one Secret.
 type secretWatch struct {
 	key    model.Key
 	store  *store[*certificates.Secret]
@@ -39,15 +39,15 @@ type secretWatch struct {
 	stop   context.CancelFunc
 }
 
-// want has exactly these Secrets watched. What runs ends with ctx.
-func (w *secretWatches) want(ctx context.Context, wanted map[model.Key]struct{}, start func(func())) {
+// setWatched starts and stops watches until exactly the wanted Secrets are watched. All watches end with ctx.
+func (w *secretWatches) setWatched(ctx context.Context, wanted map[model.Key]struct{}, start func(func())) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key, is := range w.running {
-		if _, still := wanted[key]; !still {
-			is.stop()
+	for key, watch := range w.running {
+		if _, isWanted := wanted[key]; !isWanted {
+			watch.stop()
 			delete(w.running, key)
-			w.news[key] = struct{}{}
+			w.changed[key] = struct{}{}
 			w.wake()
 		}
 	}
@@ -55,106 +55,108 @@ func (w *secretWatches) want(ctx context.Context, wanted map[model.Key]struct{},
 		if w.running[key] != nil {
 			continue
 		}
-		is := &secretWatch{key: key, stop: func() {}}
-		w.running[key] = is
+		watch := &secretWatch{key: key, stop: func() {}}
+		w.running[key] = watch
 		if w.listWatch == nil {
-			w.news[key] = struct{}{}
+			w.changed[key] = struct{}{}
 			w.wake()
 			continue
 		}
-		is.store = newStore(certificates.Read, (*certificates.Secret).Equal, func() { w.note(key) })
-		is.source = w.begin(key, is.store)
-		is.source.troubled = func() { w.note(key) }
-		own, cancel := context.WithCancel(ctx)
-		is.stop = cancel
-		start(func() { is.source.run(own) })
+		watch.store = newStore(certificates.Parse, (*certificates.Secret).Equal, func() { w.markChanged(key) })
+		watch.source = w.newSource(key, watch.store)
+		watch.source.notify = func() { w.markChanged(key) }
+		watchCtx, cancel := context.WithCancel(ctx)
+		watch.stop = cancel
+		start(func() { watch.source.run(watchCtx) })
 	}
 }
 
-// note says that something may be new of a Secret.
-func (w *secretWatches) note(key model.Key) {
+// markChanged records that a Secret may have changed.
+func (w *secretWatches) markChanged(key model.Key) {
 	w.mu.Lock()
-	w.news[key] = struct{}{}
+	w.changed[key] = struct{}{}
 	w.mu.Unlock()
 	w.wake()
 }
 
-// take returns the Secrets of which something may be new since it was last called, nil for one of which nothing is known.
+// take returns the Secrets that may have changed since the previous call. The value is nil if the Secret has not been
+// read yet or is no longer watched.
 func (w *secretWatches) take() map[model.Key]*certificates.Secret {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.news) == 0 {
+	if len(w.changed) == 0 {
 		return nil
 	}
-	taken := make(map[model.Key]*certificates.Secret, len(w.news))
-	for key := range w.news {
-		taken[key] = w.running[key].now()
+	changes := make(map[model.Key]*certificates.Secret, len(w.changed))
+	for key := range w.changed {
+		changes[key] = w.running[key].current()
 	}
-	w.news = map[model.Key]struct{}{}
-	return taken
+	w.changed = map[model.Key]struct{}{}
+	return changes
 }
 
-// waiting says which Secrets were neither read nor refused yet.
-func (w *secretWatches) waiting() []string {
+// pending returns a message for each Secret that was neither read nor denied yet.
+func (w *secretWatches) pending() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var missing []string
-	for key, is := range w.running {
-		if is.source != nil && is.now() == nil {
+	for key, watch := range w.running {
+		if watch.source != nil && watch.current() == nil {
 			missing = append(missing, "the first list of Secret "+key.String())
 		}
 	}
 	return missing
 }
 
-// now is what is known of the Secret, nil for nothing. What was listed once goes on to count while the API server is away.
-func (w *secretWatch) now() *certificates.Secret {
+// current returns the current state of the Secret, nil if it is unknown. A Secret that was listed once stays valid
+// while the API server is unavailable.
+func (w *secretWatch) current() *certificates.Secret {
 	switch {
 	case w == nil:
 		return nil
 	case w.source == nil:
-		return &certificates.Secret{Unreadable: withoutTLS}
+		return &certificates.Secret{Unreadable: reasonTLSDisabled}
 	}
-	trouble, isListed := w.source.lastTrouble(), w.store.isListed()
+	err, isListed := w.source.lastError(), w.store.isListed()
 	switch {
-	case trouble != nil && (!isListed || apierrors.IsForbidden(trouble)):
-		return &certificates.Secret{Unreadable: trouble.Error()}
+	case err != nil && (!isListed || apierrors.IsForbidden(err)):
+		return &certificates.Secret{Unreadable: err.Error()}
 	case !isListed:
 		return nil
 	}
-	if found, isThere := w.store.find(w.key); isThere {
-		return found
+	if secret, exists := w.store.get(w.key); exists {
+		return secret
 	}
 	return &certificates.Secret{}
 }
 
-// secretRemedy is what to do where the interceptor may not read a Secret.
-func secretRemedy(key model.Key) string {
-	return fmt.Sprintf("allow it by `kubectl create rolebinding kedify-http-interceptor-tls --namespace=%s --clusterrole=kedify-http-interceptor-tls "+
+// secretFix returns the instruction for granting access to a Secret.
+func secretFix(key model.Key) string {
+	return fmt.Sprintf("grant it with `kubectl create rolebinding kedify-http-interceptor-tls --namespace=%s --clusterrole=kedify-http-interceptor-tls "+
 		"--serviceaccount=%s:kedify-http-interceptor`, with the namespace and name of the interceptor's ServiceAccount", key.Namespace,
 		httpv1alpha1.DefaultInterceptorNamespace)
 }
 
-// watchSecrets makes what watches Secrets.
+// watchSecrets sets up the watches of Secrets.
 func (l *Loop) watchSecrets(listWatch func(model.Key) cache.ListerWatcherWithContext) {
 	l.secrets = &secretWatches{
-		listWatch: listWatch, wake: l.wake, running: map[model.Key]*secretWatch{}, news: map[model.Key]struct{}{},
-		begin: func(key model.Key, objects *store[*certificates.Secret]) *source {
+		listWatch: listWatch, wake: l.wake, running: map[model.Key]*secretWatch{}, changed: map[model.Key]struct{}{},
+		newSource: func(key model.Key, secrets *store[*certificates.Secret]) *source {
 			return &source{
-				resource: "Secret " + key.String(), lists: listWatch(key), object: &corev1.Secret{}, store: objects, isListed: objects.isListed,
-				logger: l.logger, failed: l.metrics.watchErrors.WithLabelValues("secrets").Inc, remedy: secretRemedy(key), isOptional: true,
+				resource: "Secret " + key.String(), listWatch: listWatch(key), object: &corev1.Secret{}, store: secrets, isListed: secrets.isListed,
+				logger: l.logger, countFailure: l.metrics.watchErrors.WithLabelValues("secrets").Inc, fix: secretFix(key), isOptional: true,
 			}
 		},
 	}
 }
 
-// namedSecrets are the Secrets that the objects in the stores name.
-func (l *Loop) namedSecrets() map[model.Key]struct{} {
-	named := map[model.Key]struct{}{}
+// referencedSecrets returns the Secrets that the objects in the stores name.
+func (l *Loop) referencedSecrets() map[model.Key]struct{} {
+	referenced := map[model.Key]struct{}{}
 	for _, object := range merge(l.scaledObjects) {
-		if key, names := certificates.SecretOf(object); names {
-			named[key] = struct{}{}
+		if key, ok := certificates.SecretOf(object); ok {
+			referenced[key] = struct{}{}
 		}
 	}
-	return named
+	return referenced
 }

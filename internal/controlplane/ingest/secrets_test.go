@@ -24,47 +24,47 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// secretSources are the lists and watches of single Secrets.
+// secretSources are the lists and watches of named Secrets.
 type secretSources struct {
-	t      *testing.T
-	mu     sync.Mutex
-	byName map[string]*faulty
-	asked  []string // in order
+	t         *testing.T
+	mu        sync.Mutex
+	byName    map[string]*faultySource
+	requested []string // in order
 }
 
-// list is ingest.Sources's.
+// list implements ingest.Sources.Secret.
 func (s *secretSources) list(key model.Key) cache.ListerWatcherWithContext {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = append(s.asked, key.String())
+	s.requested = append(s.requested, key.String())
 	return s.byName[key.String()]
 }
 
-// noteSecrets takes note of certificates that are published.
-func (s *stage) noteSecrets(changed translate.Resources, removed map[string][]string, isAll bool) {
+// recordSecrets records the published certificates.
+func (s *stage) recordSecrets(changed translate.Resources, removed map[string][]string, isAll bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if isAll || s.certified == nil {
-		s.certified = map[string]string{}
+	if isAll || s.chains == nil {
+		s.chains = map[string]string{}
 	}
 	for host, message := range changed[resourcev3.SecretType] {
-		if secret, is := message.(*tlsv3.Secret); is {
-			s.certified[host] = string(secret.GetTlsCertificate().GetCertificateChain().GetInlineBytes())
+		if secret, ok := message.(*tlsv3.Secret); ok {
+			s.chains[host] = string(secret.GetTlsCertificate().GetCertificateChain().GetInlineBytes())
 		}
 	}
 	for _, host := range removed[resourcev3.SecretType] {
-		delete(s.certified, host)
+		delete(s.chains, host)
 	}
 }
 
-// certificates are those that are published now, by host.
+// certificates returns the published certificates by host.
 func (s *stage) certificates() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.certified)
+	return maps.Clone(s.chains)
 }
 
-// reasons are those of condition TLSReady of an object.
+// reasons returns the reasons of condition TLSReady of an object.
 func (s *stage) reasons(name string) []string {
 	var reasons []string
 	state := s.lastPass().Objects[model.Key{Namespace: "apps", Name: name}].Outcome.TLS
@@ -77,21 +77,21 @@ func (s *stage) reasons(name string) []string {
 	return reasons
 }
 
-// secured is shop with a Secret.
-func secured() *httpv1alpha1.HTTPScaledObject {
+// shopWithTLS returns shop with a Secret.
+func shopWithTLS() *httpv1alpha1.HTTPScaledObject {
 	return kit.WithAnnotation(shop(), httpv1alpha1.AnnotationTLSSecretName, "shop-tls")
 }
 
-// newTLSStage is a stage whose object names a Secret, with what there is of that.
+// newTLSStage returns a stage with the given Secrets. Its object names one of them.
 func newTLSStage(t *testing.T, objects ...*corev1.Secret) *stage {
 	t.Helper()
 	s := newStage(t)
-	s.scaledObjects = newFaulty(t, secured())
-	source := newFaulty(t)
+	s.scaledObjects = newFaultySource(t, shopWithTLS())
+	source := newFaultySource(t)
 	for _, object := range objects {
 		source.Add(object)
 	}
-	s.secrets = &secretSources{t: t, byName: map[string]*faulty{"apps/shop-tls": source}}
+	s.secrets = &secretSources{t: t, byName: map[string]*faultySource{"apps/shop-tls": source}}
 	return s
 }
 
@@ -101,9 +101,9 @@ func errForbidden() error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "shop-tls", errors.New("no"))
 }
 
-// TestACertificateIsThereWithTheFirstPublication: a proxy that comes back must not be told that a certificate is gone which has not been
-// read yet.
-func TestACertificateIsThereWithTheFirstPublication(t *testing.T) {
+// TestFirstPublicationContainsCertificates: a reconnecting proxy must not lose a certificate only because it has not
+// been read yet.
+func TestFirstPublicationContainsCertificates(t *testing.T) {
 	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
 	synctest.Test(t, func(t *testing.T) {
 		s := newTLSStage(t, secret)
@@ -120,12 +120,12 @@ func TestACertificateIsThereWithTheFirstPublication(t *testing.T) {
 	})
 }
 
-// TestASecretComesChangesAndGoes has it rotated, turn wrong, be mended and be deleted.
-func TestASecretComesChangesAndGoes(t *testing.T) {
+// TestSecretLifecycle rotates, invalidates, corrects and deletes a Secret.
+func TestSecretLifecycle(t *testing.T) {
 	first, second, third := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test"), kit.NewTLSSecret(t, "apps", "shop-tls", 2, "shop.test"),
 		kit.NewTLSSecret(t, "apps", "shop-tls", 3, "shop.test")
-	wrong := second.DeepCopy()
-	wrong.Data[corev1.TLSPrivateKeyKey] = first.Data[corev1.TLSPrivateKeyKey]
+	invalid := second.DeepCopy()
+	invalid.Data[corev1.TLSPrivateKeyKey] = first.Data[corev1.TLSPrivateKeyKey]
 	synctest.Test(t, func(t *testing.T) {
 		s := newTLSStage(t)
 		source := s.secrets.byName["apps/shop-tls"]
@@ -139,7 +139,7 @@ func TestASecretComesChangesAndGoes(t *testing.T) {
 			{"it is not there", func() {}, "", []string{httpv1alpha1.ReasonSecretNotFound}},
 			{"it comes", func() { source.Add(first) }, chainOf(first), nil},
 			{"it is rotated", func() { source.Modify(second) }, chainOf(second), nil},
-			{"it turns wrong", func() { source.Modify(wrong) }, chainOf(second), []string{httpv1alpha1.ReasonInvalidSecret}},
+			{"it turns wrong", func() { source.Modify(invalid) }, chainOf(second), []string{httpv1alpha1.ReasonInvalidSecret}},
 			{"it is mended", func() { source.Modify(third) }, chainOf(third), nil},
 			{"the API server is away", func() { source.fail(errors.New("away")) }, chainOf(third), nil},
 			{"it is back", func() { source.fail(nil) }, chainOf(third), nil},
@@ -148,7 +148,7 @@ func TestASecretComesChangesAndGoes(t *testing.T) {
 			step.do()
 			time.Sleep(20 * time.Second) // The clock is synctest's, here and below.
 			if got := s.certificates()["shop.test"]; got != step.chain {
-				t.Errorf("%s: another certificate than it should be is published, or none: %.40q", step.name, got)
+				t.Errorf("%s: the published certificate is not the expected one: %.40q", step.name, got)
 			}
 			if diff := cmp.Diff(step.reason, s.reasons("shop")); diff != "" {
 				t.Errorf("%s: reasons (-want +got):\n%s", step.name, diff)
@@ -157,8 +157,9 @@ func TestASecretComesChangesAndGoes(t *testing.T) {
 	})
 }
 
-// TestWithoutPermissionAllElseIsServed: a Secret that may not be read keeps nobody waiting, is asked for seldom, and is there soon after it may.
-func TestWithoutPermissionAllElseIsServed(t *testing.T) {
+// TestForbiddenSecretBlocksNothing: a forbidden Secret delays no publication, is retried rarely, and is served soon
+// after permission is granted.
+func TestForbiddenSecretBlocksNothing(t *testing.T) {
 	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
 	synctest.Test(t, func(t *testing.T) {
 		s := newTLSStage(t, secret)
@@ -181,7 +182,7 @@ func TestWithoutPermissionAllElseIsServed(t *testing.T) {
 		lists := source.lists
 		source.mu.Unlock()
 		if lists > 600 {
-			t.Errorf("a Secret that may not be read was asked for %d times in an hour", lists)
+			t.Errorf("a forbidden Secret was listed %d times in an hour", lists)
 		}
 		source.fail(nil)
 		time.Sleep(15 * time.Second)
@@ -191,48 +192,48 @@ func TestWithoutPermissionAllElseIsServed(t *testing.T) {
 	})
 }
 
-// TestOnlyNamedSecretsAreRead has objects come, change and go.
+// TestOnlyNamedSecretsAreRead adds, changes and removes objects.
 func TestOnlyNamedSecretsAreRead(t *testing.T) {
 	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
 	other := kit.NewTLSSecret(t, "apps", "other-tls", 2, "shop.test")
 	synctest.Test(t, func(t *testing.T) {
 		s := newTLSStage(t, secret)
-		s.secrets.byName["apps/other-tls"] = newFaulty(t, other)
-		s.scaledObjects = newFaulty(t, shop())
+		s.secrets.byName["apps/other-tls"] = newFaultySource(t, other)
+		s.scaledObjects = newFaultySource(t, shop())
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
-		asked := func() []string {
+		requested := func() []string {
 			s.secrets.mu.Lock()
 			defer s.secrets.mu.Unlock()
-			return slices.Clone(s.secrets.asked)
+			return slices.Clone(s.secrets.requested)
 		}
-		if got := asked(); len(got) > 0 {
-			t.Errorf("nobody names a Secret, and read were %v", got)
+		if got := requested(); len(got) > 0 {
+			t.Errorf("no object names a Secret, but %v were read", got)
 		}
-		s.scaledObjects.Modify(secured())
+		s.scaledObjects.Modify(shopWithTLS())
 		time.Sleep(time.Second)
 		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationTLSSecretName, "other-tls"))
 		time.Sleep(time.Second)
 		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationTLSSecretName, "../x"))
 		time.Sleep(time.Second)
-		if diff := cmp.Diff([]string{"apps/shop-tls", "apps/other-tls"}, asked()); diff != "" {
+		if diff := cmp.Diff([]string{"apps/shop-tls", "apps/other-tls"}, requested()); diff != "" {
 			t.Errorf("read (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff([]string{httpv1alpha1.ReasonInvalidSecretName}, s.reasons("shop")); diff != "" || len(s.certificates()) > 0 {
 			t.Errorf("certificates of %v; reasons (-want +got):\n%s", s.certificates(), diff)
 		}
-		// Nobody looks at a Secret any more that nobody names.
+		// A Secret that no object names is not watched.
 		s.secrets.byName["apps/shop-tls"].Modify(secret.DeepCopy())
 		before := s.publications()
 		time.Sleep(time.Minute)
 		if s.publications() != before {
-			t.Error("a Secret that nobody names makes work")
+			t.Error("an unnamed Secret causes work")
 		}
 	})
 }
 
-// TestWithoutTLSNoSecretIsRead and each object is told why.
-func TestWithoutTLSNoSecretIsRead(t *testing.T) {
+// TestSecretsAreNotReadWithoutTLS, and the state of each object contains the reason.
+func TestSecretsAreNotReadWithoutTLS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTLSStage(t)
 		s.secrets = nil
@@ -245,8 +246,9 @@ func TestWithoutTLSNoSecretIsRead(t *testing.T) {
 	})
 }
 
-// TestCertificatesSurviveABug: after a publication that failed everything is published anew, and certificates with it.
-func TestCertificatesSurviveABug(t *testing.T) {
+// TestCertificatesSurviveFailedPublication: after a failed publication everything is published again, including
+// certificates.
+func TestCertificatesSurviveFailedPublication(t *testing.T) {
 	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
 	synctest.Test(t, func(t *testing.T) {
 		s := newTLSStage(t, secret)

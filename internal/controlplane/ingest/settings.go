@@ -11,115 +11,117 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// settingsRemedy is what to do where the interceptor may not read the ConfigMaps with settings of Envoy.
-const settingsRemedy = "bind ClusterRole kedify-http-interceptor-settings and the Role of config/interceptor, or start it with --envoy-settings=false"
+// settingsFix is the instruction for granting access to the ConfigMaps with settings of Envoy.
+const settingsFix = "bind ClusterRole kedify-http-interceptor-settings and the Role of config/interceptor, or start it with --envoy-settings=false"
 
-// envoySettings is what is kept of a ConfigMap with settings of Envoy.
-type envoySettings struct {
-	tuning *model.Tuning
-	wrong  string // why it cannot be used, "" for one that can
+// parsedSettings is what is stored of a ConfigMap with settings of Envoy.
+type parsedSettings struct {
+	settings *model.EnvoySettings
+	reason   string // why the settings are invalid, "" for valid settings
 }
 
-// reduceSettings reads such a ConfigMap.
-func reduceSettings(object *corev1.ConfigMap) envoySettings {
-	tuning, err := envoysettings.Parse(object.Data)
+// reduceSettings parses the ConfigMap.
+func reduceSettings(object *corev1.ConfigMap) parsedSettings {
+	settings, err := envoysettings.Parse(object.Data)
 	if err != nil {
-		return envoySettings{wrong: err.Error()}
+		return parsedSettings{reason: err.Error()}
 	}
-	return envoySettings{tuning: tuning}
+	return parsedSettings{settings: settings}
 }
 
-// sameSettings says whether two versions are the same.
-func sameSettings(before, after envoySettings) bool {
-	return before.wrong == after.wrong && before.tuning.Equal(after.tuning)
+// isSameSettings reports whether two versions are equal.
+func isSameSettings(before, after parsedSettings) bool {
+	return before.reason == after.reason && before.settings.Equal(after.settings)
 }
 
-// tuned is what is known of settings of Envoy, by the namespace whose objects they are for; "" is all.
-type tuned struct {
-	// inForce are the last good ones.
-	inForce resolve.Tunings
-	// wrong says what is wrong with those in the API server.
-	wrong map[string]string
+// settingsState are the settings of Envoy by namespace of the objects that they apply to. The key "" applies to all
+// objects.
+type settingsState struct {
+	// active are the last valid settings.
+	active resolve.SettingsByNamespace
+	// errors are the validation errors of the current ConfigMaps.
+	errors map[string]string
 }
 
-// take takes note of a ConfigMap.
-func (t *tuned) take(namespace string, found piece[envoySettings]) {
-	delete(t.wrong, namespace)
+// update processes a changed ConfigMap.
+func (t *settingsState) update(namespace string, change objectChange[parsedSettings]) {
+	delete(t.errors, namespace)
 	switch {
-	case !found.isThere:
-		delete(t.inForce, namespace)
-	case found.object.wrong != "":
-		t.wrong[namespace] = found.object.wrong
+	case !change.exists:
+		delete(t.active, namespace)
+	case change.object.reason != "":
+		t.errors[namespace] = change.object.reason
 	default:
-		t.inForce[namespace] = found.object.tuning
+		t.active[namespace] = change.object.settings
 	}
 }
 
-// mistake says what is wrong with the settings for the objects of a namespace: those of their own first.
-func (t *tuned) mistake(namespace string) string {
-	at, name := namespace, envoysettings.Name
-	if t.wrong[at] == "" {
-		at, name = "", envoysettings.GlobalName
+// errorFor returns the validation error of the settings for the objects of a namespace, "" if there is none. An error
+// in the namespace's own ConfigMap takes precedence.
+func (t *settingsState) errorFor(namespace string) string {
+	scope, name := namespace, envoysettings.Name
+	if t.errors[scope] == "" {
+		scope, name = "", envoysettings.GlobalName
 	}
-	if t.wrong[at] == "" {
+	if t.errors[scope] == "" {
 		return ""
 	}
-	kept := "nothing of it is in force"
-	if t.inForce[at] != nil {
-		kept = "what it said before stays in force"
+	fallback := "none of its settings are active"
+	if t.active[scope] != nil {
+		fallback = "its previous settings stay active"
 	}
-	return fmt.Sprintf("ConfigMap %q: %s. Until that is corrected %s.", name, t.wrong[at], kept)
+	return fmt.Sprintf("ConfigMap %q: %s (until corrected, %s)", name, t.errors[scope], fallback)
 }
 
-// watchSettings makes the stores of ConfigMaps with settings of Envoy, and what fills them.
+// watchSettings creates the stores and sources of the ConfigMaps with settings of Envoy.
 func (l *Loop) watchSettings(sources Sources) {
-	l.tuned = tuned{resolve.Tunings{}, map[string]string{}}
-	add := func(lists cache.ListerWatcherWithContext, isGlobal bool) {
-		objects := newStore(reduceSettings, sameSettings, l.wake)
-		watchInto(l, toPublish, "configmaps with settings of Envoy", lists, &corev1.ConfigMap{}, objects)
-		own := l.sources[len(l.sources)-1]
-		own.remedy, own.isOptional, own.troubled = settingsRemedy, true, l.wake
-		l.settings = append(l.settings, settingsStore{objects, isGlobal})
+	l.envoySettings = settingsState{resolve.SettingsByNamespace{}, map[string]string{}}
+	add := func(listWatch cache.ListerWatcherWithContext, isGlobal bool) {
+		configMaps := newStore(reduceSettings, isSameSettings, l.wake)
+		watchInto(l, gatePublication, "configmaps with settings of Envoy", listWatch, &corev1.ConfigMap{}, configMaps)
+		added := l.sources[len(l.sources)-1]
+		added.fix, added.isOptional, added.notify = settingsFix, true, l.wake
+		l.settings = append(l.settings, settingsStore{configMaps, isGlobal})
 	}
-	for _, lists := range sources.Settings {
-		add(lists, false)
+	for _, listWatch := range sources.Settings {
+		add(listWatch, false)
 	}
 	if sources.GlobalSettings != nil {
 		add(sources.GlobalSettings, true)
 	}
 }
 
-// settingsStore has the ConfigMaps of one list and watch.
+// settingsStore contains the ConfigMaps of one list and watch.
 type settingsStore struct {
-	*store[envoySettings]
+	*store[parsedSettings]
 
-	isGlobal bool // They are for all objects.
+	isGlobal bool // The settings apply to all objects.
 }
 
-// takeSettings takes note of what is new among the settings. It returns those that changed, and the objects that they are for.
-func (l *Loop) takeSettings() (resolve.Tunings, []model.Key) {
-	changed := resolve.Tunings{}
+// takeSettings processes changed settings. It returns the changes and the objects to which they apply.
+func (l *Loop) takeSettings() (resolve.SettingsByNamespace, []model.Key) {
+	changed := resolve.SettingsByNamespace{}
 	for _, s := range l.settings {
-		for key, piece := range s.take() {
+		for key, change := range s.take() {
 			namespace, name := key.Namespace, envoysettings.Name
 			if s.isGlobal {
 				namespace, name = "", envoysettings.GlobalName
 			}
 			if key.Name == name {
-				l.tuned.take(namespace, piece)
-				changed[namespace] = l.tuned.inForce[namespace]
+				l.envoySettings.update(namespace, change)
+				changed[namespace] = l.envoySettings.active[namespace]
 			}
 		}
 	}
 	if len(changed) == 0 {
 		return nil, nil
 	}
-	var concerned []model.Key
+	var affected []model.Key
 	_, isForAll := changed[""]
 	for key := range l.objects {
-		if _, is := changed[key.Namespace]; is || isForAll {
-			concerned = append(concerned, key)
+		if _, isChanged := changed[key.Namespace]; isChanged || isForAll {
+			affected = append(affected, key)
 		}
 	}
-	return changed, concerned
+	return changed, affected
 }

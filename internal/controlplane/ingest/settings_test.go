@@ -15,60 +15,62 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// settingsOf is a ConfigMap with settings of routes.
+// settingsOf returns a ConfigMap with settings of routes.
 func settingsOf(namespace, name, route string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{envoysettings.KeyRoute: route}}
 }
 
-// tuned are the retries in force of shop, and what is said of its settings.
-func (s *stage) tuned() (model.Given[uint32], string) {
+// retries returns the published retries of shop, and the error in its settings.
+func (s *stage) retries() (model.Given[uint32], string) {
 	object := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]
-	if len(object.InForce.Routes) == 0 {
+	if len(object.Published.Routes) == 0 {
 		return model.Given[uint32]{}, object.Outcome.EnvoySettings
 	}
-	return object.InForce.Routes[0].Tuning.OfRoute().Retries, object.Outcome.EnvoySettings
+	return object.Published.Routes[0].EnvoySettings.OfRoute().Retries, object.Outcome.EnvoySettings
 }
 
-// TestSettingsOfEnvoyAreFollowed from their ConfigMaps' coming to their going, mistakes among them.
-func TestSettingsOfEnvoyAreFollowed(t *testing.T) {
+// TestEnvoySettingsLifecycle follows the ConfigMaps from their creation to their deletion, including invalid
+// versions.
+func TestEnvoySettingsLifecycle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.settings, s.global = newFaulty(t), newFaulty(t, settingsOf("keda", envoysettings.GlobalName, "retry_policy: {num_retries: 1}"))
+		s.settings, s.global = newFaultySource(t), newFaultySource(t, settingsOf("keda", envoysettings.GlobalName, "retry_policy: {num_retries: 1}"))
 		defer s.run(t)()
-		expect := func(what string, retries uint32, isGiven bool, says string) {
+		expect := func(when string, retries uint32, isGiven bool, wantMessage string) {
 			t.Helper()
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if got, mistake := s.tuned(); got != (model.Given[uint32]{Value: retries, IsGiven: isGiven}) || mistake != says {
-				t.Errorf("%s: %+v, %q; want %d, %q", what, got, mistake, retries, says)
+			if got, message := s.retries(); got != (model.Given[uint32]{Value: retries, IsGiven: isGiven}) || message != wantMessage {
+				t.Errorf("%s: %+v, %q; want %d, %q", when, got, message, retries, wantMessage)
 			}
 		}
-		own := func(route string) *corev1.ConfigMap { return settingsOf("apps", envoysettings.Name, route) }
+		namespaced := func(route string) *corev1.ConfigMap { return settingsOf("apps", envoysettings.Name, route) }
 		expect("for all", 1, true, "")
 		s.settings.Add(settingsOf("elsewhere", envoysettings.Name, "retry_policy: {num_retries: 9}"))
 		s.settings.Add(settingsOf("apps", "another", "retry_policy: {num_retries: 9}"))
 		expect("another namespace's, and of another name", 1, true, "")
-		s.settings.Add(own("retry_policy: {num_retries: 2}"))
+		s.settings.Add(namespaced("retry_policy: {num_retries: 2}"))
 		expect("its own", 2, true, "")
-		s.settings.Modify(own("retry_policy: {num_retries: 20}"))
-		expect("a mistake", 2, true, `ConfigMap "kedify-proxy-template-values": it cannot be used: route.retry_policy.num_retries: "20"; `+
-			`allowed: a whole number from 0 to 10. Until that is corrected what it said before stays in force.`)
-		s.settings.Modify(own("timeout: 1s"))
+		s.settings.Modify(namespaced("retry_policy: {num_retries: 20}"))
+		expect("a mistake", 2, true, `ConfigMap "kedify-proxy-template-values": invalid settings: route.retry_policy.num_retries: invalid value "20": `+
+			`use a whole number from 0 to 10 (until corrected, its previous settings stay active)`)
+		s.settings.Modify(namespaced("timeout: 1s"))
 		expect("what it does not say", 1, true, "")
 		s.global.Modify(settingsOf("keda", envoysettings.GlobalName, "retries: 1"))
-		expect("a mistake for all", 1, true, `ConfigMap "kedify-proxy-template-values-global": it cannot be used: route.retries: it is not among the settings that may be changed. `+
-			`Until that is corrected what it said before stays in force.`)
+		expect("a mistake for all", 1, true, `ConfigMap "kedify-proxy-template-values-global": invalid settings: route.retries: unsupported setting: remove it `+
+			`(until corrected, its previous settings stay active)`)
 		s.global.Delete(settingsOf("keda", envoysettings.GlobalName, ""))
 		expect("none for all", 0, false, "")
-		s.settings.Modify(own("retry_policy: {num_retries: 0}"))
+		s.settings.Modify(namespaced("retry_policy: {num_retries: 0}"))
 		expect("no retries", 0, true, "")
-		s.settings.Delete(own(""))
+		s.settings.Delete(namespaced(""))
 		expect("none", 0, false, "")
 	})
 }
 
-// TestSettingsBeforeTheFirstPublication: a restart must not serve without settings that are there, and must serve without those that may not be read.
+// TestSettingsBeforeTheFirstPublication: after a restart the first publication contains the settings, unless they are
+// forbidden.
 func TestSettingsBeforeTheFirstPublication(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -82,7 +84,7 @@ func TestSettingsBeforeTheFirstPublication(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
-				s.settings, s.global = newFaulty(t, settingsOf("apps", envoysettings.Name, "retry_policy: {num_retries: 4}")), newFaulty(t)
+				s.settings, s.global = newFaultySource(t, settingsOf("apps", envoysettings.Name, "retry_policy: {num_retries: 4}")), newFaultySource(t)
 				s.settings.fail(test.failure)
 				defer s.run(t)()
 				time.Sleep(time.Second)
@@ -93,7 +95,7 @@ func TestSettingsBeforeTheFirstPublication(t *testing.T) {
 				s.settings.fail(nil)
 				time.Sleep(20 * time.Second)
 				synctest.Wait()
-				if got, _ := s.tuned(); got.Value != 4 {
+				if got, _ := s.retries(); got.Value != 4 {
 					t.Errorf("retries %+v once they are listed", got)
 				}
 			})

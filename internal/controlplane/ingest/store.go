@@ -9,152 +9,156 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// store is what one list and watch has brought so far. It is the cache.ReflectorStore of its reflector, which writes, and the loop takes what is new.
-// What is kept of an object is never changed, only replaced.
+// store contains the objects of one list and watch. It is the cache.ReflectorStore of a reflector, which writes it;
+// the loop takes the changes. Stored values are immutable and only ever replaced.
 type store[T any] struct {
-	// read returns the name of an object and what is kept of it. The object stays the caller's. An error says that it is not of the store's kind.
-	read func(object any) (model.Key, T, error)
-	// sameRouting says whether two versions of an object make no difference for routing, such as two that differ in their status alone.
-	sameRouting func(before, after T) bool
-	// versionOf returns the resource version of an object, "" when it is not kept.
+	// parse returns the name of an object and its reduced form, and does not retain the object. An error means that
+	// the object is of another kind.
+	parse func(object any) (model.Key, T, error)
+	// isSameRouting reports whether the difference between two versions is irrelevant to routing, such as a change of
+	// status.
+	isSameRouting func(before, after T) bool
+	// versionOf returns the resource version of an object, "" if it is not stored.
 	versionOf func(T) string
-	// changed is called after every change, with no lock held. It must not block.
-	changed func()
+	// notify is called after every change without a lock held. It must not block.
+	notify func()
 
 	mu      sync.Mutex
 	objects map[model.Key]T
 	listed  bool
-	news    map[model.Key]bool // what has changed since the last take, and whether it matters to routing
-	// written are the resource versions of the last change of each object that may have mattered to routing, as far as it was seen.
-	written map[model.Key]string
+	pending map[model.Key]bool // changes since the last take; true if one affects routing
+	// routingVersions are the resource versions of the last observed change of each object that may have affected
+	// routing.
+	routingVersions map[model.Key]string
 }
 
-// newStore returns an empty store that has not been listed. reduce makes what is kept of an object.
-func newStore[K metav1.Object, T any](reduce func(K) T, sameRouting func(before, after T) bool, changed func()) *store[T] {
+// newStore returns an empty store that has not been listed. reduce returns the stored form of an object.
+func newStore[K metav1.Object, T any](reduce func(K) T, isSameRouting func(before, after T) bool, notify func()) *store[T] {
 	return &store[T]{
-		read: func(object any) (name model.Key, kept T, err error) {
+		parse: func(object any) (name model.Key, reduced T, err error) {
 			typed, ok := object.(K)
-			if !ok { // The reflector checks that too, so this is a mistake in how the two were put together.
-				return name, kept, fmt.Errorf("store of %T was given a %T", typed, object)
+			if !ok { // The reflector checks this too, so the store was created for another kind.
+				return name, reduced, fmt.Errorf("store of %T was given a %T", typed, object)
 			}
 			return model.Key{Namespace: typed.GetNamespace(), Name: typed.GetName()}, reduce(typed), nil
 		},
-		sameRouting: sameRouting, versionOf: func(T) string { return "" }, changed: changed,
-		objects: map[model.Key]T{}, news: map[model.Key]bool{}, written: map[model.Key]string{},
+		isSameRouting: isSameRouting, versionOf: func(T) string { return "" }, notify: notify,
+		objects: map[model.Key]T{}, pending: map[model.Key]bool{}, routingVersions: map[model.Key]string{},
 	}
 }
 
-// Add puts an object that the watch saw for the first time, see cache.ReflectorStore.
+// Add stores an object that the watch reports for the first time, see cache.ReflectorStore.
 func (s *store[T]) Add(object any) error {
-	name, kept, err := s.read(object)
+	name, reduced, err := s.parse(object)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.note(name, kept, s.objects)
-	s.objects[name] = kept
+	s.record(name, reduced, s.objects)
+	s.objects[name] = reduced
 	s.mu.Unlock()
-	s.changed()
+	s.notify()
 	return nil
 }
 
-// Update puts a new version of an object, see cache.ReflectorStore.
+// Update stores a new version of an object, see cache.ReflectorStore.
 func (s *store[T]) Update(object any) error { return s.Add(object) }
 
 // Delete removes an object, see cache.ReflectorStore.
 func (s *store[T]) Delete(object any) error {
-	name, _, err := s.read(object)
+	name, _, err := s.parse(object)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	delete(s.objects, name)
-	delete(s.written, name)
-	s.news[name] = true
+	delete(s.routingVersions, name)
+	s.pending[name] = true
 	s.mu.Unlock()
-	s.changed()
+	s.notify()
 	return nil
 }
 
-// Replace puts a complete list in the place of everything, see cache.ReflectorStore.
+// Replace replaces all objects by a complete list, see cache.ReflectorStore.
 func (s *store[T]) Replace(list []any, _ string) error {
 	objects := make(map[model.Key]T, len(list))
 	for _, object := range list {
-		name, kept, err := s.read(object)
+		name, reduced, err := s.parse(object)
 		if err != nil {
 			return err
 		}
-		objects[name] = kept
+		objects[name] = reduced
 	}
 	s.mu.Lock()
 	before := s.objects
 	s.objects = objects
 	s.listed = true
 	for name := range before {
-		if _, still := objects[name]; !still {
-			s.news[name] = true
-			delete(s.written, name)
+		if _, exists := objects[name]; !exists {
+			s.pending[name] = true
+			delete(s.routingVersions, name)
 		}
 	}
 	for name, object := range objects {
-		s.note(name, object, before)
+		s.record(name, object, before)
 		version := s.versionOf(object)
-		if old, known := before[name]; known && s.versionOf(old) != version {
-			s.written[name] = version // What came between, and was undone again, was not seen.
+		if old, existed := before[name]; existed && s.versionOf(old) != version {
+			s.routingVersions[name] = version // Intermediate versions that were reverted were not observed.
 		}
 	}
 	s.mu.Unlock()
-	s.changed()
+	s.notify()
 	return nil
 }
 
-// Resync does nothing: the loop needs no reminders, see cache.ReflectorStore.
+// Resync does nothing, because the loop needs no periodic updates, see cache.ReflectorStore.
 func (s *store[T]) Resync() error { return nil }
 
-// note says that an object takes the place of the one before. The caller holds the lock.
-func (s *store[T]) note(name model.Key, object T, before map[model.Key]T) {
-	old, known := before[name]
-	matters := !known || !s.sameRouting(old, object)
-	s.news[name] = s.news[name] || matters
-	if version := s.versionOf(object); known && matters && version != "" {
-		s.written[name] = version
+// record records that an object replaces its previous version. The caller holds the lock.
+func (s *store[T]) record(name model.Key, object T, before map[model.Key]T) {
+	old, existed := before[name]
+	affectsRouting := !existed || !s.isSameRouting(old, object)
+	s.pending[name] = s.pending[name] || affectsRouting
+	if version := s.versionOf(object); existed && affectsRouting && version != "" {
+		s.routingVersions[name] = version
 	}
 }
 
-// take returns what has changed since it was last called, with each object as it is now. It says of each whether the change matters to routing.
-func (s *store[T]) take() map[model.Key]piece[T] {
+// take returns the current version of each object that changed since the previous call, and whether the change
+// affects routing.
+func (s *store[T]) take() map[model.Key]objectChange[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.news) == 0 {
+	if len(s.pending) == 0 {
 		return nil
 	}
-	taken := make(map[model.Key]piece[T], len(s.news))
-	for name, matters := range s.news {
-		object, isThere := s.objects[name]
-		taken[name] = piece[T]{object, isThere, matters, s.written[name]}
+	changes := make(map[model.Key]objectChange[T], len(s.pending))
+	for name, affectsRouting := range s.pending {
+		object, exists := s.objects[name]
+		changes[name] = objectChange[T]{object, exists, affectsRouting, s.routingVersions[name]}
 	}
-	s.news = map[model.Key]bool{}
-	return taken
+	s.pending = map[model.Key]bool{}
+	return changes
 }
 
-// piece is what is new of one object.
-type piece[T any] struct {
-	object  T
-	isThere bool // otherwise it is gone
-	matters bool // to routing
-	// written is the resource version of the last change that may have mattered to routing, "" when none was seen.
-	written string
+// objectChange is a change of one object.
+type objectChange[T any] struct {
+	object         T
+	exists         bool // false for a deleted object
+	affectsRouting bool
+	// routingVersion is the resource version of the last change that may have affected routing, "" if none was observed.
+	routingVersion string
 }
 
-// find returns an object, if it is there.
-func (s *store[T]) find(name model.Key) (T, bool) {
+// get returns an object and whether it exists.
+func (s *store[T]) get(name model.Key) (T, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	object, isThere := s.objects[name]
-	return object, isThere
+	object, exists := s.objects[name]
+	return object, exists
 }
 
-// isListed says whether a complete list has been there.
+// isListed reports whether a complete list was stored.
 func (s *store[T]) isListed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

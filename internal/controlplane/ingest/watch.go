@@ -18,60 +18,62 @@ import (
 )
 
 const (
-	// listDeadline bounds one list request, or one page of it.
+	// listDeadline is the timeout of one list request.
 	listDeadline = 30 * time.Second
-	// retryFirst and retryLast bound the pause before a failed list or watch is tried again; it doubles in between. The reflector's own pause grows to a
-	// minute, in which a healed API server would go unnoticed. One that has just started may refuse once more, with 403, until it has read its own rules.
-	// Each is up to two thirds longer, so that several sources do not try in step.
-	retryFirst  = 75 * time.Millisecond
-	retryLast   = 300 * time.Millisecond
+	// retryMin and retryMax are the minimum and maximum pause before a failed list or watch is retried; the pause
+	// doubles in between. The reflector's own backoff grows to a minute, which would delay the detection of a
+	// recovered API server. An API server that has just started may reject requests with 403 until it has loaded its
+	// RBAC rules. Each pause is extended by up to two thirds, so that sources do not retry simultaneously.
+	retryMin    = 75 * time.Millisecond
+	retryMax    = 300 * time.Millisecond
 	retryJitter = 2. / 3
-	// retryOptional is retryLast for what can be missing for good, so that it costs the API server little.
-	retryOptional = 7500 * time.Millisecond
-	// resyncPeriod only has to be above zero, since Resync does nothing: without a period, reflectors wait for a channel of the whole process, with which
-	// the clock of testing/synctest does not go on.
+	// retryMaxOptional is the maximum pause of optional sources, which may be missing permanently.
+	retryMaxOptional = 7500 * time.Millisecond
+	// resyncPeriod only has to be above zero, because Resync does nothing. Without a period, reflectors wait for a
+	// process-wide channel, which stops the clock of testing/synctest.
 	resyncPeriod = 24 * time.Hour
-	// remindEvery is the time after which an unchanged failure is logged again.
-	remindEvery = time.Minute
+	// logInterval is the interval in which an unchanged failure is logged again.
+	logInterval = time.Minute
 )
 
-// need says what waits until a source was listed. What comes later waits for what comes first, too.
-type need int
+// gate names what waits for the first list of a source. A later gate includes the earlier ones.
+type gate int
 
 const (
-	toPublish need = iota // the first publication
-	toReport              // the first complete report
-	toNothing
+	gatePublication gate = iota // the first publication
+	gateReport                  // the first complete report
+	gateNone
 )
 
-// source lists and watches one kind in one namespace, or in all, into its store.
+// source lists and watches one kind, in one namespace or in all, into its store.
 type source struct {
-	needed   need
-	resource string // plural name, for messages
-	lists    cache.ListerWatcherWithContext
-	object   runtime.Object // an empty object of the kind
-	store    cache.ReflectorStore
-	isListed func() bool
-	logger   *slog.Logger
-	failed   func() // counts a failure
-	// remedy is what to do when the API server refuses, "" for what helps with most kinds.
-	remedy string
-	// isOptional says that it may be refused for good: it is logged once, and tried again less often.
+	gate         gate
+	resource     string // plural name, for messages
+	listWatch    cache.ListerWatcherWithContext
+	object       runtime.Object // an empty object of the kind
+	store        cache.ReflectorStore
+	isListed     func() bool
+	logger       *slog.Logger
+	countFailure func() // counts a failure
+	// fix is the fix for a forbidden request, "" for the default.
+	fix string
+	// isOptional is true if the source may be forbidden permanently. The failure is logged once and retried less
+	// often.
 	isOptional bool
-	// troubled, if it is not nil, is called when there is trouble of another kind than before, or none any more. It must not block.
-	troubled func()
+	// notify, if not nil, is called when the error changes or disappears. It must not block.
+	notify func()
 
-	mu      sync.Mutex
-	trouble error // why the last attempt failed, nil when it did not
+	mu  sync.Mutex
+	err error // of the last attempt, nil after a success
 }
 
-// run lists and watches until ctx ends. It never gives up: a failure is logged, counted and kept for Loop.Waiting.
+// run lists and watches until ctx ends. A failure is logged, counted, retained for Loop.Waiting and retried.
 func (s *source) run(ctx context.Context) {
-	lists := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
-	reflector := cache.NewReflectorWithOptions(lists, s.object, s.store, cache.ReflectorOptions{
+	listWatch := &cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}
+	reflector := cache.NewReflectorWithOptions(listWatch, s.object, s.store, cache.ReflectorOptions{
 		Name: s.resource, TypeDescription: s.resource, ResyncPeriod: resyncPeriod,
 	})
-	pause := s.newPause()
+	backoff := s.newBackoff()
 	var logged time.Time
 	for ctx.Err() == nil {
 		err := reflector.ListAndWatchWithContext(ctx)
@@ -79,79 +81,80 @@ func (s *source) run(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			pause = s.newPause()
+			backoff = s.newBackoff()
 		} else {
-			err = s.explain(err)
-			changed := s.setTrouble(err)
-			if now := time.Now(); changed || !s.isOptional && now.Sub(logged) >= remindEvery {
+			err = s.wrapError(err)
+			changed := s.setError(err)
+			if now := time.Now(); changed || !s.isOptional && now.Sub(logged) >= logInterval {
 				logged = now
-				s.logger.ErrorContext(ctx, "cannot watch; trying again", "resource", s.resource, "error", err)
+				s.logger.ErrorContext(ctx, "watch failed, retrying", "resource", s.resource, "error", err)
 			}
-			s.failed()
+			s.countFailure()
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause.Step()):
+		case <-time.After(backoff.Step()):
 		}
 	}
 }
 
-// setTrouble keeps why the source does not work, nil for that it does, and says whether that is news.
-func (s *source) setTrouble(err error) bool {
+// setError stores the error of the last attempt, nil for a success, and reports whether it differs from the previous
+// one.
+func (s *source) setError(err error) bool {
 	s.mu.Lock()
-	news := (err == nil) != (s.trouble == nil) || err != nil && err.Error() != s.trouble.Error()
-	s.trouble = err
+	isChanged := (err == nil) != (s.err == nil) || err != nil && err.Error() != s.err.Error()
+	s.err = err
 	s.mu.Unlock()
-	if news && s.troubled != nil {
-		s.troubled()
+	if isChanged && s.notify != nil {
+		s.notify()
 	}
-	return news
+	return isChanged
 }
 
-// lastTrouble is why the source does not work, nil when it does.
-func (s *source) lastTrouble() error {
+// lastError returns the error of the last attempt, nil after a success.
+func (s *source) lastError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.trouble
+	return s.err
 }
 
-// waiting says what is missing for a complete list, or "" when there was one, or there may be none.
-func (s *source) waiting() string {
-	trouble := s.lastTrouble()
+// pending returns what the first list waits for, or "" if it has completed or is optional and forbidden.
+func (s *source) pending() string {
+	err := s.lastError()
 	switch {
-	case s.isListed(), s.isOptional && apierrors.IsForbidden(trouble):
+	case s.isListed(), s.isOptional && apierrors.IsForbidden(err):
 		return ""
-	case trouble != nil:
-		return trouble.Error()
+	case err != nil:
+		return err.Error()
 	default:
 		return "the first list of " + s.resource
 	}
 }
 
-// explain adds the remedy to the failures that an operator can heal.
-func (s *source) explain(err error) error {
+// wrapError adds the fix to errors that an operator can resolve.
+func (s *source) wrapError(err error) error {
 	resource := s.resource
 	switch {
-	case apierrors.IsForbidden(err) && s.remedy != "":
-		return fmt.Errorf("the ServiceAccount may not list and watch %s; %s: %w", resource, s.remedy, err)
+	case apierrors.IsForbidden(err) && s.fix != "":
+		return fmt.Errorf("the ServiceAccount may not list and watch %s: %s: %w", resource, s.fix, err)
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the API server does not know %s: install its CustomResourceDefinition (kubectl apply -f config/crd): %w", resource, err)
+		return fmt.Errorf("the API server has no resource %s: install its CustomResourceDefinition (kubectl apply -f config/crd): %w", resource, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("the ServiceAccount may not list and watch %s: apply config/interceptor, or name the allowed namespaces with --namespaces: %w",
 			resource, err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server does not accept the credentials for %s: check the ServiceAccount token or --kubeconfig: %w", resource, err)
+		return fmt.Errorf("the API server rejected the credentials for %s: check the ServiceAccount token or --kubeconfig: %w", resource, err)
 	default:
 		return fmt.Errorf("%s: %w", resource, err)
 	}
 }
 
-// list lists within listDeadline, everything at once.
+// list requests a full list within listDeadline, without pages.
 //
-// The reflector's first list takes "any version" (0), which a lagging API server may answer from the past; a restarted interceptor must not go back to
-// weights that are no longer asked for, so the newest version is demanded. And it is never divided into pages: after a first list of several pages the
-// reflector asks for pages ever after, and a page of a given version is by the API's rules of exactly that version, so that a list after an outage would
-// bring back the old objects for as long as etcd has them.
+// The reflector's first list accepts any version (0), which a lagging API server may answer from an old cache. A
+// restarted interceptor must not return to old weights, so list requests the newest version. Pages are disabled
+// because after a first list with several pages the reflector always requests pages. A page of a given version has
+// exactly that version, so that a list after an outage would return old objects for as long as etcd retains them.
 func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, listDeadline)
 	defer cancel()
@@ -159,42 +162,43 @@ func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	if options.ResourceVersion == "0" {
 		options.ResourceVersion = ""
 	}
-	list, err := s.lists.ListWithContext(ctx, options)
+	list, err := s.listWatch.ListWithContext(ctx, options)
 	if err == nil {
-		s.setTrouble(nil)
+		s.setError(nil)
 	}
 	return list, err
 }
 
-// watch opens a watch. While the API server is away or sheds load it tries again from the same version, so that an outage costs no new list.
+// watch opens a watch. While the API server is unavailable or sheds load, it retries from the same version, so that
+// an outage needs no new list.
 func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	pause := s.newPause()
+	backoff := s.newBackoff()
 	for {
-		opened, err := s.lists.WatchWithContext(ctx, options)
+		opened, err := s.listWatch.WatchWithContext(ctx, options)
 		if err == nil {
-			s.setTrouble(nil)
+			s.setError(nil)
 			return opened, nil
 		}
 		if !utilnet.IsConnectionRefused(err) && !apierrors.IsTooManyRequests(err) {
 			return nil, err
 		}
-		if s.setTrouble(s.explain(err)) {
-			s.logger.WarnContext(ctx, "watch refused; trying again", "resource", s.resource, "error", err)
+		if s.setError(s.wrapError(err)) {
+			s.logger.WarnContext(ctx, "watch rejected, retrying", "resource", s.resource, "error", err)
 		}
-		s.failed()
+		s.countFailure()
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(pause.Step()):
+		case <-time.After(backoff.Step()):
 		}
 	}
 }
 
-// newPause returns the pauses between attempts.
-func (s *source) newPause() *wait.Backoff {
-	last := retryLast
+// newBackoff returns the pauses between attempts.
+func (s *source) newBackoff() *wait.Backoff {
+	limit := retryMax
 	if s.isOptional {
-		last = retryOptional
+		limit = retryMaxOptional
 	}
-	return &wait.Backoff{Duration: retryFirst, Factor: 2, Jitter: retryJitter, Cap: last, Steps: math.MaxInt}
+	return &wait.Backoff{Duration: retryMin, Factor: 2, Jitter: retryJitter, Cap: limit, Steps: math.MaxInt}
 }

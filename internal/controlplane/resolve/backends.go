@@ -14,16 +14,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
-// finder returns the Service of a namespace and name, nil when there is none.
-type finder func(model.Key) *Service
+// serviceLookup returns a Service, nil if it does not exist.
+type serviceLookup func(model.Key) *Service
 
-// serviceIndex finds Services by namespace and name.
+// serviceIndex maps names to Services.
 type serviceIndex map[model.Key]*Service
 
-// find is a finder.
-func (x serviceIndex) find(service model.Key) *Service { return x[service] }
+// lookup is a serviceLookup.
+func (x serviceIndex) lookup(service model.Key) *Service { return x[service] }
 
-// indexServices makes a serviceIndex.
+// indexServices returns the serviceIndex of a list.
 func indexServices(services []*Service) serviceIndex {
 	index := make(serviceIndex, len(services))
 	for _, service := range services {
@@ -32,200 +32,202 @@ func indexServices(services []*Service) serviceIndex {
 	return index
 }
 
-// soleWeight is the weight of a backend that has no other beside it; any above zero means the same.
-const soleWeight = 100
+// singleWeight is the weight of a backend without alternatives. Any value above zero has the same effect.
+const singleWeight = 100
 
-// hasAnnotation says whether object shares its requests between Services.
-func hasAnnotation(object *httpv1alpha1.HTTPScaledObject) bool {
+// hasWeightedBackends reports whether the object splits its requests between Services.
+func hasWeightedBackends(object *httpv1alpha1.HTTPScaledObject) bool {
 	_, present := object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	return present
 }
 
-// backendsOf returns the backends that object asks for, and what is wrong with them. With mistakes the backends are the object's own Service alone,
-// whether it is there or not.
-func backendsOf(object *httpv1alpha1.HTTPScaledObject, find finder) ([]model.Backend, []mistake) {
+// backendsOf returns the backends that the object requests and the issues of the request. If there are issues, it
+// returns only the object's own Service, even if that Service does not exist.
+func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]model.Backend, []issue) {
 	target := object.Spec.ScaleTargetRef
-	own := split.Backend{Service: target.Service, Weight: soleWeight}
-	if !hasAnnotation(object) {
-		backend, wrong := backendOf(object, own, "spec.scaleTargetRef.service", find, nil)
-		return []model.Backend{backend}, wrong
+	ownEntry := split.Backend{Service: target.Service, Weight: singleWeight}
+	if !hasWeightedBackends(object) {
+		backend, entryIssues := backendOf(object, ownEntry, "spec.scaleTargetRef.service", lookup, nil)
+		return []model.Backend{backend}, entryIssues
 	}
 	const field = "annotation " + httpv1alpha1.AnnotationWeightedBackends
 	var (
 		backends []model.Backend
-		mistakes []mistake
+		issues   []issue
 	)
-	shares, err := split.Parse(object.Annotations[httpv1alpha1.AnnotationWeightedBackends])
+	entries, err := split.Parse(object.Annotations[httpv1alpha1.AnnotationWeightedBackends])
 	if err != nil {
-		mistakes = append(mistakes, mistake{httpv1alpha1.ReasonInvalidWeightedBackends, fmt.Sprintf("%s: %v; %s", field, err, remedy(err))})
+		issues = append(issues, issue{httpv1alpha1.ReasonInvalidWeightedBackends, fmt.Sprintf("%s: %v: %s", field, err, fixOf(err))})
 	}
-	for i, share := range shares {
-		backend, wrong := backendOf(object, share, field, find, canaryOf(object, shares, i))
+	for i, entry := range entries {
+		backend, entryIssues := backendOf(object, entry, field, lookup, experimentCanary(object, entries, i))
 		backends = append(backends, backend)
-		mistakes = append(mistakes, wrong...)
+		issues = append(issues, entryIssues...)
 	}
-	if len(mistakes) > 0 {
-		backend, _ := backendOf(object, own, "", find, nil) // whether the own Service is right is not what this object was asked for
-		return []model.Backend{backend}, mistakes
+	if len(issues) > 0 {
+		backend, _ := backendOf(object, ownEntry, "", lookup, nil) // Issues of the own Service are irrelevant here.
+		return []model.Backend{backend}, issues
 	}
 	return backends, nil
 }
 
-// lastGood returns what an object keeps whose backends cannot be carried out: those in force or, where
-// nothing is because the interceptor has just started, those that its status reports to have been. matches is the number of Matches that it has.
-// Without the annotation nobody but the own Service is to get anything, so that a split must not come
-// back; then, and for want of anything better, it is own.
+// lastGood returns the backends that an object with invalid backends keeps: the published ones. After a restart of
+// the interceptor none are published, and the ones in the object's status count. matches is the number of the
+// object's Matches. Without the annotation only the object's own Service may receive requests, so a previous split
+// must not return. In this case, and as the last resort, lastGood returns fallback.
 func lastGood(
-	object *httpv1alpha1.HTTPScaledObject, inForce []model.Route, own []model.Backend, find finder, matches int,
+	object *httpv1alpha1.HTTPScaledObject, published []model.Route, fallback []model.Backend, lookup serviceLookup, matches int,
 ) ([]model.Backend, []managedroute.Route) {
 	switch {
-	case len(inForce) > 0 && (hasAnnotation(object) || len(inForce[0].Backends) == 1):
-		return inForce[0].Backends, inForce[0].Managed
-	case len(inForce) > 0 || !hasAnnotation(object) || object.Status.DataPlane == nil:
-		return own, nil
+	case len(published) > 0 && (hasWeightedBackends(object) || len(published[0].Backends) == 1):
+		return published[0].Backends, published[0].Managed
+	case len(published) > 0 || !hasWeightedBackends(object) || object.Status.DataPlane == nil:
+		return fallback, nil
 	}
-	shares, err := split.Parse(object.Status.DataPlane.WeightedBackends)
+	entries, err := split.Parse(object.Status.DataPlane.WeightedBackends)
 	if err != nil {
-		return own, nil
+		return fallback, nil
 	}
-	backends := make([]model.Backend, 0, len(shares))
-	for i, share := range shares {
-		backend, _ := backendOf(object, share, "", find, canaryOf(object, shares, i)) // One that is gone by now keeps its share, as it would in force.
+	backends := make([]model.Backend, 0, len(entries))
+	for i, entry := range entries {
+		backend, _ := backendOf(object, entry, "", lookup, experimentCanary(object, entries, i)) // A deleted Service keeps its weight, as a published one does.
 		backends = append(backends, backend)
 	}
-	return backends, reportedRoutes(object, len(backends), matches)
+	return backends, reportedManagedRoutes(object, len(backends), matches)
 }
 
-// reportedRoutes are the header and mirror routes that the status of object reports to have been in force; none where they cannot be carried out for as many
-// backends and Matches.
-func reportedRoutes(object *httpv1alpha1.HTTPScaledObject, backends, matches int) []managedroute.Route {
+// reportedManagedRoutes returns the header and mirror routes in the object's status. It returns none if they are
+// invalid for this number of backends and Matches.
+func reportedManagedRoutes(object *httpv1alpha1.HTTPScaledObject, backends, matches int) []managedroute.Route {
 	text := object.Status.DataPlane.ManagedRoutes
 	if text == "" || backends < 2 {
 		return nil
 	}
 	routes, err := managedroute.Parse(text)
-	if err != nil || managedroute.CountMatches(routes)*matches > MaxManaged {
+	if err != nil || managedroute.CountMatches(routes)*matches > MaxManagedRoutes {
 		return nil
 	}
 	return routes
 }
 
-// remedy says what to do about an annotation that cannot be read.
-func remedy(err error) string {
+// fixOf returns the fix for an error of split.Parse.
+func fixOf(err error) string {
 	switch {
 	case errors.Is(err, split.ErrTooLong), errors.Is(err, split.ErrTooMany):
 		return "name fewer Services"
 	case errors.Is(err, split.ErrNoWeight):
-		return "give at least one Service a weight, or remove the annotation to send everything to spec.scaleTargetRef.service"
+		return "set at least one weight above 0, or remove the annotation to send all requests to spec.scaleTargetRef.service"
 	case errors.Is(err, split.ErrEmpty):
-		return "remove the annotation to send everything to spec.scaleTargetRef.service"
+		return "remove the annotation to send all requests to spec.scaleTargetRef.service"
 	default:
 		return "write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable Service first"
 	}
 }
 
-// canaryOf names the canary Service where the share of that number is one of an experiment's Services: shares are in the order stable, canary, others.
-func canaryOf(object *httpv1alpha1.HTTPScaledObject, shares []split.Backend, number int) *model.Key {
-	if number < 2 {
+// experimentCanary returns the canary Service if the entry of that index is a Service of an experiment, otherwise
+// nil. The order of entries is stable, canary, others.
+func experimentCanary(object *httpv1alpha1.HTTPScaledObject, entries []split.Backend, index int) *model.Key {
+	if index < 2 {
 		return nil
 	}
-	return &model.Key{Namespace: object.Namespace, Name: shares[1].Service}
+	return &model.Key{Namespace: object.Namespace, Name: entries[1].Service}
 }
 
-// backendOf finds the Service and port of one share; canary is the canary Service where that is an experiment's. When they cannot be routed to, the backend is one
-// without endpoints.
-func backendOf(object *httpv1alpha1.HTTPScaledObject, share split.Backend, field string, find finder, canary *model.Key) (model.Backend, []mistake) {
+// backendOf resolves the Service and port of one entry. canary is the canary Service if the entry belongs to an
+// experiment. If the entry cannot be resolved, the backend has no endpoints.
+func backendOf(object *httpv1alpha1.HTTPScaledObject, entry split.Backend, field string, lookup serviceLookup, canary *model.Key) (model.Backend, []issue) {
 	backend := model.Backend{
-		Service:  model.Key{Namespace: object.Namespace, Name: share.Service},
-		Weight:   share.Weight,
+		Service:  model.Key{Namespace: object.Namespace, Name: entry.Service},
+		Weight:   entry.Weight,
 		Protocol: model.HTTP1,
 	}
-	service, mistakes := serviceOf(backend.Service, field, find)
-	if len(mistakes) > 0 {
-		return backend, mistakes
+	service, issues := serviceOf(backend.Service, field, lookup)
+	if len(issues) > 0 {
+		return backend, issues
 	}
-	backend.Service = service.Key // the same, and kept once
+	backend.Service = service.Key // the same text, to store it once
 	target := portOfTarget(object.Spec.ScaleTargetRef)
-	port, wrong := portOf(target, service)
-	if wrong != "" && canary != nil {
-		port, wrong = experimentPort(target, service, find(*canary), wrong)
+	port, problem := portOf(target, service)
+	if problem != "" && canary != nil {
+		port, problem = experimentPort(target, service, lookup(*canary), problem)
 	}
-	if wrong != "" {
-		return backend, []mistake{{httpv1alpha1.ReasonPortNotFound, wrong}}
+	if problem != "" {
+		return backend, []issue{{httpv1alpha1.ReasonPortNotFound, problem}}
 	}
 	backend.Port, backend.Protocol = uint32(port.Number), port.Protocol
 	return backend, nil
 }
 
-// serviceOf finds a Service that a field names, and says what is wrong with it.
-func serviceOf(named model.Key, field string, find finder) (*Service, []mistake) {
-	service := find(named)
+// serviceOf returns the Service that a field names, or the issue if it cannot be used.
+func serviceOf(key model.Key, field string, lookup serviceLookup) (*Service, []issue) {
+	service := lookup(key)
 	switch {
 	case service == nil:
-		return nil, []mistake{{
+		return nil, []issue{{
 			httpv1alpha1.ReasonServiceNotFound,
-			fmt.Sprintf("%s: there is no Service %q in namespace %q; create it or name another of this namespace", field, named.Name, named.Namespace),
+			fmt.Sprintf("%s: Service %q not found in namespace %q: create it or name another Service of the namespace", field, key.Name, key.Namespace),
 		}}
 	case !service.HasEndpoints:
-		return nil, []mistake{{
+		return nil, []issue{{
 			httpv1alpha1.ReasonServiceUnsupported,
-			fmt.Sprintf("%s: Service %q is of type ExternalName, which has no endpoints; name one that selects pods", field, named.Name),
+			fmt.Sprintf("%s: Service %q is of type ExternalName, which has no endpoints: name a Service that selects Pods", field, key.Name),
 		}}
 	}
 	return service, nil
 }
 
-// portRef asks for a port of a Service by its number or its name, one of which is set. field is where that is said.
+// portRef references a port of a Service by number or by name; exactly one must be set. field is the referencing
+// field.
 type portRef struct {
 	field  string
 	number int32
 	name   string
 }
 
-// portOfTarget is what a target asks for.
+// portOfTarget returns the port reference of a scale target.
 func portOfTarget(target httpv1alpha1.ScaleTargetRef) portRef {
 	return portRef{"spec.scaleTargetRef", target.Port, target.PortName}
 }
 
-// portOf finds the port of service that is asked for. The second result says what is wrong.
+// portOf returns the referenced port of a Service. The second result is the problem, "" for none.
 func portOf(target portRef, service *Service) (Port, string) {
 	if (target.number == 0) == (target.name == "") {
 		return Port{}, target.field + ": set exactly one of port and portName"
 	}
 	for _, port := range service.Ports {
-		asked := target.number != 0 && int32(port.Number) == target.number || target.name != "" && port.Name == target.name
-		if port.Transport == "" && asked && port.Number > 0 {
+		isMatch := target.number != 0 && int32(port.Number) == target.number || target.name != "" && port.Name == target.name
+		if port.Transport == "" && isMatch && port.Number > 0 {
 			return port, ""
 		}
 	}
 	if target.name != "" {
-		return Port{}, fmt.Sprintf("%s.portName: Service %q has no TCP port named %.80q; it has %s: name another or add it",
+		return Port{}, fmt.Sprintf("%s.portName: Service %q has no TCP port named %.80q, it has %s: name another port or add this one",
 			target.field, service.Key.Name, target.name, describePorts(service))
 	}
-	return Port{}, fmt.Sprintf("%s.port: Service %q has no TCP port %d; it has %s: name another or add it",
+	return Port{}, fmt.Sprintf("%s.port: Service %q has no TCP port %d, it has %s: name another port or add this one",
 		target.field, service.Key.Name, target.number, describePorts(service))
 }
 
-// experimentPort finds the port of an experiment's Service that takes what the canary's takes. The second result says what is wrong: wrong, where the canary's port is
-// not known either.
-func experimentPort(target portRef, service, canary *Service, wrong string) (Port, string) {
+// experimentPort returns the port of an experiment's Service that corresponds to the canary's port. The second result
+// is the problem, "" for none. It is the given problem if the canary's port is unknown too.
+func experimentPort(target portRef, service, canary *Service, problem string) (Port, string) {
 	if canary == nil {
-		return Port{}, wrong
+		return Port{}, problem
 	}
-	asked, missing := portOf(target, canary)
+	canaryPort, missing := portOf(target, canary)
 	if missing != "" {
-		return Port{}, wrong
+		return Port{}, problem
 	}
-	port, is := serviceport.For(tcpPorts(canary), int32(asked.Number), tcpPorts(service))
-	if !is {
-		return Port{}, fmt.Sprintf("spec.scaleTargetRef: Service %q has no TCP port that goes with port %d of Service %q; it has %s: give the experiment's "+
-			"template one container port, or one of that number, its name or the name http", service.Key.Name, asked.Number, canary.Key.Name, describePorts(service))
+	port, ok := serviceport.For(tcpPorts(canary), int32(canaryPort.Number), tcpPorts(service))
+	if !ok {
+		return Port{}, fmt.Sprintf("spec.scaleTargetRef: Service %q has no TCP port that matches port %d of Service %q, it has %s: give the experiment's "+
+			"template one container port, or one of that number, its name or the name http", service.Key.Name, canaryPort.Number, canary.Key.Name, describePorts(service))
 	}
-	at := slices.IndexFunc(service.Ports, func(p Port) bool { return int32(p.Number) == port.Number && p.Name == port.Name })
-	return service.Ports[at], ""
+	index := slices.IndexFunc(service.Ports, func(p Port) bool { return int32(p.Number) == port.Number && p.Name == port.Name })
+	return service.Ports[index], ""
 }
 
-// tcpPorts are the TCP ports of a Service.
+// tcpPorts returns the TCP ports of a Service.
 func tcpPorts(service *Service) []serviceport.Port {
 	var ports []serviceport.Port
 	for _, port := range service.Ports {
@@ -236,7 +238,7 @@ func tcpPorts(service *Service) []serviceport.Port {
 	return ports
 }
 
-// describePorts lists a Service's ports for a message.
+// describePorts formats the ports of a Service for a message.
 func describePorts(service *Service) string {
 	var texts []string
 	for _, port := range service.Ports {

@@ -9,10 +9,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// sliceIndex finds EndpointSlices by their Service.
+// sliceIndex maps Services to their EndpointSlices.
 type sliceIndex map[model.Key][]*EndpointSlice
 
-// indexSlices makes a sliceIndex.
+// indexSlices returns the sliceIndex of a list.
 func indexSlices(endpointSlices []*EndpointSlice) sliceIndex {
 	index := make(sliceIndex)
 	for _, slice := range endpointSlices {
@@ -21,21 +21,21 @@ func indexSlices(endpointSlices []*EndpointSlice) sliceIndex {
 	return index
 }
 
-// endpointsOf returns what is there for each of the destinations of routes.
+// endpointsOf returns the endpoints of every destination of the routes.
 func endpointsOf(routes []model.Route, services serviceIndex, endpointSlices sliceIndex) map[model.ServicePort]model.Endpoints {
-	found := make(map[model.ServicePort]model.Endpoints)
+	endpoints := make(map[model.ServicePort]model.Endpoints)
 	for _, route := range routes {
 		for _, port := range route.Destinations() {
-			if _, known := found[port]; !known {
-				found[port] = endpointsOfPort(services[port.Service], endpointSlices[port.Service], port.Port)
+			if _, ok := endpoints[port]; !ok {
+				endpoints[port] = endpointsOfPort(services[port.Service], endpointSlices[port.Service], port.Port)
 			}
 		}
 	}
-	return found
+	return endpoints
 }
 
-// endpointsOfPort returns what is there for one port of a Service, which is nil when it is not there. A Service's port and its slices' port have the same
-// name; the number in the slice is that of the pods.
+// endpointsOfPort returns the endpoints of one port of a Service, which is nil if it does not exist. The ports of a
+// Service and of its slices correspond by name; the number in the slice is that of the Pods.
 func endpointsOfPort(service *Service, endpointSlices []*EndpointSlice, number uint32) model.Endpoints {
 	if service == nil || !service.HasEndpoints {
 		return model.Endpoints{IsMissing: true}
@@ -52,11 +52,11 @@ func endpointsOfPort(service *Service, endpointSlices []*EndpointSlice, number u
 			collect(&endpoints, slice, service.Ports[index].Name)
 		}
 	}
-	return normal(endpoints)
+	return normalize(endpoints)
 }
 
-// isOfPrimaryFamily says whether the addresses of slice are those that the Service's first IP family has.
-// Slices of host names have no addresses.
+// isOfPrimaryFamily reports whether the slice has addresses of the Service's first IP family. Slices of host names
+// have no addresses.
 func isOfPrimaryFamily(slice *EndpointSlice, service *Service) bool {
 	return slice.Family != discoveryv1.AddressTypeFQDN && (service.Family == "" || service.Family == slice.Family)
 }
@@ -80,8 +80,9 @@ func collect(endpoints *model.Endpoints, slice *EndpointSlice, portName string) 
 	}
 }
 
-// normal sorts endpoints and drops repetitions: an endpoint may be in two slices while it moves between them. What is ready in one of them is ready.
-func normal(endpoints model.Endpoints) model.Endpoints {
+// normalize sorts endpoints and removes duplicates: an endpoint may be in two slices while it moves between them. It
+// is ready if one of the slices says so.
+func normalize(endpoints model.Endpoints) model.Endpoints {
 	slices.SortFunc(endpoints.Ready, netip.AddrPort.Compare)
 	endpoints.Ready = slices.Compact(endpoints.Ready)
 	endpoints.Draining = slices.DeleteFunc(endpoints.Draining, func(at netip.AddrPort) bool {
@@ -91,7 +92,7 @@ func normal(endpoints model.Endpoints) model.Endpoints {
 	slices.SortFunc(endpoints.Draining, netip.AddrPort.Compare)
 	endpoints.Draining = slices.Compact(endpoints.Draining)
 	if len(endpoints.Draining) == 0 {
-		endpoints.Draining = nil // one form of nothing, so that equal Endpoints are equal
+		endpoints.Draining = nil // so that equal Endpoints have one form
 	}
 	return endpoints
 }

@@ -8,33 +8,33 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// failoverTimeout is the default of spec.coldStartTimeoutFailoverRef.timeoutSeconds, as the CustomResourceDefinition has it.
+// failoverTimeout is the default of spec.coldStartTimeoutFailoverRef.timeoutSeconds in the CustomResourceDefinition.
 const failoverTimeout = 30 * time.Second
 
-// failoverOf reads spec.coldStartTimeoutFailoverRef, and says what is wrong with it. It is nil where there is none, and with mistakes.
-func failoverOf(object *httpv1alpha1.HTTPScaledObject, find finder) (*model.Failover, []mistake) {
+// failoverOf parses spec.coldStartTimeoutFailoverRef. The result is nil if the field is not set or has issues.
+func failoverOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) (*model.Failover, []issue) {
 	const field = "spec.coldStartTimeoutFailoverRef"
 	ref := object.Spec.ColdStartTimeoutFailoverRef
 	switch {
 	case ref == nil:
 		return nil, nil
 	case ref.Service == object.Spec.ScaleTargetRef.Service:
-		return nil, []mistake{{httpv1alpha1.ReasonInvalidSpec, fmt.Sprintf(
-			"%s.service: %q is the Service that requests wait for; name another one of this namespace", field, ref.Service)}}
+		return nil, []issue{{httpv1alpha1.ReasonInvalidSpec, fmt.Sprintf(
+			"%s.service: %q is the Service that requests wait for: name another Service of the namespace", field, ref.Service)}}
 	case ref.TimeoutSeconds < 0:
-		return nil, []mistake{{httpv1alpha1.ReasonInvalidSpec, fmt.Sprintf(
-			"%s.timeoutSeconds is %d; set it to 1 or more, or remove it for %d", field, ref.TimeoutSeconds, int(failoverTimeout.Seconds()))}}
+		return nil, []issue{{httpv1alpha1.ReasonInvalidSpec, fmt.Sprintf(
+			"%s.timeoutSeconds: %d is not positive: set it to 1 or more, or remove it for the default of %d", field, ref.TimeoutSeconds, int(failoverTimeout.Seconds()))}}
 	}
-	named := model.Key{Namespace: object.Namespace, Name: ref.Service}
-	service, wrong := serviceOf(named, field+".service", find)
-	if len(wrong) > 0 {
-		return nil, wrong
+	key := model.Key{Namespace: object.Namespace, Name: ref.Service}
+	service, issues := serviceOf(key, field+".service", lookup)
+	if len(issues) > 0 {
+		return nil, issues
 	}
-	port, missing := portOf(portRef{field, ref.Port, ref.PortName}, service)
-	if missing != "" {
-		return nil, []mistake{{httpv1alpha1.ReasonPortNotFound, missing}}
+	port, problem := portOf(portRef{field, ref.Port, ref.PortName}, service)
+	if problem != "" {
+		return nil, []issue{{httpv1alpha1.ReasonPortNotFound, problem}}
 	}
-	failover := &model.Failover{Service: named, Port: uint32(port.Number), Protocol: port.Protocol, Timeout: failoverTimeout}
+	failover := &model.Failover{Service: key, Port: uint32(port.Number), Protocol: port.Protocol, Timeout: failoverTimeout}
 	if ref.TimeoutSeconds > 0 {
 		failover.Timeout = time.Duration(ref.TimeoutSeconds) * time.Second
 	}

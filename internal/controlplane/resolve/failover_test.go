@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestFailover is the table of spec.coldStartTimeoutFailoverRef: who answers in the end, and what is wrong. An object with a mistake there is
-// routed all the same, and keeps the failover that it had.
+// TestFailover is the table of spec.coldStartTimeoutFailoverRef: the resulting failover and the problems. An object
+// with an invalid failover is still routed and keeps its published failover.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	late := model.Failover{Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1, Timeout: 30 * time.Second}
@@ -34,19 +34,19 @@ func TestFailover(t *testing.T) {
 		},
 		"a Service that is missing": {
 			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "gone", Port: 80},
-			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: there is no Service "gone" in namespace "apps"; create it or name another of this namespace`,
+			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: Service "gone" not found in namespace "apps": create it or name another Service of the namespace`,
 		},
 		"one of another namespace": {
 			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "other/abroad", Port: 80},
-			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: there is no Service "other/abroad" in namespace "apps"; create it or name another of this namespace`,
+			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: Service "other/abroad" not found in namespace "apps": create it or name another Service of the namespace`,
 		},
 		"the Service itself": {
 			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "shop", Port: 80},
-			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.service: "shop" is the Service that requests wait for; name another one of this namespace`,
+			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.service: "shop" is the Service that requests wait for: name another Service of the namespace`,
 		},
 		"a port that is missing": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 81}, inForce: &late, want: &late,
-			wrong: `PortNotFound spec.coldStartTimeoutFailoverRef.port: Service "late" has no TCP port 81; it has 80 (http): name another or add it`,
+			wrong: `PortNotFound spec.coldStartTimeoutFailoverRef.port: Service "late" has no TCP port 81, it has 80 (http): name another port or add this one`,
 		},
 		"no port": {
 			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late"},
@@ -54,30 +54,30 @@ func TestFailover(t *testing.T) {
 		},
 		"a time that is none": {
 			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: -1},
-			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.timeoutSeconds is -1; set it to 1 or more, or remove it for 30`,
+			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.timeoutSeconds: -1 is not positive: set it to 1 or more, or remove it for the default of 30`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
-			world := resolve.World{
+			inputs := resolve.Inputs{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
 				Services:      kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "late"), kit.NewService("other", "abroad")),
 			}
-			world.InForce, _ = resolve.Build(world)
-			for i := range world.InForce.Routes {
-				world.InForce.Routes[i].Failover = c.inForce
+			inputs.Published, _ = resolve.Build(inputs)
+			for i := range inputs.Published.Routes {
+				inputs.Published.Routes[i].Failover = c.inForce
 			}
 			object.Spec.ColdStartTimeoutFailoverRef = &c.ref
 			object.Spec.Replicas = &httpv1alpha1.ReplicaRange{Min: &c.min}
-			config, problems := resolve.Build(world)
+			config, problems := resolve.Build(inputs)
 			checkInvariants(t, config)
-			var said []string
+			var messages []string
 			for _, problem := range problems {
-				said = append(said, problem.Reason+" "+problem.Message)
+				messages = append(messages, problem.Reason+" "+problem.Message)
 			}
-			if said := strings.Join(said, "; "); said != c.wrong {
-				t.Errorf("problems %q, want %q", said, c.wrong)
+			if messages := strings.Join(messages, "; "); messages != c.wrong {
+				t.Errorf("problems %q, want %q", messages, c.wrong)
 			}
 			for _, route := range config.Routes {
 				if diff := cmp.Diff(c.want, route.Failover); diff != "" {

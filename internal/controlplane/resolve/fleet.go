@@ -13,21 +13,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// ProxyService is the name of the Service whose endpoints are the proxies of its namespace: a fleet.
+// ProxyService is the name of the Service with the proxies of its namespace as endpoints. They form the namespace's
+// fleet.
 const ProxyService = "kedify-proxy"
 
-// Options are the choices of an operator that hold for every HTTPScaledObject. The zero value bounds
-// nothing.
+// Options are the operator's options for all HTTPScaledObjects. The zero value sets no limits.
 type Options struct {
-	// SharedFleet is the fleet of the objects that ask for the shared one.
+	// SharedFleet is the fleet of the objects that request the shared fleet.
 	SharedFleet model.Fleet
-	// MaxObjects is how many HTTPScaledObjects of one namespace are served, and MaxHosts how many
-	// hosts they may have in all; 0 stands for any number.
+	// MaxObjects is the maximum number of served HTTPScaledObjects per namespace, and MaxHosts the maximum number of
+	// their hosts; 0 means no limit.
 	MaxObjects, MaxHosts int
 }
 
-// FleetOf returns the fleet that an object asks for. Without the annotation it is that of its
-// namespace, and with one that means nothing too.
+// FleetOf returns the fleet that an object requests. Without the annotation, or with an invalid one, it is the fleet
+// of the object's namespace.
 func (o Options) FleetOf(object *httpv1alpha1.HTTPScaledObject) model.Fleet {
 	if object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared {
 		return o.SharedFleet
@@ -35,41 +35,40 @@ func (o Options) FleetOf(object *httpv1alpha1.HTTPScaledObject) model.Fleet {
 	return model.Fleet(object.Namespace)
 }
 
-// fleetOf is FleetOf for an object with Routes in force, whose fleet stays when the annotation means
-// nothing.
+// fleetOf returns the fleet of an object with published Routes, which keeps its fleet if the annotation is invalid.
 func (o Options) fleetOf(
-	object *httpv1alpha1.HTTPScaledObject, inForce []model.Route,
-) (model.Fleet, []mistake) {
+	object *httpv1alpha1.HTTPScaledObject, published []model.Route,
+) (model.Fleet, []issue) {
 	text, present := object.Annotations[httpv1alpha1.AnnotationFleet]
 	if !present || text == httpv1alpha1.FleetShared {
 		return o.FleetOf(object), nil
 	}
-	wrong := []mistake{{httpv1alpha1.ReasonInvalidFleet, fmt.Sprintf(
-		"annotation %s: %.80q is no fleet; set it to %q for the proxies of the interceptor's namespace, or "+
-			"remove it for those of namespace %q",
+	issues := []issue{{httpv1alpha1.ReasonInvalidFleet, fmt.Sprintf(
+		"annotation %s: %.80q is not a fleet: set it to %q for the proxies of the interceptor's namespace, or "+
+			"remove it for the proxies of namespace %q",
 		httpv1alpha1.AnnotationFleet, text, httpv1alpha1.FleetShared, object.Namespace)}}
-	if len(inForce) > 0 {
-		return inForce[0].Fleet, wrong
+	if len(published) > 0 {
+		return published[0].Fleet, issues
 	}
-	return o.FleetOf(object), wrong
+	return o.FleetOf(object), issues
 }
 
-// Proxies returns the proxies of each fleet: the endpoints of each namespace's Service ProxyService.
+// Proxies returns the proxies of each fleet: the endpoints of Service ProxyService of each namespace.
 func Proxies(endpointSlices []*EndpointSlice) map[model.Fleet][]model.Proxy {
 	fleets := map[model.Fleet][]model.Proxy{}
-	for service, own := range indexSlices(endpointSlices) {
-		if proxies := proxiesOf(own); service.Name == ProxyService && len(proxies) > 0 {
+	for service, grouped := range indexSlices(endpointSlices) {
+		if proxies := proxiesOf(grouped); service.Name == ProxyService && len(proxies) > 0 {
 			fleets[model.Fleet(service.Namespace)] = proxies
 		}
 	}
 	return fleets
 }
 
-// proxiesOf returns the proxies behind one Service, sorted by name. One that isn't ready counts: it
-// connects before it becomes ready. Of an endpoint that is in two slices, one per IP family or while
-// it moves between them, the better condition counts.
+// proxiesOf returns the proxies behind one Service, sorted by name. It includes proxies that are not ready, because a
+// proxy connects before it becomes ready. If an endpoint is in two slices, one per IP family or while it moves
+// between them, the better condition counts.
 func proxiesOf(endpointSlices []*EndpointSlice) []model.Proxy {
-	found := map[string]model.Proxy{}
+	proxies := map[string]model.Proxy{}
 	for _, slice := range endpointSlices {
 		for _, endpoint := range slice.Endpoints {
 			address := endpoint.Address
@@ -77,25 +76,25 @@ func proxiesOf(endpointSlices []*EndpointSlice) []model.Proxy {
 				continue
 			}
 			name := cmp.Or(endpoint.Target, address.String())
-			proxy := found[name]
+			proxy := proxies[name]
 			proxy.Name = name
-			proxy.IsServing = proxy.IsServing || serves(endpoint)
-			proxy.IsReady = proxy.IsReady || serves(endpoint) && !endpoint.IsTerminating
+			proxy.IsServing = proxy.IsServing || isServing(endpoint)
+			proxy.IsReady = proxy.IsReady || isServing(endpoint) && !endpoint.IsTerminating
 			if !slices.Contains(proxy.Addresses, address) {
 				proxy.Addresses = append(proxy.Addresses, address)
 			}
-			found[name] = proxy
+			proxies[name] = proxy
 		}
 	}
-	for _, proxy := range found {
+	for _, proxy := range proxies {
 		slices.SortFunc(proxy.Addresses, netip.Addr.Compare)
 	}
 	byName := func(a, b model.Proxy) int { return cmp.Compare(a.Name, b.Name) }
-	return slices.SortedFunc(maps.Values(found), byName)
+	return slices.SortedFunc(maps.Values(proxies), byName)
 }
 
-// serves says whether an endpoint takes requests. The condition serving is asked first: a Service that
-// publishes addresses which are not ready calls all of them ready.
-func serves(endpoint Endpoint) bool {
+// isServing reports whether an endpoint serves requests. Condition serving takes precedence over ready, which is
+// always true for a Service that publishes addresses that are not ready.
+func isServing(endpoint Endpoint) bool {
 	return endpoint.IsServing || !endpoint.HasServing && endpoint.IsReady
 }

@@ -17,35 +17,35 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// inFleet is an object with a value of the annotation that says which proxies serve it.
+// inFleet sets the fleet annotation of an object.
 func inFleet(fleet string, object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
 	return kit.WithAnnotation(object, httpv1alpha1.AnnotationFleet, fleet)
 }
 
-// owners are who gets each host in each fleet.
+// owners returns the object that wins each host of each fleet.
 func owners(config model.Config) map[string]string {
-	found := map[string]string{}
+	winners := map[string]string{}
 	for _, route := range config.Routes {
-		found[fmt.Sprintf("%s %s", route.Fleet, route.Match.Host)] = route.Owner.String()
+		winners[fmt.Sprintf("%s %s", route.Fleet, route.Match.Host)] = route.Owner.String()
 	}
-	return found
+	return winners
 }
 
-// reasons are what is wrong with each object.
+// reasons returns the reasons of the problems of each object.
 func reasons(problems []model.Problem) map[string]string {
-	found := map[string]string{}
+	byObject := map[string]string{}
 	for _, problem := range problems {
-		found[problem.On.String()] = problem.Reason
+		byObject[problem.On.String()] = problem.Reason
 	}
-	return found
+	return byObject
 }
 
-// shopOf is an object of a namespace that asks for shop.test.
+// shopOf returns an object of a namespace for shop.test.
 func shopOf(namespace string, rank int) *httpv1alpha1.HTTPScaledObject {
 	return kit.NewScaledObject(namespace, "shop", "shop", rank, "shop.test")
 }
 
-// servicesOf are the Services of the objects of namespaces.
+// servicesOf returns the Services of the objects of some namespaces.
 func servicesOf(namespaces ...string) (services []*resolve.Service) {
 	for _, namespace := range namespaces {
 		services = append(services, kit.Services(kit.NewService(namespace, "shop"))...)
@@ -55,7 +55,7 @@ func servicesOf(namespaces ...string) (services []*resolve.Service) {
 
 func TestAHostBelongsToAFleet(t *testing.T) {
 	t.Parallel()
-	world := resolve.World{
+	world := resolve.Inputs{
 		Options:  resolve.Options{SharedFleet: "keda"},
 		Services: servicesOf("a", "b", "c", "d"),
 		ScaledObjects: []*httpv1alpha1.HTTPScaledObject{
@@ -65,16 +65,16 @@ func TestAHostBelongsToAFleet(t *testing.T) {
 	config, problems := resolve.Build(world)
 	want := map[string]string{"a shop.test": "a/shop", "b shop.test": "b/shop", "keda shop.test": "c/shop"}
 	if diff := cmp.Diff(want, owners(config)); diff != "" {
-		t.Errorf("who gets the host (-want +got):\n%s", diff)
+		t.Errorf("owners of the host (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"d/shop": httpv1alpha1.ReasonConflict}, reasons(problems)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }
 
-func TestAFleetThatMeansNothingKeepsTheOneInForce(t *testing.T) {
+func TestInvalidFleetKeepsThePublishedOne(t *testing.T) {
 	t.Parallel()
-	world := resolve.World{
+	world := resolve.Inputs{
 		Options: resolve.Options{SharedFleet: "keda"}, Services: servicesOf("a"),
 		ScaledObjects: []*httpv1alpha1.HTTPScaledObject{inFleet("Shared", shopOf("a", 1))},
 	}
@@ -83,12 +83,12 @@ func TestAFleetThatMeansNothingKeepsTheOneInForce(t *testing.T) {
 		want    string
 	}{{"", "a shop.test"}, {"keda", "keda shop.test"}, {"a", "a shop.test"}} {
 		if test.inForce != "" {
-			world.InForce, _ = resolve.Build(world)
-			world.InForce.Routes[0].Fleet = test.inForce
+			world.Published, _ = resolve.Build(world)
+			world.Published.Routes[0].Fleet = test.inForce
 		}
 		config, problems := resolve.Build(world)
 		if diff := cmp.Diff(map[string]string{test.want: "a/shop"}, owners(config)); diff != "" {
-			t.Errorf("with %q in force (-want +got):\n%s", test.inForce, diff)
+			t.Errorf("with %q published (-want +got):\n%s", test.inForce, diff)
 		}
 		if len(problems) != 1 || problems[0].Reason != httpv1alpha1.ReasonInvalidFleet ||
 			!strings.Contains(problems[0].Message, `set it to "shared"`) {
@@ -97,7 +97,7 @@ func TestAFleetThatMeansNothingKeepsTheOneInForce(t *testing.T) {
 	}
 }
 
-func TestBoundsOfANamespace(t *testing.T) {
+func TestNamespaceLimits(t *testing.T) {
 	t.Parallel()
 	object := func(name string, rank, hosts int) *httpv1alpha1.HTTPScaledObject {
 		return kit.NewScaledObject("a", name, "shop", rank, many(hosts, name+"-%d.test")...)
@@ -114,7 +114,7 @@ func TestBoundsOfANamespace(t *testing.T) {
 		"one too many": {
 			options: resolve.Options{MaxObjects: 1},
 			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 2, 1), object("y", 1, 1)},
-			over:    []string{"a/x"}, says: `of namespace "a" 1 HTTPScaledObjects are served`,
+			over:    []string{"a/x"}, says: `namespace "a": the limit of 1 HTTPScaledObjects is reached`,
 		},
 		"equal age": {
 			options: resolve.Options{MaxObjects: 1},
@@ -129,9 +129,9 @@ func TestBoundsOfANamespace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inForce, _ := resolve.Build(resolve.World{Services: servicesOf("a", "b"), ScaledObjects: append(test.objects, neighbour)})
-			config, problems := resolve.Build(resolve.World{
-				Options: test.options, Services: servicesOf("a", "b"), ScaledObjects: append(test.objects, neighbour), InForce: inForce,
+			inForce, _ := resolve.Build(resolve.Inputs{Services: servicesOf("a", "b"), ScaledObjects: append(test.objects, neighbour)})
+			config, problems := resolve.Build(resolve.Inputs{
+				Options: test.options, Services: servicesOf("a", "b"), ScaledObjects: append(test.objects, neighbour), Published: inForce,
 			})
 			over := map[string]string{}
 			for _, each := range test.over {

@@ -10,32 +10,33 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Limits of one HTTPScaledObject, whose every host with every path prefix is a route in every proxy.
+// Limits of one HTTPScaledObject. Each combination of a host and a path prefix is a route in every proxy.
 const (
-	// MaxHosts is the highest accepted number of spec.hosts.
+	// MaxHosts is the maximum number of spec.hosts.
 	MaxHosts = 256
-	// MaxPathPrefixes is the highest accepted number of spec.pathPrefixes.
+	// MaxPathPrefixes is the maximum number of spec.pathPrefixes.
 	MaxPathPrefixes = 256
-	// MaxRoutes is the highest accepted number of hosts times path prefixes.
+	// MaxRoutes is the maximum number of hosts times path prefixes.
 	MaxRoutes = 1024
-	// MaxHeaders is the highest accepted number of spec.headers.
+	// MaxHeaders is the maximum number of spec.headers.
 	MaxHeaders = 16
 )
 
-// matchesOf returns what spec asks for, sorted and without duplicates, and what is wrong with it. With mistakes the Matches are those that are right.
-// A Match is never made wider by a mistake: of wrong headers none comes, of wrong prefixes not every path.
-func matchesOf(spec httpv1alpha1.HTTPScaledObjectSpec) ([]model.Match, []mistake) {
-	hosts, mistakes := hostsOf(spec.Hosts)
-	prefixes, wrongPrefixes := prefixesOf(spec.PathPrefixes)
-	headers, wrongHeaders := headersOf(spec.Headers)
-	mistakes = slices.Concat(mistakes, wrongPrefixes, wrongHeaders)
-	if len(wrongHeaders) > 0 {
-		return nil, mistakes
+// matchesOf returns the Matches that the spec requests, sorted and without duplicates, and the issues. With issues it
+// returns only the valid Matches. An error never widens a Match: with invalid headers there are no Matches, and
+// invalid prefixes never mean every path.
+func matchesOf(spec httpv1alpha1.HTTPScaledObjectSpec) ([]model.Match, []issue) {
+	hosts, issues := hostsOf(spec.Hosts)
+	prefixes, prefixIssues := prefixesOf(spec.PathPrefixes)
+	headers, headerIssues := headersOf(spec.Headers)
+	issues = slices.Concat(issues, prefixIssues, headerIssues)
+	if len(headerIssues) > 0 {
+		return nil, issues
 	}
 	if len(hosts)*len(prefixes) > MaxRoutes {
-		return nil, append(mistakes, mistake{
+		return nil, append(issues, issue{
 			httpv1alpha1.ReasonInvalidHosts,
-			fmt.Sprintf("spec.hosts and spec.pathPrefixes: %d hosts with %d path prefixes each are more than %d routes; split the object",
+			fmt.Sprintf("spec.hosts and spec.pathPrefixes: %d hosts with %d path prefixes each exceed the limit of %d routes: split the object",
 				len(hosts), len(prefixes), MaxRoutes),
 		})
 	}
@@ -46,47 +47,47 @@ func matchesOf(spec httpv1alpha1.HTTPScaledObjectSpec) ([]model.Match, []mistake
 		}
 	}
 	slices.SortFunc(matches, model.Match.Compare)
-	return matches, mistakes
+	return matches, issues
 }
 
-// hostsOf reads spec.hosts.
-func hostsOf(texts []string) ([]model.Host, []mistake) {
+// hostsOf parses spec.hosts.
+func hostsOf(texts []string) ([]model.Host, []issue) {
 	const reason = httpv1alpha1.ReasonInvalidHosts
 	if len(texts) == 0 {
-		return nil, []mistake{{reason, `spec.hosts: there is no host; add at least one, such as shop.example.com, or "*" for all`}}
+		return nil, []issue{{reason, `spec.hosts: no host: add at least one, such as shop.example.com, or "*" for all`}}
 	}
 	if len(texts) > MaxHosts {
-		return nil, []mistake{tooMany(reason, "spec.hosts", len(texts), MaxHosts)}
+		return nil, []issue{tooMany(reason, "spec.hosts", len(texts), MaxHosts)}
 	}
 	return parseAll(texts, reason, "spec.hosts", model.ParseHost)
 }
 
-// prefixesOf reads spec.pathPrefixes; no prefix means every path.
-func prefixesOf(texts []string) ([]string, []mistake) {
+// prefixesOf parses spec.pathPrefixes; an empty list means every path.
+func prefixesOf(texts []string) ([]string, []issue) {
 	const reason = httpv1alpha1.ReasonInvalidPathPrefixes
 	if len(texts) == 0 {
 		texts = []string{"/"}
 	}
 	if len(texts) > MaxPathPrefixes {
-		return nil, []mistake{tooMany(reason, "spec.pathPrefixes", len(texts), MaxPathPrefixes)}
+		return nil, []issue{tooMany(reason, "spec.pathPrefixes", len(texts), MaxPathPrefixes)}
 	}
 	return parseAll(texts, reason, "spec.pathPrefixes", model.ParsePathPrefix)
 }
 
-// headersOf reads spec.headers, sorted by name.
-func headersOf(conditions []httpv1alpha1.Header) ([]model.Header, []mistake) {
+// headersOf parses spec.headers, sorted by name.
+func headersOf(conditions []httpv1alpha1.Header) ([]model.Header, []issue) {
 	const reason = httpv1alpha1.ReasonInvalidHeaders
 	if len(conditions) > MaxHeaders {
-		return nil, []mistake{tooMany(reason, "spec.headers", len(conditions), MaxHeaders)}
+		return nil, []issue{tooMany(reason, "spec.headers", len(conditions), MaxHeaders)}
 	}
 	var (
-		headers  []model.Header
-		mistakes []mistake
+		headers []model.Header
+		issues  []issue
 	)
 	for i, condition := range conditions {
 		header, err := model.ParseHeader(condition.Name, condition.Value)
 		if err != nil {
-			mistakes = append(mistakes, mistake{reason, fmt.Sprintf("spec.headers[%d] %.80q: %v", i, condition.Name, err)})
+			issues = append(issues, issue{reason, fmt.Sprintf("spec.headers[%d] %.80q: %v", i, condition.Name, err)})
 			continue
 		}
 		headers = append(headers, header)
@@ -94,81 +95,82 @@ func headersOf(conditions []httpv1alpha1.Header) ([]model.Header, []mistake) {
 	slices.SortFunc(headers, model.Header.Compare)
 	for i := 1; i < len(headers); i++ {
 		if headers[i].Name == headers[i-1].Name {
-			mistakes = append(mistakes, mistake{
-				reason, fmt.Sprintf("spec.headers: %q is there twice (letter case doesn't count); all headers must match, so keep one", headers[i].Name),
+			issues = append(issues, issue{
+				reason, fmt.Sprintf("spec.headers: %q is a duplicate, because names are case-insensitive: keep one, all headers must match", headers[i].Name),
 			})
 		}
 	}
-	return headers, mistakes
+	return headers, issues
 }
 
-// parseAll reads every element of a field. What remains is sorted and without duplicates.
-func parseAll[T cmp.Ordered](texts []string, reason, field string, parse func(string) (T, error)) ([]T, []mistake) {
+// parseAll parses every element of a field. It returns the valid values, sorted and without duplicates.
+func parseAll[T cmp.Ordered](texts []string, reason, field string, parse func(string) (T, error)) ([]T, []issue) {
 	var (
-		parsed   []T
-		mistakes []mistake
+		parsed []T
+		issues []issue
 	)
 	for i, text := range texts {
 		value, err := parse(text)
 		if err != nil {
-			mistakes = append(mistakes, mistake{reason, fmt.Sprintf("%s[%d] %.80q: %v", field, i, text, err)})
+			issues = append(issues, issue{reason, fmt.Sprintf("%s[%d] %.80q: %v", field, i, text, err)})
 			continue
 		}
 		parsed = append(parsed, value)
 	}
 	slices.Sort(parsed)
-	return slices.Compact(parsed), mistakes
+	return slices.Compact(parsed), issues
 }
 
-// tooMany is the mistake of a list that is too long. Nothing of it was read.
-func tooMany(reason, field string, count, limit int) mistake {
-	return mistake{reason, fmt.Sprintf("%s: %d entries, at most %d are allowed; split the object", field, count, limit)}
+// tooMany returns the issue of a list that is too long, of which no element is parsed.
+func tooMany(reason, field string, count, limit int) issue {
+	return issue{reason, fmt.Sprintf("%s: %d entries exceed the limit of %d: split the object", field, count, limit)}
 }
 
-// settle sorts candidates and, of those with the same fleet and Match, keeps the first, which is the oldest. Each pair of loser and winner is one Problem of the
-// loser.
-func settle(candidates []model.Route) ([]model.Route, []model.Problem) {
-	slices.SortFunc(candidates, byMatchThenAge)
+// resolveConflicts sorts candidates and keeps the first of those with the same fleet and Match, which is the oldest.
+// Each pair of a loser and a winner is one Problem of the loser.
+func resolveConflicts(candidates []model.Route) ([]model.Route, []model.Problem) {
+	slices.SortFunc(candidates, comparePrecedence)
 	type pair struct{ loser, winner model.Key }
 	lost := map[pair][]model.Match{}
 	var routes []model.Route
 	for _, candidate := range candidates {
-		if len(routes) == 0 || bySite(routes[len(routes)-1], candidate) != 0 {
+		if len(routes) == 0 || compareHostMatch(routes[len(routes)-1], candidate) != 0 {
 			routes = append(routes, candidate)
 			continue
 		}
-		between := pair{loser: candidate.Owner, winner: routes[len(routes)-1].Owner}
-		lost[between] = append(lost[between], candidate.Match)
+		key := pair{loser: candidate.Owner, winner: routes[len(routes)-1].Owner}
+		lost[key] = append(lost[key], candidate.Match)
 	}
 	slices.SortFunc(routes, model.CompareRoutes)
 	var problems []model.Problem
-	for between, matches := range lost {
-		problems = append(problems, conflict(between.loser, between.winner, matches))
+	for key, matches := range lost {
+		problems = append(problems, conflict(key.loser, key.winner, matches))
 	}
 	return routes, problems
 }
 
-// conflict is the Problem of an object that wants the same as another one, which comes first.
+// conflict returns the Problem of an object whose Matches another object claims with precedence.
 func conflict(loser, winner model.Key, matches []model.Match) model.Problem {
 	return model.Problem{
 		On:     loser,
 		Reason: httpv1alpha1.ReasonConflict,
-		Message: fmt.Sprintf("%s: HTTPScaledObject %s has the same and comes first (the oldest does, then the first by name); "+
+		Message: fmt.Sprintf("%s: HTTPScaledObject %s claims the same and takes precedence (the oldest, then the first by name): "+
 			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", describe(matches), winner),
 	}
 }
 
-// bySite compares what Routes ask for: it is 0 for those of which one fleet can have one only.
-func bySite(a, b model.Route) int {
+// compareHostMatch compares fleets and Matches of Routes. A fleet serves at most one of the Routes for which it
+// returns 0.
+func compareHostMatch(a, b model.Route) int {
 	return cmp.Or(cmp.Compare(a.Fleet, b.Fleet), a.Match.Compare(b.Match))
 }
 
-// byMatchThenAge puts Routes of the same fleet and Match side by side, the oldest first.
-func byMatchThenAge(a, b model.Route) int {
-	return cmp.Or(bySite(a, b), a.Created.Compare(b.Created), a.Owner.Compare(b.Owner))
+// comparePrecedence orders Routes by fleet and Match, then by precedence: oldest first, then by name.
+func comparePrecedence(a, b model.Route) int {
+	return cmp.Or(compareHostMatch(a, b), a.Created.Compare(b.Created), a.Owner.Compare(b.Owner))
 }
 
-// describe names at most three Matches.
+// describe formats at most three Matches for a message.
 func describe(matches []model.Match) string {
 	const limit = 3
 	var texts []string

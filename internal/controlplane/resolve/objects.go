@@ -11,49 +11,49 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// hashLabel is the label by which Argo Rollouts tells the Pods of one ReplicaSet from those of another. It
-// adds it to the selectors of the Services of a Rollout, and to nobody else's.
+// hashLabel is the label that Argo Rollouts sets to distinguish the Pods of ReplicaSets. It adds the label to the
+// selectors of a Rollout's Services, and to no other Service.
 const hashLabel = "rollouts-pod-template-hash"
 
-// Service is what is read of a Kubernetes Service. There are several for each HTTPScaledObject, so that
-// nothing else is kept.
+// Service contains the fields of a Kubernetes Service that are read. All other fields are dropped, because there are
+// several Services per HTTPScaledObject.
 type Service struct {
-	// Key names the Service.
+	// Key is the name of the Service.
 	Key model.Key
-	// HasEndpoints is false for one of type ExternalName.
+	// HasEndpoints is false for type ExternalName.
 	HasEndpoints bool
-	// Family is the kind of the addresses of its first IP family, "" when it names none. A dual-stack
-	// Service has every Pod twice, once per family; the first is that of the Service's own address too.
+	// Family is the address type of the first IP family, "" if none is set. A dual-stack Service has every Pod twice,
+	// once per family. The first family is also that of the Service's own address.
 	Family discoveryv1.AddressType
-	// Ports are its ports.
+	// Ports are the ports of the Service.
 	Ports []Port
-	// PodTemplateHash is the hash by which a Service of a Rollout selects its Pods, "" for another one.
+	// PodTemplateHash is the hash by which a Service of a Rollout selects its Pods, "" for any other Service.
 	PodTemplateHash string
 }
 
 // Port is a port of a Service.
 type Port struct {
-	// Name is its name, and that of the same port in EndpointSlices.
+	// Name is the name of the port in the Service and in its EndpointSlices.
 	Name string
-	// Transport is "" for TCP, else the name of the protocol below HTTP, such as UDP.
+	// Transport is "" for TCP, otherwise the transport protocol, such as UDP.
 	Transport corev1.Protocol
-	// Number is 1 to 65535, or 0 for one that means nothing.
+	// Number is 1 to 65535, or 0 for an invalid number.
 	Number uint16
-	// Protocol is what endpoints speak.
+	// Protocol is the protocol of the endpoints.
 	Protocol model.Protocol
-	// Target is the number or the name of the Pods' port, "0" when it is the Service's.
+	// Target is the number or the name of the Pods' port, "0" if it equals the Service's port.
 	Target string
 }
 
-// EndpointSlice is what is read of a Kubernetes EndpointSlice.
+// EndpointSlice contains the fields of a Kubernetes EndpointSlice that are read.
 type EndpointSlice struct {
-	// Key names the slice, and Service the Service that it is of.
+	// Key is the name of the slice, and Service the name of its Service.
 	Key, Service model.Key
-	// Family is the kind of its addresses.
+	// Family is the address type.
 	Family discoveryv1.AddressType
-	// Ports are those that all its endpoints have.
+	// Ports are the ports of all its endpoints.
 	Ports []SlicePort
-	// Endpoints are its endpoints.
+	// Endpoints are the endpoints of the slice.
 	Endpoints []Endpoint
 }
 
@@ -67,29 +67,29 @@ type SlicePort struct {
 
 // Endpoint is an endpoint of an EndpointSlice.
 type Endpoint struct {
-	// Target is the name of what it stands for, "" when it is not known, and IsPod says that this is a Pod.
+	// Target is the name of the object behind the endpoint, "" if it is unknown. IsPod is true if it is a Pod.
 	Target string
-	// Address is its first address, since all stand for the same Pod (discovery/v1, Endpoint). It is
-	// invalid for a name.
+	// Address is the first address, since all addresses belong to the same Pod (discovery/v1, Endpoint). It is
+	// invalid for a host name.
 	Address netip.Addr
 	IsPod   bool
-	// IsReady, IsServing and IsTerminating are its conditions, and HasServing says that IsServing was told.
+	// IsReady, IsServing and IsTerminating are the conditions. HasServing is true if condition serving is set.
 	IsReady, IsServing, IsTerminating, HasServing bool
 }
 
-// Equal says whether two Services are the same in every part.
+// Equal reports whether two Services are equal.
 func (s *Service) Equal(other *Service) bool {
 	return s.Key == other.Key && s.HasEndpoints == other.HasEndpoints && s.Family == other.Family &&
 		s.PodTemplateHash == other.PodTemplateHash && slices.Equal(s.Ports, other.Ports)
 }
 
-// Equal says whether two EndpointSlices are the same in every part.
+// Equal reports whether two EndpointSlices are equal.
 func (s *EndpointSlice) Equal(other *EndpointSlice) bool {
 	return s.Key == other.Key && s.Service == other.Service && s.Family == other.Family &&
 		slices.Equal(s.Ports, other.Ports) && slices.Equal(s.Endpoints, other.Endpoints)
 }
 
-// NewService reads a Service. Nothing of it is kept but texts.
+// NewService reduces a Service. The result refers only to its strings.
 func NewService(from *corev1.Service) *Service {
 	service := &Service{
 		Key:          model.Key{Namespace: from.Namespace, Name: from.Name},
@@ -114,7 +114,7 @@ func NewService(from *corev1.Service) *Service {
 	return service
 }
 
-// NewEndpointSlice reads an EndpointSlice. Nothing of it is kept but texts.
+// NewEndpointSlice reduces an EndpointSlice. The result refers only to its strings.
 func NewEndpointSlice(from *discoveryv1.EndpointSlice) *EndpointSlice {
 	slice := &EndpointSlice{
 		Key:       model.Key{Namespace: from.Namespace, Name: from.Name},
@@ -128,13 +128,13 @@ func NewEndpointSlice(from *discoveryv1.EndpointSlice) *EndpointSlice {
 			slice.Ports = append(slice.Ports, SlicePort{valueOr(port.Name, ""), number})
 		}
 	}
-	for _, each := range from.Endpoints {
+	for _, source := range from.Endpoints {
 		endpoint := Endpoint{
-			Address: addressOf(each), HasServing: each.Conditions.Serving != nil,
-			IsReady: valueOr(each.Conditions.Ready, true), IsServing: valueOr(each.Conditions.Serving, false),
-			IsTerminating: valueOr(each.Conditions.Terminating, false),
+			Address: addressOf(source), HasServing: source.Conditions.Serving != nil,
+			IsReady: valueOr(source.Conditions.Ready, true), IsServing: valueOr(source.Conditions.Serving, false),
+			IsTerminating: valueOr(source.Conditions.Terminating, false),
 		}
-		if target := each.TargetRef; target != nil {
+		if target := source.TargetRef; target != nil {
 			endpoint.Target, endpoint.IsPod = target.Name, target.Kind == "Pod"
 		}
 		slice.Endpoints = append(slice.Endpoints, endpoint)
@@ -142,19 +142,19 @@ func NewEndpointSlice(from *discoveryv1.EndpointSlice) *EndpointSlice {
 	return slice
 }
 
-// familyOf returns the one text that all of a family share.
+// familyOf returns the constant of an address family, so that all objects share one string.
 func familyOf(family discoveryv1.AddressType) discoveryv1.AddressType {
-	for _, known := range []discoveryv1.AddressType{
+	for _, constant := range []discoveryv1.AddressType{
 		discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN,
 	} {
-		if family == known {
-			return known
+		if family == constant {
+			return constant
 		}
 	}
 	return family
 }
 
-// portNumber is 0 for what is no number of a port.
+// portNumber returns 0 for an invalid port number.
 func portNumber(number int32) uint16 {
 	if number < 1 || number > 65535 {
 		return 0
@@ -162,8 +162,8 @@ func portNumber(number int32) uint16 {
 	return uint16(number)
 }
 
-// addressOf returns an endpoint's address, an invalid one when it has none or the API server should have
-// refused it.
+// addressOf returns the address of an endpoint. It is invalid if there is none, or one that the API server should
+// have rejected.
 func addressOf(endpoint discoveryv1.Endpoint) netip.Addr {
 	if len(endpoint.Addresses) == 0 {
 		return netip.Addr{}
@@ -175,9 +175,9 @@ func addressOf(endpoint discoveryv1.Endpoint) netip.Addr {
 	return address.Unmap()
 }
 
-// protocolOf reads a Service port's appProtocol: kubernetes.io/h2c is Kubernetes' own name for HTTP/2 in
-// clear text (KEP-3726); h2c, http2 and grpc are in use without a prefix; https is IANA's name. Anything
-// else, above all nothing, means HTTP/1.1.
+// protocolOf parses a Service port's appProtocol. kubernetes.io/h2c is Kubernetes' name for HTTP/2 in clear text
+// (KEP-3726); h2c, http2 and grpc are in common use; https is IANA's name. All other values, including none, mean
+// HTTP/1.1.
 func protocolOf(appProtocol *string) model.Protocol {
 	switch strings.ToLower(valueOr(appProtocol, "")) {
 	case "kubernetes.io/h2c", "h2c", "http2", "grpc":
@@ -189,7 +189,7 @@ func protocolOf(appProtocol *string) model.Protocol {
 	}
 }
 
-// valueOr returns what pointer points to, or the default of an absent field.
+// valueOr returns the value of a pointer, or absent for nil.
 func valueOr[T any](pointer *T, absent T) T {
 	if pointer == nil {
 		return absent

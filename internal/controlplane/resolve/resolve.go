@@ -1,9 +1,11 @@
-// Package resolve turns Kubernetes objects into the model of package ir, and users' mistakes into Problems.
+// Package resolve turns Kubernetes objects into the model of package model, and users' validation errors into
+// Problems.
 //
-// It is pure: a World comes in, a Config and its Problems go out, whatever the order of the objects. The routes in force, which a mistake must not undo,
-// come in as a value too.
+// The package is pure: its results depend only on its Inputs and not on the order of objects. The Inputs include the
+// published Routes, which remain active if an object becomes invalid.
 //
-// Build resolves a whole World and is the reference. A Resolver does the same for a World that changes, at the cost of what changed.
+// Build resolves all Inputs and is the reference implementation. A Resolver gives the same results for changing
+// Inputs at the cost of the change.
 package resolve
 
 import (
@@ -15,197 +17,205 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 )
 
-// World is every object that routing depends on, in any order, without nil elements. Nothing in it is changed or kept.
-type World struct {
+// Inputs are all objects that routing depends on, in any order and without nil elements. They are neither modified
+// nor retained.
+type Inputs struct {
 	// ScaledObjects are the HTTPScaledObjects to serve.
 	ScaledObjects []*httpv1alpha1.HTTPScaledObject
-	// Services are the Services of at least the namespaces of ScaledObjects.
+	// Services include at least the Services of all namespaces of ScaledObjects.
 	Services []*Service
-	// EndpointSlices are those of Services, recognised by the label kubernetes.io/service-name.
+	// EndpointSlices are the slices of Services, identified by the label kubernetes.io/service-name.
 	EndpointSlices []*EndpointSlice
-	// Tunings are changed settings of Envoy.
-	Tunings Tunings
-	// Options are the operator's choices.
+	// EnvoySettings are the settings of Envoy from ConfigMaps.
+	EnvoySettings SettingsByNamespace
+	// Options are the operator's options.
 	Options Options
-	// InForce is the Config that the proxies have now, the zero value if they have none. An HTTPScaledObject with a mistake keeps what it has there.
-	InForce model.Config
+	// Published is the Config that the proxies have, the zero value if they have none. An invalid HTTPScaledObject
+	// keeps its part of it.
+	Published model.Config
 }
 
-// Endpoints returns what is there for every backend of routes.
-func (w World) Endpoints(routes []model.Route) map[model.ServicePort]model.Endpoints {
+// Endpoints returns the endpoints of every destination of the routes.
+func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endpoints {
 	return endpointsOf(routes, indexServices(w.Services), indexSlices(w.EndpointSlices))
 }
 
-// Build resolves world. The rules:
+// Build resolves the inputs. The rules:
 //
-//   - Hosts, path prefixes and headers stand or fall together. When one is wrong, those in force stay; an object that has none in force is served for
-//     the hosts and prefixes that are right, provided that its headers are.
-//   - Backends stand or fall together too, and with them the header and mirror routes of the annotation managed-routes. They are those of the annotation
-//     weighted-backends, or without it the object's own Service alone. When that cannot be carried out, the backends and routes in force stay, but for a
-//     split that the annotation no longer asks for; an object that has none in force sends everything to its own Service.
-//   - A failover Service that cannot be had leaves the one in force, or none.
-//   - Of a spec that cannot be read nothing is believed: what is in force stays, and an object that has nothing in force is not served.
-//   - What was in force for an object of the same name that was deleted since doesn't count.
-//   - A Service is one of the object's own namespace. One that is missing still has a route, which nobody answers: a host that is known must not look
-//     unknown.
-//   - An object is served by the fleet of its namespace, or by the shared one if it asks for that.
-//   - Of several objects of one fleet with the same host, path prefix and headers the oldest is served, then the first by namespace and name. The others
-//     keep the rest of their routes.
-//   - Of a namespace that is over the bounds the oldest objects are served, and the others not at all.
+//   - Hosts, path prefixes and headers are applied together. If one is invalid, the published ones stay active. An
+//     object without published ones is served for its valid hosts and prefixes if all its headers are valid.
+//   - Backends are applied together with the header and mirror routes of annotation managed-routes. They are those of
+//     annotation weighted-backends, or without it only the object's own Service. If they are invalid, the published
+//     backends and routes stay active, except a split that the annotation no longer requests. An object without
+//     published ones sends all requests to its own Service.
+//   - An invalid failover Service leaves the published one active, if any.
+//   - A spec that cannot be parsed is ignored completely: the published Routes stay active, and an object without
+//     published Routes is not served.
+//   - Published Routes of a deleted object of the same name do not count.
+//   - A Service belongs to the object's own namespace. A missing Service still has a route, which has no endpoints: a
+//     known host must not look unknown.
+//   - An object is served by the fleet of its namespace, or by the shared fleet if it requests that.
+//   - If several objects of one fleet have the same host, path prefix and headers, the oldest is served, then the
+//     first by namespace and name. The others keep their remaining routes.
+//   - In a namespace over its limits the oldest objects are served, and the others are not served at all.
 //
-// Each mistake is a Problem of its object. Problems are sorted. Resolving the same objects again with the outcome in force gives the same Config, but for
-// an object with a mistake that has lost all it had in force to older ones: it is then served for what is right of its present form.
-func Build(world World) (model.Config, []model.Problem) {
-	services := indexServices(world.Services)
-	inForce := routesByOwner(world.InForce.Routes)
+// Each validation error is a Problem of its object. Problems are sorted. Resolving the same objects again with the
+// result as the published Config gives the same Config, with one exception: an invalid object that lost all its
+// published Routes to older objects is then served for the valid parts of its current version.
+func Build(inputs Inputs) (model.Config, []model.Problem) {
+	services := indexServices(inputs.Services)
+	published := routesByOwner(inputs.Published.Routes)
 	var (
 		candidates []model.Route
 		problems   []model.Problem
 	)
-	excess := world.Options.allExcess(world.ScaledObjects)
-	for _, object := range world.ScaledObjects {
-		if wrong, isOver := excess[ownerOf(object).key]; isOver {
-			problems = append(problems, problemsOf(object, wrong)...)
+	overLimits := inputs.Options.allOverLimits(inputs.ScaledObjects)
+	for _, object := range inputs.ScaledObjects {
+		if issue, isOver := overLimits[ownerOf(object).key]; isOver {
+			problems = append(problems, problemsOf(object, issue)...)
 			continue
 		}
-		choices := choices{world.Options, world.Tunings.of(object.Namespace)}
-		routes, mistakes := resolveObject(object, choices, services.find, inForce[ownerOf(object)])
+		options := objectOptions{inputs.Options, inputs.EnvoySettings.forNamespace(object.Namespace)}
+		routes, objectProblems := resolveObject(object, options, services.lookup, published[ownerOf(object)])
 		candidates = append(candidates, routes...)
-		problems = append(problems, mistakes...)
+		problems = append(problems, objectProblems...)
 	}
-	routes, conflicts := settle(candidates)
+	routes, conflicts := resolveConflicts(candidates)
 	problems = append(problems, conflicts...)
 	slices.SortFunc(problems, model.Problem.Compare)
 	return model.Config{
 		Routes:   routes,
-		Services: endpointsOf(routes, services, indexSlices(world.EndpointSlices)),
+		Services: endpointsOf(routes, services, indexSlices(inputs.EndpointSlices)),
 	}, slices.Compact(problems)
 }
 
-// owner is an HTTPScaledObject in the time of its existence: one that is deleted and created again is another.
+// owner identifies an HTTPScaledObject: a deleted and recreated object has another UID.
 type owner struct {
 	key model.Key
 	uid string
 }
 
-// ownerOf returns the identity under which object's Routes are in force.
+// ownerOf returns the identity of the object.
 func ownerOf(object *httpv1alpha1.HTTPScaledObject) owner {
 	return owner{key: model.Key{Namespace: object.Namespace, Name: object.Name}, uid: string(object.UID)}
 }
 
-// routesByOwner groups routes, keeping their order.
+// routesByOwner groups routes by owner and keeps their order.
 func routesByOwner(routes []model.Route) map[owner][]model.Route {
 	grouped := make(map[owner][]model.Route)
 	for _, route := range routes {
-		by := owner{key: route.Owner, uid: route.UID}
-		grouped[by] = append(grouped[by], route)
+		identity := owner{key: route.Owner, uid: route.UID}
+		grouped[identity] = append(grouped[identity], route)
 	}
 	return grouped
 }
 
-// Tunings are changed settings of Envoy, by the namespace of the objects that they are for. Those of "" are for all objects, as far as
-// their namespace has no others. nil is none.
-type Tunings map[string]*model.Tuning
+// SettingsByNamespace are settings of Envoy by namespace of the objects that they apply to. Those of "" apply to all
+// objects as far as their namespace has no others. nil means no settings.
+type SettingsByNamespace map[string]*model.EnvoySettings
 
-// of are the settings for the objects of a namespace.
-func (t Tunings) of(namespace string) *model.Tuning { return t[namespace].Over(t[""]) }
-
-// choices are what others than an object's owner have chosen for it.
-type choices struct {
-	Options
-
-	tuning *model.Tuning
+// forNamespace returns the settings for the objects of a namespace.
+func (t SettingsByNamespace) forNamespace(namespace string) *model.EnvoySettings {
+	return t[namespace].Over(t[""])
 }
 
-// resolveObject returns the Routes that one object asks for, as if it were the only one, and its mistakes. inForce are its Routes that are in force.
+// objectOptions are the options for one object that its owner does not control.
+type objectOptions struct {
+	Options
+
+	settings *model.EnvoySettings
+}
+
+// resolveObject returns the Routes that one object requests, regardless of other objects, and its Problems. published
+// are the object's published Routes.
 func resolveObject(
-	object *httpv1alpha1.HTTPScaledObject, choices choices, find finder, inForce []model.Route,
+	object *httpv1alpha1.HTTPScaledObject, options objectOptions, lookup serviceLookup, published []model.Route,
 ) ([]model.Route, []model.Problem) {
 	if object.Spec.Unreadable != "" {
-		return inForce, problemsOf(object, mistake{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + "; correct the value"})
+		return published, problemsOf(object, issue{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"})
 	}
-	matches, wrongMatches := matchesOf(object.Spec)
-	if len(wrongMatches) > 0 && len(inForce) > 0 {
+	matches, matchIssues := matchesOf(object.Spec)
+	if len(matchIssues) > 0 && len(published) > 0 {
 		matches = matches[:0]
-		for _, route := range inForce {
+		for _, route := range published {
 			matches = append(matches, route.Match)
 		}
 	}
-	backends, wrongBackends := backendsOf(object, find)
+	backends, backendIssues := backendsOf(object, lookup)
 	var managed []managedroute.Route
-	if len(wrongBackends) == 0 {
-		managed, wrongBackends = managedOf(object, len(backends), len(matches))
+	if len(backendIssues) == 0 {
+		managed, backendIssues = managedRoutesOf(object, len(backends), len(matches))
 	}
-	if len(wrongBackends) > 0 {
-		backends, managed = lastGood(object, inForce, backends, find, len(matches))
+	if len(backendIssues) > 0 {
+		backends, managed = lastGood(object, published, backends, lookup, len(matches))
 	}
 	if fault.UnfinishedAbort && // Only in a mutant.
-		!hasAnnotation(object) && len(inForce) > 0 && len(inForce[0].Backends) == 2 {
-		backends = slices.Clone(inForce[0].Backends)
+		!hasWeightedBackends(object) && len(published) > 0 && len(published[0].Backends) == 2 {
+		backends = slices.Clone(published[0].Backends)
 		backends[0].Weight, backends[1].Weight = 95, 5
 	}
-	failover, wrongFailover := failoverOf(object, find)
-	if len(wrongFailover) > 0 && len(inForce) > 0 {
-		failover = inForce[0].Failover
+	failover, failoverIssues := failoverOf(object, lookup)
+	if len(failoverIssues) > 0 && len(published) > 0 {
+		failover = published[0].Failover
 	}
 	minReplicas := minReplicasOf(object.Spec.Replicas)
 	if minReplicas > 0 {
-		failover = nil // Nobody waits.
+		failover = nil // No request is queued.
 	}
-	fleet, wrongFleet := choices.fleetOf(object, inForce)
+	fleet, fleetIssues := options.fleetOf(object, published)
 	by := ownerOf(object)
 	routes := make([]model.Route, 0, len(matches))
 	for _, match := range matches {
 		routes = append(routes, model.Route{
-			Owner:    by.key,
-			UID:      by.uid,
-			Fleet:    fleet,
-			Created:  object.CreationTimestamp.UTC(),
-			Match:    match,
-			Backends: backends,
-			Managed:  managed,
-			Failover: failover,
-			Timeouts: timeoutsOf(object.Spec.Timeouts),
-			Tuning:   choices.tuning,
+			Owner:         by.key,
+			UID:           by.uid,
+			Fleet:         fleet,
+			Created:       object.CreationTimestamp.UTC(),
+			Match:         match,
+			Backends:      backends,
+			Managed:       managed,
+			Failover:      failover,
+			Timeouts:      timeoutsOf(object.Spec.Timeouts),
+			EnvoySettings: options.settings,
 
 			MinReplicas: minReplicas,
 			Secret:      object.Annotations[httpv1alpha1.AnnotationTLSSecretName],
 		})
 	}
-	return routes, problemsOf(object, slices.Concat(wrongMatches, wrongBackends, wrongFailover, wrongFleet)...)
+	return routes, problemsOf(object, slices.Concat(matchIssues, backendIssues, failoverIssues, fleetIssues)...)
 }
 
-// problemsOf are the Problems that mistakes are to an object.
-func problemsOf(object *httpv1alpha1.HTTPScaledObject, mistakes ...mistake) []model.Problem {
+// problemsOf converts issues to Problems of an object.
+func problemsOf(object *httpv1alpha1.HTTPScaledObject, issues ...issue) []model.Problem {
 	var problems []model.Problem
-	for _, mistake := range mistakes {
-		problems = append(problems, model.Problem{On: ownerOf(object).key, Reason: mistake.reason, Message: mistake.message})
+	for _, current := range issues {
+		problems = append(problems, model.Problem{On: ownerOf(object).key, Reason: current.reason, Message: current.message})
 	}
 	return problems
 }
 
-// mistake is a Problem before it is known whose.
-type mistake struct {
+// issue is a validation error that is not yet assigned to an object.
+type issue struct {
 	reason  string // one of the reasons of condition Accepted
 	message string
 }
 
-// timeoutsOf reads spec.timeouts. A missing, zero or negative duration leaves the default in force.
+// timeoutsOf converts spec.timeouts. A missing, zero or negative duration means the default.
 func timeoutsOf(timeouts *httpv1alpha1.Timeouts) model.Timeouts {
-	var read model.Timeouts
+	var parsed model.Timeouts
 	if timeouts == nil {
-		return read
+		return parsed
 	}
 	if timeouts.ResponseHeader != nil {
-		read.ResponseHeader = max(0, timeouts.ResponseHeader.Duration)
+		parsed.ResponseHeader = max(0, timeouts.ResponseHeader.Duration)
 	}
 	if timeouts.ConditionWait != nil {
-		read.ColdStart = max(0, timeouts.ConditionWait.Duration)
+		parsed.ColdStart = max(0, timeouts.ConditionWait.Duration)
 	}
-	return read
+	return parsed
 }
 
-// minReplicasOf reads spec.replicas.min, which is 0 where it is missing, as in KEDA.
+// minReplicasOf returns spec.replicas.min, 0 if it is missing, as in KEDA.
 func minReplicasOf(replicas *httpv1alpha1.ReplicaRange) uint32 {
 	if replicas == nil || replicas.Min == nil {
 		return 0

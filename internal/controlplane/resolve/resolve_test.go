@@ -23,16 +23,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// compareAddresses lets go-cmp look into the standard library's addresses.
+// compareAddresses makes go-cmp compare the standard library's addresses.
 var compareAddresses = cmpopts.EquateComparable(netip.AddrPort{})
 
-// The golden scenarios of package translate show what each rule does. The tests here show what holds for every world.
+// The golden scenarios of package translate show the effect of each rule. The tests here check properties of all
+// Inputs.
 
-func TestOrderOfInputDoesNotMatter(t *testing.T) {
+func TestResultIsIndependentOfInputOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		world := randomWorld(random)
+		world := randomInputs(random)
 		config, problems := resolve.Build(world)
 		shuffle(random, world.ScaledObjects)
 		shuffle(random, world.Services)
@@ -50,13 +51,13 @@ func TestOrderOfInputDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestInputIsNotChanged(t *testing.T) {
+func TestInputsAreNotModified(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
-		world := randomWorld(rand.New(rand.NewPCG(seed, 2)))
-		same := randomWorld(rand.New(rand.NewPCG(seed, 2)))
-		world.InForce, _ = resolve.Build(same)
-		same.InForce, _ = resolve.Build(same)
+		world := randomInputs(rand.New(rand.NewPCG(seed, 2)))
+		same := randomInputs(rand.New(rand.NewPCG(seed, 2)))
+		world.Published, _ = resolve.Build(same)
+		same.Published, _ = resolve.Build(same)
 		resolve.Build(world)
 		if diff := cmp.Diff(same, world, compareAddresses); diff != "" {
 			t.Fatalf("seed %d: the input was changed:\n%s", seed, diff)
@@ -64,32 +65,33 @@ func TestInputIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestWhatIsInForceStays resolves every world on top of another one, and then on top of the outcome, which must come to rest.
-func TestWhatIsInForceStays(t *testing.T) {
+// TestPublishedConfigIsStable resolves random Inputs on top of another published Config, and then repeatedly on top
+// of the result, which must become stable.
+func TestPublishedConfigIsStable(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		before, world := randomWorld(random), randomWorld(random)
-		world.InForce, _ = resolve.Build(before)
+		before, world := randomInputs(random), randomInputs(random)
+		world.Published, _ = resolve.Build(before)
 		moves := 0
 		for ; moves < 4; moves++ {
 			config, _ := resolve.Build(world)
 			checkInvariants(t, config)
-			if cmp.Equal(world.InForce, config, compareAddresses) {
+			if cmp.Equal(world.Published, config, compareAddresses) {
 				break
 			}
-			world.InForce = config
+			world.Published = config
 		}
 		if moves == 4 {
-			t.Errorf("seed %d: the same world gives another Config again and again", seed)
+			t.Errorf("seed %d: the same Inputs never give a stable Config", seed)
 		}
 	}
 }
 
-// TestOneMistakeIsItsOwn breaks one object in every way and looks at the routes of another.
-func TestOneMistakeIsItsOwn(t *testing.T) {
+// TestValidationErrorAffectsOneObject invalidates one object in every way and checks the routes of another one.
+func TestValidationErrorAffectsOneObject(t *testing.T) {
 	t.Parallel()
-	good := kit.NewScaledObject("apps", "good", "good", 1, "good.example.com")
+	valid := kit.NewScaledObject("apps", "good", "good", 1, "good.example.com")
 	poison := kit.NewScaledObject("apps", "poison", "poison", 2, "poison.example.com")
 	for name, spoil := range map[string]func(*httpv1alpha1.HTTPScaledObject){
 		"no hosts": func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = nil },
@@ -111,7 +113,7 @@ func TestOneMistakeIsItsOwn(t *testing.T) {
 		"port and portName":  func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.PortName = "http" },
 		"no port":            func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Port = 0 },
 		"negative port":      func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Port = -1 },
-		"host of the good":   func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = good.Spec.Hosts },
+		"host of the good":   func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = valid.Spec.Hosts },
 		"empty annotation":   annotate(""),
 		"huge annotation":    annotate("- {service: a, weight: 1}\n" + strings.Repeat("#", 1<<20)),
 		"aliased annotation": annotate("- &a {service: a, weight: 1}\n- *a"),
@@ -119,30 +121,30 @@ func TestOneMistakeIsItsOwn(t *testing.T) {
 	} {
 		spoiled := poison.DeepCopy()
 		spoil(spoiled)
-		config, problems := resolve.Build(resolve.World{
-			ScaledObjects:  []*httpv1alpha1.HTTPScaledObject{spoiled, good},
+		config, problems := resolve.Build(resolve.Inputs{
+			ScaledObjects:  []*httpv1alpha1.HTTPScaledObject{spoiled, valid},
 			Services:       kit.Services(kit.NewService("apps", "good"), kit.NewService("apps", "poison")),
 			EndpointSlices: kit.EndpointSlices(kit.NewEndpointSlice("apps", "good", "10.0.0.1")),
 		})
 		checkInvariants(t, config)
 		if len(problems) == 0 {
-			t.Errorf("%s: nobody noticed", name)
+			t.Errorf("%s: there is no Problem", name)
 		}
 		for _, problem := range problems {
 			if problem.On.Name != "poison" || problem.Reason == "" || len(problem.Message) > 1000 {
-				t.Errorf("%s: not a fitting Problem: %+v", name, problem)
+				t.Errorf("%s: unexpected Problem: %+v", name, problem)
 			}
 		}
 		served := slices.ContainsFunc(config.Routes, func(route model.Route) bool {
 			return route.Owner.Name == "good" && route.Match.Host == "good.example.com" && len(config.Services[route.Backends[0].ServicePort()].Ready) == 1
 		})
 		if !served {
-			t.Errorf("%s: the other object is not served any more: %+v", name, config)
+			t.Errorf("%s: the other object is no longer served: %+v", name, config)
 		}
 	}
 }
 
-// TestLastGoodRoute breaks an object that is served and looks at who answers it then.
+// TestLastGoodRoute invalidates a served object and checks its backends.
 func TestLastGoodRoute(t *testing.T) {
 	t.Parallel()
 	bare := kit.NewScaledObject("apps", "shop", "stable", 1, "shop.example.com")
@@ -154,9 +156,9 @@ func TestLastGoodRoute(t *testing.T) {
 		o.Spec.ScaleTargetRef.Port, o.Spec.ScaleTargetRef.PortName = 0, "htpp"
 	}
 	for name, test := range map[string]struct {
-		before *httpv1alpha1.HTTPScaledObject // nil when it is new
+		before *httpv1alpha1.HTTPScaledObject // nil for a new object
 		spoil  func(*httpv1alpha1.HTTPScaledObject)
-		want   map[string]uint32 // weights by Service and port; nil when no request is routed to it
+		want   map[string]uint32 // weights by Service and port; nil if no request is routed to the object
 	}{
 		"a bare route with a wrong port":      {bare, wrongPort, map[string]uint32{"apps/stable:80": 100}},
 		"a bare route to a missing Service":   {bare, func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Service = "stabel" }, map[string]uint32{"apps/stable:80": 100}},
@@ -166,11 +168,11 @@ func TestLastGoodRoute(t *testing.T) {
 		"a new object that cannot be read":    {nil, unreadable, nil},
 		"a new object with a wrong port":      {nil, wrongPort, map[string]uint32{"apps/stable:0": 100}},
 	} {
-		world := resolve.World{Services: kit.Services(kit.NewService("apps", "stable"), kit.NewService("apps", "canary"))}
+		world := resolve.Inputs{Services: kit.Services(kit.NewService("apps", "stable"), kit.NewService("apps", "canary"))}
 		spoiled := bare.DeepCopy()
 		if test.before != nil {
 			world.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{test.before}
-			world.InForce, _ = resolve.Build(world)
+			world.Published, _ = resolve.Build(world)
 			spoiled = test.before.DeepCopy()
 		}
 		test.spoil(spoiled)
@@ -189,7 +191,7 @@ func TestLastGoodRoute(t *testing.T) {
 	}
 }
 
-// TestProtocol reads appProtocol.
+// TestProtocol checks the mapping of appProtocol.
 func TestProtocol(t *testing.T) {
 	t.Parallel()
 	for appProtocol, want := range map[string]model.Protocol{
@@ -198,7 +200,7 @@ func TestProtocol(t *testing.T) {
 	} {
 		service := kit.NewService("apps", "shop")
 		service.Spec.Ports[0].AppProtocol = &appProtocol
-		config, _ := resolve.Build(resolve.World{
+		config, _ := resolve.Build(resolve.Inputs{
 			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")},
 			Services:      kit.Services(service),
 		})
@@ -208,7 +210,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// TestPorts finds the port of the Service, by number or name, that speaks TCP.
+// TestPorts checks the selection of the Service's TCP port by number or name.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	service := kit.NewService("apps", "shop")
@@ -234,7 +236,7 @@ func TestPorts(t *testing.T) {
 		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")
 		object.Spec.ScaleTargetRef = c.target
 		object.Spec.ScaleTargetRef.Service = "shop"
-		config, problems := resolve.Build(resolve.World{
+		config, problems := resolve.Build(resolve.Inputs{
 			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}, Services: kit.Services(service),
 		})
 		if got := config.Routes[0].Backends[0].Port; got != c.want || (len(problems) == 0) != (c.want != 0) {
@@ -259,14 +261,14 @@ func TestTimeouts(t *testing.T) {
 	} {
 		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")
 		object.Spec.Timeouts = c.timeouts
-		config, _ := resolve.Build(resolve.World{ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}})
+		config, _ := resolve.Build(resolve.Inputs{ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}})
 		if got := config.Routes[0].Timeouts.ResponseHeader; got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
 }
 
-// checkInvariants checks what package ir promises about a Config.
+// checkInvariants checks the guarantees of a Config.
 func checkInvariants(t *testing.T, config model.Config) {
 	t.Helper()
 	if !slices.IsSortedFunc(config.Routes, model.CompareRoutes) {
@@ -296,18 +298,18 @@ func checkInvariants(t *testing.T, config model.Config) {
 	}
 	for port := range used {
 		if _, present := config.Services[port]; !present {
-			t.Errorf("there is nothing about %s", port)
+			t.Errorf("no endpoints for %s", port)
 		}
 	}
 	if len(used) != len(config.Services) {
-		t.Errorf("%d Services are there, %d are used", len(config.Services), len(used))
+		t.Errorf("the Config has %d Services, %d are used", len(config.Services), len(used))
 	}
 }
 
-// randomWorld is a small world with many collisions and mistakes.
-func randomWorld(random *rand.Rand) resolve.World {
+// randomInputs returns small Inputs with many collisions and invalid objects.
+func randomInputs(random *rand.Rand) resolve.Inputs {
 	pick := func(from ...string) string { return from[random.IntN(len(from))] }
-	var world resolve.World
+	var world resolve.Inputs
 	for i := range 1 + random.IntN(12) {
 		object := kit.NewScaledObject(pick("a", "b"), fmt.Sprintf("o%d", i), pick("s", "c", "x"), random.IntN(3),
 			pick("h.example.com", "H.example.com.", "*.example.com", "*", "not a host"), pick("h.example.com", "g.example.com"))
@@ -358,7 +360,7 @@ func randomWorld(random *rand.Rand) resolve.World {
 	return world
 }
 
-// randomSlice has endpoints in every condition, of which some are in other slices too.
+// randomSlice returns an EndpointSlice with endpoints in every condition, some of which are in other slices too.
 func randomSlice(random *rand.Rand, namespace, service string) *resolve.EndpointSlice {
 	slice := kit.NewEndpointSlice(namespace, service)
 	for range random.IntN(4) {
@@ -391,9 +393,9 @@ func annotate(text string) func(*httpv1alpha1.HTTPScaledObject) {
 	}
 }
 
-// TestAnExperimentsServiceHasAPortOfItsOwn has Services of 80 to 8080, and one of an experiment as the controller of Argo Rollouts makes it: with the number of the
-// container's port.
-func TestAnExperimentsServiceHasAPortOfItsOwn(t *testing.T) {
+// TestExperimentServicePort has Services that map 80 to 8080, and one of an experiment as the controller of Argo
+// Rollouts creates it: with the number of the container's port.
+func TestExperimentServicePort(t *testing.T) {
 	t.Parallel()
 	service := func(name string, ports ...corev1.ServicePort) *corev1.Service {
 		made := kit.NewService("apps", name)
@@ -403,13 +405,13 @@ func TestAnExperimentsServiceHasAPortOfItsOwn(t *testing.T) {
 	outer := corev1.ServicePort{Port: 80, TargetPort: intstr.FromInt32(8080)}
 	for name, c := range map[string]struct {
 		canary, experiment []corev1.ServicePort
-		want               []uint32 // of stable, canary and the experiment; nil where it is refused
+		want               []uint32 // of stable, canary and the experiment; nil if rejected
 	}{
 		"that of the container": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 9090}, {Port: 8080}}, []uint32{80, 80, 8080}},
 		"of the same number":    {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080}, {Port: 80}}, []uint32{80, 80, 80}},
 		"none that goes with":   {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 1}, {Port: 2}}, nil},
 		"UDP alone":             {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080, Protocol: corev1.ProtocolUDP}}, nil},
-		// A canary Service is the user's own: it has the port that the object names.
+		// The user creates the canary Service, so it has the port that the object names.
 		"a canary without the port": {[]corev1.ServicePort{{Port: 8080}}, []corev1.ServicePort{{Port: 8080}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -417,7 +419,7 @@ func TestAnExperimentsServiceHasAPortOfItsOwn(t *testing.T) {
 			object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test"), httpv1alpha1.AnnotationWeightedBackends,
 				"[{service: shop, weight: 70}, {service: canary, weight: 20}, {service: try, weight: 10}]")
 			object.Spec.ScaleTargetRef.Port, object.Spec.ScaleTargetRef.PortName = 80, ""
-			config, problems := resolve.Build(resolve.World{
+			config, problems := resolve.Build(resolve.Inputs{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
 				Services:      kit.Services(service("shop", outer), service("canary", c.canary...), service("try", c.experiment...)),
 			})
@@ -426,7 +428,7 @@ func TestAnExperimentsServiceHasAPortOfItsOwn(t *testing.T) {
 				got = append(got, backend.Port)
 			}
 			if c.want == nil {
-				got = got[1:] // its own Service alone
+				got = got[1:] // only its own Service
 			}
 			if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); diff != "" || (len(problems) > 0) != (c.want == nil) {
 				t.Errorf("%v; ports (-want +got):\n%s", problems, diff)

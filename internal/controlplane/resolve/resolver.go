@@ -5,70 +5,73 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Change is what is new among the objects that routing depends on, by namespace and name. A nil value says that an object is gone. Objects that are handed
-// over are kept and must not change any more.
+// Change contains the changed objects that routing depends on, by namespace and name. A nil value stands for a
+// deleted object. The objects are retained and may not be modified afterwards.
 type Change struct {
-	// ScaledObjects are the HTTPScaledObjects that came, changed or went.
+	// ScaledObjects are the added, changed and deleted HTTPScaledObjects.
 	ScaledObjects map[model.Key]*httpv1alpha1.HTTPScaledObject
-	// Services are the Services that did.
+	// Services are the added, changed and deleted Services.
 	Services map[model.Key]*Service
-	// EndpointSlices are the EndpointSlices that did, by the name of the slice.
+	// EndpointSlices are the added, changed and deleted EndpointSlices, by the name of the slice.
 	EndpointSlices map[model.Key]*EndpointSlice
-	// Tunings are those that did.
-	Tunings Tunings
+	// EnvoySettings are the changed settings of Envoy.
+	EnvoySettings SettingsByNamespace
 }
 
-// Outcome is what a Change leads to.
+// Outcome is the result of a Change.
 type Outcome struct {
-	// Updates are what is new in the Config of each fleet. An object that moves from one fleet to
-	// another one is in both.
+	// Updates are the changes of each fleet's Config. An object that moves to another fleet is in the updates of both
+	// fleets.
 	Updates map[model.Fleet]model.Update
-	// Problems are the mistakes of each object that was looked at, sorted, and none for one in which nothing is wrong or that is gone. Those of other
-	// objects are what they were.
+	// Problems are the sorted validation errors of each object that was resolved, none for a valid or a deleted
+	// object. Other objects keep their previous Problems.
 	Problems map[model.Key][]model.Problem
-	// Concerned are the objects of which anything may be new: those in Updates and Problems, and all that use a Service that changed, be it in its
-	// EndpointSlices alone.
-	Concerned map[model.Key]struct{}
-	// Proxies are those of each fleet of which one came, changed or went, and none for a fleet that
-	// has none any more.
+	// Affected are the objects with any possible change: those in Updates and Problems, and all users of a changed
+	// Service, even if only its EndpointSlices changed.
+	Affected map[model.Key]struct{}
+	// Proxies are the current proxies of each fleet with an added, changed or removed proxy. The list is empty for a
+	// fleet without proxies.
 	Proxies map[model.Fleet][]model.Proxy
 }
 
-// Resolver is Build for a World that changes: after any sequence of Updates, what they have told adds up to exactly what Build returns for the World as it
-// is, on top of what Build returned before the last of them. What is put into it decides what comes out, as with Build; it only remembers.
+// Resolver implements Build for changing Inputs. After any sequence of Updates the sum of its Outcomes equals the
+// result of Build for the current Inputs, with the result before the last Update as the published Config. Like Build
+// it is deterministic.
 //
-// An Update costs what the changed objects, and those that share a host or a Service with them, cost. It is not safe for concurrent use. Make it with
-// NewResolver.
+// The cost of an Update depends on the changed objects and on those that share a host or a Service with them. A
+// Resolver is not safe for concurrent use. Make it with NewResolver.
 type Resolver struct {
 	options    Options
-	namespaces map[string]*census
-	tunings    Tunings
+	namespaces map[string]*namespaceUsage
+	settings   SettingsByNamespace
 
 	objects  map[model.Key]*objectState
 	services map[model.Key]*serviceState
 	slices   map[model.Key]*EndpointSlice // by their own names
-	sites    map[site]*claims
+	hosts    map[fleetHost]*hostClaims
 
-	// unsettled are objects with mistakes that now have something else in force than when they were resolved.
-	unsettled map[model.Key]struct{}
-	isFresh   bool
+	// outdated are invalid objects with other published Routes than when they were resolved. The next Update resolves
+	// them again.
+	outdated  map[model.Key]struct{}
+	isInitial bool
 }
 
-// NewResolver returns a Resolver that knows no objects. options are as World.Options, and inForce are the Routes that the proxies have, as in World.InForce.
-func NewResolver(options Options, inForce []model.Route) *Resolver {
+// NewResolver returns a Resolver without objects. options are as in Inputs.Options, and published are the Routes that
+// the proxies have, as in Inputs.Published.
+func NewResolver(options Options, published []model.Route) *Resolver {
 	r := &Resolver{
-		options: options, namespaces: map[string]*census{}, tunings: Tunings{},
+		options: options, namespaces: map[string]*namespaceUsage{}, settings: SettingsByNamespace{},
 		objects: map[model.Key]*objectState{}, services: map[model.Key]*serviceState{}, slices: map[model.Key]*EndpointSlice{},
-		sites: map[site]*claims{}, unsettled: map[model.Key]struct{}{}, isFresh: true,
+		hosts: map[fleetHost]*hostClaims{}, outdated: map[model.Key]struct{}{}, isInitial: true,
 	}
-	for _, route := range inForce {
-		is := r.object(route.Owner)
-		is.inForce = append(is.inForce, route)
+	for _, route := range published {
+		state := r.object(route.Owner)
+		state.published = append(state.published, route)
 	}
 	return r
 }
 
-// object returns what is known of an object, and begins it if need be.
+// object returns the state of an object and creates it if necessary.
 func (r *Resolver) object(key model.Key) *objectState {
 	if r.objects[key] == nil {
 		r.objects[key] = new(objectState)
@@ -76,7 +79,7 @@ func (r *Resolver) object(key model.Key) *objectState {
 	return r.objects[key]
 }
 
-// service returns what is known of a Service, and begins it if need be.
+// service returns the state of a Service and creates it if necessary.
 func (r *Resolver) service(key model.Key) *serviceState {
 	if r.services[key] == nil {
 		r.services[key] = new(serviceState)
@@ -84,54 +87,56 @@ func (r *Resolver) service(key model.Key) *serviceState {
 	return r.services[key]
 }
 
-// Renew takes note of an object that differs from the one before in nothing that routing depends on, so
-// that the one before need not be kept.
-func (r *Resolver) Renew(object *httpv1alpha1.HTTPScaledObject) {
-	if is := r.objects[ownerOf(object).key]; is != nil && is.object != nil {
-		is.object = object
+// ReplaceObject replaces an object by a version without any difference in routing, so that the previous version can
+// be freed.
+func (r *Resolver) ReplaceObject(object *httpv1alpha1.HTTPScaledObject) {
+	if state := r.objects[ownerOf(object).key]; state != nil && state.object != nil {
+		state.object = object
 	}
 }
 
-// Service returns a Service and its EndpointSlices as the Resolver knows them, nil for none. Nobody may change them.
+// Service returns a Service and its EndpointSlices, nil if it does not exist. The results may not be modified.
 func (r *Resolver) Service(service model.Key) (*Service, []*EndpointSlice) {
-	if is := r.services[service]; is != nil {
-		return is.service, is.slices
+	if state := r.services[service]; state != nil {
+		return state.service, state.slices
 	}
 	return nil, nil
 }
 
-// InForce returns what an object has in force, the zero value for nothing. Nobody may change it.
-func (r *Resolver) InForce(object model.Key) model.Config {
-	if is := r.objects[object]; is != nil {
-		return r.config(is.inForce)
+// Published returns the published Config of an object, the zero value if there is none. The result may not be
+// modified.
+func (r *Resolver) Published(object model.Key) model.Config {
+	if state := r.objects[object]; state != nil {
+		return r.config(state.published)
 	}
 	return model.Config{}
 }
 
-// Update takes note of change and returns what it leads to. The first Update has to bring all objects, and tells everything.
+// Update applies a change and returns its outcome. The first Update must contain all objects, and its Outcome is
+// complete.
 func (r *Resolver) Update(change Change) Outcome {
 	u := update{
-		Resolver: r, dirty: r.unsettled, stale: map[model.Key]struct{}{}, touched: map[site]struct{}{}, concerned: map[model.Key]struct{}{},
-		members: map[member]struct{}{}, sites: map[site]struct{}{},
+		Resolver: r, dirty: r.outdated, stale: map[model.Key]struct{}{}, claimedHosts: map[fleetHost]struct{}{}, affected: map[model.Key]struct{}{},
+		changedObjects: map[fleetObject]struct{}{}, changedHosts: map[fleetHost]struct{}{},
 	}
-	r.unsettled = map[model.Key]struct{}{}
-	u.takeServices(change.Services)
-	u.takeSlices(change.EndpointSlices)
-	u.takeScaledObjects(change.ScaledObjects)
-	u.takeTunings(change.Tunings)
+	r.outdated = map[model.Key]struct{}{}
+	u.applyServices(change.Services)
+	u.applySlices(change.EndpointSlices)
+	u.applyScaledObjects(change.ScaledObjects)
+	u.applySettings(change.EnvoySettings)
 	for key := range u.dirty {
-		u.ask(key)
+		u.recompute(key)
 	}
-	for at := range u.touched {
-		u.settle(at)
+	for at := range u.claimedHosts {
+		u.resolveHost(at)
 	}
-	problems := make(map[model.Key][]model.Problem, len(u.concerned))
-	for key := range u.concerned {
-		problems[key] = u.grant(key)
+	problems := make(map[model.Key][]model.Problem, len(u.affected))
+	for key := range u.affected {
+		problems[key] = u.assignRoutes(key)
 	}
-	u.refresh()
-	r.isFresh = false
-	outcome := Outcome{Updates: u.told(), Problems: problems, Concerned: u.concerned, Proxies: u.proxies()}
-	u.forget()
+	u.refreshEndpoints()
+	r.isInitial = false
+	outcome := Outcome{Updates: u.updates(), Problems: problems, Affected: u.affected, Proxies: u.proxies()}
+	u.prune()
 	return outcome
 }

@@ -21,24 +21,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// changing is a World that changes, by name.
-type changing struct {
+// objectSet is a mutable set of objects, by name.
+type objectSet struct {
 	scaledObjects map[model.Key]*httpv1alpha1.HTTPScaledObject
 	services      map[model.Key]*resolve.Service
 	slices        map[model.Key]*resolve.EndpointSlice
-	tunings       resolve.Tunings
+	tunings       resolve.SettingsByNamespace
 }
 
-func newChanging() changing {
-	return changing{map[model.Key]*httpv1alpha1.HTTPScaledObject{}, map[model.Key]*resolve.Service{}, map[model.Key]*resolve.EndpointSlice{}, resolve.Tunings{}}
+func newObjectSet() objectSet {
+	return objectSet{map[model.Key]*httpv1alpha1.HTTPScaledObject{}, map[model.Key]*resolve.Service{}, map[model.Key]*resolve.EndpointSlice{}, resolve.SettingsByNamespace{}}
 }
 
-// apply makes the change.
-func (c changing) apply(change resolve.Change) {
+// apply applies a change.
+func (c objectSet) apply(change resolve.Change) {
 	applyTo(c.scaledObjects, change.ScaledObjects)
 	applyTo(c.services, change.Services)
 	applyTo(c.slices, change.EndpointSlices)
-	maps.Copy(c.tunings, change.Tunings)
+	maps.Copy(c.tunings, change.EnvoySettings)
 }
 
 func applyTo[T any](into, changed map[model.Key]*T) {
@@ -49,93 +49,93 @@ func applyTo[T any](into, changed map[model.Key]*T) {
 	}
 }
 
-// world is the World as it is.
-func (c changing) world(inForce model.Config) resolve.World {
-	return resolve.World{
+// inputs returns the set as Inputs.
+func (c objectSet) inputs(inForce model.Config) resolve.Inputs {
+	return resolve.Inputs{
 		ScaledObjects: slices.Collect(maps.Values(c.scaledObjects)), Services: slices.Collect(maps.Values(c.services)),
-		EndpointSlices: slices.Collect(maps.Values(c.slices)), Options: options(), InForce: inForce,
-		Tunings: c.tunings,
+		EndpointSlices: slices.Collect(maps.Values(c.slices)), Options: options(), Published: inForce,
+		EnvoySettings: c.tunings,
 	}
 }
 
-// options have a shared fleet and bounds that random Worlds are over at times.
+// options have a shared fleet and limits that random objects sometimes exceed.
 func options() resolve.Options {
 	return resolve.Options{SharedFleet: "keda", MaxObjects: 4, MaxHosts: 9}
 }
 
-// all is the World as it is, as the first Change.
-func (c changing) all() resolve.Change {
-	return resolve.Change{ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices, Tunings: c.tunings}
+// fullChange returns the set as the first Change.
+func (c objectSet) fullChange() resolve.Change {
+	return resolve.Change{ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices, EnvoySettings: c.tunings}
 }
 
-// randomChange has some of the objects of a random World, as they came or went.
+// randomChange adds, changes or removes some random objects.
 func randomChange(random *rand.Rand, most int) resolve.Change {
-	world := randomWorld(random)
+	world := randomInputs(random)
 	change := resolve.Change{
 		ScaledObjects: map[model.Key]*httpv1alpha1.HTTPScaledObject{}, Services: map[model.Key]*resolve.Service{},
-		EndpointSlices: map[model.Key]*resolve.EndpointSlice{}, Tunings: resolve.Tunings{},
+		EndpointSlices: map[model.Key]*resolve.EndpointSlice{}, EnvoySettings: resolve.SettingsByNamespace{},
 	}
 	if at := random.IntN(12); at < 3 {
-		tuning := &model.Tuning{Cluster: model.ClusterTuning{MaxRequests: uint32(random.IntN(3))}}
+		tuning := &model.EnvoySettings{Cluster: model.ClusterSettings{MaxRequests: uint32(random.IntN(3))}}
 		if random.IntN(2) == 0 {
 			tuning.Route.RetryOn = "5xx"
 		}
 		if random.IntN(4) == 0 {
 			tuning = nil
 		}
-		change.Tunings[[]string{"", world.ScaledObjects[0].Namespace, world.ScaledObjects[len(world.ScaledObjects)-1].Namespace}[at]] = tuning
+		change.EnvoySettings[[]string{"", world.ScaledObjects[0].Namespace, world.ScaledObjects[len(world.ScaledObjects)-1].Namespace}[at]] = tuning
 	}
 	for i, slice := range world.EndpointSlices {
 		slice.Key.Name += fmt.Sprint("-", i%2)
 	}
 	for range 1 + random.IntN(most) {
 		object := world.ScaledObjects[random.IntN(len(world.ScaledObjects))]
-		choose(random, change.ScaledObjects, model.Key{Namespace: object.Namespace, Name: object.Name}, object)
+		putOrDelete(random, change.ScaledObjects, model.Key{Namespace: object.Namespace, Name: object.Name}, object)
 		if random.IntN(3) == 0 {
 			service := world.Services[random.IntN(len(world.Services))]
-			choose(random, change.Services, service.Key, service)
+			putOrDelete(random, change.Services, service.Key, service)
 		}
 		if random.IntN(2) == 0 {
 			slice := world.EndpointSlices[random.IntN(len(world.EndpointSlices))]
-			choose(random, change.EndpointSlices, slice.Key, slice)
+			putOrDelete(random, change.EndpointSlices, slice.Key, slice)
 		}
 	}
 	return change
 }
 
-// choose takes one object, or takes it away.
-func choose[T any](random *rand.Rand, into map[model.Key]*T, key model.Key, object *T) {
+// putOrDelete adds one object or deletes it.
+func putOrDelete[T any](random *rand.Rand, into map[model.Key]*T, key model.Key, object *T) {
 	if into[key] = object; random.IntN(4) == 0 {
 		into[key] = nil
 	}
 }
 
-// told adds up what a Resolver and a Translator tell of one fleet.
-type told struct {
+// fleetSum adds up the Updates of a Resolver and a Translator for one fleet.
+type fleetSum struct {
 	objects    map[model.Key]model.Config
 	hosts      map[model.Host]model.Config
 	resources  translate.Resources
 	translator *translate.Translator
 }
 
-// holding are Options with which requests are held: what follows from endpoints is more then.
-func holding() translate.Options {
+// holdOptions enable queueing, so that endpoints affect more resources.
+func holdOptions() translate.Options {
 	options := translate.DefaultOptions()
 	options.Hold.Checks = netip.MustParseAddrPort("10.9.9.9:5678")
 	return options
 }
 
-func newTold(t *testing.T) *told {
+func newFleetSum(t *testing.T) *fleetSum {
 	t.Helper()
-	translator, err := translate.NewTranslator(holding())
+	translator, err := translate.NewTranslator(holdOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &told{map[model.Key]model.Config{}, map[model.Host]model.Config{}, translate.Resources{}, translator}
+	return &fleetSum{map[model.Key]model.Config{}, map[model.Host]model.Config{}, translate.Resources{}, translator}
 }
 
 // add adds one Update.
-func (s *told) add(t *testing.T, update model.Update) {
+func (s *fleetSum) add(t *testing.T, update model.Update) {
 	t.Helper()
 	for key, config := range update.Objects {
 		if s.objects[key] = config; len(config.Routes) == 0 {
@@ -160,7 +160,7 @@ func (s *told) add(t *testing.T, update model.Update) {
 	for typeURL, names := range translated.Removed {
 		for _, name := range names {
 			if _, known := s.resources[typeURL][name]; !known {
-				t.Fatalf("%s %q is removed and was not there", typeURL, name)
+				t.Fatalf("%s %q is removed but did not exist", typeURL, name)
 			}
 			delete(s.resources[typeURL], name)
 		}
@@ -170,8 +170,8 @@ func (s *told) add(t *testing.T, update model.Update) {
 	}
 }
 
-// config is the Config that the objects add up to.
-func (s *told) config() model.Config {
+// config returns the Config that the objects add up to.
+func (s *fleetSum) config() model.Config {
 	config := model.Config{Services: map[model.ServicePort]model.Endpoints{}}
 	for _, part := range s.objects {
 		config.Routes = append(config.Routes, part.Routes...)
@@ -181,27 +181,27 @@ func (s *told) config() model.Config {
 	return config
 }
 
-// toldOfAll adds up what is told of all fleets.
-type toldOfAll struct {
-	fleets   map[model.Fleet]*told
+// sumOfAll adds up the Outcomes of all fleets.
+type sumOfAll struct {
+	fleets   map[model.Fleet]*fleetSum
 	problems map[model.Key][]model.Problem
 	proxies  map[model.Fleet][]model.Proxy
 }
 
 // add adds one Outcome.
-func (s toldOfAll) add(t *testing.T, outcome resolve.Outcome) {
+func (s sumOfAll) add(t *testing.T, outcome resolve.Outcome) {
 	t.Helper()
 	for fleet, update := range outcome.Updates {
 		if s.fleets[fleet] == nil {
-			s.fleets[fleet] = newTold(t)
+			s.fleets[fleet] = newFleetSum(t)
 		}
 		s.fleets[fleet].add(t, update)
 		for key := range update.Objects {
-			expectConcerned(t, outcome, key, "a Config")
+			expectAffected(t, outcome, key, "a Config")
 		}
 	}
 	for key, problems := range outcome.Problems {
-		expectConcerned(t, outcome, key, "Problems")
+		expectAffected(t, outcome, key, "Problems")
 		if s.problems[key] = problems; len(problems) == 0 {
 			delete(s.problems, key)
 		}
@@ -213,23 +213,23 @@ func (s toldOfAll) add(t *testing.T, outcome resolve.Outcome) {
 	}
 }
 
-// check compares what was told with what Build, Proxies and Envoy say of the whole.
-func (s toldOfAll) check(t *testing.T, world resolve.World) model.Config {
+// check compares the sum with the results of Build, Proxies and Envoy for all objects.
+func (s sumOfAll) check(t *testing.T, inputs resolve.Inputs) model.Config {
 	t.Helper()
-	config, problems := resolve.Build(world)
+	config, problems := resolve.Build(inputs)
 	fleets := model.ByFleet(config)
 	for fleet := range fleets {
 		if s.fleets[fleet] == nil {
-			t.Errorf("nothing was told of fleet %s", fleet)
-			s.fleets[fleet] = newTold(t)
+			t.Errorf("there is no Update of fleet %s", fleet)
+			s.fleets[fleet] = newFleetSum(t)
 		}
 	}
 	for fleet, sum := range s.fleets {
 		sum.check(t, fleets[fleet])
 	}
 	all := slices.SortedFunc(func(yield func(model.Problem) bool) {
-		for _, own := range s.problems {
-			for _, problem := range own {
+		for _, proxies := range s.problems {
+			for _, problem := range proxies {
 				if !yield(problem) {
 					return
 				}
@@ -239,13 +239,13 @@ func (s toldOfAll) check(t *testing.T, world resolve.World) model.Config {
 	if diff := cmp.Diff(problems, all); diff != "" {
 		t.Errorf("Problems (-Build +Resolver):\n%s", diff)
 	}
-	if diff := cmp.Diff(resolve.Proxies(world.EndpointSlices), s.proxies, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+	if diff := cmp.Diff(resolve.Proxies(inputs.EndpointSlices), s.proxies, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("Proxies (-whole +Resolver):\n%s", diff)
 	}
 	return config
 }
 
-// byName are messages in their one marshalled form.
+// byName returns the serialized messages by name.
 func byName(t *testing.T, resources translate.Resources) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -261,8 +261,8 @@ func byName(t *testing.T, resources translate.Resources) map[string]string {
 	return out
 }
 
-// check compares what was told of a fleet with its Config, and what Envoy makes of it.
-func (s *told) check(t *testing.T, config model.Config) {
+// check compares the sum of a fleet with its Config and with the result of Envoy.
+func (s *fleetSum) check(t *testing.T, config model.Config) {
 	t.Helper()
 	if diff := cmp.Diff(config, s.config(), compareAddresses, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("Config (-Build +Resolver):\n%s", diff)
@@ -275,7 +275,7 @@ func (s *told) check(t *testing.T, config model.Config) {
 	if diff := cmp.Diff(config.Routes, byHost); diff != "" {
 		t.Errorf("Routes by host (-Build +Resolver):\n%s", diff)
 	}
-	resources, err := holding().Envoy(config)
+	resources, err := holdOptions().Envoy(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,29 +284,29 @@ func (s *told) check(t *testing.T, config model.Config) {
 	}
 }
 
-// TestUpdatesAddUpToBuild plays random changes. After each, everything that was told so far has to be what Build and Envoy, which know nothing of it, say of
-// the World as it is, byte for byte.
+// TestUpdatesAddUpToBuild applies random changes. After each, the sum of all Updates must equal the stateless results
+// of Build and Envoy for the current objects, byte for byte.
 func TestUpdatesAddUpToBuild(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(25) {
 		random := rand.New(rand.NewPCG(seed, 4))
-		now, inForce := newChanging(), model.Config{}
+		now, inForce := newObjectSet(), model.Config{}
 		if seed%3 > 0 {
 			now.apply(randomChange(random, 12))
-			inForce, _ = resolve.Build(now.world(inForce))
+			inForce, _ = resolve.Build(now.inputs(inForce))
 		}
-		sum := toldOfAll{map[model.Fleet]*told{}, map[model.Key][]model.Problem{}, map[model.Fleet][]model.Proxy{}}
+		sum := sumOfAll{map[model.Fleet]*fleetSum{}, map[model.Key][]model.Problem{}, map[model.Fleet][]model.Proxy{}}
 		resolver := resolve.NewResolver(options(), inForce.Routes)
 		for step := range 30 {
 			change := randomChange(random, 4)
 			now.apply(change)
 			if step == 0 {
-				change = now.all()
+				change = now.fullChange()
 			}
 			outcome := resolver.Update(change)
 			sum.add(t, outcome)
-			inForce = sum.check(t, now.world(inForce))
-			expectUsersConcerned(t, change, outcome, inForce.Routes)
+			inForce = sum.check(t, now.inputs(inForce))
+			expectUsersAffected(t, change, outcome, inForce.Routes)
 			if t.Failed() {
 				t.Fatalf("seed %d, step %d", seed, step)
 			}
@@ -314,9 +314,9 @@ func TestUpdatesAddUpToBuild(t *testing.T) {
 	}
 }
 
-// manyObjects is a World with objects that have a host, a stable Service and a canary Service each.
-func manyObjects(count int) changing {
-	world := newChanging()
+// manyObjects returns objects with one host, one stable Service and one canary Service each.
+func manyObjects(count int) objectSet {
+	world := newObjectSet()
 	for i := range count {
 		stable, canary := fmt.Sprint("stable-", i), fmt.Sprint("canary-", i)
 		object := kit.NewScaledObject("apps", fmt.Sprint("shop-", i), stable, 1, fmt.Sprintf("shop-%d.example.com", i))
@@ -329,13 +329,14 @@ func manyObjects(count int) changing {
 	return world
 }
 
-// atWeight is an object of manyObjects at a canary weight.
+// atWeight returns an object of manyObjects with a canary weight.
 func atWeight(object *httpv1alpha1.HTTPScaledObject, weight uint32) *httpv1alpha1.HTTPScaledObject {
 	stable := object.Spec.ScaleTargetRef.Service
 	return kit.WithSplit(object, split.Backend{Service: stable, Weight: 100 - weight}, split.Backend{Service: "canary" + stable[len("stable"):], Weight: weight})
 }
 
-// BenchmarkOneWeight is one weight among many objects, resolved and translated: by what changed, and by the reference.
+// BenchmarkOneWeight changes one weight among many objects and resolves and translates it: incrementally, and by the
+// reference implementation.
 func BenchmarkOneWeight(b *testing.B) {
 	for _, count := range []int{10, 1000, 10_000} {
 		world := manyObjects(count)
@@ -347,7 +348,7 @@ func BenchmarkOneWeight(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := translator.Update(resolver.Update(world.all()).Updates["apps"]); err != nil {
+			if _, err := translator.Update(resolver.Update(world.fullChange()).Updates["apps"]); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
@@ -363,7 +364,7 @@ func BenchmarkOneWeight(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				world.scaledObjects[key] = forms[i%2]
-				config, _ := resolve.Build(world.world(model.Config{}))
+				config, _ := resolve.Build(world.inputs(model.Config{}))
 				if _, err := translate.Envoy(config); err != nil {
 					b.Fatal(err)
 				}

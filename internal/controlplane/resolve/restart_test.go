@@ -12,9 +12,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestARestartKeepsTheLastGoodSplit resolves an object of which nothing is in force, as an interceptor
-// does that has just started, with the split that its status reports.
-func TestARestartKeepsTheLastGoodSplit(t *testing.T) {
+// TestRestartKeepsLastGoodSplit resolves an object without published Routes, as after a restart of the interceptor,
+// with the split in its status.
+func TestRestartKeepsLastGoodSplit(t *testing.T) {
 	t.Parallel()
 	const (
 		allToCanary = "- service: shop\n  weight: 0\n- service: canary\n  weight: 100\n"
@@ -40,7 +40,7 @@ func TestARestartKeepsTheLastGoodSplit(t *testing.T) {
 				object = kit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, test.annotation)
 			}
 			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{WeightedBackends: test.reported}
-			config, _ := resolve.Build(resolve.World{
+			config, _ := resolve.Build(resolve.Inputs{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
 				Services:      kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
 			})
@@ -55,8 +55,9 @@ func TestARestartKeepsTheLastGoodSplit(t *testing.T) {
 	}
 }
 
-// TestARestartKeepsTheLastGoodManagedRoutes is the same for header and mirror routes, which stand or fall with the split.
-func TestARestartKeepsTheLastGoodManagedRoutes(t *testing.T) {
+// TestRestartKeepsLastGoodManagedRoutes is the same for header and mirror routes, which are applied together with the
+// split.
+func TestRestartKeepsLastGoodManagedRoutes(t *testing.T) {
 	t.Parallel()
 	const (
 		at20    = "- service: shop\n  weight: 80\n- service: canary\n  weight: 20\n"
@@ -101,7 +102,7 @@ func TestARestartKeepsTheLastGoodManagedRoutes(t *testing.T) {
 				}
 			}
 			object.Status.DataPlane = &test.reported
-			config, _ := resolve.Build(resolve.World{
+			config, _ := resolve.Build(resolve.Inputs{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
 				Services:      kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
 			})
@@ -126,19 +127,19 @@ func TestARestartKeepsTheLastGoodManagedRoutes(t *testing.T) {
 	}
 }
 
-// TestRecreatedWithinASecond has another object of the same name and the same time of creation: what
-// the one before had in force is not its own.
+// TestRecreatedWithinASecond has a second object with the same name and creation time: the published Routes of the
+// first one do not belong to it.
 func TestRecreatedWithinASecond(t *testing.T) {
 	t.Parallel()
 	build := func(uid types.UID, text string, inForce model.Config) model.Config {
 		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
 		object.UID = uid
-		config, _ := resolve.Build(resolve.World{
+		config, _ := resolve.Build(resolve.Inputs{
 			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{
 				kit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, text),
 			},
-			Services: kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
-			InForce:  inForce,
+			Services:  kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
+			Published: inForce,
 		})
 		return config
 	}

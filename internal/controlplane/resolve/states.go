@@ -7,38 +7,38 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// objectState is what is known of an HTTPScaledObject that is there, or of which something is in force.
+// objectState is the state of an HTTPScaledObject that exists or has published Routes.
 type objectState struct {
-	asked
+	desiredState
 
-	object  *httpv1alpha1.HTTPScaledObject // nil when it is gone
-	inForce []model.Route
+	object    *httpv1alpha1.HTTPScaledObject // nil for a deleted object
+	published []model.Route
 }
 
-// asked is what an object asks for as if it were the only one.
-type asked struct {
+// desiredState is what an object requests, regardless of other objects.
+type desiredState struct {
 	routes   []model.Route // in the order of their Matches
-	mistakes []model.Problem
-	reads    []model.Key   // the Services that this depends on
-	onTop    []model.Route // what was in force; kept of an object with mistakes, for which it matters
+	problems []model.Problem
+	services []model.Key   // the Services on which the result depends
+	overlay  []model.Route // the published Routes on which the result of an invalid object depends
 }
 
-// serviceState is what is known of a Service that is there, has EndpointSlices, or matters to an object.
+// serviceState is the state of a Service that exists, has EndpointSlices, or is used by an object.
 type serviceState struct {
-	service *Service // nil when it is not there
-	slices  []*EndpointSlice
-	readers []model.Key    // the objects that it matters to
-	ports   []portState // those that Routes in force lead to
+	service    *Service // nil if it does not exist
+	slices     []*EndpointSlice
+	dependents []model.Key // the objects that depend on it
+	ports      []portState // the destinations of published Routes
 }
 
-// portState is what is known of a port of a Service.
+// portState is the state of a port of a Service.
 type portState struct {
-	number uint32
-	users  []model.Key // the objects whose Routes in force lead there
-	found  model.Endpoints
+	number    uint32
+	users     []model.Key // the objects with published Routes to the port
+	endpoints model.Endpoints
 }
 
-// port returns what is known of a port that is in use, nil for another one.
+// port returns the state of a port in use, nil for any other port.
 func (s *serviceState) port(number uint32) *portState {
 	for i := range s.ports {
 		if s.ports[i].number == number {
@@ -48,19 +48,19 @@ func (s *serviceState) port(number uint32) *portState {
 	return nil
 }
 
-// addUsers adds the objects that the Service matters to.
-func (s *serviceState) addUsers(users map[model.Key]struct{}) {
-	for _, key := range s.readers {
-		users[key] = struct{}{}
+// addDependents adds the objects that depend on the Service.
+func (s *serviceState) addDependents(objects map[model.Key]struct{}) {
+	for _, key := range s.dependents {
+		objects[key] = struct{}{}
 	}
 	for _, port := range s.ports {
 		for _, key := range port.users {
-			users[key] = struct{}{}
+			objects[key] = struct{}{}
 		}
 	}
 }
 
-// without is a list of objects without one of them.
+// without returns a list of objects without one of them.
 func without(objects []model.Key, object model.Key) []model.Key {
-	return slices.DeleteFunc(objects, func(each model.Key) bool { return each == object })
+	return slices.DeleteFunc(objects, func(other model.Key) bool { return other == object })
 }

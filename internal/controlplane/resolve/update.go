@@ -8,90 +8,90 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// update is one Update under way.
+// update is the state of one call of Resolver.Update.
 type update struct {
 	*Resolver
 
-	dirty     map[model.Key]struct{} // objects to resolve again
-	stale     map[model.Key]struct{} // Services of which the endpoints may be others
-	touched   map[site]struct{}   // sites of which the claims changed
-	concerned map[model.Key]struct{} // as in Outcome; until refresh, those whose Routes in force or Problems may be others
-	members   map[member]struct{} // objects that are new in the Config of a fleet
-	sites     map[site]struct{}   // sites that are
-	loose     []model.Key            // Services that may matter to nobody any more
+	dirty          map[model.Key]struct{}   // objects to resolve
+	stale          map[model.Key]struct{}   // Services with possibly changed endpoints
+	claimedHosts   map[fleetHost]struct{}   // hosts with changed claims
+	affected       map[model.Key]struct{}   // as in Outcome; until refreshEndpoints only those with possibly changed Routes or Problems
+	changedObjects map[fleetObject]struct{} // objects that changed in the Config of a fleet
+	changedHosts   map[fleetHost]struct{}   // hosts that changed in the Config of a fleet
+	unowned        []model.Key              // Services that are possibly unused
 }
 
-// member is an object that a fleet serves.
-type member struct {
+// fleetObject is an object that a fleet serves.
+type fleetObject struct {
 	fleet  model.Fleet
 	object model.Key
 }
 
-func (u *update) takeServices(changed map[model.Key]*Service) {
+func (u *update) applyServices(changed map[model.Key]*Service) {
 	for key, service := range changed {
-		is := u.service(key)
-		is.service = service
-		u.stale[key], u.loose = struct{}{}, append(u.loose, key)
-		for _, object := range is.readers {
+		state := u.service(key)
+		state.service = service
+		u.stale[key], u.unowned = struct{}{}, append(u.unowned, key)
+		for _, object := range state.dependents {
 			u.dirty[object] = struct{}{}
 		}
 	}
 }
 
-func (u *update) takeSlices(changed map[model.Key]*EndpointSlice) {
+func (u *update) applySlices(changed map[model.Key]*EndpointSlice) {
 	for key, slice := range changed {
 		if before := u.slices[key]; before != nil {
-			of := u.service(before.Service)
-			of.slices = slices.DeleteFunc(slices.Clone(of.slices), func(each *EndpointSlice) bool { return each == before })
-			u.stale[before.Service], u.loose = struct{}{}, append(u.loose, before.Service)
+			state := u.service(before.Service)
+			state.slices = slices.DeleteFunc(slices.Clone(state.slices), func(other *EndpointSlice) bool { return other == before })
+			u.stale[before.Service], u.unowned = struct{}{}, append(u.unowned, before.Service)
 		}
 		if slice == nil {
 			delete(u.slices, key)
 			continue
 		}
 		u.slices[key] = slice
-		of := u.service(slice.Service)
-		of.slices = append(slices.Clip(of.slices), slice)
+		state := u.service(slice.Service)
+		state.slices = append(slices.Clip(state.slices), slice)
 		u.stale[slice.Service] = struct{}{}
 	}
 }
 
-func (u *update) takeScaledObjects(changed map[model.Key]*httpv1alpha1.HTTPScaledObject) {
+func (u *update) applyScaledObjects(changed map[model.Key]*httpv1alpha1.HTTPScaledObject) {
 	namespaces := map[string]struct{}{}
 	for key, object := range changed {
-		is := u.object(key)
-		censusOf(u.namespaces, key.Namespace).replace(key, is.object, object)
-		is.object = object
+		state := u.object(key)
+		usageOf(u.namespaces, key.Namespace).replace(key, state.object, object)
+		state.object = object
 		namespaces[key.Namespace], u.dirty[key] = struct{}{}, struct{}{}
 	}
 	for namespace := range namespaces {
-		own := u.namespaces[namespace]
+		usage := u.namespaces[namespace]
 		find := func(name string) *httpv1alpha1.HTTPScaledObject {
 			return u.objects[model.Key{Namespace: namespace, Name: name}].object
 		}
-		for _, key := range own.judge(u.options, find) {
+		for _, key := range usage.applyLimits(u.options, find) {
 			u.dirty[key] = struct{}{}
 		}
-		if len(own.objects) == 0 {
+		if len(usage.objects) == 0 {
 			delete(u.namespaces, namespace)
 		}
 	}
-	if u.isFresh {
+	if u.isInitial {
 		for key := range u.objects {
-			u.dirty[key] = struct{}{} // Some may be gone.
+			u.dirty[key] = struct{}{} // Some may have been deleted.
 		}
 	}
 }
 
-// takeTunings takes note of changed settings. The objects of a namespace are resolved again if they are about it, and all
-// objects if they are about all.
-func (u *update) takeTunings(changed Tunings) {
-	for namespace, tuning := range changed {
-		if before := u.tunings[namespace]; before.Equal(tuning) {
+// applySettings processes changed settings. It marks the objects of the namespace, or all objects if the namespace is
+// "".
+func (u *update) applySettings(changed SettingsByNamespace) {
+	for namespace, settings := range changed {
+		if before := u.settings[namespace]; before.Equal(settings) {
 			continue
 		}
-		if u.tunings[namespace] = tuning; tuning == nil {
-			delete(u.tunings, namespace)
+		if u.settings[namespace] = settings; settings == nil {
+			delete(u.settings, namespace)
 		}
 		for key := range u.objects {
 			if namespace == "" || key.Namespace == namespace {
@@ -101,103 +101,103 @@ func (u *update) takeTunings(changed Tunings) {
 	}
 }
 
-// ask finds out what one object asks for.
-func (u *update) ask(key model.Key) {
-	is := u.object(key)
-	before, now := is.asked, asked{}
-	if is.object != nil {
-		now = u.resolve(is)
+// recompute resolves one object and updates its claims.
+func (u *update) recompute(key model.Key) {
+	state := u.object(key)
+	before, now := state.desiredState, desiredState{}
+	if state.object != nil {
+		now = u.resolve(state)
 	}
-	is.asked = now
-	for _, service := range before.reads {
-		of := u.services[service]
-		of.readers, u.loose = without(of.readers, key), append(u.loose, service)
+	state.desiredState = now
+	for _, service := range before.services {
+		tracked := u.services[service]
+		tracked.dependents, u.unowned = without(tracked.dependents, key), append(u.unowned, service)
 	}
-	for _, service := range now.reads {
-		of := u.service(service)
-		of.readers = append(of.readers, key)
+	for _, service := range now.services {
+		tracked := u.service(service)
+		tracked.dependents = append(tracked.dependents, key)
 	}
-	u.concerned[key] = struct{}{}
+	u.affected[key] = struct{}{}
 	if slices.EqualFunc(before.routes, now.routes, model.Route.Equal) {
 		return
 	}
-	claimed := divide(now.routes)
-	for at := range divide(before.routes) {
-		if _, still := claimed[at]; !still {
-			claimed[at] = nil
+	claims := splitByHost(now.routes)
+	for at := range splitByHost(before.routes) {
+		if _, isClaimed := claims[at]; !isClaimed {
+			claims[at] = nil
 		}
 	}
-	for at, routes := range claimed {
-		if u.Resolver.sites[at] == nil {
-			u.Resolver.sites[at] = new(claims)
+	for at, routes := range claims {
+		if u.Resolver.hosts[at] == nil {
+			u.Resolver.hosts[at] = new(hostClaims)
 		}
-		u.Resolver.sites[at].claim(key, routes)
-		u.touched[at] = struct{}{}
+		u.Resolver.hosts[at].set(key, routes)
+		u.claimedHosts[at] = struct{}{}
 	}
 }
 
-// resolve resolves one object and notes the Services that it looked at.
-func (r *Resolver) resolve(is *objectState) asked {
-	var now asked
-	find := func(service model.Key) *Service {
-		if !slices.Contains(now.reads, service) {
-			now.reads = append(now.reads, service)
+// resolve resolves one object and records the Services on which the result depends.
+func (r *Resolver) resolve(state *objectState) desiredState {
+	var desired desiredState
+	lookup := func(service model.Key) *Service {
+		if !slices.Contains(desired.services, service) {
+			desired.services = append(desired.services, service)
 		}
-		if of := r.services[service]; of != nil {
-			return of.service
+		if tracked := r.services[service]; tracked != nil {
+			return tracked.service
 		}
 		return nil
 	}
-	by := ownerOf(is.object)
-	if wrong, isOver := r.namespaces[by.key.Namespace].excess[by.key]; isOver {
-		return asked{mistakes: problemsOf(is.object, wrong)}
+	identity := ownerOf(state.object)
+	if issue, isOver := r.namespaces[identity.key.Namespace].overLimits[identity.key]; isOver {
+		return desiredState{problems: problemsOf(state.object, issue)}
 	}
-	inForce := is.inForce
-	if len(inForce) > 0 && inForce[0].UID != by.uid {
-		inForce = nil // It was another object's.
+	published := state.published
+	if len(published) > 0 && published[0].UID != identity.uid {
+		published = nil // They belong to a deleted object of the same name.
 	}
-	now.routes, now.mistakes = resolveObject(is.object, choices{r.options, r.tunings.of(by.key.Namespace)}, find, inForce)
-	if len(now.mistakes) > 0 {
-		now.onTop = inForce
+	desired.routes, desired.problems = resolveObject(state.object, objectOptions{r.options, r.settings.forNamespace(identity.key.Namespace)}, lookup, published)
+	if len(desired.problems) > 0 {
+		desired.overlay = published
 	}
-	return now
+	return desired
 }
 
-// settle decides who gets what of a site.
-func (u *update) settle(at site) {
-	claims := u.Resolver.sites[at]
-	concerned, changed := claims.settle()
-	maps.Copy(u.concerned, concerned)
-	if changed || u.isFresh {
-		u.sites[at] = struct{}{}
+// resolveHost determines the winning Routes of a host.
+func (u *update) resolveHost(at fleetHost) {
+	claims := u.Resolver.hosts[at]
+	affected, changed := claims.resolveConflicts()
+	maps.Copy(u.affected, affected)
+	if changed || u.isInitial {
+		u.changedHosts[at] = struct{}{}
 	}
-	if len(claims.claimed) == 0 {
-		delete(u.Resolver.sites, at)
+	if len(claims.claims) == 0 {
+		delete(u.Resolver.hosts, at)
 	}
 }
 
-// grant works out what an object has in force now, and returns its Problems.
-func (u *update) grant(key model.Key) []model.Problem {
-	is := u.object(key)
-	granted := make([]model.Route, 0, len(is.routes))
+// assignRoutes determines the Routes that an object publishes, and returns its Problems.
+func (u *update) assignRoutes(key model.Key) []model.Problem {
+	state := u.object(key)
+	routes := make([]model.Route, 0, len(state.routes))
 	lost := map[model.Key][]model.Match{}
-	for _, route := range is.routes {
-		if winner, _ := u.Resolver.sites[siteOf(route)].winner(route.Match); winner.Owner != key {
+	for _, route := range state.routes {
+		if winner, _ := u.Resolver.hosts[fleetHostOf(route)].winner(route.Match); winner.Owner != key {
 			lost[winner.Owner] = append(lost[winner.Owner], route.Match)
 		} else {
-			granted = append(granted, route)
+			routes = append(routes, route)
 		}
 	}
 	if len(lost) == 0 {
-		granted = is.routes
+		routes = state.routes
 	}
-	if u.isFresh || !slices.EqualFunc(granted, is.inForce, model.Route.Equal) {
-		u.put(key, is, granted)
+	if u.isInitial || !slices.EqualFunc(routes, state.published, model.Route.Equal) {
+		u.setPublished(key, state, routes)
 	}
-	if len(is.mistakes) > 0 && !slices.EqualFunc(granted, is.onTop, model.Route.Equal) {
-		u.unsettled[key] = struct{}{}
+	if len(state.problems) > 0 && !slices.EqualFunc(routes, state.overlay, model.Route.Equal) {
+		u.outdated[key] = struct{}{}
 	}
-	problems := slices.Clone(is.mistakes)
+	problems := slices.Clone(state.problems)
 	for winner, matches := range lost {
 		problems = append(problems, conflict(key, winner, matches))
 	}
@@ -205,73 +205,73 @@ func (u *update) grant(key model.Key) []model.Problem {
 	return slices.Compact(problems)
 }
 
-// put sets what an object has in force, and keeps account of where that leads.
-func (u *update) put(key model.Key, is *objectState, routes []model.Route) {
-	for _, each := range [][]model.Route{is.inForce, routes} {
-		if len(each) > 0 {
-			u.members[member{each[0].Fleet, key}] = struct{}{}
+// setPublished sets the published Routes of an object and updates the users of their destinations.
+func (u *update) setPublished(key model.Key, state *objectState, routes []model.Route) {
+	for _, version := range [][]model.Route{state.published, routes} {
+		if len(version) > 0 {
+			u.changedObjects[fleetObject{version[0].Fleet, key}] = struct{}{}
 		}
 	}
-	for _, port := range portsOf(is.inForce) {
-		// It stays for now: maybe it comes back at once, and refresh has to know what was there. At first
-		// nothing is in use.
-		if of := u.services[port.Service]; of != nil && of.port(port.Port) != nil {
-			used := of.port(port.Port)
-			used.users, u.loose = without(used.users, key), append(u.loose, port.Service)
+	for _, port := range portsOf(state.published) {
+		// The port stays until prune: the object may use it again in this Update, and refreshEndpoints has to compare
+		// its endpoints. In the first Update no port is in use.
+		if service := u.services[port.Service]; service != nil && service.port(port.Port) != nil {
+			used := service.port(port.Port)
+			used.users, u.unowned = without(used.users, key), append(u.unowned, port.Service)
 		}
 	}
-	is.inForce = routes
+	state.published = routes
 	for _, port := range portsOf(routes) {
-		of := u.service(port.Service)
-		if of.port(port.Port) == nil {
-			of.ports = append(slices.Clip(of.ports), portState{number: port.Port, found: endpointsOfPort(of.service, of.slices, port.Port)})
+		service := u.service(port.Service)
+		if service.port(port.Port) == nil {
+			service.ports = append(slices.Clip(service.ports), portState{number: port.Port, endpoints: endpointsOfPort(service.service, service.slices, port.Port)})
 		}
-		used := of.port(port.Port)
+		used := service.port(port.Port)
 		used.users = append(used.users, key)
 	}
 }
 
-// refresh looks for the endpoints of Services of which they may be others. Whoever uses such a Service is concerned in any case: its Pods may be others
-// while its endpoints are the same.
-func (u *update) refresh() {
+// refreshEndpoints determines the endpoints of Services with possible changes. All users of such a Service are
+// affected: its Pods may have changed even if the endpoints are equal.
+func (u *update) refreshEndpoints() {
 	for service := range u.stale {
-		of := u.services[service]
-		of.addUsers(u.concerned)
-		for i := range of.ports {
-			port := &of.ports[i]
-			before, now := port.found, endpointsOfPort(of.service, of.slices, port.number)
-			port.found = now
+		state := u.services[service]
+		state.addDependents(u.affected)
+		for i := range state.ports {
+			port := &state.ports[i]
+			before, now := port.endpoints, endpointsOfPort(state.service, state.slices, port.number)
+			port.endpoints = now
 			if before.Equal(now) {
 				continue
 			}
 			for _, key := range port.users {
-				routes := u.objects[key].inForce
-				u.members[member{routes[0].Fleet, key}] = struct{}{}
+				routes := u.objects[key].published
+				u.changedObjects[fleetObject{routes[0].Fleet, key}] = struct{}{}
 				if (len(before.Ready) == 0) == (len(now.Ready) == 0) && before.IsMissing == now.IsMissing {
-					continue // The weights in effect are the same, and who is held.
+					continue // Effective weights and queueing do not change.
 				}
 				for _, route := range routes {
-					u.sites[siteOf(route)] = struct{}{}
+					u.changedHosts[fleetHostOf(route)] = struct{}{}
 				}
 			}
 		}
 	}
 }
 
-// forget drops what matters to nobody any more.
-func (u *update) forget() {
-	for _, key := range u.loose {
-		of := u.services[key]
-		if of == nil {
+// prune removes unused state.
+func (u *update) prune() {
+	for _, key := range u.unowned {
+		service := u.services[key]
+		if service == nil {
 			continue
 		}
-		of.ports = slices.DeleteFunc(of.ports, func(port portState) bool { return len(port.users) == 0 })
-		if of.service == nil && len(of.slices)+len(of.readers)+len(of.ports) == 0 {
+		service.ports = slices.DeleteFunc(service.ports, func(port portState) bool { return len(port.users) == 0 })
+		if service.service == nil && len(service.slices)+len(service.dependents)+len(service.ports) == 0 {
 			delete(u.services, key)
 		}
 	}
-	for key := range u.concerned {
-		if is := u.objects[key]; is.object == nil && len(is.inForce) == 0 {
+	for key := range u.affected {
+		if state := u.objects[key]; state.object == nil && len(state.published) == 0 {
 			delete(u.objects, key)
 		}
 	}

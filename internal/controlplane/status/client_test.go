@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
@@ -79,7 +79,7 @@ func TestApplyStatusRequest(t *testing.T) {
 	object.Status.Conditions = []metav1.Condition{{Type: "Audited", Status: "True", Reason: "ByHand"}}
 	taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
 	if err := client.ApplyStatus(t.Context(), object,
-		status.Compute(object, observation.Outcome{Served: true}, taken, "interceptor-0", noon())); err != nil {
+		status.Compute(object, ingest.Outcome{Served: true}, taken, "interceptor-0", noon())); err != nil {
 		t.Fatal(err)
 	}
 	own := func(kind, reason, message string) map[string]any {

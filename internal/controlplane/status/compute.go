@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -32,7 +32,7 @@ const maxMessage = 4096
 // changed. now is the transition time of changed conditions, cut to the second as Kubernetes stores it. writer is the
 // name of the replica in a changed report.
 func Compute(
-	object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome, acks Acks, writer string, now time.Time,
+	object *httpv1alpha1.HTTPScaledObject, outcome ingest.Outcome, acks Acks, writer string, now time.Time,
 ) httpv1alpha1.HTTPScaledObjectStatus {
 	status := *object.Status.DeepCopy()
 	// A condition without a time has the format of older CRDs of the HTTP add-on.
@@ -93,7 +93,7 @@ func unmet(kind, reason, message string) metav1.Condition {
 }
 
 // accepted returns the condition that the object is valid.
-func accepted(outcome observation.Outcome) metav1.Condition {
+func accepted(outcome ingest.Outcome) metav1.Condition {
 	if len(outcome.Problems) > 0 {
 		return unmet(httpv1alpha1.ConditionAccepted, outcome.Problems[0].Reason, messages(outcome.Problems))
 	}
@@ -106,7 +106,7 @@ const inAnnotation = " The installed CustomResourceDefinition lacks fields of th
 	"the annotation " + httpv1alpha1.AnnotationStatus + ". To have them here, install config/crd."
 
 // ready returns the condition that the object is published and no proxy rejected it.
-func ready(outcome observation.Outcome, acks Acks) metav1.Condition {
+func ready(outcome ingest.Outcome, acks Acks) metav1.Condition {
 	const kind = httpv1alpha1.ConditionReady
 	switch {
 	case outcome.Failure != "":
@@ -128,7 +128,7 @@ func ready(outcome observation.Outcome, acks Acks) metav1.Condition {
 }
 
 // programmed returns the condition that every Ready proxy has acknowledged the object.
-func programmed(outcome observation.Outcome, acks Acks) metav1.Condition {
+func programmed(outcome ingest.Outcome, acks Acks) metav1.Condition {
 	const kind = httpv1alpha1.ConditionProgrammed
 	switch {
 	case !outcome.IsAccepted() || acks.Rejection != "":
@@ -155,7 +155,7 @@ func scalingMetric(object *httpv1alpha1.HTTPScaledObject) metav1.Condition {
 }
 
 // waitingPage returns the condition that the waiting page of the object can be served.
-func waitingPage(state observation.PageState) metav1.Condition {
+func waitingPage(state ingest.PageState) metav1.Condition {
 	const kind = httpv1alpha1.ConditionWaitingPageAccepted
 	if state.Reason != "" {
 		return unmet(kind, state.Reason, state.Message+". Until then the interceptor's own page is shown.")

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -54,20 +54,20 @@ func TestComputeConditions(t *testing.T) {
 	atNoon := noon().Truncate(time.Second)
 	tests := []struct {
 		name            string
-		seen            observation.Outcome
+		seen            ingest.Outcome
 		proxies         int32
 		accepted, ready condition
 	}{
 		{
 			name:     "nothing to complain about",
-			seen:     observation.Outcome{Served: true},
+			seen:     ingest.Outcome{Served: true},
 			proxies:  1,
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready:    condition{"True", "Serving", ready, atNoon},
 		},
 		{
 			name:     "nobody to serve it",
-			seen:     observation.Outcome{Served: true},
+			seen:     ingest.Outcome{Served: true},
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready: condition{
 				"True", "Serving", "The route is published, but no proxy is Ready to serve it: Service kedify-proxy " +
@@ -78,7 +78,7 @@ func TestComputeConditions(t *testing.T) {
 		},
 		{
 			name: "a mistake with a last good route",
-			seen: observation.Outcome{Served: true, Problems: []model.Problem{
+			seen: ingest.Outcome{Served: true, Problems: []model.Problem{
 				problem(httpv1alpha1.ReasonInvalidWeightedBackends, "all weights are zero"),
 				problem(httpv1alpha1.ReasonConflict, "a.test is taken"),
 			}},
@@ -88,7 +88,7 @@ func TestComputeConditions(t *testing.T) {
 		},
 		{
 			name: "a mistake from the start",
-			seen: observation.Outcome{Problems: []model.Problem{problem(httpv1alpha1.ReasonServiceNotFound,
+			seen: ingest.Outcome{Problems: []model.Problem{problem(httpv1alpha1.ReasonServiceNotFound,
 				"no Service shop-stable")}},
 			accepted: condition{"False", "ServiceNotFound", "no Service shop-stable", atNoon},
 			ready: condition{"False", "NotAccepted",
@@ -96,7 +96,7 @@ func TestComputeConditions(t *testing.T) {
 		},
 		{
 			name:     "a bug of ours is not the user's mistake",
-			seen:     observation.Outcome{Served: true, Failure: "cluster without a name"},
+			seen:     ingest.Outcome{Served: true, Failure: "cluster without a name"},
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready: condition{
 				"False", "PublishFailed",
@@ -118,10 +118,10 @@ func TestComputeConditions(t *testing.T) {
 }
 
 func TestComputeProgrammed(t *testing.T) {
-	fine := observation.Outcome{Served: true}
+	fine := ingest.Outcome{Served: true}
 	for _, test := range []struct {
 		name         string
-		seen         observation.Outcome
+		seen         ingest.Outcome
 		ready, acked int32
 		refusal      string
 		status       metav1.ConditionStatus
@@ -132,11 +132,11 @@ func TestComputeProgrammed(t *testing.T) {
 		{"no proxy is Ready", fine, 0, 0, "", "False", "NoReadyProxy"},
 		{"a proxy refused it", fine, 2, 1, "no", "False", "NotReady"},
 		{"they have what was before the mistake",
-			observation.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, 2, 2, "",
+			ingest.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, 2, 2, "",
 			"False", "NotReady"},
-		{"they have what was before the bug", observation.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False",
+		{"they have what was before the bug", ingest.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False",
 			"NotReady"},
-		{"it is not served", observation.Outcome{}, 2, 2, "", "False", "NotReady"},
+		{"it is not served", ingest.Outcome{}, 2, 2, "", "False", "NotReady"},
 	} {
 		taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: test.ready, Acked: test.acked},
 			Rejection: test.refusal}
@@ -155,7 +155,7 @@ func TestComputeScalingMetric(t *testing.T) {
 	object := shop()
 	look := func(now time.Time) *metav1.Condition {
 		t.Helper()
-		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", now)
+		object.Status = status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0", now)
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
 			t.Errorf("conditions %+v", object.Status.Conditions)
 		}
@@ -182,19 +182,19 @@ func TestComputeScalingMetric(t *testing.T) {
 // routed all the same.
 func TestComputeWaitingPage(t *testing.T) {
 	object := shop()
-	look := func(page observation.PageState, now time.Time) *metav1.Condition {
+	look := func(page ingest.PageState, now time.Time) *metav1.Condition {
 		t.Helper()
-		object.Status = status.Compute(object, observation.Outcome{Served: true, Page: page}, status.Acks{},
+		object.Status = status.Compute(object, ingest.Outcome{Served: true, Page: page}, status.Acks{},
 			"interceptor-0", now)
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
 			t.Errorf("conditions %+v", object.Status.Conditions)
 		}
 		return meta.FindStatusCondition(object.Status.Conditions, "WaitingPageAccepted")
 	}
-	missing := observation.PageState{Reason: "WaitingPageNotFound", Message: "there is none"}
+	missing := ingest.PageState{Reason: "WaitingPageNotFound", Message: "there is none"}
 	unknown := missing
 	unknown.IsUnknown = true
-	if got := look(observation.PageState{}, noon()); got != nil {
+	if got := look(ingest.PageState{}, noon()); got != nil {
 		t.Errorf("nothing is wrong: %+v", got)
 	}
 	if got := look(unknown, noon()); got != nil {
@@ -205,10 +205,10 @@ func TestComputeWaitingPage(t *testing.T) {
 	if got == nil || got.Status != "False" || got.Reason != "WaitingPageNotFound" || got.Message != says {
 		t.Errorf("%+v, want one that says %q", got, says)
 	}
-	if got := look(observation.PageState{IsUnknown: true}, later()); got.Status != "False" {
+	if got := look(ingest.PageState{IsUnknown: true}, later()); got.Status != "False" {
 		t.Errorf("nothing is known once more: %+v", got)
 	}
-	if got := look(observation.PageState{}, later()); got.Status != "True" {
+	if got := look(ingest.PageState{}, later()); got.Status != "True" {
 		t.Errorf("once it is right again: %+v", got)
 	}
 }
@@ -218,7 +218,7 @@ func TestComputeEnvoySettings(t *testing.T) {
 	object := shop()
 	look := func(mistake string) *metav1.Condition {
 		t.Helper()
-		object.Status = status.Compute(object, observation.Outcome{Served: true, EnvoySettings: mistake}, status.Acks{},
+		object.Status = status.Compute(object, ingest.Outcome{Served: true, EnvoySettings: mistake}, status.Acks{},
 			"interceptor-0", noon())
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
 			t.Errorf("conditions %+v", object.Status.Conditions)
@@ -243,7 +243,7 @@ func TestComputeSaysWhereTheReportIs(t *testing.T) {
 		if text != "" {
 			object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: text}
 		}
-		got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0",
+		got := conditions(t, status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0",
 			noon()))["Ready"].message
 		if isSaid := strings.Contains(got, "annotation http.kedify.io/status. To have them here, install "+
 			"config/crd."); isSaid != (text != "") {
@@ -256,7 +256,7 @@ func TestComputeSaysWhereTheReportIs(t *testing.T) {
 func TestComputeTakesTheFormOfOthers(t *testing.T) {
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "HTTPScaledObjectIsReady"}}
-	got := conditions(t, status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0",
+	got := conditions(t, status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0",
 		noon()))["Ready"]
 	if got.since != noon().Truncate(time.Second) {
 		t.Errorf("condition Ready is %+v, want one with a time", got)
@@ -306,7 +306,7 @@ func TestComputeTargets(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			object := shop()
 			object.Spec.ScaleTargetRef = test.ref
-			got := status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
+			got := status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
 			if got.TargetWorkload != test.workload || got.TargetService != test.service {
 				t.Errorf("targets %q and %q, want %q and %q", got.TargetWorkload, got.TargetService, test.workload,
 					test.service)
@@ -320,18 +320,18 @@ func TestComputeIsStable(t *testing.T) {
 		LastTransitionTime: metav1.NewTime(noon().Truncate(time.Second))}
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{foreign}
-	object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
+	object.Status = status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
 	before := object.DeepCopy()
 
-	again := status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", later())
+	again := status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0", later())
 	if diff := cmp.Diff(before.Status, again); diff != "" {
 		t.Errorf("nothing happened, but the status changed (-before +after):\n%s", diff)
 	}
-	broken := status.Compute(object, observation.Outcome{Served: true,
+	broken := status.Compute(object, ingest.Outcome{Served: true,
 		Problems: []model.Problem{problem("Conflict", "taken")}}, status.Acks{}, "interceptor-0", later())
 	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{ObjectMeta: object.ObjectMeta, Spec: object.Spec,
 		Status: broken},
-		observation.Outcome{Served: true, Problems: []model.Problem{problem("ServiceNotFound",
+		ingest.Outcome{Served: true, Problems: []model.Problem{problem("ServiceNotFound",
 			"gone")}}, status.Acks{}, "interceptor-0", later().Add(time.Hour)))["Accepted"]
 	if want := (condition{"False", "ServiceNotFound", "gone", later().Truncate(time.Second)}); got != want {
 		t.Errorf("another reason for the same status gives %v, want %v: the transition was earlier", got, want)
@@ -342,7 +342,7 @@ func TestComputeIsStable(t *testing.T) {
 }
 
 func TestComputeBoundsMessages(t *testing.T) {
-	long := observation.Outcome{Problems: []model.Problem{problem("InvalidHosts", strings.Repeat("ä", 100_000))}}
+	long := ingest.Outcome{Problems: []model.Problem{problem("InvalidHosts", strings.Repeat("ä", 100_000))}}
 	message := conditions(t, status.Compute(shop(), long, status.Acks{}, "interceptor-0", noon()))["Accepted"].message
 	if len(message) > 4096 || !utf8.ValidString(message) || !strings.HasSuffix(message, "ä…") {
 		t.Errorf("a message of %d bytes, valid UTF-8: %v, ends in %q", len(message), utf8.ValidString(message),
@@ -384,7 +384,7 @@ func TestComputeTLS(t *testing.T) {
 				Type: httpv1alpha1.ConditionTLSReady, Status: metav1.ConditionFalse,
 				LastTransitionTime: metav1.NewTime(noon()), Reason: "Former",
 			}}
-			got := status.Compute(object, observation.Outcome{Served: true, TLS: c.seen}, status.Acks{}, "pod-1",
+			got := status.Compute(object, ingest.Outcome{Served: true, TLS: c.seen}, status.Acks{}, "pod-1",
 				later())
 			is := meta.FindStatusCondition(got.Conditions, httpv1alpha1.ConditionTLSReady)
 			if c.want == nil || is == nil {

@@ -8,7 +8,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -18,7 +18,7 @@ import (
 // dataPlane returns the data-plane report that object should have. If the present report has the same content and is
 // not older than the last write to the object, dataPlane returns it with its writer.
 func dataPlane(
-	object *httpv1alpha1.HTTPScaledObject, outcome observation.Outcome, acks Acks, writer string,
+	object *httpv1alpha1.HTTPScaledObject, outcome ingest.Outcome, acks Acks, writer string,
 ) *httpv1alpha1.DataPlaneStatus {
 	before := object.Status.DataPlane
 	report := &httpv1alpha1.DataPlaneStatus{

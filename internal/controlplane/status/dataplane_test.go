@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -389,7 +389,7 @@ func TestPublicationsTellObjectsApart(t *testing.T) {
 }
 
 func TestRejectionIsACondition(t *testing.T) {
-	got := conditions(t, status.Compute(shop(), observation.Outcome{Served: true},
+	got := conditions(t, status.Compute(shop(), ingest.Outcome{Served: true},
 		status.Acks{Rejection: "proxy 10.0.0.7: bad route"}, "interceptor-0", noon()))["Ready"]
 	want := condition{
 		"False", "RefusedByProxy", "A proxy rejected the route and keeps its previous configuration; this is a bug in " +

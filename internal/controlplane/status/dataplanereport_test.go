@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
@@ -17,7 +17,7 @@ func TestDataPlaneReport(t *testing.T) {
 	counts := func(ready, acked int32) httpv1alpha1.ProxyCounts {
 		return httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}
 	}
-	fine := observation.Outcome{Served: true, StableHashes: []string{"new"}}
+	fine := ingest.Outcome{Served: true, StableHashes: []string{"new"}}
 	was := &httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: split.Hash(text, ""), Proxies: counts(2, 2), StableHashes: []string{"old"}, Effective: true,
 		ReportedBy: "interceptor-9",
@@ -36,7 +36,7 @@ func TestDataPlaneReport(t *testing.T) {
 	tests := []struct {
 		name  string
 		was   *httpv1alpha1.DataPlaneStatus
-		seen  observation.Outcome
+		seen  ingest.Outcome
 		taken status.Acks
 		want  *httpv1alpha1.DataPlaneStatus
 	}{
@@ -49,13 +49,13 @@ func TestDataPlaneReport(t *testing.T) {
 			report([]string{"new"}, counts(2, 2), false)},
 		{
 			"a mistake: what is in force is not what the annotation says", nil,
-			observation.Outcome{Served: true, Problems: []model.Problem{problem("InvalidWeightedBackends", "no")}},
+			ingest.Outcome{Served: true, Problems: []model.Problem{problem("InvalidWeightedBackends", "no")}},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report(nil, counts(2, 0), false),
 		},
 		{
 			"a failure of ours", nil,
-			observation.Outcome{Served: true, Failure: "no"},
+			ingest.Outcome{Served: true, Failure: "no"},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report(nil, counts(2, 0), false),
 		},
@@ -68,25 +68,25 @@ func TestDataPlaneReport(t *testing.T) {
 		},
 		{
 			"the same as another replica reported", was,
-			observation.Outcome{Served: true, StableHashes: []string{"old"}},
+			ingest.Outcome{Served: true, StableHashes: []string{"old"}},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			was,
 		},
 		{
 			"the same, of a weight that was left and set again since", was,
-			observation.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
+			ingest.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report([]string{"old"}, counts(2, 2), true),
 		},
 		{
 			"and after that was reported", reportedAt(was, "12"),
-			observation.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
+			ingest.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			reportedAt(was, "12"),
 		},
 		{
 			"the same, with a header route in force that was not reported", was,
-			observation.Outcome{Served: true, StableHashes: []string{"old"}, ManagedRoutes: "[]"},
+			ingest.Outcome{Served: true, StableHashes: []string{"old"}, ManagedRoutes: "[]"},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			func() *httpv1alpha1.DataPlaneStatus {
 				now := report([]string{"old"}, counts(2, 2), true)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -28,7 +28,7 @@ func (s *stage) canary(weight uint32) {
 	s.objects["shop"] = changed
 	s.mu.Unlock()
 	s.watch()
-	s.reporter.Observe(observation.Pass{
+	s.reporter.Observe(ingest.Pass{
 		Objects:  s.objectsWith(config),
 		Proxies:  map[model.Fleet][]model.Proxy{"apps": {readyProxy("a", "10.0.0.1"), readyProxy("b", "10.0.0.2")}},
 		Replicas: s.replicas,
@@ -188,10 +188,10 @@ func TestAProxyThatFlapsDelaysNobodyForLong(t *testing.T) {
 		defer s.lead(t)()
 		objects := s.objectsWith(model.Config{})
 		proxy := readyProxy("a", "10.0.0.1")
-		report := func(more map[model.Key]observation.Object) {
+		report := func(more map[model.Key]ingest.Object) {
 			all := maps.Clone(objects)
 			maps.Copy(all, more)
-			s.reporter.Observe(observation.Pass{Objects: all, Proxies: map[model.Fleet][]model.Proxy{"apps": {proxy}}})
+			s.reporter.Observe(ingest.Pass{Objects: all, Proxies: map[model.Fleet][]model.Proxy{"apps": {proxy}}})
 		}
 		report(nil)
 		time.Sleep(10 * time.Second)
@@ -208,8 +208,8 @@ func TestAProxyThatFlapsDelaysNobodyForLong(t *testing.T) {
 		s.mu.Unlock()
 		wrong := problem("ServiceNotFound", "no Service x")
 		wrong.On.Name = late.Name
-		report(map[model.Key]observation.Object{wrong.On: {
-			ScaledObject: late, Fleet: "calm", Outcome: observation.Outcome{Problems: []model.Problem{wrong}},
+		report(map[model.Key]ingest.Object{wrong.On: {
+			ScaledObject: late, Fleet: "calm", Outcome: ingest.Outcome{Problems: []model.Problem{wrong}},
 		}})
 		time.Sleep(4 * time.Second)
 		s.mu.Lock()

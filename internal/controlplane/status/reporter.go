@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 	eventsv1 "k8s.io/api/events/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -66,7 +66,7 @@ type Reporter struct {
 	epoch   time.Time
 	// unread are the passes that sync has not read yet, merged into one. versions are the published versions at the
 	// last of them, nil if there is none.
-	unread   observation.Pass
+	unread   ingest.Pass
 	versions Versions
 	observed chan struct{} // holds an element if there is an unread pass
 }
@@ -88,13 +88,13 @@ func New(options Options) (*Reporter, error) {
 // Register adds the service that other replicas call to a gRPC server.
 func (r *Reporter) Register(registrar grpc.ServiceRegistrar) { r.writer.own.Register(registrar) }
 
-// Observe implements observation.Observer.
-func (r *Reporter) Observe(pass observation.Pass) {
+// Observe implements ingest.Observer.
+func (r *Reporter) Observe(pass ingest.Pass) {
 	versions := r.writer.Source.Versions()
 	r.mu.Lock()
 	objects := r.unread.Objects
 	if objects == nil {
-		objects = make(map[model.Key]observation.Object, len(pass.Objects))
+		objects = make(map[model.Key]ingest.Object, len(pass.Objects))
 	}
 	maps.Copy(objects, pass.Objects)
 	r.unread, r.versions = pass, versions
@@ -151,12 +151,12 @@ func (r *Reporter) sync() {
 	defer r.syncing.Unlock()
 	r.mu.Lock()
 	pass, versions := r.unread, r.versions
-	r.unread, r.versions = observation.Pass{}, nil
+	r.unread, r.versions = ingest.Pass{}, nil
 	r.mu.Unlock()
 	if versions != nil {
 		publications := make(map[model.Key]Publication, len(pass.Objects))
 		for key, object := range pass.Objects {
-			publications[key] = PublicationOf(object.InForce)
+			publications[key] = PublicationOf(object.Published)
 		}
 		r.tracker.Record(publications, versions)
 		r.writer.own.Admit(pass.Replicas)

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
@@ -149,7 +149,7 @@ func TestADefinitionWithoutAPlaceForTheReport(t *testing.T) {
 		object := shop()
 		report := func(when string, want ...string) {
 			t.Helper()
-			object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0",
+			object.Status = status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0",
 				noon())
 			if err := client.ApplyStatus(t.Context(), object, object.Status); err != nil {
 				t.Errorf("%s: %v", when, err)
@@ -187,7 +187,7 @@ func TestAnAnnotationThatIsForbidden(t *testing.T) {
 		client := server.client(t)
 		apply := func() error {
 			return client.ApplyStatus(t.Context(), shop(),
-				status.Compute(shop(), observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon()))
+				status.Compute(shop(), ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon()))
 		}
 		for second := range 59 {
 			if err := apply(); err == nil || !strings.Contains(err.Error(),
@@ -214,7 +214,7 @@ func TestASchemaThatHangsHoldsNobodyElse(t *testing.T) {
 		apply := func(name string) error {
 			object := shop()
 			object.Name = name
-			is := status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
+			is := status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
 			return client.ApplyStatus(t.Context(), object, is)
 		}
 		if err := apply("shop"); err != nil {
@@ -247,7 +247,7 @@ func TestALeftoverAnnotationMayStay(t *testing.T) {
 		}
 		client, object := server.client(t), shop()
 		object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: ""}
-		object.Status = status.Compute(object, observation.Outcome{Served: true}, status.Acks{}, "interceptor-0",
+		object.Status = status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0",
 			noon())
 		for minute := range 3 {
 			if err := client.ApplyStatus(t.Context(), object, object.Status); err != nil {

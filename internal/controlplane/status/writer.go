@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -51,7 +51,7 @@ type writer struct {
 type tracked struct {
 	object    *httpv1alpha1.HTTPScaledObject
 	fleet     model.Fleet
-	outcome   observation.Outcome
+	outcome   ingest.Outcome
 	digest    string // of the publication, "" if nothing is published
 	asDesired bool   // as in Publication
 }
@@ -63,7 +63,7 @@ func (t tracked) isCanary() bool {
 
 // update stores the objects and proxies of a pass with the publications of the objects, and queues the affected
 // objects.
-func (w *writer) update(pass observation.Pass, publications map[model.Key]Publication) {
+func (w *writer) update(pass ingest.Pass, publications map[model.Key]Publication) {
 	w.mu.Lock()
 	keys := make([]model.Key, 0, len(pass.Objects))
 	for key, object := range pass.Objects {

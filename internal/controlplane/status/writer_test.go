@@ -18,7 +18,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/observation"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
@@ -157,17 +157,17 @@ func (s *stage) lead(t *testing.T) (stop func()) {
 }
 
 // objectsWith are all objects that are watched, with what is published of them and the problems that were found.
-func (s *stage) objectsWith(config model.Config, problems ...model.Problem) map[model.Key]observation.Object {
-	objects, parts := map[model.Key]observation.Object{}, byObject(config)
+func (s *stage) objectsWith(config model.Config, problems ...model.Problem) map[model.Key]ingest.Object {
+	objects, parts := map[model.Key]ingest.Object{}, byObject(config)
 	for _, object := range s.listed {
 		key := model.Key{Namespace: object.Namespace, Name: object.Name}
-		seen := observation.Outcome{Served: true}
+		seen := ingest.Outcome{Served: true}
 		for _, found := range problems {
 			if found.On == key {
 				seen.Problems = append(seen.Problems, found)
 			}
 		}
-		objects[key] = observation.Object{ScaledObject: object, Fleet: "apps", Outcome: seen, InForce: parts[key]}
+		objects[key] = ingest.Object{ScaledObject: object, Fleet: "apps", Outcome: seen, Published: parts[key]}
 	}
 	return objects
 }
@@ -175,7 +175,7 @@ func (s *stage) objectsWith(config model.Config, problems ...model.Problem) map[
 // report tells the Reporter of a pass that found these problems, each in an object that is served, and waits until it
 // has written.
 func (s *stage) report(problems ...model.Problem) {
-	s.reporter.Observe(observation.Pass{Objects: s.objectsWith(model.Config{}, problems...)})
+	s.reporter.Observe(ingest.Pass{Objects: s.objectsWith(model.Config{}, problems...)})
 	time.Sleep(time.Second) // The clock is synctest's.
 	synctest.Wait()
 }
@@ -269,11 +269,11 @@ func TestWriterForgetsWhatIsGone(t *testing.T) {
 		defer s.lead(t)()
 		s.fail = fmt.Errorf("%w: not found", status.ErrGone)
 		s.report()
-		gone := map[model.Key]observation.Object{}
+		gone := map[model.Key]ingest.Object{}
 		for key := range s.objectsWith(model.Config{}) {
-			gone[key] = observation.Object{}
+			gone[key] = ingest.Object{}
 		}
-		s.reporter.Observe(observation.Pass{Objects: gone})
+		s.reporter.Observe(ingest.Pass{Objects: gone})
 		synctest.Wait()
 		s.mu.Lock()
 		s.fail = nil

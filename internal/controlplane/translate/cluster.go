@@ -19,38 +19,42 @@ import (
 )
 
 const (
-	// connectTimeout bounds a connection attempt to a pod. A pod on a node that just died answers nothing at all.
+	// connectTimeout is the timeout of a connection attempt to a Pod. A Pod on a failed node does not answer at all.
 	connectTimeout = 5 * time.Second
-	// upstreamIdleTimeout is how long a connection to a pod is kept without a request on it. It is shorter than the 5 s after which Node.js, the most
-	// impatient of common servers, closes one: a request on a connection that is being closed would fail, and is not tried again.
+	// upstreamIdleTimeout is the idle timeout of a connection to a Pod. It is shorter than the 5 s of Node.js, the
+	// shortest among common servers: a request on a connection that the server is closing would fail, and is not
+	// retried.
 	upstreamIdleTimeout = 4 * time.Second
-	// endpointPatience is how long Envoy holds up a new cluster, and its own start, for the cluster's endpoints. They are sent right behind the cluster,
-	// so it passes only when something is broken, and then it should break one cluster, not the whole proxy.
-	endpointPatience = 15 * time.Second
-	// mirrorTimeout bounds a copy of a request, which nobody waits for, to the end of its response.
+	// endpointTimeout is how long Envoy delays a new cluster, and its own start, until the cluster's endpoints
+	// arrive. They follow directly after the cluster. The timeout expires only after a failure, which should then
+	// affect one cluster instead of the whole proxy.
+	endpointTimeout = 15 * time.Second
+	// mirrorTimeout is the timeout of a mirrored request up to the end of its response, for which no client waits.
 	mirrorTimeout = responseHeaderTimeout
-	// httpOptionsKey is the key under which a cluster holds its HTTP options (config.cluster.v3.Cluster, typed_extension_protocol_options).
+	// httpOptionsKey is the key of a cluster's HTTP options (config.cluster.v3.Cluster,
+	// typed_extension_protocol_options).
 	httpOptionsKey = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 )
 
-// errProtocol says that a backend speaks a protocol that doesn't exist.
+// errProtocol is the error for a backend with an unknown protocol.
 var errProtocol = errors.New("unknown protocol")
 
-// clusterFactory makes clusters, which differ in name and protocol, and in whether they get copies of requests.
+// clusterFactory creates clusters, which differ in name, protocol and settings, and in whether they receive mirrored
+// requests.
 type clusterFactory struct {
 	options       Options
-	breakers      *clusterv3.CircuitBreakers // of options alone
+	breakers      *clusterv3.CircuitBreakers // from options only
 	http, mirrors map[model.Protocol]map[string]*anypb.Any
-	sockets       []*clusterv3.Cluster_TransportSocketMatch // of ir.HTTPS
+	sockets       []*clusterv3.Cluster_TransportSocketMatch // for model.HTTPS
 }
 
-// newClusterFactory makes the parts that clusters share.
+// newClusterFactory creates the messages that clusters share.
 func newClusterFactory(options Options) (clusterFactory, error) {
 	factory := clusterFactory{
 		options: options,
 		http:    map[model.Protocol]map[string]*anypb.Any{}, mirrors: map[model.Protocol]map[string]*anypb.Any{},
 	}
-	factory.breakers = factory.breakersOf(model.ClusterTuning{})
+	factory.breakers = factory.breakersOf(model.ClusterSettings{})
 	var err error
 	if factory.sockets, err = upstreamSockets(); err != nil {
 		return clusterFactory{}, err
@@ -71,26 +75,27 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 	return factory, nil
 }
 
-// httpOptions are what a cluster has of each protocol.
+// httpOptions returns the HTTP options of a cluster by protocol.
 //
-// HTTP/2 over TLS would be agreed upon in the handshake. Envoy refuses that for a cluster of which an endpoint takes no TLS, as the net.
+// HTTP/2 over TLS would need ALPN. Envoy rejects that for a cluster that contains an endpoint without TLS, such as
+// the fallback listener.
 func httpOptions() map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions {
 	explicit := func(config *upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig) *upstreamhttpv3.HttpProtocolOptions {
 		return &upstreamhttpv3.HttpProtocolOptions{
 			UpstreamProtocolOptions: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_{ExplicitHttpConfig: config},
 		}
 	}
-	first := &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
+	http1 := &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
 		ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
 			HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
 		},
 	}
-	secured := explicit(first)
-	// The name in the handshake is the request's Host, as it would be without a proxy.
-	secured.UpstreamHttpProtocolOptions = &corev3.UpstreamHttpProtocolOptions{AutoSni: true}
+	tlsOptions := explicit(http1)
+	// The server name is the request's Host, as it would be without a proxy.
+	tlsOptions.UpstreamHttpProtocolOptions = &corev3.UpstreamHttpProtocolOptions{AutoSni: true}
 	return map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions{
-		model.HTTP1: explicit(first),
-		model.HTTPS: secured,
+		model.HTTP1: explicit(http1),
+		model.HTTPS: tlsOptions,
 		model.HTTP2: explicit(&upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
 				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{AllowConnect: true},
@@ -99,28 +104,30 @@ func httpOptions() map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions {
 	}
 }
 
-// cluster makes one cluster, whose endpoints come by EDS under the same name.
+// cluster creates one cluster. Its endpoints come from EDS under the same name.
 //
-//   - LEAST_REQUEST: of two random endpoints the less busy one, which is kind to a pod that is slow or new.
-//   - Panic mode is off: it would send requests to endpoints that are draining.
-//   - Changes of health are not collected for the usual second: an endpoint that starts to drain stops getting requests at once.
-//   - There are no health checks of our own. Kubernetes has them, and EDS says what they found.
-//   - When an endpoint is removed, Envoy lets the requests on it finish and closes the connections after; so nothing is set about that.
-func (f clusterFactory) cluster(of clusterOf) (*clusterv3.Cluster, error) {
+//   - LEAST_REQUEST selects the less busy of two random endpoints, which reduces the load of slow and new Pods.
+//   - Panic mode is disabled, because it would send requests to draining endpoints.
+//   - Health changes are applied without the default delay of a second, so that a draining endpoint receives no new
+//     requests.
+//   - There are no active health checks. Kubernetes has its own, and EDS contains their results.
+//   - For a removed endpoint Envoy completes the active requests and then closes the connections, so no option is
+//     necessary.
+func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 	byProtocol := f.http
-	if of.isMirror {
+	if spec.isMirror {
 		byProtocol = f.mirrors
 	}
-	options, known := byProtocol[of.protocol]
-	if !known {
-		return nil, fmt.Errorf("%w %q", errProtocol, of.protocol)
+	options, ok := byProtocol[spec.protocol]
+	if !ok {
+		return nil, fmt.Errorf("%w %q", errProtocol, spec.protocol)
 	}
-	tuning := of.tuning.OfCluster()
+	settings := spec.settings.OfCluster()
 	cluster := &clusterv3.Cluster{
-		Name:                 of.name,
+		Name:                 spec.name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
-		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: aggregated(endpointPatience), ServiceName: of.name},
-		ConnectTimeout:       durationpb.New(cmp.Or(tuning.ConnectTimeout, connectTimeout)),
+		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: adsSource(endpointTimeout), ServiceName: spec.name},
+		ConnectTimeout:       durationpb.New(cmp.Or(settings.ConnectTimeout, connectTimeout)),
 		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
 		CircuitBreakers:      f.breakers,
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
@@ -129,30 +136,30 @@ func (f clusterFactory) cluster(of clusterOf) (*clusterv3.Cluster, error) {
 		},
 		TypedExtensionProtocolOptions: options,
 	}
-	if of.protocol == model.HTTPS {
+	if spec.protocol == model.HTTPS {
 		cluster.TransportSocketMatches = f.sockets
 	}
-	if tuning != (model.ClusterTuning{}) {
-		cluster.CircuitBreakers = f.breakersOf(tuning)
-		balance(cluster, tuning.Balance)
+	if settings != (model.ClusterSettings{}) {
+		cluster.CircuitBreakers = f.breakersOf(settings)
+		applyBalance(cluster, settings.Balance)
 	}
 	return cluster, validate(cluster)
 }
 
-// loadAssignment lists endpoints with their health. Draining endpoints keep what they have and get nothing new, unless they are all there is: one that
-// still answers is better than 503, and kube-proxy does the same (KEP-1669).
+// loadAssignment returns endpoints with their health. Draining endpoints keep their requests and receive no new ones,
+// unless there are no others: a Pod that still answers is better than 503, and kube-proxy does the same (KEP-1669).
 func loadAssignment(name string, endpoints model.Endpoints) (*endpointv3.ClusterLoadAssignment, error) {
 	assignment := &endpointv3.ClusterLoadAssignment{ClusterName: name}
-	leaving := corev3.HealthStatus_DRAINING
+	drainingStatus := corev3.HealthStatus_DRAINING
 	if len(endpoints.Ready) == 0 {
-		leaving = corev3.HealthStatus_HEALTHY
+		drainingStatus = corev3.HealthStatus_HEALTHY
 	}
 	group := new(endpointv3.LocalityLbEndpoints)
 	for _, at := range endpoints.Ready {
 		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, corev3.HealthStatus_HEALTHY))
 	}
 	for _, at := range endpoints.Draining {
-		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, leaving))
+		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, drainingStatus))
 	}
 	if len(group.GetLbEndpoints()) > 0 {
 		assignment.Endpoints = []*endpointv3.LocalityLbEndpoints{group}
@@ -160,7 +167,7 @@ func loadAssignment(name string, endpoints model.Endpoints) (*endpointv3.Cluster
 	return assignment, validate(assignment)
 }
 
-// lbEndpoint is one address with its health.
+// lbEndpoint returns one address with its health.
 func lbEndpoint(at netip.AddrPort, health corev3.HealthStatus) *endpointv3.LbEndpoint {
 	return &endpointv3.LbEndpoint{
 		HealthStatus: health,

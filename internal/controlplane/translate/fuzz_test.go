@@ -9,7 +9,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// FuzzScaledObject: whatever a tenant writes, what Envoy gets is valid, and another tenant is served.
+// FuzzScaledObject: for any input of a tenant the resources are valid, and another tenant is served.
 func FuzzScaledObject(f *testing.F) {
 	f.Add("shop.example.com", "/app", "x-canary", "1", "stable", int32(80), "", "[{service: stable, weight: 80}, {service: canary, weight: 20}]")
 	f.Add("*.Example.com.:80", "/a/../b", ":path", " 1", "", int32(-1), "web", "- &a {service: stable}\n- *a")
@@ -24,7 +24,7 @@ func FuzzScaledObject(f *testing.F) {
 		}
 		neighbour := kit.NewScaledObject("apps", "neighbour", "stable", 2, "neighbour.example.com")
 		neighbour.Spec.Headers = []httpv1alpha1.Header{{Name: "a-header-that-no-fuzzer-finds"}}
-		config, _ := resolve.Build(resolve.World{
+		config, _ := resolve.Build(resolve.Inputs{
 			ScaledObjects:  []*httpv1alpha1.HTTPScaledObject{object, neighbour},
 			Services:       kit.Services(kit.NewService("apps", "stable"), kit.NewService("apps", "canary")),
 			EndpointSlices: kit.EndpointSlices(kit.NewEndpointSlice("apps", "stable", "10.0.0.1")),
@@ -35,7 +35,7 @@ func FuzzScaledObject(f *testing.F) {
 		}
 		checkValid(t, resources)
 		if resources["type.googleapis.com/envoy.config.cluster.v3.Cluster"]["apps/neighbour/stable"] == nil {
-			t.Error("the neighbour is not served any more")
+			t.Error("the other tenant is no longer served")
 		}
 	})
 }

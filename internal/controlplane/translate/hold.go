@@ -24,118 +24,120 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// A request for a backend that ir.Held names is held by Envoy itself: the filter HoldName asks the
-// interceptor about it (ext_authz over gRPC), and goes on when that answers. The answer waits until
-// there is an endpoint. No byte of a body is read meanwhile but for a window, and none goes through
-// the interceptor.
+// Envoy itself queues the requests for a backend in model.WaitsForEndpoint. The filter HoldName calls the interceptor (ext_authz
+// over gRPC) and continues when the interceptor responds, which is when there is an endpoint. Meanwhile only the flow
+// control window of a body is read, and no byte of it passes through the interceptor.
 //
-//   - A route, or one side of a canary, is armed by a configuration of the filter on it. It says nothing
-//     but that the filter runs: whose request it is, the call itself says (ClusterKey).
-//   - Envoy makes up the filters of a request when it has its first route, and drops from them what that
-//     route disables. A request in another spelling, or for a wildcard, has no route then: the filter
-//     is on unless a route says otherwise.
-//   - So an exact host says so twice. Its virtual host disables the filter: a request that finds the host
-//     at once never meets it. The level above has a configuration that lets everything pass, for
-//     a request that comes by the fallback and has the filter already. Envoy looks
-//     for a configuration at the more specific level first, and a filter that is disabled there has none.
-//   - The net is a second listener, which only the proxy itself reaches. While nothing of a held backend
-//     is ready, the net is its one endpoint. It catches requests that come to the backend
-//     without having been held: a worker of Envoy may have a route, or a list of endpoints, that is
-//     older than what Envoy has acknowledged. In the net everything is held, and then goes the same way again.
+//   - A per-route configuration of the filter enables it on a route, or on one cluster of a traffic split. It
+//     contains no data: the call itself contains the cluster of the request (ClusterKey).
+//   - Envoy creates the filters of a request when it selects the first route, and drops those that the route
+//     disables. A request with another spelling of the host, or for a wildcard, has no route at that time. The filter
+//     is therefore enabled unless a route disables it.
+//   - An exact host disables the filter twice. Its virtual host disables the filter completely for requests that
+//     match the host directly. The route configuration lets every request pass, for requests that match by the scope
+//     fallback filter and already have the filter. Envoy uses the most specific configuration, and a filter that is
+//     disabled there does not exist.
+//   - The fallback listener is a second listener that only the proxy itself can reach. While a queued backend has no
+//     ready endpoint, the fallback listener is its only endpoint. It receives requests that reach the backend without
+//     having been queued, because a worker of Envoy may use a route or an endpoint list that is older than the
+//     acknowledged one. The fallback listener queues every request and then routes it again.
 const (
-	// HoldName is the name of the filter that holds requests, of the cluster that it asks, and of the net.
+	// HoldName is the name of the filter that queues requests, of the cluster of the interceptor, and of the fallback
+	// listener.
 	HoldName = "kedify-hold"
-	// NetName is the name of the filter of the net, which no route can disable.
-	NetName = "kedify-net"
-	// ClusterKey is the metadata of a call that names the cluster which the request is for. No client has a say in it.
+	// HoldFallbackName is the name of the filter of the fallback listener, which no route can disable.
+	HoldFallbackName = "kedify-net"
+	// ClusterKey is the metadata of a call with the cluster of the request. Clients cannot set it.
 	ClusterKey = "x-kedify-cluster"
-	// NetKey is in the metadata of calls from the net.
-	NetKey = "x-kedify-net"
-	// DefaultNetSocket is the socket of the net: an abstract one, which needs neither a port nor a file
-	// system, and can be reached from within the proxy's Pod only.
-	DefaultNetSocket = "@kedify-hold"
+	// HoldFallbackKey is in the metadata of calls from the fallback listener.
+	HoldFallbackKey = "x-kedify-net"
+	// DefaultHoldSocket is the default socket of the fallback listener: an abstract one, which needs neither a port
+	// nor a file system. It is reachable only from within the proxy's Pod.
+	DefaultHoldSocket = "@kedify-hold"
 )
 
 const (
-	// MaxHold is the longest time that a request can be held: silence counts as idle meanwhile, and
-	// a request that is idle for longer than streamIdleTimeout is ended by Envoy.
+	// MaxHold is the maximum time in the queue. A queued request counts as idle, and Envoy ends a request that is
+	// idle for longer than streamIdleTimeout.
 	MaxHold = streamIdleTimeout - 5*time.Minute
-	// holdCallTimeout bounds one call. The answer has a deadline of its own, which is shorter.
+	// holdCallTimeout is the timeout of one call. The response has its own, shorter deadline.
 	holdCallTimeout = streamIdleTimeout
-	// holdRetryPause is the pause before a call is made again that broke, because the interceptor went away. It
-	// doubles each time. holdRetries is any number that is never reached.
+	// holdRetryPause is the pause before a failed call is retried, for example after a restart of the interceptor. It
+	// doubles with each retry. holdRetries is effectively unlimited.
 	holdRetryPause = 100 * time.Millisecond
 	holdRetries    = 1_000_000
-	// holdBreaker is far above what a proxy may hold, and holdConnections far above what its workers open.
+	// holdBreaker is far above the number of requests that a proxy may queue, and holdConnections far above the
+	// number of connections that its workers open.
 	holdBreaker, holdConnections = 100_000, 1000
-	// holdConnectTimeout bounds a connection attempt to the interceptor; holdPing and holdPingTimeout find one that hangs.
+	// holdConnectTimeout is the timeout of a connection attempt to the interceptor. holdPing and holdPingTimeout
+	// detect a connection that hangs.
 	holdConnectTimeout = 2 * time.Second
-	// netMargin is what is left for the app of the time to the headers of the response.
-	netMargin       = 2 * time.Second
+	// fallbackMargin is the part of the time to the response headers that remains for the workload.
+	fallbackMargin  = 2 * time.Second
 	holdPing        = 10 * time.Second
 	holdPingTimeout = 5 * time.Second
 )
 
-// Hold says how requests are held. The zero value holds none, and then Envoy answers 503.
+// Hold configures how requests are queued. The zero value disables queueing; Envoy then answers 503.
 type Hold struct {
-	// Checks is where this replica of the interceptor answers the calls: its own address, since only the
-	// replica that a proxy gets its configuration from knows what the proxy has acknowledged.
+	// Checks is the address of the calls. It is this replica's own address, because only the replica that configures
+	// a proxy has the proxy's ACKs.
 	Checks netip.AddrPort
-	// NetSocket is the path of the net's socket, DefaultNetSocket if it is empty.
-	NetSocket string
+	// Socket is the socket path of the fallback listener; "" means DefaultHoldSocket.
+	Socket string
 }
 
-// Patience is how long a request is held: as long as its object's timeouts say, or else standard, and
-// MaxHold at most. caught is that of one in the net, for which the time to the headers of the response has
-// begun.
-func Patience(timeouts model.Timeouts, standard time.Duration) (held, caught time.Duration) {
-	held = min(cmp.Or(timeouts.ColdStart, standard), MaxHold)
+// HoldTimeouts returns the maximum time in the queue. It is the object's own timeout or defaultTimeout, and at most
+// MaxHold. fallbackTimeout applies to requests in the fallback listener, for which the time to the response headers
+// is already running.
+func HoldTimeouts(timeouts model.Timeouts, defaultTimeout time.Duration) (timeout, fallbackTimeout time.Duration) {
+	timeout = min(cmp.Or(timeouts.ColdStart, defaultTimeout), MaxHold)
 	within := cmp.Or(timeouts.ResponseHeader, responseHeaderTimeout)
-	return held, min(held, max(within-netMargin, within/2)) //nolint:mnd // Half of a time that is short.
+	return timeout, min(timeout, max(within-fallbackMargin, within/2)) //nolint:mnd // Half of a short timeout.
 }
 
-// isOn says whether requests are held.
-func (h Hold) isOn() bool { return h.Checks.IsValid() }
+// isEnabled reports whether requests are queued.
+func (h Hold) isEnabled() bool { return h.Checks.IsValid() }
 
-// netAddress is where the net listens.
-func (h Hold) netAddress() *corev3.Address {
-	path := h.NetSocket
+// fallbackAddress returns the address of the fallback listener.
+func (h Hold) fallbackAddress() *corev3.Address {
+	path := h.Socket
 	if path == "" {
-		path = DefaultNetSocket
+		path = DefaultHoldSocket
 	}
 	return &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}}
 }
 
-// holdMarks are the configurations of the filter on routes. All are nil when nothing is held.
-type holdMarks struct {
-	armed    map[string]*anypb.Any // on a route, or one side of a canary, whose requests are held
-	passing  *anypb.Any            // where requests may have the filter although they aren't held
-	disabled *anypb.Any            // where they needn't
+// holdConfigs are the per-route configurations of the filter. All are nil if queueing is disabled.
+type holdConfigs struct {
+	hold     map[string]*anypb.Any // for a route or a cluster with queued requests
+	bypass   *anypb.Any            // for requests that have the filter but are not queued
+	disabled *anypb.Any            // for requests that do not need the filter
 }
 
-// newHoldMarks makes them.
-func newHoldMarks(hold Hold, disabled *anypb.Any) (holdMarks, error) {
-	if !hold.isOn() {
-		return holdMarks{}, nil
+// newHoldConfigs creates the configurations.
+func newHoldConfigs(hold Hold, disabled *anypb.Any) (holdConfigs, error) {
+	if !hold.isEnabled() {
+		return holdConfigs{}, nil
 	}
-	armed, err := pack(&extauthzv3.ExtAuthzPerRoute{
+	enabled, err := pack(&extauthzv3.ExtAuthzPerRoute{
 		Override: &extauthzv3.ExtAuthzPerRoute_CheckSettings{CheckSettings: &extauthzv3.CheckSettings{}},
 	})
 	if err != nil {
-		return holdMarks{}, err
+		return holdConfigs{}, err
 	}
-	passing, err := pack(&extauthzv3.ExtAuthzPerRoute{Override: &extauthzv3.ExtAuthzPerRoute_Disabled{Disabled: true}})
-	return holdMarks{armed: map[string]*anypb.Any{HoldName: armed}, passing: passing, disabled: disabled}, err
+	bypass, err := pack(&extauthzv3.ExtAuthzPerRoute{Override: &extauthzv3.ExtAuthzPerRoute_Disabled{Disabled: true}})
+	return holdConfigs{hold: map[string]*anypb.Any{HoldName: enabled}, bypass: bypass, disabled: disabled}, err
 }
 
-// markExact marks the scope of an exact host, and markWildcards that of the wildcards.
-func (m holdMarks) markExact(scope *routev3.ScopedRouteConfiguration, others map[string]*anypb.Any) {
+// applyExact configures the scope of an exact host, and applyWildcards the scope of the wildcards.
+func (m holdConfigs) applyExact(scope *routev3.ScopedRouteConfiguration, others map[string]*anypb.Any) {
 	routes := scope.GetRouteConfiguration()
-	if m.armed == nil {
+	if m.hold == nil {
 		routes.TypedPerFilterConfig = others
 		return
 	}
-	configs := map[string]*anypb.Any{HoldName: m.passing}
+	configs := map[string]*anypb.Any{HoldName: m.bypass}
 	maps.Copy(configs, others)
 	routes.TypedPerFilterConfig = configs
 	for _, host := range routes.GetVirtualHosts() {
@@ -143,18 +145,18 @@ func (m holdMarks) markExact(scope *routev3.ScopedRouteConfiguration, others map
 	}
 }
 
-func (m holdMarks) markWildcards(scope *routev3.ScopedRouteConfiguration) {
-	if m.armed != nil {
-		scope.GetRouteConfiguration().TypedPerFilterConfig = map[string]*anypb.Any{HoldName: m.passing}
+func (m holdConfigs) applyWildcards(scope *routev3.ScopedRouteConfiguration) {
+	if m.hold != nil {
+		scope.GetRouteConfiguration().TypedPerFilterConfig = map[string]*anypb.Any{HoldName: m.bypass}
 	}
 }
 
-// holdFilter asks the interceptor. All that it tells of a request is the method, the host and the path,
-// the header by which a browser is known, and the cluster that the request is for.
+// holdFilter returns the filter that calls the interceptor. A call contains only the method, host and path of the
+// request, the header Accept, by which browsers are detected, and the cluster.
 //
-//   - A call that breaks is made again, so a held request outlives the interceptor.
-//   - The maximum of a gRPC service's back-off is also the time limit of each attempt, so it has to be above
-//     any time that a request is held.
+//   - A failed call is retried, so that a queued request survives a restart of the interceptor.
+//   - The maximum back-off of a gRPC service is also the timeout of each attempt. It must exceed the maximum time in
+//     the queue.
 func holdFilter(name string, extra ...*corev3.HeaderValue) (*hcmv3.HttpFilter, error) {
 	config, err := pack(&extauthzv3.ExtAuthz{
 		TransportApiVersion: corev3.ApiVersion_V3,
@@ -172,9 +174,9 @@ func holdFilter(name string, extra ...*corev3.HeaderValue) (*hcmv3.HttpFilter, e
 				},
 			},
 		}},
-		ClearRouteCache: true, // only by an answer that changes a header of the request: see FailoverKey
+		ClearRouteCache: true, // Only a response that changes a header does so, see FailoverKey.
 		StatusOnError:   &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
-		AllowedHeaders:  &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{exactly("accept")}},
+		AllowedHeaders:  &matcherv3.ListStringMatcher{Patterns: []*matcherv3.StringMatcher{exactString("accept")}},
 	})
 	if err != nil {
 		return nil, err
@@ -182,12 +184,12 @@ func holdFilter(name string, extra ...*corev3.HeaderValue) (*hcmv3.HttpFilter, e
 	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: config}}, nil
 }
 
-// exactly matches one text.
-func exactly(text string) *matcherv3.StringMatcher {
+// exactString matches one string exactly.
+func exactString(text string) *matcherv3.StringMatcher {
 	return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: text}}
 }
 
-// holdCluster is where the filter's calls go.
+// holdCluster returns the cluster of the filter's calls.
 func holdCluster() (*clusterv3.Cluster, error) {
 	options, err := pack(&upstreamhttpv3.HttpProtocolOptions{
 		UpstreamProtocolOptions: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_{
@@ -207,7 +209,7 @@ func holdCluster() (*clusterv3.Cluster, error) {
 		Name:                 HoldName,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
 		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
-			EdsConfig: aggregated(endpointPatience), ServiceName: HoldName,
+			EdsConfig: adsSource(endpointTimeout), ServiceName: HoldName,
 		},
 		ConnectTimeout: durationpb.New(holdConnectTimeout),
 		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
@@ -221,20 +223,20 @@ func holdCluster() (*clusterv3.Cluster, error) {
 	return cluster, validate(cluster)
 }
 
-// holdAssignment is the endpoint of that cluster.
-func (h Hold) holdAssignment() (*endpointv3.ClusterLoadAssignment, error) {
+// interceptorAssignment returns the endpoint of that cluster.
+func (h Hold) interceptorAssignment() (*endpointv3.ClusterLoadAssignment, error) {
 	return loadAssignment(HoldName, model.Endpoints{Ready: []netip.AddrPort{h.Checks}})
 }
 
-// netAssignment has the net take new requests in place of an app's endpoints. Those that are draining
-// keep what they have.
-func (h Hold) netAssignment(name string, endpoints model.Endpoints) (*endpointv3.ClusterLoadAssignment, error) {
+// fallbackAssignment replaces the endpoints of a workload by the fallback listener for new requests. Draining
+// endpoints keep their requests.
+func (h Hold) fallbackAssignment(name string, endpoints model.Endpoints) (*endpointv3.ClusterLoadAssignment, error) {
 	group := &endpointv3.LocalityLbEndpoints{LbEndpoints: []*endpointv3.LbEndpoint{{
 		HealthStatus: corev3.HealthStatus_HEALTHY,
 		HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
-			Endpoint: &endpointv3.Endpoint{Address: h.netAddress()},
+			Endpoint: &endpointv3.Endpoint{Address: h.fallbackAddress()},
 		},
-		Metadata: inClearText(),
+		Metadata: plaintextMetadata(),
 	}}}
 	for _, at := range endpoints.Draining {
 		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, corev3.HealthStatus_DRAINING))
@@ -245,18 +247,18 @@ func (h Hold) netAssignment(name string, endpoints model.Endpoints) (*endpointv3
 	return assignment, validate(assignment)
 }
 
-// netListener is the net. A request comes from the first listener as that has made it: nothing about
-// the client is found out, added or logged a second time.
-func (o Options) netListener() (*listenerv3.Listener, error) {
+// fallbackListener returns the fallback listener. Its requests were already processed by the first listener, so it
+// neither detects the client nor adds headers nor logs.
+func (o Options) fallbackListener() (*listenerv3.Listener, error) {
 	early, err := scopeHeader()
 	if err != nil {
 		return nil, err
 	}
-	net, err := holdFilter(NetName, &corev3.HeaderValue{Key: NetKey, Value: "1"})
+	filter, err := holdFilter(HoldFallbackName, &corev3.HeaderValue{Key: HoldFallbackKey, Value: "1"})
 	if err != nil {
 		return nil, err
 	}
-	filters, err := httpFilters(net)
+	filters, err := httpFilters(filter)
 	if err != nil {
 		return nil, err
 	}
@@ -276,14 +278,14 @@ func (o Options) netListener() (*listenerv3.Listener, error) {
 		NormalizePath:                 wrapperspb.Bool(true),
 		InternalAddressConfig:         &hcmv3.HttpConnectionManager_InternalAddressConfig{},
 		ServerHeaderTransformation:    hcmv3.HttpConnectionManager_PASS_THROUGH,
-		LocalReplyConfig:              localReplies(),
+		LocalReplyConfig:              localReplyConfig(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	listener := &listenerv3.Listener{
 		Name:    HoldName,
-		Address: o.Hold.netAddress(),
+		Address: o.Hold.fallbackAddress(),
 		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
 			Name:       "envoy.filters.network.http_connection_manager",
 			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: config},
@@ -292,12 +294,12 @@ func (o Options) netListener() (*listenerv3.Listener, error) {
 	return listener, validate(listener)
 }
 
-// addHold adds what holding needs whatever the Config.
+// addHold adds the static resources for queueing.
 func (o Options) addHold(out Update) error {
-	if !o.Hold.isOn() {
+	if !o.Hold.isEnabled() {
 		return nil
 	}
-	listener, err := o.netListener()
+	listener, err := o.fallbackListener()
 	if err != nil {
 		return fmt.Errorf("listener %s: %w", HoldName, err)
 	}
@@ -305,7 +307,7 @@ func (o Options) addHold(out Update) error {
 	if err != nil {
 		return fmt.Errorf("cluster %s: %w", HoldName, err)
 	}
-	assignment, err := o.Hold.holdAssignment()
+	assignment, err := o.Hold.interceptorAssignment()
 	if err != nil {
 		return fmt.Errorf("load assignment %s: %w", HoldName, err)
 	}

@@ -16,26 +16,26 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// holding are Options with which requests are held.
-func holding() translate.Options {
+// holdOptions enable queueing.
+func holdOptions() translate.Options {
 	options := translate.DefaultOptions()
 	options.Hold.Checks = netip.MustParseAddrPort("10.1.2.3:5678")
 	return options
 }
 
-// emptied is a canary at 80 and 20 of which one backend has no ready endpoint.
-func emptied(backend int, left model.Endpoints) model.Config {
+// canaryWithoutEndpoints returns a canary at 80 and 20 with one backend without ready endpoints.
+func canaryWithoutEndpoints(backend int, endpoints model.Endpoints) model.Config {
 	config := canary(80, 20)
-	config.Services[config.Routes[0].Backends[backend].ServicePort()] = left
+	config.Services[config.Routes[0].Backends[backend].ServicePort()] = endpoints
 	return config
 }
 
-// TestArmed is where the filter is switched on, and where the net stands: at the side that is held, and
-// nowhere else.
-func TestArmed(t *testing.T) {
+// TestHoldConfigs checks that the filter is enabled, and the fallback listener used, only for the backend with queued
+// requests.
+func TestHoldConfigs(t *testing.T) {
 	t.Parallel()
 	draining := model.Endpoints{Draining: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.9:80")}}
-	never := emptied(0, model.Endpoints{})
+	never := canaryWithoutEndpoints(0, model.Endpoints{})
 	for i := range never.Routes {
 		never.Routes[i].MinReplicas = 1
 	}
@@ -43,15 +43,15 @@ func TestArmed(t *testing.T) {
 		options   translate.Options
 		config    model.Config
 		armed     []bool
-		endpoints []string // of the stable backend
+		endpoints []string // of the stable Service
 	}{
-		"all is ready":          {holding(), canary(80, 20), []bool{false, false}, []string{"10.0.0.1"}},
-		"stable has none":       {holding(), emptied(0, model.Endpoints{}), []bool{true, false}, []string{translate.DefaultNetSocket}},
-		"stable is draining":    {holding(), emptied(0, draining), []bool{true, false}, []string{translate.DefaultNetSocket, "10.0.0.9 DRAINING"}},
-		"the canary has none":   {holding(), emptied(1, model.Endpoints{}), []bool{false, false}, []string{"10.0.0.1"}},
-		"it is never at zero":   {holding(), never, []bool{false, false}, nil},
-		"nothing is ever held":  {translate.DefaultOptions(), emptied(0, model.Endpoints{}), []bool{false, false}, nil},
-		"neither when draining": {translate.DefaultOptions(), emptied(0, draining), []bool{false, false}, []string{"10.0.0.9"}},
+		"all is ready":          {holdOptions(), canary(80, 20), []bool{false, false}, []string{"10.0.0.1"}},
+		"stable has none":       {holdOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), []bool{true, false}, []string{translate.DefaultHoldSocket}},
+		"stable is draining":    {holdOptions(), canaryWithoutEndpoints(0, draining), []bool{true, false}, []string{translate.DefaultHoldSocket, "10.0.0.9 DRAINING"}},
+		"the canary has none":   {holdOptions(), canaryWithoutEndpoints(1, model.Endpoints{}), []bool{false, false}, []string{"10.0.0.1"}},
+		"it is never at zero":   {holdOptions(), never, []bool{false, false}, nil},
+		"nothing is ever held":  {translate.DefaultOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), []bool{false, false}, nil},
+		"neither when draining": {translate.DefaultOptions(), canaryWithoutEndpoints(0, draining), []bool{false, false}, []string{"10.0.0.9"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,7 +63,7 @@ func TestArmed(t *testing.T) {
 			for _, message := range resources[resourcev3.ScopedRouteType] {
 				for _, host := range as[*routev3.ScopedRouteConfiguration](t, message).GetRouteConfiguration().GetVirtualHosts() {
 					for _, route := range host.GetRoutes() {
-						expectArmed(t, route, c.armed)
+						expectHold(t, route, c.armed)
 					}
 				}
 			}
@@ -76,20 +76,21 @@ func TestArmed(t *testing.T) {
 	}
 }
 
-// expectArmed looks for the filter's configuration on the sides of a route, and for any on the route itself.
-func expectArmed(t *testing.T, route *routev3.Route, want []bool) {
+// expectHold expects the filter's configuration on the clusters of a route, and none on the route itself.
+func expectHold(t *testing.T, route *routev3.Route, want []bool) {
 	t.Helper()
 	if len(route.GetTypedPerFilterConfig()) > 0 {
 		t.Errorf("route %s has configurations of filters: %v", route.GetName(), route.GetTypedPerFilterConfig())
 	}
 	for i, side := range route.GetRoute().GetWeightedClusters().GetClusters() {
-		if _, is := side.GetTypedPerFilterConfig()[translate.HoldName]; is != want[i] || len(side.GetTypedPerFilterConfig()) > 1 {
-			t.Errorf("%s is armed: %t, want %t: %v", side.GetName(), is, want[i], side.GetTypedPerFilterConfig())
+		if _, isHeld := side.GetTypedPerFilterConfig()[translate.HoldName]; isHeld != want[i] || len(side.GetTypedPerFilterConfig()) > 1 {
+			t.Errorf("%s is queued: %t, want %t: %v", side.GetName(), isHeld, want[i], side.GetTypedPerFilterConfig())
 		}
 	}
 }
 
-// TestFailoverRoute: there is one while requests are held, before all others and without the filter, and a cluster for it at all times.
+// TestFailoverRoute: the route exists while requests are queued, before all others and without the filter. Its
+// cluster exists at all times.
 func TestFailoverRoute(t *testing.T) {
 	t.Parallel()
 	late := model.Failover{Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1, Timeout: time.Minute}
@@ -98,9 +99,9 @@ func TestFailoverRoute(t *testing.T) {
 		config  model.Config
 		want    bool
 	}{
-		"at zero":              {holding(), emptied(0, model.Endpoints{}), true},
-		"all is ready":         {holding(), canary(80, 20), false},
-		"nothing is ever held": {translate.DefaultOptions(), emptied(0, model.Endpoints{}), false},
+		"at zero":              {holdOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), true},
+		"all is ready":         {holdOptions(), canary(80, 20), false},
+		"nothing is ever held": {translate.DefaultOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,9 +125,9 @@ func TestFailoverRoute(t *testing.T) {
 	}
 }
 
-// endpointsIn are the addresses of an assignment, with their health where it is not good.
+// endpointsIn returns the addresses of an assignment, with their health unless it is healthy.
 func endpointsIn(assignment *endpointv3.ClusterLoadAssignment) []string {
-	var found []string
+	var addresses []string
 	for _, group := range assignment.GetEndpoints() {
 		for _, endpoint := range group.GetLbEndpoints() {
 			address := endpoint.GetEndpoint().GetAddress()
@@ -134,23 +135,23 @@ func endpointsIn(assignment *endpointv3.ClusterLoadAssignment) []string {
 			if health := endpoint.GetHealthStatus().String(); health != "HEALTHY" {
 				text += " " + health
 			}
-			found = append(found, text)
+			addresses = append(addresses, text)
 		}
 	}
-	return found
+	return addresses
 }
 
-// TestWhereNothingIsHeld is what keeps requests off the filter: the virtual host of an exact host disables it,
-// so that who finds it at once never meets it. Who has it already passes by the level above. Without
-// holding there is nothing of it.
-func TestWhereNothingIsHeld(t *testing.T) {
+// TestRequestsThatAreNotQueued checks that requests avoid the filter. The virtual host of an exact host disables it
+// for direct matches. The route configuration lets the other requests pass. If queueing is disabled, there is no
+// configuration.
+func TestRequestsThatAreNotQueued(t *testing.T) {
 	t.Parallel()
 	const disabled, passing = "envoy.config.route.v3.FilterConfig", "envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute"
 	config := canary(80, 20)
 	wildcard := config.Routes[0]
 	wildcard.Match = model.Match{Host: "*.example.com", PathPrefix: "/"}
 	config.Routes = append(config.Routes, wildcard)
-	resources, err := holding().Envoy(config)
+	resources, err := holdOptions().Envoy(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,22 +175,22 @@ func TestWhereNothingIsHeld(t *testing.T) {
 	}
 	for _, name := range []string{"shop.example.com", translate.WildcardScope} {
 		if routes := scope(t, envoy(t, config), name); marks(routes.GetTypedPerFilterConfig()) != "" {
-			t.Errorf("%s is marked although nothing is ever held: %v", name, routes)
+			t.Errorf("%s is marked although queueing is disabled: %v", name, routes)
 		}
 	}
 }
 
-// TestZeroLeavesTheListenerAlone: what is held changes routes and endpoints, and neither listener nor cluster.
-func TestZeroLeavesTheListenerAlone(t *testing.T) {
+// TestQueueingChangesNoListener: queueing changes routes and endpoints, but neither listener nor cluster.
+func TestQueueingChangesNoListener(t *testing.T) {
 	t.Parallel()
 	translated := func(config model.Config) map[string]map[string]string {
-		resources, err := holding().Envoy(config)
+		resources, err := holdOptions().Envoy(config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return wire(t, resources)
 	}
-	ready, zero := translated(canary(80, 20)), translated(emptied(0, model.Endpoints{}))
+	ready, zero := translated(canary(80, 20)), translated(canaryWithoutEndpoints(0, model.Endpoints{}))
 	for _, typeURL := range []string{resourcev3.ListenerType, resourcev3.ClusterType} {
 		if diff := cmp.Diff(ready[typeURL], zero[typeURL]); diff != "" {
 			t.Errorf("%s:\n%s", typeURL, diff)
@@ -202,22 +203,23 @@ func TestZeroLeavesTheListenerAlone(t *testing.T) {
 	}
 }
 
-// TestTheNetIsNotReachable from outside of the proxy.
-func TestTheNetIsNotReachable(t *testing.T) {
+// TestFallbackListenerIsLocal: the listener is unreachable from outside of the proxy.
+func TestFallbackListenerIsLocal(t *testing.T) {
 	t.Parallel()
-	resources, err := holding().Envoy(model.Config{})
+	resources, err := holdOptions().Envoy(model.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkValid(t, resources)
 	listener := as[*listenerv3.Listener](t, resources[resourcev3.ListenerType][translate.HoldName])
-	if got := listener.GetAddress().GetPipe().GetPath(); got != translate.DefaultNetSocket || got[0] != '@' {
+	if got := listener.GetAddress().GetPipe().GetPath(); got != translate.DefaultHoldSocket || got[0] != '@' {
 		t.Errorf("it listens on %v", listener.GetAddress())
 	}
 }
 
-// TestPatience: an object's own time, and in the net less than the time to the headers of the response.
-func TestPatience(t *testing.T) {
+// TestHoldTimeouts: the object's own timeout applies. In the fallback listener it is shorter than the time to the
+// response headers.
+func TestHoldTimeouts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		timeouts     model.Timeouts
@@ -231,7 +233,7 @@ func TestPatience(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if held, caught := translate.Patience(c.timeouts, 20*time.Minute); held != c.held || caught != c.caught {
+			if held, caught := translate.HoldTimeouts(c.timeouts, 20*time.Minute); held != c.held || caught != c.caught {
 				t.Errorf("%v and %v, want %v and %v", held, caught, c.held, c.caught)
 			}
 		})

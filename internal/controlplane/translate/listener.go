@@ -18,33 +18,32 @@ import (
 )
 
 const (
-	// ListenerName is the name of the one listener.
+	// ListenerName is the name of the HTTP listener.
 	ListenerName = "kedify-proxy"
-	// ListenerAddress and ListenerPort are where it accepts HTTP/1.1 and HTTP/2 in clear text.
+	// ListenerAddress and ListenerPort are the address for HTTP/1.1 and HTTP/2 in clear text.
 	ListenerAddress = "0.0.0.0"
-	// ListenerPort is a port that needs no privilege.
+	// ListenerPort is an unprivileged port.
 	ListenerPort = 8080
-	// StatPrefix is what the listener's metrics have in their names: the preStop hook of kedify-proxy
-	// waits until http.kedify-proxy.downstream_cx_active is low.
+	// StatPrefix is the prefix of the listener's metrics. The preStop hook of kedify-proxy waits until
+	// http.kedify-proxy.downstream_cx_active is low.
 	StatPrefix = "kedify-proxy"
 )
 
 const (
-	// NotFound is the body of a 404 by the proxy itself.
-	NotFound = "no app answers to this host and path\n"
-	// requestHeadersTimeout bounds the time from the first byte of a request to the end of its
-	// headers. Without it a client holds a connection for an hour with one byte.
+	// NotFoundBody is the body of a 404 by the proxy itself.
+	NotFoundBody = "no app answers to this host and path\n"
+	// requestHeadersTimeout is the time from the first byte of a request to the end of its headers. Without it a
+	// client can keep a connection open for an hour with one byte.
 	requestHeadersTimeout = 10 * time.Second
-	// maxConcurrentStreams is how many requests one HTTP/2 connection may have under way, and
-	// streamWindow how many bytes each of them may send ahead; see http2Options.
+	// maxConcurrentStreams is the maximum number of active requests per HTTP/2 connection, and streamWindow the flow
+	// control window of each in bytes, see http2Options.
 	maxConcurrentStreams, streamWindow = 256, 64 << 10
 )
 
-// retryAfter is the number of seconds after which a client may come back that was told 503 because
-// nothing is ready.
+// retryAfter is the Retry-After header, in seconds, of a 503 for a workload without ready endpoints.
 const retryAfter = "1"
 
-// listener is the same for every world: nothing in it depends on routes.
+// listener returns the listener. It is the same for every Config: nothing in it depends on routes.
 func (o Options) listener() (*listenerv3.Listener, error) {
 	manager, err := o.connectionManager()
 	if err != nil {
@@ -70,17 +69,17 @@ func (o Options) listener() (*listenerv3.Listener, error) {
 	return listener, validate(listener)
 }
 
-// connectionManager is how HTTP is spoken downstream.
+// connectionManager returns the HTTP options for downstream connections.
 //
-//   - The path is normalised (RFC 3986, section 6.2.2.3) before it is matched, so that
-//     /app/../admin is /admin for our rules as it is for the app. Repeated and escaped slashes
-//     stay: apps give them a meaning.
-//   - The Host that the app sees is the one that the client sent.
-//   - Every client is external, pods of the cluster too, so that x-envoy-* headers, which could ask
-//     for retries and other timeouts, are removed.
-//   - The app's answers pass unchanged: its Server header stays, and no x-envoy-* header is added.
-//   - A request id that a proxy in front of ours has given stays.
-//   - A client that begins a request has to come to the end of its headers.
+//   - The path is normalized (RFC 3986, section 6.2.2.3) before it is matched, so that /app/../admin matches as
+//     /admin, as it does in the workload. Repeated and escaped slashes are preserved, because they are significant
+//     for workloads.
+//   - The workload receives the Host that the client sent.
+//   - Every client is external, even Pods of the cluster. x-envoy-* headers of clients are therefore removed, because
+//     they could request retries and other timeouts.
+//   - Responses of the workload are not modified: the Server header is preserved, and no x-envoy-* header is added.
+//   - A request id from a proxy in front is preserved.
+//   - A client must complete the headers of a request in time.
 func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	early, err := scopeHeader()
 	if err != nil {
@@ -113,18 +112,18 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 		PreserveExternalRequestId:  true,
 		NormalizePath:              wrapperspb.Bool(true),
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
-		LocalReplyConfig:           localReplies(),
+		LocalReplyConfig:           localReplyConfig(),
 		AccessLog:                  logs,
 	}, nil
 }
 
-// http2Options are those of connections from clients.
+// http2Options returns the HTTP/2 options of downstream connections.
 //
-// Envoy's default is a window of 16 MiB for a stream and 24 MiB for a connection. An upload that
-// waits is then buffered whole, and two of them use up the connection: every other upload on it
-// stands still. With a small window for a stream an upload waits at its sender, and with a
-// connection's window of twice as many as it may have streams none waits for another one: Envoy opens
-// the connection's window again when half of it was read, so the streams that stand still may take up one half.
+// By default Envoy has windows of 16 MiB per stream and 24 MiB per connection. A stalled upload is then buffered
+// completely, and two of them exhaust the connection's window, which blocks all other uploads of the connection. With
+// a small stream window an upload waits at its sender. The connection window is twice the sum of all stream windows,
+// so that no stream blocks another one: Envoy reopens the connection window when half of it was read, so stalled
+// streams can occupy one half.
 func http2Options() *corev3.Http2ProtocolOptions {
 	return &corev3.Http2ProtocolOptions{
 		AllowConnect:                true,
@@ -134,28 +133,28 @@ func http2Options() *corev3.Http2ProtocolOptions {
 	}
 }
 
-// mainFilters are those of the listener that clients reach.
+// mainFilters returns the filters of the listener for clients.
 func (o Options) mainFilters() ([]*hcmv3.HttpFilter, error) {
-	var holding []*hcmv3.HttpFilter
-	if o.Hold.isOn() {
+	var holdFilters []*hcmv3.HttpFilter
+	if o.Hold.isEnabled() {
 		hold, err := holdFilter(HoldName)
 		if err != nil {
 			return nil, err
 		}
-		holding = append(holding, hold)
+		holdFilters = append(holdFilters, hold)
 	}
 	probe, err := probeFilter()
 	if err != nil {
 		return nil, err
 	}
-	filters, err := httpFilters(holding...)
+	filters, err := httpFilters(holdFilters...)
 	return append([]*hcmv3.HttpFilter{probe}, filters...), err
 }
 
-// httpFilters are passed by each request in this order. What holds requests is between the two: behind
-// the fallback, which finds the route, and before the router.
-func httpFilters(holding ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) {
-	fallback, err := fallbackFilter()
+// httpFilters returns the filters in the order of execution. holdFilters are between the scope fallback filter, which
+// finds the route, and the router.
+func httpFilters(holdFilters ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) {
+	fallback, err := scopeFallbackFilter()
 	if err != nil {
 		return nil, err
 	}
@@ -163,51 +162,51 @@ func httpFilters(holding ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat([]*hcmv3.HttpFilter{fallback}, holding, []*hcmv3.HttpFilter{{
+	return slices.Concat([]*hcmv3.HttpFilter{fallback}, holdFilters, []*hcmv3.HttpFilter{{
 		Name:       "envoy.filters.http.router",
 		ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: router},
 	}}), nil
 }
 
-// localReplies changes what Envoy answers by itself. A 503 gets Retry-After if the app has not seen the
-// request; a 404 gets a text that says whose it is. What the interceptor answers says by itself when to come back.
+// localReplyConfig modifies responses that Envoy generates. A 503 contains Retry-After if the workload has not
+// received the request. A 404 has a body that names its source. Responses of the interceptor contain their own
+// Retry-After. The response flags:
 //
-//   - UH: the cluster has no endpoint that takes requests.
-//   - UF: none that a connection can be made to. It has just gone, or the proxy has no descriptor left.
-//   - UO: the cluster has as much under way as it may have.
-//   - UAEX: the interceptor could not be asked.
+//   - UH: the cluster has no endpoint that accepts requests.
+//   - UF: no connection can be established. The endpoint was just removed, or the proxy has no file descriptors left.
+//   - UO: a circuit breaker of the cluster is open.
+//   - UAEX: the call to the interceptor failed.
 //
-// The answer to a health check says that it is one.
-func localReplies() *hcmv3.LocalReplyConfig {
-	unseen := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+// Responses to health checks contain ReasonHeader.
+func localReplyConfig() *hcmv3.LocalReplyConfig {
+	notForwarded := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH", "UF", "UO", "UAEX"}},
 	}}
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
-		{Filter: unseen, HeadersToAdd: []*corev3.HeaderValueOption{{
+		{Filter: notForwarded, HeadersToAdd: []*corev3.HeaderValueOption{{
 			Header:       &corev3.HeaderValue{Key: "retry-after", Value: retryAfter},
 			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
 		}}},
-		{Filter: hasStatus(http.StatusNotFound), Body: &corev3.DataSource{
-			Specifier: &corev3.DataSource_InlineString{InlineString: NotFound},
+		{Filter: statusFilter(http.StatusNotFound), Body: &corev3.DataSource{
+			Specifier: &corev3.DataSource_InlineString{InlineString: NotFoundBody},
 		}},
 		probeReply(),
 	}}
 }
 
-// hasStatus is what an answer with a status passes.
-func hasStatus(status uint32) *accesslogv3.AccessLogFilter {
+// statusFilter matches responses with a status.
+func statusFilter(status uint32) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
 		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
 			Op: accesslogv3.ComparisonFilter_EQ,
-			// The API demands a key by which the status could be changed at run time.
+			// The API requires a runtime key, by which the status could be changed.
 			Value: &corev3.RuntimeUInt32{DefaultValue: status, RuntimeKey: "kedify.none"},
 		}},
 	}}
 }
 
-// accessLogs is one JSON object per request on standard output, or nothing. Standard output is
-// written directly, because opening /dev/stdout fails for a process that has dropped its
-// privileges.
+// accessLogs returns the access log: one JSON object per request on standard output, or nothing. The log uses
+// standard output directly, because a process that has dropped its privileges cannot open /dev/stdout.
 func (o Options) accessLogs() ([]*accesslogv3.AccessLog, error) {
 	if !o.AccessLog {
 		return nil, nil
@@ -248,12 +247,12 @@ func (o Options) accessLogs() ([]*accesslogv3.AccessLog, error) {
 	}}, nil
 }
 
-// aggregated says that a resource comes over the proxy's aggregated stream (ADS). Envoy gives up
-// waiting for the first answer after patience, and never when it is 0.
-func aggregated(patience time.Duration) *corev3.ConfigSource {
+// adsSource is the configuration source of resources on the proxy's aggregated stream (ADS). timeout is how long
+// Envoy waits for the first response; 0 means without limit.
+func adsSource(timeout time.Duration) *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
 		ResourceApiVersion:    corev3.ApiVersion_V3,
-		InitialFetchTimeout:   durationpb.New(patience),
+		InitialFetchTimeout:   durationpb.New(timeout),
 	}
 }

@@ -13,39 +13,41 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 )
 
-// MirrorName returns the name of the cluster, and of its load assignment, that carries the copies which mirror routes of the HTTPScaledObject owner send to
-// service: that of the cluster for its requests with one more part. Requests for a cluster of such a name count as nobody's demand (package demand).
+// MirrorName returns the name of the cluster, and of its load assignment, for requests that the mirror routes of the
+// HTTPScaledObject owner copy to service. It is ClusterName with one more segment. Its requests are not counted as
+// demand (package metrics).
 func MirrorName(owner, service model.Key) string { return ClusterName(owner, service) + "/mirror" }
 
-// managedRoutes are the header and mirror routes of a Route whose own translation is given, in order. Each match is an Envoy route, unless no request of the
-// Route can fulfil it.
+// managedRoutes returns the header and mirror routes of a Route in order; base is the translated Route itself. Each
+// match is an Envoy route, unless no request of the Route can match it.
 //
-// A copy has the Host of the request that it is made of. Envoy waits for no answer to it, and no client gets one.
-func (f scopeFactory) managedRoutes(route model.Route, services map[model.ServicePort]model.Endpoints, own *routev3.Route) []*routev3.Route {
+// A mirrored request has the Host of the original one. Envoy does not wait for its response and sends it to no
+// client.
+func (f scopeFactory) managedRoutes(route model.Route, services map[model.ServicePort]model.Endpoints, base *routev3.Route) []*routev3.Route {
 	var translated []*routev3.Route
 	for _, managed := range model.EffectiveManagedRoutes(route, services) {
 		for _, match := range managed.Matches {
-			both, possible := managedMatch(route.Match, match)
-			if !possible {
+			combined, isPossible := managedMatch(route.Match, match)
+			if !isPossible {
 				continue
 			}
-			each := &routev3.Route{Name: own.GetName() + "/" + managed.Name, Match: both}
+			added := &routev3.Route{Name: base.GetName() + "/" + managed.Name, Match: combined}
 			if managed.IsMirror() {
-				action := proto.CloneOf(own.GetRoute())
+				action := proto.CloneOf(base.GetRoute())
 				action.RequestMirrorPolicies = []*routev3.RouteAction_RequestMirrorPolicy{mirrorPolicy(route, managed)}
-				each.Action, each.TypedPerFilterConfig = &routev3.Route_Route{Route: action}, own.GetTypedPerFilterConfig()
+				added.Action, added.TypedPerFilterConfig = &routev3.Route_Route{Route: action}, base.GetTypedPerFilterConfig()
 			} else {
-				action := f.boundedAction(route)
+				action := f.actionWithLimits(route)
 				action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: ClusterName(route.Owner, route.Canary().Service)}
-				each.Action = &routev3.Route_Route{Route: action}
+				added.Action = &routev3.Route_Route{Route: action}
 			}
-			translated = append(translated, each)
+			translated = append(translated, added)
 		}
 	}
 	return translated
 }
 
-// mirrorPolicy has copies made for the canary.
+// mirrorPolicy returns the policy that copies requests to the canary.
 func mirrorPolicy(route model.Route, managed managedroute.Route) *routev3.RouteAction_RequestMirrorPolicy {
 	return &routev3.RouteAction_RequestMirrorPolicy{
 		Cluster: MirrorName(route.Owner, route.Canary().Service),
@@ -56,42 +58,44 @@ func mirrorPolicy(route model.Route, managed managedroute.Route) *routev3.RouteA
 	}
 }
 
-// managedMatch is a Match below its host with a further condition. It is false when no request can fulfil both.
-func managedMatch(of model.Match, match managedroute.Match) (both *routev3.RouteMatch, possible bool) {
+// managedMatch combines a Match below its host with a further condition. The result is false if no request can match
+// both.
+func managedMatch(base model.Match, match managedroute.Match) (combined *routev3.RouteMatch, isPossible bool) {
 	switch path := match.Path; path.Type {
 	case managedroute.Exact:
-		both = routeMatch(of)
-		both.PathSpecifier = &routev3.RouteMatch_Path{Path: path.Value}
-		possible = isWithin(path.Value, of.PathPrefix)
+		combined = routeMatch(base)
+		combined.PathSpecifier = &routev3.RouteMatch_Path{Path: path.Value}
+		isPossible = isWithin(path.Value, base.PathPrefix)
 	case managedroute.Prefix:
 		prefix := strings.TrimRight(path.Value, "/")
-		if possible = isWithin(prefix, of.PathPrefix); possible && prefix != "" {
-			of.PathPrefix = prefix
+		if isPossible = isWithin(prefix, base.PathPrefix); isPossible && prefix != "" {
+			base.PathPrefix = prefix
 		}
-		both, possible = routeMatch(of), possible || isWithin(of.PathPrefix, prefix)
+		combined, isPossible = routeMatch(base), isPossible || isWithin(base.PathPrefix, prefix)
 	case managedroute.Regex:
-		// Beside the prefix there is room for a condition on path and query together only.
-		both, possible = routeMatch(of), true
-		both.Headers = append(both.Headers, headerMatcher(":path", managedroute.StringMatch{Type: path.Type, Value: managedroute.WithQuery(path.Value)}))
+		// A path prefix leaves room only for a condition on path and query together.
+		combined, isPossible = routeMatch(base), true
+		combined.Headers = append(combined.Headers, headerMatcher(":path", managedroute.StringMatch{Type: path.Type, Value: managedroute.WithQuery(path.Value)}))
 	default:
-		both, possible = routeMatch(of), true
+		combined, isPossible = routeMatch(base), true
 	}
 	if match.Method.Value != "" {
-		both.Headers = append(both.Headers, headerMatcher(":method", match.Method))
+		combined.Headers = append(combined.Headers, headerMatcher(":method", match.Method))
 	}
 	for _, header := range match.Headers {
-		both.Headers = append(both.Headers, headerMatcher(strings.ToLower(header.Name), header.StringMatch))
+		combined.Headers = append(combined.Headers, headerMatcher(strings.ToLower(header.Name), header.StringMatch))
 	}
-	return both, possible
+	return combined, isPossible
 }
 
-// isWithin says whether a path has a prefix, by whole segments. No slash is at the end of the prefix, unless it is "/".
+// isWithin reports whether a path has a prefix, by whole segments. The prefix has no trailing slash, unless it is
+// "/".
 func isWithin(path, prefix string) bool {
-	rest, has := strings.CutPrefix(path, strings.TrimSuffix(prefix, "/"))
-	return has && (rest == "" || rest[0] == '/')
+	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(prefix, "/"))
+	return ok && (rest == "" || rest[0] == '/')
 }
 
-// headerMatcher is a condition on one header.
+// headerMatcher returns a condition on one header.
 func headerMatcher(name string, condition managedroute.StringMatch) *routev3.HeaderMatcher {
 	matcher := new(matcherv3.StringMatcher)
 	switch condition.Type {
@@ -100,7 +104,7 @@ func headerMatcher(name string, condition managedroute.StringMatch) *routev3.Hea
 	case managedroute.Regex:
 		matcher.MatchPattern = &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: condition.Value}}
 	default:
-		matcher = exactly(condition.Value)
+		matcher = exactString(condition.Value)
 	}
 	return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: matcher}}
 }

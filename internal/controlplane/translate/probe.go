@@ -15,19 +15,19 @@ import (
 const (
 	// probeAgents matches the User-Agent of health checks of load balancers and kubelets.
 	probeAgents = "(kube-probe|ELB-HealthChecker|GoogleHC)/.*"
-	// ReasonHeader says why an answer is not the app's.
+	// ReasonHeader is the response header with the reason for a response that is not the workload's.
 	ReasonHeader = "X-Kedify-Reason"
-	// ReasonProbe is its value in the answer to a health check.
+	// ReasonProbe is the value for a health check.
 	ReasonProbe = "probe"
 )
 
-// probeFilter answers health checks with 200, whatever their host and path. A load balancer asks with a host of its own,
-// and it is to hear of the proxy, which holds requests for an app at zero. Such a request reaches no cluster, so it
-// is no demand and wakes nothing.
+// probeFilter answers health checks with 200 for any host and path. A load balancer sends its own host, and its check
+// concerns the proxy, which queues requests for workloads at zero. Such a request reaches no cluster, so it is not
+// counted as demand and triggers no scaling.
 func probeFilter() (*hcmv3.HttpFilter, error) {
 	config, err := pack(&healthv3.HealthCheck{
 		PassThroughMode: wrapperspb.Bool(false),
-		Headers:         []*routev3.HeaderMatcher{fromProbe()},
+		Headers:         []*routev3.HeaderMatcher{probeUserAgent()},
 	})
 	if err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ func probeFilter() (*hcmv3.HttpFilter, error) {
 	}, nil
 }
 
-// fromProbe matches what is asked by a health check.
-func fromProbe() *routev3.HeaderMatcher {
+// probeUserAgent matches health checks.
+func probeUserAgent() *routev3.HeaderMatcher {
 	return &routev3.HeaderMatcher{
 		Name: "user-agent",
 		HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
@@ -48,14 +48,14 @@ func fromProbe() *routev3.HeaderMatcher {
 	}
 }
 
-// probeReply has the answer say whose it is.
+// probeReply adds ReasonHeader to the response.
 func probeReply() *hcmv3.ResponseMapper {
 	return &hcmv3.ResponseMapper{
 		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{
 			AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{
-				hasStatus(http.StatusOK),
+				statusFilter(http.StatusOK),
 				{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
-					HeaderFilter: &accesslogv3.HeaderFilter{Header: fromProbe()},
+					HeaderFilter: &accesslogv3.HeaderFilter{Header: probeUserAgent()},
 				}},
 			}},
 		}},

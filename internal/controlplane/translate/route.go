@@ -16,22 +16,20 @@ import (
 )
 
 const (
-	// streamIdleTimeout is how long a request or an upgraded connection may be silent in both
-	// directions.
+	// streamIdleTimeout is how long a request or an upgraded connection may be idle in both directions.
 	streamIdleTimeout = time.Hour
-	// responseHeaderTimeout is the default of ir.Timeouts.ResponseHeader.
+	// responseHeaderTimeout is the default of model.Timeouts.ResponseHeader.
 	responseHeaderTimeout = 30 * time.Second
-	// retries is how often a request is tried again, and hostAttempts how often a pod is chosen anew
-	// for that because it was tried before. Pods are chosen at random: of two pods the dead one comes
-	// up again in about one of 16 retries with 3 attempts, and in one of 2000 with 10.
+	// retries is the number of retries of a request. hostAttempts is how often a retry selects another Pod because
+	// the selected one was already tried. Selection is random: with two Pods, a retry reaches the failed one again in
+	// 1 of 16 cases with 3 attempts, and in 1 of 2000 with 10.
 	retries, hostAttempts = 2, 10
 )
 
-// errNoWeight says that a Route has no backend that may get a request.
+// errNoWeight is the error for a Route without a backend that may receive requests.
 var errNoWeight = errors.New("no backend with a weight above zero")
 
-// virtualHost has all the Routes of one host, of which config has at least one. Its name is the
-// host.
+// virtualHost translates all Routes of one host, of which config has at least one. Its name is the host.
 func (f scopeFactory) virtualHost(host model.Host, config model.Config) (*routev3.VirtualHost, error) {
 	virtual := &routev3.VirtualHost{
 		Name:    string(host),
@@ -50,8 +48,8 @@ func (f scopeFactory) virtualHost(host model.Host, config model.Config) (*routev
 	return virtual, validate(virtual)
 }
 
-// domains are the spellings of a wildcard. Envoy itself looks hosts up in lower case, and without
-// port as the route configuration says, but a trailing dot is a name of its own to it.
+// domains returns the spellings of a wildcard. Envoy matches hosts in lower case, and without port as the route
+// configuration requests. A trailing dot, however, is a different name for Envoy.
 func domains(host model.Host) []string {
 	if host == model.AnyHost {
 		return []string{string(host)}
@@ -59,7 +57,7 @@ func domains(host model.Host) []string {
 	return []string{string(host), string(host) + "."}
 }
 
-// envoyRoute carries the owner's name, which the access log prints.
+// envoyRoute translates one Route. Its name is the owner, which appears in the access log.
 func (f scopeFactory) envoyRoute(route model.Route, services map[model.ServicePort]model.Endpoints) (*routev3.Route, error) {
 	action, err := f.routeAction(route, services)
 	if err != nil {
@@ -70,24 +68,24 @@ func (f scopeFactory) envoyRoute(route model.Route, services map[model.ServicePo
 		Match:  routeMatch(route.Match),
 		Action: &routev3.Route_Route{Route: action},
 	}
-	f.arm(translated, model.WaitsForEndpoint(route, services))
+	f.enableHold(translated, model.WaitsForEndpoint(route, services))
 	return translated, nil
 }
 
-// arm has the requests for the backends that are held pass the filter that does so.
-func (f scopeFactory) arm(route *routev3.Route, held []bool) {
-	sides := route.GetRoute().GetWeightedClusters().GetClusters()
-	if len(sides) == 0 && held[0] {
-		route.TypedPerFilterConfig = f.hold.armed
+// enableHold enables the hold filter for the backends with queued requests.
+func (f scopeFactory) enableHold(route *routev3.Route, held []bool) {
+	clusters := route.GetRoute().GetWeightedClusters().GetClusters()
+	if len(clusters) == 0 && held[0] {
+		route.TypedPerFilterConfig = f.holdConfigs.hold
 	}
-	for i, side := range sides {
+	for i, cluster := range clusters {
 		if held[i] {
-			side.TypedPerFilterConfig = f.hold.armed
+			cluster.TypedPerFilterConfig = f.holdConfigs.hold
 		}
 	}
 }
 
-// routeMatch is the part of a Match below its host.
+// routeMatch translates a Match below its host.
 func routeMatch(match model.Match) *routev3.RouteMatch {
 	translated := new(routev3.RouteMatch)
 	if match.PathPrefix == "/" {
@@ -109,10 +107,10 @@ func routeMatch(match model.Match) *routev3.RouteMatch {
 	return translated
 }
 
-// routeAction sends requests to one cluster, or to several by their effective weights. Clusters of
-// weight 0 stay in the list, where operators look for them.
+// routeAction routes to one cluster, or to several by their effective weights. Clusters of weight 0 stay in the list
+// for operators to see.
 func (f scopeFactory) routeAction(route model.Route, services map[model.ServicePort]model.Endpoints) (*routev3.RouteAction, error) {
-	action := f.boundedAction(route)
+	action := f.actionWithLimits(route)
 	if len(route.Backends) == 1 {
 		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: ClusterName(route.Owner, route.Backends[0].Service)}
 		return action, nil
@@ -133,37 +131,36 @@ func (f scopeFactory) routeAction(route model.Route, services map[model.ServiceP
 	return action, nil
 }
 
-// boundedAction has the limits of every request, and leads nowhere yet.
+// actionWithLimits returns an action with the limits of every request, without a cluster.
 //
-// The time to the headers of the response is bounded by the timeout per try, which Envoy stops
-// counting once the response has begun. The timeout of the route, which would count on and cut
-// streams, is off.
+// The timeout per try limits the time to the response headers, because Envoy stops it when the response begins. The
+// route timeout is disabled, because it would continue and interrupt streams.
 //
-// A request is tried again only if no app can have seen it: the connection to the pod failed, or
-// the pod said that it hasn't looked at the stream (REFUSED_STREAM, RFC 9113, section 8.7). It is
-// tried on another pod of the same cluster, so the split stays what it is. A timeout is not a
-// reason. All of this is where nobody has changed it: see ir.RouteTuning.
-func (f scopeFactory) boundedAction(route model.Route) *routev3.RouteAction {
-	tuning := route.Tuning.OfRoute()
+// A request is retried only if no workload can have seen it: the connection to the Pod failed, or the Pod rejected
+// the stream without processing (REFUSED_STREAM, RFC 9113, section 8.7). The retry goes to another Pod of the same
+// cluster, so the traffic split does not change. A timeout is not retried. All of these are defaults, see
+// model.RouteSettings.
+func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
+	settings := route.EnvoySettings.OfRoute()
 	return &routev3.RouteAction{
-		Timeout:     durationpb.New(tuning.Timeout.Value),
-		IdleTimeout: durationpb.New(cmp.Or(tuning.IdleTimeout, streamIdleTimeout)),
+		Timeout:     durationpb.New(settings.Timeout.Value),
+		IdleTimeout: durationpb.New(cmp.Or(settings.IdleTimeout, streamIdleTimeout)),
 		RetryPolicy: &routev3.RetryPolicy{
-			RetryOn:                       cmp.Or(tuning.RetryOn, "connect-failure,refused-stream"),
-			NumRetries:                    wrapperspb.UInt32(cmp.Or(tuning.Retries, model.Given[uint32]{Value: retries}).Value),
-			PerTryTimeout:                 durationpb.New(cmp.Or(route.Timeouts.ResponseHeader, tuning.PerTryTimeout, responseHeaderTimeout)),
+			RetryOn:                       cmp.Or(settings.RetryOn, "connect-failure,refused-stream"),
+			NumRetries:                    wrapperspb.UInt32(cmp.Or(settings.Retries, model.Given[uint32]{Value: retries}).Value),
+			PerTryTimeout:                 durationpb.New(cmp.Or(route.Timeouts.ResponseHeader, settings.PerTryTimeout, responseHeaderTimeout)),
 			RetryHostPredicate:            f.retries,
 			HostSelectionRetryMaxAttempts: hostAttempts,
-			RetriableStatusCodes:          retryCodes(tuning.RetryCodes),
-			RetryBackOff:                  backOff(tuning.BackOff),
+			RetriableStatusCodes:          retryCodes(settings.RetryCodes),
+			RetryBackOff:                  backOff(settings.BackOff),
 		},
 	}
 }
 
-// retryCodes are the status codes that are given.
-func retryCodes(given [model.MaxRetryCodes]uint32) []uint32 {
+// retryCodes returns the status codes that are set.
+func retryCodes(settings [model.MaxRetryCodes]uint32) []uint32 {
 	var codes []uint32
-	for _, code := range given {
+	for _, code := range settings {
 		if code != 0 {
 			codes = append(codes, code)
 		}
@@ -171,20 +168,20 @@ func retryCodes(given [model.MaxRetryCodes]uint32) []uint32 {
 	return codes
 }
 
-// backOff is nil for Envoy's own, 25 ms and ten times that.
-func backOff(given model.BackOff) *routev3.RetryPolicy_RetryBackOff {
-	if given.Base == 0 {
+// backOff returns nil for Envoy's defaults, 25 ms and ten times that.
+func backOff(settings model.BackOff) *routev3.RetryPolicy_RetryBackOff {
+	if settings.Base == 0 {
 		return nil
 	}
-	made := &routev3.RetryPolicy_RetryBackOff{BaseInterval: durationpb.New(given.Base)}
-	if given.Max > 0 {
-		made.MaxInterval = durationpb.New(given.Max)
+	policy := &routev3.RetryPolicy_RetryBackOff{BaseInterval: durationpb.New(settings.Base)}
+	if settings.Max > 0 {
+		policy.MaxInterval = durationpb.New(settings.Max)
 	}
-	return made
+	return policy
 }
 
-// previousHosts has a request tried again on a pod that it wasn't tried on.
-func previousHosts() ([]*routev3.RetryPolicy_RetryHostPredicate, error) {
+// otherHostPredicate makes a retry select a Pod that was not tried before.
+func otherHostPredicate() ([]*routev3.RetryPolicy_RetryHostPredicate, error) {
 	config, err := pack(&previoushostsv3.PreviousHostsPredicate{})
 	if err != nil {
 		return nil, err

@@ -14,21 +14,22 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata and remove orphans")
 
-// TestScenarios takes Kubernetes objects all the way to Envoy's resources. Each folder of testdata has an input.yaml, a previous.yaml when something was in
-// force before, and what becomes of it: the model in ir.yaml, users' mistakes in problems.yaml and Envoy's resources in envoy.yaml.
+// TestScenarios translates Kubernetes objects to Envoy resources. Each folder of testdata has an input.yaml, a
+// previous.yaml if a Config is already published, and the expected results: the model in ir.yaml, validation errors
+// in problems.yaml and Envoy's resources in envoy.yaml.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	kit.Scenarios{Dir: "testdata", Update: *update}.Run(t, func(t *testing.T, scenario *kit.Scenario) {
 		t.Helper()
-		var inForce model.Config
-		if before, found := scenario.OptionalInput(t, "previous.yaml"); found {
-			config, problems := resolve.Build(world(scenario.DecodeObjects(t, before), model.Config{}))
+		var published model.Config
+		if before, exists := scenario.OptionalInput(t, "previous.yaml"); exists {
+			config, problems := resolve.Build(inputs(kit.DecodeObjects(t, before), model.Config{}))
 			if len(problems) > 0 {
-				t.Fatalf("previous.yaml was not good: %v", problems)
+				t.Fatalf("previous.yaml is invalid: %v", problems)
 			}
-			inForce = config
+			published = config
 		}
-		config, problems := resolve.Build(world(scenario.DecodeObjects(t, scenario.Input(t, "input.yaml")), inForce))
+		config, problems := resolve.Build(inputs(kit.DecodeObjects(t, scenario.Input(t, "input.yaml")), published))
 		if fleets := model.ByFleet(config); len(fleets) > 1 {
 			t.Fatalf("a scenario is about one fleet, and this one has %d", len(fleets))
 		}
@@ -39,17 +40,17 @@ func TestScenarios(t *testing.T) {
 		checkValid(t, resources)
 		scenario.Golden(t, "ir.yaml", toYAML(t, config))
 		scenario.Golden(t, "problems.yaml", toYAML(t, append([]model.Problem{}, problems...)))
-		scenario.Golden(t, "envoy.yaml", scenario.NewEnvoyConfig(t, resources).YAML(t))
+		scenario.Golden(t, "envoy.yaml", kit.NewEnvoyConfig(t, resources).YAML(t))
 	})
 }
 
-func world(objects kit.Objects, inForce model.Config) resolve.World {
-	return resolve.World{
+func inputs(objects kit.Objects, inForce model.Config) resolve.Inputs {
+	return resolve.Inputs{
 		ScaledObjects:  objects.ScaledObjects,
 		Services:       kit.Services(objects.Services...),
 		EndpointSlices: kit.EndpointSlices(objects.EndpointSlices...),
 		Options:        resolve.Options{SharedFleet: "keda"},
-		InForce:        inForce,
+		Published:      inForce,
 	}
 }
 

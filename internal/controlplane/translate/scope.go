@@ -16,35 +16,35 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// A host is a resource: a scope, which is a ScopedRouteConfiguration with its routes inside. Envoy
-// looks a request's scope up by one header, which the listener itself sets from the Host.
+// A host is a resource: a scope, which is a ScopedRouteConfiguration that contains its routes. Envoy finds the scope
+// of a request by one header, which the listener itself sets from the Host.
 //
-//   - An exact host is a scope of its own. Its name is the host, so two can't have one key, which
-//     Envoy would not refuse. It knows every path: what no route takes is answered with 404 there.
-//   - All wildcards, AnyHost with them, are the virtual hosts of the scope WildcardScope.
-//   - The header is compared byte by byte, up to the first colon. A Host in another spelling, one
-//     that only a wildcard fits and an unknown one therefore have no scope at first. For these the
-//     fallback filter takes the host in lower case and without trailing dot, and if that has no
-//     scope either, WildcardScope. The scope of an exact host switches the filter off.
+//   - An exact host has its own scope. Its name is the host, so no two scopes have the same key, which Envoy would
+//     not reject. It covers every path: a request without a matching route is answered with 404 there.
+//   - All wildcards, including AnyHost, are virtual hosts of the scope WildcardScope.
+//   - The header is compared byte by byte, up to the first colon. A Host with another spelling, a Host that matches
+//     only a wildcard, and an unknown Host therefore have no scope at first. For these the scope fallback filter uses
+//     the host in lower case and without trailing dot, and if that has no scope either, WildcardScope. The scope of
+//     an exact host disables the filter.
 const (
-	// WildcardScope is the scope of all hosts that have none of their own. It always exists.
+	// WildcardScope is the scope of all hosts without their own scope. It always exists.
 	WildcardScope = string(model.AnyHost)
-	// scopesName is the name of the scoped routes, in Envoy's statistics for example.
+	// scopesName is the name of the scoped routes, for example in Envoy's statistics.
 	scopesName = "kedify-proxy"
-	// scopeKey is the header by which the scope is found. What a client sends in it is overwritten,
-	// and apps never see it.
+	// scopeKey is the header that selects the scope. A value from a client is overwritten, and workloads never
+	// receive it.
 	scopeKey = "x-kedify-scope"
-	// fallbackName is the name of the fallback filter, by which a scope switches it off.
-	fallbackName = "kedify.fallback"
-	// notFoundRoute is the name of the route of what no other route takes.
+	// scopeFallbackName is the name of the scope fallback filter, by which a scope disables it.
+	scopeFallbackName = "kedify.fallback"
+	// notFoundRoute is the name of the route for requests without another route.
 	notFoundRoute = "none"
 )
 
-// fallbackSource chooses another scope for a request whose first one says nothing. To ask for the
-// metadata has Envoy choose the route; without a route that has a name there is no such host.
+// scopeFallbackSource selects another scope if the first scope does not exist. Reading the metadata makes Envoy
+// select the route; if there is no route with a name, the host does not exist.
 //
 //nolint:dupword // It is Lua.
-const fallbackSource = `function envoy_on_request(handle)
+const scopeFallbackSource = `function envoy_on_request(handle)
   local headers = handle:headers()
   local key = string.match(headers:get("x-kedify-scope") or "", "^[^:]*")
   local plain = string.gsub(string.lower(key), "%.$", "")
@@ -59,7 +59,7 @@ const fallbackSource = `function envoy_on_request(handle)
 end
 `
 
-// ScopeOf is the name of the scope that has a host's routes.
+// ScopeOf returns the name of the scope with the routes of a host.
 func ScopeOf(host model.Host) string {
 	if host.IsExact() {
 		return string(host)
@@ -67,11 +67,10 @@ func ScopeOf(host model.Host) string {
 	return WildcardScope
 }
 
-// scopedRoutes has the routes come by scope.
+// scopedRoutes configures routes by scope.
 func scopedRoutes() *hcmv3.HttpConnectionManager_ScopedRoutes {
-	// No limit: until routes are there the proxy is not ready, rather than ready to answer 404 to
-	// every host.
-	source := aggregated(0)
+	// There is no timeout: until routes arrive the proxy is not ready, instead of ready with 404 for every host.
+	source := adsSource(0)
 	return &hcmv3.HttpConnectionManager_ScopedRoutes{ScopedRoutes: &hcmv3.ScopedRoutes{
 		Name: scopesName,
 		ScopeKeyBuilder: &hcmv3.ScopedRoutes_ScopeKeyBuilder{
@@ -94,7 +93,7 @@ func scopedRoutes() *hcmv3.HttpConnectionManager_ScopedRoutes {
 	}}
 }
 
-// scopeHeader sets the header before anything else sees the request.
+// scopeHeader sets the header before any other processing of the request.
 func scopeHeader() ([]*corev3.TypedExtensionConfig, error) {
 	config, err := pack(&earlyv3.HeaderMutation{Mutations: []*rulesv3.HeaderMutation{{
 		Action: &rulesv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
@@ -108,46 +107,46 @@ func scopeHeader() ([]*corev3.TypedExtensionConfig, error) {
 	return []*corev3.TypedExtensionConfig{{Name: "scope", TypedConfig: config}}, nil
 }
 
-// fallbackFilter runs fallbackSource.
-func fallbackFilter() (*hcmv3.HttpFilter, error) {
+// scopeFallbackFilter returns the filter that runs scopeFallbackSource.
+func scopeFallbackFilter() (*hcmv3.HttpFilter, error) {
 	config, err := pack(&luav3.Lua{DefaultSourceCode: &corev3.DataSource{
-		Specifier: &corev3.DataSource_InlineString{InlineString: fallbackSource},
+		Specifier: &corev3.DataSource_InlineString{InlineString: scopeFallbackSource},
 	}})
 	if err != nil {
 		return nil, err
 	}
 	return &hcmv3.HttpFilter{
-		Name:       fallbackName,
+		Name:       scopeFallbackName,
 		ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: config},
 	}, nil
 }
 
-// scopeFactory makes scopes.
+// scopeFactory creates scopes.
 type scopeFactory struct {
-	noFallback map[string]*anypb.Any
-	hold       holdMarks
-	retries    []*routev3.RetryPolicy_RetryHostPredicate
+	withoutFallback map[string]*anypb.Any
+	holdConfigs     holdConfigs
+	retries         []*routev3.RetryPolicy_RetryHostPredicate
 }
 
-// newScopeFactory makes the parts that scopes share.
+// newScopeFactory creates the messages that scopes share.
 func newScopeFactory(hold Hold) (scopeFactory, error) {
 	disabled, err := pack(&routev3.FilterConfig{Disabled: true})
 	if err != nil {
 		return scopeFactory{}, err
 	}
-	elsewhere, err := previousHosts()
+	predicates, err := otherHostPredicate()
 	if err != nil {
 		return scopeFactory{}, err
 	}
-	marks, err := newHoldMarks(hold, disabled)
+	holdConfigs, err := newHoldConfigs(hold, disabled)
 	if err != nil {
 		return scopeFactory{}, err
 	}
-	noFallback := map[string]*anypb.Any{fallbackName: disabled}
-	return scopeFactory{noFallback: noFallback, hold: marks, retries: elsewhere}, nil
+	withoutFallback := map[string]*anypb.Any{scopeFallbackName: disabled}
+	return scopeFactory{withoutFallback: withoutFallback, holdConfigs: holdConfigs, retries: predicates}, nil
 }
 
-// exact is the scope of an exact host.
+// exact returns the scope of an exact host.
 func (f scopeFactory) exact(
 	host model.Host, config model.Config,
 ) (*routev3.ScopedRouteConfiguration, error) {
@@ -155,17 +154,17 @@ func (f scopeFactory) exact(
 	if err != nil {
 		return nil, err
 	}
-	virtual.Domains = []string{"*"}                   // The scope is the host's.
+	virtual.Domains = []string{"*"}                   // The scope has only this host.
 	last := config.Routes[len(config.Routes)-1].Match // the least specific one
 	if last.PathPrefix != "/" || len(last.Headers) > 0 {
 		virtual.Routes = append(virtual.Routes, notFound())
 	}
 	scope := scopeOf(string(host), virtual)
-	f.hold.markExact(scope, f.noFallback)
+	f.holdConfigs.applyExact(scope, f.withoutFallback)
 	return scope, validate(scope)
 }
 
-// wildcards is WildcardScope.
+// wildcards returns WildcardScope.
 func (f scopeFactory) wildcards(
 	hosts map[model.Host]*routev3.VirtualHost,
 ) (*routev3.ScopedRouteConfiguration, error) {
@@ -175,11 +174,11 @@ func (f scopeFactory) wildcards(
 	}
 	scope := scopeOf(WildcardScope, sorted...)
 	scope.GetRouteConfiguration().IgnorePortInHostMatching = true
-	f.hold.markWildcards(scope)
+	f.holdConfigs.applyWildcards(scope)
 	return scope, validate(scope)
 }
 
-// scopeOf makes a scope of virtual hosts.
+// scopeOf returns a scope with virtual hosts.
 func scopeOf(name string, hosts ...*routev3.VirtualHost) *routev3.ScopedRouteConfiguration {
 	return &routev3.ScopedRouteConfiguration{
 		Name: name,
@@ -196,7 +195,7 @@ func scopeOf(name string, hosts ...*routev3.VirtualHost) *routev3.ScopedRouteCon
 	}
 }
 
-// notFound is the last route of a host that has none for every path.
+// notFound returns the last route of a host without a route for every path.
 func notFound() *routev3.Route {
 	return &routev3.Route{
 		Name:  notFoundRoute,

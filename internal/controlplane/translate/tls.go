@@ -20,35 +20,36 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// A host's certificate is a resource too, which Envoy asks for when a client begins a handshake, by the name that the
-// client sends (SNI). So nothing of a tenant is in this listener either, and a certificate comes, changes and
-// goes without a connection being drained.
+// The certificate of a host is a resource too. Envoy requests it when a client starts a handshake, by the server name
+// of the client (SNI). The listener therefore contains nothing of a tenant, and certificates change without draining
+// connections.
 //
-//   - What is no host name never becomes the name of a resource. Envoy 1.40 ends at once when a client sends
-//     one that begins with "xdstp:" and is no address, and one that is not UTF-8 would break the stream of its configuration.
-//     So the name is read ahead of the handshake (TLS inspector), and a connection with an improper one is closed.
-//   - A name without a certificate is answered by the interceptor, and the handshake refused: there is no
-//     certificate for all.
-//   - A client that names no host, as many an Ingress controller does with its backends, gets the certificate that is published
-//     for ir.Nameless.
-//   - A handshake that waits for an answer that doesn't come ends after handshakeTimeout.
-//   - Sessions can't be resumed: Envoy refuses that together with certificates on demand.
+//   - An invalid host name never becomes a resource name. Envoy 1.40 crashes if a client sends a name that begins
+//     with "xdstp:" and is not a valid URL, and a name that is not UTF-8 would break the configuration stream. The
+//     TLS inspector therefore reads the name before the handshake, and a connection with an invalid name is closed.
+//   - For a name without a certificate the interceptor answers that there is none, and Envoy rejects the handshake:
+//     there is no default certificate.
+//   - A client without a server name, such as many Ingress controllers, receives the certificate that is published
+//     for model.NoServerName.
+//   - A handshake without a response for its certificate ends after handshakeTimeout.
+//   - Session resumption is disabled, because Envoy rejects it in combination with certificates on demand.
 const (
-	// TLSListenerName is the name of the listener for TLS.
+	// TLSListenerName is the name of the TLS listener.
 	TLSListenerName = "kedify-proxy-tls"
-	// TLSPort is where it accepts HTTP/1.1 and HTTP/2 over TLS, by ALPN.
+	// TLSPort is its port for HTTP/1.1 and HTTP/2 over TLS, by ALPN.
 	TLSPort = 8443
-	// tlsChain is the name of its filter chain, and noChain that of the one without filters, which closes connections.
+	// tlsChain is the name of its filter chain, and noChain that of the chain without filters, which closes
+	// connections.
 	tlsChain, noChain = "tls", "none"
-	// hostName matches what ir.ParseHost takes, in lower case, and a trailing dot.
-	hostName = `[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?`
-	// anyName matches all that a client may send in the place of a name, be it no UTF-8, and not that it sends nothing.
-	anyName = `(?s)\C+`
-	// handshakeTimeout bounds a handshake, together with the question for the certificate.
+	// hostNamePattern matches what model.ParseHost accepts, in lower case, with an optional trailing dot.
+	hostNamePattern = `[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?`
+	// anyNamePattern matches any server name, even one that is not UTF-8, but not a missing name.
+	anyNamePattern = `(?s)\C+`
+	// handshakeTimeout is the timeout of a handshake, including the request for the certificate.
 	handshakeTimeout = 10 * time.Second
 )
 
-// addTLS adds the listener for TLS.
+// addTLS adds the TLS listener.
 func (o Options) addTLS(out Update) error {
 	if !o.TLS {
 		return nil
@@ -61,7 +62,7 @@ func (o Options) addTLS(out Update) error {
 	return nil
 }
 
-// tlsListener does behind TLS what the first listener does.
+// tlsListener returns the TLS listener, which otherwise equals the HTTP listener.
 func (o Options) tlsListener() (*listenerv3.Listener, error) {
 	listener, err := o.listener()
 	if err != nil {
@@ -77,7 +78,7 @@ func (o Options) tlsListener() (*listenerv3.Listener, error) {
 		Name:       "envoy.filters.listener.tls_inspector",
 		ConfigType: &listenerv3.ListenerFilter_TypedConfig{TypedConfig: inspector},
 	}}
-	if listener.FilterChainMatcher, err = byHostName(); err != nil {
+	if listener.FilterChainMatcher, err = serverNameMatcher(); err != nil {
 		return nil, err
 	}
 	context, err := downstreamTLS()
@@ -92,35 +93,36 @@ func (o Options) tlsListener() (*listenerv3.Listener, error) {
 	return listener, validate(listener)
 }
 
-// byHostName leads to tlsChain whoever sends a host name or nothing, and to noChain who sends something else.
-func byHostName() (*matcherxdsv3.Matcher, error) {
-	proper, err := byName(hostName, tlsChain)
+// serverNameMatcher selects tlsChain for clients with a valid host name or without a name, and noChain for all
+// others.
+func serverNameMatcher() (*matcherxdsv3.Matcher, error) {
+	hostMatcher, err := matchServerName(hostNamePattern, tlsChain)
 	if err != nil {
 		return nil, err
 	}
-	improper, err := byName(anyName, noChain)
+	invalidMatcher, err := matchServerName(anyNamePattern, noChain)
 	if err != nil {
 		return nil, err
 	}
-	nothing, err := toChain(tlsChain)
+	withoutName, err := selectChain(tlsChain)
 	if err != nil {
 		return nil, err
 	}
 	return &matcherxdsv3.Matcher{
 		MatcherType: &matcherxdsv3.Matcher_MatcherList_{MatcherList: &matcherxdsv3.Matcher_MatcherList{
-			Matchers: []*matcherxdsv3.Matcher_MatcherList_FieldMatcher{proper, improper},
+			Matchers: []*matcherxdsv3.Matcher_MatcherList_FieldMatcher{hostMatcher, invalidMatcher},
 		}},
-		OnNoMatch: nothing,
+		OnNoMatch: withoutName,
 	}, nil
 }
 
-// byName leads to a filter chain who sends a name that a regular expression (RE2) matches.
-func byName(expression, chain string) (*matcherxdsv3.Matcher_MatcherList_FieldMatcher, error) {
+// matchServerName selects a filter chain for server names that match a regular expression (RE2).
+func matchServerName(expression, chain string) (*matcherxdsv3.Matcher_MatcherList_FieldMatcher, error) {
 	input, err := pack(&inputsv3.ServerNameInput{})
 	if err != nil {
 		return nil, err
 	}
-	to, err := toChain(chain)
+	action, err := selectChain(chain)
 	if err != nil {
 		return nil, err
 	}
@@ -137,12 +139,12 @@ func byName(expression, chain string) (*matcherxdsv3.Matcher_MatcherList_FieldMa
 		Predicate: &matcherxdsv3.Matcher_MatcherList_Predicate{
 			MatchType: &matcherxdsv3.Matcher_MatcherList_Predicate_SinglePredicate_{SinglePredicate: predicate},
 		},
-		OnMatch: to,
+		OnMatch: action,
 	}, nil
 }
 
-// toChain leads to a filter chain.
-func toChain(name string) (*matcherxdsv3.Matcher_OnMatch, error) {
+// selectChain returns the action that selects a filter chain.
+func selectChain(name string) (*matcherxdsv3.Matcher_OnMatch, error) {
 	chain, err := pack(wrapperspb.String(name))
 	if err != nil {
 		return nil, err
@@ -152,14 +154,15 @@ func toChain(name string) (*matcherxdsv3.Matcher_OnMatch, error) {
 	}}, nil
 }
 
-// downstreamTLS has certificates come by name. Versions and ciphers are Envoy's: TLS 1.2 and 1.3.
+// downstreamTLS returns the transport socket, which requests certificates by name. Versions and ciphers are Envoy's
+// defaults: TLS 1.2 and 1.3.
 func downstreamTLS() (*corev3.TransportSocket, error) {
 	mapper, err := pack(&sniv3.SNI{DefaultValue: string(model.NoServerName)})
 	if err != nil {
 		return nil, err
 	}
 	selector, err := pack(&ondemandv3.Config{
-		ConfigSource:      aggregated(0),
+		ConfigSource:      adsSource(0),
 		CertificateMapper: &corev3.TypedExtensionConfig{Name: "sni", TypedConfig: mapper},
 	})
 	if err != nil {
@@ -184,15 +187,15 @@ func downstreamTLS() (*corev3.TransportSocket, error) {
 	}, nil
 }
 
-// translateCertificates makes the secrets of hosts, which have the names of the hosts.
+// translateCertificates translates the secrets of hosts, which have the names of the hosts.
 func (t *Translator) translateCertificates(certificates map[model.Host]*model.Certificate, out Update) error {
 	if !t.options.TLS {
 		return nil
 	}
 	for host, certificate := range certificates {
 		if certificate == nil {
-			if _, had := t.certified[host]; had {
-				delete(t.certified, host)
+			if _, exists := t.hostsWithSecret[host]; exists {
+				delete(t.hostsWithSecret, host)
 				out.Removed[resourcev3.SecretType] = append(out.Removed[resourcev3.SecretType], string(host))
 			}
 			continue
@@ -201,14 +204,14 @@ func (t *Translator) translateCertificates(certificates map[model.Host]*model.Ce
 		if err := validate(secret); err != nil {
 			return fmt.Errorf("secret %s: %w", host, err)
 		}
-		t.certified[host] = struct{}{}
+		t.hostsWithSecret[host] = struct{}{}
 		out.reserve(resourcev3.SecretType, len(certificates))
 		out.Changed[resourcev3.SecretType][string(host)] = secret
 	}
 	return nil
 }
 
-// secretOf is the certificate of a host, with its key.
+// secretOf returns the certificate of a host with its key.
 func secretOf(host model.Host, certificate *model.Certificate) *tlsv3.Secret {
 	return &tlsv3.Secret{
 		Name: string(host),

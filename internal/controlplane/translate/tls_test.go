@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// TestCertificatesBecomeSecrets follows the certificates of two hosts.
+// TestCertificatesBecomeSecrets changes the certificates of two hosts.
 func TestCertificatesBecomeSecrets(t *testing.T) {
 	t.Parallel()
 	made := func(chain string) *model.Certificate {
@@ -75,8 +75,8 @@ func TestCertificatesBecomeSecrets(t *testing.T) {
 	}
 }
 
-// TestTheListenerForTLSKnowsNoTenant: it is the same for every Config, and it is there only if it is asked for.
-func TestTheListenerForTLSKnowsNoTenant(t *testing.T) {
+// TestTLSListenerIsIndependentOfConfig: the listener is the same for every Config, and exists only if TLS is enabled.
+func TestTLSListenerIsIndependentOfConfig(t *testing.T) {
 	t.Parallel()
 	options := translate.DefaultOptions()
 	plain, err := options.Envoy(model.Config{})

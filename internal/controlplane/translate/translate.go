@@ -1,20 +1,18 @@
-// Package translate turns the model of package ir into what Envoy is configured with.
+// Package translate converts the model of package model to Envoy configuration.
 //
-// It is pure and deterministic: equal Configs give resources that are equal byte by byte, so a hash
-// of them tells whether anything changed. The listeners are the same whatever the Config holds; there is a scope
-// for each exact host, one for all wildcards, and a secret for each host that has a certificate; a Config without routes has the listener and the
-// latter too, because Envoy isn't ready before it has heard of them. Each backend of an
-// HTTPScaledObject has a cluster and a load assignment of its own, named
-// <namespace>/<httpscaledobject>/<service>.
+// It is pure and deterministic: equal Configs give byte-identical resources, so that a hash detects changes. The
+// listeners are the same for every Config. There is a scope for each exact host, one scope for all wildcards, and a
+// secret for each host with a certificate. A Config without routes has the listener and the wildcard scope too,
+// because Envoy is not ready before it has received them. Each backend of an HTTPScaledObject has its own cluster and
+// load assignment, named <namespace>/<httpscaledobject>/<service>.
 //
-// What changes often is kept away from what is expensive to change: endpoints are in load
-// assignments and weights in routes, neither in a cluster, and nothing of a tenant is in the
-// listener, whose change would drain every connection.
+// What changes often is separate from what is expensive to change. Endpoints are in load assignments and weights in
+// routes, not in clusters. The listener contains nothing of a tenant, because its change would drain every
+// connection.
 //
-// Every message is held against the rules of Envoy's API (ValidateAll) when it is made.
+// Every message is validated by the rules of Envoy's API (ValidateAll) when it is created.
 //
-// References are to the v3 API of Envoy 1.40,
-// https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/api.
+// References are to the v3 API of Envoy 1.40, https://www.envoyproxy.io/docs/envoy/v1.40.0/api-v3/api.
 package translate
 
 import (
@@ -27,33 +25,31 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Resources are messages by type URL and resource name: the xDS types Listener,
-// ScopedRouteConfiguration, Cluster, ClusterLoadAssignment and Secret, each of which has an entry even
-// when there are none of it. Messages may share parts, so they must not be changed.
+// Resources are messages by type URL and resource name: the xDS types Listener, ScopedRouteConfiguration, Cluster,
+// ClusterLoadAssignment and Secret. Each type has an entry even without messages. Messages may share memory and may
+// not be modified.
 type Resources map[string]map[string]proto.Message
 
-// Options are the choices of an operator that hold for every proxy. The zero value allows no
-// connection; start from DefaultOptions.
+// Options are the operator's options for all proxies. The zero value allows no connection; start from DefaultOptions.
 type Options struct {
-	// AccessLog writes a line of JSON per request to the proxy's standard output.
+	// AccessLog enables one line of JSON per request on the proxy's standard output.
 	AccessLog bool
-	// TrustedHops is how many proxies in front of ours, counted from it, are trusted to tell the truth
-	// in X-Forwarded-For and X-Forwarded-Proto. With 0 the client is whoever connects, and
-	// X-Forwarded-Proto is overwritten with http; with 1 or more a header X-Forwarded-Proto that comes
-	// in is kept, which an Ingress that terminates TLS needs. X-Forwarded-For is appended to in any
-	// case.
+	// TrustedHops is the number of trusted proxies in front of the fleet's proxies, counted from the latter. They are
+	// trusted to set X-Forwarded-For and X-Forwarded-Proto. With 0 the client is the peer of the connection, and
+	// X-Forwarded-Proto is overwritten with http. With 1 or more an incoming X-Forwarded-Proto is preserved, which an
+	// Ingress that terminates TLS needs. X-Forwarded-For is always appended to.
 	TrustedHops uint32
-	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each
-	// cluster in each proxy. A request above one of the first three is answered with 503.
+	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each cluster in each
+	// proxy. A request above one of the first three limits is answered with 503.
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32
-	// TLS has proxies listen on TLSPort too, for the hosts that have a certificate.
+	// TLS enables the listener on TLSPort for the hosts that have a certificate.
 	TLS bool
-	// Hold says how requests are held that have no endpoint yet.
+	// Hold configures the queueing of requests that have no endpoint yet.
 	Hold Hold
 }
 
-// DefaultOptions are the Options of an operator who chooses nothing, but for what needs more than this
-// package: TLS, which needs Secrets, and Hold, which needs an address.
+// DefaultOptions returns the default Options, without the features that need more than this package: TLS, which needs
+// Secrets, and Hold, which needs an address.
 func DefaultOptions() Options {
 	return Options{
 		AccessLog:          true,
@@ -67,8 +63,8 @@ func DefaultOptions() Options {
 // Envoy translates the Config of one fleet with DefaultOptions.
 func Envoy(config model.Config) (Resources, error) { return DefaultOptions().Envoy(config) }
 
-// Envoy translates the Config of one fleet. What resolve.Build makes can always be translated, so an error is a bug;
-// the caller keeps what was last good.
+// Envoy translates the Config of one fleet. Every result of resolve.Build can be translated, so an error is a bug;
+// the caller keeps the last good configuration.
 func (o Options) Envoy(config model.Config) (Resources, error) {
 	translator, err := NewTranslator(o)
 	if err != nil {
@@ -81,7 +77,7 @@ func (o Options) Envoy(config model.Config) (Resources, error) {
 	return update.Changed, nil
 }
 
-// updateOf is the Update that leads from nothing to config.
+// updateOf returns the Update from an empty Config to config.
 func updateOf(config model.Config) model.Update {
 	update := model.Update{
 		Objects: map[model.Key]model.Config{}, Hosts: map[model.Host]model.Config{}, Certificates: config.Certificates,
@@ -97,35 +93,32 @@ func updateOf(config model.Config) model.Update {
 	return update
 }
 
-// ClusterName returns the name of the cluster, and of its load assignment, that carries the
-// requests which the HTTPScaledObject owner sends to service:
-// <namespace>/<httpscaledobject>/<service>. It is an identity: nothing else ever has it, whatever
-// comes and goes.
+// ClusterName returns the name of the cluster, and of its load assignment, for requests from the HTTPScaledObject
+// owner to service: <namespace>/<httpscaledobject>/<service>. The name is an identity: no other cluster ever has it.
 func ClusterName(owner, service model.Key) string { return owner.String() + "/" + service.Name }
 
-// OwnerOf returns the HTTPScaledObject that a cluster belongs to, by the name that ClusterName gave it. Of
-// another name the Key is nobody's.
+// OwnerOf returns the HTTPScaledObject of a cluster by the name from ClusterName. For any other name the Key belongs
+// to no object.
 func OwnerOf(cluster string) model.Key {
 	namespace, rest, _ := strings.Cut(cluster, "/")
 	name, _, _ := strings.Cut(rest, "/")
 	return model.Key{Namespace: namespace, Name: name}
 }
 
-// validate holds message against the rules of Envoy's API. Of a message that is packed inside of it
-// pack has done so.
+// validate checks message against the rules of Envoy's API. Messages packed inside of it were checked by pack.
 func validate(message proto.Message) error {
-	checked, can := message.(interface{ ValidateAll() error })
-	if !can {
+	validator, ok := message.(interface{ ValidateAll() error })
+	if !ok {
 		return nil
 	}
-	if err := checked.ValidateAll(); err != nil {
+	if err := validator.ValidateAll(); err != nil {
 		return fmt.Errorf("%s: %w", message.ProtoReflect().Descriptor().FullName(), err)
 	}
 	return nil
 }
 
-// pack puts message into an Any. The order of the fields of a map is otherwise random, and an Any
-// keeps the bytes.
+// pack packs message into an Any. Serialization is deterministic, because an Any contains bytes and the order of map
+// fields is otherwise random.
 func pack(message proto.Message) (*anypb.Any, error) {
 	if err := validate(message); err != nil {
 		return nil, err

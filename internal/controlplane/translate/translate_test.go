@@ -24,8 +24,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestEmptyWorld is what a proxy must get to become ready.
-func TestEmptyWorld(t *testing.T) {
+// TestEmptyConfig checks what a proxy needs to become ready.
+func TestEmptyConfig(t *testing.T) {
 	t.Parallel()
 	resources := envoy(t, model.Config{})
 	config := kit.NewEnvoyConfig(t, resources)
@@ -40,18 +40,18 @@ func TestEmptyWorld(t *testing.T) {
 	}
 }
 
-// TestBytesAreEqual translates one Config many times: what a map inside the resources holds must not come in another order.
-func TestBytesAreEqual(t *testing.T) {
+// TestOutputIsDeterministic translates one Config many times: maps inside of the resources must not change the order.
+func TestOutputIsDeterministic(t *testing.T) {
 	t.Parallel()
 	want := wire(t, envoy(t, canary(80, 20)))
 	for range 50 {
 		if diff := cmp.Diff(want, wire(t, envoy(t, canary(80, 20)))); diff != "" {
-			t.Fatalf("equal Configs, other bytes:\n%s", diff)
+			t.Fatalf("equal Configs give different bytes:\n%s", diff)
 		}
 	}
 }
 
-// TestWeightStepChangesRoutesOnly is what keeps connections alive while a canary proceeds.
+// TestWeightStepChangesRoutesOnly ensures that connections survive a canary step.
 func TestWeightStepChangesRoutesOnly(t *testing.T) {
 	t.Parallel()
 	before, after := wire(t, envoy(t, canary(80, 20))), wire(t, envoy(t, canary(50, 50)))
@@ -63,7 +63,7 @@ func TestWeightStepChangesRoutesOnly(t *testing.T) {
 	}
 }
 
-// TestEndpointChangeStaysInEndpoints: pods come and go all the time.
+// TestEndpointChangeStaysInEndpoints: Pods are added and removed all the time.
 func TestEndpointChangeStaysInEndpoints(t *testing.T) {
 	t.Parallel()
 	config := canary(80, 20)
@@ -123,7 +123,7 @@ func TestResponseHeaderTimeout(t *testing.T) {
 		if got := action.GetRetryPolicy().GetPerTryTimeout().AsDuration(); got != want {
 			t.Errorf("timeout %v: got %v, want %v", timeout, got, want)
 		}
-		// A timeout is no reason to try again, nor is anything else that an app may have seen.
+		// Neither a timeout nor any other failure of a request that a workload may have seen is retried.
 		reasons := action.GetRetryPolicy().GetRetryOn()
 		if action.GetTimeout() == nil || action.GetTimeout().AsDuration() != 0 || reasons != "connect-failure,refused-stream" {
 			t.Errorf("timeout %v: the whole response is bounded, or requests are retried for %q: %v", timeout, reasons, action)
@@ -160,7 +160,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestBugsAreErrors: what resolve never makes is refused, not sent.
+// TestBugsAreErrors: a Config that resolve never returns is rejected instead of sent.
 func TestBugsAreErrors(t *testing.T) {
 	t.Parallel()
 	noWeight := canary(0, 0)
@@ -177,8 +177,9 @@ func TestBugsAreErrors(t *testing.T) {
 	}
 }
 
-// TestWhatEnvoyWouldRefuseIsAnError: the rules of Envoy's API are asked before anything is sent, and the error names the resource.
-func TestWhatEnvoyWouldRefuseIsAnError(t *testing.T) {
+// TestInvalidMessagesAreErrors: messages are validated by the rules of Envoy's API before they are sent, and the
+// error names the resource.
+func TestInvalidMessagesAreErrors(t *testing.T) {
 	t.Parallel()
 	badHost := canary(80, 20)
 	badHost.Routes[0].Match.Headers[0].Name = "x\r\n"
@@ -193,7 +194,7 @@ func TestWhatEnvoyWouldRefuseIsAnError(t *testing.T) {
 	}
 }
 
-// TestScopes: an exact host is a scope of its own that knows every path, all wildcards are one.
+// TestScopes: an exact host has its own scope for every path, and all wildcards share one.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	config := canary(80, 20)
@@ -235,7 +236,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// canary is one host whose requests are shared between two Services with endpoints.
+// canary returns one host with a split between two Services with endpoints.
 func canary(stable, canary uint32) model.Config {
 	at := func(name string, weight uint32) model.Backend {
 		return model.Backend{Service: model.Key{Namespace: "apps", Name: name}, Port: 80, Weight: weight, Protocol: model.HTTP1}
@@ -264,7 +265,8 @@ func envoy(t *testing.T, config model.Config) translate.Resources {
 	return resources
 }
 
-// wire marshals resources without asking for a fixed order of maps, as a careless server would, but for the Anys inside, which are bytes already.
+// wire serializes resources without a deterministic order of maps, as a careless server would. Anys inside of them
+// are already serialized.
 func wire(t *testing.T, resources translate.Resources) map[string]map[string]string {
 	t.Helper()
 	all := map[string]map[string]string{}
@@ -291,7 +293,7 @@ func connectionManager(t *testing.T, resources translate.Resources) *hcmv3.HttpC
 	return manager
 }
 
-// scope has the routes of one scope.
+// scope returns the routes of one scope.
 func scope(t *testing.T, resources translate.Resources, name string) *routev3.RouteConfiguration {
 	t.Helper()
 	return as[*routev3.ScopedRouteConfiguration](t, resources[resourcev3.ScopedRouteType][name]).GetRouteConfiguration()
@@ -306,7 +308,8 @@ func as[T proto.Message](t *testing.T, message proto.Message) T {
 	return typed
 }
 
-// checkValid holds every resource, and every message packed inside one, against the constraints of Envoy's own API, and names against references.
+// checkValid validates every resource, and every message packed inside of one, against the constraints of Envoy's
+// API, and checks references.
 func checkValid(tb testing.TB, resources translate.Resources) {
 	tb.Helper()
 	for typeURL, byName := range resources {
@@ -329,7 +332,7 @@ func checkValid(tb testing.TB, resources translate.Resources) {
 	}
 }
 
-// referred lists the clusters that routes name.
+// referred returns the names of the clusters of routes.
 func referred(resources translate.Resources) (names []string) {
 	for _, message := range resources[resourcev3.ScopedRouteType] {
 		scope, _ := message.(*routev3.ScopedRouteConfiguration)
@@ -347,10 +350,10 @@ func referred(resources translate.Resources) (names []string) {
 	return names
 }
 
-// validate runs the generated checks on message and on every Any below it.
+// validate runs the generated checks on message and on every Any inside of it.
 func validate(message proto.Message) error {
-	if checked, ok := message.(interface{ ValidateAll() error }); ok {
-		if err := checked.ValidateAll(); err != nil {
+	if validator, ok := message.(interface{ ValidateAll() error }); ok {
+		if err := validator.ValidateAll(); err != nil {
 			return err
 		}
 	}
@@ -388,8 +391,8 @@ func validate(message proto.Message) error {
 	return failure
 }
 
-// TestValidateSeesInside makes sure that checkValid would notice.
-func TestValidateSeesInside(t *testing.T) {
+// TestValidateIsRecursive ensures that checkValid detects errors inside of an Any.
+func TestValidateIsRecursive(t *testing.T) {
 	t.Parallel()
 	resources := envoy(t, canary(80, 20))
 	manager := connectionManager(t, resources)

@@ -15,40 +15,39 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Update is what is new in Resources since the ones before.
+// Update is the difference between two Resources.
 type Update struct {
-	// Changed are the messages that came or changed.
+	// Changed are the added and changed messages.
 	Changed Resources
-	// Removed are the names of those that are gone, by type URL, sorted.
+	// Removed are the names of removed resources by type URL, sorted.
 	Removed map[string][]string
 }
 
-// Translator is Options.Envoy for a fleet's Config that changes: what its Updates have told adds up to
-// exactly what Envoy returns for the Config as it is. An Update costs what the objects and hosts in
-// it cost, and all wildcards if one of them is new. A Translator remembers the names of clusters
-// and the virtual hosts of wildcards.
+// Translator implements Options.Envoy for a fleet's changing Config. The sum of its Updates equals the result of
+// Envoy for the current Config. The cost of an Update depends on its objects and hosts; a changed wildcard costs all
+// wildcards. A Translator retains the names of clusters and the virtual hosts of wildcards.
 //
 // It is not safe for concurrent use. Make it with NewTranslator.
 type Translator struct {
 	options  Options
 	factory  clusterFactory
 	scopes   scopeFactory
-	clusters map[model.Key][]clusterOf // by object
+	clusters map[model.Key][]clusterSpec // by object
 
-	wildcards map[model.Host]*routev3.VirtualHost
-	certified map[model.Host]struct{} // the hosts that have a certificate
-	isStarted bool
+	wildcards       map[model.Host]*routev3.VirtualHost
+	hostsWithSecret map[model.Host]struct{} // hosts with a certificate
+	isStarted       bool
 }
 
-// clusterOf is a cluster of an object.
-type clusterOf struct {
+// clusterSpec describes a cluster of an object.
+type clusterSpec struct {
 	name     string
 	protocol model.Protocol
-	isMirror bool // It gets copies of requests.
-	tuning   *model.Tuning
+	isMirror bool // The cluster receives copies of requests.
+	settings *model.EnvoySettings
 }
 
-// NewTranslator returns a Translator of an empty Config. An error is a bug.
+// NewTranslator returns a Translator for an empty Config. An error is a bug.
 func NewTranslator(options Options) (*Translator, error) {
 	factory, err := newClusterFactory(options)
 	if err != nil {
@@ -60,17 +59,17 @@ func NewTranslator(options Options) (*Translator, error) {
 	}
 	return &Translator{
 		options: options, factory: factory, scopes: scopes,
-		clusters: map[model.Key][]clusterOf{}, wildcards: map[model.Host]*routev3.VirtualHost{}, certified: map[model.Host]struct{}{},
+		clusters: map[model.Key][]clusterSpec{}, wildcards: map[model.Host]*routev3.VirtualHost{}, hostsWithSecret: map[model.Host]struct{}{},
 	}, nil
 }
 
-// Update translates what is new in the Config. The first one tells everything and has the listener.
-// What package resolve makes can always be translated, so an error, which names the resource, is a
-// bug; the Translator is of no use any more then.
+// Update translates a change of the Config. The first call returns all resources, including the listener. Every
+// result of package resolve can be translated, so an error, which names the resource, is a bug; the Translator may
+// not be used afterwards.
 func (t *Translator) Update(update model.Update) (Update, error) {
 	out := Update{Changed: Resources{}, Removed: map[string][]string{}}
 	if !t.isStarted {
-		if err := t.begin(out); err != nil {
+		if err := t.addInitial(out); err != nil {
 			return Update{}, err
 		}
 	}
@@ -92,11 +91,11 @@ func (t *Translator) Update(update model.Update) (Update, error) {
 	return out, nil
 }
 
-// IsEmpty says that the Config has no Route.
+// IsEmpty reports whether the Config has no Route.
 func (t *Translator) IsEmpty() bool { return len(t.clusters) == 0 }
 
-// begin adds what the first Update has whatever the Config.
-func (t *Translator) begin(out Update) error {
+// addInitial adds the resources that do not depend on the Config.
+func (t *Translator) addInitial(out Update) error {
 	for _, typeURL := range []string{
 		resourcev3.ListenerType, resourcev3.ScopedRouteType, resourcev3.ClusterType, resourcev3.EndpointType,
 		resourcev3.SecretType,
@@ -114,7 +113,7 @@ func (t *Translator) begin(out Update) error {
 	return t.options.addHold(out)
 }
 
-// addStatic adds what doesn't depend on the Config.
+// addStatic adds resources that do not depend on the Config.
 func (u Update) addStatic(
 	listener *listenerv3.Listener, cluster *clusterv3.Cluster, assignment *endpointv3.ClusterLoadAssignment,
 ) {
@@ -123,14 +122,14 @@ func (u Update) addStatic(
 	u.Changed[resourcev3.EndpointType][assignment.GetClusterName()] = assignment
 }
 
-// reserve makes room for messages of a type.
+// reserve creates the map for messages of a type.
 func (u Update) reserve(typeURL string, count int) {
 	if u.Changed[typeURL] == nil {
 		u.Changed[typeURL] = make(map[string]proto.Message, count)
 	}
 }
 
-// translateHosts makes the scopes of hosts, and that of the wildcards if one of them is new.
+// translateHosts translates the scopes of hosts, and the wildcard scope if a wildcard changed.
 func (t *Translator) translateHosts(hosts map[model.Host]model.Config, out Update) error {
 	anyWildcard := !t.isStarted
 	if len(hosts) > 0 {
@@ -141,7 +140,7 @@ func (t *Translator) translateHosts(hosts map[model.Host]model.Config, out Updat
 		switch {
 		case !host.IsExact():
 			anyWildcard = true
-			err = t.keepWildcard(host, config)
+			err = t.updateWildcard(host, config)
 		case len(config.Routes) > 0:
 			out.Changed[resourcev3.ScopedRouteType][string(host)], err = t.scopes.exact(host, config)
 		case t.isStarted:
@@ -163,8 +162,8 @@ func (t *Translator) translateHosts(hosts map[model.Host]model.Config, out Updat
 	return nil
 }
 
-// keepWildcard makes the virtual host of a wildcard, or forgets it.
-func (t *Translator) keepWildcard(host model.Host, config model.Config) error {
+// updateWildcard stores the virtual host of a wildcard, or removes it.
+func (t *Translator) updateWildcard(host model.Host, config model.Config) error {
 	if len(config.Routes) == 0 {
 		delete(t.wildcards, host)
 		return nil
@@ -174,23 +173,23 @@ func (t *Translator) keepWildcard(host model.Host, config model.Config) error {
 	return err
 }
 
-// translateObject makes the clusters of one object that are new, and all of its load assignments,
-// which Update has because they may be new.
+// translateObject translates the changed clusters of one object, and all its load assignments, because the update
+// does not say which ones changed.
 func (t *Translator) translateObject(owner model.Key, config model.Config, out Update) error {
 	before := t.clusters[owner]
-	var now []clusterOf
+	var now []clusterSpec
 	for _, route := range config.Routes {
-		for _, each := range destinationsOf(route, config.Services) {
-			cluster := each.clusterOf
+		for _, target := range destinationsOf(route, config.Services) {
+			cluster := target.clusterSpec
 			if slices.ContainsFunc(now, cluster.hasName) {
 				continue
 			}
-			if had := slices.IndexFunc(before, cluster.hasName); had >= 0 {
-				cluster.name = before[had].name // One text for all who keep it.
+			if previous := slices.IndexFunc(before, cluster.hasName); previous >= 0 {
+				cluster.name = before[previous].name // Share one string.
 			}
 			now = append(now, cluster)
-			isNew := !slices.ContainsFunc(before, cluster.isSame)
-			if err := t.translateBackend(cluster, isNew, each.isHeld, config.Services[each.at], out); err != nil {
+			isNew := !slices.ContainsFunc(before, cluster.equal)
+			if err := t.translateBackend(cluster, isNew, target.isHeld, config.Services[target.at], out); err != nil {
 				return err
 			}
 		}
@@ -204,55 +203,55 @@ func (t *Translator) translateObject(owner model.Key, config model.Config, out U
 	return nil
 }
 
-// destination is a cluster of a Route with what it leads to, and whether its requests are held.
+// destination is a cluster of a Route with its Service, and whether its requests are queued.
 type destination struct {
-	clusterOf
+	clusterSpec
 
 	at     model.ServicePort
 	isHeld bool
 }
 
-// destinationsOf are the clusters of a Route.
+// destinationsOf returns the destinations of a Route.
 func destinationsOf(route model.Route, services map[model.ServicePort]model.Endpoints) []destination {
-	var found []destination
-	held, tuning := model.WaitsForEndpoint(route, services), route.Tuning
+	var destinations []destination
+	held, settings := model.WaitsForEndpoint(route, services), route.EnvoySettings
 	for i, backend := range route.Backends {
-		cluster := clusterOf{name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol, tuning: tuning}
-		found = append(found, destination{cluster, backend.ServicePort(), held[i]})
+		cluster := clusterSpec{name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol, settings: settings}
+		destinations = append(destinations, destination{cluster, backend.ServicePort(), held[i]})
 	}
-	if fault.SwappedEndpoints && len(found) == 2 && // Only in a mutant.
-		min(len(services[found[0].at].Ready), len(services[found[1].at].Ready)) > 0 {
-		found[0].at, found[1].at = found[1].at, found[0].at
+	if fault.SwappedEndpoints && len(destinations) == 2 && // Only in a mutant.
+		min(len(services[destinations[0].at].Ready), len(services[destinations[1].at].Ready)) > 0 {
+		destinations[0].at, destinations[1].at = destinations[1].at, destinations[0].at
 	}
 	if failover := route.Failover; failover != nil {
-		cluster := clusterOf{name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol, tuning: tuning}
-		found = append(found, destination{cluster, failover.ServicePort(), false})
+		cluster := clusterSpec{name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol, settings: settings}
+		destinations = append(destinations, destination{cluster, failover.ServicePort(), false})
 	}
 	if route.HasMirrorRoute() {
 		canary := route.Canary()
-		cluster := clusterOf{name: MirrorName(route.Owner, canary.Service), protocol: canary.Protocol, isMirror: true, tuning: tuning}
-		found = append(found, destination{cluster, canary.ServicePort(), false})
+		cluster := clusterSpec{name: MirrorName(route.Owner, canary.Service), protocol: canary.Protocol, isMirror: true, settings: settings}
+		destinations = append(destinations, destination{cluster, canary.ServicePort(), false})
 	}
-	return found
+	return destinations
 }
 
-// assignment makes one load assignment.
+// assignment translates one load assignment.
 func (t *Translator) assignment(name string, endpoints model.Endpoints, isHeld bool) (*endpointv3.ClusterLoadAssignment, error) {
-	if isHeld && t.options.Hold.isOn() {
-		return t.options.Hold.netAssignment(name, endpoints)
+	if isHeld && t.options.Hold.isEnabled() {
+		return t.options.Hold.fallbackAssignment(name, endpoints)
 	}
 	return loadAssignment(name, endpoints)
 }
 
-// translateBackend makes the load assignment of a cluster, and the cluster if that is new.
-func (t *Translator) translateBackend(cluster clusterOf, isNew, isHeld bool, endpoints model.Endpoints, out Update) error {
+// translateBackend translates the load assignment of a cluster, and the cluster itself if it changed.
+func (t *Translator) translateBackend(cluster clusterSpec, isNew, isHeld bool, endpoints model.Endpoints, out Update) error {
 	if isNew {
-		made, err := t.factory.cluster(cluster)
+		message, err := t.factory.cluster(cluster)
 		if err != nil {
 			return fmt.Errorf("cluster %s: %w", cluster.name, err)
 		}
 		out.reserve(resourcev3.ClusterType, 1)
-		out.Changed[resourcev3.ClusterType][cluster.name] = made
+		out.Changed[resourcev3.ClusterType][cluster.name] = message
 	}
 	assignment, err := t.assignment(cluster.name, endpoints, isHeld)
 	if err != nil {
@@ -263,16 +262,16 @@ func (t *Translator) translateBackend(cluster clusterOf, isNew, isHeld bool, end
 	return nil
 }
 
-// isSame says whether another cluster is the same in every part.
-func (c clusterOf) isSame(other clusterOf) bool {
-	return c.name == other.name && c.protocol == other.protocol && c.isMirror == other.isMirror && c.tuning.OfCluster() == other.tuning.OfCluster()
+// equal reports whether two clusters are equal.
+func (c clusterSpec) equal(other clusterSpec) bool {
+	return c.name == other.name && c.protocol == other.protocol && c.isMirror == other.isMirror && c.settings.OfCluster() == other.settings.OfCluster()
 }
 
-// hasName says whether another cluster has the same name.
-func (c clusterOf) hasName(other clusterOf) bool { return c.name == other.name }
+// hasName reports whether another cluster has the same name.
+func (c clusterSpec) hasName(other clusterSpec) bool { return c.name == other.name }
 
 // removeMissing removes the clusters that an object no longer has, and their load assignments.
-func (u Update) removeMissing(before, now []clusterOf) {
+func (u Update) removeMissing(before, now []clusterSpec) {
 	for _, cluster := range before {
 		if !slices.ContainsFunc(now, cluster.hasName) {
 			u.Removed[resourcev3.ClusterType] = append(u.Removed[resourcev3.ClusterType], cluster.name)

@@ -8,29 +8,29 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// socketMatch is the metadata of an endpoint by which Envoy finds its transport socket, and clearText the key of those that
-// take no TLS whatever their cluster.
-const socketMatch, clearText = "envoy.transport_socket_match", "kedify-clear-text"
+// socketMatch is the metadata by which Envoy selects the transport socket of an endpoint. clearText is the key for
+// endpoints without TLS in a cluster with TLS.
+const socketMatch, plaintextKey = "envoy.transport_socket_match", "kedify-clear-text"
 
-// inClearText marks an endpoint that takes no TLS: the net, which stands in for an app.
-func inClearText() *corev3.Metadata {
-	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{socketMatch: clearTextMark()}}
+// plaintextMetadata marks an endpoint without TLS: the fallback listener, which replaces the endpoints of a workload.
+func plaintextMetadata() *corev3.Metadata {
+	return &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{socketMatch: plaintextMatch()}}
 }
 
-// clearTextMark is that metadata.
-func clearTextMark() *structpb.Struct {
-	return &structpb.Struct{Fields: map[string]*structpb.Value{clearText: structpb.NewBoolValue(true)}}
+// plaintextMatch returns the criterion of that metadata.
+func plaintextMatch() *structpb.Struct {
+	return &structpb.Struct{Fields: map[string]*structpb.Value{plaintextKey: structpb.NewBoolValue(true)}}
 }
 
-// upstreamSockets are how an app is spoken to that takes TLS. Its certificate is not checked: nothing says which authority to
-// trust, and apps in a cluster sign their own. So what is between a proxy and a Pod can be read by nobody who only listens, and by
-// whoever can answer in the Pod's place.
+// upstreamSockets returns the transport sockets for workloads with TLS. The certificate is not verified: no CA is
+// configured, and workloads in a cluster use self-signed certificates. The traffic between proxy and Pod is therefore
+// protected against passive attackers, but not against an attacker who can impersonate the Pod.
 func upstreamSockets() ([]*clusterv3.Cluster_TransportSocketMatch, error) {
 	raw, err := pack(&rawv3.RawBuffer{})
 	if err != nil {
 		return nil, err
 	}
-	secured, err := pack(&tlsv3.UpstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
+	tlsContext, err := pack(&tlsv3.UpstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
 		AlpnProtocols: []string{"http/1.1"},
 	}})
 	if err != nil {
@@ -38,7 +38,7 @@ func upstreamSockets() ([]*clusterv3.Cluster_TransportSocketMatch, error) {
 	}
 	return []*clusterv3.Cluster_TransportSocketMatch{
 		{
-			Name: "net", Match: clearTextMark(),
+			Name: "net", Match: plaintextMatch(),
 			TransportSocket: &corev3.TransportSocket{
 				Name:       "envoy.transport_sockets.raw_buffer",
 				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: raw},
@@ -48,7 +48,7 @@ func upstreamSockets() ([]*clusterv3.Cluster_TransportSocketMatch, error) {
 			Name: "app", Match: &structpb.Struct{},
 			TransportSocket: &corev3.TransportSocket{
 				Name:       "envoy.transport_sockets.tls",
-				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: secured},
+				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: tlsContext},
 			},
 		},
 	}, nil

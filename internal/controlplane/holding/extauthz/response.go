@@ -70,7 +70,7 @@ func requestOf(ctx context.Context, check *authv3.CheckRequest) (holding.Request
 	path, _, _ := strings.Cut(attributes.GetPath(), "?")
 	return holding.Request{
 		Proxy: address, Cluster: clusters[0],
-		IsViaFallback: len(md.Get(translate.NetKey)) > 0, Path: path,
+		IsViaFallback: len(md.Get(translate.HoldFallbackKey)) > 0, Path: path,
 		IsPageView: attributes.GetMethod() == http.MethodGet && strings.Contains(attributes.GetHeaders()["accept"], "text/html"),
 	}, nil
 }

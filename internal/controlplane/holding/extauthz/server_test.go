@@ -229,7 +229,7 @@ func TestEndOfWait(t *testing.T) {
 		want result
 	}{
 		"its deadline":              {func(*stage, context.CancelFunc) {}, nil, result{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute}},
-		"the deadline via fallback": {func(*stage, context.CancelFunc) {}, []string{translate.NetKey}, result{status: 503, reason: extauthz.ReasonDeadline, after: 28 * time.Second}},
+		"the deadline via fallback": {func(*stage, context.CancelFunc) {}, []string{translate.HoldFallbackKey}, result{status: 503, reason: extauthz.ReasonDeadline, after: 28 * time.Second}},
 		"the client disconnects":    {func(_ *stage, cancel context.CancelFunc) { cancel() }, nil, result{code: codes.Canceled}},
 		"the object is deleted":     {func(s *stage, _ context.CancelFunc) { s.SetWorkloads(map[model.Key]*holding.Workload{shop: nil}) }, nil, result{status: 503, reason: extauthz.ReasonUnknown}},
 		"the object is paused":      {func(s *stage, _ context.CancelFunc) { s.pause() }, nil, result{status: 503, reason: extauthz.ReasonPaused}},

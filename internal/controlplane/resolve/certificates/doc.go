@@ -1,11 +1,12 @@
-// Package certificates decides which certificate the proxies answer TLS with for a host, and what is wrong with those that users name.
+// Package certificates determines the TLS certificate of each host and the problems of the Secrets that users name.
 //
-// It is pure: the bytes of Secrets, and the Routes of hosts, come in as values; Certificates and Problems go out. A Book remembers both, so that
-// a change costs the hosts that it concerns.
+// The package is pure: the contents of Secrets and the Routes of hosts come in as values; certificates and Problems
+// go out. A Resolver retains both, so that the cost of a change depends on the affected hosts.
 //
-//   - An object names a Secret of its own namespace, and gets nothing of another one. A fleet's hosts have the certificates of the objects that it serves.
-//   - Of several objects with the same host and different Secrets, the certificate of the oldest is in force, as with Routes. One whose Secret
-//     is of no use doesn't count.
-//   - A Secret that turns wrong keeps its last good certificate in force, and so does one that can't be read any more. One that is deleted ends at
-//     once.
+//   - An object names a Secret of its own namespace and has no access to others. A fleet's hosts have the
+//     certificates of the objects that the fleet serves.
+//   - If several objects with the same host name different Secrets, the certificate of the oldest object is active,
+//     as with Routes. Objects with an invalid Secret do not count.
+//   - A Secret that becomes invalid or unreadable keeps its last valid certificate active. The certificate of a
+//     deleted Secret is removed immediately.
 package certificates

@@ -1,7 +1,7 @@
-// Package envoysettings reads the ConfigMaps by which operators and users have settings of Envoy in the place of the
-// proxy's defaults. It is pure.
+// Package envoysettings parses the ConfigMaps with which operators and users replace the proxy's default settings of
+// Envoy. It is pure.
 //
-// The ConfigMaps' keys are "route" and "cluster", their values YAML with the names that Envoy's API gives the fields of
-// config.route.v3.RouteAction and config.cluster.v3.Cluster. Only those of Known are taken, each within bounds with which no
-// proxy is overwhelmed and none refuses its configuration.
+// The keys of a ConfigMap are "route" and "cluster". Their values are YAML with the field names of Envoy's
+// config.route.v3.RouteAction and config.cluster.v3.Cluster. Only the Supported settings are accepted, each within
+// bounds that overload no proxy and that every proxy accepts.
 package envoysettings

@@ -16,33 +16,33 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// tunedRoute is a Route of one object with settings.
-func tunedRoute(tuning *model.Tuning) model.Route {
+// routeWithSettings returns a Route of one object with settings.
+func routeWithSettings(settings *model.EnvoySettings) model.Route {
 	shop := model.Key{Namespace: "apps", Name: "shop"}
 	return model.Route{
-		Owner: shop, Fleet: "apps", Match: model.Match{Host: "shop.test", PathPrefix: "/"}, Tuning: tuning, Timeouts: model.Timeouts{ResponseHeader: 3 * time.Second},
+		Owner: shop, Fleet: "apps", Match: model.Match{Host: "shop.test", PathPrefix: "/"}, EnvoySettings: settings, Timeouts: model.Timeouts{ResponseHeader: 3 * time.Second},
 		Backends: []model.Backend{{Service: shop, Port: 80, Weight: 1, Protocol: model.HTTP1}},
 	}
 }
 
-// TestSettingsOfClusters has the load balancing of each policy, and what changes with it.
+// TestSettingsOfClusters checks the load balancing of each policy and its options.
 func TestSettingsOfClusters(t *testing.T) {
 	t.Parallel()
 	share := model.Given[float64]{Value: 1, IsGiven: true}
 	for name, test := range map[string]struct {
-		tuning model.ClusterTuning
+		tuning model.ClusterSettings
 		want   string
 	}{
-		"round robin": {model.ClusterTuning{Balance: model.Balance{Policy: "ROUND_ROBIN", SlowStart: time.Minute, MinWeight: share}, ConnectTimeout: time.Second}, `
+		"round robin": {model.ClusterSettings{Balance: model.Balance{Policy: "ROUND_ROBIN", SlowStart: time.Minute, MinWeight: share}, ConnectTimeout: time.Second}, `
 			{"connectTimeout": "1s", "roundRobinLbConfig": {"slowStartConfig": {"slowStartWindow": "60s", "minWeightPercent": {"value": 1}}}}`},
-		"least request": {model.ClusterTuning{Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 4}}, `
+		"least request": {model.ClusterSettings{Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 4}}, `
 			{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST", "leastRequestLbConfig": {"choiceCount": 4}}`},
-		"by chance": {model.ClusterTuning{Balance: model.Balance{Policy: "RANDOM"}, MaxRequests: 5}, `{"connectTimeout": "5s", "lbPolicy": "RANDOM"}`},
-		"a breaker": {model.ClusterTuning{MaxRequests: 5}, `{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST"}`},
+		"by chance": {model.ClusterSettings{Balance: model.Balance{Policy: "RANDOM"}, MaxRequests: 5}, `{"connectTimeout": "5s", "lbPolicy": "RANDOM"}`},
+		"a breaker": {model.ClusterSettings{MaxRequests: 5}, `{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			route := tunedRoute(&model.Tuning{Cluster: test.tuning})
+			route := routeWithSettings(&model.EnvoySettings{Cluster: test.tuning})
 			resources, err := translate.Envoy(model.Config{Routes: []model.Route{route}, Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}}})
 			if err != nil {
 				t.Fatal(err)
@@ -68,7 +68,7 @@ func TestSettingsOfClusters(t *testing.T) {
 	}
 }
 
-// TestSettingsChange follows an object whose settings change: what they are about is told anew, and nothing else.
+// TestSettingsChange changes the settings of an object: only the affected resources are updated.
 func TestSettingsChange(t *testing.T) {
 	t.Parallel()
 	translator, err := translate.NewTranslator(translate.DefaultOptions())
@@ -76,16 +76,16 @@ func TestSettingsChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, step := range []struct {
-		tuning   *model.Tuning
+		tuning   *model.EnvoySettings
 		clusters int
 	}{
 		{nil, 1},
-		{&model.Tuning{Route: model.RouteTuning{RetryOn: "5xx"}}, 0},
-		{&model.Tuning{Route: model.RouteTuning{RetryOn: "5xx"}, Cluster: model.ClusterTuning{MaxRequests: 1}}, 1},
-		{&model.Tuning{Cluster: model.ClusterTuning{MaxRequests: 1}}, 0},
+		{&model.EnvoySettings{Route: model.RouteSettings{RetryOn: "5xx"}}, 0},
+		{&model.EnvoySettings{Route: model.RouteSettings{RetryOn: "5xx"}, Cluster: model.ClusterSettings{MaxRequests: 1}}, 1},
+		{&model.EnvoySettings{Cluster: model.ClusterSettings{MaxRequests: 1}}, 0},
 		{nil, 1},
 	} {
-		route := tunedRoute(step.tuning)
+		route := routeWithSettings(step.tuning)
 		config := model.Config{Routes: []model.Route{route}, Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}}}
 		out, err := translator.Update(model.Update{Objects: map[model.Key]model.Config{route.Owner: config}, Hosts: map[model.Host]model.Config{"shop.test": config}})
 		if err != nil {
@@ -93,7 +93,7 @@ func TestSettingsChange(t *testing.T) {
 		}
 		names := slices.Collect(maps.Keys(out.Changed[resourcev3.ClusterType]))
 		if len(names) != step.clusters {
-			t.Errorf("step %d: clusters %v are told, want %d", i, names, step.clusters)
+			t.Errorf("step %d: clusters %v are updated, want %d", i, names, step.clusters)
 		}
 	}
 }

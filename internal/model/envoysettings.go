@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Tuning are settings of Envoy in the place of the proxy's defaults. What has its zero value is the default.
-type Tuning struct {
+// EnvoySettings are settings of Envoy in the place of the proxy's defaults. What has its zero value is the default.
+type EnvoySettings struct {
 	// Route is about requests, and Cluster about the connections to Pods.
-	Route   RouteTuning   `json:",omitzero"`
-	Cluster ClusterTuning `json:",omitzero"`
+	Route   RouteSettings   `json:",omitzero"`
+	Cluster ClusterSettings `json:",omitzero"`
 }
 
 // Given is a value that may be zero and yet not the default.
@@ -22,8 +22,8 @@ type Given[T comparable] struct {
 // MaxRetryCodes is how many status codes RouteTuning.RetryCodes has room for.
 const MaxRetryCodes = 10
 
-// RouteTuning are settings of Envoy's RouteAction.
-type RouteTuning struct {
+// RouteSettings are settings of Envoy's RouteAction.
+type RouteSettings struct {
 	// Timeout bounds a request with all its tries to the end of the response; 0 is no bound, and the default.
 	Timeout Given[time.Duration] `json:",omitzero"`
 	// IdleTimeout is how long a request may be silent in both directions.
@@ -43,8 +43,8 @@ type RouteTuning struct {
 // BackOff is a pause that grows, by chance up to Base at first and up to Max at last; Max of 0 is ten times Base.
 type BackOff struct{ Base, Max time.Duration }
 
-// ClusterTuning are settings of Envoy's Cluster.
-type ClusterTuning struct {
+// ClusterSettings are settings of Envoy's Cluster.
+type ClusterSettings struct {
 	// ConnectTimeout bounds a connection attempt.
 	ConnectTimeout time.Duration `json:",omitempty"`
 	// Balance says which Pod gets a request.
@@ -65,19 +65,19 @@ type Balance struct {
 }
 
 // Over is the Tuning with a wider one's settings where it has none itself. Both may be nil, which is none.
-func (t *Tuning) Over(wider *Tuning) *Tuning {
-	if t == nil || wider == nil || *t == (Tuning{}) {
+func (t *EnvoySettings) Over(wider *EnvoySettings) *EnvoySettings {
+	if t == nil || wider == nil || *t == (EnvoySettings{}) {
 		return cmp.Or(wider, t)
 	}
 	r, c := wider.Route, wider.Cluster
-	return &Tuning{
-		Route: RouteTuning{
+	return &EnvoySettings{
+		Route: RouteSettings{
 			Timeout: cmp.Or(t.Route.Timeout, r.Timeout), IdleTimeout: cmp.Or(t.Route.IdleTimeout, r.IdleTimeout),
 			RetryOn: cmp.Or(t.Route.RetryOn, r.RetryOn), RetryCodes: cmp.Or(t.Route.RetryCodes, r.RetryCodes),
 			Retries: cmp.Or(t.Route.Retries, r.Retries), PerTryTimeout: cmp.Or(t.Route.PerTryTimeout, r.PerTryTimeout),
 			BackOff: cmp.Or(t.Route.BackOff, r.BackOff),
 		},
-		Cluster: ClusterTuning{
+		Cluster: ClusterSettings{
 			ConnectTimeout:     cmp.Or(t.Cluster.ConnectTimeout, c.ConnectTimeout),
 			Balance:            cmp.Or(t.Cluster.Balance, c.Balance),
 			MaxConnections:     cmp.Or(t.Cluster.MaxConnections, c.MaxConnections),
@@ -89,18 +89,18 @@ func (t *Tuning) Over(wider *Tuning) *Tuning {
 }
 
 // Equal says whether two Tunings, of which both may be nil, are the same.
-func (t *Tuning) Equal(other *Tuning) bool { return t.orNone() == other.orNone() }
+func (t *EnvoySettings) Equal(other *EnvoySettings) bool { return t.orNone() == other.orNone() }
 
 // orNone is the Tuning as a value.
-func (t *Tuning) orNone() Tuning {
+func (t *EnvoySettings) orNone() EnvoySettings {
 	if t == nil {
-		return Tuning{}
+		return EnvoySettings{}
 	}
 	return *t
 }
 
 // OfRoute are the settings for requests. A nil Tuning has none.
-func (t *Tuning) OfRoute() RouteTuning { return t.orNone().Route }
+func (t *EnvoySettings) OfRoute() RouteSettings { return t.orNone().Route }
 
 // OfCluster are the settings for connections. A nil Tuning has none.
-func (t *Tuning) OfCluster() ClusterTuning { return t.orNone().Cluster }
+func (t *EnvoySettings) OfCluster() ClusterSettings { return t.orNone().Cluster }

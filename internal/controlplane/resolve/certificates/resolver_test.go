@@ -1,0 +1,417 @@
+package certificates_test
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"maps"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+const host = "shop.example.com"
+
+// withValue returns a Secret with one value changed; nil removes it.
+func withValue(secret *corev1.Secret, key string, value []byte) *corev1.Secret {
+	changed := secret.DeepCopy()
+	if changed.Data[key] = value; value == nil {
+		delete(changed.Data, key)
+	}
+	return changed
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	signer := func(key crypto.Signer, err error) crypto.Signer {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	made := func(key crypto.Signer) *corev1.Secret {
+		return kit.NewTLSSecretWithKey(t, "apps", "tls", 1, key, host)
+	}
+	valid, other := kit.NewTLSSecret(t, "apps", "tls", 1, host), kit.NewTLSSecret(t, "apps", "tls", 2, host)
+	for name, c := range map[string]struct {
+		secret *corev1.Secret
+		wrong  string // "" for a valid Secret
+	}{
+		"an ECDSA key":   {secret: valid},
+		"an RSA key":     {secret: made(long)},
+		"any type":       {secret: &corev1.Secret{Data: valid.Data, Type: corev1.SecretTypeOpaque}},
+		"a chain":        {secret: withValue(valid, corev1.TLSCertKey, slices.Concat(valid.Data[corev1.TLSCertKey], other.Data[corev1.TLSCertKey]))},
+		"no certificate": {withValue(valid, corev1.TLSCertKey, nil), "tls.crt is empty or missing"},
+		"no key":         {withValue(valid, corev1.TLSPrivateKeyKey, []byte{}), "tls.key is empty or missing"},
+		"no PEM":         {withValue(valid, corev1.TLSCertKey, []byte("x")), "failed to find any PEM data in certificate input"},
+		"another key":    {withValue(valid, corev1.TLSPrivateKeyKey, other.Data[corev1.TLSPrivateKeyKey]), "private key does not match public key"},
+		"a broken chain": {
+			withValue(valid, corev1.TLSCertKey, append(slices.Clone(valid.Data[corev1.TLSCertKey]), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...)),
+			"certificate 2 of tls.crt",
+		},
+		"too many bytes":    {withValue(valid, corev1.TLSCertKey, bytes.Repeat(valid.Data[corev1.TLSCertKey], 200)), "exceed the limit of 65536"},
+		"a short RSA key":   {made(short), "the RSA key has 1024 bits: Envoy accepts 2048 to 8192"},
+		"an unusual curve":  {made(p224), "the ECDSA key uses curve P-224"},
+		"another algorithm": {made(signer(edwards, err)), "Envoy accepts RSA and ECDSA keys"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			read := certificates.Parse(c.secret)
+			if (read.Certificate != nil) != (c.wrong == "") || !strings.Contains(read.Invalid, c.wrong) || read.Unreadable != "" {
+				t.Errorf("Read: certificate %v, wrong %q, want %q", read.Certificate, read.Invalid, c.wrong)
+			}
+			if c.wrong != "" && !strings.Contains(read.Invalid, "kubectl create secret tls") {
+				t.Errorf("there is no fix in %q", read.Invalid)
+			}
+			if key := c.secret.Data[corev1.TLSPrivateKeyKey]; len(key) > 0 && strings.Contains(read.Invalid, string(key)) {
+				t.Error("the message contains the private key")
+			}
+		})
+	}
+}
+
+// route returns a Route of an object that names a Secret.
+func route(namespace, owner, secret string, age int, on model.Host, path string) model.Route {
+	return model.Route{
+		Owner: model.Key{Namespace: namespace, Name: owner}, Secret: secret, Created: time.Unix(int64(1000-age), 0),
+		Match: model.Match{Host: on, PathPrefix: path},
+	}
+}
+
+// hostRoutes are the Routes of one fleet by host.
+type hostRoutes map[model.Host][]model.Route
+
+// updates returns the Routes as an Update of a fleet.
+func (h hostRoutes) updates(fleet model.Fleet) map[model.Fleet]model.Update {
+	update := model.Update{Hosts: map[model.Host]model.Config{}}
+	for on, routes := range h {
+		update.Hosts[on] = model.Config{Routes: routes}
+	}
+	return map[model.Fleet]model.Update{fleet: update}
+}
+
+// result is the state of a Resolver after some Updates.
+type result struct {
+	Certificates map[model.Host]string // the Secret by host
+	Nameless     string                // the Secret for clients without a server name
+	Reasons      map[string][]string
+	Pending      []string
+}
+
+func TestResolver(t *testing.T) {
+	t.Parallel()
+	key := func(name string) model.Key { return model.Key{Namespace: "apps", Name: name} }
+	secret := func(name string, serial int64, hosts ...string) *certificates.Secret {
+		return certificates.Parse(kit.NewTLSSecret(t, "apps", name, serial, hosts...))
+	}
+	secrets := func(all ...any) map[model.Key]*certificates.Secret {
+		out := map[model.Key]*certificates.Secret{}
+		for i := 0; i < len(all); i += 2 {
+			name, _ := all[i].(string)
+			out[key(name)], _ = all[i+1].(*certificates.Secret)
+		}
+		return out
+	}
+	deleted, invalid := &certificates.Secret{}, &certificates.Secret{Invalid: "it is upside down"}
+	forbidden := &certificates.Secret{Unreadable: "it is forbidden"}
+	one := hostRoutes{host: {route("apps", "shop", "tls", 1, host, "/")}}
+	type step struct {
+		hosts   hostRoutes
+		secrets map[model.Key]*certificates.Secret
+	}
+	for name, c := range map[string]struct {
+		steps []step
+		want  result
+	}{
+		"nobody asks": {
+			[]step{{hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}}, secrets("tls", secret("tls", 1, host))}}, result{},
+		},
+		"the Secret's certificate is the host's": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}},
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
+		},
+		"it was not read yet": {[]step{{one, nil}}, result{Pending: []string{"shop"}}},
+		"it comes later": {
+			[]step{{one, nil}, {nil, secrets("tls", secret("tls", 1, host))}},
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
+		},
+		"it is not there":  {[]step{{one, secrets("tls", deleted)}}, result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}}},
+		"it is wrong":      {[]step{{one, secrets("tls", invalid)}}, result{Reasons: map[string][]string{"shop": {"InvalidSecret"}}}},
+		"it can't be read": {[]step{{one, secrets("tls", forbidden)}}, result{Reasons: map[string][]string{"shop": {"SecretUnreadable"}}}},
+		"it can't have a name": {
+			[]step{{hostRoutes{host: {route("apps", "shop", "other/tls", 1, host, "/")}}, nil}},
+			result{Reasons: map[string][]string{"shop": {"InvalidSecretName"}}},
+		},
+		"the last good one stays when it turns wrong": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", invalid)}},
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
+		},
+		"and when it can't be read any more": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", forbidden)}},
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"SecretUnreadable"}}},
+		},
+		"a deleted one ends": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", deleted)}},
+			result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}},
+		},
+		"and does not come back by a wrong one": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", deleted)}, {nil, secrets("tls", invalid)}},
+			result{Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
+		},
+		"an object that asks no more ends it": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}}, nil}}, result{},
+		},
+		"a host that goes ends it": {[]step{{one, secrets("tls", secret("tls", 1, host))}, {hostRoutes{host: nil}, nil}}, result{}},
+		"a certificate for another host is used, and told of": {
+			[]step{{one, secrets("tls", secret("tls", 1, "other.example.com"))}},
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
+		},
+		"a wildcard covers a host, and itself": {
+			[]step{{hostRoutes{
+				host:            {route("apps", "shop", "tls", 1, host, "/")},
+				"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")},
+			}, secrets("tls", secret("tls", 1, "*.example.com"))}},
+			result{Certificates: map[model.Host]string{host: "apps/tls", "*.example.com": "apps/tls"}, Nameless: "apps/tls"},
+		},
+		"it does not cover a wildcard by one host below it": {
+			[]step{{hostRoutes{"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")}}, secrets("tls", secret("tls", 1, host))}},
+			result{Certificates: map[model.Host]string{"*.example.com": "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
+		},
+		"the oldest object's is in force, whose path ever is longer": {
+			[]step{{
+				hostRoutes{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", secret("a", 1, host), "b", secret("b", 1, host)),
+			}},
+			result{Certificates: map[model.Host]string{host: "apps/a"}, Nameless: "apps/a", Reasons: map[string][]string{"young": {"HostTaken"}}},
+		},
+		"two that name the same Secret take nothing from each other": {
+			[]step{{
+				hostRoutes{host: {route("apps", "young", "a", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", secret("a", 1, host)),
+			}},
+			result{Certificates: map[model.Host]string{host: "apps/a"}, Nameless: "apps/a"},
+		},
+		"one that is of no use does not count": {
+			[]step{{
+				hostRoutes{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", invalid, "b", secret("b", 1, host)),
+			}},
+			result{Certificates: map[model.Host]string{host: "apps/b"}, Nameless: "apps/b", Reasons: map[string][]string{"old": {"InvalidSecret"}}},
+		},
+		"a client that names no host gets the oldest object's, whatever its host": {
+			[]step{{
+				hostRoutes{"a.test": {route("apps", "young", "b", 1, "a.test", "/")}, host: {route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
+			}},
+			result{Certificates: map[model.Host]string{host: "apps/a", "a.test": "apps/b"}, Nameless: "apps/a"},
+		},
+		"and another one's once that is gone": {
+			[]step{{
+				hostRoutes{"a.test": {route("apps", "young", "b", 1, "a.test", "/")}, host: {route("apps", "old", "a", 9, host, "/")}},
+				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
+			}, {nil, secrets("a", deleted)}},
+			result{Certificates: map[model.Host]string{"a.test": "apps/b"}, Nameless: "apps/b", Reasons: map[string][]string{"old": {"SecretNotFound"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			book := certificates.NewResolver()
+			for _, step := range c.steps {
+				book.Update(step.hosts.updates("apps"), step.secrets)
+			}
+			var got result
+			for at, certificate := range book.ForFleet("apps") {
+				if at == model.NoServerName {
+					got.Nameless = certificate.Secret.String()
+					continue
+				}
+				if got.Certificates == nil {
+					got.Certificates = map[model.Host]string{}
+				}
+				got.Certificates[at] = certificate.Secret.String()
+			}
+			for _, owner := range []string{"old", "shop", "young"} {
+				state := book.State(key(owner))
+				if state == nil {
+					continue
+				}
+				if state.IsPending {
+					got.Pending = append(got.Pending, owner)
+				}
+				for _, problem := range state.Problems {
+					if got.Reasons == nil {
+						got.Reasons = map[string][]string{}
+					}
+					got.Reasons[owner] = append(got.Reasons[owner], problem.Reason)
+				}
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("the Resolver (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSecretsOfOtherNamespacesAreNotUsed has two objects of two namespaces in one fleet name Secrets of the same
+// name.
+func TestSecretsOfOtherNamespacesAreNotUsed(t *testing.T) {
+	t.Parallel()
+	book := certificates.NewResolver()
+	book.Update(hostRoutes{
+		"a.test": {route("a", "shop", "tls", 1, "a.test", "/")}, "b.test": {route("b", "shop", "tls", 1, "b.test", "/")},
+	}.updates("keda"), map[model.Key]*certificates.Secret{
+		{Namespace: "a", Name: "tls"}: certificates.Parse(kit.NewTLSSecret(t, "a", "tls", 1, "a.test", "b.test")),
+	})
+	got := book.ForFleet("keda")
+	if len(got) != 2 || got["a.test"] == nil || got["a.test"] != got[model.NoServerName] {
+		t.Errorf("certificates: %v, want only that of a.test, also for clients without a server name", got)
+	}
+	if wanted := book.ReferencedSecrets(); len(wanted) != 2 {
+		t.Errorf("referenced Secrets: %v", wanted)
+	}
+	if state := book.State(model.Key{Namespace: "b", Name: "shop"}); !state.IsPending {
+		t.Errorf("b/shop: %+v", state)
+	}
+	if other := book.ForFleet("a"); len(other) != 0 {
+		t.Errorf("another fleet has %v", other)
+	}
+}
+
+// TestMessagesNameObjectFieldAndFix checks each message.
+func TestMessagesNameObjectFieldAndFix(t *testing.T) {
+	t.Parallel()
+	valid := certificates.Parse(kit.NewTLSSecret(t, "apps", "tls", 1, "x.test"))
+	for name, c := range map[string]struct {
+		secret *certificates.Secret
+		want   string
+	}{
+		"gone":   {&certificates.Secret{}, `annotation http.kedify.io/tls-secret-name: Secret "tls" not found in namespace "apps": create it or name another Secret of the namespace`},
+		"denied": {&certificates.Secret{Unreadable: "no: allow it"}, `annotation http.kedify.io/tls-secret-name: Secret "tls" cannot be read, so no certificate of it is active: no: allow it`},
+		"wrong":  {&certificates.Secret{Invalid: "no: mend it"}, `annotation http.kedify.io/tls-secret-name: Secret "tls": no: mend it (until then no certificate of it is active)`},
+		"other hosts": {valid, `Secret "tls": the certificate is active but does not cover a.test, b.test, c.test and 1 more, so clients that verify it reject it: ` +
+			`renew it with these names, or change spec.hosts`},
+	} {
+		book, hosts := certificates.NewResolver(), hostRoutes{}
+		for _, host := range []model.Host{"a.test", "b.test", "c.test", "d.test"} {
+			hosts[host] = []model.Route{route("apps", "shop", "tls", 1, host, "/")}
+		}
+		book.Update(hosts.updates("apps"), map[model.Key]*certificates.Secret{{Namespace: "apps", Name: "tls"}: c.secret})
+		state := book.State(model.Key{Namespace: "apps", Name: "shop"})
+		if len(state.Problems) != 1 || state.Problems[0].Message != c.want {
+			t.Errorf("%s: %+v, want %s", name, state.Problems, c.want)
+		}
+	}
+}
+
+// TestUpdatesAddUp applies random changes. After each, the sum of all certificate updates must equal the active
+// certificates, and the result of a Resolver that receives everything at once.
+func TestUpdatesAddUp(t *testing.T) {
+	t.Parallel()
+	var pool []*certificates.Secret
+	for serial := range int64(4) {
+		pool = append(pool, certificates.Parse(kit.NewTLSSecret(t, "apps", "x", serial, "*.test")))
+	}
+	for seed := range uint64(30) {
+		random := mathrand.New(mathrand.NewPCG(seed, 1))
+		book, sum := certificates.NewResolver(), map[model.Host]*model.Certificate{}
+		hosts, secrets := hostRoutes{}, map[model.Key]*certificates.Secret{}
+		type object struct {
+			secret     string
+			age, hosts int
+		}
+		var objects [3]object
+		for step := range 60 {
+			changed, read := hostRoutes{}, map[model.Key]*certificates.Secret{}
+			for range random.IntN(3) { // Add, change or remove an object. An update contains all Routes of a host.
+				owner := random.IntN(3)
+				objects[owner] = object{[]string{"", "a", "b", "c"}[random.IntN(4)], random.IntN(3), random.IntN(32)}
+				for i := range 5 {
+					on := model.Host(fmt.Sprintf("h%d.test", i))
+					var routes []model.Route
+					for owner, is := range objects {
+						if is.hosts>>i&1 == 1 {
+							routes = append(routes, route("apps", fmt.Sprint("o", owner), is.secret, is.age, on, fmt.Sprint("/", owner)))
+						}
+					}
+					changed[on], hosts[on] = routes, routes
+				}
+			}
+			for range random.IntN(2) {
+				name := model.Key{Namespace: "apps", Name: string("abc"[random.IntN(3)])}
+				read[name] = pool[random.IntN(len(pool))]
+				if random.IntN(3) == 0 {
+					read[name] = &certificates.Secret{}
+				}
+				secrets[name] = read[name]
+			}
+			updates := changed.updates("apps")
+			book.Update(updates, read)
+			for on, certificate := range updates["apps"].Certificates {
+				if sum[on] = certificate; certificate == nil {
+					delete(sum, on)
+				}
+			}
+			whole := certificates.NewResolver()
+			whole.Update(hosts.updates("apps"), secrets)
+			if diff := cmp.Diff(whole.ForFleet("apps"), sum); diff != "" {
+				t.Fatalf("seed %d, step %d: certificates (-whole +sum):\n%s", seed, step, diff)
+			}
+			if diff := cmp.Diff(whole.ReferencedSecrets(), book.ReferencedSecrets()); diff != "" {
+				t.Fatalf("seed %d, step %d: referenced Secrets (-whole +sum):\n%s", seed, step, diff)
+			}
+			for owner := range 3 {
+				on := model.Key{Namespace: "apps", Name: fmt.Sprint("o", owner)}
+				if diff := cmp.Diff(whole.State(on), book.State(on)); diff != "" {
+					t.Fatalf("seed %d, step %d: state of %s (-whole +sum):\n%s", seed, step, on, diff)
+				}
+			}
+		}
+		book.ResetHosts()
+		updates := hosts.updates("apps")
+		book.Update(updates, nil)
+		again := updates["apps"].Certificates
+		maps.DeleteFunc(again, func(_ model.Host, certificate *model.Certificate) bool { return certificate == nil })
+		if diff := cmp.Diff(sum, again); diff != "" && len(sum) > 0 {
+			t.Fatalf("seed %d: after ResetHosts (-before +again):\n%s", seed, diff)
+		}
+	}
+}
+
+func TestSecretOf(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"tls": true, "shop.example.com-tls": true, "": false, "other/tls": false, "TLS": false, "*": false} {
+		object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, host), httpv1alpha1.AnnotationTLSSecretName, name)
+		if key, names := certificates.SecretOf(object); names != want || key != (model.Key{Namespace: "apps", Name: name}) {
+			t.Errorf("SecretOf with %q: %s, %v", name, key, names)
+		}
+	}
+}

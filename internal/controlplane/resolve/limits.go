@@ -1,0 +1,138 @@
+package resolve
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// isExceeded reports whether a namespace with these numbers of objects and hosts exceeds a limit.
+func (o Options) isExceeded(objects, hosts int) bool {
+	return o.MaxObjects > 0 && objects > o.MaxObjects || o.MaxHosts > 0 && hosts > o.MaxHosts
+}
+
+// objectsOverLimits returns the objects of one namespace that exceed its limits, with the issue. They are not served.
+// Older objects take precedence, so that a new object never displaces an older one.
+func (o Options) objectsOverLimits(objects []*httpv1alpha1.HTTPScaledObject) map[model.Key]issue {
+	slices.SortFunc(objects, compareAge)
+	over := map[model.Key]issue{}
+	served, hosts := 0, 0
+	for _, object := range objects {
+		hostCount := countHosts(object)
+		switch {
+		case o.MaxObjects > 0 && served == o.MaxObjects:
+			over[ownerOf(object).key] = limitIssue(object, fmt.Sprintf(
+				"the limit of %d HTTPScaledObjects is reached, and older objects take precedence",
+				o.MaxObjects), "--max-objects-per-namespace")
+		case o.MaxHosts > 0 && hosts+hostCount > o.MaxHosts:
+			over[ownerOf(object).key] = limitIssue(object, fmt.Sprintf(
+				"the limit of %d hosts is exceeded with the %d hosts of this object, and older objects take precedence",
+				o.MaxHosts, hostCount), "--max-hosts-per-namespace")
+		default:
+			served, hosts = served+1, hosts+hostCount
+		}
+	}
+	return over
+}
+
+// limitIssue returns the issue of an object that exceeds a limit.
+func limitIssue(object *httpv1alpha1.HTTPScaledObject, problem, flag string) issue {
+	return issue{httpv1alpha1.ReasonNamespaceLimit, fmt.Sprintf(
+		"namespace %q: %s: remove unused objects or hosts, use another namespace, or have the operator raise the "+
+			"interceptor's %s",
+		object.Namespace, problem, flag)}
+}
+
+// countHosts returns the number of hosts that an object may have published. An object with too many hosts counts with
+// MaxHosts, because none of them is read.
+func countHosts(object *httpv1alpha1.HTTPScaledObject) int {
+	return min(len(object.Spec.Hosts), MaxHosts)
+}
+
+// compareAge orders objects by age, oldest first, then by namespace and name.
+func compareAge(a, b *httpv1alpha1.HTTPScaledObject) int {
+	return cmp.Or(
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// allOverLimits returns the result of objectsOverLimits for all namespaces.
+func (o Options) allOverLimits(objects []*httpv1alpha1.HTTPScaledObject) map[model.Key]issue {
+	namespaces := map[string]*namespaceUsage{}
+	byKey := make(map[model.Key]*httpv1alpha1.HTTPScaledObject, len(objects))
+	for _, object := range objects {
+		key := ownerOf(object).key
+		byKey[key] = object
+		usageOf(namespaces, key.Namespace).replace(key, nil, object)
+	}
+	over := map[model.Key]issue{}
+	for namespace, usage := range namespaces {
+		usage.applyLimits(o, func(name string) *httpv1alpha1.HTTPScaledObject {
+			return byKey[model.Key{Namespace: namespace, Name: name}]
+		})
+		maps.Copy(over, usage.overLimits)
+	}
+	return over
+}
+
+// namespaceUsage counts the objects and hosts of one namespace.
+type namespaceUsage struct {
+	objects    map[string]struct{} // by name
+	hosts      int
+	overLimits map[model.Key]issue
+}
+
+// usageOf returns the usage of a namespace and creates it if necessary.
+func usageOf(namespaces map[string]*namespaceUsage, namespace string) *namespaceUsage {
+	usage := namespaces[namespace]
+	if usage == nil {
+		usage = &namespaceUsage{objects: map[string]struct{}{}}
+		namespaces[namespace] = usage
+	}
+	return usage
+}
+
+// replace updates the counts for a new version of an object; nil stands for no object.
+func (c *namespaceUsage) replace(key model.Key, before, now *httpv1alpha1.HTTPScaledObject) {
+	if before != nil {
+		c.hosts -= countHosts(before)
+	}
+	if now == nil {
+		delete(c.objects, key.Name)
+		return
+	}
+	c.objects[key.Name] = struct{}{}
+	c.hosts += countHosts(now)
+}
+
+// applyLimits determines the objects that exceed the limits, and returns those with a different result than before.
+// It is free of cost if no limit is exceeded.
+func (c *namespaceUsage) applyLimits(
+	options Options, find func(name string) *httpv1alpha1.HTTPScaledObject,
+) (changed []model.Key) {
+	before := c.overLimits
+	c.overLimits = nil
+	if options.isExceeded(len(c.objects), c.hosts) {
+		objects := make([]*httpv1alpha1.HTTPScaledObject, 0, len(c.objects))
+		for name := range c.objects {
+			objects = append(objects, find(name))
+		}
+		c.overLimits = options.objectsOverLimits(objects)
+	}
+	for key, issue := range c.overLimits {
+		if before[key] != issue {
+			changed = append(changed, key)
+		}
+	}
+	for key := range before {
+		if _, isOver := c.overLimits[key]; !isOver {
+			changed = append(changed, key)
+		}
+	}
+	return changed
+}

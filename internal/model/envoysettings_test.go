@@ -1,0 +1,40 @@
+package model_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// TestOver has settings of a namespace over those for all.
+func TestOver(t *testing.T) {
+	t.Parallel()
+	all := &model.EnvoySettings{
+		Route:   model.RouteSettings{RetryOn: "5xx", Retries: model.Given[uint32]{Value: 3, IsGiven: true}, BackOff: model.BackOff{Base: 1, Max: 2}},
+		Cluster: model.ClusterSettings{MaxRequests: 7, Balance: model.Balance{Policy: "RANDOM"}},
+	}
+	own := &model.EnvoySettings{
+		Route:   model.RouteSettings{IdleTimeout: time.Second, Retries: model.Given[uint32]{IsGiven: true}, BackOff: model.BackOff{Base: 5}},
+		Cluster: model.ClusterSettings{Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 2}},
+	}
+	want := &model.EnvoySettings{
+		Route: model.RouteSettings{
+			RetryOn: "5xx", IdleTimeout: time.Second, Retries: model.Given[uint32]{IsGiven: true}, BackOff: model.BackOff{Base: 5},
+		},
+		Cluster: model.ClusterSettings{MaxRequests: 7, Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 2}},
+	}
+	for name, test := range map[string]struct{ own, all, want *model.EnvoySettings }{
+		"both": {own, all, want}, "none": {nil, nil, nil}, "the wider": {nil, all, all}, "the own": {own, nil, own},
+		"one that says nothing": {new(model.EnvoySettings), all, all},
+	} {
+		if diff := cmp.Diff(test.want, test.own.Over(test.all)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if !new(model.EnvoySettings).Equal(nil) || own.Equal(nil) || own.Equal(all) || !own.Equal(own.Over(nil)) {
+		t.Error("Equal is wrong")
+	}
+}
