@@ -27,7 +27,7 @@ type State interface {
 // Partial is a State that may lack parts of the object: a cache doesn't have to keep all of an object that no Rollout
 // uses.
 type Partial interface {
-	// IsComplete says whether the State has all parts.
+	// IsComplete reports whether the State has all parts.
 	IsComplete() bool
 }
 
@@ -37,7 +37,7 @@ type Indexed interface {
 	IndexKeys() []string
 }
 
-// isComplete says whether a state has all parts.
+// isComplete reports whether a state has all parts.
 func isComplete(state State) bool {
 	partial, ok := state.(Partial)
 	return !ok || partial.IsComplete()
@@ -93,7 +93,7 @@ func (c *Cache[S]) ByIndexKey(key string) (states []S, current bool) {
 }
 
 // Recent returns an object from the cache if the cache is current, else from read, which reads it from the API server
-// and puts it into the cache. cached says which. Only read can find that an object doesn't exist.
+// and puts it into the cache. cached reports the source. Only read can find that an object doesn't exist.
 func (c *Cache[S]) Recent(
 	ctx context.Context, name types.NamespacedName, read func(context.Context) (S, error),
 ) (state S, cached bool, err error) {
@@ -275,7 +275,7 @@ func (c *Cache[S]) clear() {
 	clear(c.index)
 }
 
-// Older says whether resource version a is known to be before b. Resource versions are decimal numbers that increase
+// Older reports whether resource version a is known to be before b. Resource versions are decimal numbers that increase
 // with each write of any object of one resource (KEP-5504, "comparable resource version"). Older returns false if one
 // of them is not a number.
 func Older(a, b string) bool {

@@ -58,14 +58,14 @@ func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	}
 }
 
-// isStarting says whether err is the response of an API server that doesn't serve all paths yet: 503 with Retry-After,
+// isStarting reports whether err is the response of an API server that doesn't serve all paths yet: 503 with Retry-After,
 // which is 5 s however soon it is ready (k8s.io/apiserver, notfoundhandler). No other component responds like that.
 func isStarting(err error) bool {
 	_, comeAgain := apierrors.SuggestsClientDelay(err)
 	return comeAgain && apierrors.IsServiceUnavailable(err)
 }
 
-// isDenied says whether err is the response of an API server that hasn't read its users or RBAC rules yet.
+// isDenied reports whether err is the response of an API server that hasn't read its users or RBAC rules yet.
 func isDenied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
 // Sleep waits for pause or until ctx ends. It returns false if ctx ended.
@@ -80,7 +80,7 @@ func Sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// isFault says whether err is a transient failure of the API server or the connection. The request can be repeated: a
+// isFault reports whether err is a transient failure of the API server or the connection. The request can be repeated: a
 // repeated write whose first response was lost changes nothing.
 func isFault(err error) bool {
 	var network net.Error
@@ -89,7 +89,7 @@ func isFault(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network)
 }
 
-// IsTransient says whether err may be gone at the next call without a change by a user.
+// IsTransient reports whether err may be gone at the next call without a change by a user.
 func IsTransient(err error) bool {
 	return err != nil && (errors.Is(err, context.DeadlineExceeded) || isFault(err) || apierrors.IsConflict(err))
 }

@@ -66,7 +66,7 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 			isLogged = true
 			log.WarnContext(ctx, "objects cannot be watched", "objects", source.Title, "meanwhile", source.Fallback,
 				"error", err.Error(),
-				"remedy", fixFor(err, source.Fixes))
+				"fix", fixFor(err, source.Fixes))
 		}
 		if !apierrors.IsForbidden(err) {
 			Sleep(ctx, backoff.Step())
@@ -93,11 +93,11 @@ func fixFor(err error, fixes Fixes) string {
 	}
 }
 
-// isExpired says whether the API server no longer has the events since the last list, so that a new list is needed.
+// isExpired reports whether the API server no longer has the events since the last list, so that a new list is needed.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
 // follow lists all objects and then watches them, each watch from the end of the one before, until one fails.
-// wasCurrent says whether the cache was current at any time. A panic becomes an error: the process works without a
+// wasCurrent reports whether the cache was current at any time. A panic becomes an error: the process works without a
 // cache.
 func (c *Cache[S]) follow(ctx context.Context, source Source[S]) (wasCurrent bool, err error) {
 	defer func() {

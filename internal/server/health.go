@@ -60,7 +60,7 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isOwn says whether a Host (RFC 9110, section 7.2) is that of the process: an address, as in probes of the kubelet,
+// isOwn reports whether a Host (RFC 9110, section 7.2) is that of the process: an address, as in probes of the kubelet,
 // localhost, or the name of its Service.
 func (h *Health) isOwn(host string) bool {
 	name, _, err := net.SplitHostPort(host)

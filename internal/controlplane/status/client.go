@@ -100,7 +100,7 @@ func (c *apiClient) applyBoth(
 	}
 	c.leftover.Do(func() {
 		c.schema.logger.WarnContext(ctx, "cannot remove an annotation that is no longer read",
-			"annotation", httpv1alpha1.AnnotationStatus, "remedy", "remove it from all objects: "+
+			"annotation", httpv1alpha1.AnnotationStatus, "fix", "remove it from all objects: "+
 				"kubectl annotate httpscaledobjects -A --all "+httpv1alpha1.AnnotationStatus+"-", "error", err)
 	})
 	return nil
@@ -172,7 +172,7 @@ func (c *apiClient) apply(
 	return err
 }
 
-// isReplaced says whether a write was rejected because another object has the name now: the UID of an object is
+// isReplaced reports whether a write was rejected because another object has the name now: the UID of an object is
 // immutable.
 func isReplaced(err error) bool {
 	cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)

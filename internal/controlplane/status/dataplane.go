@@ -61,7 +61,7 @@ func dataPlane(
 type Acks struct {
 	// Proxies counts the Ready proxies and those of them that have acknowledged the object.
 	Proxies httpv1alpha1.ProxyCounts
-	// AsDesired says that the published weights are the desired weights of the object.
+	// AsDesired means that the published weights are the desired weights of the object.
 	AsDesired bool
 	// Rejection names a proxy that rejected the object and its reason, "" if no proxy rejected it.
 	Rejection string
@@ -98,5 +98,5 @@ func CountAcks(
 	return acks
 }
 
-// isIncomplete says whether a Ready proxy has not acknowledged the object.
+// isIncomplete reports whether a Ready proxy has not acknowledged the object.
 func (a Acks) isIncomplete() bool { return a.Proxies.Acked < a.Proxies.Ready }

@@ -20,7 +20,7 @@ type Publication struct {
 	// Digest is a digest of the model of the object, "" if nothing is published. It covers the model and not the Envoy
 	// resources, so it is equal on replicas of two releases that translate the model differently.
 	Digest string
-	// AsDesired says that the effective weights, header routes and mirror routes are the desired ones: no weight is
+	// AsDesired means that the effective weights, header routes and mirror routes are the desired ones: no weight is
 	// redirected.
 	AsDesired bool
 }
@@ -39,7 +39,7 @@ func PublicationOf(config model.Config) Publication {
 	}
 }
 
-// isSame says whether other has an equal digest and the same slice of routes: the object was not published again.
+// isSame reports whether other has an equal digest and the same slice of routes: the object was not published again.
 func (p Publication) isSame(other Publication) bool {
 	return p.Digest == other.Digest && len(p.Routes) == len(other.Routes) &&
 		(len(p.Routes) == 0 || &p.Routes[0] == &other.Routes[0])
@@ -55,7 +55,7 @@ func digestOf(config model.Config) string {
 	return string(sum[:peers.DigestBytes])
 }
 
-// isAsDesired says whether the effective weights, header routes and mirror routes are the desired ones.
+// isAsDesired reports whether the effective weights, header routes and mirror routes are the desired ones.
 func isAsDesired(config model.Config) bool {
 	for _, route := range config.Routes {
 		if len(model.EffectiveManagedRoutes(route, config.Services)) != len(route.Managed) {

@@ -68,10 +68,10 @@ func (s *statusSchema) logMissing(ctx context.Context, field string) {
 		"the installed CustomResourceDefinition lacks a status field; writing it to an annotation",
 		"definition", httpv1alpha1.Resource+"."+httpv1alpha1.Group, "field", "status."+field,
 		"annotation", httpv1alpha1.AnnotationStatus,
-		"remedy", "install ours: kubectl apply --server-side --force-conflicts -f config/crd")
+		"fix", "install ours: kubectl apply --server-side --force-conflicts -f config/crd")
 }
 
-// refresh reads the schema, after any read in progress has ended, and says whether it is known.
+// refresh reads the schema, after any read in progress has ended, and reports whether it is known.
 func (s *statusSchema) refresh(ctx context.Context) bool {
 	s.reading.Lock()
 	defer s.reading.Unlock()

@@ -171,7 +171,7 @@ func (t *AckTracker) answers(stream Stream, isNew bool) map[model.Key]peers.Answ
 	return answers
 }
 
-// answer says whether a stream has ACKed all resources of an object, and otherwise the message of a NACK of a response
+// answer reports whether a stream has ACKed all resources of an object, and otherwise the message of a NACK of a response
 // with one of them. Such a response can also contain valid resources: these count as rejected until the proxy ACKs
 // them.
 func (t *AckTracker) answer(object Publication, stream Stream) peers.Answer {

@@ -56,7 +56,7 @@ type tracked struct {
 	asDesired bool   // as in Publication
 }
 
-// isCanary says whether the object splits requests between Services, so that a Rollout waits for its report.
+// isCanary reports whether the object splits requests between Services, so that a Rollout waits for its report.
 func (t tracked) isCanary() bool {
 	return t.object != nil && metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends)
 }

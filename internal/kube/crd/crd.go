@@ -22,7 +22,7 @@ type Schema struct {
 	Kinds []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
 }
 
-// Declares says whether the schema declares every field of value, which was decoded from JSON.
+// Declares reports whether the schema declares every field of value, which was decoded from JSON.
 func (s Schema) Declares(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -67,7 +67,7 @@ func FieldSchema(
 	return nil, nil //nolint:nilnil // no published schema is no failure
 }
 
-// MayBeUndeclared says whether the API server may have rejected a write because the schema lacks a field or a value in
+// MayBeUndeclared reports whether the API server may have rejected a write because the schema lacks a field or a value in
 // it. Server-side apply answers an undeclared field with an internal error (Kubernetes 1.34), so this is necessary and
 // not sufficient.
 func MayBeUndeclared(err error) bool {

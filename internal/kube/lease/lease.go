@@ -72,7 +72,7 @@ func (o *Observation) Record(lease *coordinationv1.Lease, now time.Time) {
 	}
 }
 
-// IsFresh says whether the Lease was seen to change less than duration before now. A Lease that was never held isn't
+// IsFresh reports whether the Lease was seen to change less than duration before now. A Lease that was never held isn't
 // fresh.
 func (o *Observation) IsFresh(duration time.Duration, now time.Time) bool {
 	return o.renewal != "" && now.Sub(o.changedAt) < duration

@@ -90,7 +90,7 @@ func (m *leaseMonitor) read(ctx context.Context) {
 	if apierrors.IsForbidden(err) && m.logged != interceptorGone {
 		m.log.WarnContext(ctx, "the interceptors' Lease cannot be read: permission denied", "lease", m.name.String(),
 			"error", err.Error(),
-			"remedy", "allow the controller's ServiceAccount to get leases of coordination.k8s.io in that namespace")
+			"fix", "allow the controller's ServiceAccount to get leases of coordination.k8s.io in that namespace")
 	}
 	m.readAt = time.Now()
 	m.failed = err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err)

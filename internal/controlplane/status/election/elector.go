@@ -38,7 +38,7 @@ var (
 )
 
 // Elector elects one of several replicas by the Lease httpv1alpha1.DefaultInterceptorLease. The leader renews the Lease
-// every httpv1alpha1.LeaseRenewInterval, which also tells the routers that a replica keeps the statuses up to date. The
+// every httpv1alpha1.LeaseRenewInterval, which shows the routers that a replica keeps the statuses up to date. The
 // Lease of a replica that was killed is free after httpv1alpha1.LeaseFreshness. A replica that shuts down releases the
 // Lease, and the other replicas watch for that.
 //
@@ -99,7 +99,7 @@ func (c *candidate) standby(ctx context.Context) {
 	if apierrors.IsForbidden(err) && !c.warned {
 		c.warned = true
 		c.Logger.WarnContext(ctx, "cannot watch the Lease; a handover will be noticed only at the next poll",
-			"remedy", "allow the ServiceAccount to watch it: apply config/interceptor/rbac.yaml", "error", err)
+			"fix", "allow the ServiceAccount to watch it: apply config/interceptor/rbac.yaml", "error", err)
 	}
 	<-ctx.Done()
 }
@@ -179,7 +179,7 @@ func (c *candidate) attempt(ctx context.Context) error {
 	return nil
 }
 
-// isAvailable says whether this replica holds the Lease, no replica holds it, or its holder didn't renew it for the
+// isAvailable reports whether this replica holds the Lease, no replica holds it, or its holder didn't renew it for the
 // duration in it.
 func (c *candidate) isAvailable(ctx context.Context, current *coordinationv1.Lease, now time.Time) bool {
 	c.version = current.ResourceVersion
