@@ -1,4 +1,4 @@
-// Package gatewaydocs tests that the manifests in docs/*/gateway-api*.md are right: each is applied to a real API server with the CustomResourceDefinitions of the
-// Gateway API and of Argo Rollouts, each Rollout is played through its steps with the built plugin, and the routes that the pages show for a step are those that
-// come out.
+// Package gatewaydocs tests the manifests in docs/*/gateway-api*.md: it applies each to a real API server with the CRDs
+// of the Gateway API and of Argo Rollouts, runs each Rollout through its steps with the built plugin, and compares the
+// routes with those that the pages show for a step.
 package gatewaydocs

@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 )
 
-// The environment's variables that name the parts; make test-parts sets them.
+// The environment variables with the components; make test-parts sets them.
 const (
 	definitionsVariable = "GATEWAY_API_CRDS"
 	installVariable     = "ROLLOUTS_INSTALL_YAML"
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(apiserver.RunTests(m, []string{"gatewayapi-plugin"}, setUp))
 }
 
-// setUp applies definitions and the plugin's role, and starts the plugin.
+// setUp applies CRDs and the plugin's role, and starts the plugin.
 func setUp(ctx context.Context, shared apiserver.Shared) (tearDown func(int) error, err error) {
 	definitions, err := definitions()
 	if err != nil {
@@ -57,7 +57,7 @@ func setUp(ctx context.Context, shared apiserver.Shared) (tearDown func(int) err
 	}, nil
 }
 
-// definitions are the CustomResourceDefinitions of routes and Rollouts, and the plugin's role.
+// definitions returns the CRDs of routes and Rollouts, and the plugin's role.
 func definitions() ([]string, error) {
 	for _, name := range []string{definitionsVariable, installVariable} {
 		if os.Getenv(name) == "" {
@@ -83,7 +83,7 @@ func definitions() ([]string, error) {
 	return texts, nil
 }
 
-// manifestOf is what identifies a manifest.
+// manifestOf returns the identity of a manifest.
 func manifestOf(t *testing.T, text string) apiserver.Manifest {
 	t.Helper()
 	var object apiserver.Manifest

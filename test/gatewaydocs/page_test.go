@@ -21,7 +21,8 @@ type page struct {
 	expected  []expectation
 }
 
-// expectation is what a page shows of a route at a step of the Rollout: a block whose first line is "# <kind> <name> at step <index>" and that has its rules.
+// expectation is a route at a step of the Rollout: a block with the first line "# <kind> <name> at step <index>" and
+// the rules.
 type expectation struct {
 	route apiserver.Manifest
 	step  string
@@ -29,7 +30,7 @@ type expectation struct {
 	seen  bool
 }
 
-// pages reads all pages that have manifests.
+// pages reads all pages with manifests.
 func pages(t *testing.T) []*page {
 	t.Helper()
 	files, err := filepath.Glob("../../docs/*/gateway-api*.md")
@@ -44,7 +45,7 @@ func pages(t *testing.T) []*page {
 		}
 		read := &page{name: strings.TrimPrefix(strings.TrimSuffix(filepath.Base(file), ".md"), "gateway-api-")}
 		for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
-			read.take(t, block[1])
+			read.add(t, block[1])
 		}
 		if len(read.manifests) > 0 {
 			all = append(all, read)
@@ -53,11 +54,11 @@ func pages(t *testing.T) []*page {
 	return all
 }
 
-// shown is the first line of an expectation.
+// shown matches the first line of an expectation.
 var shown = regexp.MustCompile(`^# (\w+Route) (\S+) at step (\d+)\n`)
 
-// take takes one block of YAML.
-func (p *page) take(t *testing.T, block string) {
+// add adds one block of YAML.
+func (p *page) add(t *testing.T, block string) {
 	t.Helper()
 	if of := shown.FindStringSubmatch(block); of != nil {
 		added := expectation{step: of[3]}
@@ -88,5 +89,5 @@ func (p *page) take(t *testing.T, block string) {
 	}
 }
 
-// namespace is where the objects of the page go that name none.
+// namespace returns the default namespace of the page's objects.
 func (p *page) namespace() string { return "docs-" + p.name }

@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// TestPages applies the manifests of every page and plays its Rollouts. At the end of each the routes are as before.
+// TestPages applies the manifests of every page and runs its Rollouts. After each the routes are unchanged.
 func TestPages(t *testing.T) {
 	rollouts, expectations := 0, 0
 	for _, page := range pages(t) {
@@ -48,10 +48,10 @@ func (p *page) apply(t *testing.T) {
 	}
 }
 
-// play makes the controller's calls for one canary of a Rollout, without waiting for anything.
+// play makes the controller's calls for one canary of a Rollout, without waiting.
 func (p *page) play(t *testing.T, rollout v1alpha1.Rollout) {
 	t.Helper()
-	rollout.UID = types.UID(p.name + "-" + rollout.Name) // of which the plugin remembers some things between calls
+	rollout.UID = types.UID(p.name + "-" + rollout.Name) // the key of the plugin's state between calls
 	rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
 	must(t, "before the canary", plugin.SetWeight(&rollout, 0, nil))
 	before := p.routes(t)
@@ -81,7 +81,7 @@ func (p *page) play(t *testing.T, rollout v1alpha1.Rollout) {
 	}
 }
 
-// destinations are the Services of a step's experiment.
+// destinations returns the Services of a step's experiment.
 func destinations(step v1alpha1.CanaryStep) []v1alpha1.WeightDestination {
 	var others []v1alpha1.WeightDestination
 	if step.Experiment != nil {
@@ -92,7 +92,7 @@ func destinations(step v1alpha1.CanaryStep) []v1alpha1.WeightDestination {
 	return others
 }
 
-// must fails the test unless a call succeeded.
+// must fails the test if a call returned an error.
 func must(t *testing.T, what string, answer rolloutstypes.RpcError) {
 	t.Helper()
 	if answer.HasError() {
@@ -100,7 +100,7 @@ func must(t *testing.T, what string, answer rolloutstypes.RpcError) {
 	}
 }
 
-// compare compares what the page shows for a step with the routes that there are.
+// compare compares the routes that the page shows for a step with the live ones.
 func (p *page) compare(t *testing.T, step string) {
 	t.Helper()
 	for i := range p.expected {
@@ -120,7 +120,7 @@ func (p *page) compare(t *testing.T, step string) {
 	}
 }
 
-// routes are the routes of the page as they are, without what the API server adds.
+// routes returns the live routes of the page, without what the API server adds.
 func (p *page) routes(t *testing.T) map[string]any {
 	t.Helper()
 	all := map[string]any{}
@@ -150,7 +150,7 @@ func (p *page) read(t *testing.T, object apiserver.Manifest) map[string]any {
 	return read
 }
 
-// withoutDefaults takes out of rules what the API server adds to a backendRef that says nothing of its group and kind.
+// withoutDefaults removes the default group and kind that the API server adds to backendRefs.
 func withoutDefaults(value any) any {
 	switch value := value.(type) {
 	case []any:

@@ -11,7 +11,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 )
 
-// reference is the text of the pages that list keys and flags.
+// reference returns the text of the pages that list keys and flags.
 func reference(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder
@@ -25,7 +25,7 @@ func reference(t *testing.T) string {
 	return text.String()
 }
 
-// TestEveryKeyIsDocumented asks the plugin for its keys, by one that it does not know.
+// TestEveryKeyIsDocumented gets the keys from the plugin's error for an unknown key.
 func TestEveryKeyIsDocumented(t *testing.T) {
 	rollout := v1alpha1.Rollout{Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
 		StableService: "stable", CanaryService: "canary",
@@ -45,7 +45,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// TestEveryFlagIsDocumented asks the plugin for its flags.
+// TestEveryFlagIsDocumented gets the flags from the plugin's help.
 func TestEveryFlagIsDocumented(t *testing.T) {
 	help, err := exec.CommandContext(t.Context(), binary, "--help").CombinedOutput()
 	if err != nil {

@@ -18,19 +18,19 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// scenarios is where package route has its routes and steps.
+// scenarios is the folder with the routes and steps of package route.
 const scenarios = "../../internal/router/gatewayapi/route/testdata"
 
-// release is a set of CustomResourceDefinitions.
+// release is a set of CRDs.
 type release struct {
 	name     string
-	variable string // the environment's, which names its folder; make test-parts sets it
+	variable string // the environment variable with its folder; make test-parts sets it
 	kinds    []route.Kind
-	optional bool // whether it has rule names and percentages of mirrors
-	steps    int  // how many steps of the scenarios change a route there, at least
+	optional bool // it has rule names and mirror percentages
+	steps    int  // the minimum number of scenario steps that change a route
 }
 
-// releases are the oldest and the newest that the router is tested with.
+// releases returns the oldest and the newest release that the router is tested with.
 func releases() []release {
 	return []release{
 		{"v1.2.1", "GATEWAY_API_V1_2_1_CRDS", []route.Kind{route.HTTPRoute, route.GRPCRoute}, false, 30},
@@ -38,7 +38,7 @@ func releases() []release {
 	}
 }
 
-// TestAPIServerReturnsWhatWasWritten plays the scenarios of package route on routes of the API server.
+// TestAPIServerReturnsWhatWasWritten applies the scenarios of package route to routes of the API server.
 func TestAPIServerReturnsWhatWasWritten(t *testing.T) {
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestAPIServerReturnsWhatWasWritten(t *testing.T) {
 				t.Run(filepath.Base(folder), func(t *testing.T) {
 					object := manifest(t, folder)
 					if !slices.Contains(release.kinds, route.Kind(object["kind"].(string))) {
-						return // not in this release
+						return // this release does not have the kind
 					}
 					written += stage{admin, release}.play(t, folder, object)
 				})
@@ -68,7 +68,7 @@ func TestAPIServerReturnsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// start starts an API server with the release's definitions and the namespaces of the scenarios.
+// start starts an API server with the release's CRDs and the namespaces of the scenarios.
 func start(t *testing.T, binaries apiserver.Binaries, release release) *rest.RESTClient {
 	t.Helper()
 	folder := os.Getenv(release.variable)
@@ -102,7 +102,7 @@ func start(t *testing.T, binaries apiserver.Binaries, release release) *rest.RES
 	return admin
 }
 
-// manifest is the route of a scenario under the scenario's name.
+// manifest returns the route of a scenario, named after the scenario.
 func manifest(t *testing.T, folder string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, "route.yaml"))
@@ -118,13 +118,14 @@ func manifest(t *testing.T, folder string) map[string]any {
 	return object
 }
 
-// stage is where scenarios are played.
+// stage is an API server for scenarios.
 type stage struct {
 	admin   *rest.RESTClient
 	release release
 }
 
-// play creates the route and plays the scenario's steps, except those in which somebody edits the text of the route. It returns how many changed it.
+// play creates the route and applies the scenario's steps, except those that edit the text of the route. It returns how
+// many changed the route.
 func (s stage) play(t *testing.T, folder string, object map[string]any) (written int) {
 	t.Helper()
 	metadata := object["metadata"].(map[string]any)
@@ -136,7 +137,7 @@ func (s stage) play(t *testing.T, folder string, object map[string]any) (written
 		want := s.intent(t, step.Ask)
 		changed, report, err := route.Apply(live, want)
 		if err != nil || !report.Changed {
-			continue // refused, which the scenario itself tests, or as it should be
+			continue // an error, which the scenario itself tests, or no change
 		}
 		delete(changed["metadata"].(map[string]any), "managedFields") // as the router writes
 		answered(t)(s.admin.Put().AbsPath(path).Body(encoded(t, changed)).DoRaw(ctx))
@@ -156,10 +157,10 @@ func (s stage) play(t *testing.T, folder string, object map[string]any) (written
 	return written
 }
 
-// user is who creates the routes.
+// user is the field manager that creates the routes.
 const user = "a-user"
 
-// writers are those that managedFields of a route name.
+// writers returns the field managers in managedFields of a route.
 func writers(object map[string]any) (names []string) {
 	fields, _ := object["metadata"].(map[string]any)["managedFields"].([]any)
 	for _, of := range fields {
@@ -175,7 +176,7 @@ type step struct {
 	Ask json.RawMessage
 }
 
-// steps reads the calls of a scenario.
+// steps parses the calls of a scenario.
 func steps(t *testing.T, folder string) []step {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, "steps.yaml"))
@@ -189,7 +190,7 @@ func steps(t *testing.T, folder string) []step {
 	return slices.DeleteFunc(all, func(s step) bool { return len(s.Ask) == 0 })
 }
 
-// intent is what a step asks for, with the schema of the release.
+// intent returns the Intent of a step, with the schema of the release.
 func (s stage) intent(t *testing.T, ask json.RawMessage) route.Intent {
 	t.Helper()
 	want := route.Intent{
@@ -203,7 +204,7 @@ func (s stage) intent(t *testing.T, ask json.RawMessage) route.Intent {
 	return want
 }
 
-// encoded is a route in JSON.
+// encoded returns a route in JSON.
 func encoded(t *testing.T, object map[string]any) []byte {
 	t.Helper()
 	text, err := utiljson.Marshal(object)
@@ -213,7 +214,7 @@ func encoded(t *testing.T, object map[string]any) []byte {
 	return text
 }
 
-// answered takes a route that the API server answered with.
+// answered parses a route in a response of the API server.
 func answered(t *testing.T) func(text []byte, err error) map[string]any {
 	t.Helper()
 	return func(text []byte, err error) map[string]any {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// runByHand runs a binary without the controller's cookie and returns its exit code and output.
-func runByHand(t *testing.T, file string, args ...string) (code int, stdout, stderr string) {
+// runWithoutCookie runs a binary without the controller's cookie and returns its exit code and output.
+func runWithoutCookie(t *testing.T, file string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, problems bytes.Buffer
 	command := exec.CommandContext(t.Context(), file, args...)
@@ -44,7 +44,7 @@ func TestCommandLine(t *testing.T) {
 		for _, file := range []string{binary, gatewayBinary} {
 			t.Run(filepath.Base(file)+", "+name, func(t *testing.T) {
 				t.Parallel()
-				code, stdout, stderr := runByHand(t, file, test.args...)
+				code, stdout, stderr := runWithoutCookie(t, file, test.args...)
 				if code != test.code {
 					t.Errorf("exit code is %d, want %d", code, test.code)
 				}
@@ -71,7 +71,7 @@ func TestInstall(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if code, _, stderr := runByHand(t, binary, "install", test.target); code != 0 {
+			if code, _, stderr := runWithoutCookie(t, binary, "install", test.target); code != 0 {
 				t.Fatalf("exit code %d: %s", code, stderr)
 			}
 			status, err := os.Stat(test.want)
@@ -81,7 +81,7 @@ func TestInstall(t *testing.T) {
 			if mode := status.Mode().Perm(); mode != 0o755 {
 				t.Errorf("mode is %v", mode)
 			}
-			if _, stdout, _ := runByHand(t, test.want, "--version"); !strings.Contains(stdout, builtVersion) {
+			if _, stdout, _ := runWithoutCookie(t, test.want, "--version"); !strings.Contains(stdout, builtVersion) {
 				t.Errorf("the installed binary says %q", stdout)
 			}
 		})

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// builtVersion is the version that the tested binary was given at build time.
+	// builtVersion is the version that the tested binary was built with.
 	builtVersion = "v9.9.9-test"
 	// module is the import path of the project.
 	module = "github.com/kedify/argo-rollouts-plugin"
-	// config is what the Rollouts of these tests say under the plugin's name.
+	// config is the configuration of the Rollouts in these tests.
 	config = `{"httpScaledObjectName":"web"}`
 )
 
@@ -49,7 +49,7 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// controller is what the Argo Rollouts controller holds of one plugin process.
+// controller is the Argo Rollouts controller's side of one plugin process.
 type controller struct {
 	rpc.TrafficRouterPlugin
 
@@ -64,11 +64,11 @@ func start(t *testing.T, kubeconfig string) controller {
 	return startRouter(t, httpso.Type, binary, kubeconfig)
 }
 
-// startRouter starts the binary of a router with kubeconfig and args, as rollout/trafficrouting/plugin/client of argo-rollouts does: handshake, dispense, InitPlugin,
-// Ping.
+// startRouter starts the binary of a router with kubeconfig and args, like rollout/trafficrouting/plugin/client of
+// argo-rollouts: handshake, dispense, InitPlugin, Ping.
 func startRouter(t *testing.T, router, file, kubeconfig string, args ...string) controller {
 	t.Helper()
-	command := exec.Command(file, args...) //nolint:noctx // its end is the plugin library's business, as in the controller
+	command := exec.Command(file, args...) //nolint:noctx // go-plugin ends it, as in the controller
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
 	log := new(journal)
 	process := plugin.NewClient(&plugin.ClientConfig{
@@ -107,7 +107,7 @@ func startRouter(t *testing.T, router, file, kubeconfig string, args ...string) 
 	return controller{TrafficRouterPlugin: asked, process: process, control: control, log: log}
 }
 
-// journal keeps what the controller would log of the plugin's stderr.
+// journal contains what the controller would log of the plugin's stderr.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -120,7 +120,7 @@ func (j *journal) Write(line []byte) (int, error) {
 	return j.text.Write(line)
 }
 
-// String is what was logged so far.
+// String returns the log so far.
 func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -1,3 +1,3 @@
-// Package plugin tests the built binaries of the routers as the Argo Rollouts controller uses them: as processes of their own, over go-plugin's socket,
-// net/rpc and gob, with a kubeconfig that leads to an API server.
+// Package plugin tests the built binaries of the routers as the Argo Rollouts controller uses them: as separate
+// processes, over go-plugin's socket, net/rpc and gob, with a kubeconfig for an API server.
 package plugin

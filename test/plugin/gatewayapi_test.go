@@ -20,16 +20,17 @@ import (
 const route = `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {namespace: shop, name: web}, spec: {parentRefs: [{name: gateway}],
   rules: [{backendRefs: [{name: web-stable, port: 80}, {name: web-canary, port: 80}]}]}}`
 
-// startedGateway is an API server with the HTTPRoute shop/web and a process of the router argoproj-labs/gatewayAPI that is connected to it.
+// startedGateway returns an API server with the HTTPRoute shop/web and a process of the router argoproj-labs/gatewayAPI
+// that uses it.
 func startedGateway(t *testing.T, args ...string) (*routertest.RoutesServer, controller) {
 	t.Helper()
-	api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v1", NamedRules: true, MirrorPercent: true}, route)
+	api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v1", HasRuleNames: true, HasMirrorPercent: true}, route)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	api.WriteKubeconfig(t, file)
 	return api, startRouter(t, gatewayapi.Type, gatewayBinary, file, args...)
 }
 
-// inCanary is a Rollout at the step of that index of a canary with a header route and a mirror route.
+// inCanary returns a Rollout at the step with that index of a canary with a header route and a mirror route.
 func inCanary(index int32) *v1alpha1.Rollout {
 	rollout := routertest.Rollout(gatewayapi.Type, `{"httpRoute":"web"}`)
 	rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
@@ -48,7 +49,7 @@ func inCanary(index int32) *v1alpha1.Rollout {
 	return rollout
 }
 
-// ruleNames are the names of the rules of shop/web, and the weights of its last one.
+// ruleNames returns the names of the rules of shop/web, and the weights of the last one.
 func ruleNames(api *routertest.RoutesServer) string {
 	rules, _, _ := unstructured.NestedSlice(api.Object("httproutes", "shop", "web"), "spec", "rules")
 	var words []string
@@ -73,7 +74,7 @@ func TestGatewayCanaryOverTheSocket(t *testing.T) {
 			t.Errorf("%s the route has %q, want %q", when, got, want)
 		}
 	}
-	first, last := inCanary(0), inCanary(2) // an index of 0 is lost on the way
+	first, last := inCanary(0), inCanary(2) // gob drops an index of 0
 	must(t, "SetHeaderRoute", asked.SetHeaderRoute(first, first.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
 	expect("after the first step", "<nil> <nil> qa")
 	must(t, "SetWeight", asked.SetWeight(first, 0, nil))
@@ -157,7 +158,7 @@ func TestFlagsOfTheArgoprojLabsPlugin(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		args []string
-		log  string // how the log shows a written route
+		log  string // the log line of a written route
 	}{
 		"none":       {nil, "[INFO]  gatewayapi-plugin: weights written: "},
 		"limits":     {[]string{"-kubeClientQPS=40", "-kubeClientBurst=80"}, "[INFO]  gatewayapi-plugin: weights written: "},

@@ -21,14 +21,14 @@ import (
 
 const at20, at100 = routertest.At20, routertest.At100
 
-// started is an API server with the HTTPScaledObject shop/web and a plugin process that is connected to it.
+// started returns an API server with the HTTPScaledObject shop/web and a plugin process that uses it.
 func started(t *testing.T) (*routertest.APIServer, controller) {
 	t.Helper()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
 	return api, start(t, kubeconfig(t, api))
 }
 
-// kubeconfig writes a kubeconfig file that leads to api.
+// kubeconfig writes a kubeconfig file for api.
 func kubeconfig(t *testing.T, api *routertest.APIServer) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "kubeconfig")
@@ -36,7 +36,7 @@ func kubeconfig(t *testing.T, api *routertest.APIServer) (file string) {
 	return file
 }
 
-// must fails the test when an answer is an error.
+// must fails the test if a call returned an error.
 func must(t *testing.T, call string, answer types.RpcError) {
 	t.Helper()
 	if answer.HasError() {
@@ -44,7 +44,7 @@ func must(t *testing.T, call string, answer types.RpcError) {
 	}
 }
 
-// expect checks the annotation of shop/web; empty means that there is none.
+// expect checks the annotation of shop/web; empty means no annotation.
 func expect(t *testing.T, api *routertest.APIServer, when, want string) {
 	t.Helper()
 	if got := api.Object("shop", "web").Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != want {
@@ -242,12 +242,12 @@ func TestLogKeepsLevelsAndIsQuiet(t *testing.T) {
 	}
 	asked.process.Kill() // ends the journal
 	lines := slices.DeleteFunc(strings.Split(asked.log.String(), "\n"), func(line string) bool {
-		return !strings.Contains(line, " "+filepath.Base(binary)+": ") // what the plugin library says for itself
+		return !strings.Contains(line, " "+filepath.Base(binary)+": ") // lines of go-plugin itself
 	})
 	for _, want := range []string{
 		"[WARN]  rollouts-plugin-kedify: objects cannot be watched: ",
 		` meanwhile="each call reads its own"`,
-		" objects=HTTPScaledObjects", // anywhere in the line: the plugin library gives the fields in any order
+		" objects=HTTPScaledObjects", // anywhere in the line: go-plugin prints fields in any order
 		"[INFO]  rollouts-plugin-kedify: weights written",
 		"[INFO]  rollouts-plugin-kedify: no interceptor renews its Lease: weights are verified by the annotation alone",
 		"[WARN]  rollouts-plugin-kedify: weights are not verified",

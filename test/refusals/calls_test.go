@@ -40,7 +40,7 @@ func (s *stage) furnishCalls(t *testing.T) {
 }
 
 // badCall makes one call with a mistake. The neighbour that moves meanwhile is in another namespace.
-func (s *stage) badCall(t *testing.T, row routertest.BadCall, neighbour string) {
+func (s *stage) badCall(t *testing.T, row routertest.InvalidCall, neighbour string) {
 	t.Helper()
 	annotations, asked := map[string]any{httpv1alpha1.AnnotationWeightedBackends: nil, httpv1alpha1.AnnotationWeightedBackendsOwner: nil}, s.plugin
 	if row.Annotation != "" {
@@ -63,7 +63,8 @@ func (s *stage) badCall(t *testing.T, row routertest.BadCall, neighbour string) 
 	defer startLoad(t, callsHost)()
 	rollout := row.Rollout(httpso.Type)
 
-	// As the controller does, the call is made at each reconcile: the first may come before the plugin has heard of what was written a moment ago.
+	// As the controller does, the call is made at each reconcile: the first may come before the plugin has heard of what
+	// was written a moment ago.
 	await.True(t, "the annotation is what it should be", func() bool {
 		if answer := asked.SetWeight(rollout, row.Weight, row.Others); answer.ErrorString != row.Want {
 			t.Errorf("SetWeight answered\n%s, want\n%s", answer.ErrorString, row.Want)

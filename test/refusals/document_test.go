@@ -69,7 +69,7 @@ func objectsTable() string {
 func callsTable() string {
 	var table strings.Builder
 	table.WriteString("| Mistake | Error |\n|---|---|\n")
-	for _, row := range routertest.BadCalls() {
+	for _, row := range routertest.InvalidCalls() {
 		if row.Want == "" {
 			fmt.Fprintf(&table, "| %s | none |\n", row.Name)
 			continue
@@ -79,7 +79,8 @@ func callsTable() string {
 	return table.String()
 }
 
-// code is text as a code span in a table: with more backquotes around it than in it, and without what would end the cell.
+// code is text as a code span in a table: with more backquotes around it than in it, and without what would end the
+// cell.
 func code(text string) string {
 	mark := "`"
 	if strings.Contains(text, mark) {

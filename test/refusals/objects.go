@@ -7,8 +7,9 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// BadObject is a mistake in the HTTPScaledObject shop, or in what it names, and what becomes of it. The namespace is called shop. Before, the object sends
-// everything to the Service shop-canary, by its annotation: where the last good route is kept, the canary goes on to answer.
+// BadObject is a mistake in the HTTPScaledObject shop, or in what it names, and what becomes of it. The namespace is
+// called shop. Before, the object sends everything to the Service shop-canary, by its annotation: where the last good
+// route is kept, the canary goes on to answer.
 type BadObject struct {
 	// Name says what is wrong.
 	Name string
@@ -18,7 +19,8 @@ type BadObject struct {
 	Annotation string
 	// Patch is a merge patch of the object, in YAML; empty for none.
 	Patch string
-	// Objects are manifests of what has to be there too, and Removed is the path below the namespace of an object that goes away.
+	// Objects are manifests of what has to be there too, and Removed is the path below the namespace of an object that
+	// goes away.
 	Objects, Removed string
 	// New says that the object was never good.
 	New bool
@@ -66,7 +68,8 @@ func unreadable() []BadObject {
 	}
 }
 
-// badLists are lists that are not allowed whatever Services there are. The last row is about an object that never had a good one.
+// badLists are lists that are not allowed whatever Services there are. The last row is about an object that never had a
+// good one.
 func badLists() []BadObject {
 	const reason = httpv1alpha1.ReasonInvalidWeightedBackends
 	return []BadObject{
@@ -130,7 +133,7 @@ func badManaged() []BadObject {
 			Message: field + `not a JSON list of routes: json: unknown field "match"` + remedy,
 		},
 		{
-			Name: "a header route with a regular expression that is none", Patch: regex(`qa(`),
+			Name: "a header route with an invalid regular expression", Patch: regex(`qa(`),
 			Message: inRegex + `"qa(": missing closing ): correct it (RE2 syntax)` + remedy,
 		},
 		{

@@ -30,7 +30,7 @@ func (s *stage) badObjects(t *testing.T) {
 // badCalls takes the rows about calls, which are all about one object.
 func (s *stage) badCalls(t *testing.T) {
 	s.furnishCalls(t)
-	for i, row := range routertest.BadCalls() {
+	for i, row := range routertest.InvalidCalls() {
 		t.Run(row.Name, func(t *testing.T) { s.badCall(t, row, fmt.Sprintf("beside-call-%d", i+1)) })
 	}
 }

@@ -17,13 +17,15 @@ import (
 )
 
 const (
-	// chartVariable names the folder of argo-helm's chart of Argo Rollouts, and renderVariable what renders it by Helm's library.
+	// chartVariable is the environment variable with the folder of argo-helm's chart of Argo Rollouts, renderVariable the
+	// one with the program that renders it with Helm's library.
 	chartVariable  = "ROLLOUTS_CHART"
 	renderVariable = "RENDER_CHART"
 )
 
-// installChart installs Argo Rollouts by argo-helm's chart with the values of docs/how-to/install-plugins.md, alone and below a chart of one's own, which have to
-// be the same, and further manifests from files. All that the routers may do comes from these values and the chart's own defaults.
+// installChart installs Argo Rollouts with argo-helm's chart and the values of docs/how-to/install-plugins.md, alone
+// and as a subchart, which must give the same result, and further manifests from files. All permissions of the routers
+// come from these values and the chart's defaults.
 func (c *cluster) installChart(ctx context.Context, files ...string) error {
 	values, err := c.values()
 	if err != nil {
@@ -48,7 +50,7 @@ func (c *cluster) installChart(ctx context.Context, files ...string) error {
 	return rolloutscontroller.InstallManifest(ctx, c.admin, alone, files...)
 }
 
-// values are those of option A with the built plugins.
+// values returns the values of option A with the built plugins.
 func (c *cluster) values() (string, error) {
 	page, err := os.ReadFile("../../docs/how-to/install-plugins.md")
 	if err != nil {
@@ -73,7 +75,7 @@ func (c *cluster) values() (string, error) {
 	return values, nil
 }
 
-// render renders a chart, without comments: they name its files.
+// render renders a chart, without comments: they contain file names of the chart.
 func (c *cluster) render(ctx context.Context, chart, values string) (string, error) {
 	file := filepath.Join(c.folder, "values.yaml")
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {

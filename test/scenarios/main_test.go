@@ -21,20 +21,23 @@ import (
 // release is a release of the Argo Rollouts controller.
 type release struct {
 	name     string
-	binary   string   // the environment's variable that names the controller
-	manifest string   // the environment's variable that names its install.yaml, or the folder of argo-helm's chart
-	only     []string // the scenarios that are played with it; none for all
+	binary   string   // the environment variable with the controller's file
+	manifest string   // the environment variable with its install.yaml, or the folder of argo-helm's chart
+	only     []string // the scenarios that run with it; none for all
 
-	// overlooks says that the controller may overlook what is written to a Rollout while it reconciles it, until something else is: it puts its own copy over the newer
-	// one in its cache. Seen with v1.9.1, where a promotion in the first moments of a pause was mostly without effect.
+	// overlooks means that the controller may miss a write to a Rollout that it is reconciling, until the next write: it
+	// replaces the newer copy in its cache with its own. Seen with v1.9.1, in which a promotion in the first moments of a
+	// pause mostly had no effect.
 	overlooks bool
-	// oneLease says that all controllers of a cluster share one Lease, whichever instance they are of, so that only one pair of replicas at a time can have a leader.
+	// oneLease means that all controllers of a cluster use the same Lease, whatever their instance ID, so that only one
+	// pair of replicas at a time can have a leader.
 	oneLease bool
-	// refuses returns the controller's words where it refuses the Rollout of a scenario, whoever routes; nil for one that refuses none.
+	// refuses returns the controller's message if it rejects the Rollout of a scenario with any router; nil for a release
+	// that rejects none.
 	refuses func(scenario) string
 }
 
-// refusedByV1_9_1 are Rollouts that v1.9.1 has only with routers of its own.
+// refusedByV1_9_1 returns the message of v1.9.1 for Rollouts that it accepts only with its built-in routers.
 func refusedByV1_9_1(one scenario) string {
 	switch {
 	case one.pingPong:
@@ -45,11 +48,11 @@ func refusedByV1_9_1(one scenario) string {
 	return ""
 }
 
-// onlyVariable names the one release that all scenarios are played with, such as 1.9.1. Without it they are played with the newest one, and a few with the
-// others.
+// onlyVariable names the only release to run all scenarios with, e.g. 1.9.1. By default they all run with the newest
+// one, and a few with the others.
 const onlyVariable = "ROLLOUTS"
 
-// releases are those that the scenarios are played with, where they are built: make test-parts and make test-scenarios set the variables.
+// releases returns the releases that are built: make test-parts and make test-scenarios set the variables.
 func releases() []release {
 	all := []release{
 		{
@@ -78,14 +81,14 @@ type cluster struct {
 	*recorder
 
 	release release
-	folder  string // has the plugins, and the controllers' homes
+	folder  string // contains the plugins, and the controllers' home folders
 	admin   *rest.RESTClient
-	lease   sync.Mutex // held by the scenario whose controllers have the Lease, where there is one only
+	lease   sync.Mutex // locked by the scenario whose controllers have the Lease, if there is only one
 	player  *rolloutscontroller.Player
 	main    *rolloutscontroller.Controller
 }
 
-// built has the plugins, and the files of the clusters.
+// built contains the plugins and the files of the clusters.
 var built apiserver.Folder
 
 func TestMain(m *testing.M) {
@@ -96,19 +99,19 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// run checks that everything is there, and runs the tests.
+// run checks that all files exist, and runs the tests.
 func run(m *testing.M) (code int, err error) {
 	if len(releases()) == 0 || os.Getenv("GATEWAY_API_CRDS") == "" {
 		return 1, errors.New("no Argo Rollouts controller or no CustomResourceDefinitions of the Gateway API: run `make test-parts`")
 	}
-	if err := flag.Set("test.parallel", "12"); err != nil { // most of the time, a scenario waits
+	if err := flag.Set("test.parallel", "12"); err != nil { // scenarios mostly wait
 		return 1, err
 	}
 	return m.Run(), nil
 }
 
-// start starts the cluster of a release, which ends with the test. Two releases cannot share an API server: each has a
-// CustomResourceDefinition of Rollouts of its own.
+// start starts the cluster of a release, which ends with the test. Two releases cannot share an API server: each has
+// its own CRD of Rollouts.
 func start(t *testing.T, which release) *cluster {
 	t.Helper()
 	ctx, state := t.Context(), filepath.Join(built.Path, which.name, "state")
@@ -139,12 +142,12 @@ func start(t *testing.T, which release) *cluster {
 	return c
 }
 
-// controller starts a controller with a home of that name.
+// controller starts a controller with a home folder of that name.
 func (c *cluster) controller(name string, flags ...string) (*rolloutscontroller.Controller, error) {
 	return rolloutscontroller.Start(c.ControlPlane, os.Getenv(c.release.binary), filepath.Join(c.folder, c.release.name, name), flags...)
 }
 
-// install applies what users install.
+// install applies the manifests that users install.
 func (c *cluster) install(ctx context.Context) error {
 	files, err := filepath.Glob(filepath.Join(os.Getenv("GATEWAY_API_CRDS"), "*_httproutes.yaml"))
 	if err != nil || len(files) != 1 {

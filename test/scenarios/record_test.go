@@ -15,13 +15,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
-// The Services of every Rollout here.
+// The Services of all Rollouts in these tests.
 const (
 	stableService = "web-stable"
 	canaryService = "web-canary"
 )
 
-// recorded are the paths of what is recorded, by resource.
+// recorded returns the paths of the recorded objects, by resource.
 func recorded() map[string]string {
 	return map[string]string{
 		"httpscaledobjects": "/apis/http.keda.sh/v1alpha1/httpscaledobjects",
@@ -29,13 +29,13 @@ func recorded() map[string]string {
 	}
 }
 
-// recorder has how each version of each routing object shares requests.
+// recorder contains the traffic split of each version of each routing object.
 type recorder struct {
 	mu     sync.Mutex
-	shares map[string][]shared // by resource/namespace/name, oldest first, without those that share as the one before does
+	shares map[string][]shared // by resource/namespace/name, oldest first, without repetitions
 }
 
-// shared is how one stored version shares requests, and when it was seen.
+// shared is the traffic split of one stored version, and the time when it was seen.
 type shared struct {
 	text string
 	at   time.Time
@@ -43,7 +43,7 @@ type shared struct {
 
 func newRecorder() *recorder { return &recorder{shares: map[string][]shared{}} }
 
-// stored is an object with the fields that matter here.
+// stored is an object with the fields that these tests use.
 type stored struct {
 	Metadata struct {
 		Namespace, Name, ResourceVersion string
@@ -61,7 +61,7 @@ type stored struct {
 	}
 }
 
-// follow records the objects at path until ctx ends, every version of each.
+// follow records every version of the objects at path until ctx ends.
 func (r *recorder) follow(ctx context.Context, admin rest.Interface, path, resource string) {
 	version := "0"
 	for ctx.Err() == nil {
@@ -100,7 +100,7 @@ func (r *recorder) add(resource string, object stored) {
 	}
 }
 
-// of returns how an object was shared, from the first version on.
+// of returns all traffic splits of an object.
 func (r *recorder) of(resource, namespace, name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *recorder) of(resource, namespace, name string) string {
 	return strings.Join(texts, " ")
 }
 
-// since returns how an object was shared, from the version with that number on.
+// since returns the traffic splits of an object, from that number on.
 func (r *recorder) since(resource, namespace, name string, number int) []shared {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,7 @@ func (r *recorder) since(resource, namespace, name string, number int) []shared 
 	return slices.Clone(known[min(number, len(known)):])
 }
 
-// last returns how an object is shared now, and since when.
+// last returns the current traffic split of an object, and its time.
 func (r *recorder) last(resource, namespace, name string) shared {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +130,7 @@ func (r *recorder) last(resource, namespace, name string) shared {
 	return known[len(known)-1]
 }
 
-// annotated is how an HTTPScaledObject shares requests, with the names of header and mirror routes in brackets.
+// annotated returns the traffic split of an HTTPScaledObject, with the names of header and mirror routes in brackets.
 func (o stored) annotated() string {
 	routes, err := managedroute.Parse(or(o.Metadata.Annotations["http.kedify.io/managed-routes"], "[]"))
 	if err != nil {
@@ -143,7 +143,7 @@ func (o stored) annotated() string {
 	return o.weighted() + managed.String()
 }
 
-// weighted is how an HTTPScaledObject shares requests by weights.
+// weighted returns the traffic split of an HTTPScaledObject by weights.
 func (o stored) weighted() string {
 	text, is := o.Metadata.Annotations["http.kedify.io/weighted-backends"]
 	if !is {
@@ -163,7 +163,8 @@ func (o stored) weighted() string {
 	return percent(weights, others)
 }
 
-// routed is how an HTTPRoute shares requests: by the first rule with both Services, with the names of managed rules in brackets.
+// routed returns the traffic split of an HTTPRoute: of the first rule with both Services, with the names of managed
+// rules in brackets.
 func (o stored) routed() string {
 	text := ""
 	var managed strings.Builder
@@ -190,7 +191,7 @@ func (o stored) routed() string {
 	return text + managed.String()
 }
 
-// percent is the canary Service's part of a hundred requests, and behind it those of further Services, each with a plus.
+// percent returns the canary Service's percentage, followed by those of further Services, each with a plus.
 func percent(weights map[string]uint32, others []uint32) string {
 	total := uint32(0)
 	for _, weight := range weights {

@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
-// TestScenarios plays every scenario with both routers and each release of the controller, one release after another, and
-// prints what was stored.
+// TestScenarios runs every scenario with both routers and each release of the controller, one release after another,
+// and prints the stored traffic splits.
 func TestScenarios(t *testing.T) {
 	var mu sync.Mutex
 	var rows []string
@@ -44,8 +44,8 @@ func TestScenarios(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// verdict is what is to be said of a scenario that has ended.
-func (s *stage) verdict() string {
+// result returns the text for a completed scenario.
+func (s *stage) result() string {
 	said := "as it should be"
 	if s.t.Failed() {
 		said = "WRONG"
@@ -59,10 +59,10 @@ func (s *stage) verdict() string {
 	return said
 }
 
-// isRefused waits until the controller refuses the Rollout.
-func (s *stage) isRefused() {
+// awaitRejection waits until the controller rejects the Rollout.
+func (s *stage) awaitRejection() {
 	s.t.Helper()
-	s.is("Degraded")
+	s.awaitPhase("Degraded")
 	if message := s.status("message"); !strings.Contains(message, s.refused) {
 		s.t.Errorf("the Rollout's message is %s, want %q in it", message, s.refused)
 	}
@@ -71,7 +71,7 @@ func (s *stage) isRefused() {
 	}
 }
 
-// all plays the scenarios.
+// all runs the scenarios.
 func (c *cluster) all(t *testing.T, row func(*stage, scenario, string)) {
 	t.Helper()
 	for _, router := range []routerUnderTest{kedify, gateway} {
@@ -86,13 +86,13 @@ func (c *cluster) all(t *testing.T, row func(*stage, scenario, string)) {
 				verdict := "stood still"
 				defer func() { row(s, one, verdict) }()
 				s.run(one)
-				verdict = s.verdict()
+				verdict = s.result()
 			})
 		}
 	}
 }
 
-// run plays a scenario and compares what was stored.
+// run runs a scenario and compares the stored traffic splits.
 func (s *stage) run(one scenario) {
 	s.t.Helper()
 	s.prepare()
@@ -104,12 +104,12 @@ func (s *stage) run(one scenario) {
 		s.refused = s.release.refuses(one)
 	}
 	if s.refused != "" {
-		s.isRefused()
+		s.awaitRejection()
 		return
 	}
 	if one.instance == "" {
 		s.controllers = []*rolloutscontroller.Controller{s.main}
-		s.is("Healthy")
+		s.awaitPhase("Healthy")
 	}
 	one.play(s)
 	if one.kedify != "" && s.router.resource == kedify.resource {
@@ -119,8 +119,8 @@ func (s *stage) run(one scenario) {
 	s.compare("next", one.next, "")
 }
 
-// compare waits until the shares of an object that were stored are the wanted ones, or these others if there are any, in their
-// order.
+// compare waits until the stored traffic splits of an object are want, or alternatively or if that is not empty, in
+// their order.
 func (s *stage) compare(name, want, or string) {
 	s.t.Helper()
 	got, wanted := "", slices.DeleteFunc([]string{want, or}, func(one string) bool { return one == "" && want != "" })

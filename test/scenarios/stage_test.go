@@ -16,15 +16,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
-// pollEvery is the time between two looks at the API server.
-const pollEvery = 100 * time.Millisecond
+// pollInterval is the time between two reads of the API server.
+const pollInterval = 100 * time.Millisecond
 
 // routerUnderTest is one of the two routers.
 type routerUnderTest struct {
 	plugin   string
-	resource string // of its routing objects
-	config   string // in a Rollout, for an object of the name that is put in
-	object   string // a manifest, for the name that is put in
+	resource string // the resource of its routing objects
+	config   string // its configuration in a Rollout; a format with the name of the object
+	object   string // the manifest of the object; a format with its name
 }
 
 // The routers.
@@ -41,7 +41,7 @@ var (
 	}
 )
 
-// stage is a namespace of its own with the Rollout web, for one scenario with one router.
+// stage is a namespace with the Rollout web, for one scenario with one router.
 type stage struct {
 	*cluster
 
@@ -49,10 +49,10 @@ type stage struct {
 	router      routerUnderTest
 	namespace   string
 	controllers []*rolloutscontroller.Controller // those of its Rollout
-	seen        map[string]int                   // the number of the shares of each object that were waited for last
-	refused     string                           // why the controller refuses the Rollout; empty where it does not
-	aborted     time.Duration                    // how long the canary's share outlived an abort, in scenarios that measure it
-	inPlugin    string                           // how much of that passed between the controller's call and the stored share, as the plugin logs it
+	seen        map[string]int                   // by object, the number of the traffic split that was awaited last
+	refused     string                           // why the controller rejects the Rollout; empty if it does not
+	aborted     time.Duration                    // the time from an abort to the removal of the canary's weight, in scenarios that measure it
+	inPlugin    string                           // the part of it between the controller's call and the write, by the plugin's log
 }
 
 // apply applies manifests in the stage's namespace.
@@ -80,7 +80,7 @@ func (s *stage) object(name string) {
 	s.await("the object "+name+" is seen", "0", func() string { return s.last(s.router.resource, s.namespace, name).text })
 }
 
-// rollout applies the Rollout as a scenario has it.
+// rollout applies the Rollout of a scenario.
 func (s *stage) rollout(one scenario, version string) {
 	s.t.Helper()
 	services := "stableService: " + stableService + "\n      canaryService: " + canaryService
@@ -115,20 +115,20 @@ spec:
 `, label, one.spec, version, services, one.canary, or(one.managed, "[]"), s.router.plugin, strings.ReplaceAll(s.router.config, "NAME", "web"), one.routing, one.steps))
 }
 
-// or is text, or otherwise where that is empty.
-func or(text, otherwise string) string {
+// or returns text, or fallback if text is empty.
+func or(text, fallback string) string {
 	if text == "" {
-		return otherwise
+		return fallback
 	}
 	return text
 }
 
-// path is where the Rollout is.
+// path returns the API path of the Rollout.
 func (s *stage) path() string {
 	return "/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts/web"
 }
 
-// merge merges a patch into the Rollout, or its subresource.
+// merge merges a patch into the Rollout or its subresource.
 func (s *stage) merge(subresource, patch string) {
 	s.t.Helper()
 	s.settle()
@@ -137,7 +137,7 @@ func (s *stage) merge(subresource, patch string) {
 	}
 }
 
-// update begins another version.
+// update starts another version.
 func (s *stage) update(version string) {
 	s.t.Helper()
 	s.merge("", `{"spec":{"template":{"metadata":{"annotations":{"version":"`+version+`"}}}}}`)
@@ -155,7 +155,8 @@ func (s *stage) configure(config string) {
 	s.merge("", fmt.Sprintf(`{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{%q:%s}}}}}}`, s.router.plugin, config))
 }
 
-// settle waits until the controller has gone through the newest version of the Rollout, where it overlooks what comes before.
+// settle waits until the controller has reconciled the newest version of the Rollout, if the release may miss earlier
+// writes.
 func (s *stage) settle() {
 	s.t.Helper()
 	if s.release.overlooks {
@@ -163,7 +164,7 @@ func (s *stage) settle() {
 	}
 }
 
-// reconciled waits until the controller has gone through the newest version of the Rollout.
+// reconciled waits until the controller has reconciled the newest version of the Rollout.
 func (s *stage) reconciled() {
 	s.t.Helper()
 	s.await("the controller at rest", "true", func() string {
@@ -179,15 +180,15 @@ func (s *stage) reconciled() {
 	})
 }
 
-// promote, promoteFull, abort and retry do what kubectl argo rollouts does.
+// promote, promoteFull, abort and retry do the same as kubectl argo rollouts.
 func (s *stage) promote() { s.t.Helper(); s.merge("/status", `{"status":{"pauseConditions":null}}`) }
 
 func (s *stage) promoteFull() { s.t.Helper(); s.merge("/status", `{"status":{"promoteFull":true}}`) }
 func (s *stage) abort()       { s.t.Helper(); s.merge("/status", `{"status":{"abort":true}}`) }
 func (s *stage) retry()       { s.t.Helper(); s.merge("/status", `{"status":{"abort":false}}`) }
 
-// is waits for a phase of the Rollout, in its newest generation.
-func (s *stage) is(phase string) {
+// awaitPhase waits for a phase of the Rollout, in its newest generation.
+func (s *stage) awaitPhase(phase string) {
 	s.t.Helper()
 	s.await("the phase", phase, func() string {
 		var read struct {
@@ -202,15 +203,15 @@ func (s *stage) is(phase string) {
 	})
 }
 
-// shares waits until the object of the name web is shared so, and returns since when it is.
-func (s *stage) shares(want string) time.Time {
+// awaitSplit waits for a traffic split of the object web, and returns its time.
+func (s *stage) awaitSplit(want string) time.Time {
 	s.t.Helper()
-	return s.sharesOf("web", want)
+	return s.awaitSplitOf("web", want)
 }
 
-// sharesOf waits until the object of that name is shared so, or has been since the shares that were waited for last: some
-// last only a moment. It returns since when.
-func (s *stage) sharesOf(name, want string) time.Time {
+// awaitSplitOf waits until an object has a traffic split, or has had it since the one that was awaited last: some last
+// only a moment. It returns its time.
+func (s *stage) awaitSplitOf(name, want string) time.Time {
 	s.t.Helper()
 	var since time.Time
 	s.await("the shares of "+name, want, func() string {
@@ -226,22 +227,22 @@ func (s *stage) sharesOf(name, want string) time.Time {
 	return since
 }
 
-// at waits until the Rollout pauses with these shares.
-func (s *stage) at(want string) {
+// awaitPause waits until the Rollout pauses with this traffic split.
+func (s *stage) awaitPause(want string) {
 	s.t.Helper()
-	s.shares(want)
-	s.is("Paused")
+	s.awaitSplit(want)
+	s.awaitPhase("Paused")
 }
 
-// has waits until a number of the Rollout's status, such as replicas, is this. What the controller decides by follows
-// what it has stored: the stable side of a Rollout with dynamicStableScale shrinks after the step's weight is stored, and
+// awaitStatus waits for a value of a number in the Rollout's status, e.g. replicas. The controller decides by its own
+// view: the stable side of a Rollout with dynamicStableScale is scaled down after the step's weight is stored, and
 // until then an abort finds more stable Pods than the weight needs.
-func (s *stage) has(field string, want int) {
+func (s *stage) awaitStatus(field string, want int) {
 	s.t.Helper()
 	s.await(field, strconv.Itoa(want), func() string { return s.status(field) })
 }
 
-// status is a field of the Rollout's status; empty where it is not there, or cannot be read.
+// status returns a field of the Rollout's status; empty if it is missing or cannot be read.
 func (s *stage) status(field string) string {
 	var read struct{ Status map[string]json.RawMessage }
 	body, err := s.admin.Get().AbsPath(s.path()).DoRaw(s.t.Context())
@@ -251,7 +252,7 @@ func (s *stage) status(field string) string {
 	return string(read.Status[field])
 }
 
-// log is what the scenario's controllers have logged about it, the last lines of each.
+// log returns the last lines about the scenario in the log of each of its controllers.
 func (s *stage) log() string {
 	var log strings.Builder
 	for _, controller := range s.controllers {
@@ -270,7 +271,7 @@ func (s *stage) await(what, want string, look func() string) {
 	got, next := "", time.Time{}
 	await.Described(s.t, what, func() bool {
 		if time.Now().After(next) {
-			got, next = look(), time.Now().Add(pollEvery)
+			got, next = look(), time.Now().Add(pollInterval)
 		}
 		return got == want
 	}, func() string { return fmt.Sprintf("%q, want %q\n%s", got, want, s.log()) })

@@ -2,7 +2,8 @@ package scenarios_test
 
 import "k8s.io/apimachinery/pkg/types"
 
-// few are the scenarios that are played with each release of the controller: the ways in which canaries go and end, and what releases differ in.
+// few returns the scenarios that run with each release of the controller: the typical canaries, and the differences
+// between releases.
 func few() []string {
 	return []string{
 		"every step", "promoted in full", "undone at 20", "dynamicStableScale, aborted", "managed routes in their order", "two triggers, one aborted canary",
@@ -10,7 +11,8 @@ func few() []string {
 	}
 }
 
-// ofTwoTriggers are scenarios with a ScaledObject of two triggers: the HTTPScaledObjects web, which the Rollout names, and next.
+// ofTwoTriggers returns scenarios with a ScaledObject with two triggers: the HTTPScaledObjects web, which the Rollout
+// names, and next.
 func ofTwoTriggers() []scenario {
 	all := []scenario{
 		{
@@ -20,7 +22,7 @@ func ofTwoTriggers() []scenario {
 		{
 			name: "two triggers, one aborted canary", steps: twoSteps, want: "0 20 50 0", next: "0 20 50 0",
 			play: play(twoTriggers, update("2"), ahead("20"), both("50"), func(s *stage) {
-				s.at("50")
+				s.awaitPause("50")
 				s.abortAtOnce(func() {
 					s.player.Limit(s.namespace, "1", 2)
 					s.scale(8)
@@ -37,19 +39,19 @@ func ofTwoTriggers() []scenario {
 		{
 			name: "a trigger more, in the middle", steps: twoSteps, want: "0 20 50 100 0", next: "0 20 50 100 0",
 			play: play(func(s *stage) { s.controlled("web") }, update("2"), func(s *stage) {
-				s.at("20")
+				s.awaitPause("20")
 				s.object("next")
 				s.controlled("next")
-				s.merge("", `{"metadata":{"annotations":{"touched":"yes"}}}`) // the next reconcile, whatever it is for
+				s.merge("", `{"metadata":{"annotations":{"touched":"yes"}}}`) // triggers a reconcile
 			}, both("20"), ahead("20"), both("50"), ahead("50"), both("0"), healthy),
 		},
 		{
 			name: "a trigger less, in the middle", steps: twoSteps, want: "0 20 50 100 0", next: "0 20 0",
 			play: play(twoTriggers, update("2"), both("20"), func(s *stage) {
-				s.at("20")
+				s.awaitPause("20")
 				s.merged("next", `{"metadata":{"ownerReferences":null}}`)
 				s.promote()
-			}, func(s *stage) { s.sharesOf("next", "0") }, ahead("50"), healthy),
+			}, func(s *stage) { s.awaitSplitOf("next", "0") }, ahead("50"), healthy),
 		},
 	}
 	for i := range all {
@@ -58,22 +60,22 @@ func ofTwoTriggers() []scenario {
 	return all
 }
 
-// twoTriggers has the ScaledObject web control two objects.
+// twoTriggers makes the ScaledObject web the controller of two objects.
 func twoTriggers(s *stage) {
 	s.object("next")
 	s.controlled("web")
 	s.controlled("next")
 }
 
-// both waits until both objects are shared so.
+// both waits until both objects have this traffic split.
 func both(want string) func(*stage) {
 	return func(s *stage) {
-		s.shares(want)
-		s.sharesOf("next", want)
+		s.awaitSplit(want)
+		s.awaitSplitOf("next", want)
 	}
 }
 
-// controlled gives an object the owner reference that the agent writes.
+// controlled adds the owner reference that the agent writes.
 func (s *stage) controlled(name string) {
 	s.t.Helper()
 	s.merged(name, `{"metadata":{"ownerReferences":[{"apiVersion":"keda.sh/v1alpha1","kind":"ScaledObject","name":"web","uid":"1f0c2a52-5b1e-4a53-9d57-000000000000","controller":true}]}}`)

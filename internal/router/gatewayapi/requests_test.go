@@ -100,8 +100,8 @@ func TestRequestsOfSetWeight(t *testing.T) {
 	}
 }
 
-// TestListsAreRareWithoutWatchPermission has the permissions of the published plugin's ClusterRole: each list returns
-// all routes of the cluster.
+// TestListsAreRareWithoutWatchPermission has the permissions of the argoproj-labs plugin's ClusterRole: each list
+// returns all routes of the cluster.
 func TestListsAreRareWithoutWatchPermission(t *testing.T) {
 	t.Parallel()
 	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))

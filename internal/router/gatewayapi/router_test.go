@@ -25,7 +25,7 @@ const config = `{"httpRoute":"web"}`
 
 // newest returns the schema of a cluster with a new release of the Gateway API.
 func newest() routertest.Schema {
-	return routertest.Schema{Version: "v1", NamedRules: true, MirrorPercent: true}
+	return routertest.Schema{Version: "v1", HasRuleNames: true, HasMirrorPercent: true}
 }
 
 // httpRoute returns the HTTPRoute shop/<name> with both Services of routertest.Rollout, without weights.

@@ -48,7 +48,7 @@ func TestInvalidConfigurations(t *testing.T) {
 				`.httpRoutes[1] names HTTPRoute "shop/web" again, with another ruleName than ` +
 				field + ".httpRoutes[0]: name it once; without a ruleName, every rule with both Services is in scope",
 		},
-		"a switch that is not one": {`{"httpRoute":"web","verifyRouteStatus":"no"}`, field +
+		"an option that is not a boolean": {`{"httpRoute":"web","verifyRouteStatus":"no"}`, field +
 			`.verifyRouteStatus is "no": write true or false`},
 		"a label's key": {`{"httpRoute":"web","inProgressLabelKey":"a b"}`, field +
 			`.inProgressLabelKey is "a b", which cannot be a label's key: `},

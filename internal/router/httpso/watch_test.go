@@ -120,8 +120,8 @@ func annotations(object *httpv1alpha1.HTTPScaledObject) map[string]string {
 	return object.Annotations
 }
 
-// TestListsAreRareWithoutWatchPermission has the permissions of the published plugin's ClusterRole: each list returns
-// all objects of the cluster.
+// TestListsAreRareWithoutWatchPermission has the permissions of the argoproj-labs plugin's ClusterRole: each list
+// returns all objects of the cluster.
 func TestListsAreRareWithoutWatchPermission(t *testing.T) {
 	t.Parallel()
 	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))

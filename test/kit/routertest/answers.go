@@ -14,7 +14,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// list answers the HTTPScaledObjects of a collection.
+// list sends the HTTPScaledObjects of a collection.
 func (s *APIServer) list(w http.ResponseWriter, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,10 +31,11 @@ func (s *APIServer) list(w http.ResponseWriter, path string) {
 	respond(w, http.StatusOK, list)
 }
 
-// errTestFailed says that a JSON patch does not go with the object, as that a test in it failed.
+// errTestFailed means that a test in a JSON patch failed.
 var errTestFailed = errors.New("testing path failed")
 
-// patch applies a JSON patch (RFC 6902) to the annotations of a copy of object: test, add and remove, which is what routers send.
+// patch applies a JSON patch (RFC 6902) to the annotations of a copy of object. It supports the operations that routers
+// send: test, add and remove.
 func patch(object *httpv1alpha1.HTTPScaledObject, body []byte) (*httpv1alpha1.HTTPScaledObject, error) {
 	var operations []struct {
 		Op, Path string
@@ -44,37 +45,37 @@ func patch(object *httpv1alpha1.HTTPScaledObject, body []byte) (*httpv1alpha1.HT
 		return nil, err
 	}
 	patched := object.DeepCopy()
-	for _, one := range operations {
-		name, isOne := strings.CutPrefix(one.Path, "/metadata/annotations/")
+	for _, operation := range operations {
+		name, isAnnotation := strings.CutPrefix(operation.Path, "/metadata/annotations/")
 		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
-		live, there := patched.Annotations[name]
-		text, _ := one.Value.(string)
+		live, exists := patched.Annotations[name]
+		text, _ := operation.Value.(string)
 		switch {
-		case !isOne && one.Path != "/metadata/annotations":
-			return nil, fmt.Errorf("the path %q is none of a router's business", one.Path)
-		case !isOne && one.Op == "test" && one.Value == nil && patched.Annotations == nil:
-		case !isOne && one.Op == "add":
+		case !isAnnotation && operation.Path != "/metadata/annotations":
+			return nil, fmt.Errorf("unexpected path %q: routers patch annotations only", operation.Path)
+		case !isAnnotation && operation.Op == "test" && operation.Value == nil && patched.Annotations == nil:
+		case !isAnnotation && operation.Op == "add":
 			patched.Annotations = map[string]string{}
-		case isOne && patched.Annotations == nil:
-			return nil, fmt.Errorf("%w: there is nothing at the parent of %q", errTestFailed, one.Path)
-		case isOne && one.Op == "test" && there == (one.Value != nil) && live == text:
-		case one.Op == "test":
+		case isAnnotation && patched.Annotations == nil:
+			return nil, fmt.Errorf("%w: no parent of %q", errTestFailed, operation.Path)
+		case isAnnotation && operation.Op == "test" && exists == (operation.Value != nil) && live == text:
+		case operation.Op == "test":
 			return nil, errTestFailed
-		case isOne && one.Op == "add":
+		case isAnnotation && operation.Op == "add":
 			patched.Annotations[name] = text
-		case isOne && one.Op == "remove" && there:
+		case isAnnotation && operation.Op == "remove" && exists:
 			delete(patched.Annotations, name)
 		default:
-			return nil, fmt.Errorf("operation %q at %q", one.Op, one.Path)
+			return nil, fmt.Errorf("unexpected operation %q at %q", operation.Op, operation.Path)
 		}
 	}
 	if len(patched.Annotations) == 0 {
-		patched.Annotations = nil // as the API server has it
+		patched.Annotations = nil // as in the API server
 	}
 	return patched, nil
 }
 
-func answer(w http.ResponseWriter, err *apierrors.StatusError) {
+func respondError(w http.ResponseWriter, err *apierrors.StatusError) {
 	status := err.Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	if details := status.Details; details != nil && details.RetryAfterSeconds > 0 {
@@ -87,6 +88,6 @@ func respond(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		panic(http.ErrAbortHandler) // the client has gone; this cuts its connection, as a server that dies does
+		panic(http.ErrAbortHandler) // the client has disconnected; this closes the connection, like a crashing server
 	}
 }

@@ -1,4 +1,4 @@
-// Package routertest holds what tests of routers share: API servers, the faults that these can have, and a Rollout.
+// Package routertest contains what the tests of routers share: API servers, faults of these servers, and a Rollout.
 package routertest
 
 import (
@@ -15,15 +15,16 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// APIServer answers the Kubernetes REST API over real HTTP and JSON: for HTTPScaledObjects GET, list, watch and JSON PATCH, with resource versions, conflicts and
-// Status answers; for anything else GET of what a test puts there; and it takes events. A test that asks for more sees a 404.
+// APIServer serves the Kubernetes REST API over HTTP and JSON: for HTTPScaledObjects GET, list, watch and JSON PATCH,
+// with resource versions, conflicts and Status responses; for other kinds GET of objects that a test adds; and it
+// accepts Events. Other requests get a 404.
 type APIServer struct {
-	*frame
+	*server
 
 	objects map[string]*httpv1alpha1.HTTPScaledObject // by REST path; guarded by frame.mu
 }
 
-// NewAPIServer starts a server that holds objects. It ends with the test.
+// NewAPIServer starts a server with these objects. It ends with the test.
 func NewAPIServer(tb testing.TB, objects ...*httpv1alpha1.HTTPScaledObject) *APIServer {
 	tb.Helper()
 	s := NewInMemory(tb, objects...)
@@ -31,19 +32,19 @@ func NewAPIServer(tb testing.TB, objects ...*httpv1alpha1.HTTPScaledObject) *API
 	return s
 }
 
-// NewInMemory is a server without a network between it and its clients, for tests that control the time (testing/synctest): a goroutine that waits for the
-// network keeps time from passing.
+// NewInMemory returns a server without a network connection, for tests that control time (testing/synctest): a
+// goroutine that waits for the network stops the fake clock.
 func NewInMemory(tb testing.TB, objects ...*httpv1alpha1.HTTPScaledObject) *APIServer {
 	tb.Helper()
 	s := &APIServer{objects: map[string]*httpv1alpha1.HTTPScaledObject{}}
-	s.frame = newFrame(tb, s)
+	s.server = newServer(tb, s)
 	for _, object := range objects {
 		s.Put(object)
 	}
 	return s
 }
 
-// Put creates or replaces an object, as another writer would: with a new resource version.
+// Put creates or replaces an object like another writer, with a new resource version.
 func (s *APIServer) Put(object *httpv1alpha1.HTTPScaledObject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +63,7 @@ func (s *APIServer) put(object *httpv1alpha1.HTTPScaledObject) {
 	s.record(kind, httpv1alpha1.Resource, stored)
 }
 
-// Report sets the data-plane report of an HTTPScaledObject, as an interceptor does.
+// Report sets the data-plane report of an HTTPScaledObject, like an interceptor.
 func (s *APIServer) Report(namespace, name string, report *httpv1alpha1.DataPlaneStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +90,7 @@ func (s *APIServer) Delete(namespace, name string) {
 	}
 }
 
-// Requests returns the requests of one method so far, those answered by a fault included.
+// Requests returns the requests of one method so far, including those answered by a fault.
 func (s *APIServer) Requests(method string) []Request {
 	return s.requestsWhere(func(r Request) bool { return r.Method == method })
 }
@@ -102,20 +103,20 @@ func objectPath(namespace, name string) string {
 	return fmt.Sprintf("/apis/%s/namespaces/%s/%s/%s", httpv1alpha1.SchemeGroupVersion, namespace, httpv1alpha1.Resource, name)
 }
 
-// namespacePath is where the HTTPScaledObjects of a namespace are listed.
+// namespacePath is the path to list the HTTPScaledObjects of a namespace.
 func namespacePath(namespace string) string {
 	return groupPath() + "/namespaces/" + namespace + "/" + httpv1alpha1.Resource
 }
 
-// isCollection says whether path is that of all HTTPScaledObjects, or of all of a namespace.
+// isCollection reports whether path is that of all HTTPScaledObjects, or of all in a namespace.
 func (*APIServer) isCollection(path string) bool {
 	return strings.HasPrefix(path, groupPath()) && strings.HasSuffix(path, "/"+httpv1alpha1.Resource)
 }
 
-// isObject says whether path is that of one HTTPScaledObject, or of anything else in their group.
+// isObject reports whether path is that of one HTTPScaledObject, or of another object in their group.
 func (*APIServer) isObject(path string) bool { return strings.HasPrefix(path, groupPath()) }
 
-// handle answers as a Kubernetes API server does.
+// handle answers like a Kubernetes API server.
 func (s *APIServer) handle(w http.ResponseWriter, r *http.Request, body []byte) {
 	switch {
 	case r.URL.Path == listPath() && r.URL.Query().Has("watch"):
@@ -125,32 +126,32 @@ func (s *APIServer) handle(w http.ResponseWriter, r *http.Request, body []byte) 
 	case s.isObject(r.URL.Path):
 		s.single(w, r, body)
 	default:
-		s.other(w, r, body)
+		s.handleOther(w, r, body)
 	}
 }
 
-// single answers for one HTTPScaledObject.
+// single answers requests for one HTTPScaledObject.
 func (s *APIServer) single(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	object, found := s.objects[r.URL.Path]
+	object, ok := s.objects[r.URL.Path]
 	name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	resource := httpv1alpha1.SchemeGroupVersion.WithResource(httpv1alpha1.Resource).GroupResource()
 	switch {
-	case !found:
-		answer(w, apierrors.NewNotFound(resource, name))
+	case !ok:
+		respondError(w, apierrors.NewNotFound(resource, name))
 	case r.Method == http.MethodGet:
 		respond(w, http.StatusOK, object)
 	case r.Method != http.MethodPatch || r.Header.Get("Content-Type") != "application/json-patch+json":
-		answer(w, apierrors.NewMethodNotSupported(resource, r.Method))
+		respondError(w, apierrors.NewMethodNotSupported(resource, r.Method))
 	default:
 		patched, err := patch(object, body)
 		if errors.Is(err, errTestFailed) {
-			answer(w, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false))
+			respondError(w, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false))
 			return
 		}
 		if err != nil {
-			answer(w, apierrors.NewBadRequest(err.Error()))
+			respondError(w, apierrors.NewBadRequest(err.Error()))
 			return
 		}
 		s.put(patched)

@@ -8,30 +8,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Unlisted lets every further list and watch of all namespaces be answered by fault; nil lets the server answer again.
-func (f *frame) Unlisted(fault http.HandlerFunc) {
+// Unlisted makes fault answer all further lists and watches of all namespaces; nil ends that.
+func (f *server) Unlisted(fault http.HandlerFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.unlisted = fault
 }
 
-// Fail lets the next requests for single objects of the kinds that the server is for be answered by faults, one each, in order. A fault that writes nothing
-// lets the server answer after it.
-func (f *frame) Fail(faults ...http.HandlerFunc) {
+// Fail makes faults answer the next requests for single objects of the server's kinds, one each, in order. If a fault
+// writes nothing, the server answers.
+func (f *server) Fail(faults ...http.HandlerFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults = append(f.faults, faults...)
 }
 
-// Hang is a fault: nothing is answered before the client gives up or the test ends.
-func (f *frame) Hang(_ http.ResponseWriter, r *http.Request) {
+// Hang is a fault without a response, until the client disconnects or the test ends.
+func (f *server) Hang(_ http.ResponseWriter, r *http.Request) {
 	select {
 	case <-f.closed:
 	case <-r.Context().Done():
 	}
 }
 
-// PassingFaults are faults that a call survives, by what happens and when. Each is for Fail, before a call that reads an object and then writes it.
+// PassingFaults returns faults after which a call succeeds, by name and time. They are for Fail, before a call that
+// reads an object and then writes it.
 func PassingFaults() map[string][]http.HandlerFunc {
 	table := map[string][]http.HandlerFunc{}
 	for name, fault := range map[string]http.HandlerFunc{
@@ -48,28 +49,28 @@ func PassingFaults() map[string][]http.HandlerFunc {
 	return table
 }
 
-// Pass is no fault, where Fail is given one for a later request: the server answers.
+// Pass lets the server answer; it is for a Fail of a later request.
 func Pass(http.ResponseWriter, *http.Request) {}
 
-// Cut is a fault: the connection ends without an answer.
+// Cut is a fault that closes the connection without a response.
 func Cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// Answer is a fault: an error as the API server words it.
+// Answer is a fault that sends an error of the API server.
 func Answer(err *apierrors.StatusError) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { answer(w, err) }
+	return func(w http.ResponseWriter, _ *http.Request) { respondError(w, err) }
 }
 
-// noticing notices whether a handler answered.
-type noticing struct {
+// recordingWriter records whether a handler has sent a response.
+type recordingWriter struct {
 	http.ResponseWriter
 	wrote bool
 }
 
-// Unwrap is for http.ResponseController.
-func (n *noticing) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+// Unwrap returns the underlying writer, for http.ResponseController.
+func (n *recordingWriter) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
-// WriteHeader notices the answer and passes it on.
-func (n *noticing) WriteHeader(code int) {
+// WriteHeader records the response and sends it.
+func (n *recordingWriter) WriteHeader(code int) {
 	n.wrote = true
 	n.ResponseWriter.WriteHeader(code)
 }

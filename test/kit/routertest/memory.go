@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// inMemory is a client's transport that calls the server.
+// inMemory is a client transport that calls the server directly.
 type inMemory struct{ serve http.HandlerFunc }
 
-// RoundTrip lets the server answer r, in a goroutine of its own, and returns as soon as it has begun to.
+// RoundTrip runs the handler in its own goroutine and returns when the handler has sent the response header.
 func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r = r.Clone(r.Context())
 		r.Body = http.NoBody
 	}
 	reader, writer := io.Pipe()
-	w := &pipedAnswer{header: http.Header{}, body: writer, begun: make(chan struct{})}
+	w := &pipedResponse{header: http.Header{}, body: writer, begun: make(chan struct{})}
 	cut := make(chan struct{})
 	go func() {
 		defer writer.Close()
@@ -35,7 +35,7 @@ func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-cut:
 		return nil, io.ErrUnexpectedEOF
 	case <-r.Context().Done():
-		_ = reader.CloseWithError(errors.New("the client has gone")) // never fails
+		_ = reader.CloseWithError(errors.New("the client has disconnected")) // never fails
 		return nil, r.Context().Err()
 	}
 	return &http.Response{
@@ -44,8 +44,8 @@ func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// pipedAnswer is the server's side of an answer.
-type pipedAnswer struct {
+// pipedResponse is the server's side of a response.
+type pipedResponse struct {
 	header http.Header
 	body   *io.PipeWriter
 	once   sync.Once
@@ -53,22 +53,22 @@ type pipedAnswer struct {
 	begun  chan struct{} // closed when code and header are set
 }
 
-// Header returns the answer's header.
-func (p *pipedAnswer) Header() http.Header { return p.header }
+// Header returns the response header.
+func (p *pipedResponse) Header() http.Header { return p.header }
 
-// WriteHeader begins the answer.
-func (p *pipedAnswer) WriteHeader(code int) {
+// WriteHeader sends the response header.
+func (p *pipedResponse) WriteHeader(code int) {
 	p.once.Do(func() {
 		p.code = code
 		close(p.begun)
 	})
 }
 
-// Write passes a part of the body on, as soon as the client reads it.
-func (p *pipedAnswer) Write(part []byte) (int, error) {
+// Write sends a part of the body when the client reads it.
+func (p *pipedResponse) Write(part []byte) (int, error) {
 	p.WriteHeader(http.StatusOK)
 	return p.body.Write(part)
 }
 
-// Flush has nothing to do: nothing is held back.
-func (*pipedAnswer) Flush() {}
+// Flush does nothing: nothing is buffered.
+func (*pipedResponse) Flush() {}

@@ -9,11 +9,11 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// Mark is the owner's mark of Rollout's Rollout.
+// Mark is the owner mark of the Rollout that Rollout returns.
 const Mark = "shop/web uid-of-web"
 
-// Rollout is the canary Rollout shop/web with the Services web-stable and web-canary, and config under the plugin's name; no plugin where config
-// is empty.
+// Rollout returns the canary Rollout shop/web with the Services web-stable and web-canary, and config at the plugin's
+// name; no plugin if config is empty.
 func Rollout(plugin, config string) *v1alpha1.Rollout {
 	routing := &v1alpha1.RolloutTrafficRouting{}
 	if config != "" {
@@ -29,7 +29,7 @@ func Rollout(plugin, config string) *v1alpha1.Rollout {
 	}
 }
 
-// ScaledObject is the HTTPScaledObject shop/web for the Service web-stable, with these annotations.
+// ScaledObject returns the HTTPScaledObject shop/web for the Service web-stable, with these annotations.
 func ScaledObject(annotations map[string]string) *httpv1alpha1.HTTPScaledObject {
 	return &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: annotations},

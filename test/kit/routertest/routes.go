@@ -15,28 +15,30 @@ import (
 // routesGroup is the API group of routes.
 const routesGroup = "gateway.networking.k8s.io"
 
-// RoutesServer answers the Kubernetes REST API over HTTP and JSON for routes of the Gateway API: discovery, the schema, GET, list, watch and PUT, with resource
-// versions, generations, conflicts and Status answers; for anything else GET of what a test puts there; and it takes events.
+// RoutesServer serves the Kubernetes REST API over HTTP and JSON for routes of the Gateway API: discovery, schema, GET,
+// list, watch and PUT, with resource versions, generations, conflicts and Status responses; for other kinds GET of
+// objects that a test adds; and it accepts Events.
 type RoutesServer struct {
-	*frame
-	tb testing.TB // fails where a test changes a route to what is no object
+	*server
+	tb testing.TB // fails if a test changes a route to an invalid object
 
-	objects map[string]*unstructured.Unstructured // by routeKey, all in one version, each as its JSON has it; guarded by frame.mu
+	objects map[string]*unstructured.Unstructured // by routeKey, all in one version, as in JSON; guarded by server.mu
 }
 
-// Schema is what the API server publishes of routes.
+// Schema is what the API server publishes about routes.
 type Schema struct {
-	// Version is the version that is served, such as v1.
+	// Version is the served version, e.g. v1.
 	Version string
-	// NamedRules says that rules have names.
-	NamedRules bool
-	// MirrorPercent says that a mirror filter has a percentage.
-	MirrorPercent bool
-	// IsUnpublished says that kinds are served and their schema is not there yet.
+	// HasRuleNames means that rules have names.
+	HasRuleNames bool
+	// HasMirrorPercent means that a mirror filter has a percentage.
+	HasMirrorPercent bool
+	// IsUnpublished means that kinds are served, but their schema is not published yet.
 	IsUnpublished bool
 }
 
-// NewRoutesServer starts a server that serves every kind of route as schema has it, with these routes, in YAML. It ends with the test.
+// NewRoutesServer starts a server for all kinds of routes with this schema and these routes, in YAML. It ends with the
+// test.
 func NewRoutesServer(tb testing.TB, schema Schema, routes ...string) *RoutesServer {
 	tb.Helper()
 	s := NewRoutesInMemory(tb, schema, routes...)
@@ -44,11 +46,11 @@ func NewRoutesServer(tb testing.TB, schema Schema, routes ...string) *RoutesServ
 	return s
 }
 
-// NewRoutesInMemory is a RoutesServer without a network between it and its clients, for tests that control the time.
+// NewRoutesInMemory returns a RoutesServer without a network connection, for tests that control time.
 func NewRoutesInMemory(tb testing.TB, schema Schema, routes ...string) *RoutesServer {
 	tb.Helper()
 	s := &RoutesServer{tb: tb, objects: map[string]*unstructured.Unstructured{}}
-	s.frame = newFrame(tb, s)
+	s.server = newServer(tb, s)
 	s.Publish(schema)
 	for _, route := range routes {
 		document, err := yaml.YAMLToJSON([]byte(route))
@@ -59,12 +61,12 @@ func NewRoutesInMemory(tb testing.TB, schema Schema, routes ...string) *RoutesSe
 		if err := object.UnmarshalJSON(document); err != nil {
 			tb.Fatal(err)
 		}
-		s.put(object) // without the lock: nobody else has the server yet
+		s.put(object) // without the lock: the server is not shared yet
 	}
 	return s
 }
 
-// Publish serves routes as schema has it, and in no other version.
+// Publish serves routes with this schema, and in no other version.
 func (s *RoutesServer) Publish(schema Schema) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,10 +78,10 @@ func (s *RoutesServer) Publish(schema Schema) {
 	for _, kind := range []string{"HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"} {
 		list.APIResources = append(list.APIResources, metav1.APIResource{Name: strings.ToLower(kind) + "s", Kind: kind, Namespaced: true})
 		rule, mirror := object{"backendRefs": object{}}, object{"backendRef": object{}}
-		if schema.NamedRules {
+		if schema.HasRuleNames {
 			rule["name"] = object{"type": "string"}
 		}
-		if schema.MirrorPercent {
+		if schema.HasMirrorPercent {
 			mirror["percent"] = object{"type": "integer"}
 		}
 		rule["filters"] = object{"items": object{"properties": object{"requestMirror": object{"properties": mirror}}}}
@@ -94,12 +96,13 @@ func (s *RoutesServer) Publish(schema Schema) {
 	}
 }
 
-// routeKey is the path of a route without its version, such as /httproutes/shop/web.
+// routeKey returns the path of a route without its version, e.g. /httproutes/shop/web.
 func routeKey(resource, namespace, name string) string {
 	return "/" + resource + "/" + namespace + "/" + name
 }
 
-// put creates or replaces a route, and keeps object for it: with a new resource version, and the next generation where its spec changes.
+// put creates or replaces a route with object, which it keeps: with a new resource version, and the next generation if
+// the spec changes.
 func (s *RoutesServer) put(object *unstructured.Unstructured) {
 	resource := strings.ToLower(object.GetKind()) + "s"
 	key := routeKey(resource, object.GetNamespace(), object.GetName())
@@ -115,9 +118,9 @@ func (s *RoutesServer) put(object *unstructured.Unstructured) {
 	s.record(event, resource, object)
 }
 
-// Change lets change work on a copy of a route and puts the result, as another writer would: with a new resource version, and the next generation where the
-// spec changes. The test fails, and goes on, where there is no such route or the result is none; so faults and timers, which have goroutines of their own, may
-// call this too.
+// Change applies change to a copy of a route and stores the result like another writer: with a new resource version,
+// and the next generation if the spec changes. If there is no such route or the result is invalid, the test fails and
+// continues. So faults and timers, which run in other goroutines, may call it too.
 func (s *RoutesServer) Change(resource, namespace, name string, change func(map[string]any)) {
 	s.tb.Helper()
 	s.mu.Lock()
@@ -125,7 +128,7 @@ func (s *RoutesServer) Change(resource, namespace, name string, change func(map[
 	key := routeKey(resource, namespace, name)
 	before, found := s.objects[key]
 	if !found {
-		s.tb.Errorf("there is no route %s to change", key)
+		s.tb.Errorf("no route %s to change", key)
 		return
 	}
 	object := before.DeepCopy().Object
@@ -136,13 +139,13 @@ func (s *RoutesServer) Change(resource, namespace, name string, change func(map[
 		err = after.UnmarshalJSON(document)
 	}
 	if err != nil {
-		s.tb.Errorf("route %s is changed to what is no object: %v", key, err)
+		s.tb.Errorf("invalid change of route %s: %v", key, err)
 		return
 	}
 	s.put(after)
 }
 
-// Accept lets the only Gateway of a route accept its current generation, or refuse it.
+// Accept makes the only Gateway of a route accept or reject its current generation.
 func (s *RoutesServer) Accept(resource, namespace, name string, accepted bool) {
 	s.Change(resource, namespace, name, func(object map[string]any) {
 		status := map[bool]string{true: "True", false: "False"}[accepted]
@@ -176,7 +179,7 @@ func (s *RoutesServer) Delete(resource, namespace, name string) {
 	}
 }
 
-// Lists counts the lists of all namespaces, of every kind, and the watches.
+// Lists returns the numbers of lists and watches of all namespaces, of all kinds.
 func (s *RoutesServer) Lists() (lists, watches int) {
 	for _, request := range s.requestsWhere(func(r Request) bool { return s.isCollection(r.Path) }) {
 		if request.Watch {
@@ -188,7 +191,8 @@ func (s *RoutesServer) Lists() (lists, watches int) {
 	return lists, watches
 }
 
-// Requests returns the requests of one method whose path has part in it, those answered by a fault included, without lists and watches of all namespaces.
+// Requests returns the requests of one method whose path contains part, including those answered by a fault, without
+// lists and watches of all namespaces.
 func (s *RoutesServer) Requests(method, part string) []Request {
 	return s.requestsWhere(func(r Request) bool {
 		return r.Method == method && strings.Contains(r.Path, part) && !s.isCollection(r.Path)

@@ -12,21 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// isCollection says whether path is that of all routes of a kind: /apis/GROUP/VERSION/RESOURCE.
+// isCollection reports whether path is that of all routes of a kind: /apis/GROUP/VERSION/RESOURCE.
 func (*RoutesServer) isCollection(path string) bool {
 	return strings.HasPrefix(path, "/apis/"+routesGroup) && strings.Count(path, "/") == 4
 }
 
-// isObject says whether path is that of one route.
+// isObject reports whether path is that of one route.
 func (*RoutesServer) isObject(path string) bool {
 	parts := partsOf(path)
 	return len(parts) == 7 && parts[1] == routesGroup
 }
 
-// partsOf are the parts of a path: apis, group, version, namespaces, namespace, resource, name.
+// partsOf returns the segments of a path: apis, group, version, namespaces, namespace, resource, name.
 func partsOf(path string) []string { return strings.Split(strings.TrimPrefix(path, "/"), "/") }
 
-// handle answers as a Kubernetes API server does.
+// handle answers like a Kubernetes API server.
 func (s *RoutesServer) handle(w http.ResponseWriter, r *http.Request, body []byte) {
 	parts := partsOf(r.URL.Path)
 	served := s.serves(element(parts, 2))
@@ -40,13 +40,13 @@ func (s *RoutesServer) handle(w http.ResponseWriter, r *http.Request, body []byt
 	case len(parts) == 6 && parts[1] == routesGroup && served:
 		s.list(w, r, parts[5], parts[4])
 	case element(parts, 1) == routesGroup && len(parts) > 3:
-		http.NotFound(w, r) // without a Status, as a path that nobody serves is answered
+		http.NotFound(w, r) // without a Status, as for a path that is not served
 	default:
-		s.other(w, r, body)
+		s.handleOther(w, r, body)
 	}
 }
 
-// serves says whether routes are served in a version.
+// serves reports whether routes are served in a version.
 func (s *RoutesServer) serves(version string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *RoutesServer) serves(version string) bool {
 	return served
 }
 
-// element is one of parts, or nothing.
+// element returns the element at an index, or "".
 func element(parts []string, at int) string {
 	if at < len(parts) {
 		return parts[at]
@@ -62,7 +62,7 @@ func element(parts []string, at int) string {
 	return ""
 }
 
-// single answers for one route.
+// single answers requests for one route.
 func (s *RoutesServer) single(w http.ResponseWriter, r *http.Request, parts []string, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,34 +70,34 @@ func (s *RoutesServer) single(w http.ResponseWriter, r *http.Request, parts []st
 	object, found := s.objects[routeKey(parts[5], parts[4], parts[6])]
 	switch {
 	case !found:
-		answer(w, apierrors.NewNotFound(resource, parts[6]))
+		respondError(w, apierrors.NewNotFound(resource, parts[6]))
 	case r.Method == http.MethodGet:
 		respond(w, http.StatusOK, object)
 	case r.Method != http.MethodPut:
-		answer(w, apierrors.NewMethodNotSupported(resource, r.Method))
+		respondError(w, apierrors.NewMethodNotSupported(resource, r.Method))
 	default:
 		written := new(unstructured.Unstructured)
 		if err := written.UnmarshalJSON(body); err != nil {
-			answer(w, apierrors.NewBadRequest(err.Error()))
+			respondError(w, apierrors.NewBadRequest(err.Error()))
 			return
 		}
 		if written.GetResourceVersion() != object.GetResourceVersion() {
-			answer(w, apierrors.NewConflict(resource, parts[6], errors.New("the object has been modified")))
+			respondError(w, apierrors.NewConflict(resource, parts[6], errors.New("the object has been modified")))
 			return
 		}
-		written.Object["status"] = object.Object["status"] // a PUT of the object leaves the subresource
+		written.Object["status"] = object.Object["status"] // a PUT of the object does not change the subresource
 		s.put(written)
 		respond(w, http.StatusOK, written)
 	}
 }
 
-// list answers the routes of a kind, of one namespace or all.
+// list sends the routes of a kind, of one namespace or all.
 func (s *RoutesServer) list(w http.ResponseWriter, r *http.Request, resource, namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
 	if err != nil {
-		answer(w, apierrors.NewBadRequest(err.Error()))
+		respondError(w, apierrors.NewBadRequest(err.Error()))
 		return
 	}
 	items := []any{}

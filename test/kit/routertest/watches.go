@@ -12,63 +12,66 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// change is what a watch tells.
+// change is an event for watches.
 type change struct {
 	version  int
-	resource string // whose watches are told, such as httproutes; empty for those of every kind
+	resource string // the watches that receive it, e.g. of httproutes; empty for all
 	event    metav1.WatchEvent
 }
 
-// watched is what watches tell of.
+// watched is an object in watch events.
 type watched interface {
 	metav1.Object
 	runtime.Object
 }
 
-// record gives object the next resource version and tells watches of resource about it as it is now.
-func (f *frame) record(event, resource string, object watched) {
+// record gives object the next resource version and sends its current state to the watches of resource.
+func (f *server) record(event, resource string, object watched) {
 	f.version++
 	object.SetResourceVersion(strconv.Itoa(f.version))
-	f.tell(change{f.version, resource, metav1.WatchEvent{Type: event, Object: runtime.RawExtension{Object: object.DeepCopyObject()}}})
+	f.publish(change{f.version, resource, metav1.WatchEvent{Type: event, Object: runtime.RawExtension{Object: object.DeepCopyObject()}}})
 }
 
-func (f *frame) tell(news change) {
-	f.history = append(f.history, news)
+// publish sends a change to the watches.
+func (f *server) publish(next change) {
+	f.history = append(f.history, next)
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// Expire ends every watch as the API server does when it has forgotten the events since then: with 410 Gone. New ones go on.
-func (f *frame) Expire() {
+// Expire ends all watches with 410 Gone, like an API server that no longer has the events since their resource version.
+// New watches work.
+func (f *server) Expire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	status := apierrors.NewResourceExpired("too old resource version").Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	f.version++
 	f.history = nil
-	f.tell(change{version: f.version, event: metav1.WatchEvent{Type: "ERROR", Object: runtime.RawExtension{Object: &status}}})
+	f.publish(change{version: f.version, event: metav1.WatchEvent{Type: "ERROR", Object: runtime.RawExtension{Object: &status}}})
 }
 
-// HoldEvents keeps watches from telling anything more.
-func (f *frame) HoldEvents() {
+// HoldEvents stops all watches from sending events.
+func (f *server) HoldEvents() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.held = true
 }
 
-// watch tells changes of resource after the resource version that the request names, until either side goes away.
-func (f *frame) watch(w http.ResponseWriter, r *http.Request, resource string) {
+// watch sends the changes of resource after the resource version of the request, until the client or the server ends
+// it.
+func (f *server) watch(w http.ResponseWriter, r *http.Request, resource string) {
 	after, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	if err != nil {
-		answer(w, apierrors.NewBadRequest(err.Error()))
+		respondError(w, apierrors.NewBadRequest(err.Error()))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	flush, encoder := http.NewResponseController(w), json.NewEncoder(w)
 	for {
-		news, changed := f.since(after)
-		for _, change := range news {
+		changes, changed := f.since(after)
+		for _, change := range changes {
 			if after = change.version; change.resource != resource && change.resource != "" {
 				continue
 			}
@@ -89,12 +92,12 @@ func (f *frame) watch(w http.ResponseWriter, r *http.Request, resource string) {
 	}
 }
 
-// since are the changes after a version, of every kind, and what is closed at the next one.
-func (f *frame) since(version int) (news []change, changed <-chan struct{}) {
+// since returns the changes of all kinds after a version, and a channel that is closed at the next one.
+func (f *server) since(version int) (changes []change, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.held {
-		news = slices.Clone(f.history[sort.Search(len(f.history), func(i int) bool { return f.history[i].version > version }):])
+		changes = slices.Clone(f.history[sort.Search(len(f.history), func(i int) bool { return f.history[i].version > version }):])
 	}
-	return news, f.changed
+	return changes, f.changed
 }

@@ -36,13 +36,13 @@ func TestOtherLabelsStay(t *testing.T) {
 			map[string]any{"team": "shop"}},
 		"a user's, by a Rollout without any Service": {neither, "{team: shop}", Label{"team", "shop"}, []*Weights{nil},
 			map[string]any{"team": "shop"}},
-		"the published plugin's, by a Rollout without any Service": {
+		"the argoproj-labs plugin's, by a Rollout without any Service": {
 			neither, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}",
 			Label{DefaultLabelKey, "in-progress"},
 			[]*Weights{nil},
 			map[string]any{DefaultLabelKey: "in-progress"},
 		},
-		"the published plugin's": {both, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}",
+		"the argoproj-labs plugin's": {both, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}",
 			Label{DefaultLabelKey, "in-progress"}, []*Weights{at(0)}, nil},
 		"its own": {both, "{}", Label{"example.com/a", "yes"}, []*Weights{at(20), at(0)}, nil},
 	}

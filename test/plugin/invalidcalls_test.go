@@ -17,7 +17,7 @@ import (
 
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	for _, test := range routertest.BadCalls() {
+	for _, test := range routertest.InvalidCalls() {
 		t.Run(test.Name, func(t *testing.T) {
 			t.Parallel()
 			object := routertest.ScaledObject(nil)
@@ -41,7 +41,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// startedWith is an API server with object in a situation, and a plugin without a right to watch, so that each call asks the API server.
+// startedWith returns an API server with object in a situation, and a plugin without watch permission, so that each
+// call reads from the API server.
 func startedWith(t *testing.T, object *httpv1alpha1.HTTPScaledObject, situation routertest.Situation) (*routertest.APIServer, controller) {
 	t.Helper()
 	api := routertest.NewAPIServer(t, object)
@@ -52,7 +53,7 @@ func startedWith(t *testing.T, object *httpv1alpha1.HTTPScaledObject, situation 
 	case routertest.Usual:
 	case routertest.Forbidden:
 		api.Fail(routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Group: httpv1alpha1.Group, Resource: httpv1alpha1.Resource}, "web",
-			errors.New(`User "`+routertest.StrangerAccount+`" cannot get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "shop"`))))
+			errors.New(`User "`+routertest.UnprivilegedAccount+`" cannot get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "shop"`))))
 	case routertest.Shared:
 		other := routertest.Rollout(httpso.Type, config)
 		other.Name, other.UID = "api", "uid-of-api"

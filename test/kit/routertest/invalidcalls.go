@@ -6,56 +6,58 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 )
 
-// configField is how messages name the router's configuration in a Rollout.
+// configField is the router's configuration in a Rollout, as messages name it.
 const configField = `spec.strategy.canary.trafficRouting.plugins["kedify/http"]`
 
-// StrangerAccount is the account of a plugin that may do nothing, in the situation Forbidden.
-const StrangerAccount = "system:serviceaccount:default:stranger"
+// UnprivilegedAccount is the account of a plugin without permissions, in the situation Forbidden.
+const UnprivilegedAccount = "system:serviceaccount:default:stranger"
 
-// Annotations of ScaledObject at 20 and at 100 for the Rollout of this package.
+// Annotations of ScaledObject for the Rollout of this package.
 const (
-	// At20 is the split at the weight 20.
+	// At20 is the split at weight 20.
 	At20 = "- service: web-stable\n  weight: 80\n- service: web-canary\n  weight: 20\n"
-	// At100 is the split at the weight 100.
+	// At100 is the split at weight 100.
 	At100 = "- service: web-stable\n  weight: 0\n- service: web-canary\n  weight: 100\n"
 )
 
-// Situation is what is unusual about the cluster when a call is made.
+// Situation is a condition of the cluster during a call.
 type Situation int
 
 const (
-	// Usual is nothing.
+	// Usual is a cluster without anything special.
 	Usual Situation = iota
-	// Forbidden is a plugin that runs as StrangerAccount.
+	// Forbidden is a plugin that runs as UnprivilegedAccount.
 	Forbidden
-	// Shared is an HTTPScaledObject that the Rollout shop/api already shares the requests of.
+	// Shared is an HTTPScaledObject whose weights the Rollout shop/api already sets.
 	Shared
 )
 
-// BadCall is a SetWeight with a mistake of a user's in it, made for the Rollout shop/web on the HTTPScaledObject shop/web, and what becomes of it.
-type BadCall struct {
-	// Name says what is wrong.
+// InvalidCall is a SetWeight with a user's error, for the Rollout shop/web on the HTTPScaledObject shop/web, and its
+// result.
+type InvalidCall struct {
+	// Name describes the error.
 	Name string
-	// Config is the configuration in the Rollout. Empty stands for the right one, "-" for none.
+	// Config is the configuration in the Rollout. Empty means the valid one, "-" none.
 	Config string
-	// Change changes the Rollout, where not nil.
+	// Change changes the Rollout. May be nil.
 	Change func(*v1alpha1.CanaryStrategy)
-	// Annotation is the text of weighted-backends before the call; empty stands for no annotation.
+	// Annotation is the text of weighted-backends before the call; empty means no annotation.
 	Annotation string
-	// Situation is what is unusual about the cluster.
+	// Situation is the condition of the cluster.
 	Situation Situation
 	// Weight and Others are the arguments.
 	Weight int32
 	// Others are the weights of an experiment.
 	Others []v1alpha1.WeightDestination
-	// Want is the exact text of the error, which the controller shows in the Rollout's events. It is empty where the call succeeds.
+	// Want is the exact text of the error, which the controller shows in the Rollout's Events. It is empty if the call
+	// succeeds.
 	Want string
-	// After is the annotation afterwards, "=" for what it was before.
+	// After is the annotation after the call, "=" if it is unchanged.
 	After string
 }
 
-// Rollout is the Rollout of the call.
-func (c BadCall) Rollout(plugin string) *v1alpha1.Rollout {
+// Rollout returns the Rollout of the call.
+func (c InvalidCall) Rollout(plugin string) *v1alpha1.Rollout {
 	config := c.Config
 	switch config {
 	case "":
@@ -67,25 +69,25 @@ func (c BadCall) Rollout(plugin string) *v1alpha1.Rollout {
 	if c.Change != nil {
 		c.Change(rollout.Spec.Strategy.Canary)
 	}
-	if len(rollout.Spec.Strategy.Canary.Steps) > 0 { // at the first one, in the middle of a canary
+	if len(rollout.Spec.Strategy.Canary.Steps) > 0 { // at the first step of a canary
 		rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
 		rollout.Status.StableRS, rollout.Status.CurrentPodHash = "old", "new"
 	}
 	return rollout
 }
 
-// AfterText is the annotation afterwards.
-func (c BadCall) AfterText() string {
+// AfterText returns the annotation after the call.
+func (c InvalidCall) AfterText() string {
 	if c.After == "=" {
 		return c.Annotation
 	}
 	return c.After
 }
 
-// BadCalls is the table of bad calls, one row per case.
-func BadCalls() []BadCall {
+// InvalidCalls returns the table of invalid calls, one row per case.
+func InvalidCalls() []InvalidCall {
 	const canary = "spec.strategy.canary."
-	return append(append(badConfigurations(), badManagedRoutes()...), []BadCall{
+	return append(append(invalidConfigurations(), invalidManagedRoutes()...), []InvalidCall{
 		{
 			Name: "weight below 0", Weight: -1, After: "=",
 			Want: `rollout "shop/web": the canary weight -1 is negative: correct setWeight in ` + canary + `steps`,
@@ -95,7 +97,7 @@ func BadCalls() []BadCall {
 			Want: `rollout "shop/web": the canary weight 101 is above 100: correct setWeight in ` + canary + `steps`,
 		},
 		{
-			Name: "an experiment that takes too much", Weight: 60, Others: []v1alpha1.WeightDestination{{ServiceName: "try", Weight: 50}}, After: "=",
+			Name: "an experiment with too much weight", Weight: 60, Others: []v1alpha1.WeightDestination{{ServiceName: "try", Weight: 50}}, After: "=",
 			Want: `rollout "shop/web": the weights of the canary and the experiment add up to 110, above 100: lower setWeight or the weights of the ` +
 				`experiment's templates in ` + canary + `steps`,
 		},
@@ -116,10 +118,10 @@ func BadCalls() []BadCall {
 			Want: `HTTPScaledObject "shop/wbe" of rollout "shop/web": httpscaledobjects.http.keda.sh "wbe" not found: create it (and install the ` +
 				`CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct ` + configField + `.httpScaledObjectName`,
 		},
-		{Name: "no such HTTPScaledObject, and no share", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 0, After: "="},
+		{Name: "no such HTTPScaledObject, and no canary weight", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 0, After: "="},
 		{
 			Name: "no permission", Situation: Forbidden, Weight: 20, After: "=",
-			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": httpscaledobjects.http.keda.sh "web" is forbidden: User "` + StrangerAccount +
+			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": httpscaledobjects.http.keda.sh "web" is forbidden: User "` + UnprivilegedAccount +
 				`" cannot get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "shop": allow the controller's ` +
 				`ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding argo-rollouts-kedify-http`,
 		},
@@ -132,12 +134,12 @@ func BadCalls() []BadCall {
 		{Name: "a huge annotation, which is overwritten", Annotation: strings.Repeat("- {service: a, weight: 1}\n", 8000), Weight: 20, After: At20},
 		{Name: "an annotation with aliases, which is overwritten", Annotation: "- &a {service: a, weight: 1}\n- *a\n", Weight: 20, After: At20},
 		{Name: "weights that are all zero, which are overwritten", Annotation: "- {service: a, weight: 0}\n", Weight: 20, After: At20},
-		{Name: "a hand's edit, which goes with the canary", Annotation: "- {service: web-canary, weight: 100}\n", Weight: 0, After: ""},
+		{Name: "a manual edit, which is removed after the canary", Annotation: "- {service: web-canary, weight: 100}\n", Weight: 0, After: ""},
 	}...)
 }
 
-// badManagedRoutes are the rows about header and mirror routes.
-func badManagedRoutes() []BadCall {
+// invalidManagedRoutes returns the rows about header and mirror routes.
+func invalidManagedRoutes() []InvalidCall {
 	const field = `rollout "shop/web": the steps setHeaderRoute and setMirrorRoute of spec.strategy.canary.steps: `
 	header := func(value v1alpha1.StringMatch) func(*v1alpha1.CanaryStrategy) {
 		return func(s *v1alpha1.CanaryStrategy) {
@@ -151,9 +153,9 @@ func badManagedRoutes() []BadCall {
 		}
 	}
 	const regex = field + `route "qa": match 1: header "role": not a regular expression that Envoy takes: `
-	return []BadCall{
+	return []InvalidCall{
 		{
-			Name: "a header route with a regular expression that is none", Change: header(v1alpha1.StringMatch{Regex: "qa("}), After: "=",
+			Name: "a header route with an invalid regular expression", Change: header(v1alpha1.StringMatch{Regex: "qa("}), After: "=",
 			Want: regex + `"qa(": missing closing ): correct it (RE2 syntax)`,
 		},
 		{
@@ -165,16 +167,16 @@ func badManagedRoutes() []BadCall {
 			Want: field + `route "qa": match 1: header "role": not a condition: there is no value: write one under exact, prefix or regex`,
 		},
 		{
-			Name: "a mirror route with a path that is none", Change: mirror(v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Prefix: "v1"}}), After: "=",
+			Name: "a mirror route with an invalid path", Change: mirror(v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Prefix: "v1"}}), After: "=",
 			Want: field + `route "copy": match 1: path: not a condition: "v1": begin it with /`,
 		},
 	}
 }
 
-// badConfigurations are the rows about what a Rollout says under the plugin's name.
-func badConfigurations() []BadCall {
+// invalidConfigurations returns the rows about the router's configuration in a Rollout.
+func invalidConfigurations() []InvalidCall {
 	const example = `write {httpScaledObjectName: <name of an HTTPScaledObject in the Rollout's namespace>} there`
-	return []BadCall{
+	return []InvalidCall{
 		{
 			Name: "no configuration", Config: "-", Weight: 20, After: "=",
 			Want: `rollout "shop/web": ` + configField + ` is missing: ` + example,
@@ -189,7 +191,7 @@ func badConfigurations() []BadCall {
 				`verifyDataPlane`,
 		},
 		{
-			Name: "a switch that is not one", Config: `{"httpScaledObjectName":"web","verifyDataPlane":"no"}`, Weight: 20, After: "=",
+			Name: "an option that is not a boolean", Config: `{"httpScaledObjectName":"web","verifyDataPlane":"no"}`, Weight: 20, After: "=",
 			Want: `rollout "shop/web": ` + configField + `.verifyDataPlane is "no": write true or false`,
 		},
 		{
