@@ -32,7 +32,7 @@ const fieldManager = manifests.ManagedBy
 var errNotRemoved = errors.New("not everything could be taken away")
 
 // cleanup is what its command line asks for.
-type cleanup struct {
+type cleanupOptions struct {
 	way     *way
 	form    output
 	applies bool
@@ -42,7 +42,7 @@ type cleanup struct {
 
 // newCleanup returns the command that takes away what is left over.
 func newCleanup(way *way) *cobra.Command {
-	asked := &cleanup{way: way}
+	asked := &cleanupOptions{way: way}
 	command := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Find, and take away, what deleted or changed Rollouts have left",
@@ -81,7 +81,7 @@ type result struct {
 }
 
 // run finds what is left over, takes it away where that is asked for, and prints what became of it.
-func (c *cleanup) run(ctx context.Context, out io.Writer) error {
+func (c *cleanupOptions) run(ctx context.Context, out io.Writer) error {
 	client, err := c.way.client()
 	if err != nil {
 		return err
@@ -89,12 +89,12 @@ func (c *cleanup) run(ctx context.Context, out io.Writer) error {
 	namespace := c.way.overrides.Context.Namespace
 	reading, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
-	facts, err := gather.New(client, namespace).Marked(reading)
+	cluster, err := gather.New(client, namespace).Marked(reading)
 	if err != nil {
 		return err
 	}
 	results := []result{}
-	for _, left := range cleanup.Find(facts, namespace) {
+	for _, left := range cleanup.Find(cluster, namespace) {
 		one := result{Leftover: left}
 		if c.applies && (c.unowned || !left.Unowned) {
 			err := remove(ctx, client, left.Removal)
@@ -118,7 +118,7 @@ func (c *cleanup) run(ctx context.Context, out io.Writer) error {
 }
 
 // print prints what became of what was left over.
-func (c *cleanup) print(out io.Writer, results []result) error {
+func (c *cleanupOptions) print(out io.Writer, results []result) error {
 	if c.form == outputJSON || c.form == outputYAML {
 		return printObject(out, c.form, map[string]any{"leftovers": results})
 	}

@@ -34,11 +34,11 @@ examined, which is said. It exits with 3 where there is an error, with 0 where t
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			facts, err := factsOf(command.Context(), way, limit)
+			cluster, err := factsOf(command.Context(), way, limit)
 			if err != nil {
 				return err
 			}
-			return conclude(command.OutOrStdout(), form, facts)
+			return conclude(command.OutOrStdout(), form, cluster)
 		},
 	}
 	form.addFlag(command)
@@ -55,27 +55,27 @@ func factsOf(ctx context.Context, way *way, limit time.Duration) (*facts.Facts, 
 		return nil, err
 	}
 	// Only a namespace that was asked for narrows down: the one of the context does not.
-	facts, err := examined(ctx, gather.New(client, way.overrides.Context.Namespace))
+	cluster, err := examined(ctx, gather.New(client, way.overrides.Context.Namespace))
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("no answer within %v: %w", limit, ctx.Err())
 	}
-	return facts, err
+	return cluster, err
 }
 
 // examined reads all that doctor asks about.
 func examined(ctx context.Context, reader *gather.Reader) (*facts.Facts, error) {
-	facts, err := reader.All(ctx)
+	cluster, err := reader.All(ctx)
 	if err != nil {
 		return nil, err
 	}
-	reader.Ask(ctx, facts, doctor.Questions(facts))
-	return facts, ctx.Err()
+	reader.Ask(ctx, cluster, doctor.Questions(cluster))
+	return cluster, ctx.Err()
 }
 
 // conclude prints what is wrong, and ends with errFinding where that is an error.
-func conclude(out io.Writer, form output, facts *facts.Facts) error {
-	found := doctor.Examine(facts)
-	if err := printFindings(out, form, facts, found); err != nil {
+func conclude(out io.Writer, form output, cluster *facts.Facts) error {
+	found := doctor.Examine(cluster)
+	if err := printFindings(out, form, cluster, found); err != nil {
 		return err
 	}
 	if doctor.HasError(found) {
@@ -85,7 +85,7 @@ func conclude(out io.Writer, form output, facts *facts.Facts) error {
 }
 
 // printFindings prints findings in a form.
-func printFindings(out io.Writer, form output, facts *facts.Facts, found []doctor.Finding) error {
+func printFindings(out io.Writer, form output, cluster *facts.Facts, found []doctor.Finding) error {
 	if form == outputJSON || form == outputYAML {
 		if found == nil {
 			found = []doctor.Finding{}
@@ -95,8 +95,8 @@ func printFindings(out io.Writer, form output, facts *facts.Facts, found []docto
 	var text strings.Builder
 	if form == outputWide {
 		fmt.Fprintf(&text, "Read: %d Rollouts, %d HTTPScaledObjects, %d routes, %d ScaledObjects, %d Services, %d nodes; %d permissions asked for\n",
-			len(facts.Rollouts), len(facts.HTTPScaledObjects), len(facts.Routes), len(facts.ScaledObjects), len(facts.Services), len(facts.Nodes),
-			len(facts.Allowed))
+			len(cluster.Rollouts), len(cluster.HTTPScaledObjects), len(cluster.Routes), len(cluster.ScaledObjects), len(cluster.Services), len(cluster.Nodes),
+			len(cluster.Allowed))
 	}
 	for _, finding := range found {
 		place := finding.Object

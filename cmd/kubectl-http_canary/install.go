@@ -33,7 +33,7 @@ const (
 )
 
 // install is what its command line asks for.
-type install struct {
+type installOptions struct {
 	way    *way
 	prints bool
 	tries  bool
@@ -55,7 +55,7 @@ type install struct {
 
 // newInstall returns the command that installs.
 func newInstall(way *way) *cobra.Command {
-	asked := &install{way: way}
+	asked := &installOptions{way: way}
 	command := &cobra.Command{
 		Use:   "install",
 		Short: "Install the routers, and on request the data path and what scales",
@@ -89,7 +89,7 @@ checksums.txt, which is fetched from there or read from --checksums. The platfor
 }
 
 // addFlags declares the flags.
-func (i *install) addFlags(command *cobra.Command) {
+func (i *installOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.BoolVar(&i.prints, "print", false, "print the objects, and change nothing")
 	flags.BoolVar(&i.tries, "dry-run", false, "have the API server judge it without storing it, and say what would be done")
@@ -118,7 +118,7 @@ func componentNames() []string {
 }
 
 // check refuses what makes no sense, and fills in what is left to the release.
-func (i *install) check() error {
+func (i *installOptions) check() error {
 	hasProxy := slices.Contains(i.components, string(manifests.Proxy))
 	switch {
 	case i.prints && i.tries:
@@ -151,7 +151,7 @@ func (i *install) check() error {
 }
 
 // run works out what is to be there, and prints it, tries it or carries it out.
-func (i *install) run(ctx context.Context, out io.Writer) error {
+func (i *installOptions) run(ctx context.Context, out io.Writer) error {
 	if err := i.check(); err != nil {
 		return err
 	}
@@ -161,27 +161,27 @@ func (i *install) run(ctx context.Context, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, i.limit)
 	defer cancel()
-	facts, err := gather.New(client, "").Controller(ctx)
+	cluster, err := gather.New(client, "").Controller(ctx)
 	if err != nil {
 		return err
 	}
-	if facts.Controller == nil {
+	if cluster.Controller == nil {
 		return errNoController
 	}
-	entries, err := i.entries(ctx, facts)
+	entries, err := i.entries(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	set := manifests.NewSet(config.Files, i.wishes(facts))
+	set := manifests.NewSet(config.Files, i.wishes(cluster))
 	objects, err := set.Objects()
 	if err != nil {
 		return err
 	}
 	if i.prints {
-		return printManifests(out, facts, objects, entries)
+		return printManifests(out, cluster, objects, entries)
 	}
 	plan := install.Plan{
-		Objects: objects, Controller: controllerName(facts), Entries: entries, Replace: i.replaces,
+		Objects: objects, Controller: controllerName(cluster), Entries: entries, Replace: i.replaces,
 		Patch: func(plugins string) (manifests.Object, error) { return set.ControllerPatch(plugins, i.initContainer) },
 	}
 	if err := install.New(client, lineTo(out), i.tries).Install(ctx, plan); err != nil || i.tries {
@@ -195,15 +195,15 @@ var errNoController = errors.New("no Deployment has the labels app.kubernetes.io
 	"install Argo Rollouts first")
 
 // controllerName is that of the controller's Deployment.
-func controllerName(facts *facts.Facts) types.NamespacedName {
-	return types.NamespacedName{Namespace: facts.Controller.Namespace, Name: facts.Controller.Name}
+func controllerName(cluster *facts.Facts) types.NamespacedName {
+	return types.NamespacedName{Namespace: cluster.Controller.Namespace, Name: cluster.Controller.Name}
 }
 
 // wishes are what is to be installed beside a controller.
-func (i *install) wishes(facts *facts.Facts) manifests.Wishes {
+func (i *installOptions) wishes(cluster *facts.Facts) manifests.Wishes {
 	wishes := manifests.Wishes{
-		Routers: i.routers, ProxyNamespaces: i.namespaces, Registry: i.registry, Tag: i.tag, Controller: controllerName(facts),
-		Account: types.NamespacedName{Namespace: facts.Controller.Namespace, Name: facts.Controller.Spec.Template.Spec.ServiceAccountName},
+		Routers: i.routers, ProxyNamespaces: i.namespaces, Registry: i.registry, Tag: i.tag, Controller: controllerName(cluster),
+		Account: types.NamespacedName{Namespace: cluster.Controller.Namespace, Name: cluster.Controller.Spec.Template.Spec.ServiceAccountName},
 	}
 	for _, name := range i.components {
 		wishes.Components = append(wishes.Components, manifests.Component(name))
@@ -212,7 +212,7 @@ func (i *install) wishes(facts *facts.Facts) manifests.Wishes {
 }
 
 // entries are those of the routers.
-func (i *install) entries(ctx context.Context, facts *facts.Facts) ([]registration.Entry, error) {
+func (i *installOptions) entries(ctx context.Context, cluster *facts.Facts) ([]registration.Entry, error) {
 	if i.initContainer {
 		return registration.Files(i.routers, pluginFolder)
 	}
@@ -222,7 +222,7 @@ func (i *install) entries(ctx context.Context, facts *facts.Facts) ([]registrati
 	}
 	platform := i.platform
 	if platform == "" {
-		if platform, err = registration.Platform(facts); err != nil {
+		if platform, err = registration.Platform(cluster); err != nil {
 			return nil, err
 		}
 	}
@@ -230,7 +230,7 @@ func (i *install) entries(ctx context.Context, facts *facts.Facts) ([]registrati
 }
 
 // readChecksums reads the release's checksums from a file, or from where the release is.
-func (i *install) readChecksums(ctx context.Context) (string, error) {
+func (i *installOptions) readChecksums(ctx context.Context) (string, error) {
 	if i.checksums == "" {
 		return fetch(ctx, i.from+"/checksums.txt")
 	}
@@ -244,10 +244,10 @@ func lineTo(out io.Writer) func(string) {
 }
 
 // verify examines what is installed as doctor does.
-func (i *install) verify(ctx context.Context, out io.Writer, client *kube.Client) error {
-	facts, err := examined(ctx, gather.New(client, ""))
+func (i *installOptions) verify(ctx context.Context, out io.Writer, client *kube.Client) error {
+	cluster, err := examined(ctx, gather.New(client, ""))
 	if err != nil {
 		return err
 	}
-	return conclude(out, outputText, facts)
+	return conclude(out, outputText, cluster)
 }

@@ -23,8 +23,8 @@ const (
 )
 
 // printManifests prints objects and the controller's ConfigMap as YAML documents.
-func printManifests(out io.Writer, facts *facts.Facts, objects []manifests.Object, entries []registration.Entry) error {
-	configMap, err := configMapWith(facts, entries)
+func printManifests(out io.Writer, cluster *facts.Facts, objects []manifests.Object, entries []registration.Entry) error {
+	configMap, err := configMapWith(cluster, entries)
 	if err != nil {
 		return err
 	}
@@ -49,14 +49,14 @@ func printManifests(out io.Writer, facts *facts.Facts, objects []manifests.Objec
 
 // configMapWith is the controller's with entries. It has all that the live one has: whoever applied that by server-side
 // apply would otherwise take away what is missing in it.
-func configMapWith(facts *facts.Facts, entries []registration.Entry) (map[string]any, error) {
-	merged, err := registration.Merge(registration.Of(facts.Plugins).Text, entries)
+func configMapWith(cluster *facts.Facts, entries []registration.Entry) (map[string]any, error) {
+	merged, err := registration.Merge(registration.Of(cluster.Plugins).Text, entries)
 	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s/%s: data.%s: %w", facts.Controller.Namespace, facts.ConfigMapName, facts.PluginsKey, err)
+		return nil, fmt.Errorf("ConfigMap %s/%s: data.%s: %w", cluster.Controller.Namespace, facts.ConfigMapName, facts.PluginsKey, err)
 	}
-	metadata := map[string]any{"name": facts.ConfigMapName, "namespace": facts.Controller.Namespace}
+	metadata := map[string]any{"name": facts.ConfigMapName, "namespace": cluster.Controller.Namespace}
 	data := map[string]string{}
-	if live := facts.Plugins; live != nil {
+	if live := cluster.Plugins; live != nil {
 		maps.Copy(data, live.Data)
 		annotations := maps.Clone(live.Annotations)
 		delete(annotations, corev1.LastAppliedConfigAnnotation)

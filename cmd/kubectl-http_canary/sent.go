@@ -22,14 +22,14 @@ const countEvery = 2 * time.Second
 var errNoEnvoy = errors.New("it names no HTTPScaledObject that exists: only proxies of " + facts.HTTPRouter + " are asked what they have sent")
 
 // counted tells how the requests of the Rollout of the facts are shared, with what Envoys have sent.
-func counted(ctx context.Context, reader *gather.Reader, facts *facts.Facts) (split.Sharing, error) {
-	told := split.Of(facts, &facts.Rollouts[0])
-	objects := facts.ObjectsOf(&facts.Rollouts[0])
+func counted(ctx context.Context, reader *gather.Reader, cluster *facts.Facts) (split.Sharing, error) {
+	told := split.Of(cluster, &cluster.Rollouts[0])
+	objects := cluster.ObjectsOf(&cluster.Rollouts[0])
 	if len(objects) == 0 {
 		return told, fmt.Errorf("rollout %s: %w", told.Rollout, errNoEnvoy)
 	}
 	for _, object := range objects {
-		sent, err := reader.Sent(ctx, facts, object)
+		sent, err := reader.Sent(ctx, cluster, object)
 		if err != nil {
 			return told, err
 		}
@@ -46,9 +46,9 @@ func followCounted(ctx context.Context, reader *gather.Reader, name types.Namesp
 	changes, done := make(chan *facts.Facts), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- reader.Follow(ctx, name, func(facts *facts.Facts) error {
+		ended <- reader.Follow(ctx, name, func(cluster *facts.Facts) error {
 			select {
-			case changes <- facts:
+			case changes <- cluster:
 				<-done
 			case <-ctx.Done():
 			}
@@ -62,8 +62,8 @@ func followCounted(ctx context.Context, reader *gather.Reader, name types.Namesp
 		select {
 		case err := <-ended:
 			return err
-		case facts := <-changes:
-			last = copied(facts)
+		case cluster := <-changes:
+			last = copied(cluster)
 			done <- struct{}{}
 		case <-tick.C:
 		}
@@ -84,11 +84,11 @@ func followCounted(ctx context.Context, reader *gather.Reader, name types.Namesp
 }
 
 // copied are facts about one Rollout that stay as they are. Objects themselves are replaced, never changed.
-func copied(facts *facts.Facts) facts.Facts {
-	own := *facts
-	own.Rollouts = append([]facts.Rollout(nil), facts.Rollouts...)
-	own.HTTPScaledObjects = append(own.HTTPScaledObjects[:0:0], facts.HTTPScaledObjects...)
-	own.Routes = append(own.Routes[:0:0], facts.Routes...)
+func copied(cluster *facts.Facts) facts.Facts {
+	own := *cluster
+	own.Rollouts = append([]facts.Rollout(nil), cluster.Rollouts...)
+	own.HTTPScaledObjects = append(own.HTTPScaledObjects[:0:0], cluster.HTTPScaledObjects...)
+	own.Routes = append(own.Routes[:0:0], cluster.Routes...)
 	return own
 }
 

@@ -52,8 +52,8 @@ namespace of the proxies.`,
 			case counts:
 				return followCounted(command.Context(), reader, name, changes.tell)
 			default:
-				return reader.Follow(command.Context(), name, func(facts *facts.Facts) error {
-					return changes.tell(split.Of(facts, &facts.Rollouts[0]))
+				return reader.Follow(command.Context(), name, func(cluster *facts.Facts) error {
+					return changes.tell(split.Of(cluster, &cluster.Rollouts[0]))
 				})
 			}
 		},
@@ -68,13 +68,13 @@ namespace of the proxies.`,
 func splitOnce(ctx context.Context, out io.Writer, form output, reader *gather.Reader, name types.NamespacedName, counts bool) error {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	facts, err := reader.One(ctx, name)
+	cluster, err := reader.One(ctx, name)
 	if err != nil {
 		return err
 	}
-	told := split.Of(facts, &facts.Rollouts[0])
+	told := split.Of(cluster, &cluster.Rollouts[0])
 	if counts {
-		if told, err = counted(ctx, reader, facts); err != nil {
+		if told, err = counted(ctx, reader, cluster); err != nil {
 			return err
 		}
 	}

@@ -60,11 +60,11 @@ func shared(ctx context.Context, way *way, argument string) (split.Sharing, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	facts, err := reader.One(ctx, name)
+	cluster, err := reader.One(ctx, name)
 	if err != nil {
 		return split.Sharing{}, err
 	}
-	return split.Of(facts, &facts.Rollouts[0]), nil
+	return split.Of(cluster, &cluster.Rollouts[0]), nil
 }
 
 // printStatus prints what is told of a Rollout; wide with the hashes of Pods.

@@ -30,7 +30,7 @@ import (
 const mostRate = 1000
 
 // try is what its command line asks for.
-type try struct {
+type tryOptions struct {
 	way      *way
 	form     output
 	setup    try.Setup
@@ -42,7 +42,7 @@ type try struct {
 
 // newTry returns the command that plays a throw-away canary.
 func newTry(way *way) *cobra.Command {
-	asked := &try{way: way}
+	asked := &tryOptions{way: way}
 	command := &cobra.Command{
 		Use:   "try",
 		Short: "Play a throw-away canary under load on this cluster, and remove all of it",
@@ -86,7 +86,7 @@ interrupted.`,
 }
 
 // check refuses what makes no sense, and fills in what is left to the release.
-func (t *try) check() error {
+func (t *tryOptions) check() error {
 	namespace, name, isGateway := strings.Cut(t.gateway, "/")
 	needsGateway := t.setup.Router == facts.GatewayRouter
 	switch {
@@ -114,7 +114,7 @@ func (t *try) check() error {
 }
 
 // run examines the installation, asks, and plays the canary.
-func (t *try) run(ctx context.Context, command *cobra.Command) error {
+func (t *tryOptions) run(ctx context.Context, command *cobra.Command) error {
 	if err := t.check(); err != nil {
 		return err
 	}
@@ -146,9 +146,9 @@ func (t *try) run(ctx context.Context, command *cobra.Command) error {
 }
 
 // examine finds what a canary cannot do without on this cluster: it asks doctor about the Rollout that it is going to make.
-func (t *try) examine(ctx context.Context, client *kube.Client) error {
+func (t *tryOptions) examine(ctx context.Context, client *kube.Client) error {
 	reader := gather.New(client, t.setup.Namespace)
-	facts, err := reader.All(ctx)
+	cluster, err := reader.All(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,10 +156,10 @@ func (t *try) examine(ctx context.Context, client *kube.Client) error {
 	if err != nil {
 		return err
 	}
-	facts.Rollouts = append(facts.Rollouts, gather.Understand(rollout))
-	reader.Ask(ctx, facts, doctor.Questions(facts))
+	cluster.Rollouts = append(cluster.Rollouts, gather.Understand(rollout))
+	reader.Ask(ctx, cluster, doctor.Questions(cluster))
 	var found []doctor.Finding
-	for _, finding := range doctor.Examine(facts) {
+	for _, finding := range doctor.Examine(cluster) {
 		if finding.Severity == doctor.Error && !slices.Contains(beside(), finding.Code) {
 			found = append(found, finding)
 		}
@@ -167,7 +167,7 @@ func (t *try) examine(ctx context.Context, client *kube.Client) error {
 	if len(found) == 0 {
 		return nil
 	}
-	if err := printFindings(t.progress, outputText, facts, found); err != nil {
+	if err := printFindings(t.progress, outputText, cluster, found); err != nil {
 		return err
 	}
 	return errFinding
@@ -198,7 +198,7 @@ type gatewayObject struct {
 }
 
 // reach finds out by which address Pods reach the Gateway, unless that was said or there is none.
-func (t *try) reach(ctx context.Context, client *kube.Client) error {
+func (t *tryOptions) reach(ctx context.Context, client *kube.Client) error {
 	if t.setup.Router != facts.GatewayRouter || t.setup.Address != "" {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (t *try) reach(ctx context.Context, client *kube.Client) error {
 var errNotAgreed = errors.New("nothing is done: answer y, or write --yes")
 
 // confirm says what is going to be done where, and asks for it.
-func (t *try) confirm(ctx context.Context, command *cobra.Command) error {
+func (t *tryOptions) confirm(ctx context.Context, command *cobra.Command) error {
 	raw, err := t.way.config().RawConfig()
 	if err != nil {
 		return err
@@ -258,7 +258,7 @@ func (t *try) confirm(ctx context.Context, command *cobra.Command) error {
 }
 
 // conclude says what came of it.
-func (t *try) conclude(out io.Writer, result *try.Result) error {
+func (t *tryOptions) conclude(out io.Writer, result *try.Result) error {
 	if t.form == outputJSON || t.form == outputYAML {
 		if err := printObject(out, t.form, result); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 )
 
 // uninstall is what its command line asks for.
-type uninstall struct {
+type uninstallOptions struct {
 	way    *way
 	tries  bool
 	forces bool
@@ -23,7 +23,7 @@ type uninstall struct {
 
 // newUninstall returns the command that takes away what install has made.
 func newUninstall(way *way) *cobra.Command {
-	asked := &uninstall{way: way}
+	asked := &uninstallOptions{way: way}
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Take away what install has made, and restore what it has changed",
@@ -52,14 +52,14 @@ they stand still, and HTTPScaledObjects are deleted with their definition. An in
 }
 
 // run reads what is there, and takes away what is install's.
-func (u *uninstall) run(ctx context.Context, out io.Writer) error {
+func (u *uninstallOptions) run(ctx context.Context, out io.Writer) error {
 	client, err := u.way.client()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, u.limit)
 	defer cancel()
-	facts, err := gather.New(client, "").All(ctx)
+	cluster, err := gather.New(client, "").All(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,6 +67,6 @@ func (u *uninstall) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	removal := install.Removal{Facts: facts, Every: every, Force: u.forces}
+	removal := install.Removal{Facts: cluster, Every: every, Force: u.forces}
 	return install.New(client, lineTo(out), u.tries).Uninstall(ctx, removal)
 }

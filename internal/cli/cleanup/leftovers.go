@@ -86,14 +86,14 @@ type Precondition struct {
 
 // Find finds what is left over, in the order of the objects. Of Rollouts of other namespaces than namespace nothing is
 // known, unless that is empty.
-func Find(facts *facts.Facts, namespace string) []Leftover {
-	f := finder{facts: facts, namespace: namespace}
+func Find(cluster *facts.Facts, namespace string) []Leftover {
+	f := finder{cluster: cluster, namespace: namespace}
 	var all []Leftover
-	for i := range facts.HTTPScaledObjects {
-		all = append(all, f.object(&facts.HTTPScaledObjects[i])...)
+	for i := range cluster.HTTPScaledObjects {
+		all = append(all, f.object(&cluster.HTTPScaledObjects[i])...)
 	}
-	for i := range facts.Routes {
-		all = append(all, f.route(&facts.Routes[i])...)
+	for i := range cluster.Routes {
+		all = append(all, f.route(&cluster.Routes[i])...)
 	}
 	all = append(all, f.lease()...)
 	all = append(all, f.trials()...)
@@ -103,17 +103,17 @@ func Find(facts *facts.Facts, namespace string) []Leftover {
 
 // finder finds what is left over.
 type finder struct {
-	facts     *facts.Facts
+	cluster   *facts.Facts
 	namespace string
 }
 
 // rollout is the Rollout of that name, nil where there is none.
 func (f *finder) rollout(name types.NamespacedName) *facts.Rollout {
-	at := slices.IndexFunc(f.facts.Rollouts, func(r facts.Rollout) bool { return r.Key() == name })
+	at := slices.IndexFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return r.Key() == name })
 	if at < 0 {
 		return nil
 	}
-	return &f.facts.Rollouts[at]
+	return &f.cluster.Rollouts[at]
 }
 
 // isKnown says whether the Rollouts of a namespace have been read.
@@ -141,7 +141,7 @@ func (f *finder) object(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	mayName := func(r *facts.Rollout) bool { return f.mayShareBy(r, object) }
 	weights, hasWeights := object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	_, isMarked := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
-	mark, isOurs := f.facts.Marks[name]
+	mark, isOurs := f.cluster.Marks[name]
 	left := Leftover{Object: fmt.Sprintf("%s %s", httpv1alpha1.Kind, name)}
 	var remove []string
 	switch why, isGone := f.gone(mark.Rollout, mayName); {
@@ -156,7 +156,7 @@ func (f *finder) object(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	case isOurs && isGone:
 		left.Sorts, remove = []Sort{Mark}, []string{httpv1alpha1.AnnotationWeightedBackendsOwner}
 		left.Message = why + ", and its mark has no weights beside it"
-	case hasWeights && !isMarked && f.isKnown(name.Namespace) && !slices.ContainsFunc(f.facts.Rollouts, func(r facts.Rollout) bool { return mayName(&r) }):
+	case hasWeights && !isMarked && f.isKnown(name.Namespace) && !slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return mayName(&r) }):
 		left.Sorts, left.Unowned, remove = []Sort{UnownedWeights}, true, []string{httpv1alpha1.AnnotationWeightedBackends}
 		left.Message = fmt.Sprintf("no Rollout names it, and nobody says whose its weights are (%s): the published plugin's, or a hand's; "+
 			"without them all requests go to %s", oneLine(weights), object.Spec.ScaleTargetRef.Service)
@@ -185,7 +185,7 @@ func (f *finder) mayShareBy(r *facts.Rollout, object *httpv1alpha1.HTTPScaledObj
 	if r.Namespace != object.Namespace || !r.Uses(facts.HTTPRouter) {
 		return false
 	}
-	others := f.facts.ObjectsOf(r)
+	others := f.cluster.ObjectsOf(r)
 	isOfMissing := len(others) == 0 && httpv1alpha1.ScaledObjectOf(object) != ""
 	return r.ObjectError != nil || r.Object == object.Name || isOfMissing ||
 		slices.ContainsFunc(others, func(o *httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
@@ -209,11 +209,11 @@ func without(object *httpv1alpha1.HTTPScaledObject, annotations []string) []Oper
 
 // lease finds the Lease of interceptors that are not installed any more.
 func (f *finder) lease() []Leftover {
-	lease := f.facts.Lease
-	if lease == nil || f.facts.Interceptor != nil || f.namespace != "" {
+	lease := f.cluster.Lease
+	if lease == nil || f.cluster.Interceptor != nil || f.namespace != "" {
 		return nil
 	}
-	if renewed := lease.Spec.RenewTime; renewed != nil && f.facts.Now.Sub(renewed.Time) < 4*httpv1alpha1.LeaseFreshness {
+	if renewed := lease.Spec.RenewTime; renewed != nil && f.cluster.Now.Sub(renewed.Time) < 4*httpv1alpha1.LeaseFreshness {
 		return nil // somebody lives whose Deployment is called otherwise
 	}
 	name := types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
@@ -227,9 +227,9 @@ func (f *finder) lease() []Leftover {
 // trials finds the namespaces of throw-away canaries whose time is over. One that is being deleted goes by itself.
 func (f *finder) trials() []Leftover {
 	var all []Leftover
-	for _, namespace := range f.facts.Trials {
+	for _, namespace := range f.cluster.Trials {
 		until, err := time.Parse(time.RFC3339, namespace.Annotations[facts.TrialUntil])
-		if err != nil || f.facts.Now.Before(until) || namespace.DeletionTimestamp != nil {
+		if err != nil || f.cluster.Now.Before(until) || namespace.DeletionTimestamp != nil {
 			continue
 		}
 		all = append(all, Leftover{

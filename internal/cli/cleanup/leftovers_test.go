@@ -53,7 +53,7 @@ func rollout(name, object, routeName string) facts.Rollout {
 }
 
 // facts has the HTTPScaledObject shop/web with annotations, marked with the Rollout shop/web.
-func facts(annotations map[string]string, rollouts ...facts.Rollout) *facts.Facts {
+func cluster(annotations map[string]string, rollouts ...facts.Rollout) *facts.Facts {
 	object := httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid", Annotations: annotations}}
 	all := &facts.Facts{Now: now, HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{object}, Rollouts: rollouts}
 	if annotations[mark] != "" {
@@ -135,42 +135,42 @@ func TestWhatIsLeftOver(t *testing.T) {
 	both := map[string]string{weights: "[]", mark: "shop/web uid-of-web"}
 	for _, test := range []struct {
 		name      string
-		facts     *facts.Facts
+		cluster   *facts.Facts
 		namespace string
 		want      []cleanup.Sort
 	}{
-		{"weights of a deleted Rollout", facts(both), "", []cleanup.Sort{cleanup.Weights}},
-		{"weights of a Rollout that names another object", facts(both, rollout("web", "other", "")), "", []cleanup.Sort{cleanup.Weights}},
-		{"weights of a Rollout that has another router", facts(both, rollout("web", "", "web")), "", []cleanup.Sort{cleanup.Weights}},
-		{"weights of a Rollout that names it", facts(both, rollout("web", "web", "")), "", nil},
-		{"weights of a Rollout that names another trigger's", ofScaledObject(facts(both, rollout("web", "api", "")), "one", "one"), "", nil},
+		{"weights of a deleted Rollout", cluster(both), "", []cleanup.Sort{cleanup.Weights}},
+		{"weights of a Rollout that names another object", cluster(both, rollout("web", "other", "")), "", []cleanup.Sort{cleanup.Weights}},
+		{"weights of a Rollout that has another router", cluster(both, rollout("web", "", "web")), "", []cleanup.Sort{cleanup.Weights}},
+		{"weights of a Rollout that names it", cluster(both, rollout("web", "web", "")), "", nil},
+		{"weights of a Rollout that names another trigger's", ofScaledObject(cluster(both, rollout("web", "api", "")), "one", "one"), "", nil},
 		{
-			"weights of a Rollout that names another ScaledObject's", ofScaledObject(facts(both, rollout("web", "api", "")), "one", "two"), "",
+			"weights of a Rollout that names another ScaledObject's", ofScaledObject(cluster(both, rollout("web", "api", "")), "one", "two"), "",
 			[]cleanup.Sort{cleanup.Weights},
 		},
-		{"weights of a Rollout that names what is missing", ofScaledObject(facts(both, rollout("web", "api", "")), "one", ""), "", nil},
-		{"weights of a Rollout that cannot be understood", facts(both, broken(rollout("web", "web", ""))), "", nil},
-		{"Rollouts of its namespace alone are known", facts(both), "shop", []cleanup.Sort{cleanup.Weights}},
-		{"Rollouts of its namespace are not known", facts(both), "other", nil},
-		{"a mark alone", facts(map[string]string{mark: "shop/web uid-of-web"}), "", []cleanup.Sort{cleanup.Mark}},
-		{"weights without a mark", facts(map[string]string{weights: "[]"}, rollout("api", "other", "")), "", []cleanup.Sort{cleanup.UnownedWeights}},
-		{"weights without a mark, and a Rollout names it", facts(map[string]string{weights: "[]"}, rollout("api", "web", "")), "", nil},
+		{"weights of a Rollout that names what is missing", ofScaledObject(cluster(both, rollout("web", "api", "")), "one", ""), "", nil},
+		{"weights of a Rollout that cannot be understood", cluster(both, broken(rollout("web", "web", ""))), "", nil},
+		{"Rollouts of its namespace alone are known", cluster(both), "shop", []cleanup.Sort{cleanup.Weights}},
+		{"Rollouts of its namespace are not known", cluster(both), "other", nil},
+		{"a mark alone", cluster(map[string]string{mark: "shop/web uid-of-web"}), "", []cleanup.Sort{cleanup.Mark}},
+		{"weights without a mark", cluster(map[string]string{weights: "[]"}, rollout("api", "other", "")), "", []cleanup.Sort{cleanup.UnownedWeights}},
+		{"weights without a mark, and a Rollout names it", cluster(map[string]string{weights: "[]"}, rollout("api", "web", "")), "", nil},
 		{"weights with a mark of somebody else's", func() *facts.Facts {
-			f := facts(map[string]string{weights: "[]", mark: "by hand"})
+			f := cluster(map[string]string{weights: "[]", mark: "by hand"})
 			f.Marks = nil
 			return f
 		}(), "", nil},
-		{"a report that nobody reads", reported(facts(map[string]string{report: "{}"})), "", []cleanup.Sort{cleanup.StatusAnnotation}},
-		{"a report that is the only one", facts(map[string]string{report: "{}"}), "", nil},
+		{"a report that nobody reads", reported(cluster(map[string]string{report: "{}"})), "", []cleanup.Sort{cleanup.StatusAnnotation}},
+		{"a report that is the only one", cluster(map[string]string{report: "{}"}), "", nil},
 		{
-			"weights and a report", reported(facts(map[string]string{report: "{}", weights: "[]", mark: "shop/web uid-of-web"})), "",
+			"weights and a report", reported(cluster(map[string]string{report: "{}", weights: "[]", mark: "shop/web uid-of-web"})), "",
 			[]cleanup.Sort{cleanup.Weights, cleanup.StatusAnnotation},
 		},
 		{
-			"a hand's weights and a report", reported(facts(map[string]string{report: "{}", weights: "[]"})), "",
+			"a hand's weights and a report", reported(cluster(map[string]string{report: "{}", weights: "[]"})), "",
 			[]cleanup.Sort{cleanup.UnownedWeights, cleanup.StatusAnnotation},
 		},
-		{"an object at rest", facts(nil), "", nil},
+		{"an object at rest", cluster(nil), "", nil},
 
 		{"a deleted Rollout's share of a route", routed(record, false), "", []cleanup.Sort{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations}},
 		{
@@ -198,7 +198,7 @@ func TestWhatIsLeftOver(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var got []cleanup.Sort
-			for _, left := range cleanup.Find(test.facts, test.namespace) {
+			for _, left := range cleanup.Find(test.cluster, test.namespace) {
 				if left.Message == "" || left.Unowned != (left.Sorts[0] == cleanup.UnownedWeights) {
 					t.Errorf("it says %+v", left)
 				}
@@ -214,7 +214,7 @@ func TestWhatIsLeftOver(t *testing.T) {
 // A patch takes nothing from an object that is not the one that was judged, or not as it was.
 func TestRemovalsHavePreconditions(t *testing.T) {
 	t.Parallel()
-	left := cleanup.Find(facts(map[string]string{weights: "", mark: "shop/web uid-of-web", managed: "[]"}), "")
+	left := cleanup.Find(cluster(map[string]string{weights: "", mark: "shop/web uid-of-web", managed: "[]"}), "")
 	const at = "/metadata/annotations/http.kedify.io~1weighted-backends"
 	want := []cleanup.Operation{
 		{Op: "test", Path: "/metadata/uid", Value: types.UID("uid")},

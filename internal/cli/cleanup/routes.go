@@ -83,7 +83,7 @@ func undo(content map[string]any, live *facts.Route, entry route.Entry, rollout 
 
 // isNamed says whether any Rollout may name a route.
 func (f *finder) isNamed(live *facts.Route) bool {
-	return slices.ContainsFunc(f.facts.Rollouts, func(r facts.Rollout) bool { return f.mayName(&r, live) })
+	return slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return f.mayName(&r, live) })
 }
 
 // mayName says whether a Rollout names a route, or may: one whose configuration cannot be read may name any.
@@ -91,7 +91,7 @@ func (f *finder) mayName(r *facts.Rollout, live *facts.Route) bool {
 	if !r.Uses(facts.GatewayRouter) {
 		return false
 	}
-	for _, found := range f.facts.RoutesOf(r) {
+	for _, found := range f.cluster.RoutesOf(r) {
 		if found.Kind == live.Kind && found.Name == live.Name {
 			return true
 		}

@@ -19,48 +19,48 @@ import (
 const installAgent = "kubectl http-canary install --components agent, or kubectl apply --server-side --force-conflicts -k config/agent"
 
 // agent examines the agent: whether it is there where something was made by it, whether it runs, and its webhook.
-func agent(facts *facts.Facts) []Finding {
+func agent(cluster *facts.Facts) []Finding {
 	switch {
-	case !facts.Knows(facts.Deployments):
+	case !cluster.Knows(facts.Deployments):
 		return nil
-	case facts.Agent == nil:
-		return agentMissing(facts)
+	case cluster.Agent == nil:
+		return agentMissing(cluster)
 	}
-	if ready, is := readiness(facts.Agent); !is {
+	if ready, is := readiness(cluster.Agent); !is {
 		return []Finding{{
-			Code: AgentNotReady, Severity: Error, Object: agentObject(facts), Field: "status.readyReplicas",
+			Code: AgentNotReady, Severity: Error, Object: agentObject(cluster), Field: "status.readyReplicas",
 			Message: ready + ": no trigger becomes an HTTPScaledObject, no proxy is installed, and no Ingress is wired",
-			Remedy:  fmt.Sprintf("kubectl -n %s logs deployment/%s: it says what it waits for", facts.Agent.Namespace, facts.Agent.Name),
+			Remedy:  fmt.Sprintf("kubectl -n %s logs deployment/%s: it says what it waits for", cluster.Agent.Namespace, cluster.Agent.Name),
 		}}
 	}
-	return webhook(facts)
+	return webhook(cluster)
 }
 
 // agentObject names the agent's Deployment.
-func agentObject(facts *facts.Facts) string {
-	if facts.Agent == nil {
+func agentObject(cluster *facts.Facts) string {
+	if cluster.Agent == nil {
 		return named("Deployment", httpv1alpha1.DefaultInterceptorNamespace, facts.AgentName)
 	}
-	return named("Deployment", facts.Agent.Namespace, facts.Agent.Name)
+	return named("Deployment", cluster.Agent.Namespace, cluster.Agent.Name)
 }
 
 // agentMissing finds what an agent that is gone has left without its care.
-func agentMissing(facts *facts.Facts) []Finding {
+func agentMissing(cluster *facts.Facts) []Finding {
 	finding := Finding{
-		Code: AgentNotFound, Severity: Error, Object: agentObject(facts),
+		Code: AgentNotFound, Severity: Error, Object: agentObject(cluster),
 		Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and app.kubernetes.io/component=agent",
 		Remedy:  installAgent,
 	}
-	for i := range facts.HTTPScaledObjects {
-		if object := &facts.HTTPScaledObjects[i]; byAgent(object) {
+	for i := range cluster.HTTPScaledObjects {
+		if object := &cluster.HTTPScaledObjects[i]; byAgent(object) {
 			finding.Message += fmt.Sprintf(", and HTTPScaledObject %s/%s is of one: changes of its trigger are not carried out, and nobody looks after its proxies",
 				object.Namespace, object.Name)
 			return []Finding{finding}
 		}
 	}
-	if facts.Webhook != nil {
+	if cluster.Webhook != nil {
 		finding.Message += fmt.Sprintf(", and MutatingWebhookConfiguration %s is there: the API server refuses ScaledObjects with a trigger %s",
-			facts.Webhook.Name, facts.TriggerType)
+			cluster.Webhook.Name, facts.TriggerType)
 		finding.Remedy += "; or delete the MutatingWebhookConfiguration"
 		return []Finding{finding}
 	}
@@ -73,33 +73,33 @@ func byAgent(object *httpv1alpha1.HTTPScaledObject) bool {
 }
 
 // webhook examines the webhook of an agent that runs.
-func webhook(facts *facts.Facts) []Finding {
-	address, isSet := setting(facts.Agent, "webhook-address")
-	if !facts.Knows(facts.Webhook) || isSet && address == "" {
+func webhook(cluster *facts.Facts) []Finding {
+	address, isSet := setting(cluster.Agent, "webhook-address")
+	if !cluster.Knows(facts.Webhook) || isSet && address == "" {
 		return nil
 	}
-	name := cmp.Or(first(setting(facts.Agent, "webhook-configuration")), facts.AgentName)
+	name := cmp.Or(first(setting(cluster.Agent, "webhook-configuration")), facts.AgentName)
 	object := named("MutatingWebhookConfiguration", "", name)
-	if facts.Webhook == nil {
+	if cluster.Webhook == nil {
 		return []Finding{{
 			Code: WebhookNotFound, Severity: Warning, Object: object,
 			Message: "it is not there: a trigger is converted after KEDA has complained about it, and mistakes in it are no warnings of kubectl apply",
 			Remedy:  installAgent + "; or start the agent with --webhook-address=",
 		}}
 	}
-	for i, hook := range facts.Webhook.Webhooks {
+	for i, hook := range cluster.Webhook.Webhooks {
 		finding := Finding{Code: WebhookNotReady, Severity: Error, Object: object, Field: fmt.Sprintf("webhooks[%d].clientConfig", i)}
 		const refused = ": the API server refuses ScaledObjects with a trigger " + facts.TriggerType
 		service := hook.ClientConfig.Service
-		isOld := facts.Now.Sub(facts.Webhook.CreationTimestamp.Time) > patience
+		isOld := cluster.Now.Sub(cluster.Webhook.CreationTimestamp.Time) > patience
 		switch {
-		case service != nil && facts.Knows(facts.Services) && facts.Service(service.Namespace, service.Name) == nil:
+		case service != nil && cluster.Knows(facts.Services) && cluster.Service(service.Namespace, service.Name) == nil:
 			finding.Message = fmt.Sprintf("there is no Service %s/%s%s", service.Namespace, service.Name, refused)
 			finding.Remedy = installAgent
 		case len(hook.ClientConfig.CABundle) == 0 && isOld:
 			finding.Message = "it has no caBundle, which the agent writes" + refused
 			finding.Remedy = fmt.Sprintf("kubectl -n %s logs deployment/%s: it says why it cannot write it. Whatever applies the configuration must leave caBundle "+
-				"alone (docs/reference/agent.md)", facts.Agent.Namespace, facts.Agent.Name)
+				"alone (docs/agent.md)", cluster.Agent.Namespace, cluster.Agent.Name)
 		default:
 			continue
 		}
@@ -133,27 +133,27 @@ func setting(deployment *appsv1.Deployment, flag string) (string, bool) {
 }
 
 // isOn says whether the agent does what a flag of its stands for, which it does by default.
-func isOn(facts *facts.Facts, flag string) bool {
-	text, isSet := setting(facts.Agent, flag)
+func isOn(cluster *facts.Facts, flag string) bool {
+	text, isSet := setting(cluster.Agent, flag)
 	is, err := strconv.ParseBool(text)
 	return !isSet || err != nil || is
 }
 
 // installsProxies says whether the agent is there and installs the proxies that serve an object.
-func installsProxies(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) bool {
-	return facts.Agent != nil && isOn(facts, "install-proxies") && serves(facts, object.Namespace) && proxies.Needs(object)
+func installsProxies(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) bool {
+	return cluster.Agent != nil && isOn(cluster, "install-proxies") && serves(cluster, object.Namespace) && proxies.Needs(object)
 }
 
 // serves says whether the agent serves a namespace.
-func serves(facts *facts.Facts, namespace string) bool {
-	list, _ := setting(facts.Agent, "namespaces")
+func serves(cluster *facts.Facts, namespace string) bool {
+	list, _ := setting(cluster.Agent, "namespaces")
 	return list == "" || slices.Contains(strings.Split(list, ","), namespace)
 }
 
 // agentNeeds are the permissions of the agent, in the namespaces that have something for it.
-func agentNeeds(facts *facts.Facts, who types.NamespacedName, add func(need)) {
+func agentNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) {
 	const remedy = "apply config/agent/rbac.yaml, its subject being this ServiceAccount"
-	for _, namespace := range agentNamespaces(facts) {
+	for _, namespace := range agentNamespaces(cluster) {
 		ask := func(optional, group, resource, name string, verbs ...string) {
 			for _, verb := range verbs {
 				add(need{
@@ -167,34 +167,34 @@ func agentNeeds(facts *facts.Facts, who types.NamespacedName, add func(need)) {
 		ask("", httpv1alpha1.Group, httpv1alpha1.Resource+"/status", "", "patch")
 		ask("", "argoproj.io", "rollouts", "", "list", "watch")
 		ask("", "", "services", "", "list", "watch")
-		if isOn(facts, "autowire") {
+		if isOn(cluster, "autowire") {
 			ask("Ingresses are not wired", "networking.k8s.io", "ingresses", "", "list", "watch", "patch")
 		}
-		if isOn(facts, "install-proxies") {
+		if isOn(cluster, "install-proxies") {
 			ask("no proxies are installed", "apps", "deployments", facts.ProxyService, "create", "patch", "delete")
 		}
 	}
-	if facts.Webhook != nil {
+	if cluster.Webhook != nil {
 		add(need{
-			question: facts.Question{Account: who, Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: facts.Webhook.Name},
+			question: facts.Question{Account: who, Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: cluster.Webhook.Name},
 			code:     AgentForbidden, loss: "the API server cannot trust its webhook, and refuses ScaledObjects with a trigger " + facts.TriggerType, remedy: remedy,
 		})
 	}
 }
 
 // agentNamespaces are those that have something for the agent, and that it serves.
-func agentNamespaces(facts *facts.Facts) []string {
+func agentNamespaces(cluster *facts.Facts) []string {
 	var all []string
 	add := func(namespace string) {
-		if serves(facts, namespace) && !slices.Contains(all, namespace) {
+		if serves(cluster, namespace) && !slices.Contains(all, namespace) {
 			all = append(all, namespace)
 		}
 	}
-	for _, object := range facts.ScaledByRequests() {
+	for _, object := range cluster.ScaledByRequests() {
 		add(object.Namespace)
 	}
-	for i := range facts.HTTPScaledObjects {
-		if object := &facts.HTTPScaledObjects[i]; byAgent(object) {
+	for i := range cluster.HTTPScaledObjects {
+		if object := &cluster.HTTPScaledObjects[i]; byAgent(object) {
 			add(object.Namespace)
 		}
 	}

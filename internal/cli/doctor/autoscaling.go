@@ -22,31 +22,31 @@ const (
 )
 
 // autoscaling examines KEDA, the scaler, and the ScaledObjects that scale by HTTP requests.
-func autoscaling(facts *facts.Facts) []Finding {
-	objects := facts.ScaledByRequests()
-	if len(objects) == 0 && facts.Scaler == nil && facts.Agent == nil {
+func autoscaling(cluster *facts.Facts) []Finding {
+	objects := cluster.ScaledByRequests()
+	if len(objects) == 0 && cluster.Scaler == nil && cluster.Agent == nil {
 		return nil
 	}
 	var found []Finding
-	if facts.Knows(facts.Deployments) {
-		keda, works := operator(facts)
+	if cluster.Knows(facts.Deployments) {
+		keda, works := operator(cluster)
 		found = append(found, keda...)
 		if works {
-			found = append(found, scaler(facts, objects)...)
+			found = append(found, scaler(cluster, objects)...)
 		}
 	}
 	for _, object := range objects {
-		found = append(found, scaledObject(facts, object)...)
+		found = append(found, scaledObject(cluster, object)...)
 	}
 	return found
 }
 
 // operator examines KEDA, and says whether it works at all.
-func operator(facts *facts.Facts) ([]Finding, bool) {
-	_, isDefined := facts.Definitions[facts.ScaledObjectsDefinition]
-	if facts.Operator == nil || facts.Knows(facts.Definitions) && !isDefined {
+func operator(cluster *facts.Facts) ([]Finding, bool) {
+	_, isDefined := cluster.Definitions[facts.ScaledObjectsDefinition]
+	if cluster.Operator == nil || cluster.Knows(facts.Definitions) && !isDefined {
 		missing := "no Deployment has the label app.kubernetes.io/name=keda-operator"
-		if facts.Operator != nil {
+		if cluster.Operator != nil {
 			missing = "there is no CustomResourceDefinition " + facts.ScaledObjectsDefinition
 		}
 		return []Finding{{
@@ -55,14 +55,14 @@ func operator(facts *facts.Facts) ([]Finding, bool) {
 			Remedy:  "install KEDA " + oldestKEDA + " or later",
 		}}, false
 	}
-	object := named("Deployment", facts.Operator.Namespace, facts.Operator.Name)
-	if ready, is := readiness(facts.Operator); !is {
+	object := named("Deployment", cluster.Operator.Namespace, cluster.Operator.Name)
+	if ready, is := readiness(cluster.Operator); !is {
 		return []Finding{{
 			Code: KEDANotReady, Severity: Error, Object: object, Field: "status.readyReplicas", Message: ready + ": nothing is scaled by requests",
-			Remedy: fmt.Sprintf("kubectl -n %s logs deployment/%s", facts.Operator.Namespace, facts.Operator.Name),
+			Remedy: fmt.Sprintf("kubectl -n %s logs deployment/%s", cluster.Operator.Namespace, cluster.Operator.Name),
 		}}, false
 	}
-	if found := kedaVersion(facts); found != nil && found.LessThan(version.MustParseGeneric(oldestKEDA)) {
+	if found := kedaVersion(cluster); found != nil && found.LessThan(version.MustParseGeneric(oldestKEDA)) {
 		return []Finding{{
 			Code: KEDATooOld, Severity: Error, Object: object,
 			Message: fmt.Sprintf("KEDA %s scales to zero at once when a stream says that there is nothing to do (kedacore/keda#6986)", found),
@@ -73,13 +73,13 @@ func operator(facts *facts.Facts) ([]Finding, bool) {
 }
 
 // kedaVersion is the version of KEDA by its image, or the label of its manifests; nil where neither tells.
-func kedaVersion(facts *facts.Facts) *version.Version {
+func kedaVersion(cluster *facts.Facts) *version.Version {
 	var texts []string
-	for _, container := range facts.Operator.Spec.Template.Spec.Containers {
+	for _, container := range cluster.Operator.Spec.Template.Spec.Containers {
 		image, _, _ := strings.Cut(container.Image, "@")
 		texts = append(texts, image[strings.LastIndex(image, ":")+1:])
 	}
-	for _, text := range append(texts, facts.Operator.Labels["app.kubernetes.io/version"]) {
+	for _, text := range append(texts, cluster.Operator.Labels["app.kubernetes.io/version"]) {
 		if read, err := version.ParseGeneric(text); err == nil {
 			return read
 		}
@@ -88,7 +88,7 @@ func kedaVersion(facts *facts.Facts) *version.Version {
 }
 
 // scaler examines the scaler where a trigger names it.
-func scaler(facts *facts.Facts, objects []*facts.ScaledObject) []Finding {
+func scaler(cluster *facts.Facts, objects []*facts.ScaledObject) []Finding {
 	namespace := ""
 	for _, object := range objects {
 		for _, trigger := range object.Spec.Triggers {
@@ -102,25 +102,25 @@ func scaler(facts *facts.Facts, objects []*facts.ScaledObject) []Finding {
 		return nil
 	}
 	object := named("Deployment", namespace, facts.ScalerService)
-	if facts.Scaler == nil || facts.Scaler.Namespace != namespace {
+	if cluster.Scaler == nil || cluster.Scaler.Namespace != namespace {
 		return []Finding{{
 			Code: ScalerNotFound, Severity: Error, Object: object,
 			Message: fmt.Sprintf("triggers name %s.%s, and no Deployment there has the label app.kubernetes.io/component=scaler", facts.ScalerService, namespace),
 			Remedy:  "kubectl apply --server-side -k config/scaler",
 		}}
 	}
-	if ready, is := readiness(facts.Scaler); !is {
+	if ready, is := readiness(cluster.Scaler); !is {
 		return []Finding{{
 			Code: ScalerNotReady, Severity: Error, Object: object, Field: "status.readyReplicas",
 			Message: ready + ": KEDA gets no answer, and keeps the replicas as they are",
-			Remedy:  fmt.Sprintf("kubectl -n %s logs deployment/%s: it is ready when every interceptor has answered", namespace, facts.Scaler.Name),
+			Remedy:  fmt.Sprintf("kubectl -n %s logs deployment/%s: it is ready when every interceptor has answered", namespace, cluster.Scaler.Name),
 		}}
 	}
 	return nil
 }
 
 // scaledObject tells what KEDA, the agent and the HorizontalPodAutoscaler say against a ScaledObject.
-func scaledObject(facts *facts.Facts, object *facts.ScaledObject) []Finding {
+func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	var found []Finding
 	name := named("ScaledObject", object.Namespace, object.Name)
 	isReady := false
@@ -138,7 +138,7 @@ func scaledObject(facts *facts.Facts, object *facts.ScaledObject) []Finding {
 		found = append(found, Finding{
 			Code: TriggerNotConverted, Severity: Error, Object: name, Field: "spec.triggers",
 			Message: "it has a trigger of type " + facts.TriggerType + ", which a stock KEDA does not know",
-			Remedy:  converter(facts),
+			Remedy:  converter(cluster),
 		})
 	}
 	if problems := object.Annotations[httpv1alpha1.AnnotationTriggerProblems]; problems != "" {
@@ -147,7 +147,7 @@ func scaledObject(facts *facts.Facts, object *facts.ScaledObject) []Finding {
 			Remedy: "correct what it names (docs/reference/configuration.md has all keys)",
 		})
 	}
-	return append(found, autoscaler(facts, object)...)
+	return append(found, autoscaler(cluster, object)...)
 }
 
 // unconverted says whether a trigger has the type that only the agent knows.
@@ -162,19 +162,19 @@ func unconverted(object *facts.ScaledObject) bool {
 
 // autoscaler tells what the HorizontalPodAutoscaler of a ScaledObject has been unable to do for longer than patience.
 // It is off while there are no replicas (ScalingDisabled).
-func autoscaler(facts *facts.Facts, object *facts.ScaledObject) []Finding {
+func autoscaler(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	key := types.NamespacedName{Namespace: object.Namespace, Name: cmp.Or(object.Status.HPAName, "keda-hpa-"+object.Name)}
-	at := slices.IndexFunc(facts.Autoscalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool {
+	at := slices.IndexFunc(cluster.Autoscalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool {
 		return h.Namespace == key.Namespace && h.Name == key.Name
 	})
 	if at < 0 {
 		return nil
 	}
 	var found []Finding
-	for _, condition := range facts.Autoscalers[at].Status.Conditions {
+	for _, condition := range cluster.Autoscalers[at].Status.Conditions {
 		isAbout := condition.Type == autoscalingv2.ScalingActive || condition.Type == autoscalingv2.AbleToScale
 		if !isAbout || condition.Status != corev1.ConditionFalse || condition.Reason == "ScalingDisabled" ||
-			facts.Now.Sub(condition.LastTransitionTime.Time) < patience {
+			cluster.Now.Sub(condition.LastTransitionTime.Time) < patience {
 			continue
 		}
 		found = append(found, Finding{
@@ -187,9 +187,9 @@ func autoscaler(facts *facts.Facts, object *facts.ScaledObject) []Finding {
 }
 
 // converter is what to do where nobody has converted a trigger.
-func converter(facts *facts.Facts) string {
-	if facts.Agent == nil {
+func converter(cluster *facts.Facts) string {
+	if cluster.Agent == nil {
 		return installAgent + ": the agent makes " + facts.PushType + " of it"
 	}
-	return fmt.Sprintf("the agent makes %s of it: kubectl -n %s logs deployment/%s, and look at its --namespaces", facts.PushType, facts.Agent.Namespace, facts.Agent.Name)
+	return fmt.Sprintf("the agent makes %s of it: kubectl -n %s logs deployment/%s, and look at its --namespaces", facts.PushType, cluster.Agent.Namespace, cluster.Agent.Name)
 }

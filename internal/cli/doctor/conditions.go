@@ -13,7 +13,7 @@ import (
 
 // conditional tells what conditions say against an object that its requests in clear text do not depend on: its certificate, its proxies, its Ingresses.
 func conditional(
-	facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition, isPast func(*metav1.Condition) bool,
+	cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition, isPast func(*metav1.Condition) bool,
 ) []Finding {
 	var found []Finding
 	add := func(code Code, severity Severity, condition *metav1.Condition, remedy string) {
@@ -32,8 +32,8 @@ func conditional(
 	}
 	tls := of(httpv1alpha1.ConditionTLSReady)
 	// A Secret is read within moments.
-	if tls != nil && (tls.Status == metav1.ConditionFalse || facts.Now.Sub(tls.LastTransitionTime.Time) > patience) {
-		add(CertificateNotReady, Error, tls, certificate(facts, object, tls.Reason))
+	if tls != nil && (tls.Status == metav1.ConditionFalse || cluster.Now.Sub(tls.LastTransitionTime.Time) > patience) {
+		add(CertificateNotReady, Error, tls, certificate(cluster, object, tls.Reason))
 	}
 	if proxy := of(httpv1alpha1.ConditionProxyInstalled); proxy != nil {
 		add(ProxyNotInstalled, Error, proxy, "do what it says: the agent tries again by itself (docs/how-to/proxies.md)")
@@ -50,15 +50,15 @@ func conditional(
 }
 
 // certificate is what to do about a certificate that is not in force.
-func certificate(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject, reason string) string {
+func certificate(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, reason string) string {
 	secret := object.Annotations[httpv1alpha1.AnnotationTLSSecretName]
 	switch reason {
 	case httpv1alpha1.ReasonSecretNotFound:
 		return fmt.Sprintf("kubectl -n %s create secret tls %s --cert=tls.crt --key=tls.key, or correct tlsSecretName (docs/how-to/tls.md)", object.Namespace, secret)
 	case httpv1alpha1.ReasonSecretUnreadable, httpv1alpha1.ReasonSecretPending:
 		reader := httpv1alpha1.DefaultInterceptorNamespace + ":kedify-http-interceptor"
-		if facts.Interceptor != nil {
-			reader = account(facts.Interceptor).Namespace + ":" + account(facts.Interceptor).Name
+		if cluster.Interceptor != nil {
+			reader = account(cluster.Interceptor).Namespace + ":" + account(cluster.Interceptor).Name
 		}
 		return fmt.Sprintf("kubectl create rolebinding kedify-http-interceptor-tls --namespace=%s --clusterrole=kedify-http-interceptor-tls --serviceaccount=%s "+
 			"(docs/how-to/tls.md)", object.Namespace, reader)

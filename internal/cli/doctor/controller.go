@@ -13,11 +13,11 @@ import (
 )
 
 // controller examines the Argo Rollouts controller.
-func controller(facts *facts.Facts) []Finding {
-	if !facts.Knows(facts.Deployments) {
+func controller(cluster *facts.Facts) []Finding {
+	if !cluster.Knows(facts.Deployments) {
 		return nil
 	}
-	if facts.Controller == nil {
+	if cluster.Controller == nil {
 		return []Finding{{
 			Code: ControllerNotFound, Severity: Error, Object: "Deployment argo-rollouts",
 			Message: "no Deployment has the labels app.kubernetes.io/name=argo-rollouts and app.kubernetes.io/component=rollouts-controller: " +
@@ -25,16 +25,16 @@ func controller(facts *facts.Facts) []Finding {
 			Remedy: "install Argo Rollouts 1.9 or 1.10 (docs/how-to/install.md)",
 		}}
 	}
-	object := named("Deployment", facts.Controller.Namespace, facts.Controller.Name)
-	if ready, is := readiness(facts.Controller); !is {
+	object := named("Deployment", cluster.Controller.Namespace, cluster.Controller.Name)
+	if ready, is := readiness(cluster.Controller); !is {
 		return []Finding{{
 			Code: ControllerNotReady, Severity: Error, Object: object, Field: "status.readyReplicas",
-			Message: ready + waiting(facts.Pods) + ": no Rollout moves",
+			Message: ready + waiting(cluster.Pods) + ": no Rollout moves",
 			Remedy: fmt.Sprintf("read its log: kubectl -n %s logs deployment/%s. It ends at its start when a plugin's location does not answer or the "+
-				"file has another checksum than sha256 says", facts.Controller.Namespace, facts.Controller.Name),
+				"file has another checksum than sha256 says", cluster.Controller.Namespace, cluster.Controller.Name),
 		}}
 	}
-	return outdated(facts, object)
+	return outdated(cluster, object)
 }
 
 // readiness says how many replicas of a Deployment are ready, and whether any is where one should be.
@@ -60,12 +60,12 @@ func waiting(pods []corev1.Pod) string {
 }
 
 // outdated finds a controller that was started before its plugins were changed: it reads them at its start only.
-func outdated(facts *facts.Facts, object string) []Finding {
-	changed, is := changedAt(facts.Plugins)
+func outdated(cluster *facts.Facts, object string) []Finding {
+	changed, is := changedAt(cluster.Plugins)
 	if !is {
 		return nil
 	}
-	for _, pod := range facts.Pods {
+	for _, pod := range cluster.Pods {
 		started := pod.CreationTimestamp.Time
 		for _, container := range pod.Status.ContainerStatuses {
 			if running := container.State.Running; running != nil && running.StartedAt.After(started) {
@@ -77,7 +77,7 @@ func outdated(facts *facts.Facts, object string) []Finding {
 				Code: ControllerOutdated, Severity: Warning, Object: object,
 				Message: fmt.Sprintf("Pod %s runs since %s, and the plugins were written at %s: it has read what was there before",
 					pod.Name, started.UTC().Format(time.RFC3339), changed.UTC().Format(time.RFC3339)),
-				Remedy: fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", facts.Controller.Namespace, facts.Controller.Name),
+				Remedy: fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", cluster.Controller.Namespace, cluster.Controller.Name),
 			}}
 		}
 	}

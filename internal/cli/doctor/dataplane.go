@@ -18,23 +18,23 @@ import (
 const patience = time.Minute
 
 // dataPlane examines what carries out the weights of Rollouts that name HTTPRouter.
-func dataPlane(facts *facts.Facts) []Finding {
-	if !facts.Use(facts.HTTPRouter) {
+func dataPlane(cluster *facts.Facts) []Finding {
+	if !cluster.Use(facts.HTTPRouter) {
 		return nil
 	}
-	found, isThere := definition(facts)
-	if facts.Knows(facts.Deployments) {
-		found = append(found, interceptor(facts)...)
+	found, isThere := definition(cluster)
+	if cluster.Knows(facts.Deployments) {
+		found = append(found, interceptor(cluster)...)
 	}
-	if !isThere || !facts.Knows(facts.HTTPScaledObjects) {
+	if !isThere || !cluster.Knows(facts.HTTPScaledObjects) {
 		return found
 	}
 	seen := map[types.NamespacedName]bool{}
-	for _, r := range using(facts, facts.HTTPRouter) {
+	for _, r := range using(cluster, facts.HTTPRouter) {
 		if r.ObjectError != nil {
 			continue
 		}
-		objects := facts.ObjectsOf(r)
+		objects := cluster.ObjectsOf(r)
 		if len(objects) == 0 {
 			found = append(found, Finding{
 				Code: HTTPScaledObjectNotFound, Severity: Error, Object: named("Rollout", r.Namespace, r.Name),
@@ -47,8 +47,8 @@ func dataPlane(facts *facts.Facts) []Finding {
 		for _, object := range objects {
 			name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 			if !seen[name] {
-				found = append(found, judged(facts, object)...)
-				found = append(found, proxied(facts, object)...)
+				found = append(found, judged(cluster, object)...)
+				found = append(found, proxied(cluster, object)...)
 			}
 			seen[name] = true
 		}
@@ -57,13 +57,13 @@ func dataPlane(facts *facts.Facts) []Finding {
 }
 
 // definition examines the CustomResourceDefinition of HTTPScaledObjects, and says whether it is there.
-func definition(facts *facts.Facts) ([]Finding, bool) {
-	if !facts.Knows(facts.Definitions) {
+func definition(cluster *facts.Facts) ([]Finding, bool) {
+	if !cluster.Knows(facts.Definitions) {
 		return nil, true
 	}
 	const name = facts.HTTPScaledObjectsDefinition
 	const apply = "kubectl apply --server-side --force-conflicts -f config/crd"
-	there, is := facts.Definitions[name]
+	there, is := cluster.Definitions[name]
 	object := named("CustomResourceDefinition", "", name)
 	switch {
 	case !is:
@@ -90,26 +90,26 @@ func definition(facts *facts.Facts) ([]Finding, bool) {
 }
 
 // interceptor examines the Deployment of the interceptors.
-func interceptor(facts *facts.Facts) []Finding {
-	if facts.Interceptor == nil {
+func interceptor(cluster *facts.Facts) []Finding {
+	if cluster.Interceptor == nil {
 		return []Finding{{
 			Code: InterceptorNotFound, Severity: Error, Object: "Deployment keda/keda-add-ons-http-interceptor",
 			Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and app.kubernetes.io/component=interceptor: nobody tells the proxies of weights",
 			Remedy:  "kubectl apply --server-side --force-conflicts -k config/interceptor",
 		}}
 	}
-	if ready, is := readiness(facts.Interceptor); !is {
+	if ready, is := readiness(cluster.Interceptor); !is {
 		return []Finding{{
-			Code: InterceptorNotReady, Severity: Error, Object: named("Deployment", facts.Interceptor.Namespace, facts.Interceptor.Name),
+			Code: InterceptorNotReady, Severity: Error, Object: named("Deployment", cluster.Interceptor.Namespace, cluster.Interceptor.Name),
 			Field: "status.readyReplicas", Message: ready + ": proxies keep what they have, and learn of no weight",
-			Remedy: fmt.Sprintf("kubectl -n %s describe pods -l app.kubernetes.io/component=interceptor, and read their log", facts.Interceptor.Namespace),
+			Remedy: fmt.Sprintf("kubectl -n %s describe pods -l app.kubernetes.io/component=interceptor, and read their log", cluster.Interceptor.Namespace),
 		}}
 	}
 	return nil
 }
 
 // judged tells what the interceptor and the agent say against an object.
-func judged(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
+func judged(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
 	var found []Finding
 	name := named(httpv1alpha1.Kind, object.Namespace, object.Name)
 	conditions := httpv1alpha1.StatusOf(object).Conditions
@@ -132,26 +132,26 @@ func judged(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding
 			Remedy:  "docs/reference/errors.md has each message with what to do; requests go where they went before meanwhile",
 		})
 	}
-	found = append(found, conditional(facts, object, conditions, isPast)...)
-	isOld := facts.Now.Sub(object.CreationTimestamp.Time) > patience
-	isServed := facts.Interceptor != nil && facts.Interceptor.Status.ReadyReplicas > 0
+	found = append(found, conditional(cluster, object, conditions, isPast)...)
+	isOld := cluster.Now.Sub(object.CreationTimestamp.Time) > patience
+	isServed := cluster.Interceptor != nil && cluster.Interceptor.Status.ReadyReplicas > 0
 	if isServed && isOld && meta.FindStatusCondition(conditions, httpv1alpha1.ConditionAccepted) == nil {
 		found = append(found, Finding{
 			Code: HTTPScaledObjectUnreported, Severity: Error, Object: name, Field: "status.conditions",
 			Message: "no interceptor has reported on it for a minute: it is of a namespace that they don't serve, or they cannot write",
-			Remedy:  fmt.Sprintf("look at --namespaces and the log of Deployment %s/%s", facts.Interceptor.Namespace, facts.Interceptor.Name),
+			Remedy:  fmt.Sprintf("look at --namespaces and the log of Deployment %s/%s", cluster.Interceptor.Namespace, cluster.Interceptor.Name),
 		})
 	}
 	return found
 }
 
 // proxied finds an object that no proxy serves.
-func proxied(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
-	if !facts.Knows(facts.Services) || !facts.Knows(facts.EndpointSlices) {
+func proxied(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
+	if !cluster.Knows(facts.Services) || !cluster.Knows(facts.EndpointSlices) {
 		return nil
 	}
-	fleet := facts.Fleet(object)
-	if facts.ReadyOf(fleet, facts.ProxyService) > 0 {
+	fleet := cluster.Fleet(object)
+	if cluster.ReadyOf(fleet, facts.ProxyService) > 0 {
 		return nil
 	}
 	finding := Finding{
@@ -159,20 +159,20 @@ func proxied(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Findin
 		Message: "it has no ready endpoint, so nobody serves HTTPScaledObject " + object.Name,
 		Remedy:  fmt.Sprintf("kubectl -n %s get pods -l app=kedify-proxy, and look at those that are not Ready: an Envoy waits for the interceptor", fleet),
 	}
-	if facts.Service(fleet, facts.ProxyService) == nil {
+	if cluster.Service(fleet, facts.ProxyService) == nil {
 		finding.Message = "there is no such Service, so nobody serves HTTPScaledObject " + object.Name
-		finding.Remedy = unserved(facts, object, fleet)
+		finding.Remedy = unserved(cluster, object, fleet)
 	}
 	return []Finding{finding}
 }
 
 // unserved is what to do where an object has no proxies: whoever has the agent has it install them.
-func unserved(facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject, fleet string) string {
+func unserved(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, fleet string) string {
 	switch {
-	case installsProxies(facts, object):
-		return fmt.Sprintf("the agent installs them: kubectl -n %s logs deployment/%s says what keeps it (docs/how-to/proxies.md)", facts.Agent.Namespace, facts.Agent.Name)
-	case facts.Agent != nil && isOn(facts, "install-proxies"):
-		return fmt.Sprintf("kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute: the agent installs proxies for it then (docs/how-to/proxies.md), "+
+	case installsProxies(cluster, object):
+		return fmt.Sprintf("the agent installs them: kubectl -n %s logs deployment/%s says what keeps it (docs/proxies.md)", cluster.Agent.Namespace, cluster.Agent.Name)
+	case cluster.Agent != nil && isOn(cluster, "install-proxies"):
+		return fmt.Sprintf("kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute: the agent installs proxies for it then (docs/proxies.md), "+
 			"or kubectl apply -n %s -k config/kedify-proxy", object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
 	default:
 		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or share the proxies of the interceptor's namespace (docs/explanation/fleets.md)", fleet)

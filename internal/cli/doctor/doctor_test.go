@@ -107,9 +107,9 @@ func TestPassingStatesAreNoFindings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			facts := sound(t)
-			pass(t, facts)
-			if found := doctor.Examine(facts); len(found) > 0 {
+			cluster := sound(t)
+			pass(t, cluster)
+			if found := doctor.Examine(cluster); len(found) > 0 {
 				t.Errorf("found %+v", found)
 			}
 		})
@@ -129,28 +129,28 @@ type breakage struct {
 
 // edit replaces a part of a text of the ConfigMap, which has to be there.
 func edit(old, replacement string) func(*testing.T, *facts.Facts) {
-	return func(t *testing.T, facts *facts.Facts) {
+	return func(t *testing.T, cluster *facts.Facts) {
 		t.Helper()
-		text := facts.Plugins.Data[facts.PluginsKey]
+		text := cluster.Plugins.Data[facts.PluginsKey]
 		if !strings.Contains(text, old) {
 			t.Fatalf("%q is not in %q", old, text)
 		}
-		facts.Plugins.Data[facts.PluginsKey] = strings.Replace(text, old, replacement, 1)
+		cluster.Plugins.Data[facts.PluginsKey] = strings.Replace(text, old, replacement, 1)
 	}
 }
 
 // change changes the facts without a test.
 func change(of func(*facts.Facts)) func(*testing.T, *facts.Facts) {
-	return func(_ *testing.T, facts *facts.Facts) { of(facts) }
+	return func(_ *testing.T, cluster *facts.Facts) { of(cluster) }
 }
 
 // rollout changes the Rollout of that name, and has it understood anew.
 func rollout(name string, of func(*v1alpha1.Rollout)) func(*testing.T, *facts.Facts) {
-	return change(func(facts *facts.Facts) {
-		for i := range facts.Rollouts {
-			if facts.Rollouts[i].Name == name {
-				of(facts.Rollouts[i].Rollout)
-				facts.Rollouts[i] = gather.Understand(facts.Rollouts[i].Rollout)
+	return change(func(cluster *facts.Facts) {
+		for i := range cluster.Rollouts {
+			if cluster.Rollouts[i].Name == name {
+				of(cluster.Rollouts[i].Rollout)
+				cluster.Rollouts[i] = gather.Understand(cluster.Rollouts[i].Rollout)
 			}
 		}
 	})
@@ -178,12 +178,12 @@ func deniedAgent(verb, resource string) func(*testing.T, *facts.Facts) {
 
 // denying denies what a question is about to some ServiceAccounts.
 func denying(whom func(account string) bool, verb, resource string) func(*testing.T, *facts.Facts) {
-	return func(t *testing.T, facts *facts.Facts) {
+	return func(t *testing.T, cluster *facts.Facts) {
 		t.Helper()
 		asked := false
-		for question := range facts.Allowed {
+		for question := range cluster.Allowed {
 			if whom(question.Account.Name) && question.Verb == verb && question.Resource == resource {
-				facts.Allowed[question], asked = false, true
+				cluster.Allowed[question], asked = false, true
 			}
 		}
 		if !asked {
@@ -194,8 +194,8 @@ func denying(whom func(account string) bool, verb, resource string) func(*testin
 
 // ready sets the number of ready endpoints of a Service.
 func ready(namespace, name string, endpoints int) func(*testing.T, *facts.Facts) {
-	return change(func(facts *facts.Facts) {
-		facts.Ready[types.NamespacedName{Namespace: namespace, Name: name}] = endpoints
+	return change(func(cluster *facts.Facts) {
+		cluster.Ready[types.NamespacedName{Namespace: namespace, Name: name}] = endpoints
 	})
 }
 
@@ -216,9 +216,9 @@ func TestEachBreakageHasItsFinding(t *testing.T) {
 	for _, test := range all {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			facts := sound(t)
-			test.change(t, facts)
-			found := doctor.Examine(facts)
+			cluster := sound(t)
+			test.change(t, cluster)
+			found := doctor.Examine(cluster)
 			if len(found) != 1 {
 				t.Fatalf("found %d, want 1: %+v", len(found), found)
 			}

@@ -102,12 +102,12 @@ const (
 
 // Examine returns what is wrong with an installation, errors first, in the order of the objects and their fields. It
 // is empty for a sound one.
-func Examine(facts *facts.Facts) []Finding {
+func Examine(cluster *facts.Facts) []Finding {
 	var found []Finding
 	for _, check := range []func(*facts.Facts) []Finding{
 		unread, controller, registration, rollouts, permissions, dataPlane, routes, agent, autoscaling,
 	} {
-		found = append(found, check(facts)...)
+		found = append(found, check(cluster)...)
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Code, b.Code))
@@ -121,9 +121,9 @@ func HasError(findings []Finding) bool {
 }
 
 // unread says what could not be examined.
-func unread(facts *facts.Facts) []Finding {
+func unread(cluster *facts.Facts) []Finding {
 	var found []Finding
-	for part, err := range facts.Unread {
+	for part, err := range cluster.Unread {
 		found = append(found, Finding{
 			Code: NotExamined, Severity: Warning, Object: string(part),
 			Message: fmt.Sprintf("they cannot be read, so nothing that depends on them is examined: %v", err),

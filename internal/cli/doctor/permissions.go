@@ -31,30 +31,30 @@ func account(deployment *appsv1.Deployment) types.NamespacedName {
 
 // Questions are those about permissions whose answers Examine wants, in Allowed of the facts. It is empty while the
 // Deployments are not known.
-func Questions(facts *facts.Facts) []facts.Question {
+func Questions(cluster *facts.Facts) []facts.Question {
 	var all []facts.Question
-	for _, need := range needs(facts) {
+	for _, need := range needs(cluster) {
 		all = append(all, need.question)
 	}
 	return all
 }
 
 // needs are the permissions that this installation needs, each once.
-func needs(facts *facts.Facts) []need {
+func needs(cluster *facts.Facts) []need {
 	all := map[facts.Question]need{}
 	add := func(n need) {
 		if known, is := all[n.question]; !is || known.optional != "" {
 			all[n.question] = n
 		}
 	}
-	if facts.Controller != nil {
-		controllerNeeds(facts, account(facts.Controller), add)
+	if cluster.Controller != nil {
+		controllerNeeds(cluster, account(cluster.Controller), add)
 	}
-	if facts.Operator != nil {
-		operatorNeeds(facts, account(facts.Operator), add)
+	if cluster.Operator != nil {
+		operatorNeeds(cluster, account(cluster.Operator), add)
 	}
-	if facts.Agent != nil {
-		agentNeeds(facts, account(facts.Agent), add)
+	if cluster.Agent != nil {
+		agentNeeds(cluster, account(cluster.Agent), add)
 	}
 	order := slices.SortedFunc(maps.Keys(all), func(a, b facts.Question) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb),
@@ -68,13 +68,13 @@ func needs(facts *facts.Facts) []need {
 }
 
 // controllerNeeds are those of the routers, which run as the controller's ServiceAccount.
-func controllerNeeds(facts *facts.Facts, who types.NamespacedName, add func(need)) {
+func controllerNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) {
 	ask := func(verb, group, resource, namespace, optional, remedy string) {
 		question := facts.Question{Account: who, Verb: verb, Group: group, Resource: resource, Namespace: namespace}
 		add(need{question: question, code: Forbidden, optional: optional, loss: "the router fails with forbidden", remedy: remedy})
 	}
 	const cached = "the router reads each object in each call"
-	for _, r := range using(facts, facts.HTTPRouter) {
+	for _, r := range using(cluster, facts.HTTPRouter) {
 		const remedy = "apply config/argo-rollouts/rbac.yaml, its subject being this ServiceAccount"
 		for _, verb := range []string{"get", "patch"} {
 			ask(verb, httpv1alpha1.Group, httpv1alpha1.Resource, r.Namespace, "", remedy)
@@ -83,7 +83,7 @@ func controllerNeeds(facts *facts.Facts, who types.NamespacedName, add func(need
 			ask(verb, httpv1alpha1.Group, httpv1alpha1.Resource, "", cached, remedy)
 		}
 	}
-	for _, r := range using(facts, facts.GatewayRouter) {
+	for _, r := range using(cluster, facts.GatewayRouter) {
 		const remedy = "apply config/argo-rollouts/gatewayapi/rbac.yaml, its subject being this ServiceAccount, or set providerRBAC.providers.gatewayAPI in the chart"
 		for _, named := range r.RouteNames {
 			for _, verb := range []string{"get", "update"} {
@@ -94,22 +94,22 @@ func controllerNeeds(facts *facts.Facts, who types.NamespacedName, add func(need
 			}
 		}
 	}
-	for i := range facts.Rollouts {
-		r := &facts.Rollouts[i]
+	for i := range cluster.Rollouts {
+		r := &cluster.Rollouts[i]
 		if r.Uses(facts.HTTPRouter) || r.Uses(facts.GatewayRouter) {
 			ask("get", "", "endpoints", r.Namespace, "promotions are not made safe where no interceptor reports",
 				"allow it: the chart's providerRBAC.providers.awsLoadBalancerController does, and so does Argo Rollouts' install.yaml")
 		}
 	}
-	if facts.Interceptor != nil && facts.Use(facts.HTTPRouter) {
-		ask("get", "coordination.k8s.io", "leases", facts.Interceptor.Namespace, "weights are not verified in the proxies",
+	if cluster.Interceptor != nil && cluster.Use(facts.HTTPRouter) {
+		ask("get", "coordination.k8s.io", "leases", cluster.Interceptor.Namespace, "weights are not verified in the proxies",
 			"allow it: the ClusterRole of Argo Rollouts' install.yaml does")
 	}
 }
 
 // operatorNeeds are those of KEDA, which reads a Rollout and its scale, and writes the latter.
-func operatorNeeds(facts *facts.Facts, who types.NamespacedName, add func(need)) {
-	for _, object := range facts.ScaledByRequests() {
+func operatorNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) {
+	for _, object := range cluster.ScaledByRequests() {
 		if !strings.HasPrefix(object.Spec.ScaleTargetRef.APIVersion, "argoproj.io/") {
 			continue
 		}
@@ -136,14 +136,14 @@ type denial struct {
 
 // permissions finds ServiceAccounts that may not do what they need to. Where one lacks what nothing works without,
 // what it lacks besides goes without saying.
-func permissions(facts *facts.Facts) []Finding {
-	if !facts.Knows(facts.Reviews) {
+func permissions(cluster *facts.Facts) []Finding {
+	if !cluster.Knows(facts.Reviews) {
 		return nil
 	}
 	denied := map[denial][]string{}
 	var order []denial
-	for _, n := range needs(facts) {
-		if allowed, is := facts.Allowed[n.question]; !is || allowed {
+	for _, n := range needs(cluster) {
+		if allowed, is := cluster.Allowed[n.question]; !is || allowed {
 			continue
 		}
 		q := n.question

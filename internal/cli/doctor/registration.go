@@ -31,14 +31,14 @@ const example = `- {name: "kedify/http", location: "https://...", sha256: "..."}
 const pluginsField = "data." + facts.PluginsKey
 
 // registration examines the list of plugins that the controller reads.
-func registration(facts *facts.Facts) []Finding {
-	if !facts.Knows(facts.Deployments) || !facts.Knows(facts.Plugins) || facts.Controller == nil {
+func registration(cluster *facts.Facts) []Finding {
+	if !cluster.Knows(facts.Deployments) || !cluster.Knows(facts.Plugins) || cluster.Controller == nil {
 		return nil
 	}
-	object := configMap(facts)
+	object := configMap(cluster)
 	var text string
-	if facts.Plugins != nil {
-		text = facts.Plugins.Data[facts.PluginsKey]
+	if cluster.Plugins != nil {
+		text = cluster.Plugins.Data[facts.PluginsKey]
 	}
 	var listed []plugin
 	if err := yaml.Unmarshal([]byte(text), &listed); err != nil {
@@ -57,19 +57,19 @@ func registration(facts *facts.Facts) []Finding {
 		})
 	}
 	for i, entry := range listed {
-		found = append(found, examinePlugin(facts, object, fmt.Sprintf("%s[%d]", pluginsField, i), entry, listed[:i])...)
+		found = append(found, examinePlugin(cluster, object, fmt.Sprintf("%s[%d]", pluginsField, i), entry, listed[:i])...)
 	}
-	return append(found, unregistered(facts, object, listed)...)
+	return append(found, unregistered(cluster, object, listed)...)
 }
 
 // configMap names the controller's ConfigMap.
-func configMap(facts *facts.Facts) string {
-	return named("ConfigMap", facts.Controller.Namespace, facts.ConfigMapName)
+func configMap(cluster *facts.Facts) string {
+	return named("ConfigMap", cluster.Controller.Namespace, facts.ConfigMapName)
 }
 
 // examinePlugin examines one entry, beside those before it. The ones of others count only for what keeps the
 // controller from starting.
-func examinePlugin(facts *facts.Facts, object, field string, entry plugin, before []plugin) []Finding {
+func examinePlugin(cluster *facts.Facts, object, field string, entry plugin, before []plugin) []Finding {
 	var found []Finding
 	finding := func(code Code, severity Severity, key, message, remedy string) {
 		found = append(found, Finding{Code: code, Severity: severity, Object: object, Field: field + key, Message: message, Remedy: remedy})
@@ -92,11 +92,11 @@ func examinePlugin(facts *facts.Facts, object, field string, entry plugin, befor
 				other.Name, entry.Name), "copy the checksum of each file from the release's checksums.txt")
 		}
 	}
-	return append(found, examineLocation(facts, object, field+".location", entry.Location)...)
+	return append(found, examineLocation(cluster, object, field+".location", entry.Location)...)
 }
 
 // examineLocation examines where a plugin comes from.
-func examineLocation(facts *facts.Facts, object, field, location string) []Finding {
+func examineLocation(cluster *facts.Facts, object, field, location string) []Finding {
 	parsed, err := url.Parse(location)
 	if err != nil || !slices.Contains([]string{"http", "https", "file"}, parsed.Scheme) || parsed.Path == "" {
 		return []Finding{{
@@ -106,14 +106,14 @@ func examineLocation(facts *facts.Facts, object, field, location string) []Findi
 		}}
 	}
 	if parsed.Scheme == "file" {
-		return unprovided(facts, object, field, parsed.Path)
+		return unprovided(cluster, object, field, parsed.Path)
 	}
-	return mismatched(facts, object, field, parsed.Path)
+	return mismatched(cluster, object, field, parsed.Path)
 }
 
 // unprovided finds a file in a volume that is empty at the Pod's start, where nothing puts it there.
-func unprovided(facts *facts.Facts, object, field, file string) []Finding {
-	pod := facts.Controller.Spec.Template.Spec
+func unprovided(cluster *facts.Facts, object, field, file string) []Finding {
+	pod := cluster.Controller.Spec.Template.Spec
 	volume := volumeOf(&pod, file)
 	mounts := func(container corev1.Container) bool {
 		return slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
@@ -125,8 +125,8 @@ func unprovided(facts *facts.Facts, object, field, file string) []Finding {
 	return []Finding{{
 		Code: FileNotProvided, Severity: Error, Object: object, Field: field,
 		Message: fmt.Sprintf("%s is in volume %q of Deployment %s, which is empty at the start, and no init container has it: nothing puts the file there",
-			file, volume, facts.Controller.Name),
-		Remedy: "add the init container of config/argo-rollouts/deployment-patch.yaml, or write an https:// location (docs/how-to/install.md)",
+			file, volume, cluster.Controller.Name),
+		Remedy: "add the init container of config/argo-rollouts/deployment-patch.yaml, or write an https:// location (docs/install.md)",
 	}}
 }
 
@@ -143,7 +143,7 @@ func volumeOf(pod *corev1.PodSpec, file string) string {
 }
 
 // mismatched compares the platform in a file's name with the nodes that the controller runs on, or may run on.
-func mismatched(facts *facts.Facts, object, field, file string) []Finding {
+func mismatched(cluster *facts.Facts, object, field, file string) []Finding {
 	system, architecture := platform(file)
 	if system == "" {
 		return nil
@@ -158,11 +158,11 @@ func mismatched(facts *facts.Facts, object, field, file string) []Finding {
 		return []Finding{finding}
 	}
 	running, others := map[string]string{}, map[string]string{} // architecture → node
-	for _, node := range facts.Nodes {
-		runs := slices.ContainsFunc(facts.Pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name })
+	for _, node := range cluster.Nodes {
+		runs := slices.ContainsFunc(cluster.Pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name })
 		if has := node.Status.NodeInfo.Architecture; runs && has != architecture {
 			running[has] = node.Name
-		} else if has != architecture && mayRun(facts, node.Labels) {
+		} else if has != architecture && mayRun(cluster, node.Labels) {
 			others[has] = node.Name
 		}
 	}
@@ -180,8 +180,8 @@ func mismatched(facts *facts.Facts, object, field, file string) []Finding {
 }
 
 // mayRun says whether a node with labels is one that the controller asks for.
-func mayRun(facts *facts.Facts, labels map[string]string) bool {
-	pod := facts.Controller.Spec.Template.Spec
+func mayRun(cluster *facts.Facts, labels map[string]string) bool {
+	pod := cluster.Controller.Spec.Template.Spec
 	for key, value := range pod.NodeSelector {
 		if labels[key] != value {
 			return false
@@ -193,10 +193,10 @@ func mayRun(facts *facts.Facts, labels map[string]string) bool {
 }
 
 // unregistered finds routers that Rollouts name and the list lacks.
-func unregistered(facts *facts.Facts, object string, listed []plugin) []Finding {
+func unregistered(cluster *facts.Facts, object string, listed []plugin) []Finding {
 	var found []Finding
 	for _, router := range []string{facts.HTTPRouter, facts.GatewayRouter} {
-		if !facts.Use(router) || slices.ContainsFunc(listed, func(p plugin) bool { return p.Name == router }) {
+		if !cluster.Use(router) || slices.ContainsFunc(listed, func(p plugin) bool { return p.Name == router }) {
 			continue
 		}
 		var others []string
@@ -205,7 +205,7 @@ func unregistered(facts *facts.Facts, object string, listed []plugin) []Finding 
 		}
 		message := fmt.Sprintf("%s is not in the list (%s), and Rollouts name it: their traffic routing fails with \"plugin %s not configured in configmap\"",
 			router, strings.Join(others, ", "), router)
-		if facts.Plugins == nil {
+		if cluster.Plugins == nil {
 			message = fmt.Sprintf("the ConfigMap does not exist, so %s is not registered, and Rollouts name it", router)
 		}
 		found = append(found, Finding{

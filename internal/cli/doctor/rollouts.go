@@ -20,10 +20,10 @@ const (
 )
 
 // rollouts examines what Rollouts say, and the Services that they name.
-func rollouts(facts *facts.Facts) []Finding {
+func rollouts(cluster *facts.Facts) []Finding {
 	var found []Finding
-	for i := range facts.Rollouts {
-		r := &facts.Rollouts[i]
+	for i := range cluster.Rollouts {
+		r := &cluster.Rollouts[i]
 		if r.Spec.Strategy.Canary == nil || r.Spec.Strategy.Canary.TrafficRouting == nil {
 			continue
 		}
@@ -33,7 +33,7 @@ func rollouts(facts *facts.Facts) []Finding {
 		}
 		found = append(found, routerConfig(r)...)
 		if r.ServicesError == nil {
-			found = append(found, servicesOf(facts, r)...)
+			found = append(found, servicesOf(cluster, r)...)
 		}
 	}
 	return found
@@ -142,14 +142,14 @@ func refusal(code Code, object, field string, err error) Finding {
 }
 
 // servicesOf examines the Services of a Rollout and their endpoints.
-func servicesOf(facts *facts.Facts, r *facts.Rollout) []Finding {
-	if !facts.Knows(facts.Services) || r.Stable == r.Canary {
+func servicesOf(cluster *facts.Facts, r *facts.Rollout) []Finding {
+	if !cluster.Knows(facts.Services) || r.Stable == r.Canary {
 		return nil
 	}
 	object := named("Rollout", r.Namespace, r.Name)
 	var found []Finding
 	for field, name := range map[string]string{"stableService": r.Stable, "canaryService": r.Canary} {
-		if facts.Service(r.Namespace, name) == nil {
+		if cluster.Service(r.Namespace, name) == nil {
 			found = append(found, Finding{
 				Code: ServiceNotFound, Severity: Error, Object: object, Field: "spec.strategy.canary." + field,
 				Message: fmt.Sprintf("there is no Service %q in namespace %q", name, r.Namespace),
@@ -157,15 +157,15 @@ func servicesOf(facts *facts.Facts, r *facts.Rollout) []Finding {
 			})
 		}
 	}
-	if len(found) > 0 || !facts.Knows(facts.EndpointSlices) {
+	if len(found) > 0 || !cluster.Knows(facts.EndpointSlices) {
 		return found
 	}
-	return endpoints(facts, r)
+	return endpoints(cluster, r)
 }
 
 // endpoints finds Services without a ready endpoint that have requests. A Rollout that is scaled to zero, or whose
 // first Pods are still starting, has none to miss; neither has one that was scaled a moment ago.
-func endpoints(facts *facts.Facts, r *facts.Rollout) []Finding {
+func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
 	if r.Status.ObservedGeneration != "" && r.Status.ObservedGeneration != strconv.FormatInt(r.Generation, 10) {
 		return nil
 	}
@@ -176,7 +176,7 @@ func endpoints(facts *facts.Facts, r *facts.Rollout) []Finding {
 	if weights := r.Status.Canary.Weights; weights != nil {
 		stable, canary = weights.Stable.Weight, weights.Canary.Weight
 	}
-	if expected && stable > 0 && facts.ReadyOf(r.Namespace, r.Stable) == 0 {
+	if expected && stable > 0 && cluster.ReadyOf(r.Namespace, r.Stable) == 0 {
 		found = append(found, Finding{
 			Code: NoStableEndpoint, Severity: Error, Object: named("Service", r.Namespace, r.Stable),
 			Message: fmt.Sprintf("the stable Service of Rollout %s has no ready endpoint, and %d %% of the requests", r.Name, stable),
@@ -184,7 +184,7 @@ func endpoints(facts *facts.Facts, r *facts.Rollout) []Finding {
 				"kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", r.Namespace, r.Stable),
 		})
 	}
-	if canary > 0 && facts.ReadyOf(r.Namespace, r.Canary) == 0 {
+	if canary > 0 && cluster.ReadyOf(r.Namespace, r.Canary) == 0 {
 		found = append(found, Finding{
 			Code: NoCanaryEndpoint, Severity: Error, Object: named("Service", r.Namespace, r.Canary),
 			Message: fmt.Sprintf("the canary Service of Rollout %s has no ready endpoint, and should get %d %% of the requests", r.Name, canary),
@@ -196,10 +196,10 @@ func endpoints(facts *facts.Facts, r *facts.Rollout) []Finding {
 }
 
 // using are the Rollouts that name a router and whose Services are known.
-func using(facts *facts.Facts, router string) []*facts.Rollout {
+func using(cluster *facts.Facts, router string) []*facts.Rollout {
 	var all []*facts.Rollout
-	for i := range facts.Rollouts {
-		if r := &facts.Rollouts[i]; slices.Contains(r.Plugins(), router) {
+	for i := range cluster.Rollouts {
+		if r := &cluster.Rollouts[i]; slices.Contains(r.Plugins(), router) {
 			all = append(all, r)
 		}
 	}

@@ -11,16 +11,16 @@ import (
 )
 
 // routes examines the routes of Rollouts that name GatewayRouter.
-func routes(facts *facts.Facts) []Finding {
-	if !facts.Knows(facts.Routes) {
+func routes(cluster *facts.Facts) []Finding {
+	if !cluster.Knows(facts.Routes) {
 		return nil
 	}
 	var found []Finding
-	for _, r := range using(facts, facts.GatewayRouter) {
+	for _, r := range using(cluster, facts.GatewayRouter) {
 		if r.RoutesError != nil || r.ServicesError != nil {
 			continue
 		}
-		there := facts.RoutesOf(r)
+		there := cluster.RoutesOf(r)
 		for _, name := range r.RouteNames {
 			if _, is := there[name]; !is {
 				found = append(found, Finding{
@@ -31,14 +31,14 @@ func routes(facts *facts.Facts) []Finding {
 			}
 		}
 		for name, live := range there {
-			found = append(found, examineRoute(facts, r, name, live)...)
+			found = append(found, examineRoute(cluster, r, name, live)...)
 		}
 	}
 	return found
 }
 
 // examineRoute examines one route of a Rollout.
-func examineRoute(facts *facts.Facts, r *facts.Rollout, name facts.RouteName, live facts.Route) []Finding {
+func examineRoute(cluster *facts.Facts, r *facts.Rollout, name facts.RouteName, live facts.Route) []Finding {
 	object := named(string(live.Kind), live.Name.Namespace, live.Name.Name)
 	_, _, err := route.Apply(live.Content, route.Intent{
 		Kind: live.Kind, Rollout: r.Key().String(), UID: string(r.UID), Namespace: r.Namespace, Stable: r.Stable, Canary: r.Canary,
@@ -51,7 +51,7 @@ func examineRoute(facts *facts.Facts, r *facts.Rollout, name facts.RouteName, li
 	status, _ := live.Content["status"].(map[string]any)
 	parents, _ := status["parents"].([]any)
 	if len(parents) == 0 {
-		return unreported(facts, object, metadata)
+		return unreported(cluster, object, metadata)
 	}
 	var found []Finding
 	for i, parent := range parents {
@@ -61,9 +61,9 @@ func examineRoute(facts *facts.Facts, r *facts.Rollout, name facts.RouteName, li
 }
 
 // unreported finds a route that no Gateway has ever said anything about.
-func unreported(facts *facts.Facts, object string, metadata map[string]any) []Finding {
+func unreported(cluster *facts.Facts, object string, metadata map[string]any) []Finding {
 	text, _ := metadata["creationTimestamp"].(string)
-	if created, err := time.Parse(time.RFC3339, text); err != nil || facts.Now.Sub(created) < patience {
+	if created, err := time.Parse(time.RFC3339, text); err != nil || cluster.Now.Sub(created) < patience {
 		return nil
 	}
 	return []Finding{{

@@ -31,7 +31,7 @@ func sound(t *testing.T) *facts.Facts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := &facts.Facts{
+	cluster := &facts.Facts{
 		Now:         time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC),
 		Definitions: map[string]facts.Definition{},
 		Services:    map[types.NamespacedName]*corev1.Service{},
@@ -39,17 +39,17 @@ func sound(t *testing.T) *facts.Facts {
 		Unread:      map[facts.Part]error{},
 	}
 	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
-		add(t, facts, document)
+		add(t, cluster, document)
 	}
-	facts.Allowed = map[facts.Question]bool{}
-	for _, question := range doctor.Questions(facts) {
-		facts.Allowed[question] = true
+	cluster.Allowed = map[facts.Question]bool{}
+	for _, question := range doctor.Questions(cluster) {
+		cluster.Allowed[question] = true
 	}
-	return facts
+	return cluster
 }
 
 // add adds the object of a document to facts.
-func add(t *testing.T, facts *facts.Facts, document []byte) {
+func add(t *testing.T, cluster *facts.Facts, document []byte) {
 	t.Helper()
 	var head struct {
 		metav1.TypeMeta
@@ -64,26 +64,26 @@ func add(t *testing.T, facts *facts.Facts, document []byte) {
 	switch head.Kind {
 	case "Deployment":
 		place := map[string]**appsv1.Deployment{
-			"argo-rollouts": &facts.Controller, "keda-add-ons-http-interceptor": &facts.Interceptor,
-			facts.ScalerService: &facts.Scaler, facts.AgentName: &facts.Agent, "keda-operator": &facts.Operator,
+			"argo-rollouts": &cluster.Controller, "keda-add-ons-http-interceptor": &cluster.Interceptor,
+			facts.ScalerService: &cluster.Scaler, facts.AgentName: &cluster.Agent, "keda-operator": &cluster.Operator,
 		}[name.Name]
 		*place = decode(t, document, new(appsv1.Deployment))
 	case "MutatingWebhookConfiguration":
-		facts.Webhook = decode(t, document, new(admissionregistrationv1.MutatingWebhookConfiguration))
+		cluster.Webhook = decode(t, document, new(admissionregistrationv1.MutatingWebhookConfiguration))
 	case "ConfigMap":
-		facts.Plugins = decode(t, document, new(corev1.ConfigMap))
+		cluster.Plugins = decode(t, document, new(corev1.ConfigMap))
 	case "Pod":
-		facts.Pods = append(facts.Pods, *decode(t, document, new(corev1.Pod)))
+		cluster.Pods = append(cluster.Pods, *decode(t, document, new(corev1.Pod)))
 	case "Node":
-		facts.Nodes = append(facts.Nodes, *decode(t, document, new(corev1.Node)))
+		cluster.Nodes = append(cluster.Nodes, *decode(t, document, new(corev1.Node)))
 	case "CustomResourceDefinition":
-		facts.Definitions[name.Name] = facts.Definition{ObjectMeta: head.Metadata.ObjectMeta, Served: head.Served, StatusFields: head.Fields}
+		cluster.Definitions[name.Name] = facts.Definition{ObjectMeta: head.Metadata.ObjectMeta, Served: head.Served, StatusFields: head.Fields}
 	case "Rollout":
-		facts.Rollouts = append(facts.Rollouts, gather.Understand(decode(t, document, new(v1alpha1.Rollout))))
+		cluster.Rollouts = append(cluster.Rollouts, gather.Understand(decode(t, document, new(v1alpha1.Rollout))))
 	case "Service":
-		facts.Services[name], facts.Ready[name] = &corev1.Service{}, head.Metadata.Ready
+		cluster.Services[name], cluster.Ready[name] = &corev1.Service{}, head.Metadata.Ready
 	case "HTTPScaledObject":
-		facts.HTTPScaledObjects = append(facts.HTTPScaledObjects, *decode(t, document, new(httpv1alpha1.HTTPScaledObject)))
+		cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects, *decode(t, document, new(httpv1alpha1.HTTPScaledObject)))
 	case "HTTPRoute":
 		read := facts.Route{Kind: route.HTTPRoute, Name: name}
 		text, err := yaml.YAMLToJSON(document)
@@ -93,11 +93,11 @@ func add(t *testing.T, facts *facts.Facts, document []byte) {
 		if err := utiljson.Unmarshal(text, &read.Content); err != nil {
 			t.Fatal(err)
 		}
-		facts.Routes = append(facts.Routes, read)
+		cluster.Routes = append(cluster.Routes, read)
 	case "ScaledObject":
-		facts.ScaledObjects = append(facts.ScaledObjects, *decode(t, document, new(facts.ScaledObject)))
+		cluster.ScaledObjects = append(cluster.ScaledObjects, *decode(t, document, new(facts.ScaledObject)))
 	case "HorizontalPodAutoscaler":
-		facts.Autoscalers = append(facts.Autoscalers, *decode(t, document, new(autoscalingv2.HorizontalPodAutoscaler)))
+		cluster.Autoscalers = append(cluster.Autoscalers, *decode(t, document, new(autoscalingv2.HorizontalPodAutoscaler)))
 	default:
 		t.Fatalf("nobody knows what a %q is", head.Kind)
 	}

@@ -27,9 +27,9 @@ func examples(t *testing.T) map[string]doctor.Finding {
 		if _, known := first[string(test.code)]; known {
 			continue
 		}
-		facts := sound(t)
-		test.change(t, facts)
-		for _, found := range doctor.Examine(facts) {
+		cluster := sound(t)
+		test.change(t, cluster)
+		for _, found := range doctor.Examine(cluster) {
 			first[string(found.Code)] = found
 		}
 	}

@@ -61,7 +61,7 @@ func TestWhatIsInUse(t *testing.T) {
 	if err := json.Unmarshal([]byte(`[{"type": "kedify-http"}]`), &scaled.Spec.Triggers); err != nil {
 		t.Fatal(err)
 	}
-	facts := &facts.Facts{
+	cluster := &facts.Facts{
 		Rollouts:          []facts.Rollout{rollout("web", "kedify/http"), rollout("api", "somebody/else")},
 		ScaledObjects:     []facts.ScaledObject{scaled, {ObjectMeta: metav1.ObjectMeta{Name: "cron"}}},
 		HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}},
@@ -81,7 +81,7 @@ func TestWhatIsInUse(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, install.Uses(facts, test.owned)); diff != "" {
+			if diff := cmp.Diff(test.want, install.Uses(cluster, test.owned)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

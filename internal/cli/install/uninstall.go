@@ -141,11 +141,11 @@ func (i *Installer) removeAll(ctx context.Context, all []manifests.Reference, is
 }
 
 // unregister takes the routers out of the controller's list, and has it start anew without them.
-func (i *Installer) unregister(ctx context.Context, facts *facts.Facts) error {
-	if facts.Controller == nil {
+func (i *Installer) unregister(ctx context.Context, cluster *facts.Facts) error {
+	if cluster.Controller == nil {
 		return nil
 	}
-	of := configMapOf(facts.Controller.Namespace)
+	of := configMapOf(cluster.Controller.Namespace)
 	live, err := i.plugins(ctx, of.Namespace)
 	if err != nil {
 		return fmt.Errorf("%s: %w", of, err)
@@ -159,7 +159,7 @@ func (i *Installer) unregister(ctx context.Context, facts *facts.Facts) error {
 			return err
 		}
 	}
-	return i.restart(ctx, manifests.ControllerRelease(types.NamespacedName{Namespace: facts.Controller.Namespace, Name: facts.Controller.Name}))
+	return i.restart(ctx, manifests.ControllerRelease(types.NamespacedName{Namespace: cluster.Controller.Namespace, Name: cluster.Controller.Name}))
 }
 
 // removeMade removes what the interceptors and agents of a Deployment have made for themselves, once none of them is left

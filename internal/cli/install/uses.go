@@ -16,10 +16,10 @@ type Owned struct {
 }
 
 // Uses are the objects that stand still, or go, when what is owned goes, each with what becomes of it.
-func Uses(facts *facts.Facts, owned Owned) []string {
+func Uses(cluster *facts.Facts, owned Owned) []string {
 	var all []string
-	for i := range facts.Rollouts {
-		rollout := &facts.Rollouts[i]
+	for i := range cluster.Rollouts {
+		rollout := &cluster.Rollouts[i]
 		for _, router := range rollout.Plugins() {
 			if slices.Contains(owned.Routers, router) {
 				all = append(all, fmt.Sprintf("Rollout %s stands still: it names %s", rollout.Key(), router))
@@ -27,12 +27,12 @@ func Uses(facts *facts.Facts, owned Owned) []string {
 		}
 	}
 	if owned.Scales {
-		for _, object := range facts.ScaledByRequests() {
+		for _, object := range cluster.ScaledByRequests() {
 			all = append(all, fmt.Sprintf("ScaledObject %s/%s keeps the replicas that it has: nobody answers its trigger", object.Namespace, object.Name))
 		}
 	}
 	if owned.Defines {
-		for _, object := range facts.HTTPScaledObjects {
+		for _, object := range cluster.HTTPScaledObjects {
 			all = append(all, fmt.Sprintf("HTTPScaledObject %s/%s is deleted with its definition", object.Namespace, object.Name))
 		}
 	}

@@ -13,12 +13,12 @@ import (
 )
 
 // httpScaledObjects tell what is written on each HTTPScaledObject of a Rollout, and who has taken it.
-func httpScaledObjects(facts *facts.Facts, r *facts.Rollout, services []Service) []Object {
+func httpScaledObjects(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object {
 	if r.ObjectError != nil {
 		return []Object{{Name: httpv1alpha1.Kind, Problem: r.ObjectError.Error(), Taken: Unknown}}
 	}
 	var told []Object
-	for _, live := range facts.ObjectsOf(r) {
+	for _, live := range cluster.ObjectsOf(r) {
 		told = append(told, httpScaledObject(live, services))
 	}
 	if len(told) == 0 {
@@ -73,11 +73,11 @@ func (o *Object) acknowledge(report *httpv1alpha1.DataPlaneStatus, hash string) 
 }
 
 // routes tell what is written in each rule of a Rollout's routes, and whether Gateways have accepted them.
-func routes(facts *facts.Facts, r *facts.Rollout, services []Service) []Object {
+func routes(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object {
 	if r.RoutesError != nil {
 		return []Object{{Name: "routes", Problem: r.RoutesError.Error(), Taken: Unknown}}
 	}
-	there := facts.RoutesOf(r)
+	there := cluster.RoutesOf(r)
 	var told []Object
 	for _, name := range r.RouteNames {
 		if _, is := there[name]; !is {

@@ -91,7 +91,7 @@ type Proxies struct {
 }
 
 // Of tells how the requests of a Rollout are shared. The facts have what the Rollout names.
-func Of(facts *facts.Facts, r *facts.Rollout) Sharing {
+func Of(cluster *facts.Facts, r *facts.Rollout) Sharing {
 	status := r.Status
 	told := Sharing{
 		Rollout: r.Key().String(), Phase: string(status.Phase), Message: status.Message,
@@ -105,18 +105,18 @@ func Of(facts *facts.Facts, r *facts.Rollout) Sharing {
 			told.Step = min(int(*status.CurrentStepIndex)+1, told.Steps)
 		}
 	}
-	told.Services = services(facts, r)
+	told.Services = services(cluster, r)
 	if r.Uses(facts.HTTPRouter) {
-		told.Objects = append(told.Objects, httpScaledObjects(facts, r, told.Services)...)
+		told.Objects = append(told.Objects, httpScaledObjects(cluster, r, told.Services)...)
 	}
 	if r.Uses(facts.GatewayRouter) {
-		told.Objects = append(told.Objects, routes(facts, r, told.Services)...)
+		told.Objects = append(told.Objects, routes(cluster, r, told.Services)...)
 	}
 	return told
 }
 
 // services are those of a Rollout with the weights of its status. Without any there, the stable one has everything.
-func services(facts *facts.Facts, r *facts.Rollout) []Service {
+func services(cluster *facts.Facts, r *facts.Rollout) []Service {
 	if r.ServicesError != nil {
 		return []Service{}
 	}
@@ -132,8 +132,8 @@ func services(facts *facts.Facts, r *facts.Rollout) []Service {
 		all = append(all, Service{Role: Experiment, Name: other.ServiceName, Asked: int64(other.Weight)})
 	}
 	for i := range all {
-		all[i].Endpoints = facts.ReadyOf(r.Namespace, all[i].Name)
-		if service := facts.Service(r.Namespace, all[i].Name); service != nil {
+		all[i].Endpoints = cluster.ReadyOf(r.Namespace, all[i].Name)
+		if service := cluster.Service(r.Namespace, all[i].Name); service != nil {
 			all[i].Hash = service.Spec.Selector[v1alpha1.DefaultRolloutUniqueLabelKey]
 		}
 	}

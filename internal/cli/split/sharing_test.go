@@ -117,8 +117,8 @@ func TestSharesOnAnHTTPScaledObject(t *testing.T) {
 			if test.text != "" {
 				object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: test.text}
 			}
-			facts := &facts.Facts{HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{object}}
-			got := split.Of(facts, rollout(facts.HTTPRouter)).Objects
+			cluster := &facts.Facts{HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{object}}
+			got := split.Of(cluster, rollout(facts.HTTPRouter)).Objects
 			if diff := cmp.Diff([]split.Object{test.want}, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -129,7 +129,7 @@ func TestSharesOnAnHTTPScaledObject(t *testing.T) {
 // TestSharesOnSeveralTriggers: the Rollout names one HTTPScaledObject of a ScaledObject with two triggers.
 func TestSharesOnSeveralTriggers(t *testing.T) {
 	t.Parallel()
-	facts := &facts.Facts{}
+	cluster := &facts.Facts{}
 	for _, each := range []struct{ namespace, name, scaled, text string }{
 		{"shop", "web-api", "web", ""}, {"shop", "web", "web", canary}, {"shop", "next", "next", canary}, {"bank", "web-bank", "web", canary},
 	} {
@@ -138,13 +138,13 @@ func TestSharesOnSeveralTriggers(t *testing.T) {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: each.scaled, Controller: new(true)}},
 		}}
 		object.Spec.ScaleTargetRef.Service = "stable"
-		facts.HTTPScaledObjects = append(facts.HTTPScaledObjects, object)
+		cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects, object)
 	}
 	unknown := split.Object{Taken: split.Unknown, Why: "no interceptor has reported"}
 	web, api := unknown, unknown
 	web.Name, web.Written, web.AsAsked = "HTTPScaledObject shop/web", []int64{80, 20}, true
 	api.Name, api.Written = "HTTPScaledObject shop/web-api", []int64{1, 0}
-	if diff := cmp.Diff([]split.Object{web, api}, split.Of(facts, rollout(facts.HTTPRouter)).Objects); diff != "" {
+	if diff := cmp.Diff([]split.Object{web, api}, split.Of(cluster, rollout(facts.HTTPRouter)).Objects); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -210,11 +210,11 @@ func TestSharesInARoute(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			facts := &facts.Facts{}
+			cluster := &facts.Facts{}
 			if test.route != nil {
-				facts.Routes = append(facts.Routes, *test.route)
+				cluster.Routes = append(cluster.Routes, *test.route)
 			}
-			if diff := cmp.Diff(test.want, split.Of(facts, rollout(facts.GatewayRouter)).Objects); diff != "" {
+			if diff := cmp.Diff(test.want, split.Of(cluster, rollout(facts.GatewayRouter)).Objects); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -223,7 +223,7 @@ func TestSharesInARoute(t *testing.T) {
 
 func TestWhatIsToldOfARollout(t *testing.T) {
 	t.Parallel()
-	facts := &facts.Facts{
+	cluster := &facts.Facts{
 		Ready: map[types.NamespacedName]int{{Namespace: "shop", Name: "stable"}: 2, {Namespace: "shop", Name: "candidate"}: 1},
 		Services: map[types.NamespacedName]*corev1.Service{{Namespace: "shop", Name: "canary"}: {
 			Spec: corev1.ServiceSpec{Selector: map[string]string{"rollouts-pod-template-hash": "222"}},
@@ -241,13 +241,13 @@ func TestWhatIsToldOfARollout(t *testing.T) {
 		},
 		Objects: []split.Object{},
 	}
-	if diff := cmp.Diff(want, split.Of(facts, r)); diff != "" {
+	if diff := cmp.Diff(want, split.Of(cluster, r)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
 	r = rollout(facts.HTTPRouter)
 	r.Status, r.ObjectError = v1alpha1.RolloutStatus{}, errors.New("its configuration is missing")
-	got := split.Of(facts, r)
+	got := split.Of(cluster, r)
 	if got.Services[0].Asked != 100 || got.Services[1].Asked != 0 || got.Step != 1 {
 		t.Errorf("before the first weight the stable Service has everything, in the first step: %+v", got)
 	}

@@ -19,11 +19,11 @@ import (
 func (t *Trial) read(ctx context.Context) (*v1alpha1.Rollout, split.Sharing, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
-	facts, err := gather.New(t.client, t.setup.Namespace).One(ctx, types.NamespacedName{Namespace: t.setup.Namespace, Name: name})
+	cluster, err := gather.New(t.client, t.setup.Namespace).One(ctx, types.NamespacedName{Namespace: t.setup.Namespace, Name: name})
 	if err != nil {
 		return nil, split.Sharing{}, err
 	}
-	return facts.Rollouts[0].Rollout, split.Of(facts, &facts.Rollouts[0]), nil
+	return cluster.Rollouts[0].Rollout, split.Of(cluster, &cluster.Rollouts[0]), nil
 }
 
 // isHealthy says whether the application's first version serves.

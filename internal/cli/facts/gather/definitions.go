@@ -37,7 +37,7 @@ type definition struct {
 }
 
 // definitions reads those that something of ours needs.
-func (r *Reader) definitions(ctx context.Context, facts *facts.Facts) error {
+func (r *Reader) definitions(ctx context.Context, cluster *facts.Facts) error {
 	for _, name := range []string{facts.HTTPScaledObjectsDefinition, facts.ScaledObjectsDefinition} {
 		found, err := find[definition](ctx, r, "apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions", name)
 		if err != nil {
@@ -57,7 +57,7 @@ func (r *Reader) definitions(ctx context.Context, facts *facts.Facts) error {
 			}
 		}
 		slices.Sort(read.StatusFields)
-		facts.Definitions[name] = read
+		cluster.Definitions[name] = read
 	}
 	return nil
 }
@@ -95,8 +95,8 @@ func (r *Reader) servedRoutes(ctx context.Context) (map[route.Kind]string, error
 }
 
 // routes reads the routes of all kinds that the cluster serves, in all namespaces: a Rollout may name one of another.
-func (r *Reader) routes(ctx context.Context, facts *facts.Facts) error {
-	facts.Routes = nil
+func (r *Reader) routes(ctx context.Context, cluster *facts.Facts) error {
+	cluster.Routes = nil
 	served, err := r.servedRoutes(ctx)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (r *Reader) routes(ctx context.Context, facts *facts.Facts) error {
 			if err != nil {
 				return err
 			}
-			facts.Routes = append(facts.Routes, read)
+			cluster.Routes = append(cluster.Routes, read)
 		}
 	}
 	return nil

@@ -47,15 +47,15 @@ var errAnew = errors.New("the Rollout names other objects")
 // moment after the reading it learns within four minutes.
 func (r *Reader) Follow(ctx context.Context, name types.NamespacedName, told func(*facts.Facts) error) error {
 	for isFirst := true; ctx.Err() == nil; isFirst = false {
-		facts, err := r.One(ctx, name)
+		cluster, err := r.One(ctx, name)
 		switch {
 		case err != nil && (isFirst || !kube.IsTransient(err)):
 			return err
 		case err == nil:
-			if err := told(facts); err != nil {
+			if err := told(cluster); err != nil {
 				return err
 			}
-			if err := r.follow(ctx, facts, told); err != nil {
+			if err := r.follow(ctx, cluster, told); err != nil {
 				return err
 			}
 		}
@@ -66,7 +66,7 @@ func (r *Reader) Follow(ctx context.Context, name types.NamespacedName, told fun
 
 // follow carries out changes on facts until a watch ends, the Rollout names other objects, or ctx ends. It returns an
 // error of told alone: all else is read again.
-func (r *Reader) follow(ctx context.Context, facts *facts.Facts, told func(*facts.Facts) error) error {
+func (r *Reader) follow(ctx context.Context, cluster *facts.Facts, told func(*facts.Facts) error) error {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
 	served, err := r.servedRoutes(ctx)
@@ -74,8 +74,8 @@ func (r *Reader) follow(ctx context.Context, facts *facts.Facts, told func(*fact
 		return nil
 	}
 	changes := make(chan change)
-	sources := sourcesOf(facts, func(named facts.RouteName) string { return served[named.Kind] })
-	endpoints, err := r.endpointsSource(ctx, facts)
+	sources := sourcesOf(cluster, func(named facts.RouteName) string { return served[named.Kind] })
+	endpoints, err := r.endpointsSource(ctx, cluster)
 	if err != nil {
 		return nil
 	}
@@ -91,10 +91,10 @@ func (r *Reader) follow(ctx context.Context, facts *facts.Facts, told func(*fact
 		case <-ctx.Done():
 			return nil
 		case carryOut := <-changes:
-			if carryOut(facts) != nil {
+			if carryOut(cluster) != nil {
 				return nil
 			}
-			if err := told(facts); err != nil {
+			if err := told(cluster); err != nil {
 				return err
 			}
 		}
@@ -127,11 +127,11 @@ func (r *Reader) watch(ctx context.Context, from source, to chan<- change) {
 }
 
 // sourcesOf are what a Rollout, and what it names, changes by. Routes that are chosen by labels are not followed.
-func sourcesOf(facts *facts.Facts, version func(facts.RouteName) string) []source {
-	one := &facts.Rollouts[0]
+func sourcesOf(cluster *facts.Facts, version func(facts.RouteName) string) []source {
+	one := &cluster.Rollouts[0]
 	all := []source{rolloutSource(one)}
 	if one.Object != "" {
-		all = append(all, objectSource(facts, types.NamespacedName{Namespace: one.Namespace, Name: one.Object}))
+		all = append(all, objectSource(cluster, types.NamespacedName{Namespace: one.Namespace, Name: one.Object}))
 	}
 	for _, named := range one.RouteNames {
 		if of := version(named); of != "" {
@@ -154,7 +154,7 @@ func byName(name string) map[string]string {
 func rolloutSource(one *facts.Rollout) source {
 	known := names(one)
 	return source{path: collection(rolloutPath(one.Key())), query: byName(one.Name), read: func(kind watch.EventType, object []byte) change {
-		return func(facts *facts.Facts) error {
+		return func(cluster *facts.Facts) error {
 			rollout := new(v1alpha1.Rollout)
 			if err := json.Unmarshal(object, rollout); err != nil {
 				return err
@@ -163,7 +163,7 @@ func rolloutSource(one *facts.Rollout) source {
 			if kind == watch.Deleted || names(&changed) != known {
 				return errAnew
 			}
-			facts.Rollouts[0] = changed
+			cluster.Rollouts[0] = changed
 			return nil
 		}
 	}}
@@ -175,9 +175,9 @@ func names(one *facts.Rollout) string {
 }
 
 // objectSource follows the HTTPScaledObject that the Rollout names, and where a ScaledObject has it, all of the namespace.
-func objectSource(facts *facts.Facts, name types.NamespacedName) source {
+func objectSource(cluster *facts.Facts, name types.NamespacedName) source {
 	query := byName(name.Name)
-	if named := facts.HTTPScaledObject(name); named != nil && httpv1alpha1.ScaledObjectOf(named) != "" {
+	if named := cluster.HTTPScaledObject(name); named != nil && httpv1alpha1.ScaledObjectOf(named) != "" {
 		query = map[string]string{}
 	}
 	return source{path: collection(objectPath(name)), query: query, read: readObject()}
@@ -186,14 +186,14 @@ func objectSource(facts *facts.Facts, name types.NamespacedName) source {
 // readObject follows HTTPScaledObjects.
 func readObject() func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
-		return func(facts *facts.Facts) error {
+		return func(cluster *facts.Facts) error {
 			var object httpv1alpha1.HTTPScaledObject
 			if err := json.Unmarshal(text, &object); err != nil {
 				return err
 			}
-			facts.HTTPScaledObjects = slices.DeleteFunc(facts.HTTPScaledObjects, func(o httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
+			cluster.HTTPScaledObjects = slices.DeleteFunc(cluster.HTTPScaledObjects, func(o httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
 			if kind != watch.Deleted {
-				facts.HTTPScaledObjects = append(facts.HTTPScaledObjects, object)
+				cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects, object)
 			}
 			return nil
 		}
@@ -203,20 +203,20 @@ func readObject() func(watch.EventType, []byte) change {
 // readRoute follows a route.
 func readRoute(named facts.RouteName, version string) func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
-		return func(facts *facts.Facts) error {
+		return func(cluster *facts.Facts) error {
 			if kind == watch.Deleted {
-				facts.Routes = slices.DeleteFunc(facts.Routes, func(r facts.Route) bool { return r.Kind == named.Kind && r.Name == named.Name })
+				cluster.Routes = slices.DeleteFunc(cluster.Routes, func(r facts.Route) bool { return r.Kind == named.Kind && r.Name == named.Name })
 				return nil
 			}
-			return facts.AddRoute(parseRoute(named.Kind, version, text))
+			return cluster.AddRoute(parseRoute(named.Kind, version, text))
 		}
 	}
 }
 
 // endpointsSource follows the EndpointSlices of a Rollout's Services, from those on that are there: a count is of all of
 // them.
-func (r *Reader) endpointsSource(ctx context.Context, facts *facts.Facts) ([]source, error) {
-	one := &facts.Rollouts[0]
+func (r *Reader) endpointsSource(ctx context.Context, cluster *facts.Facts) ([]source, error) {
+	one := &cluster.Rollouts[0]
 	names := serviceNames(one)
 	if len(names) == 0 {
 		return nil, nil
@@ -231,7 +231,7 @@ func (r *Reader) endpointsSource(ctx context.Context, facts *facts.Facts) ([]sou
 	for _, slice := range there.Items {
 		known[slice.Name] = slice
 	}
-	facts.Ready = countReady(maps.Values(known))
+	cluster.Ready = countReady(maps.Values(known))
 	query["resourceVersion"] = there.ResourceVersion
 	return []source{{path: path, query: query, read: readSlices(known)}}, nil
 }
@@ -239,7 +239,7 @@ func (r *Reader) endpointsSource(ctx context.Context, facts *facts.Facts) ([]sou
 // readSlices follows EndpointSlices, of which some are known.
 func readSlices(known map[string]discoveryv1.EndpointSlice) func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
-		return func(facts *facts.Facts) error {
+		return func(cluster *facts.Facts) error {
 			var slice discoveryv1.EndpointSlice
 			if err := json.Unmarshal(text, &slice); err != nil {
 				return err
@@ -248,7 +248,7 @@ func readSlices(known map[string]discoveryv1.EndpointSlice) func(watch.EventType
 			if kind == watch.Deleted {
 				delete(known, slice.Name)
 			}
-			facts.Ready = countReady(maps.Values(known))
+			cluster.Ready = countReady(maps.Values(known))
 			return nil
 		}
 	}

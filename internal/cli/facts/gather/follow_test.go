@@ -57,8 +57,8 @@ func TestFollowGoesOnAfterAWatchHasEnded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var weights []int32
-		err := gather.New(client, "shop").Follow(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, func(facts *facts.Facts) error {
-			weights = append(weights, facts.Rollouts[0].Status.Canary.Weights.Canary.Weight)
+		err := gather.New(client, "shop").Follow(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, func(cluster *facts.Facts) error {
+			weights = append(weights, cluster.Rollouts[0].Status.Canary.Weights.Canary.Weight)
 			if len(weights) == 3 {
 				cancel()
 			}

@@ -55,9 +55,9 @@ type step struct {
 
 // take takes steps in order. It hands each part that cannot be read to failed, and ends with the first error that failed
 // makes of it.
-func take(ctx context.Context, facts *facts.Facts, steps []step, failed func(facts.Part, error) error) error {
+func take(ctx context.Context, cluster *facts.Facts, steps []step, failed func(facts.Part, error) error) error {
 	for _, step := range steps {
-		if err := step.read(ctx, facts); err != nil {
+		if err := step.read(ctx, cluster); err != nil {
 			if err := failed(step.part, err); err != nil {
 				return err
 			}
@@ -72,18 +72,18 @@ func (r *Reader) All(ctx context.Context) (*facts.Facts, error) {
 	if err := r.reach(ctx); err != nil {
 		return nil, err
 	}
-	facts := &facts.Facts{Now: time.Now(), Definitions: map[string]facts.Definition{}}
+	cluster := &facts.Facts{Now: time.Now(), Definitions: map[string]facts.Definition{}}
 	steps := append(r.controllerSteps(), step{facts.Nodes, r.nodes}, step{facts.Definitions, r.definitions},
 		step{facts.Webhook, r.webhook})
 	// A Rollout is read before what it depends on: what is there for its weights was there before them.
 	steps = append(steps, step{facts.Rollouts, r.rollouts}, step{facts.HTTPScaledObjects, r.httpScaledObjects},
 		step{facts.Routes, r.routes}, step{facts.Services, r.services}, step{facts.EndpointSlices, r.endpoints},
 		step{facts.ScaledObjects, r.scaledObjects}, step{facts.Autoscalers, r.autoscalers})
-	err := take(ctx, facts, steps, func(part facts.Part, err error) error {
-		note(facts, part, err)
+	err := take(ctx, cluster, steps, func(part facts.Part, err error) error {
+		note(cluster, part, err)
 		return nil
 	})
-	return facts, errors.Join(err, ctx.Err())
+	return cluster, errors.Join(err, ctx.Err())
 }
 
 // controllerSteps read the Argo Rollouts controller and its plugins.
@@ -97,17 +97,17 @@ func (r *Reader) Controller(ctx context.Context) (*facts.Facts, error) {
 	if err := r.reach(ctx); err != nil {
 		return nil, err
 	}
-	facts := &facts.Facts{Now: time.Now()}
-	err := take(ctx, facts, r.controllerSteps(), func(part facts.Part, err error) error {
+	cluster := &facts.Facts{Now: time.Now()}
+	err := take(ctx, cluster, r.controllerSteps(), func(part facts.Part, err error) error {
 		return fmt.Errorf("%s cannot be read: %w", part, err)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := r.nodes(ctx, facts); err != nil {
-		note(facts, facts.Nodes, err)
+	if err := r.nodes(ctx, cluster); err != nil {
+		note(cluster, facts.Nodes, err)
 	}
-	return facts, nil
+	return cluster, nil
 }
 
 // Marked reads what Rollouts may have left on objects: Rollouts last, so that one which is made meanwhile is seen. It
@@ -116,8 +116,8 @@ func (r *Reader) Marked(ctx context.Context) (*facts.Facts, error) {
 	if err := r.reach(ctx); err != nil {
 		return nil, err
 	}
-	facts := &facts.Facts{Now: time.Now()}
-	err := take(ctx, facts, []step{
+	cluster := &facts.Facts{Now: time.Now()}
+	err := take(ctx, cluster, []step{
 		{facts.Lease, r.lease},
 		{facts.Trials, r.trials},
 		{facts.Deployments, r.deployments},
@@ -130,15 +130,15 @@ func (r *Reader) Marked(ctx context.Context) (*facts.Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	return facts, nil
+	return cluster, nil
 }
 
 // note notes why a part could not be read.
-func note(facts *facts.Facts, part facts.Part, err error) {
-	if facts.Unread == nil {
-		facts.Unread = map[facts.Part]error{}
+func note(cluster *facts.Facts, part facts.Part, err error) {
+	if cluster.Unread == nil {
+		cluster.Unread = map[facts.Part]error{}
 	}
-	facts.Unread[part] = err
+	cluster.Unread[part] = err
 }
 
 // reach fails when the API server cannot be reached or doesn't know who asks.
@@ -215,23 +215,23 @@ func (r *Reader) get(ctx context.Context, asked kube.Request, target any) error 
 
 // deployments finds ours, Argo Rollouts' and KEDA's by the labels that their manifests and charts have, wherever they
 // are.
-func (r *Reader) deployments(ctx context.Context, facts *facts.Facts) error {
+func (r *Reader) deployments(ctx context.Context, cluster *facts.Facts) error {
 	const name, component = "app.kubernetes.io/name", "app.kubernetes.io/component"
 	found, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "", name+" in (argo-rollouts,http-add-on,keda-operator)")
 	for i := range found {
 		deployment := &found[i]
 		switch deployment.Labels[name] + "/" + deployment.Labels[component] {
 		case "argo-rollouts/rollouts-controller":
-			facts.Controller = deployment
+			cluster.Controller = deployment
 		case "http-add-on/interceptor":
-			facts.Interceptor = deployment
+			cluster.Interceptor = deployment
 		case "http-add-on/scaler":
-			facts.Scaler = deployment
+			cluster.Scaler = deployment
 		case "http-add-on/agent":
-			facts.Agent = deployment
+			cluster.Agent = deployment
 		default:
 			if deployment.Labels[name] == "keda-operator" {
-				facts.Operator = deployment
+				cluster.Operator = deployment
 			}
 		}
 	}
@@ -239,115 +239,115 @@ func (r *Reader) deployments(ctx context.Context, facts *facts.Facts) error {
 }
 
 // plugins reads the controller's ConfigMap.
-func (r *Reader) plugins(ctx context.Context, facts *facts.Facts) (err error) {
-	if facts.Controller == nil {
+func (r *Reader) plugins(ctx context.Context, cluster *facts.Facts) (err error) {
+	if cluster.Controller == nil {
 		return nil
 	}
-	facts.Plugins, err = find[corev1.ConfigMap](ctx, r,
-		"api", "v1", "namespaces", facts.Controller.Namespace, "configmaps", facts.ConfigMapName)
+	cluster.Plugins, err = find[corev1.ConfigMap](ctx, r,
+		"api", "v1", "namespaces", cluster.Controller.Namespace, "configmaps", facts.ConfigMapName)
 	return err
 }
 
 // pods reads those of the controller.
-func (r *Reader) pods(ctx context.Context, facts *facts.Facts) (err error) {
-	if facts.Controller == nil {
+func (r *Reader) pods(ctx context.Context, cluster *facts.Facts) (err error) {
+	if cluster.Controller == nil {
 		return nil
 	}
-	labels := metav1.FormatLabelSelector(facts.Controller.Spec.Selector)
-	facts.Pods, err = list[corev1.Pod](ctx, r, "v1", "pods", facts.Controller.Namespace, labels)
+	labels := metav1.FormatLabelSelector(cluster.Controller.Spec.Selector)
+	cluster.Pods, err = list[corev1.Pod](ctx, r, "v1", "pods", cluster.Controller.Namespace, labels)
 	return err
 }
 
-func (r *Reader) nodes(ctx context.Context, facts *facts.Facts) (err error) {
-	facts.Nodes, err = list[corev1.Node](ctx, r, "v1", "nodes", "", "")
+func (r *Reader) nodes(ctx context.Context, cluster *facts.Facts) (err error) {
+	cluster.Nodes, err = list[corev1.Node](ctx, r, "v1", "nodes", "", "")
 	return err
 }
 
-func (r *Reader) rollouts(ctx context.Context, facts *facts.Facts) error {
+func (r *Reader) rollouts(ctx context.Context, cluster *facts.Facts) error {
 	found, err := list[v1alpha1.Rollout](ctx, r, "argoproj.io/v1alpha1", "rollouts", r.namespace, "")
-	facts.Rollouts = nil
+	cluster.Rollouts = nil
 	for i := range found {
-		facts.Rollouts = append(facts.Rollouts, Understand(&found[i]))
+		cluster.Rollouts = append(cluster.Rollouts, Understand(&found[i]))
 	}
 	return err
 }
 
-func (r *Reader) httpScaledObjects(ctx context.Context, facts *facts.Facts) (err error) {
+func (r *Reader) httpScaledObjects(ctx context.Context, cluster *facts.Facts) (err error) {
 	version := httpv1alpha1.SchemeGroupVersion.String()
-	facts.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, version, httpv1alpha1.Resource, r.namespace, "")
-	facts.Marks = map[types.NamespacedName]facts.Mark{}
-	for _, object := range facts.HTTPScaledObjects {
+	cluster.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, version, httpv1alpha1.Resource, r.namespace, "")
+	cluster.Marks = map[types.NamespacedName]facts.Mark{}
+	for _, object := range cluster.HTTPScaledObjects {
 		text := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
 		if rollout, uid, is := httpso.OwnerOf(text, object.Namespace); is {
-			facts.Marks[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = facts.Mark{Rollout: rollout, UID: uid}
+			cluster.Marks[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = facts.Mark{Rollout: rollout, UID: uid}
 		}
 	}
 	return err
 }
 
 // lease reads the one that interceptors renew, where it is by default.
-func (r *Reader) lease(ctx context.Context, facts *facts.Facts) (err error) {
-	facts.Lease, err = find[coordinationv1.Lease](ctx, r, "apis", "coordination.k8s.io", "v1",
+func (r *Reader) lease(ctx context.Context, cluster *facts.Facts) (err error) {
+	cluster.Lease, err = find[coordinationv1.Lease](ctx, r, "apis", "coordination.k8s.io", "v1",
 		"namespaces", httpv1alpha1.DefaultInterceptorNamespace, "leases", httpv1alpha1.DefaultInterceptorLease)
 	return err
 }
 
 // trials reads the namespaces of throw-away canaries, unless one namespace is all that is looked at.
-func (r *Reader) trials(ctx context.Context, facts *facts.Facts) (err error) {
+func (r *Reader) trials(ctx context.Context, cluster *facts.Facts) (err error) {
 	if r.namespace == "" {
 		labels := manifests.LabelManagedBy + "=" + manifests.ManagedBy + "," + facts.TrialLabel
-		facts.Trials, err = list[metav1.PartialObjectMetadata](ctx, r, "v1", "namespaces", "", labels)
+		cluster.Trials, err = list[metav1.PartialObjectMetadata](ctx, r, "v1", "namespaces", "", labels)
 	}
 	return err
 }
 
-func (r *Reader) scaledObjects(ctx context.Context, facts *facts.Facts) (err error) {
-	facts.ScaledObjects, err = list[facts.ScaledObject](ctx, r, "keda.sh/v1alpha1", "scaledobjects", r.namespace, "")
+func (r *Reader) scaledObjects(ctx context.Context, cluster *facts.Facts) (err error) {
+	cluster.ScaledObjects, err = list[facts.ScaledObject](ctx, r, "keda.sh/v1alpha1", "scaledobjects", r.namespace, "")
 	return err
 }
 
-func (r *Reader) autoscalers(ctx context.Context, facts *facts.Facts) (err error) {
+func (r *Reader) autoscalers(ctx context.Context, cluster *facts.Facts) (err error) {
 	const resource = "horizontalpodautoscalers"
-	facts.Autoscalers, err = list[autoscalingv2.HorizontalPodAutoscaler](ctx, r, "autoscaling/v2", resource, r.namespace, "")
+	cluster.Autoscalers, err = list[autoscalingv2.HorizontalPodAutoscaler](ctx, r, "autoscaling/v2", resource, r.namespace, "")
 	return err
 }
 
 // webhook reads the agent's, which may be there without it. Where KEDA is not installed either, nobody misses it.
-func (r *Reader) webhook(ctx context.Context, facts *facts.Facts) (err error) {
-	if _, isDefined := facts.Definitions[facts.ScaledObjectsDefinition]; facts.Agent == nil && !isDefined {
+func (r *Reader) webhook(ctx context.Context, cluster *facts.Facts) (err error) {
+	if _, isDefined := cluster.Definitions[facts.ScaledObjectsDefinition]; cluster.Agent == nil && !isDefined {
 		return nil
 	}
-	facts.Webhook, err = find[admissionregistrationv1.MutatingWebhookConfiguration](ctx, r,
+	cluster.Webhook, err = find[admissionregistrationv1.MutatingWebhookConfiguration](ctx, r,
 		"apis", "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", facts.AgentName)
 	return err
 }
 
 // services reads the applications' Services, and those of the parts that serve them.
-func (r *Reader) services(ctx context.Context, facts *facts.Facts) error {
-	facts.Services = map[types.NamespacedName]*corev1.Service{}
-	for _, namespace := range r.namespaces(facts) {
+func (r *Reader) services(ctx context.Context, cluster *facts.Facts) error {
+	cluster.Services = map[types.NamespacedName]*corev1.Service{}
+	for _, namespace := range r.namespaces(cluster) {
 		found, err := list[corev1.Service](ctx, r, "v1", "services", namespace, "")
 		if err != nil {
 			return err
 		}
 		for i := range found {
-			facts.Services[types.NamespacedName{Namespace: found[i].Namespace, Name: found[i].Name}] = &found[i]
+			cluster.Services[types.NamespacedName{Namespace: found[i].Namespace, Name: found[i].Name}] = &found[i]
 		}
 	}
 	return nil
 }
 
 // endpoints counts the ready endpoints of the same Services.
-func (r *Reader) endpoints(ctx context.Context, facts *facts.Facts) error {
+func (r *Reader) endpoints(ctx context.Context, cluster *facts.Facts) error {
 	var all []discoveryv1.EndpointSlice
-	for _, namespace := range r.namespaces(facts) {
+	for _, namespace := range r.namespaces(cluster) {
 		found, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", namespace, "")
 		if err != nil {
 			return err
 		}
 		all = append(all, found...)
 	}
-	facts.Ready = countReady(slices.Values(all))
+	cluster.Ready = countReady(slices.Values(all))
 	return nil
 }
 
@@ -374,12 +374,12 @@ func countReady(all iter.Seq[discoveryv1.EndpointSlice]) map[types.NamespacedNam
 }
 
 // namespaces are those whose Services count; an empty name means all.
-func (r *Reader) namespaces(facts *facts.Facts) []string {
+func (r *Reader) namespaces(cluster *facts.Facts) []string {
 	if r.namespace == "" {
 		return []string{""}
 	}
 	all := []string{r.namespace}
-	for _, part := range []*appsv1.Deployment{facts.Interceptor, facts.Agent} {
+	for _, part := range []*appsv1.Deployment{cluster.Interceptor, cluster.Agent} {
 		if part != nil && !slices.Contains(all, part.Namespace) {
 			all = append(all, part.Namespace)
 		}

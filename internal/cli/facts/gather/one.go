@@ -24,20 +24,20 @@ var ErrNoRollout = errors.New("there is no such Rollout")
 // One reads a Rollout and what it names. What it names and is not there is not among the facts; what cannot be read is
 // an error.
 func (r *Reader) One(ctx context.Context, name types.NamespacedName) (*facts.Facts, error) {
-	facts := &facts.Facts{Now: time.Now(), Services: map[types.NamespacedName]*corev1.Service{}}
+	cluster := &facts.Facts{Now: time.Now(), Services: map[types.NamespacedName]*corev1.Service{}}
 	rollout, err := r.rollout(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	facts.Rollouts = []facts.Rollout{Understand(rollout)}
-	one := &facts.Rollouts[0]
-	if err := r.objectOf(ctx, facts, one); err != nil {
+	cluster.Rollouts = []facts.Rollout{Understand(rollout)}
+	one := &cluster.Rollouts[0]
+	if err := r.objectOf(ctx, cluster, one); err != nil {
 		return nil, err
 	}
-	if err := r.routesOf(ctx, facts, one); err != nil {
+	if err := r.routesOf(ctx, cluster, one); err != nil {
 		return nil, err
 	}
-	return facts, r.servicesOf(ctx, facts, one)
+	return cluster, r.servicesOf(ctx, cluster, one)
 }
 
 // Paths of what belongs to an application.
@@ -50,7 +50,7 @@ func objectPath(name types.NamespacedName) []string {
 }
 
 // objectOf reads the HTTPScaledObject that a Rollout names, and where a ScaledObject has it, all of the namespace: those of its other triggers are among them.
-func (r *Reader) objectOf(ctx context.Context, facts *facts.Facts, one *facts.Rollout) error {
+func (r *Reader) objectOf(ctx context.Context, cluster *facts.Facts, one *facts.Rollout) error {
 	if one.Object == "" {
 		return nil
 	}
@@ -62,11 +62,11 @@ func (r *Reader) objectOf(ctx context.Context, facts *facts.Facts, one *facts.Ro
 	if object == nil {
 		return nil
 	}
-	facts.HTTPScaledObjects = []httpv1alpha1.HTTPScaledObject{*object}
+	cluster.HTTPScaledObjects = []httpv1alpha1.HTTPScaledObject{*object}
 	if httpv1alpha1.ScaledObjectOf(object) == "" {
 		return nil
 	}
-	facts.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, httpv1alpha1.Group+"/"+httpv1alpha1.Version, httpv1alpha1.Resource, one.Namespace, "")
+	cluster.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, httpv1alpha1.Group+"/"+httpv1alpha1.Version, httpv1alpha1.Resource, one.Namespace, "")
 	if err != nil {
 		return fmt.Errorf("HTTPScaledObjects of namespace %q: %w", one.Namespace, err)
 	}
@@ -74,7 +74,7 @@ func (r *Reader) objectOf(ctx context.Context, facts *facts.Facts, one *facts.Ro
 }
 
 // routesOf reads the routes of a Rollout.
-func (r *Reader) routesOf(ctx context.Context, facts *facts.Facts, one *facts.Rollout) error {
+func (r *Reader) routesOf(ctx context.Context, cluster *facts.Facts, one *facts.Rollout) error {
 	if len(one.RouteNames) == 0 && len(one.Selections) == 0 {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (r *Reader) routesOf(ctx context.Context, facts *facts.Facts, one *facts.Ro
 		text, err := find[json.RawMessage](ctx, r,
 			"apis", gatewayGroup, served[named.Kind], "namespaces", named.Name.Namespace, named.Kind.Resource(), named.Name.Name)
 		if err == nil && text != nil {
-			err = facts.AddRoute(parseRoute(named.Kind, served[named.Kind], *text))
+			err = cluster.AddRoute(parseRoute(named.Kind, served[named.Kind], *text))
 		}
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", named.Kind, named.Name, err)
@@ -101,7 +101,7 @@ func (r *Reader) routesOf(ctx context.Context, facts *facts.Facts, one *facts.Ro
 		}
 		found, err := list[json.RawMessage](ctx, r, gatewayGroup+"/"+served[chosen.Kind], chosen.Kind.Resource(), chosen.Namespace, chosen.Labels.String())
 		for _, text := range found {
-			err = errors.Join(err, facts.AddRoute(parseRoute(chosen.Kind, served[chosen.Kind], text)))
+			err = errors.Join(err, cluster.AddRoute(parseRoute(chosen.Kind, served[chosen.Kind], text)))
 		}
 		if err != nil {
 			return fmt.Errorf("%s by %s: %w", chosen.Kind, chosen.Field, err)
@@ -111,7 +111,7 @@ func (r *Reader) routesOf(ctx context.Context, facts *facts.Facts, one *facts.Ro
 }
 
 // servicesOf reads the Services of a Rollout and their endpoints.
-func (r *Reader) servicesOf(ctx context.Context, facts *facts.Facts, one *facts.Rollout) error {
+func (r *Reader) servicesOf(ctx context.Context, cluster *facts.Facts, one *facts.Rollout) error {
 	names := serviceNames(one)
 	for _, name := range names {
 		service, err := find[corev1.Service](ctx, r, "api", "v1", "namespaces", one.Namespace, "services", name)
@@ -119,7 +119,7 @@ func (r *Reader) servicesOf(ctx context.Context, facts *facts.Facts, one *facts.
 			return fmt.Errorf("service %s/%s: %w", one.Namespace, name, err)
 		}
 		if service != nil {
-			facts.Services[types.NamespacedName{Namespace: one.Namespace, Name: name}] = service
+			cluster.Services[types.NamespacedName{Namespace: one.Namespace, Name: name}] = service
 		}
 	}
 	if len(names) == 0 {
@@ -129,7 +129,7 @@ func (r *Reader) servicesOf(ctx context.Context, facts *facts.Facts, one *facts.
 	if err != nil {
 		return fmt.Errorf("endpoints of %s: %w", strings.Join(names, ", "), err)
 	}
-	facts.Ready = countReady(slices.Values(found))
+	cluster.Ready = countReady(slices.Values(found))
 	return nil
 }
 

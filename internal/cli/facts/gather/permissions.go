@@ -15,7 +15,7 @@ import (
 
 // Ask asks the API server about permissions of ServiceAccounts, and notes the answers. What is allowed everywhere is
 // allowed in each namespace, of which there may be many.
-func (r *Reader) Ask(ctx context.Context, facts *facts.Facts, questions []facts.Question) {
+func (r *Reader) Ask(ctx context.Context, cluster *facts.Facts, questions []facts.Question) {
 	answers := map[facts.Question]bool{}
 	ask := func(question facts.Question) (bool, error) {
 		if allowed, is := answers[question]; is {
@@ -25,7 +25,7 @@ func (r *Reader) Ask(ctx context.Context, facts *facts.Facts, questions []facts.
 		answers[question] = allowed
 		return allowed, err
 	}
-	facts.Allowed = map[facts.Question]bool{}
+	cluster.Allowed = map[facts.Question]bool{}
 	for _, question := range questions {
 		everywhere := question
 		everywhere.Namespace = ""
@@ -34,10 +34,10 @@ func (r *Reader) Ask(ctx context.Context, facts *facts.Facts, questions []facts.
 			allowed, err = ask(question)
 		}
 		if err != nil {
-			note(facts, facts.Reviews, err)
+			note(cluster, facts.Reviews, err)
 			return
 		}
-		facts.Allowed[question] = allowed
+		cluster.Allowed[question] = allowed
 	}
 }
 

@@ -32,8 +32,8 @@ var errCounters = errors.New("no counters of Envoy")
 
 // Sent asks each Ready proxy that serves an HTTPScaledObject what it has sent to which Service since its start. The API server asks the proxy's Pod, which
 // takes the right to get pods/proxy. They are in the order of their names. An error says that the proxies are not known.
-func (r *Reader) Sent(ctx context.Context, facts *facts.Facts, object *httpv1alpha1.HTTPScaledObject) ([]facts.Sent, error) {
-	fleet := facts.Fleet(object)
+func (r *Reader) Sent(ctx context.Context, cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) ([]facts.Sent, error) {
+	fleet := cluster.Fleet(object)
 	slicesOfProxies, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", fleet, slicesOf([]string{facts.ProxyService}))
 	if err != nil {
 		return nil, fmt.Errorf("proxies of namespace %s: %w", fleet, err)

@@ -55,12 +55,12 @@ func TestAllTriggersAreRead(t *testing.T) {
 			client := kube.NewClient(func() (*rest.Config, error) {
 				return &rest.Config{Host: "https://api.test", Transport: server, QPS: -1}, nil
 			})
-			facts, err := gather.New(client, "shop").One(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"})
+			cluster, err := gather.New(client, "shop").One(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, found := range facts.ObjectsOf(&facts.Rollouts[0]) {
+			for _, found := range cluster.ObjectsOf(&cluster.Rollouts[0]) {
 				got = append(got, found.Name)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {

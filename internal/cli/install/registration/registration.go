@@ -186,13 +186,13 @@ func asset(router string) (string, error) {
 }
 
 // Platform is that of the nodes that the controller runs on: of all nodes where it does not run.
-func Platform(facts *facts.Facts) (string, error) {
+func Platform(cluster *facts.Facts) (string, error) {
 	on := map[string]bool{}
-	for _, pod := range facts.Pods {
+	for _, pod := range cluster.Pods {
 		on[pod.Spec.NodeName] = true
 	}
 	running, all := map[string]bool{}, map[string]bool{}
-	for _, node := range facts.Nodes {
+	for _, node := range cluster.Nodes {
 		if architecture := node.Status.NodeInfo.Architecture; architecture != "" {
 			all["linux-"+architecture] = true
 			if on[node.Name] {

@@ -101,12 +101,12 @@ func TestThePlatformIsTheControllers(t *testing.T) {
 		n.Status.NodeInfo.Architecture = architecture
 		return n
 	}
-	facts := &facts.Facts{Nodes: []corev1.Node{node("one", "amd64"), node("two", "arm64")}}
-	if got, err := registration.Platform(facts); !errors.Is(err, registration.ErrPlatform) {
+	cluster := &facts.Facts{Nodes: []corev1.Node{node("one", "amd64"), node("two", "arm64")}}
+	if got, err := registration.Platform(cluster); !errors.Is(err, registration.ErrPlatform) {
 		t.Errorf("of two platforms %q is chosen, %v", got, err)
 	}
-	facts.Pods = []corev1.Pod{{Spec: corev1.PodSpec{NodeName: "two"}}}
-	if got, err := registration.Platform(facts); got != "linux-arm64" || err != nil {
+	cluster.Pods = []corev1.Pod{{Spec: corev1.PodSpec{NodeName: "two"}}}
+	if got, err := registration.Platform(cluster); got != "linux-arm64" || err != nil {
 		t.Errorf("the platform is %q, %v", got, err)
 	}
 }
