@@ -17,11 +17,13 @@ func newAdopt(way *way) *cobra.Command {
 	var form output
 	command := &cobra.Command{
 		Use:   "adopt ROLLOUT",
-		Short: "Print what a Rollout needs to share and follow its requests",
-		Long: `adopt reads a Rollout with canary steps, its Service, the Ingresses that name that and its HorizontalPodAutoscaler, and prints
-what router kedify/http needs: the canary's Service, a ScaledObject that takes the HorizontalPodAutoscaler over, and the
-Rollout with what is new in it; and, as comments, what to know before, and the difference in the Rollout. It writes nothing: look through
-what it prints, and apply it by server-side apply.`,
+		Short: "Print the manifests that make a Rollout use router kedify/http",
+		Long: `adopt prints the manifests that a Rollout with canary steps needs for router kedify/http: the canary Service, a
+ScaledObject that takes over the HorizontalPodAutoscaler, and the Rollout with the router added. Comments list what to
+know before you apply them, and the changes in the Rollout.
+
+It reads the Rollout, its Service, the Ingresses that reference the Service and the HorizontalPodAutoscaler. It changes
+nothing. Review the output, then apply it with server-side apply.`,
 		Example: `  kubectl http-canary adopt rollout/shop
   kubectl http-canary adopt shop | kubectl apply --server-side -f -`,
 		Args:              oneRollout,
@@ -76,7 +78,7 @@ func printProposal(out io.Writer, proposal adopt.Proposal) error {
 		}
 		text.Write(document)
 	}
-	text.WriteString("# The difference in the Rollout's spec.strategy.canary:\n")
+	text.WriteString("# Changes in spec.strategy.canary of the Rollout:\n")
 	for _, line := range proposal.Diff {
 		fmt.Fprintf(&text, "# %s\n", line)
 	}

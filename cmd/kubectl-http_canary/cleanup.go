@@ -29,7 +29,7 @@ const writeLimit = 10 * time.Second
 const fieldManager = manifests.ManagedBy
 
 // errNotRemoved says that something could not be taken away; what, has been printed.
-var errNotRemoved = errors.New("not everything could be taken away")
+var errNotRemoved = errors.New("some leftovers could not be removed")
 
 // cleanup is what its command line asks for.
 type cleanupOptions struct {
@@ -45,19 +45,20 @@ func newCleanup(way *way) *cobra.Command {
 	asked := &cleanupOptions{way: way}
 	command := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Find, and take away, what deleted or changed Rollouts have left",
-		Long: `cleanup finds what is left over on HTTPScaledObjects and routes of Rollouts that were deleted, or that name other objects
-now: the controller makes no call for these, so their splits stay in force; and what programs of ours have left that are gone.
-It changes nothing without --apply.
+		Short: "Find and remove what deleted or changed Rollouts left behind",
+		Long: `cleanup finds weights and routes that deleted Rollouts, or Rollouts that now reference other objects, left on
+HTTPScaledObjects and Gateway API routes. The controller does not call the router in these cases, so the traffic split
+stays active. It also finds objects of components that are no longer installed. It changes nothing without --apply.
 
-Each removal is one request that fails where the object is not what it was. Weights that nobody's mark is beside may be a
-hand's: they are shown, and taken away with --unowned only. All namespaces are looked through, or with --namespace one.
+Each removal is one request that fails if the object has changed since it was read. Weights without an owner annotation
+may be set by a user: they are listed, and removed only with --unowned. cleanup searches all namespaces, or the one given
+by --namespace.
 
-It exits with 3 where something is left over, and with 0 where nothing is.`,
-		Example: `  # What is left over?
+The exit code is 3 if there are leftovers, and 0 if there are none.`,
+		Example: `  # List leftovers
   kubectl http-canary cleanup
 
-  # Take it away
+  # Remove them
   kubectl http-canary cleanup --apply`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -66,9 +67,9 @@ It exits with 3 where something is left over, and with 0 where nothing is.`,
 		},
 	}
 	asked.form.addFlag(command)
-	command.Flags().BoolVar(&asked.applies, "apply", false, "take it away")
-	command.Flags().BoolVar(&asked.unowned, "unowned", false, "with --apply, also what may be a user's")
-	command.Flags().DurationVar(&asked.limit, "time-limit", time.Minute, "`time` that reading may take")
+	command.Flags().BoolVar(&asked.applies, "apply", false, "remove the leftovers")
+	command.Flags().BoolVar(&asked.unowned, "unowned", false, "with --apply, also remove weights without an owner annotation (may be user-set)")
+	command.Flags().DurationVar(&asked.limit, "time-limit", time.Minute, "maximum `time` for reading the cluster")
 	return command
 }
 
@@ -124,33 +125,33 @@ func (c *cleanupOptions) print(out io.Writer, results []result) error {
 	}
 	var text strings.Builder
 	for _, one := range results {
-		state := "LEFT OVER"
+		state := "LEFTOVER"
 		switch {
 		case one.Error != "":
 			state = "NOT REMOVED"
 		case one.Removed:
 			state = "REMOVED"
 		case one.Unowned:
-			state = "PERHAPS LEFT OVER"
+			state = "POSSIBLE LEFTOVER"
 		}
 		var sorts []string
 		for _, sort := range one.Sorts {
 			sorts = append(sorts, string(sort))
 		}
-		fmt.Fprintf(&text, "%s %s\n  at      %s\n  because %s\n", state, strings.Join(sorts, ", "), one.Object, one.Message)
+		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n", state, strings.Join(sorts, ", "), one.Object, one.Message)
 		if one.Error != "" {
-			fmt.Fprintf(&text, "  error   %s\n", one.Error)
+			fmt.Fprintf(&text, "  error    %s\n", one.Error)
 		}
 		if c.form == outputWide && one.Removal.Patch != nil {
 			patch, err := json.Marshal(one.Removal.Patch)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&text, "  patch   %s\n", patch)
+			fmt.Fprintf(&text, "  patch    %s\n", patch)
 		}
 	}
 	if len(results) == 0 {
-		text.WriteString("Nothing is left over.\n")
+		text.WriteString("No leftovers found.\n")
 	}
 	_, err := io.WriteString(out, text.String())
 	return err
@@ -165,7 +166,7 @@ func remove(ctx context.Context, client *kube.Client, removal cleanup.Removal) e
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
 	if _, err := client.Do(ctx, request); err != nil {
-		return fmt.Errorf("%w: where the object has changed meanwhile, run the command again", err)
+		return fmt.Errorf("%w: if the object has changed in the meantime, run the command again", err)
 	}
 	return nil
 }

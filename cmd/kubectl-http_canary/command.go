@@ -13,16 +13,16 @@ import (
 
 // The exit codes.
 const (
-	exitFailed  = 1 // what was asked for could not be done
-	exitUsage   = 2 // the command line means nothing
-	exitFinding = 3 // it was done, and something is to be done about what it found
+	exitFailed  = 1 // the command failed
+	exitUsage   = 2 // the command line is invalid
+	exitFinding = 3 // the command succeeded and found problems
 )
 
 var (
 	// errUsage says that the command line means nothing.
-	errUsage = errors.New("usage")
+	errUsage = errors.New("invalid usage")
 	// errFinding says that a command has done its work and found something, which it has shown.
-	errFinding = errors.New("there are findings")
+	errFinding = errors.New("problems found")
 )
 
 // exitCode is that of a process whose command ended with err.
@@ -60,24 +60,24 @@ func newCommand() *cobra.Command {
 	var way way
 	root := &cobra.Command{
 		Use:   "kubectl-http_canary",
-		Short: "Install, examine and follow canaries that share HTTP requests",
-		Long: `kubectl http-canary installs the traffic routers kedify/http and argoproj-labs/gatewayAPI of Argo Rollouts and what
-carries out their weights, looks at both, and takes them away again.
+		Short: "Install, check and watch canaries with HTTP traffic routing",
+		Long: `kubectl http-canary installs, checks and uninstalls the Argo Rollouts traffic routers kedify/http and
+argoproj-labs/gatewayAPI and the components that route and scale the traffic.
 
-Exit codes: 0, all is well; 1, it could not be done; 2, the command line means nothing; 3, there are findings.`,
-		Example: `  # Install both routers beside the plugins that are there
+Exit codes: 0, success; 1, the command failed; 2, invalid usage; 3, problems found.`,
+		Example: `  # Install both routers, in addition to plugins that are already registered
   kubectl http-canary install
 
-  # What is wrong with this installation?
+  # Check the installation
   kubectl http-canary doctor
 
-  # How are the requests of Rollout shop shared?
+  # Show the traffic split of Rollout shop
   kubectl http-canary status shop
 
-  # Follow that through a canary
+  # Watch it during a canary
   kubectl http-canary split shop --watch
 
-  # Does a canary work on this cluster?
+  # Run a throwaway canary on this cluster
   kubectl http-canary try`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl http-canary"},
 		Version:       server.Version(version),
@@ -111,8 +111,8 @@ func outputs() []string { return []string{string(outputJSON), string(outputYAML)
 
 // addFlag declares the flag by which a form is chosen.
 func (o *output) addFlag(command *cobra.Command) {
-	command.Flags().VarP(o, "output", "o", "`form` of the output: "+strings.Join(outputs(), ", ")+"; text by default")
-	// It fails for a flag that does not exist.
+	command.Flags().VarP(o, "output", "o", "output `format`: "+strings.Join(outputs(), ", ")+" (default text)")
+	// The error is for an unknown flag.
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -120,12 +120,12 @@ func (o *output) addFlag(command *cobra.Command) {
 func (o *output) String() string { return string(*o) }
 
 // Type implements pflag.Value.
-func (*output) Type() string { return "form" }
+func (*output) Type() string { return "format" }
 
 // Set implements pflag.Value.
 func (o *output) Set(text string) error {
 	if !slices.Contains(outputs(), text) {
-		return fmt.Errorf("write one of %s", strings.Join(outputs(), ", "))
+		return fmt.Errorf("must be one of %s", strings.Join(outputs(), ", "))
 	}
 	*o = output(text)
 	return nil

@@ -20,16 +20,17 @@ func newDoctor(way *way) *cobra.Command {
 	var limit time.Duration
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find out what is wrong with an installation",
-		Long: `doctor reads the Argo Rollouts controller and its plugins, permissions, Rollouts and what they name, the data
-path, KEDA and what it scales, and says what is wrong: where, and what to do about it. It changes nothing.
+		Short: "Check an installation for problems",
+		Long: `doctor checks the Argo Rollouts controller and its plugins, permissions, Rollouts and the objects that they reference,
+the data plane, and KEDA with the objects that it scales. For each problem it prints the object, the problem and the fix.
+It changes nothing.
 
-Applications of all namespaces are examined, or with --namespace those of one. What you may not read is not
-examined, which is said. It exits with 3 where there is an error, with 0 where there is none or a warning only.`,
-		Example: `  # Everything
+doctor checks applications in all namespaces, or in the one given by --namespace. A warning names the objects that you
+are not allowed to read. The exit code is 3 if there is an error, and 0 if there are only warnings or no problems.`,
+		Example: `  # Check everything
   kubectl http-canary doctor
 
-  # The applications of one namespace, for a program
+  # Check the applications in one namespace, with machine-readable output
   kubectl http-canary doctor --namespace shop --output json`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -42,7 +43,7 @@ examined, which is said. It exits with 3 where there is an error, with 0 where t
 		},
 	}
 	form.addFlag(command)
-	command.Flags().DurationVar(&limit, "time-limit", time.Minute, "`time` that all of it may take")
+	command.Flags().DurationVar(&limit, "time-limit", time.Minute, "maximum `time` for the command")
 	return command
 }
 
@@ -54,10 +55,10 @@ func factsOf(ctx context.Context, way *way, limit time.Duration) (*facts.Facts, 
 	if err != nil {
 		return nil, err
 	}
-	// Only a namespace that was asked for narrows down: the one of the context does not.
+	// Only --namespace selects one namespace: the namespace of the context does not.
 	cluster, err := examined(ctx, gather.New(client, way.overrides.Context.Namespace))
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("no answer within %v: %w", limit, ctx.Err())
+		return nil, fmt.Errorf("reading the cluster: not finished within %v: %w: increase --time-limit", limit, ctx.Err())
 	}
 	return cluster, err
 }
@@ -94,7 +95,7 @@ func printFindings(out io.Writer, form output, cluster *facts.Facts, found []doc
 	}
 	var text strings.Builder
 	if form == outputWide {
-		fmt.Fprintf(&text, "Read: %d Rollouts, %d HTTPScaledObjects, %d routes, %d ScaledObjects, %d Services, %d nodes; %d permissions asked for\n",
+		fmt.Fprintf(&text, "Read: %d Rollouts, %d HTTPScaledObjects, %d routes, %d ScaledObjects, %d Services, %d nodes; %d permissions reviewed\n",
 			len(cluster.Rollouts), len(cluster.HTTPScaledObjects), len(cluster.Routes), len(cluster.ScaledObjects), len(cluster.Services), len(cluster.Nodes),
 			len(cluster.Allowed))
 	}
@@ -103,11 +104,11 @@ func printFindings(out io.Writer, form output, cluster *facts.Facts, found []doc
 		if finding.Field != "" {
 			place += ": " + finding.Field
 		}
-		fmt.Fprintf(&text, "%s %s\n  at      %s\n  because %s\n  remedy  %s\n", strings.ToUpper(string(finding.Severity)), finding.Code, place,
+		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n  fix      %s\n", strings.ToUpper(string(finding.Severity)), finding.Code, place,
 			finding.Message, finding.Remedy)
 	}
 	if len(found) == 0 {
-		text.WriteString("Nothing is wrong.\n")
+		text.WriteString("No problems found.\n")
 	}
 	_, err := io.WriteString(out, text.String())
 	return err

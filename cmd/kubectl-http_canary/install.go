@@ -58,25 +58,25 @@ func newInstall(way *way) *cobra.Command {
 	asked := &installOptions{way: way}
 	command := &cobra.Command{
 		Use:   "install",
-		Short: "Install the routers, and on request the data path and what scales",
-		Long: `install puts the entries of routers into the controller's trafficRouterPlugins beside those of others, gives the controller
-what they may do, and has it start anew. With --components it installs parts of the data path and of autoscaling, before
-that. It waits until all of it serves, and examines it as doctor does.
+		Short: "Install the routers and, optionally, the data plane and autoscaling",
+		Long: `install registers the routers in trafficRouterPlugins of the Argo Rollouts controller, grants the controller the
+permissions that they need, and restarts it. Entries of other plugins stay. With --components it first installs components
+of the data plane and of autoscaling. It waits until everything is available, and then runs the checks of doctor.
 
-What it makes has the label app.kubernetes.io/managed-by=kubectl-http-canary. It refuses an object or an entry of the same
-name that somebody else has made, before it changes anything. Run again it changes what differs, as from an older release;
-an interrupted one is carried on. Namespaces must be there.
+Objects that install creates have the label app.kubernetes.io/managed-by=kubectl-http-canary. If an object or an entry of
+the same name belongs to another owner, install fails before it changes anything. You can run install again to upgrade, or
+to continue after an interruption. The namespaces must exist.
 
-The files are those of the release that this command is of, or those below --from; their checksums are in the release's
-checksums.txt, which is fetched from there or read from --checksums. The platform is that of the controller's nodes. With
---print, for Git, it prints all objects and changes nothing.`,
-		Example: `  # Both routers
+Plugin binaries are downloaded from the release of this command, or from --from. Their checksums come from checksums.txt of
+the release, or from --checksums. The platform is the platform of the controller's nodes. With --print, install prints all
+objects, e.g. for Git, and changes nothing.`,
+		Example: `  # Install both routers
   kubectl http-canary install
 
-  # Router kedify/http with proxies for namespace shop, and replicas that follow requests
+  # Install router kedify/http with proxies in namespace shop, and autoscaling by requests
   kubectl http-canary install --router kedify/http --components interceptor,proxy,scaler,agent --proxy-namespace shop
 
-  # What would be changed?
+  # Show what would change
   kubectl http-canary install --dry-run`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -91,20 +91,20 @@ checksums.txt, which is fetched from there or read from --checksums. The platfor
 // addFlags declares the flags.
 func (i *installOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.BoolVar(&i.prints, "print", false, "print the objects, and change nothing")
-	flags.BoolVar(&i.tries, "dry-run", false, "have the API server judge it without storing it, and say what would be done")
-	flags.DurationVar(&i.limit, "time-limit", 5*time.Minute, "`time` that all of it may take")
-	flags.StringSliceVar(&i.routers, "router", registration.Routers(), "`names` of the routers")
-	flags.StringSliceVar(&i.components, "components", nil, "`parts` to install beside them: "+strings.Join(componentNames(), ", "))
-	flags.StringSliceVar(&i.namespaces, "proxy-namespace", nil, "`namespaces` that get proxies, with the component proxy")
-	flags.StringVar(&i.from, "from", "", "`address` below which the files are; by default that of the command's own release")
-	flags.StringVar(&i.platform, "platform", "", "`platform` of the files, such as linux-amd64; by default that of the controller's nodes")
-	flags.StringVar(&i.checksums, "checksums", "", "`file` with the release's checksums; by default fetched from where the files are")
-	flags.BoolVar(&i.initContainer, "init-container", false, "have init containers bring the files from an image, for a controller that reaches no web server")
-	flags.BoolVar(&i.replaces, "replace", false, "put the routers in the place of entries of the same name that somebody else has made")
-	flags.StringVar(&i.registry, "image-registry", "ghcr.io/kedify", "`registry` of the images")
-	flags.StringVar(&i.tag, "image-tag", "", "`tag` of the images; by default that of the command's own release")
-	// It fails for a flag that does not exist.
+	flags.BoolVar(&i.prints, "print", false, "print the objects and change nothing")
+	flags.BoolVar(&i.tries, "dry-run", false, "submit the requests as a server-side dry run, without persisting them")
+	flags.DurationVar(&i.limit, "time-limit", 5*time.Minute, "maximum `time` for the command")
+	flags.StringSliceVar(&i.routers, "router", registration.Routers(), "`names` of the routers to register")
+	flags.StringSliceVar(&i.components, "components", nil, "`components` to install in addition: "+strings.Join(componentNames(), ", "))
+	flags.StringSliceVar(&i.namespaces, "proxy-namespace", nil, "`namespaces` to install proxies in, with component proxy")
+	flags.StringVar(&i.from, "from", "", "base `URL` of the plugin binaries (default: the release of this command)")
+	flags.StringVar(&i.platform, "platform", "", "`platform` of the plugin binaries, e.g. linux-amd64 (default: the platform of the controller's nodes)")
+	flags.StringVar(&i.checksums, "checksums", "", "`file` with the checksums of the release (default: checksums.txt next to the binaries)")
+	flags.BoolVar(&i.initContainer, "init-container", false, "copy the plugin binaries from an image by init containers, for controllers without internet access")
+	flags.BoolVar(&i.replaces, "replace", false, "replace entries of the same name that were not created by this command")
+	flags.StringVar(&i.registry, "image-registry", "ghcr.io/kedify", "image `registry`")
+	flags.StringVar(&i.tag, "image-tag", "", "image `tag` (default: the release of this command)")
+	// The error is for an unknown flag.
 	_ = command.RegisterFlagCompletionFunc("components", cobra.FixedCompletions(componentNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -122,24 +122,24 @@ func (i *installOptions) check() error {
 	hasProxy := slices.Contains(i.components, string(manifests.Proxy))
 	switch {
 	case i.prints && i.tries:
-		return usage(errors.New("write one of --print and --dry-run, or none"))
+		return usage(errors.New("--print and --dry-run are mutually exclusive"))
 	case hasProxy != (len(i.namespaces) > 0):
-		return usage(errors.New("--components=proxy and --proxy-namespace belong together"))
+		return usage(errors.New("--components=proxy and --proxy-namespace require each other"))
 	case i.initContainer && (i.from != "" || i.checksums != "" || i.platform != "" || i.prints):
-		return usage(errors.New("--init-container needs no files of a release, and cannot be printed: leave --from, --checksums, --platform and --print out"))
+		return usage(errors.New("--init-container cannot be combined with --from, --checksums, --platform or --print"))
 	}
 	for _, name := range i.components {
 		if !slices.Contains(componentNames(), name) {
-			return usage(fmt.Errorf("there is no component %q: the names are %s", name, strings.Join(componentNames(), ", ")))
+			return usage(fmt.Errorf("unknown component %q: use one of %s", name, strings.Join(componentNames(), ", ")))
 		}
 	}
 	release := strings.TrimPrefix(server.Version(version), "v")
 	isRelease := regexp.MustCompile(`^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$`).MatchString(release)
 	switch {
 	case i.from == "" && !i.initContainer && !isRelease:
-		return usage(fmt.Errorf("this command is %s, which is no release: say by --from where the files are", release))
+		return usage(fmt.Errorf("not a release build (version %s): specify --from", release))
 	case i.tag == "" && (i.initContainer || len(i.components) > 0) && !isRelease:
-		return usage(fmt.Errorf("this command is %s, which is no release: say by --image-tag which images are meant", release))
+		return usage(fmt.Errorf("not a release build (version %s): specify --image-tag", release))
 	case i.from == "":
 		i.from = releases + "/v" + release
 	}

@@ -22,7 +22,7 @@ var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // A second signal ends the process at once.
+	context.AfterFunc(ctx, stop) // A second signal terminates the process immediately.
 	command := newCommand()
 	if filepath.Base(os.Args[0]) == completer {
 		command.SetArgs(append([]string{"__complete"}, os.Args[1:]...))

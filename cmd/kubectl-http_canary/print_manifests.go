@@ -80,11 +80,11 @@ func fetch(ctx context.Context, address string) (string, error) {
 	}
 	response, err := new(http.Client).Do(request)
 	if err != nil {
-		return "", fmt.Errorf("%w: fetch it where you can, and name it by --checksums", err)
+		return "", fmt.Errorf("%w: download it on another machine and pass it with --checksums", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s: %s: name a release's address by --from, or its checksums by --checksums", address, response.Status)
+		return "", fmt.Errorf("%s: %s: specify the URL of a release with --from, or a local file with --checksums", address, response.Status)
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxChecksums))
 	return string(text), err

@@ -19,7 +19,7 @@ import (
 const countEvery = 2 * time.Second
 
 // errNoEnvoy says that no Envoy of ours sends a Rollout's requests.
-var errNoEnvoy = errors.New("it names no HTTPScaledObject that exists: only proxies of " + facts.HTTPRouter + " are asked what they have sent")
+var errNoEnvoy = errors.New("references no existing HTTPScaledObject: --sent works only with router " + facts.HTTPRouter)
 
 // counted tells how the requests of the Rollout of the facts are shared, with what Envoys have sent.
 func counted(ctx context.Context, reader *gather.Reader, cluster *facts.Facts) (split.Sharing, error) {
@@ -42,7 +42,7 @@ func counted(ctx context.Context, reader *gather.Reader, cluster *facts.Facts) (
 func followCounted(ctx context.Context, reader *gather.Reader, name types.NamespacedName, told func(split.Sharing) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Follow changes the facts that it tells of when the call has ended, so they are used, one at a time, while it waits.
+	// Watch modifies the facts after its callback has returned. The callback therefore blocks until they are copied.
 	changes, done := make(chan *facts.Facts), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
@@ -99,16 +99,16 @@ func sentLine(sent split.Sent, before []int64, since time.Duration) string {
 		return text + sent.Problem
 	}
 	if before == nil || len(before) != len(sent.Requests) {
-		return text + slashed(sent.Requests) + shares(sent.Requests) + " since its start"
+		return text + slashed(sent.Requests) + shares(sent.Requests) + " since start"
 	}
 	newly := make([]int64, len(before))
 	for i := range before {
 		newly[i] = sent.Requests[i] - before[i]
-		if newly[i] < 0 { // It was started anew.
+		if newly[i] < 0 { // Envoy was restarted.
 			newly[i] = sent.Requests[i]
 		}
 	}
-	return fmt.Sprintf("%s%s in %.0f s%s, %s since its start", text, slashed(newly), since.Seconds(), shares(newly), slashed(sent.Requests))
+	return fmt.Sprintf("%s%s in %.0f s%s, %s since start", text, slashed(newly), since.Seconds(), shares(newly), slashed(sent.Requests))
 }
 
 // slashed are numbers with slashes between them.

@@ -24,14 +24,14 @@ func newSplit(way *way) *cobra.Command {
 	var follows, counts bool
 	command := &cobra.Command{
 		Use:   "split ROLLOUT",
-		Short: "Show or follow the split of a Rollout's requests, a line for each object",
-		Long: `split prints a line for each routing object of a Rollout: the weights of its Services, stable first, as the controller
-asked for them and as they are written, whether they are taken, by how many of the Ready proxies, and the ready endpoints
-of the Services. With --watch it prints another line at each change, with the time, until it is interrupted.
+		Short: "Show or watch the traffic split of a Rollout, one line per routing object",
+		Long: `split prints one line for each routing object of a Rollout: the weights of its Services (stable first) as desired by the
+controller and as written to the object, whether the data plane has applied them, how many Ready proxies have acknowledged
+them, and the ready endpoints of the Services. With --watch it prints a line with the time at each change until interrupted.
 
-With --sent each Ready proxy of ` + facts.HTTPRouter + ` is asked what it has sent to each Service, by the counters of its Envoy:
-since its start, and with --watch also since its line before, every 2 seconds while there are requests. That takes the right to get pods/proxy in the
-namespace of the proxies.`,
+With --sent it also prints how many requests each Ready proxy of ` + facts.HTTPRouter + ` has sent to each Service, from the
+counters of its Envoy: since the start of Envoy and, with --watch, since the previous line, every 2 seconds while there is
+traffic. This requires permission to get pods/proxy in the namespace of the proxies.`,
 		Example: `  kubectl http-canary split shop
   kubectl http-canary split shop --watch
   kubectl http-canary split shop --watch --sent`,
@@ -39,7 +39,7 @@ namespace of the proxies.`,
 		ValidArgsFunction: way.completeRollout,
 		RunE: func(command *cobra.Command, args []string) error {
 			if follows && form == outputYAML {
-				return usage(fmt.Errorf("%s cannot be followed: write --output=%s", outputYAML, outputJSON))
+				return usage(fmt.Errorf("--watch does not support --output=%s: use --output=%s", outputYAML, outputJSON))
 			}
 			reader, name, err := way.rollout(args[0])
 			if err != nil {
@@ -59,8 +59,8 @@ namespace of the proxies.`,
 		},
 	}
 	form.addFlag(command)
-	command.Flags().BoolVarP(&follows, "watch", "w", false, "print a line at each change, until interrupted")
-	command.Flags().BoolVar(&counts, "sent", false, "ask the proxies' Envoys what they have sent to each Service")
+	command.Flags().BoolVarP(&follows, "watch", "w", false, "print a line at each change until interrupted")
+	command.Flags().BoolVar(&counts, "sent", false, "show the number of requests that each proxy has sent to each Service")
 	return command
 }
 
@@ -148,7 +148,7 @@ func (c *changes) newly(key string, sent split.Sent, now time.Time) string {
 }
 
 // heading is above lines.
-const heading = "PHASE        ASKED     WRITTEN   TAKEN    PROXIES  ENDPOINTS  OBJECT"
+const heading = "PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT"
 
 // lines are one for each object.
 func lines(told split.Sharing) []string {

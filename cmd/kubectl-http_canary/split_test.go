@@ -36,16 +36,16 @@ func TestChangesOfWhatIsSent(t *testing.T) {
 			split.Sent{Proxy: "one", Requests: []int64{80, 20}},
 			[]string{
 				"TIME " + strings.Join(strings.Fields(heading), " "), "Paused 80/20 80/20 yes - 2/1 HTTPScaledObject shop/shop",
-				"sent by one: 80/20 (80.0/20.0 %) since its start",
+				"sent by one: 80/20 (80.0/20.0 %) since start",
 			},
 		},
 		// A change of something else in the meantime, and then nothing new.
 		{time.Millisecond, split.Sent{Proxy: "one", Requests: []int64{81, 20}}, nil},
 		{999 * time.Millisecond, split.Sent{Proxy: "one", Requests: []int64{80, 20}}, nil},
-		{time.Second, split.Sent{Proxy: "one", Requests: []int64{120, 30}}, []string{"sent by one: 40/10 in 2 s (80.0/20.0 %), 120/30 since its start"}},
+		{time.Second, split.Sent{Proxy: "one", Requests: []int64{120, 30}}, []string{"sent by one: 40/10 in 2 s (80.0/20.0 %), 120/30 since start"}},
 		{2 * time.Second, split.Sent{Proxy: "one", Problem: "forbidden"}, []string{"sent by one: forbidden"}},
 		{2 * time.Second, split.Sent{Proxy: "one", Problem: "forbidden"}, nil},
-		{2 * time.Second, split.Sent{Proxy: "one", Requests: []int64{3, 1}}, []string{"sent by one: 3/1 in 4 s (75.0/25.0 %), 3/1 since its start"}},
+		{2 * time.Second, split.Sent{Proxy: "one", Requests: []int64{3, 1}}, []string{"sent by one: 3/1 in 4 s (75.0/25.0 %), 3/1 since start"}},
 	} {
 		out.Reset()
 		now = now.Add(step.after)

@@ -22,12 +22,12 @@ func newStatus(way *way) *cobra.Command {
 	var form output
 	command := &cobra.Command{
 		Use:   "status ROLLOUT",
-		Short: "Show how a Rollout's requests are shared, and who has taken that",
-		Long: `status shows of a Rollout where it stands, its Services with their ready endpoints and weights, and each routing
-object: what the controller asked for, what is written there, and whether every Ready proxy, or the Gateway, has taken it.
+		Short: "Show the traffic split of a Rollout, and whether it is applied",
+		Long: `status shows the phase of a Rollout, its Services with their ready endpoints and desired weights, and for each routing
+object the weights that are written to it and whether the data plane has applied them.
 
-For kedify/http "taken" is the interceptor's report on the HTTPScaledObject, for argoproj-labs/gatewayAPI the conditions
-Accepted and ResolvedRefs of the route's present generation.`,
+For kedify/http, "applied" is the report of the interceptor on the HTTPScaledObject: every Ready proxy has acknowledged the
+weights. For argoproj-labs/gatewayAPI, it is the conditions Accepted and ResolvedRefs of the route's current generation.`,
 		Example: `  kubectl http-canary status shop
   kubectl http-canary status rollout/shop --namespace shop --output yaml`,
 		Args:              oneRollout,
@@ -83,7 +83,7 @@ func printStatus(out io.Writer, told split.Sharing, isWide bool) error {
 		}
 		return ""
 	}
-	fmt.Fprintf(table, "ROLE\tSERVICE\t%sENDPOINTS\tASKED", hash("PODS"))
+	fmt.Fprintf(table, "ROLE\tSERVICE\t%sENDPOINTS\tDESIRED", hash("PODS"))
 	for i := range told.Objects {
 		fmt.Fprintf(table, "\tWRITTEN %d", i+1)
 	}
@@ -118,17 +118,17 @@ func sentence(object split.Object) string {
 	if object.Problem != "" {
 		return object.Problem
 	}
-	text := "written as asked"
+	text := "weights as desired"
 	if !object.AsAsked {
-		text = "NOT written as asked"
+		text = "weights NOT as desired"
 	}
 	switch {
 	case object.Taken != split.Yes:
-		text += fmt.Sprintf(", taken: %s (%s)", object.Taken, object.Why)
+		text += fmt.Sprintf(", applied: %s (%s)", object.Taken, object.Why)
 	case object.Proxies != nil:
-		text += fmt.Sprintf(", taken by %d of %d Ready proxies", object.Proxies.Acked, object.Proxies.Ready)
+		text += fmt.Sprintf(", applied by %d of %d Ready proxies", object.Proxies.Acked, object.Proxies.Ready)
 	default:
-		text += ", taken"
+		text += ", applied"
 	}
 	return text
 }

@@ -45,21 +45,21 @@ func newTry(way *way) *cobra.Command {
 	asked := &tryOptions{way: way}
 	command := &cobra.Command{
 		Use:   "try",
-		Short: "Play a throw-away canary under load on this cluster, and remove all of it",
-		Long: `try makes a namespace with a sample application of two Pods, sends it requests from a Pod inside the cluster, begins a canary,
-measures at its step which share of the requests goes to it, promotes or aborts it, and removes the namespace, also when it
-is interrupted. Nothing outside of that namespace is changed. It asks before it begins, unless --yes says so.
+		Short: "Run a throwaway canary under load on this cluster, and remove it again",
+		Long: `try creates a namespace with a 2-Pod sample application and sends it requests from a Pod in the cluster. It starts a canary,
+measures the percentage of requests that the canary receives at its step, promotes or aborts the canary, and deletes the
+namespace, even if interrupted. It changes nothing outside of that namespace. It asks for confirmation unless --yes is set.
 
-With kedify/http the namespace has proxies of its own. With argoproj-labs/gatewayAPI it has an HTTPRoute on the Gateway that
---gateway names, which has to allow routes of other namespaces.
+With kedify/http, the namespace has its own proxies. With argoproj-labs/gatewayAPI, it has an HTTPRoute attached to the
+Gateway given by --gateway, which must allow routes from other namespaces.
 
-It exits with 0 when the share was the one that was asked for and no request failed, with 3 when not, or when the
-installation has a fault that no canary can do with, with 1 when it could not be played or not be removed, or was
-interrupted.`,
-		Example: `  # Router kedify/http
+The exit code is 0 if the measured percentage matches the weight and no request failed. It is 3 if not, or if the
+installation has a problem that prevents any canary. It is 1 if the canary could not be run to its end, was interrupted,
+or could not be removed.`,
+		Example: `  # Use router kedify/http
   kubectl http-canary try
 
-  # The other one, without being asked, for a program
+  # Use a Gateway, without confirmation, with machine-readable output
   kubectl http-canary try --router argoproj-labs/gatewayAPI --gateway istio-ingress/my-gateway --yes --output json`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -70,16 +70,16 @@ interrupted.`,
 	asked.form.addFlag(command)
 	flags := command.Flags()
 	flags.StringVar(&asked.setup.Router, "router", facts.HTTPRouter, "`name` of the router")
-	flags.StringVar(&asked.gateway, "gateway", "", "`namespace/name` of the Gateway, with router "+facts.GatewayRouter)
-	flags.StringVar(&asked.setup.Address, "address", "", "`host:port` by which Pods reach the Gateway; by default the first of its status and its first HTTP listener")
-	flags.StringVar(&asked.setup.Image, "image", "", "`image` of the sample application; by default that of the command's own release")
-	flags.IntVar(&asked.setup.Weight, "weight", 20, "`share` of the canary, in percent")
-	flags.IntVar(&asked.setup.Rate, "rate", 100, "`requests` a second")
-	flags.IntVar(&asked.setup.Requests, "requests", 1000, "`number` of requests that the share is measured by")
-	flags.BoolVar(&asked.setup.Abort, "abort", false, "abort the canary in the end, in place of promoting it")
-	flags.BoolVarP(&asked.agreed, "yes", "y", false, "do not ask")
-	flags.DurationVar(&asked.limit, "time-limit", 5*time.Minute, "`time` that it may take until all of it is removed")
-	// It fails for a flag that does not exist.
+	flags.StringVar(&asked.gateway, "gateway", "", "`namespace/name` of the Gateway, required by router "+facts.GatewayRouter)
+	flags.StringVar(&asked.setup.Address, "address", "", "`host:port` at which Pods reach the Gateway (default: its first status address and first HTTP listener)")
+	flags.StringVar(&asked.setup.Image, "image", "", "`image` of the sample application (default: the release of this command)")
+	flags.IntVar(&asked.setup.Weight, "weight", 20, "`weight` of the canary, in percent")
+	flags.IntVar(&asked.setup.Rate, "rate", 100, "`requests` per second")
+	flags.IntVar(&asked.setup.Requests, "requests", 1000, "`number` of requests to measure")
+	flags.BoolVar(&asked.setup.Abort, "abort", false, "abort the canary at the end instead of promoting it")
+	flags.BoolVarP(&asked.agreed, "yes", "y", false, "do not ask for confirmation")
+	flags.DurationVar(&asked.limit, "time-limit", 5*time.Minute, "maximum `time` before the canary is stopped and removed")
+	// The error is for an unknown flag.
 	_ = command.RegisterFlagCompletionFunc("router", cobra.FixedCompletions(
 		[]string{facts.HTTPRouter, facts.GatewayRouter}, cobra.ShellCompDirectiveNoFileComp))
 	return command
@@ -91,22 +91,22 @@ func (t *tryOptions) check() error {
 	needsGateway := t.setup.Router == facts.GatewayRouter
 	switch {
 	case !needsGateway && t.setup.Router != facts.HTTPRouter:
-		return usage(fmt.Errorf("there is no router %q: the names are %s and %s", t.setup.Router, facts.HTTPRouter, facts.GatewayRouter))
+		return usage(fmt.Errorf("unknown router %q: use %s or %s", t.setup.Router, facts.HTTPRouter, facts.GatewayRouter))
 	case needsGateway != (t.gateway != ""), isGateway != (t.gateway != ""), needsGateway && (namespace == "" || name == ""):
-		return usage(fmt.Errorf("router %s and --gateway=NAMESPACE/NAME belong together", facts.GatewayRouter))
+		return usage(fmt.Errorf("--router=%s and --gateway=NAMESPACE/NAME require each other", facts.GatewayRouter))
 	case t.setup.Weight < 1 || t.setup.Weight > 99:
-		return usage(errors.New("--weight is 1 to 99"))
+		return usage(errors.New("--weight must be between 1 and 99"))
 	case t.setup.Rate < 1 || t.setup.Rate > mostRate:
-		return usage(fmt.Errorf("--rate is 1 to %d", mostRate))
+		return usage(fmt.Errorf("--rate must be between 1 and %d", mostRate))
 	case t.setup.Requests < 100 || t.setup.Requests > 100000:
-		return usage(errors.New("--requests is 100 to 100000"))
+		return usage(errors.New("--requests must be between 100 and 100000"))
 	}
 	t.setup.Gateway = types.NamespacedName{Namespace: namespace, Name: name}
 	t.setup.Namespace = "http-canary-try-" + rand.String(5)
 	release := strings.TrimPrefix(server.Version(version), "v")
 	if t.setup.Image == "" {
 		if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$`).MatchString(release) {
-			return usage(fmt.Errorf("this command is %s, which is no release: say by --image which image is meant", release))
+			return usage(fmt.Errorf("not a release build (version %s): specify --image", release))
 		}
 		t.setup.Image = "ghcr.io/kedify/rollouts-demo:" + release
 	}
@@ -126,7 +126,7 @@ func (t *tryOptions) run(ctx context.Context, command *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	// Ctrl-C and the time limit both end the canary; the removal has a time of its own.
+	// Ctrl-C and the time limit both stop the canary; the removal has its own timeout.
 	ctx, cancel := context.WithTimeout(ctx, t.limit)
 	defer cancel()
 	if err := t.examine(ctx, client); err != nil {
@@ -213,11 +213,11 @@ func (t *tryOptions) reach(ctx context.Context, client *kube.Client) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("gateway %s has no address, or no HTTP listener: say by --address how Pods reach it", t.setup.Gateway)
+	return fmt.Errorf("gateway %s: no status address or no HTTP listener: specify --address", t.setup.Gateway)
 }
 
 // errNotAgreed says that nothing was done because nobody wanted it.
-var errNotAgreed = errors.New("nothing is done: answer y, or write --yes")
+var errNotAgreed = errors.New("not confirmed: answer y or use --yes")
 
 // confirm says what is going to be done where, and asks for it.
 func (t *tryOptions) confirm(ctx context.Context, command *cobra.Command) error {
@@ -232,17 +232,17 @@ func (t *tryOptions) confirm(ctx context.Context, command *cobra.Command) error 
 	if config, err := t.way.config().ClientConfig(); err == nil {
 		server = config.Host
 	}
-	text := fmt.Sprintf("Context %s, %s: namespace %s is made, with an application of two Pods (%s) and %d requests a second, and removed in the end.\n",
-		chosen, server, t.setup.Namespace, t.setup.Image, t.setup.Rate)
+	text := fmt.Sprintf("This will create namespace %s in context %s (%s) with a 2-Pod application (%s) and %d requests/s of load, and delete it afterwards.\n",
+		t.setup.Namespace, chosen, server, t.setup.Image, t.setup.Rate)
 	if _, err := io.WriteString(t.progress, text); err != nil || t.agreed {
 		return err
 	}
-	if _, err := io.WriteString(command.ErrOrStderr(), "Go on? [y/N] "); err != nil {
+	if _, err := io.WriteString(command.ErrOrStderr(), "Continue? [y/N] "); err != nil {
 		return err
 	}
 	answer := make(chan string, 1)
 	go func() {
-		// Where nothing can be read nobody has agreed.
+		// End of input counts as no.
 		line, _ := bufio.NewReader(command.InOrStdin()).ReadString('\n')
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
@@ -269,10 +269,10 @@ func (t *tryOptions) conclude(out io.Writer, result *try.Result) error {
 			text = fmt.Sprintf("%d times: %s\n", count, failure) + text
 		}
 		if !result.Agrees {
-			text = fmt.Sprintf("The share is not %d %%: no chance explains %d of %d\n", result.Weight, result.Canary, result.Measured) + text
+			text = fmt.Sprintf("Traffic split does not match weight %d %%: the canary got %d of %d requests, beyond statistical variation\n", result.Weight, result.Canary, result.Measured) + text
 		}
 		if !result.EndAgrees {
-			text = "Requests went to both versions after the end\n" + text
+			text = "Requests still went to both versions after the end of the canary\n" + text
 		}
 		if _, err := io.WriteString(out, text); err != nil {
 			return err

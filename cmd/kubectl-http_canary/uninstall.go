@@ -26,17 +26,18 @@ func newUninstall(way *way) *cobra.Command {
 	asked := &uninstallOptions{way: way}
 	command := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Take away what install has made, and restore what it has changed",
-		Long: `uninstall gives Ingresses that the agent has wired their own backends back, takes the routers that install has registered out
-of the controller's list and has it start anew, and removes all objects that install has made, and what their programs
-have made. Entries of other plugins stay; one that install --replace has replaced comes back.
+		Short: "Delete what install created, and restore what it changed",
+		Long: `uninstall restores the original backends of Ingresses and HTTPRoutes that the agent has rewritten, unregisters the routers
+that install has registered, restarts the Argo Rollouts controller, and deletes all objects that install and its components
+have created. Entries of other plugins stay, and an entry that install --replace has replaced is restored.
 
-It refuses while Rollouts, ScaledObjects or HTTPScaledObjects use any of that, and names them. With --force it goes on:
-they stand still, and HTTPScaledObjects are deleted with their definition. An interrupted one is carried on by the next.`,
-		Example: `  # What would go?
+If Rollouts, ScaledObjects or HTTPScaledObjects still use the installation, uninstall fails and lists them. With --force it
+continues: their canaries and scaling stop, and HTTPScaledObjects are deleted together with their CustomResourceDefinition.
+You can run uninstall again to continue after an interruption.`,
+		Example: `  # Show what would be deleted
   kubectl http-canary uninstall --dry-run
 
-  # All of it
+  # Uninstall everything
   kubectl http-canary uninstall`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -45,9 +46,9 @@ they stand still, and HTTPScaledObjects are deleted with their definition. An in
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&asked.tries, "dry-run", false, "have the API server judge it without storing it, and say what would be done")
-	flags.BoolVar(&asked.forces, "force", false, "also what is in use")
-	flags.DurationVar(&asked.limit, "time-limit", 5*time.Minute, "`time` that all of it may take")
+	flags.BoolVar(&asked.tries, "dry-run", false, "submit the requests as a server-side dry run, without persisting them")
+	flags.BoolVar(&asked.forces, "force", false, "also delete objects that are in use")
+	flags.DurationVar(&asked.limit, "time-limit", 5*time.Minute, "maximum `time` for the command")
 	return command
 }
 

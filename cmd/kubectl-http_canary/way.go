@@ -24,7 +24,7 @@ type way struct {
 
 // addFlags declares kubectl's flags.
 func (w *way) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig `file`; by default $KUBECONFIG or ~/.kube/config")
+	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: $KUBECONFIG or ~/.kube/config)")
 	clientcmd.BindOverrideFlags(&w.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
 }
 
@@ -39,7 +39,7 @@ func (w *way) config() clientcmd.ClientConfig {
 func (w *way) client() (*kube.Client, error) {
 	config, err := w.config().ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("cannot connect to the API server: %w", err)
+		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	config.UserAgent = rest.DefaultKubernetesUserAgent() + " kubectl-http_canary"
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
@@ -50,7 +50,7 @@ func (w *way) client() (*kube.Client, error) {
 func (w *way) rollout(argument string) (*gather.Reader, types.NamespacedName, error) {
 	namespace, _, err := w.config().Namespace()
 	if err != nil {
-		return nil, types.NamespacedName{}, fmt.Errorf("no namespace: %w", err)
+		return nil, types.NamespacedName{}, fmt.Errorf("kubeconfig: namespace: %w", err)
 	}
 	client, err := w.client()
 	name := strings.TrimPrefix(strings.TrimPrefix(argument, "rollout/"), "rollouts/")

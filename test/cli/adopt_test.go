@@ -49,7 +49,7 @@ func TestAdoptPrintsWhatCanBeApplied(t *testing.T) {
 		t.Errorf("the Rollout has %v", canary)
 	}
 	for args, want := range map[string]string{
-		"adopt web --namespace=web-of-before": "names a router already", "adopt nothing --namespace=web-of-before": "there is no such Rollout",
+		"adopt web --namespace=web-of-before": "already configures a router", "adopt nothing --namespace=web-of-before": "Rollout not found",
 	} {
 		if got := run(t, apiserver.AdminToken, strings.Fields(args)...); got.code != 1 || !strings.Contains(got.err, want) {
 			t.Errorf("%s ends with %+v", args, got)

@@ -121,7 +121,7 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 			t.Errorf("it says\n%s", out)
 		}
 		back(t)
-		if out := b.must(t, "uninstall"); strings.Contains(out, "removed") || strings.Contains(out, "changed") {
+		if out := b.must(t, "uninstall"); strings.Contains(out, "deleted") || strings.Contains(out, "configured") {
 			t.Errorf("a second time it says\n%s", out)
 		}
 		back(t)
@@ -136,8 +136,8 @@ func dryRun(t *testing.T, b *bare) {
 	before := b.snapshot(t)
 	out := b.must(t, append(everything(t, "https://example.com/v1"), "--dry-run")...)
 	for _, want := range []string{
-		"ClusterRole argo-rollouts-kedify-http would be created\n", "Deployment shop/kedify-proxy would be created\n",
-		"ConfigMap argo-rollouts/argo-rollouts-config would be changed\n", "Deployment argo-rollouts/argo-rollouts would start anew\n",
+		"ClusterRole argo-rollouts-kedify-http created (server dry run)\n", "Deployment shop/kedify-proxy created (server dry run)\n",
+		"ConfigMap argo-rollouts/argo-rollouts-config configured (server dry run)\n", "Deployment argo-rollouts/argo-rollouts restarted (server dry run)\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
@@ -151,7 +151,7 @@ func dryRun(t *testing.T, b *bare) {
 func installAll(t *testing.T, b *bare) {
 	t.Helper()
 	out := b.must(t, everything(t, "https://example.com/v1")...)
-	if !strings.HasSuffix(out, "Nothing is wrong.\n") {
+	if !strings.HasSuffix(out, "No problems found.\n") {
 		t.Errorf("it ends with\n%s", out)
 	}
 	if diff := cmp.Diff(ours("https://example.com/v1"), b.list(t)); diff != "" {
@@ -164,7 +164,7 @@ func installAgain(t *testing.T, b *bare) {
 	before := b.snapshot(t)
 	out := b.must(t, everything(t, "https://example.com/v1")...)
 	for line := range strings.Lines(out) {
-		if !strings.HasSuffix(line, " is as it should be\n") && line != "Nothing is wrong.\n" {
+		if !strings.HasSuffix(line, " unchanged\n") && line != "No problems found.\n" {
 			t.Errorf("it says %s", line)
 		}
 	}
@@ -205,8 +205,8 @@ func uninstallInUse(t *testing.T, b *bare) {
 		"spec: {hosts: [shop.example.com], scaleTargetRef: {name: shop, kind: Rollout, apiVersion: argoproj.io/v1alpha1, service: shop-stable, port: 80}}}")
 	before := b.snapshot(t)
 	got := b.run(t, "uninstall")
-	if got.code != 1 || !strings.Contains(got.err, "Rollout shop/shop stands still: it names kedify/http") ||
-		!strings.Contains(got.err, "HTTPScaledObject shop/shop is deleted with its definition") || !strings.Contains(got.err, "--force") {
+	if got.code != 1 || !strings.Contains(got.err, "Rollout shop/shop uses router kedify/http") ||
+		!strings.Contains(got.err, "HTTPScaledObject shop/shop would be deleted together with its CustomResourceDefinition") || !strings.Contains(got.err, "--force") {
 		t.Errorf("it ends with %+v", got)
 	}
 	if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
@@ -224,7 +224,7 @@ func dryUninstall(t *testing.T, b *bare) {
 	b.wired(t)
 	before := b.snapshot(t)
 	out := b.must(t, "uninstall", "--dry-run")
-	for _, want := range []string{"Ingress shop/shop would be restored\n", "Deployment keda/kedify-http-agent would be removed\n"} {
+	for _, want := range []string{"Ingress shop/shop restored (server dry run)\n", "Deployment keda/kedify-http-agent deleted (server dry run)\n"} {
 		if strings.Count(out, want) != 1 {
 			t.Errorf("%q is not once in\n%s", want, out)
 		}
@@ -260,8 +260,8 @@ func foreign(t *testing.T, b *bare) {
 	args := append(everything(t, "https://example.com/v1"), "--proxy-namespace=nowhere")
 	got := b.run(t, args...)
 	for _, want := range []string{
-		"ClusterRole argo-rollouts-kedify-http is there already and was not made by this command",
-		"ClusterRoleBinding argo-rollouts-kedify-http is there already", "kubectl create namespace nowhere",
+		"ClusterRole argo-rollouts-kedify-http already exists and was not created by this command",
+		"ClusterRoleBinding argo-rollouts-kedify-http already exists", "kubectl create namespace nowhere",
 	} {
 		if got.code != 1 || !strings.Contains(got.err, want) {
 			t.Errorf("%q is not in %+v", want, got)

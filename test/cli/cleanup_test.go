@@ -113,7 +113,7 @@ func TestCleanupTakesWhatIsLeftOverAndNothingElse(t *testing.T) {
 	if got, code = cleanup(t, "--apply", "--unowned"); code != 0 || len(got) != 1 {
 		t.Errorf("exit code %d, %+v", code, got)
 	}
-	if got := run(t, apiserver.AdminToken, "cleanup"); got.code != 0 || got.out != "Nothing is left over.\n" {
+	if got := run(t, apiserver.AdminToken, "cleanup"); got.code != 0 || got.out != "No leftovers found.\n" {
 		t.Errorf("in the end: %+v", got)
 	}
 }
@@ -181,7 +181,7 @@ spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 	if got, code := cleanup(t, "--apply"); code != 0 || len(got) != 1 || !got[0].Removed {
 		t.Errorf("it ends with %d: %+v", code, got)
 	}
-	if got := run(t, apiserver.AdminToken, "cleanup"); got.code != 0 || got.out != "Nothing is left over.\n" {
+	if got := run(t, apiserver.AdminToken, "cleanup"); got.code != 0 || got.out != "No leftovers found.\n" {
 		t.Errorf("in the end: %+v", got)
 	}
 	if err := shared.admin.Get().AbsPath(lease).Do(t.Context()).Error(); err == nil {

@@ -19,7 +19,7 @@ func shopHash() string {
 
 func TestDoctorFindsNothingInASoundInstallation(t *testing.T) {
 	got := run(t, apiserver.AdminToken, "doctor")
-	if diff := cmp.Diff(answer{0, "Nothing is wrong.\n", ""}, got, cmp.AllowUnexported(answer{})); diff != "" {
+	if diff := cmp.Diff(answer{0, "No problems found.\n", ""}, got, cmp.AllowUnexported(answer{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -36,7 +36,7 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 	ask := func(form string) answer { return run(t, apiserver.AdminToken, append(args, form)...) }
 
 	// The roles that the cluster has are those of the manifests: not this command's.
-	if got := ask("--dry-run"); got.code != 1 || !strings.Contains(got.err, "ClusterRole argo-rollouts-kedify-http is there already") {
+	if got := ask("--dry-run"); got.code != 1 || !strings.Contains(got.err, "ClusterRole argo-rollouts-kedify-http already exists") {
 		t.Errorf("before: %+v", got)
 	}
 	printed := ask("--print")
@@ -70,7 +70,7 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 	}
 	// And so are the roles, once what was printed was applied: those have its label.
 	if got := ask("--dry-run"); got.code != 0 || strings.Contains(got.out, "created") ||
-		!strings.Contains(got.out, "ConfigMap argo-rollouts/argo-rollouts-config is as it should be\n") {
+		!strings.Contains(got.out, "ConfigMap argo-rollouts/argo-rollouts-config unchanged (server dry run)\n") {
 		t.Errorf("after: %+v", got)
 	}
 	for _, test := range []struct {
@@ -78,18 +78,18 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 		code int
 		says string
 	}{
-		{"install", 2, "say by --from"},
-		{"install --print --dry-run", 2, "one of --print and --dry-run"},
-		{"install --from=https://127.0.0.1:1/v1", 1, "name it by --checksums"},
-		{"install --components=proxy", 2, "--proxy-namespace belong together"},
-		{"install --proxy-namespace=shop", 2, "--proxy-namespace belong together"},
-		{"install --components=gateway", 2, "the names are interceptor, proxy, scaler, agent"},
-		{"install --components=scaler --from=https://example.com", 2, "say by --image-tag"},
-		{"install --init-container", 2, "say by --image-tag"},
-		{"install --init-container --image-tag=1 --print", 2, "--init-container needs no files"},
-		{"install --router=other --from=https://example.com --checksums=" + checksums, 1, "the names are argoproj-labs/gatewayAPI and kedify/http"},
-		{"install --print --checksums=" + checksums, 2, "say by --from"},
-		{"install --print --from=https://example.com --checksums=" + checksums, 1, "they lack gatewayapi-plugin-linux-amd64"},
+		{"install", 2, "specify --from"},
+		{"install --print --dry-run", 2, "--print and --dry-run are mutually exclusive"},
+		{"install --from=https://127.0.0.1:1/v1", 1, "pass it with --checksums"},
+		{"install --components=proxy", 2, "--proxy-namespace require each other"},
+		{"install --proxy-namespace=shop", 2, "--proxy-namespace require each other"},
+		{"install --components=gateway", 2, "use one of interceptor, proxy, scaler, agent"},
+		{"install --components=scaler --from=https://example.com", 2, "specify --image-tag"},
+		{"install --init-container", 2, "specify --image-tag"},
+		{"install --init-container --image-tag=1 --print", 2, "--init-container cannot be combined"},
+		{"install --router=other --from=https://example.com --checksums=" + checksums, 1, "use argoproj-labs/gatewayAPI or kedify/http"},
+		{"install --print --checksums=" + checksums, 2, "specify --from"},
+		{"install --print --from=https://example.com --checksums=" + checksums, 1, "no line for gatewayapi-plugin-linux-amd64"},
 		{"install --print --from=https://example.com --checksums=/nowhere", 1, "no such file"},
 	} {
 		if got := run(t, apiserver.AdminToken, strings.Fields(test.args)...); got.code != test.code || !strings.Contains(got.err, test.says) {

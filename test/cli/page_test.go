@@ -65,7 +65,7 @@ func TestKubectlCompletes(t *testing.T) {
 		typed []string
 		want  string
 	}{
-		{[]string{"do"}, "doctor\tFind out what is wrong with an installation\n:4\n"},
+		{[]string{"do"}, "doctor\tCheck an installation for problems\n:4\n"},
 		{[]string{"doctor", "-o", ""}, "json\nyaml\nwide\n:4\n"},
 		{[]string{"split", "--namespace", "web", ""}, "web\n:4\n"},
 	} {

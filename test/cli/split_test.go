@@ -29,32 +29,32 @@ Phase     Paused (CanaryPauseStep)
 Step      2/2
 Replicas  3, 1 updated, 3 available
 
-ROLE    SERVICE      ENDPOINTS  ASKED  WRITTEN 1
-stable  shop-stable  2          80     80
-canary  shop-canary  1          20     20
+ROLE    SERVICE      ENDPOINTS  DESIRED  WRITTEN 1
+stable  shop-stable  2          80       80
+canary  shop-canary  1          20       20
 
-1  HTTPScaledObject shop/shop: written as asked, taken by 2 of 2 Ready proxies
+1  HTTPScaledObject shop/shop: weights as desired, applied by 2 of 2 Ready proxies
 `},
 		{"status rollout/web -n web", `Rollout   web/web
 Phase     Paused
 Step      2/2
 Replicas  3, 0 updated, 3 available
 
-ROLE    SERVICE     ENDPOINTS  ASKED  WRITTEN 1
-stable  web-stable  1          75     75
-canary  web-canary  1          25     25
+ROLE    SERVICE     ENDPOINTS  DESIRED  WRITTEN 1
+stable  web-stable  1          75       75
+canary  web-canary  1          25       25
 
-1  HTTPRoute web/web: written as asked, taken
+1  HTTPRoute web/web: weights as desired, applied
 `},
-		{"split shop -n shop", `PHASE        ASKED     WRITTEN   TAKEN    PROXIES  ENDPOINTS  OBJECT
+		{"split shop -n shop", `PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT
 Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject shop/shop
 `},
 		// There is no such Pod here: what Envoys have sent is another test's.
-		{"split shop -n shop --sent", `PHASE        ASKED     WRITTEN   TAKEN    PROXIES  ENDPOINTS  OBJECT
+		{"split shop -n shop --sent", `PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT
 Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject shop/shop
   sent by kedify-proxy-1: pods "kedify-proxy-1" not found
 `},
-		{"split web -n web", `PHASE        ASKED     WRITTEN   TAKEN    PROXIES  ENDPOINTS  OBJECT
+		{"split web -n web", `PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT
 Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 `},
 	} {
@@ -69,10 +69,10 @@ Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 	if want := (split.Service{Role: split.Canary, Name: "shop-canary", Endpoints: 1, Asked: 20}); told.Services[1] != want {
 		t.Errorf("as JSON the canary is %+v, want %+v", told.Services[1], want)
 	}
-	if got := run(t, apiserver.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 || !strings.Contains(got.err, "names no HTTPScaledObject") {
+	if got := run(t, apiserver.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 || !strings.Contains(got.err, "references no existing HTTPScaledObject") {
 		t.Errorf("what Envoys have sent for a Gateway: %+v", got)
 	}
-	if got := run(t, apiserver.AdminToken, "status", "nobody", "-n=shop"); got.code != 1 || !strings.Contains(got.err, "there is no such Rollout: shop/nobody") {
+	if got := run(t, apiserver.AdminToken, "status", "nobody", "-n=shop"); got.code != 1 || !strings.Contains(got.err, "Rollout not found: shop/nobody") {
 		t.Errorf("of a Rollout that does not exist: %+v", got)
 	}
 }
@@ -93,7 +93,7 @@ func TestSplitFollowsAWeight(t *testing.T) {
 		path, body string
 		want       string
 	}{
-		{"", "", "PHASE ASKED WRITTEN TAKEN PROXIES ENDPOINTS OBJECT"},
+		{"", "", "PHASE DESIRED WRITTEN APPLIED PROXIES ENDPOINTS OBJECT"},
 		{"", "", "Paused 80/20 80/20 yes 2/2 2/1 HTTPScaledObject shop/shop"},
 		{
 			rolloutPath("shop", "shop") + "/status", `status: {canary: {weights: {canary: {weight: 50}, stable: {weight: 50}}}}`,

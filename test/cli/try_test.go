@@ -11,7 +11,7 @@ import (
 func TestTryAsksBeforeItBegins(t *testing.T) {
 	before := namespaces(t)
 	got := run(t, apiserver.AdminToken, "try", "--image=example.com/demo:1")
-	if got.code != 1 || !strings.HasPrefix(got.out, "Context ") || !strings.Contains(got.out, "namespace http-canary-try-") || !strings.Contains(got.err, "--yes") {
+	if got.code != 1 || !strings.HasPrefix(got.out, "This will create namespace http-canary-try-") || !strings.Contains(got.out, " in context ") || !strings.Contains(got.err, "--yes") {
 		t.Errorf("it ends with %+v", got)
 	}
 	if after := namespaces(t); after != before {

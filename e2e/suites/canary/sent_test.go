@@ -53,7 +53,7 @@ func byPlugin(t *testing.T, b *testbed.Bed, from, to string) {
 	end()
 	fmt.Fprintf(t.Output(), "kubectl http-canary split --watch --sent:\n%s", said)
 	for _, proxy := range b.Proxies {
-		if text := said.String(); !strings.Contains(text, "sent by "+proxy.Name+": ") || !strings.Contains(text, " since its start") {
+		if text := said.String(); !strings.Contains(text, "sent by "+proxy.Name+": ") || !strings.Contains(text, " since start") {
 			t.Errorf("split --watch --sent tells nothing of %s", proxy.Name)
 		}
 	}

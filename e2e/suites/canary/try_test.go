@@ -52,7 +52,7 @@ func TestTry(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) { w.plays(t, test.end, test.args...) })
 	}
-	for _, at := range []string{"is made", "Load: ", "Canary: ", "is being removed"} {
+	for _, at := range []string{" created", "Load: ", "Canary: ", "Deleting namespace"} {
 		t.Run("interrupted at: "+at, func(t *testing.T) { w.interrupted(t, at) })
 	}
 	if diff := cmp.Diff(before, w.everything(t)); diff != "" {
@@ -163,7 +163,7 @@ func (w *tryWorld) interrupted(t *testing.T, at string) {
 	_ = command.Wait() // The exit code tells.
 	fmt.Fprintf(t.Output(), "interrupted at %q: it has ended after %.0f s with %d: %s\n", at, time.Since(began).Seconds(), command.ProcessState.ExitCode(), &problems)
 	// While it is being removed the canary is over, and has its result.
-	if code := command.ProcessState.ExitCode(); code != 1 && (code != 0 || at != "is being removed") {
+	if code := command.ProcessState.ExitCode(); code != 1 && (code != 0 || at != "Deleting namespace") {
 		t.Errorf("interrupted it ends with %d:\n%s%s", code, rest, problems.String())
 	}
 	if code := command.ProcessState.ExitCode(); code == 1 && !strings.Contains(problems.String(), "interrupt") {

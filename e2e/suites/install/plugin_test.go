@@ -36,7 +36,7 @@ func (w *world) byPlugin(t *testing.T) {
 	source := "http-canary install --from=" + serverURL + " --checksums=release/checksums.txt --image-tag=" + w.release + " "
 	said := w.script(t, strings.Replace(w.page.block(t, heading, "sh", 0), "http-canary install ", source, 1))
 	t.Log(said)
-	if !strings.Contains(said, "Nothing is wrong.") {
+	if !strings.Contains(said, "No problems found.") {
 		t.Error("what is installed is not sound")
 	}
 	w.until(t, "the Ingress to be wired", wired, "kedify-proxy ")
@@ -96,7 +96,7 @@ func (w *world) wake(t *testing.T) time.Duration {
 func (w *world) uninstallByPlugin(t *testing.T) {
 	t.Helper()
 	refused := w.try(t.Context(), "PATH="+w.folder+"/bin:$PATH kubectl http-canary uninstall 2>&1")
-	if !strings.Contains(refused, "Rollout rollouts-demo/rollouts-demo stands still") {
+	if !strings.Contains(refused, "Rollout rollouts-demo/rollouts-demo uses router") {
 		t.Errorf("the application is in use, and it says\n%s", refused)
 	}
 	began := time.Now()

@@ -19,7 +19,7 @@ import (
 )
 
 // ErrCannot says that a Rollout cannot be adopted as it is. The message has the remedy.
-var ErrCannot = errors.New("it cannot be adopted")
+var ErrCannot = errors.New("cannot be adopted")
 
 // Application is a Rollout with what is beside it in its namespace.
 type Application struct {
@@ -48,15 +48,15 @@ func Propose(app Application) (Proposal, error) {
 	canary := app.Rollout.Spec.Strategy.Canary
 	switch {
 	case canary == nil:
-		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary is missing: give it that strategy first", ErrCannot)
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary is missing: use the canary strategy first", ErrCannot)
 	case canary.TrafficRouting != nil:
-		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.trafficRouting names a router already: end its canary, and take that out first", ErrCannot)
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.trafficRouting already configures a router: finish the canary and remove the field first", ErrCannot)
 	case canary.PingPong != nil:
-		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.pingPong: that needs a router already", ErrCannot)
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.pingPong: requires a router that is already configured", ErrCannot)
 	}
 	for _, object := range app.ScaledObjects {
 		if target := object.Spec.ScaleTargetRef; target.Kind == "Rollout" && target.Name == app.Rollout.Name {
-			return Proposal{}, fmt.Errorf("%w: ScaledObject %s scales it already: add a trigger of type %s to that (docs/reference/agent.md)",
+			return Proposal{}, fmt.Errorf("%w: ScaledObject %s already scales it: add a trigger of type %s to the ScaledObject (docs/agent.md)",
 				ErrCannot, object.Name, facts.TriggerType)
 		}
 	}
@@ -92,15 +92,15 @@ func (a *Application) stable() (*corev1.Service, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case named != "":
-		return nil, fmt.Errorf("%w: Service %s, its stableService, does not exist", ErrCannot, named)
+		return nil, fmt.Errorf("%w: spec.strategy.canary.stableService: Service %s does not exist", ErrCannot, named)
 	case len(found) == 0:
-		return nil, fmt.Errorf("%w: no Service selects its Pods: make one, or name it in spec.strategy.canary.stableService", ErrCannot)
+		return nil, fmt.Errorf("%w: no Service selects its Pods: create one, or set spec.strategy.canary.stableService", ErrCannot)
 	}
 	var names []string
 	for _, service := range found {
 		names = append(names, service.Name)
 	}
-	return nil, fmt.Errorf("%w: Services %s select its Pods: name the one that gets its requests in spec.strategy.canary.stableService",
+	return nil, fmt.Errorf("%w: Services %s select its Pods: set spec.strategy.canary.stableService to the one that receives the requests",
 		ErrCannot, strings.Join(names, ", "))
 }
 
@@ -175,7 +175,7 @@ func (p *proposer) scaledObject() error {
 	}
 	spec["triggers"] = triggers
 	p.add("keda.sh/v1alpha1", "ScaledObject", rollout.Name, annotations, map[string]any{"spec": spec})
-	p.Notes = append(p.Notes, trigger.KeyTargetValue+" of the trigger is the default, in requests per second of each replica: measure what one of yours can do")
+	p.Notes = append(p.Notes, trigger.KeyTargetValue+" of the trigger is the default, in requests per second and replica: measure how many one of your replicas can serve")
 	return nil
 }
 
@@ -200,10 +200,10 @@ func (p *proposer) takeOver(autoscaler *autoscalingv2.HorizontalPodAutoscaler, s
 			})
 			continue
 		}
-		p.Notes = append(p.Notes, fmt.Sprintf("a metric of HorizontalPodAutoscaler %s, of type %s, is not carried over: add a trigger of KEDA for it",
+		p.Notes = append(p.Notes, fmt.Sprintf("a metric of type %[2]s of HorizontalPodAutoscaler %[1]s is not converted: add a KEDA trigger for it",
 			autoscaler.Name, metric.Type))
 	}
-	p.Notes = append(p.Notes, fmt.Sprintf("KEDA takes HorizontalPodAutoscaler %s over and overwrites it: take it out of whatever applies it", autoscaler.Name))
+	p.Notes = append(p.Notes, fmt.Sprintf("KEDA takes over and overwrites HorizontalPodAutoscaler %s: remove it from the source that you apply it from, e.g. Git", autoscaler.Name))
 	return triggers
 }
 
@@ -225,10 +225,10 @@ func (p *proposer) trigger() (map[string]any, error) {
 	}
 	switch {
 	case len(hosts) == 0:
-		return nil, fmt.Errorf("%w: no Ingress of the namespace names Service %s: nobody knows which requests are its own; write the ScaledObject yourself (docs/reference/agent.md)",
+		return nil, fmt.Errorf("%w: no Ingress in the namespace references Service %s, so its hosts and paths are unknown: write the ScaledObject manually (docs/agent.md)",
 			ErrCannot, p.stable.Name)
 	case len(ports) > 1 || ports[""]:
-		return nil, fmt.Errorf("%w: Ingresses name several ports of Service %s, or one that it does not have: requests of one trigger go to one port",
+		return nil, fmt.Errorf("%w: Ingresses reference several ports of Service %s, or one that it does not have: a trigger supports one port",
 			ErrCannot, p.stable.Name)
 	}
 	list := func(of map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(of)), ",") }
@@ -289,7 +289,7 @@ func (p *proposer) rollout(canaryService string) error {
 	}
 	annotations := map[string]any{}
 	for name, value := range p.Rollout.Annotations {
-		// Those that kubectl and the controller write are theirs.
+		// kubectl and the controller write these annotations.
 		if name != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(name, "rollout.argoproj.io/") {
 			annotations[name] = value
 		}
@@ -299,7 +299,7 @@ func (p *proposer) rollout(canaryService string) error {
 		p.Objects[len(p.Objects)-1]["metadata"].(map[string]any)["labels"] = p.Rollout.Labels
 	}
 	if len(p.Rollout.Spec.Strategy.Canary.Steps) == 0 {
-		p.Notes = append(p.Notes, "spec.strategy.canary.steps is empty: without a setWeight no requests are shared")
+		p.Notes = append(p.Notes, "spec.strategy.canary.steps is empty: without a setWeight step the canary gets no requests")
 	}
 	p.Diff, err = diff(was, is)
 	return err

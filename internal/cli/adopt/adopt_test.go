@@ -126,7 +126,7 @@ func TestWhatCannotBeAdopted(t *testing.T) {
 		"a router": {
 			func(app *adopt.Application) {
 				app.Rollout.Spec.Strategy.Canary.TrafficRouting = new(v1alpha1.RolloutTrafficRouting)
-			}, "names a router already",
+			}, "already configures a router",
 		},
 		"ping-pong": {
 			func(app *adopt.Application) { app.Rollout.Spec.Strategy.Canary.PingPong = new(v1alpha1.PingPongSpec) }, "pingPong",
@@ -136,16 +136,16 @@ func TestWhatCannotBeAdopted(t *testing.T) {
 				scaled := facts.ScaledObject{}
 				scaled.Name, scaled.Spec.ScaleTargetRef.Kind, scaled.Spec.ScaleTargetRef.Name = "scaled", "Rollout", "web"
 				app.ScaledObjects = []facts.ScaledObject{scaled}
-			}, "ScaledObject scaled scales it already: add a trigger of type kedify-http",
+			}, "ScaledObject scaled already scales it: add a trigger of type kedify-http",
 		},
 		"no Service": {func(app *adopt.Application) { app.Services = nil }, "no Service selects its Pods"},
 		"a Service is not there": {
-			func(app *adopt.Application) { app.Rollout.Spec.Strategy.Canary.StableService = "gone" }, "Service gone, its stableService, does not exist",
+			func(app *adopt.Application) { app.Rollout.Spec.Strategy.Canary.StableService = "gone" }, "stableService: Service gone does not exist",
 		},
 		"two Services": {
 			func(app *adopt.Application) { app.Services[1].Spec.Selector = map[string]string{"tier": "front"} }, "Services web, other select its Pods",
 		},
-		"no Ingress": {func(app *adopt.Application) { app.Ingresses = nil }, "no Ingress of the namespace names Service web"},
+		"no Ingress": {func(app *adopt.Application) { app.Ingresses = nil }, "no Ingress in the namespace references Service web"},
 		"two ports": {
 			func(app *adopt.Application) {
 				app.Ingresses[0].Spec.Rules[1].HTTP.Paths[0].Backend.Service.Port.Number = 9090

@@ -13,11 +13,11 @@ import (
 func plain(of any) (map[string]any, error) {
 	text, err := json.Marshal(of)
 	if err != nil {
-		return nil, fmt.Errorf("of the Rollout: %w", err)
+		return nil, fmt.Errorf("convert the Rollout: %w", err)
 	}
 	var found map[string]any
 	if err := json.Unmarshal(text, &found); err != nil {
-		return nil, fmt.Errorf("of the Rollout: %w", err)
+		return nil, fmt.Errorf("convert the Rollout: %w", err)
 	}
 	withoutNulls(found)
 	return found, nil

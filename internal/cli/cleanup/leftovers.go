@@ -131,7 +131,7 @@ func (f *finder) gone(name types.NamespacedName, mayName func(*facts.Rollout) bo
 	case mayName(rollout):
 		return "", false
 	default:
-		return fmt.Sprintf("Rollout %s does not name it any more", name), true
+		return fmt.Sprintf("Rollout %s no longer references it", name), true
 	}
 }
 
@@ -147,23 +147,23 @@ func (f *finder) object(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	switch why, isGone := f.gone(mark.Rollout, mayName); {
 	case isOurs && isGone && hasWeights:
 		left.Sorts, remove = []Sort{Weights}, []string{httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationWeightedBackendsOwner}
-		left.Message = fmt.Sprintf("%s, and its weights stay in force (%s); without them all requests go to %s", why, oneLine(weights),
+		left.Message = fmt.Sprintf("%s, but its weights are still active (%s); without them all requests go to %s", why, oneLine(weights),
 			object.Spec.ScaleTargetRef.Service)
 		if _, has := object.Annotations[httpv1alpha1.AnnotationManagedRoutes]; has {
 			remove = append(remove, httpv1alpha1.AnnotationManagedRoutes)
-			left.Message += ", and so do those of its header and mirror routes"
+			left.Message += ", including those of its header and mirror routes"
 		}
 	case isOurs && isGone:
 		left.Sorts, remove = []Sort{Mark}, []string{httpv1alpha1.AnnotationWeightedBackendsOwner}
-		left.Message = why + ", and its mark has no weights beside it"
+		left.Message = why + ", and its owner annotation has no weights"
 	case hasWeights && !isMarked && f.isKnown(name.Namespace) && !slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return mayName(&r) }):
 		left.Sorts, left.Unowned, remove = []Sort{UnownedWeights}, true, []string{httpv1alpha1.AnnotationWeightedBackends}
-		left.Message = fmt.Sprintf("no Rollout names it, and nobody says whose its weights are (%s): the published plugin's, or a hand's; "+
+		left.Message = fmt.Sprintf("no Rollout references it, and its weights (%s) have no owner annotation: set by the published plugin or manually; "+
 			"without them all requests go to %s", oneLine(weights), object.Spec.ScaleTargetRef.Service)
 	}
 	if _, has := object.Annotations[httpv1alpha1.AnnotationStatus]; has && object.Status.DataPlane != nil {
-		told := "the status has its own report, so nobody reads the annotation " + httpv1alpha1.AnnotationStatus
-		if left.Unowned { // one request must not do both
+		told := "the status contains the report, so the annotation is unused: " + httpv1alpha1.AnnotationStatus
+		if left.Unowned { // --unowned applies to the weights only, so the annotation is a leftover of its own
 			alone := Leftover{Object: left.Object, Sorts: []Sort{StatusAnnotation}, Message: told}
 			alone.Removal = Removal{Of: name, Patch: without(object, []string{httpv1alpha1.AnnotationStatus})}
 			left.Removal = Removal{Of: name, Patch: without(object, remove)}
@@ -214,12 +214,12 @@ func (f *finder) lease() []Leftover {
 		return nil
 	}
 	if renewed := lease.Spec.RenewTime; renewed != nil && f.cluster.Now.Sub(renewed.Time) < 4*httpv1alpha1.LeaseFreshness {
-		return nil // somebody lives whose Deployment is called otherwise
+		return nil // an interceptor is running in a Deployment with other labels
 	}
 	name := types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
 	return []Leftover{{
 		Object: fmt.Sprintf("Lease %s", name), Sorts: []Sort{InterceptorLease},
-		Message: "no interceptor is installed, and nobody renews it",
+		Message: "no interceptor is installed, and the Lease is not renewed",
 		Removal: Removal{Lease: &Precondition{Name: name, UID: lease.UID, ResourceVersion: lease.ResourceVersion}},
 	}}
 }
@@ -234,7 +234,7 @@ func (f *finder) trials() []Leftover {
 		}
 		all = append(all, Leftover{
 			Object: "Namespace " + namespace.Name, Sorts: []Sort{Trial},
-			Message: fmt.Sprintf("the command that tried a canary in it has ended by %s without removing it", until.Format(time.RFC3339)),
+			Message: fmt.Sprintf("kubectl http-canary try should have deleted it by %s", until.Format(time.RFC3339)),
 			Removal: Removal{Namespace: &Precondition{
 				Name: types.NamespacedName{Name: namespace.Name}, UID: namespace.UID, ResourceVersion: namespace.ResourceVersion,
 			}},

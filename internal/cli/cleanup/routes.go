@@ -34,19 +34,19 @@ func (f *finder) route(live *facts.Route) []Leftover {
 		}
 		undone, sorts, err := undo(content, live, entry, f.rollout(key))
 		if err != nil {
-			continue // the router refuses such a route, too, and says why
+			continue // the router rejects such a route as well, and reports the error
 		}
 		content = undone
 		left.Sorts = append(left.Sorts, sorts...)
 		if entry.Weighted && !slices.Contains(sorts, RouteWeights) {
-			why += "; which of its Services was the stable one is not known, so the weights stay: set them by hand"
+			why += "; its weights stay, because the stable Service is unknown: set them manually"
 		}
 		told = append(told, why)
 	}
 	if text == "" && live.Labels[route.DefaultLabelKey] == labelValue && f.namespace == "" && !f.isNamed(live) {
 		content = withoutLabel(content)
 		left.Sorts = append(left.Sorts, Label)
-		told = append(told, "no Rollout names it, and it has the label "+route.DefaultLabelKey+": the published plugin's; weights stay as they are")
+		told = append(told, "no Rollout references it, but it has label "+route.DefaultLabelKey+" of the published plugin; its weights stay")
 	}
 	if len(left.Sorts) == 0 || reflect.DeepEqual(content, live.Content) {
 		return nil

@@ -29,8 +29,8 @@ func agent(cluster *facts.Facts) []Finding {
 	if ready, is := readiness(cluster.Agent); !is {
 		return []Finding{{
 			Code: AgentNotReady, Severity: Error, Object: agentObject(cluster), Field: "status.readyReplicas",
-			Message: ready + ": no trigger becomes an HTTPScaledObject, no proxy is installed, and no Ingress is wired",
-			Remedy:  fmt.Sprintf("kubectl -n %s logs deployment/%s: it says what it waits for", cluster.Agent.Namespace, cluster.Agent.Name),
+			Message: ready + ": the agent creates no HTTPScaledObjects and proxies, and rewrites no Ingresses",
+			Remedy:  fmt.Sprintf("see the log for what the agent waits for: kubectl -n %s logs deployment/%s", cluster.Agent.Namespace, cluster.Agent.Name),
 		}}
 	}
 	return webhook(cluster)
@@ -53,13 +53,13 @@ func agentMissing(cluster *facts.Facts) []Finding {
 	}
 	for i := range cluster.HTTPScaledObjects {
 		if object := &cluster.HTTPScaledObjects[i]; byAgent(object) {
-			finding.Message += fmt.Sprintf(", and HTTPScaledObject %s/%s is of one: changes of its trigger are not carried out, and nobody looks after its proxies",
+			finding.Message += fmt.Sprintf(", but HTTPScaledObject %s/%s is managed by an agent: changes of its trigger have no effect, and its proxies are unmanaged",
 				object.Namespace, object.Name)
 			return []Finding{finding}
 		}
 	}
 	if cluster.Webhook != nil {
-		finding.Message += fmt.Sprintf(", and MutatingWebhookConfiguration %s is there: the API server refuses ScaledObjects with a trigger %s",
+		finding.Message += fmt.Sprintf(", but MutatingWebhookConfiguration %s exists: the API server rejects ScaledObjects with a trigger of type %s",
 			cluster.Webhook.Name, facts.TriggerType)
 		finding.Remedy += "; or delete the MutatingWebhookConfiguration"
 		return []Finding{finding}
@@ -83,23 +83,23 @@ func webhook(cluster *facts.Facts) []Finding {
 	if cluster.Webhook == nil {
 		return []Finding{{
 			Code: WebhookNotFound, Severity: Warning, Object: object,
-			Message: "it is not there: a trigger is converted after KEDA has complained about it, and mistakes in it are no warnings of kubectl apply",
+			Message: "does not exist: triggers are converted only after KEDA has reported an error, and kubectl apply does not validate them",
 			Remedy:  installAgent + "; or start the agent with --webhook-address=",
 		}}
 	}
 	for i, hook := range cluster.Webhook.Webhooks {
 		finding := Finding{Code: WebhookNotReady, Severity: Error, Object: object, Field: fmt.Sprintf("webhooks[%d].clientConfig", i)}
-		const refused = ": the API server refuses ScaledObjects with a trigger " + facts.TriggerType
+		const refused = ": the API server rejects ScaledObjects with a trigger of type " + facts.TriggerType
 		service := hook.ClientConfig.Service
 		isOld := cluster.Now.Sub(cluster.Webhook.CreationTimestamp.Time) > patience
 		switch {
 		case service != nil && cluster.Knows(facts.Services) && cluster.Service(service.Namespace, service.Name) == nil:
-			finding.Message = fmt.Sprintf("there is no Service %s/%s%s", service.Namespace, service.Name, refused)
+			finding.Message = fmt.Sprintf("Service %s/%s does not exist%s", service.Namespace, service.Name, refused)
 			finding.Remedy = installAgent
 		case len(hook.ClientConfig.CABundle) == 0 && isOld:
-			finding.Message = "it has no caBundle, which the agent writes" + refused
-			finding.Remedy = fmt.Sprintf("kubectl -n %s logs deployment/%s: it says why it cannot write it. Whatever applies the configuration must leave caBundle "+
-				"alone (docs/agent.md)", cluster.Agent.Namespace, cluster.Agent.Name)
+			finding.Message = "caBundle is empty, although the agent sets it" + refused
+			finding.Remedy = fmt.Sprintf("see the log of the agent for the reason: kubectl -n %s logs deployment/%s. A tool that applies the "+
+				"MutatingWebhookConfiguration must not set caBundle (docs/agent.md)", cluster.Agent.Namespace, cluster.Agent.Name)
 		default:
 			continue
 		}
@@ -152,13 +152,13 @@ func serves(cluster *facts.Facts, namespace string) bool {
 
 // agentNeeds are the permissions of the agent, in the namespaces that have something for it.
 func agentNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) {
-	const remedy = "apply config/agent/rbac.yaml, its subject being this ServiceAccount"
+	const remedy = "apply config/agent/rbac.yaml with this ServiceAccount as the subject"
 	for _, namespace := range agentNamespaces(cluster) {
 		ask := func(optional, group, resource, name string, verbs ...string) {
 			for _, verb := range verbs {
 				add(need{
 					question: facts.Question{Account: who, Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace},
-					code:     AgentForbidden, optional: optional, loss: "the agent fails with forbidden", remedy: remedy,
+					code:     AgentForbidden, optional: optional, loss: "the agent fails with Forbidden", remedy: remedy,
 				})
 			}
 		}
@@ -168,16 +168,16 @@ func agentNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) 
 		ask("", "argoproj.io", "rollouts", "", "list", "watch")
 		ask("", "", "services", "", "list", "watch")
 		if isOn(cluster, "autowire") {
-			ask("Ingresses are not wired", "networking.k8s.io", "ingresses", "", "list", "watch", "patch")
+			ask("the agent rewrites no Ingresses", "networking.k8s.io", "ingresses", "", "list", "watch", "patch")
 		}
 		if isOn(cluster, "install-proxies") {
-			ask("no proxies are installed", "apps", "deployments", facts.ProxyService, "create", "patch", "delete")
+			ask("the agent installs no proxies", "apps", "deployments", facts.ProxyService, "create", "patch", "delete")
 		}
 	}
 	if cluster.Webhook != nil {
 		add(need{
 			question: facts.Question{Account: who, Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: cluster.Webhook.Name},
-			code:     AgentForbidden, loss: "the API server cannot trust its webhook, and refuses ScaledObjects with a trigger " + facts.TriggerType, remedy: remedy,
+			code:     AgentForbidden, loss: "the API server does not trust its webhook and rejects ScaledObjects with a trigger of type " + facts.TriggerType, remedy: remedy,
 		})
 	}
 }

@@ -115,7 +115,7 @@ func agents() []breakage {
 		},
 		{
 			name: "a certificate for another host", change: untrusted(httpv1alpha1.ReasonHostNotCovered),
-			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "have Secret shop/shop-tls issued",
+			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "certificate in Secret shop/shop-tls",
 		},
 		{
 			name: "a host with another's certificate", change: untrusted(httpv1alpha1.ReasonHostTaken),

@@ -47,11 +47,11 @@ func operator(cluster *facts.Facts) ([]Finding, bool) {
 	if cluster.Operator == nil || cluster.Knows(facts.Definitions) && !isDefined {
 		missing := "no Deployment has the label app.kubernetes.io/name=keda-operator"
 		if cluster.Operator != nil {
-			missing = "there is no CustomResourceDefinition " + facts.ScaledObjectsDefinition
+			missing = "no CustomResourceDefinition " + facts.ScaledObjectsDefinition
 		}
 		return []Finding{{
 			Code: KEDANotFound, Severity: Error, Object: "Deployment keda/keda-operator",
-			Message: missing + ": KEDA is not installed, and nothing is scaled by requests",
+			Message: missing + ": KEDA is not installed, so nothing is scaled by requests",
 			Remedy:  "install KEDA " + oldestKEDA + " or later",
 		}}, false
 	}
@@ -59,13 +59,13 @@ func operator(cluster *facts.Facts) ([]Finding, bool) {
 	if ready, is := readiness(cluster.Operator); !is {
 		return []Finding{{
 			Code: KEDANotReady, Severity: Error, Object: object, Field: "status.readyReplicas", Message: ready + ": nothing is scaled by requests",
-			Remedy: fmt.Sprintf("kubectl -n %s logs deployment/%s", cluster.Operator.Namespace, cluster.Operator.Name),
+			Remedy: fmt.Sprintf("see the log: kubectl -n %s logs deployment/%s", cluster.Operator.Namespace, cluster.Operator.Name),
 		}}, false
 	}
 	if found := kedaVersion(cluster); found != nil && found.LessThan(version.MustParseGeneric(oldestKEDA)) {
 		return []Finding{{
 			Code: KEDATooOld, Severity: Error, Object: object,
-			Message: fmt.Sprintf("KEDA %s scales to zero at once when a stream says that there is nothing to do (kedacore/keda#6986)", found),
+			Message: fmt.Sprintf("KEDA %s scales to zero immediately, without cooldownPeriod, when a push scaler reports inactivity (kedacore/keda#6986)", found),
 			Remedy:  "update KEDA to " + oldestKEDA + " or later",
 		}}, true
 	}
@@ -105,15 +105,15 @@ func scaler(cluster *facts.Facts, objects []*facts.ScaledObject) []Finding {
 	if cluster.Scaler == nil || cluster.Scaler.Namespace != namespace {
 		return []Finding{{
 			Code: ScalerNotFound, Severity: Error, Object: object,
-			Message: fmt.Sprintf("triggers name %s.%s, and no Deployment there has the label app.kubernetes.io/component=scaler", facts.ScalerService, namespace),
+			Message: fmt.Sprintf("triggers reference Service %s.%s, but no Deployment in that namespace has the label app.kubernetes.io/component=scaler", facts.ScalerService, namespace),
 			Remedy:  "kubectl apply --server-side -k config/scaler",
 		}}
 	}
 	if ready, is := readiness(cluster.Scaler); !is {
 		return []Finding{{
 			Code: ScalerNotReady, Severity: Error, Object: object, Field: "status.readyReplicas",
-			Message: ready + ": KEDA gets no answer, and keeps the replicas as they are",
-			Remedy:  fmt.Sprintf("kubectl -n %s logs deployment/%s: it is ready when every interceptor has answered", namespace, cluster.Scaler.Name),
+			Message: ready + ": KEDA gets no metrics and keeps the current replicas",
+			Remedy:  fmt.Sprintf("see the log: kubectl -n %s logs deployment/%s. It is ready once every interceptor has responded", namespace, cluster.Scaler.Name),
 		}}
 	}
 	return nil
@@ -130,21 +130,21 @@ func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 			found = append(found, Finding{
 				Code: ScaledObjectNotReady, Severity: Error, Object: name, Field: "status.conditions[Ready]",
 				Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-				Remedy:  fmt.Sprintf("kubectl -n %s describe scaledobject %s: its events have what the scaler said (docs/how-to/scale-with-keda.md)", object.Namespace, object.Name),
+				Remedy:  fmt.Sprintf("see its events for the error of the scaler: kubectl -n %s describe scaledobject %s (docs/autoscaling.md)", object.Namespace, object.Name),
 			})
 		}
 	}
 	if unconverted(object) && !isReady {
 		found = append(found, Finding{
 			Code: TriggerNotConverted, Severity: Error, Object: name, Field: "spec.triggers",
-			Message: "it has a trigger of type " + facts.TriggerType + ", which a stock KEDA does not know",
+			Message: "a trigger has type " + facts.TriggerType + ", which KEDA does not support by itself",
 			Remedy:  converter(cluster),
 		})
 	}
 	if problems := object.Annotations[httpv1alpha1.AnnotationTriggerProblems]; problems != "" {
 		found = append(found, Finding{
 			Code: TriggerMistaken, Severity: Error, Object: name, Field: "spec.triggers", Message: problems,
-			Remedy: "correct what it names (docs/reference/configuration.md has all keys)",
+			Remedy: "correct the fields that the message names (docs/agent.md lists all keys)",
 		})
 	}
 	return append(found, autoscaler(cluster, object)...)
@@ -180,7 +180,7 @@ func autoscaler(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 		found = append(found, Finding{
 			Code: AutoscalerNotActive, Severity: Error, Object: named("HorizontalPodAutoscaler", key.Namespace, key.Name),
 			Field: fmt.Sprintf("status.conditions[%s]", condition.Type), Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-			Remedy: "look at the scaler and at KEDA's metrics server: kubectl get apiservice v1beta1.external.metrics.k8s.io",
+			Remedy: "check the scaler and the KEDA metrics server: kubectl get apiservice v1beta1.external.metrics.k8s.io",
 		})
 	}
 	return found
@@ -189,7 +189,7 @@ func autoscaler(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 // converter is what to do where nobody has converted a trigger.
 func converter(cluster *facts.Facts) string {
 	if cluster.Agent == nil {
-		return installAgent + ": the agent makes " + facts.PushType + " of it"
+		return installAgent + ": the agent converts the trigger to type " + facts.PushType
 	}
-	return fmt.Sprintf("the agent makes %s of it: kubectl -n %s logs deployment/%s, and look at its --namespaces", facts.PushType, cluster.Agent.Namespace, cluster.Agent.Name)
+	return fmt.Sprintf("the agent should convert it to type %s: see kubectl -n %s logs deployment/%s, and check its flag --namespaces", facts.PushType, cluster.Agent.Namespace, cluster.Agent.Name)
 }

@@ -18,7 +18,7 @@ import (
 
 // controllers are breakages of the controller and of what it is told.
 func controllers() []breakage {
-	const wrongArchitecture = "name the release's file for the controller's nodes"
+	const wrongArchitecture = "use the release's file for the controller's nodes"
 	return []breakage{
 		{
 			name: "no controller", change: change(func(f *facts.Facts) { f.Controller = nil }),
@@ -26,7 +26,7 @@ func controllers() []breakage {
 		},
 		{
 			name: "the controller does not start", change: change(func(f *facts.Facts) { f.Controller.Status.ReadyReplicas = 0 }),
-			code: doctor.ControllerNotReady, object: controller, field: "status.readyReplicas", remedy: "another checksum",
+			code: doctor.ControllerNotReady, object: controller, field: "status.readyReplicas", remedy: "checksum of a ",
 		},
 		{
 			name: "the controller was not restarted",

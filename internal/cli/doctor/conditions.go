@@ -31,20 +31,20 @@ func conditional(
 		return condition
 	}
 	tls := of(httpv1alpha1.ConditionTLSReady)
-	// A Secret is read within moments.
+	// The interceptor reads a new Secret within seconds.
 	if tls != nil && (tls.Status == metav1.ConditionFalse || cluster.Now.Sub(tls.LastTransitionTime.Time) > patience) {
 		add(CertificateNotReady, Error, tls, certificate(cluster, object, tls.Reason))
 	}
 	if proxy := of(httpv1alpha1.ConditionProxyInstalled); proxy != nil {
-		add(ProxyNotInstalled, Error, proxy, "do what it says: the agent tries again by itself (docs/how-to/proxies.md)")
+		add(ProxyNotInstalled, Error, proxy, "fix the problem described above; the agent retries automatically (docs/proxies.md)")
 	}
-	// The other reasons are arrangements of somebody's, or pass.
+	// The other reasons are intended by a user, or transient.
 	switch wired := of(httpv1alpha1.ConditionAutowired); {
 	case wired == nil:
 	case wired.Reason == httpv1alpha1.ReasonRefused:
-		add(NotWired, Warning, wired, "give the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or make the ReferenceGrant that it names (docs/how-to/autowire.md)")
+		add(NotWired, Warning, wired, "grant the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or create the ReferenceGrant that the message names (docs/autowire.md)")
 	case slices.Contains([]string{httpv1alpha1.ReasonRestored, httpv1alpha1.ReasonUndoUnreadable}, wired.Reason):
-		add(NotWired, Warning, wired, "have whoever writes the Ingress leave its backends to the agent, or say trafficAutowire: \"false\" (docs/how-to/autowire.md)")
+		add(NotWired, Warning, wired, "stop the other tool from writing the backends of the object, or set trafficAutowire: \"false\" (docs/autowire.md)")
 	}
 	return found
 }
@@ -63,10 +63,10 @@ func certificate(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, re
 		return fmt.Sprintf("kubectl create rolebinding kedify-http-interceptor-tls --namespace=%s --clusterrole=kedify-http-interceptor-tls --serviceaccount=%s "+
 			"(docs/how-to/tls.md)", object.Namespace, reader)
 	case httpv1alpha1.ReasonHostTaken:
-		return "name the same Secret in both objects, or take the host out of one"
+		return "reference the same Secret in both objects, or remove the host from one of them"
 	case httpv1alpha1.ReasonHostNotCovered:
-		return fmt.Sprintf("have Secret %s/%s issued for that host, too", object.Namespace, secret)
+		return fmt.Sprintf("issue the certificate in Secret %s/%s for that host as well", object.Namespace, secret)
 	default:
-		return "correct what it names (docs/how-to/tls.md); a certificate that was good before stays in force"
+		return "correct the fields that the message names (docs/tls.md); the last valid certificate stays active"
 	}
 }

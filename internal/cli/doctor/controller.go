@@ -29,9 +29,9 @@ func controller(cluster *facts.Facts) []Finding {
 	if ready, is := readiness(cluster.Controller); !is {
 		return []Finding{{
 			Code: ControllerNotReady, Severity: Error, Object: object, Field: "status.readyReplicas",
-			Message: ready + waiting(cluster.Pods) + ": no Rollout moves",
-			Remedy: fmt.Sprintf("read its log: kubectl -n %s logs deployment/%s. It ends at its start when a plugin's location does not answer or the "+
-				"file has another checksum than sha256 says", cluster.Controller.Namespace, cluster.Controller.Name),
+			Message: ready + waiting(cluster.Pods) + ": no Rollout progresses",
+			Remedy: fmt.Sprintf("see its log: kubectl -n %s logs deployment/%s. It exits at startup if it cannot download a plugin, or if the checksum of a "+
+				"plugin does not match sha256", cluster.Controller.Namespace, cluster.Controller.Name),
 		}}
 	}
 	return outdated(cluster, object)
@@ -75,7 +75,7 @@ func outdated(cluster *facts.Facts, object string) []Finding {
 		if pod.DeletionTimestamp == nil && started.Before(changed) {
 			return []Finding{{
 				Code: ControllerOutdated, Severity: Warning, Object: object,
-				Message: fmt.Sprintf("Pod %s runs since %s, and the plugins were written at %s: it has read what was there before",
+				Message: fmt.Sprintf("Pod %s has been running since %s, but the plugins were changed at %s: it still uses the previous list",
 					pod.Name, started.UTC().Format(time.RFC3339), changed.UTC().Format(time.RFC3339)),
 				Remedy: fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", cluster.Controller.Namespace, cluster.Controller.Name),
 			}}

@@ -39,8 +39,8 @@ func dataPlane(cluster *facts.Facts) []Finding {
 			found = append(found, Finding{
 				Code: HTTPScaledObjectNotFound, Severity: Error, Object: named("Rollout", r.Namespace, r.Name),
 				Field:   fmt.Sprintf("%s[%q].httpScaledObjectName", pluginsOf, facts.HTTPRouter),
-				Message: fmt.Sprintf("there is no HTTPScaledObject %q in namespace %q", r.Object, r.Namespace),
-				Remedy:  "create it, or a ScaledObject of that name with a kedify-http trigger where the agent is installed, or correct the name",
+				Message: fmt.Sprintf("HTTPScaledObject %q does not exist in namespace %q", r.Object, r.Namespace),
+				Remedy:  "create it, or correct the name. If the agent is installed, create a ScaledObject of that name with a kedify-http trigger instead",
 			})
 			continue
 		}
@@ -69,21 +69,21 @@ func definition(cluster *facts.Facts) ([]Finding, bool) {
 	case !is:
 		return []Finding{{
 			Code: DefinitionMissing, Severity: Error, Object: object,
-			Message: "it is not installed, so no HTTPScaledObject can exist", Remedy: apply,
+			Message: "not installed: HTTPScaledObjects cannot be created", Remedy: apply,
 		}}, false
 	case !slices.Contains(there.Served, httpv1alpha1.Version):
 		return []Finding{{
 			Code: DefinitionMissing, Severity: Error, Object: object, Field: "spec.versions",
-			Message: fmt.Sprintf("it serves %v, and the interceptor reads %s", there.Served, httpv1alpha1.Version), Remedy: apply,
+			Message: fmt.Sprintf("serves versions %v, but the interceptor requires %s", there.Served, httpv1alpha1.Version), Remedy: apply,
 		}}, false
 	case !slices.Contains(there.StatusFields, "dataPlane"):
 		owner := cmp.Or(there.Annotations["meta.helm.sh/release-name"], there.Labels["app.kubernetes.io/managed-by"],
-			there.Labels["app.kubernetes.io/name"], "somebody else")
+			there.Labels["app.kubernetes.io/name"], "unknown")
 		return []Finding{{
 			Code: DefinitionForeign, Severity: Warning, Object: object, Field: "spec.versions",
-			Message: fmt.Sprintf("it is of another owner (%s) and has no status.dataPlane: reports go into the annotation %s, which takes a right more",
+			Message: fmt.Sprintf("installed by another owner (%s) and has no field status.dataPlane: the interceptor reports in annotation %s instead, which requires an additional permission",
 				owner, httpv1alpha1.AnnotationStatus),
-			Remedy: apply + ", which takes what theirs takes (docs/reference/status.md)",
+			Remedy: apply + ", which accepts the same objects (docs/status.md)",
 		}}, true
 	}
 	return nil, true
@@ -94,15 +94,15 @@ func interceptor(cluster *facts.Facts) []Finding {
 	if cluster.Interceptor == nil {
 		return []Finding{{
 			Code: InterceptorNotFound, Severity: Error, Object: "Deployment keda/keda-add-ons-http-interceptor",
-			Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and app.kubernetes.io/component=interceptor: nobody tells the proxies of weights",
+			Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and app.kubernetes.io/component=interceptor: proxies receive no weights",
 			Remedy:  "kubectl apply --server-side --force-conflicts -k config/interceptor",
 		}}
 	}
 	if ready, is := readiness(cluster.Interceptor); !is {
 		return []Finding{{
 			Code: InterceptorNotReady, Severity: Error, Object: named("Deployment", cluster.Interceptor.Namespace, cluster.Interceptor.Name),
-			Field: "status.readyReplicas", Message: ready + ": proxies keep what they have, and learn of no weight",
-			Remedy: fmt.Sprintf("kubectl -n %s describe pods -l app.kubernetes.io/component=interceptor, and read their log", cluster.Interceptor.Namespace),
+			Field: "status.readyReplicas", Message: ready + ": proxies keep their configuration and receive no new weights",
+			Remedy: fmt.Sprintf("see kubectl -n %s describe pods -l app.kubernetes.io/component=interceptor, and the log of the Pods", cluster.Interceptor.Namespace),
 		}}
 	}
 	return nil
@@ -113,7 +113,7 @@ func judged(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Findi
 	var found []Finding
 	name := named(httpv1alpha1.Kind, object.Namespace, object.Name)
 	conditions := httpv1alpha1.StatusOf(object).Conditions
-	// A writer that names no generation speaks of the present one.
+	// A condition without observedGeneration is about the current generation.
 	isPast := func(c *metav1.Condition) bool {
 		return c.ObservedGeneration != 0 && c.ObservedGeneration < object.Generation
 	}
@@ -123,13 +123,13 @@ func judged(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Findi
 		condition := meta.FindStatusCondition(conditions, kind)
 		switch {
 		case condition == nil || condition.Status != metav1.ConditionFalse, isPast(condition),
-			condition.Reason == httpv1alpha1.ReasonNotAccepted: // Accepted tells why
+			condition.Reason == httpv1alpha1.ReasonNotAccepted: // condition Accepted has the reason
 			continue
 		}
 		found = append(found, Finding{
 			Code: HTTPScaledObjectRefused, Severity: Error, Object: name, Field: fmt.Sprintf("status.conditions[%s]", kind),
 			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-			Remedy:  "docs/reference/errors.md has each message with what to do; requests go where they went before meanwhile",
+			Remedy:  "see docs/errors.md for each message; until it is fixed, requests are routed as before",
 		})
 	}
 	found = append(found, conditional(cluster, object, conditions, isPast)...)
@@ -138,8 +138,8 @@ func judged(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Findi
 	if isServed && isOld && meta.FindStatusCondition(conditions, httpv1alpha1.ConditionAccepted) == nil {
 		found = append(found, Finding{
 			Code: HTTPScaledObjectUnreported, Severity: Error, Object: name, Field: "status.conditions",
-			Message: "no interceptor has reported on it for a minute: it is of a namespace that they don't serve, or they cannot write",
-			Remedy:  fmt.Sprintf("look at --namespaces and the log of Deployment %s/%s", cluster.Interceptor.Namespace, cluster.Interceptor.Name),
+			Message: "no interceptor has reported a status for a minute: it does not watch the namespace, or cannot write the status",
+			Remedy:  fmt.Sprintf("check flag --namespaces and the log of Deployment %s/%s", cluster.Interceptor.Namespace, cluster.Interceptor.Name),
 		})
 	}
 	return found
@@ -156,11 +156,11 @@ func proxied(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Find
 	}
 	finding := Finding{
 		Code: NoReadyProxy, Severity: Error, Object: named("Service", fleet, facts.ProxyService),
-		Message: "it has no ready endpoint, so nobody serves HTTPScaledObject " + object.Name,
-		Remedy:  fmt.Sprintf("kubectl -n %s get pods -l app=kedify-proxy, and look at those that are not Ready: an Envoy waits for the interceptor", fleet),
+		Message: "no ready endpoint: no proxy serves HTTPScaledObject " + object.Name,
+		Remedy:  fmt.Sprintf("see why the Pods are not Ready: kubectl -n %s get pods -l app=kedify-proxy. Envoy becomes Ready after it has connected to the interceptor", fleet),
 	}
 	if cluster.Service(fleet, facts.ProxyService) == nil {
-		finding.Message = "there is no such Service, so nobody serves HTTPScaledObject " + object.Name
+		finding.Message = "does not exist: no proxy serves HTTPScaledObject " + object.Name
 		finding.Remedy = unserved(cluster, object, fleet)
 	}
 	return []Finding{finding}
@@ -170,11 +170,11 @@ func proxied(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Find
 func unserved(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, fleet string) string {
 	switch {
 	case installsProxies(cluster, object):
-		return fmt.Sprintf("the agent installs them: kubectl -n %s logs deployment/%s says what keeps it (docs/proxies.md)", cluster.Agent.Namespace, cluster.Agent.Name)
+		return fmt.Sprintf("the agent should install it: see kubectl -n %s logs deployment/%s (docs/proxies.md)", cluster.Agent.Namespace, cluster.Agent.Name)
 	case cluster.Agent != nil && isOn(cluster, "install-proxies"):
-		return fmt.Sprintf("kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute: the agent installs proxies for it then (docs/proxies.md), "+
-			"or kubectl apply -n %s -k config/kedify-proxy", object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
+		return fmt.Sprintf("have the agent install proxies: kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute (docs/proxies.md), "+
+			"or run kubectl apply -n %s -k config/kedify-proxy", object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
 	default:
-		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or share the proxies of the interceptor's namespace (docs/explanation/fleets.md)", fleet)
+		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or use the shared proxies in the interceptor's namespace (docs/fleets.md)", fleet)
 	}
 }

@@ -126,8 +126,8 @@ func unread(cluster *facts.Facts) []Finding {
 	for part, err := range cluster.Unread {
 		found = append(found, Finding{
 			Code: NotExamined, Severity: Warning, Object: string(part),
-			Message: fmt.Sprintf("they cannot be read, so nothing that depends on them is examined: %v", err),
-			Remedy:  "ask as a user who may get and list them, such as a member of the ClusterRole view with access to nodes, customresourcedefinitions and mutatingwebhookconfigurations",
+			Message: fmt.Sprintf("cannot be read, so nothing that depends on them is checked: %v", err),
+			Remedy:  "run the command as a user who may get and list them, e.g. with ClusterRole view and access to nodes, customresourcedefinitions and mutatingwebhookconfigurations",
 		})
 	}
 	return found

@@ -71,11 +71,11 @@ func needs(cluster *facts.Facts) []need {
 func controllerNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) {
 	ask := func(verb, group, resource, namespace, optional, remedy string) {
 		question := facts.Question{Account: who, Verb: verb, Group: group, Resource: resource, Namespace: namespace}
-		add(need{question: question, code: Forbidden, optional: optional, loss: "the router fails with forbidden", remedy: remedy})
+		add(need{question: question, code: Forbidden, optional: optional, loss: "the router fails with Forbidden", remedy: remedy})
 	}
-	const cached = "the router reads each object in each call"
+	const cached = "the router cannot cache objects and reads them in every call"
 	for _, r := range using(cluster, facts.HTTPRouter) {
-		const remedy = "apply config/argo-rollouts/rbac.yaml, its subject being this ServiceAccount"
+		const remedy = "apply config/argo-rollouts/rbac.yaml with this ServiceAccount as the subject"
 		for _, verb := range []string{"get", "patch"} {
 			ask(verb, httpv1alpha1.Group, httpv1alpha1.Resource, r.Namespace, "", remedy)
 		}
@@ -84,7 +84,7 @@ func controllerNeeds(cluster *facts.Facts, who types.NamespacedName, add func(ne
 		}
 	}
 	for _, r := range using(cluster, facts.GatewayRouter) {
-		const remedy = "apply config/argo-rollouts/gatewayapi/rbac.yaml, its subject being this ServiceAccount, or set providerRBAC.providers.gatewayAPI in the chart"
+		const remedy = "apply config/argo-rollouts/gatewayapi/rbac.yaml with this ServiceAccount as the subject, or set providerRBAC.providers.gatewayAPI in the chart"
 		for _, named := range r.RouteNames {
 			for _, verb := range []string{"get", "update"} {
 				ask(verb, "gateway.networking.k8s.io", named.Kind.Resource(), named.Name.Namespace, "", remedy)
@@ -97,13 +97,13 @@ func controllerNeeds(cluster *facts.Facts, who types.NamespacedName, add func(ne
 	for i := range cluster.Rollouts {
 		r := &cluster.Rollouts[i]
 		if r.Uses(facts.HTTPRouter) || r.Uses(facts.GatewayRouter) {
-			ask("get", "", "endpoints", r.Namespace, "promotions are not made safe where no interceptor reports",
-				"allow it: the chart's providerRBAC.providers.awsLoadBalancerController does, and so does Argo Rollouts' install.yaml")
+			ask("get", "", "endpoints", r.Namespace, "the router cannot protect promotions if no interceptor reports",
+				"grant the permission: set providerRBAC.providers.awsLoadBalancerController in the chart, or apply Argo Rollouts' install.yaml")
 		}
 	}
 	if cluster.Interceptor != nil && cluster.Use(facts.HTTPRouter) {
-		ask("get", "coordination.k8s.io", "leases", cluster.Interceptor.Namespace, "weights are not verified in the proxies",
-			"allow it: the ClusterRole of Argo Rollouts' install.yaml does")
+		ask("get", "coordination.k8s.io", "leases", cluster.Interceptor.Namespace, "the router cannot verify weights in the proxies",
+			"grant the permission, e.g. with the ClusterRole of Argo Rollouts' install.yaml")
 	}
 }
 
@@ -173,7 +173,7 @@ func (d denial) finding(verbs []string) Finding {
 	}
 	finding := Finding{
 		Code: d.code, Severity: Error, Object: named("ServiceAccount", d.account.Namespace, d.account.Name),
-		Message: fmt.Sprintf("it may not %s %s in %s: %s", strings.Join(verbs, ", "), what, where(d.namespace), cmp.Or(d.optional, d.loss)),
+		Message: fmt.Sprintf("not allowed to %s %s in %s: %s", strings.Join(verbs, ", "), what, where(d.namespace), cmp.Or(d.optional, d.loss)),
 		Remedy:  d.remedy,
 	}
 	if d.optional != "" {

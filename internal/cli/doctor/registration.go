@@ -44,16 +44,16 @@ func registration(cluster *facts.Facts) []Finding {
 	if err := yaml.Unmarshal([]byte(text), &listed); err != nil {
 		return []Finding{{
 			Code: PluginsMalformed, Severity: Error, Object: object, Field: pluginsField,
-			Message: fmt.Sprintf("it is not a YAML list of plugins, and the controller does not start with it: %v", err),
-			Remedy:  "write a list, in the text behind the |: " + example,
+			Message: fmt.Sprintf("not a YAML list of plugins, so the controller does not start: %v", err),
+			Remedy:  "write a list in the block after |: " + example,
 		}}
 	}
 	var found []Finding
 	if err := yaml.UnmarshalStrict([]byte(text), &[]plugin{}); err != nil {
 		found = append(found, Finding{
 			Code: PluginKeyUnknown, Severity: Warning, Object: object, Field: pluginsField,
-			Message: fmt.Sprintf("an entry has a key that the controller passes over: %v", err),
-			Remedy:  "correct it: the keys are name, location, sha256, args, headersFrom and disabled",
+			Message: fmt.Sprintf("an entry has a key that the controller ignores: %v", err),
+			Remedy:  "correct the key: the keys are name, location, sha256, args, headersFrom and disabled",
 		})
 	}
 	for i, entry := range listed {
@@ -76,20 +76,20 @@ func examinePlugin(cluster *facts.Facts, object, field string, entry plugin, bef
 	}
 	// argo-rollouts, utils/config, ValidateConfig.
 	if !regexp.MustCompile(`^[a-zA-Z0-9-]+/[a-zA-Z0-9_.-]+$`).MatchString(entry.Name) {
-		finding(PluginNameMalformed, Error, ".name", fmt.Sprintf("%q is no name of a plugin, and the controller does not start with it", entry.Name),
-			"write a name with one slash, such as "+facts.HTTPRouter)
+		finding(PluginNameMalformed, Error, ".name", fmt.Sprintf("%q is not a valid plugin name, so the controller does not start", entry.Name),
+			"use a name with one slash, e.g. "+facts.HTTPRouter)
 	}
 	if slices.ContainsFunc(before, func(other plugin) bool { return other.Name == entry.Name }) {
-		finding(PluginTwice, Warning, ".name", fmt.Sprintf("%q is in the list twice: the first entry counts", entry.Name), "remove one of them")
+		finding(PluginTwice, Warning, ".name", fmt.Sprintf("%q is in the list twice: the controller uses the first entry", entry.Name), "remove one of them")
 	}
 	if sum := entry.SHA256; sum != "" && !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(sum) {
-		finding(ChecksumMalformed, Error, ".sha256", fmt.Sprintf("%.80q is not 64 lower-case hexadecimal digits, so no file ever has this checksum", sum),
-			"copy the checksum of the file in location from the release's checksums.txt")
+		finding(ChecksumMalformed, Error, ".sha256", fmt.Sprintf("%.80q is not a SHA-256 checksum: 64 lower-case hexadecimal digits expected", sum),
+			"copy the checksum of the file from checksums.txt of the release")
 	}
 	for _, other := range before {
 		if entry.SHA256 != "" && other.SHA256 == entry.SHA256 && other.Location != entry.Location {
-			finding(ChecksumRepeated, Error, ".sha256", fmt.Sprintf("%q and %q have the same checksum for different files: one of the two is refused",
-				other.Name, entry.Name), "copy the checksum of each file from the release's checksums.txt")
+			finding(ChecksumRepeated, Error, ".sha256", fmt.Sprintf("%q and %q have the same checksum for different files: the controller rejects one of them",
+				other.Name, entry.Name), "copy the checksum of each file from checksums.txt of the release")
 		}
 	}
 	return append(found, examineLocation(cluster, object, field+".location", entry.Location)...)
@@ -101,8 +101,8 @@ func examineLocation(cluster *facts.Facts, object, field, location string) []Fin
 	if err != nil || !slices.Contains([]string{"http", "https", "file"}, parsed.Scheme) || parsed.Path == "" {
 		return []Finding{{
 			Code: LocationInvalid, Severity: Error, Object: object, Field: field,
-			Message: fmt.Sprintf("%q is not an address that the controller can fetch a plugin from", location),
-			Remedy:  "write an address that begins with https://, http:// or file://",
+			Message: fmt.Sprintf("%q is not a URL that the controller can download a plugin from", location),
+			Remedy:  "use a URL that begins with https://, http:// or file://",
 		}}
 	}
 	if parsed.Scheme == "file" {
@@ -124,9 +124,9 @@ func unprovided(cluster *facts.Facts, object, field, file string) []Finding {
 	}
 	return []Finding{{
 		Code: FileNotProvided, Severity: Error, Object: object, Field: field,
-		Message: fmt.Sprintf("%s is in volume %q of Deployment %s, which is empty at the start, and no init container has it: nothing puts the file there",
+		Message: fmt.Sprintf("%s is in volume %q of Deployment %s, an emptyDir that no init container mounts: the file does not exist",
 			file, volume, cluster.Controller.Name),
-		Remedy: "add the init container of config/argo-rollouts/deployment-patch.yaml, or write an https:// location (docs/install.md)",
+		Remedy: "add the init container of config/argo-rollouts/deployment-patch.yaml, or use an https:// location (docs/install.md)",
 	}}
 }
 
@@ -150,11 +150,11 @@ func mismatched(cluster *facts.Facts, object, field, file string) []Finding {
 	}
 	finding := Finding{
 		Code: ArchitectureMismatch, Severity: Error, Object: object, Field: field,
-		Remedy: "name the release's file for the controller's nodes, and its checksum; where nodes differ, set nodeSelector kubernetes.io/arch in the " +
-			"controller's Deployment, or take the init container (docs/how-to/install-plugins.md, option C)",
+		Remedy: "use the release's file for the controller's nodes, and its checksum. If the architectures of the nodes differ, set nodeSelector " +
+			"kubernetes.io/arch in the controller's Deployment, or use the init container (docs/install.md, option C)",
 	}
 	if system != "linux" {
-		finding.Message = fmt.Sprintf("%s is for %s; the controller runs on linux", file[strings.LastIndex(file, "/")+1:], system)
+		finding.Message = fmt.Sprintf("%s is a file for %s, but the controller runs on linux", file[strings.LastIndex(file, "/")+1:], system)
 		return []Finding{finding}
 	}
 	running, others := map[string]string{}, map[string]string{} // architecture → node
@@ -167,13 +167,13 @@ func mismatched(cluster *facts.Facts, object, field, file string) []Finding {
 		}
 	}
 	for _, has := range slices.Sorted(maps.Keys(running)) {
-		finding.Message = fmt.Sprintf("it is a file for %s, and the controller runs on node %s, which is %s: the plugin fails with exec format error",
+		finding.Message = fmt.Sprintf("the file is for %s, but the controller runs on node %s with architecture %s: the plugin fails with exec format error",
 			architecture, running[has], has)
 		return []Finding{finding}
 	}
 	for _, has := range slices.Sorted(maps.Keys(others)) {
 		finding.Code, finding.Severity = ArchitectureMixed, Warning
-		finding.Message = fmt.Sprintf("it is a file for %s, and the controller may be started on node %s, which is %s", architecture, others[has], has)
+		finding.Message = fmt.Sprintf("the file is for %s, but the controller may be scheduled on node %s with architecture %s", architecture, others[has], has)
 		return []Finding{finding}
 	}
 	return nil
@@ -187,7 +187,7 @@ func mayRun(cluster *facts.Facts, labels map[string]string) bool {
 			return false
 		}
 	}
-	// What an affinity or a taint keeps away is not worked out here: such a controller is taken to stay where it is.
+	// Affinity and taints are not evaluated: with an affinity the controller is assumed to stay on its nodes.
 	_, isControlPlane := labels["node-role.kubernetes.io/control-plane"]
 	return pod.Affinity == nil && !isControlPlane
 }
@@ -203,14 +203,14 @@ func unregistered(cluster *facts.Facts, object string, listed []plugin) []Findin
 		for _, p := range listed {
 			others = append(others, p.Name)
 		}
-		message := fmt.Sprintf("%s is not in the list (%s), and Rollouts name it: their traffic routing fails with \"plugin %s not configured in configmap\"",
+		message := fmt.Sprintf("Rollouts use %s, which is not in the list (%s): traffic routing fails with \"plugin %s not configured in configmap\"",
 			router, strings.Join(others, ", "), router)
 		if cluster.Plugins == nil {
-			message = fmt.Sprintf("the ConfigMap does not exist, so %s is not registered, and Rollouts name it", router)
+			message = fmt.Sprintf("Rollouts use %s, which is not registered: the ConfigMap does not exist", router)
 		}
 		found = append(found, Finding{
 			Code: PluginNotRegistered, Severity: Error, Object: object, Field: pluginsField, Message: message,
-			Remedy: fmt.Sprintf("add the entry of %s from the release's notes beside what is there (docs/how-to/install.md), and restart the controller", router),
+			Remedy: fmt.Sprintf("add the entry of %s from the release notes to the list (docs/install.md), and restart the controller", router),
 		})
 	}
 	return found

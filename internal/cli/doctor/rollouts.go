@@ -47,8 +47,8 @@ func routerNames(r *facts.Rollout) []Finding {
 		if meant := resembles(name); meant != "" && meant != name {
 			found = append(found, Finding{
 				Code: RouterNameWrong, Severity: Error, Object: object, Field: fmt.Sprintf("%s[%q]", pluginsOf, name),
-				Message: fmt.Sprintf("no plugin has the name %q; the name is %q, letter by letter", name, meant),
-				Remedy:  "write " + meant + " there",
+				Message: fmt.Sprintf("unknown plugin %q: the name must be exactly %q", name, meant),
+				Remedy:  "rename it to " + meant,
 			})
 		}
 	}
@@ -57,13 +57,13 @@ func routerNames(r *facts.Rollout) []Finding {
 	}
 	finding := Finding{
 		Code: RouterMissing, Severity: Error, Object: object, Field: trafficField,
-		Message: "it names no router, so the canary's share is that of its Pods",
-		Remedy:  "name one: " + pluginsOf + "." + facts.HTTPRouter + ": {httpScaledObjectName: ...} or ." + facts.GatewayRouter + ": {httpRoute: ...}",
+		Message: "no router is configured, so the canary's weight is its ratio of Pods",
+		Remedy:  "add a router: " + pluginsOf + "." + facts.HTTPRouter + ": {httpScaledObjectName: ...} or ." + facts.GatewayRouter + ": {httpRoute: ...}",
 	}
 	if field := lastApplied(r); field != "" {
 		finding.Field = trafficField + "." + field
-		finding.Message = "the Rollout has no such field, so the API server dropped it, and " + finding.Message
-		finding.Remedy = fmt.Sprintf("plugins stand one level deeper: write it as %s[%q]", pluginsOf, resembles(field))
+		finding.Message = "Rollouts have no such field, so the API server dropped it: " + finding.Message
+		finding.Remedy = fmt.Sprintf("move it one level down: %s[%q]", pluginsOf, resembles(field))
 	}
 	return append(found, finding)
 }
@@ -123,8 +123,8 @@ func routerConfig(r *facts.Rollout) []Finding {
 	} else if r.Stable == r.Canary {
 		found = append(found, Finding{
 			Code: RolloutServices, Severity: Error, Object: object, Field: "spec.strategy.canary.canaryService",
-			Message: fmt.Sprintf("the stable and the canary Service are both %q, so requests cannot be shared between them", r.Stable),
-			Remedy:  "make a second Service with the same ports and name it there",
+			Message: fmt.Sprintf("the stable and the canary Service are both %q, so requests cannot be split", r.Stable),
+			Remedy:  "create a second Service with the same ports and reference it",
 		})
 	}
 	return found
@@ -132,7 +132,7 @@ func routerConfig(r *facts.Rollout) []Finding {
 
 // refusal is a finding for an error of a router. Its remedy, which begins with what to do, stands at its end.
 func refusal(code Code, object, field string, err error) Finding {
-	message, remedy := err.Error(), "docs/reference/errors.md has each message with what to do"
+	message, remedy := err.Error(), "see docs/errors.md for each message"
 	for _, todo := range []string{"add", "correct", "give", "keep", "name", "remove", "rename", "write"} {
 		if at := strings.LastIndex(message, ": "+todo+" "); at > 0 {
 			message, remedy = message[:at], message[at+2:]
@@ -152,7 +152,7 @@ func servicesOf(cluster *facts.Facts, r *facts.Rollout) []Finding {
 		if cluster.Service(r.Namespace, name) == nil {
 			found = append(found, Finding{
 				Code: ServiceNotFound, Severity: Error, Object: object, Field: "spec.strategy.canary." + field,
-				Message: fmt.Sprintf("there is no Service %q in namespace %q", name, r.Namespace),
+				Message: fmt.Sprintf("Service %q does not exist in namespace %q", name, r.Namespace),
 				Remedy:  "create it, or correct the name",
 			})
 		}
@@ -179,16 +179,16 @@ func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
 	if expected && stable > 0 && cluster.ReadyOf(r.Namespace, r.Stable) == 0 {
 		found = append(found, Finding{
 			Code: NoStableEndpoint, Severity: Error, Object: named("Service", r.Namespace, r.Stable),
-			Message: fmt.Sprintf("the stable Service of Rollout %s has no ready endpoint, and %d %% of the requests", r.Name, stable),
-			Remedy: fmt.Sprintf("compare its selector with the labels of the Pods, and look at their readiness: "+
+			Message: fmt.Sprintf("the stable Service of Rollout %s has no ready endpoint, but gets %d %% of the requests", r.Name, stable),
+			Remedy: fmt.Sprintf("compare its selector with the labels of the Pods, and check their readiness: "+
 				"kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", r.Namespace, r.Stable),
 		})
 	}
 	if canary > 0 && cluster.ReadyOf(r.Namespace, r.Canary) == 0 {
 		found = append(found, Finding{
 			Code: NoCanaryEndpoint, Severity: Error, Object: named("Service", r.Namespace, r.Canary),
-			Message: fmt.Sprintf("the canary Service of Rollout %s has no ready endpoint, and should get %d %% of the requests", r.Name, canary),
-			Remedy: fmt.Sprintf("look at the canary's Pods (kubectl -n %s get pods): a ReplicaSet that stays at 0 has no room, as with maxSurge: 0 and one replica",
+			Message: fmt.Sprintf("the canary Service of Rollout %s has no ready endpoint, but should get %d %% of the requests", r.Name, canary),
+			Remedy: fmt.Sprintf("check the Pods of the canary: kubectl -n %s get pods. A ReplicaSet stays at 0 if no Pod may be added, e.g. with maxSurge: 0 and one replica",
 				r.Namespace),
 		})
 	}

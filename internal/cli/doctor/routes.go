@@ -25,8 +25,8 @@ func routes(cluster *facts.Facts) []Finding {
 			if _, is := there[name]; !is {
 				found = append(found, Finding{
 					Code: RouteNotFound, Severity: Error, Object: named("Rollout", r.Namespace, r.Name), Field: name.Field,
-					Message: fmt.Sprintf("there is no %s %q", name.Kind, name.Name),
-					Remedy:  "create it, or correct its name or namespace in the Rollout; a route of another namespace needs the key namespace",
+					Message: fmt.Sprintf("%s %q does not exist", name.Kind, name.Name),
+					Remedy:  "create it, or correct its name or namespace in the Rollout; a route in another namespace requires the key namespace",
 				})
 			}
 		}
@@ -68,8 +68,8 @@ func unreported(cluster *facts.Facts, object string, metadata map[string]any) []
 	}
 	return []Finding{{
 		Code: RouteNotAccepted, Severity: Warning, Object: object, Field: "status.parents",
-		Message: "no Gateway has reported on the route: weights are judged by its spec alone, and perhaps nobody carries them out",
-		Remedy:  "look at spec.parentRefs: the Gateway has to exist, allow routes of this namespace, and have a controller",
+		Message: "no Gateway has reported a status: weights are verified by the spec only, and may not be applied",
+		Remedy:  "check spec.parentRefs: the Gateway has to exist, have a controller, and allow routes from this namespace",
 	}}
 }
 
@@ -85,9 +85,9 @@ func conditions(object, path string, parent, generation any) []Finding {
 		if !slices.Contains([]string{"Accepted", "ResolvedRefs"}, kind) || condition["status"] != "False" || condition["observedGeneration"] != generation {
 			continue
 		}
-		remedy := "look at spec.parentRefs and the Gateway's listeners: the namespace, the hostname and the kind of route have to be allowed"
+		remedy := "check spec.parentRefs and the Gateway's listeners: they must allow the namespace, the hostname and the kind of the route"
 		if kind == "ResolvedRefs" {
-			remedy = "look at spec.rules[].backendRefs: each Service has to exist with that port, and one of another namespace needs a ReferenceGrant"
+			remedy = "check spec.rules[].backendRefs: each Service must exist with that port, and a Service in another namespace requires a ReferenceGrant"
 		}
 		found = append(found, Finding{
 			Code: RouteNotAccepted, Severity: Error, Object: object, Field: path + ".conditions[" + kind + "]",

@@ -20,9 +20,9 @@ import (
 
 var (
 	// ErrNamespace says that a namespace is missing.
-	ErrNamespace = errors.New("the namespace does not exist")
+	ErrNamespace = errors.New("namespace does not exist")
 	// ErrGoing says that an object is being deleted: what was made of it now would go with it.
-	ErrGoing = errors.New("it is being deleted: run the command again when it is gone")
+	ErrGoing = errors.New("is being deleted: run the command again when it is gone")
 )
 
 // Plan is what an installation consists of.
@@ -118,7 +118,7 @@ func (i *Installer) examine(ctx context.Context, objects []manifests.Object) ([]
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		is, err := i.find(ctx, &struct{}{}, "api", "v1", "namespaces", name)
 		if err == nil && !is {
-			err = fmt.Errorf("%w: kubectl create namespace %s", ErrNamespace, name)
+			err = fmt.Errorf("%w: run kubectl create namespace %s", ErrNamespace, name)
 		}
 		failed = append(failed, err)
 	}
@@ -128,7 +128,7 @@ func (i *Installer) examine(ctx context.Context, objects []manifests.Object) ([]
 // put makes one object what it is to be.
 func (i *Installer) put(ctx context.Context, object manifests.Object, found there) error {
 	if found.action == manifests.Keep {
-		i.sayf("%s is somebody else's, and serves as well", object.Reference)
+		i.sayf("%s unchanged: it belongs to another owner and serves the required version", object.Reference)
 		return nil
 	}
 	applied, err := i.apply(ctx, object, found.action == manifests.Update)
@@ -137,11 +137,11 @@ func (i *Installer) put(ctx context.Context, object manifests.Object, found ther
 	}
 	switch found.version {
 	case "":
-		i.sayf("%s %s", object.Reference, i.outcome("created", "would be created"))
+		i.report(object.Reference, "created")
 	case applied.ResourceVersion:
-		i.sayf("%s is as it should be", object.Reference)
+		i.report(object.Reference, "unchanged")
 	default:
-		i.sayf("%s %s", object.Reference, i.outcome("changed", "would be changed"))
+		i.report(object.Reference, "configured")
 	}
 	if object.Kind == "CustomResourceDefinition" {
 		return i.established(ctx, object.Reference)
@@ -183,7 +183,7 @@ func (i *Installer) registration(ctx context.Context, plan Plan) (*corev1.Config
 func (i *Installer) register(ctx context.Context, namespace string, live *corev1.ConfigMap, change registration.Change) error {
 	of := configMapOf(namespace)
 	if change == registration.Of(live) {
-		i.sayf("%s is as it should be", of)
+		i.report(of, "unchanged")
 		return nil
 	}
 	var text, record any
@@ -195,12 +195,12 @@ func (i *Installer) register(ctx context.Context, namespace string, live *corev1
 	}
 	metadata := map[string]any{"annotations": map[string]any{registration.AnnotationRecord: record}}
 	asked := kube.Request{Verb: http.MethodPatch, Path: of.Path(), ContentType: string(types.MergePatchType)}
-	done, tried := "changed", "would be changed"
+	result := "configured"
 	switch {
 	case live == nil:
 		asked = kube.Request{Verb: http.MethodPost, Path: of.Path()[:len(of.Path())-1]}
 		metadata["name"], metadata["labels"] = of.Name, map[string]any{manifests.LabelManagedBy: manifests.ManagedBy}
-		done, tried = "created", "would be created"
+		result = "created"
 	case text == nil && len(live.Data) <= 1 && live.Labels[manifests.LabelManagedBy] == manifests.ManagedBy:
 		return i.remove(ctx, of)
 	default:
@@ -212,7 +212,7 @@ func (i *Installer) register(ctx context.Context, namespace string, live *corev1
 	if err != nil {
 		return fmt.Errorf("%s: %w", of, err)
 	}
-	i.sayf("%s %s", of, i.outcome(done, tried))
+	i.report(of, result)
 	return nil
 }
 
@@ -229,9 +229,9 @@ func (i *Installer) restart(ctx context.Context, patch manifests.Object) error {
 		return err
 	}
 	if applied.Generation == before.Metadata.Generation {
-		i.sayf("%s is as it should be", patch.Reference)
+		i.report(patch.Reference, "unchanged")
 	} else {
-		i.sayf("%s %s", patch.Reference, i.outcome("starts anew", "would start anew"))
+		i.report(patch.Reference, "restarted")
 	}
 	return i.rollOut(ctx, patch.Reference)
 }

@@ -131,16 +131,16 @@ func (i *Installer) remove(ctx context.Context, of manifests.Reference) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", of, err)
 	}
-	i.sayf("%s %s", of, i.outcome("removed", "would be removed"))
+	i.report(of, "deleted")
 	return nil
 }
 
-// outcome is what was done, or what would be.
-func (i *Installer) outcome(done, tried string) string {
+// report prints what was done with an object, in the words of kubectl.
+func (i *Installer) report(object fmt.Stringer, result string) {
 	if i.tries {
-		return tried
+		result += " (server dry run)"
 	}
-	return done
+	i.sayf("%s %s", object, result)
 }
 
 // await looks again and again until something is done, and says each state that is new. A look that fails for a reason
@@ -171,4 +171,4 @@ func (i *Installer) await(ctx context.Context, what string, look func(context.Co
 }
 
 // errTooLong says that something was waited for in vain.
-var errTooLong = errors.New("it was not done in time; what is done stays, and the command can be run again")
+var errTooLong = errors.New("timed out; run the command again to continue")

@@ -27,13 +27,13 @@ func TestHowFarADeploymentIs(t *testing.T) {
 		state    string
 		done     bool
 	}{
-		{"changed a moment ago", &two, status(6, 2, 2, 2), "its controller has not seen it yet", false},
-		{"the first new one starts", &two, status(7, 3, 1, 2), "1 of 2 replicas are new, 2 old, 2 available", false},
-		{"an old one is left", &two, status(7, 3, 2, 3), "2 of 2 replicas are new, 1 old, 3 available", false},
-		{"one does not serve yet", &two, status(7, 2, 2, 1), "2 of 2 replicas are new, 0 old, 1 available", false},
-		{"all serve", &two, status(7, 2, 2, 2), "2 of 2 replicas are new, 0 old, 2 available", true},
-		{"one by default", nil, status(7, 0, 0, 0), "0 of 1 replicas are new, 0 old, 0 available", false},
-		{"none is asked for", &none, status(7, 0, 0, 0), "0 of 0 replicas are new, 0 old, 0 available", true},
+		{"changed a moment ago", &two, status(6, 2, 2, 2), "waiting for the spec update to be observed", false},
+		{"the first new one starts", &two, status(7, 3, 1, 2), "1 of 2 replicas updated, 2 old, 2 available", false},
+		{"an old one is left", &two, status(7, 3, 2, 3), "2 of 2 replicas updated, 1 old, 3 available", false},
+		{"one does not serve yet", &two, status(7, 2, 2, 1), "2 of 2 replicas updated, 0 old, 1 available", false},
+		{"all serve", &two, status(7, 2, 2, 2), "2 of 2 replicas updated, 0 old, 2 available", true},
+		{"one by default", nil, status(7, 0, 0, 0), "0 of 1 replicas updated, 0 old, 0 available", false},
+		{"none is asked for", &none, status(7, 0, 0, 0), "0 of 0 replicas updated, 0 old, 0 available", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +66,7 @@ func TestWhatIsInUse(t *testing.T) {
 		ScaledObjects:     []facts.ScaledObject{scaled, {ObjectMeta: metav1.ObjectMeta{Name: "cron"}}},
 		HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}},
 	}
-	const routes, scales = "Rollout shop/web stands still: it names kedify/http", "ScaledObject shop/scaled keeps the replicas that it has: nobody answers its trigger"
+	const routes, scales = "Rollout shop/web uses router kedify/http: its canaries would stop", "ScaledObject shop/scaled uses the scaler: it would keep its current replicas"
 	for _, test := range []struct {
 		name  string
 		owned install.Owned
@@ -76,7 +76,7 @@ func TestWhatIsInUse(t *testing.T) {
 		{"another router", install.Owned{Routers: []string{"argoproj-labs/gatewayAPI"}}, nil},
 		{"the router", install.Owned{Routers: []string{"kedify/http"}}, []string{routes}},
 		{"the scaler", install.Owned{Scales: true}, []string{scales}},
-		{"the definition", install.Owned{Defines: true}, []string{"HTTPScaledObject shop/web is deleted with its definition"}},
+		{"the definition", install.Owned{Defines: true}, []string{"HTTPScaledObject shop/web would be deleted together with its CustomResourceDefinition"}},
 		{"two", install.Owned{Routers: []string{"kedify/http"}, Scales: true}, []string{routes, scales}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

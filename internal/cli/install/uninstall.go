@@ -18,7 +18,7 @@ import (
 )
 
 // ErrUsed says that something uses what is to go.
-var ErrUsed = errors.New("it is in use: take these away first, or write --force")
+var ErrUsed = errors.New("still in use: delete these objects first, or use --force")
 
 const (
 	kindDefinition = "CustomResourceDefinition"
@@ -46,7 +46,7 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	if err := i.checkUses(labelled, removal); err != nil {
 		return err
 	}
-	// Without the agent nobody wires anew what is restored, and without its webhook nobody misses the agent.
+	// The agent would rewrite restored backends again. Its webhook goes first: without it, the API server needs no agent.
 	isFirst := func(of manifests.Reference) bool {
 		return of.Kind == kindWebhook || of.Kind == kindDeployment && of.Name == httpv1alpha1.ManagedByAgent
 	}
@@ -90,12 +90,12 @@ func (i *Installer) labelled(ctx context.Context, every []manifests.Object) ([]m
 		looked[collection] = true
 		found, err := list[metav1.PartialObjectMetadata](ctx, i, manifests.LabelManagedBy+"="+manifests.ManagedBy, collection.Path()...)
 		if err != nil {
-			return nil, fmt.Errorf("%ss with the label %s: %w", collection.Kind, manifests.LabelManagedBy, err)
+			return nil, fmt.Errorf("list %ss with label %s: %w", collection.Kind, manifests.LabelManagedBy, err)
 		}
 		for _, one := range found {
 			of := collection
 			of.Namespace, of.Name = one.Namespace, one.Name
-			if of.Kind != "ConfigMap" || of.Name != facts.ConfigMapName { // that goes when nothing is left in it
+			if of.Kind != "ConfigMap" || of.Name != facts.ConfigMapName { // unregister deletes it when it is empty
 				all = append(all, of)
 			}
 		}
@@ -109,7 +109,7 @@ func (i *Installer) checkUses(labelled []manifests.Reference, removal Removal) e
 		facts.Deployments, facts.Plugins, facts.Rollouts, facts.HTTPScaledObjects, facts.ScaledObjects,
 	} {
 		if err := removal.Facts.Unread[part]; err != nil {
-			return fmt.Errorf("%s cannot be read, and without them nobody knows what is in use: %w", part, err)
+			return fmt.Errorf("%s cannot be read, so objects in use cannot be determined: %w", part, err)
 		}
 	}
 	routers, err := registration.Registered(registration.Of(removal.Facts.Plugins))

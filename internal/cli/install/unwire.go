@@ -14,12 +14,13 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
 // errUndo says that nobody can tell what an object was.
-var errUndo = errors.New("annotation " + httpv1alpha1.AnnotationAutowireUndo + " was edited and means nothing any more: " +
-	"write the backends yourself, and remove it")
+var errUndo = errors.New("annotation " + httpv1alpha1.AnnotationAutowireUndo + " is invalid: " +
+	"set the backends manually and remove the annotation")
 
 // unwire gives all Ingresses and HTTPRoutes that the agent has wired their backends back, once no agent is left to
 // wire them anew.
@@ -60,7 +61,7 @@ func (i *Installer) restore(ctx context.Context, kind string, object autowire.Ob
 	if err != nil {
 		return err
 	}
-	of := fmt.Sprintf("%s %s/%s", kind, is.GetNamespace(), is.GetName())
+	of := manifests.Reference{Kind: kind, Namespace: is.GetNamespace(), Name: is.GetName()}
 	if len(found.Changes) == 0 {
 		return fmt.Errorf("%s: %w", of, errUndo)
 	}
@@ -70,6 +71,6 @@ func (i *Installer) restore(ctx context.Context, kind string, object autowire.Ob
 	if err != nil {
 		return fmt.Errorf("%s: %w", of, err)
 	}
-	i.sayf("%s %s", of, i.outcome("restored", "would be restored"))
+	i.report(of, "restored")
 	return nil
 }

@@ -22,18 +22,18 @@ func Uses(cluster *facts.Facts, owned Owned) []string {
 		rollout := &cluster.Rollouts[i]
 		for _, router := range rollout.Plugins() {
 			if slices.Contains(owned.Routers, router) {
-				all = append(all, fmt.Sprintf("Rollout %s stands still: it names %s", rollout.Key(), router))
+				all = append(all, fmt.Sprintf("Rollout %s uses router %s: its canaries would stop", rollout.Key(), router))
 			}
 		}
 	}
 	if owned.Scales {
 		for _, object := range cluster.ScaledByRequests() {
-			all = append(all, fmt.Sprintf("ScaledObject %s/%s keeps the replicas that it has: nobody answers its trigger", object.Namespace, object.Name))
+			all = append(all, fmt.Sprintf("ScaledObject %s/%s uses the scaler: it would keep its current replicas", object.Namespace, object.Name))
 		}
 	}
 	if owned.Defines {
 		for _, object := range cluster.HTTPScaledObjects {
-			all = append(all, fmt.Sprintf("HTTPScaledObject %s/%s is deleted with its definition", object.Namespace, object.Name))
+			all = append(all, fmt.Sprintf("HTTPScaledObject %s/%s would be deleted together with its CustomResourceDefinition", object.Namespace, object.Name))
 		}
 	}
 	return all

@@ -30,7 +30,7 @@ func (i *Installer) established(ctx context.Context, of manifests.Reference) err
 				return "established", true, nil
 			}
 		}
-		return "is not served yet", false, nil
+		return "waiting for it to be established", false, nil
 	})
 }
 
@@ -40,7 +40,7 @@ func (i *Installer) rollOut(ctx context.Context, of manifests.Reference) error {
 		live := new(appsv1.Deployment)
 		is, err := i.find(ctx, live, of.Path()...)
 		if err != nil || !is {
-			return "it is gone", false, err
+			return "does not exist", false, err
 		}
 		state, done := Progress(live)
 		if !done {
@@ -58,10 +58,10 @@ func Progress(deployment *appsv1.Deployment) (state string, done bool) {
 	}
 	now := deployment.Status
 	if now.ObservedGeneration < deployment.Generation {
-		return "its controller has not seen it yet", false
+		return "waiting for the spec update to be observed", false
 	}
 	old := now.Replicas - now.UpdatedReplicas
-	state = fmt.Sprintf("%d of %d replicas are new, %d old, %d available", now.UpdatedReplicas, asked, old, now.AvailableReplicas)
+	state = fmt.Sprintf("%d of %d replicas updated, %d old, %d available", now.UpdatedReplicas, asked, old, now.AvailableReplicas)
 	return state, now.UpdatedReplicas >= asked && old == 0 && now.AvailableReplicas >= asked
 }
 
@@ -108,7 +108,7 @@ func (i *Installer) gone(ctx context.Context, component string) error {
 	return i.await(ctx, component, func(ctx context.Context) (string, bool, error) {
 		labels := "app.kubernetes.io/name=http-add-on,app.kubernetes.io/component=" + component
 		pods, err := list[struct{}](ctx, i, labels, "api", "v1", "namespaces", namespace, "pods")
-		return fmt.Sprintf("%d Pods are left", len(pods)), len(pods) == 0, err
+		return fmt.Sprintf("%d Pods still running", len(pods)), len(pods) == 0, err
 	})
 }
 
@@ -121,7 +121,7 @@ func (i *Installer) absent(ctx context.Context, all []manifests.Reference, isMea
 		}
 		err := i.await(ctx, of.String(), func(ctx context.Context) (string, bool, error) {
 			is, err := i.find(ctx, &struct{}{}, of.Path()...)
-			return "is being deleted, with its objects", !is && err == nil, err
+			return "waiting for deletion, including its objects", !is && err == nil, err
 		})
 		if err != nil {
 			return err

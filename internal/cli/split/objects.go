@@ -22,7 +22,7 @@ func httpScaledObjects(cluster *facts.Facts, r *facts.Rollout, services []Servic
 		told = append(told, httpScaledObject(live, services))
 	}
 	if len(told) == 0 {
-		return []Object{{Name: nameOf(r.Namespace, r.Object), Problem: "it does not exist", Taken: Unknown}}
+		return []Object{{Name: nameOf(r.Namespace, r.Object), Problem: "does not exist", Taken: Unknown}}
 	}
 	return told
 }
@@ -62,11 +62,11 @@ func (o *Object) acknowledge(report *httpv1alpha1.DataPlaneStatus, hash string) 
 	case report.Proxies.Ready == 0:
 		o.Why = "no proxy is Ready"
 	case report.AnnotationHash != hash:
-		o.Taken, o.Why = No, "the last report is about an earlier annotation"
+		o.Taken, o.Why = No, "the last report is for an earlier annotation"
 	case report.Proxies.Acked < report.Proxies.Ready:
-		o.Taken, o.Why = No, fmt.Sprintf("%d of %d Ready proxies have acknowledged it", report.Proxies.Acked, report.Proxies.Ready)
+		o.Taken, o.Why = No, fmt.Sprintf("acknowledged by %d of %d Ready proxies", report.Proxies.Acked, report.Proxies.Ready)
 	case !report.Effective:
-		o.Taken, o.Why = No, "a share is redirected: its Service has no ready endpoint"
+		o.Taken, o.Why = No, "requests are redirected: a Service has no ready endpoint"
 	default:
 		o.Taken = Yes
 	}
@@ -81,7 +81,7 @@ func routes(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object
 	var told []Object
 	for _, name := range r.RouteNames {
 		if _, is := there[name]; !is {
-			told = append(told, Object{Name: fmt.Sprintf("%s %s", name.Kind, name.Name), Problem: "it does not exist", Taken: Unknown})
+			told = append(told, Object{Name: fmt.Sprintf("%s %s", name.Kind, name.Name), Problem: "does not exist", Taken: Unknown})
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(there), func(a, b facts.RouteName) int {

@@ -157,7 +157,7 @@ func (o *Object) weigh(services []Service, names []string, weights []int64) {
 	}
 	o.AsAsked = known == sum
 	for i, service := range services {
-		// Shares, not weights: 4 of 5 is 80 of 100.
+		// Compare ratios: 4 of 5 equals 80 of 100.
 		o.AsAsked = o.AsAsked && o.Written[i]*asked == service.Asked*sum
 	}
 }

@@ -70,14 +70,14 @@ func TestSharesOnAnHTTPScaledObject(t *testing.T) {
 		{
 			"not acknowledged by all", canary, taken(canary, 2, 1, false),
 			split.Object{
-				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No, Why: "1 of 2 Ready proxies have acknowledged it",
+				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No, Why: "acknowledged by 1 of 2 Ready proxies",
 				Proxies: &split.Proxies{Ready: 2, Acked: 1},
 			},
 		},
 		{
 			"reported about the weight before", canary, taken("", 2, 2, true),
 			split.Object{
-				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No, Why: "the last report is about an earlier annotation",
+				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No, Why: "the last report is for an earlier annotation",
 				Proxies: &split.Proxies{Ready: 2, Acked: 2},
 			},
 		},
@@ -91,7 +91,7 @@ func TestSharesOnAnHTTPScaledObject(t *testing.T) {
 			"redirected", canary, taken(canary, 1, 1, false),
 			split.Object{
 				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No,
-				Why: "a share is redirected: its Service has no ready endpoint", Proxies: &split.Proxies{Ready: 1, Acked: 1},
+				Why: "requests are redirected: a Service has no ready endpoint", Proxies: &split.Proxies{Ready: 1, Acked: 1},
 			},
 		},
 		{
@@ -206,7 +206,7 @@ func TestSharesInARoute(t *testing.T) {
 			"no report", new(gatewayRoute(0, rule(80, 20))),
 			[]split.Object{{Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.Unknown, Why: "no Gateway has reported"}},
 		},
-		{"no route", nil, []split.Object{{Name: name, Problem: "it does not exist", Taken: split.Unknown}}},
+		{"no route", nil, []split.Object{{Name: name, Problem: "does not exist", Taken: split.Unknown}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

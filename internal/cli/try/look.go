@@ -89,7 +89,7 @@ func isTaken(told split.Sharing) bool {
 func taken(told split.Sharing) string {
 	text := "no routing object"
 	for _, object := range told.Objects {
-		text = fmt.Sprintf("%s: written %v, in force: %s", object.Name, object.Written, object.Taken)
+		text = fmt.Sprintf("%s: weights %v, applied: %s", object.Name, object.Written, object.Taken)
 		if why := cmp.Or(object.Problem, object.Why); why != "" {
 			text += " (" + why + ")"
 		}

@@ -29,7 +29,7 @@ const (
 )
 
 // ErrLoadEnded says that the Pod that makes the load is no more.
-var ErrLoadEnded = errors.New("the load has ended")
+var ErrLoadEnded = errors.New("the load generator has stopped")
 
 // Result is what became of a trial.
 type Result struct {
@@ -80,9 +80,9 @@ func (t *Trial) Run(ctx context.Context) (Result, error) {
 	result := Result{Namespace: t.setup.Namespace, Router: t.setup.Router, Weight: t.setup.Weight}
 	within, stop := context.WithCancel(ctx)
 	err := t.play(within, &result)
-	// A request that was cut says no more than that.
+	// The error of a canceled request does not contain the cause.
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
-		err = fmt.Errorf("the canary was not played to its end: %w", cause)
+		err = fmt.Errorf("the canary was not completed: %w", cause)
 	}
 	stop()
 	result.Requests, result.Failures = t.tally.Totals()
@@ -107,7 +107,7 @@ func (t *Trial) play(ctx context.Context, result *Result) error {
 	if err := t.write(ctx, http.MethodPatch, types.JSONPatchType, []byte(color), t.rollout()...); err != nil {
 		return err
 	}
-	if err := t.await(ctx, "the canary's step", t.atStep); err != nil {
+	if err := t.await(ctx, "the canary step", t.atStep); err != nil {
 		return err
 	}
 	var err error
@@ -115,7 +115,7 @@ func (t *Trial) play(ctx context.Context, result *Result) error {
 		return err
 	}
 	result.Agrees = Agrees(result.Canary, result.Measured, t.setup.Weight)
-	t.sayf("Asked %d %%, measured %.1f %%: %d of %d requests", t.setup.Weight, 100*float64(result.Canary)/float64(result.Measured), result.Canary, result.Measured)
+	t.sayf("Weight %d %%, measured %.1f %%: %d of %d requests", t.setup.Weight, 100*float64(result.Canary)/float64(result.Measured), result.Canary, result.Measured)
 	return t.conclude(ctx, result)
 }
 
@@ -130,7 +130,7 @@ func (t *Trial) conclude(ctx context.Context, result *Result) error {
 	if err := t.write(ctx, http.MethodPatch, types.MergePatchType, []byte(change), append(t.rollout(), "status")...); err != nil {
 		return err
 	}
-	if err := t.await(ctx, "the canary's end", t.atEnd); err != nil {
+	if err := t.await(ctx, "the end of the canary", t.atEnd); err != nil {
 		return err
 	}
 	hits, all, err := t.measure(ctx, color, max(1, t.setup.Requests/5))
@@ -138,7 +138,7 @@ func (t *Trial) conclude(ctx context.Context, result *Result) error {
 		return err
 	}
 	result.EndAgrees = hits == all
-	t.sayf("The canary is %s: %d of %d requests went to %s", result.End, hits, all, color)
+	t.sayf("Canary %s: %d of %d requests went to %s", result.End, hits, all, color)
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (t *Trial) deploy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Interrupted in the middle of this request nobody would know whether the namespace is there.
+	// An interrupt does not cancel this request: otherwise it would be unknown whether the namespace exists.
 	made := context.WithoutCancel(ctx)
 	namespace := map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
@@ -163,7 +163,7 @@ func (t *Trial) deploy(ctx context.Context) error {
 	if err := t.write(made, http.MethodPost, "", body, "api", "v1", "namespaces"); err != nil {
 		return fmt.Errorf("namespace %s: %w", t.setup.Namespace, err)
 	}
-	t.sayf("Namespace %s is made", t.setup.Namespace)
+	t.sayf("Namespace %s created", t.setup.Namespace)
 	for _, object := range objects {
 		if err := t.apply(ctx, object); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (t *Trial) deploy(ctx context.Context) error {
 	if err := t.await(ctx, "the application", t.isHealthy); err != nil {
 		return err
 	}
-	return t.await(ctx, "the requests' way", t.isRouted)
+	return t.await(ctx, "the route", t.isRouted)
 }
 
 // until says when the trial is over for certain, if ctx has a deadline: what is still there then is what a killed command has left.
@@ -193,13 +193,13 @@ func (t *Trial) startLoad(ctx context.Context) error {
 	if err := t.apply(ctx, pod); err != nil {
 		return err
 	}
-	if err := t.await(ctx, "the load", t.isLoading); err != nil {
+	if err := t.await(ctx, "the load generator", t.isLoading); err != nil {
 		return err
 	}
 	go func() { t.ended <- t.listen(ctx, pod.Path()) }()
-	t.sayf("Load: %d requests a second to %s", t.setup.Rate, t.setup.address())
-	return t.await(ctx, "good answers", func(context.Context) (string, bool, error) {
-		return "no answer of the application yet", t.tally.Warm(), nil
+	t.sayf("Load: %d requests/s to %s", t.setup.Rate, t.setup.address())
+	return t.await(ctx, "successful responses", func(context.Context) (string, bool, error) {
+		return "no successful response yet", t.tally.Warm(), nil
 	})
 }
 
@@ -221,7 +221,7 @@ func (t *Trial) measure(ctx context.Context, color string, n int) (hits, all int
 	from := time.Now().Add(settle).UnixMilli()
 	err = t.await(ctx, "requests", func(context.Context) (string, bool, error) {
 		hits, all = t.tally.Share(from, color)
-		return fmt.Sprintf("%d of %d are answered", all, n), all >= n, nil
+		return fmt.Sprintf("%d of %d received", all, n), all >= n, nil
 	})
 	return hits, all, err
 }
@@ -233,18 +233,18 @@ func (t *Trial) await(ctx context.Context, what string, look func(context.Contex
 		state, done, err := look(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("while waiting for %s (%s): %w", what, last, context.Cause(ctx))
+			return fmt.Errorf("waiting for %s (%s): %w", what, last, context.Cause(ctx))
 		case done:
 			return nil
-		case err != nil && !kube.IsTransient(err):
-			return fmt.Errorf("while waiting for %s: %w", what, err)
+		case err != nil && !kube.Passes(err):
+			return fmt.Errorf("waiting for %s: %w", what, err)
 		case err == nil:
 			last = state
 		}
 		select {
 		case err := <-t.ended:
 			if ctx.Err() == nil {
-				return fmt.Errorf("while waiting for %s (%s): %w", what, last, errors.Join(ErrLoadEnded, err))
+				return fmt.Errorf("waiting for %s (%s): %w", what, last, errors.Join(ErrLoadEnded, err))
 			}
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -293,9 +293,9 @@ func (t *Trial) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removalLimit)
 	defer cancel()
 	namespace := []string{"api", "v1", "namespaces", t.setup.Namespace}
-	t.sayf("Namespace %s is being removed", t.setup.Namespace)
+	t.sayf("Deleting namespace %s", t.setup.Namespace)
 	left := func(err error) error {
-		return fmt.Errorf("namespace %s is not removed, kubectl delete namespace %s does that: %w", t.setup.Namespace, t.setup.Namespace, err)
+		return fmt.Errorf("namespace %s was not deleted: run kubectl delete namespace %s: %w", t.setup.Namespace, t.setup.Namespace, err)
 	}
 	for isTold := false; ; {
 		var live struct {
@@ -303,8 +303,8 @@ func (t *Trial) remove(ctx context.Context) error {
 		}
 		err := t.get(ctx, &live, namespace...)
 		switch {
-		case apierrors.IsNotFound(err), err == nil && live.Metadata.Labels[facts.TrialLabel] != t.token: // One of that name is somebody else's.
-			t.sayf("Namespace %s is gone", t.setup.Namespace)
+		case apierrors.IsNotFound(err), err == nil && live.Metadata.Labels[facts.TrialLabel] != t.token: // A namespace of the same name with another token belongs to another user.
+			t.sayf("Namespace %s deleted", t.setup.Namespace)
 			return nil
 		case err == nil && !isTold:
 			if err = t.delete(ctx, live.Metadata.UID, namespace); err == nil {

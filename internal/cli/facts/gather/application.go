@@ -44,7 +44,7 @@ func (r *Reader) Application(ctx context.Context, name types.NamespacedName) (ad
 		}},
 	} {
 		if err := part.read(); err != nil {
-			return app, fmt.Errorf("%s of namespace %s: %w", part.name, name.Namespace, err)
+			return app, fmt.Errorf("%s in namespace %s: %w", part.name, name.Namespace, err)
 		}
 	}
 	return app, nil
@@ -57,7 +57,7 @@ func (r *Reader) rollout(ctx context.Context, name types.NamespacedName) (*v1alp
 	case err != nil:
 		return nil, fmt.Errorf("rollout %s: %w", name, err)
 	case rollout == nil:
-		return nil, fmt.Errorf("%w: %s: name one of its namespace, by --namespace", ErrNoRollout, name)
+		return nil, fmt.Errorf("%w: %s: check the name and --namespace", ErrNoRollout, name)
 	}
 	return rollout, nil
 }

@@ -39,7 +39,7 @@ type source struct {
 }
 
 // errAnew says that all is to be read anew.
-var errAnew = errors.New("the Rollout names other objects")
+var errAnew = errors.New("the Rollout references other objects")
 
 // Follow reads a Rollout and what it names, and follows their changes until ctx ends. It calls told with the facts after
 // the reading and after each change, one call at a time. It fails when told does, and when a reading does: the first one

@@ -75,7 +75,7 @@ func (r *Reader) All(ctx context.Context) (*facts.Facts, error) {
 	cluster := &facts.Facts{Now: time.Now(), Definitions: map[string]facts.Definition{}}
 	steps := append(r.controllerSteps(), step{facts.Nodes, r.nodes}, step{facts.Definitions, r.definitions},
 		step{facts.Webhook, r.webhook})
-	// A Rollout is read before what it depends on: what is there for its weights was there before them.
+	// Rollouts are read before the objects that they depend on: objects that exist for a weight existed before it.
 	steps = append(steps, step{facts.Rollouts, r.rollouts}, step{facts.HTTPScaledObjects, r.httpScaledObjects},
 		step{facts.Routes, r.routes}, step{facts.Services, r.services}, step{facts.EndpointSlices, r.endpoints},
 		step{facts.ScaledObjects, r.scaledObjects}, step{facts.Autoscalers, r.autoscalers})
@@ -125,7 +125,7 @@ func (r *Reader) Marked(ctx context.Context) (*facts.Facts, error) {
 		{facts.Routes, r.routes},
 		{facts.Rollouts, r.rollouts},
 	}, func(part facts.Part, err error) error {
-		return fmt.Errorf("%s cannot be read, and without them nobody knows what is left over: %w", part, err)
+		return fmt.Errorf("%s cannot be read, so leftovers cannot be determined: %w", part, err)
 	})
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (r *Reader) reach(ctx context.Context) error {
 	defer cancel()
 	var version struct{}
 	if err := r.client.Get(ctx, &version, "version"); err != nil && !apierrors.IsForbidden(err) {
-		return fmt.Errorf("the API server does not answer: %w", err)
+		return fmt.Errorf("cannot connect to the API server: %w", err)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func find[T any](ctx context.Context, r *Reader, path ...string) (*T, error) {
 	err := r.get(ctx, kube.Request{Path: path}, found)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // that there is none is an answer
+		return nil, nil //nolint:nilnil // nil means not found
 	case err != nil:
 		return nil, err
 	}

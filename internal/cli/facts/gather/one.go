@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNoRollout says that a Rollout that was asked for is not there.
-var ErrNoRollout = errors.New("there is no such Rollout")
+var ErrNoRollout = errors.New("Rollout not found")
 
 // One reads a Rollout and what it names. What it names and is not there is not among the facts; what cannot be read is
 // an error.
@@ -68,7 +68,7 @@ func (r *Reader) objectOf(ctx context.Context, cluster *facts.Facts, one *facts.
 	}
 	cluster.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, httpv1alpha1.Group+"/"+httpv1alpha1.Version, httpv1alpha1.Resource, one.Namespace, "")
 	if err != nil {
-		return fmt.Errorf("HTTPScaledObjects of namespace %q: %w", one.Namespace, err)
+		return fmt.Errorf("HTTPScaledObjects in namespace %q: %w", one.Namespace, err)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (r *Reader) routesOf(ctx context.Context, cluster *facts.Facts, one *facts.
 	}
 	served, err := r.servedRoutes(ctx)
 	if err != nil {
-		return fmt.Errorf("what the cluster serves of the Gateway API: %w", err)
+		return fmt.Errorf("versions of the Gateway API: %w", err)
 	}
 	for _, named := range one.RouteNames {
 		if served[named.Kind] == "" {
@@ -104,7 +104,7 @@ func (r *Reader) routesOf(ctx context.Context, cluster *facts.Facts, one *facts.
 			err = errors.Join(err, cluster.AddRoute(parseRoute(chosen.Kind, served[chosen.Kind], text)))
 		}
 		if err != nil {
-			return fmt.Errorf("%s by %s: %w", chosen.Kind, chosen.Field, err)
+			return fmt.Errorf("%s selected by %s: %w", chosen.Kind, chosen.Field, err)
 		}
 	}
 	return nil
@@ -127,7 +127,7 @@ func (r *Reader) servicesOf(ctx context.Context, cluster *facts.Facts, one *fact
 	}
 	found, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", one.Namespace, slicesOf(names))
 	if err != nil {
-		return fmt.Errorf("endpoints of %s: %w", strings.Join(names, ", "), err)
+		return fmt.Errorf("EndpointSlices of %s: %w", strings.Join(names, ", "), err)
 	}
 	cluster.Ready = countReady(slices.Values(found))
 	return nil

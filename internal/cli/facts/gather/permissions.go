@@ -53,7 +53,7 @@ func (r *Reader) review(ctx context.Context, question facts.Question) (bool, err
 		},
 	}})
 	if err != nil {
-		return false, fmt.Errorf("a question about permissions: %w", err)
+		return false, fmt.Errorf("SubjectAccessReview: %w", err)
 	}
 	var answer authorizationv1.SubjectAccessReview
 	err = r.get(ctx, kube.Request{

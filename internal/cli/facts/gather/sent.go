@@ -28,7 +28,7 @@ const (
 )
 
 // errCounters says that a proxy's answer is not what Envoy's admin interface says.
-var errCounters = errors.New("no counters of Envoy")
+var errCounters = errors.New("not Envoy statistics")
 
 // Sent asks each Ready proxy that serves an HTTPScaledObject what it has sent to which Service since its start. The API server asks the proxy's Pod, which
 // takes the right to get pods/proxy. They are in the order of their names. An error says that the proxies are not known.
@@ -36,7 +36,7 @@ func (r *Reader) Sent(ctx context.Context, cluster *facts.Facts, object *httpv1a
 	fleet := cluster.Fleet(object)
 	slicesOfProxies, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", fleet, slicesOf([]string{facts.ProxyService}))
 	if err != nil {
-		return nil, fmt.Errorf("proxies of namespace %s: %w", fleet, err)
+		return nil, fmt.Errorf("proxies in namespace %s: %w", fleet, err)
 	}
 	all := make([]facts.Sent, 0, mostAtOnce)
 	for _, name := range readyPods(slicesOfProxies) {

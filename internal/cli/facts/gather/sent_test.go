@@ -75,7 +75,7 @@ func TestSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2 || got[1].Problem == nil || !strings.Contains(got[1].Problem.Error(), "no counters of Envoy") {
+	if len(got) != 2 || got[1].Problem == nil || !strings.Contains(got[1].Problem.Error(), "not Envoy statistics") {
 		t.Fatalf("got %+v", got)
 	}
 	want := facts.Sent{Proxy: "proxy-1", Requests: map[string]int64{"stable": 40, "canary": 10}}

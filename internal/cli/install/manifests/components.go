@@ -56,7 +56,7 @@ func files(component Component) []string {
 	case Scaler:
 		return []string{"scaler/rbac.yaml", "scaler/service.yaml", "scaler/deployment.yaml"}
 	case Agent:
-		// The webhook last: from then on ScaledObjects with our triggers need the agent.
+		// The webhook is last: once it exists, ScaledObjects with kedify-http triggers require the agent.
 		return []string{"agent/rbac.yaml", "agent/service.yaml", "agent/deployment.yaml", "agent/webhook.yaml"}
 	default:
 		return nil

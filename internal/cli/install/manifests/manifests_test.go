@@ -150,12 +150,12 @@ func TestWhatIsSomebodyElsesIsRefused(t *testing.T) {
 		{"ours", role, &manifests.Live{Labels: map[string]string{label: "kubectl-http-canary"}}, manifests.Update, ""},
 		{
 			"Helm's", role, &manifests.Live{Labels: map[string]string{label: "Helm"}}, "",
-			"Role keda/one is there already and is managed by Helm: have whoever made it remove it, or hand it over: " +
+			"Role keda/one already exists and is managed by Helm: delete it, or transfer it to this command: " +
 				"kubectl label --overwrite --namespace=keda role/one app.kubernetes.io/managed-by=kubectl-http-canary",
 		},
-		{"nobody's", role, &manifests.Live{}, "", "Role keda/one is there already and was not made by this command"},
+		{"nobody's", role, &manifests.Live{}, "", "Role keda/one already exists and was not created by this command"},
 		{"a definition that serves as well", definition, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}}, manifests.Keep, ""},
-		{"a definition that does not", definition, &manifests.Live{Served: []string{"v1beta1"}}, "", "CustomResourceDefinition one is there already"},
+		{"a definition that does not", definition, &manifests.Live{Served: []string{"v1beta1"}}, "", "CustomResourceDefinition one already exists"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

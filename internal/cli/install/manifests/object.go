@@ -103,7 +103,7 @@ type ForeignError struct {
 
 // Error names the object and the remedy.
 func (e *ForeignError) Error() string {
-	owner := "was not made by this command"
+	owner := "was not created by this command"
 	if e.Owner != "" {
 		owner = "is managed by " + e.Owner
 	}
@@ -111,7 +111,7 @@ func (e *ForeignError) Error() string {
 	if e.Of.Namespace != "" {
 		in = " --namespace=" + e.Of.Namespace
 	}
-	return fmt.Sprintf("%s is there already and %s: have whoever made it remove it, or hand it over: kubectl label --overwrite%s %s/%s %s=%s",
+	return fmt.Sprintf("%s already exists and %s: delete it, or transfer it to this command: kubectl label --overwrite%s %s/%s %s=%s",
 		e.Of, owner, in, strings.ToLower(e.Of.Kind), e.Of.Name, LabelManagedBy, ManagedBy)
 }
 

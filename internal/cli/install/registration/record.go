@@ -17,9 +17,9 @@ const AnnotationRecord = "http.kedify.io/registered-plugins"
 
 var (
 	// ErrForeign says that a router is registered already, by somebody else.
-	ErrForeign = errors.New("it is registered already, and not by this command")
+	ErrForeign = errors.New("already registered, but not by this command")
 	// ErrRecord says that AnnotationRecord cannot be understood.
-	ErrRecord = errors.New("annotation " + AnnotationRecord + " was edited: restore it, or remove it with the entries that it is about")
+	ErrRecord = errors.New("annotation " + AnnotationRecord + " is invalid: restore it, or remove it together with the entries that it lists")
 )
 
 // Change is what is to be written to the controller's ConfigMap.
@@ -60,7 +60,7 @@ func Register(now Change, entries []Entry, replace bool) (Change, error) {
 		switch {
 		case !isNew || isOurs:
 		case former != "" && !replace:
-			return Change{}, fmt.Errorf("%s: %w, as\n%s--replace puts ours in its place, and uninstall brings it back", entry.Name, ErrForeign, former)
+			return Change{}, fmt.Errorf("%s: %w:\n%suse --replace to replace it; uninstall restores it", entry.Name, ErrForeign, former)
 		default:
 			record[entry.Name] = former
 		}

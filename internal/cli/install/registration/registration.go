@@ -20,9 +20,9 @@ var (
 	// ErrMalformed says that the text is not a YAML list of plugins.
 	ErrMalformed = errors.New("not a YAML list of plugins")
 	// ErrChecksum says that checksums are not as sha256sum writes them, or lack a file.
-	ErrChecksum = errors.New("not the checksums of a release")
+	ErrChecksum = errors.New("invalid release checksums")
 	// ErrPlatform says that it cannot be told which platform the controller runs on.
-	ErrPlatform = errors.New("the controller's platform is not known")
+	ErrPlatform = errors.New("the platform of the controller is ambiguous")
 )
 
 // Entry is what the list has to say of one plugin.
@@ -61,14 +61,14 @@ func parse(text string) (*yaml.Node, error) {
 		list = document.Content[0]
 	}
 	if list.Kind != yaml.SequenceNode {
-		return nil, fmt.Errorf("%w, but %s: make it a list first", ErrMalformed, list.ShortTag())
+		return nil, fmt.Errorf("%w, but %s: change it to a list first", ErrMalformed, list.ShortTag())
 	}
 	for _, element := range list.Content {
 		if element.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("%w: line %d is no plugin: make each element {name, location, sha256}", ErrMalformed, element.Line)
+			return nil, fmt.Errorf("%w: line %d is not a plugin: use elements of the form {name, location, sha256}", ErrMalformed, element.Line)
 		}
 	}
-	list.Style = 0 // one line for each key, so that there is room for long addresses
+	list.Style = 0 // block style: one line for each key, because URLs are long
 	return list, nil
 }
 
@@ -78,7 +78,7 @@ func format(list *yaml.Node) (string, error) {
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
 	if err := errors.Join(encoder.Encode(list), encoder.Close()); err != nil {
-		return "", fmt.Errorf("write the list: %w", err)
+		return "", fmt.Errorf("write the list of plugins: %w", err)
 	}
 	return out.String(), nil
 }
@@ -156,7 +156,7 @@ func Entries(routers []string, base, platform, checksums string) ([]Entry, error
 		file := name + "-" + platform
 		sum := regexp.MustCompile(`(?m)^([0-9a-f]{64}) [ *]` + regexp.QuoteMeta(file) + `\r?$`).FindStringSubmatch(checksums)
 		if sum == nil {
-			return nil, fmt.Errorf("%w: they lack %s", ErrChecksum, file)
+			return nil, fmt.Errorf("%w: no line for %s", ErrChecksum, file)
 		}
 		all = append(all, Entry{Name: router, Location: base + "/" + file, SHA256: sum[1]})
 	}
@@ -180,7 +180,7 @@ func Files(routers []string, folder string) ([]Entry, error) {
 func asset(router string) (string, error) {
 	name, is := assets()[router]
 	if !is {
-		return "", fmt.Errorf("there is no router %q: the names are %s", router, strings.Join(Routers(), " and "))
+		return "", fmt.Errorf("unknown router %q: use %s", router, strings.Join(Routers(), " or "))
 	}
 	return name, nil
 }
@@ -205,7 +205,7 @@ func Platform(cluster *facts.Facts) (string, error) {
 	}
 	found := slices.Sorted(maps.Keys(all))
 	if len(found) != 1 {
-		return "", fmt.Errorf("%w, its nodes are %v: name one by --platform, and see to it that the controller stays there", ErrPlatform, found)
+		return "", fmt.Errorf("%w: its nodes are %v: specify --platform, and restrict the controller to such nodes", ErrPlatform, found)
 	}
 	return found[0], nil
 }
