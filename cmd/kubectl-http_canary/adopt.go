@@ -12,7 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/adopt"
 )
 
-// newAdopt returns the command that proposes what a Rollout needs.
+// newAdopt returns the command that prints the manifests for a Rollout without a router.
 func newAdopt(way *way) *cobra.Command {
 	var form output
 	command := &cobra.Command{
@@ -43,7 +43,7 @@ nothing. Review the output, then apply it with server-side apply.`,
 	return command
 }
 
-// proposed reads a Rollout and what is beside it, and works out the proposal.
+// propose reads a Rollout and the related objects in its namespace, and returns the proposal.
 func proposed(ctx context.Context, way *way, argument string) (adopt.Proposal, error) {
 	reader, name, err := way.rollout(argument)
 	if err != nil {
@@ -62,7 +62,7 @@ func proposed(ctx context.Context, way *way, argument string) (adopt.Proposal, e
 	return proposal, nil
 }
 
-// printProposal prints the objects as YAML documents, and all else as comments.
+// printProposal prints the objects as YAML documents, and the notes and the diff as comments.
 func printProposal(out io.Writer, proposal adopt.Proposal) error {
 	var text strings.Builder
 	for _, note := range proposal.Notes {

@@ -22,16 +22,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// writeLimit bounds one removal.
+// writeTimeout bounds one removal.
 const writeLimit = 10 * time.Second
 
-// fieldManager is the name under which the API server records what cleanup writes, as it does for install.
+// fieldManager is the field manager of cleanup's writes, the same as that of install.
 const fieldManager = manifests.ManagedBy
 
-// errNotRemoved says that something could not be taken away; what, has been printed.
+// errNotRemoved reports failed removals. The errors have already been printed.
 var errNotRemoved = errors.New("some leftovers could not be removed")
 
-// cleanup is what its command line asks for.
+// cleanupOptions are the options of the command.
 type cleanupOptions struct {
 	way     *way
 	form    output
@@ -40,7 +40,7 @@ type cleanupOptions struct {
 	limit   time.Duration
 }
 
-// newCleanup returns the command that takes away what is left over.
+// newCleanup returns the command that finds and removes leftovers.
 func newCleanup(way *way) *cobra.Command {
 	asked := &cleanupOptions{way: way}
 	command := &cobra.Command{
@@ -73,7 +73,7 @@ The exit code is 3 if there are leftovers, and 0 if there are none.`,
 	return command
 }
 
-// result is what became of a leftover.
+// result is a leftover and the outcome of its removal.
 type result struct {
 	cleanup.Leftover
 
@@ -81,7 +81,7 @@ type result struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// run finds what is left over, takes it away where that is asked for, and prints what became of it.
+// run finds leftovers, removes them with --apply, and prints the results.
 func (c *cleanupOptions) run(ctx context.Context, out io.Writer) error {
 	client, err := c.way.client()
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *cleanupOptions) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// print prints what became of what was left over.
+// print prints the results.
 func (c *cleanupOptions) print(out io.Writer, results []result) error {
 	if c.form == outputJSON || c.form == outputYAML {
 		return printObject(out, c.form, map[string]any{"leftovers": results})
@@ -157,7 +157,7 @@ func (c *cleanupOptions) print(out io.Writer, results []result) error {
 	return err
 }
 
-// remove takes away what is left over, while the object is what it was.
+// remove sends a removal. It fails if the object has changed since it was read.
 func remove(ctx context.Context, client *kube.Client, removal cleanup.Removal) error {
 	request, err := requestOf(removal)
 	if err != nil {
@@ -171,7 +171,7 @@ func remove(ctx context.Context, client *kube.Client, removal cleanup.Removal) e
 	return nil
 }
 
-// requestOf is the request of a removal.
+// removalRequest returns the API request of a removal.
 func requestOf(removal cleanup.Removal) (kube.Request, error) {
 	query := map[string]string{"fieldManager": fieldManager}
 	switch {
@@ -195,7 +195,8 @@ func requestOf(removal cleanup.Removal) (kube.Request, error) {
 	}
 }
 
-// deletion is the request that deletes what is at a path, while it is what was read.
+// deleteRequest returns the request that deletes the object at path if its UID and resource version match the
+// precondition.
 func deletion(read *cleanup.Precondition, path ...string) (kube.Request, error) {
 	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &read.UID, ResourceVersion: &read.ResourceVersion}})
 	return kube.Request{Verb: http.MethodDelete, Path: path, Body: body}, err

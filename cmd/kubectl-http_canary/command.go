@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// The exit codes.
+// Exit codes.
 const (
 	exitFailed  = 1 // the command failed
 	exitUsage   = 2 // the command line is invalid
@@ -19,13 +19,13 @@ const (
 )
 
 var (
-	// errUsage says that the command line means nothing.
+	// errUsage reports an invalid command line.
 	errUsage = errors.New("invalid usage")
-	// errFinding says that a command has done its work and found something, which it has shown.
+	// errFinding reports that a command has succeeded and printed problems.
 	errFinding = errors.New("problems found")
 )
 
-// exitCode is that of a process whose command ended with err.
+// exitCode returns the exit code for the error of a command.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -39,7 +39,7 @@ func exitCode(err error) int {
 	}
 }
 
-// complaint is what is left to say about err; empty where a command has said it.
+// errorLine returns the line to print for err. It is empty if the command has already printed the problem.
 func complaint(err error) string {
 	if err == nil || errors.Is(err, errFinding) {
 		return ""
@@ -47,7 +47,7 @@ func complaint(err error) string {
 	return "kubectl http-canary: " + err.Error()
 }
 
-// usage makes err one of the command line.
+// usageError marks err as an invalid command line. It returns nil for nil.
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -55,7 +55,7 @@ func usage(err error) error {
 	return fmt.Errorf("%w: %w; see --help", errUsage, err)
 }
 
-// newCommand returns the command line.
+// newCommand returns the root command.
 func newCommand() *cobra.Command {
 	var way way
 	root := &cobra.Command{
@@ -92,13 +92,13 @@ Exit codes: 0, success; 1, the command failed; 2, invalid usage; 3, problems fou
 	return root
 }
 
-// noArgs refuses arguments.
+// noArgs rejects positional arguments.
 func noArgs(command *cobra.Command, args []string) error { return usage(cobra.NoArgs(command, args)) }
 
-// output is the form in which a command prints.
+// outputFormat is the value of flag --output. It implements pflag.Value.
 type output string
 
-// The forms.
+// Output formats.
 const (
 	outputText output = ""
 	outputWide output = "wide"
@@ -106,10 +106,10 @@ const (
 	outputYAML output = "yaml"
 )
 
-// outputs are the forms that have a name.
+// outputFormats lists the valid values of --output.
 func outputs() []string { return []string{string(outputJSON), string(outputYAML), string(outputWide)} }
 
-// addFlag declares the flag by which a form is chosen.
+// addFlag adds flag --output to a command.
 func (o *output) addFlag(command *cobra.Command) {
 	command.Flags().VarP(o, "output", "o", "output `format`: "+strings.Join(outputs(), ", ")+" (default text)")
 	// The error is for an unknown flag.

@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
 )
 
-// newDoctor returns the command that examines an installation.
+// newDoctor returns the command that checks an installation.
 func newDoctor(way *way) *cobra.Command {
 	var form output
 	var limit time.Duration
@@ -47,7 +47,7 @@ are not allowed to read. The exit code is 3 if there is an error, and 0 if there
 	return command
 }
 
-// factsOf reads an installation within a time limit.
+// readFacts reads an installation within a time limit.
 func factsOf(ctx context.Context, way *way, limit time.Duration) (*facts.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -63,7 +63,7 @@ func factsOf(ctx context.Context, way *way, limit time.Duration) (*facts.Facts, 
 	return cluster, err
 }
 
-// examined reads all that doctor asks about.
+// readAll reads everything that doctor needs, including permissions.
 func examined(ctx context.Context, reader *gather.Reader) (*facts.Facts, error) {
 	cluster, err := reader.All(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func examined(ctx context.Context, reader *gather.Reader) (*facts.Facts, error) 
 	return cluster, ctx.Err()
 }
 
-// conclude prints what is wrong, and ends with errFinding where that is an error.
+// reportFindings prints the findings. It returns errFinding if one of them is an error.
 func conclude(out io.Writer, form output, cluster *facts.Facts) error {
 	found := doctor.Examine(cluster)
 	if err := printFindings(out, form, cluster, found); err != nil {
@@ -85,7 +85,7 @@ func conclude(out io.Writer, form output, cluster *facts.Facts) error {
 	return nil
 }
 
-// printFindings prints findings in a form.
+// printFindings prints findings in an output format.
 func printFindings(out io.Writer, form output, cluster *facts.Facts, found []doctor.Finding) error {
 	if form == outputJSON || form == outputYAML {
 		if found == nil {

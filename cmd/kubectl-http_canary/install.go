@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	// releases is where the files of releases are.
+	// releasesURL is the base URL of release downloads.
 	releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download"
-	// pluginFolder is where the init containers put files: a volume of the controller's Deployment.
+	// pluginFolder is the volume of the controller's Deployment that the init containers copy plugins to.
 	pluginFolder = "/home/argo-rollouts/plugin-bin"
 )
 
-// install is what its command line asks for.
+// installOptions are the options of the command.
 type installOptions struct {
 	way    *way
 	prints bool
@@ -88,7 +88,7 @@ objects, e.g. for Git, and changes nothing.`,
 	return command
 }
 
-// addFlags declares the flags.
+// addFlags adds the flags to the command.
 func (i *installOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.BoolVar(&i.prints, "print", false, "print the objects and change nothing")
@@ -108,7 +108,7 @@ func (i *installOptions) addFlags(command *cobra.Command) {
 	_ = command.RegisterFlagCompletionFunc("components", cobra.FixedCompletions(componentNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// componentNames are the components as they are written.
+// componentNames lists the valid values of --components.
 func componentNames() []string {
 	var names []string
 	for _, component := range manifests.Components() {
@@ -117,7 +117,7 @@ func componentNames() []string {
 	return names
 }
 
-// check refuses what makes no sense, and fills in what is left to the release.
+// complete validates the options and sets the defaults that depend on the release.
 func (i *installOptions) check() error {
 	hasProxy := slices.Contains(i.components, string(manifests.Proxy))
 	switch {
@@ -150,7 +150,7 @@ func (i *installOptions) check() error {
 	return nil
 }
 
-// run works out what is to be there, and prints it, tries it or carries it out.
+// run computes the objects, then prints them or applies them.
 func (i *installOptions) run(ctx context.Context, out io.Writer) error {
 	if err := i.check(); err != nil {
 		return err
@@ -190,16 +190,16 @@ func (i *installOptions) run(ctx context.Context, out io.Writer) error {
 	return i.verify(ctx, out, client)
 }
 
-// errNoController says that there is nobody to register routers with.
+// errNoController reports that the Argo Rollouts controller is not installed.
 var errNoController = errors.New("no Deployment has the labels app.kubernetes.io/name=argo-rollouts and app.kubernetes.io/component=rollouts-controller: " +
 	"install Argo Rollouts first")
 
-// controllerName is that of the controller's Deployment.
+// controllerName returns the name of the controller's Deployment.
 func controllerName(cluster *facts.Facts) types.NamespacedName {
 	return types.NamespacedName{Namespace: cluster.Controller.Namespace, Name: cluster.Controller.Name}
 }
 
-// wishes are what is to be installed beside a controller.
+// manifestOptions returns the options of the manifests for a cluster.
 func (i *installOptions) wishes(cluster *facts.Facts) manifests.Wishes {
 	wishes := manifests.Wishes{
 		Routers: i.routers, ProxyNamespaces: i.namespaces, Registry: i.registry, Tag: i.tag, Controller: controllerName(cluster),
@@ -211,7 +211,7 @@ func (i *installOptions) wishes(cluster *facts.Facts) manifests.Wishes {
 	return wishes
 }
 
-// entries are those of the routers.
+// entries returns the plugin entries of the routers.
 func (i *installOptions) entries(ctx context.Context, cluster *facts.Facts) ([]registration.Entry, error) {
 	if i.initContainer {
 		return registration.Files(i.routers, pluginFolder)
@@ -229,7 +229,7 @@ func (i *installOptions) entries(ctx context.Context, cluster *facts.Facts) ([]r
 	return registration.Entries(i.routers, i.from, platform, checksums)
 }
 
-// readChecksums reads the release's checksums from a file, or from where the release is.
+// readChecksums reads the checksums of the release from a file, or downloads them.
 func (i *installOptions) readChecksums(ctx context.Context) (string, error) {
 	if i.checksums == "" {
 		return fetch(ctx, i.from+"/checksums.txt")
@@ -238,12 +238,12 @@ func (i *installOptions) readChecksums(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-// lineTo prints lines. Where that fails, there is nobody to tell.
+// linePrinter returns a function that prints lines. It ignores write errors.
 func lineTo(out io.Writer) func(string) {
 	return func(line string) { _, _ = fmt.Fprintln(out, line) }
 }
 
-// verify examines what is installed as doctor does.
+// verify runs the checks of doctor on the new installation.
 func (i *installOptions) verify(ctx context.Context, out io.Writer, client *kube.Client) error {
 	cluster, err := examined(ctx, gather.New(client, ""))
 	if err != nil {

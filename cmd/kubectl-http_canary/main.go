@@ -1,7 +1,7 @@
-// Command kubectl-http_canary is a plugin of kubectl: "kubectl http-canary" examines an installation of this project's
-// routers and what carries out their weights, shows how a Rollout's requests are shared, and finds what was left over.
+// Command kubectl-http_canary is a kubectl plugin: "kubectl http-canary" installs, checks and uninstalls this project's
+// routers and data plane, shows the traffic split of a Rollout, and removes leftovers.
 //
-// Called by the name kubectl_complete-http_canary, as kubectl does for completion, it completes.
+// Called by the name kubectl_complete-http_canary, it prints shell completions, as kubectl expects of plugins.
 package main
 
 import (
@@ -13,11 +13,11 @@ import (
 	"syscall"
 )
 
-// completer is the name by which kubectl asks its plugin http-canary for completions.
+// completer is the name under which kubectl calls its plugin http-canary for completions.
 const completer = "kubectl_complete-http_canary"
 
-// version is the version of a release, set at build time by -ldflags "-X main.version=v1.2.3".
-// Other builds read theirs from the build information.
+// version is the release version, set at build time by -ldflags "-X main.version=v1.2.3". Other builds read it from the
+// build information.
 var version string
 
 func main() {

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// fetchLimit bounds the fetching of checksums, and maxChecksums is the longest text of them that is read.
+	// downloadTimeout bounds the download of checksums, and maxChecksums is the maximum size in bytes.
 	fetchLimit   = 30 * time.Second
 	maxChecksums = 1 << 20
 )
 
-// printManifests prints objects and the controller's ConfigMap as YAML documents.
+// printManifests prints the objects and the controller's ConfigMap as YAML documents.
 func printManifests(out io.Writer, cluster *facts.Facts, objects []manifests.Object, entries []registration.Entry) error {
 	configMap, err := configMapWith(cluster, entries)
 	if err != nil {
@@ -47,8 +47,8 @@ func printManifests(out io.Writer, cluster *facts.Facts, objects []manifests.Obj
 	return nil
 }
 
-// configMapWith is the controller's with entries. It has all that the live one has: whoever applied that by server-side
-// apply would otherwise take away what is missing in it.
+// configMapWith returns the controller's ConfigMap with the entries added. It contains all fields of the live
+// ConfigMap: otherwise server-side apply would remove the missing ones.
 func configMapWith(cluster *facts.Facts, entries []registration.Entry) (map[string]any, error) {
 	merged, err := registration.Merge(registration.Of(cluster.Plugins).Text, entries)
 	if err != nil {
@@ -70,7 +70,7 @@ func configMapWith(cluster *facts.Facts, entries []registration.Entry) (map[stri
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, nil
 }
 
-// fetch reads the text at an address.
+// download returns the text at a URL.
 func fetch(ctx context.Context, address string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
 	defer cancel()

@@ -15,13 +15,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
-// countEvery is how often Envoys are asked what they have sent while a split is followed.
+// countInterval is the interval at which proxies are queried for request counts while watching.
 const countEvery = 2 * time.Second
 
-// errNoEnvoy says that no Envoy of ours sends a Rollout's requests.
+// errNoProxy reports a Rollout without an HTTPScaledObject, whose requests no proxy counts.
 var errNoEnvoy = errors.New("references no existing HTTPScaledObject: --sent works only with router " + facts.HTTPRouter)
 
-// counted tells how the requests of the Rollout of the facts are shared, with what Envoys have sent.
+// reportWithCounts returns the traffic split of the Rollout of cluster, including the request counts of the proxies.
 func counted(ctx context.Context, reader *gather.Reader, cluster *facts.Facts) (split.Sharing, error) {
 	told := split.Of(cluster, &cluster.Rollouts[0])
 	objects := cluster.ObjectsOf(&cluster.Rollouts[0])
@@ -38,7 +38,7 @@ func counted(ctx context.Context, reader *gather.Reader, cluster *facts.Facts) (
 	return told, nil
 }
 
-// followCounted follows a Rollout, and has Envoys asked at each change and every countEvery.
+// watchWithCounts calls notify with the traffic split and the request counts, at each change and every countInterval.
 func followCounted(ctx context.Context, reader *gather.Reader, name types.NamespacedName, told func(split.Sharing) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,7 +83,8 @@ func followCounted(ctx context.Context, reader *gather.Reader, name types.Namesp
 	}
 }
 
-// copied are facts about one Rollout that stay as they are. Objects themselves are replaced, never changed.
+// snapshot returns a copy of the facts of one Rollout that later updates do not modify. Objects are shared, because
+// updates replace them as a whole.
 func copied(cluster *facts.Facts) facts.Facts {
 	own := *cluster
 	own.Rollouts = append([]facts.Rollout(nil), cluster.Rollouts...)
@@ -92,7 +93,8 @@ func copied(cluster *facts.Facts) facts.Facts {
 	return own
 }
 
-// sentLine says what an Envoy has sent, and how much of it in the time since it had sent what is in before; nil where that is not known.
+// countsLine formats the request counts of one proxy: since its start and, if before is not nil, since the counts in
+// before.
 func sentLine(sent split.Sent, before []int64, since time.Duration) string {
 	text := "  sent by " + sent.Proxy + ": "
 	if sent.Problem != "" {
@@ -111,7 +113,7 @@ func sentLine(sent split.Sent, before []int64, since time.Duration) string {
 	return fmt.Sprintf("%s%s in %.0f s%s, %s since start", text, slashed(newly), since.Seconds(), shares(newly), slashed(sent.Requests))
 }
 
-// slashed are numbers with slashes between them.
+// joinCounts joins numbers with slashes.
 func slashed(numbers []int64) string {
 	var each []string
 	for _, number := range numbers {
@@ -120,7 +122,7 @@ func slashed(numbers []int64) string {
 	return strings.Join(each, "/")
 }
 
-// shares are those of the requests in percent; empty where there are none.
+// percentages formats the percentage of each number in the sum of requests. It is empty if the sum is 0.
 func shares(requests []int64) string {
 	var sum int64
 	for _, number := range requests {

@@ -18,7 +18,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
-// newSplit returns the command that shows, and follows, the split of one Rollout.
+// newSplit returns the command that shows or watches the traffic split of one Rollout.
 func newSplit(way *way) *cobra.Command {
 	var form output
 	var follows, counts bool
@@ -64,7 +64,7 @@ traffic. This requires permission to get pods/proxy in the namespace of the prox
 	return command
 }
 
-// splitOnce prints a split as it is.
+// printSplit prints the current traffic split.
 func splitOnce(ctx context.Context, out io.Writer, form output, reader *gather.Reader, name types.NamespacedName, counts bool) error {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -84,24 +84,24 @@ func splitOnce(ctx context.Context, out io.Writer, form output, reader *gather.R
 	return printLines(out, told)
 }
 
-// changes prints what is new in what is told of one Rollout.
+// changePrinter prints the changes of the traffic split of one Rollout.
 type changes struct {
 	out   io.Writer
 	form  output
 	now   func() time.Time
-	known map[string]string    // the line of each object
-	sent  map[string][]int64   // what each Envoy has sent for it
-	at    map[string]time.Time // of the line about that
+	known map[string]string    // the last line of each object
+	sent  map[string][]int64   // the last request counts of each proxy and object
+	at    map[string]time.Time // the time of the line with these counts
 	last  split.Sharing
 	began bool
 }
 
-// newChanges prints to out in a form.
+// newChangePrinter returns a changePrinter that writes to out.
 func newChanges(out io.Writer, form output) *changes {
 	return &changes{out: out, form: form, now: time.Now, known: map[string]string{}, sent: map[string][]int64{}, at: map[string]time.Time{}}
 }
 
-// tell prints what is not as it was told before.
+// print prints the lines of report that differ from the previous call.
 func (c *changes) tell(told split.Sharing) error {
 	if c.form == outputJSON {
 		if c.began && reflect.DeepEqual(told, c.last) {
@@ -133,7 +133,7 @@ func (c *changes) tell(told split.Sharing) error {
 	return err
 }
 
-// newly is the line about what an Envoy has sent; empty where that is as it was told before.
+// countsChange returns the line for the request counts of one proxy. It is empty if they have not changed.
 func (c *changes) newly(key string, sent split.Sent, now time.Time) string {
 	before, is := c.sent[key]
 	line := sentLine(sent, before, now.Sub(c.at[key]))
@@ -147,10 +147,10 @@ func (c *changes) newly(key string, sent split.Sent, now time.Time) string {
 	return fmt.Sprintf("%s  %s\n", now.Format(time.TimeOnly), line)
 }
 
-// heading is above lines.
+// heading is the header line of splitLines.
 const heading = "PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT"
 
-// lines are one for each object.
+// splitLines formats one line for each object.
 func lines(told split.Sharing) []string {
 	var asked, endpoints []string
 	for _, service := range told.Services {
@@ -180,7 +180,7 @@ func lines(told split.Sharing) []string {
 	return all
 }
 
-// printLines prints what is told below a heading.
+// printLines prints the header and the lines of a report.
 func printLines(out io.Writer, told split.Sharing) error {
 	var text strings.Builder
 	text.WriteString(heading + "\n")

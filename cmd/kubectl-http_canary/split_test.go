@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
-// sharedAs is what is told of a Rollout at 20 %, with what one Envoy has sent.
+// reportWith returns the report of a Rollout at 20 %, with the request counts of one proxy.
 func sharedAs(sent split.Sent) split.Sharing {
 	return split.Sharing{
 		Phase:    "Paused",
@@ -20,7 +20,7 @@ func sharedAs(sent split.Sent) split.Sharing {
 	}
 }
 
-// TestChangesOfWhatIsSent: a line where something has been sent, none where nothing has, and a proxy that was started anew counts from zero.
+// TestRequestCountLines: a line is printed only if requests have been sent, and a restarted proxy counts from zero.
 func TestChangesOfWhatIsSent(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -39,7 +39,7 @@ func TestChangesOfWhatIsSent(t *testing.T) {
 				"sent by one: 80/20 (80.0/20.0 %) since start",
 			},
 		},
-		// A change of something else in the meantime, and then nothing new.
+		// The counters change within countInterval, and then not at all.
 		{time.Millisecond, split.Sent{Proxy: "one", Requests: []int64{81, 20}}, nil},
 		{999 * time.Millisecond, split.Sent{Proxy: "one", Requests: []int64{80, 20}}, nil},
 		{time.Second, split.Sent{Proxy: "one", Requests: []int64{120, 30}}, []string{"sent by one: 40/10 in 2 s (80.0/20.0 %), 120/30 since start"}},

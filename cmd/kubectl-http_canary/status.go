@@ -14,10 +14,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
-// readLimit bounds the reading of one Rollout.
+// readTimeout bounds the reading of one Rollout.
 const readLimit = 30 * time.Second
 
-// newStatus returns the command that shows one Rollout.
+// newStatus returns the command that shows the traffic split of one Rollout.
 func newStatus(way *way) *cobra.Command {
 	var form output
 	command := &cobra.Command{
@@ -47,12 +47,12 @@ weights. For argoproj-labs/gatewayAPI, it is the conditions Accepted and Resolve
 	return command
 }
 
-// oneRollout refuses anything but one argument.
+// oneRollout rejects anything but one positional argument.
 func oneRollout(command *cobra.Command, args []string) error {
 	return usage(cobra.ExactArgs(1)(command, args))
 }
 
-// shared reads how the requests of a Rollout are shared.
+// readReport reads the traffic split of a Rollout.
 func shared(ctx context.Context, way *way, argument string) (split.Sharing, error) {
 	reader, name, err := way.rollout(argument)
 	if err != nil {
@@ -67,7 +67,7 @@ func shared(ctx context.Context, way *way, argument string) (split.Sharing, erro
 	return split.Of(cluster, &cluster.Rollouts[0]), nil
 }
 
-// printStatus prints what is told of a Rollout; wide with the hashes of Pods.
+// printStatus prints a report. The wide format adds the pod template hashes.
 func printStatus(out io.Writer, told split.Sharing, isWide bool) error {
 	var text strings.Builder
 	phase := told.Phase
@@ -105,7 +105,7 @@ func printStatus(out io.Writer, told split.Sharing, isWide bool) error {
 	return err
 }
 
-// written is the weight of a Service in an object.
+// writtenWeight formats the weight of a Service in an object.
 func written(object split.Object, at int) string {
 	if object.Written == nil {
 		return "?"
@@ -113,7 +113,7 @@ func written(object split.Object, at int) string {
 	return strconv.FormatInt(object.Written[at], 10)
 }
 
-// sentence says in words what is told of an object.
+// describe describes whether the weights of an object are as desired and applied.
 func sentence(object split.Object) string {
 	if object.Problem != "" {
 		return object.Problem

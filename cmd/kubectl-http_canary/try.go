@@ -26,10 +26,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// mostRate bounds the load, so that a slip of the pen is no attack.
+// maxRate bounds the load in requests per second, so that a typo does not overload the cluster.
 const mostRate = 1000
 
-// try is what its command line asks for.
+// tryOptions are the options of the command.
 type tryOptions struct {
 	way      *way
 	form     output
@@ -40,7 +40,7 @@ type tryOptions struct {
 	progress io.Writer
 }
 
-// newTry returns the command that plays a throw-away canary.
+// newTry returns the command that runs a throwaway canary.
 func newTry(way *way) *cobra.Command {
 	asked := &tryOptions{way: way}
 	command := &cobra.Command{
@@ -85,7 +85,7 @@ or could not be removed.`,
 	return command
 }
 
-// check refuses what makes no sense, and fills in what is left to the release.
+// complete validates the options and sets the defaults that depend on the release.
 func (t *tryOptions) check() error {
 	namespace, name, isGateway := strings.Cut(t.gateway, "/")
 	needsGateway := t.setup.Router == facts.GatewayRouter
@@ -113,7 +113,7 @@ func (t *tryOptions) check() error {
 	return nil
 }
 
-// run examines the installation, asks, and plays the canary.
+// run checks the installation, asks for confirmation, and runs the canary.
 func (t *tryOptions) run(ctx context.Context, command *cobra.Command) error {
 	if err := t.check(); err != nil {
 		return err
@@ -145,7 +145,8 @@ func (t *tryOptions) run(ctx context.Context, command *cobra.Command) error {
 	return t.conclude(command.OutOrStdout(), &result)
 }
 
-// examine finds what a canary cannot do without on this cluster: it asks doctor about the Rollout that it is going to make.
+// checkInstallation runs the checks of doctor with the Rollout that the trial will create. It fails if a finding
+// prevents the canary.
 func (t *tryOptions) examine(ctx context.Context, client *kube.Client) error {
 	reader := gather.New(client, t.setup.Namespace)
 	cluster, err := reader.All(ctx)
@@ -173,7 +174,8 @@ func (t *tryOptions) examine(ctx context.Context, client *kube.Client) error {
 	return errFinding
 }
 
-// beside are the findings that keep no canary from working: what it makes itself, and what only scales.
+// ignoredCodes are the findings that do not prevent the canary: about objects that the trial creates itself, and about
+// autoscaling.
 func beside() []doctor.Code {
 	return []doctor.Code{
 		doctor.ServiceNotFound, doctor.HTTPScaledObjectNotFound, doctor.RouteNotFound,
@@ -182,7 +184,7 @@ func beside() []doctor.Code {
 	}
 }
 
-// gatewayObject is what is read of a Gateway.
+// gatewayObject contains the required fields of a Gateway.
 type gatewayObject struct {
 	Spec struct {
 		Listeners []struct {
@@ -197,7 +199,7 @@ type gatewayObject struct {
 	} `json:"status"`
 }
 
-// reach finds out by which address Pods reach the Gateway, unless that was said or there is none.
+// resolveAddress sets the address at which Pods reach the Gateway, unless it was specified or no Gateway is used.
 func (t *tryOptions) reach(ctx context.Context, client *kube.Client) error {
 	if t.setup.Router != facts.GatewayRouter || t.setup.Address != "" {
 		return nil
@@ -216,10 +218,10 @@ func (t *tryOptions) reach(ctx context.Context, client *kube.Client) error {
 	return fmt.Errorf("gateway %s: no status address or no HTTP listener: specify --address", t.setup.Gateway)
 }
 
-// errNotAgreed says that nothing was done because nobody wanted it.
+// errNotConfirmed reports that the user has not confirmed.
 var errNotAgreed = errors.New("not confirmed: answer y or use --yes")
 
-// confirm says what is going to be done where, and asks for it.
+// confirm prints what will be created and where, and asks for confirmation.
 func (t *tryOptions) confirm(ctx context.Context, command *cobra.Command) error {
 	raw, err := t.way.config().RawConfig()
 	if err != nil {
@@ -257,7 +259,7 @@ func (t *tryOptions) confirm(ctx context.Context, command *cobra.Command) error 
 	}
 }
 
-// conclude says what came of it.
+// printResult prints the result. It returns errFinding if the canary has not passed.
 func (t *tryOptions) conclude(out io.Writer, result *try.Result) error {
 	if t.form == outputJSON || t.form == outputYAML {
 		if err := printObject(out, t.form, result); err != nil {

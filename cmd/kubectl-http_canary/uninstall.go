@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
 )
 
-// uninstall is what its command line asks for.
+// uninstallOptions are the options of the command.
 type uninstallOptions struct {
 	way    *way
 	tries  bool
@@ -21,7 +21,7 @@ type uninstallOptions struct {
 	limit  time.Duration
 }
 
-// newUninstall returns the command that takes away what install has made.
+// newUninstall returns the command that deletes what install has created.
 func newUninstall(way *way) *cobra.Command {
 	asked := &uninstallOptions{way: way}
 	command := &cobra.Command{
@@ -52,7 +52,7 @@ You can run uninstall again to continue after an interruption.`,
 	return command
 }
 
-// run reads what is there, and takes away what is install's.
+// run reads the installation and uninstalls it.
 func (u *uninstallOptions) run(ctx context.Context, out io.Writer) error {
 	client, err := u.way.client()
 	if err != nil {

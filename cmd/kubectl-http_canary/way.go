@@ -16,26 +16,26 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// way is how the API server is reached, and which namespace is meant: as kubectl has it, by the same flags.
+// connection has the connection flags of kubectl: API server, user and namespace.
 type way struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 }
 
-// addFlags declares kubectl's flags.
+// addFlags adds kubectl's connection flags.
 func (w *way) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: $KUBECONFIG or ~/.kube/config)")
 	clientcmd.BindOverrideFlags(&w.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
 }
 
-// config finds the API server. Nothing is contacted.
+// config returns the client configuration without connecting.
 func (w *way) config() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = w.kubeconfig
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &w.overrides)
 }
 
-// client asks the API server.
+// client returns a client for the API server.
 func (w *way) client() (*kube.Client, error) {
 	config, err := w.config().ClientConfig()
 	if err != nil {
@@ -46,7 +46,7 @@ func (w *way) client() (*kube.Client, error) {
 	return kube.NewClient(func() (*rest.Config, error) { return config, nil }), nil
 }
 
-// rollout is the one that an argument names, NAME or rollout/NAME, in the namespace that is meant, and who reads it.
+// rollout parses a Rollout argument, NAME or rollout/NAME. It returns a reader for its namespace and its full name.
 func (w *way) rollout(argument string) (*gather.Reader, types.NamespacedName, error) {
 	namespace, _, err := w.config().Namespace()
 	if err != nil {
@@ -57,10 +57,10 @@ func (w *way) rollout(argument string) (*gather.Reader, types.NamespacedName, er
 	return gather.New(client, namespace), types.NamespacedName{Namespace: namespace, Name: name}, err
 }
 
-// completionLimit bounds a completion: the shell waits for it.
+// completionTimeout bounds a completion, because the shell waits for it.
 const completionLimit = 3 * time.Second
 
-// completeRollout completes the name of a Rollout. Where the API server cannot be asked there is nothing to offer.
+// completeRollout completes the name of a Rollout. It offers nothing if the API server is unreachable.
 func (w *way) completeRollout(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	reader, name, err := w.rollout("")
 	if err != nil || len(args) > 0 {

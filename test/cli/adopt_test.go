@@ -8,7 +8,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// What is printed can be applied as it is, by the API server's own schemas and KEDA's, and nothing was written before.
+// TestAdoptPrintsValidManifests: the API server accepts the output with the CRDs of KEDA, and adopt itself writes nothing.
 func TestAdoptPrintsWhatCanBeApplied(t *testing.T) {
 	if err := apiserver.CreateNamespace(t.Context(), shared.admin, "web-of-before"); err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestAdoptPrintsWhatCanBeApplied(t *testing.T) {
 		"adopt web --namespace=web-of-before": "already configures a router", "adopt nothing --namespace=web-of-before": "Rollout not found",
 	} {
 		if got := run(t, apiserver.AdminToken, strings.Fields(args)...); got.code != 1 || !strings.Contains(got.err, want) {
-			t.Errorf("%s ends with %+v", args, got)
+			t.Errorf("%s: %+v", args, got)
 		}
 	}
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// bare is a cluster that has Argo Rollouts and KEDA's definitions only.
+// bare is a cluster with Argo Rollouts and the CRDs of KEDA only.
 type bare struct {
 	cluster
 }
 
-// newBare starts one: the shared one has what the tests install. What Deployments would report to be done is reported at
-// once. The shared API server is idle meanwhile: the test that calls this is not parallel.
+// newBare starts a bare cluster: the shared one already has an installation. All Deployments become available immediately.
+// The caller is not parallel, so the shared API server is idle.
 func newBare(t *testing.T) *bare {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
@@ -58,7 +58,7 @@ func newBare(t *testing.T) *bare {
 	return b
 }
 
-// fill applies what is there before anything of ours.
+// fill creates the objects that exist before the installation.
 func (b *bare) fill(ctx context.Context) (err error) {
 	if b.admin, err = b.Client(apiserver.AdminToken); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (b *bare) fill(ctx context.Context) (err error) {
 	return b.patch(ctx, "/api/v1/nodes/one/status", "status: {nodeInfo: {architecture: amd64, operatingSystem: linux}}")
 }
 
-// playDeployments reports of each Deployment that its replicas are what it says, until ctx ends.
+// playDeployments sets the status of each Deployment to available until ctx ends.
 func playDeployments(ctx context.Context, client rest.Interface) {
 	const deployments = "/apis/apps/v1/deployments"
 	for ctx.Err() == nil {
@@ -118,7 +118,7 @@ func playDeployments(ctx context.Context, client rest.Interface) {
 				continue
 			}
 			replicas := live.Spec.Replicas
-			// It may have been deleted or changed meanwhile: then there is another event.
+			// The Deployment may have been deleted or changed in the meantime: another event follows.
 			_ = apiserver.Patch(ctx, client, deployment(live.Metadata.Namespace, live.Metadata.Name)+"/status", "test", map[string]any{"status": map[string]any{
 				"observedGeneration": live.Metadata.Generation, "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas,
 				"availableReplicas": replicas,
@@ -134,8 +134,8 @@ func (b *bare) run(t *testing.T, args ...string) answer {
 	return runWith(t, b.kubeconfig(apiserver.AdminToken), args...)
 }
 
-// cut stands before an API server, and cuts all connections for good right after the n-th write. It returns its address
-// and says whether it was cut.
+// cut starts a proxy for the API server that aborts all connections after the n-th write. isCut reports whether that has
+// happened.
 func (b *bare) cut(t *testing.T, n int64) (address string, isCut *atomic.Bool) {
 	t.Helper()
 	config := b.Config(apiserver.AdminToken)
@@ -158,7 +158,7 @@ func (b *bare) cut(t *testing.T, n int64) (address string, isCut *atomic.Bool) {
 		if isCut.Load() {
 			panic(http.ErrAbortHandler)
 		}
-		// Questions about permissions change nothing.
+		// A SubjectAccessReview writes nothing.
 		isWrite := request.Method != http.MethodGet && filepath.Base(request.URL.Path) != "subjectaccessreviews"
 		if !isWrite || writes.Add(1) != n {
 			forward.ServeHTTP(w, request)
@@ -172,7 +172,7 @@ func (b *bare) cut(t *testing.T, n int64) (address string, isCut *atomic.Bool) {
 	return server.URL, isCut
 }
 
-// get reads an object into a mapping; nil where there is none.
+// get reads an object; nil if it does not exist.
 func (b *bare) get(t *testing.T, path string) map[string]any {
 	t.Helper()
 	body, err := b.admin.Get().AbsPath(path).DoRaw(t.Context())
@@ -186,7 +186,7 @@ func (b *bare) get(t *testing.T, path string) map[string]any {
 	return object
 }
 
-// snapshot is all that install may touch, but for what the API server notes of its own accord.
+// snapshot returns all objects that install may change, without the fields that the API server sets.
 func (b *bare) snapshot(t *testing.T) map[string]any {
 	t.Helper()
 	all := map[string]any{}
@@ -202,7 +202,7 @@ func (b *bare) snapshot(t *testing.T) map[string]any {
 			object := item.(map[string]any)
 			metadata := object["metadata"].(map[string]any)
 			if metadata["namespace"] == "kube-system" || metadata["namespace"] == "kube-node-lease" {
-				continue // the API server's own Leases
+				continue // Leases of the API server
 			}
 			for _, volatile := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
 				delete(metadata, volatile)
@@ -216,7 +216,7 @@ func (b *bare) snapshot(t *testing.T) map[string]any {
 		}
 	}
 	if len(all) < 20 {
-		t.Fatalf("only %d objects are found", len(all))
+		t.Fatalf("only %d objects", len(all))
 	}
 	return all
 }

@@ -16,9 +16,9 @@ import (
 
 const (
 	plugins = "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config"
-	// others is somebody else's entry.
+	// others is the entry of another plugin.
 	others = "# of the platform team\n- name: somebody/else\n  location: https://example.com/else\n"
-	// ingress is the one that is wired, as it was before.
+	// ingress is an Ingress before autowiring.
 	ingress = `
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -26,14 +26,14 @@ metadata: {name: shop, namespace: shop}
 spec: {rules: [{host: shop.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: shop, port: {number: 80}}}}]}}]}`
 )
 
-// ours is the list with both routers of a release beside somebody else's entry.
+// ours returns the list with both routers of a release and the other plugin.
 func ours(from string) string {
 	const entry = "- name: %q\n  location: \"%s/%s-linux-amd64\"\n  sha256: %q\n"
 	return others + fmt.Sprintf(entry, "argoproj-labs/gatewayAPI", from, "gatewayapi-plugin", strings.Repeat("1", 64)) +
 		fmt.Sprintf(entry, "kedify/http", from, "rollouts-plugin-kedify", strings.Repeat("2", 64))
 }
 
-// everything are the arguments that install all there is.
+// everything returns the arguments that install all components.
 func everything(t *testing.T, from string) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "checksums.txt")
@@ -46,7 +46,7 @@ func everything(t *testing.T, from string) []string {
 	}
 }
 
-// list is the text of the plugins.
+// list returns the list of plugins.
 func (b *bare) list(t *testing.T) string {
 	t.Helper()
 	data, _ := b.get(t, plugins)["data"].(map[string]any)
@@ -54,7 +54,7 @@ func (b *bare) list(t *testing.T) string {
 	return text
 }
 
-// setList writes the text of the plugins as somebody else.
+// setList writes the list of plugins with another field manager.
 func (b *bare) setList(t *testing.T, text string) {
 	t.Helper()
 	if err := b.patch(t.Context(), plugins, fmt.Sprintf("data: {metricProviderPlugins: '[]', trafficRouterPlugins: %q}", text)); err != nil {
@@ -80,7 +80,7 @@ func (b *bare) apply(t *testing.T, manifests ...string) {
 	}
 }
 
-// wired makes the Ingress, and all that programs make, as a running installation has it.
+// wired creates the Ingress and the generated objects of a running installation.
 func (b *bare) wired(t *testing.T) {
 	t.Helper()
 	if err := apiserver.ApplyFiles(t.Context(), b.admin, "", "testdata/wired.yaml"); err != nil {
@@ -88,7 +88,8 @@ func (b *bare) wired(t *testing.T) {
 	}
 }
 
-// Each step begins where the one before has ended, and the last one where the first began.
+// TestInstallAndUninstallOnACluster: each step starts with the result of the previous one, and the last ones restore the
+// initial state.
 func TestInstallAndUninstallOnACluster(t *testing.T) {
 	b := newBare(t)
 	b.setList(t, others)
@@ -97,7 +98,7 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 	back := func(t *testing.T) {
 		t.Helper()
 		if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
-			t.Fatalf("it is not as before (-before +after):\n%s", diff)
+			t.Fatalf("not restored (-before +after):\n%s", diff)
 		}
 	}
 	for _, step := range []struct {
@@ -105,11 +106,11 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 		do   func(*testing.T, *bare)
 	}{
 		{"a dry run", dryRun},
-		{"all of it, beside another plugin", installAll},
-		{"a second time", installAgain},
+		{"all components, with another plugin", installAll},
+		{"again", installAgain},
 		{"a newer release", upgrade},
 		{"in use", uninstallInUse},
-		{"a dry run of the way back", dryUninstall},
+		{"a dry run of uninstall", dryUninstall},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(t, b) }) {
 			t.FailNow()
@@ -118,16 +119,16 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 	t.Run("uninstalled", func(t *testing.T) {
 		b.wired(t)
 		if out := b.must(t, "uninstall"); !strings.Contains(out, "Ingress shop/shop restored\n") {
-			t.Errorf("it says\n%s", out)
+			t.Errorf("output:\n%s", out)
 		}
 		back(t)
 		if out := b.must(t, "uninstall"); strings.Contains(out, "deleted") || strings.Contains(out, "configured") {
-			t.Errorf("a second time it says\n%s", out)
+			t.Errorf("second output:\n%s", out)
 		}
 		back(t)
 	})
 	t.Run("by init containers", func(t *testing.T) { initContainers(t, b); back(t) })
-	t.Run("somebody else's objects", func(t *testing.T) { foreign(t, b); back(t) })
+	t.Run("objects of other owners", func(t *testing.T) { foreign(t, b); back(t) })
 	t.Run("interrupted at every write", func(t *testing.T) { interrupted(t, b); back(t) })
 }
 
@@ -152,7 +153,7 @@ func installAll(t *testing.T, b *bare) {
 	t.Helper()
 	out := b.must(t, everything(t, "https://example.com/v1")...)
 	if !strings.HasSuffix(out, "No problems found.\n") {
-		t.Errorf("it ends with\n%s", out)
+		t.Errorf("output:\n%s", out)
 	}
 	if diff := cmp.Diff(ours("https://example.com/v1"), b.list(t)); diff != "" {
 		t.Errorf("the list (-want +got):\n%s", diff)
@@ -165,7 +166,7 @@ func installAgain(t *testing.T, b *bare) {
 	out := b.must(t, everything(t, "https://example.com/v1")...)
 	for line := range strings.Lines(out) {
 		if !strings.HasSuffix(line, " unchanged\n") && line != "No problems found.\n" {
-			t.Errorf("it says %s", line)
+			t.Errorf("output line %s", line)
 		}
 	}
 	if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
@@ -173,7 +174,7 @@ func installAgain(t *testing.T, b *bare) {
 	}
 }
 
-// A newer release has another address: that is all that changes.
+// upgrade installs a release with another URL: only the list of plugins and the controller change.
 func upgrade(t *testing.T, b *bare) {
 	t.Helper()
 	before := b.snapshot(t)
@@ -190,7 +191,7 @@ func upgrade(t *testing.T, b *bare) {
 	}
 	want := []string{"/api/v1/configmaps argo-rollouts/argo-rollouts-config", "/apis/apps/v1/deployments argo-rollouts/argo-rollouts"}
 	if diff := cmp.Diff(want, changed); diff != "" {
-		t.Errorf("what was changed (-want +got):\n%s", diff)
+		t.Errorf("changed objects (-want +got):\n%s", diff)
 	}
 }
 
@@ -207,7 +208,7 @@ func uninstallInUse(t *testing.T, b *bare) {
 	got := b.run(t, "uninstall")
 	if got.code != 1 || !strings.Contains(got.err, "Rollout shop/shop uses router kedify/http") ||
 		!strings.Contains(got.err, "HTTPScaledObject shop/shop would be deleted together with its CustomResourceDefinition") || !strings.Contains(got.err, "--force") {
-		t.Errorf("it ends with %+v", got)
+		t.Errorf("result %+v", got)
 	}
 	if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
 		t.Errorf("it changed (-before +after):\n%s", diff)
@@ -249,7 +250,7 @@ func initContainers(t *testing.T, b *bare) {
 	b.must(t, "uninstall")
 }
 
-// What is somebody else's is refused before anything is changed, all of it at once.
+// foreign: install reports all objects of other owners at once, before it changes anything.
 func foreign(t *testing.T, b *bare) {
 	t.Helper()
 	const role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/argo-rollouts-kedify-http"
@@ -278,22 +279,22 @@ func foreign(t *testing.T, b *bare) {
 	theirs := "- name: kedify/http\n  location: https://example.com/theirs\n" + others
 	b.setList(t, theirs)
 	if got := b.run(t, everything(t, "https://example.com/v1")...); got.code != 1 || !strings.Contains(got.err, "--replace") || b.list(t) != theirs {
-		t.Errorf("it ends with %+v", got)
+		t.Errorf("result %+v", got)
 	}
 	b.must(t, append(everything(t, "https://example.com/v1"), "--replace")...)
 	b.must(t, "uninstall")
 	if b.list(t) != theirs {
-		t.Errorf("in the end the list is\n%s", b.list(t))
+		t.Errorf("final list:\n%s", b.list(t))
 	}
 	b.setList(t, others)
 }
 
-// Each run ends right after one write more than the one before, until one gets through; and each run back right after it has
-// changed one thing. The last state is that of one that nobody has interrupted.
+// interrupted aborts install after 1, 2, 3, ... writes until a run succeeds, and uninstall after each change. The final
+// state is the same as without interruptions.
 func interrupted(t *testing.T, b *bare) {
 	t.Helper()
 	args := everything(t, "https://example.com/v1")
-	// What is left out is of kinds that are among these, and is written in the same way.
+	// The omitted components contain no other kinds of objects.
 	args = append(slices.Delete(args, 1, 3), "--components=interceptor,agent", "--router=kedify/http")
 	b.must(t, args...)
 	b.wired(t)
@@ -307,7 +308,7 @@ func interrupted(t *testing.T, b *bare) {
 		got := b.run(t, append(args, "--server="+address)...)
 		switch {
 		case isCut.Load() == (got.code == 0):
-			t.Fatalf("after %d writes it ends with %+v", n, got)
+			t.Fatalf("after %d writes: %+v", n, got)
 		case got.code == 0:
 			last = n - 1
 		}
@@ -316,12 +317,12 @@ func interrupted(t *testing.T, b *bare) {
 	if diff := cmp.Diff(want, b.snapshot(t)); diff != "" {
 		t.Errorf("installed after %d interruptions (-want +got):\n%s", last, diff)
 	}
-	// What is gone needs no write, so the next run's first one is another; one that changes nothing is passed over.
+	// The next run does not repeat completed deletions, so its first write is another one. A write that changes nothing is skipped.
 	back, writes, left := 0, int64(1), want
 	for ; back < most; back++ {
 		address, isCut := b.cut(t, writes)
 		if got := b.run(t, "uninstall", "--server="+address); isCut.Load() == (got.code == 0) {
-			t.Fatalf("it ends with %+v", got)
+			t.Fatalf("result %+v", got)
 		} else if got.code == 0 {
 			break
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// left is what cleanup prints of a leftover as JSON.
+// left is a leftover in the JSON output of cleanup.
 type left struct {
 	Object  string   `json:"object"`
 	Sorts   []string `json:"sorts"`
@@ -22,7 +22,7 @@ type left struct {
 	Error   string   `json:"error"`
 }
 
-// cleanup runs the command, and returns what it prints and its exit code.
+// cleanup runs the command, and returns its output and exit code.
 func cleanup(t *testing.T, args ...string) ([]left, int) {
 	t.Helper()
 	got := run(t, apiserver.AdminToken, append([]string{"cleanup", "--output=json"}, args...)...)
@@ -33,7 +33,7 @@ func cleanup(t *testing.T, args ...string) ([]left, int) {
 	return printed.Leftovers, got.code
 }
 
-// leftBehind makes testdata/leftovers.yaml, and returns what every object of it looks like.
+// leftBehind creates testdata/leftovers.yaml, and returns a function that reads all of its objects.
 func leftBehind(t *testing.T) (snapshot func() map[string]any) {
 	t.Helper()
 	if err := apiserver.CreateNamespace(t.Context(), shared.admin, "leftovers"); err != nil {
@@ -45,7 +45,7 @@ func leftBehind(t *testing.T) (snapshot func() map[string]any) {
 	}
 	rollout, rest, _ := strings.Cut(string(manifest), "\n---\n")
 	apply(t, rollout)
-	// Nothing empties a namespace here: no controller runs.
+	// No controller deletes the objects of a namespace here.
 	t.Cleanup(func() {
 		for _, resource := range []string{
 			"argoproj.io/v1alpha1/namespaces/leftovers/rollouts", "http.keda.sh/v1alpha1/namespaces/leftovers/httpscaledobjects",
@@ -71,7 +71,7 @@ func leftBehind(t *testing.T) (snapshot func() map[string]any) {
 	}
 }
 
-// plain is what users write of an object: labels, annotations and spec.
+// plain returns the labels, annotations and spec of an object.
 func plain(object map[string]any) map[string]any {
 	metadata := object["metadata"].(map[string]any)
 	return map[string]any{"labels": metadata["labels"], "annotations": metadata["annotations"], "spec": object["spec"]}
@@ -90,7 +90,7 @@ func TestCleanupTakesWhatIsLeftOverAndNothingElse(t *testing.T) {
 		{Object: "HTTPScaledObject leftovers/of-deleted", Sorts: []string{"Weights"}},
 		{Object: "HTTPScaledObject leftovers/reported", Sorts: []string{"StatusAnnotation"}},
 	}
-	// TestStatusAndSplit's HTTPScaledObject has no mark, and is named by a Rollout: it is not among these.
+	// The HTTPScaledObject of TestStatusAndSplitOfBothRouters has no owner annotation, but a Rollout references it.
 	got, code := cleanup(t)
 	if diff := cmp.Diff(want, got); diff != "" || code != 3 {
 		t.Fatalf("exit code %d; (-want +got):\n%s", code, diff)
@@ -114,11 +114,11 @@ func TestCleanupTakesWhatIsLeftOverAndNothingElse(t *testing.T) {
 		t.Errorf("exit code %d, %+v", code, got)
 	}
 	if got := run(t, apiserver.AdminToken, "cleanup"); got.code != 0 || got.out != "No leftovers found.\n" {
-		t.Errorf("in the end: %+v", got)
+		t.Errorf("finally: %+v", got)
 	}
 }
 
-// cleaned is what a snapshot should be after --apply: what is named here goes, all else stays.
+// cleaned returns the expected snapshot after --apply: the data listed here is removed, all other data stays.
 func cleaned(before map[string]any) map[string]any {
 	part := func(object, name string) map[string]any {
 		return before[object].(map[string]any)[name].(map[string]any)
@@ -140,32 +140,32 @@ func cleaned(before map[string]any) map[string]any {
 	delete(part("route label-alone", "labels"), label)
 	rules := func(route string) []any { return part(route, "spec")["rules"].([]any) }
 	backends := func(rule any) []any { return rule.(map[string]any)["backendRefs"].([]any) }
-	// The managed rule and the experiment's backend go, the user's rule of the same form and the weights stay.
+	// The managed rule and the backend of the experiment are removed. A similar rule of the user and the weights stay.
 	part("route of-deleted", "spec")["rules"] = rules("route of-deleted")[1:]
 	last := rules("route of-deleted")[1].(map[string]any)
 	last["backendRefs"] = backends(last)[:2]
-	// Of a Rollout that exists the stable Service is known.
+	// The stable Service of an existing Rollout is known.
 	backends(rules("route of-changed")[0])[0].(map[string]any)["weight"] = 100.0
 	backends(rules("route of-changed")[0])[1].(map[string]any)["weight"] = 0.0
 	return before
 }
 
-// Rollouts that may not be read may be there: nothing is left over of them as far as anybody knows.
+// TestCleanupWithoutPermissions: without permission to list Rollouts, nothing is known to be a leftover.
 func TestCleanupOfAStranger(t *testing.T) {
 	got := run(t, apiserver.StrangerToken, "cleanup", "--apply")
 	if got.code != 1 || !strings.Contains(got.err, "forbidden") {
-		t.Errorf("it ends with %+v", got)
+		t.Errorf("result %+v", got)
 	}
 }
 
-// TestCleanupOfTheInterceptorsLease: it is a leftover when no interceptor is installed, and is theirs until then.
+// TestCleanupOfTheInterceptorLease: the Lease is a leftover only if no interceptor is installed.
 func TestCleanupOfTheInterceptorsLease(t *testing.T) {
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
 	apply(t, `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kedify-http-interceptor, namespace: keda},
 spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 	interceptor := deployment("keda", "keda-add-ons-http-interceptor")
 	if got, code := cleanup(t, "--apply"); code != 0 || len(got) != 0 {
-		t.Errorf("while interceptors are installed it ends with %d: %+v", code, got)
+		t.Errorf("with interceptors: exit code %d: %+v", code, got)
 	}
 	remove(t, interceptor)
 	defer func() {
@@ -176,26 +176,26 @@ spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 	}()
 	want := left{Object: "Lease keda/kedify-http-interceptor", Sorts: []string{"InterceptorLease"}}
 	if got, code := cleanup(t); code != 3 || len(got) != 1 || !cmp.Equal(got[0], want) {
-		t.Fatalf("it ends with %d: %+v", code, got)
+		t.Fatalf("exit code %d: %+v", code, got)
 	}
 	if got, code := cleanup(t, "--apply"); code != 0 || len(got) != 1 || !got[0].Removed {
-		t.Errorf("it ends with %d: %+v", code, got)
+		t.Errorf("exit code %d: %+v", code, got)
 	}
 	if got := run(t, apiserver.AdminToken, "cleanup"); got.code != 0 || got.out != "No leftovers found.\n" {
-		t.Errorf("in the end: %+v", got)
+		t.Errorf("finally: %+v", got)
 	}
 	if err := shared.admin.Get().AbsPath(lease).Do(t.Context()).Error(); err == nil {
 		t.Error("the Lease is still there")
 	}
 }
 
-// TestCleanupOfATrial: the namespace of a throw-away canary is a leftover when its time is over, and that of somebody else never is.
+// TestCleanupOfATrial: the namespace of a throwaway canary is a leftover after its deadline; namespaces of other owners never are.
 func TestCleanupOfATrial(t *testing.T) {
 	made := func(name, until, by string) {
 		apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+", labels: {app.kubernetes.io/managed-by: "+by+
 			", http.kedify.io/try: x}, annotations: {http.kedify.io/try-until: '"+until+"'}}}")
 		t.Cleanup(func() {
-			_ = shared.admin.Delete().AbsPath("/api/v1/namespaces/" + name).Do(context.WithoutCancel(t.Context())).Error() // It may be gone.
+			_ = shared.admin.Delete().AbsPath("/api/v1/namespaces/" + name).Do(context.WithoutCancel(t.Context())).Error() // It may have been deleted.
 		})
 	}
 	made("try-over", "2026-01-01T00:00:00Z", "kubectl-http-canary")
@@ -203,12 +203,12 @@ func TestCleanupOfATrial(t *testing.T) {
 	made("try-foreign", "2026-01-01T00:00:00Z", "somebody")
 	want := left{Object: "Namespace try-over", Sorts: []string{"Trial"}}
 	if got, code := cleanup(t); code != 3 || len(got) != 1 || !cmp.Equal(got[0], want) {
-		t.Fatalf("it ends with %d: %+v", code, got)
+		t.Fatalf("exit code %d: %+v", code, got)
 	}
 	if got, code := cleanup(t, "--apply"); code != 0 || len(got) != 1 || !got[0].Removed {
-		t.Errorf("it ends with %d: %+v", code, got)
+		t.Errorf("exit code %d: %+v", code, got)
 	}
 	if got, code := cleanup(t); code != 0 || len(got) != 0 {
-		t.Errorf("in the end: %d, %+v", code, got)
+		t.Errorf("finally: %d, %+v", code, got)
 	}
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// manifests is where ours are.
+// manifests is the folder of this project's manifests.
 const manifests = "../../config/"
 
-// cluster is an API server with a sound installation on it.
+// cluster is an API server with a healthy installation.
 type cluster struct {
 	*apiserver.ControlPlane
 
 	admin  *rest.RESTClient
-	folder string // has the built plugin and the kubeconfigs
+	folder string // contains the built plugin and the kubeconfigs
 }
 
 // shared is the cluster of all tests; TestMain starts it.
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		}))
 }
 
-// sources are the folders of Argo Rollouts and of KEDA, for their manifests.
+// sources returns the folders of Argo Rollouts and KEDA with their manifests.
 func sources(ctx context.Context) (argo, keda string, err error) {
 	argo, err = program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
 	if err != nil {
@@ -50,7 +50,7 @@ func sources(ctx context.Context) (argo, keda string, err error) {
 	return argo, keda, err
 }
 
-// install applies what users apply, and writes what controllers report of it.
+// install applies the manifests that users apply, and writes the status that controllers report.
 func (c *cluster) install(ctx context.Context) error {
 	for _, token := range []string{apiserver.AdminToken, apiserver.StrangerToken} {
 		if err := c.WriteKubeconfig(c.kubeconfig(token), token); err != nil {
@@ -107,17 +107,17 @@ func (c *cluster) install(ctx context.Context) error {
 	return nil
 }
 
-// webhook is the path of the agent's.
+// webhook is the path of the agent's webhook.
 const webhook = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kedify-http-agent"
 
-// trust writes into the agent's webhook what the agent does. No agent runs here, so ScaledObjects are taken without it.
+// trust sets caBundle of the agent's webhook, as the agent does. No agent runs here, so its failures are ignored.
 func (c *cluster) trust(ctx context.Context) error {
 	const bundle = `[{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "Y2E="},
 {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]`
 	return c.admin.Patch(types.JSONPatchType).AbsPath(webhook).Body([]byte(bundle)).Do(ctx).Error()
 }
 
-// kubeconfig is the file for the user of a token.
+// kubeconfig returns the kubeconfig file for a token.
 func (c *cluster) kubeconfig(token string) string {
 	return filepath.Join(c.folder, token+".kubeconfig")
 }
@@ -160,7 +160,7 @@ func routePath(namespace, name string) string {
 	return "/apis/gateway.networking.k8s.io/v1/namespaces/" + namespace + "/httproutes/" + name
 }
 
-// answer is how the plugin ended.
+// answer is the result of a run of the plugin.
 type answer struct {
 	code     int
 	out, err string

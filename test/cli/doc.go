@@ -1,4 +1,3 @@
-// Package cli tests the built kubectl plugin against a real API server, on which an installation is what users apply:
-// the manifests of Argo Rollouts, KEDA, the Gateway API and ours. No controller runs: what they would report, the tests
-// write.
+// Package cli tests the built kubectl plugin against a real API server with the manifests that users apply: those of
+// Argo Rollouts, KEDA, the Gateway API and this project. No controller runs: the tests write the status of objects.
 package cli

@@ -12,7 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// shopHash is that of the annotation in testdata/applications.yaml.
+// shopHash returns the hash of the annotation in testdata/applications.yaml.
 func shopHash() string {
 	return split.Hash(split.Format([]split.Backend{{Service: "shop-stable", Weight: 80}, {Service: "shop-canary", Weight: 20}}), "")
 }
@@ -24,7 +24,7 @@ func TestDoctorFindsNothingInASoundInstallation(t *testing.T) {
 	}
 }
 
-// Each breakage is made on the API server, found, and taken back.
+// TestDoctorFindsEachBreakage makes each breakage on the API server, and reverts it.
 func TestDoctorFindsEachBreakage(t *testing.T) {
 	const stdRole = manifests + "argo-rollouts/rbac.yaml"
 	config := "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config"
@@ -49,7 +49,7 @@ func TestDoctorFindsEachBreakage(t *testing.T) {
 		{"not registered", patched(config, `data: {trafficRouterPlugins: "- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/x'}"}`), plugins, "PluginNotRegistered", 3},
 		{"malformed plugins", patched(config, `data: {trafficRouterPlugins: "name: kedify/http"}`), plugins, "PluginsMalformed", 3},
 		{
-			"a checksum that is none", patched(config, `data: {trafficRouterPlugins: "- {name: kedify/http, location: 'https://example.com/x', sha256: abc}\n- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/y'}"}`),
+			"an invalid checksum", patched(config, `data: {trafficRouterPlugins: "- {name: kedify/http, location: 'https://example.com/x', sha256: abc}\n- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/y'}"}`),
 			plugins, "ChecksumMalformed", 3,
 		},
 		{
@@ -135,7 +135,7 @@ spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: 
 	}
 }
 
-// TestDoctorFindsWhatTheAgentLacks makes each breakage on the API server, and takes it back.
+// TestDoctorFindsAgentProblems makes each breakage on the API server, and reverts it.
 func TestDoctorFindsWhatTheAgentLacks(t *testing.T) {
 	agent, status := deployment("keda", "kedify-http-agent"), objectPath("shop", "shop")+"/status"
 	reapply := func(t *testing.T, file string) {
@@ -206,12 +206,12 @@ func roleBinding(name string) string {
 	return "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name
 }
 
-// findings are what doctor prints as JSON.
+// findings is the JSON output of doctor.
 type findings struct {
 	Findings []struct{ Code, Severity, Object, Field, Message, Remedy string }
 }
 
-// codesOf are those of what doctor printed.
+// codesOf returns the codes in the JSON output of doctor.
 func codesOf(t *testing.T, out string) []string {
 	t.Helper()
 	var printed findings
@@ -224,14 +224,14 @@ func codesOf(t *testing.T, out string) []string {
 			codes = append(codes, finding.Code)
 		}
 		if finding.Object == "" || finding.Message == "" || finding.Remedy == "" {
-			t.Errorf("a finding that says too little: %+v", finding)
+			t.Errorf("incomplete finding: %+v", finding)
 		}
 	}
 	return codes
 }
 
-// awaitCodes runs doctor until it ends with a code and finds nothing but these: the API server learns of roles a moment
-// after they are written.
+// awaitCodes runs doctor until it finds exactly these codes, and checks the exit code: the API server applies changed
+// roles with a delay.
 func awaitCodes(t *testing.T, exit int, codes ...string) {
 	t.Helper()
 	var got answer
@@ -242,18 +242,18 @@ func awaitCodes(t *testing.T, exit int, codes ...string) {
 		return diff == ""
 	}, func() string { return "(-want +got)\n" + diff })
 	if got.code != exit {
-		t.Errorf("it ends with %d, want %d", got.code, exit)
+		t.Errorf("exit code %d, want %d", got.code, exit)
 	}
 }
 
-// A user who may read nothing is told so, and gets no false alarm.
+// TestDoctorWithoutPermissions: a user who may read nothing gets a warning, and no false errors.
 func TestDoctorForAStranger(t *testing.T) {
 	got := run(t, apiserver.StrangerToken, "doctor", "-o", "json")
 	if diff := cmp.Diff([]string{"NotExamined"}, codesOf(t, got.out)); diff != "" || got.code != 0 {
 		t.Errorf("exit code %d, findings (-want +got):\n%s", got.code, diff)
 	}
 	if !strings.Contains(got.out, "Rollouts") {
-		t.Errorf("it does not say what was not examined: %s", got.out)
+		t.Errorf("unread resources are not listed: %s", got.out)
 	}
 }
 

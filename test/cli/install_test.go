@@ -12,10 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// What is printed can be applied: the entries of others stay, and so do the ConfigMap's other keys.
+// TestInstallKeepsOtherPlugins: the output of --print can be applied, and keeps other entries and other keys of the ConfigMap.
 func TestInstallRegistersBesideOthers(t *testing.T) {
 	const path = "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config"
-	// By the same field manager that applies what is printed: what that lacked would go.
+	// Use the field manager that applies the output: it would remove fields that the output lacks.
 	apply(t, `
 apiVersion: v1
 kind: ConfigMap
@@ -35,7 +35,7 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 	args := []string{"install", "--router=kedify/http", "--from=https://example.com/v1/", "--checksums=" + checksums}
 	ask := func(form string) answer { return run(t, apiserver.AdminToken, append(args, form)...) }
 
-	// The roles that the cluster has are those of the manifests: not this command's.
+	// The existing roles were applied from the manifests, not by this command.
 	if got := ask("--dry-run"); got.code != 1 || !strings.Contains(got.err, "ClusterRole argo-rollouts-kedify-http already exists") {
 		t.Errorf("before: %+v", got)
 	}
@@ -68,7 +68,7 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 	if live.Metadata.Labels["team"] != "platform" {
 		t.Errorf("the labels are %v", live.Metadata.Labels)
 	}
-	// And so are the roles, once what was printed was applied: those have its label.
+	// After the output was applied, the roles have the label of this command.
 	if got := ask("--dry-run"); got.code != 0 || strings.Contains(got.out, "created") ||
 		!strings.Contains(got.out, "ConfigMap argo-rollouts/argo-rollouts-config unchanged (server dry run)\n") {
 		t.Errorf("after: %+v", got)

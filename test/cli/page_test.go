@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// Every command of docs/reference/cli.md that is meant to be run is run, on a sound installation.
+// TestDocumentedCommandsRun runs every command in the sh blocks of docs/cli.md on a healthy installation.
 func TestThePagesCommandsRun(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/cli.md")
 	if err != nil {
@@ -47,15 +47,15 @@ func TestExitCodes(t *testing.T) {
 	} {
 		got := run(t, apiserver.AdminToken, strings.Fields(args)...)
 		if got.code != want {
-			t.Errorf("%q ends with %d, want %d: %s%s", args, got.code, want, got.out, got.err)
+			t.Errorf("%q: exit code %d, want %d: %s%s", args, got.code, want, got.out, got.err)
 		}
 		if want != 0 && !strings.HasPrefix(got.err, "kubectl http-canary: ") {
-			t.Errorf("%q says %q", args, got.err)
+			t.Errorf("%q: error output %q", args, got.err)
 		}
 	}
 }
 
-// kubectl runs kubectl_complete-http_canary with what was typed; the last line tells the shell what to do.
+// TestCompletion: kubectl runs kubectl_complete-http_canary with the arguments; the last line is the shell directive.
 func TestKubectlCompletes(t *testing.T) {
 	link := filepath.Join(shared.folder, "kubectl_complete-http_canary")
 	if err := os.Symlink("kubectl-http_canary", link); err != nil {

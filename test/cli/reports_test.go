@@ -1,6 +1,6 @@
 package cli_test
 
-// ready are the statuses of Deployments that run.
+// ready returns the status of running Deployments.
 func ready() map[string]string {
 	all := map[string]string{}
 	for _, name := range [][2]string{
@@ -16,7 +16,7 @@ func ready() map[string]string {
 	return all
 }
 
-// reports are what controllers report of testdata/applications.yaml in the middle of a canary.
+// reports returns the status of testdata/applications.yaml in the middle of a canary.
 func reports() map[string]string {
 	return map[string]string{
 		rolloutPath("shop", "shop") + "/status": `

@@ -19,7 +19,7 @@ import (
 )
 
 func TestStatusAndSplitOfBothRouters(t *testing.T) {
-	// Other tests change the route, and bring it back: the Gateway reports on each generation.
+	// Other tests have changed and restored the route: the Gateway reports on its current generation.
 	status := reports()[routePath("web", "web")+"/status"]
 	generation := fmt.Sprintf("observedGeneration: %v", read(t, routePath("web", "web"))["metadata"].(map[string]any)["generation"])
 	patch(t, routePath("web", "web")+"/status", strings.ReplaceAll(status, "observedGeneration: 1", generation))
@@ -49,7 +49,7 @@ canary  web-canary  1          25       25
 		{"split shop -n shop", `PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT
 Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject shop/shop
 `},
-		// There is no such Pod here: what Envoys have sent is another test's.
+		// No proxy runs here: other tests cover the request counts.
 		{"split shop -n shop --sent", `PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT
 Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject shop/shop
   sent by kedify-proxy-1: pods "kedify-proxy-1" not found
@@ -70,14 +70,14 @@ Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 		t.Errorf("as JSON the canary is %+v, want %+v", told.Services[1], want)
 	}
 	if got := run(t, apiserver.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 || !strings.Contains(got.err, "references no existing HTTPScaledObject") {
-		t.Errorf("what Envoys have sent for a Gateway: %+v", got)
+		t.Errorf("request counts of a Gateway: %+v", got)
 	}
 	if got := run(t, apiserver.AdminToken, "status", "nobody", "-n=shop"); got.code != 1 || !strings.Contains(got.err, "Rollout not found: shop/nobody") {
 		t.Errorf("of a Rollout that does not exist: %+v", got)
 	}
 }
 
-// A weight on its way: asked, written, reported, an endpoint that goes. Each is a line, and nothing else is.
+// TestSplitWatchesAWeight: each change of the desired weight, the written weight, the report and the endpoints is one line.
 func TestSplitFollowsAWeight(t *testing.T) {
 	const slice = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/shop-canary-1"
 	defer func() {
@@ -99,7 +99,7 @@ func TestSplitFollowsAWeight(t *testing.T) {
 			rolloutPath("shop", "shop") + "/status", `status: {canary: {weights: {canary: {weight: 50}, stable: {weight: 50}}}}`,
 			"Paused 50/50 80/20 yes 2/2 2/1 HTTPScaledObject shop/shop",
 		},
-		// What the object has beside its weights is no line.
+		// Other changes of the object print no line.
 		{objectPath("shop", "shop"), `metadata: {labels: {colour: red}}`, ""},
 		{
 			objectPath("shop", "shop"), `metadata: {annotations: {http.kedify.io/weighted-backends: "[{service: shop-stable, weight: 1}, {service: shop-canary, weight: 1}]"}}`,
@@ -122,7 +122,7 @@ func TestSplitFollowsAWeight(t *testing.T) {
 		}
 	}
 	if code := stop(); code != 0 {
-		t.Errorf("interrupted it ends with %d, want 0", code)
+		t.Errorf("interrupted: exit code %d, want 0", code)
 	}
 }
 
@@ -152,7 +152,7 @@ func follow(t *testing.T, args ...string) (next func() string, stop func() int) 
 		if err := command.Process.Signal(syscall.SIGINT); err != nil {
 			t.Error(err)
 		}
-		_ = command.Wait() // The exit code tells.
+		_ = command.Wait() // The caller checks the exit code.
 		return command.ProcessState.ExitCode()
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// TestTryAsksBeforeItBegins: it says where, and what nobody has agreed to is not made.
+// TestTryAsksForConfirmation: it prints the cluster, and creates nothing without confirmation.
 func TestTryAsksBeforeItBegins(t *testing.T) {
 	before := namespaces(t)
 	got := run(t, apiserver.AdminToken, "try", "--image=example.com/demo:1")
 	if got.code != 1 || !strings.HasPrefix(got.out, "This will create namespace http-canary-try-") || !strings.Contains(got.out, " in context ") || !strings.Contains(got.err, "--yes") {
-		t.Errorf("it ends with %+v", got)
+		t.Errorf("result %+v", got)
 	}
 	if after := namespaces(t); after != before {
 		t.Errorf("there are %d namespaces, and were %d", after, before)
 	}
 }
 
-// TestTryOnABrokenInstallation: what no canary can do without is said before anything is made.
+// TestTryOnABrokenInstallation: it reports problems that prevent the canary before it creates anything.
 func TestTryOnABrokenInstallation(t *testing.T) {
 	patch(t, "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config", `data: {trafficRouterPlugins: "- {name: a/b, location: 'https://example.com/x'}"}`)
 	defer func() {
@@ -31,7 +31,7 @@ func TestTryOnABrokenInstallation(t *testing.T) {
 	for router, more := range map[string]string{"kedify/http": "--yes", "argoproj-labs/gatewayAPI": "--gateway=edge/gate"} {
 		got := run(t, apiserver.AdminToken, "try", "--image=example.com/demo:1", "--yes", "--router="+router, more)
 		if got.code != 3 || !strings.Contains(got.out, "PluginNotRegistered") || !strings.Contains(got.out, "add the entry of "+router) {
-			t.Errorf("%s: it ends with %+v", router, got)
+			t.Errorf("%s: %+v", router, got)
 		}
 	}
 	if after := namespaces(t); after != before {
@@ -39,7 +39,7 @@ func TestTryOnABrokenInstallation(t *testing.T) {
 	}
 }
 
-// namespaces counts them.
+// namespaces returns the number of namespaces.
 func namespaces(t *testing.T) int {
 	t.Helper()
 	items, _ := read(t, "/api/v1/namespaces")["items"].([]any)

@@ -18,10 +18,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// ErrCannot says that a Rollout cannot be adopted as it is. The message has the remedy.
+// ErrNotAdoptable reports a Rollout that cannot be adopted as it is. The message contains the fix.
 var ErrCannot = errors.New("cannot be adopted")
 
-// Application is a Rollout with what is beside it in its namespace.
+// Application is a Rollout with the related objects in its namespace.
 type Application struct {
 	Rollout       *v1alpha1.Rollout
 	Services      []corev1.Service
@@ -30,20 +30,20 @@ type Application struct {
 	ScaledObjects []facts.ScaledObject
 }
 
-// Proposal is what would make the Rollout one of router kedify/http.
+// Proposal contains the manifests that make the Rollout use router kedify/http.
 type Proposal struct {
-	// Objects are to be applied by server-side apply, in this order: the canary's Service where there is none, the
-	// ScaledObject, and the Rollout with what is new in it.
+	// Objects are to be applied with server-side apply, in this order: the canary Service if it is missing, the
+	// ScaledObject, and the Rollout with the router.
 	Objects []map[string]any `json:"objects"`
-	// Diff is what would change in the Rollout's spec.strategy.canary, a line each: those that go begin with "-", new ones
-	// with "+", others with a blank.
+	// Diff contains the changes in the Rollout's spec.strategy.canary, one line each: removed lines begin with "-",
+	// added lines with "+", others with a blank.
 	Diff []string `json:"diff"`
-	// Notes are what somebody should know before it is applied.
+	// Notes are what a user should know before applying the objects.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Propose works out a proposal. It fails with [ErrCannot] where the Rollout is routed already, has no canary steps to
-// share by, or what it serves cannot be told.
+// Propose returns the proposal for an application. It fails with [ErrNotAdoptable] if the Rollout already has a router,
+// does not use the canary strategy, or if its Service, hosts or port are ambiguous.
 func Propose(app Application) (Proposal, error) {
 	canary := app.Rollout.Spec.Strategy.Canary
 	switch {
@@ -75,7 +75,7 @@ func Propose(app Application) (Proposal, error) {
 	return p.Proposal, nil
 }
 
-// stable is the Service that serves the Rollout now.
+// stableService returns the Service that serves the Rollout now.
 func (a *Application) stable() (*corev1.Service, error) {
 	named := a.Rollout.Spec.Strategy.Canary.StableService
 	pods := labels.Set(a.Rollout.Spec.Template.Labels)
@@ -104,7 +104,7 @@ func (a *Application) stable() (*corev1.Service, error) {
 		ErrCannot, strings.Join(names, ", "))
 }
 
-// proposer makes a proposal.
+// proposer builds a proposal.
 type proposer struct {
 	Application
 	Proposal
@@ -112,7 +112,7 @@ type proposer struct {
 	stable *corev1.Service
 }
 
-// add adds an object of the Rollout's namespace, which has a name and annotations.
+// addObject adds an object in the Rollout's namespace.
 func (p *proposer) add(apiVersion, kind, name string, annotations map[string]any, fields map[string]any) {
 	metadata := map[string]any{"name": name, "namespace": p.Rollout.Namespace}
 	if len(annotations) > 0 {
@@ -123,8 +123,8 @@ func (p *proposer) add(apiVersion, kind, name string, annotations map[string]any
 	p.Objects = append(p.Objects, object)
 }
 
-// canaryService names the canary's Service, and adds it where there is none: it has the ports and the selector of the
-// stable one, and the controller adds what tells them apart.
+// canaryService returns the name of the canary Service, and adds the Service if it is missing. It has the ports and the
+// selector of the stable Service; the controller adds the pod template hash to both selectors.
 func (p *proposer) canaryService() string {
 	name := p.Rollout.Spec.Strategy.Canary.CanaryService
 	if name == "" {
@@ -179,8 +179,9 @@ func (p *proposer) scaledObject() error {
 	return nil
 }
 
-// takeOver puts into the spec of a ScaledObject what an autoscaler says, and returns triggers for its other metrics
-// (https://keda.sh/docs/latest/reference/scaledobject-spec/, transfer-hpa-ownership and horizontalPodAutoscalerConfig.name).
+// transferHPA copies the settings of an autoscaler to the spec of a ScaledObject, and returns triggers for its other
+// metrics (https://keda.sh/docs/latest/reference/scaledobject-spec/, transfer-hpa-ownership and
+// horizontalPodAutoscalerConfig.name).
 func (p *proposer) takeOver(autoscaler *autoscalingv2.HorizontalPodAutoscaler, spec map[string]any) []any {
 	config := map[string]any{"name": autoscaler.Name}
 	if autoscaler.Spec.Behavior != nil {
@@ -207,7 +208,7 @@ func (p *proposer) takeOver(autoscaler *autoscalingv2.HorizontalPodAutoscaler, s
 	return triggers
 }
 
-// trigger is the metadata of the trigger: the requests that Ingresses send to the stable Service.
+// trigger returns the metadata of the trigger: the hosts, paths and port of the Ingress rules for the stable Service.
 func (p *proposer) trigger() (map[string]any, error) {
 	hosts, paths, ports := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range p.Ingresses {
@@ -238,7 +239,7 @@ func (p *proposer) trigger() (map[string]any, error) {
 	}, nil
 }
 
-// port is the number of a port of the stable Service; empty where it has none of that name.
+// port returns the number of a port of the stable Service. It is empty if the Service has no such port.
 func (p *proposer) port(of networkingv1.ServiceBackendPort) string {
 	for _, port := range p.stable.Spec.Ports {
 		if of.Name == "" && port.Port == of.Number || of.Name != "" && port.Name == of.Name {
@@ -248,7 +249,7 @@ func (p *proposer) port(of networkingv1.ServiceBackendPort) string {
 	return ""
 }
 
-// orAll is a host, or the word for all of them.
+// hostOrAny returns the host, or "*" if it is empty.
 func orAll(host string) string {
 	if host == "" {
 		return "*"
@@ -256,7 +257,7 @@ func orAll(host string) string {
 	return host
 }
 
-// orRoot is a path, or the one that all begin with.
+// pathOrRoot returns the path, or "/" if it is empty.
 func orRoot(path string) string {
 	if path == "" {
 		return "/"
@@ -264,8 +265,8 @@ func orRoot(path string) string {
 	return path
 }
 
-// rollout adds the Rollout with what is new in it. It has all that the live one has: whoever applied that by server-side
-// apply would otherwise take away what is missing.
+// rollout adds the Rollout with the router. It contains all fields of the live Rollout: otherwise server-side apply
+// would remove the missing ones.
 func (p *proposer) rollout(canaryService string) error {
 	added := map[string]any{
 		"stableService": p.stable.Name, "canaryService": canaryService,

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata and remove orphans")
 
-// application is that of testdata/app.yaml.
+// application reads testdata/app.yaml.
 func application(t *testing.T) adopt.Application {
 	t.Helper()
 	text, err := os.ReadFile("testdata/app.yaml")
@@ -45,7 +45,7 @@ func application(t *testing.T) adopt.Application {
 	return app
 }
 
-// compare compares a proposal with a golden file.
+// compareGolden compares a proposal with a golden file.
 func compare(t *testing.T, name string, app adopt.Application) {
 	t.Helper()
 	proposal, err := adopt.Propose(app)
@@ -71,7 +71,7 @@ func compare(t *testing.T, name string, app adopt.Application) {
 	}
 }
 
-// removeOrphans finds golden files that no proposal has, and removes them where files are written anew.
+// removeOrphans reports golden files without a test case. With -update it removes them.
 func removeOrphans(t *testing.T, changes map[string]func(*adopt.Application)) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.golden.yaml")

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// plain is a value as JSON has it, without what is null there.
+// toMap converts a value to its JSON form without null fields.
 func plain(of any) (map[string]any, error) {
 	text, err := json.Marshal(of)
 	if err != nil {
@@ -23,7 +23,7 @@ func plain(of any) (map[string]any, error) {
 	return found, nil
 }
 
-// withoutNulls takes away what is null, however deep.
+// dropNulls removes null fields recursively.
 func withoutNulls(of any) {
 	switch value := of.(type) {
 	case map[string]any:
@@ -40,7 +40,7 @@ func withoutNulls(of any) {
 	}
 }
 
-// diff compares two objects, line by line of their YAML.
+// diff compares the YAML of two objects line by line.
 func diff(was, is map[string]any) ([]string, error) {
 	old, err := lines(was)
 	if err != nil {
@@ -53,7 +53,7 @@ func diff(was, is map[string]any) ([]string, error) {
 	return compare(old, next), nil
 }
 
-// lines are those of an object's YAML.
+// yamlLines returns the lines of an object's YAML.
 func lines(of map[string]any) ([]string, error) {
 	if len(of) == 0 {
 		return nil, nil
@@ -62,7 +62,7 @@ func lines(of map[string]any) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), err
 }
 
-// compare keeps the longest sequence of lines that both have: common[i][j] is how long that of old[i:] and next[j:] is.
+// lineDiff keeps the longest common subsequence of the lines: common[i][j] is its length in old[i:] and next[j:].
 func compare(old, next []string) []string {
 	common := make([][]int, len(old)+1)
 	for i := range common {

@@ -1,4 +1,4 @@
-// Package adopt works out what a Rollout needs so that router kedify/http shares its requests and its replicas follow
-// them: the canary's Service, a ScaledObject in the place of the HorizontalPodAutoscaler that is there, and the router in
-// the Rollout. It gets values and returns values.
+// Package adopt computes the manifests that make a Rollout use router kedify/http with autoscaling by requests: the
+// canary Service, a ScaledObject that replaces the HorizontalPodAutoscaler, and the Rollout with the router. It is
+// pure: it has no client and no context.
 package adopt

@@ -1,6 +1,7 @@
-// Package cleanup finds what Rollouts and interceptors that are gone have left on other objects, and works out how it
-// is taken away. It gets values and returns values.
+// Package cleanup finds what deleted Rollouts and uninstalled components left on other objects, and computes the
+// request that removes it. It is pure: it has no client and no context.
 //
-// The controller makes no call when a Rollout is deleted, or its trafficRouting is, so its split stays in force. Only
-// what carries a mark of ours, and of somebody who is provably gone, is left over; what may be a user's is Unowned.
+// The Argo Rollouts controller does not call a router when a Rollout or its trafficRouting is deleted, so the traffic
+// split stays active. Only data with an owner annotation whose owner is known to be gone is a leftover. Data that may
+// belong to a user is marked as Unowned.
 package cleanup

@@ -13,79 +13,79 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// Sort is what is left over.
+// Kind is a kind of leftover.
 type Sort string
 
-// The sorts. docs/reference/cli.md has them all.
+// The kinds of leftovers. docs/cli.md lists them.
 const (
-	// Weights are those of an HTTPScaledObject, with the mark of their owner.
+	// Weights are weights of an HTTPScaledObject with an owner annotation.
 	Weights Sort = "Weights"
-	// UnownedWeights are those of an HTTPScaledObject without a mark, that no Rollout names. The published plugin writes
-	// none, and neither does a hand.
+	// UnownedWeights are weights of an HTTPScaledObject without an owner annotation that no Rollout references. The
+	// published plugin and users write no owner annotation.
 	UnownedWeights Sort = "UnownedWeights"
-	// Mark is the mark of an owner without weights.
+	// OwnerAnnotation is an owner annotation without weights.
 	Mark Sort = "Mark"
-	// StatusAnnotation is a report in an annotation that nobody reads.
+	// StatusAnnotation is a report in an annotation, although the status contains the report.
 	StatusAnnotation Sort = "StatusAnnotation"
-	// ManagedRules are header or mirror routes in a route of the Gateway API, Destinations an experiment's backends, and
-	// Record what the annotation says of a Rollout beside those.
+	// ManagedRules are header or mirror routes in a Gateway API route, Destinations the backends of an experiment, and
+	// Record the rest of a Rollout's entry in the annotation.
 	ManagedRules Sort = "ManagedRules"
 	Destinations Sort = "Destinations"
 	Record       Sort = "Record"
-	// RouteWeights are those in a route, of a Rollout that exists and has another one now.
+	// RouteWeights are weights in a route whose Rollout exists but references another route now.
 	RouteWeights Sort = "RouteWeights"
-	// Label is the in-progress label on a route that no Rollout names.
+	// Label is the in-progress label on a route that no Rollout references.
 	Label Sort = "Label"
-	// InterceptorLease is that of interceptors that were uninstalled.
+	// InterceptorLease is the Lease of uninstalled interceptors.
 	InterceptorLease Sort = "InterceptorLease"
-	// Trial is the namespace of a throw-away canary whose command has ended without removing it.
+	// Trial is the namespace of a throwaway canary that was not removed.
 	Trial Sort = "Trial"
 )
 
-// Leftover is an object with something left over on it.
+// Leftover is an object with leftovers.
 type Leftover struct {
-	// Sorts are what.
+	// Kinds are the kinds of leftovers on the object.
 	Sorts []Sort `json:"sorts"`
-	// Object is its kind, namespace and name.
+	// Object is the kind, namespace and name of the object.
 	Object string `json:"object"`
-	// Message says what it is, whose it was, and what becomes of requests without it.
+	// Message describes the leftovers, their former owner, and the effect of the removal on requests.
 	Message string `json:"message"`
-	// Unowned says that it may be a user's.
+	// Unowned is true if the data may belong to a user.
 	Unowned bool `json:"unowned"`
-	// Removal is how it is taken away.
+	// Removal removes the leftovers.
 	Removal Removal `json:"-"`
 }
 
-// Removal is one request that takes something away, and that fails when the object is not what it was. One of its fields
-// is set.
+// Removal is one request that removes leftovers. It fails if the object has changed since it was read. Exactly one of
+// Patch, Route, Lease and Namespace is set.
 type Removal struct {
-	// Patch changes an HTTPScaledObject of the name Of (RFC 6902).
+	// Patch changes the HTTPScaledObject Object (RFC 6902).
 	Of    types.NamespacedName
 	Patch []Operation
-	// Route is put in the place of the route; it has the resource version that was read.
+	// Route replaces the route. It contains the resource version that was read.
 	Route *facts.Route
-	// Lease is deleted while it has this UID and resource version.
+	// Lease is deleted if it matches the precondition.
 	Lease *Precondition
-	// Namespace is deleted, with all that is in it, while it has this UID and resource version.
+	// Namespace is deleted, including all objects in it, if it matches the precondition.
 	Namespace *Precondition
 }
 
-// Operation is one of a JSON patch.
+// PatchOperation is an operation of a JSON patch.
 type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// Precondition is what an object has to have.
+// Precondition is the name of an object with the UID and the resource version that it must have.
 type Precondition struct {
 	Name            types.NamespacedName
 	UID             types.UID
 	ResourceVersion string
 }
 
-// Find finds what is left over, in the order of the objects. Of Rollouts of other namespaces than namespace nothing is
-// known, unless that is empty.
+// Find returns the leftovers, sorted by object. If namespace is not empty, only Rollouts of that namespace have been
+// read.
 func Find(cluster *facts.Facts, namespace string) []Leftover {
 	f := finder{cluster: cluster, namespace: namespace}
 	var all []Leftover
@@ -101,13 +101,13 @@ func Find(cluster *facts.Facts, namespace string) []Leftover {
 	return all
 }
 
-// finder finds what is left over.
+// finder finds leftovers.
 type finder struct {
 	cluster   *facts.Facts
 	namespace string
 }
 
-// rollout is the Rollout of that name, nil where there is none.
+// rollout returns the Rollout of that name, or nil.
 func (f *finder) rollout(name types.NamespacedName) *facts.Rollout {
 	at := slices.IndexFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return r.Key() == name })
 	if at < 0 {
@@ -116,11 +116,11 @@ func (f *finder) rollout(name types.NamespacedName) *facts.Rollout {
 	return &f.cluster.Rollouts[at]
 }
 
-// isKnown says whether the Rollouts of a namespace have been read.
+// isRead reports whether the Rollouts of a namespace have been read.
 func (f *finder) isKnown(namespace string) bool { return f.namespace == "" || f.namespace == namespace }
 
-// gone says why a Rollout has nothing to do with an object any more; false where it may have. A Rollout whose
-// configuration cannot be read may mean any object.
+// staleReason returns why a Rollout no longer uses an object; false if it may still use it. mayReference reports
+// whether an existing Rollout may reference the object.
 func (f *finder) gone(name types.NamespacedName, mayName func(*facts.Rollout) bool) (why string, is bool) {
 	rollout := f.rollout(name)
 	switch {
@@ -135,7 +135,7 @@ func (f *finder) gone(name types.NamespacedName, mayName func(*facts.Rollout) bo
 	}
 }
 
-// object finds what is left over on an HTTPScaledObject.
+// checkObject finds leftovers on an HTTPScaledObject.
 func (f *finder) object(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 	mayName := func(r *facts.Rollout) bool { return f.mayShareBy(r, object) }
@@ -179,8 +179,9 @@ func (f *finder) object(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	return []Leftover{left}
 }
 
-// mayShareBy says whether a Rollout may share requests by an HTTPScaledObject: it names that, or one of the same ScaledObject. One that is missing, or a configuration
-// that cannot be read, may mean any.
+// mayUseObject reports whether a Rollout may split requests with an HTTPScaledObject: the Rollout references it, or
+// another HTTPScaledObject of the same ScaledObject. A Rollout that references a missing object, or whose configuration
+// is invalid, may use any object.
 func (f *finder) mayShareBy(r *facts.Rollout, object *httpv1alpha1.HTTPScaledObject) bool {
 	if r.Namespace != object.Namespace || !r.Uses(facts.HTTPRouter) {
 		return false
@@ -191,12 +192,13 @@ func (f *finder) mayShareBy(r *facts.Rollout, object *httpv1alpha1.HTTPScaledObj
 		slices.ContainsFunc(others, func(o *httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
 }
 
-// oneLine is a text of weights on one line, cut where it is long.
+// oneLine formats weights in one line of at most 200 characters.
 func oneLine(text string) string {
 	return fmt.Sprintf("%.200s", strings.Join(strings.Fields(strings.ReplaceAll(text, "\n- ", ", ")), " "))
 }
 
-// without is a patch that removes annotations which are as they were read, of the very object.
+// removeAnnotations returns a patch that removes annotations. It tests the UID of the object and the values of the
+// annotations.
 func without(object *httpv1alpha1.HTTPScaledObject, annotations []string) []Operation {
 	tests, removals := []Operation{{Op: "test", Path: "/metadata/uid", Value: object.UID}}, []Operation{}
 	for _, name := range annotations {
@@ -207,7 +209,7 @@ func without(object *httpv1alpha1.HTTPScaledObject, annotations []string) []Oper
 	return append(tests, removals...)
 }
 
-// lease finds the Lease of interceptors that are not installed any more.
+// checkLease finds the Lease of uninstalled interceptors.
 func (f *finder) lease() []Leftover {
 	lease := f.cluster.Lease
 	if lease == nil || f.cluster.Interceptor != nil || f.namespace != "" {
@@ -224,7 +226,8 @@ func (f *finder) lease() []Leftover {
 	}}
 }
 
-// trials finds the namespaces of throw-away canaries whose time is over. One that is being deleted goes by itself.
+// checkTrials finds the namespaces of throwaway canaries whose deadline has passed. It ignores those that are being
+// deleted.
 func (f *finder) trials() []Leftover {
 	var all []Leftover
 	for _, namespace := range f.cluster.Trials {

@@ -29,10 +29,10 @@ const (
 	report  = "http.kedify.io/status"
 )
 
-// now is when the facts were read.
+// now is the time at which the facts were read.
 var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// rollout is one of namespace shop that names an HTTPScaledObject and a route.
+// rollout returns a Rollout of namespace shop that references an HTTPScaledObject and a route.
 func rollout(name, object, routeName string) facts.Rollout {
 	plugins := map[string]json.RawMessage{}
 	r := facts.Rollout{Stable: "stable", Canary: "canary", Object: object}
@@ -52,7 +52,7 @@ func rollout(name, object, routeName string) facts.Rollout {
 	return r
 }
 
-// facts has the HTTPScaledObject shop/web with annotations, marked with the Rollout shop/web.
+// cluster returns facts with HTTPScaledObject shop/web, owned by Rollout shop/web.
 func cluster(annotations map[string]string, rollouts ...facts.Rollout) *facts.Facts {
 	object := httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid", Annotations: annotations}}
 	all := &facts.Facts{Now: now, HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{object}, Rollouts: rollouts}
@@ -63,7 +63,8 @@ func cluster(annotations map[string]string, rollouts ...facts.Rollout) *facts.Fa
 	return all
 }
 
-// ofScaledObject has the HTTPScaledObject shop/web, and beside it shop/api, each of these ScaledObjects; empty for one that is missing.
+// withScaledObjects sets the ScaledObject of HTTPScaledObject shop/web, and adds HTTPScaledObject shop/api if api is
+// not empty.
 func ofScaledObject(f *facts.Facts, web, api string) *facts.Facts {
 	controlled := func(name string) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: name, Controller: new(true)}}
@@ -77,19 +78,19 @@ func ofScaledObject(f *facts.Facts, web, api string) *facts.Facts {
 	return f
 }
 
-// reported has the object's report in its status.
+// withReport adds a report to the status of the HTTPScaledObject.
 func reported(f *facts.Facts) *facts.Facts {
 	f.HTTPScaledObjects[0].Status.DataPlane = &httpv1alpha1.DataPlaneStatus{}
 	return f
 }
 
-// broken is a Rollout whose configuration cannot be read.
+// broken returns the Rollout with an invalid configuration.
 func broken(r facts.Rollout) facts.Rollout {
 	r.Object, r.ObjectError, r.RouteNames, r.RoutesError = "", errors.New("not an object"), nil, errors.New("not an object")
 	return r
 }
 
-// tried has the namespace of a throw-away canary that was to be over some time ago.
+// withTrial returns facts with the namespace of a throwaway canary and its deadline.
 func tried(ago string, isGoing bool) *facts.Facts {
 	trial := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "http-canary-try-abcde", UID: "1", ResourceVersion: "2"}}
 	if ago != "" {
@@ -101,14 +102,14 @@ func tried(ago string, isGoing bool) *facts.Facts {
 	return &facts.Facts{Now: now, Trials: []metav1.PartialObjectMetadata{trial}}
 }
 
-// leased has a Lease that was renewed some time ago.
+// withLease returns facts with a Lease that was renewed some time ago.
 func leased(ago time.Duration, interceptor *appsv1.Deployment) *facts.Facts {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "keda", Name: "kedify-http-interceptor", UID: "1", ResourceVersion: "2"}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-ago)}
 	return &facts.Facts{Now: now, Lease: lease, Interceptor: interceptor}
 }
 
-// routed has the route shop/web with a record and a label.
+// withRoute returns facts with route shop/web, which has a record and a label.
 func routed(record string, isLabelled bool, rollouts ...facts.Rollout) *facts.Facts {
 	metadata := map[string]any{"namespace": "shop", "name": "web"}
 	read := facts.Route{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: "web"}}
@@ -127,7 +128,7 @@ func routed(record string, isLabelled bool, rollouts ...facts.Rollout) *facts.Fa
 	return &facts.Facts{Routes: []facts.Route{read}, Rollouts: rollouts}
 }
 
-// record is that of the Rollout shop/web.
+// record is the record of Rollout shop/web.
 const record = `{"shop/web":{"uid":"uid-of-web","services":["canary","stable"],"weighted":true,"rule":"*","destinations":["candidate"],"managed":{"qa":["name:qa"]}}}`
 
 func TestWhatIsLeftOver(t *testing.T) {
@@ -211,7 +212,7 @@ func TestWhatIsLeftOver(t *testing.T) {
 	}
 }
 
-// A patch takes nothing from an object that is not the one that was judged, or not as it was.
+// TestRemovalsHavePreconditions: a removal changes nothing if the object is another one or has changed.
 func TestRemovalsHavePreconditions(t *testing.T) {
 	t.Parallel()
 	left := cleanup.Find(cluster(map[string]string{weights: "", mark: "shop/web uid-of-web", managed: "[]"}), "")

@@ -12,10 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// labelValue is that of the in-progress label where a Rollout chooses no other.
+// labelInProgress is the default value of the in-progress label.
 const labelValue = "in-progress"
 
-// route finds what is left over on a route.
+// checkRoute finds leftovers on a route.
 func (f *finder) route(live *facts.Route) []Leftover {
 	metadata, _ := live.Content["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -58,8 +58,8 @@ func (f *finder) route(live *facts.Route) []Leftover {
 	return []Leftover{left}
 }
 
-// undo takes away what an entry says of a Rollout that is gone, and names it. Where the Rollout exists, its Services are
-// known, and the stable one gets everything again.
+// resetRoute removes the entry of a Rollout from a route, and returns the kinds of leftovers in it. If the Rollout
+// exists, its Services are known, and the stable Service gets weight 100.
 func undo(content map[string]any, live *facts.Route, entry route.Entry, rollout *facts.Rollout) (map[string]any, []Sort, error) {
 	sorts := []Sort{Record}
 	if len(entry.Managed) > 0 {
@@ -81,12 +81,12 @@ func undo(content map[string]any, live *facts.Route, entry route.Entry, rollout 
 	return undone, sorts, err
 }
 
-// isNamed says whether any Rollout may name a route.
+// isReferenced reports whether any Rollout may reference a route.
 func (f *finder) isNamed(live *facts.Route) bool {
 	return slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return f.mayName(&r, live) })
 }
 
-// mayName says whether a Rollout names a route, or may: one whose configuration cannot be read may name any.
+// mayReference reports whether a Rollout references a route, or may reference it because its configuration is invalid.
 func (f *finder) mayName(r *facts.Rollout, live *facts.Route) bool {
 	if !r.Uses(facts.GatewayRouter) {
 		return false
@@ -99,7 +99,7 @@ func (f *finder) mayName(r *facts.Rollout, live *facts.Route) bool {
 	return r.RoutesError != nil
 }
 
-// withoutLabel is a route without the in-progress label.
+// withoutLabel returns a copy of a route without the in-progress label.
 func withoutLabel(content map[string]any) map[string]any {
 	metadata, _ := content["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)

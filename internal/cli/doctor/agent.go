@@ -15,10 +15,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// installAgent is what brings an agent.
+// installAgentFix installs the agent.
 const installAgent = "kubectl http-canary install --components agent, or kubectl apply --server-side --force-conflicts -k config/agent"
 
-// agent examines the agent: whether it is there where something was made by it, whether it runs, and its webhook.
+// agent checks that the agent exists if objects depend on it, that it is ready, and its webhook.
 func agent(cluster *facts.Facts) []Finding {
 	switch {
 	case !cluster.Knows(facts.Deployments):
@@ -36,7 +36,7 @@ func agent(cluster *facts.Facts) []Finding {
 	return webhook(cluster)
 }
 
-// agentObject names the agent's Deployment.
+// agentObject returns the object name of the agent's Deployment.
 func agentObject(cluster *facts.Facts) string {
 	if cluster.Agent == nil {
 		return named("Deployment", httpv1alpha1.DefaultInterceptorNamespace, facts.AgentName)
@@ -44,7 +44,7 @@ func agentObject(cluster *facts.Facts) string {
 	return named("Deployment", cluster.Agent.Namespace, cluster.Agent.Name)
 }
 
-// agentMissing finds what an agent that is gone has left without its care.
+// agentMissing finds objects that depend on an agent that does not exist.
 func agentMissing(cluster *facts.Facts) []Finding {
 	finding := Finding{
 		Code: AgentNotFound, Severity: Error, Object: agentObject(cluster),
@@ -67,12 +67,12 @@ func agentMissing(cluster *facts.Facts) []Finding {
 	return nil
 }
 
-// byAgent says whether the agent has made an object.
+// isManagedByAgent reports whether the agent has created an object.
 func byAgent(object *httpv1alpha1.HTTPScaledObject) bool {
 	return object.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
 }
 
-// webhook examines the webhook of an agent that runs.
+// webhook checks the webhook of a running agent.
 func webhook(cluster *facts.Facts) []Finding {
 	address, isSet := setting(cluster.Agent, "webhook-address")
 	if !cluster.Knows(facts.Webhook) || isSet && address == "" {
@@ -108,10 +108,11 @@ func webhook(cluster *facts.Facts) []Finding {
 	return nil
 }
 
-// first is the first of two values.
+// valueOnly returns the first of two values.
 func first(text string, _ bool) string { return text }
 
-// setting is what a Deployment of ours is started with for a flag, as an argument or in the environment; false where that does not say.
+// flagValue returns the value of a flag in a Deployment, set as an argument or by the environment; false if it is not
+// set.
 func setting(deployment *appsv1.Deployment, flag string) (string, bool) {
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		for i, argument := range container.Args {
@@ -132,25 +133,25 @@ func setting(deployment *appsv1.Deployment, flag string) (string, bool) {
 	return "", false
 }
 
-// isOn says whether the agent does what a flag of its stands for, which it does by default.
+// isEnabled reports whether a boolean flag of the agent is true, which is the default.
 func isOn(cluster *facts.Facts, flag string) bool {
 	text, isSet := setting(cluster.Agent, flag)
 	is, err := strconv.ParseBool(text)
 	return !isSet || err != nil || is
 }
 
-// installsProxies says whether the agent is there and installs the proxies that serve an object.
+// installsProxies reports whether the agent exists and installs proxies for an object.
 func installsProxies(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) bool {
 	return cluster.Agent != nil && isOn(cluster, "install-proxies") && serves(cluster, object.Namespace) && proxies.Needs(object)
 }
 
-// serves says whether the agent serves a namespace.
+// agentServes reports whether the agent watches a namespace.
 func serves(cluster *facts.Facts, namespace string) bool {
 	list, _ := setting(cluster.Agent, "namespaces")
 	return list == "" || slices.Contains(strings.Split(list, ","), namespace)
 }
 
-// agentNeeds are the permissions of the agent, in the namespaces that have something for it.
+// agentRequirements adds the permissions of the agent, in the namespaces that have objects for it.
 func agentNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) {
 	const remedy = "apply config/agent/rbac.yaml with this ServiceAccount as the subject"
 	for _, namespace := range agentNamespaces(cluster) {
@@ -182,7 +183,7 @@ func agentNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) 
 	}
 }
 
-// agentNamespaces are those that have something for the agent, and that it serves.
+// agentNamespaces returns the namespaces that the agent watches and that have objects for it.
 func agentNamespaces(cluster *facts.Facts) []string {
 	var all []string
 	add := func(namespace string) {

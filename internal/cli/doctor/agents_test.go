@@ -13,12 +13,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// tlsReady is the condition about the certificate of the sound HTTPScaledObject.
+// tlsReady returns the condition TLSReady of the healthy HTTPScaledObject.
 func tlsReady(f *facts.Facts) *metav1.Condition {
 	return meta.FindStatusCondition(f.HTTPScaledObjects[0].Status.Conditions, httpv1alpha1.ConditionTLSReady)
 }
 
-// untrusted says of the certificate that it is not in force.
+// untrusted sets the condition TLSReady to False.
 func untrusted(reason string) func(*testing.T, *facts.Facts) {
 	return change(func(f *facts.Facts) {
 		tlsReady(f).Status, tlsReady(f).Reason = metav1.ConditionFalse, reason
@@ -26,26 +26,26 @@ func untrusted(reason string) func(*testing.T, *facts.Facts) {
 	})
 }
 
-// condition has the agent say something of the HTTPScaledObject.
+// condition sets a condition of the HTTPScaledObject to False.
 func condition(kind, reason string) func(*testing.T, *facts.Facts) {
 	return change(func(f *facts.Facts) {
 		meta.SetStatusCondition(&f.HTTPScaledObjects[0].Status.Conditions, metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: "the object in question is somebody else's",
+			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: "the object belongs to another owner",
 		})
 	})
 }
 
-// agents are breakages of the agent and of what it does, and of certificates.
+// agents are breakages of the agent, its objects, and certificates.
 func agents() []breakage {
 	const agent, account, webhook = "Deployment keda/kedify-http-agent", "ServiceAccount keda/kedify-http-agent", "MutatingWebhookConfiguration kedify-http-agent"
 	const shop, certificate = "HTTPScaledObject shop/shop", "status.conditions[TLSReady]"
 	return []breakage{
 		{
-			name: "the agent is gone", change: change(func(f *facts.Facts) { f.Agent = nil }),
+			name: "the agent is missing", change: change(func(f *facts.Facts) { f.Agent = nil }),
 			code: doctor.AgentNotFound, object: agent, remedy: "install --components agent",
 		},
 		{
-			name: "the agent is gone, and its webhook is there", change: change(func(f *facts.Facts) { f.Agent, f.HTTPScaledObjects[0].Labels = nil, nil }),
+			name: "the agent is missing, but its webhook exists", change: change(func(f *facts.Facts) { f.Agent, f.HTTPScaledObjects[0].Labels = nil, nil }),
 			code: doctor.AgentNotFound, object: agent, remedy: "delete the MutatingWebhookConfiguration",
 		},
 		{
@@ -61,7 +61,7 @@ func agents() []breakage {
 			code: doctor.AgentForbidden, object: account, remedy: "config/agent/rbac.yaml",
 		},
 		{
-			name: "the agent may not wire Ingresses", change: deniedAgent("patch", "ingresses"),
+			name: "the agent may not rewrite Ingresses", change: deniedAgent("patch", "ingresses"),
 			code: doctor.ForbiddenInPart, severity: doctor.Warning, object: account, remedy: "config/agent/rbac.yaml",
 		},
 		{
@@ -73,7 +73,7 @@ func agents() []breakage {
 			code: doctor.WebhookNotFound, severity: doctor.Warning, object: webhook, remedy: "--webhook-address=",
 		},
 		{
-			name: "nobody has written whom to trust", change: change(func(f *facts.Facts) { f.Webhook.Webhooks[0].ClientConfig.CABundle = nil }),
+			name: "the webhook has no caBundle", change: change(func(f *facts.Facts) { f.Webhook.Webhooks[0].ClientConfig.CABundle = nil }),
 			code: doctor.WebhookNotReady, object: webhook, field: "webhooks[0].clientConfig", remedy: "caBundle",
 		},
 		{
@@ -83,11 +83,11 @@ func agents() []breakage {
 			code: doctor.WebhookNotReady, object: webhook, field: "webhooks[0].clientConfig", remedy: "config/agent",
 		},
 		{
-			name: "the agent's proxies have the names of others", change: condition(httpv1alpha1.ConditionProxyInstalled, httpv1alpha1.ReasonNameTaken),
-			code: doctor.ProxyNotInstalled, object: shop, field: "status.conditions[ProxyInstalled]", remedy: "docs/how-to/proxies.md",
+			name: "the names of the agent's proxies are in use", change: condition(httpv1alpha1.ConditionProxyInstalled, httpv1alpha1.ReasonNameTaken),
+			code: doctor.ProxyNotInstalled, object: shop, field: "status.conditions[ProxyInstalled]", remedy: "docs/proxies.md",
 		},
 		{
-			name: "somebody has taken the wiring back", change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRestored),
+			name: "another tool has reverted the backends", change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRestored),
 			code: doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]", remedy: "trafficAutowire",
 		},
 		{
@@ -110,15 +110,15 @@ func agents() []breakage {
 			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "create rolebinding",
 		},
 		{
-			name: "a certificate that is none", change: untrusted(httpv1alpha1.ReasonInvalidSecret),
-			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "docs/how-to/tls.md",
+			name: "an invalid certificate", change: untrusted(httpv1alpha1.ReasonInvalidSecret),
+			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "docs/tls.md",
 		},
 		{
 			name: "a certificate for another host", change: untrusted(httpv1alpha1.ReasonHostNotCovered),
 			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "certificate in Secret shop/shop-tls",
 		},
 		{
-			name: "a host with another's certificate", change: untrusted(httpv1alpha1.ReasonHostTaken),
+			name: "a host with the certificate of another object", change: untrusted(httpv1alpha1.ReasonHostTaken),
 			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "the same Secret",
 		},
 	}

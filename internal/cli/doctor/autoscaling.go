@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// oldestKEDA is the first version that is tested: those before it scale to zero at once when a scaler says that
-	// nothing is to be done (kedacore/keda#6986).
+	// oldestKEDA is the oldest supported version. Older versions scale to zero immediately when a scaler reports
+	// inactivity (kedacore/keda#6986).
 	oldestKEDA = "2.18.0"
 )
 
-// autoscaling examines KEDA, the scaler, and the ScaledObjects that scale by HTTP requests.
+// autoscaling checks KEDA, the scaler, and the ScaledObjects that scale by HTTP requests.
 func autoscaling(cluster *facts.Facts) []Finding {
 	objects := cluster.ScaledByRequests()
 	if len(objects) == 0 && cluster.Scaler == nil && cluster.Agent == nil {
@@ -41,7 +41,7 @@ func autoscaling(cluster *facts.Facts) []Finding {
 	return found
 }
 
-// operator examines KEDA, and says whether it works at all.
+// kedaOperator checks KEDA, and reports whether it works.
 func operator(cluster *facts.Facts) ([]Finding, bool) {
 	_, isDefined := cluster.Definitions[facts.ScaledObjectsDefinition]
 	if cluster.Operator == nil || cluster.Knows(facts.Definitions) && !isDefined {
@@ -72,7 +72,7 @@ func operator(cluster *facts.Facts) ([]Finding, bool) {
 	return nil, true
 }
 
-// kedaVersion is the version of KEDA by its image, or the label of its manifests; nil where neither tells.
+// kedaVersion returns the version of KEDA from its image or its version label, or nil if neither has it.
 func kedaVersion(cluster *facts.Facts) *version.Version {
 	var texts []string
 	for _, container := range cluster.Operator.Spec.Template.Spec.Containers {
@@ -87,7 +87,7 @@ func kedaVersion(cluster *facts.Facts) *version.Version {
 	return nil
 }
 
-// scaler examines the scaler where a trigger names it.
+// scaler checks the scaler if a trigger references it.
 func scaler(cluster *facts.Facts, objects []*facts.ScaledObject) []Finding {
 	namespace := ""
 	for _, object := range objects {
@@ -119,7 +119,7 @@ func scaler(cluster *facts.Facts, objects []*facts.ScaledObject) []Finding {
 	return nil
 }
 
-// scaledObject tells what KEDA, the agent and the HorizontalPodAutoscaler say against a ScaledObject.
+// scaledObject reports the problems of a ScaledObject according to KEDA, the agent and the HorizontalPodAutoscaler.
 func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	var found []Finding
 	name := named("ScaledObject", object.Namespace, object.Name)
@@ -150,7 +150,7 @@ func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	return append(found, autoscaler(cluster, object)...)
 }
 
-// unconverted says whether a trigger has the type that only the agent knows.
+// hasUnconvertedTrigger reports whether a trigger has the type that only the agent supports.
 func unconverted(object *facts.ScaledObject) bool {
 	for _, trigger := range object.Spec.Triggers {
 		if trigger.Type == facts.TriggerType {
@@ -160,8 +160,8 @@ func unconverted(object *facts.ScaledObject) bool {
 	return false
 }
 
-// autoscaler tells what the HorizontalPodAutoscaler of a ScaledObject has been unable to do for longer than patience.
-// It is off while there are no replicas (ScalingDisabled).
+// autoscaler reports conditions of the HorizontalPodAutoscaler of a ScaledObject that have been False for longer than
+// gracePeriod. ScalingDisabled is normal at zero replicas.
 func autoscaler(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	key := types.NamespacedName{Namespace: object.Namespace, Name: cmp.Or(object.Status.HPAName, "keda-hpa-"+object.Name)}
 	at := slices.IndexFunc(cluster.Autoscalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool {
@@ -186,7 +186,7 @@ func autoscaler(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	return found
 }
 
-// converter is what to do where nobody has converted a trigger.
+// conversionFix returns the fix for an unconverted trigger.
 func converter(cluster *facts.Facts) string {
 	if cluster.Agent == nil {
 		return installAgent + ": the agent converts the trigger to type " + facts.PushType

@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// controllers are breakages of the controller and of what it is told.
+// controllers are breakages of the controller and its configuration.
 func controllers() []breakage {
 	const wrongArchitecture = "use the release's file for the controller's nodes"
 	return []breakage{
@@ -36,11 +36,11 @@ func controllers() []breakage {
 			code: doctor.ControllerOutdated, severity: doctor.Warning, object: controller, remedy: "rollout restart deployment/argo-rollouts",
 		},
 		{
-			name: "plugins are no YAML", change: edit("- name: \"kedify/http\"", "name: {"),
+			name: "invalid YAML", change: edit("- name: \"kedify/http\"", "name: {"),
 			code: doctor.PluginsMalformed, object: configMap, field: list, remedy: "write a list",
 		},
 		{
-			name: "one plugin in place of a list", change: change(func(f *facts.Facts) {
+			name: "a plugin instead of a list", change: change(func(f *facts.Facts) {
 				f.Plugins.Data[facts.PluginsKey] = "name: kedify/http\nlocation: https://example.com/plugin\n"
 			}),
 			code: doctor.PluginsMalformed, object: configMap, field: list, remedy: "write a list",
@@ -54,7 +54,7 @@ func controllers() []breakage {
 			code: doctor.PluginNotRegistered, object: configMap, field: list, remedy: "add the entry of argoproj-labs/gatewayAPI",
 		},
 		{
-			name: "a plugin's name that ends the controller", change: edit("somebody/else", "somebody"),
+			name: "a plugin name that prevents the controller from starting", change: edit("somebody/else", "somebody"),
 			code: doctor.PluginNameMalformed, object: configMap, field: list + "[2].name", remedy: "one slash",
 		},
 		{
@@ -66,7 +66,7 @@ func controllers() []breakage {
 			code: doctor.PluginKeyUnknown, severity: doctor.Warning, object: configMap, field: list, remedy: "the keys are name, location, sha256",
 		},
 		{
-			name: "a checksum that is none", change: edit(strings.Repeat("1", 64), "<paste from checksums.txt>"),
+			name: "an invalid checksum", change: edit(strings.Repeat("1", 64), "<paste from checksums.txt>"),
 			code: doctor.ChecksumMalformed, object: configMap, field: list + "[0].sha256", remedy: "checksums.txt",
 		},
 		{
@@ -74,23 +74,23 @@ func controllers() []breakage {
 			code: doctor.ChecksumRepeated, object: configMap, field: list + "[1].sha256", remedy: "checksums.txt",
 		},
 		{
-			name: "a path in place of an address", change: edit("https://example.com/else", "/home/argo-rollouts/else"),
+			name: "a path instead of a URL", change: edit("https://example.com/else", "/home/argo-rollouts/else"),
 			code: doctor.LocationInvalid, object: configMap, field: list + "[2].location", remedy: "https://",
 		},
 		{
-			name: "a file that nothing puts there", change: edit("https://example.com/else", "file:///home/argo-rollouts/plugin-bin/else"),
+			name: "a file that does not exist", change: edit("https://example.com/else", "file:///home/argo-rollouts/plugin-bin/else"),
 			code: doctor.FileNotProvided, object: configMap, field: list + "[2].location", remedy: "init container",
 		},
 		{
-			name: "a file for another processor", change: edit("rollouts-plugin-kedify-linux-amd64", "rollouts-plugin-kedify-linux-arm64"),
+			name: "a file for another architecture", change: edit("rollouts-plugin-kedify-linux-amd64", "rollouts-plugin-kedify-linux-arm64"),
 			code: doctor.ArchitectureMismatch, object: configMap, field: list + "[0].location", remedy: wrongArchitecture,
 		},
 		{
-			name: "a file for another system", change: edit("gatewayapi-plugin-linux-amd64", "gatewayapi-plugin-darwin-amd64"),
+			name: "a file for another operating system", change: edit("gatewayapi-plugin-linux-amd64", "gatewayapi-plugin-darwin-amd64"),
 			code: doctor.ArchitectureMismatch, object: configMap, field: list + "[1].location", remedy: wrongArchitecture,
 		},
 		{
-			name: "nodes of several kinds",
+			name: "nodes with different architectures",
 			change: func(t *testing.T, f *facts.Facts) {
 				t.Helper()
 				edit("gatewayapi-plugin-linux-amd64", "gatewayapi-plugin")(t, f)
@@ -133,7 +133,7 @@ func controllers() []breakage {
 	}
 }
 
-// applications are breakages of Rollouts and of what carries out their weights.
+// applications are breakages of Rollouts and the data plane.
 func applications() []breakage {
 	return []breakage{
 		{
@@ -150,7 +150,7 @@ func applications() []breakage {
 			code: doctor.RouterMissing, object: "Rollout shop/shop", field: "spec.strategy.canary.trafficRouting", remedy: "kedify/http: {httpScaledObjectName",
 		},
 		{
-			name: "a name that is nearly right", change: routing("web", "argoproj-labs/gatewayapi", `{"httpRoute": "web"}`),
+			name: "a name that is similar", change: routing("web", "argoproj-labs/gatewayapi", `{"httpRoute": "web"}`),
 			code: doctor.RouterNameWrong, object: "Rollout web/web", field: plugins + `["argoproj-labs/gatewayapi"]`, remedy: "argoproj-labs/gatewayAPI",
 		},
 		{
@@ -158,11 +158,11 @@ func applications() []breakage {
 			code: doctor.RouterConfig, object: "Rollout shop/shop", field: plugins + `["kedify/http"]`, remedy: "httpScaledObjectName",
 		},
 		{
-			name: "no route is named", change: routing("web", facts.GatewayRouter, `{"namespace": "web"}`),
+			name: "no route is referenced", change: routing("web", facts.GatewayRouter, `{"namespace": "web"}`),
 			code: doctor.RouterConfig, object: "Rollout web/web", field: plugins + `["argoproj-labs/gatewayAPI"]`, remedy: "httpRoute",
 		},
 		{
-			name: "no canary Service is named", change: rollout("shop", func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.CanaryService = "" }),
+			name: "no canary Service is referenced", change: rollout("shop", func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.CanaryService = "" }),
 			code: doctor.RolloutServices, object: "Rollout shop/shop", field: "spec.strategy.canary", remedy: "name the Service there",
 		},
 		{
@@ -196,7 +196,7 @@ func applications() []breakage {
 			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", remedy: "logs deployment/kedify-http-agent",
 		},
 		{
-			name: "no proxies, and an object that the agent makes none for", change: change(func(f *facts.Facts) {
+			name: "no proxies, and an object that the agent installs none for", change: change(func(f *facts.Facts) {
 				f.HTTPScaledObjects[0].Labels = nil
 				delete(f.Services, types.NamespacedName{Namespace: "shop", Name: facts.ProxyService})
 				f.Ready[types.NamespacedName{Namespace: "shop", Name: facts.ProxyService}] = 0
@@ -212,14 +212,14 @@ func applications() []breakage {
 			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", remedy: "install --components proxy --proxy-namespace shop",
 		},
 		{
-			name: "the definition is missing", change: change(func(f *facts.Facts) {
+			name: "the CRD is missing", change: change(func(f *facts.Facts) {
 				delete(f.Definitions, facts.HTTPScaledObjectsDefinition)
 				f.HTTPScaledObjects = nil
 			}),
 			code: doctor.DefinitionMissing, object: "CustomResourceDefinition httpscaledobjects.http.keda.sh", remedy: "config/crd",
 		},
 		{
-			name: "the definition of another owner", change: change(func(f *facts.Facts) {
+			name: "the CRD of another owner", change: change(func(f *facts.Facts) {
 				f.Definitions[facts.HTTPScaledObjectsDefinition] = facts.Definition{
 					ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"}},
 					Served:     []string{"v1alpha1"}, StatusFields: []string{"conditions"},
@@ -241,7 +241,7 @@ func applications() []breakage {
 			code: doctor.HTTPScaledObjectNotFound, object: "Rollout shop/shop", field: plugins + `["kedify/http"].httpScaledObjectName`, remedy: "create it",
 		},
 		{
-			name: "an HTTPScaledObject with a mistake", change: change(func(f *facts.Facts) {
+			name: "an invalid HTTPScaledObject", change: change(func(f *facts.Facts) {
 				conditions := f.HTTPScaledObjects[0].Status.Conditions
 				conditions[0].Status, conditions[0].Reason = metav1.ConditionFalse, httpv1alpha1.ReasonServiceNotFound
 				conditions[1].Status, conditions[1].Reason = metav1.ConditionFalse, httpv1alpha1.ReasonNotAccepted
@@ -249,8 +249,8 @@ func applications() []breakage {
 			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop", field: "status.conditions[Accepted]", remedy: "docs/reference/errors.md",
 		},
 		{
-			// The agent names no generation.
-			name: "an HTTPScaledObject of a trigger with a mistake", change: change(func(f *facts.Facts) {
+			// The agent sets no observedGeneration.
+			name: "an HTTPScaledObject of an invalid trigger", change: change(func(f *facts.Facts) {
 				f.HTTPScaledObjects[0].Status.Conditions = append(f.HTTPScaledObjects[0].Status.Conditions, metav1.Condition{
 					Type: httpv1alpha1.ConditionTriggerAccepted, Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidTrigger,
 				})
@@ -258,7 +258,7 @@ func applications() []breakage {
 			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop", field: "status.conditions[TriggerAccepted]", remedy: "docs/reference/errors.md",
 		},
 		{
-			name: "an HTTPScaledObject that nobody reports on", change: change(func(f *facts.Facts) { f.HTTPScaledObjects[0].Status.Conditions = nil }),
+			name: "an HTTPScaledObject without a report", change: change(func(f *facts.Facts) { f.HTTPScaledObjects[0].Status.Conditions = nil }),
 			code: doctor.HTTPScaledObjectUnreported, object: "HTTPScaledObject shop/shop", field: "status.conditions", remedy: "--namespaces",
 		},
 		{
@@ -287,7 +287,7 @@ func applications() []breakage {
 	}
 }
 
-// routeCondition makes a condition of the route False, in its current generation.
+// routeCondition sets a condition of the route to False for its current generation.
 func routeCondition(at int, reason string) func(*testing.T, *facts.Facts) {
 	return change(func(f *facts.Facts) {
 		parent := f.Routes[0].Content["status"].(map[string]any)["parents"].([]any)[0].(map[string]any)
@@ -296,7 +296,7 @@ func routeCondition(at int, reason string) func(*testing.T, *facts.Facts) {
 	})
 }
 
-// scaling are breakages of KEDA and what belongs to it.
+// scaling are breakages of KEDA and the scaler.
 func scaling() []breakage {
 	const keda, scaler = "Deployment keda/keda-operator", "Deployment keda/keda-add-ons-http-external-scaler"
 	return []breakage{
@@ -305,7 +305,7 @@ func scaling() []breakage {
 			code: doctor.KEDANotFound, object: keda, remedy: "install KEDA 2.18.0",
 		},
 		{
-			name: "KEDA's definitions are missing", change: change(func(f *facts.Facts) {
+			name: "the CRDs of KEDA are missing", change: change(func(f *facts.Facts) {
 				delete(f.Definitions, facts.ScaledObjectsDefinition)
 				f.ScaledObjects = nil
 			}),
@@ -334,7 +334,7 @@ func scaling() []breakage {
 			code: doctor.ScalerNotReady, object: scaler, field: "status.readyReplicas", remedy: "every interceptor",
 		},
 		{
-			name: "a trigger that only the agent knows", change: change(func(f *facts.Facts) {
+			name: "a trigger type that requires the agent", change: change(func(f *facts.Facts) {
 				f.ScaledObjects[0].Spec.Triggers[0].Type = "kedify-http"
 				f.ScaledObjects[0].Status.Conditions[0].Status = "False"
 				f.Agent, f.Webhook, f.HTTPScaledObjects[0].Labels = nil, nil, nil
@@ -349,7 +349,7 @@ func scaling() []breakage {
 			code: doctor.TriggerNotConverted, object: "ScaledObject shop/shop", field: "spec.triggers", remedy: "--namespaces",
 		},
 		{
-			name: "a mistake in a trigger", change: change(func(f *facts.Facts) {
+			name: "an invalid trigger", change: change(func(f *facts.Facts) {
 				f.ScaledObjects[0].Annotations = map[string]string{httpv1alpha1.AnnotationTriggerProblems: `spec.triggers[0].metadata.hosts is missing`}
 			}),
 			code: doctor.TriggerMistaken, object: "ScaledObject shop/shop", field: "spec.triggers", remedy: "docs/reference/configuration.md",
@@ -359,7 +359,7 @@ func scaling() []breakage {
 			code: doctor.ScaledObjectNotReady, object: "ScaledObject shop/shop", field: "status.conditions[Ready]", remedy: "events",
 		},
 		{
-			name: "an autoscaler that gets no metric", change: change(func(f *facts.Facts) {
+			name: "an autoscaler without metrics", change: change(func(f *facts.Facts) {
 				f.Autoscalers[0].Status.Conditions[1].Reason = "FailedGetExternalMetric"
 			}),
 			code: doctor.AutoscalerNotActive, object: "HorizontalPodAutoscaler shop/keda-hpa-shop", field: "status.conditions[ScalingActive]",

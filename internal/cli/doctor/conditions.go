@@ -11,7 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// conditional tells what conditions say against an object that its requests in clear text do not depend on: its certificate, its proxies, its Ingresses.
+// optionalConditions reports False conditions of an object that unencrypted requests do not depend on: certificate,
+// proxies and autowiring.
 func conditional(
 	cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition, isPast func(*metav1.Condition) bool,
 ) []Finding {
@@ -49,7 +50,7 @@ func conditional(
 	return found
 }
 
-// certificate is what to do about a certificate that is not in force.
+// certificateFix returns the fix for a certificate that is not active.
 func certificate(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, reason string) string {
 	secret := object.Annotations[httpv1alpha1.AnnotationTLSSecretName]
 	switch reason {

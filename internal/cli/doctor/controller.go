@@ -12,7 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// controller examines the Argo Rollouts controller.
+// controller checks the Argo Rollouts controller.
 func controller(cluster *facts.Facts) []Finding {
 	if !cluster.Knows(facts.Deployments) {
 		return nil
@@ -37,7 +37,7 @@ func controller(cluster *facts.Facts) []Finding {
 	return outdated(cluster, object)
 }
 
-// readiness says how many replicas of a Deployment are ready, and whether any is where one should be.
+// readiness describes how many replicas of a Deployment are ready, and reports whether at least one is.
 func readiness(deployment *appsv1.Deployment) (string, bool) {
 	asked := int32(1)
 	if deployment.Spec.Replicas != nil {
@@ -47,7 +47,7 @@ func readiness(deployment *appsv1.Deployment) (string, bool) {
 	return fmt.Sprintf("%d of %d replicas are ready", ready, asked), ready > 0
 }
 
-// waiting says what containers wait for, if they do.
+// waitingReason describes why a container of the Pods is waiting. It is empty if none is.
 func waiting(pods []corev1.Pod) string {
 	for _, pod := range pods {
 		for _, container := range pod.Status.ContainerStatuses {
@@ -59,7 +59,7 @@ func waiting(pods []corev1.Pod) string {
 	return ""
 }
 
-// outdated finds a controller that was started before its plugins were changed: it reads them at its start only.
+// staleController finds a controller that was started before its plugins were changed: it reads them only at startup.
 func outdated(cluster *facts.Facts, object string) []Finding {
 	changed, is := changedAt(cluster.Plugins)
 	if !is {
@@ -84,7 +84,7 @@ func outdated(cluster *facts.Facts, object string) []Finding {
 	return nil
 }
 
-// changedAt is when the list of plugins was last changed, as far as the record of its writers tells.
+// pluginsChangedAt returns the time of the last change of the list of plugins, according to its managed fields.
 func changedAt(plugins *corev1.ConfigMap) (last time.Time, is bool) {
 	if plugins == nil {
 		return last, false
@@ -98,8 +98,8 @@ func changedAt(plugins *corev1.ConfigMap) (last time.Time, is bool) {
 	return last, is
 }
 
-// platform is the operating system and the architecture that the name of a release's file ends with; empty ones where
-// it doesn't.
+// filePlatform returns the operating system and the architecture in the name of a release file; both are empty if the
+// name has none.
 func platform(location string) (system, architecture string) {
 	parts := strings.Split(location[strings.LastIndex(location, "/")+1:], "-")
 	if len(parts) < 3 {

@@ -14,10 +14,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// patience is how long something may take that comes by itself: a report about a new object, or a metric.
+// gracePeriod is how long a transient state may last, e.g. a missing report on a new object, or a missing metric.
 const patience = time.Minute
 
-// dataPlane examines what carries out the weights of Rollouts that name HTTPRouter.
+// dataPlane checks the components that apply the weights of Rollouts with HTTPRouter.
 func dataPlane(cluster *facts.Facts) []Finding {
 	if !cluster.Use(facts.HTTPRouter) {
 		return nil
@@ -56,7 +56,7 @@ func dataPlane(cluster *facts.Facts) []Finding {
 	return found
 }
 
-// definition examines the CustomResourceDefinition of HTTPScaledObjects, and says whether it is there.
+// crd checks the CustomResourceDefinition of HTTPScaledObjects, and reports whether it exists.
 func definition(cluster *facts.Facts) ([]Finding, bool) {
 	if !cluster.Knows(facts.Definitions) {
 		return nil, true
@@ -89,7 +89,7 @@ func definition(cluster *facts.Facts) ([]Finding, bool) {
 	return nil, true
 }
 
-// interceptor examines the Deployment of the interceptors.
+// interceptor checks the Deployment of the interceptor.
 func interceptor(cluster *facts.Facts) []Finding {
 	if cluster.Interceptor == nil {
 		return []Finding{{
@@ -108,7 +108,7 @@ func interceptor(cluster *facts.Facts) []Finding {
 	return nil
 }
 
-// judged tells what the interceptor and the agent say against an object.
+// objectConditions reports the conditions of an object that the interceptor or the agent has set to False.
 func judged(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
 	var found []Finding
 	name := named(httpv1alpha1.Kind, object.Namespace, object.Name)
@@ -145,7 +145,7 @@ func judged(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Findi
 	return found
 }
 
-// proxied finds an object that no proxy serves.
+// proxyEndpoints reports an object that no proxy serves.
 func proxied(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
 	if !cluster.Knows(facts.Services) || !cluster.Knows(facts.EndpointSlices) {
 		return nil
@@ -166,7 +166,7 @@ func proxied(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Find
 	return []Finding{finding}
 }
 
-// unserved is what to do where an object has no proxies: whoever has the agent has it install them.
+// proxyFix returns the fix for an object without proxies. If the agent is installed, it installs them.
 func unserved(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, fleet string) string {
 	switch {
 	case installsProxies(cluster, object):

@@ -1,6 +1,6 @@
-// Package doctor finds out what is wrong with an installation: facts in, findings out. It gets values and returns
-// values: no client, context, clock or logger.
+// Package doctor checks an installation for problems: it turns facts into findings. It is pure: it has no client,
+// context, clock or logger.
 //
-// Each finding names the object and the field that is wrong, and what to do. A state that every canary passes through,
-// such as a proxy that has not acknowledged a weight yet, is no finding: a sound installation has none at any moment.
+// Each finding has the object, the field, the problem and the fix. A state that is normal during a canary, e.g. a proxy
+// that has not acknowledged a weight yet, is not a finding: a healthy installation has none at any time.
 package doctor

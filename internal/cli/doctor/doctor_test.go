@@ -25,12 +25,12 @@ func TestASoundInstallationHasNoFinding(t *testing.T) {
 	}
 }
 
-// nilForNone makes no difference between no findings and an empty list of them.
+// nilForNone treats an empty list like nil.
 func nilForNone(findings []doctor.Finding) []doctor.Finding {
 	return append([]doctor.Finding(nil), findings...)
 }
 
-// What looks broken for a moment of every canary is no finding.
+// TestTransientStatesAreNoFindings: states that are normal during a canary are not reported.
 func TestPassingStatesAreNoFindings(t *testing.T) {
 	t.Parallel()
 	for name, pass := range map[string]func(*testing.T, *facts.Facts){
@@ -39,45 +39,45 @@ func TestPassingStatesAreNoFindings(t *testing.T) {
 			rollout("web", func(r *v1alpha1.Rollout) { r.Spec.Replicas, r.Status.AvailableReplicas = new(int32), 0 })(t, f)
 			ready("web", "web-stable", 0)(t, f)
 		},
-		"on its way from zero": func(t *testing.T, f *facts.Facts) {
+		"scaling up from zero": func(t *testing.T, f *facts.Facts) {
 			t.Helper()
 			rollout("web", func(r *v1alpha1.Rollout) {
 				r.Generation, r.Status.ObservedGeneration, r.Status.AvailableReplicas = 2, "1", 0
 			})(t, f)
 			ready("web", "web-stable", 0)(t, f)
 		},
-		"its first Pods start": func(t *testing.T, f *facts.Facts) {
+		"the first Pods are starting": func(t *testing.T, f *facts.Facts) {
 			t.Helper()
 			rollout("web", func(r *v1alpha1.Rollout) { r.Status = v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutPhaseProgressing} })(t, f)
 			ready("web", "web-stable", 0)(t, f)
 			ready("web", "web-canary", 0)(t, f)
 		},
-		"a canary whose Pods start": func(t *testing.T, f *facts.Facts) {
+		"the canary Pods are starting": func(t *testing.T, f *facts.Facts) {
 			t.Helper()
 			rollout("shop", func(r *v1alpha1.Rollout) { r.Status.Canary.Weights = nil })(t, f)
 			ready("shop", "shop-canary", 0)(t, f)
 		},
-		"an object that was just made": change(func(f *facts.Facts) {
+		"a new object": change(func(f *facts.Facts) {
 			f.HTTPScaledObjects[0].Status.Conditions = nil
 			f.HTTPScaledObjects[0].CreationTimestamp = metav1.NewTime(f.Now.Add(-time.Second))
 		}),
-		"a report about the object as it was": change(func(f *facts.Facts) {
+		"a report for an earlier generation": change(func(f *facts.Facts) {
 			f.HTTPScaledObjects[0].Generation = 2
 			f.HTTPScaledObjects[0].Status.Conditions[0].Status = metav1.ConditionFalse
 		}),
-		"an autoscaler that has asked once": change(func(f *facts.Facts) {
+		"an autoscaler whose first query failed": change(func(f *facts.Facts) {
 			condition := &f.Autoscalers[0].Status.Conditions[1]
 			condition.Reason, condition.LastTransitionTime = "FailedGetExternalMetric", metav1.NewTime(f.Now.Add(-time.Second))
 		}),
-		"a webhook that was just made": change(func(f *facts.Facts) {
+		"a new webhook": change(func(f *facts.Facts) {
 			f.Webhook.CreationTimestamp = metav1.NewTime(f.Now.Add(-time.Second))
 			f.Webhook.Webhooks[0].ClientConfig.CABundle = nil
 		}),
-		"an agent without a webhook, as it was asked for": change(func(f *facts.Facts) {
+		"an agent with a disabled webhook": change(func(f *facts.Facts) {
 			f.Webhook = nil
 			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--webhook-address="}
 		}),
-		"an agent that leaves proxies and Ingresses alone": func(t *testing.T, f *facts.Facts) {
+		"an agent with disabled proxies and autowiring": func(t *testing.T, f *facts.Facts) {
 			t.Helper()
 			deniedAgent("patch", "ingresses")(t, f)
 			deniedAgent("patch", "deployments")(t, f)
@@ -89,14 +89,14 @@ func TestPassingStatesAreNoFindings(t *testing.T) {
 			deniedAgent("patch", "scaledobjects")(t, f)
 			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--namespaces", "web,other"}
 		},
-		"no agent, and nothing of one's": change(func(f *facts.Facts) {
+		"no agent, and no objects of one": change(func(f *facts.Facts) {
 			f.Agent, f.Webhook, f.HTTPScaledObjects[0].Labels = nil, nil, nil
 		}),
-		"a Secret that is being read": change(func(f *facts.Facts) {
+		"a Secret that has not been read yet": change(func(f *facts.Facts) {
 			certificate := tlsReady(f)
 			certificate.Status, certificate.Reason, certificate.LastTransitionTime = metav1.ConditionUnknown, "SecretPending", metav1.NewTime(f.Now.Add(-time.Second))
 		}),
-		"proxies that somebody else looks after": change(func(f *facts.Facts) {
+		"manually installed proxies": change(func(f *facts.Facts) {
 			conditions := &f.HTTPScaledObjects[0].Status.Conditions
 			*conditions = append(*conditions, metav1.Condition{Type: "ProxyInstalled", Status: metav1.ConditionTrue, Reason: "InstalledByHand"})
 		}),
@@ -116,7 +116,7 @@ func TestPassingStatesAreNoFindings(t *testing.T) {
 	}
 }
 
-// breakage is one way to break a sound installation, and the one finding that it leads to.
+// breakage is one way to break a healthy installation, and the finding that it causes.
 type breakage struct {
 	name     string
 	change   func(*testing.T, *facts.Facts)
@@ -124,10 +124,10 @@ type breakage struct {
 	severity doctor.Severity
 	object   string
 	field    string
-	remedy   string // a part of it
+	remedy   string // a substring of the fix
 }
 
-// edit replaces a part of a text of the ConfigMap, which has to be there.
+// edit replaces a substring of the list of plugins, which must exist.
 func edit(old, replacement string) func(*testing.T, *facts.Facts) {
 	return func(t *testing.T, cluster *facts.Facts) {
 		t.Helper()
@@ -139,12 +139,12 @@ func edit(old, replacement string) func(*testing.T, *facts.Facts) {
 	}
 }
 
-// change changes the facts without a test.
+// change adapts a function without a test.
 func change(of func(*facts.Facts)) func(*testing.T, *facts.Facts) {
 	return func(_ *testing.T, cluster *facts.Facts) { of(cluster) }
 }
 
-// rollout changes the Rollout of that name, and has it understood anew.
+// rollout changes the Rollout of that name, and parses it again.
 func rollout(name string, of func(*v1alpha1.Rollout)) func(*testing.T, *facts.Facts) {
 	return change(func(cluster *facts.Facts) {
 		for i := range cluster.Rollouts {
@@ -166,17 +166,17 @@ func routing(name, router, config string) func(*testing.T, *facts.Facts) {
 	})
 }
 
-// denied denies the controller or KEDA what a question is about.
+// denied denies a permission to the controller and KEDA.
 func denied(verb, resource string) func(*testing.T, *facts.Facts) {
 	return denying(func(account string) bool { return account != facts.AgentName }, verb, resource)
 }
 
-// deniedAgent denies that to the agent.
+// deniedAgent denies a permission to the agent.
 func deniedAgent(verb, resource string) func(*testing.T, *facts.Facts) {
 	return denying(func(account string) bool { return account == facts.AgentName }, verb, resource)
 }
 
-// denying denies what a question is about to some ServiceAccounts.
+// denying denies a permission to the ServiceAccounts that match.
 func denying(whom func(account string) bool, verb, resource string) func(*testing.T, *facts.Facts) {
 	return func(t *testing.T, cluster *facts.Facts) {
 		t.Helper()
@@ -187,7 +187,7 @@ func denying(whom func(account string) bool, verb, resource string) func(*testin
 			}
 		}
 		if !asked {
-			t.Fatalf("nobody asked for %s %s", verb, resource)
+			t.Fatalf("no permission for %s %s was required", verb, resource)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func TestEachBreakageHasItsFinding(t *testing.T) {
 	t.Parallel()
 	all := slices.Concat(controllers(), applications(), agents(), scaling())
 	if len(all) < 40 {
-		t.Errorf("there are only %d breakages", len(all))
+		t.Errorf("only %d breakages", len(all))
 	}
 	for _, test := range all {
 		t.Run(test.name, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestEachBreakageHasItsFinding(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if got.Message == "" || !strings.Contains(got.Remedy, test.remedy) {
-				t.Errorf("it says %q and advises %q, want a word of %q", got.Message, got.Remedy, test.remedy)
+				t.Errorf("message %q, fix %q, want a fix with %q", got.Message, got.Remedy, test.remedy)
 			}
 		})
 	}

@@ -8,36 +8,36 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// Severity says how much a finding matters.
+// Severity is the severity of a finding.
 type Severity string
 
 const (
-	// Error is for what keeps a canary, or its scaling, from working.
+	// Error is for a problem that prevents a canary or its scaling.
 	Error Severity = "error"
-	// Warning is for what works, but not as it should, or not for long, and for what could not be examined.
+	// Warning is for a problem that does not prevent it now, and for objects that cannot be checked.
 	Warning Severity = "warning"
 )
 
-// Finding is one thing that is wrong.
+// Finding is a problem and its fix.
 type Finding struct {
-	// Code tells findings apart for programs. It stays what it is from version to version.
+	// Code identifies the kind of finding for programs. It is stable across versions.
 	Code Code `json:"code"`
-	// Severity says how much it matters.
+	// Severity is the severity.
 	Severity Severity `json:"severity"`
-	// Object is the object that is wrong, or missing: kind, namespace and name.
+	// Object is the kind, namespace and name of the object that has the problem or is missing.
 	Object string `json:"object"`
-	// Field is where in the object; empty where it is about all of it.
+	// Field is the field of the object; empty for the object as a whole.
 	Field string `json:"field,omitempty"`
-	// Message says what is wrong.
+	// Message describes the problem.
 	Message string `json:"message"`
-	// Remedy says what to do about it.
+	// Fix describes how to fix the problem.
 	Remedy string `json:"remedy"`
 }
 
-// Code is the name of a sort of finding.
+// Code identifies a kind of finding.
 type Code string
 
-// The sorts of findings. docs/reference/cli.md has them all.
+// The codes of findings. docs/cli.md lists them.
 const (
 	NotExamined Code = "NotExamined"
 
@@ -100,8 +100,8 @@ const (
 	AutoscalerNotActive  Code = "AutoscalerNotActive"
 )
 
-// Examine returns what is wrong with an installation, errors first, in the order of the objects and their fields. It
-// is empty for a sound one.
+// Examine returns the findings of an installation, errors first, sorted by object, field and code. It is empty for a
+// healthy installation.
 func Examine(cluster *facts.Facts) []Finding {
 	var found []Finding
 	for _, check := range []func(*facts.Facts) []Finding{
@@ -115,12 +115,12 @@ func Examine(cluster *facts.Facts) []Finding {
 	return slices.Compact(found)
 }
 
-// HasError says whether any finding is an error.
+// HasError reports whether any finding is an error.
 func HasError(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity == Error })
 }
 
-// unread says what could not be examined.
+// unreadResources reports the resources that could not be read.
 func unread(cluster *facts.Facts) []Finding {
 	var found []Finding
 	for part, err := range cluster.Unread {
@@ -133,7 +133,7 @@ func unread(cluster *facts.Facts) []Finding {
 	return found
 }
 
-// named is an object as findings name it.
+// objectName formats the name of an object in findings.
 func named(kind, namespace, name string) string {
 	if namespace == "" {
 		return kind + " " + name

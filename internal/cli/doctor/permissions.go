@@ -14,23 +14,23 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// need is a permission that something of ours needs, or makes good use of.
+// requirement is a permission that a component requires or can use.
 type need struct {
 	question facts.Question
-	optional string // what is lost without it; empty where nothing works
-	code     Code   // of the finding where nothing works without it
-	loss     string // what becomes of that
+	optional string // the effect of a missing optional permission; empty if it is required
+	code     Code   // of the finding if it is required
+	loss     string // the effect of a missing required permission
 	remedy   string
 }
 
-// account is the ServiceAccount of a Deployment's Pods.
+// account returns the ServiceAccount of a Deployment's Pods.
 func account(deployment *appsv1.Deployment) types.NamespacedName {
 	name := cmp.Or(deployment.Spec.Template.Spec.ServiceAccountName, "default")
 	return types.NamespacedName{Namespace: deployment.Namespace, Name: name}
 }
 
-// Questions are those about permissions whose answers Examine wants, in Allowed of the facts. It is empty while the
-// Deployments are not known.
+// RequiredPermissions returns the permissions that Examine expects in Allowed of the facts. It is empty if the
+// Deployments are unknown.
 func Questions(cluster *facts.Facts) []facts.Question {
 	var all []facts.Question
 	for _, need := range needs(cluster) {
@@ -39,7 +39,7 @@ func Questions(cluster *facts.Facts) []facts.Question {
 	return all
 }
 
-// needs are the permissions that this installation needs, each once.
+// requirements returns the permissions that this installation requires, each once.
 func needs(cluster *facts.Facts) []need {
 	all := map[facts.Question]need{}
 	add := func(n need) {
@@ -67,7 +67,7 @@ func needs(cluster *facts.Facts) []need {
 	return sorted
 }
 
-// controllerNeeds are those of the routers, which run as the controller's ServiceAccount.
+// controllerRequirements adds the permissions of the routers, which run as the controller's ServiceAccount.
 func controllerNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) {
 	ask := func(verb, group, resource, namespace, optional, remedy string) {
 		question := facts.Question{Account: who, Verb: verb, Group: group, Resource: resource, Namespace: namespace}
@@ -107,7 +107,7 @@ func controllerNeeds(cluster *facts.Facts, who types.NamespacedName, add func(ne
 	}
 }
 
-// operatorNeeds are those of KEDA, which reads a Rollout and its scale, and writes the latter.
+// kedaRequirements adds the permissions of KEDA, which reads a Rollout and its scale, and writes the scale.
 func operatorNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) {
 	for _, object := range cluster.ScaledByRequests() {
 		if !strings.HasPrefix(object.Spec.ScaleTargetRef.APIVersion, "argoproj.io/") {
@@ -124,7 +124,7 @@ func operatorNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need
 	}
 }
 
-// denial is what one ServiceAccount may not do to one resource in one place.
+// denial is a resource in a namespace that a ServiceAccount has no access to.
 type denial struct {
 	account             types.NamespacedName
 	group, resource     string
@@ -134,8 +134,8 @@ type denial struct {
 	loss, remedy        string
 }
 
-// permissions finds ServiceAccounts that may not do what they need to. Where one lacks what nothing works without,
-// what it lacks besides goes without saying.
+// permissions reports ServiceAccounts without required permissions. If a required permission is missing, missing
+// optional permissions of the same resource or fix are not reported.
 func permissions(cluster *facts.Facts) []Finding {
 	if !cluster.Knows(facts.Reviews) {
 		return nil
@@ -165,7 +165,7 @@ func permissions(cluster *facts.Facts) []Finding {
 	return found
 }
 
-// finding is what is said about a denial of verbs.
+// finding returns the finding for a denial of verbs.
 func (d denial) finding(verbs []string) Finding {
 	what := qualified(d.resource, d.group)
 	if d.name != "" {
@@ -182,7 +182,7 @@ func (d denial) finding(verbs []string) Finding {
 	return finding
 }
 
-// qualified is a resource with its group.
+// groupResource formats a resource with its API group.
 func qualified(resource, group string) string {
 	if group == "" {
 		return resource
@@ -190,7 +190,7 @@ func qualified(resource, group string) string {
 	return resource + "." + group
 }
 
-// where names a namespace.
+// scope formats a namespace.
 func where(namespace string) string {
 	if namespace == "" {
 		return "all namespaces"

@@ -24,13 +24,13 @@ type plugin struct {
 	HeadersFrom []any    `json:"headersFrom"`
 }
 
-// example is an entry as it should be.
+// exampleEntry is a valid entry.
 const example = `- {name: "kedify/http", location: "https://...", sha256: "..."}`
 
-// pluginsField is where the list is.
+// pluginsField is the field with the list.
 const pluginsField = "data." + facts.PluginsKey
 
-// registration examines the list of plugins that the controller reads.
+// registration checks the list of plugins that the controller reads.
 func registration(cluster *facts.Facts) []Finding {
 	if !cluster.Knows(facts.Deployments) || !cluster.Knows(facts.Plugins) || cluster.Controller == nil {
 		return nil
@@ -62,13 +62,13 @@ func registration(cluster *facts.Facts) []Finding {
 	return append(found, unregistered(cluster, object, listed)...)
 }
 
-// configMap names the controller's ConfigMap.
+// configMap returns the object name of the controller's ConfigMap.
 func configMap(cluster *facts.Facts) string {
 	return named("ConfigMap", cluster.Controller.Namespace, facts.ConfigMapName)
 }
 
-// examinePlugin examines one entry, beside those before it. The ones of others count only for what keeps the
-// controller from starting.
+// checkPlugin checks one entry, given the entries before it. Entries of other plugins are checked only for errors that
+// prevent the controller from starting.
 func examinePlugin(cluster *facts.Facts, object, field string, entry plugin, before []plugin) []Finding {
 	var found []Finding
 	finding := func(code Code, severity Severity, key, message, remedy string) {
@@ -95,7 +95,7 @@ func examinePlugin(cluster *facts.Facts, object, field string, entry plugin, bef
 	return append(found, examineLocation(cluster, object, field+".location", entry.Location)...)
 }
 
-// examineLocation examines where a plugin comes from.
+// checkLocation checks the location of a plugin.
 func examineLocation(cluster *facts.Facts, object, field, location string) []Finding {
 	parsed, err := url.Parse(location)
 	if err != nil || !slices.Contains([]string{"http", "https", "file"}, parsed.Scheme) || parsed.Path == "" {
@@ -111,7 +111,7 @@ func examineLocation(cluster *facts.Facts, object, field, location string) []Fin
 	return mismatched(cluster, object, field, parsed.Path)
 }
 
-// unprovided finds a file in a volume that is empty at the Pod's start, where nothing puts it there.
+// missingFile reports a file in an emptyDir that no init container mounts.
 func unprovided(cluster *facts.Facts, object, field, file string) []Finding {
 	pod := cluster.Controller.Spec.Template.Spec
 	volume := volumeOf(&pod, file)
@@ -130,7 +130,7 @@ func unprovided(cluster *facts.Facts, object, field, file string) []Finding {
 	}}
 }
 
-// volumeOf is the volume that a file is in; empty where it is in the image.
+// volumeOf returns the volume that contains a file; empty if the file is in the image.
 func volumeOf(pod *corev1.PodSpec, file string) string {
 	for _, container := range pod.Containers {
 		for _, mount := range container.VolumeMounts {
@@ -142,7 +142,7 @@ func volumeOf(pod *corev1.PodSpec, file string) string {
 	return ""
 }
 
-// mismatched compares the platform in a file's name with the nodes that the controller runs on, or may run on.
+// wrongPlatform compares the platform in a file's name with the nodes that the controller runs on or may run on.
 func mismatched(cluster *facts.Facts, object, field, file string) []Finding {
 	system, architecture := platform(file)
 	if system == "" {
@@ -179,7 +179,7 @@ func mismatched(cluster *facts.Facts, object, field, file string) []Finding {
 	return nil
 }
 
-// mayRun says whether a node with labels is one that the controller asks for.
+// mayRun reports whether the controller may be scheduled on a node with these labels.
 func mayRun(cluster *facts.Facts, labels map[string]string) bool {
 	pod := cluster.Controller.Spec.Template.Spec
 	for key, value := range pod.NodeSelector {
@@ -192,7 +192,7 @@ func mayRun(cluster *facts.Facts, labels map[string]string) bool {
 	return pod.Affinity == nil && !isControlPlane
 }
 
-// unregistered finds routers that Rollouts name and the list lacks.
+// unregistered reports routers that Rollouts use and that are not in the list.
 func unregistered(cluster *facts.Facts, object string, listed []plugin) []Finding {
 	var found []Finding
 	for _, router := range []string{facts.HTTPRouter, facts.GatewayRouter} {

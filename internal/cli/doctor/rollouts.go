@@ -13,13 +13,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// trafficField is where a Rollout says who routes its traffic, pluginsOf where the plugins among them are.
+// trafficField is the field of a Rollout that configures its router, pluginsOf the field with the plugins.
 const (
+	// trafficField is the field of a Rollout with its routers, pluginsOf the field with the plugins among them.
 	trafficField = "spec.strategy.canary.trafficRouting"
 	pluginsOf    = trafficField + ".plugins"
 )
 
-// rollouts examines what Rollouts say, and the Services that they name.
+// rollouts checks the configuration of Rollouts and the Services that they reference.
 func rollouts(cluster *facts.Facts) []Finding {
 	var found []Finding
 	for i := range cluster.Rollouts {
@@ -39,7 +40,7 @@ func rollouts(cluster *facts.Facts) []Finding {
 	return found
 }
 
-// routerNames finds names that are nearly ours, and routing without any router.
+// routerNames reports names that are similar to our routers, and trafficRouting without any router.
 func routerNames(r *facts.Rollout) []Finding {
 	object := named("Rollout", r.Namespace, r.Name)
 	var found []Finding
@@ -68,7 +69,7 @@ func routerNames(r *facts.Rollout) []Finding {
 	return append(found, finding)
 }
 
-// resembles is the router that a name probably means; empty where it is none of ours.
+// intendedRouter returns the router that a name probably means; empty if it is none of ours.
 func resembles(name string) string {
 	plain := strings.ToLower(strings.NewReplacer("-", "", "_", "", "/", "", ".", "", " ", "").Replace(name))
 	switch {
@@ -80,14 +81,14 @@ func resembles(name string) string {
 	return ""
 }
 
-// hasRouter says whether any router is named.
+// hasRouter reports whether any router is configured.
 func hasRouter(routing *v1alpha1.RolloutTrafficRouting) bool {
 	return len(routing.Plugins) > 0 || routing.ALB != nil || routing.Ambassador != nil || routing.AppMesh != nil || routing.Apisix != nil ||
 		routing.Istio != nil || routing.Nginx != nil || routing.SMI != nil || routing.Traefik != nil
 }
 
-// lastApplied is a field beside plugins that kubectl apply was given, that means one of our routers and that the
-// Rollout's schema does not have.
+// droppedField returns a field next to plugins in the last applied configuration that means one of our routers. The
+// schema of Rollouts has no such field.
 func lastApplied(r *facts.Rollout) string {
 	var given struct {
 		Spec struct {
@@ -109,7 +110,7 @@ func lastApplied(r *facts.Rollout) string {
 	return ""
 }
 
-// routerConfig tells what a router would refuse in the Rollout, in its own words.
+// routerConfig reports the errors of the routers about their configuration in the Rollout.
 func routerConfig(r *facts.Rollout) []Finding {
 	object := named("Rollout", r.Namespace, r.Name)
 	var found []Finding
@@ -130,7 +131,7 @@ func routerConfig(r *facts.Rollout) []Finding {
 	return found
 }
 
-// refusal is a finding for an error of a router. Its remedy, which begins with what to do, stands at its end.
+// routerError returns a finding for an error of a router. The text after the last ": <verb> " is the fix.
 func refusal(code Code, object, field string, err error) Finding {
 	message, remedy := err.Error(), "see docs/errors.md for each message"
 	for _, todo := range []string{"add", "correct", "give", "keep", "name", "remove", "rename", "write"} {
@@ -141,7 +142,7 @@ func refusal(code Code, object, field string, err error) Finding {
 	return Finding{Code: code, Severity: Error, Object: object, Field: field, Message: message, Remedy: remedy}
 }
 
-// servicesOf examines the Services of a Rollout and their endpoints.
+// servicesOf checks the Services of a Rollout and their endpoints.
 func servicesOf(cluster *facts.Facts, r *facts.Rollout) []Finding {
 	if !cluster.Knows(facts.Services) || r.Stable == r.Canary {
 		return nil
@@ -163,8 +164,8 @@ func servicesOf(cluster *facts.Facts, r *facts.Rollout) []Finding {
 	return endpoints(cluster, r)
 }
 
-// endpoints finds Services without a ready endpoint that have requests. A Rollout that is scaled to zero, or whose
-// first Pods are still starting, has none to miss; neither has one that was scaled a moment ago.
+// endpoints reports Services with traffic but without a ready endpoint. It ignores a Rollout that is scaled to zero,
+// whose first Pods are starting, or whose spec has just changed.
 func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
 	if r.Status.ObservedGeneration != "" && r.Status.ObservedGeneration != strconv.FormatInt(r.Generation, 10) {
 		return nil
@@ -195,7 +196,7 @@ func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
 	return found
 }
 
-// using are the Rollouts that name a router and whose Services are known.
+// rolloutsUsing returns the Rollouts that use a router.
 func using(cluster *facts.Facts, router string) []*facts.Rollout {
 	var all []*facts.Rollout
 	for i := range cluster.Rollouts {

@@ -10,7 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// routes examines the routes of Rollouts that name GatewayRouter.
+// routes checks the routes of Rollouts that use GatewayRouter.
 func routes(cluster *facts.Facts) []Finding {
 	if !cluster.Knows(facts.Routes) {
 		return nil
@@ -37,7 +37,7 @@ func routes(cluster *facts.Facts) []Finding {
 	return found
 }
 
-// examineRoute examines one route of a Rollout.
+// checkRoute checks one route of a Rollout.
 func examineRoute(cluster *facts.Facts, r *facts.Rollout, name facts.RouteName, live facts.Route) []Finding {
 	object := named(string(live.Kind), live.Name.Namespace, live.Name.Name)
 	_, _, err := route.Apply(live.Content, route.Intent{
@@ -60,7 +60,7 @@ func examineRoute(cluster *facts.Facts, r *facts.Rollout, name facts.RouteName, 
 	return found
 }
 
-// unreported finds a route that no Gateway has ever said anything about.
+// unreported reports a route without any Gateway status.
 func unreported(cluster *facts.Facts, object string, metadata map[string]any) []Finding {
 	text, _ := metadata["creationTimestamp"].(string)
 	if created, err := time.Parse(time.RFC3339, text); err != nil || cluster.Now.Sub(created) < patience {
@@ -73,8 +73,8 @@ func unreported(cluster *facts.Facts, object string, metadata map[string]any) []
 	}}
 }
 
-// conditions finds what a Gateway's controller says against a route as it is now. What it has said about an earlier
-// generation is about to change.
+// parentConditions reports the False conditions of a Gateway's controller for the current generation of a route.
+// Conditions of an earlier generation are ignored, because they are about to change.
 func conditions(object, path string, parent, generation any) []Finding {
 	report, _ := parent.(map[string]any)
 	list, _ := report["conditions"].([]any)

@@ -24,7 +24,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// sound are the facts of testdata/sound.yaml, half an hour after it was made. All permissions are there.
+// healthy returns the facts of testdata/healthy.yaml, half an hour after its creation, with all permissions.
 func sound(t *testing.T) *facts.Facts {
 	t.Helper()
 	text, err := os.ReadFile("testdata/sound.yaml")
@@ -48,7 +48,7 @@ func sound(t *testing.T) *facts.Facts {
 	return cluster
 }
 
-// add adds the object of a document to facts.
+// add adds the object of a document to the facts.
 func add(t *testing.T, cluster *facts.Facts, document []byte) {
 	t.Helper()
 	var head struct {

@@ -14,12 +14,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
 )
 
-// troubleshooting is the page that has findings by what a user sees.
-const troubleshooting = "../../../docs/reference/findings.md"
+// troubleshooting is the page that lists findings by symptom.
+const troubleshooting = "../../../docs/troubleshooting.md"
 
-var update = flag.Bool("update", false, "write the tables of docs/reference/findings.md anew")
+var update = flag.Bool("update", false, "write the tables of docs/troubleshooting.md")
 
-// examples are the first finding of each code that a breakage has.
+// examples returns the first finding of each code in the breakages.
 func examples(t *testing.T) map[string]doctor.Finding {
 	t.Helper()
 	first := map[string]doctor.Finding{}
@@ -36,7 +36,7 @@ func examples(t *testing.T) map[string]doctor.Finding {
 	return first
 }
 
-// The page has each finding once, in the words of doctor.
+// TestTroubleshootingPageHasEveryFinding: the page lists each finding once, in the words of doctor.
 func TestTheTroubleshootingPageHasEveryFinding(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(troubleshooting)
@@ -51,27 +51,27 @@ func TestTheTroubleshootingPageHasEveryFinding(t *testing.T) {
 		for code := range strings.FieldsSeq(parts[2]) {
 			found, is := known[code]
 			if !is {
-				t.Errorf("the page has %s, which no breakage has", code)
+				t.Errorf("the page lists %s, which no breakage has", code)
 			}
 			told[code]++
 			fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", code, cell(found.Message), cell(found.Remedy))
 		}
-		return parts[1] + "| Finding | Because | Remedy |\n|---|---|---|\n" + rows.String() + parts[3]
+		return parts[1] + "| Finding | Problem | Fix |\n|---|---|---|\n" + rows.String() + parts[3]
 	})
 	for code := range known {
 		if told[code] != 1 {
-			t.Errorf("the page has %s %d times, want once: name it below what a user sees", code, told[code])
+			t.Errorf("the page lists %s %d times, want once: add it below its symptom", code, told[code])
 		}
 	}
 	if *update {
 		err = os.WriteFile(troubleshooting, []byte(wanted), 0o644)
 	}
 	if diff := cmp.Diff(wanted, string(page)); err != nil || diff != "" && !*update {
-		t.Errorf("docs/reference/findings.md is not what doctor says: run this test with -update (%v) (-doctor +page):\n%s", err, diff)
+		t.Errorf("docs/troubleshooting.md is outdated: run this test with -update (%v) (-doctor +page):\n%s", err, diff)
 	}
 }
 
-// cell is a text as a cell of a table has it: on one line, without the table's own sign, and what could be a tag kept from being one.
+// cell formats a text for a table cell: one line, with | and angle brackets escaped.
 func cell(text string) string {
 	return strings.NewReplacer("\n", " ", "|", `\|`, "<", "&lt;", ">", "&gt;").Replace(text)
 }

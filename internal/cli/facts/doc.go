@@ -1,5 +1,5 @@
-// Package facts holds what was read of a cluster for a user's question about it: the Argo Rollouts
-// controller and its configuration, the Rollouts with the routing objects that they name, the data path, KEDA.
+// Package facts contains what was read of a cluster: the Argo Rollouts controller and its configuration, Rollouts with
+// the routing objects that they reference, the data plane, and KEDA.
 //
-// It has values only. Package gather reads them; packages such as doctor draw conclusions.
+// It contains values only. Package gather reads them; packages such as doctor evaluate them.
 package facts

@@ -16,35 +16,35 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// Names by which parts are found, as their manifests have them.
+// Names of objects in the manifests of the components.
 const (
-	// ConfigMapName is where the Argo Rollouts controller is told of plugins, in its own namespace.
+	// ConfigMapName is the ConfigMap with the plugins of the Argo Rollouts controller, in the controller's namespace.
 	ConfigMapName = "argo-rollouts-config"
-	// PluginsKey is the key there for the plugins that route traffic.
+	// PluginsKey is its key for traffic router plugins.
 	PluginsKey = "trafficRouterPlugins"
 	// ProxyService is the Service whose endpoints are the proxies of a namespace.
 	ProxyService = "kedify-proxy"
-	// AgentName is the name of the agent's Deployment, and of its MutatingWebhookConfiguration.
+	// AgentName is the name of the agent's Deployment and MutatingWebhookConfiguration.
 	AgentName = "kedify-http-agent"
-	// ScalerService is the Service by which KEDA reaches the scaler.
+	// ScalerService is the Service at which KEDA reaches the scaler.
 	ScalerService = "keda-add-ons-http-external-scaler"
-	// TriggerType is the type of the guides' triggers, which a webhook of the agent makes into PushType: that is what a
-	// stock KEDA knows.
+	// TriggerType is the trigger type that users write. The agent's webhook converts it to PushType, which KEDA
+	// supports.
 	TriggerType = "kedify-http"
 	PushType    = "external-push"
-	// HTTPScaledObjectsDefinition and ScaledObjectsDefinition are CustomResourceDefinitions.
+	// HTTPScaledObjectsCRD and ScaledObjectsCRD are CustomResourceDefinitions.
 	HTTPScaledObjectsDefinition = httpv1alpha1.Resource + "." + httpv1alpha1.Group
 	ScaledObjectsDefinition     = "scaledobjects.keda.sh"
-	// TrialLabel is on the namespace of a throw-away canary, beside the label of who has made it, and the annotation TrialUntil says when that has given up for
-	// certain, as RFC 3339 has times.
+	// TrialLabel is a label on the namespace of a throwaway canary. Annotation TrialUntil is the time, in RFC 3339, at
+	// which the command has certainly ended.
 	TrialLabel = "http.kedify.io/try"
 	TrialUntil = "http.kedify.io/try-until"
 )
 
-// Part is a sort of objects that is read as a whole.
+// Resource is a kind of object that is read as a whole.
 type Part string
 
-// The parts that are read.
+// The resources that are read.
 const (
 	Deployments       Part = "Deployments"
 	Plugins           Part = "ConfigMap " + ConfigMapName
@@ -64,98 +64,99 @@ const (
 	Lease             Part = "Lease " + httpv1alpha1.DefaultInterceptorLease
 )
 
-// Facts is what was read of a cluster, each part at its own time. A pointer is nil where there is no such object.
+// Facts are the objects that were read of a cluster, each resource at its own time. A pointer is nil if the object does
+// not exist.
 type Facts struct {
-	// Now is when the reading began.
+	// Now is the time at which the reading began.
 	Now time.Time
-	// Unread are the parts that could not be read, by why. Of these nothing is known: that an object is not among
-	// the others does not mean that it is not in the cluster.
+	// Unread contains the resources that could not be read, with the error. A missing object of such a resource may
+	// exist in the cluster.
 	Unread map[Part]error
 
-	// Controller is that of Argo Rollouts, Plugins its ConfigMap, Pods its Pods.
+	// Controller is the Deployment of the Argo Rollouts controller, Plugins its ConfigMap, and Pods its Pods.
 	Controller *appsv1.Deployment
 	Plugins    *corev1.ConfigMap
 	Pods       []corev1.Pod
 	Nodes      []corev1.Node
 
-	// Interceptor, Scaler, Agent and Operator (KEDA's) are Deployments of the data path and of autoscaling.
+	// Interceptor, Scaler, Agent and Operator (KEDA's) are the Deployments of the data plane and of autoscaling.
 	Interceptor, Scaler, Agent, Operator *appsv1.Deployment
-	// Webhook is the agent's.
+	// Webhook is the webhook of the agent.
 	Webhook *admissionregistrationv1.MutatingWebhookConfiguration
-	// Definitions are those that were looked for and found, by name.
+	// CRDs contains the CustomResourceDefinitions that were looked up and exist, by name.
 	Definitions map[string]Definition
 
 	Rollouts []Rollout
-	// Services are the Services, by name.
+	// Services contains the Services by name.
 	Services map[types.NamespacedName]*corev1.Service
-	// Ready counts the ready endpoints of Services.
+	// Ready contains the number of ready endpoints of each Service.
 	Ready             map[types.NamespacedName]int
 	HTTPScaledObjects []httpv1alpha1.HTTPScaledObject
-	// Marks are the Rollouts that HTTPScaledObjects are marked with as the owners of their weights.
+	// Owners contains the owner of the weights of each HTTPScaledObject with an owner annotation.
 	Marks         map[types.NamespacedName]Mark
 	Routes        []Route
 	ScaledObjects []ScaledObject
 	Autoscalers   []autoscalingv2.HorizontalPodAutoscaler
 
-	// Lease is the one that interceptors renew.
+	// Lease is the Lease of the interceptors.
 	Lease *coordinationv1.Lease
-	// Trials are the namespaces of throw-away canaries.
+	// Trials are the namespaces of throwaway canaries.
 	Trials []metav1.PartialObjectMetadata
 
-	// Allowed are the answers to questions about permissions.
+	// Allowed contains the results of the reviewed permissions.
 	Allowed map[Question]bool
 }
 
-// Knows says whether a part was read.
+// HasRead reports whether a resource was read.
 func (f *Facts) Knows(part Part) bool { return f.Unread[part] == nil }
 
-// Definition is what matters of a CustomResourceDefinition.
+// CRD contains the required fields of a CustomResourceDefinition.
 type Definition struct {
 	metav1.ObjectMeta
 
-	// Served are the versions that the API server serves.
+	// Served contains the served versions.
 	Served []string
-	// StatusFields are the names of the fields of the status, of all served versions.
+	// StatusFields contains the names of the status fields of all served versions.
 	StatusFields []string
 }
 
-// Route is a route of the Gateway API as it was read.
+// Route is a Gateway API route.
 type Route struct {
 	Kind    route.Kind
 	Name    types.NamespacedName
 	Labels  map[string]string
-	Content map[string]any // the whole object, its numbers as int64 and float64
+	Content map[string]any // the complete object; numbers are int64 or float64
 }
 
-// Mark is a Rollout as it is marked on an object.
+// Owner is the Rollout in an owner annotation.
 type Mark struct {
 	Rollout types.NamespacedName
-	UID     types.UID // that it had then
+	UID     types.UID // the UID at the time of writing
 }
 
-// Question is one about the permission of a ServiceAccount. The field Namespace is empty for all namespaces.
+// Permission is a permission of a ServiceAccount.
 type Question struct {
-	// Account is the ServiceAccount that is asked about.
+	// Account is the ServiceAccount.
 	Account types.NamespacedName
-	// Verb, Group and Resource are what it wants to do; Resource may have a subresource behind a slash.
+	// Verb, Group and Resource are the requested access; Resource may be followed by a slash and a subresource.
 	Verb, Group, Resource string
-	// Namespace is where.
+	// Namespace is empty for all namespaces.
 	Namespace string
-	// Name is the object's; empty for any.
+	// Name is the name of the object; empty for any.
 	Name string
 }
 
-// Sent is what one Envoy has sent for an HTTPScaledObject since its start.
+// ProxyRequests are the requests that one proxy has sent for an HTTPScaledObject since its start.
 type Sent struct {
-	// Proxy is the name of its Pod.
+	// Proxy is the name of the Pod.
 	Proxy string
-	// Requests are counted by the name of the Service that they were sent to.
+	// Requests contains the number of requests by the name of the destination Service.
 	Requests map[string]int64
-	// Problem says why they are not known.
+	// Err is the reason why the numbers are unknown.
 	Problem error
 }
 
-// ScaledObject is what matters of one of KEDA's.
+// ScaledObject contains the required fields of a KEDA ScaledObject.
 type ScaledObject struct {
 	metav1.ObjectMeta `json:"metadata"`
 
@@ -181,7 +182,7 @@ type ScaledObject struct {
 	} `json:"status"`
 }
 
-// ScaledByRequests are the ScaledObjects with a trigger that the scaler answers.
+// ScaledByRequests returns the ScaledObjects with a trigger that the scaler serves.
 func (f *Facts) ScaledByRequests() []*ScaledObject {
 	var all []*ScaledObject
 	for i := range f.ScaledObjects {

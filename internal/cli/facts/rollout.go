@@ -13,53 +13,53 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// The routers, by the names that Rollouts know them by.
+// The names of the routers in Rollouts.
 const (
-	// HTTPRouter writes to HTTPScaledObjects.
+	// HTTPRouter writes weights to HTTPScaledObjects.
 	HTTPRouter = "kedify/http"
-	// GatewayRouter writes to routes of the Gateway API.
+	// GatewayRouter writes weights to Gateway API routes.
 	GatewayRouter = "argoproj-labs/gatewayAPI"
 )
 
-// Rollout is a Rollout with what its routers read in it.
+// Rollout is a Rollout with the parsed configuration of its routers.
 type Rollout struct {
 	*v1alpha1.Rollout
 
-	// Stable and Canary are its Services at this time, and ServicesError says why there are none.
+	// Stable and Canary are its current Services. They are empty if ServicesError is set.
 	Stable, Canary string
 	ServicesError  error
-	// Object is the HTTPScaledObject that it names for HTTPRouter, and ObjectError says why there is none.
+	// Object is the HTTPScaledObject that it references for HTTPRouter. It is empty if ObjectError is set.
 	Object      string
 	ObjectError error
-	// RouteNames and Selections are the routes that it names for GatewayRouter, and RoutesError says why there are
-	// none.
+	// RouteNames and Selections are the routes that it references for GatewayRouter. They are empty if RoutesError is
+	// set.
 	RouteNames  []RouteName
 	Selections  []Selection
 	RoutesError error
 }
 
-// RouteName is a route as a Rollout names it.
+// RouteName is a reference to a route in a Rollout.
 type RouteName struct {
 	Kind     route.Kind
 	Name     types.NamespacedName
-	RuleName string // the only rule that counts; empty for all
-	Field    string // of the Rollout
+	RuleName string // the name of the only rule; empty for all rules
+	Field    string // the field of the Rollout
 }
 
-// Selection is a set of routes, by labels.
+// Selection is a reference to routes by labels in a Rollout.
 type Selection struct {
 	Kind      route.Kind
 	Namespace string
 	Labels    labels.Selector
-	Field     string // of the Rollout
+	Field     string // the field of the Rollout
 }
 
-// Key is the Rollout's namespace and name.
+// Key returns the Rollout's namespace and name.
 func (r *Rollout) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-// Plugins are the names of the traffic routers that the Rollout names under plugins, sorted.
+// Plugins returns the names of the traffic router plugins that the Rollout configures, sorted.
 func (r *Rollout) Plugins() []string {
 	var names []string
 	if canary := r.Spec.Strategy.Canary; canary != nil && canary.TrafficRouting != nil {
@@ -71,15 +71,15 @@ func (r *Rollout) Plugins() []string {
 	return names
 }
 
-// Uses says whether the Rollout names a router.
+// Uses reports whether the Rollout configures a router.
 func (r *Rollout) Uses(router string) bool { return slices.Contains(r.Plugins(), router) }
 
-// Use says whether any Rollout names a router.
+// AnyUses reports whether any Rollout configures a router.
 func (f *Facts) Use(router string) bool {
 	return slices.ContainsFunc(f.Rollouts, func(r Rollout) bool { return r.Uses(router) })
 }
 
-// RoutesOf are the routes of a Rollout that exist, each with the name by which the Rollout means it.
+// RoutesOf returns the existing routes of a Rollout by the reference in the Rollout.
 func (f *Facts) RoutesOf(r *Rollout) map[RouteName]Route {
 	found := map[RouteName]Route{}
 	for _, route := range f.Routes {
@@ -97,8 +97,8 @@ func (f *Facts) RoutesOf(r *Rollout) map[RouteName]Route {
 	return found
 }
 
-// ObjectsOf are the HTTPScaledObjects of a Rollout that exist: the one that it names, first, and those of the other triggers of the same ScaledObject. While the
-// first one is missing, nobody knows the others.
+// ObjectsOf returns the existing HTTPScaledObjects of a Rollout: first the one that it references, then those of the
+// other triggers of the same ScaledObject. If the first one does not exist, the others are unknown.
 func (f *Facts) ObjectsOf(r *Rollout) []*httpv1alpha1.HTTPScaledObject {
 	named := f.HTTPScaledObject(types.NamespacedName{Namespace: r.Namespace, Name: r.Object})
 	if named == nil {
@@ -116,7 +116,7 @@ func (f *Facts) ObjectsOf(r *Rollout) []*httpv1alpha1.HTTPScaledObject {
 	return all
 }
 
-// HTTPScaledObject is the one of that name, nil where there is none.
+// HTTPScaledObject returns the HTTPScaledObject of that name, or nil.
 func (f *Facts) HTTPScaledObject(name types.NamespacedName) *httpv1alpha1.HTTPScaledObject {
 	for i := range f.HTTPScaledObjects {
 		if object := &f.HTTPScaledObjects[i]; object.Namespace == name.Namespace && object.Name == name.Name {
@@ -126,7 +126,7 @@ func (f *Facts) HTTPScaledObject(name types.NamespacedName) *httpv1alpha1.HTTPSc
 	return nil
 }
 
-// Fleet is the namespace of the proxies that serve an object.
+// Fleet returns the namespace of the proxies that serve an object.
 func (f *Facts) Fleet(object *httpv1alpha1.HTTPScaledObject) string {
 	if object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared {
 		if f.Interceptor != nil {
@@ -137,17 +137,17 @@ func (f *Facts) Fleet(object *httpv1alpha1.HTTPScaledObject) string {
 	return object.Namespace
 }
 
-// Service is the Service of that name, nil where there is none.
+// Service returns the Service of that name, or nil.
 func (f *Facts) Service(namespace, name string) *corev1.Service {
 	return f.Services[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
-// ReadyOf counts the ready endpoints of a Service.
+// ReadyOf returns the number of ready endpoints of a Service.
 func (f *Facts) ReadyOf(namespace, name string) int {
 	return f.Ready[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
-// AddRoute adds a route that could be read, once.
+// AddRoute adds or replaces a route. It returns err unchanged if it is not nil.
 func (f *Facts) AddRoute(read Route, err error) error {
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package install carries out what packages manifests, registration and autowire have worked out: it makes, changes and
-// removes the objects of an installation, has the Argo Rollouts controller start anew, and waits for what comes of that.
+// Package install applies the objects of packages manifests and registration to a cluster and deletes them again: it
+// creates, updates and deletes objects, restarts the Argo Rollouts controller, and waits for the results.
 //
-// Each write can be repeated: whoever is interrupted calls again, and what is done already stays as it is.
+// Every write is idempotent: after an interruption, a new call continues.
 package install

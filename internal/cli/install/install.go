@@ -19,27 +19,28 @@ import (
 )
 
 var (
-	// ErrNamespace says that a namespace is missing.
+	// ErrNamespaceNotFound reports a missing namespace.
 	ErrNamespace = errors.New("namespace does not exist")
-	// ErrGoing says that an object is being deleted: what was made of it now would go with it.
+	// ErrDeleting reports an object that is being deleted.
 	ErrGoing = errors.New("is being deleted: run the command again when it is gone")
 )
 
-// Plan is what an installation consists of.
+// Plan describes an installation.
 type Plan struct {
-	// Objects are to be made in this order.
+	// Objects are created in this order.
 	Objects []manifests.Object
-	// Controller is that of Argo Rollouts.
+	// Controller is the Deployment of the Argo Rollouts controller.
 	Controller types.NamespacedName
-	// Entries are those of the routers, and Replace lets them come into the place of somebody else's.
+	// Entries are the entries of the routers. If Replace is set, they replace entries of other owners.
 	Entries []registration.Entry
 	Replace bool
-	// Patch is what the controller's Deployment gets for a text of plugins.
+	// Patch returns the patch of the controller's Deployment for a list of plugins.
 	Patch func(plugins string) (manifests.Object, error)
 }
 
-// Install carries out a plan: first it reads all that is there and refuses what is somebody else's, then it makes the
-// objects, waits until their Deployments serve, registers the routers, and waits until the controller has started anew.
+// Install carries out a plan. It reads all existing objects and fails if one belongs to another owner. Then it applies
+// the objects, waits until their Deployments are available, registers the routers, and waits until the controller has
+// been restarted.
 func (i *Installer) Install(ctx context.Context, plan Plan) error {
 	found, err := i.examine(ctx, plan.Objects)
 	if err != nil {
@@ -71,14 +72,14 @@ func (i *Installer) Install(ctx context.Context, plan Plan) error {
 	return i.restart(ctx, patch)
 }
 
-// there is an object as it was found.
+// liveObject is the state of an existing object.
 type there struct {
 	action  manifests.Action
-	version string // resource version; empty where there was none
+	version string // the resource version; empty if the object did not exist
 }
 
-// examine reads what is there of objects, and says of each what is to be done. All that is somebody else's, and all
-// namespaces that are missing, are in the error.
+// readLive reads the existing objects and returns the action for each. Its error lists all objects of other owners and
+// all missing namespaces.
 func (i *Installer) examine(ctx context.Context, objects []manifests.Object) ([]there, error) {
 	all := make([]there, len(objects))
 	namespaces := map[string]bool{}
@@ -125,7 +126,7 @@ func (i *Installer) examine(ctx context.Context, objects []manifests.Object) ([]
 	return all, errors.Join(failed...)
 }
 
-// put makes one object what it is to be.
+// applyObject creates or updates one object.
 func (i *Installer) put(ctx context.Context, object manifests.Object, found there) error {
 	if found.action == manifests.Keep {
 		i.sayf("%s unchanged: it belongs to another owner and serves the required version", object.Reference)
@@ -149,12 +150,12 @@ func (i *Installer) put(ctx context.Context, object manifests.Object, found ther
 	return nil
 }
 
-// configMapOf names the controller's ConfigMap.
+// configMapReference returns the reference of the controller's ConfigMap.
 func configMapOf(namespace string) manifests.Reference {
 	return manifests.Reference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: facts.ConfigMapName}
 }
 
-// plugins reads the controller's ConfigMap, nil where there is none.
+// readConfigMap reads the controller's ConfigMap, or nil if it does not exist.
 func (i *Installer) plugins(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
 	live := new(corev1.ConfigMap)
 	is, err := i.find(ctx, live, configMapOf(namespace).Path()...)
@@ -164,7 +165,7 @@ func (i *Installer) plugins(ctx context.Context, namespace string) (*corev1.Conf
 	return live, nil
 }
 
-// registration works out what the controller's ConfigMap is to be.
+// planRegistration returns the live ConfigMap of the controller and its new state.
 func (i *Installer) registration(ctx context.Context, plan Plan) (*corev1.ConfigMap, registration.Change, error) {
 	of := configMapOf(plan.Controller.Namespace)
 	live, err := i.plugins(ctx, of.Namespace)
@@ -178,8 +179,8 @@ func (i *Installer) registration(ctx context.Context, plan Plan) (*corev1.Config
 	return live, change, nil
 }
 
-// register writes the controller's ConfigMap, if it is still what it was. One that has nothing in it and was made by
-// this package is removed.
+// writeRegistration writes the controller's ConfigMap if it has not changed since it was read. It deletes a ConfigMap
+// that has become empty and was created by this package.
 func (i *Installer) register(ctx context.Context, namespace string, live *corev1.ConfigMap, change registration.Change) error {
 	of := configMapOf(namespace)
 	if change == registration.Of(live) {
@@ -216,7 +217,8 @@ func (i *Installer) register(ctx context.Context, namespace string, live *corev1
 	return nil
 }
 
-// restart applies what the controller's Deployment is to have, and waits until its Pods do.
+// restartController applies the patch of the controller's Deployment, and waits until the rollout of its Pods has
+// finished.
 func (i *Installer) restart(ctx context.Context, patch manifests.Object) error {
 	var before struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`

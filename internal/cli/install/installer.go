@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// requestLimit bounds one request with its repetitions.
+	// requestTimeout bounds one request including its retries.
 	requestLimit = 10 * time.Second
-	// pause is between two looks at what is waited for.
+	// pollInterval is the interval between checks while waiting.
 	pause = 500 * time.Millisecond
 )
 
@@ -31,16 +31,16 @@ type Installer struct {
 	tries  bool
 }
 
-// New returns an Installer that asks client and says each step in a line. With tries the API server judges every write
-// and stores none, and nothing is waited for.
+// New returns an Installer that prints a line for each step. With dryRun, the API server validates every write without
+// persisting it, and nothing is awaited.
 func New(client *kube.Client, say func(line string), tries bool) *Installer {
 	return &Installer{client: client, say: say, tries: tries}
 }
 
-// sayf says a step.
+// printf prints a line.
 func (i *Installer) sayf(format string, args ...any) { i.say(fmt.Sprintf(format, args...)) }
 
-// find reads an object into target, and says whether there is one.
+// find reads an object into target, and reports whether it exists.
 func (i *Installer) find(ctx context.Context, target any, path ...string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -51,7 +51,7 @@ func (i *Installer) find(ctx context.Context, target any, path ...string) (bool,
 	return err == nil, err
 }
 
-// list lists a collection by labels. A collection that the API server does not serve is empty.
+// list lists a collection by labels. If the API server does not serve the collection, the result is empty.
 func list[T any](ctx context.Context, i *Installer, labels string, path ...string) ([]T, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -75,7 +75,7 @@ func list[T any](ctx context.Context, i *Installer, labels string, path ...strin
 	return found.Items, err
 }
 
-// write sends a request that changes something, and reads the object that comes of it.
+// write sends a write request and returns the metadata of the resulting object.
 func (i *Installer) write(ctx context.Context, asked kube.Request, object any) (metav1.ObjectMeta, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -100,7 +100,7 @@ func (i *Installer) write(ctx context.Context, asked kube.Request, object any) (
 	return answer.Metadata, err
 }
 
-// apply makes an object what it is to be, by server-side apply; with force also what others have written of it.
+// apply creates or updates an object with server-side apply. With force, it takes over fields of other field managers.
 func (i *Installer) apply(ctx context.Context, object manifests.Object, force bool) (metav1.ObjectMeta, error) {
 	applied, err := i.write(ctx, kube.Request{
 		Verb: http.MethodPatch, Path: object.Path(), ContentType: string(types.ApplyPatchType), Query: map[string]string{"force": strconv.FormatBool(force)},
@@ -111,7 +111,7 @@ func (i *Installer) apply(ctx context.Context, object manifests.Object, force bo
 	return applied, nil
 }
 
-// remove deletes an object, if it is there. Its dependents go, too.
+// remove deletes an object, and its dependents in the background. A missing object is not an error.
 func (i *Installer) remove(ctx context.Context, of manifests.Reference) error {
 	background := metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{PropagationPolicy: &background}
@@ -143,8 +143,8 @@ func (i *Installer) report(object fmt.Stringer, result string) {
 	i.sayf("%s %s", object, result)
 }
 
-// await looks again and again until something is done, and says each state that is new. A look that fails for a reason
-// that passes is repeated. It fails when ctx ends first, with the last state.
+// waitFor polls until check reports done, and prints each new state. It retries transient errors. If ctx ends first, it
+// fails with the last state.
 func (i *Installer) await(ctx context.Context, what string, look func(context.Context) (state string, done bool, err error)) error {
 	if i.tries {
 		return nil
@@ -170,5 +170,5 @@ func (i *Installer) await(ctx context.Context, what string, look func(context.Co
 	}
 }
 
-// errTooLong says that something was waited for in vain.
+// errTimeout reports a wait that has timed out.
 var errTooLong = errors.New("timed out; run the command again to continue")

@@ -27,13 +27,13 @@ func TestHowFarADeploymentIs(t *testing.T) {
 		state    string
 		done     bool
 	}{
-		{"changed a moment ago", &two, status(6, 2, 2, 2), "waiting for the spec update to be observed", false},
-		{"the first new one starts", &two, status(7, 3, 1, 2), "1 of 2 replicas updated, 2 old, 2 available", false},
-		{"an old one is left", &two, status(7, 3, 2, 3), "2 of 2 replicas updated, 1 old, 3 available", false},
-		{"one does not serve yet", &two, status(7, 2, 2, 1), "2 of 2 replicas updated, 0 old, 1 available", false},
-		{"all serve", &two, status(7, 2, 2, 2), "2 of 2 replicas updated, 0 old, 2 available", true},
-		{"one by default", nil, status(7, 0, 0, 0), "0 of 1 replicas updated, 0 old, 0 available", false},
-		{"none is asked for", &none, status(7, 0, 0, 0), "0 of 0 replicas updated, 0 old, 0 available", true},
+		{"just changed", &two, status(6, 2, 2, 2), "waiting for the spec update to be observed", false},
+		{"the first new Pod is starting", &two, status(7, 3, 1, 2), "1 of 2 replicas updated, 2 old, 2 available", false},
+		{"an old Pod is left", &two, status(7, 3, 2, 3), "2 of 2 replicas updated, 1 old, 3 available", false},
+		{"one is not available", &two, status(7, 2, 2, 1), "2 of 2 replicas updated, 0 old, 1 available", false},
+		{"all are available", &two, status(7, 2, 2, 2), "2 of 2 replicas updated, 0 old, 2 available", true},
+		{"one replica by default", nil, status(7, 0, 0, 0), "0 of 1 replicas updated, 0 old, 0 available", false},
+		{"zero replicas", &none, status(7, 0, 0, 0), "0 of 0 replicas updated, 0 old, 0 available", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -72,11 +72,11 @@ func TestWhatIsInUse(t *testing.T) {
 		owned install.Owned
 		want  []string
 	}{
-		{"nothing is ours", install.Owned{}, nil},
+		{"nothing is owned", install.Owned{}, nil},
 		{"another router", install.Owned{Routers: []string{"argoproj-labs/gatewayAPI"}}, nil},
 		{"the router", install.Owned{Routers: []string{"kedify/http"}}, []string{routes}},
 		{"the scaler", install.Owned{Scales: true}, []string{scales}},
-		{"the definition", install.Owned{Defines: true}, []string{"HTTPScaledObject shop/web would be deleted together with its CustomResourceDefinition"}},
+		{"the CRD", install.Owned{Defines: true}, []string{"HTTPScaledObject shop/web would be deleted together with its CustomResourceDefinition"}},
 		{"two", install.Owned{Routers: []string{"kedify/http"}, Scales: true}, []string{routes, scales}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

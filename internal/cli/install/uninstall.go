@@ -17,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/registration"
 )
 
-// ErrUsed says that something uses what is to go.
+// ErrInUse reports objects that use the installation.
 var ErrUsed = errors.New("still in use: delete these objects first, or use --force")
 
 const (
@@ -26,18 +26,19 @@ const (
 	kindDeployment = "Deployment"
 )
 
-// Removal is what is to go.
+// Removal describes what to uninstall.
 type Removal struct {
-	// Facts are what was read of the cluster.
+	// Facts are the facts of the cluster.
 	Facts *facts.Facts
-	// Every is each object that can have been made, whatever was wished for: its kinds are looked through.
+	// All contains every object that Install may have created with any options: uninstalling lists objects of their
+	// kinds.
 	Every []manifests.Object
-	// Force removes what is in use, too.
+	// Force also deletes objects that are in use.
 	Force bool
 }
 
-// Uninstall takes away what Install has made, and what the programs have made that it installed. Ingresses get their
-// backends back before the proxies go, and the routers leave the controller before their roles do.
+// Uninstall deletes the objects that Install and the installed components have created. It restores backends before it
+// deletes the proxies, and unregisters the routers before it deletes their roles.
 func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	labelled, err := i.labelled(ctx, removal.Every)
 	if err != nil {
@@ -78,7 +79,7 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	return i.absent(ctx, labelled, isLast)
 }
 
-// labelled finds the objects that Install has made: the last ones to be made first.
+// managedObjects returns the objects that Install has created, in reverse order of creation.
 func (i *Installer) labelled(ctx context.Context, every []manifests.Object) ([]manifests.Reference, error) {
 	var all []manifests.Reference
 	looked := map[manifests.Reference]bool{}
@@ -103,7 +104,7 @@ func (i *Installer) labelled(ctx context.Context, every []manifests.Object) ([]m
 	return all, nil
 }
 
-// checkUses fails with ErrUsed where something would be missed that nobody has said is to go.
+// checkUnused fails with ErrInUse if objects use the installation, unless forced.
 func (i *Installer) checkUses(labelled []manifests.Reference, removal Removal) error {
 	for _, part := range []facts.Part{
 		facts.Deployments, facts.Plugins, facts.Rollouts, facts.HTTPScaledObjects, facts.ScaledObjects,
@@ -127,7 +128,7 @@ func (i *Installer) checkUses(labelled []manifests.Reference, removal Removal) e
 	return nil
 }
 
-// removeAll removes those of some objects that are meant.
+// removeMatching deletes the objects that match.
 func (i *Installer) removeAll(ctx context.Context, all []manifests.Reference, isMeant func(manifests.Reference) bool) error {
 	for _, of := range all {
 		if !isMeant(of) {
@@ -140,7 +141,7 @@ func (i *Installer) removeAll(ctx context.Context, all []manifests.Reference, is
 	return nil
 }
 
-// unregister takes the routers out of the controller's list, and has it start anew without them.
+// unregister removes the routers from the controller's list, and restarts the controller.
 func (i *Installer) unregister(ctx context.Context, cluster *facts.Facts) error {
 	if cluster.Controller == nil {
 		return nil
@@ -162,8 +163,8 @@ func (i *Installer) unregister(ctx context.Context, cluster *facts.Facts) error 
 	return i.restart(ctx, manifests.ControllerRelease(types.NamespacedName{Namespace: cluster.Controller.Namespace, Name: cluster.Controller.Name}))
 }
 
-// removeMade removes what the interceptors and agents of a Deployment have made for themselves, once none of them is left
-// to make it again. Where the Deployment is somebody else's, they live.
+// removeGenerated deletes the objects that the Pods of a component create at runtime, once no Pod is left that would
+// create them again. It does nothing if the Deployment belongs to another owner.
 func (i *Installer) removeMade(ctx context.Context, component string, deployment *appsv1.Deployment, made ...manifests.Reference) error {
 	if deployment != nil && deployment.Labels[manifests.LabelManagedBy] != manifests.ManagedBy {
 		return nil
@@ -180,7 +181,7 @@ func (i *Installer) removeMade(ctx context.Context, component string, deployment
 	return nil
 }
 
-// lease is the reference of a Lease, without its namespace.
+// leaseReference returns the reference of a Lease without its namespace.
 func lease(name string) manifests.Reference {
 	return manifests.Reference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: name}
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// errUndo says that nobody can tell what an object was.
+// errRestoreRecord reports a restore record that cannot be parsed.
 var errUndo = errors.New("annotation " + httpv1alpha1.AnnotationAutowireUndo + " is invalid: " +
 	"set the backends manually and remove the annotation")
 
-// unwire gives all Ingresses and HTTPRoutes that the agent has wired their backends back, once no agent is left to
-// wire them anew.
+// restoreBackends restores the original backends of all Ingresses and HTTPRoutes that the agent has rewritten, once no
+// agent is left that would rewrite them again.
 func (i *Installer) unwire(ctx context.Context) error {
 	if err := i.gone(ctx, "agent"); err != nil {
 		return err
@@ -49,8 +49,8 @@ func (i *Installer) unwire(ctx context.Context) error {
 	return failed
 }
 
-// restore gives one object of a kind, at a path of the API server, its backends back. What it was is worked out as the agent
-// does: with nobody who wants it wired.
+// restore restores the backends of one object at an API path. The plan of package autowire for an object that no
+// application requests to autowire contains the original backends.
 func (i *Installer) restore(ctx context.Context, kind string, object autowire.Object, is metav1.Object, path ...string) error {
 	notes := is.GetAnnotations()
 	if notes[httpv1alpha1.AnnotationAutowireUndo]+notes[httpv1alpha1.AnnotationAutowireHold] == "" {

@@ -7,15 +7,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// Owned is what an installation has that others may use.
+// Owned describes the parts of an installation that other objects may use.
 type Owned struct {
-	// Routers are those that it has registered.
+	// Routers are the registered routers.
 	Routers []string
-	// Scales says that the scaler or the agent is its, Defines that the definition of HTTPScaledObjects is.
+	// Scales is true if the scaler or the agent belongs to the installation, Defines if the CustomResourceDefinition of
+	// HTTPScaledObjects does.
 	Scales, Defines bool
 }
 
-// Uses are the objects that stand still, or go, when what is owned goes, each with what becomes of it.
+// Uses describes the objects that stop working, or are deleted, without the owned parts.
 func Uses(cluster *facts.Facts, owned Owned) []string {
 	var all []string
 	for i := range cluster.Rollouts {

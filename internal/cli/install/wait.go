@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// established waits until the API server serves a CustomResourceDefinition.
+// waitEstablished waits until the API server serves a CustomResourceDefinition.
 func (i *Installer) established(ctx context.Context, of manifests.Reference) error {
 	return i.await(ctx, of.String(), func(ctx context.Context) (string, bool, error) {
 		var live struct {
@@ -34,7 +34,7 @@ func (i *Installer) established(ctx context.Context, of manifests.Reference) err
 	})
 }
 
-// rollOut waits until all replicas of a Deployment are what it says now, and serve.
+// waitRolledOut waits until all replicas of a Deployment are updated and available.
 func (i *Installer) rollOut(ctx context.Context, of manifests.Reference) error {
 	return i.await(ctx, of.String(), func(ctx context.Context) (string, bool, error) {
 		live := new(appsv1.Deployment)
@@ -50,7 +50,8 @@ func (i *Installer) rollOut(ctx context.Context, of manifests.Reference) error {
 	})
 }
 
-// Progress says how far the replicas of a Deployment are what it says now, and whether all are and serve.
+// Progress describes the progress of a Deployment's rollout, and reports whether all replicas are updated and
+// available.
 func Progress(deployment *appsv1.Deployment) (state string, done bool) {
 	asked := int32(1)
 	if deployment.Spec.Replicas != nil {
@@ -65,7 +66,7 @@ func Progress(deployment *appsv1.Deployment) (state string, done bool) {
 	return state, now.UpdatedReplicas >= asked && old == 0 && now.AvailableReplicas >= asked
 }
 
-// trouble is what keeps the Pods of a Deployment from being ready, as far as it can be told: empty where it cannot.
+// podProblem describes why the Pods of a Deployment are not ready; empty if the reason is unknown.
 func (i *Installer) trouble(ctx context.Context, deployment *appsv1.Deployment) string {
 	selector := metav1.FormatLabelSelector(deployment.Spec.Selector)
 	pods, err := list[corev1.Pod](ctx, i, selector, "api", "v1", "namespaces", deployment.Namespace, "pods")
@@ -88,7 +89,7 @@ func (i *Installer) trouble(ctx context.Context, deployment *appsv1.Deployment) 
 	return ""
 }
 
-// lastWords is the last line that a container wrote before it ended.
+// lastLogLine returns the last log line of the previous instance of a container.
 func (i *Installer) lastWords(ctx context.Context, namespace, pod, container string) string {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -102,7 +103,7 @@ func (i *Installer) lastWords(ctx context.Context, namespace, pod, container str
 	return strings.TrimSpace(string(log))
 }
 
-// gone waits until no Pod of a component is left.
+// waitPodsGone waits until no Pod of a component is left.
 func (i *Installer) gone(ctx context.Context, component string) error {
 	const namespace = httpv1alpha1.DefaultInterceptorNamespace
 	return i.await(ctx, component, func(ctx context.Context) (string, bool, error) {
@@ -112,8 +113,8 @@ func (i *Installer) gone(ctx context.Context, component string) error {
 	})
 }
 
-// absent waits until those of some objects that are meant have finished their finalizers: what is made again before that
-// goes with them.
+// waitDeleted waits until the matching objects are deleted, including their finalizers: objects that are created before
+// would be deleted as well.
 func (i *Installer) absent(ctx context.Context, all []manifests.Reference, isMeant func(manifests.Reference) bool) error {
 	for _, of := range all {
 		if !isMeant(of) {

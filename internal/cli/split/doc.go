@@ -1,3 +1,4 @@
-// Package split tells how the requests of one Rollout are shared at three places: what the controller asked for, what
-// its router wrote, and what the proxies or the Gateway have taken. It gets values and returns values.
+// Package split reports the traffic split of one Rollout at three places: the weights that the controller desires, the
+// weights that its router has written, and whether the proxies or the Gateway have applied them. It is pure: it has no
+// client and no context.
 package split

@@ -12,7 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// httpScaledObjects tell what is written on each HTTPScaledObject of a Rollout, and who has taken it.
+// httpScaledObjects reports the HTTPScaledObjects of a Rollout.
 func httpScaledObjects(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object {
 	if r.ObjectError != nil {
 		return []Object{{Name: httpv1alpha1.Kind, Problem: r.ObjectError.Error(), Taken: Unknown}}
@@ -27,10 +27,10 @@ func httpScaledObjects(cluster *facts.Facts, r *facts.Rollout, services []Servic
 	return told
 }
 
-// nameOf names an HTTPScaledObject.
+// objectName returns the name of an HTTPScaledObject in reports.
 func nameOf(namespace, name string) string { return httpv1alpha1.Kind + " " + namespace + "/" + name }
 
-// httpScaledObject tells of one.
+// httpScaledObject reports one HTTPScaledObject.
 func httpScaledObject(live *httpv1alpha1.HTTPScaledObject, services []Service) Object {
 	told := Object{Name: nameOf(live.Namespace, live.Name), Taken: Unknown}
 	text := live.Annotations[httpv1alpha1.AnnotationWeightedBackends]
@@ -50,8 +50,8 @@ func httpScaledObject(live *httpv1alpha1.HTTPScaledObject, services []Service) O
 	return told
 }
 
-// acknowledge tells by an interceptor's report whether every Ready proxy shares requests as the annotation of that hash
-// asks for.
+// setApplied evaluates the report of an interceptor: whether every Ready proxy has applied the annotations with that
+// hash.
 func (o *Object) acknowledge(report *httpv1alpha1.DataPlaneStatus, hash string) {
 	if report == nil {
 		o.Why = "no interceptor has reported"
@@ -72,7 +72,7 @@ func (o *Object) acknowledge(report *httpv1alpha1.DataPlaneStatus, hash string) 
 	}
 }
 
-// routes tell what is written in each rule of a Rollout's routes, and whether Gateways have accepted them.
+// routes reports each rule of a Rollout's routes.
 func routes(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object {
 	if r.RoutesError != nil {
 		return []Object{{Name: "routes", Problem: r.RoutesError.Error(), Taken: Unknown}}
@@ -93,7 +93,7 @@ func routes(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object
 	return told
 }
 
-// rules tell of one route.
+// rules reports the rules of one route.
 func rules(r *facts.Rollout, name facts.RouteName, live facts.Route, services []Service) []Object {
 	base := Object{Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Taken: Unknown, Why: "no Gateway has reported"}
 	if route.HasStatus(live.Content) {

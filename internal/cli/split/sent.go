@@ -5,17 +5,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// Sent is what one Envoy has sent for an HTTPScaledObject, since its start.
+// ProxyRequests are the requests that one proxy has sent for an HTTPScaledObject since its start.
 type Sent struct {
-	// Proxy is the name of its Pod.
+	// Proxy is the name of the Pod.
 	Proxy string `json:"proxy"`
-	// Requests are those to Sharing.Services, in their order, as Envoy counts them: a retry is one more. Nil where it is not known.
+	// Requests contains the number of requests to each of Report.Services. Envoy counts each retry as a request. It is
+	// nil if unknown.
 	Requests []int64 `json:"requests,omitempty"`
-	// Problem says why it is not known.
+	// Problem is the reason why the numbers are unknown.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Count adds what Envoys have sent for an HTTPScaledObject that is told of.
+// AddRequests adds the requests of proxies for an HTTPScaledObject of the report.
 func (s *Sharing) Count(object *httpv1alpha1.HTTPScaledObject, sent []facts.Sent) {
 	for i := range s.Objects {
 		if s.Objects[i].Name == nameOf(object.Namespace, object.Name) {
@@ -24,7 +25,7 @@ func (s *Sharing) Count(object *httpv1alpha1.HTTPScaledObject, sent []facts.Sent
 	}
 }
 
-// sent has what Envoys have sent in the order of the Services.
+// proxyRequests converts the requests of proxies to the order of the Services.
 func (s *Sharing) sent(all []facts.Sent) []Sent {
 	told := make([]Sent, len(all))
 	for i, of := range all {

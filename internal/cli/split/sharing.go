@@ -8,7 +8,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// Role is what a Service is to a Rollout.
+// Role is the role of a Service in a Rollout.
 type Role string
 
 // The roles.
@@ -18,79 +18,81 @@ const (
 	Experiment Role = "experiment"
 )
 
-// Sharing is how the requests of a Rollout are shared.
+// Report is the traffic split of a Rollout.
 type Sharing struct {
 	// Rollout is its namespace and name.
 	Rollout string `json:"rollout"`
-	// Phase and Message are its status in words.
+	// Phase and Message are those of its status.
 	Phase   string `json:"phase,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Step counts from 1, to Steps; beyond the last one it is Steps. Both are 0 without steps.
+	// Step is the current step, starting from 1; after the last step it is equal to Steps. Both are 0 if the Rollout
+	// has no steps.
 	Step  int `json:"step"`
 	Steps int `json:"steps"`
-	// Replicas counts its Pods: all, those of the new version, and the available ones.
+	// Replicas are the numbers of its Pods: all, updated and available.
 	Replicas Replicas `json:"replicas"`
-	// Services are those that share the requests: the stable one, the canary, those of an experiment.
+	// Services are the Services that requests are split between: stable, canary, and those of an experiment.
 	Services []Service `json:"services"`
-	// Objects are where the shares are written.
+	// Objects are the routing objects that contain the weights.
 	Objects []Object `json:"objects"`
 }
 
-// Replicas counts Pods.
+// Replicas are numbers of Pods.
 type Replicas struct {
 	Total     int32 `json:"total"`
 	Updated   int32 `json:"updated"`
 	Available int32 `json:"available"`
 }
 
-// Service is one that gets requests.
+// Service is a destination of requests.
 type Service struct {
 	Role Role   `json:"role"`
 	Name string `json:"name"`
-	// Hash is the pod-template-hash that it selects; empty where it selects by none.
+	// Hash is the pod-template-hash in its selector; empty if it has none.
 	Hash string `json:"hash,omitempty"`
-	// Endpoints counts the ready ones.
+	// Endpoints is the number of ready endpoints.
 	Endpoints int `json:"endpoints"`
-	// Asked is its weight by the Rollout's status.
+	// Desired is its weight in the Rollout's status.
 	Asked int64 `json:"asked"`
 }
 
 // Object is a routing object of a Rollout.
 type Object struct {
-	// Name is its kind, namespace and name, and the rule where it has several.
+	// Name is its kind, namespace and name, and the rule if it has several.
 	Name string `json:"name"`
-	// Written are the weights of Sharing.Services, in their order; nil where the object does not say.
+	// Written contains the weights of Report.Services in the object; nil if unknown.
 	Written []int64 `json:"written,omitempty"`
-	// Problem says why nothing is known of what is written.
+	// Problem is the reason why the written weights are unknown.
 	Problem string `json:"problem,omitempty"`
-	// AsAsked says that what is written are the shares that were asked for.
+	// AsDesired is true if the written weights have the desired ratio.
 	AsAsked bool `json:"asAsked"`
-	// Taken is "yes", "no" or "unknown": whether who shares the requests does so as written. Why says why not.
+	// Applied is "yes", "no" or "unknown": whether the data plane has applied the written weights. Reason explains any
+	// other value than "yes".
 	Taken Taken  `json:"taken"`
 	Why   string `json:"why,omitempty"`
-	// Proxies counts the Ready proxies that serve an HTTPScaledObject, and those that have acknowledged it.
+	// Proxies are the numbers of proxies that serve an HTTPScaledObject.
 	Proxies *Proxies `json:"proxies,omitempty"`
-	// Sent is what each of them has sent, where that was asked for: see Sharing.Count.
+	// Sent contains the requests of each proxy, see Report.AddRequests.
 	Sent []Sent `json:"sent,omitempty"`
 }
 
-// Taken is an answer.
+// Applied is whether weights are applied.
 type Taken string
 
-// The answers.
+// The values of Applied.
 const (
 	Yes     Taken = "yes"
 	No      Taken = "no"
 	Unknown Taken = "unknown"
 )
 
-// Proxies counts proxies.
+// Proxies are the numbers of Ready proxies, and of those that have acknowledged the weights.
 type Proxies struct {
 	Ready int32 `json:"ready"`
 	Acked int32 `json:"acked"`
 }
 
-// Of tells how the requests of a Rollout are shared. The facts have what the Rollout names.
+// Of returns the traffic split of a Rollout. The facts contain the objects that it references.
 func Of(cluster *facts.Facts, r *facts.Rollout) Sharing {
 	status := r.Status
 	told := Sharing{
@@ -115,7 +117,8 @@ func Of(cluster *facts.Facts, r *facts.Rollout) Sharing {
 	return told
 }
 
-// services are those of a Rollout with the weights of its status. Without any there, the stable one has everything.
+// services returns the Services of a Rollout with the weights in its status. If the status has no weights, the stable
+// Service has all requests.
 func services(cluster *facts.Facts, r *facts.Rollout) []Service {
 	if r.ServicesError != nil {
 		return []Service{}
@@ -140,8 +143,8 @@ func services(cluster *facts.Facts, r *facts.Rollout) []Service {
 	return all
 }
 
-// weigh writes down the weights that an object has for Services. Those of others count in the sum alone: an object that
-// shares with somebody else is not as asked.
+// setWeights sets the written weights of Services. Weights of other Services count in the sum: an object that also
+// routes to others is not as desired.
 func (o *Object) weigh(services []Service, names []string, weights []int64) {
 	o.Written = make([]int64, len(services))
 	var asked, sum, known int64

@@ -18,10 +18,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// canary is the annotation at a weight of 20.
+// canaryWeights is the annotation at a weight of 20.
 const canary = "- service: stable\n  weight: 80\n- service: canary\n  weight: 20\n"
 
-// rollout is one in its second step of two, at a weight of 20.
+// rollout returns a Rollout in its second step of two, at a weight of 20.
 func rollout(router string) *facts.Rollout {
 	step := int32(1)
 	r := &v1alpha1.Rollout{
@@ -43,7 +43,7 @@ func rollout(router string) *facts.Rollout {
 	}
 }
 
-// taken is a report of an interceptor about text.
+// applied returns a report of an interceptor about the annotation text.
 func taken(text string, ready, acked int32, effective bool) *httpv1alpha1.DataPlaneStatus {
 	return &httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: modelsplit.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}, Effective: effective,
@@ -64,18 +64,18 @@ func TestSharesOnAnHTTPScaledObject(t *testing.T) {
 			split.Object{Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.Yes, Proxies: &split.Proxies{Ready: 2, Acked: 2}},
 		},
 		{
-			"the same shares in other numbers", "[{service: stable, weight: 4}, {service: canary, weight: 1}]", nil,
+			"the same ratio", "[{service: stable, weight: 4}, {service: canary, weight: 1}]", nil,
 			split.Object{Name: name, Written: []int64{4, 1}, AsAsked: true, Taken: split.Unknown, Why: "no interceptor has reported"},
 		},
 		{
-			"not acknowledged by all", canary, taken(canary, 2, 1, false),
+			"not acknowledged by all proxies", canary, taken(canary, 2, 1, false),
 			split.Object{
 				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No, Why: "acknowledged by 1 of 2 Ready proxies",
 				Proxies: &split.Proxies{Ready: 2, Acked: 1},
 			},
 		},
 		{
-			"reported about the weight before", canary, taken("", 2, 2, true),
+			"a report for the previous weight", canary, taken("", 2, 2, true),
 			split.Object{
 				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No, Why: "the last report is for an earlier annotation",
 				Proxies: &split.Proxies{Ready: 2, Acked: 2},
@@ -99,7 +99,7 @@ func TestSharesOnAnHTTPScaledObject(t *testing.T) {
 			split.Object{Name: name, Written: []int64{1, 0}, Taken: split.Yes, Proxies: &split.Proxies{Ready: 1, Acked: 1}},
 		},
 		{
-			"shared with somebody else", "[{service: stable, weight: 80}, {service: canary, weight: 20}, {service: other, weight: 1}]", nil,
+			"requests to another Service", "[{service: stable, weight: 80}, {service: canary, weight: 20}, {service: other, weight: 1}]", nil,
 			split.Object{Name: name, Written: []int64{80, 20}, Taken: split.Unknown, Why: "no interceptor has reported"},
 		},
 		{
@@ -126,7 +126,7 @@ func TestSharesOnAnHTTPScaledObject(t *testing.T) {
 	}
 }
 
-// TestSharesOnSeveralTriggers: the Rollout names one HTTPScaledObject of a ScaledObject with two triggers.
+// TestSplitOfSeveralTriggers: the Rollout references one HTTPScaledObject of a ScaledObject with two triggers.
 func TestSharesOnSeveralTriggers(t *testing.T) {
 	t.Parallel()
 	cluster := &facts.Facts{}
@@ -149,7 +149,7 @@ func TestSharesOnSeveralTriggers(t *testing.T) {
 	}
 }
 
-// gatewayRoute is a route with rules, and the status of one parent about a generation, if any.
+// gatewayRoute returns a route with rules and, if generation is not 0, a parent status for it.
 func gatewayRoute(generation int64, rules ...any) facts.Route {
 	content := map[string]any{
 		"metadata": map[string]any{"namespace": "shop", "name": "web", "generation": int64(2)},
@@ -167,7 +167,7 @@ func gatewayRoute(generation int64, rules ...any) facts.Route {
 	return facts.Route{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: "web"}, Content: content}
 }
 
-// rule is one with backends stable and canary; a weight below 0 is left out.
+// rule returns a rule with backends stable and canary; a negative weight is omitted.
 func rule(stable, canary int64) any {
 	backend := func(name string, weight int64) any {
 		ref := map[string]any{"name": name, "port": int64(80)}
@@ -189,14 +189,14 @@ func TestSharesInARoute(t *testing.T) {
 	}{
 		{"accepted", new(gatewayRoute(2, rule(80, 20))), []split.Object{{Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.Yes}}},
 		{
-			"of two rules one", new(gatewayRoute(2, rule(80, 20), rule(-1, -1))),
+			"one of two rules", new(gatewayRoute(2, rule(80, 20), rule(-1, -1))),
 			[]split.Object{
 				{Name: name + " spec.rules[0]", Written: []int64{80, 20}, AsAsked: true, Taken: split.Yes},
 				{Name: name + " spec.rules[1]", Written: []int64{1, 1}, Taken: split.Yes},
 			},
 		},
 		{
-			"the report is about the generation before", new(gatewayRoute(1, rule(80, 20))),
+			"a report for an earlier generation", new(gatewayRoute(1, rule(80, 20))),
 			[]split.Object{{
 				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No,
 				Why: "status.parents[0] (example.com/gateway): condition Accepted is about generation 1, the route has 2",
@@ -249,7 +249,7 @@ func TestWhatIsToldOfARollout(t *testing.T) {
 	r.Status, r.ObjectError = v1alpha1.RolloutStatus{}, errors.New("its configuration is missing")
 	got := split.Of(cluster, r)
 	if got.Services[0].Asked != 100 || got.Services[1].Asked != 0 || got.Step != 1 {
-		t.Errorf("before the first weight the stable Service has everything, in the first step: %+v", got)
+		t.Errorf("before the first weight the stable Service gets all requests, in the first step: %+v", got)
 	}
 	if diff := cmp.Diff([]split.Object{{Name: "HTTPScaledObject", Problem: "its configuration is missing", Taken: split.Unknown}}, got.Objects); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

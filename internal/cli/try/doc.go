@@ -1,3 +1,4 @@
-// Package try plays a throw-away canary on a cluster: a namespace of its own with a sample application, load from inside of it, one step whose share of the
-// requests is measured, and the end. Whatever happens, the namespace is removed, and nothing else is ever changed.
+// Package try runs a throwaway canary on a cluster: a namespace with a sample application, load from inside the
+// cluster, one step whose traffic split is measured, and the end of the canary. It always deletes the namespace, and
+// never changes any other object.
 package try

@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
-// read reads the Rollout, and how its requests are shared.
+// readReport reads the Rollout and its traffic split.
 func (t *Trial) read(ctx context.Context) (*v1alpha1.Rollout, split.Sharing, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -26,7 +26,7 @@ func (t *Trial) read(ctx context.Context) (*v1alpha1.Rollout, split.Sharing, err
 	return cluster.Rollouts[0].Rollout, split.Of(cluster, &cluster.Rollouts[0]), nil
 }
 
-// isHealthy says whether the application's first version serves.
+// checkHealthy reports whether the first version of the application is available.
 func (t *Trial) isHealthy(ctx context.Context) (string, bool, error) {
 	live, told, err := t.read(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (t *Trial) isHealthy(ctx context.Context) (string, bool, error) {
 	return state, told.Phase == string(v1alpha1.RolloutPhaseHealthy) && told.Replicas.Available == *live.Spec.Replicas, nil
 }
 
-// isRouted says whether the proxies, or the Gateway, have the application's route.
+// checkRouted reports whether the proxies, or the Gateway, have the route of the application.
 func (t *Trial) isRouted(ctx context.Context) (string, bool, error) {
 	_, told, err := t.read(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (t *Trial) isRouted(ctx context.Context) (string, bool, error) {
 	return taken(told), isTaken(told), nil
 }
 
-// atStep says whether the canary pauses at its step, with its weight in force.
+// checkStep reports whether the canary pauses at its step and its weight is applied.
 func (t *Trial) atStep(ctx context.Context) (string, bool, error) {
 	live, told, err := t.read(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (t *Trial) atStep(ctx context.Context) (string, bool, error) {
 	return state, isThere && isTaken(told), nil
 }
 
-// atEnd says whether the canary is over, and one version has all requests.
+// checkEnd reports whether the canary has ended and one version gets all requests.
 func (t *Trial) atEnd(ctx context.Context) (string, bool, error) {
 	live, told, err := t.read(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (t *Trial) atEnd(ctx context.Context) (string, bool, error) {
 	return state, isOver && (weights == nil || weights.Canary.Weight == 0) && isTaken(told), nil
 }
 
-// isTaken says whether what was asked for is written everywhere, and in force.
+// isApplied reports whether all objects have the desired weights and they are applied.
 func isTaken(told split.Sharing) bool {
 	for _, object := range told.Objects {
 		if !object.AsAsked || object.Taken != split.Yes {
@@ -85,7 +85,7 @@ func isTaken(told split.Sharing) bool {
 	return len(told.Objects) > 0
 }
 
-// taken says that in words.
+// describe describes the weights of the objects.
 func taken(told split.Sharing) string {
 	text := "no routing object"
 	for _, object := range told.Objects {
@@ -97,7 +97,7 @@ func taken(told split.Sharing) string {
 	return text
 }
 
-// isLoading says whether the load runs. One that has ended is an error.
+// checkLoad reports whether the load generator runs. It fails if the Pod has terminated.
 func (t *Trial) isLoading(ctx context.Context) (string, bool, error) {
 	pod := new(corev1.Pod)
 	if err := t.get(ctx, pod, "api", "v1", "namespaces", t.setup.Namespace, "pods", "load"); err != nil {
@@ -109,7 +109,7 @@ func (t *Trial) isLoading(ctx context.Context) (string, bool, error) {
 	return string(pod.Status.Phase) + t.trouble(ctx), pod.Status.Phase == corev1.PodRunning, nil
 }
 
-// trouble is what keeps a Pod from running; empty where nothing is known.
+// podProblem describes why a Pod does not run; empty if unknown.
 func (t *Trial) trouble(ctx context.Context) string {
 	var pods corev1.PodList
 	err := t.get(ctx, &pods, "api", "v1", "namespaces", t.setup.Namespace, "pods")

@@ -23,35 +23,36 @@ import (
 var application embed.FS
 
 const (
-	// name is that of the Rollout, its HTTPScaledObject and its HTTPRoute.
+	// name is the name of the Rollout, its HTTPScaledObject and its HTTPRoute.
 	name = "try"
-	// host is the one that the load asks for.
+	// host is the Host header of the load.
 	host = "http-canary-try.example.com"
-	// before and after are the colours of the two versions.
+	// stableColor and canaryColor are the colors of the two versions.
 	before, after = "blue", "green"
 )
 
-// Setup is what is to be tried.
+// Setup contains the parameters of a trial.
 type Setup struct {
-	// Namespace is the one that is made and removed.
+	// Namespace is the namespace that is created and deleted.
 	Namespace string
-	// Router is [installation.HTTPRouter] or [installation.GatewayRouter].
+	// Router is [facts.HTTPRouter] or [facts.GatewayRouter].
 	Router string
-	// Gateway is the one that the route is attached to, with GatewayRouter.
+	// Gateway is the parent of the HTTPRoute, with GatewayRouter.
 	Gateway types.NamespacedName
-	// Address is the host and port that the load asks. With HTTPRouter it may be empty for the trial's own proxies.
+	// Address is the destination (host:port) of the load. With HTTPRouter it may be empty: then it is the trial's own
+	// proxies.
 	Address string
-	// Image is that of the sample application, which also makes the load.
+	// Image is the image of the sample application, which also generates the load.
 	Image string
-	// Weight is the canary's at its step, in percent.
+	// Weight is the weight of the canary at its step, in percent.
 	Weight int
-	// Rate is the load in requests a second, Requests how many of them a share is measured by.
+	// Rate is the load in requests per second, Requests the number of requests to measure.
 	Rate, Requests int
-	// Abort says that the canary is aborted in the end; otherwise it is promoted.
+	// Abort aborts the canary at the end; otherwise it is promoted.
 	Abort bool
 }
 
-// routing is what stands under plugins in the Rollout.
+// routing returns the value of field plugins in the Rollout.
 func (s *Setup) routing() (string, error) {
 	config := map[string]any{"httpRoute": name, "namespace": s.Namespace}
 	if s.Router == facts.HTTPRouter {
@@ -61,7 +62,8 @@ func (s *Setup) routing() (string, error) {
 	return string(text), err
 }
 
-// Objects are the application and what its requests are routed by, in the order in which they are made. The proxies are those of files, the folder config.
+// Objects returns the application and its routing objects, in the order of creation. files is folder config, which
+// contains the manifests of the proxies.
 func (s *Setup) Objects(files fs.FS) ([]manifests.Object, error) {
 	all, err := s.read("application.yaml")
 	if err != nil {
@@ -81,7 +83,7 @@ func (s *Setup) Objects(files fs.FS) ([]manifests.Object, error) {
 	return append(append(all, object...), proxies...), err
 }
 
-// Load is the Pod that makes the load.
+// LoadPod returns the Pod that generates the load.
 func (s *Setup) Load() (manifests.Object, error) {
 	all, err := s.read("load.yaml")
 	if err != nil {
@@ -90,7 +92,7 @@ func (s *Setup) Load() (manifests.Object, error) {
 	return all[0], nil
 }
 
-// Rollout is the application's, as it will be.
+// Rollout returns the Rollout of the application.
 func (s *Setup) Rollout() (*v1alpha1.Rollout, error) {
 	all, err := s.read("application.yaml")
 	if err != nil {
@@ -104,7 +106,7 @@ func (s *Setup) Rollout() (*v1alpha1.Rollout, error) {
 	return rollout, json.Unmarshal(text, rollout)
 }
 
-// address is what the load asks.
+// address returns the destination of the load.
 func (s *Setup) address() string {
 	if s.Address != "" {
 		return s.Address
@@ -112,7 +114,7 @@ func (s *Setup) address() string {
 	return facts.ProxyService + "." + s.Namespace + ":8080"
 }
 
-// read reads the objects of a file, filled in, in the trial's namespace.
+// readFile reads the objects of a template in the trial's namespace.
 func (s *Setup) read(file string) ([]manifests.Object, error) {
 	text, err := application.ReadFile(file)
 	if err != nil {

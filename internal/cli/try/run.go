@@ -20,61 +20,66 @@ import (
 )
 
 const (
-	// requestLimit bounds one request with its repetitions, pause is between two looks at what is waited for.
+	// requestTimeout bounds one request including its retries, pollInterval is the interval between checks while
+	// waiting.
 	requestLimit, pause = 10 * time.Second, 300 * time.Millisecond
-	// settle is how long a split is in force before its first request counts: Envoy's workers take it over one by one.
+	// propagationDelay is the delay between the acknowledgment of weights and the first measured request: Envoy's
+	// workers apply them one by one.
 	settle = 500 * time.Millisecond
-	// removalLimit bounds the removal of the namespace.
+	// deletionTimeout bounds the deletion of the namespace.
 	removalLimit = 2 * time.Minute
 )
 
-// ErrLoadEnded says that the Pod that makes the load is no more.
+// ErrLoadEnded reports that the load generator has terminated.
 var ErrLoadEnded = errors.New("the load generator has stopped")
 
-// Result is what became of a trial.
+// Result is the result of a trial.
 type Result struct {
-	// Namespace is the one that it had, Removed says whether that is gone.
+	// Namespace is the namespace of the trial, Removed is true if it was deleted.
 	Namespace string `json:"namespace"`
 	Removed   bool   `json:"removed"`
-	// Router and Weight, in percent, are what was tried.
+	// Router and Weight (in percent) are those of the setup.
 	Router string `json:"router"`
 	Weight int    `json:"weight"`
-	// Canary is how many of Measured requests at the step went to the canary; Agrees says whether that is the share that was asked for.
+	// Canary is the number of Measured requests at the step that went to the canary; Agrees is true if it matches the
+	// weight.
 	Canary   int  `json:"canary"`
 	Measured int  `json:"measured"`
 	Agrees   bool `json:"agrees"`
-	// End is "promoted" or "aborted", EndAgrees says whether all requests went to one version afterwards.
+	// End is "promoted" or "aborted"; EndAgrees is true if all requests went to one version afterwards.
 	End       string `json:"end,omitempty"`
 	EndAgrees bool   `json:"endAgrees"`
-	// Requests counts all from the first good ones on, Failed those without a good answer, and Failures these by what was answered.
+	// Requests is the number of requests after the first successful ones, Failed the number of those without a
+	// successful response, and Failures counts them by error.
 	Requests int            `json:"requests"`
 	Failed   int            `json:"failed"`
 	Failures map[string]int `json:"failures,omitempty"`
-	// Seconds is how long all of it took, the removal included.
+	// Seconds is the duration of the trial, including the deletion.
 	Seconds float64 `json:"seconds"`
 }
 
-// Passed says whether there is nothing to complain about.
+// Passed reports whether the canary worked, no request failed, and everything was removed.
 func (r *Result) Passed() bool { return r.Agrees && r.EndAgrees && r.Failed == 0 && r.Removed }
 
-// Trial plays one canary.
+// Trial runs one canary.
 type Trial struct {
 	client *kube.Client
 	setup  Setup
 	files  fs.FS
 	say    func(line string)
-	token  string // on the namespace: nobody else's has it
+	token  string // a label of the namespace that identifies this trial
 	tally  Tally
-	ended  chan error // of the load
+	ended  chan error // receives when the load generator has terminated
 }
 
-// New returns a Trial that asks client, has the proxies of files, the folder config, and says each step in a line.
+// New returns a Trial that prints a line for each step. files is folder config, which contains the manifests of the
+// proxies.
 func New(client *kube.Client, setup Setup, files fs.FS, say func(line string)) *Trial {
 	return &Trial{client: client, setup: setup, files: files, say: say, token: rand.Text(), ended: make(chan error, 1)}
 }
 
-// Run plays the canary, and removes what it has made, also when ctx ends before. An error says that it could not be played, or not be removed; what a canary
-// that was played did wrong is in the Result.
+// Run runs the canary and deletes everything that it has created, even if ctx ends. It fails if the canary could not be
+// completed or deleted; the Result contains what went wrong in a completed canary.
 func (t *Trial) Run(ctx context.Context) (Result, error) {
 	began := time.Now()
 	result := Result{Namespace: t.setup.Namespace, Router: t.setup.Router, Weight: t.setup.Weight}
@@ -94,7 +99,7 @@ func (t *Trial) Run(ctx context.Context) (Result, error) {
 	return result, errors.Join(err, removal)
 }
 
-// play goes through the steps.
+// runCanary runs the steps of the trial.
 func (t *Trial) play(ctx context.Context, result *Result) error {
 	if err := t.deploy(ctx); err != nil {
 		return err
@@ -119,7 +124,7 @@ func (t *Trial) play(ctx context.Context, result *Result) error {
 	return t.conclude(ctx, result)
 }
 
-// conclude promotes or aborts the canary, and measures what comes of that.
+// finish promotes or aborts the canary, and measures the traffic split afterwards.
 func (t *Trial) conclude(ctx context.Context, result *Result) error {
 	change, color := `{"status": {"pauseConditions": null}}`, after
 	result.End = "promoted"
@@ -142,7 +147,7 @@ func (t *Trial) conclude(ctx context.Context, result *Result) error {
 	return nil
 }
 
-// deploy makes the namespace with the application, and waits until requests can be sent.
+// deploy creates the namespace with the application, and waits until it can receive requests.
 func (t *Trial) deploy(ctx context.Context) error {
 	objects, err := t.setup.Objects(t.files)
 	if err != nil {
@@ -175,7 +180,8 @@ func (t *Trial) deploy(ctx context.Context) error {
 	return t.await(ctx, "the route", t.isRouted)
 }
 
-// until says when the trial is over for certain, if ctx has a deadline: what is still there then is what a killed command has left.
+// deadlineAnnotation returns the annotation with the time at which the trial has certainly ended. It is nil if ctx has
+// no deadline. A namespace that exists after that time was left by a killed command.
 func until(ctx context.Context) map[string]any {
 	deadline, has := ctx.Deadline()
 	if !has {
@@ -184,7 +190,7 @@ func until(ctx context.Context) map[string]any {
 	return map[string]any{facts.TrialUntil: deadline.Add(removalLimit).UTC().Format(time.RFC3339)}
 }
 
-// startLoad starts the load, and waits until its requests are answered.
+// startLoad starts the load generator, and waits for successful responses.
 func (t *Trial) startLoad(ctx context.Context) error {
 	pod, err := t.setup.Load()
 	if err != nil {
@@ -203,7 +209,7 @@ func (t *Trial) startLoad(ctx context.Context) error {
 	})
 }
 
-// listen counts what the load prints.
+// readLoad tallies the output of the load generator.
 func (t *Trial) listen(ctx context.Context, pod []string) error {
 	stream, err := t.client.Stream(ctx, kube.Request{Path: append(pod, "log"), Query: map[string]string{"follow": "true"}})
 	if err != nil {
@@ -216,7 +222,7 @@ func (t *Trial) listen(ctx context.Context, pod []string) error {
 	return ErrLoadEnded
 }
 
-// measure waits for n requests that are due from now on, and returns how many of them a colour answered.
+// measure waits for n requests that are due from now on, and returns how many of them were served by color.
 func (t *Trial) measure(ctx context.Context, color string, n int) (hits, all int, err error) {
 	from := time.Now().Add(settle).UnixMilli()
 	err = t.await(ctx, "requests", func(context.Context) (string, bool, error) {
@@ -226,7 +232,7 @@ func (t *Trial) measure(ctx context.Context, color string, n int) (hits, all int
 	return hits, all, err
 }
 
-// await looks again and again until what is waited for is there. It says what there is instead when that changes, and in its error.
+// waitFor polls until check reports done. Its error contains the last state.
 func (t *Trial) await(ctx context.Context, what string, look func(context.Context) (state string, done bool, err error)) error {
 	last := ""
 	for {
@@ -252,15 +258,15 @@ func (t *Trial) await(ctx context.Context, what string, look func(context.Contex
 	}
 }
 
-// sayf says a step.
+// printf prints a line.
 func (t *Trial) sayf(format string, args ...any) { t.say(fmt.Sprintf(format, args...)) }
 
-// rollout is the path of the application's Rollout.
+// rolloutPath returns the API path of the application's Rollout.
 func (t *Trial) rollout() []string {
 	return []string{"apis", "argoproj.io", "v1alpha1", "namespaces", t.setup.Namespace, "rollouts", name}
 }
 
-// apply makes an object by server-side apply.
+// apply applies an object with server-side apply.
 func (t *Trial) apply(ctx context.Context, object manifests.Object) error {
 	body, err := json.Marshal(object.Content)
 	if err != nil {
@@ -272,7 +278,7 @@ func (t *Trial) apply(ctx context.Context, object manifests.Object) error {
 	return nil
 }
 
-// write sends a request that changes something, and can be repeated.
+// write sends an idempotent write request.
 func (t *Trial) write(ctx context.Context, verb string, kind types.PatchType, body []byte, path ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -288,7 +294,7 @@ func (t *Trial) write(ctx context.Context, verb string, kind types.PatchType, bo
 	})
 }
 
-// remove removes the namespace, and waits until it is gone.
+// remove deletes the namespace, and waits until it is gone.
 func (t *Trial) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removalLimit)
 	defer cancel()
@@ -318,7 +324,7 @@ func (t *Trial) remove(ctx context.Context) error {
 	}
 }
 
-// delete deletes the namespace that has a UID.
+// delete deletes the namespace if it has the UID.
 func (t *Trial) delete(ctx context.Context, uid types.UID, namespace []string) error {
 	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if err != nil {
@@ -327,14 +333,15 @@ func (t *Trial) delete(ctx context.Context, uid types.UID, namespace []string) e
 	return t.write(ctx, http.MethodDelete, "", body, namespace...)
 }
 
-// get reads what is at a path.
+// get reads the object at a path.
 func (t *Trial) get(ctx context.Context, target any, path ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	return t.client.Get(ctx, target, path...)
 }
 
-// hurry has the Pods end at once: nobody sends them requests any more. Where that fails they take their time.
+// deletePods terminates the Pods immediately, because they receive no more requests. It ignores errors: then the Pods
+// use their grace period.
 func (t *Trial) hurry(ctx context.Context, namespace []string) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
-// stage is how far the canary of a fake is.
+// stage is the progress of a fake canary.
 type stage int
 
 const (
@@ -32,17 +32,17 @@ const (
 	aborted
 )
 
-// fake is an API server with controllers that have done at once what they were asked for. At each request it calls asked with the number of requests so far.
+// fakeAPI is an API server whose controllers act immediately. It calls onRequest with the number of requests so far.
 type fake struct {
 	asked func(int)
-	share int // of 100 requests, those that go to the canary at its step
+	share int // percentage of requests that go to the canary at its step
 
 	mu        sync.Mutex
 	requests  int
-	labels    json.RawMessage // of the namespace; nil where there is none
-	isGoing   bool            // the namespace
+	labels    json.RawMessage // of the namespace; nil if it does not exist
+	isGoing   bool            // whether the namespace is being deleted
 	stage     stage
-	refusesUp string // what is answered to a request for this path
+	refusesUp string // requests with this path suffix are rejected
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -62,7 +62,7 @@ func (f *fake) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Header: header, Body: body, Request: request}, nil
 }
 
-// answer is that to a request.
+// respond returns the response to a request.
 func (f *fake) answer(request *http.Request) (int, io.ReadCloser) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +91,7 @@ func (f *fake) answer(request *http.Request) (int, io.ReadCloser) {
 		return text("{}")
 	case path == "/api/v1/namespaces/try-1":
 		if f.isGoing {
-			f.labels = nil // after somebody has looked
+			f.labels = nil // deleted after it was read once
 		}
 		if f.labels == nil {
 			return missing()
@@ -115,7 +115,7 @@ func (f *fake) answer(request *http.Request) (int, io.ReadCloser) {
 	}
 }
 
-// change is what a patch of the Rollout does.
+// change applies a patch of the Rollout.
 func (f *fake) change(request *http.Request) {
 	body, _ := io.ReadAll(request.Body)
 	switch path := request.URL.Path; {
@@ -128,7 +128,7 @@ func (f *fake) change(request *http.Request) {
 	}
 }
 
-// rollout is the Rollout at its stage.
+// rollout returns the Rollout at its stage.
 func (f *fake) rollout() string {
 	status := map[stage]string{
 		atRest:   `"phase":"Healthy","stableRS":"1","currentPodHash":"1"`,
@@ -141,7 +141,7 @@ func (f *fake) rollout() string {
 		`"status":{"availableReplicas":2,"replicas":2,` + status + `}}`
 }
 
-// object is the HTTPScaledObject at that stage, and what one proxy has acknowledged.
+// object returns the HTTPScaledObject at its stage, with the report of one proxy.
 func (f *fake) object() string {
 	weights := ""
 	if f.stage == atStep {
@@ -151,7 +151,7 @@ func (f *fake) object() string {
 		`"status":{"dataPlane":{"annotationHash":%q,"effective":true,"proxies":{"ready":1,"acked":1}}}}`, weights, split.Hash(weights, ""))
 }
 
-// log is what the load prints: a line each 10 ms.
+// log returns the output of the load generator: a line every 10 ms.
 func (f *fake) log(ctx context.Context) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
@@ -164,14 +164,14 @@ func (f *fake) log(ctx context.Context) io.ReadCloser {
 			}
 			f.mu.Unlock()
 			fmt.Fprintln(writer, number, time.Now().UnixMilli(), 300, color)
-			time.Sleep(10 * time.Millisecond) // of the bubble's own time
+			time.Sleep(10 * time.Millisecond) // fake time of the synctest bubble
 		}
 	}()
 	context.AfterFunc(ctx, func() { reader.Close() })
 	return reader
 }
 
-// played runs a trial on a fake.
+// runTrial runs a trial on a fake.
 func played(ctx context.Context, f *fake, change func(*try.Setup)) (result try.Result, said []string, err error) {
 	of := setup(facts.HTTPRouter)
 	if change != nil {
@@ -190,7 +190,7 @@ func TestACanaryThatPasses(t *testing.T) {
 			f := &fake{share: share}
 			result, said, err := played(t.Context(), f, func(s *try.Setup) { s.Abort = end == "aborted" })
 			if err != nil || !result.Passed() || result.End != end || result.Measured < 100 || result.Requests < result.Measured || f.labels != nil {
-				t.Errorf("%s: %+v, %v; it says %q", end, result, err, said)
+				t.Errorf("%s: %+v, %v; output %q", end, result, err, said)
 			}
 			synctest.Wait()
 		})
@@ -208,7 +208,7 @@ func TestAShareThatIsOff(t *testing.T) {
 	})
 }
 
-// TestInterruptedAtEachRequest: whenever that is, the namespace goes, and nobody else's does.
+// TestInterruptAtEachRequest: the namespace is always deleted, and no other one.
 func TestInterruptedAtEachRequest(t *testing.T) {
 	t.Parallel()
 	last := 0
@@ -220,7 +220,7 @@ func TestInterruptedAtEachRequest(t *testing.T) {
 		synctest.Wait()
 	})
 	if last < 20 {
-		t.Fatalf("there are only %d requests", last)
+		t.Fatalf("only %d requests", last)
 	}
 	for at := 1; at <= last; at++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -233,38 +233,38 @@ func TestInterruptedAtEachRequest(t *testing.T) {
 				}
 			}}
 			result, said, err := played(ctx, f, nil)
-			// After the canary's end there is nothing left to interrupt.
+			// After the end of the canary there is nothing left to interrupt.
 			if err != nil && !errors.Is(err, interrupt) {
-				t.Errorf("interrupted at request %d of %d it ends with %v", at, last, err)
+				t.Errorf("interrupted at request %d of %d: %v", at, last, err)
 			}
 			if f.labels != nil || !result.Removed {
-				t.Errorf("interrupted at request %d of %d it leaves the namespace: %v, %q", at, last, err, said)
+				t.Errorf("interrupted at request %d of %d: the namespace is left: %v, %q", at, last, err, said)
 			}
 			synctest.Wait()
 		})
 	}
 }
 
-// TestANamespaceOfSomebodyElse stays, and so does what could not be made.
+// TestOtherNamespaceIsKept: a namespace of another user is not deleted if the creation fails.
 func TestANamespaceOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{labels: json.RawMessage(`{"http.kedify.io/try":"another"}`), refusesUp: "/api/v1/namespaces"}
 		if _, _, err := played(t.Context(), f, nil); err == nil || f.labels == nil || f.isGoing {
-			t.Errorf("it ends with %v, and the namespace is removed: %v", err, f.isGoing)
+			t.Errorf("error %v; namespace deleted: %v", err, f.isGoing)
 		}
 		synctest.Wait()
 	})
 }
 
-// TestWhatIsRefusedIsSaid, and what was made before goes.
+// TestRejectedWriteIsReported: the error names the object, and the objects that were created are deleted.
 func TestWhatIsRefusedIsSaid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{refusesUp: "/httpscaledobjects/try"}
 		_, _, err := played(t.Context(), f, nil)
 		if err == nil || !strings.Contains(err.Error(), "HTTPScaledObject try-1/try: ") || f.labels != nil {
-			t.Errorf("it ends with %v", err)
+			t.Errorf("error %v", err)
 		}
 		synctest.Wait()
 	})

@@ -10,31 +10,34 @@ import (
 	"sync"
 )
 
-// warm is how many good answers in a row show that the requests' way is there: until then nothing counts.
+// warmUp is the number of consecutive successful responses after which requests count: before that, the route may not
+// be complete.
 const warm = 20
 
-// mostSigmas is by how many standard deviations a share may be off. A right one is off by more once in 150,000 times.
+// maxSigmas is the maximum deviation of a traffic split in standard deviations. A correct split exceeds it once in
+// 150,000 measurements.
 const mostSigmas = 4.5
 
-// failure is the colour of a request that got no good answer.
+// failure is the color of a failed request.
 const failure = ""
 
-// answer is what became of a request.
+// response is the outcome of a request.
 type answer struct {
 	due   int64 // milliseconds since 1970
 	color string
 }
 
-// Tally counts answers as the load prints them, one a line: the request's number, when it was due, what it took, and the answer.
+// Tally counts the responses that the load generator prints. Each line has the number of the request, its due time in
+// milliseconds since 1970, its duration and the response.
 type Tally struct {
 	mu       sync.Mutex
-	row      int // good answers in a row, while it is not warm
+	row      int // consecutive successful responses before the warm-up has ended
 	isWarm   bool
 	answers  []answer
-	failures map[string]int // by what was answered
+	failures map[string]int // by error
 }
 
-// Read reads lines until there are none.
+// Read reads lines until the end of from.
 func (t *Tally) Read(from io.Reader) error {
 	lines := bufio.NewScanner(from)
 	for lines.Scan() {
@@ -43,7 +46,7 @@ func (t *Tally) Read(from io.Reader) error {
 	return lines.Err()
 }
 
-// add counts a line. One that is none of the load's is passed over.
+// add counts a line. It ignores lines of another format.
 func (t *Tally) add(line string) {
 	fields := strings.SplitN(line, " ", 4)
 	if len(fields) != 4 {
@@ -75,14 +78,15 @@ func (t *Tally) add(line string) {
 	t.answers = append(t.answers, got)
 }
 
-// Warm says whether what comes counts.
+// IsWarm reports whether requests count.
 func (t *Tally) Warm() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.isWarm
 }
 
-// Share is how many of the requests that were due from a moment on, in milliseconds since 1970, got a colour, of those that got any.
+// Count returns the number of successful requests that were due at or after from, in milliseconds since 1970, and how
+// many of them were served by color.
 func (t *Tally) Share(from int64, color string) (hits, all int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +102,7 @@ func (t *Tally) Share(from int64, color string) (hits, all int) {
 	return hits, all
 }
 
-// Totals are all requests that count, and what those were answered that failed.
+// Totals returns the number of all counted requests, and the number of failed requests by error.
 func (t *Tally) Totals() (requests int, failures map[string]int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,7 +111,7 @@ func (t *Tally) Totals() (requests int, failures map[string]int) {
 	return len(t.answers), failures
 }
 
-// Agrees says whether hits of all requests can be a share of percent: by chance alone they are not further away.
+// Agrees reports whether hits of all requests match a weight of percent, within maxSigmas standard deviations.
 func Agrees(hits, all, percent int) bool {
 	share := float64(percent) / 100
 	return all > 0 && math.Abs(float64(hits)-share*float64(all)) <= mostSigmas*math.Sqrt(share*(1-share)*float64(all))

@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/try"
 )
 
-// setup is a trial of a router.
+// setup returns the setup of a trial.
 func setup(router string) try.Setup {
 	return try.Setup{
 		Namespace: "try-1", Router: router, Image: "example.com/demo:1", Weight: 30, Rate: 50, Requests: 100,
@@ -22,7 +22,7 @@ func setup(router string) try.Setup {
 	}
 }
 
-// TestEverythingIsInTheTrialsNamespace: what would be elsewhere would stay, or be somebody's.
+// TestObjectsAreInTheTrialNamespace: objects elsewhere would not be deleted, or would belong to other users.
 func TestEverythingIsInTheTrialsNamespace(t *testing.T) {
 	t.Parallel()
 	for router, want := range map[string][]string{
@@ -50,7 +50,7 @@ func TestEverythingIsInTheTrialsNamespace(t *testing.T) {
 	}
 }
 
-// TestTheRolloutIsOneThatItsRouterTakes, by the routers' own reading of it.
+// TestRouterAcceptsTheRollout parses the Rollout with the code of the routers.
 func TestTheRolloutIsOneThatItsRouterTakes(t *testing.T) {
 	t.Parallel()
 	for _, router := range []string{facts.HTTPRouter, facts.GatewayRouter} {
@@ -79,12 +79,12 @@ func TestTheLoadAsksTheTrialsOwnProxies(t *testing.T) {
 	}
 	for _, word := range []string{`"example.com/demo:1"`, `"--address=kedify-proxy.try-1:8080"`, `"--rate=50"`, `"--host=http-canary-try.example.com"`} {
 		if !strings.Contains(string(text), word) {
-			t.Errorf("it lacks %s: %s", word, text)
+			t.Errorf("%s is missing: %s", word, text)
 		}
 	}
 }
 
-// TestTally: nothing counts before 20 good answers in a row, and each failure does from then on.
+// TestTally: requests count after 20 consecutive successful responses, and then every failure counts.
 func TestTally(t *testing.T) {
 	t.Parallel()
 	var tally try.Tally
@@ -95,12 +95,12 @@ func TestTally(t *testing.T) {
 		}
 	}
 	if read(lines); tally.Warm() {
-		t.Error("it counts after 19 good answers in a row")
+		t.Error("requests count after 19 consecutive successful responses")
 	}
 	if read("4 1001 300 blue\n"); !tally.Warm() {
-		t.Error("it does not count after 20")
+		t.Error("requests do not count after 20")
 	}
-	read("a line of somebody else's\n5 1999 300 blue\n6 2000 300 green\n7 2001 300 blue\n8 2002 300 error: 503 Service Unavailable: no way\n9 2003 300 green\n")
+	read("a line of another format\n5 1999 300 blue\n6 2000 300 green\n7 2001 300 blue\n8 2002 300 error: 503 Service Unavailable: no way\n9 2003 300 green\n")
 	if hits, all := tally.Share(2000, "green"); hits != 2 || all != 3 {
 		t.Errorf("%d of %d, want 2 of 3", hits, all)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// Application reads a Rollout and what is beside it in its namespace. What cannot be read is an error.
+// Application reads a Rollout and the related objects in its namespace. It fails if any of them cannot be read.
 func (r *Reader) Application(ctx context.Context, name types.NamespacedName) (adopt.Application, error) {
 	var app adopt.Application
 	rollout, err := r.rollout(ctx, name)
@@ -50,7 +50,7 @@ func (r *Reader) Application(ctx context.Context, name types.NamespacedName) (ad
 	return app, nil
 }
 
-// rollout reads one, which must be there.
+// getRollout reads a Rollout, which must exist.
 func (r *Reader) rollout(ctx context.Context, name types.NamespacedName) (*v1alpha1.Rollout, error) {
 	rollout, err := find[v1alpha1.Rollout](ctx, r, rolloutPath(name)...)
 	switch {

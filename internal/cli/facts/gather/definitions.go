@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// definition is what is read of a CustomResourceDefinition.
+// crd contains the required fields of a CustomResourceDefinition.
 type definition struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -36,7 +36,7 @@ type definition struct {
 	} `json:"spec"`
 }
 
-// definitions reads those that something of ours needs.
+// crds reads the CustomResourceDefinitions that the components require.
 func (r *Reader) definitions(ctx context.Context, cluster *facts.Facts) error {
 	for _, name := range []string{facts.HTTPScaledObjectsDefinition, facts.ScaledObjectsDefinition} {
 		found, err := find[definition](ctx, r, "apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions", name)
@@ -65,12 +65,12 @@ func (r *Reader) definitions(ctx context.Context, cluster *facts.Facts) error {
 // gatewayGroup is the API group of the Gateway API.
 const gatewayGroup = "gateway.networking.k8s.io"
 
-// kinds are those of routes.
+// routeKinds returns the supported kinds of routes.
 func kinds() []route.Kind {
 	return []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute, route.TLSRoute, route.UDPRoute}
 }
 
-// servedRoutes are the kinds of routes that the cluster serves, each with the newest version that both know.
+// servedRoutes returns the kinds of routes that the cluster serves, each with the newest version that is supported.
 func (r *Reader) servedRoutes(ctx context.Context) (map[route.Kind]string, error) {
 	served := map[route.Kind]string{}
 	group, err := find[metav1.APIGroup](ctx, r, "apis", gatewayGroup)
@@ -94,7 +94,8 @@ func (r *Reader) servedRoutes(ctx context.Context) (map[route.Kind]string, error
 	return served, nil
 }
 
-// routes reads the routes of all kinds that the cluster serves, in all namespaces: a Rollout may name one of another.
+// routes reads the routes of all served kinds in all namespaces, because a Rollout may reference a route in another
+// namespace.
 func (r *Reader) routes(ctx context.Context, cluster *facts.Facts) error {
 	cluster.Routes = nil
 	served, err := r.servedRoutes(ctx)
@@ -121,7 +122,7 @@ func (r *Reader) routes(ctx context.Context, cluster *facts.Facts) error {
 	return nil
 }
 
-// parseRoute reads a route. An item of a list has no type of its own.
+// parseRoute parses a route. Items of a list have no apiVersion and kind, so they are set.
 func parseRoute(kind route.Kind, version string, text []byte) (facts.Route, error) {
 	var head struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`

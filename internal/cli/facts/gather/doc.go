@@ -1,3 +1,3 @@
-// Package gather reads a cluster into [installation.Facts]. Each request has a deadline; what cannot be read is
-// noted and stops nothing else.
+// Package gather reads a cluster into [facts.Facts]. Each request has a timeout. An error for one resource is recorded
+// and does not prevent the reading of the others.
 package gather

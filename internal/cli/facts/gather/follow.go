@@ -20,31 +20,30 @@ import (
 )
 
 const (
-	// watchSeconds is how long the API server keeps a watch open; watchLimit is when one is given up that it has not
-	// ended by then.
+	// watchSeconds is the timeout of a watch in the API server, watchLimit in the client.
 	watchSeconds = "240"
 	watchLimit   = 5 * time.Minute
-	// followPause is the time before all is read again when a watch has ended.
+	// watchRestartDelay is the delay before everything is read again after a watch has ended.
 	followPause = time.Second
 )
 
-// change is what a watch has told: it is carried out on the facts by who keeps them.
+// change applies a watch event to the facts.
 type change func(*facts.Facts) error
 
-// source is a watch and what its events mean.
+// watchSource is a watch and the conversion of its events.
 type source struct {
 	path  []string
-	query map[string]string // a selector
+	query map[string]string // the selector
 	read  func(kind watch.EventType, object []byte) change
 }
 
-// errAnew says that all is to be read anew.
+// errRereadNeeded reports that everything must be read again.
 var errAnew = errors.New("the Rollout references other objects")
 
-// Follow reads a Rollout and what it names, and follows their changes until ctx ends. It calls told with the facts after
-// the reading and after each change, one call at a time. It fails when told does, and when a reading does: the first one
-// for any reason, later ones for what does not pass, as when the Rollout is gone. Of an object that is deleted in the
-// moment after the reading it learns within four minutes.
+// Watch reads a Rollout and the objects that it references, and follows their changes until ctx ends. It calls notify
+// with the facts after the first reading and after each change, one call at a time. It fails if notify fails, and if a
+// reading fails: the first one with any error, later ones with a permanent error, e.g. if the Rollout was deleted. It
+// notices the deletion of an object between reading and watching after at most four minutes.
 func (r *Reader) Follow(ctx context.Context, name types.NamespacedName, told func(*facts.Facts) error) error {
 	for isFirst := true; ctx.Err() == nil; isFirst = false {
 		cluster, err := r.One(ctx, name)
@@ -64,8 +63,8 @@ func (r *Reader) Follow(ctx context.Context, name types.NamespacedName, told fun
 	return nil
 }
 
-// follow carries out changes on facts until a watch ends, the Rollout names other objects, or ctx ends. It returns an
-// error of told alone: all else is read again.
+// watchAll applies changes to the facts until a watch ends, the Rollout references other objects, or ctx ends. It
+// returns only errors of notify: after all others the caller reads everything again.
 func (r *Reader) follow(ctx context.Context, cluster *facts.Facts, told func(*facts.Facts) error) error {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
@@ -101,7 +100,8 @@ func (r *Reader) follow(ctx context.Context, cluster *facts.Facts, told func(*fa
 	}
 }
 
-// watch hands on what a watch tells until it ends. It begins with what is there.
+// watch sends the events of a watch to the channel until the watch ends. Unless the query has a resource version, it
+// starts with the existing objects.
 func (r *Reader) watch(ctx context.Context, from source, to chan<- change) {
 	query := maps.Clone(from.query)
 	query["watch"], query["timeoutSeconds"] = "true", watchSeconds
@@ -126,7 +126,8 @@ func (r *Reader) watch(ctx context.Context, from source, to chan<- change) {
 	}
 }
 
-// sourcesOf are what a Rollout, and what it names, changes by. Routes that are chosen by labels are not followed.
+// watchSources returns the watches for a Rollout and the objects that it references. Routes that are selected by labels
+// are not watched.
 func sourcesOf(cluster *facts.Facts, version func(facts.RouteName) string) []source {
 	one := &cluster.Rollouts[0]
 	all := []source{rolloutSource(one)}
@@ -142,15 +143,15 @@ func sourcesOf(cluster *facts.Facts, version func(facts.RouteName) string) []sou
 	return all
 }
 
-// collection is the path of the collection that an object's path is in.
+// collection returns the path of the collection of an object's path.
 func collection(path []string) []string { return path[:len(path)-1] }
 
-// byName selects the object of a name.
+// nameQuery selects the object of a name.
 func byName(name string) map[string]string {
 	return map[string]string{"fieldSelector": "metadata.name=" + name}
 }
 
-// rolloutSource follows the Rollout itself. What it names decides what else is followed.
+// rolloutSource watches the Rollout. A change of its references requires a new reading.
 func rolloutSource(one *facts.Rollout) source {
 	known := names(one)
 	return source{path: collection(rolloutPath(one.Key())), query: byName(one.Name), read: func(kind watch.EventType, object []byte) change {
@@ -169,12 +170,13 @@ func rolloutSource(one *facts.Rollout) source {
 	}}
 }
 
-// names are all that a Rollout names, as a text that changes when they do.
+// references returns a text that identifies everything that a Rollout references.
 func names(one *facts.Rollout) string {
 	return fmt.Sprint(one.UID, one.Object, one.ObjectError, one.RouteNames, one.RoutesError, serviceNames(one))
 }
 
-// objectSource follows the HTTPScaledObject that the Rollout names, and where a ScaledObject has it, all of the namespace.
+// objectSource watches the HTTPScaledObject that the Rollout references or, if it belongs to a ScaledObject, all of the
+// namespace.
 func objectSource(cluster *facts.Facts, name types.NamespacedName) source {
 	query := byName(name.Name)
 	if named := cluster.HTTPScaledObject(name); named != nil && httpv1alpha1.ScaledObjectOf(named) != "" {
@@ -183,7 +185,7 @@ func objectSource(cluster *facts.Facts, name types.NamespacedName) source {
 	return source{path: collection(objectPath(name)), query: query, read: readObject()}
 }
 
-// readObject follows HTTPScaledObjects.
+// decodeObject converts events of HTTPScaledObjects.
 func readObject() func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
 		return func(cluster *facts.Facts) error {
@@ -200,7 +202,7 @@ func readObject() func(watch.EventType, []byte) change {
 	}
 }
 
-// readRoute follows a route.
+// decodeRoute converts events of a route.
 func readRoute(named facts.RouteName, version string) func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
 		return func(cluster *facts.Facts) error {
@@ -213,8 +215,8 @@ func readRoute(named facts.RouteName, version string) func(watch.EventType, []by
 	}
 }
 
-// endpointsSource follows the EndpointSlices of a Rollout's Services, from those on that are there: a count is of all of
-// them.
+// endpointsSource watches the EndpointSlices of a Rollout's Services. It lists them first, because the number of ready
+// endpoints requires all slices.
 func (r *Reader) endpointsSource(ctx context.Context, cluster *facts.Facts) ([]source, error) {
 	one := &cluster.Rollouts[0]
 	names := serviceNames(one)
@@ -236,7 +238,7 @@ func (r *Reader) endpointsSource(ctx context.Context, cluster *facts.Facts) ([]s
 	return []source{{path: path, query: query, read: readSlices(known)}}, nil
 }
 
-// readSlices follows EndpointSlices, of which some are known.
+// decodeSlices converts events of EndpointSlices. known contains the current slices.
 func readSlices(known map[string]discoveryv1.EndpointSlice) func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
 		return func(cluster *facts.Facts) error {

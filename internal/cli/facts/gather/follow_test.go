@@ -19,10 +19,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// fake is an API server with one Rollout. Its first watch tells of one change and ends, later ones stay open.
+// fakeAPI is an API server with one Rollout. Its first watch sends one change and ends; later watches stay open.
 type fake struct{ reads, watches atomic.Int32 }
 
-// rollout is the Rollout at a weight, in JSON.
+// rollout returns the JSON of the Rollout at a weight.
 func rollout(weight int) string {
 	return fmt.Sprintf(`{"metadata":{"name":"web","namespace":"shop"},"spec":{"strategy":{"canary":{}}},`+
 		`"status":{"canary":{"weights":{"canary":{"weight":%d},"stable":{"weight":%d}}}}}`, weight, 100-weight)
@@ -48,7 +48,7 @@ func (f *fake) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Header: header, Body: body, Request: request}, nil
 }
 
-// A watch that has ended is opened again, after all was read anew: nothing that happened meanwhile is missed.
+// TestWatchContinuesAfterAWatchHasEnded: everything is read again before the next watch, so no change is missed.
 func TestFollowGoesOnAfterAWatchHasEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestFollowGoesOnAfterAWatchHasEnded(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		// The first reading, what the watch told, the second reading.
+		// The first reading, the change, the second reading.
 		if diff := cmp.Diff([]int32{1, 50, 2}, weights); diff != "" {
 			t.Errorf("weights (-want +got):\n%s", diff)
 		}

@@ -32,29 +32,28 @@ import (
 const (
 	// requestTimeout bounds one request.
 	requestTimeout = 10 * time.Second
-	// pageSize is how many objects one request lists.
+	// pageSize is the maximum number of objects in a list response.
 	pageSize = "500"
 )
 
 // Reader reads a cluster.
 type Reader struct {
 	client    *kube.Client
-	namespace string // of what belongs to applications; empty for all
+	namespace string // the namespace of applications; empty for all
 }
 
-// New returns a Reader that asks client, about applications of one namespace, or of all where that is empty.
+// New returns a Reader for the applications in one namespace, or in all namespaces if it is empty.
 func New(client *kube.Client, namespace string) *Reader {
 	return &Reader{client: client, namespace: namespace}
 }
 
-// step reads one part into the facts.
+// step reads one resource into the facts.
 type step struct {
 	part facts.Part
 	read func(context.Context, *facts.Facts) error
 }
 
-// take takes steps in order. It hands each part that cannot be read to failed, and ends with the first error that failed
-// makes of it.
+// readSteps runs steps in order. It passes errors to failed, and stops at the first error that failed returns.
 func take(ctx context.Context, cluster *facts.Facts, steps []step, failed func(facts.Part, error) error) error {
 	for _, step := range steps {
 		if err := step.read(ctx, cluster); err != nil {
@@ -66,8 +65,8 @@ func take(ctx context.Context, cluster *facts.Facts, steps []step, failed func(f
 	return nil
 }
 
-// All reads everything that is asked about an installation but permissions. It fails only when the API server cannot
-// be reached or doesn't know who asks.
+// All reads all facts about an installation except permissions. It fails only if the API server is unreachable or
+// rejects the user's credentials.
 func (r *Reader) All(ctx context.Context) (*facts.Facts, error) {
 	if err := r.reach(ctx); err != nil {
 		return nil, err
@@ -91,8 +90,8 @@ func (r *Reader) controllerSteps() []step {
 	return []step{{facts.Deployments, r.deployments}, {facts.Plugins, r.plugins}, {facts.Pods, r.pods}}
 }
 
-// Controller reads the Argo Rollouts controller, its plugins and its nodes. It fails when any of it cannot be read, but
-// for the nodes.
+// Controller reads the Argo Rollouts controller, its plugins and its nodes. It fails if any of them except the nodes
+// cannot be read.
 func (r *Reader) Controller(ctx context.Context) (*facts.Facts, error) {
 	if err := r.reach(ctx); err != nil {
 		return nil, err
@@ -110,8 +109,9 @@ func (r *Reader) Controller(ctx context.Context) (*facts.Facts, error) {
 	return cluster, nil
 }
 
-// Marked reads what Rollouts may have left on objects: Rollouts last, so that one which is made meanwhile is seen. It
-// fails when any of it cannot be read: what is not seen may be in use.
+// ForCleanup reads the objects that Rollouts may have left data on. Rollouts are read last, so that a Rollout that is
+// created in the meantime is seen. It fails if any resource cannot be read, because data of an unknown Rollout may be
+// in use.
 func (r *Reader) Marked(ctx context.Context) (*facts.Facts, error) {
 	if err := r.reach(ctx); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (r *Reader) Marked(ctx context.Context) (*facts.Facts, error) {
 	return cluster, nil
 }
 
-// note notes why a part could not be read.
+// recordError records why a resource could not be read.
 func note(cluster *facts.Facts, part facts.Part, err error) {
 	if cluster.Unread == nil {
 		cluster.Unread = map[facts.Part]error{}
@@ -141,7 +141,7 @@ func note(cluster *facts.Facts, part facts.Part, err error) {
 	cluster.Unread[part] = err
 }
 
-// reach fails when the API server cannot be reached or doesn't know who asks.
+// checkConnection fails if the API server is unreachable or rejects the user's credentials.
 func (r *Reader) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -152,8 +152,8 @@ func (r *Reader) reach(ctx context.Context) error {
 	return nil
 }
 
-// list lists a collection, page by page, with labels and in all namespaces where those are empty. A collection that
-// the API server does not serve has nothing in it.
+// list lists a collection page by page. Empty labels select all objects, an empty namespace all namespaces. If the API
+// server does not serve the collection, the result is empty.
 func list[T any](ctx context.Context, r *Reader, group, resource, namespace, labels string) ([]T, error) {
 	path := strings.Split("apis/"+group, "/")
 	if !strings.Contains(group, "/") {
@@ -187,7 +187,7 @@ func list[T any](ctx context.Context, r *Reader, group, resource, namespace, lab
 	}
 }
 
-// find reads the object at path. It is nil where there is none.
+// find reads the object at path, or nil if it does not exist.
 func find[T any](ctx context.Context, r *Reader, path ...string) (*T, error) {
 	found := new(T)
 	err := r.get(ctx, kube.Request{Path: path}, found)
@@ -200,7 +200,7 @@ func find[T any](ctx context.Context, r *Reader, path ...string) (*T, error) {
 	return found, nil
 }
 
-// get reads what is asked for into target, again after faults that pass.
+// get decodes the response to a request into target. It retries transient errors.
 func (r *Reader) get(ctx context.Context, asked kube.Request, target any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -213,8 +213,8 @@ func (r *Reader) get(ctx context.Context, asked kube.Request, target any) error 
 	})
 }
 
-// deployments finds ours, Argo Rollouts' and KEDA's by the labels that their manifests and charts have, wherever they
-// are.
+// deployments finds the Deployments of this project, Argo Rollouts and KEDA by the labels in their manifests and
+// charts, in any namespace.
 func (r *Reader) deployments(ctx context.Context, cluster *facts.Facts) error {
 	const name, component = "app.kubernetes.io/name", "app.kubernetes.io/component"
 	found, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "", name+" in (argo-rollouts,http-add-on,keda-operator)")
@@ -248,7 +248,7 @@ func (r *Reader) plugins(ctx context.Context, cluster *facts.Facts) (err error) 
 	return err
 }
 
-// pods reads those of the controller.
+// pods reads the controller's Pods.
 func (r *Reader) pods(ctx context.Context, cluster *facts.Facts) (err error) {
 	if cluster.Controller == nil {
 		return nil
@@ -285,14 +285,14 @@ func (r *Reader) httpScaledObjects(ctx context.Context, cluster *facts.Facts) (e
 	return err
 }
 
-// lease reads the one that interceptors renew, where it is by default.
+// lease reads the Lease of the interceptors at its default location.
 func (r *Reader) lease(ctx context.Context, cluster *facts.Facts) (err error) {
 	cluster.Lease, err = find[coordinationv1.Lease](ctx, r, "apis", "coordination.k8s.io", "v1",
 		"namespaces", httpv1alpha1.DefaultInterceptorNamespace, "leases", httpv1alpha1.DefaultInterceptorLease)
 	return err
 }
 
-// trials reads the namespaces of throw-away canaries, unless one namespace is all that is looked at.
+// trials reads the namespaces of throwaway canaries, unless the Reader is for one namespace.
 func (r *Reader) trials(ctx context.Context, cluster *facts.Facts) (err error) {
 	if r.namespace == "" {
 		labels := manifests.LabelManagedBy + "=" + manifests.ManagedBy + "," + facts.TrialLabel
@@ -312,7 +312,8 @@ func (r *Reader) autoscalers(ctx context.Context, cluster *facts.Facts) (err err
 	return err
 }
 
-// webhook reads the agent's, which may be there without it. Where KEDA is not installed either, nobody misses it.
+// webhook reads the agent's webhook, which may exist without the agent. It is not read if neither the agent nor KEDA is
+// installed.
 func (r *Reader) webhook(ctx context.Context, cluster *facts.Facts) (err error) {
 	if _, isDefined := cluster.Definitions[facts.ScaledObjectsDefinition]; cluster.Agent == nil && !isDefined {
 		return nil
@@ -322,7 +323,7 @@ func (r *Reader) webhook(ctx context.Context, cluster *facts.Facts) (err error) 
 	return err
 }
 
-// services reads the applications' Services, and those of the parts that serve them.
+// services reads the Services of applications and of the components that serve them.
 func (r *Reader) services(ctx context.Context, cluster *facts.Facts) error {
 	cluster.Services = map[types.NamespacedName]*corev1.Service{}
 	for _, namespace := range r.namespaces(cluster) {
@@ -351,8 +352,8 @@ func (r *Reader) endpoints(ctx context.Context, cluster *facts.Facts) error {
 	return nil
 }
 
-// countReady counts the ready endpoints of each Service. A condition that is absent means ready (discovery.k8s.io/v1,
-// EndpointConditions), and one endpoint may be in two slices for a moment.
+// countReady counts the ready endpoints of each Service. An absent condition means ready (discovery.k8s.io/v1,
+// EndpointConditions). An endpoint may be in two slices temporarily.
 func countReady(all iter.Seq[discoveryv1.EndpointSlice]) map[types.NamespacedName]int {
 	addresses := map[types.NamespacedName]map[string]bool{}
 	for slice := range all {
@@ -373,7 +374,7 @@ func countReady(all iter.Seq[discoveryv1.EndpointSlice]) map[types.NamespacedNam
 	return counts
 }
 
-// namespaces are those whose Services count; an empty name means all.
+// namespaces returns the namespaces whose Services are read; an empty name means all.
 func (r *Reader) namespaces(cluster *facts.Facts) []string {
 	if r.namespace == "" {
 		return []string{""}

@@ -18,11 +18,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// ErrNoRollout says that a Rollout that was asked for is not there.
+// ErrRolloutNotFound reports that the requested Rollout does not exist.
 var ErrNoRollout = errors.New("Rollout not found")
 
-// One reads a Rollout and what it names. What it names and is not there is not among the facts; what cannot be read is
-// an error.
+// Rollout reads a Rollout and the objects that it references. Missing objects are not in the facts. It fails if an
+// object cannot be read.
 func (r *Reader) One(ctx context.Context, name types.NamespacedName) (*facts.Facts, error) {
 	cluster := &facts.Facts{Now: time.Now(), Services: map[types.NamespacedName]*corev1.Service{}}
 	rollout, err := r.rollout(ctx, name)
@@ -40,7 +40,7 @@ func (r *Reader) One(ctx context.Context, name types.NamespacedName) (*facts.Fac
 	return cluster, r.servicesOf(ctx, cluster, one)
 }
 
-// Paths of what belongs to an application.
+// rolloutPath and objectPath return the API paths of application objects.
 func rolloutPath(name types.NamespacedName) []string {
 	return []string{"apis", "argoproj.io", "v1alpha1", "namespaces", name.Namespace, "rollouts", name.Name}
 }
@@ -49,7 +49,8 @@ func objectPath(name types.NamespacedName) []string {
 	return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace, httpv1alpha1.Resource, name.Name}
 }
 
-// objectOf reads the HTTPScaledObject that a Rollout names, and where a ScaledObject has it, all of the namespace: those of its other triggers are among them.
+// readObjects reads the HTTPScaledObject that a Rollout references or, if it belongs to a ScaledObject, all of the
+// namespace, including those of its other triggers.
 func (r *Reader) objectOf(ctx context.Context, cluster *facts.Facts, one *facts.Rollout) error {
 	if one.Object == "" {
 		return nil
@@ -73,7 +74,7 @@ func (r *Reader) objectOf(ctx context.Context, cluster *facts.Facts, one *facts.
 	return nil
 }
 
-// routesOf reads the routes of a Rollout.
+// readRoutes reads the routes of a Rollout.
 func (r *Reader) routesOf(ctx context.Context, cluster *facts.Facts, one *facts.Rollout) error {
 	if len(one.RouteNames) == 0 && len(one.Selections) == 0 {
 		return nil
@@ -110,7 +111,7 @@ func (r *Reader) routesOf(ctx context.Context, cluster *facts.Facts, one *facts.
 	return nil
 }
 
-// servicesOf reads the Services of a Rollout and their endpoints.
+// readServices reads the Services of a Rollout and their endpoints.
 func (r *Reader) servicesOf(ctx context.Context, cluster *facts.Facts, one *facts.Rollout) error {
 	names := serviceNames(one)
 	for _, name := range names {
@@ -133,7 +134,7 @@ func (r *Reader) servicesOf(ctx context.Context, cluster *facts.Facts, one *fact
 	return nil
 }
 
-// serviceNames are the Services of a Rollout, those of its experiment too.
+// serviceNames returns the Services of a Rollout, including those of its experiment.
 func serviceNames(one *facts.Rollout) []string {
 	var names []string
 	if one.ServicesError == nil {
@@ -149,12 +150,12 @@ func serviceNames(one *facts.Rollout) []string {
 	return names
 }
 
-// slicesOf selects the EndpointSlices of Services.
+// sliceSelector returns the label selector for the EndpointSlices of Services.
 func slicesOf(names []string) string {
 	return discoveryv1.LabelServiceName + " in (" + strings.Join(names, ",") + ")"
 }
 
-// RolloutNames are the names of the Rollouts of a namespace.
+// RolloutNames returns the names of the Rollouts in a namespace.
 func (r *Reader) RolloutNames(ctx context.Context, namespace string) ([]string, error) {
 	found, err := list[metav1.PartialObjectMetadata](ctx, r, "argoproj.io/v1alpha1", "rollouts", namespace, "")
 	names := make([]string, len(found))

@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// Ask asks the API server about permissions of ServiceAccounts, and notes the answers. What is allowed everywhere is
-// allowed in each namespace, of which there may be many.
+// ReviewPermissions reviews permissions of ServiceAccounts and records the results in the facts. It reviews all
+// namespaces first: access there implies access in each namespace.
 func (r *Reader) Ask(ctx context.Context, cluster *facts.Facts, questions []facts.Question) {
 	answers := map[facts.Question]bool{}
 	ask := func(question facts.Question) (bool, error) {
@@ -41,7 +41,8 @@ func (r *Reader) Ask(ctx context.Context, cluster *facts.Facts, questions []fact
 	}
 }
 
-// review asks one question. The groups are those that every ServiceAccount has (k8s.io/apiserver, serviceaccount.UserInfo).
+// review sends one SubjectAccessReview. The groups are those of every ServiceAccount (k8s.io/apiserver,
+// serviceaccount.UserInfo).
 func (r *Reader) review(ctx context.Context, question facts.Question) (bool, error) {
 	account := question.Account
 	resource, subresource, _ := strings.Cut(question.Resource, "/")

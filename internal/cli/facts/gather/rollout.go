@@ -9,7 +9,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 )
 
-// Understand reads in a Rollout what its routers read there, by their own code.
+// ParseRollout parses the router configuration of a Rollout with the code of the routers.
 func Understand(rollout *v1alpha1.Rollout) facts.Rollout {
 	understood := facts.Rollout{Rollout: rollout}
 	split, err := router.SplitFor(rollout, 0, nil)

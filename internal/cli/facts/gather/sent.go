@@ -18,20 +18,21 @@ import (
 )
 
 const (
-	// adminPort is where proxies have Envoy's admin interface, see config/kedify-proxy/configmap.yaml.
+	// adminPort is the port of Envoy's admin interface in proxies, see config/kedify-proxy/configmap.yaml.
 	adminPort = "9901"
 	// requestsCounter is Envoy's counter of the requests that it has sent to a cluster
 	// (https://www.envoyproxy.io/docs/envoy/latest/configuration/upstream/cluster_manager/cluster_stats).
 	requestsCounter = "upstream_rq_total"
-	// mostAtOnce is how many proxies are asked at a time.
+	// maxParallel is the maximum number of parallel requests to proxies.
 	mostAtOnce = 16
 )
 
-// errCounters says that a proxy's answer is not what Envoy's admin interface says.
+// errNotEnvoyStats reports a response that is not from Envoy's admin interface.
 var errCounters = errors.New("not Envoy statistics")
 
-// Sent asks each Ready proxy that serves an HTTPScaledObject what it has sent to which Service since its start. The API server asks the proxy's Pod, which
-// takes the right to get pods/proxy. They are in the order of their names. An error says that the proxies are not known.
+// ProxyRequests returns how many requests each Ready proxy of an HTTPScaledObject has sent to each Service since its
+// start, sorted by proxy. It queries the proxies through the API server, which requires permission to get pods/proxy.
+// It fails if the proxies cannot be listed.
 func (r *Reader) Sent(ctx context.Context, cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) ([]facts.Sent, error) {
 	fleet := cluster.Fleet(object)
 	slicesOfProxies, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", fleet, slicesOf([]string{facts.ProxyService}))
@@ -55,7 +56,7 @@ func (r *Reader) Sent(ctx context.Context, cluster *facts.Facts, object *httpv1a
 	return all, nil
 }
 
-// readyPods are the names of the Pods behind ready endpoints, each once, sorted.
+// readyPods returns the sorted names of the Pods of ready endpoints, without duplicates.
 func readyPods(all []discoveryv1.EndpointSlice) []string {
 	var names []string
 	for _, slice := range all {
@@ -69,7 +70,7 @@ func readyPods(all []discoveryv1.EndpointSlice) []string {
 	return slices.Compact(names)
 }
 
-// counters asks one proxy for the requests to clusters that begin with prefix, by what their names have behind it.
+// counters returns the request counters of one proxy for clusters with the prefix, by the rest of the cluster name.
 func (r *Reader) counters(ctx context.Context, namespace, pod, prefix string) (map[string]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -85,7 +86,7 @@ func (r *Reader) counters(ctx context.Context, namespace, pod, prefix string) (m
 	return readCounters(body, "cluster."+prefix)
 }
 
-// readCounters reads the answer of Envoy's admin interface. Without a counter there is no request.
+// parseCounters parses a response of Envoy's admin interface. A missing counter means no requests.
 func readCounters(body []byte, prefix string) (map[string]int64, error) {
 	var answer struct {
 		Stats *[]struct {

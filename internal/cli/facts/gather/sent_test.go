@@ -16,7 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// proxies is an API server with three proxies in two EndpointSlices: one is not Ready, and one answers what no Envoy does.
+// proxies is an API server with three proxies in two EndpointSlices: one is not Ready, and one does not return Envoy
+// statistics.
 type proxies struct{ t *testing.T }
 
 const proxySlices = `{"metadata":{},"items":[
@@ -38,17 +39,17 @@ func (p proxies) RoundTrip(request *http.Request) (*http.Response, error) {
 	case "/api/v1/namespaces/shop/pods/proxy-2:9901/proxy/stats":
 		body = "upstream connect error"
 	default:
-		p.t.Errorf("nobody should ask for %s", path)
+		p.t.Errorf("unexpected request for %s", path)
 	}
 	header := http.Header{"Content-Type": []string{"application/json"}}
 	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: request}, nil
 }
 
-// stats answers as an Envoy does with more counters than are asked for.
+// stats returns the statistics of an Envoy that match the filter.
 func (p proxies) stats(request *http.Request) string {
 	filter, err := regexp.Compile(request.URL.Query().Get("filter"))
 	if err != nil || request.URL.Query().Get("format") != "json" {
-		p.t.Errorf("it asks by %s: %v", request.URL.RawQuery, err)
+		p.t.Errorf("query %s: %v", request.URL.RawQuery, err)
 		return ""
 	}
 	var matching []string
@@ -64,7 +65,7 @@ func (p proxies) stats(request *http.Request) string {
 	return `{"stats":[` + strings.Join(matching, ",") + `]}`
 }
 
-// TestSent: Ready proxies are asked, each once, and what one cannot tell keeps nothing from the others.
+// TestProxyRequests: each Ready proxy is queried once, and an error of one does not affect the others.
 func TestSent(t *testing.T) {
 	t.Parallel()
 	config := &rest.Config{Host: "https://api.test", Transport: proxies{t}, QPS: -1}

@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-// answers are what an API server has, by the path's end.
+// responses contains the responses of an API server by the suffix of the path.
 type answers map[string]string
 
 // RoundTrip implements http.RoundTripper.
@@ -29,7 +29,7 @@ func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: request}, nil
 }
 
-// The Rollout names one of the HTTPScaledObjects of a ScaledObject with two triggers.
+// TestAllTriggersAreRead: the Rollout references one HTTPScaledObject of a ScaledObject with two triggers.
 func TestAllTriggersAreRead(t *testing.T) {
 	t.Parallel()
 	const rollout = `{"metadata":{"name":"web","namespace":"shop"},"spec":{"strategy":{"canary":{"stableService":"stable","canaryService":"canary",` +

@@ -19,18 +19,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// Component is a part of the data path or of autoscaling.
+// Component is a component of the data plane or of autoscaling.
 type Component string
 
-// The components, in the order in which they are installed.
+// The components, in installation order.
 const (
-	// Interceptor brings the CustomResourceDefinition of HTTPScaledObjects and what serves proxies.
+	// Interceptor is the control plane of the proxies, with the CustomResourceDefinition of HTTPScaledObjects.
 	Interceptor Component = "interceptor"
-	// Proxy brings the proxies of namespaces.
+	// Proxy is the proxies of namespaces.
 	Proxy Component = "proxy"
-	// Scaler brings what KEDA asks.
+	// Scaler is the external scaler that KEDA queries.
 	Scaler Component = "scaler"
-	// Agent brings what makes HTTPScaledObjects from triggers and wires Ingresses.
+	// Agent converts triggers to HTTPScaledObjects and autowires Ingresses.
 	Agent Component = "agent"
 )
 
@@ -39,14 +39,14 @@ const (
 	definitionVersion = httpv1alpha1.Version
 )
 
-// AnnotationPlugins is on the Pods of the controller: the hash of the text of the plugins that they were to read at their
-// start, SHA-256 as hexadecimal digits.
+// AnnotationPlugins is an annotation on the Pods of the controller: the SHA-256 hash, in hexadecimal digits, of the
+// list of plugins that they have read at startup.
 const AnnotationPlugins = "http.kedify.io/plugins-sha256"
 
-// Components are all components, in the order in which they are installed.
+// Components returns all components, in installation order.
 func Components() []Component { return []Component{Interceptor, Proxy, Scaler, Agent} }
 
-// files are the manifests of a component. Namespaces are not among them: whoever installs has them.
+// files returns the manifests of a component without namespaces, which must exist.
 func files(component Component) []string {
 	switch component {
 	case Interceptor:
@@ -63,8 +63,8 @@ func files(component Component) []string {
 	}
 }
 
-// roleFiles are the manifests with what the controller may do for each router, patchFiles those with the init container
-// that brings its file.
+// roleFiles returns the manifest with the controller's permissions for each router, patchFiles the manifest with the
+// init container that copies its file.
 func roleFiles() map[string]string {
 	return map[string]string{facts.HTTPRouter: "argo-rollouts/rbac.yaml", facts.GatewayRouter: "argo-rollouts/gatewayapi/rbac.yaml"}
 }
@@ -75,12 +75,12 @@ func patchFiles() map[string]string {
 	}
 }
 
-// Wishes are what is to be installed.
+// Options are the options of an installation.
 type Wishes struct {
-	// Routers are the names of routers that the controller is to get, Components the parts beside it.
+	// Routers are the names of the routers, Components the additional components.
 	Routers    []string
 	Components []Component
-	// ProxyNamespaces are those that get proxies with the component Proxy.
+	// ProxyNamespaces are the namespaces of component Proxy.
 	ProxyNamespaces []string
 	// Registry and Tag are those of the images.
 	Registry, Tag string
@@ -88,24 +88,24 @@ type Wishes struct {
 	Controller, Account types.NamespacedName
 }
 
-// Set makes objects from manifests.
+// Set builds objects from manifests.
 type Set struct {
 	files  fs.FS
 	wishes Wishes
 }
 
-// NewSet returns a Set that makes what wishes say from the manifests in files, by their paths in folder config.
+// NewSet returns a Set for the options. The paths in files are relative to folder config.
 func NewSet(files fs.FS, wishes Wishes) *Set { return &Set{files: files, wishes: wishes} }
 
-// Every is each object that any wishes have, for those who look for what there may be: proxies are in no namespace, and
-// images are nobody's.
+// All returns every object of any options, as a list of kinds to search: the objects have no proxy namespace and no
+// valid image.
 func Every(files fs.FS) ([]Object, error) {
 	return NewSet(files, Wishes{
 		Routers: slices.Sorted(maps.Keys(roleFiles())), Components: Components(), ProxyNamespaces: []string{""}, Registry: "none", Tag: "none",
 	}).Objects()
 }
 
-// Objects are all objects, in the order in which they are to be made: each has the label [LabelManagedBy].
+// Objects returns all objects in installation order. Each has the label [LabelManagedBy].
 func (s *Set) Objects() ([]Object, error) {
 	all, err := s.roles()
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Set) Objects() ([]Object, error) {
 	return all, nil
 }
 
-// roles are what the controller may do for its routers.
+// roles returns the controller's permissions for its routers.
 func (s *Set) roles() ([]Object, error) {
 	var all []Object
 	for _, router := range s.wishes.Routers {
@@ -154,9 +154,9 @@ func (s *Set) roles() ([]Object, error) {
 	return all, nil
 }
 
-// ControllerPatch is what is applied to the controller's Deployment by server-side apply. Its Pods are replaced when the
-// text of its plugins is another one, because they read that at their start only, and never else. withFiles adds the init
-// containers that bring the routers' files.
+// ControllerPatch returns the server-side apply patch of the controller's Deployment. It replaces the Pods if and only
+// if the list of plugins has changed, because they read it only at startup. withFiles adds the init containers that
+// copy the routers' files.
 func (s *Set) ControllerPatch(plugins string, withFiles bool) (Object, error) {
 	patch := controllerOf(s.wishes.Controller)
 	template := child(child(patch.Content, "spec"), "template")
@@ -178,8 +178,8 @@ func (s *Set) ControllerPatch(plugins string, withFiles bool) (Object, error) {
 	return patch, nil
 }
 
-// controllerOf is the controller's Deployment with nothing in it but its name: who applies that gives up all that the
-// same field manager has applied before.
+// emptyController returns the controller's Deployment with its name only. Applying it releases all fields that the same
+// field manager has applied before.
 func controllerOf(name types.NamespacedName) Object {
 	object := Object{Reference: Reference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: name.Namespace, Name: name.Name}}
 	object.Content = map[string]any{
@@ -188,10 +188,10 @@ func controllerOf(name types.NamespacedName) Object {
 	return object
 }
 
-// ControllerRelease is what is applied to the controller's Deployment to take back all that ControllerPatch has put there.
+// ControllerRelease returns the patch that reverts ControllerPatch.
 func ControllerRelease(name types.NamespacedName) Object { return controllerOf(name) }
 
-// read reads the objects of a file. Those that name no namespace, and have one, get namespace.
+// readFile reads the objects of a file. If namespace is not empty, they get it.
 func (s *Set) read(file, namespace string) ([]Object, error) {
 	documents, err := s.documents(file)
 	if err != nil {
@@ -213,10 +213,10 @@ func (s *Set) read(file, namespace string) ([]Object, error) {
 	return all, nil
 }
 
-// localImage is an image as the manifests name it.
+// localImage matches an image in the manifests.
 var localImage = regexp.MustCompile(`ghcr\.io/kedify/([a-z-]+):dev\b`)
 
-// documents reads the documents of a file, with the images that are wished for.
+// documents reads the documents of a file with the images of the release.
 func (s *Set) documents(file string) ([]map[string]any, error) {
 	raw, err := fs.ReadFile(s.files, file)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package manifests makes the objects of an installation from the manifests of folder config: those of the components
-// that are wanted, with the images of a release and a label by which they are found again. It gets values and returns
-// values.
+// Package manifests builds the objects of an installation from the manifests in folder config: those of the selected
+// components, with the images of a release and a label that identifies them. It is pure: it has no client and no
+// context.
 package manifests

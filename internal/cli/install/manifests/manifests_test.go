@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
 )
 
-// wishes are all that there is.
+// options selects everything.
 func wishes() manifests.Wishes {
 	return manifests.Wishes{
 		Routers: []string{"kedify/http", "argoproj-labs/gatewayAPI"}, Components: manifests.Components(), ProxyNamespaces: []string{"shop", "web"},
@@ -23,7 +23,7 @@ func wishes() manifests.Wishes {
 	}
 }
 
-// objects makes them.
+// objects returns the objects of the options.
 func objects(t *testing.T, wishes manifests.Wishes) []manifests.Object {
 	t.Helper()
 	all, err := manifests.NewSet(config.Files, wishes).Objects()
@@ -33,7 +33,7 @@ func objects(t *testing.T, wishes manifests.Wishes) []manifests.Object {
 	return all
 }
 
-// text is JSON.
+// text returns JSON.
 func text(t *testing.T, of any) string {
 	t.Helper()
 	raw, err := json.Marshal(of)
@@ -104,7 +104,8 @@ func TestImagesOfARelease(t *testing.T) {
 	}
 }
 
-// Equal plugins give an equal patch, and others another one: that is what has the Pods replaced.
+// TestControllerPatch: equal lists of plugins give equal patches, and different lists different patches, which replaces
+// the Pods.
 func TestTheControllersPatch(t *testing.T) {
 	t.Parallel()
 	set := manifests.NewSet(config.Files, wishes())
@@ -173,7 +174,7 @@ func TestWhatIsSomebodyElsesIsRefused(t *testing.T) {
 	}
 }
 
-// The API server knows these paths, which test/cli proves; here that all kinds have the right plural.
+// TestPaths checks the plurals of all kinds. test/cli checks the paths on an API server.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	var paths []string

@@ -8,22 +8,22 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// The label by which the objects of an installation are found again, and its value
+// The label that identifies the objects of an installation, and its value
 // (https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/).
 const (
 	LabelManagedBy = httpv1alpha1.LabelManagedBy
 	ManagedBy      = "kubectl-http-canary"
 )
 
-// Reference names an object, or without a name a collection.
+// Reference identifies an object or, without a name, a collection.
 type Reference struct {
 	// APIVersion and Kind are its type.
 	APIVersion, Kind string
-	// Namespace is empty for an object of the whole cluster, and for a collection in all namespaces.
+	// Namespace is empty for a cluster-scoped object, and for a collection in all namespaces.
 	Namespace, Name string
 }
 
-// String names the object in messages, as "Kind namespace/name".
+// String returns "Kind namespace/name".
 func (r Reference) String() string {
 	if r.Namespace == "" {
 		return r.Kind + " " + r.Name
@@ -31,8 +31,8 @@ func (r Reference) String() string {
 	return r.Kind + " " + r.Namespace + "/" + r.Name
 }
 
-// Path are the segments of the object's path at the API server. The plural is that of the kinds of config: a y becomes
-// ies, all others get an s.
+// Path returns the segments of the API path. The plural of the kinds in config is regular: y becomes ies, all others
+// get an s.
 func (r Reference) Path() []string {
 	path := append([]string{"apis"}, strings.Split(r.APIVersion, "/")...)
 	if !strings.Contains(r.APIVersion, "/") {
@@ -52,18 +52,18 @@ func (r Reference) Path() []string {
 	return path
 }
 
-// Object is an object as it is to be.
+// Object is the desired state of an object.
 type Object struct {
 	Reference
 
-	// Content is all of it, as JSON has it.
+	// Content is the complete object as JSON.
 	Content map[string]any
 }
 
-// metadata is that of the object, which it gets where it has none.
+// metadata returns the metadata of the object, creating it if necessary.
 func (o Object) metadata() map[string]any { return child(o.Content, "metadata") }
 
-// child is the mapping below a key, which is made where there is none.
+// child returns the mapping of a key, creating it if necessary.
 func child(of map[string]any, key string) map[string]any {
 	below, is := of[key].(map[string]any)
 	if !is {
@@ -73,35 +73,36 @@ func child(of map[string]any, key string) map[string]any {
 	return below
 }
 
-// Action is what becomes of an object.
+// Action is the operation on an object.
 type Action string
 
 // The actions.
 const (
-	// Create makes an object that is not there, Update one of ours what it is to be.
+	// Create creates a missing object, Update updates an object of this installation.
 	Create Action = "create"
 	Update Action = "update"
-	// Keep leaves one of somebody else's that serves as well: a CustomResourceDefinition with a version of ours.
+	// Keep leaves an object of another owner that serves the purpose: a CustomResourceDefinition with the required
+	// version.
 	Keep Action = "keep"
 )
 
-// Live is what matters of an object that is there.
+// Live contains the required fields of an existing object.
 type Live struct {
 	// Labels are its labels.
 	Labels map[string]string
-	// Served are, of a CustomResourceDefinition, the versions that it serves.
+	// Served contains the served versions of a CustomResourceDefinition.
 	Served []string
 }
 
-// ForeignError says that an object of the same name is somebody else's.
+// ForeignError reports an object of the same name that belongs to another owner.
 type ForeignError struct {
-	// Of is the object.
+	// Object is the object.
 	Of Reference
-	// Owner is who manages it by its label app.kubernetes.io/managed-by; empty where nobody says so.
+	// Owner is the value of its label app.kubernetes.io/managed-by; empty if it has none.
 	Owner string
 }
 
-// Error names the object and the remedy.
+// Error describes the object and the fix.
 func (e *ForeignError) Error() string {
 	owner := "was not created by this command"
 	if e.Owner != "" {
@@ -115,8 +116,8 @@ func (e *ForeignError) Error() string {
 		e.Of, owner, in, strings.ToLower(e.Of.Kind), e.Of.Name, LabelManagedBy, ManagedBy)
 }
 
-// Judge says what is to be done with the object of which live is there, which is nil where nothing is. It fails with a
-// [ForeignError] where that is somebody else's.
+// Plan returns the action for the object. live is nil if the object does not exist. It fails with a [ForeignError] if
+// the object belongs to another owner.
 func (o Object) Judge(live *Live) (Action, error) {
 	switch {
 	case live == nil:

@@ -11,26 +11,26 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// AnnotationRecord is on the controller's ConfigMap, and says which entries were put there by this project's installer: a
-// JSON object of the text, in YAML, that the list had before for a router, by the router's name; empty where it had none.
+// AnnotationRecord is an annotation on the controller's ConfigMap with the entries that this project's installer has
+// added: a JSON object that maps each router to the YAML of its previous entry; empty if it had none.
 const AnnotationRecord = "http.kedify.io/registered-plugins"
 
 var (
-	// ErrForeign says that a router is registered already, by somebody else.
+	// ErrForeign reports a router that another owner has already registered.
 	ErrForeign = errors.New("already registered, but not by this command")
-	// ErrRecord says that AnnotationRecord cannot be understood.
+	// ErrRecord reports an invalid AnnotationRecord.
 	ErrRecord = errors.New("annotation " + AnnotationRecord + " is invalid: restore it, or remove it together with the entries that it lists")
 )
 
-// Change is what is to be written to the controller's ConfigMap.
+// State is the state of the controller's ConfigMap.
 type Change struct {
-	// Text is the list of plugins; empty where the key is to go.
+	// Text is the list of plugins; empty if the key does not exist.
 	Text string
-	// Record is the value of AnnotationRecord; empty where it is to go.
+	// Record is the value of AnnotationRecord; empty if it does not exist.
 	Record string
 }
 
-// Of is what the ConfigMap has now, which is nil where there is none.
+// StateOf returns the current state. live is nil if the ConfigMap does not exist.
 func Of(live *corev1.ConfigMap) Change {
 	if live == nil {
 		return Change{}
@@ -38,9 +38,9 @@ func Of(live *corev1.ConfigMap) Change {
 	return Change{Text: live.Data[facts.PluginsKey], Record: live.Annotations[AnnotationRecord]}
 }
 
-// Register puts entries into the list, and notes what was there before. It fails with [ErrForeign] where somebody else
-// has registered another file for a router, unless it is to replace that. An entry that is as it should be and not noted
-// stays somebody else's.
+// Register adds entries to the list and records the previous ones. It fails with [ErrForeign] if another owner has
+// registered a different file for a router, unless replace is set. A correct entry without a record still belongs to
+// its owner.
 func Register(now Change, entries []Entry, replace bool) (Change, error) {
 	record, err := recordOf(now.Record)
 	if err != nil {
@@ -68,7 +68,7 @@ func Register(now Change, entries []Entry, replace bool) (Change, error) {
 	return write(now, list, record)
 }
 
-// Unregister takes away what Register has put into the list, and brings back what was there before.
+// Unregister removes the entries that Register has added, and restores the previous ones.
 func Unregister(now Change) (Change, error) {
 	record, err := recordOf(now.Record)
 	if err != nil || len(record) == 0 {
@@ -99,7 +99,7 @@ func Unregister(now Change) (Change, error) {
 	return write(now, list, nil)
 }
 
-// Registered are the names of the routers that Register has put into the list.
+// Registered returns the names of the routers that Register has added.
 func Registered(now Change) ([]string, error) {
 	record, err := recordOf(now.Record)
 	var names []string
@@ -111,7 +111,7 @@ func Registered(now Change) ([]string, error) {
 	return names, err
 }
 
-// recordOf reads a record.
+// parseRecord parses a record.
 func recordOf(text string) (map[string]string, error) {
 	record := map[string]string{}
 	if text == "" {
@@ -123,7 +123,7 @@ func recordOf(text string) (map[string]string, error) {
 	return record, nil
 }
 
-// textOf is the element of a name as a list of its own, in YAML; empty where there is none.
+// entryText returns the YAML of an entry as a list of its own; empty if it does not exist.
 func textOf(list *yaml.Node, name string) (string, error) {
 	for _, element := range list.Content {
 		if found := valueOf(element, "name"); found != nil && found.Value == name {
@@ -133,7 +133,8 @@ func textOf(list *yaml.Node, name string) (string, error) {
 	return "", nil
 }
 
-// write is the change to a list and a record. Where the list means what it did, every byte of it stays.
+// newState returns the state with a list and a record. If the list is equivalent to the current one, its text is
+// unchanged.
 func write(now Change, list *yaml.Node, record map[string]string) (Change, error) {
 	next := Change{}
 	if len(list.Content) > 0 {

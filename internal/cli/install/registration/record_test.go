@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/registration"
 )
 
-// Each list gets our entry and loses it again: what is there in the end is what was there before.
+// TestUnregisterRestoresTheList: after Register and Unregister the list is as before.
 func TestWhatIsRegisteredIsTakenAwayAgain(t *testing.T) {
 	t.Parallel()
 	const other = "# theirs\n- name: somebody/else # keep\n  location: https://example.com/else\n"
@@ -20,16 +20,16 @@ func TestWhatIsRegisteredIsTakenAwayAgain(t *testing.T) {
 		name, before string
 		replace      bool
 		registered   string
-		after        string // where it differs from before
+		after        string // only if it differs from before
 	}{
 		{name: "nothing", registered: added},
 		{name: "an empty list", before: "[]", registered: added, after: "-"},
-		{name: "beside another", before: other, registered: other + added},
+		{name: "next to another plugin", before: other, registered: other + added},
 		{
-			name: "in the place of somebody else's, with its arguments", before: older + other, replace: true,
+			name: "replaces the entry of another owner and keeps its arguments", before: older + other, replace: true,
 			registered: "- name: kedify/http\n  args: [--log-level=debug]\n  location: \"https://example.com/new\" # from here\n  sha256: \"abc\"\n" + other,
 		},
-		{name: "one that is as it should be stays somebody else's", before: added + other, registered: added + other},
+		{name: "a correct entry still belongs to its owner", before: added + other, registered: added + other},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +43,7 @@ func TestWhatIsRegisteredIsTakenAwayAgain(t *testing.T) {
 			}
 			again, err := registration.Register(got, []registration.Entry{ours()}, false)
 			if err != nil || again != got {
-				t.Errorf("a second time it is %+v, %v", again, err)
+				t.Errorf("again: %+v, %v", again, err)
 			}
 			want := registration.Change{Text: test.before}
 			if test.after == "-" {
@@ -60,7 +60,7 @@ func TestWhatIsRegisteredIsTakenAwayAgain(t *testing.T) {
 	}
 }
 
-// A newer release replaces our entry, and what was there before the first one is what comes back.
+// TestUpgradeReplacesOnlyOurEntry: a newer release replaces the entry, and Unregister restores the original one.
 func TestANewerReleaseReplacesOurEntryOnly(t *testing.T) {
 	t.Parallel()
 	const before = "- name: kedify/http\n  location: https://example.com/theirs\n- name: somebody/else\n  location: file:///else\n"
@@ -80,7 +80,7 @@ func TestANewerReleaseReplacesOurEntryOnly(t *testing.T) {
 		t.Errorf("%v are registered, %v", names, err)
 	}
 	if last, err := registration.Unregister(second); err != nil || last != (registration.Change{Text: before}) {
-		t.Errorf("in the end it is %+v, %v", last, err)
+		t.Errorf("unregistered: %+v, %v", last, err)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestSomebodyElsesEntryIsRefused(t *testing.T) {
 	}
 }
 
-// What others have written since stays, and what they have taken away does not come back.
+// TestOtherEditsAreKept: entries that others have added stay, and entries that others have removed are not restored.
 func TestOthersMayEditTheListMeanwhile(t *testing.T) {
 	t.Parallel()
 	registered, err := registration.Register(registration.Change{}, []registration.Entry{ours()}, false)

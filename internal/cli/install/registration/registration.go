@@ -1,5 +1,5 @@
-// Package registration works out what the Argo Rollouts controller is told of router plugins: an entry for each in the
-// text of trafficRouterPlugins, beside those of others. It gets values and returns values.
+// Package registration edits the list of plugins of the Argo Rollouts controller: it adds an entry for each router to
+// the text of trafficRouterPlugins and keeps the entries of other plugins. It is pure: it has no client and no context.
 package registration
 
 import (
@@ -17,24 +17,25 @@ import (
 )
 
 var (
-	// ErrMalformed says that the text is not a YAML list of plugins.
+	// ErrMalformed reports a text that is not a YAML list of plugins.
 	ErrMalformed = errors.New("not a YAML list of plugins")
-	// ErrChecksum says that checksums are not as sha256sum writes them, or lack a file.
+	// ErrChecksum reports checksums that are not in the format of sha256sum, or lack a file.
 	ErrChecksum = errors.New("invalid release checksums")
-	// ErrPlatform says that it cannot be told which platform the controller runs on.
+	// ErrPlatform reports that the platform of the controller is ambiguous.
 	ErrPlatform = errors.New("the platform of the controller is ambiguous")
 )
 
-// Entry is what the list has to say of one plugin.
+// Entry is an entry of a plugin in the list.
 type Entry struct {
-	// Name is the router's.
+	// Name is the name of the router.
 	Name string
-	// Location is where its file is, and SHA256 the file's checksum; empty for a file that the controller does not fetch.
+	// Location is the URL of its file, and SHA256 the checksum of the file; it is empty for a file that is not
+	// downloaded.
 	Location, SHA256 string
 }
 
-// Merge returns text with the entries in it: the location and the checksum of one that is there are replaced, others come
-// at the end. Everything else keeps its meaning, its order and its comments; where nothing changes, every byte stays.
+// Merge returns text with the entries: it replaces the location and the checksum of existing entries, and appends new
+// ones. All other content keeps its meaning, order and comments. If nothing changes, the text is unchanged.
 func Merge(text string, entries []Entry) (string, error) {
 	list, err := parse(text)
 	if err != nil {
@@ -50,7 +51,7 @@ func Merge(text string, entries []Entry) (string, error) {
 	return format(list)
 }
 
-// parse reads a list of plugins. An empty text is an empty list.
+// parse parses a list of plugins. An empty text is an empty list.
 func parse(text string) (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
@@ -72,7 +73,7 @@ func parse(text string) (*yaml.Node, error) {
 	return list, nil
 }
 
-// format writes a list.
+// format formats a list.
 func format(list *yaml.Node) (string, error) {
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
@@ -83,7 +84,7 @@ func format(list *yaml.Node) (string, error) {
 	return out.String(), nil
 }
 
-// add puts an entry into the list, and says whether that changed it.
+// setEntry adds or updates an entry, and reports whether the list has changed.
 func add(list *yaml.Node, entry Entry) bool {
 	element := &yaml.Node{Kind: yaml.MappingNode}
 	for _, there := range list.Content {
@@ -101,7 +102,7 @@ func add(list *yaml.Node, entry Entry) bool {
 	return set(element, "sha256", entry.SHA256) || isNew
 }
 
-// valueOf is the value of a key; nil where there is none.
+// valueOf returns the value of a key, or nil.
 func valueOf(element *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(element.Content); i += 2 {
 		if element.Content[i].Value == key {
@@ -111,7 +112,8 @@ func valueOf(element *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// set sets the value of a key, or takes the key away where the value is empty, and says whether that changed anything.
+// setValue sets the value of a key, or removes the key if the value is empty. It reports whether the element has
+// changed.
 func set(element *yaml.Node, key, value string) bool {
 	there := valueOf(element, key)
 	switch {
@@ -136,16 +138,16 @@ func set(element *yaml.Node, key, value string) bool {
 	return isNew
 }
 
-// assets are the names that a release's files of each router begin with.
+// assets returns the prefix of the release files of each router.
 func assets() map[string]string {
 	return map[string]string{facts.HTTPRouter: "rollouts-plugin-kedify", facts.GatewayRouter: "gatewayapi-plugin"}
 }
 
-// Routers are the names of the routers that a release has files of.
+// Routers returns the names of the routers in a release.
 func Routers() []string { return slices.Sorted(maps.Keys(assets())) }
 
-// Entries are those of routers, with files of a release: base is where they can be fetched, without the last slash,
-// platform is theirs, such as linux-amd64, and checksums is the text of its checksums.txt.
+// Entries returns the entries of routers with files of a release: base is the URL of the files without a trailing
+// slash, platform e.g. linux-amd64, and checksums the text of checksums.txt.
 func Entries(routers []string, base, platform, checksums string) ([]Entry, error) {
 	var all []Entry
 	for _, router := range routers {
@@ -163,7 +165,7 @@ func Entries(routers []string, base, platform, checksums string) ([]Entry, error
 	return all, nil
 }
 
-// Files are the entries of routers whose files are in a folder of the controller's, without the last slash.
+// Files returns the entries of routers with files in a folder of the controller's Pod, without a trailing slash.
 func Files(routers []string, folder string) ([]Entry, error) {
 	var all []Entry
 	for _, router := range routers {
@@ -176,7 +178,7 @@ func Files(routers []string, folder string) ([]Entry, error) {
 	return all, nil
 }
 
-// asset is the name that a release's files of a router begin with.
+// asset returns the prefix of a router's release files.
 func asset(router string) (string, error) {
 	name, is := assets()[router]
 	if !is {
@@ -185,7 +187,7 @@ func asset(router string) (string, error) {
 	return name, nil
 }
 
-// Platform is that of the nodes that the controller runs on: of all nodes where it does not run.
+// Platform returns the platform of the nodes that the controller runs on, or of all nodes if it does not run.
 func Platform(cluster *facts.Facts) (string, error) {
 	on := map[string]bool{}
 	for _, pod := range cluster.Pods {

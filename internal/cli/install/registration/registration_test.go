@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/registration"
 )
 
-// ours is an entry.
+// entry returns an entry.
 func ours() registration.Entry {
 	return registration.Entry{Name: "kedify/http", Location: "https://example.com/new", SHA256: "abc"}
 }
