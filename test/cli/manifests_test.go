@@ -15,18 +15,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// TestDocumentedManifestsAreValid: an API server with all CRDs accepts every manifest in docs/ without unknown fields, in a
-// dry run. test/gatewaydocs tests those of docs/gatewayapi.
-func TestThePagesManifestsAreValid(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
+// pages returns the paths of the pages in docs/, except those that test/gatewaydocs tests.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var paths []string
+	err := filepath.WalkDir("../../docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" && !strings.HasPrefix(filepath.Base(path), "gateway-api") {
+			paths = append(paths, path)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return paths
 }
 
-// Every manifest in docs/ is one that an API server with all definitions takes, without an unknown field; those about the Gateway API are played by
-// test/gatewaydocs. Nothing is stored.
+// TestDocumentedManifestsAreValid: an API server with all CRDs accepts every manifest in docs/ without unknown fields, in a
+// dry run. test/gatewaydocs tests those about the Gateway API.
 func TestThePagesManifestsAreValid(t *testing.T) {
 	manifests := 0
 	for _, page := range pages(t) {
@@ -70,8 +76,8 @@ func judged(t *testing.T, object apiserver.Manifest, document string) error {
 		Param("fieldValidation", "Strict").Param("dryRun", "All").Body(body).Do(t.Context()).Error()
 }
 
-// TestDocumentedCommandsExist: commands on other pages are also on docs/cli.md, whose commands are tested, and every mentioned
-// subcommand exists.
+// TestDocumentedCommandsExist: commands on other pages are also on docs/reference/cli.md, whose commands are tested, and every
+// mentioned subcommand exists.
 func TestOtherPagesNameCommandsThatThereAre(t *testing.T) {
 	own, err := os.ReadFile("../../docs/reference/cli.md")
 	if err != nil {
@@ -84,9 +90,9 @@ func TestOtherPagesNameCommandsThatThereAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, found := range regexp.MustCompile("(?m)^kubectl http-canary .*$").FindAllString(string(text), -1) {
-			// e2e/suites/install runs the commands of install.md.
-			if filepath.Base(page) != "install.md" && !strings.Contains(string(own), found+"\n") {
-				t.Errorf("%s: %q is not run by the tests of docs/cli.md", page, found)
+			// e2e/suites/install runs the commands of its pages.
+			if !slices.Contains([]string{"install.md", "uninstall.md"}, filepath.Base(page)) && !strings.Contains(string(own), found+"\n") {
+				t.Errorf("%s: %q is not run by the tests of docs/reference/cli.md", page, found)
 			}
 		}
 		for _, found := range regexp.MustCompile("`kubectl http-canary ([a-z]+)").FindAllStringSubmatch(string(text), -1) {

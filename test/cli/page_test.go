@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// TestDocumentedCommandsRun runs every command in the sh blocks of docs/cli.md on a healthy installation.
+// TestDocumentedCommandsRun runs every command in the sh blocks of docs/reference/cli.md on a healthy installation.
 func TestThePagesCommandsRun(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/cli.md")
 	if err != nil {

@@ -56,7 +56,7 @@ func Propose(app Application) (Proposal, error) {
 	}
 	for _, object := range app.ScaledObjects {
 		if target := object.Spec.ScaleTargetRef; target.Kind == "Rollout" && target.Name == app.Rollout.Name {
-			return Proposal{}, fmt.Errorf("%w: ScaledObject %s already scales it: add a trigger of type %s to the ScaledObject (docs/agent.md)",
+			return Proposal{}, fmt.Errorf("%w: ScaledObject %s already scales it: add a trigger of type %s to the ScaledObject (docs/reference/agent.md)",
 				ErrCannot, object.Name, facts.TriggerType)
 		}
 	}
@@ -226,7 +226,7 @@ func (p *proposer) trigger() (map[string]any, error) {
 	}
 	switch {
 	case len(hosts) == 0:
-		return nil, fmt.Errorf("%w: no Ingress in the namespace references Service %s, so its hosts and paths are unknown: write the ScaledObject manually (docs/agent.md)",
+		return nil, fmt.Errorf("%w: no Ingress in the namespace references Service %s, so its hosts and paths are unknown: write the ScaledObject manually (docs/reference/agent.md)",
 			ErrCannot, p.stable.Name)
 	case len(ports) > 1 || ports[""]:
 		return nil, fmt.Errorf("%w: Ingresses reference several ports of Service %s, or one that it does not have: a trigger supports one port",

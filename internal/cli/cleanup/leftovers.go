@@ -16,7 +16,7 @@ import (
 // Kind is a kind of leftover.
 type Sort string
 
-// The kinds of leftovers. docs/cli.md lists them.
+// The kinds of leftovers. docs/reference/cli.md lists them.
 const (
 	// Weights are weights of an HTTPScaledObject with an owner annotation.
 	Weights Sort = "Weights"

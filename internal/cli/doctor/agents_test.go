@@ -84,7 +84,7 @@ func agents() []breakage {
 		},
 		{
 			name: "the names of the agent's proxies are in use", change: condition(httpv1alpha1.ConditionProxyInstalled, httpv1alpha1.ReasonNameTaken),
-			code: doctor.ProxyNotInstalled, object: shop, field: "status.conditions[ProxyInstalled]", remedy: "docs/proxies.md",
+			code: doctor.ProxyNotInstalled, object: shop, field: "status.conditions[ProxyInstalled]", remedy: "docs/how-to/proxies.md",
 		},
 		{
 			name: "another tool has reverted the backends", change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRestored),
@@ -111,7 +111,7 @@ func agents() []breakage {
 		},
 		{
 			name: "an invalid certificate", change: untrusted(httpv1alpha1.ReasonInvalidSecret),
-			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "docs/tls.md",
+			code: doctor.CertificateNotReady, object: shop, field: certificate, remedy: "docs/how-to/tls.md",
 		},
 		{
 			name: "a certificate for another host", change: untrusted(httpv1alpha1.ReasonHostNotCovered),

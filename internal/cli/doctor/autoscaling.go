@@ -130,7 +130,7 @@ func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 			found = append(found, Finding{
 				Code: ScaledObjectNotReady, Severity: Error, Object: name, Field: "status.conditions[Ready]",
 				Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-				Remedy:  fmt.Sprintf("see its events for the error of the scaler: kubectl -n %s describe scaledobject %s (docs/autoscaling.md)", object.Namespace, object.Name),
+				Remedy:  fmt.Sprintf("see its events for the error of the scaler: kubectl -n %s describe scaledobject %s (docs/how-to/scale-with-keda.md)", object.Namespace, object.Name),
 			})
 		}
 	}
@@ -144,7 +144,7 @@ func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	if problems := object.Annotations[httpv1alpha1.AnnotationTriggerProblems]; problems != "" {
 		found = append(found, Finding{
 			Code: TriggerMistaken, Severity: Error, Object: name, Field: "spec.triggers", Message: problems,
-			Remedy: "correct the fields that the message names (docs/agent.md lists all keys)",
+			Remedy: "correct the fields that the message names (docs/reference/configuration.md lists all keys)",
 		})
 	}
 	return append(found, autoscaler(cluster, object)...)

@@ -37,15 +37,15 @@ func conditional(
 		add(CertificateNotReady, Error, tls, certificate(cluster, object, tls.Reason))
 	}
 	if proxy := of(httpv1alpha1.ConditionProxyInstalled); proxy != nil {
-		add(ProxyNotInstalled, Error, proxy, "fix the problem described above; the agent retries automatically (docs/proxies.md)")
+		add(ProxyNotInstalled, Error, proxy, "fix the problem described above; the agent retries automatically (docs/how-to/proxies.md)")
 	}
 	// The other reasons are intended by a user, or transient.
 	switch wired := of(httpv1alpha1.ConditionAutowired); {
 	case wired == nil:
 	case wired.Reason == httpv1alpha1.ReasonRefused:
-		add(NotWired, Warning, wired, "grant the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or create the ReferenceGrant that the message names (docs/autowire.md)")
+		add(NotWired, Warning, wired, "grant the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or create the ReferenceGrant that the message names (docs/how-to/autowire.md)")
 	case slices.Contains([]string{httpv1alpha1.ReasonRestored, httpv1alpha1.ReasonUndoUnreadable}, wired.Reason):
-		add(NotWired, Warning, wired, "stop the other tool from writing the backends of the object, or set trafficAutowire: \"false\" (docs/autowire.md)")
+		add(NotWired, Warning, wired, "stop the other tool from writing the backends of the object, or set trafficAutowire: \"false\" (docs/how-to/autowire.md)")
 	}
 	return found
 }
@@ -68,6 +68,6 @@ func certificate(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, re
 	case httpv1alpha1.ReasonHostNotCovered:
 		return fmt.Sprintf("issue the certificate in Secret %s/%s for that host as well", object.Namespace, secret)
 	default:
-		return "correct the fields that the message names (docs/tls.md); the last valid certificate stays active"
+		return "correct the fields that the message names (docs/how-to/tls.md); the last valid certificate stays active"
 	}
 }

@@ -83,7 +83,7 @@ func definition(cluster *facts.Facts) ([]Finding, bool) {
 			Code: DefinitionForeign, Severity: Warning, Object: object, Field: "spec.versions",
 			Message: fmt.Sprintf("installed by another owner (%s) and has no field status.dataPlane: the interceptor reports in annotation %s instead, which requires an additional permission",
 				owner, httpv1alpha1.AnnotationStatus),
-			Remedy: apply + ", which accepts the same objects (docs/status.md)",
+			Remedy: apply + ", which accepts the same objects (docs/reference/status.md)",
 		}}, true
 	}
 	return nil, true
@@ -129,7 +129,7 @@ func judged(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Findi
 		found = append(found, Finding{
 			Code: HTTPScaledObjectRefused, Severity: Error, Object: name, Field: fmt.Sprintf("status.conditions[%s]", kind),
 			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-			Remedy:  "see docs/errors.md for each message; until it is fixed, requests are routed as before",
+			Remedy:  "see docs/reference/errors.md for each message; until it is fixed, requests are routed as before",
 		})
 	}
 	found = append(found, conditional(cluster, object, conditions, isPast)...)
@@ -170,11 +170,11 @@ func proxied(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Find
 func unserved(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, fleet string) string {
 	switch {
 	case installsProxies(cluster, object):
-		return fmt.Sprintf("the agent should install it: see kubectl -n %s logs deployment/%s (docs/proxies.md)", cluster.Agent.Namespace, cluster.Agent.Name)
+		return fmt.Sprintf("the agent should install it: see kubectl -n %s logs deployment/%s (docs/how-to/proxies.md)", cluster.Agent.Namespace, cluster.Agent.Name)
 	case cluster.Agent != nil && isOn(cluster, "install-proxies"):
-		return fmt.Sprintf("have the agent install proxies: kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute (docs/proxies.md), "+
+		return fmt.Sprintf("have the agent install proxies: kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute (docs/how-to/proxies.md), "+
 			"or run kubectl apply -n %s -k config/kedify-proxy", object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
 	default:
-		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or use the shared proxies in the interceptor's namespace (docs/fleets.md)", fleet)
+		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or use the shared proxies in the interceptor's namespace (docs/explanation/fleets.md)", fleet)
 	}
 }

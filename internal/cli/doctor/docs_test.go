@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// documented returns the codes in docs/cli.md with their severities.
+// documented returns the codes in docs/reference/cli.md with their severities.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/reference/cli.md")

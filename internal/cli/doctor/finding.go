@@ -37,7 +37,7 @@ type Finding struct {
 // Code identifies a kind of finding.
 type Code string
 
-// The codes of findings. docs/cli.md lists them.
+// The codes of findings. docs/reference/cli.md lists them.
 const (
 	NotExamined Code = "NotExamined"
 

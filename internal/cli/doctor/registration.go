@@ -126,7 +126,7 @@ func unprovided(cluster *facts.Facts, object, field, file string) []Finding {
 		Code: FileNotProvided, Severity: Error, Object: object, Field: field,
 		Message: fmt.Sprintf("%s is in volume %q of Deployment %s, an emptyDir that no init container mounts: the file does not exist",
 			file, volume, cluster.Controller.Name),
-		Remedy: "add the init container of config/argo-rollouts/deployment-patch.yaml, or use an https:// location (docs/install.md)",
+		Remedy: "add the init container of config/argo-rollouts/deployment-patch.yaml, or use an https:// location (docs/how-to/install.md)",
 	}}
 }
 
@@ -151,7 +151,7 @@ func mismatched(cluster *facts.Facts, object, field, file string) []Finding {
 	finding := Finding{
 		Code: ArchitectureMismatch, Severity: Error, Object: object, Field: field,
 		Remedy: "use the release's file for the controller's nodes, and its checksum. If the architectures of the nodes differ, set nodeSelector " +
-			"kubernetes.io/arch in the controller's Deployment, or use the init container (docs/install.md, option C)",
+			"kubernetes.io/arch in the controller's Deployment, or use the init container (docs/how-to/install-plugins.md, option C)",
 	}
 	if system != "linux" {
 		finding.Message = fmt.Sprintf("%s is a file for %s, but the controller runs on linux", file[strings.LastIndex(file, "/")+1:], system)
@@ -210,7 +210,7 @@ func unregistered(cluster *facts.Facts, object string, listed []plugin) []Findin
 		}
 		found = append(found, Finding{
 			Code: PluginNotRegistered, Severity: Error, Object: object, Field: pluginsField, Message: message,
-			Remedy: fmt.Sprintf("add the entry of %s from the release notes to the list (docs/install.md), and restart the controller", router),
+			Remedy: fmt.Sprintf("add the entry of %s from the release notes to the list (docs/how-to/install.md), and restart the controller", router),
 		})
 	}
 	return found

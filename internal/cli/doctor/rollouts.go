@@ -133,7 +133,7 @@ func routerConfig(r *facts.Rollout) []Finding {
 
 // routerError returns a finding for an error of a router. The text after the last ": <verb> " is the fix.
 func refusal(code Code, object, field string, err error) Finding {
-	message, remedy := err.Error(), "see docs/errors.md for each message"
+	message, remedy := err.Error(), "see docs/reference/errors.md for each message"
 	for _, todo := range []string{"add", "correct", "give", "keep", "name", "remove", "rename", "write"} {
 		if at := strings.LastIndex(message, ": "+todo+" "); at > 0 {
 			message, remedy = message[:at], message[at+2:]

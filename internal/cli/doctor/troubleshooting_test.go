@@ -15,9 +15,9 @@ import (
 )
 
 // troubleshooting is the page that lists findings by symptom.
-const troubleshooting = "../../../docs/troubleshooting.md"
+const troubleshooting = "../../../docs/reference/findings.md"
 
-var update = flag.Bool("update", false, "write the tables of docs/troubleshooting.md")
+var update = flag.Bool("update", false, "write the tables of docs/reference/findings.md")
 
 // examples returns the first finding of each code in the breakages.
 func examples(t *testing.T) map[string]doctor.Finding {
@@ -67,7 +67,7 @@ func TestTheTroubleshootingPageHasEveryFinding(t *testing.T) {
 		err = os.WriteFile(troubleshooting, []byte(wanted), 0o644)
 	}
 	if diff := cmp.Diff(wanted, string(page)); err != nil || diff != "" && !*update {
-		t.Errorf("docs/troubleshooting.md is outdated: run this test with -update (%v) (-doctor +page):\n%s", err, diff)
+		t.Errorf("docs/reference/findings.md is outdated: run this test with -update (%v) (-doctor +page):\n%s", err, diff)
 	}
 }
 
