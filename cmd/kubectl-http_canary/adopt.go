@@ -13,8 +13,8 @@ import (
 )
 
 // newAdopt returns the command that prints the manifests for a Rollout without a router.
-func newAdopt(way *way) *cobra.Command {
-	var form output
+func newAdopt(conn *connection) *cobra.Command {
+	var format outputFormat
 	command := &cobra.Command{
 		Use:   "adopt ROLLOUT",
 		Short: "Print the manifests that make a Rollout use router kedify/http",
@@ -27,29 +27,29 @@ nothing. Review the output, then apply it with server-side apply.`,
 		Example: `  kubectl http-canary adopt rollout/shop
   kubectl http-canary adopt shop | kubectl apply --server-side -f -`,
 		Args:              oneRollout,
-		ValidArgsFunction: way.completeRollout,
+		ValidArgsFunction: conn.completeRollout,
 		RunE: func(command *cobra.Command, args []string) error {
-			proposal, err := proposed(command.Context(), way, args[0])
+			proposal, err := propose(command.Context(), conn, args[0])
 			if err != nil {
 				return err
 			}
-			if form == outputJSON || form == outputYAML {
-				return printObject(command.OutOrStdout(), form, proposal)
+			if format == formatJSON || format == formatYAML {
+				return printObject(command.OutOrStdout(), format, proposal)
 			}
 			return printProposal(command.OutOrStdout(), proposal)
 		},
 	}
-	form.addFlag(command)
+	format.addFlag(command)
 	return command
 }
 
 // propose reads a Rollout and the related objects in its namespace, and returns the proposal.
-func proposed(ctx context.Context, way *way, argument string) (adopt.Proposal, error) {
-	reader, name, err := way.rollout(argument)
+func propose(ctx context.Context, conn *connection, argument string) (adopt.Proposal, error) {
+	reader, name, err := conn.rolloutReader(argument)
 	if err != nil {
 		return adopt.Proposal{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	app, err := reader.Application(ctx, name)
 	if err != nil {

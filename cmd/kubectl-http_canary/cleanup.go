@@ -23,7 +23,7 @@ import (
 )
 
 // writeTimeout bounds one removal.
-const writeLimit = 10 * time.Second
+const writeTimeout = 10 * time.Second
 
 // fieldManager is the field manager of cleanup's writes, the same as that of install.
 const fieldManager = manifests.ManagedBy
@@ -33,16 +33,16 @@ var errNotRemoved = errors.New("some leftovers could not be removed")
 
 // cleanupOptions are the options of the command.
 type cleanupOptions struct {
-	way     *way
-	form    output
-	applies bool
+	conn    *connection
+	format  outputFormat
+	apply   bool
 	unowned bool
-	limit   time.Duration
+	timeout time.Duration
 }
 
 // newCleanup returns the command that finds and removes leftovers.
-func newCleanup(way *way) *cobra.Command {
-	asked := &cleanupOptions{way: way}
+func newCleanup(conn *connection) *cobra.Command {
+	options := &cleanupOptions{conn: conn}
 	command := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Find and remove what deleted or changed Rollouts left behind",
@@ -63,13 +63,13 @@ The exit code is 3 if there are leftovers, and 0 if there are none.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return asked.run(command.Context(), command.OutOrStdout())
+			return options.run(command.Context(), command.OutOrStdout())
 		},
 	}
-	asked.form.addFlag(command)
-	command.Flags().BoolVar(&asked.applies, "apply", false, "remove the leftovers")
-	command.Flags().BoolVar(&asked.unowned, "unowned", false, "with --apply, also remove weights without an owner annotation (may be user-set)")
-	command.Flags().DurationVar(&asked.limit, "time-limit", time.Minute, "maximum `time` for reading the cluster")
+	options.format.addFlag(command)
+	command.Flags().BoolVar(&options.apply, "apply", false, "remove the leftovers")
+	command.Flags().BoolVar(&options.unowned, "unowned", false, "with --apply, also remove weights without an owner annotation (may be user-set)")
+	command.Flags().DurationVar(&options.timeout, "time-limit", time.Minute, "maximum `time` for reading the cluster")
 	return command
 }
 
@@ -83,28 +83,28 @@ type result struct {
 
 // run finds leftovers, removes them with --apply, and prints the results.
 func (c *cleanupOptions) run(ctx context.Context, out io.Writer) error {
-	client, err := c.way.client()
+	client, err := c.conn.client()
 	if err != nil {
 		return err
 	}
-	namespace := c.way.overrides.Context.Namespace
-	reading, cancel := context.WithTimeout(ctx, c.limit)
+	namespace := c.conn.overrides.Context.Namespace
+	readCtx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	cluster, err := gather.New(client, namespace).Marked(reading)
+	cluster, err := gather.New(client, namespace).ForCleanup(readCtx)
 	if err != nil {
 		return err
 	}
 	results := []result{}
-	for _, left := range cleanup.Find(cluster, namespace) {
-		one := result{Leftover: left}
-		if c.applies && (c.unowned || !left.Unowned) {
-			err := remove(ctx, client, left.Removal)
-			one.Removed = err == nil
+	for _, leftover := range cleanup.Find(cluster, namespace) {
+		entry := result{Leftover: leftover}
+		if c.apply && (c.unowned || !leftover.Unowned) {
+			err := remove(ctx, client, leftover.Removal)
+			entry.Removed = err == nil
 			if err != nil {
-				one.Error = err.Error()
+				entry.Error = err.Error()
 			}
 		}
-		results = append(results, one)
+		results = append(results, entry)
 	}
 	if err := c.print(out, results); err != nil {
 		return err
@@ -120,30 +120,30 @@ func (c *cleanupOptions) run(ctx context.Context, out io.Writer) error {
 
 // print prints the results.
 func (c *cleanupOptions) print(out io.Writer, results []result) error {
-	if c.form == outputJSON || c.form == outputYAML {
-		return printObject(out, c.form, map[string]any{"leftovers": results})
+	if c.format == formatJSON || c.format == formatYAML {
+		return printObject(out, c.format, map[string]any{"leftovers": results})
 	}
 	var text strings.Builder
-	for _, one := range results {
+	for _, entry := range results {
 		state := "LEFTOVER"
 		switch {
-		case one.Error != "":
+		case entry.Error != "":
 			state = "NOT REMOVED"
-		case one.Removed:
+		case entry.Removed:
 			state = "REMOVED"
-		case one.Unowned:
+		case entry.Unowned:
 			state = "POSSIBLE LEFTOVER"
 		}
-		var sorts []string
-		for _, sort := range one.Sorts {
-			sorts = append(sorts, string(sort))
+		var kinds []string
+		for _, kind := range entry.Kinds {
+			kinds = append(kinds, string(kind))
 		}
-		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n", state, strings.Join(sorts, ", "), one.Object, one.Message)
-		if one.Error != "" {
-			fmt.Fprintf(&text, "  error    %s\n", one.Error)
+		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n", state, strings.Join(kinds, ", "), entry.Object, entry.Message)
+		if entry.Error != "" {
+			fmt.Fprintf(&text, "  error    %s\n", entry.Error)
 		}
-		if c.form == outputWide && one.Removal.Patch != nil {
-			patch, err := json.Marshal(one.Removal.Patch)
+		if c.format == formatWide && entry.Removal.Patch != nil {
+			patch, err := json.Marshal(entry.Removal.Patch)
 			if err != nil {
 				return err
 			}
@@ -159,11 +159,11 @@ func (c *cleanupOptions) print(out io.Writer, results []result) error {
 
 // remove sends a removal. It fails if the object has changed since it was read.
 func remove(ctx context.Context, client *kube.Client, removal cleanup.Removal) error {
-	request, err := requestOf(removal)
+	request, err := removalRequest(removal)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if _, err := client.Do(ctx, request); err != nil {
 		return fmt.Errorf("%w: if the object has changed in the meantime, run the command again", err)
@@ -172,7 +172,7 @@ func remove(ctx context.Context, client *kube.Client, removal cleanup.Removal) e
 }
 
 // removalRequest returns the API request of a removal.
-func requestOf(removal cleanup.Removal) (kube.Request, error) {
+func removalRequest(removal cleanup.Removal) (kube.Request, error) {
 	query := map[string]string{"fieldManager": fieldManager}
 	switch {
 	case removal.Route != nil:
@@ -185,19 +185,19 @@ func requestOf(removal cleanup.Removal) (kube.Request, error) {
 		}, err
 	case removal.Lease != nil:
 		name := removal.Lease.Name
-		return deletion(removal.Lease, "apis", "coordination.k8s.io", "v1", "namespaces", name.Namespace, "leases", name.Name)
+		return deleteRequest(removal.Lease, "apis", "coordination.k8s.io", "v1", "namespaces", name.Namespace, "leases", name.Name)
 	case removal.Namespace != nil:
-		return deletion(removal.Namespace, "api", "v1", "namespaces", removal.Namespace.Name.Name)
+		return deleteRequest(removal.Namespace, "api", "v1", "namespaces", removal.Namespace.Name.Name)
 	default:
 		body, err := json.Marshal(removal.Patch)
-		path := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", removal.Of.Namespace, httpv1alpha1.Resource, removal.Of.Name}
+		path := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", removal.Object.Namespace, httpv1alpha1.Resource, removal.Object.Name}
 		return kube.Request{Verb: http.MethodPatch, Path: path, Query: query, ContentType: string(types.JSONPatchType), Body: body}, err
 	}
 }
 
 // deleteRequest returns the request that deletes the object at path if its UID and resource version match the
 // precondition.
-func deletion(read *cleanup.Precondition, path ...string) (kube.Request, error) {
-	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &read.UID, ResourceVersion: &read.ResourceVersion}})
+func deleteRequest(precondition *cleanup.Precondition, path ...string) (kube.Request, error) {
+	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &precondition.UID, ResourceVersion: &precondition.ResourceVersion}})
 	return kube.Request{Verb: http.MethodDelete, Path: path, Body: body}, err
 }

@@ -40,7 +40,7 @@ func exitCode(err error) int {
 }
 
 // errorLine returns the line to print for err. It is empty if the command has already printed the problem.
-func complaint(err error) string {
+func errorLine(err error) string {
 	if err == nil || errors.Is(err, errFinding) {
 		return ""
 	}
@@ -48,7 +48,7 @@ func complaint(err error) string {
 }
 
 // usageError marks err as an invalid command line. It returns nil for nil.
-func usage(err error) error {
+func usageError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func usage(err error) error {
 
 // newCommand returns the root command.
 func newCommand() *cobra.Command {
-	var way way
+	var conn connection
 	root := &cobra.Command{
 		Use:   "kubectl-http_canary",
 		Short: "Install, check and watch canaries with HTTP traffic routing",
@@ -86,47 +86,51 @@ Exit codes: 0, success; 1, the command failed; 2, invalid usage; 3, problems fou
 		SilenceUsage:  true,
 		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	way.addFlags(root.PersistentFlags())
-	root.AddCommand(newDoctor(&way), newStatus(&way), newSplit(&way), newCleanup(&way), newInstall(&way), newUninstall(&way), newAdopt(&way), newTry(&way))
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	conn.addFlags(root.PersistentFlags())
+	root.AddCommand(newDoctor(&conn), newStatus(&conn), newSplit(&conn), newCleanup(&conn), newInstall(&conn), newUninstall(&conn), newAdopt(&conn), newTry(&conn))
 	return root
 }
 
 // noArgs rejects positional arguments.
-func noArgs(command *cobra.Command, args []string) error { return usage(cobra.NoArgs(command, args)) }
+func noArgs(command *cobra.Command, args []string) error {
+	return usageError(cobra.NoArgs(command, args))
+}
 
 // outputFormat is the value of flag --output. It implements pflag.Value.
-type output string
+type outputFormat string
 
 // Output formats.
 const (
-	outputText output = ""
-	outputWide output = "wide"
-	outputJSON output = "json"
-	outputYAML output = "yaml"
+	formatText outputFormat = ""
+	formatWide outputFormat = "wide"
+	formatJSON outputFormat = "json"
+	formatYAML outputFormat = "yaml"
 )
 
 // outputFormats lists the valid values of --output.
-func outputs() []string { return []string{string(outputJSON), string(outputYAML), string(outputWide)} }
+func outputFormats() []string {
+	return []string{string(formatJSON), string(formatYAML), string(formatWide)}
+}
 
 // addFlag adds flag --output to a command.
-func (o *output) addFlag(command *cobra.Command) {
-	command.Flags().VarP(o, "output", "o", "output `format`: "+strings.Join(outputs(), ", ")+" (default text)")
+func (o *outputFormat) addFlag(command *cobra.Command) {
+	command.Flags().VarP(o, "output", "o", "output `format`: "+strings.Join(outputFormats(), ", ")+" (default text)")
 	// The error is for an unknown flag.
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs(), cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // String implements pflag.Value.
-func (o *output) String() string { return string(*o) }
+func (o *outputFormat) String() string { return string(*o) }
 
 // Type implements pflag.Value.
-func (*output) Type() string { return "format" }
+func (*outputFormat) Type() string { return "format" }
 
 // Set implements pflag.Value.
-func (o *output) Set(text string) error {
-	if !slices.Contains(outputs(), text) {
-		return fmt.Errorf("must be one of %s", strings.Join(outputs(), ", "))
+func (o *outputFormat) Set(text string) error {
+	if !slices.Contains(outputFormats(), text) {
+		return fmt.Errorf("must be one of %s", strings.Join(outputFormats(), ", "))
 	}
-	*o = output(text)
+	*o = outputFormat(text)
 	return nil
 }

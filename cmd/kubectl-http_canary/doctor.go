@@ -15,9 +15,9 @@ import (
 )
 
 // newDoctor returns the command that checks an installation.
-func newDoctor(way *way) *cobra.Command {
-	var form output
-	var limit time.Duration
+func newDoctor(conn *connection) *cobra.Command {
+	var format outputFormat
+	var timeout time.Duration
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check an installation for problems",
@@ -35,79 +35,79 @@ are not allowed to read. The exit code is 3 if there is an error, and 0 if there
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			cluster, err := factsOf(command.Context(), way, limit)
+			cluster, err := readFacts(command.Context(), conn, timeout)
 			if err != nil {
 				return err
 			}
-			return conclude(command.OutOrStdout(), form, cluster)
+			return reportFindings(command.OutOrStdout(), format, cluster)
 		},
 	}
-	form.addFlag(command)
-	command.Flags().DurationVar(&limit, "time-limit", time.Minute, "maximum `time` for the command")
+	format.addFlag(command)
+	command.Flags().DurationVar(&timeout, "time-limit", time.Minute, "maximum `time` for the command")
 	return command
 }
 
 // readFacts reads an installation within a time limit.
-func factsOf(ctx context.Context, way *way, limit time.Duration) (*facts.Facts, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+func readFacts(ctx context.Context, conn *connection, timeout time.Duration) (*facts.Facts, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	client, err := way.client()
+	client, err := conn.client()
 	if err != nil {
 		return nil, err
 	}
 	// Only --namespace selects one namespace: the namespace of the context does not.
-	cluster, err := examined(ctx, gather.New(client, way.overrides.Context.Namespace))
+	cluster, err := readAll(ctx, gather.New(client, conn.overrides.Context.Namespace))
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("reading the cluster: not finished within %v: %w: increase --time-limit", limit, ctx.Err())
+		return nil, fmt.Errorf("reading the cluster: not finished within %v: %w: increase --time-limit", timeout, ctx.Err())
 	}
 	return cluster, err
 }
 
 // readAll reads everything that doctor needs, including permissions.
-func examined(ctx context.Context, reader *gather.Reader) (*facts.Facts, error) {
+func readAll(ctx context.Context, reader *gather.Reader) (*facts.Facts, error) {
 	cluster, err := reader.All(ctx)
 	if err != nil {
 		return nil, err
 	}
-	reader.Ask(ctx, cluster, doctor.Questions(cluster))
+	reader.ReviewPermissions(ctx, cluster, doctor.RequiredPermissions(cluster))
 	return cluster, ctx.Err()
 }
 
 // reportFindings prints the findings. It returns errFinding if one of them is an error.
-func conclude(out io.Writer, form output, cluster *facts.Facts) error {
-	found := doctor.Examine(cluster)
-	if err := printFindings(out, form, cluster, found); err != nil {
+func reportFindings(out io.Writer, format outputFormat, cluster *facts.Facts) error {
+	findings := doctor.Examine(cluster)
+	if err := printFindings(out, format, cluster, findings); err != nil {
 		return err
 	}
-	if doctor.HasError(found) {
+	if doctor.HasError(findings) {
 		return errFinding
 	}
 	return nil
 }
 
 // printFindings prints findings in an output format.
-func printFindings(out io.Writer, form output, cluster *facts.Facts, found []doctor.Finding) error {
-	if form == outputJSON || form == outputYAML {
-		if found == nil {
-			found = []doctor.Finding{}
+func printFindings(out io.Writer, format outputFormat, cluster *facts.Facts, findings []doctor.Finding) error {
+	if format == formatJSON || format == formatYAML {
+		if findings == nil {
+			findings = []doctor.Finding{}
 		}
-		return printObject(out, form, map[string]any{"findings": found})
+		return printObject(out, format, map[string]any{"findings": findings})
 	}
 	var text strings.Builder
-	if form == outputWide {
+	if format == formatWide {
 		fmt.Fprintf(&text, "Read: %d Rollouts, %d HTTPScaledObjects, %d routes, %d ScaledObjects, %d Services, %d nodes; %d permissions reviewed\n",
 			len(cluster.Rollouts), len(cluster.HTTPScaledObjects), len(cluster.Routes), len(cluster.ScaledObjects), len(cluster.Services), len(cluster.Nodes),
 			len(cluster.Allowed))
 	}
-	for _, finding := range found {
-		place := finding.Object
+	for _, finding := range findings {
+		object := finding.Object
 		if finding.Field != "" {
-			place += ": " + finding.Field
+			object += ": " + finding.Field
 		}
-		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n  fix      %s\n", strings.ToUpper(string(finding.Severity)), finding.Code, place,
-			finding.Message, finding.Remedy)
+		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n  fix      %s\n", strings.ToUpper(string(finding.Severity)), finding.Code, object,
+			finding.Message, finding.Fix)
 	}
-	if len(found) == 0 {
+	if len(findings) == 0 {
 		text.WriteString("No problems found.\n")
 	}
 	_, err := io.WriteString(out, text.String())

@@ -27,35 +27,35 @@ import (
 
 const (
 	// releasesURL is the base URL of release downloads.
-	releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download"
+	releasesURL = "https://github.com/kedify/argo-rollouts-plugin/releases/download"
 	// pluginFolder is the volume of the controller's Deployment that the init containers copy plugins to.
 	pluginFolder = "/home/argo-rollouts/plugin-bin"
 )
 
 // installOptions are the options of the command.
 type installOptions struct {
-	way    *way
-	prints bool
-	tries  bool
-	limit  time.Duration
+	conn    *connection
+	print   bool
+	dryRun  bool
+	timeout time.Duration
 
 	routers    []string
 	components []string
 	namespaces []string
 
-	from          string
+	baseURL       string
 	platform      string
 	checksums     string
 	initContainer bool
-	replaces      bool
+	replace       bool
 
 	registry string
 	tag      string
 }
 
 // newInstall returns the command that installs.
-func newInstall(way *way) *cobra.Command {
-	asked := &installOptions{way: way}
+func newInstall(conn *connection) *cobra.Command {
+	options := &installOptions{conn: conn}
 	command := &cobra.Command{
 		Use:   "install",
 		Short: "Install the routers and, optionally, the data plane and autoscaling",
@@ -81,27 +81,27 @@ objects, e.g. for Git, and changes nothing.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return asked.run(command.Context(), command.OutOrStdout())
+			return options.run(command.Context(), command.OutOrStdout())
 		},
 	}
-	asked.addFlags(command)
+	options.addFlags(command)
 	return command
 }
 
 // addFlags adds the flags to the command.
 func (i *installOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.BoolVar(&i.prints, "print", false, "print the objects and change nothing")
-	flags.BoolVar(&i.tries, "dry-run", false, "submit the requests as a server-side dry run, without persisting them")
-	flags.DurationVar(&i.limit, "time-limit", 5*time.Minute, "maximum `time` for the command")
+	flags.BoolVar(&i.print, "print", false, "print the objects and change nothing")
+	flags.BoolVar(&i.dryRun, "dry-run", false, "submit the requests as a server-side dry run, without persisting them")
+	flags.DurationVar(&i.timeout, "time-limit", 5*time.Minute, "maximum `time` for the command")
 	flags.StringSliceVar(&i.routers, "router", registration.Routers(), "`names` of the routers to register")
 	flags.StringSliceVar(&i.components, "components", nil, "`components` to install in addition: "+strings.Join(componentNames(), ", "))
 	flags.StringSliceVar(&i.namespaces, "proxy-namespace", nil, "`namespaces` to install proxies in, with component proxy")
-	flags.StringVar(&i.from, "from", "", "base `URL` of the plugin binaries (default: the release of this command)")
+	flags.StringVar(&i.baseURL, "from", "", "base `URL` of the plugin binaries (default: the release of this command)")
 	flags.StringVar(&i.platform, "platform", "", "`platform` of the plugin binaries, e.g. linux-amd64 (default: the platform of the controller's nodes)")
 	flags.StringVar(&i.checksums, "checksums", "", "`file` with the checksums of the release (default: checksums.txt next to the binaries)")
 	flags.BoolVar(&i.initContainer, "init-container", false, "copy the plugin binaries from an image by init containers, for controllers without internet access")
-	flags.BoolVar(&i.replaces, "replace", false, "replace entries of the same name that were not created by this command")
+	flags.BoolVar(&i.replace, "replace", false, "replace entries of the same name that were not created by this command")
 	flags.StringVar(&i.registry, "image-registry", "ghcr.io/kedify", "image `registry`")
 	flags.StringVar(&i.tag, "image-tag", "", "image `tag` (default: the release of this command)")
 	// The error is for an unknown flag.
@@ -118,48 +118,48 @@ func componentNames() []string {
 }
 
 // complete validates the options and sets the defaults that depend on the release.
-func (i *installOptions) check() error {
+func (i *installOptions) complete() error {
 	hasProxy := slices.Contains(i.components, string(manifests.Proxy))
 	switch {
-	case i.prints && i.tries:
-		return usage(errors.New("--print and --dry-run are mutually exclusive"))
+	case i.print && i.dryRun:
+		return usageError(errors.New("--print and --dry-run are mutually exclusive"))
 	case hasProxy != (len(i.namespaces) > 0):
-		return usage(errors.New("--components=proxy and --proxy-namespace require each other"))
-	case i.initContainer && (i.from != "" || i.checksums != "" || i.platform != "" || i.prints):
-		return usage(errors.New("--init-container cannot be combined with --from, --checksums, --platform or --print"))
+		return usageError(errors.New("--components=proxy and --proxy-namespace require each other"))
+	case i.initContainer && (i.baseURL != "" || i.checksums != "" || i.platform != "" || i.print):
+		return usageError(errors.New("--init-container cannot be combined with --from, --checksums, --platform or --print"))
 	}
 	for _, name := range i.components {
 		if !slices.Contains(componentNames(), name) {
-			return usage(fmt.Errorf("unknown component %q: use one of %s", name, strings.Join(componentNames(), ", ")))
+			return usageError(fmt.Errorf("unknown component %q: use one of %s", name, strings.Join(componentNames(), ", ")))
 		}
 	}
 	release := strings.TrimPrefix(server.Version(version), "v")
 	isRelease := regexp.MustCompile(`^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$`).MatchString(release)
 	switch {
-	case i.from == "" && !i.initContainer && !isRelease:
-		return usage(fmt.Errorf("not a release build (version %s): specify --from", release))
+	case i.baseURL == "" && !i.initContainer && !isRelease:
+		return usageError(fmt.Errorf("not a release build (version %s): specify --from", release))
 	case i.tag == "" && (i.initContainer || len(i.components) > 0) && !isRelease:
-		return usage(fmt.Errorf("not a release build (version %s): specify --image-tag", release))
-	case i.from == "":
-		i.from = releases + "/v" + release
+		return usageError(fmt.Errorf("not a release build (version %s): specify --image-tag", release))
+	case i.baseURL == "":
+		i.baseURL = releasesURL + "/v" + release
 	}
 	if i.tag == "" {
 		i.tag = release
 	}
-	i.from = strings.TrimSuffix(i.from, "/")
+	i.baseURL = strings.TrimSuffix(i.baseURL, "/")
 	return nil
 }
 
 // run computes the objects, then prints them or applies them.
 func (i *installOptions) run(ctx context.Context, out io.Writer) error {
-	if err := i.check(); err != nil {
+	if err := i.complete(); err != nil {
 		return err
 	}
-	client, err := i.way.client()
+	client, err := i.conn.client()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, i.limit)
+	ctx, cancel := context.WithTimeout(ctx, i.timeout)
 	defer cancel()
 	cluster, err := gather.New(client, "").Controller(ctx)
 	if err != nil {
@@ -172,19 +172,19 @@ func (i *installOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	set := manifests.NewSet(config.Files, i.wishes(cluster))
+	set := manifests.NewSet(config.Files, i.options(cluster))
 	objects, err := set.Objects()
 	if err != nil {
 		return err
 	}
-	if i.prints {
+	if i.print {
 		return printManifests(out, cluster, objects, entries)
 	}
 	plan := install.Plan{
-		Objects: objects, Controller: controllerName(cluster), Entries: entries, Replace: i.replaces,
+		Objects: objects, Controller: controllerName(cluster), Entries: entries, Replace: i.replace,
 		Patch: func(plugins string) (manifests.Object, error) { return set.ControllerPatch(plugins, i.initContainer) },
 	}
-	if err := install.New(client, lineTo(out), i.tries).Install(ctx, plan); err != nil || i.tries {
+	if err := install.New(client, linePrinter(out), i.dryRun).Install(ctx, plan); err != nil || i.dryRun {
 		return err
 	}
 	return i.verify(ctx, out, client)
@@ -200,15 +200,15 @@ func controllerName(cluster *facts.Facts) types.NamespacedName {
 }
 
 // manifestOptions returns the options of the manifests for a cluster.
-func (i *installOptions) wishes(cluster *facts.Facts) manifests.Wishes {
-	wishes := manifests.Wishes{
+func (i *installOptions) options(cluster *facts.Facts) manifests.Options {
+	options := manifests.Options{
 		Routers: i.routers, ProxyNamespaces: i.namespaces, Registry: i.registry, Tag: i.tag, Controller: controllerName(cluster),
 		Account: types.NamespacedName{Namespace: cluster.Controller.Namespace, Name: cluster.Controller.Spec.Template.Spec.ServiceAccountName},
 	}
 	for _, name := range i.components {
-		wishes.Components = append(wishes.Components, manifests.Component(name))
+		options.Components = append(options.Components, manifests.Component(name))
 	}
-	return wishes
+	return options
 }
 
 // entries returns the plugin entries of the routers.
@@ -226,28 +226,28 @@ func (i *installOptions) entries(ctx context.Context, cluster *facts.Facts) ([]r
 			return nil, err
 		}
 	}
-	return registration.Entries(i.routers, i.from, platform, checksums)
+	return registration.Entries(i.routers, i.baseURL, platform, checksums)
 }
 
 // readChecksums reads the checksums of the release from a file, or downloads them.
 func (i *installOptions) readChecksums(ctx context.Context) (string, error) {
 	if i.checksums == "" {
-		return fetch(ctx, i.from+"/checksums.txt")
+		return download(ctx, i.baseURL+"/checksums.txt")
 	}
 	text, err := os.ReadFile(filepath.Clean(i.checksums))
 	return string(text), err
 }
 
 // linePrinter returns a function that prints lines. It ignores write errors.
-func lineTo(out io.Writer) func(string) {
+func linePrinter(out io.Writer) func(string) {
 	return func(line string) { _, _ = fmt.Fprintln(out, line) }
 }
 
 // verify runs the checks of doctor on the new installation.
 func (i *installOptions) verify(ctx context.Context, out io.Writer, client *kube.Client) error {
-	cluster, err := examined(ctx, gather.New(client, ""))
+	cluster, err := readAll(ctx, gather.New(client, ""))
 	if err != nil {
 		return err
 	}
-	return conclude(out, outputText, cluster)
+	return reportFindings(out, formatText, cluster)
 }

@@ -28,7 +28,7 @@ func main() {
 		command.SetArgs(append([]string{"__complete"}, os.Args[1:]...))
 	}
 	err := command.ExecuteContext(ctx)
-	if message := complaint(err); message != "" {
+	if message := errorLine(err); message != "" {
 		fmt.Fprintln(os.Stderr, message)
 	}
 	os.Exit(exitCode(err))

@@ -8,13 +8,13 @@ import (
 )
 
 // printObject prints an object as JSON or YAML.
-func printObject(out io.Writer, form output, object any) error {
+func printObject(out io.Writer, format outputFormat, object any) error {
 	text, err := json.MarshalIndent(object, "", "  ")
 	if err != nil {
 		return err
 	}
 	text = append(text, '\n')
-	if form == outputYAML {
+	if format == formatYAML {
 		if text, err = yaml.JSONToYAML(text); err != nil {
 			return err
 		}

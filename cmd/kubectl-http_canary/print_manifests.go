@@ -18,8 +18,8 @@ import (
 
 const (
 	// downloadTimeout bounds the download of checksums, and maxChecksums is the maximum size in bytes.
-	fetchLimit   = 30 * time.Second
-	maxChecksums = 1 << 20
+	downloadTimeout = 30 * time.Second
+	maxChecksums    = 1 << 20
 )
 
 // printManifests prints the objects and the controller's ConfigMap as YAML documents.
@@ -32,12 +32,12 @@ func printManifests(out io.Writer, cluster *facts.Facts, objects []manifests.Obj
 	for _, object := range objects {
 		documents = append(documents, object.Content)
 	}
-	for at, document := range append(documents, configMap) {
+	for i, document := range append(documents, configMap) {
 		text, err := yaml.Marshal(document)
 		if err != nil {
 			return err
 		}
-		if at > 0 {
+		if i > 0 {
 			text = append([]byte("---\n"), text...)
 		}
 		if _, err := out.Write(text); err != nil {
@@ -50,7 +50,7 @@ func printManifests(out io.Writer, cluster *facts.Facts, objects []manifests.Obj
 // configMapWith returns the controller's ConfigMap with the entries added. It contains all fields of the live
 // ConfigMap: otherwise server-side apply would remove the missing ones.
 func configMapWith(cluster *facts.Facts, entries []registration.Entry) (map[string]any, error) {
-	merged, err := registration.Merge(registration.Of(cluster.Plugins).Text, entries)
+	merged, err := registration.Merge(registration.StateOf(cluster.Plugins).Text, entries)
 	if err != nil {
 		return nil, fmt.Errorf("ConfigMap %s/%s: data.%s: %w", cluster.Controller.Namespace, facts.ConfigMapName, facts.PluginsKey, err)
 	}
@@ -71,10 +71,10 @@ func configMapWith(cluster *facts.Facts, entries []registration.Entry) (map[stri
 }
 
 // download returns the text at a URL.
-func fetch(ctx context.Context, address string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
+func download(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +84,7 @@ func fetch(ctx context.Context, address string) (string, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s: %s: specify the URL of a release with --from, or a local file with --checksums", address, response.Status)
+		return "", fmt.Errorf("%s: %s: specify the URL of a release with --from, or a local file with --checksums", url, response.Status)
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxChecksums))
 	return string(text), err

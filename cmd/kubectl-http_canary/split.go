@@ -19,9 +19,9 @@ import (
 )
 
 // newSplit returns the command that shows or watches the traffic split of one Rollout.
-func newSplit(way *way) *cobra.Command {
-	var form output
-	var follows, counts bool
+func newSplit(conn *connection) *cobra.Command {
+	var format outputFormat
+	var watch, withCounts bool
 	command := &cobra.Command{
 		Use:   "split ROLLOUT",
 		Short: "Show or watch the traffic split of a Rollout, one line per routing object",
@@ -36,96 +36,96 @@ traffic. This requires permission to get pods/proxy in the namespace of the prox
   kubectl http-canary split shop --watch
   kubectl http-canary split shop --watch --sent`,
 		Args:              oneRollout,
-		ValidArgsFunction: way.completeRollout,
+		ValidArgsFunction: conn.completeRollout,
 		RunE: func(command *cobra.Command, args []string) error {
-			if follows && form == outputYAML {
-				return usage(fmt.Errorf("--watch does not support --output=%s: use --output=%s", outputYAML, outputJSON))
+			if watch && format == formatYAML {
+				return usageError(fmt.Errorf("--watch does not support --output=%s: use --output=%s", formatYAML, formatJSON))
 			}
-			reader, name, err := way.rollout(args[0])
+			reader, name, err := conn.rolloutReader(args[0])
 			if err != nil {
 				return err
 			}
 			out := command.OutOrStdout()
-			switch changes := newChanges(out, form); {
-			case !follows:
-				return splitOnce(command.Context(), out, form, reader, name, counts)
-			case counts:
-				return followCounted(command.Context(), reader, name, changes.tell)
+			switch changes := newChangePrinter(out, format); {
+			case !watch:
+				return printSplit(command.Context(), out, format, reader, name, withCounts)
+			case withCounts:
+				return watchWithCounts(command.Context(), reader, name, changes.print)
 			default:
-				return reader.Follow(command.Context(), name, func(cluster *facts.Facts) error {
-					return changes.tell(split.Of(cluster, &cluster.Rollouts[0]))
+				return reader.Watch(command.Context(), name, func(cluster *facts.Facts) error {
+					return changes.print(split.Of(cluster, &cluster.Rollouts[0]))
 				})
 			}
 		},
 	}
-	form.addFlag(command)
-	command.Flags().BoolVarP(&follows, "watch", "w", false, "print a line at each change until interrupted")
-	command.Flags().BoolVar(&counts, "sent", false, "show the number of requests that each proxy has sent to each Service")
+	format.addFlag(command)
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "print a line at each change until interrupted")
+	command.Flags().BoolVar(&withCounts, "sent", false, "show the number of requests that each proxy has sent to each Service")
 	return command
 }
 
 // printSplit prints the current traffic split.
-func splitOnce(ctx context.Context, out io.Writer, form output, reader *gather.Reader, name types.NamespacedName, counts bool) error {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
+func printSplit(ctx context.Context, out io.Writer, format outputFormat, reader *gather.Reader, name types.NamespacedName, withCounts bool) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	cluster, err := reader.One(ctx, name)
+	cluster, err := reader.Rollout(ctx, name)
 	if err != nil {
 		return err
 	}
-	told := split.Of(cluster, &cluster.Rollouts[0])
-	if counts {
-		if told, err = counted(ctx, reader, cluster); err != nil {
+	report := split.Of(cluster, &cluster.Rollouts[0])
+	if withCounts {
+		if report, err = reportWithCounts(ctx, reader, cluster); err != nil {
 			return err
 		}
 	}
-	if form == outputJSON || form == outputYAML {
-		return printObject(out, form, told)
+	if format == formatJSON || format == formatYAML {
+		return printObject(out, format, report)
 	}
-	return printLines(out, told)
+	return printLines(out, report)
 }
 
 // changePrinter prints the changes of the traffic split of one Rollout.
-type changes struct {
-	out   io.Writer
-	form  output
-	now   func() time.Time
-	known map[string]string    // the last line of each object
-	sent  map[string][]int64   // the last request counts of each proxy and object
-	at    map[string]time.Time // the time of the line with these counts
-	last  split.Sharing
-	began bool
+type changePrinter struct {
+	out     io.Writer
+	format  outputFormat
+	now     func() time.Time
+	lines   map[string]string    // the last line of each object
+	counts  map[string][]int64   // the last request counts of each proxy and object
+	times   map[string]time.Time // the time of the line with these counts
+	last    split.Report
+	started bool
 }
 
 // newChangePrinter returns a changePrinter that writes to out.
-func newChanges(out io.Writer, form output) *changes {
-	return &changes{out: out, form: form, now: time.Now, known: map[string]string{}, sent: map[string][]int64{}, at: map[string]time.Time{}}
+func newChangePrinter(out io.Writer, format outputFormat) *changePrinter {
+	return &changePrinter{out: out, format: format, now: time.Now, lines: map[string]string{}, counts: map[string][]int64{}, times: map[string]time.Time{}}
 }
 
 // print prints the lines of report that differ from the previous call.
-func (c *changes) tell(told split.Sharing) error {
-	if c.form == outputJSON {
-		if c.began && reflect.DeepEqual(told, c.last) {
+func (c *changePrinter) print(report split.Report) error {
+	if c.format == formatJSON {
+		if c.started && reflect.DeepEqual(report, c.last) {
 			return nil
 		}
-		c.last, c.began = told, true
-		return printObject(c.out, c.form, told)
+		c.last, c.started = report, true
+		return printObject(c.out, c.format, report)
 	}
 	var text strings.Builder
-	if !c.began {
-		c.began = true
+	if !c.started {
+		c.started = true
 		text.WriteString("TIME      " + heading + "\n")
 	}
 	now := c.now()
-	all := lines(told)
-	for i, object := range told.Objects {
-		isNew := c.known[object.Name] != all[i]
+	all := splitLines(report)
+	for i, object := range report.Objects {
+		isNew := c.lines[object.Name] != all[i]
 		if isNew {
-			c.known[object.Name] = all[i]
+			c.lines[object.Name] = all[i]
 			fmt.Fprintf(&text, "%s  %s\n", now.Format(time.TimeOnly), all[i])
 		}
-		for _, sent := range object.Sent {
-			if key := object.Name + " " + sent.Proxy; isNew || now.Sub(c.at[key]) >= countEvery/2 {
-				text.WriteString(c.newly(key, sent, now))
+		for _, counts := range object.Sent {
+			if key := object.Name + " " + counts.Proxy; isNew || now.Sub(c.times[key]) >= countInterval/2 {
+				text.WriteString(c.countsChange(key, counts, now))
 			}
 		}
 	}
@@ -134,15 +134,15 @@ func (c *changes) tell(told split.Sharing) error {
 }
 
 // countsChange returns the line for the request counts of one proxy. It is empty if they have not changed.
-func (c *changes) newly(key string, sent split.Sent, now time.Time) string {
-	before, is := c.sent[key]
-	line := sentLine(sent, before, now.Sub(c.at[key]))
-	if sent.Problem != "" && c.known[key] == line || sent.Problem == "" && is && slices.Equal(before, sent.Requests) {
+func (c *changePrinter) countsChange(key string, counts split.ProxyRequests, now time.Time) string {
+	before, ok := c.counts[key]
+	line := countsLine(counts, before, now.Sub(c.times[key]))
+	if counts.Problem != "" && c.lines[key] == line || counts.Problem == "" && ok && slices.Equal(before, counts.Requests) {
 		return ""
 	}
-	c.known[key], c.at[key] = line, now
-	if sent.Problem == "" {
-		c.sent[key] = sent.Requests
+	c.lines[key], c.times[key] = line, now
+	if counts.Problem == "" {
+		c.counts[key] = counts.Requests
 	}
 	return fmt.Sprintf("%s  %s\n", now.Format(time.TimeOnly), line)
 }
@@ -151,26 +151,26 @@ func (c *changes) newly(key string, sent split.Sent, now time.Time) string {
 const heading = "PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT"
 
 // splitLines formats one line for each object.
-func lines(told split.Sharing) []string {
-	var asked, endpoints []string
-	for _, service := range told.Services {
-		asked = append(asked, strconv.FormatInt(service.Asked, 10))
+func splitLines(report split.Report) []string {
+	var desired, endpoints []string
+	for _, service := range report.Services {
+		desired = append(desired, strconv.FormatInt(service.Desired, 10))
 		endpoints = append(endpoints, strconv.Itoa(service.Endpoints))
 	}
 	var all []string
-	for _, object := range told.Objects {
+	for _, object := range report.Objects {
 		weights, proxies := "?", "-"
 		if object.Written != nil {
-			var each []string
+			var texts []string
 			for i := range object.Written {
-				each = append(each, written(object, i))
+				texts = append(texts, writtenWeight(object, i))
 			}
-			weights = strings.Join(each, "/")
+			weights = strings.Join(texts, "/")
 		}
 		if object.Proxies != nil {
 			proxies = fmt.Sprintf("%d/%d", object.Proxies.Acked, object.Proxies.Ready)
 		}
-		line := fmt.Sprintf("%-12s %-9s %-9s %-8s %-8s %-10s %s", told.Phase, strings.Join(asked, "/"), weights, object.Taken, proxies,
+		line := fmt.Sprintf("%-12s %-9s %-9s %-8s %-8s %-10s %s", report.Phase, strings.Join(desired, "/"), weights, object.Applied, proxies,
 			strings.Join(endpoints, "/"), object.Name)
 		if object.Problem != "" {
 			line += ": " + object.Problem
@@ -181,13 +181,13 @@ func lines(told split.Sharing) []string {
 }
 
 // printLines prints the header and the lines of a report.
-func printLines(out io.Writer, told split.Sharing) error {
+func printLines(out io.Writer, report split.Report) error {
 	var text strings.Builder
 	text.WriteString(heading + "\n")
-	for i, line := range lines(told) {
+	for i, line := range splitLines(report) {
 		text.WriteString(line + "\n")
-		for _, sent := range told.Objects[i].Sent {
-			text.WriteString(sentLine(sent, nil, 0) + "\n")
+		for _, counts := range report.Objects[i].Sent {
+			text.WriteString(countsLine(counts, nil, 0) + "\n")
 		}
 	}
 	_, err := io.WriteString(out, text.String())

@@ -15,11 +15,11 @@ import (
 )
 
 // readTimeout bounds the reading of one Rollout.
-const readLimit = 30 * time.Second
+const readTimeout = 30 * time.Second
 
 // newStatus returns the command that shows the traffic split of one Rollout.
-func newStatus(way *way) *cobra.Command {
-	var form output
+func newStatus(conn *connection) *cobra.Command {
+	var format outputFormat
 	command := &cobra.Command{
 		Use:   "status ROLLOUT",
 		Short: "Show the traffic split of a Rollout, and whether it is applied",
@@ -31,66 +31,66 @@ weights. For argoproj-labs/gatewayAPI, it is the conditions Accepted and Resolve
 		Example: `  kubectl http-canary status shop
   kubectl http-canary status rollout/shop --namespace shop --output yaml`,
 		Args:              oneRollout,
-		ValidArgsFunction: way.completeRollout,
+		ValidArgsFunction: conn.completeRollout,
 		RunE: func(command *cobra.Command, args []string) error {
-			told, err := shared(command.Context(), way, args[0])
+			report, err := readReport(command.Context(), conn, args[0])
 			if err != nil {
 				return err
 			}
-			if form == outputJSON || form == outputYAML {
-				return printObject(command.OutOrStdout(), form, told)
+			if format == formatJSON || format == formatYAML {
+				return printObject(command.OutOrStdout(), format, report)
 			}
-			return printStatus(command.OutOrStdout(), told, form == outputWide)
+			return printStatus(command.OutOrStdout(), report, format == formatWide)
 		},
 	}
-	form.addFlag(command)
+	format.addFlag(command)
 	return command
 }
 
 // oneRollout rejects anything but one positional argument.
 func oneRollout(command *cobra.Command, args []string) error {
-	return usage(cobra.ExactArgs(1)(command, args))
+	return usageError(cobra.ExactArgs(1)(command, args))
 }
 
 // readReport reads the traffic split of a Rollout.
-func shared(ctx context.Context, way *way, argument string) (split.Sharing, error) {
-	reader, name, err := way.rollout(argument)
+func readReport(ctx context.Context, conn *connection, argument string) (split.Report, error) {
+	reader, name, err := conn.rolloutReader(argument)
 	if err != nil {
-		return split.Sharing{}, err
+		return split.Report{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	cluster, err := reader.One(ctx, name)
+	cluster, err := reader.Rollout(ctx, name)
 	if err != nil {
-		return split.Sharing{}, err
+		return split.Report{}, err
 	}
 	return split.Of(cluster, &cluster.Rollouts[0]), nil
 }
 
 // printStatus prints a report. The wide format adds the pod template hashes.
-func printStatus(out io.Writer, told split.Sharing, isWide bool) error {
+func printStatus(out io.Writer, report split.Report, isWide bool) error {
 	var text strings.Builder
-	phase := told.Phase
-	if told.Message != "" {
-		phase += " (" + told.Message + ")"
+	phase := report.Phase
+	if report.Message != "" {
+		phase += " (" + report.Message + ")"
 	}
-	fmt.Fprintf(&text, "Rollout   %s\nPhase     %s\nStep      %d/%d\nReplicas  %d, %d updated, %d available\n\n", told.Rollout, phase, told.Step, told.Steps,
-		told.Replicas.Total, told.Replicas.Updated, told.Replicas.Available)
+	fmt.Fprintf(&text, "Rollout   %s\nPhase     %s\nStep      %d/%d\nReplicas  %d, %d updated, %d available\n\n", report.Rollout, phase, report.Step, report.Steps,
+		report.Replicas.Total, report.Replicas.Updated, report.Replicas.Available)
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	hash := func(of string) string {
+	hash := func(value string) string {
 		if isWide {
-			return of + "\t"
+			return value + "\t"
 		}
 		return ""
 	}
 	fmt.Fprintf(table, "ROLE\tSERVICE\t%sENDPOINTS\tDESIRED", hash("PODS"))
-	for i := range told.Objects {
+	for i := range report.Objects {
 		fmt.Fprintf(table, "\tWRITTEN %d", i+1)
 	}
-	for i, service := range told.Services {
-		fmt.Fprintf(table, "\n%s\t%s\t%s%d\t%d", service.Role, service.Name, hash(service.Hash), service.Endpoints, service.Asked)
-		for _, object := range told.Objects {
-			fmt.Fprintf(table, "\t%s", written(object, i))
+	for i, service := range report.Services {
+		fmt.Fprintf(table, "\n%s\t%s\t%s%d\t%d", service.Role, service.Name, hash(service.Hash), service.Endpoints, service.Desired)
+		for _, object := range report.Objects {
+			fmt.Fprintf(table, "\t%s", writtenWeight(object, i))
 		}
 	}
 	fmt.Fprintln(table)
@@ -98,33 +98,33 @@ func printStatus(out io.Writer, told split.Sharing, isWide bool) error {
 		return err
 	}
 	text.WriteString("\n")
-	for i, object := range told.Objects {
-		fmt.Fprintf(&text, "%d  %s: %s\n", i+1, object.Name, sentence(object))
+	for i, object := range report.Objects {
+		fmt.Fprintf(&text, "%d  %s: %s\n", i+1, object.Name, describe(object))
 	}
 	_, err := io.WriteString(out, text.String())
 	return err
 }
 
 // writtenWeight formats the weight of a Service in an object.
-func written(object split.Object, at int) string {
+func writtenWeight(object split.Object, index int) string {
 	if object.Written == nil {
 		return "?"
 	}
-	return strconv.FormatInt(object.Written[at], 10)
+	return strconv.FormatInt(object.Written[index], 10)
 }
 
 // describe describes whether the weights of an object are as desired and applied.
-func sentence(object split.Object) string {
+func describe(object split.Object) string {
 	if object.Problem != "" {
 		return object.Problem
 	}
 	text := "weights as desired"
-	if !object.AsAsked {
+	if !object.AsDesired {
 		text = "weights NOT as desired"
 	}
 	switch {
-	case object.Taken != split.Yes:
-		text += fmt.Sprintf(", applied: %s (%s)", object.Taken, object.Why)
+	case object.Applied != split.Yes:
+		text += fmt.Sprintf(", applied: %s (%s)", object.Applied, object.Reason)
 	case object.Proxies != nil:
 		text += fmt.Sprintf(", applied by %d of %d Ready proxies", object.Proxies.Acked, object.Proxies.Ready)
 	default:

@@ -27,22 +27,22 @@ import (
 )
 
 // maxRate bounds the load in requests per second, so that a typo does not overload the cluster.
-const mostRate = 1000
+const maxRate = 1000
 
 // tryOptions are the options of the command.
 type tryOptions struct {
-	way      *way
-	form     output
-	setup    try.Setup
-	gateway  string
-	agreed   bool
-	limit    time.Duration
-	progress io.Writer
+	conn      *connection
+	format    outputFormat
+	setup     try.Setup
+	gateway   string
+	confirmed bool
+	timeout   time.Duration
+	progress  io.Writer
 }
 
 // newTry returns the command that runs a throwaway canary.
-func newTry(way *way) *cobra.Command {
-	asked := &tryOptions{way: way}
+func newTry(conn *connection) *cobra.Command {
+	options := &tryOptions{conn: conn}
 	command := &cobra.Command{
 		Use:   "try",
 		Short: "Run a throwaway canary under load on this cluster, and remove it again",
@@ -64,21 +64,21 @@ or could not be removed.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return asked.run(command.Context(), command)
+			return options.run(command.Context(), command)
 		},
 	}
-	asked.form.addFlag(command)
+	options.format.addFlag(command)
 	flags := command.Flags()
-	flags.StringVar(&asked.setup.Router, "router", facts.HTTPRouter, "`name` of the router")
-	flags.StringVar(&asked.gateway, "gateway", "", "`namespace/name` of the Gateway, required by router "+facts.GatewayRouter)
-	flags.StringVar(&asked.setup.Address, "address", "", "`host:port` at which Pods reach the Gateway (default: its first status address and first HTTP listener)")
-	flags.StringVar(&asked.setup.Image, "image", "", "`image` of the sample application (default: the release of this command)")
-	flags.IntVar(&asked.setup.Weight, "weight", 20, "`weight` of the canary, in percent")
-	flags.IntVar(&asked.setup.Rate, "rate", 100, "`requests` per second")
-	flags.IntVar(&asked.setup.Requests, "requests", 1000, "`number` of requests to measure")
-	flags.BoolVar(&asked.setup.Abort, "abort", false, "abort the canary at the end instead of promoting it")
-	flags.BoolVarP(&asked.agreed, "yes", "y", false, "do not ask for confirmation")
-	flags.DurationVar(&asked.limit, "time-limit", 5*time.Minute, "maximum `time` before the canary is stopped and removed")
+	flags.StringVar(&options.setup.Router, "router", facts.HTTPRouter, "`name` of the router")
+	flags.StringVar(&options.gateway, "gateway", "", "`namespace/name` of the Gateway, required by router "+facts.GatewayRouter)
+	flags.StringVar(&options.setup.Address, "address", "", "`host:port` at which Pods reach the Gateway (default: its first status address and first HTTP listener)")
+	flags.StringVar(&options.setup.Image, "image", "", "`image` of the sample application (default: the release of this command)")
+	flags.IntVar(&options.setup.Weight, "weight", 20, "`weight` of the canary, in percent")
+	flags.IntVar(&options.setup.Rate, "rate", 100, "`requests` per second")
+	flags.IntVar(&options.setup.Requests, "requests", 1000, "`number` of requests to measure")
+	flags.BoolVar(&options.setup.Abort, "abort", false, "abort the canary at the end instead of promoting it")
+	flags.BoolVarP(&options.confirmed, "yes", "y", false, "do not ask for confirmation")
+	flags.DurationVar(&options.timeout, "time-limit", 5*time.Minute, "maximum `time` before the canary is stopped and removed")
 	// The error is for an unknown flag.
 	_ = command.RegisterFlagCompletionFunc("router", cobra.FixedCompletions(
 		[]string{facts.HTTPRouter, facts.GatewayRouter}, cobra.ShellCompDirectiveNoFileComp))
@@ -86,27 +86,27 @@ or could not be removed.`,
 }
 
 // complete validates the options and sets the defaults that depend on the release.
-func (t *tryOptions) check() error {
+func (t *tryOptions) complete() error {
 	namespace, name, isGateway := strings.Cut(t.gateway, "/")
 	needsGateway := t.setup.Router == facts.GatewayRouter
 	switch {
 	case !needsGateway && t.setup.Router != facts.HTTPRouter:
-		return usage(fmt.Errorf("unknown router %q: use %s or %s", t.setup.Router, facts.HTTPRouter, facts.GatewayRouter))
+		return usageError(fmt.Errorf("unknown router %q: use %s or %s", t.setup.Router, facts.HTTPRouter, facts.GatewayRouter))
 	case needsGateway != (t.gateway != ""), isGateway != (t.gateway != ""), needsGateway && (namespace == "" || name == ""):
-		return usage(fmt.Errorf("--router=%s and --gateway=NAMESPACE/NAME require each other", facts.GatewayRouter))
+		return usageError(fmt.Errorf("--router=%s and --gateway=NAMESPACE/NAME require each other", facts.GatewayRouter))
 	case t.setup.Weight < 1 || t.setup.Weight > 99:
-		return usage(errors.New("--weight must be between 1 and 99"))
-	case t.setup.Rate < 1 || t.setup.Rate > mostRate:
-		return usage(fmt.Errorf("--rate must be between 1 and %d", mostRate))
+		return usageError(errors.New("--weight must be between 1 and 99"))
+	case t.setup.Rate < 1 || t.setup.Rate > maxRate:
+		return usageError(fmt.Errorf("--rate must be between 1 and %d", maxRate))
 	case t.setup.Requests < 100 || t.setup.Requests > 100000:
-		return usage(errors.New("--requests must be between 100 and 100000"))
+		return usageError(errors.New("--requests must be between 100 and 100000"))
 	}
 	t.setup.Gateway = types.NamespacedName{Namespace: namespace, Name: name}
 	t.setup.Namespace = "http-canary-try-" + rand.String(5)
 	release := strings.TrimPrefix(server.Version(version), "v")
 	if t.setup.Image == "" {
 		if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$`).MatchString(release) {
-			return usage(fmt.Errorf("not a release build (version %s): specify --image", release))
+			return usageError(fmt.Errorf("not a release build (version %s): specify --image", release))
 		}
 		t.setup.Image = "ghcr.io/kedify/rollouts-demo:" + release
 	}
@@ -115,39 +115,39 @@ func (t *tryOptions) check() error {
 
 // run checks the installation, asks for confirmation, and runs the canary.
 func (t *tryOptions) run(ctx context.Context, command *cobra.Command) error {
-	if err := t.check(); err != nil {
+	if err := t.complete(); err != nil {
 		return err
 	}
 	t.progress = command.OutOrStdout()
-	if t.form == outputJSON || t.form == outputYAML {
+	if t.format == formatJSON || t.format == formatYAML {
 		t.progress = command.ErrOrStderr()
 	}
-	client, err := t.way.client()
+	client, err := t.conn.client()
 	if err != nil {
 		return err
 	}
 	// Ctrl-C and the time limit both stop the canary; the removal has its own timeout.
-	ctx, cancel := context.WithTimeout(ctx, t.limit)
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	if err := t.examine(ctx, client); err != nil {
+	if err := t.checkInstallation(ctx, client); err != nil {
 		return err
 	}
-	if err := t.reach(ctx, client); err != nil {
+	if err := t.resolveAddress(ctx, client); err != nil {
 		return err
 	}
 	if err := t.confirm(ctx, command); err != nil {
 		return err
 	}
-	result, err := try.New(client, t.setup, config.Files, lineTo(t.progress)).Run(ctx)
+	result, err := try.New(client, t.setup, config.Files, linePrinter(t.progress)).Run(ctx)
 	if err != nil {
 		return err
 	}
-	return t.conclude(command.OutOrStdout(), &result)
+	return t.printResult(command.OutOrStdout(), &result)
 }
 
 // checkInstallation runs the checks of doctor with the Rollout that the trial will create. It fails if a finding
 // prevents the canary.
-func (t *tryOptions) examine(ctx context.Context, client *kube.Client) error {
+func (t *tryOptions) checkInstallation(ctx context.Context, client *kube.Client) error {
 	reader := gather.New(client, t.setup.Namespace)
 	cluster, err := reader.All(ctx)
 	if err != nil {
@@ -157,18 +157,18 @@ func (t *tryOptions) examine(ctx context.Context, client *kube.Client) error {
 	if err != nil {
 		return err
 	}
-	cluster.Rollouts = append(cluster.Rollouts, gather.Understand(rollout))
-	reader.Ask(ctx, cluster, doctor.Questions(cluster))
-	var found []doctor.Finding
+	cluster.Rollouts = append(cluster.Rollouts, gather.ParseRollout(rollout))
+	reader.ReviewPermissions(ctx, cluster, doctor.RequiredPermissions(cluster))
+	var problems []doctor.Finding
 	for _, finding := range doctor.Examine(cluster) {
-		if finding.Severity == doctor.Error && !slices.Contains(beside(), finding.Code) {
-			found = append(found, finding)
+		if finding.Severity == doctor.Error && !slices.Contains(ignoredCodes(), finding.Code) {
+			problems = append(problems, finding)
 		}
 	}
-	if len(found) == 0 {
+	if len(problems) == 0 {
 		return nil
 	}
-	if err := printFindings(t.progress, outputText, cluster, found); err != nil {
+	if err := printFindings(t.progress, formatText, cluster, problems); err != nil {
 		return err
 	}
 	return errFinding
@@ -176,7 +176,7 @@ func (t *tryOptions) examine(ctx context.Context, client *kube.Client) error {
 
 // ignoredCodes are the findings that do not prevent the canary: about objects that the trial creates itself, and about
 // autoscaling.
-func beside() []doctor.Code {
+func ignoredCodes() []doctor.Code {
 	return []doctor.Code{
 		doctor.ServiceNotFound, doctor.HTTPScaledObjectNotFound, doctor.RouteNotFound,
 		doctor.KEDANotFound, doctor.KEDATooOld, doctor.KEDANotReady, doctor.ScaledRefKinds, doctor.ScalerNotFound, doctor.ScalerNotReady,
@@ -200,7 +200,7 @@ type gatewayObject struct {
 }
 
 // resolveAddress sets the address at which Pods reach the Gateway, unless it was specified or no Gateway is used.
-func (t *tryOptions) reach(ctx context.Context, client *kube.Client) error {
+func (t *tryOptions) resolveAddress(ctx context.Context, client *kube.Client) error {
 	if t.setup.Router != facts.GatewayRouter || t.setup.Address != "" {
 		return nil
 	}
@@ -219,24 +219,24 @@ func (t *tryOptions) reach(ctx context.Context, client *kube.Client) error {
 }
 
 // errNotConfirmed reports that the user has not confirmed.
-var errNotAgreed = errors.New("not confirmed: answer y or use --yes")
+var errNotConfirmed = errors.New("not confirmed: answer y or use --yes")
 
 // confirm prints what will be created and where, and asks for confirmation.
 func (t *tryOptions) confirm(ctx context.Context, command *cobra.Command) error {
-	raw, err := t.way.config().RawConfig()
+	raw, err := t.conn.config().RawConfig()
 	if err != nil {
 		return err
 	}
-	chosen, server := raw.CurrentContext, ""
-	if t.way.overrides.CurrentContext != "" {
-		chosen = t.way.overrides.CurrentContext
+	contextName, server := raw.CurrentContext, ""
+	if t.conn.overrides.CurrentContext != "" {
+		contextName = t.conn.overrides.CurrentContext
 	}
-	if config, err := t.way.config().ClientConfig(); err == nil {
+	if config, err := t.conn.config().ClientConfig(); err == nil {
 		server = config.Host
 	}
 	text := fmt.Sprintf("This will create namespace %s in context %s (%s) with a 2-Pod application (%s) and %d requests/s of load, and delete it afterwards.\n",
-		t.setup.Namespace, chosen, server, t.setup.Image, t.setup.Rate)
-	if _, err := io.WriteString(t.progress, text); err != nil || t.agreed {
+		t.setup.Namespace, contextName, server, t.setup.Image, t.setup.Rate)
+	if _, err := io.WriteString(t.progress, text); err != nil || t.confirmed {
 		return err
 	}
 	if _, err := io.WriteString(command.ErrOrStderr(), "Continue? [y/N] "); err != nil {
@@ -251,18 +251,18 @@ func (t *tryOptions) confirm(ctx context.Context, command *cobra.Command) error 
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case said := <-answer:
-		if said != "y" && said != "yes" {
-			return errNotAgreed
+	case answered := <-answer:
+		if answered != "y" && answered != "yes" {
+			return errNotConfirmed
 		}
 		return nil
 	}
 }
 
 // printResult prints the result. It returns errFinding if the canary has not passed.
-func (t *tryOptions) conclude(out io.Writer, result *try.Result) error {
-	if t.form == outputJSON || t.form == outputYAML {
-		if err := printObject(out, t.form, result); err != nil {
+func (t *tryOptions) printResult(out io.Writer, result *try.Result) error {
+	if t.format == formatJSON || t.format == formatYAML {
+		if err := printObject(out, t.format, result); err != nil {
 			return err
 		}
 	} else {

@@ -15,15 +15,15 @@ import (
 
 // uninstallOptions are the options of the command.
 type uninstallOptions struct {
-	way    *way
-	tries  bool
-	forces bool
-	limit  time.Duration
+	conn    *connection
+	dryRun  bool
+	force   bool
+	timeout time.Duration
 }
 
 // newUninstall returns the command that deletes what install has created.
-func newUninstall(way *way) *cobra.Command {
-	asked := &uninstallOptions{way: way}
+func newUninstall(conn *connection) *cobra.Command {
+	options := &uninstallOptions{conn: conn}
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Delete what install created, and restore what it changed",
@@ -42,32 +42,32 @@ You can run uninstall again to continue after an interruption.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return asked.run(command.Context(), command.OutOrStdout())
+			return options.run(command.Context(), command.OutOrStdout())
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&asked.tries, "dry-run", false, "submit the requests as a server-side dry run, without persisting them")
-	flags.BoolVar(&asked.forces, "force", false, "also delete objects that are in use")
-	flags.DurationVar(&asked.limit, "time-limit", 5*time.Minute, "maximum `time` for the command")
+	flags.BoolVar(&options.dryRun, "dry-run", false, "submit the requests as a server-side dry run, without persisting them")
+	flags.BoolVar(&options.force, "force", false, "also delete objects that are in use")
+	flags.DurationVar(&options.timeout, "time-limit", 5*time.Minute, "maximum `time` for the command")
 	return command
 }
 
 // run reads the installation and uninstalls it.
 func (u *uninstallOptions) run(ctx context.Context, out io.Writer) error {
-	client, err := u.way.client()
+	client, err := u.conn.client()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, u.limit)
+	ctx, cancel := context.WithTimeout(ctx, u.timeout)
 	defer cancel()
 	cluster, err := gather.New(client, "").All(ctx)
 	if err != nil {
 		return err
 	}
-	every, err := manifests.Every(config.Files)
+	all, err := manifests.All(config.Files)
 	if err != nil {
 		return err
 	}
-	removal := install.Removal{Facts: cluster, Every: every, Force: u.forces}
-	return install.New(client, lineTo(out), u.tries).Uninstall(ctx, removal)
+	removal := install.Removal{Facts: cluster, All: all, Force: u.force}
+	return install.New(client, linePrinter(out), u.dryRun).Uninstall(ctx, removal)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // TestAdoptPrintsValidManifests: the API server accepts the output with the CRDs of KEDA, and adopt itself writes nothing.
-func TestAdoptPrintsWhatCanBeApplied(t *testing.T) {
+func TestAdoptPrintsValidManifests(t *testing.T) {
 	if err := apiserver.CreateNamespace(t.Context(), shared.admin, "web-of-before"); err != nil {
 		t.Fatal(err)
 	}

@@ -18,14 +18,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// bare is a cluster with Argo Rollouts and the CRDs of KEDA only.
-type bare struct {
+// bareCluster is a cluster with Argo Rollouts and the CRDs of KEDA only.
+type bareCluster struct {
 	cluster
 }
 
-// newBare starts a bare cluster: the shared one already has an installation. All Deployments become available immediately.
+// newBareCluster starts a bare cluster: the shared one already has an installation. All Deployments become available immediately.
 // The caller is not parallel, so the shared API server is idle.
-func newBare(t *testing.T) *bare {
+func newBareCluster(t *testing.T) *bareCluster {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
@@ -41,14 +41,14 @@ func newBare(t *testing.T) *bare {
 			t.Error(err)
 		}
 	})
-	b := &bare{cluster{ControlPlane: running, folder: folder}}
+	b := &bareCluster{cluster{ControlPlane: running, folder: folder}}
 	if err := b.fill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
-		playDeployments(ctx, b.admin)
+		runDeploymentController(ctx, b.admin)
 		close(ended)
 	}()
 	t.Cleanup(func() {
@@ -59,7 +59,7 @@ func newBare(t *testing.T) *bare {
 }
 
 // fill creates the objects that exist before the installation.
-func (b *bare) fill(ctx context.Context) (err error) {
+func (b *bareCluster) fill(ctx context.Context) (err error) {
 	if b.admin, err = b.Client(apiserver.AdminToken); err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (b *bare) fill(ctx context.Context) (err error) {
 	return b.patch(ctx, "/api/v1/nodes/one/status", "status: {nodeInfo: {architecture: amd64, operatingSystem: linux}}")
 }
 
-// playDeployments sets the status of each Deployment to available until ctx ends.
-func playDeployments(ctx context.Context, client rest.Interface) {
+// runDeploymentController sets the status of each Deployment to available until ctx ends.
+func runDeploymentController(ctx context.Context, client rest.Interface) {
 	const deployments = "/apis/apps/v1/deployments"
 	for ctx.Err() == nil {
 		stream, err := client.Get().AbsPath(deployments).Param("watch", "true").Stream(ctx)
@@ -129,14 +129,14 @@ func playDeployments(ctx context.Context, client rest.Interface) {
 }
 
 // run runs the plugin as the administrator.
-func (b *bare) run(t *testing.T, args ...string) answer {
+func (b *bareCluster) run(t *testing.T, args ...string) result {
 	t.Helper()
 	return runWith(t, b.kubeconfig(apiserver.AdminToken), args...)
 }
 
 // cut starts a proxy for the API server that aborts all connections after the n-th write. isCut reports whether that has
 // happened.
-func (b *bare) cut(t *testing.T, n int64) (address string, isCut *atomic.Bool) {
+func (b *bareCluster) cut(t *testing.T, n int64) (address string, isCut *atomic.Bool) {
 	t.Helper()
 	config := b.Config(apiserver.AdminToken)
 	target, err := url.Parse(config.Host)
@@ -173,7 +173,7 @@ func (b *bare) cut(t *testing.T, n int64) (address string, isCut *atomic.Bool) {
 }
 
 // get reads an object; nil if it does not exist.
-func (b *bare) get(t *testing.T, path string) map[string]any {
+func (b *bareCluster) get(t *testing.T, path string) map[string]any {
 	t.Helper()
 	body, err := b.admin.Get().AbsPath(path).DoRaw(t.Context())
 	if err != nil {
@@ -187,7 +187,7 @@ func (b *bare) get(t *testing.T, path string) map[string]any {
 }
 
 // snapshot returns all objects that install may change, without the fields that the API server sets.
-func (b *bare) snapshot(t *testing.T) map[string]any {
+func (b *bareCluster) snapshot(t *testing.T) map[string]any {
 	t.Helper()
 	all := map[string]any{}
 	for _, collection := range []string{
@@ -208,7 +208,7 @@ func (b *bare) snapshot(t *testing.T) map[string]any {
 				delete(metadata, volatile)
 			}
 			delete(object, "status")
-			if spec, is := object["spec"].(map[string]any); is {
+			if spec, ok := object["spec"].(map[string]any); ok {
 				delete(spec, "clusterIP")
 				delete(spec, "clusterIPs")
 			}

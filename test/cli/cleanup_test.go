@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// left is a leftover in the JSON output of cleanup.
-type left struct {
+// leftover is a leftover in the JSON output of cleanup.
+type leftover struct {
 	Object  string   `json:"object"`
 	Sorts   []string `json:"sorts"`
 	Unowned bool     `json:"unowned"`
@@ -23,18 +23,18 @@ type left struct {
 }
 
 // cleanup runs the command, and returns its output and exit code.
-func cleanup(t *testing.T, args ...string) ([]left, int) {
+func cleanup(t *testing.T, args ...string) ([]leftover, int) {
 	t.Helper()
 	got := run(t, apiserver.AdminToken, append([]string{"cleanup", "--output=json"}, args...)...)
-	var printed struct{ Leftovers []left }
+	var printed struct{ Leftovers []leftover }
 	if err := json.Unmarshal([]byte(got.out), &printed); err != nil {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	return printed.Leftovers, got.code
 }
 
-// leftBehind creates testdata/leftovers.yaml, and returns a function that reads all of its objects.
-func leftBehind(t *testing.T) (snapshot func() map[string]any) {
+// createLeftovers creates testdata/leftovers.yaml, and returns a function that reads all of its objects.
+func createLeftovers(t *testing.T) (snapshot func() map[string]any) {
 	t.Helper()
 	if err := apiserver.CreateNamespace(t.Context(), shared.admin, "leftovers"); err != nil {
 		t.Fatal(err)
@@ -77,10 +77,10 @@ func plain(object map[string]any) map[string]any {
 	return map[string]any{"labels": metadata["labels"], "annotations": metadata["annotations"], "spec": object["spec"]}
 }
 
-func TestCleanupTakesWhatIsLeftOverAndNothingElse(t *testing.T) {
-	snapshot := leftBehind(t)
+func TestCleanupRemovesOnlyLeftovers(t *testing.T) {
+	snapshot := createLeftovers(t)
 	before := snapshot()
-	want := []left{
+	want := []leftover{
 		{Object: "HTTPRoute leftovers/label-alone", Sorts: []string{"Label"}},
 		{Object: "HTTPRoute leftovers/of-changed", Sorts: []string{"Record", "RouteWeights"}},
 		{Object: "HTTPRoute leftovers/of-deleted", Sorts: []string{"Record", "ManagedRules", "Destinations"}},
@@ -151,7 +151,7 @@ func cleaned(before map[string]any) map[string]any {
 }
 
 // TestCleanupWithoutPermissions: without permission to list Rollouts, nothing is known to be a leftover.
-func TestCleanupOfAStranger(t *testing.T) {
+func TestCleanupWithoutPermissions(t *testing.T) {
 	got := run(t, apiserver.StrangerToken, "cleanup", "--apply")
 	if got.code != 1 || !strings.Contains(got.err, "forbidden") {
 		t.Errorf("result %+v", got)
@@ -159,7 +159,7 @@ func TestCleanupOfAStranger(t *testing.T) {
 }
 
 // TestCleanupOfTheInterceptorLease: the Lease is a leftover only if no interceptor is installed.
-func TestCleanupOfTheInterceptorsLease(t *testing.T) {
+func TestCleanupOfTheInterceptorLease(t *testing.T) {
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
 	apply(t, `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kedify-http-interceptor, namespace: keda},
 spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
@@ -174,7 +174,7 @@ spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 		}
 		patch(t, interceptor+"/status", `{status: {replicas: 1, readyReplicas: 1}}`)
 	}()
-	want := left{Object: "Lease keda/kedify-http-interceptor", Sorts: []string{"InterceptorLease"}}
+	want := leftover{Object: "Lease keda/kedify-http-interceptor", Sorts: []string{"InterceptorLease"}}
 	if got, code := cleanup(t); code != 3 || len(got) != 1 || !cmp.Equal(got[0], want) {
 		t.Fatalf("exit code %d: %+v", code, got)
 	}
@@ -201,7 +201,7 @@ func TestCleanupOfATrial(t *testing.T) {
 	made("try-over", "2026-01-01T00:00:00Z", "kubectl-http-canary")
 	made("try-now", time.Now().Add(time.Hour).Format(time.RFC3339), "kubectl-http-canary")
 	made("try-foreign", "2026-01-01T00:00:00Z", "somebody")
-	want := left{Object: "Namespace try-over", Sorts: []string{"Trial"}}
+	want := leftover{Object: "Namespace try-over", Sorts: []string{"Trial"}}
 	if got, code := cleanup(t); code != 3 || len(got) != 1 || !cmp.Equal(got[0], want) {
 		t.Fatalf("exit code %d: %+v", code, got)
 	}

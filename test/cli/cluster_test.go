@@ -160,30 +160,30 @@ func routePath(namespace, name string) string {
 	return "/apis/gateway.networking.k8s.io/v1/namespaces/" + namespace + "/httproutes/" + name
 }
 
-// answer is the result of a run of the plugin.
-type answer struct {
+// result is the result of a run of the plugin.
+type result struct {
 	code     int
 	out, err string
 }
 
 // run runs the plugin as the user of a token.
-func run(t *testing.T, token string, args ...string) answer {
+func run(t *testing.T, token string, args ...string) result {
 	t.Helper()
 	return runWith(t, shared.kubeconfig(token), args...)
 }
 
 // runWith runs the plugin with a kubeconfig.
-func runWith(t *testing.T, kubeconfig string, args ...string) answer {
+func runWith(t *testing.T, kubeconfig string, args ...string) result {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), filepath.Join(shared.folder, "kubectl-http_canary"), args...)
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr = &out, &problems
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	err := command.Run()
-	if _, is := errors.AsType[*exec.ExitError](err); err != nil && !is {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		t.Fatal(err)
 	}
-	return answer{command.ProcessState.ExitCode(), out.String(), problems.String()}
+	return result{command.ProcessState.ExitCode(), out.String(), problems.String()}
 }
 
 // apply applies manifests.

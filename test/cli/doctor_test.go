@@ -17,9 +17,9 @@ func shopHash() string {
 	return split.Hash(split.Format([]split.Backend{{Service: "shop-stable", Weight: 80}, {Service: "shop-canary", Weight: 20}}), "")
 }
 
-func TestDoctorFindsNothingInASoundInstallation(t *testing.T) {
+func TestDoctorOnAHealthyInstallation(t *testing.T) {
 	got := run(t, apiserver.AdminToken, "doctor")
-	if diff := cmp.Diff(answer{0, "No problems found.\n", ""}, got, cmp.AllowUnexported(answer{})); diff != "" {
+	if diff := cmp.Diff(result{0, "No problems found.\n", ""}, got, cmp.AllowUnexported(result{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -136,7 +136,7 @@ spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: 
 }
 
 // TestDoctorFindsAgentProblems makes each breakage on the API server, and reverts it.
-func TestDoctorFindsWhatTheAgentLacks(t *testing.T) {
+func TestDoctorFindsAgentProblems(t *testing.T) {
 	agent, status := deployment("keda", "kedify-http-agent"), objectPath("shop", "shop")+"/status"
 	reapply := func(t *testing.T, file string) {
 		t.Helper()
@@ -234,7 +234,7 @@ func codesOf(t *testing.T, out string) []string {
 // roles with a delay.
 func awaitCodes(t *testing.T, exit int, codes ...string) {
 	t.Helper()
-	var got answer
+	var got result
 	var diff string
 	await.Described(t, "the findings", func() bool {
 		got = run(t, apiserver.AdminToken, "doctor", "--output=json")
@@ -247,7 +247,7 @@ func awaitCodes(t *testing.T, exit int, codes ...string) {
 }
 
 // TestDoctorWithoutPermissions: a user who may read nothing gets a warning, and no false errors.
-func TestDoctorForAStranger(t *testing.T) {
+func TestDoctorWithoutPermissions(t *testing.T) {
 	got := run(t, apiserver.StrangerToken, "doctor", "-o", "json")
 	if diff := cmp.Diff([]string{"NotExamined"}, codesOf(t, got.out)); diff != "" || got.code != 0 {
 		t.Errorf("exit code %d, findings (-want +got):\n%s", got.code, diff)

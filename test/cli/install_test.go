@@ -13,7 +13,7 @@ import (
 )
 
 // TestInstallKeepsOtherPlugins: the output of --print can be applied, and keeps other entries and other keys of the ConfigMap.
-func TestInstallRegistersBesideOthers(t *testing.T) {
+func TestInstallKeepsOtherPlugins(t *testing.T) {
 	const path = "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config"
 	// Use the field manager that applies the output: it would remove fields that the output lacks.
 	apply(t, `
@@ -33,7 +33,7 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 		t.Fatal(err)
 	}
 	args := []string{"install", "--router=kedify/http", "--from=https://example.com/v1/", "--checksums=" + checksums}
-	ask := func(form string) answer { return run(t, apiserver.AdminToken, append(args, form)...) }
+	ask := func(form string) result { return run(t, apiserver.AdminToken, append(args, form)...) }
 
 	// The existing roles were applied from the manifests, not by this command.
 	if got := ask("--dry-run"); got.code != 1 || !strings.Contains(got.err, "ClusterRole argo-rollouts-kedify-http already exists") {

@@ -33,7 +33,7 @@ func pages(t *testing.T) []string {
 
 // TestDocumentedManifestsAreValid: an API server with all CRDs accepts every manifest in docs/ without unknown fields, in a
 // dry run. test/gatewaydocs tests those about the Gateway API.
-func TestThePagesManifestsAreValid(t *testing.T) {
+func TestDocumentedManifestsAreValid(t *testing.T) {
 	manifests := 0
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
@@ -54,7 +54,7 @@ func TestThePagesManifestsAreValid(t *testing.T) {
 					continue // e2e/suites/autowire applies it
 				}
 				manifests++
-				if err := judged(t, object, document); err != nil {
+				if err := dryRunApply(t, object, document); err != nil {
 					t.Errorf("%s: %s %s: %v", filepath.Base(page), object.Kind, object.Metadata.Name, err)
 				}
 			}
@@ -66,7 +66,7 @@ func TestThePagesManifestsAreValid(t *testing.T) {
 }
 
 // dryRunApply applies a manifest in a dry run, by default in namespace web.
-func judged(t *testing.T, object apiserver.Manifest, document string) error {
+func dryRunApply(t *testing.T, object apiserver.Manifest, document string) error {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte(document))
 	if err != nil {
@@ -78,7 +78,7 @@ func judged(t *testing.T, object apiserver.Manifest, document string) error {
 
 // TestDocumentedCommandsExist: commands on other pages are also on docs/reference/cli.md, whose commands are tested, and every
 // mentioned subcommand exists.
-func TestOtherPagesNameCommandsThatThereAre(t *testing.T) {
+func TestDocumentedCommandsExist(t *testing.T) {
 	own, err := os.ReadFile("../../docs/reference/cli.md")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // TestDocumentedCommandsRun runs every command in the sh blocks of docs/reference/cli.md on a healthy installation.
-func TestThePagesCommandsRun(t *testing.T) {
+func TestDocumentedCommandsRun(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/cli.md")
 	if err != nil {
 		t.Fatal(err)
@@ -22,8 +22,8 @@ func TestThePagesCommandsRun(t *testing.T) {
 	commands := 0
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		for line := range strings.Lines(block[1]) {
-			args, is := strings.CutPrefix(strings.TrimSpace(line), "kubectl http-canary ")
-			if !is {
+			args, ok := strings.CutPrefix(strings.TrimSpace(line), "kubectl http-canary ")
+			if !ok {
 				t.Errorf("%q is no command of the plugin", line)
 				continue
 			}
@@ -56,7 +56,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 // TestCompletion: kubectl runs kubectl_complete-http_canary with the arguments; the last line is the shell directive.
-func TestKubectlCompletes(t *testing.T) {
+func TestCompletion(t *testing.T) {
 	link := filepath.Join(shared.folder, "kubectl_complete-http_canary")
 	if err := os.Symlink("kubectl-http_canary", link); err != nil {
 		t.Fatal(err)

@@ -58,15 +58,15 @@ Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject s
 Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 `},
 	} {
-		if diff := cmp.Diff(answer{0, test.want, ""}, run(t, apiserver.AdminToken, strings.Fields(test.args)...), cmp.AllowUnexported(answer{})); diff != "" {
+		if diff := cmp.Diff(result{0, test.want, ""}, run(t, apiserver.AdminToken, strings.Fields(test.args)...), cmp.AllowUnexported(result{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.args, diff)
 		}
 	}
-	var told split.Sharing
+	var told split.Report
 	if err := json.Unmarshal([]byte(run(t, apiserver.AdminToken, "status", "shop", "-n=shop", "-o=json").out), &told); err != nil {
 		t.Fatal(err)
 	}
-	if want := (split.Service{Role: split.Canary, Name: "shop-canary", Endpoints: 1, Asked: 20}); told.Services[1] != want {
+	if want := (split.Service{Role: split.Canary, Name: "shop-canary", Endpoints: 1, Desired: 20}); told.Services[1] != want {
 		t.Errorf("as JSON the canary is %+v, want %+v", told.Services[1], want)
 	}
 	if got := run(t, apiserver.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 || !strings.Contains(got.err, "references no existing HTTPScaledObject") {
@@ -78,7 +78,7 @@ Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 }
 
 // TestSplitWatchesAWeight: each change of the desired weight, the written weight, the report and the endpoints is one line.
-func TestSplitFollowsAWeight(t *testing.T) {
+func TestSplitWatchesAWeight(t *testing.T) {
 	const slice = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/shop-canary-1"
 	defer func() {
 		if err := apiserver.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "", "testdata/applications.yaml"); err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // TestTryAsksForConfirmation: it prints the cluster, and creates nothing without confirmation.
-func TestTryAsksBeforeItBegins(t *testing.T) {
+func TestTryAsksForConfirmation(t *testing.T) {
 	before := namespaces(t)
 	got := run(t, apiserver.AdminToken, "try", "--image=example.com/demo:1")
 	if got.code != 1 || !strings.HasPrefix(got.out, "This will create namespace http-canary-try-") || !strings.Contains(got.out, " in context ") || !strings.Contains(got.err, "--yes") {

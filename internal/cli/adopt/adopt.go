@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNotAdoptable reports a Rollout that cannot be adopted as it is. The message contains the fix.
-var ErrCannot = errors.New("cannot be adopted")
+var ErrNotAdoptable = errors.New("cannot be adopted")
 
 // Application is a Rollout with the related objects in its namespace.
 type Application struct {
@@ -48,19 +48,19 @@ func Propose(app Application) (Proposal, error) {
 	canary := app.Rollout.Spec.Strategy.Canary
 	switch {
 	case canary == nil:
-		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary is missing: use the canary strategy first", ErrCannot)
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary is missing: use the canary strategy first", ErrNotAdoptable)
 	case canary.TrafficRouting != nil:
-		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.trafficRouting already configures a router: finish the canary and remove the field first", ErrCannot)
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.trafficRouting already configures a router: finish the canary and remove the field first", ErrNotAdoptable)
 	case canary.PingPong != nil:
-		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.pingPong: requires a router that is already configured", ErrCannot)
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.pingPong: requires a router that is already configured", ErrNotAdoptable)
 	}
 	for _, object := range app.ScaledObjects {
 		if target := object.Spec.ScaleTargetRef; target.Kind == "Rollout" && target.Name == app.Rollout.Name {
 			return Proposal{}, fmt.Errorf("%w: ScaledObject %s already scales it: add a trigger of type %s to the ScaledObject (docs/reference/agent.md)",
-				ErrCannot, object.Name, facts.TriggerType)
+				ErrNotAdoptable, object.Name, facts.TriggerType)
 		}
 	}
-	stable, err := app.stable()
+	stable, err := app.stableService()
 	if err != nil {
 		return Proposal{}, err
 	}
@@ -76,32 +76,32 @@ func Propose(app Application) (Proposal, error) {
 }
 
 // stableService returns the Service that serves the Rollout now.
-func (a *Application) stable() (*corev1.Service, error) {
-	named := a.Rollout.Spec.Strategy.Canary.StableService
+func (a *Application) stableService() (*corev1.Service, error) {
+	configured := a.Rollout.Spec.Strategy.Canary.StableService
 	pods := labels.Set(a.Rollout.Spec.Template.Labels)
-	var found []*corev1.Service
+	var candidates []*corev1.Service
 	for i := range a.Services {
 		service := &a.Services[i]
-		isBehind := len(service.Spec.Selector) > 0 && labels.SelectorFromSet(service.Spec.Selector).Matches(pods) &&
+		selectsPods := len(service.Spec.Selector) > 0 && labels.SelectorFromSet(service.Spec.Selector).Matches(pods) &&
 			service.Name != a.Rollout.Spec.Strategy.Canary.CanaryService
-		if service.Name == named || named == "" && isBehind {
-			found = append(found, service)
+		if service.Name == configured || configured == "" && selectsPods {
+			candidates = append(candidates, service)
 		}
 	}
 	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case named != "":
-		return nil, fmt.Errorf("%w: spec.strategy.canary.stableService: Service %s does not exist", ErrCannot, named)
-	case len(found) == 0:
-		return nil, fmt.Errorf("%w: no Service selects its Pods: create one, or set spec.strategy.canary.stableService", ErrCannot)
+	case len(candidates) == 1:
+		return candidates[0], nil
+	case configured != "":
+		return nil, fmt.Errorf("%w: spec.strategy.canary.stableService: Service %s does not exist", ErrNotAdoptable, configured)
+	case len(candidates) == 0:
+		return nil, fmt.Errorf("%w: no Service selects its Pods: create one, or set spec.strategy.canary.stableService", ErrNotAdoptable)
 	}
 	var names []string
-	for _, service := range found {
+	for _, service := range candidates {
 		names = append(names, service.Name)
 	}
 	return nil, fmt.Errorf("%w: Services %s select its Pods: set spec.strategy.canary.stableService to the one that receives the requests",
-		ErrCannot, strings.Join(names, ", "))
+		ErrNotAdoptable, strings.Join(names, ", "))
 }
 
 // proposer builds a proposal.
@@ -113,7 +113,7 @@ type proposer struct {
 }
 
 // addObject adds an object in the Rollout's namespace.
-func (p *proposer) add(apiVersion, kind, name string, annotations map[string]any, fields map[string]any) {
+func (p *proposer) addObject(apiVersion, kind, name string, annotations map[string]any, fields map[string]any) {
 	metadata := map[string]any{"name": name, "namespace": p.Rollout.Namespace}
 	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
@@ -135,15 +135,15 @@ func (p *proposer) canaryService() string {
 	}
 	var ports []any
 	for _, port := range p.stable.Spec.Ports {
-		one := map[string]any{"port": port.Port, "targetPort": port.TargetPort, "protocol": port.Protocol}
+		entry := map[string]any{"port": port.Port, "targetPort": port.TargetPort, "protocol": port.Protocol}
 		if port.Name != "" {
-			one["name"] = port.Name
+			entry["name"] = port.Name
 		}
-		ports = append(ports, one)
+		ports = append(ports, entry)
 	}
 	selector := maps.Clone(p.stable.Spec.Selector)
 	delete(selector, v1alpha1.DefaultRolloutUniqueLabelKey)
-	p.add("v1", "Service", name, nil, map[string]any{"spec": map[string]any{"ports": ports, "selector": selector}})
+	p.addObject("v1", "Service", name, nil, map[string]any{"spec": map[string]any{"ports": ports, "selector": selector}})
 	return name
 }
 
@@ -170,11 +170,11 @@ func (p *proposer) scaledObject() error {
 			continue
 		}
 		annotations = map[string]any{"scaledobject.keda.sh/transfer-hpa-ownership": "true"}
-		triggers = append(triggers, p.takeOver(autoscaler, spec)...)
+		triggers = append(triggers, p.transferHPA(autoscaler, spec)...)
 		break
 	}
 	spec["triggers"] = triggers
-	p.add("keda.sh/v1alpha1", "ScaledObject", rollout.Name, annotations, map[string]any{"spec": spec})
+	p.addObject("keda.sh/v1alpha1", "ScaledObject", rollout.Name, annotations, map[string]any{"spec": spec})
 	p.Notes = append(p.Notes, trigger.KeyTargetValue+" of the trigger is the default, in requests per second and replica: measure how many one of your replicas can serve")
 	return nil
 }
@@ -182,7 +182,7 @@ func (p *proposer) scaledObject() error {
 // transferHPA copies the settings of an autoscaler to the spec of a ScaledObject, and returns triggers for its other
 // metrics (https://keda.sh/docs/latest/reference/scaledobject-spec/, transfer-hpa-ownership and
 // horizontalPodAutoscalerConfig.name).
-func (p *proposer) takeOver(autoscaler *autoscalingv2.HorizontalPodAutoscaler, spec map[string]any) []any {
+func (p *proposer) transferHPA(autoscaler *autoscalingv2.HorizontalPodAutoscaler, spec map[string]any) []any {
 	config := map[string]any{"name": autoscaler.Name}
 	if autoscaler.Spec.Behavior != nil {
 		config["behavior"] = autoscaler.Spec.Behavior
@@ -218,7 +218,7 @@ func (p *proposer) trigger() (map[string]any, error) {
 			}
 			for _, path := range rule.HTTP.Paths {
 				if service := path.Backend.Service; service != nil && service.Name == p.stable.Name {
-					hosts[orAll(rule.Host)], paths[orRoot(path.Path)] = true, true
+					hosts[hostOrAny(rule.Host)], paths[pathOrRoot(path.Path)] = true, true
 					ports[p.port(service.Port)] = true
 				}
 			}
@@ -227,22 +227,22 @@ func (p *proposer) trigger() (map[string]any, error) {
 	switch {
 	case len(hosts) == 0:
 		return nil, fmt.Errorf("%w: no Ingress in the namespace references Service %s, so its hosts and paths are unknown: write the ScaledObject manually (docs/reference/agent.md)",
-			ErrCannot, p.stable.Name)
+			ErrNotAdoptable, p.stable.Name)
 	case len(ports) > 1 || ports[""]:
 		return nil, fmt.Errorf("%w: Ingresses reference several ports of Service %s, or one that it does not have: a trigger supports one port",
-			ErrCannot, p.stable.Name)
+			ErrNotAdoptable, p.stable.Name)
 	}
-	list := func(of map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(of)), ",") }
+	joined := func(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ",") }
 	return map[string]any{
-		trigger.KeyHosts: list(hosts), trigger.KeyPathPrefixes: list(paths), trigger.KeyPort: list(ports),
+		trigger.KeyHosts: joined(hosts), trigger.KeyPathPrefixes: joined(paths), trigger.KeyPort: joined(ports),
 		trigger.KeyScalingMetric: "requestRate", trigger.KeyTargetValue: "100", trigger.KeyTrafficAutowire: "ingress",
 	}, nil
 }
 
 // port returns the number of a port of the stable Service. It is empty if the Service has no such port.
-func (p *proposer) port(of networkingv1.ServiceBackendPort) string {
+func (p *proposer) port(backend networkingv1.ServiceBackendPort) string {
 	for _, port := range p.stable.Spec.Ports {
-		if of.Name == "" && port.Port == of.Number || of.Name != "" && port.Name == of.Name {
+		if backend.Name == "" && port.Port == backend.Number || backend.Name != "" && port.Name == backend.Name {
 			return strconv.Itoa(int(port.Port))
 		}
 	}
@@ -250,7 +250,7 @@ func (p *proposer) port(of networkingv1.ServiceBackendPort) string {
 }
 
 // hostOrAny returns the host, or "*" if it is empty.
-func orAll(host string) string {
+func hostOrAny(host string) string {
 	if host == "" {
 		return "*"
 	}
@@ -258,7 +258,7 @@ func orAll(host string) string {
 }
 
 // pathOrRoot returns the path, or "/" if it is empty.
-func orRoot(path string) string {
+func pathOrRoot(path string) string {
 	if path == "" {
 		return "/"
 	}
@@ -274,17 +274,17 @@ func (p *proposer) rollout(canaryService string) error {
 			facts.HTTPRouter: map[string]any{"httpScaledObjectName": p.Rollout.Name},
 		}},
 	}
-	was, err := plain(p.Rollout.Spec.Strategy.Canary)
+	before, err := toMap(p.Rollout.Spec.Strategy.Canary)
 	if err != nil {
 		return err
 	}
-	is := maps.Clone(was)
-	maps.Copy(is, added)
-	spec, err := plain(p.Rollout.Spec)
+	after := maps.Clone(before)
+	maps.Copy(after, added)
+	spec, err := toMap(p.Rollout.Spec)
 	if err != nil {
 		return err
 	}
-	spec["strategy"] = map[string]any{"canary": is}
+	spec["strategy"] = map[string]any{"canary": after}
 	if p.Rollout.Spec.WorkloadRef != nil {
 		delete(spec, "template")
 	}
@@ -295,13 +295,13 @@ func (p *proposer) rollout(canaryService string) error {
 			annotations[name] = value
 		}
 	}
-	p.add("argoproj.io/v1alpha1", "Rollout", p.Rollout.Name, annotations, map[string]any{"spec": spec})
+	p.addObject("argoproj.io/v1alpha1", "Rollout", p.Rollout.Name, annotations, map[string]any{"spec": spec})
 	if len(p.Rollout.Labels) > 0 {
 		p.Objects[len(p.Objects)-1]["metadata"].(map[string]any)["labels"] = p.Rollout.Labels
 	}
 	if len(p.Rollout.Spec.Strategy.Canary.Steps) == 0 {
 		p.Notes = append(p.Notes, "spec.strategy.canary.steps is empty: without a setWeight step the canary gets no requests")
 	}
-	p.Diff, err = diff(was, is)
+	p.Diff, err = diff(before, after)
 	return err
 }

@@ -46,7 +46,7 @@ func application(t *testing.T) adopt.Application {
 }
 
 // compareGolden compares a proposal with a golden file.
-func compare(t *testing.T, name string, app adopt.Application) {
+func lineDiff(t *testing.T, name string, app adopt.Application) {
 	t.Helper()
 	proposal, err := adopt.Propose(app)
 	if err != nil {
@@ -79,7 +79,7 @@ func removeOrphans(t *testing.T, changes map[string]func(*adopt.Application)) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		if _, is := changes[strings.TrimSuffix(filepath.Base(file), ".golden.yaml")]; is {
+		if _, ok := changes[strings.TrimSuffix(filepath.Base(file), ".golden.yaml")]; ok {
 			continue
 		}
 		if !*update {
@@ -97,7 +97,7 @@ func TestProposals(t *testing.T) {
 		"fixed-replicas": func(app *adopt.Application) {
 			app.Autoscalers[0].Spec.ScaleTargetRef.Name = "other"
 		},
-		"services-are-there": func(app *adopt.Application) {
+		"existing-services": func(app *adopt.Application) {
 			canary := app.Rollout.Spec.Strategy.Canary
 			canary.StableService, canary.CanaryService, canary.Steps = "web", "other", nil
 			app.Ingresses[0].Spec.Rules[0].Host = ""
@@ -109,12 +109,12 @@ func TestProposals(t *testing.T) {
 			t.Parallel()
 			app := application(t)
 			change(&app)
-			compare(t, name, app)
+			lineDiff(t, name, app)
 		})
 	}
 }
 
-func TestWhatCannotBeAdopted(t *testing.T) {
+func TestNotAdoptable(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*adopt.Application)
@@ -161,7 +161,7 @@ func TestWhatCannotBeAdopted(t *testing.T) {
 			t.Parallel()
 			app := application(t)
 			test.change(&app)
-			if _, err := adopt.Propose(app); !errors.Is(err, adopt.ErrCannot) || !strings.Contains(err.Error(), test.says) {
+			if _, err := adopt.Propose(app); !errors.Is(err, adopt.ErrNotAdoptable) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("it says %v", err)
 			}
 		})

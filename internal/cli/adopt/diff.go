@@ -10,60 +10,60 @@ import (
 )
 
 // toMap converts a value to its JSON form without null fields.
-func plain(of any) (map[string]any, error) {
-	text, err := json.Marshal(of)
+func toMap(value any) (map[string]any, error) {
+	text, err := json.Marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("convert the Rollout: %w", err)
 	}
-	var found map[string]any
-	if err := json.Unmarshal(text, &found); err != nil {
+	var object map[string]any
+	if err := json.Unmarshal(text, &object); err != nil {
 		return nil, fmt.Errorf("convert the Rollout: %w", err)
 	}
-	withoutNulls(found)
-	return found, nil
+	dropNulls(object)
+	return object, nil
 }
 
 // dropNulls removes null fields recursively.
-func withoutNulls(of any) {
-	switch value := of.(type) {
+func dropNulls(node any) {
+	switch value := node.(type) {
 	case map[string]any:
-		for key, below := range value {
-			if below == nil {
+		for key, child := range value {
+			if child == nil {
 				delete(value, key)
 			}
-			withoutNulls(below)
+			dropNulls(child)
 		}
 	case []any:
-		for _, below := range value {
-			withoutNulls(below)
+		for _, child := range value {
+			dropNulls(child)
 		}
 	}
 }
 
 // diff compares the YAML of two objects line by line.
-func diff(was, is map[string]any) ([]string, error) {
-	old, err := lines(was)
+func diff(before, after map[string]any) ([]string, error) {
+	removed, err := yamlLines(before)
 	if err != nil {
 		return nil, err
 	}
-	next, err := lines(is)
+	next, err := yamlLines(after)
 	if err != nil {
 		return nil, err
 	}
-	return compare(old, next), nil
+	return lineDiff(removed, next), nil
 }
 
 // yamlLines returns the lines of an object's YAML.
-func lines(of map[string]any) ([]string, error) {
-	if len(of) == 0 {
+func yamlLines(object map[string]any) ([]string, error) {
+	if len(object) == 0 {
 		return nil, nil
 	}
-	text, err := yaml.Marshal(of)
+	text, err := yaml.Marshal(object)
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), err
 }
 
 // lineDiff keeps the longest common subsequence of the lines: common[i][j] is its length in old[i:] and next[j:].
-func compare(old, next []string) []string {
+func lineDiff(old, next []string) []string {
 	common := make([][]int, len(old)+1)
 	for i := range common {
 		common[i] = make([]int, len(next)+1)

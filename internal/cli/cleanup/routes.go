@@ -13,86 +13,86 @@ import (
 )
 
 // labelInProgress is the default value of the in-progress label.
-const labelValue = "in-progress"
+const labelInProgress = "in-progress"
 
 // checkRoute finds leftovers on a route.
-func (f *finder) route(live *facts.Route) []Leftover {
+func (f *finder) checkRoute(live *facts.Route) []Leftover {
 	metadata, _ := live.Content["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	text, _ := annotations[route.Annotation].(string)
-	mayName := func(r *facts.Rollout) bool { return f.mayName(r, live) }
-	left := Leftover{Object: fmt.Sprintf("%s %s", live.Kind, live.Name)}
+	mayReference := func(r *facts.Rollout) bool { return f.mayReference(r, live) }
+	leftover := Leftover{Object: fmt.Sprintf("%s %s", live.Kind, live.Name)}
 	content := live.Content
-	var told []string
+	var messages []string
 	entries := route.Entries(text)
 	for _, entry := range entries {
 		namespace, name, _ := strings.Cut(entry.Rollout, "/")
 		key := types.NamespacedName{Namespace: namespace, Name: name}
-		why, isGone := f.gone(key, mayName)
-		if !isGone {
+		why, isStale := f.staleReason(key, mayReference)
+		if !isStale {
 			continue
 		}
-		undone, sorts, err := undo(content, live, entry, f.rollout(key))
+		reset, kinds, err := resetRoute(content, live, entry, f.rollout(key))
 		if err != nil {
 			continue // the router rejects such a route as well, and reports the error
 		}
-		content = undone
-		left.Sorts = append(left.Sorts, sorts...)
-		if entry.Weighted && !slices.Contains(sorts, RouteWeights) {
+		content = reset
+		leftover.Kinds = append(leftover.Kinds, kinds...)
+		if entry.Weighted && !slices.Contains(kinds, RouteWeights) {
 			why += "; its weights stay, because the stable Service is unknown: set them manually"
 		}
-		told = append(told, why)
+		messages = append(messages, why)
 	}
-	if text == "" && live.Labels[route.DefaultLabelKey] == labelValue && f.namespace == "" && !f.isNamed(live) {
+	if text == "" && live.Labels[route.DefaultLabelKey] == labelInProgress && f.namespace == "" && !f.isReferenced(live) {
 		content = withoutLabel(content)
-		left.Sorts = append(left.Sorts, Label)
-		told = append(told, "no Rollout references it, but it has label "+route.DefaultLabelKey+" of the published plugin; its weights stay")
+		leftover.Kinds = append(leftover.Kinds, Label)
+		messages = append(messages, "no Rollout references it, but it has label "+route.DefaultLabelKey+" of the published plugin; its weights stay")
 	}
-	if len(left.Sorts) == 0 || reflect.DeepEqual(content, live.Content) {
+	if len(leftover.Kinds) == 0 || reflect.DeepEqual(content, live.Content) {
 		return nil
 	}
-	left.Message = strings.Join(told, "; ")
+	leftover.Message = strings.Join(messages, "; ")
 	replaced := *live
 	replaced.Content = content
-	left.Removal = Removal{Route: &replaced}
-	return []Leftover{left}
+	leftover.Removal = Removal{Route: &replaced}
+	return []Leftover{leftover}
 }
 
 // resetRoute removes the entry of a Rollout from a route, and returns the kinds of leftovers in it. If the Rollout
 // exists, its Services are known, and the stable Service gets weight 100.
-func undo(content map[string]any, live *facts.Route, entry route.Entry, rollout *facts.Rollout) (map[string]any, []Sort, error) {
-	sorts := []Sort{Record}
+func resetRoute(content map[string]any, live *facts.Route, entry route.Entry, rollout *facts.Rollout) (map[string]any, []Kind, error) {
+	kinds := []Kind{Record}
 	if len(entry.Managed) > 0 {
-		sorts = append(sorts, ManagedRules)
+		kinds = append(kinds, ManagedRules)
 	}
 	if len(entry.Destinations) > 0 {
-		sorts = append(sorts, Destinations)
+		kinds = append(kinds, Destinations)
 	}
 	if rollout != nil && rollout.ServicesError == nil && entry.Weighted {
-		undone, _, err := route.Apply(content, route.Intent{
+		reset, _, err := route.Apply(content, route.Intent{
 			Kind: live.Kind, Rollout: entry.Rollout, UID: entry.UID, Namespace: rollout.Namespace, Stable: rollout.Stable, Canary: rollout.Canary,
 			Weights: &route.Weights{Stable: 100}, ManagedRoutes: &[]route.ManagedRoute{},
 		})
 		if err == nil {
-			return undone, append(sorts, RouteWeights), nil
+			return reset, append(kinds, RouteWeights), nil
 		}
 	}
-	undone, err := route.RemoveOwners(content, []string{entry.Rollout})
-	return undone, sorts, err
+	reset, err := route.Undo(content, []string{entry.Rollout})
+	return reset, kinds, err
 }
 
 // isReferenced reports whether any Rollout may reference a route.
-func (f *finder) isNamed(live *facts.Route) bool {
-	return slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return f.mayName(&r, live) })
+func (f *finder) isReferenced(live *facts.Route) bool {
+	return slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return f.mayReference(&r, live) })
 }
 
 // mayReference reports whether a Rollout references a route, or may reference it because its configuration is invalid.
-func (f *finder) mayName(r *facts.Rollout, live *facts.Route) bool {
+func (f *finder) mayReference(r *facts.Rollout, live *facts.Route) bool {
 	if !r.Uses(facts.GatewayRouter) {
 		return false
 	}
-	for _, found := range f.cluster.RoutesOf(r) {
-		if found.Kind == live.Kind && found.Name == live.Name {
+	for _, existing := range f.cluster.RoutesOf(r) {
+		if existing.Kind == live.Kind && existing.Name == live.Name {
 			return true
 		}
 	}

@@ -16,21 +16,21 @@ import (
 )
 
 // installAgentFix installs the agent.
-const installAgent = "kubectl http-canary install --components agent, or kubectl apply --server-side --force-conflicts -k config/agent"
+const installAgentFix = "kubectl http-canary install --components agent, or kubectl apply --server-side --force-conflicts -k config/agent"
 
 // agent checks that the agent exists if objects depend on it, that it is ready, and its webhook.
 func agent(cluster *facts.Facts) []Finding {
 	switch {
-	case !cluster.Knows(facts.Deployments):
+	case !cluster.HasRead(facts.Deployments):
 		return nil
 	case cluster.Agent == nil:
 		return agentMissing(cluster)
 	}
-	if ready, is := readiness(cluster.Agent); !is {
+	if ready, ok := readiness(cluster.Agent); !ok {
 		return []Finding{{
 			Code: AgentNotReady, Severity: Error, Object: agentObject(cluster), Field: "status.readyReplicas",
 			Message: ready + ": the agent creates no HTTPScaledObjects and proxies, and rewrites no Ingresses",
-			Remedy:  fmt.Sprintf("see the log for what the agent waits for: kubectl -n %s logs deployment/%s", cluster.Agent.Namespace, cluster.Agent.Name),
+			Fix:     fmt.Sprintf("see the log for what the agent waits for: kubectl -n %s logs deployment/%s", cluster.Agent.Namespace, cluster.Agent.Name),
 		}}
 	}
 	return webhook(cluster)
@@ -39,9 +39,9 @@ func agent(cluster *facts.Facts) []Finding {
 // agentObject returns the object name of the agent's Deployment.
 func agentObject(cluster *facts.Facts) string {
 	if cluster.Agent == nil {
-		return named("Deployment", httpv1alpha1.DefaultInterceptorNamespace, facts.AgentName)
+		return objectName("Deployment", httpv1alpha1.DefaultInterceptorNamespace, facts.AgentName)
 	}
-	return named("Deployment", cluster.Agent.Namespace, cluster.Agent.Name)
+	return objectName("Deployment", cluster.Agent.Namespace, cluster.Agent.Name)
 }
 
 // agentMissing finds objects that depend on an agent that does not exist.
@@ -49,10 +49,10 @@ func agentMissing(cluster *facts.Facts) []Finding {
 	finding := Finding{
 		Code: AgentNotFound, Severity: Error, Object: agentObject(cluster),
 		Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and app.kubernetes.io/component=agent",
-		Remedy:  installAgent,
+		Fix:     installAgentFix,
 	}
 	for i := range cluster.HTTPScaledObjects {
-		if object := &cluster.HTTPScaledObjects[i]; byAgent(object) {
+		if object := &cluster.HTTPScaledObjects[i]; isManagedByAgent(object) {
 			finding.Message += fmt.Sprintf(", but HTTPScaledObject %s/%s is managed by an agent: changes of its trigger have no effect, and its proxies are unmanaged",
 				object.Namespace, object.Name)
 			return []Finding{finding}
@@ -61,44 +61,44 @@ func agentMissing(cluster *facts.Facts) []Finding {
 	if cluster.Webhook != nil {
 		finding.Message += fmt.Sprintf(", but MutatingWebhookConfiguration %s exists: the API server rejects ScaledObjects with a trigger of type %s",
 			cluster.Webhook.Name, facts.TriggerType)
-		finding.Remedy += "; or delete the MutatingWebhookConfiguration"
+		finding.Fix += "; or delete the MutatingWebhookConfiguration"
 		return []Finding{finding}
 	}
 	return nil
 }
 
 // isManagedByAgent reports whether the agent has created an object.
-func byAgent(object *httpv1alpha1.HTTPScaledObject) bool {
+func isManagedByAgent(object *httpv1alpha1.HTTPScaledObject) bool {
 	return object.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
 }
 
 // webhook checks the webhook of a running agent.
 func webhook(cluster *facts.Facts) []Finding {
-	address, isSet := setting(cluster.Agent, "webhook-address")
-	if !cluster.Knows(facts.Webhook) || isSet && address == "" {
+	address, isSet := flagValue(cluster.Agent, "webhook-address")
+	if !cluster.HasRead(facts.Webhook) || isSet && address == "" {
 		return nil
 	}
-	name := cmp.Or(first(setting(cluster.Agent, "webhook-configuration")), facts.AgentName)
-	object := named("MutatingWebhookConfiguration", "", name)
+	name := cmp.Or(valueOnly(flagValue(cluster.Agent, "webhook-configuration")), facts.AgentName)
+	object := objectName("MutatingWebhookConfiguration", "", name)
 	if cluster.Webhook == nil {
 		return []Finding{{
 			Code: WebhookNotFound, Severity: Warning, Object: object,
 			Message: "does not exist: triggers are converted only after KEDA has reported an error, and kubectl apply does not validate them",
-			Remedy:  installAgent + "; or start the agent with --webhook-address=",
+			Fix:     installAgentFix + "; or start the agent with --webhook-address=",
 		}}
 	}
 	for i, hook := range cluster.Webhook.Webhooks {
 		finding := Finding{Code: WebhookNotReady, Severity: Error, Object: object, Field: fmt.Sprintf("webhooks[%d].clientConfig", i)}
 		const refused = ": the API server rejects ScaledObjects with a trigger of type " + facts.TriggerType
 		service := hook.ClientConfig.Service
-		isOld := cluster.Now.Sub(cluster.Webhook.CreationTimestamp.Time) > patience
+		isOld := cluster.Now.Sub(cluster.Webhook.CreationTimestamp.Time) > gracePeriod
 		switch {
-		case service != nil && cluster.Knows(facts.Services) && cluster.Service(service.Namespace, service.Name) == nil:
+		case service != nil && cluster.HasRead(facts.Services) && cluster.Service(service.Namespace, service.Name) == nil:
 			finding.Message = fmt.Sprintf("Service %s/%s does not exist%s", service.Namespace, service.Name, refused)
-			finding.Remedy = installAgent
+			finding.Fix = installAgentFix
 		case len(hook.ClientConfig.CABundle) == 0 && isOld:
 			finding.Message = "caBundle is empty, although the agent sets it" + refused
-			finding.Remedy = fmt.Sprintf("see the log of the agent for the reason: kubectl -n %s logs deployment/%s. A tool that applies the "+
+			finding.Fix = fmt.Sprintf("see the log of the agent for the reason: kubectl -n %s logs deployment/%s. A tool that applies the "+
 				"MutatingWebhookConfiguration must not set caBundle (docs/reference/agent.md)", cluster.Agent.Namespace, cluster.Agent.Name)
 		default:
 			continue
@@ -109,14 +109,14 @@ func webhook(cluster *facts.Facts) []Finding {
 }
 
 // valueOnly returns the first of two values.
-func first(text string, _ bool) string { return text }
+func valueOnly(text string, _ bool) string { return text }
 
 // flagValue returns the value of a flag in a Deployment, set as an argument or by the environment; false if it is not
 // set.
-func setting(deployment *appsv1.Deployment, flag string) (string, bool) {
+func flagValue(deployment *appsv1.Deployment, flag string) (string, bool) {
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		for i, argument := range container.Args {
-			if value, is := strings.CutPrefix(argument, "--"+flag+"="); is {
+			if value, ok := strings.CutPrefix(argument, "--"+flag+"="); ok {
 				return value, true
 			}
 			if argument == "--"+flag && i+1 < len(container.Args) {
@@ -134,51 +134,51 @@ func setting(deployment *appsv1.Deployment, flag string) (string, bool) {
 }
 
 // isEnabled reports whether a boolean flag of the agent is true, which is the default.
-func isOn(cluster *facts.Facts, flag string) bool {
-	text, isSet := setting(cluster.Agent, flag)
-	is, err := strconv.ParseBool(text)
-	return !isSet || err != nil || is
+func isEnabled(cluster *facts.Facts, flag string) bool {
+	text, isSet := flagValue(cluster.Agent, flag)
+	enabled, err := strconv.ParseBool(text)
+	return !isSet || err != nil || enabled
 }
 
 // installsProxies reports whether the agent exists and installs proxies for an object.
 func installsProxies(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) bool {
-	return cluster.Agent != nil && isOn(cluster, "install-proxies") && serves(cluster, object.Namespace) && proxies.Needs(object)
+	return cluster.Agent != nil && isEnabled(cluster, "install-proxies") && agentServes(cluster, object.Namespace) && proxies.Needs(object)
 }
 
 // agentServes reports whether the agent watches a namespace.
-func serves(cluster *facts.Facts, namespace string) bool {
-	list, _ := setting(cluster.Agent, "namespaces")
+func agentServes(cluster *facts.Facts, namespace string) bool {
+	list, _ := flagValue(cluster.Agent, "namespaces")
 	return list == "" || slices.Contains(strings.Split(list, ","), namespace)
 }
 
 // agentRequirements adds the permissions of the agent, in the namespaces that have objects for it.
-func agentNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) {
-	const remedy = "apply config/agent/rbac.yaml with this ServiceAccount as the subject"
+func agentRequirements(cluster *facts.Facts, account types.NamespacedName, add func(requirement)) {
+	const fix = "apply config/agent/rbac.yaml with this ServiceAccount as the subject"
 	for _, namespace := range agentNamespaces(cluster) {
-		ask := func(optional, group, resource, name string, verbs ...string) {
+		require := func(optionalEffect, group, resource, name string, verbs ...string) {
 			for _, verb := range verbs {
-				add(need{
-					question: facts.Question{Account: who, Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace},
-					code:     AgentForbidden, optional: optional, loss: "the agent fails with Forbidden", remedy: remedy,
+				add(requirement{
+					permission: facts.Permission{Account: account, Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace},
+					code:       AgentForbidden, optionalEffect: optionalEffect, effect: "the agent fails with Forbidden", fix: fix,
 				})
 			}
 		}
-		ask("", "keda.sh", "scaledobjects", "", "list", "watch", "patch")
-		ask("", httpv1alpha1.Group, httpv1alpha1.Resource, "", "list", "watch", "create", "patch", "delete")
-		ask("", httpv1alpha1.Group, httpv1alpha1.Resource+"/status", "", "patch")
-		ask("", "argoproj.io", "rollouts", "", "list", "watch")
-		ask("", "", "services", "", "list", "watch")
-		if isOn(cluster, "autowire") {
-			ask("the agent rewrites no Ingresses", "networking.k8s.io", "ingresses", "", "list", "watch", "patch")
+		require("", "keda.sh", "scaledobjects", "", "list", "watch", "patch")
+		require("", httpv1alpha1.Group, httpv1alpha1.Resource, "", "list", "watch", "create", "patch", "delete")
+		require("", httpv1alpha1.Group, httpv1alpha1.Resource+"/status", "", "patch")
+		require("", "argoproj.io", "rollouts", "", "list", "watch")
+		require("", "", "services", "", "list", "watch")
+		if isEnabled(cluster, "autowire") {
+			require("the agent rewrites no Ingresses", "networking.k8s.io", "ingresses", "", "list", "watch", "patch")
 		}
-		if isOn(cluster, "install-proxies") {
-			ask("the agent installs no proxies", "apps", "deployments", facts.ProxyService, "create", "patch", "delete")
+		if isEnabled(cluster, "install-proxies") {
+			require("the agent installs no proxies", "apps", "deployments", facts.ProxyService, "create", "patch", "delete")
 		}
 	}
 	if cluster.Webhook != nil {
-		add(need{
-			question: facts.Question{Account: who, Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: cluster.Webhook.Name},
-			code:     AgentForbidden, loss: "the API server does not trust its webhook and rejects ScaledObjects with a trigger of type " + facts.TriggerType, remedy: remedy,
+		add(requirement{
+			permission: facts.Permission{Account: account, Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: cluster.Webhook.Name},
+			code:       AgentForbidden, effect: "the API server does not trust its webhook and rejects ScaledObjects with a trigger of type " + facts.TriggerType, fix: fix,
 		})
 	}
 }
@@ -187,7 +187,7 @@ func agentNeeds(cluster *facts.Facts, who types.NamespacedName, add func(need)) 
 func agentNamespaces(cluster *facts.Facts) []string {
 	var all []string
 	add := func(namespace string) {
-		if serves(cluster, namespace) && !slices.Contains(all, namespace) {
+		if agentServes(cluster, namespace) && !slices.Contains(all, namespace) {
 			all = append(all, namespace)
 		}
 	}
@@ -195,7 +195,7 @@ func agentNamespaces(cluster *facts.Facts) []string {
 		add(object.Namespace)
 	}
 	for i := range cluster.HTTPScaledObjects {
-		if object := &cluster.HTTPScaledObjects[i]; byAgent(object) {
+		if object := &cluster.HTTPScaledObjects[i]; isManagedByAgent(object) {
 			add(object.Namespace)
 		}
 	}

@@ -27,46 +27,46 @@ func autoscaling(cluster *facts.Facts) []Finding {
 	if len(objects) == 0 && cluster.Scaler == nil && cluster.Agent == nil {
 		return nil
 	}
-	var found []Finding
-	if cluster.Knows(facts.Deployments) {
-		keda, works := operator(cluster)
-		found = append(found, keda...)
+	var findings []Finding
+	if cluster.HasRead(facts.Deployments) {
+		keda, works := kedaOperator(cluster)
+		findings = append(findings, keda...)
 		if works {
-			found = append(found, scaler(cluster, objects)...)
+			findings = append(findings, scaler(cluster, objects)...)
 		}
 	}
 	for _, object := range objects {
-		found = append(found, scaledObject(cluster, object)...)
+		findings = append(findings, scaledObject(cluster, object)...)
 	}
-	return found
+	return findings
 }
 
 // kedaOperator checks KEDA, and reports whether it works.
-func operator(cluster *facts.Facts) ([]Finding, bool) {
-	_, isDefined := cluster.Definitions[facts.ScaledObjectsDefinition]
-	if cluster.Operator == nil || cluster.Knows(facts.Definitions) && !isDefined {
+func kedaOperator(cluster *facts.Facts) ([]Finding, bool) {
+	_, isDefined := cluster.CRDs[facts.ScaledObjectsCRD]
+	if cluster.Operator == nil || cluster.HasRead(facts.CRDs) && !isDefined {
 		missing := "no Deployment has the label app.kubernetes.io/name=keda-operator"
 		if cluster.Operator != nil {
-			missing = "no CustomResourceDefinition " + facts.ScaledObjectsDefinition
+			missing = "no CustomResourceDefinition " + facts.ScaledObjectsCRD
 		}
 		return []Finding{{
 			Code: KEDANotFound, Severity: Error, Object: "Deployment keda/keda-operator",
 			Message: missing + ": KEDA is not installed, so nothing is scaled by requests",
-			Remedy:  "install KEDA " + oldestKEDA + " or later",
+			Fix:     "install KEDA " + oldestKEDA + " or later",
 		}}, false
 	}
-	object := named("Deployment", cluster.Operator.Namespace, cluster.Operator.Name)
-	if ready, is := readiness(cluster.Operator); !is {
+	object := objectName("Deployment", cluster.Operator.Namespace, cluster.Operator.Name)
+	if ready, isReady := readiness(cluster.Operator); !isReady {
 		return []Finding{{
 			Code: KEDANotReady, Severity: Error, Object: object, Field: "status.readyReplicas", Message: ready + ": nothing is scaled by requests",
-			Remedy: fmt.Sprintf("see the log: kubectl -n %s logs deployment/%s", cluster.Operator.Namespace, cluster.Operator.Name),
+			Fix: fmt.Sprintf("see the log: kubectl -n %s logs deployment/%s", cluster.Operator.Namespace, cluster.Operator.Name),
 		}}, false
 	}
-	if found := kedaVersion(cluster); found != nil && found.LessThan(version.MustParseGeneric(oldestKEDA)) {
+	if installed := kedaVersion(cluster); installed != nil && installed.LessThan(version.MustParseGeneric(oldestKEDA)) {
 		return []Finding{{
 			Code: KEDATooOld, Severity: Error, Object: object,
-			Message: fmt.Sprintf("KEDA %s scales to zero immediately, without cooldownPeriod, when a push scaler reports inactivity (kedacore/keda#6986)", found),
-			Remedy:  "update KEDA to " + oldestKEDA + " or later",
+			Message: fmt.Sprintf("KEDA %s scales to zero immediately, without cooldownPeriod, when a push scaler reports inactivity (kedacore/keda#6986)", installed),
+			Fix:     "update KEDA to " + oldestKEDA + " or later",
 		}}, true
 	}
 	return nil, true
@@ -92,7 +92,7 @@ func scaler(cluster *facts.Facts, objects []*facts.ScaledObject) []Finding {
 	namespace := ""
 	for _, object := range objects {
 		for _, trigger := range object.Spec.Triggers {
-			if rest, is := strings.CutPrefix(trigger.Metadata["scalerAddress"], facts.ScalerService+"."); is && namespace == "" {
+			if rest, ok := strings.CutPrefix(trigger.Metadata["scalerAddress"], facts.ScalerService+"."); ok && namespace == "" {
 				namespace, _, _ = strings.Cut(rest, ":")
 				namespace, _, _ = strings.Cut(namespace, ".")
 			}
@@ -101,19 +101,19 @@ func scaler(cluster *facts.Facts, objects []*facts.ScaledObject) []Finding {
 	if namespace == "" {
 		return nil
 	}
-	object := named("Deployment", namespace, facts.ScalerService)
+	object := objectName("Deployment", namespace, facts.ScalerService)
 	if cluster.Scaler == nil || cluster.Scaler.Namespace != namespace {
 		return []Finding{{
 			Code: ScalerNotFound, Severity: Error, Object: object,
 			Message: fmt.Sprintf("triggers reference Service %s.%s, but no Deployment in that namespace has the label app.kubernetes.io/component=scaler", facts.ScalerService, namespace),
-			Remedy:  "kubectl apply --server-side -k config/scaler",
+			Fix:     "kubectl apply --server-side -k config/scaler",
 		}}
 	}
-	if ready, is := readiness(cluster.Scaler); !is {
+	if ready, ok := readiness(cluster.Scaler); !ok {
 		return []Finding{{
 			Code: ScalerNotReady, Severity: Error, Object: object, Field: "status.readyReplicas",
 			Message: ready + ": KEDA gets no metrics and keeps the current replicas",
-			Remedy:  fmt.Sprintf("see the log: kubectl -n %s logs deployment/%s. It is ready once every interceptor has responded", namespace, cluster.Scaler.Name),
+			Fix:     fmt.Sprintf("see the log: kubectl -n %s logs deployment/%s. It is ready once every interceptor has responded", namespace, cluster.Scaler.Name),
 		}}
 	}
 	return nil
@@ -121,37 +121,37 @@ func scaler(cluster *facts.Facts, objects []*facts.ScaledObject) []Finding {
 
 // scaledObject reports the problems of a ScaledObject according to KEDA, the agent and the HorizontalPodAutoscaler.
 func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
-	var found []Finding
-	name := named("ScaledObject", object.Namespace, object.Name)
+	var findings []Finding
+	name := objectName("ScaledObject", object.Namespace, object.Name)
 	isReady := false
 	for _, condition := range object.Status.Conditions {
 		isReady = isReady || condition.Type == "Ready" && condition.Status == string(corev1.ConditionTrue)
-		if condition.Type == "Ready" && condition.Status == string(corev1.ConditionFalse) && !unconverted(object) {
-			found = append(found, Finding{
+		if condition.Type == "Ready" && condition.Status == string(corev1.ConditionFalse) && !hasUnconvertedTrigger(object) {
+			findings = append(findings, Finding{
 				Code: ScaledObjectNotReady, Severity: Error, Object: name, Field: "status.conditions[Ready]",
 				Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-				Remedy:  fmt.Sprintf("see its events for the error of the scaler: kubectl -n %s describe scaledobject %s (docs/how-to/scale-with-keda.md)", object.Namespace, object.Name),
+				Fix:     fmt.Sprintf("see its events for the error of the scaler: kubectl -n %s describe scaledobject %s (docs/how-to/scale-with-keda.md)", object.Namespace, object.Name),
 			})
 		}
 	}
-	if unconverted(object) && !isReady {
-		found = append(found, Finding{
+	if hasUnconvertedTrigger(object) && !isReady {
+		findings = append(findings, Finding{
 			Code: TriggerNotConverted, Severity: Error, Object: name, Field: "spec.triggers",
 			Message: "a trigger has type " + facts.TriggerType + ", which KEDA does not support by itself",
-			Remedy:  converter(cluster),
+			Fix:     conversionFix(cluster),
 		})
 	}
 	if problems := object.Annotations[httpv1alpha1.AnnotationTriggerProblems]; problems != "" {
-		found = append(found, Finding{
+		findings = append(findings, Finding{
 			Code: TriggerMistaken, Severity: Error, Object: name, Field: "spec.triggers", Message: problems,
-			Remedy: "correct the fields that the message names (docs/reference/configuration.md lists all keys)",
+			Fix: "correct the fields that the message names (docs/reference/configuration.md lists all keys)",
 		})
 	}
-	return append(found, autoscaler(cluster, object)...)
+	return append(findings, autoscaler(cluster, object)...)
 }
 
 // hasUnconvertedTrigger reports whether a trigger has the type that only the agent supports.
-func unconverted(object *facts.ScaledObject) bool {
+func hasUnconvertedTrigger(object *facts.ScaledObject) bool {
 	for _, trigger := range object.Spec.Triggers {
 		if trigger.Type == facts.TriggerType {
 			return true
@@ -170,26 +170,26 @@ func autoscaler(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	if at < 0 {
 		return nil
 	}
-	var found []Finding
+	var findings []Finding
 	for _, condition := range cluster.Autoscalers[at].Status.Conditions {
 		isAbout := condition.Type == autoscalingv2.ScalingActive || condition.Type == autoscalingv2.AbleToScale
 		if !isAbout || condition.Status != corev1.ConditionFalse || condition.Reason == "ScalingDisabled" ||
-			cluster.Now.Sub(condition.LastTransitionTime.Time) < patience {
+			cluster.Now.Sub(condition.LastTransitionTime.Time) < gracePeriod {
 			continue
 		}
-		found = append(found, Finding{
-			Code: AutoscalerNotActive, Severity: Error, Object: named("HorizontalPodAutoscaler", key.Namespace, key.Name),
+		findings = append(findings, Finding{
+			Code: AutoscalerNotActive, Severity: Error, Object: objectName("HorizontalPodAutoscaler", key.Namespace, key.Name),
 			Field: fmt.Sprintf("status.conditions[%s]", condition.Type), Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-			Remedy: "check the scaler and the KEDA metrics server: kubectl get apiservice v1beta1.external.metrics.k8s.io",
+			Fix: "check the scaler and the KEDA metrics server: kubectl get apiservice v1beta1.external.metrics.k8s.io",
 		})
 	}
-	return found
+	return findings
 }
 
 // conversionFix returns the fix for an unconverted trigger.
-func converter(cluster *facts.Facts) string {
+func conversionFix(cluster *facts.Facts) string {
 	if cluster.Agent == nil {
-		return installAgent + ": the agent converts the trigger to type " + facts.PushType
+		return installAgentFix + ": the agent converts the trigger to type " + facts.PushType
 	}
 	return fmt.Sprintf("the agent should convert it to type %s: see kubectl -n %s logs deployment/%s, and check its flag --namespaces", facts.PushType, cluster.Agent.Namespace, cluster.Agent.Name)
 }

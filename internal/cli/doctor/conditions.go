@@ -13,45 +13,45 @@ import (
 
 // optionalConditions reports False conditions of an object that unencrypted requests do not depend on: certificate,
 // proxies and autowiring.
-func conditional(
+func optionalConditions(
 	cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition, isPast func(*metav1.Condition) bool,
 ) []Finding {
-	var found []Finding
-	add := func(code Code, severity Severity, condition *metav1.Condition, remedy string) {
-		found = append(found, Finding{
-			Code: code, Severity: severity, Object: named(httpv1alpha1.Kind, object.Namespace, object.Name),
+	var findings []Finding
+	add := func(code Code, severity Severity, condition *metav1.Condition, fix string) {
+		findings = append(findings, Finding{
+			Code: code, Severity: severity, Object: objectName(httpv1alpha1.Kind, object.Namespace, object.Name),
 			Field:   fmt.Sprintf("status.conditions[%s]", condition.Type),
-			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message), Remedy: remedy,
+			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message), Fix: fix,
 		})
 	}
-	of := func(kind string) *metav1.Condition {
+	failing := func(kind string) *metav1.Condition {
 		condition := meta.FindStatusCondition(conditions, kind)
 		if condition == nil || condition.Status == metav1.ConditionTrue || isPast(condition) {
 			return nil
 		}
 		return condition
 	}
-	tls := of(httpv1alpha1.ConditionTLSReady)
+	tls := failing(httpv1alpha1.ConditionTLSReady)
 	// The interceptor reads a new Secret within seconds.
-	if tls != nil && (tls.Status == metav1.ConditionFalse || cluster.Now.Sub(tls.LastTransitionTime.Time) > patience) {
-		add(CertificateNotReady, Error, tls, certificate(cluster, object, tls.Reason))
+	if tls != nil && (tls.Status == metav1.ConditionFalse || cluster.Now.Sub(tls.LastTransitionTime.Time) > gracePeriod) {
+		add(CertificateNotReady, Error, tls, certificateFix(cluster, object, tls.Reason))
 	}
-	if proxy := of(httpv1alpha1.ConditionProxyInstalled); proxy != nil {
+	if proxy := failing(httpv1alpha1.ConditionProxyInstalled); proxy != nil {
 		add(ProxyNotInstalled, Error, proxy, "fix the problem described above; the agent retries automatically (docs/how-to/proxies.md)")
 	}
 	// The other reasons are intended by a user, or transient.
-	switch wired := of(httpv1alpha1.ConditionAutowired); {
+	switch wired := failing(httpv1alpha1.ConditionAutowired); {
 	case wired == nil:
 	case wired.Reason == httpv1alpha1.ReasonRefused:
 		add(NotWired, Warning, wired, "grant the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or create the ReferenceGrant that the message names (docs/how-to/autowire.md)")
 	case slices.Contains([]string{httpv1alpha1.ReasonRestored, httpv1alpha1.ReasonUndoUnreadable}, wired.Reason):
 		add(NotWired, Warning, wired, "stop the other tool from writing the backends of the object, or set trafficAutowire: \"false\" (docs/how-to/autowire.md)")
 	}
-	return found
+	return findings
 }
 
 // certificateFix returns the fix for a certificate that is not active.
-func certificate(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, reason string) string {
+func certificateFix(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, reason string) string {
 	secret := object.Annotations[httpv1alpha1.AnnotationTLSSecretName]
 	switch reason {
 	case httpv1alpha1.ReasonSecretNotFound:

@@ -18,9 +18,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
 )
 
-func TestASoundInstallationHasNoFinding(t *testing.T) {
+func TestHealthyInstallationHasNoFindings(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff([]doctor.Finding(nil), doctor.Examine(sound(t)), cmp.Transformer("", nilForNone)); diff != "" {
+	if diff := cmp.Diff([]doctor.Finding(nil), doctor.Examine(healthy(t)), cmp.Transformer("", nilForNone)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -31,7 +31,7 @@ func nilForNone(findings []doctor.Finding) []doctor.Finding {
 }
 
 // TestTransientStatesAreNoFindings: states that are normal during a canary are not reported.
-func TestPassingStatesAreNoFindings(t *testing.T) {
+func TestTransientStatesAreNoFindings(t *testing.T) {
 	t.Parallel()
 	for name, pass := range map[string]func(*testing.T, *facts.Facts){
 		"scaled to zero": func(t *testing.T, f *facts.Facts) {
@@ -79,14 +79,14 @@ func TestPassingStatesAreNoFindings(t *testing.T) {
 		}),
 		"an agent with disabled proxies and autowiring": func(t *testing.T, f *facts.Facts) {
 			t.Helper()
-			deniedAgent("patch", "ingresses")(t, f)
-			deniedAgent("patch", "deployments")(t, f)
+			denyAgent("patch", "ingresses")(t, f)
+			denyAgent("patch", "deployments")(t, f)
 			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--install-proxies=false"}
 			f.Agent.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "KEDIFY_AGENT_AUTOWIRE", Value: "false"}}
 		},
 		"an agent for other namespaces": func(t *testing.T, f *facts.Facts) {
 			t.Helper()
-			deniedAgent("patch", "scaledobjects")(t, f)
+			denyAgent("patch", "scaledobjects")(t, f)
 			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--namespaces", "web,other"}
 		},
 		"no agent, and no objects of one": change(func(f *facts.Facts) {
@@ -107,10 +107,10 @@ func TestPassingStatesAreNoFindings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster := sound(t)
+			cluster := healthy(t)
 			pass(t, cluster)
-			if found := doctor.Examine(cluster); len(found) > 0 {
-				t.Errorf("found %+v", found)
+			if findings := doctor.Examine(cluster); len(findings) > 0 {
+				t.Errorf("found %+v", findings)
 			}
 		})
 	}
@@ -124,7 +124,7 @@ type breakage struct {
 	severity doctor.Severity
 	object   string
 	field    string
-	remedy   string // a substring of the fix
+	fix      string // a substring of the fix
 }
 
 // edit replaces a substring of the list of plugins, which must exist.
@@ -140,17 +140,17 @@ func edit(old, replacement string) func(*testing.T, *facts.Facts) {
 }
 
 // change adapts a function without a test.
-func change(of func(*facts.Facts)) func(*testing.T, *facts.Facts) {
-	return func(_ *testing.T, cluster *facts.Facts) { of(cluster) }
+func change(apply func(*facts.Facts)) func(*testing.T, *facts.Facts) {
+	return func(_ *testing.T, cluster *facts.Facts) { apply(cluster) }
 }
 
 // rollout changes the Rollout of that name, and parses it again.
-func rollout(name string, of func(*v1alpha1.Rollout)) func(*testing.T, *facts.Facts) {
+func rollout(name string, apply func(*v1alpha1.Rollout)) func(*testing.T, *facts.Facts) {
 	return change(func(cluster *facts.Facts) {
 		for i := range cluster.Rollouts {
 			if cluster.Rollouts[i].Name == name {
-				of(cluster.Rollouts[i].Rollout)
-				cluster.Rollouts[i] = gather.Understand(cluster.Rollouts[i].Rollout)
+				apply(cluster.Rollouts[i].Rollout)
+				cluster.Rollouts[i] = gather.ParseRollout(cluster.Rollouts[i].Rollout)
 			}
 		}
 	})
@@ -166,27 +166,27 @@ func routing(name, router, config string) func(*testing.T, *facts.Facts) {
 	})
 }
 
-// denied denies a permission to the controller and KEDA.
-func denied(verb, resource string) func(*testing.T, *facts.Facts) {
-	return denying(func(account string) bool { return account != facts.AgentName }, verb, resource)
+// denyController denies a permission to the controller and KEDA.
+func denyController(verb, resource string) func(*testing.T, *facts.Facts) {
+	return deny(func(account string) bool { return account != facts.AgentName }, verb, resource)
 }
 
-// deniedAgent denies a permission to the agent.
-func deniedAgent(verb, resource string) func(*testing.T, *facts.Facts) {
-	return denying(func(account string) bool { return account == facts.AgentName }, verb, resource)
+// denyAgent denies a permission to the agent.
+func denyAgent(verb, resource string) func(*testing.T, *facts.Facts) {
+	return deny(func(account string) bool { return account == facts.AgentName }, verb, resource)
 }
 
-// denying denies a permission to the ServiceAccounts that match.
-func denying(whom func(account string) bool, verb, resource string) func(*testing.T, *facts.Facts) {
+// deny denies a permission to the ServiceAccounts that match.
+func deny(matches func(account string) bool, verb, resource string) func(*testing.T, *facts.Facts) {
 	return func(t *testing.T, cluster *facts.Facts) {
 		t.Helper()
-		asked := false
+		required := false
 		for question := range cluster.Allowed {
-			if whom(question.Account.Name) && question.Verb == verb && question.Resource == resource {
-				cluster.Allowed[question], asked = false, true
+			if matches(question.Account.Name) && question.Verb == verb && question.Resource == resource {
+				cluster.Allowed[question], required = false, true
 			}
 		}
-		if !asked {
+		if !required {
 			t.Fatalf("no permission for %s %s was required", verb, resource)
 		}
 	}
@@ -195,7 +195,7 @@ func denying(whom func(account string) bool, verb, resource string) func(*testin
 // ready sets the number of ready endpoints of a Service.
 func ready(namespace, name string, endpoints int) func(*testing.T, *facts.Facts) {
 	return change(func(cluster *facts.Facts) {
-		cluster.Ready[types.NamespacedName{Namespace: namespace, Name: name}] = endpoints
+		cluster.ReadyEndpoints[types.NamespacedName{Namespace: namespace, Name: name}] = endpoints
 	})
 }
 
@@ -216,24 +216,24 @@ func TestEachBreakageHasItsFinding(t *testing.T) {
 	for _, test := range all {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			cluster := sound(t)
+			cluster := healthy(t)
 			test.change(t, cluster)
-			found := doctor.Examine(cluster)
-			if len(found) != 1 {
-				t.Fatalf("found %d, want 1: %+v", len(found), found)
+			findings := doctor.Examine(cluster)
+			if len(findings) != 1 {
+				t.Fatalf("found %d, want 1: %+v", len(findings), findings)
 			}
 			if test.severity == "" {
 				test.severity = doctor.Error
 			}
-			got := found[0]
+			got := findings[0]
 			want := doctor.Finding{
-				Code: test.code, Severity: test.severity, Object: test.object, Field: test.field, Message: got.Message, Remedy: got.Remedy,
+				Code: test.code, Severity: test.severity, Object: test.object, Field: test.field, Message: got.Message, Fix: got.Fix,
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if got.Message == "" || !strings.Contains(got.Remedy, test.remedy) {
-				t.Errorf("message %q, fix %q, want a fix with %q", got.Message, got.Remedy, test.remedy)
+			if got.Message == "" || !strings.Contains(got.Fix, test.fix) {
+				t.Errorf("message %q, fix %q, want a fix with %q", got.Message, got.Fix, test.fix)
 			}
 		})
 	}

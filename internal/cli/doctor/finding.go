@@ -31,7 +31,7 @@ type Finding struct {
 	// Message describes the problem.
 	Message string `json:"message"`
 	// Fix describes how to fix the problem.
-	Remedy string `json:"remedy"`
+	Fix string `json:"remedy"`
 }
 
 // Code identifies a kind of finding.
@@ -103,16 +103,16 @@ const (
 // Examine returns the findings of an installation, errors first, sorted by object, field and code. It is empty for a
 // healthy installation.
 func Examine(cluster *facts.Facts) []Finding {
-	var found []Finding
+	var findings []Finding
 	for _, check := range []func(*facts.Facts) []Finding{
-		unread, controller, registration, rollouts, permissions, dataPlane, routes, agent, autoscaling,
+		unreadResources, controller, registration, rollouts, permissions, dataPlane, routes, agent, autoscaling,
 	} {
-		found = append(found, check(cluster)...)
+		findings = append(findings, check(cluster)...)
 	}
-	slices.SortStableFunc(found, func(a, b Finding) int {
+	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Code, b.Code))
 	})
-	return slices.Compact(found)
+	return slices.Compact(findings)
 }
 
 // HasError reports whether any finding is an error.
@@ -121,20 +121,20 @@ func HasError(findings []Finding) bool {
 }
 
 // unreadResources reports the resources that could not be read.
-func unread(cluster *facts.Facts) []Finding {
-	var found []Finding
+func unreadResources(cluster *facts.Facts) []Finding {
+	var findings []Finding
 	for part, err := range cluster.Unread {
-		found = append(found, Finding{
+		findings = append(findings, Finding{
 			Code: NotExamined, Severity: Warning, Object: string(part),
 			Message: fmt.Sprintf("cannot be read, so nothing that depends on them is checked: %v", err),
-			Remedy:  "run the command as a user who may get and list them, e.g. with ClusterRole view and access to nodes, customresourcedefinitions and mutatingwebhookconfigurations",
+			Fix:     "run the command as a user who may get and list them, e.g. with ClusterRole view and access to nodes, customresourcedefinitions and mutatingwebhookconfigurations",
 		})
 	}
-	return found
+	return findings
 }
 
 // objectName formats the name of an object in findings.
-func named(kind, namespace, name string) string {
+func objectName(kind, namespace, name string) string {
 	if namespace == "" {
 		return kind + " " + name
 	}

@@ -25,14 +25,14 @@ type plugin struct {
 }
 
 // exampleEntry is a valid entry.
-const example = `- {name: "kedify/http", location: "https://...", sha256: "..."}`
+const exampleEntry = `- {name: "kedify/http", location: "https://...", sha256: "..."}`
 
 // pluginsField is the field with the list.
 const pluginsField = "data." + facts.PluginsKey
 
 // registration checks the list of plugins that the controller reads.
 func registration(cluster *facts.Facts) []Finding {
-	if !cluster.Knows(facts.Deployments) || !cluster.Knows(facts.Plugins) || cluster.Controller == nil {
+	if !cluster.HasRead(facts.Deployments) || !cluster.HasRead(facts.Plugins) || cluster.Controller == nil {
 		return nil
 	}
 	object := configMap(cluster)
@@ -45,34 +45,34 @@ func registration(cluster *facts.Facts) []Finding {
 		return []Finding{{
 			Code: PluginsMalformed, Severity: Error, Object: object, Field: pluginsField,
 			Message: fmt.Sprintf("not a YAML list of plugins, so the controller does not start: %v", err),
-			Remedy:  "write a list in the block after |: " + example,
+			Fix:     "write a list in the block after |: " + exampleEntry,
 		}}
 	}
-	var found []Finding
+	var findings []Finding
 	if err := yaml.UnmarshalStrict([]byte(text), &[]plugin{}); err != nil {
-		found = append(found, Finding{
+		findings = append(findings, Finding{
 			Code: PluginKeyUnknown, Severity: Warning, Object: object, Field: pluginsField,
 			Message: fmt.Sprintf("an entry has a key that the controller ignores: %v", err),
-			Remedy:  "correct the key: the keys are name, location, sha256, args, headersFrom and disabled",
+			Fix:     "correct the key: the keys are name, location, sha256, args, headersFrom and disabled",
 		})
 	}
 	for i, entry := range listed {
-		found = append(found, examinePlugin(cluster, object, fmt.Sprintf("%s[%d]", pluginsField, i), entry, listed[:i])...)
+		findings = append(findings, checkPlugin(cluster, object, fmt.Sprintf("%s[%d]", pluginsField, i), entry, listed[:i])...)
 	}
-	return append(found, unregistered(cluster, object, listed)...)
+	return append(findings, unregistered(cluster, object, listed)...)
 }
 
 // configMap returns the object name of the controller's ConfigMap.
 func configMap(cluster *facts.Facts) string {
-	return named("ConfigMap", cluster.Controller.Namespace, facts.ConfigMapName)
+	return objectName("ConfigMap", cluster.Controller.Namespace, facts.ConfigMapName)
 }
 
 // checkPlugin checks one entry, given the entries before it. Entries of other plugins are checked only for errors that
 // prevent the controller from starting.
-func examinePlugin(cluster *facts.Facts, object, field string, entry plugin, before []plugin) []Finding {
-	var found []Finding
-	finding := func(code Code, severity Severity, key, message, remedy string) {
-		found = append(found, Finding{Code: code, Severity: severity, Object: object, Field: field + key, Message: message, Remedy: remedy})
+func checkPlugin(cluster *facts.Facts, object, field string, entry plugin, before []plugin) []Finding {
+	var findings []Finding
+	finding := func(code Code, severity Severity, key, message, fix string) {
+		findings = append(findings, Finding{Code: code, Severity: severity, Object: object, Field: field + key, Message: message, Fix: fix})
 	}
 	// argo-rollouts, utils/config, ValidateConfig.
 	if !regexp.MustCompile(`^[a-zA-Z0-9-]+/[a-zA-Z0-9_.-]+$`).MatchString(entry.Name) {
@@ -92,27 +92,27 @@ func examinePlugin(cluster *facts.Facts, object, field string, entry plugin, bef
 				other.Name, entry.Name), "copy the checksum of each file from checksums.txt of the release")
 		}
 	}
-	return append(found, examineLocation(cluster, object, field+".location", entry.Location)...)
+	return append(findings, checkLocation(cluster, object, field+".location", entry.Location)...)
 }
 
 // checkLocation checks the location of a plugin.
-func examineLocation(cluster *facts.Facts, object, field, location string) []Finding {
+func checkLocation(cluster *facts.Facts, object, field, location string) []Finding {
 	parsed, err := url.Parse(location)
 	if err != nil || !slices.Contains([]string{"http", "https", "file"}, parsed.Scheme) || parsed.Path == "" {
 		return []Finding{{
 			Code: LocationInvalid, Severity: Error, Object: object, Field: field,
 			Message: fmt.Sprintf("%q is not a URL that the controller can download a plugin from", location),
-			Remedy:  "use a URL that begins with https://, http:// or file://",
+			Fix:     "use a URL that begins with https://, http:// or file://",
 		}}
 	}
 	if parsed.Scheme == "file" {
-		return unprovided(cluster, object, field, parsed.Path)
+		return missingFile(cluster, object, field, parsed.Path)
 	}
-	return mismatched(cluster, object, field, parsed.Path)
+	return wrongPlatform(cluster, object, field, parsed.Path)
 }
 
 // missingFile reports a file in an emptyDir that no init container mounts.
-func unprovided(cluster *facts.Facts, object, field, file string) []Finding {
+func missingFile(cluster *facts.Facts, object, field, file string) []Finding {
 	pod := cluster.Controller.Spec.Template.Spec
 	volume := volumeOf(&pod, file)
 	mounts := func(container corev1.Container) bool {
@@ -126,7 +126,7 @@ func unprovided(cluster *facts.Facts, object, field, file string) []Finding {
 		Code: FileNotProvided, Severity: Error, Object: object, Field: field,
 		Message: fmt.Sprintf("%s is in volume %q of Deployment %s, an emptyDir that no init container mounts: the file does not exist",
 			file, volume, cluster.Controller.Name),
-		Remedy: "add the init container of config/argo-rollouts/deployment-patch.yaml, or use an https:// location (docs/how-to/install.md)",
+		Fix: "add the init container of config/argo-rollouts/deployment-patch.yaml, or use an https:// location (docs/how-to/install.md)",
 	}}
 }
 
@@ -143,14 +143,14 @@ func volumeOf(pod *corev1.PodSpec, file string) string {
 }
 
 // wrongPlatform compares the platform in a file's name with the nodes that the controller runs on or may run on.
-func mismatched(cluster *facts.Facts, object, field, file string) []Finding {
-	system, architecture := platform(file)
+func wrongPlatform(cluster *facts.Facts, object, field, file string) []Finding {
+	system, architecture := filePlatform(file)
 	if system == "" {
 		return nil
 	}
 	finding := Finding{
 		Code: ArchitectureMismatch, Severity: Error, Object: object, Field: field,
-		Remedy: "use the release's file for the controller's nodes, and its checksum. If the architectures of the nodes differ, set nodeSelector " +
+		Fix: "use the release's file for the controller's nodes, and its checksum. If the architectures of the nodes differ, set nodeSelector " +
 			"kubernetes.io/arch in the controller's Deployment, or use the init container (docs/how-to/install-plugins.md, option C)",
 	}
 	if system != "linux" {
@@ -159,21 +159,21 @@ func mismatched(cluster *facts.Facts, object, field, file string) []Finding {
 	}
 	running, others := map[string]string{}, map[string]string{} // architecture → node
 	for _, node := range cluster.Nodes {
-		runs := slices.ContainsFunc(cluster.Pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name })
-		if has := node.Status.NodeInfo.Architecture; runs && has != architecture {
-			running[has] = node.Name
-		} else if has != architecture && mayRun(cluster, node.Labels) {
-			others[has] = node.Name
+		isRunning := slices.ContainsFunc(cluster.Pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name })
+		if other := node.Status.NodeInfo.Architecture; isRunning && other != architecture {
+			running[other] = node.Name
+		} else if other != architecture && mayRun(cluster, node.Labels) {
+			others[other] = node.Name
 		}
 	}
-	for _, has := range slices.Sorted(maps.Keys(running)) {
+	for _, other := range slices.Sorted(maps.Keys(running)) {
 		finding.Message = fmt.Sprintf("the file is for %s, but the controller runs on node %s with architecture %s: the plugin fails with exec format error",
-			architecture, running[has], has)
+			architecture, running[other], other)
 		return []Finding{finding}
 	}
-	for _, has := range slices.Sorted(maps.Keys(others)) {
+	for _, other := range slices.Sorted(maps.Keys(others)) {
 		finding.Code, finding.Severity = ArchitectureMixed, Warning
-		finding.Message = fmt.Sprintf("the file is for %s, but the controller may be scheduled on node %s with architecture %s", architecture, others[has], has)
+		finding.Message = fmt.Sprintf("the file is for %s, but the controller may be scheduled on node %s with architecture %s", architecture, others[other], other)
 		return []Finding{finding}
 	}
 	return nil
@@ -194,9 +194,9 @@ func mayRun(cluster *facts.Facts, labels map[string]string) bool {
 
 // unregistered reports routers that Rollouts use and that are not in the list.
 func unregistered(cluster *facts.Facts, object string, listed []plugin) []Finding {
-	var found []Finding
+	var findings []Finding
 	for _, router := range []string{facts.HTTPRouter, facts.GatewayRouter} {
-		if !cluster.Use(router) || slices.ContainsFunc(listed, func(p plugin) bool { return p.Name == router }) {
+		if !cluster.AnyUses(router) || slices.ContainsFunc(listed, func(p plugin) bool { return p.Name == router }) {
 			continue
 		}
 		var others []string
@@ -208,10 +208,10 @@ func unregistered(cluster *facts.Facts, object string, listed []plugin) []Findin
 		if cluster.Plugins == nil {
 			message = fmt.Sprintf("Rollouts use %s, which is not registered: the ConfigMap does not exist", router)
 		}
-		found = append(found, Finding{
+		findings = append(findings, Finding{
 			Code: PluginNotRegistered, Severity: Error, Object: object, Field: pluginsField, Message: message,
-			Remedy: fmt.Sprintf("add the entry of %s from the release notes to the list (docs/how-to/install.md), and restart the controller", router),
+			Fix: fmt.Sprintf("add the entry of %s from the release notes to the list (docs/how-to/install.md), and restart the controller", router),
 		})
 	}
-	return found
+	return findings
 }

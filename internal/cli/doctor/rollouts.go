@@ -22,55 +22,55 @@ const (
 
 // rollouts checks the configuration of Rollouts and the Services that they reference.
 func rollouts(cluster *facts.Facts) []Finding {
-	var found []Finding
+	var findings []Finding
 	for i := range cluster.Rollouts {
 		r := &cluster.Rollouts[i]
 		if r.Spec.Strategy.Canary == nil || r.Spec.Strategy.Canary.TrafficRouting == nil {
 			continue
 		}
-		found = append(found, routerNames(r)...)
+		findings = append(findings, routerNames(r)...)
 		if !r.Uses(facts.HTTPRouter) && !r.Uses(facts.GatewayRouter) {
 			continue
 		}
-		found = append(found, routerConfig(r)...)
+		findings = append(findings, routerConfig(r)...)
 		if r.ServicesError == nil {
-			found = append(found, servicesOf(cluster, r)...)
+			findings = append(findings, servicesOf(cluster, r)...)
 		}
 	}
-	return found
+	return findings
 }
 
 // routerNames reports names that are similar to our routers, and trafficRouting without any router.
 func routerNames(r *facts.Rollout) []Finding {
-	object := named("Rollout", r.Namespace, r.Name)
-	var found []Finding
-	for _, name := range r.Plugins() {
-		if meant := resembles(name); meant != "" && meant != name {
-			found = append(found, Finding{
+	object := objectName("Rollout", r.Namespace, r.Name)
+	var findings []Finding
+	for _, name := range r.RouterNames() {
+		if meant := intendedRouter(name); meant != "" && meant != name {
+			findings = append(findings, Finding{
 				Code: RouterNameWrong, Severity: Error, Object: object, Field: fmt.Sprintf("%s[%q]", pluginsOf, name),
 				Message: fmt.Sprintf("unknown plugin %q: the name must be exactly %q", name, meant),
-				Remedy:  "rename it to " + meant,
+				Fix:     "rename it to " + meant,
 			})
 		}
 	}
 	if hasRouter(r.Spec.Strategy.Canary.TrafficRouting) {
-		return found
+		return findings
 	}
 	finding := Finding{
 		Code: RouterMissing, Severity: Error, Object: object, Field: trafficField,
 		Message: "no router is configured, so the canary's weight is its ratio of Pods",
-		Remedy:  "add a router: " + pluginsOf + "." + facts.HTTPRouter + ": {httpScaledObjectName: ...} or ." + facts.GatewayRouter + ": {httpRoute: ...}",
+		Fix:     "add a router: " + pluginsOf + "." + facts.HTTPRouter + ": {httpScaledObjectName: ...} or ." + facts.GatewayRouter + ": {httpRoute: ...}",
 	}
-	if field := lastApplied(r); field != "" {
+	if field := droppedField(r); field != "" {
 		finding.Field = trafficField + "." + field
 		finding.Message = "Rollouts have no such field, so the API server dropped it: " + finding.Message
-		finding.Remedy = fmt.Sprintf("move it one level down: %s[%q]", pluginsOf, resembles(field))
+		finding.Fix = fmt.Sprintf("move it one level down: %s[%q]", pluginsOf, intendedRouter(field))
 	}
-	return append(found, finding)
+	return append(findings, finding)
 }
 
 // intendedRouter returns the router that a name probably means; empty if it is none of ours.
-func resembles(name string) string {
+func intendedRouter(name string) string {
 	plain := strings.ToLower(strings.NewReplacer("-", "", "_", "", "/", "", ".", "", " ", "").Replace(name))
 	switch {
 	case strings.HasPrefix(plain, "kedify"):
@@ -89,7 +89,7 @@ func hasRouter(routing *v1alpha1.RolloutTrafficRouting) bool {
 
 // droppedField returns a field next to plugins in the last applied configuration that means one of our routers. The
 // schema of Rollouts has no such field.
-func lastApplied(r *facts.Rollout) string {
+func droppedField(r *facts.Rollout) string {
 	var given struct {
 		Spec struct {
 			Strategy struct {
@@ -103,7 +103,7 @@ func lastApplied(r *facts.Rollout) string {
 		return ""
 	}
 	for field := range given.Spec.Strategy.Canary.TrafficRouting {
-		if resembles(field) != "" {
+		if intendedRouter(field) != "" {
 			return field
 		}
 	}
@@ -112,54 +112,54 @@ func lastApplied(r *facts.Rollout) string {
 
 // routerConfig reports the errors of the routers about their configuration in the Rollout.
 func routerConfig(r *facts.Rollout) []Finding {
-	object := named("Rollout", r.Namespace, r.Name)
-	var found []Finding
+	object := objectName("Rollout", r.Namespace, r.Name)
+	var findings []Finding
 	for router, err := range map[string]error{facts.HTTPRouter: r.ObjectError, facts.GatewayRouter: r.RoutesError} {
 		if err != nil {
-			found = append(found, refusal(RouterConfig, object, fmt.Sprintf("%s[%q]", pluginsOf, router), err))
+			findings = append(findings, routerError(RouterConfig, object, fmt.Sprintf("%s[%q]", pluginsOf, router), err))
 		}
 	}
 	if r.ServicesError != nil {
-		found = append(found, refusal(RolloutServices, object, "spec.strategy.canary", r.ServicesError))
+		findings = append(findings, routerError(RolloutServices, object, "spec.strategy.canary", r.ServicesError))
 	} else if r.Stable == r.Canary {
-		found = append(found, Finding{
+		findings = append(findings, Finding{
 			Code: RolloutServices, Severity: Error, Object: object, Field: "spec.strategy.canary.canaryService",
 			Message: fmt.Sprintf("the stable and the canary Service are both %q, so requests cannot be split", r.Stable),
-			Remedy:  "create a second Service with the same ports and reference it",
+			Fix:     "create a second Service with the same ports and reference it",
 		})
 	}
-	return found
+	return findings
 }
 
 // routerError returns a finding for an error of a router. The text after the last ": <verb> " is the fix.
-func refusal(code Code, object, field string, err error) Finding {
-	message, remedy := err.Error(), "see docs/reference/errors.md for each message"
-	for _, todo := range []string{"add", "correct", "give", "keep", "name", "remove", "rename", "write"} {
-		if at := strings.LastIndex(message, ": "+todo+" "); at > 0 {
-			message, remedy = message[:at], message[at+2:]
+func routerError(code Code, object, field string, err error) Finding {
+	message, fix := err.Error(), "see docs/reference/errors.md for each message"
+	for _, verb := range []string{"add", "correct", "give", "keep", "name", "remove", "rename", "write"} {
+		if at := strings.LastIndex(message, ": "+verb+" "); at > 0 {
+			message, fix = message[:at], message[at+2:]
 		}
 	}
-	return Finding{Code: code, Severity: Error, Object: object, Field: field, Message: message, Remedy: remedy}
+	return Finding{Code: code, Severity: Error, Object: object, Field: field, Message: message, Fix: fix}
 }
 
 // servicesOf checks the Services of a Rollout and their endpoints.
 func servicesOf(cluster *facts.Facts, r *facts.Rollout) []Finding {
-	if !cluster.Knows(facts.Services) || r.Stable == r.Canary {
+	if !cluster.HasRead(facts.Services) || r.Stable == r.Canary {
 		return nil
 	}
-	object := named("Rollout", r.Namespace, r.Name)
-	var found []Finding
+	object := objectName("Rollout", r.Namespace, r.Name)
+	var findings []Finding
 	for field, name := range map[string]string{"stableService": r.Stable, "canaryService": r.Canary} {
 		if cluster.Service(r.Namespace, name) == nil {
-			found = append(found, Finding{
+			findings = append(findings, Finding{
 				Code: ServiceNotFound, Severity: Error, Object: object, Field: "spec.strategy.canary." + field,
 				Message: fmt.Sprintf("Service %q does not exist in namespace %q", name, r.Namespace),
-				Remedy:  "create it, or correct the name",
+				Fix:     "create it, or correct the name",
 			})
 		}
 	}
-	if len(found) > 0 || !cluster.Knows(facts.EndpointSlices) {
-		return found
+	if len(findings) > 0 || !cluster.HasRead(facts.EndpointSlices) {
+		return findings
 	}
 	return endpoints(cluster, r)
 }
@@ -170,7 +170,7 @@ func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
 	if r.Status.ObservedGeneration != "" && r.Status.ObservedGeneration != strconv.FormatInt(r.Generation, 10) {
 		return nil
 	}
-	var found []Finding
+	var findings []Finding
 	expected := r.Status.AvailableReplicas > 0 ||
 		r.Status.Phase != v1alpha1.RolloutPhaseProgressing && r.Status.Phase != "" && (r.Spec.Replicas == nil || *r.Spec.Replicas > 0)
 	stable, canary := int32(100), int32(0)
@@ -178,29 +178,29 @@ func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
 		stable, canary = weights.Stable.Weight, weights.Canary.Weight
 	}
 	if expected && stable > 0 && cluster.ReadyOf(r.Namespace, r.Stable) == 0 {
-		found = append(found, Finding{
-			Code: NoStableEndpoint, Severity: Error, Object: named("Service", r.Namespace, r.Stable),
+		findings = append(findings, Finding{
+			Code: NoStableEndpoint, Severity: Error, Object: objectName("Service", r.Namespace, r.Stable),
 			Message: fmt.Sprintf("the stable Service of Rollout %s has no ready endpoint, but gets %d %% of the requests", r.Name, stable),
-			Remedy: fmt.Sprintf("compare its selector with the labels of the Pods, and check their readiness: "+
+			Fix: fmt.Sprintf("compare its selector with the labels of the Pods, and check their readiness: "+
 				"kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", r.Namespace, r.Stable),
 		})
 	}
 	if canary > 0 && cluster.ReadyOf(r.Namespace, r.Canary) == 0 {
-		found = append(found, Finding{
-			Code: NoCanaryEndpoint, Severity: Error, Object: named("Service", r.Namespace, r.Canary),
+		findings = append(findings, Finding{
+			Code: NoCanaryEndpoint, Severity: Error, Object: objectName("Service", r.Namespace, r.Canary),
 			Message: fmt.Sprintf("the canary Service of Rollout %s has no ready endpoint, but should get %d %% of the requests", r.Name, canary),
-			Remedy: fmt.Sprintf("check the Pods of the canary: kubectl -n %s get pods. A ReplicaSet stays at 0 if no Pod may be added, e.g. with maxSurge: 0 and one replica",
+			Fix: fmt.Sprintf("check the Pods of the canary: kubectl -n %s get pods. A ReplicaSet stays at 0 if no Pod may be added, e.g. with maxSurge: 0 and one replica",
 				r.Namespace),
 		})
 	}
-	return found
+	return findings
 }
 
 // rolloutsUsing returns the Rollouts that use a router.
-func using(cluster *facts.Facts, router string) []*facts.Rollout {
+func rolloutsUsing(cluster *facts.Facts, router string) []*facts.Rollout {
 	var all []*facts.Rollout
 	for i := range cluster.Rollouts {
-		if r := &cluster.Rollouts[i]; slices.Contains(r.Plugins(), router) {
+		if r := &cluster.Rollouts[i]; slices.Contains(r.RouterNames(), router) {
 			all = append(all, r)
 		}
 	}

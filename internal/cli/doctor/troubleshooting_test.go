@@ -27,40 +27,40 @@ func examples(t *testing.T) map[string]doctor.Finding {
 		if _, known := first[string(test.code)]; known {
 			continue
 		}
-		cluster := sound(t)
+		cluster := healthy(t)
 		test.change(t, cluster)
-		for _, found := range doctor.Examine(cluster) {
-			first[string(found.Code)] = found
+		for _, finding := range doctor.Examine(cluster) {
+			first[string(finding.Code)] = finding
 		}
 	}
 	return first
 }
 
 // TestTroubleshootingPageHasEveryFinding: the page lists each finding once, in the words of doctor.
-func TestTheTroubleshootingPageHasEveryFinding(t *testing.T) {
+func TestTroubleshootingPageHasEveryFinding(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(troubleshooting)
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, told := examples(t), map[string]int{}
+	known, listed := examples(t), map[string]int{}
 	tables := regexp.MustCompile(`(?s)(<!-- findings: ([\w ]+) -->\n).*?(<!-- end of findings -->)`)
 	wanted := tables.ReplaceAllStringFunc(string(page), func(table string) string {
 		parts := tables.FindStringSubmatch(table)
 		var rows strings.Builder
 		for code := range strings.FieldsSeq(parts[2]) {
-			found, is := known[code]
-			if !is {
+			finding, ok := known[code]
+			if !ok {
 				t.Errorf("the page lists %s, which no breakage has", code)
 			}
-			told[code]++
-			fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", code, cell(found.Message), cell(found.Remedy))
+			listed[code]++
+			fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", code, cell(finding.Message), cell(finding.Fix))
 		}
 		return parts[1] + "| Finding | Problem | Fix |\n|---|---|---|\n" + rows.String() + parts[3]
 	})
 	for code := range known {
-		if told[code] != 1 {
-			t.Errorf("the page lists %s %d times, want once: add it below its symptom", code, told[code])
+		if listed[code] != 1 {
+			t.Errorf("the page lists %s %d times, want once: add it below its symptom", code, listed[code])
 		}
 	}
 	if *update {

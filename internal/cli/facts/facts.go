@@ -33,8 +33,8 @@ const (
 	TriggerType = "kedify-http"
 	PushType    = "external-push"
 	// HTTPScaledObjectsCRD and ScaledObjectsCRD are CustomResourceDefinitions.
-	HTTPScaledObjectsDefinition = httpv1alpha1.Resource + "." + httpv1alpha1.Group
-	ScaledObjectsDefinition     = "scaledobjects.keda.sh"
+	HTTPScaledObjectsCRD = httpv1alpha1.Resource + "." + httpv1alpha1.Group
+	ScaledObjectsCRD     = "scaledobjects.keda.sh"
 	// TrialLabel is a label on the namespace of a throwaway canary. Annotation TrialUntil is the time, in RFC 3339, at
 	// which the command has certainly ended.
 	TrialLabel = "http.kedify.io/try"
@@ -42,26 +42,26 @@ const (
 )
 
 // Resource is a kind of object that is read as a whole.
-type Part string
+type Resource string
 
 // The resources that are read.
 const (
-	Deployments       Part = "Deployments"
-	Plugins           Part = "ConfigMap " + ConfigMapName
-	Pods              Part = "Pods of the Argo Rollouts controller"
-	Nodes             Part = "Nodes"
-	Definitions       Part = "CustomResourceDefinitions"
-	Rollouts          Part = "Rollouts"
-	Services          Part = "Services"
-	EndpointSlices    Part = "EndpointSlices"
-	HTTPScaledObjects Part = "HTTPScaledObjects"
-	Routes            Part = "routes of the Gateway API"
-	ScaledObjects     Part = "ScaledObjects"
-	Autoscalers       Part = "HorizontalPodAutoscalers"
-	Reviews           Part = "SubjectAccessReviews"
-	Webhook           Part = "MutatingWebhookConfigurations"
-	Trials            Part = "Namespaces"
-	Lease             Part = "Lease " + httpv1alpha1.DefaultInterceptorLease
+	Deployments       Resource = "Deployments"
+	Plugins           Resource = "ConfigMap " + ConfigMapName
+	Pods              Resource = "Pods of the Argo Rollouts controller"
+	Nodes             Resource = "Nodes"
+	CRDs              Resource = "CustomResourceDefinitions"
+	Rollouts          Resource = "Rollouts"
+	Services          Resource = "Services"
+	EndpointSlices    Resource = "EndpointSlices"
+	HTTPScaledObjects Resource = "HTTPScaledObjects"
+	Routes            Resource = "routes of the Gateway API"
+	ScaledObjects     Resource = "ScaledObjects"
+	Autoscalers       Resource = "HorizontalPodAutoscalers"
+	Reviews           Resource = "SubjectAccessReviews"
+	Webhook           Resource = "MutatingWebhookConfigurations"
+	Trials            Resource = "Namespaces"
+	Lease             Resource = "Lease " + httpv1alpha1.DefaultInterceptorLease
 )
 
 // Facts are the objects that were read of a cluster, each resource at its own time. A pointer is nil if the object does
@@ -71,7 +71,7 @@ type Facts struct {
 	Now time.Time
 	// Unread contains the resources that could not be read, with the error. A missing object of such a resource may
 	// exist in the cluster.
-	Unread map[Part]error
+	Unread map[Resource]error
 
 	// Controller is the Deployment of the Argo Rollouts controller, Plugins its ConfigMap, and Pods its Pods.
 	Controller *appsv1.Deployment
@@ -84,16 +84,16 @@ type Facts struct {
 	// Webhook is the webhook of the agent.
 	Webhook *admissionregistrationv1.MutatingWebhookConfiguration
 	// CRDs contains the CustomResourceDefinitions that were looked up and exist, by name.
-	Definitions map[string]Definition
+	CRDs map[string]CRD
 
 	Rollouts []Rollout
 	// Services contains the Services by name.
 	Services map[types.NamespacedName]*corev1.Service
-	// Ready contains the number of ready endpoints of each Service.
-	Ready             map[types.NamespacedName]int
+	// ReadyEndpoints contains the number of ready endpoints of each Service.
+	ReadyEndpoints    map[types.NamespacedName]int
 	HTTPScaledObjects []httpv1alpha1.HTTPScaledObject
 	// Owners contains the owner of the weights of each HTTPScaledObject with an owner annotation.
-	Marks         map[types.NamespacedName]Mark
+	Owners        map[types.NamespacedName]Owner
 	Routes        []Route
 	ScaledObjects []ScaledObject
 	Autoscalers   []autoscalingv2.HorizontalPodAutoscaler
@@ -104,14 +104,14 @@ type Facts struct {
 	Trials []metav1.PartialObjectMetadata
 
 	// Allowed contains the results of the reviewed permissions.
-	Allowed map[Question]bool
+	Allowed map[Permission]bool
 }
 
 // HasRead reports whether a resource was read.
-func (f *Facts) Knows(part Part) bool { return f.Unread[part] == nil }
+func (f *Facts) HasRead(resource Resource) bool { return f.Unread[resource] == nil }
 
 // CRD contains the required fields of a CustomResourceDefinition.
-type Definition struct {
+type CRD struct {
 	metav1.ObjectMeta
 
 	// Served contains the served versions.
@@ -129,13 +129,13 @@ type Route struct {
 }
 
 // Owner is the Rollout in an owner annotation.
-type Mark struct {
+type Owner struct {
 	Rollout types.NamespacedName
 	UID     types.UID // the UID at the time of writing
 }
 
 // Permission is a permission of a ServiceAccount.
-type Question struct {
+type Permission struct {
 	// Account is the ServiceAccount.
 	Account types.NamespacedName
 	// Verb, Group and Resource are the requested access; Resource may be followed by a slash and a subresource.
@@ -147,13 +147,13 @@ type Question struct {
 }
 
 // ProxyRequests are the requests that one proxy has sent for an HTTPScaledObject since its start.
-type Sent struct {
+type ProxyRequests struct {
 	// Proxy is the name of the Pod.
 	Proxy string
 	// Requests contains the number of requests by the name of the destination Service.
 	Requests map[string]int64
 	// Err is the reason why the numbers are unknown.
-	Problem error
+	Err error
 }
 
 // ScaledObject contains the required fields of a KEDA ScaledObject.

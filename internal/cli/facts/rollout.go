@@ -59,8 +59,8 @@ func (r *Rollout) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-// Plugins returns the names of the traffic router plugins that the Rollout configures, sorted.
-func (r *Rollout) Plugins() []string {
+// RouterNames returns the names of the traffic router plugins that the Rollout configures, sorted.
+func (r *Rollout) RouterNames() []string {
 	var names []string
 	if canary := r.Spec.Strategy.Canary; canary != nil && canary.TrafficRouting != nil {
 		for name := range canary.TrafficRouting.Plugins {
@@ -72,29 +72,29 @@ func (r *Rollout) Plugins() []string {
 }
 
 // Uses reports whether the Rollout configures a router.
-func (r *Rollout) Uses(router string) bool { return slices.Contains(r.Plugins(), router) }
+func (r *Rollout) Uses(router string) bool { return slices.Contains(r.RouterNames(), router) }
 
 // AnyUses reports whether any Rollout configures a router.
-func (f *Facts) Use(router string) bool {
+func (f *Facts) AnyUses(router string) bool {
 	return slices.ContainsFunc(f.Rollouts, func(r Rollout) bool { return r.Uses(router) })
 }
 
 // RoutesOf returns the existing routes of a Rollout by the reference in the Rollout.
 func (f *Facts) RoutesOf(r *Rollout) map[RouteName]Route {
-	found := map[RouteName]Route{}
+	existing := map[RouteName]Route{}
 	for _, route := range f.Routes {
-		for _, named := range r.RouteNames {
-			if named.Kind == route.Kind && named.Name == route.Name {
-				found[named] = route
+		for _, reference := range r.RouteNames {
+			if reference.Kind == route.Kind && reference.Name == route.Name {
+				existing[reference] = route
 			}
 		}
-		for _, chosen := range r.Selections {
-			if chosen.Kind == route.Kind && chosen.Namespace == route.Name.Namespace && chosen.Labels.Matches(labels.Set(route.Labels)) {
-				found[RouteName{Kind: route.Kind, Name: route.Name, Field: chosen.Field}] = route
+		for _, selection := range r.Selections {
+			if selection.Kind == route.Kind && selection.Namespace == route.Name.Namespace && selection.Labels.Matches(labels.Set(route.Labels)) {
+				existing[RouteName{Kind: route.Kind, Name: route.Name, Field: selection.Field}] = route
 			}
 		}
 	}
-	return found
+	return existing
 }
 
 // ObjectsOf returns the existing HTTPScaledObjects of a Rollout: first the one that it references, then those of the
@@ -144,7 +144,7 @@ func (f *Facts) Service(namespace, name string) *corev1.Service {
 
 // ReadyOf returns the number of ready endpoints of a Service.
 func (f *Facts) ReadyOf(namespace, name string) int {
-	return f.Ready[types.NamespacedName{Namespace: namespace, Name: name}]
+	return f.ReadyEndpoints[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // AddRoute adds or replaces a route. It returns err unchanged if it is not nil.

@@ -20,9 +20,9 @@ import (
 
 var (
 	// ErrNamespaceNotFound reports a missing namespace.
-	ErrNamespace = errors.New("namespace does not exist")
+	ErrNamespaceNotFound = errors.New("namespace does not exist")
 	// ErrDeleting reports an object that is being deleted.
-	ErrGoing = errors.New("is being deleted: run the command again when it is gone")
+	ErrDeleting = errors.New("is being deleted: run the command again when it is gone")
 )
 
 // Plan describes an installation.
@@ -42,46 +42,46 @@ type Plan struct {
 // the objects, waits until their Deployments are available, registers the routers, and waits until the controller has
 // been restarted.
 func (i *Installer) Install(ctx context.Context, plan Plan) error {
-	found, err := i.examine(ctx, plan.Objects)
+	live, err := i.readLive(ctx, plan.Objects)
 	if err != nil {
 		return err
 	}
-	live, change, err := i.registration(ctx, plan)
+	configMap, change, err := i.planRegistration(ctx, plan)
 	if err != nil {
 		return err
 	}
 	for k, object := range plan.Objects {
-		if err := i.put(ctx, object, found[k]); err != nil {
+		if err := i.applyObject(ctx, object, live[k]); err != nil {
 			return err
 		}
 	}
 	for _, object := range plan.Objects {
 		if object.Kind == "Deployment" {
-			if err := i.rollOut(ctx, object.Reference); err != nil {
+			if err := i.waitRolledOut(ctx, object.Reference); err != nil {
 				return err
 			}
 		}
 	}
-	if err := i.register(ctx, plan.Controller.Namespace, live, change); err != nil {
+	if err := i.writeRegistration(ctx, plan.Controller.Namespace, configMap, change); err != nil {
 		return err
 	}
 	patch, err := plan.Patch(change.Text)
 	if err != nil {
 		return err
 	}
-	return i.restart(ctx, patch)
+	return i.restartController(ctx, patch)
 }
 
 // liveObject is the state of an existing object.
-type there struct {
+type liveObject struct {
 	action  manifests.Action
 	version string // the resource version; empty if the object did not exist
 }
 
 // readLive reads the existing objects and returns the action for each. Its error lists all objects of other owners and
 // all missing namespaces.
-func (i *Installer) examine(ctx context.Context, objects []manifests.Object) ([]there, error) {
-	all := make([]there, len(objects))
+func (i *Installer) readLive(ctx context.Context, objects []manifests.Object) ([]liveObject, error) {
+	all := make([]liveObject, len(objects))
 	namespaces := map[string]bool{}
 	var failed []error
 	for k, object := range objects {
@@ -95,12 +95,12 @@ func (i *Installer) examine(ctx context.Context, objects []manifests.Object) ([]
 				} `json:"versions"`
 			} `json:"spec"`
 		}
-		is, err := i.find(ctx, &read, object.Path()...)
+		exists, err := i.find(ctx, &read, object.Path()...)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", object.Reference, err)
 		}
 		var live *manifests.Live
-		if is {
+		if exists {
 			live = &manifests.Live{Labels: read.Metadata.Labels}
 			for _, version := range read.Spec.Versions {
 				if version.Served {
@@ -108,18 +108,18 @@ func (i *Installer) examine(ctx context.Context, objects []manifests.Object) ([]
 				}
 			}
 		}
-		action, err := object.Judge(live)
+		action, err := object.Plan(live)
 		if err == nil && read.Metadata.DeletionTimestamp != nil {
-			err = fmt.Errorf("%s: %w", object.Reference, ErrGoing)
+			err = fmt.Errorf("%s: %w", object.Reference, ErrDeleting)
 		}
 		failed = append(failed, err)
-		all[k] = there{action, read.Metadata.ResourceVersion}
+		all[k] = liveObject{action, read.Metadata.ResourceVersion}
 	}
 	delete(namespaces, "")
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
-		is, err := i.find(ctx, &struct{}{}, "api", "v1", "namespaces", name)
-		if err == nil && !is {
-			err = fmt.Errorf("%w: run kubectl create namespace %s", ErrNamespace, name)
+		exists, err := i.find(ctx, &struct{}{}, "api", "v1", "namespaces", name)
+		if err == nil && !exists {
+			err = fmt.Errorf("%w: run kubectl create namespace %s", ErrNamespaceNotFound, name)
 		}
 		failed = append(failed, err)
 	}
@@ -127,16 +127,16 @@ func (i *Installer) examine(ctx context.Context, objects []manifests.Object) ([]
 }
 
 // applyObject creates or updates one object.
-func (i *Installer) put(ctx context.Context, object manifests.Object, found there) error {
-	if found.action == manifests.Keep {
-		i.sayf("%s unchanged: it belongs to another owner and serves the required version", object.Reference)
+func (i *Installer) applyObject(ctx context.Context, object manifests.Object, live liveObject) error {
+	if live.action == manifests.Keep {
+		i.printf("%s unchanged: it belongs to another owner and serves the required version", object.Reference)
 		return nil
 	}
-	applied, err := i.apply(ctx, object, found.action == manifests.Update)
+	applied, err := i.apply(ctx, object, live.action == manifests.Update)
 	if err != nil {
 		return err
 	}
-	switch found.version {
+	switch live.version {
 	case "":
 		i.report(object.Reference, "created")
 	case applied.ResourceVersion:
@@ -145,81 +145,81 @@ func (i *Installer) put(ctx context.Context, object manifests.Object, found ther
 		i.report(object.Reference, "configured")
 	}
 	if object.Kind == "CustomResourceDefinition" {
-		return i.established(ctx, object.Reference)
+		return i.waitEstablished(ctx, object.Reference)
 	}
 	return nil
 }
 
 // configMapReference returns the reference of the controller's ConfigMap.
-func configMapOf(namespace string) manifests.Reference {
+func configMapReference(namespace string) manifests.Reference {
 	return manifests.Reference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: facts.ConfigMapName}
 }
 
 // readConfigMap reads the controller's ConfigMap, or nil if it does not exist.
-func (i *Installer) plugins(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
+func (i *Installer) readConfigMap(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
 	live := new(corev1.ConfigMap)
-	is, err := i.find(ctx, live, configMapOf(namespace).Path()...)
-	if err != nil || !is {
+	exists, err := i.find(ctx, live, configMapReference(namespace).Path()...)
+	if err != nil || !exists {
 		return nil, err
 	}
 	return live, nil
 }
 
 // planRegistration returns the live ConfigMap of the controller and its new state.
-func (i *Installer) registration(ctx context.Context, plan Plan) (*corev1.ConfigMap, registration.Change, error) {
-	of := configMapOf(plan.Controller.Namespace)
-	live, err := i.plugins(ctx, of.Namespace)
+func (i *Installer) planRegistration(ctx context.Context, plan Plan) (*corev1.ConfigMap, registration.State, error) {
+	reference := configMapReference(plan.Controller.Namespace)
+	live, err := i.readConfigMap(ctx, reference.Namespace)
 	if err != nil {
-		return nil, registration.Change{}, fmt.Errorf("%s: %w", of, err)
+		return nil, registration.State{}, fmt.Errorf("%s: %w", reference, err)
 	}
-	change, err := registration.Register(registration.Of(live), plan.Entries, plan.Replace)
+	state, err := registration.Register(registration.StateOf(live), plan.Entries, plan.Replace)
 	if err != nil {
-		return nil, registration.Change{}, fmt.Errorf("%s: data.%s: %w", of, facts.PluginsKey, err)
+		return nil, registration.State{}, fmt.Errorf("%s: data.%s: %w", reference, facts.PluginsKey, err)
 	}
-	return live, change, nil
+	return live, state, nil
 }
 
 // writeRegistration writes the controller's ConfigMap if it has not changed since it was read. It deletes a ConfigMap
 // that has become empty and was created by this package.
-func (i *Installer) register(ctx context.Context, namespace string, live *corev1.ConfigMap, change registration.Change) error {
-	of := configMapOf(namespace)
-	if change == registration.Of(live) {
-		i.report(of, "unchanged")
+func (i *Installer) writeRegistration(ctx context.Context, namespace string, live *corev1.ConfigMap, state registration.State) error {
+	reference := configMapReference(namespace)
+	if state == registration.StateOf(live) {
+		i.report(reference, "unchanged")
 		return nil
 	}
 	var text, record any
-	if change.Text != "" {
-		text = change.Text
+	if state.Text != "" {
+		text = state.Text
 	}
-	if change.Record != "" {
-		record = change.Record
+	if state.Record != "" {
+		record = state.Record
 	}
 	metadata := map[string]any{"annotations": map[string]any{registration.AnnotationRecord: record}}
-	asked := kube.Request{Verb: http.MethodPatch, Path: of.Path(), ContentType: string(types.MergePatchType)}
+	request := kube.Request{Verb: http.MethodPatch, Path: reference.Path(), ContentType: string(types.MergePatchType)}
 	result := "configured"
 	switch {
 	case live == nil:
-		asked = kube.Request{Verb: http.MethodPost, Path: of.Path()[:len(of.Path())-1]}
-		metadata["name"], metadata["labels"] = of.Name, map[string]any{manifests.LabelManagedBy: manifests.ManagedBy}
+		request = kube.Request{Verb: http.MethodPost, Path: reference.Path()[:len(reference.Path())-1]}
+		metadata["name"], metadata["labels"] = reference.Name, map[string]any{manifests.LabelManagedBy: manifests.ManagedBy}
 		result = "created"
 	case text == nil && len(live.Data) <= 1 && live.Labels[manifests.LabelManagedBy] == manifests.ManagedBy:
-		return i.remove(ctx, of)
+		return i.remove(ctx, reference)
 	default:
 		metadata["resourceVersion"] = live.ResourceVersion
 	}
-	_, err := i.write(ctx, asked, map[string]any{
+	_, err := i.write(ctx, request, map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map[string]any{facts.PluginsKey: text},
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", of, err)
+		return fmt.Errorf("%s: %w", reference, err)
 	}
-	i.report(of, result)
+	i.report(reference, result)
 	return nil
 }
 
 // restartController applies the patch of the controller's Deployment, and waits until the rollout of its Pods has
 // finished.
-func (i *Installer) restart(ctx context.Context, patch manifests.Object) error {
+func (i *Installer) restartController(ctx context.Context, patch manifests.Object) error {
 	var before struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
 	}
@@ -235,5 +235,5 @@ func (i *Installer) restart(ctx context.Context, patch manifests.Object) error {
 	} else {
 		i.report(patch.Reference, "restarted")
 	}
-	return i.rollOut(ctx, patch.Reference)
+	return i.waitRolledOut(ctx, patch.Reference)
 }

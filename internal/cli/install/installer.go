@@ -19,30 +19,30 @@ import (
 
 const (
 	// requestTimeout bounds one request including its retries.
-	requestLimit = 10 * time.Second
+	requestTimeout = 10 * time.Second
 	// pollInterval is the interval between checks while waiting.
-	pause = 500 * time.Millisecond
+	pollInterval = 500 * time.Millisecond
 )
 
 // Installer changes a cluster.
 type Installer struct {
-	client *kube.Client
-	say    func(line string)
-	tries  bool
+	client    *kube.Client
+	printLine func(line string)
+	dryRun    bool
 }
 
 // New returns an Installer that prints a line for each step. With dryRun, the API server validates every write without
 // persisting it, and nothing is awaited.
-func New(client *kube.Client, say func(line string), tries bool) *Installer {
-	return &Installer{client: client, say: say, tries: tries}
+func New(client *kube.Client, printLine func(line string), dryRun bool) *Installer {
+	return &Installer{client: client, printLine: printLine, dryRun: dryRun}
 }
 
 // printf prints a line.
-func (i *Installer) sayf(format string, args ...any) { i.say(fmt.Sprintf(format, args...)) }
+func (i *Installer) printf(format string, args ...any) { i.printLine(fmt.Sprintf(format, args...)) }
 
 // find reads an object into target, and reports whether it exists.
 func (i *Installer) find(ctx context.Context, target any, path ...string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	err := kube.Retry(ctx, func(ctx context.Context) error { return i.client.Get(ctx, target, path...) })
 	if apierrors.IsNotFound(err) {
@@ -53,51 +53,51 @@ func (i *Installer) find(ctx context.Context, target any, path ...string) (bool,
 
 // list lists a collection by labels. If the API server does not serve the collection, the result is empty.
 func list[T any](ctx context.Context, i *Installer, labels string, path ...string) ([]T, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	var found struct {
+	var response struct {
 		Items []T `json:"items"`
 	}
-	asked := kube.Request{Path: path}
+	request := kube.Request{Path: path}
 	if labels != "" {
-		asked.Query = map[string]string{"labelSelector": labels}
+		request.Query = map[string]string{"labelSelector": labels}
 	}
 	err := kube.Retry(ctx, func(ctx context.Context) error {
-		body, err := i.client.Do(ctx, asked)
+		body, err := i.client.Do(ctx, request)
 		if err != nil {
 			return err
 		}
-		return json.Unmarshal(body, &found)
+		return json.Unmarshal(body, &response)
 	})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	return found.Items, err
+	return response.Items, err
 }
 
 // write sends a write request and returns the metadata of the resulting object.
-func (i *Installer) write(ctx context.Context, asked kube.Request, object any) (metav1.ObjectMeta, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+func (i *Installer) write(ctx context.Context, request kube.Request, object any) (metav1.ObjectMeta, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	var answer struct {
+	var response struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
 	}
 	body, err := json.Marshal(object)
 	if err != nil {
-		return answer.Metadata, err
+		return response.Metadata, err
 	}
-	if asked.Query == nil {
-		asked.Query = map[string]string{}
+	if request.Query == nil {
+		request.Query = map[string]string{}
 	}
-	asked.Body, asked.Query["fieldManager"] = body, manifests.ManagedBy
-	if i.tries {
-		asked.Query["dryRun"] = metav1.DryRunAll
+	request.Body, request.Query["fieldManager"] = body, manifests.ManagedBy
+	if i.dryRun {
+		request.Query["dryRun"] = metav1.DryRunAll
 	}
-	text, err := i.client.Do(ctx, asked)
+	text, err := i.client.Do(ctx, request)
 	if err == nil {
-		err = json.Unmarshal(text, &answer)
+		err = json.Unmarshal(text, &response)
 	}
-	return answer.Metadata, err
+	return response.Metadata, err
 }
 
 // apply creates or updates an object with server-side apply. With force, it takes over fields of other field managers.
@@ -112,63 +112,63 @@ func (i *Installer) apply(ctx context.Context, object manifests.Object, force bo
 }
 
 // remove deletes an object, and its dependents in the background. A missing object is not an error.
-func (i *Installer) remove(ctx context.Context, of manifests.Reference) error {
+func (i *Installer) remove(ctx context.Context, reference manifests.Reference) error {
 	background := metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{PropagationPolicy: &background}
-	if i.tries {
+	if i.dryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	body, err := json.Marshal(options)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err = i.client.Do(ctx, kube.Request{Verb: http.MethodDelete, Path: of.Path(), Body: body})
+	_, err = i.client.Do(ctx, kube.Request{Verb: http.MethodDelete, Path: reference.Path(), Body: body})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s: %w", of, err)
+		return fmt.Errorf("%s: %w", reference, err)
 	}
-	i.report(of, "deleted")
+	i.report(reference, "deleted")
 	return nil
 }
 
 // report prints what was done with an object, in the words of kubectl.
 func (i *Installer) report(object fmt.Stringer, result string) {
-	if i.tries {
+	if i.dryRun {
 		result += " (server dry run)"
 	}
-	i.sayf("%s %s", object, result)
+	i.printf("%s %s", object, result)
 }
 
 // waitFor polls until check reports done, and prints each new state. It retries transient errors. If ctx ends first, it
 // fails with the last state.
-func (i *Installer) await(ctx context.Context, what string, look func(context.Context) (state string, done bool, err error)) error {
-	if i.tries {
+func (i *Installer) waitFor(ctx context.Context, subject string, check func(context.Context) (state string, done bool, err error)) error {
+	if i.dryRun {
 		return nil
 	}
 	last := ""
 	for {
-		state, done, err := look(ctx)
+		state, done, err := check(ctx)
 		switch {
-		case err != nil && !kube.IsTransient(err):
-			return fmt.Errorf("%s: %w", what, err)
+		case err != nil && !kube.Passes(err):
+			return fmt.Errorf("%s: %w", subject, err)
 		case err == nil && done:
 			if last != "" {
-				i.sayf("%s: %s", what, state)
+				i.printf("%s: %s", subject, state)
 			}
 			return nil
 		case err == nil && state != last:
 			last = state
-			i.sayf("%s: %s", what, state)
+			i.printf("%s: %s", subject, state)
 		}
-		if !kube.Sleep(ctx, pause) {
-			return fmt.Errorf("%s: %w: %s", what, errors.Join(errTooLong, ctx.Err()), last)
+		if !kube.Sleep(ctx, pollInterval) {
+			return fmt.Errorf("%s: %w: %s", subject, errors.Join(errTimeout, ctx.Err()), last)
 		}
 	}
 }
 
 // errTimeout reports a wait that has timed out.
-var errTooLong = errors.New("timed out; run the command again to continue")
+var errTimeout = errors.New("timed out; run the command again to continue")

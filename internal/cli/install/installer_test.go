@@ -14,10 +14,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install"
 )
 
-func TestHowFarADeploymentIs(t *testing.T) {
+func TestProgress(t *testing.T) {
 	t.Parallel()
-	status := func(seen int64, all, updated, available int32) appsv1.DeploymentStatus {
-		return appsv1.DeploymentStatus{ObservedGeneration: seen, Replicas: all, UpdatedReplicas: updated, AvailableReplicas: available}
+	status := func(observed int64, all, updated, available int32) appsv1.DeploymentStatus {
+		return appsv1.DeploymentStatus{ObservedGeneration: observed, Replicas: all, UpdatedReplicas: updated, AvailableReplicas: available}
 	}
 	two, none := int32(2), int32(0)
 	for _, test := range []struct {
@@ -47,7 +47,7 @@ func TestHowFarADeploymentIs(t *testing.T) {
 	}
 }
 
-func TestWhatIsInUse(t *testing.T) {
+func TestUses(t *testing.T) {
 	t.Parallel()
 	rollout := func(name, router string) facts.Rollout {
 		return facts.Rollout{Rollout: &v1alpha1.Rollout{
@@ -75,9 +75,9 @@ func TestWhatIsInUse(t *testing.T) {
 		{"nothing is owned", install.Owned{}, nil},
 		{"another router", install.Owned{Routers: []string{"argoproj-labs/gatewayAPI"}}, nil},
 		{"the router", install.Owned{Routers: []string{"kedify/http"}}, []string{routes}},
-		{"the scaler", install.Owned{Scales: true}, []string{scales}},
-		{"the CRD", install.Owned{Defines: true}, []string{"HTTPScaledObject shop/web would be deleted together with its CustomResourceDefinition"}},
-		{"two", install.Owned{Routers: []string{"kedify/http"}, Scales: true}, []string{routes, scales}},
+		{"the scaler", install.Owned{HasScaler: true}, []string{scales}},
+		{"the CRD", install.Owned{HasCRD: true}, []string{"HTTPScaledObject shop/web would be deleted together with its CustomResourceDefinition"}},
+		{"two", install.Owned{Routers: []string{"kedify/http"}, HasScaler: true}, []string{routes, scales}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

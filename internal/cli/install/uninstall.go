@@ -18,10 +18,10 @@ import (
 )
 
 // ErrInUse reports objects that use the installation.
-var ErrUsed = errors.New("still in use: delete these objects first, or use --force")
+var ErrInUse = errors.New("still in use: delete these objects first, or use --force")
 
 const (
-	kindDefinition = "CustomResourceDefinition"
+	kindCRD        = "CustomResourceDefinition"
 	kindWebhook    = "MutatingWebhookConfiguration"
 	kindDeployment = "Deployment"
 )
@@ -32,7 +32,7 @@ type Removal struct {
 	Facts *facts.Facts
 	// All contains every object that Install may have created with any options: uninstalling lists objects of their
 	// kinds.
-	Every []manifests.Object
+	All []manifests.Object
 	// Force also deletes objects that are in use.
 	Force bool
 }
@@ -40,64 +40,64 @@ type Removal struct {
 // Uninstall deletes the objects that Install and the installed components have created. It restores backends before it
 // deletes the proxies, and unregisters the routers before it deletes their roles.
 func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
-	labelled, err := i.labelled(ctx, removal.Every)
+	managed, err := i.managedObjects(ctx, removal.All)
 	if err != nil {
 		return err
 	}
-	if err := i.checkUses(labelled, removal); err != nil {
+	if err := i.checkUnused(managed, removal); err != nil {
 		return err
 	}
 	// The agent would rewrite restored backends again. Its webhook goes first: without it, the API server needs no agent.
-	isFirst := func(of manifests.Reference) bool {
-		return of.Kind == kindWebhook || of.Kind == kindDeployment && of.Name == httpv1alpha1.ManagedByAgent
+	isFirst := func(reference manifests.Reference) bool {
+		return reference.Kind == kindWebhook || reference.Kind == kindDeployment && reference.Name == httpv1alpha1.ManagedByAgent
 	}
-	isLast := func(of manifests.Reference) bool { return of.Kind == kindDefinition }
-	if err := i.removeAll(ctx, labelled, isFirst); err != nil {
+	isLast := func(reference manifests.Reference) bool { return reference.Kind == kindCRD }
+	if err := i.removeMatching(ctx, managed, isFirst); err != nil {
 		return err
 	}
 	if agent := removal.Facts.Agent; agent == nil || agent.Labels[manifests.LabelManagedBy] == manifests.ManagedBy {
-		if err := i.unwire(ctx); err != nil {
+		if err := i.restoreBackends(ctx); err != nil {
 			return err
 		}
 	}
 	if err := i.unregister(ctx, removal.Facts); err != nil {
 		return err
 	}
-	if err := i.removeAll(ctx, labelled, func(of manifests.Reference) bool { return !isFirst(of) && !isLast(of) }); err != nil {
+	if err := i.removeMatching(ctx, managed, func(reference manifests.Reference) bool { return !isFirst(reference) && !isLast(reference) }); err != nil {
 		return err
 	}
-	if err := i.removeMade(ctx, "interceptor", removal.Facts.Interceptor, lease(httpv1alpha1.DefaultInterceptorLease)); err != nil {
+	if err := i.removeGenerated(ctx, "interceptor", removal.Facts.Interceptor, leaseReference(httpv1alpha1.DefaultInterceptorLease)); err != nil {
 		return err
 	}
 	secret := manifests.Reference{APIVersion: "v1", Kind: "Secret", Name: httpv1alpha1.ManagedByAgent + "-webhook"}
-	if err := i.removeMade(ctx, "agent", removal.Facts.Agent, lease(httpv1alpha1.ManagedByAgent), secret); err != nil {
+	if err := i.removeGenerated(ctx, "agent", removal.Facts.Agent, leaseReference(httpv1alpha1.ManagedByAgent), secret); err != nil {
 		return err
 	}
-	if err := i.removeAll(ctx, labelled, isLast); err != nil {
+	if err := i.removeMatching(ctx, managed, isLast); err != nil {
 		return err
 	}
-	return i.absent(ctx, labelled, isLast)
+	return i.waitDeleted(ctx, managed, isLast)
 }
 
 // managedObjects returns the objects that Install has created, in reverse order of creation.
-func (i *Installer) labelled(ctx context.Context, every []manifests.Object) ([]manifests.Reference, error) {
+func (i *Installer) managedObjects(ctx context.Context, candidates []manifests.Object) ([]manifests.Reference, error) {
 	var all []manifests.Reference
-	looked := map[manifests.Reference]bool{}
-	for _, object := range slices.Backward(every) {
+	listed := map[manifests.Reference]bool{}
+	for _, object := range slices.Backward(candidates) {
 		collection := manifests.Reference{APIVersion: object.APIVersion, Kind: object.Kind}
-		if looked[collection] {
+		if listed[collection] {
 			continue
 		}
-		looked[collection] = true
-		found, err := list[metav1.PartialObjectMetadata](ctx, i, manifests.LabelManagedBy+"="+manifests.ManagedBy, collection.Path()...)
+		listed[collection] = true
+		objects, err := list[metav1.PartialObjectMetadata](ctx, i, manifests.LabelManagedBy+"="+manifests.ManagedBy, collection.Path()...)
 		if err != nil {
 			return nil, fmt.Errorf("list %ss with label %s: %w", collection.Kind, manifests.LabelManagedBy, err)
 		}
-		for _, one := range found {
-			of := collection
-			of.Namespace, of.Name = one.Namespace, one.Name
-			if of.Kind != "ConfigMap" || of.Name != facts.ConfigMapName { // unregister deletes it when it is empty
-				all = append(all, of)
+		for _, object := range objects {
+			reference := collection
+			reference.Namespace, reference.Name = object.Namespace, object.Name
+			if reference.Kind != "ConfigMap" || reference.Name != facts.ConfigMapName { // unregister deletes it when it is empty
+				all = append(all, reference)
 			}
 		}
 	}
@@ -105,36 +105,36 @@ func (i *Installer) labelled(ctx context.Context, every []manifests.Object) ([]m
 }
 
 // checkUnused fails with ErrInUse if objects use the installation, unless forced.
-func (i *Installer) checkUses(labelled []manifests.Reference, removal Removal) error {
-	for _, part := range []facts.Part{
+func (i *Installer) checkUnused(managed []manifests.Reference, removal Removal) error {
+	for _, resource := range []facts.Resource{
 		facts.Deployments, facts.Plugins, facts.Rollouts, facts.HTTPScaledObjects, facts.ScaledObjects,
 	} {
-		if err := removal.Facts.Unread[part]; err != nil {
-			return fmt.Errorf("%s cannot be read, so objects in use cannot be determined: %w", part, err)
+		if err := removal.Facts.Unread[resource]; err != nil {
+			return fmt.Errorf("%s cannot be read, so objects in use cannot be determined: %w", resource, err)
 		}
 	}
-	routers, err := registration.Registered(registration.Of(removal.Facts.Plugins))
+	routers, err := registration.Registered(registration.StateOf(removal.Facts.Plugins))
 	if err != nil {
 		return err
 	}
 	owned := Owned{Routers: routers}
-	for _, of := range labelled {
-		owned.Defines = owned.Defines || of.Kind == kindDefinition
-		owned.Scales = owned.Scales || of.Kind == kindDeployment && (of.Name == httpv1alpha1.ManagedByAgent || of.Name == facts.ScalerService)
+	for _, reference := range managed {
+		owned.HasCRD = owned.HasCRD || reference.Kind == kindCRD
+		owned.HasScaler = owned.HasScaler || reference.Kind == kindDeployment && (reference.Name == httpv1alpha1.ManagedByAgent || reference.Name == facts.ScalerService)
 	}
 	if uses := Uses(removal.Facts, owned); len(uses) > 0 && !removal.Force {
-		return fmt.Errorf("%w:\n  %s", ErrUsed, strings.Join(uses, "\n  "))
+		return fmt.Errorf("%w:\n  %s", ErrInUse, strings.Join(uses, "\n  "))
 	}
 	return nil
 }
 
 // removeMatching deletes the objects that match.
-func (i *Installer) removeAll(ctx context.Context, all []manifests.Reference, isMeant func(manifests.Reference) bool) error {
-	for _, of := range all {
-		if !isMeant(of) {
+func (i *Installer) removeMatching(ctx context.Context, all []manifests.Reference, matches func(manifests.Reference) bool) error {
+	for _, reference := range all {
+		if !matches(reference) {
 			continue
 		}
-		if err := i.remove(ctx, of); err != nil {
+		if err := i.remove(ctx, reference); err != nil {
 			return err
 		}
 	}
@@ -146,35 +146,35 @@ func (i *Installer) unregister(ctx context.Context, cluster *facts.Facts) error 
 	if cluster.Controller == nil {
 		return nil
 	}
-	of := configMapOf(cluster.Controller.Namespace)
-	live, err := i.plugins(ctx, of.Namespace)
+	reference := configMapReference(cluster.Controller.Namespace)
+	live, err := i.readConfigMap(ctx, reference.Namespace)
 	if err != nil {
-		return fmt.Errorf("%s: %w", of, err)
+		return fmt.Errorf("%s: %w", reference, err)
 	}
-	change, err := registration.Unregister(registration.Of(live))
+	state, err := registration.Unregister(registration.StateOf(live))
 	if err != nil {
-		return fmt.Errorf("%s: %w", of, err)
+		return fmt.Errorf("%s: %w", reference, err)
 	}
 	if live != nil {
-		if err := i.register(ctx, of.Namespace, live, change); err != nil {
+		if err := i.writeRegistration(ctx, reference.Namespace, live, state); err != nil {
 			return err
 		}
 	}
-	return i.restart(ctx, manifests.ControllerRelease(types.NamespacedName{Namespace: cluster.Controller.Namespace, Name: cluster.Controller.Name}))
+	return i.restartController(ctx, manifests.ControllerRelease(types.NamespacedName{Namespace: cluster.Controller.Namespace, Name: cluster.Controller.Name}))
 }
 
 // removeGenerated deletes the objects that the Pods of a component create at runtime, once no Pod is left that would
 // create them again. It does nothing if the Deployment belongs to another owner.
-func (i *Installer) removeMade(ctx context.Context, component string, deployment *appsv1.Deployment, made ...manifests.Reference) error {
+func (i *Installer) removeGenerated(ctx context.Context, component string, deployment *appsv1.Deployment, generated ...manifests.Reference) error {
 	if deployment != nil && deployment.Labels[manifests.LabelManagedBy] != manifests.ManagedBy {
 		return nil
 	}
-	if err := i.gone(ctx, component); err != nil {
+	if err := i.waitPodsGone(ctx, component); err != nil {
 		return err
 	}
-	for _, of := range made {
-		of.Namespace = httpv1alpha1.DefaultInterceptorNamespace
-		if err := i.remove(ctx, of); err != nil {
+	for _, reference := range generated {
+		reference.Namespace = httpv1alpha1.DefaultInterceptorNamespace
+		if err := i.remove(ctx, reference); err != nil {
 			return err
 		}
 	}
@@ -182,6 +182,6 @@ func (i *Installer) removeMade(ctx context.Context, component string, deployment
 }
 
 // leaseReference returns the reference of a Lease without its namespace.
-func lease(name string) manifests.Reference {
+func leaseReference(name string) manifests.Reference {
 	return manifests.Reference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: name}
 }

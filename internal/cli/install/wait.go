@@ -15,14 +15,14 @@ import (
 )
 
 // waitEstablished waits until the API server serves a CustomResourceDefinition.
-func (i *Installer) established(ctx context.Context, of manifests.Reference) error {
-	return i.await(ctx, of.String(), func(ctx context.Context) (string, bool, error) {
+func (i *Installer) waitEstablished(ctx context.Context, reference manifests.Reference) error {
+	return i.waitFor(ctx, reference.String(), func(ctx context.Context) (string, bool, error) {
 		var live struct {
 			Status struct {
 				Conditions []metav1.Condition `json:"conditions"`
 			} `json:"status"`
 		}
-		if _, err := i.find(ctx, &live, of.Path()...); err != nil {
+		if _, err := i.find(ctx, &live, reference.Path()...); err != nil {
 			return "", false, err
 		}
 		for _, condition := range live.Status.Conditions {
@@ -35,16 +35,16 @@ func (i *Installer) established(ctx context.Context, of manifests.Reference) err
 }
 
 // waitRolledOut waits until all replicas of a Deployment are updated and available.
-func (i *Installer) rollOut(ctx context.Context, of manifests.Reference) error {
-	return i.await(ctx, of.String(), func(ctx context.Context) (string, bool, error) {
+func (i *Installer) waitRolledOut(ctx context.Context, reference manifests.Reference) error {
+	return i.waitFor(ctx, reference.String(), func(ctx context.Context) (string, bool, error) {
 		live := new(appsv1.Deployment)
-		is, err := i.find(ctx, live, of.Path()...)
-		if err != nil || !is {
+		exists, err := i.find(ctx, live, reference.Path()...)
+		if err != nil || !exists {
 			return "does not exist", false, err
 		}
 		state, done := Progress(live)
 		if !done {
-			state += i.trouble(ctx, live)
+			state += i.podProblem(ctx, live)
 		}
 		return state, done, nil
 	})
@@ -53,21 +53,21 @@ func (i *Installer) rollOut(ctx context.Context, of manifests.Reference) error {
 // Progress describes the progress of a Deployment's rollout, and reports whether all replicas are updated and
 // available.
 func Progress(deployment *appsv1.Deployment) (state string, done bool) {
-	asked := int32(1)
+	desired := int32(1)
 	if deployment.Spec.Replicas != nil {
-		asked = *deployment.Spec.Replicas
+		desired = *deployment.Spec.Replicas
 	}
-	now := deployment.Status
-	if now.ObservedGeneration < deployment.Generation {
+	status := deployment.Status
+	if status.ObservedGeneration < deployment.Generation {
 		return "waiting for the spec update to be observed", false
 	}
-	old := now.Replicas - now.UpdatedReplicas
-	state = fmt.Sprintf("%d of %d replicas updated, %d old, %d available", now.UpdatedReplicas, asked, old, now.AvailableReplicas)
-	return state, now.UpdatedReplicas >= asked && old == 0 && now.AvailableReplicas >= asked
+	old := status.Replicas - status.UpdatedReplicas
+	state = fmt.Sprintf("%d of %d replicas updated, %d old, %d available", status.UpdatedReplicas, desired, old, status.AvailableReplicas)
+	return state, status.UpdatedReplicas >= desired && old == 0 && status.AvailableReplicas >= desired
 }
 
 // podProblem describes why the Pods of a Deployment are not ready; empty if the reason is unknown.
-func (i *Installer) trouble(ctx context.Context, deployment *appsv1.Deployment) string {
+func (i *Installer) podProblem(ctx context.Context, deployment *appsv1.Deployment) string {
 	selector := metav1.FormatLabelSelector(deployment.Spec.Selector)
 	pods, err := list[corev1.Pod](ctx, i, selector, "api", "v1", "namespaces", deployment.Namespace, "pods")
 	if err != nil {
@@ -81,7 +81,7 @@ func (i *Installer) trouble(ctx context.Context, deployment *appsv1.Deployment) 
 			}
 			text := fmt.Sprintf("; Pod %s: container %s: %s %s", pod.Name, container.Name, state.Reason, state.Message)
 			if container.LastTerminationState.Terminated != nil {
-				text += ": " + i.lastWords(ctx, pod.Namespace, pod.Name, container.Name)
+				text += ": " + i.lastLogLine(ctx, pod.Namespace, pod.Name, container.Name)
 			}
 			return strings.TrimRight(text, " ")
 		}
@@ -90,8 +90,8 @@ func (i *Installer) trouble(ctx context.Context, deployment *appsv1.Deployment) 
 }
 
 // lastLogLine returns the last log line of the previous instance of a container.
-func (i *Installer) lastWords(ctx context.Context, namespace, pod, container string) string {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+func (i *Installer) lastLogLine(ctx context.Context, namespace, pod, container string) string {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	log, err := i.client.Do(ctx, kube.Request{
 		Path:  []string{"api", "v1", "namespaces", namespace, "pods", pod, "log"},
@@ -104,9 +104,9 @@ func (i *Installer) lastWords(ctx context.Context, namespace, pod, container str
 }
 
 // waitPodsGone waits until no Pod of a component is left.
-func (i *Installer) gone(ctx context.Context, component string) error {
+func (i *Installer) waitPodsGone(ctx context.Context, component string) error {
 	const namespace = httpv1alpha1.DefaultInterceptorNamespace
-	return i.await(ctx, component, func(ctx context.Context) (string, bool, error) {
+	return i.waitFor(ctx, component, func(ctx context.Context) (string, bool, error) {
 		labels := "app.kubernetes.io/name=http-add-on,app.kubernetes.io/component=" + component
 		pods, err := list[struct{}](ctx, i, labels, "api", "v1", "namespaces", namespace, "pods")
 		return fmt.Sprintf("%d Pods still running", len(pods)), len(pods) == 0, err
@@ -115,14 +115,14 @@ func (i *Installer) gone(ctx context.Context, component string) error {
 
 // waitDeleted waits until the matching objects are deleted, including their finalizers: objects that are created before
 // would be deleted as well.
-func (i *Installer) absent(ctx context.Context, all []manifests.Reference, isMeant func(manifests.Reference) bool) error {
-	for _, of := range all {
-		if !isMeant(of) {
+func (i *Installer) waitDeleted(ctx context.Context, all []manifests.Reference, matches func(manifests.Reference) bool) error {
+	for _, reference := range all {
+		if !matches(reference) {
 			continue
 		}
-		err := i.await(ctx, of.String(), func(ctx context.Context) (string, bool, error) {
-			is, err := i.find(ctx, &struct{}{}, of.Path()...)
-			return "waiting for deletion, including its objects", !is && err == nil, err
+		err := i.waitFor(ctx, reference.String(), func(ctx context.Context) (string, bool, error) {
+			exists, err := i.find(ctx, &struct{}{}, reference.Path()...)
+			return "waiting for deletion, including its objects", !exists && err == nil, err
 		})
 		if err != nil {
 			return err

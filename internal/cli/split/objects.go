@@ -15,92 +15,94 @@ import (
 // httpScaledObjects reports the HTTPScaledObjects of a Rollout.
 func httpScaledObjects(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object {
 	if r.ObjectError != nil {
-		return []Object{{Name: httpv1alpha1.Kind, Problem: r.ObjectError.Error(), Taken: Unknown}}
+		return []Object{{Name: httpv1alpha1.Kind, Problem: r.ObjectError.Error(), Applied: Unknown}}
 	}
-	var told []Object
+	var objects []Object
 	for _, live := range cluster.ObjectsOf(r) {
-		told = append(told, httpScaledObject(live, services))
+		objects = append(objects, httpScaledObject(live, services))
 	}
-	if len(told) == 0 {
-		return []Object{{Name: nameOf(r.Namespace, r.Object), Problem: "does not exist", Taken: Unknown}}
+	if len(objects) == 0 {
+		return []Object{{Name: objectName(r.Namespace, r.Object), Problem: "does not exist", Applied: Unknown}}
 	}
-	return told
+	return objects
 }
 
 // objectName returns the name of an HTTPScaledObject in reports.
-func nameOf(namespace, name string) string { return httpv1alpha1.Kind + " " + namespace + "/" + name }
+func objectName(namespace, name string) string {
+	return httpv1alpha1.Kind + " " + namespace + "/" + name
+}
 
 // httpScaledObject reports one HTTPScaledObject.
 func httpScaledObject(live *httpv1alpha1.HTTPScaledObject, services []Service) Object {
-	told := Object{Name: nameOf(live.Namespace, live.Name), Taken: Unknown}
+	object := Object{Name: objectName(live.Namespace, live.Name), Applied: Unknown}
 	text := live.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	if text == "" {
-		told.weigh(services, []string{live.Spec.ScaleTargetRef.Service}, []int64{1})
+		object.setWeights(services, []string{live.Spec.ScaleTargetRef.Service}, []int64{1})
 	} else if backends, err := split.Parse(text); err != nil {
-		told.Problem = err.Error()
+		object.Problem = err.Error()
 	} else {
 		var names []string
 		var weights []int64
 		for _, backend := range backends {
 			names, weights = append(names, backend.Service), append(weights, int64(backend.Weight))
 		}
-		told.weigh(services, names, weights)
+		object.setWeights(services, names, weights)
 	}
-	told.acknowledge(httpv1alpha1.StatusOf(live).DataPlane, split.Hash(text, live.Annotations[httpv1alpha1.AnnotationManagedRoutes]))
-	return told
+	object.setApplied(httpv1alpha1.StatusOf(live).DataPlane, split.Hash(text, live.Annotations[httpv1alpha1.AnnotationManagedRoutes]))
+	return object
 }
 
 // setApplied evaluates the report of an interceptor: whether every Ready proxy has applied the annotations with that
 // hash.
-func (o *Object) acknowledge(report *httpv1alpha1.DataPlaneStatus, hash string) {
+func (o *Object) setApplied(report *httpv1alpha1.DataPlaneStatus, hash string) {
 	if report == nil {
-		o.Why = "no interceptor has reported"
+		o.Reason = "no interceptor has reported"
 		return
 	}
 	o.Proxies = &Proxies{Ready: report.Proxies.Ready, Acked: report.Proxies.Acked}
 	switch {
 	case report.Proxies.Ready == 0:
-		o.Why = "no proxy is Ready"
+		o.Reason = "no proxy is Ready"
 	case report.AnnotationHash != hash:
-		o.Taken, o.Why = No, "the last report is for an earlier annotation"
+		o.Applied, o.Reason = No, "the last report is for an earlier annotation"
 	case report.Proxies.Acked < report.Proxies.Ready:
-		o.Taken, o.Why = No, fmt.Sprintf("acknowledged by %d of %d Ready proxies", report.Proxies.Acked, report.Proxies.Ready)
+		o.Applied, o.Reason = No, fmt.Sprintf("acknowledged by %d of %d Ready proxies", report.Proxies.Acked, report.Proxies.Ready)
 	case !report.Effective:
-		o.Taken, o.Why = No, "requests are redirected: a Service has no ready endpoint"
+		o.Applied, o.Reason = No, "requests are redirected: a Service has no ready endpoint"
 	default:
-		o.Taken = Yes
+		o.Applied = Yes
 	}
 }
 
 // routes reports each rule of a Rollout's routes.
 func routes(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object {
 	if r.RoutesError != nil {
-		return []Object{{Name: "routes", Problem: r.RoutesError.Error(), Taken: Unknown}}
+		return []Object{{Name: "routes", Problem: r.RoutesError.Error(), Applied: Unknown}}
 	}
-	there := cluster.RoutesOf(r)
-	var told []Object
+	existing := cluster.RoutesOf(r)
+	var objects []Object
 	for _, name := range r.RouteNames {
-		if _, is := there[name]; !is {
-			told = append(told, Object{Name: fmt.Sprintf("%s %s", name.Kind, name.Name), Problem: "does not exist", Taken: Unknown})
+		if _, ok := existing[name]; !ok {
+			objects = append(objects, Object{Name: fmt.Sprintf("%s %s", name.Kind, name.Name), Problem: "does not exist", Applied: Unknown})
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(there), func(a, b facts.RouteName) int {
+	names := slices.SortedFunc(maps.Keys(existing), func(a, b facts.RouteName) int {
 		return strings.Compare(string(a.Kind)+a.Name.String()+a.RuleName, string(b.Kind)+b.Name.String()+b.RuleName)
 	})
 	for _, name := range names {
-		told = append(told, rules(r, name, there[name], services)...)
+		objects = append(objects, rules(r, name, existing[name], services)...)
 	}
-	return told
+	return objects
 }
 
 // rules reports the rules of one route.
 func rules(r *facts.Rollout, name facts.RouteName, live facts.Route, services []Service) []Object {
-	base := Object{Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Taken: Unknown, Why: "no Gateway has reported"}
-	if route.HasStatus(live.Content) {
+	base := Object{Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Applied: Unknown, Reason: "no Gateway has reported"}
+	if route.Reported(live.Content) {
 		accepted, why := route.Accepted(live.Content)
-		base.Taken, base.Why = No, why
+		base.Applied, base.Reason = No, why
 		if accepted {
-			base.Taken = Yes
+			base.Applied = Yes
 		}
 	}
 	written, err := route.ReadWeights(live.Content, route.Intent{
@@ -110,14 +112,14 @@ func rules(r *facts.Rollout, name facts.RouteName, live facts.Route, services []
 		base.Problem = err.Error()
 		return []Object{base}
 	}
-	var told []Object
+	var objects []Object
 	for _, rule := range written {
-		of := base
+		object := base
 		if len(written) > 1 {
-			of.Name += " " + rule.Path
+			object.Name += " " + rule.Path
 		}
-		of.weigh(services, rule.Services, rule.Weights)
-		told = append(told, of)
+		object.setWeights(services, rule.Services, rule.Weights)
+		objects = append(objects, object)
 	}
-	return told
+	return objects
 }

@@ -20,7 +20,7 @@ import (
 )
 
 //go:embed *.yaml
-var application embed.FS
+var templates embed.FS
 
 const (
 	// name is the name of the Rollout, its HTTPScaledObject and its HTTPRoute.
@@ -28,7 +28,7 @@ const (
 	// host is the Host header of the load.
 	host = "http-canary-try.example.com"
 	// stableColor and canaryColor are the colors of the two versions.
-	before, after = "blue", "green"
+	stableColor, canaryColor = "blue", "green"
 )
 
 // Setup contains the parameters of a trial.
@@ -65,27 +65,27 @@ func (s *Setup) routing() (string, error) {
 // Objects returns the application and its routing objects, in the order of creation. files is folder config, which
 // contains the manifests of the proxies.
 func (s *Setup) Objects(files fs.FS) ([]manifests.Object, error) {
-	all, err := s.read("application.yaml")
+	all, err := s.readFile("application.yaml")
 	if err != nil {
 		return nil, err
 	}
 	if s.Router == facts.GatewayRouter {
-		route, err := s.read("httproute.yaml")
+		route, err := s.readFile("httproute.yaml")
 		return append(all, route...), err
 	}
-	object, err := s.read("httpscaledobject.yaml")
+	object, err := s.readFile("httpscaledobject.yaml")
 	if err != nil {
 		return nil, err
 	}
-	proxies, err := manifests.NewSet(files, manifests.Wishes{
+	proxies, err := manifests.NewSet(files, manifests.Options{
 		Components: []manifests.Component{manifests.Proxy}, ProxyNamespaces: []string{s.Namespace},
 	}).Objects()
 	return append(append(all, object...), proxies...), err
 }
 
 // LoadPod returns the Pod that generates the load.
-func (s *Setup) Load() (manifests.Object, error) {
-	all, err := s.read("load.yaml")
+func (s *Setup) LoadPod() (manifests.Object, error) {
+	all, err := s.readFile("load.yaml")
 	if err != nil {
 		return manifests.Object{}, err
 	}
@@ -94,7 +94,7 @@ func (s *Setup) Load() (manifests.Object, error) {
 
 // Rollout returns the Rollout of the application.
 func (s *Setup) Rollout() (*v1alpha1.Rollout, error) {
-	all, err := s.read("application.yaml")
+	all, err := s.readFile("application.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +115,8 @@ func (s *Setup) address() string {
 }
 
 // readFile reads the objects of a template in the trial's namespace.
-func (s *Setup) read(file string) ([]manifests.Object, error) {
-	text, err := application.ReadFile(file)
+func (s *Setup) readFile(file string) ([]manifests.Object, error) {
+	text, err := templates.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}

@@ -22,12 +22,12 @@ import (
 const (
 	// requestTimeout bounds one request including its retries, pollInterval is the interval between checks while
 	// waiting.
-	requestLimit, pause = 10 * time.Second, 300 * time.Millisecond
+	requestTimeout, pollInterval = 10 * time.Second, 300 * time.Millisecond
 	// propagationDelay is the delay between the acknowledgment of weights and the first measured request: Envoy's
 	// workers apply them one by one.
-	settle = 500 * time.Millisecond
+	propagationDelay = 500 * time.Millisecond
 	// deletionTimeout bounds the deletion of the namespace.
-	removalLimit = 2 * time.Minute
+	deletionTimeout = 2 * time.Minute
 )
 
 // ErrLoadEnded reports that the load generator has terminated.
@@ -63,28 +63,28 @@ func (r *Result) Passed() bool { return r.Agrees && r.EndAgrees && r.Failed == 0
 
 // Trial runs one canary.
 type Trial struct {
-	client *kube.Client
-	setup  Setup
-	files  fs.FS
-	say    func(line string)
-	token  string // a label of the namespace that identifies this trial
-	tally  Tally
-	ended  chan error // receives when the load generator has terminated
+	client    *kube.Client
+	setup     Setup
+	files     fs.FS
+	printLine func(line string)
+	token     string // a label of the namespace that identifies this trial
+	tally     Tally
+	loadEnded chan error // receives when the load generator has terminated
 }
 
 // New returns a Trial that prints a line for each step. files is folder config, which contains the manifests of the
 // proxies.
-func New(client *kube.Client, setup Setup, files fs.FS, say func(line string)) *Trial {
-	return &Trial{client: client, setup: setup, files: files, say: say, token: rand.Text(), ended: make(chan error, 1)}
+func New(client *kube.Client, setup Setup, files fs.FS, printLine func(line string)) *Trial {
+	return &Trial{client: client, setup: setup, files: files, printLine: printLine, token: rand.Text(), loadEnded: make(chan error, 1)}
 }
 
 // Run runs the canary and deletes everything that it has created, even if ctx ends. It fails if the canary could not be
 // completed or deleted; the Result contains what went wrong in a completed canary.
 func (t *Trial) Run(ctx context.Context) (Result, error) {
-	began := time.Now()
+	started := time.Now()
 	result := Result{Namespace: t.setup.Namespace, Router: t.setup.Router, Weight: t.setup.Weight}
-	within, stop := context.WithCancel(ctx)
-	err := t.play(within, &result)
+	runCtx, stop := context.WithCancel(ctx)
+	err := t.runCanary(runCtx, &result)
 	// The error of a canceled request does not contain the cause.
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("the canary was not completed: %w", cause)
@@ -95,55 +95,55 @@ func (t *Trial) Run(ctx context.Context) (Result, error) {
 		result.Failed += count
 	}
 	removal := t.remove(context.WithoutCancel(ctx))
-	result.Removed, result.Seconds = removal == nil, time.Since(began).Seconds()
+	result.Removed, result.Seconds = removal == nil, time.Since(started).Seconds()
 	return result, errors.Join(err, removal)
 }
 
 // runCanary runs the steps of the trial.
-func (t *Trial) play(ctx context.Context, result *Result) error {
+func (t *Trial) runCanary(ctx context.Context, result *Result) error {
 	if err := t.deploy(ctx); err != nil {
 		return err
 	}
 	if err := t.startLoad(ctx); err != nil {
 		return err
 	}
-	t.sayf("Canary: %s to %s, setWeight %d", before, after, t.setup.Weight)
-	color := `[{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": ["--color=` + after + `"]}]`
-	if err := t.write(ctx, http.MethodPatch, types.JSONPatchType, []byte(color), t.rollout()...); err != nil {
+	t.printf("Canary: %s to %s, setWeight %d", stableColor, canaryColor, t.setup.Weight)
+	color := `[{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": ["--color=` + canaryColor + `"]}]`
+	if err := t.write(ctx, http.MethodPatch, types.JSONPatchType, []byte(color), t.rolloutPath()...); err != nil {
 		return err
 	}
-	if err := t.await(ctx, "the canary step", t.atStep); err != nil {
+	if err := t.waitFor(ctx, "the canary step", t.checkStep); err != nil {
 		return err
 	}
 	var err error
-	if result.Canary, result.Measured, err = t.measure(ctx, after, t.setup.Requests); err != nil {
+	if result.Canary, result.Measured, err = t.measure(ctx, canaryColor, t.setup.Requests); err != nil {
 		return err
 	}
 	result.Agrees = Agrees(result.Canary, result.Measured, t.setup.Weight)
-	t.sayf("Weight %d %%, measured %.1f %%: %d of %d requests", t.setup.Weight, 100*float64(result.Canary)/float64(result.Measured), result.Canary, result.Measured)
-	return t.conclude(ctx, result)
+	t.printf("Weight %d %%, measured %.1f %%: %d of %d requests", t.setup.Weight, 100*float64(result.Canary)/float64(result.Measured), result.Canary, result.Measured)
+	return t.finish(ctx, result)
 }
 
 // finish promotes or aborts the canary, and measures the traffic split afterwards.
-func (t *Trial) conclude(ctx context.Context, result *Result) error {
-	change, color := `{"status": {"pauseConditions": null}}`, after
+func (t *Trial) finish(ctx context.Context, result *Result) error {
+	change, color := `{"status": {"pauseConditions": null}}`, canaryColor
 	result.End = "promoted"
 	if t.setup.Abort {
-		change, color = `{"status": {"abort": true}}`, before
+		change, color = `{"status": {"abort": true}}`, stableColor
 		result.End = "aborted"
 	}
-	if err := t.write(ctx, http.MethodPatch, types.MergePatchType, []byte(change), append(t.rollout(), "status")...); err != nil {
+	if err := t.write(ctx, http.MethodPatch, types.MergePatchType, []byte(change), append(t.rolloutPath(), "status")...); err != nil {
 		return err
 	}
-	if err := t.await(ctx, "the end of the canary", t.atEnd); err != nil {
+	if err := t.waitFor(ctx, "the end of the canary", t.checkEnd); err != nil {
 		return err
 	}
-	hits, all, err := t.measure(ctx, color, max(1, t.setup.Requests/5))
+	hits, total, err := t.measure(ctx, color, max(1, t.setup.Requests/5))
 	if err != nil {
 		return err
 	}
-	result.EndAgrees = hits == all
-	t.sayf("Canary %s: %d of %d requests went to %s", result.End, hits, all, color)
+	result.EndAgrees = hits == total
+	t.printf("Canary %s: %d of %d requests went to %s", result.End, hits, total, color)
 	return nil
 }
 
@@ -154,63 +154,63 @@ func (t *Trial) deploy(ctx context.Context) error {
 		return err
 	}
 	// An interrupt does not cancel this request: otherwise it would be unknown whether the namespace exists.
-	made := context.WithoutCancel(ctx)
+	createCtx := context.WithoutCancel(ctx)
 	namespace := map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
 			"name": t.setup.Namespace, "labels": map[string]any{manifests.LabelManagedBy: manifests.ManagedBy, facts.TrialLabel: t.token},
-			"annotations": until(ctx),
+			"annotations": deadlineAnnotation(ctx),
 		},
 	}
 	body, err := json.Marshal(namespace)
 	if err != nil {
 		return err
 	}
-	if err := t.write(made, http.MethodPost, "", body, "api", "v1", "namespaces"); err != nil {
+	if err := t.write(createCtx, http.MethodPost, "", body, "api", "v1", "namespaces"); err != nil {
 		return fmt.Errorf("namespace %s: %w", t.setup.Namespace, err)
 	}
-	t.sayf("Namespace %s created", t.setup.Namespace)
+	t.printf("Namespace %s created", t.setup.Namespace)
 	for _, object := range objects {
 		if err := t.apply(ctx, object); err != nil {
 			return err
 		}
 	}
-	if err := t.await(ctx, "the application", t.isHealthy); err != nil {
+	if err := t.waitFor(ctx, "the application", t.checkHealthy); err != nil {
 		return err
 	}
-	return t.await(ctx, "the route", t.isRouted)
+	return t.waitFor(ctx, "the route", t.checkRouted)
 }
 
 // deadlineAnnotation returns the annotation with the time at which the trial has certainly ended. It is nil if ctx has
 // no deadline. A namespace that exists after that time was left by a killed command.
-func until(ctx context.Context) map[string]any {
-	deadline, has := ctx.Deadline()
-	if !has {
+func deadlineAnnotation(ctx context.Context) map[string]any {
+	deadline, ok := ctx.Deadline()
+	if !ok {
 		return nil
 	}
-	return map[string]any{facts.TrialUntil: deadline.Add(removalLimit).UTC().Format(time.RFC3339)}
+	return map[string]any{facts.TrialUntil: deadline.Add(deletionTimeout).UTC().Format(time.RFC3339)}
 }
 
 // startLoad starts the load generator, and waits for successful responses.
 func (t *Trial) startLoad(ctx context.Context) error {
-	pod, err := t.setup.Load()
+	pod, err := t.setup.LoadPod()
 	if err != nil {
 		return err
 	}
 	if err := t.apply(ctx, pod); err != nil {
 		return err
 	}
-	if err := t.await(ctx, "the load generator", t.isLoading); err != nil {
+	if err := t.waitFor(ctx, "the load generator", t.checkLoad); err != nil {
 		return err
 	}
-	go func() { t.ended <- t.listen(ctx, pod.Path()) }()
-	t.sayf("Load: %d requests/s to %s", t.setup.Rate, t.setup.address())
-	return t.await(ctx, "successful responses", func(context.Context) (string, bool, error) {
-		return "no successful response yet", t.tally.Warm(), nil
+	go func() { t.loadEnded <- t.readLoad(ctx, pod.Path()) }()
+	t.printf("Load: %d requests/s to %s", t.setup.Rate, t.setup.address())
+	return t.waitFor(ctx, "successful responses", func(context.Context) (string, bool, error) {
+		return "no successful response yet", t.tally.IsWarm(), nil
 	})
 }
 
 // readLoad tallies the output of the load generator.
-func (t *Trial) listen(ctx context.Context, pod []string) error {
+func (t *Trial) readLoad(ctx context.Context, pod []string) error {
 	stream, err := t.client.Stream(ctx, kube.Request{Path: append(pod, "log"), Query: map[string]string{"follow": "true"}})
 	if err != nil {
 		return err
@@ -224,45 +224,45 @@ func (t *Trial) listen(ctx context.Context, pod []string) error {
 
 // measure waits for n requests that are due from now on, and returns how many of them were served by color.
 func (t *Trial) measure(ctx context.Context, color string, n int) (hits, all int, err error) {
-	from := time.Now().Add(settle).UnixMilli()
-	err = t.await(ctx, "requests", func(context.Context) (string, bool, error) {
-		hits, all = t.tally.Share(from, color)
+	from := time.Now().Add(propagationDelay).UnixMilli()
+	err = t.waitFor(ctx, "requests", func(context.Context) (string, bool, error) {
+		hits, all = t.tally.Count(from, color)
 		return fmt.Sprintf("%d of %d received", all, n), all >= n, nil
 	})
 	return hits, all, err
 }
 
 // waitFor polls until check reports done. Its error contains the last state.
-func (t *Trial) await(ctx context.Context, what string, look func(context.Context) (state string, done bool, err error)) error {
+func (t *Trial) waitFor(ctx context.Context, subject string, check func(context.Context) (state string, done bool, err error)) error {
 	last := ""
 	for {
-		state, done, err := look(ctx)
+		state, done, err := check(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("waiting for %s (%s): %w", what, last, context.Cause(ctx))
+			return fmt.Errorf("waiting for %s (%s): %w", subject, last, context.Cause(ctx))
 		case done:
 			return nil
 		case err != nil && !kube.Passes(err):
-			return fmt.Errorf("waiting for %s: %w", what, err)
+			return fmt.Errorf("waiting for %s: %w", subject, err)
 		case err == nil:
 			last = state
 		}
 		select {
-		case err := <-t.ended:
+		case err := <-t.loadEnded:
 			if ctx.Err() == nil {
-				return fmt.Errorf("waiting for %s (%s): %w", what, last, errors.Join(ErrLoadEnded, err))
+				return fmt.Errorf("waiting for %s (%s): %w", subject, last, errors.Join(ErrLoadEnded, err))
 			}
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
 // printf prints a line.
-func (t *Trial) sayf(format string, args ...any) { t.say(fmt.Sprintf(format, args...)) }
+func (t *Trial) printf(format string, args ...any) { t.printLine(fmt.Sprintf(format, args...)) }
 
 // rolloutPath returns the API path of the application's Rollout.
-func (t *Trial) rollout() []string {
+func (t *Trial) rolloutPath() []string {
 	return []string{"apis", "argoproj.io", "v1alpha1", "namespaces", t.setup.Namespace, "rollouts", name}
 }
 
@@ -280,7 +280,7 @@ func (t *Trial) apply(ctx context.Context, object manifests.Object) error {
 
 // write sends an idempotent write request.
 func (t *Trial) write(ctx context.Context, verb string, kind types.PatchType, body []byte, path ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	query := map[string]string{}
 	if verb != http.MethodDelete {
@@ -296,30 +296,30 @@ func (t *Trial) write(ctx context.Context, verb string, kind types.PatchType, bo
 
 // remove deletes the namespace, and waits until it is gone.
 func (t *Trial) remove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, removalLimit)
+	ctx, cancel := context.WithTimeout(ctx, deletionTimeout)
 	defer cancel()
 	namespace := []string{"api", "v1", "namespaces", t.setup.Namespace}
-	t.sayf("Deleting namespace %s", t.setup.Namespace)
-	left := func(err error) error {
+	t.printf("Deleting namespace %s", t.setup.Namespace)
+	failure := func(err error) error {
 		return fmt.Errorf("namespace %s was not deleted: run kubectl delete namespace %s: %w", t.setup.Namespace, t.setup.Namespace, err)
 	}
-	for isTold := false; ; {
+	for isDeleting := false; ; {
 		var live struct {
 			Metadata metav1.ObjectMeta `json:"metadata"`
 		}
 		err := t.get(ctx, &live, namespace...)
 		switch {
 		case apierrors.IsNotFound(err), err == nil && live.Metadata.Labels[facts.TrialLabel] != t.token: // A namespace of the same name with another token belongs to another user.
-			t.sayf("Namespace %s deleted", t.setup.Namespace)
+			t.printf("Namespace %s deleted", t.setup.Namespace)
 			return nil
-		case err == nil && !isTold:
+		case err == nil && !isDeleting:
 			if err = t.delete(ctx, live.Metadata.UID, namespace); err == nil {
-				isTold = true
-				t.hurry(ctx, namespace)
+				isDeleting = true
+				t.deletePods(ctx, namespace)
 			}
 		}
-		if !kube.Sleep(ctx, pause) {
-			return left(errors.Join(err, ctx.Err()))
+		if !kube.Sleep(ctx, pollInterval) {
+			return failure(errors.Join(err, ctx.Err()))
 		}
 	}
 }
@@ -335,15 +335,15 @@ func (t *Trial) delete(ctx context.Context, uid types.UID, namespace []string) e
 
 // get reads the object at a path.
 func (t *Trial) get(ctx context.Context, target any, path ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return t.client.Get(ctx, target, path...)
 }
 
 // deletePods terminates the Pods immediately, because they receive no more requests. It ignores errors: then the Pods
 // use their grace period.
-func (t *Trial) hurry(ctx context.Context, namespace []string) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+func (t *Trial) deletePods(ctx context.Context, namespace []string) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	_, _ = t.client.Do(ctx, kube.Request{
 		Verb: http.MethodDelete, Path: append(namespace, "pods"), Query: map[string]string{"gracePeriodSeconds": "1"},

@@ -33,37 +33,37 @@ const (
 )
 
 // fakeAPI is an API server whose controllers act immediately. It calls onRequest with the number of requests so far.
-type fake struct {
-	asked func(int)
-	share int // percentage of requests that go to the canary at its step
+type fakeAPI struct {
+	onRequest func(int)
+	percent   int // percentage of requests that go to the canary at its step
 
-	mu        sync.Mutex
-	requests  int
-	labels    json.RawMessage // of the namespace; nil if it does not exist
-	isGoing   bool            // whether the namespace is being deleted
-	stage     stage
-	refusesUp string // requests with this path suffix are rejected
+	mu             sync.Mutex
+	requests       int
+	labels         json.RawMessage // of the namespace; nil if it does not exist
+	isDeleting     bool            // whether the namespace is being deleted
+	stage          stage
+	rejectedSuffix string // requests with this path suffix are rejected
 }
 
 // RoundTrip implements http.RoundTripper.
-func (f *fake) RoundTrip(request *http.Request) (*http.Response, error) {
+func (f *fakeAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 	f.mu.Lock()
 	f.requests++
 	count := f.requests
 	f.mu.Unlock()
-	if f.asked != nil {
-		f.asked(count)
+	if f.onRequest != nil {
+		f.onRequest(count)
 	}
 	if request.Method != http.MethodPost && request.Context().Err() != nil {
 		return nil, request.Context().Err()
 	}
-	code, body := f.answer(request)
+	code, body := f.respond(request)
 	header := http.Header{"Content-Type": []string{"application/json"}}
 	return &http.Response{StatusCode: code, Header: header, Body: body, Request: request}, nil
 }
 
 // respond returns the response to a request.
-func (f *fake) answer(request *http.Request) (int, io.ReadCloser) {
+func (f *fakeAPI) respond(request *http.Request) (int, io.ReadCloser) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	text := func(of string) (int, io.ReadCloser) { return http.StatusOK, io.NopCloser(strings.NewReader(of)) }
@@ -73,7 +73,7 @@ func (f *fake) answer(request *http.Request) (int, io.ReadCloser) {
 	const inside = "/namespaces/try-1/"
 	path := request.URL.Path
 	switch {
-	case f.refusesUp != "" && strings.HasSuffix(path, f.refusesUp):
+	case f.rejectedSuffix != "" && strings.HasSuffix(path, f.rejectedSuffix):
 		return http.StatusForbidden, io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"Forbidden","code":403,"message":"no"}`))
 	case request.Method == http.MethodPost:
 		var made struct {
@@ -87,10 +87,10 @@ func (f *fake) answer(request *http.Request) (int, io.ReadCloser) {
 		f.labels = made.Metadata.Labels
 		return text("{}")
 	case path == "/api/v1/namespaces/try-1" && request.Method == http.MethodDelete:
-		f.isGoing = true
+		f.isDeleting = true
 		return text("{}")
 	case path == "/api/v1/namespaces/try-1":
-		if f.isGoing {
+		if f.isDeleting {
 			f.labels = nil // deleted after it was read once
 		}
 		if f.labels == nil {
@@ -116,7 +116,7 @@ func (f *fake) answer(request *http.Request) (int, io.ReadCloser) {
 }
 
 // change applies a patch of the Rollout.
-func (f *fake) change(request *http.Request) {
+func (f *fakeAPI) change(request *http.Request) {
 	body, _ := io.ReadAll(request.Body)
 	switch path := request.URL.Path; {
 	case strings.HasSuffix(path, "rollouts/try/status") && strings.Contains(string(body), "abort"):
@@ -129,7 +129,7 @@ func (f *fake) change(request *http.Request) {
 }
 
 // rollout returns the Rollout at its stage.
-func (f *fake) rollout() string {
+func (f *fakeAPI) rollout() string {
 	status := map[stage]string{
 		atRest:   `"phase":"Healthy","stableRS":"1","currentPodHash":"1"`,
 		atStep:   `"phase":"Paused","stableRS":"1","currentPodHash":"2","pauseConditions":[{"reason":"CanaryPauseStep"}],"canary":{"weights":{"canary":{"weight":30},"stable":{"weight":70}}}`,
@@ -142,7 +142,7 @@ func (f *fake) rollout() string {
 }
 
 // object returns the HTTPScaledObject at its stage, with the report of one proxy.
-func (f *fake) object() string {
+func (f *fakeAPI) object() string {
 	weights := ""
 	if f.stage == atStep {
 		weights = split.Format([]split.Backend{{Service: "try-stable", Weight: 70}, {Service: "try-canary", Weight: 30}})
@@ -152,14 +152,14 @@ func (f *fake) object() string {
 }
 
 // log returns the output of the load generator: a line every 10 ms.
-func (f *fake) log(ctx context.Context) io.ReadCloser {
+func (f *fakeAPI) log(ctx context.Context) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
 		defer writer.Close()
 		for number := 0; ctx.Err() == nil; number++ {
 			f.mu.Lock()
 			color := "blue"
-			if f.stage == promoted || f.stage == atStep && number%100 < f.share {
+			if f.stage == promoted || f.stage == atStep && number%100 < f.percent {
 				color = "green"
 			}
 			f.mu.Unlock()
@@ -172,36 +172,36 @@ func (f *fake) log(ctx context.Context) io.ReadCloser {
 }
 
 // runTrial runs a trial on a fake.
-func played(ctx context.Context, f *fake, change func(*try.Setup)) (result try.Result, said []string, err error) {
-	of := setup(facts.HTTPRouter)
+func runTrial(ctx context.Context, f *fakeAPI, change func(*try.Setup)) (result try.Result, lines []string, err error) {
+	parameters := setup(facts.HTTPRouter)
 	if change != nil {
-		change(&of)
+		change(&parameters)
 	}
-	way := &rest.Config{Host: "https://api.test", Transport: f, QPS: -1}
-	result, err = try.New(kube.NewClient(func() (*rest.Config, error) { return way, nil }), of, config.Files,
-		func(line string) { said = append(said, line) }).Run(ctx)
-	return result, said, err
+	restConfig := &rest.Config{Host: "https://api.test", Transport: f, QPS: -1}
+	result, err = try.New(kube.NewClient(func() (*rest.Config, error) { return restConfig, nil }), parameters, config.Files,
+		func(line string) { lines = append(lines, line) }).Run(ctx)
+	return result, lines, err
 }
 
-func TestACanaryThatPasses(t *testing.T) {
+func TestPassingCanary(t *testing.T) {
 	t.Parallel()
 	for end, share := range map[string]int{"promoted": 30, "aborted": 31} {
 		synctest.Test(t, func(t *testing.T) {
-			f := &fake{share: share}
-			result, said, err := played(t.Context(), f, func(s *try.Setup) { s.Abort = end == "aborted" })
+			f := &fakeAPI{percent: share}
+			result, lines, err := runTrial(t.Context(), f, func(s *try.Setup) { s.Abort = end == "aborted" })
 			if err != nil || !result.Passed() || result.End != end || result.Measured < 100 || result.Requests < result.Measured || f.labels != nil {
-				t.Errorf("%s: %+v, %v; output %q", end, result, err, said)
+				t.Errorf("%s: %+v, %v; output %q", end, result, err, lines)
 			}
 			synctest.Wait()
 		})
 	}
 }
 
-func TestAShareThatIsOff(t *testing.T) {
+func TestWrongSplit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{share: 90}
-		if result, _, err := played(t.Context(), f, nil); err != nil || result.Agrees || result.Passed() || !result.Removed || f.labels != nil {
+		f := &fakeAPI{percent: 90}
+		if result, _, err := runTrial(t.Context(), f, nil); err != nil || result.Agrees || result.Passed() || !result.Removed || f.labels != nil {
 			t.Errorf("%+v, %v", result, err)
 		}
 		synctest.Wait()
@@ -209,12 +209,12 @@ func TestAShareThatIsOff(t *testing.T) {
 }
 
 // TestInterruptAtEachRequest: the namespace is always deleted, and no other one.
-func TestInterruptedAtEachRequest(t *testing.T) {
+func TestInterruptAtEachRequest(t *testing.T) {
 	t.Parallel()
 	last := 0
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{share: 30, asked: func(count int) { last = count }}
-		if _, _, err := played(t.Context(), f, nil); err != nil {
+		f := &fakeAPI{percent: 30, onRequest: func(count int) { last = count }}
+		if _, _, err := runTrial(t.Context(), f, nil); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -227,18 +227,18 @@ func TestInterruptedAtEachRequest(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			interrupt := errors.New("interrupt signal received")
-			f := &fake{share: 30, asked: func(count int) {
+			f := &fakeAPI{percent: 30, onRequest: func(count int) {
 				if count == at {
 					cancel(interrupt)
 				}
 			}}
-			result, said, err := played(ctx, f, nil)
+			result, lines, err := runTrial(ctx, f, nil)
 			// After the end of the canary there is nothing left to interrupt.
 			if err != nil && !errors.Is(err, interrupt) {
 				t.Errorf("interrupted at request %d of %d: %v", at, last, err)
 			}
 			if f.labels != nil || !result.Removed {
-				t.Errorf("interrupted at request %d of %d: the namespace is left: %v, %q", at, last, err, said)
+				t.Errorf("interrupted at request %d of %d: the namespace is left: %v, %q", at, last, err, lines)
 			}
 			synctest.Wait()
 		})
@@ -246,23 +246,23 @@ func TestInterruptedAtEachRequest(t *testing.T) {
 }
 
 // TestOtherNamespaceIsKept: a namespace of another user is not deleted if the creation fails.
-func TestANamespaceOfSomebodyElse(t *testing.T) {
+func TestOtherNamespaceIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{labels: json.RawMessage(`{"http.kedify.io/try":"another"}`), refusesUp: "/api/v1/namespaces"}
-		if _, _, err := played(t.Context(), f, nil); err == nil || f.labels == nil || f.isGoing {
-			t.Errorf("error %v; namespace deleted: %v", err, f.isGoing)
+		f := &fakeAPI{labels: json.RawMessage(`{"http.kedify.io/try":"another"}`), rejectedSuffix: "/api/v1/namespaces"}
+		if _, _, err := runTrial(t.Context(), f, nil); err == nil || f.labels == nil || f.isDeleting {
+			t.Errorf("error %v; namespace deleted: %v", err, f.isDeleting)
 		}
 		synctest.Wait()
 	})
 }
 
 // TestRejectedWriteIsReported: the error names the object, and the objects that were created are deleted.
-func TestWhatIsRefusedIsSaid(t *testing.T) {
+func TestRejectedWriteIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{refusesUp: "/httpscaledobjects/try"}
-		_, _, err := played(t.Context(), f, nil)
+		f := &fakeAPI{rejectedSuffix: "/httpscaledobjects/try"}
+		_, _, err := runTrial(t.Context(), f, nil)
 		if err == nil || !strings.Contains(err.Error(), "HTTPScaledObject try-1/try: ") || f.labels != nil {
 			t.Errorf("error %v", err)
 		}

@@ -12,17 +12,17 @@ import (
 
 // warmUp is the number of consecutive successful responses after which requests count: before that, the route may not
 // be complete.
-const warm = 20
+const warmUp = 20
 
 // maxSigmas is the maximum deviation of a traffic split in standard deviations. A correct split exceeds it once in
 // 150,000 measurements.
-const mostSigmas = 4.5
+const maxSigmas = 4.5
 
 // failure is the color of a failed request.
 const failure = ""
 
 // response is the outcome of a request.
-type answer struct {
+type response struct {
 	due   int64 // milliseconds since 1970
 	color string
 }
@@ -30,11 +30,11 @@ type answer struct {
 // Tally counts the responses that the load generator prints. Each line has the number of the request, its due time in
 // milliseconds since 1970, its duration and the response.
 type Tally struct {
-	mu       sync.Mutex
-	row      int // consecutive successful responses before the warm-up has ended
-	isWarm   bool
-	answers  []answer
-	failures map[string]int // by error
+	mu        sync.Mutex
+	successes int // consecutive successful responses before the warm-up has ended
+	isWarm    bool
+	responses []response
+	failures  map[string]int // by error
 }
 
 // Read reads lines until the end of from.
@@ -56,30 +56,30 @@ func (t *Tally) add(line string) {
 	if err != nil {
 		return
 	}
-	got := answer{due: due, color: fields[3]}
-	problem, isProblem := strings.CutPrefix(got.color, "error: ")
+	response := response{due: due, color: fields[3]}
+	problem, isProblem := strings.CutPrefix(response.color, "error: ")
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.isWarm {
-		t.row++
+		t.successes++
 		if isProblem {
-			t.row = 0
+			t.successes = 0
 		}
-		t.isWarm = t.row >= warm
+		t.isWarm = t.successes >= warmUp
 		return
 	}
 	if isProblem {
-		got.color = failure
+		response.color = failure
 		if t.failures == nil {
 			t.failures = map[string]int{}
 		}
 		t.failures[problem]++
 	}
-	t.answers = append(t.answers, got)
+	t.responses = append(t.responses, response)
 }
 
 // IsWarm reports whether requests count.
-func (t *Tally) Warm() bool {
+func (t *Tally) IsWarm() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.isWarm
@@ -87,19 +87,19 @@ func (t *Tally) Warm() bool {
 
 // Count returns the number of successful requests that were due at or after from, in milliseconds since 1970, and how
 // many of them were served by color.
-func (t *Tally) Share(from int64, color string) (hits, all int) {
+func (t *Tally) Count(from int64, color string) (hits, total int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, got := range t.answers {
-		if got.due < from || got.color == failure {
+	for _, response := range t.responses {
+		if response.due < from || response.color == failure {
 			continue
 		}
-		all++
-		if got.color == color {
+		total++
+		if response.color == color {
 			hits++
 		}
 	}
-	return hits, all
+	return hits, total
 }
 
 // Totals returns the number of all counted requests, and the number of failed requests by error.
@@ -108,11 +108,11 @@ func (t *Tally) Totals() (requests int, failures map[string]int) {
 	defer t.mu.Unlock()
 	failures = map[string]int{}
 	maps.Copy(failures, t.failures)
-	return len(t.answers), failures
+	return len(t.responses), failures
 }
 
 // Agrees reports whether hits of all requests match a weight of percent, within maxSigmas standard deviations.
 func Agrees(hits, all, percent int) bool {
 	share := float64(percent) / 100
-	return all > 0 && math.Abs(float64(hits)-share*float64(all)) <= mostSigmas*math.Sqrt(share*(1-share)*float64(all))
+	return all > 0 && math.Abs(float64(hits)-share*float64(all)) <= maxSigmas*math.Sqrt(share*(1-share)*float64(all))
 }

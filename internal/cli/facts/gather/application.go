@@ -17,7 +17,7 @@ import (
 // Application reads a Rollout and the related objects in its namespace. It fails if any of them cannot be read.
 func (r *Reader) Application(ctx context.Context, name types.NamespacedName) (adopt.Application, error) {
 	var app adopt.Application
-	rollout, err := r.rollout(ctx, name)
+	rollout, err := r.getRollout(ctx, name)
 	if err != nil {
 		return app, err
 	}
@@ -51,13 +51,13 @@ func (r *Reader) Application(ctx context.Context, name types.NamespacedName) (ad
 }
 
 // getRollout reads a Rollout, which must exist.
-func (r *Reader) rollout(ctx context.Context, name types.NamespacedName) (*v1alpha1.Rollout, error) {
+func (r *Reader) getRollout(ctx context.Context, name types.NamespacedName) (*v1alpha1.Rollout, error) {
 	rollout, err := find[v1alpha1.Rollout](ctx, r, rolloutPath(name)...)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("rollout %s: %w", name, err)
 	case rollout == nil:
-		return nil, fmt.Errorf("%w: %s: check the name and --namespace", ErrNoRollout, name)
+		return nil, fmt.Errorf("%w: %s: check the name and --namespace", ErrRolloutNotFound, name)
 	}
 	return rollout, nil
 }

@@ -49,15 +49,15 @@ func New(client *kube.Client, namespace string) *Reader {
 
 // step reads one resource into the facts.
 type step struct {
-	part facts.Part
-	read func(context.Context, *facts.Facts) error
+	resource facts.Resource
+	read     func(context.Context, *facts.Facts) error
 }
 
 // readSteps runs steps in order. It passes errors to failed, and stops at the first error that failed returns.
-func take(ctx context.Context, cluster *facts.Facts, steps []step, failed func(facts.Part, error) error) error {
+func readSteps(ctx context.Context, cluster *facts.Facts, steps []step, failed func(facts.Resource, error) error) error {
 	for _, step := range steps {
 		if err := step.read(ctx, cluster); err != nil {
-			if err := failed(step.part, err); err != nil {
+			if err := failed(step.resource, err); err != nil {
 				return err
 			}
 		}
@@ -68,18 +68,18 @@ func take(ctx context.Context, cluster *facts.Facts, steps []step, failed func(f
 // All reads all facts about an installation except permissions. It fails only if the API server is unreachable or
 // rejects the user's credentials.
 func (r *Reader) All(ctx context.Context) (*facts.Facts, error) {
-	if err := r.reach(ctx); err != nil {
+	if err := r.checkConnection(ctx); err != nil {
 		return nil, err
 	}
-	cluster := &facts.Facts{Now: time.Now(), Definitions: map[string]facts.Definition{}}
-	steps := append(r.controllerSteps(), step{facts.Nodes, r.nodes}, step{facts.Definitions, r.definitions},
+	cluster := &facts.Facts{Now: time.Now(), CRDs: map[string]facts.CRD{}}
+	steps := append(r.controllerSteps(), step{facts.Nodes, r.nodes}, step{facts.CRDs, r.crds},
 		step{facts.Webhook, r.webhook})
 	// Rollouts are read before the objects that they depend on: objects that exist for a weight existed before it.
 	steps = append(steps, step{facts.Rollouts, r.rollouts}, step{facts.HTTPScaledObjects, r.httpScaledObjects},
 		step{facts.Routes, r.routes}, step{facts.Services, r.services}, step{facts.EndpointSlices, r.endpoints},
 		step{facts.ScaledObjects, r.scaledObjects}, step{facts.Autoscalers, r.autoscalers})
-	err := take(ctx, cluster, steps, func(part facts.Part, err error) error {
-		note(cluster, part, err)
+	err := readSteps(ctx, cluster, steps, func(part facts.Resource, err error) error {
+		recordError(cluster, part, err)
 		return nil
 	})
 	return cluster, errors.Join(err, ctx.Err())
@@ -93,18 +93,18 @@ func (r *Reader) controllerSteps() []step {
 // Controller reads the Argo Rollouts controller, its plugins and its nodes. It fails if any of them except the nodes
 // cannot be read.
 func (r *Reader) Controller(ctx context.Context) (*facts.Facts, error) {
-	if err := r.reach(ctx); err != nil {
+	if err := r.checkConnection(ctx); err != nil {
 		return nil, err
 	}
 	cluster := &facts.Facts{Now: time.Now()}
-	err := take(ctx, cluster, r.controllerSteps(), func(part facts.Part, err error) error {
+	err := readSteps(ctx, cluster, r.controllerSteps(), func(part facts.Resource, err error) error {
 		return fmt.Errorf("%s cannot be read: %w", part, err)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err := r.nodes(ctx, cluster); err != nil {
-		note(cluster, facts.Nodes, err)
+		recordError(cluster, facts.Nodes, err)
 	}
 	return cluster, nil
 }
@@ -112,19 +112,19 @@ func (r *Reader) Controller(ctx context.Context) (*facts.Facts, error) {
 // ForCleanup reads the objects that Rollouts may have left data on. Rollouts are read last, so that a Rollout that is
 // created in the meantime is seen. It fails if any resource cannot be read, because data of an unknown Rollout may be
 // in use.
-func (r *Reader) Marked(ctx context.Context) (*facts.Facts, error) {
-	if err := r.reach(ctx); err != nil {
+func (r *Reader) ForCleanup(ctx context.Context) (*facts.Facts, error) {
+	if err := r.checkConnection(ctx); err != nil {
 		return nil, err
 	}
 	cluster := &facts.Facts{Now: time.Now()}
-	err := take(ctx, cluster, []step{
+	err := readSteps(ctx, cluster, []step{
 		{facts.Lease, r.lease},
 		{facts.Trials, r.trials},
 		{facts.Deployments, r.deployments},
 		{facts.HTTPScaledObjects, r.httpScaledObjects},
 		{facts.Routes, r.routes},
 		{facts.Rollouts, r.rollouts},
-	}, func(part facts.Part, err error) error {
+	}, func(part facts.Resource, err error) error {
 		return fmt.Errorf("%s cannot be read, so leftovers cannot be determined: %w", part, err)
 	})
 	if err != nil {
@@ -134,15 +134,15 @@ func (r *Reader) Marked(ctx context.Context) (*facts.Facts, error) {
 }
 
 // recordError records why a resource could not be read.
-func note(cluster *facts.Facts, part facts.Part, err error) {
+func recordError(cluster *facts.Facts, resource facts.Resource, err error) {
 	if cluster.Unread == nil {
-		cluster.Unread = map[facts.Part]error{}
+		cluster.Unread = map[facts.Resource]error{}
 	}
-	cluster.Unread[part] = err
+	cluster.Unread[resource] = err
 }
 
 // checkConnection fails if the API server is unreachable or rejects the user's credentials.
-func (r *Reader) reach(ctx context.Context) error {
+func (r *Reader) checkConnection(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var version struct{}
@@ -189,23 +189,23 @@ func list[T any](ctx context.Context, r *Reader, group, resource, namespace, lab
 
 // find reads the object at path, or nil if it does not exist.
 func find[T any](ctx context.Context, r *Reader, path ...string) (*T, error) {
-	found := new(T)
-	err := r.get(ctx, kube.Request{Path: path}, found)
+	object := new(T)
+	err := r.get(ctx, kube.Request{Path: path}, object)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // nil means not found
 	case err != nil:
 		return nil, err
 	}
-	return found, nil
+	return object, nil
 }
 
 // get decodes the response to a request into target. It retries transient errors.
-func (r *Reader) get(ctx context.Context, asked kube.Request, target any) error {
+func (r *Reader) get(ctx context.Context, request kube.Request, target any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return kube.Retry(ctx, func(ctx context.Context) error {
-		body, err := r.client.Do(ctx, asked)
+		body, err := r.client.Do(ctx, request)
 		if err != nil {
 			return err
 		}
@@ -217,9 +217,9 @@ func (r *Reader) get(ctx context.Context, asked kube.Request, target any) error 
 // charts, in any namespace.
 func (r *Reader) deployments(ctx context.Context, cluster *facts.Facts) error {
 	const name, component = "app.kubernetes.io/name", "app.kubernetes.io/component"
-	found, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "", name+" in (argo-rollouts,http-add-on,keda-operator)")
-	for i := range found {
-		deployment := &found[i]
+	items, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "", name+" in (argo-rollouts,http-add-on,keda-operator)")
+	for i := range items {
+		deployment := &items[i]
 		switch deployment.Labels[name] + "/" + deployment.Labels[component] {
 		case "argo-rollouts/rollouts-controller":
 			cluster.Controller = deployment
@@ -264,10 +264,10 @@ func (r *Reader) nodes(ctx context.Context, cluster *facts.Facts) (err error) {
 }
 
 func (r *Reader) rollouts(ctx context.Context, cluster *facts.Facts) error {
-	found, err := list[v1alpha1.Rollout](ctx, r, "argoproj.io/v1alpha1", "rollouts", r.namespace, "")
+	items, err := list[v1alpha1.Rollout](ctx, r, "argoproj.io/v1alpha1", "rollouts", r.namespace, "")
 	cluster.Rollouts = nil
-	for i := range found {
-		cluster.Rollouts = append(cluster.Rollouts, Understand(&found[i]))
+	for i := range items {
+		cluster.Rollouts = append(cluster.Rollouts, ParseRollout(&items[i]))
 	}
 	return err
 }
@@ -275,11 +275,11 @@ func (r *Reader) rollouts(ctx context.Context, cluster *facts.Facts) error {
 func (r *Reader) httpScaledObjects(ctx context.Context, cluster *facts.Facts) (err error) {
 	version := httpv1alpha1.SchemeGroupVersion.String()
 	cluster.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, version, httpv1alpha1.Resource, r.namespace, "")
-	cluster.Marks = map[types.NamespacedName]facts.Mark{}
+	cluster.Owners = map[types.NamespacedName]facts.Owner{}
 	for _, object := range cluster.HTTPScaledObjects {
 		text := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
-		if rollout, uid, is := httpso.OwnerOf(text, object.Namespace); is {
-			cluster.Marks[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = facts.Mark{Rollout: rollout, UID: uid}
+		if rollout, uid, ok := httpso.OwnerOf(text, object.Namespace); ok {
+			cluster.Owners[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = facts.Owner{Rollout: rollout, UID: uid}
 		}
 	}
 	return err
@@ -315,7 +315,7 @@ func (r *Reader) autoscalers(ctx context.Context, cluster *facts.Facts) (err err
 // webhook reads the agent's webhook, which may exist without the agent. It is not read if neither the agent nor KEDA is
 // installed.
 func (r *Reader) webhook(ctx context.Context, cluster *facts.Facts) (err error) {
-	if _, isDefined := cluster.Definitions[facts.ScaledObjectsDefinition]; cluster.Agent == nil && !isDefined {
+	if _, isDefined := cluster.CRDs[facts.ScaledObjectsCRD]; cluster.Agent == nil && !isDefined {
 		return nil
 	}
 	cluster.Webhook, err = find[admissionregistrationv1.MutatingWebhookConfiguration](ctx, r,
@@ -327,12 +327,12 @@ func (r *Reader) webhook(ctx context.Context, cluster *facts.Facts) (err error) 
 func (r *Reader) services(ctx context.Context, cluster *facts.Facts) error {
 	cluster.Services = map[types.NamespacedName]*corev1.Service{}
 	for _, namespace := range r.namespaces(cluster) {
-		found, err := list[corev1.Service](ctx, r, "v1", "services", namespace, "")
+		items, err := list[corev1.Service](ctx, r, "v1", "services", namespace, "")
 		if err != nil {
 			return err
 		}
-		for i := range found {
-			cluster.Services[types.NamespacedName{Namespace: found[i].Namespace, Name: found[i].Name}] = &found[i]
+		for i := range items {
+			cluster.Services[types.NamespacedName{Namespace: items[i].Namespace, Name: items[i].Name}] = &items[i]
 		}
 	}
 	return nil
@@ -342,13 +342,13 @@ func (r *Reader) services(ctx context.Context, cluster *facts.Facts) error {
 func (r *Reader) endpoints(ctx context.Context, cluster *facts.Facts) error {
 	var all []discoveryv1.EndpointSlice
 	for _, namespace := range r.namespaces(cluster) {
-		found, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", namespace, "")
+		items, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", namespace, "")
 		if err != nil {
 			return err
 		}
-		all = append(all, found...)
+		all = append(all, items...)
 	}
-	cluster.Ready = countReady(slices.Values(all))
+	cluster.ReadyEndpoints = countReady(slices.Values(all))
 	return nil
 }
 

@@ -15,10 +15,10 @@ import (
 )
 
 // responses contains the responses of an API server by the suffix of the path.
-type answers map[string]string
+type responses map[string]string
 
 // RoundTrip implements http.RoundTripper.
-func (a answers) RoundTrip(request *http.Request) (*http.Response, error) {
+func (a responses) RoundTrip(request *http.Request) (*http.Response, error) {
 	code, body := http.StatusNotFound, `{"kind":"Status","apiVersion":"v1","reason":"NotFound","code":404}`
 	for end, text := range a {
 		if strings.HasSuffix(request.URL.Path, end) {
@@ -51,11 +51,11 @@ func TestAllTriggersAreRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := answers{"/rollouts/web": rollout, "/httpscaledobjects/web": object("web", test.scaled), "/httpscaledobjects": all}
+			server := responses{"/rollouts/web": rollout, "/httpscaledobjects/web": object("web", test.scaled), "/httpscaledobjects": all}
 			client := kube.NewClient(func() (*rest.Config, error) {
 				return &rest.Config{Host: "https://api.test", Transport: server, QPS: -1}, nil
 			})
-			cluster, err := gather.New(client, "shop").One(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"})
+			cluster, err := gather.New(client, "shop").Rollout(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -35,8 +35,8 @@ const (
 )
 
 const (
-	kindDefinition    = "CustomResourceDefinition"
-	definitionVersion = httpv1alpha1.Version
+	kindCRD    = "CustomResourceDefinition"
+	crdVersion = httpv1alpha1.Version
 )
 
 // AnnotationPlugins is an annotation on the Pods of the controller: the SHA-256 hash, in hexadecimal digits, of the
@@ -76,7 +76,7 @@ func patchFiles() map[string]string {
 }
 
 // Options are the options of an installation.
-type Wishes struct {
+type Options struct {
 	// Routers are the names of the routers, Components the additional components.
 	Routers    []string
 	Components []Component
@@ -90,17 +90,17 @@ type Wishes struct {
 
 // Set builds objects from manifests.
 type Set struct {
-	files  fs.FS
-	wishes Wishes
+	files   fs.FS
+	options Options
 }
 
 // NewSet returns a Set for the options. The paths in files are relative to folder config.
-func NewSet(files fs.FS, wishes Wishes) *Set { return &Set{files: files, wishes: wishes} }
+func NewSet(files fs.FS, options Options) *Set { return &Set{files: files, options: options} }
 
 // All returns every object of any options, as a list of kinds to search: the objects have no proxy namespace and no
 // valid image.
-func Every(files fs.FS) ([]Object, error) {
-	return NewSet(files, Wishes{
+func All(files fs.FS) ([]Object, error) {
+	return NewSet(files, Options{
 		Routers: slices.Sorted(maps.Keys(roleFiles())), Components: Components(), ProxyNamespaces: []string{""}, Registry: "none", Tag: "none",
 	}).Objects()
 }
@@ -112,16 +112,16 @@ func (s *Set) Objects() ([]Object, error) {
 		return nil, err
 	}
 	for _, component := range Components() {
-		if !slices.Contains(s.wishes.Components, component) {
+		if !slices.Contains(s.options.Components, component) {
 			continue
 		}
 		namespaces := []string{""}
 		if component == Proxy {
-			namespaces = s.wishes.ProxyNamespaces
+			namespaces = s.options.ProxyNamespaces
 		}
 		for _, namespace := range namespaces {
 			for _, file := range files(component) {
-				objects, err := s.read(file, namespace)
+				objects, err := s.readFile(file, namespace)
 				if err != nil {
 					return nil, err
 				}
@@ -138,14 +138,14 @@ func (s *Set) Objects() ([]Object, error) {
 // roles returns the controller's permissions for its routers.
 func (s *Set) roles() ([]Object, error) {
 	var all []Object
-	for _, router := range s.wishes.Routers {
-		objects, err := s.read(roleFiles()[router], "")
+	for _, router := range s.options.Routers {
+		objects, err := s.readFile(roleFiles()[router], "")
 		if err != nil {
 			return nil, err
 		}
 		for _, object := range objects {
 			if object.Kind == "ClusterRoleBinding" {
-				account := s.wishes.Account
+				account := s.options.Account
 				object.Content["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "name": account.Name, "namespace": account.Namespace}}
 			}
 		}
@@ -158,21 +158,21 @@ func (s *Set) roles() ([]Object, error) {
 // if the list of plugins has changed, because they read it only at startup. withFiles adds the init containers that
 // copy the routers' files.
 func (s *Set) ControllerPatch(plugins string, withFiles bool) (Object, error) {
-	patch := controllerOf(s.wishes.Controller)
+	patch := emptyController(s.options.Controller)
 	template := child(child(patch.Content, "spec"), "template")
 	child(child(template, "metadata"), "annotations")[AnnotationPlugins] = fmt.Sprintf("%x", sha256.Sum256([]byte(plugins)))
 	if !withFiles {
 		return patch, nil
 	}
 	var containers []any
-	for _, router := range s.wishes.Routers {
+	for _, router := range s.options.Routers {
 		documents, err := s.documents(patchFiles()[router])
 		if err != nil {
 			return patch, err
 		}
 		pod := child(child(child(documents[0], "spec"), "template"), "spec")
-		found, _ := pod["initContainers"].([]any)
-		containers = append(containers, found...)
+		initContainers, _ := pod["initContainers"].([]any)
+		containers = append(containers, initContainers...)
 	}
 	child(template, "spec")["initContainers"] = containers
 	return patch, nil
@@ -180,7 +180,7 @@ func (s *Set) ControllerPatch(plugins string, withFiles bool) (Object, error) {
 
 // emptyController returns the controller's Deployment with its name only. Applying it releases all fields that the same
 // field manager has applied before.
-func controllerOf(name types.NamespacedName) Object {
+func emptyController(name types.NamespacedName) Object {
 	object := Object{Reference: Reference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: name.Namespace, Name: name.Name}}
 	object.Content = map[string]any{
 		"apiVersion": object.APIVersion, "kind": object.Kind, "metadata": map[string]any{"namespace": name.Namespace, "name": name.Name},
@@ -189,10 +189,10 @@ func controllerOf(name types.NamespacedName) Object {
 }
 
 // ControllerRelease returns the patch that reverts ControllerPatch.
-func ControllerRelease(name types.NamespacedName) Object { return controllerOf(name) }
+func ControllerRelease(name types.NamespacedName) Object { return emptyController(name) }
 
 // readFile reads the objects of a file. If namespace is not empty, they get it.
-func (s *Set) read(file, namespace string) ([]Object, error) {
+func (s *Set) readFile(file, namespace string) ([]Object, error) {
 	documents, err := s.documents(file)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (s *Set) read(file, namespace string) ([]Object, error) {
 	var all []Object
 	for _, document := range documents {
 		object := Object{Content: document}
-		text := func(of map[string]any, key string) string { found, _ := of[key].(string); return found }
+		text := func(parent map[string]any, key string) string { value, _ := parent[key].(string); return value }
 		metadata := object.metadata()
 		if namespace != "" {
 			metadata["namespace"] = namespace
@@ -222,7 +222,7 @@ func (s *Set) documents(file string) ([]map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
-	image := strings.ReplaceAll(s.wishes.Registry, "$", "$$") + "/${1}:" + strings.ReplaceAll(s.wishes.Tag, "$", "$$")
+	image := strings.ReplaceAll(s.options.Registry, "$", "$$") + "/${1}:" + strings.ReplaceAll(s.options.Tag, "$", "$$")
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(localImage.ReplaceAll(raw, []byte(image))), len(raw))
 	var all []map[string]any
 	for {

@@ -15,8 +15,8 @@ import (
 )
 
 // options selects everything.
-func wishes() manifests.Wishes {
-	return manifests.Wishes{
+func options() manifests.Options {
+	return manifests.Options{
 		Routers: []string{"kedify/http", "argoproj-labs/gatewayAPI"}, Components: manifests.Components(), ProxyNamespaces: []string{"shop", "web"},
 		Registry: "registry.example.com/$1", Tag: "1.2.3",
 		Controller: types.NamespacedName{Namespace: "argo", Name: "rollouts"}, Account: types.NamespacedName{Namespace: "argo", Name: "controller"},
@@ -24,9 +24,9 @@ func wishes() manifests.Wishes {
 }
 
 // objects returns the objects of the options.
-func objects(t *testing.T, wishes manifests.Wishes) []manifests.Object {
+func objects(t *testing.T, options manifests.Options) []manifests.Object {
 	t.Helper()
-	all, err := manifests.NewSet(config.Files, wishes).Objects()
+	all, err := manifests.NewSet(config.Files, options).Objects()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,19 +34,19 @@ func objects(t *testing.T, wishes manifests.Wishes) []manifests.Object {
 }
 
 // text returns JSON.
-func text(t *testing.T, of any) string {
+func text(t *testing.T, value any) string {
 	t.Helper()
-	raw, err := json.Marshal(of)
+	raw, err := json.Marshal(value)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(raw)
 }
 
-func TestObjectsInTheirOrder(t *testing.T) {
+func TestObjectsAreOrdered(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for _, object := range objects(t, wishes()) {
+	for _, object := range objects(t, options()) {
 		names = append(names, object.String())
 		if all := text(t, object.Content); !strings.Contains(all, `"app.kubernetes.io/managed-by":"kubectl-http-canary"`) ||
 			strings.Contains(all, "ghcr.io/kedify") {
@@ -78,10 +78,10 @@ ServiceAccount:keda/kedify-http-scaler`)
 	}
 }
 
-func TestTheControllersRoleGoesToItsAccount(t *testing.T) {
+func TestControllerRoleBinding(t *testing.T) {
 	t.Parallel()
 	bindings := 0
-	for _, object := range objects(t, manifests.Wishes{Routers: wishes().Routers, Account: wishes().Account}) {
+	for _, object := range objects(t, manifests.Options{Routers: options().Routers, Account: options().Account}) {
 		if object.Kind == "ClusterRoleBinding" {
 			bindings++
 			if got := text(t, object.Content["subjects"]); got != `[{"kind":"ServiceAccount","name":"controller","namespace":"argo"}]` {
@@ -94,9 +94,9 @@ func TestTheControllersRoleGoesToItsAccount(t *testing.T) {
 	}
 }
 
-func TestImagesOfARelease(t *testing.T) {
+func TestReleaseImages(t *testing.T) {
 	t.Parallel()
-	all := text(t, objects(t, wishes()))
+	all := text(t, objects(t, options()))
 	for _, image := range []string{"interceptor", "http-external-scaler", "agent"} {
 		if want := `"registry.example.com/$1/` + image + `:1.2.3"`; !strings.Contains(all, want) {
 			t.Errorf("there is no %s", want)
@@ -106,9 +106,9 @@ func TestImagesOfARelease(t *testing.T) {
 
 // TestControllerPatch: equal lists of plugins give equal patches, and different lists different patches, which replaces
 // the Pods.
-func TestTheControllersPatch(t *testing.T) {
+func TestControllerPatch(t *testing.T) {
 	t.Parallel()
-	set := manifests.NewSet(config.Files, wishes())
+	set := manifests.NewSet(config.Files, options())
 	patch := func(plugins string, withFiles bool) string {
 		object, err := set.ControllerPatch(plugins, withFiles)
 		if err != nil {
@@ -130,16 +130,16 @@ func TestTheControllersPatch(t *testing.T) {
 			t.Errorf("%s is not in %s", want, with)
 		}
 	}
-	if got := text(t, manifests.ControllerRelease(wishes().Controller).Content); got != head+tail {
+	if got := text(t, manifests.ControllerRelease(options().Controller).Content); got != head+tail {
 		t.Errorf("what is applied to take it back is %s", got)
 	}
 }
 
-func TestWhatIsSomebodyElsesIsRefused(t *testing.T) {
+func TestPlanRejectsForeignObjects(t *testing.T) {
 	t.Parallel()
 	const label = "app.kubernetes.io/managed-by"
 	role := manifests.Object{Reference: manifests.Reference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role", Namespace: "keda", Name: "one"}}
-	definition := manifests.Object{Reference: manifests.Reference{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: "one"}}
+	crd := manifests.Object{Reference: manifests.Reference{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: "one"}}
 	for _, test := range []struct {
 		name   string
 		object manifests.Object
@@ -155,12 +155,12 @@ func TestWhatIsSomebodyElsesIsRefused(t *testing.T) {
 				"kubectl label --overwrite --namespace=keda role/one app.kubernetes.io/managed-by=kubectl-http-canary",
 		},
 		{"nobody's", role, &manifests.Live{}, "", "Role keda/one already exists and was not created by this command"},
-		{"a definition that serves as well", definition, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}}, manifests.Keep, ""},
-		{"a definition that does not", definition, &manifests.Live{Served: []string{"v1beta1"}}, "", "CustomResourceDefinition one already exists"},
+		{"a definition that serves as well", crd, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}}, manifests.Keep, ""},
+		{"a definition that does not", crd, &manifests.Live{Served: []string{"v1beta1"}}, "", "CustomResourceDefinition one already exists"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := test.object.Judge(test.live)
+			got, err := test.object.Plan(test.live)
 			if got != test.want {
 				t.Errorf("it is to %s, want %s", got, test.want)
 			}
@@ -178,7 +178,7 @@ func TestWhatIsSomebodyElsesIsRefused(t *testing.T) {
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	var paths []string
-	for _, object := range objects(t, wishes()) {
+	for _, object := range objects(t, options()) {
 		path := object.Path()
 		paths = append(paths, strings.Join(path[:len(path)-1], "/"))
 	}

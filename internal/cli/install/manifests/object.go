@@ -42,7 +42,7 @@ func (r Reference) Path() []string {
 		path = append(path, "namespaces", r.Namespace)
 	}
 	plural := strings.ToLower(r.Kind) + "s"
-	if stem, is := strings.CutSuffix(plural, "ys"); is {
+	if stem, ok := strings.CutSuffix(plural, "ys"); ok {
 		plural = stem + "ies"
 	}
 	path = append(path, plural)
@@ -64,13 +64,13 @@ type Object struct {
 func (o Object) metadata() map[string]any { return child(o.Content, "metadata") }
 
 // child returns the mapping of a key, creating it if necessary.
-func child(of map[string]any, key string) map[string]any {
-	below, is := of[key].(map[string]any)
-	if !is {
-		below = map[string]any{}
-		of[key] = below
+func child(parent map[string]any, key string) map[string]any {
+	value, ok := parent[key].(map[string]any)
+	if !ok {
+		value = map[string]any{}
+		parent[key] = value
 	}
-	return below
+	return value
 }
 
 // Action is the operation on an object.
@@ -97,7 +97,7 @@ type Live struct {
 // ForeignError reports an object of the same name that belongs to another owner.
 type ForeignError struct {
 	// Object is the object.
-	Of Reference
+	Object Reference
 	// Owner is the value of its label app.kubernetes.io/managed-by; empty if it has none.
 	Owner string
 }
@@ -108,24 +108,24 @@ func (e *ForeignError) Error() string {
 	if e.Owner != "" {
 		owner = "is managed by " + e.Owner
 	}
-	in := ""
-	if e.Of.Namespace != "" {
-		in = " --namespace=" + e.Of.Namespace
+	namespaceFlag := ""
+	if e.Object.Namespace != "" {
+		namespaceFlag = " --namespace=" + e.Object.Namespace
 	}
 	return fmt.Sprintf("%s already exists and %s: delete it, or transfer it to this command: kubectl label --overwrite%s %s/%s %s=%s",
-		e.Of, owner, in, strings.ToLower(e.Of.Kind), e.Of.Name, LabelManagedBy, ManagedBy)
+		e.Object, owner, namespaceFlag, strings.ToLower(e.Object.Kind), e.Object.Name, LabelManagedBy, ManagedBy)
 }
 
 // Plan returns the action for the object. live is nil if the object does not exist. It fails with a [ForeignError] if
 // the object belongs to another owner.
-func (o Object) Judge(live *Live) (Action, error) {
+func (o Object) Plan(live *Live) (Action, error) {
 	switch {
 	case live == nil:
 		return Create, nil
 	case live.Labels[LabelManagedBy] == ManagedBy:
 		return Update, nil
-	case o.Kind == kindDefinition && slices.Contains(live.Served, definitionVersion):
+	case o.Kind == kindCRD && slices.Contains(live.Served, crdVersion):
 		return Keep, nil
 	}
-	return "", &ForeignError{Of: o.Reference, Owner: live.Labels[LabelManagedBy]}
+	return "", &ForeignError{Object: o.Reference, Owner: live.Labels[LabelManagedBy]}
 }

@@ -16,14 +16,14 @@ import (
 const AnnotationRecord = "http.kedify.io/registered-plugins"
 
 var (
-	// ErrForeign reports a router that another owner has already registered.
-	ErrForeign = errors.New("already registered, but not by this command")
+	// ErrNotOwned reports a router that another owner has already registered.
+	ErrNotOwned = errors.New("already registered, but not by this command")
 	// ErrRecord reports an invalid AnnotationRecord.
 	ErrRecord = errors.New("annotation " + AnnotationRecord + " is invalid: restore it, or remove it together with the entries that it lists")
 )
 
 // State is the state of the controller's ConfigMap.
-type Change struct {
+type State struct {
 	// Text is the list of plugins; empty if the key does not exist.
 	Text string
 	// Record is the value of AnnotationRecord; empty if it does not exist.
@@ -31,80 +31,80 @@ type Change struct {
 }
 
 // StateOf returns the current state. live is nil if the ConfigMap does not exist.
-func Of(live *corev1.ConfigMap) Change {
+func StateOf(live *corev1.ConfigMap) State {
 	if live == nil {
-		return Change{}
+		return State{}
 	}
-	return Change{Text: live.Data[facts.PluginsKey], Record: live.Annotations[AnnotationRecord]}
+	return State{Text: live.Data[facts.PluginsKey], Record: live.Annotations[AnnotationRecord]}
 }
 
-// Register adds entries to the list and records the previous ones. It fails with [ErrForeign] if another owner has
+// Register adds entries to the list and records the previous ones. It fails with [ErrNotOwned] if another owner has
 // registered a different file for a router, unless replace is set. A correct entry without a record still belongs to
 // its owner.
-func Register(now Change, entries []Entry, replace bool) (Change, error) {
-	record, err := recordOf(now.Record)
+func Register(current State, entries []Entry, replace bool) (State, error) {
+	record, err := parseRecord(current.Record)
 	if err != nil {
-		return Change{}, err
+		return State{}, err
 	}
-	list, err := parse(now.Text)
+	list, err := parse(current.Text)
 	if err != nil {
-		return Change{}, err
+		return State{}, err
 	}
 	for _, entry := range entries {
-		former, err := textOf(list, entry.Name)
+		previous, err := entryText(list, entry.Name)
 		if err != nil {
-			return Change{}, err
+			return State{}, err
 		}
-		isNew := add(list, entry)
-		_, isOurs := record[entry.Name]
+		changed := setEntry(list, entry)
+		_, isOwned := record[entry.Name]
 		switch {
-		case !isNew || isOurs:
-		case former != "" && !replace:
-			return Change{}, fmt.Errorf("%s: %w:\n%suse --replace to replace it; uninstall restores it", entry.Name, ErrForeign, former)
+		case !changed || isOwned:
+		case previous != "" && !replace:
+			return State{}, fmt.Errorf("%s: %w:\n%suse --replace to replace it; uninstall restores it", entry.Name, ErrNotOwned, previous)
 		default:
-			record[entry.Name] = former
+			record[entry.Name] = previous
 		}
 	}
-	return write(now, list, record)
+	return newState(current, list, record)
 }
 
 // Unregister removes the entries that Register has added, and restores the previous ones.
-func Unregister(now Change) (Change, error) {
-	record, err := recordOf(now.Record)
+func Unregister(current State) (State, error) {
+	record, err := parseRecord(current.Record)
 	if err != nil || len(record) == 0 {
-		return now, err
+		return current, err
 	}
-	list, err := parse(now.Text)
+	list, err := parse(current.Text)
 	if err != nil {
-		return Change{}, err
+		return State{}, err
 	}
 	var kept []*yaml.Node
 	for _, element := range list.Content {
-		former, isOurs := "", false
+		previous, isOwned := "", false
 		if name := valueOf(element, "name"); name != nil {
-			former, isOurs = record[name.Value]
+			previous, isOwned = record[name.Value]
 		}
 		switch {
-		case !isOurs:
+		case !isOwned:
 			kept = append(kept, element)
-		case former != "":
-			before, err := parse(former)
+		case previous != "":
+			before, err := parse(previous)
 			if err != nil {
-				return Change{}, fmt.Errorf("%w: %w", ErrRecord, err)
+				return State{}, fmt.Errorf("%w: %w", ErrRecord, err)
 			}
 			kept = append(kept, before.Content...)
 		}
 	}
 	list.Content = kept
-	return write(now, list, nil)
+	return newState(current, list, nil)
 }
 
 // Registered returns the names of the routers that Register has added.
-func Registered(now Change) ([]string, error) {
-	record, err := recordOf(now.Record)
+func Registered(current State) ([]string, error) {
+	record, err := parseRecord(current.Record)
 	var names []string
 	for _, router := range Routers() {
-		if _, is := record[router]; is {
+		if _, ok := record[router]; ok {
 			names = append(names, router)
 		}
 	}
@@ -112,7 +112,7 @@ func Registered(now Change) ([]string, error) {
 }
 
 // parseRecord parses a record.
-func recordOf(text string) (map[string]string, error) {
+func parseRecord(text string) (map[string]string, error) {
 	record := map[string]string{}
 	if text == "" {
 		return record, nil
@@ -124,9 +124,9 @@ func recordOf(text string) (map[string]string, error) {
 }
 
 // entryText returns the YAML of an entry as a list of its own; empty if it does not exist.
-func textOf(list *yaml.Node, name string) (string, error) {
+func entryText(list *yaml.Node, name string) (string, error) {
 	for _, element := range list.Content {
-		if found := valueOf(element, "name"); found != nil && found.Value == name {
+		if value := valueOf(element, "name"); value != nil && value.Value == name {
 			return format(&yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{element}})
 		}
 	}
@@ -135,26 +135,26 @@ func textOf(list *yaml.Node, name string) (string, error) {
 
 // newState returns the state with a list and a record. If the list is equivalent to the current one, its text is
 // unchanged.
-func write(now Change, list *yaml.Node, record map[string]string) (Change, error) {
-	next := Change{}
+func newState(current State, list *yaml.Node, record map[string]string) (State, error) {
+	next := State{}
 	if len(list.Content) > 0 {
 		text, err := format(list)
 		if err != nil {
-			return Change{}, err
+			return State{}, err
 		}
-		before, err := parse(now.Text)
+		before, err := parse(current.Text)
 		if err != nil {
-			return Change{}, err
+			return State{}, err
 		}
 		if same, err := format(before); err != nil || same == text {
-			text = now.Text
+			text = current.Text
 		}
 		next.Text = text
 	}
 	if len(record) > 0 {
 		text, err := json.Marshal(record)
 		if err != nil {
-			return Change{}, fmt.Errorf("%w: %w", ErrRecord, err)
+			return State{}, fmt.Errorf("%w: %w", ErrRecord, err)
 		}
 		next.Record = string(text)
 	}

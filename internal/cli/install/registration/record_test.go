@@ -12,7 +12,7 @@ import (
 )
 
 // TestUnregisterRestoresTheList: after Register and Unregister the list is as before.
-func TestWhatIsRegisteredIsTakenAwayAgain(t *testing.T) {
+func TestUnregisterRestoresTheList(t *testing.T) {
 	t.Parallel()
 	const other = "# theirs\n- name: somebody/else # keep\n  location: https://example.com/else\n"
 	const older = "- name: kedify/http\n  args: [--log-level=debug]\n  location: https://example.com/old # from here\n  sha256: old\n"
@@ -33,27 +33,27 @@ func TestWhatIsRegisteredIsTakenAwayAgain(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			now := registration.Change{Text: test.before}
-			got, err := registration.Register(now, []registration.Entry{ours()}, test.replace)
+			now := registration.State{Text: test.before}
+			got, err := registration.Register(now, []registration.Entry{entry()}, test.replace)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.registered, got.Text); diff != "" {
 				t.Errorf("registered (-want +got):\n%s", diff)
 			}
-			again, err := registration.Register(got, []registration.Entry{ours()}, false)
+			again, err := registration.Register(got, []registration.Entry{entry()}, false)
 			if err != nil || again != got {
 				t.Errorf("again: %+v, %v", again, err)
 			}
-			want := registration.Change{Text: test.before}
+			want := registration.State{Text: test.before}
 			if test.after == "-" {
 				want.Text = ""
 			}
-			gone, err := registration.Unregister(got)
+			unregistered, err := registration.Unregister(got)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, gone); diff != "" {
+			if diff := cmp.Diff(want, unregistered); diff != "" {
 				t.Errorf("unregistered (-want +got):\n%s", diff)
 			}
 		})
@@ -61,10 +61,10 @@ func TestWhatIsRegisteredIsTakenAwayAgain(t *testing.T) {
 }
 
 // TestUpgradeReplacesOnlyOurEntry: a newer release replaces the entry, and Unregister restores the original one.
-func TestANewerReleaseReplacesOurEntryOnly(t *testing.T) {
+func TestUpgradeReplacesOnlyOurEntry(t *testing.T) {
 	t.Parallel()
 	const before = "- name: kedify/http\n  location: https://example.com/theirs\n- name: somebody/else\n  location: file:///else\n"
-	first, err := registration.Register(registration.Change{Text: before}, []registration.Entry{ours()}, true)
+	first, err := registration.Register(registration.State{Text: before}, []registration.Entry{entry()}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,20 +79,20 @@ func TestANewerReleaseReplacesOurEntryOnly(t *testing.T) {
 	if names, err := registration.Registered(second); err != nil || !slices.Equal(names, []string{"kedify/http"}) {
 		t.Errorf("%v are registered, %v", names, err)
 	}
-	if last, err := registration.Unregister(second); err != nil || last != (registration.Change{Text: before}) {
+	if last, err := registration.Unregister(second); err != nil || last != (registration.State{Text: before}) {
 		t.Errorf("unregistered: %+v, %v", last, err)
 	}
 }
 
-func TestSomebodyElsesEntryIsRefused(t *testing.T) {
+func TestRegisterRejectsForeignEntries(t *testing.T) {
 	t.Parallel()
-	now := registration.Change{Text: "- name: kedify/http\n  location: https://example.com/theirs\n"}
-	_, err := registration.Register(now, []registration.Entry{ours()}, false)
-	if !errors.Is(err, registration.ErrForeign) || !strings.Contains(err.Error(), "https://example.com/theirs") || !strings.Contains(err.Error(), "--replace") {
+	now := registration.State{Text: "- name: kedify/http\n  location: https://example.com/theirs\n"}
+	_, err := registration.Register(now, []registration.Entry{entry()}, false)
+	if !errors.Is(err, registration.ErrNotOwned) || !strings.Contains(err.Error(), "https://example.com/theirs") || !strings.Contains(err.Error(), "--replace") {
 		t.Errorf("it says %v", err)
 	}
-	edited := registration.Change{Record: "no JSON"}
-	if _, err := registration.Register(edited, []registration.Entry{ours()}, false); !errors.Is(err, registration.ErrRecord) {
+	edited := registration.State{Record: "no JSON"}
+	if _, err := registration.Register(edited, []registration.Entry{entry()}, false); !errors.Is(err, registration.ErrRecord) {
 		t.Errorf("an edited record: %v", err)
 	}
 	if _, err := registration.Unregister(edited); !errors.Is(err, registration.ErrRecord) {
@@ -101,16 +101,16 @@ func TestSomebodyElsesEntryIsRefused(t *testing.T) {
 }
 
 // TestOtherEditsAreKept: entries that others have added stay, and entries that others have removed are not restored.
-func TestOthersMayEditTheListMeanwhile(t *testing.T) {
+func TestOtherEditsAreKept(t *testing.T) {
 	t.Parallel()
-	registered, err := registration.Register(registration.Change{}, []registration.Entry{ours()}, false)
+	registered, err := registration.Register(registration.State{}, []registration.Entry{entry()}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const theirs = "- name: somebody/else\n  location: file:///else\n"
 	for text, want := range map[string]string{theirs + registered.Text: theirs, theirs: theirs, "": ""} {
-		got, err := registration.Unregister(registration.Change{Text: text, Record: registered.Record})
-		if err != nil || got != (registration.Change{Text: want}) {
+		got, err := registration.Unregister(registration.State{Text: text, Record: registered.Record})
+		if err != nil || got != (registration.State{Text: want}) {
 			t.Errorf("%q becomes %+v, %v", text, got, err)
 		}
 	}

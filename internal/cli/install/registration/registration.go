@@ -43,7 +43,7 @@ func Merge(text string, entries []Entry) (string, error) {
 	}
 	changed := false
 	for _, entry := range entries {
-		changed = add(list, entry) || changed
+		changed = setEntry(list, entry) || changed
 	}
 	if !changed {
 		return text, nil
@@ -85,21 +85,21 @@ func format(list *yaml.Node) (string, error) {
 }
 
 // setEntry adds or updates an entry, and reports whether the list has changed.
-func add(list *yaml.Node, entry Entry) bool {
+func setEntry(list *yaml.Node, entry Entry) bool {
 	element := &yaml.Node{Kind: yaml.MappingNode}
-	for _, there := range list.Content {
-		if name := valueOf(there, "name"); name != nil && name.Value == entry.Name {
-			element = there
+	for _, existing := range list.Content {
+		if name := valueOf(existing, "name"); name != nil && name.Value == entry.Name {
+			element = existing
 			break
 		}
 	}
-	isNew := len(element.Content) == 0
-	if isNew {
+	changed := len(element.Content) == 0
+	if changed {
 		list.Content = append(list.Content, element)
 	}
-	isNew = set(element, "name", entry.Name) || isNew
-	isNew = set(element, "location", entry.Location) || isNew
-	return set(element, "sha256", entry.SHA256) || isNew
+	changed = setValue(element, "name", entry.Name) || changed
+	changed = setValue(element, "location", entry.Location) || changed
+	return setValue(element, "sha256", entry.SHA256) || changed
 }
 
 // valueOf returns the value of a key, or nil.
@@ -114,28 +114,28 @@ func valueOf(element *yaml.Node, key string) *yaml.Node {
 
 // setValue sets the value of a key, or removes the key if the value is empty. It reports whether the element has
 // changed.
-func set(element *yaml.Node, key, value string) bool {
-	there := valueOf(element, key)
+func setValue(element *yaml.Node, key, value string) bool {
+	existing := valueOf(element, key)
 	switch {
-	case value == "" && there == nil:
+	case value == "" && existing == nil:
 		return false
 	case value == "":
-		at := slices.Index(element.Content, there)
-		element.Content = slices.Delete(element.Content, at-1, at+1)
+		index := slices.Index(element.Content, existing)
+		element.Content = slices.Delete(element.Content, index-1, index+1)
 		return true
-	case there == nil:
+	case existing == nil:
 		text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: yaml.DoubleQuotedStyle}
 		element.Content = append(element.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, text)
 		return true
 	}
-	isNew := there.Value != value || there.Kind != yaml.ScalarNode
-	if isNew {
-		*there = yaml.Node{
+	changed := existing.Value != value || existing.Kind != yaml.ScalarNode
+	if changed {
+		*existing = yaml.Node{
 			Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: yaml.DoubleQuotedStyle,
-			HeadComment: there.HeadComment, LineComment: there.LineComment, FootComment: there.FootComment,
+			HeadComment: existing.HeadComment, LineComment: existing.LineComment, FootComment: existing.FootComment,
 		}
 	}
-	return isNew
+	return changed
 }
 
 // assets returns the prefix of the release files of each router.
@@ -180,8 +180,8 @@ func Files(routers []string, folder string) ([]Entry, error) {
 
 // asset returns the prefix of a router's release files.
 func asset(router string) (string, error) {
-	name, is := assets()[router]
-	if !is {
+	name, ok := assets()[router]
+	if !ok {
 		return "", fmt.Errorf("unknown router %q: use %s", router, strings.Join(Routers(), " or "))
 	}
 	return name, nil
@@ -189,15 +189,15 @@ func asset(router string) (string, error) {
 
 // Platform returns the platform of the nodes that the controller runs on, or of all nodes if it does not run.
 func Platform(cluster *facts.Facts) (string, error) {
-	on := map[string]bool{}
+	controllerNodes := map[string]bool{}
 	for _, pod := range cluster.Pods {
-		on[pod.Spec.NodeName] = true
+		controllerNodes[pod.Spec.NodeName] = true
 	}
 	running, all := map[string]bool{}, map[string]bool{}
 	for _, node := range cluster.Nodes {
 		if architecture := node.Status.NodeInfo.Architecture; architecture != "" {
 			all["linux-"+architecture] = true
-			if on[node.Name] {
+			if controllerNodes[node.Name] {
 				running["linux-"+architecture] = true
 			}
 		}
@@ -205,9 +205,9 @@ func Platform(cluster *facts.Facts) (string, error) {
 	if len(running) > 0 {
 		all = running
 	}
-	found := slices.Sorted(maps.Keys(all))
-	if len(found) != 1 {
-		return "", fmt.Errorf("%w: its nodes are %v: specify --platform, and restrict the controller to such nodes", ErrPlatform, found)
+	platforms := slices.Sorted(maps.Keys(all))
+	if len(platforms) != 1 {
+		return "", fmt.Errorf("%w: its nodes are %v: specify --platform, and restrict the controller to such nodes", ErrPlatform, platforms)
 	}
-	return found[0], nil
+	return platforms[0], nil
 }

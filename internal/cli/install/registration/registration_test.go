@@ -14,7 +14,7 @@ import (
 )
 
 // entry returns an entry.
-func ours() registration.Entry {
+func entry() registration.Entry {
 	return registration.Entry{Name: "kedify/http", Location: "https://example.com/new", SHA256: "abc"}
 }
 
@@ -23,7 +23,7 @@ const added = `- name: "kedify/http"
   sha256: "abc"
 `
 
-func TestEntriesComeBesideOthers(t *testing.T) {
+func TestMerge(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, text, want string }{
 		{"nothing", "", added},
@@ -47,14 +47,14 @@ func TestEntriesComeBesideOthers(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := registration.Merge(test.text, []registration.Entry{ours()})
+			got, err := registration.Merge(test.text, []registration.Entry{entry()})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			again, err := registration.Merge(got, []registration.Entry{ours()})
+			again, err := registration.Merge(got, []registration.Entry{entry()})
 			if err != nil || again != got {
 				t.Errorf("a second time it is (%v)\n%s", err, again)
 			}
@@ -62,10 +62,10 @@ func TestEntriesComeBesideOthers(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoListIsRefused(t *testing.T) {
+func TestMergeRejectsInvalidLists(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"{", "name: kedify/http", "- kedify/http", "text"} {
-		if got, err := registration.Merge(text, []registration.Entry{ours()}); !errors.Is(err, registration.ErrMalformed) || got != "" {
+		if got, err := registration.Merge(text, []registration.Entry{entry()}); !errors.Is(err, registration.ErrMalformed) || got != "" {
 			t.Errorf("%q becomes %q, %v", text, got, err)
 		}
 	}
@@ -94,7 +94,7 @@ func TestEntriesOfARelease(t *testing.T) {
 	}
 }
 
-func TestThePlatformIsTheControllers(t *testing.T) {
+func TestPlatform(t *testing.T) {
 	t.Parallel()
 	node := func(name, architecture string) corev1.Node {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}

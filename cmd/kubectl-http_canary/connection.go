@@ -17,26 +17,26 @@ import (
 )
 
 // connection has the connection flags of kubectl: API server, user and namespace.
-type way struct {
+type connection struct {
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 }
 
 // addFlags adds kubectl's connection flags.
-func (w *way) addFlags(flags *pflag.FlagSet) {
+func (w *connection) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: $KUBECONFIG or ~/.kube/config)")
 	clientcmd.BindOverrideFlags(&w.overrides, flags, clientcmd.RecommendedConfigOverrideFlags(""))
 }
 
 // config returns the client configuration without connecting.
-func (w *way) config() clientcmd.ClientConfig {
+func (w *connection) config() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = w.kubeconfig
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &w.overrides)
 }
 
 // client returns a client for the API server.
-func (w *way) client() (*kube.Client, error) {
+func (w *connection) client() (*kube.Client, error) {
 	config, err := w.config().ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -46,8 +46,8 @@ func (w *way) client() (*kube.Client, error) {
 	return kube.NewClient(func() (*rest.Config, error) { return config, nil }), nil
 }
 
-// rollout parses a Rollout argument, NAME or rollout/NAME. It returns a reader for its namespace and its full name.
-func (w *way) rollout(argument string) (*gather.Reader, types.NamespacedName, error) {
+// rolloutReader parses a Rollout argument, NAME or rollout/NAME. It returns a reader for its namespace and its full name.
+func (w *connection) rolloutReader(argument string) (*gather.Reader, types.NamespacedName, error) {
 	namespace, _, err := w.config().Namespace()
 	if err != nil {
 		return nil, types.NamespacedName{}, fmt.Errorf("kubeconfig: namespace: %w", err)
@@ -58,15 +58,15 @@ func (w *way) rollout(argument string) (*gather.Reader, types.NamespacedName, er
 }
 
 // completionTimeout bounds a completion, because the shell waits for it.
-const completionLimit = 3 * time.Second
+const completionTimeout = 3 * time.Second
 
 // completeRollout completes the name of a Rollout. It offers nothing if the API server is unreachable.
-func (w *way) completeRollout(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	reader, name, err := w.rollout("")
+func (w *connection) completeRollout(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	reader, name, err := w.rolloutReader("")
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(command.Context(), completionLimit)
+	ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
 	defer cancel()
 	names, err := reader.RolloutNames(ctx, name.Namespace)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 // ProxyRequests are the requests that one proxy has sent for an HTTPScaledObject since its start.
-type Sent struct {
+type ProxyRequests struct {
 	// Proxy is the name of the Pod.
 	Proxy string `json:"proxy"`
 	// Requests contains the number of requests to each of Report.Services. Envoy counts each retry as a request. It is
@@ -17,27 +17,27 @@ type Sent struct {
 }
 
 // AddRequests adds the requests of proxies for an HTTPScaledObject of the report.
-func (s *Sharing) Count(object *httpv1alpha1.HTTPScaledObject, sent []facts.Sent) {
+func (s *Report) AddRequests(object *httpv1alpha1.HTTPScaledObject, requests []facts.ProxyRequests) {
 	for i := range s.Objects {
-		if s.Objects[i].Name == nameOf(object.Namespace, object.Name) {
-			s.Objects[i].Sent = s.sent(sent)
+		if s.Objects[i].Name == objectName(object.Namespace, object.Name) {
+			s.Objects[i].Sent = s.proxyRequests(requests)
 		}
 	}
 }
 
 // proxyRequests converts the requests of proxies to the order of the Services.
-func (s *Sharing) sent(all []facts.Sent) []Sent {
-	told := make([]Sent, len(all))
-	for i, of := range all {
-		told[i].Proxy = of.Proxy
-		if of.Problem != nil {
-			told[i].Problem = of.Problem.Error()
+func (s *Report) proxyRequests(all []facts.ProxyRequests) []ProxyRequests {
+	converted := make([]ProxyRequests, len(all))
+	for i, requests := range all {
+		converted[i].Proxy = requests.Proxy
+		if requests.Err != nil {
+			converted[i].Problem = requests.Err.Error()
 			continue
 		}
-		told[i].Requests = make([]int64, len(s.Services))
+		converted[i].Requests = make([]int64, len(s.Services))
 		for j, service := range s.Services {
-			told[i].Requests[j] = of.Requests[service.Name]
+			converted[i].Requests[j] = requests.Requests[service.Name]
 		}
 	}
-	return told
+	return converted
 }

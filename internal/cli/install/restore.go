@@ -19,13 +19,13 @@ import (
 )
 
 // errRestoreRecord reports a restore record that cannot be parsed.
-var errUndo = errors.New("annotation " + httpv1alpha1.AnnotationAutowireUndo + " is invalid: " +
+var errRestoreRecord = errors.New("annotation " + httpv1alpha1.AnnotationAutowireUndo + " is invalid: " +
 	"set the backends manually and remove the annotation")
 
 // restoreBackends restores the original backends of all Ingresses and HTTPRoutes that the agent has rewritten, once no
 // agent is left that would rewrite them again.
-func (i *Installer) unwire(ctx context.Context) error {
-	if err := i.gone(ctx, "agent"); err != nil {
+func (i *Installer) restoreBackends(ctx context.Context) error {
+	if err := i.waitPodsGone(ctx, "agent"); err != nil {
 		return err
 	}
 	ingresses, err := list[networkingv1.Ingress](ctx, i, "", "apis", "networking.k8s.io", "v1", "ingresses")
@@ -51,26 +51,26 @@ func (i *Installer) unwire(ctx context.Context) error {
 
 // restore restores the backends of one object at an API path. The plan of package autowire for an object that no
 // application requests to autowire contains the original backends.
-func (i *Installer) restore(ctx context.Context, kind string, object autowire.Object, is metav1.Object, path ...string) error {
-	notes := is.GetAnnotations()
-	if notes[httpv1alpha1.AnnotationAutowireUndo]+notes[httpv1alpha1.AnnotationAutowireHold] == "" {
+func (i *Installer) restore(ctx context.Context, kind string, object autowire.Object, live metav1.Object, path ...string) error {
+	annotations := live.GetAnnotations()
+	if annotations[httpv1alpha1.AnnotationAutowireUndo]+annotations[httpv1alpha1.AnnotationAutowireHold] == "" {
 		return nil
 	}
-	nobody := autowire.Namespace{Objects: []autowire.Object{object}, Now: time.Now()}
-	found, err := nobody.Plan()
+	unrequested := autowire.Namespace{Objects: []autowire.Object{object}, Now: time.Now()}
+	plan, err := unrequested.Plan()
 	if err != nil {
 		return err
 	}
-	of := manifests.Reference{Kind: kind, Namespace: is.GetNamespace(), Name: is.GetName()}
-	if len(found.Changes) == 0 {
-		return fmt.Errorf("%s: %w", of, errUndo)
+	reference := manifests.Reference{Kind: kind, Namespace: live.GetNamespace(), Name: live.GetName()}
+	if len(plan.Changes) == 0 {
+		return fmt.Errorf("%s: %w", reference, errRestoreRecord)
 	}
 	_, err = i.write(ctx, kube.Request{
 		Verb: http.MethodPatch, ContentType: string(types.JSONPatchType), Path: path,
-	}, found.Changes[0].At(is.GetResourceVersion()))
+	}, plan.Changes[0].At(live.GetResourceVersion()))
 	if err != nil {
-		return fmt.Errorf("%s: %w", of, err)
+		return fmt.Errorf("%s: %w", reference, err)
 	}
-	i.report(of, "restored")
+	i.report(reference, "restored")
 	return nil
 }

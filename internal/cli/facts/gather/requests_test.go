@@ -66,20 +66,20 @@ func (p proxies) stats(request *http.Request) string {
 }
 
 // TestProxyRequests: each Ready proxy is queried once, and an error of one does not affect the others.
-func TestSent(t *testing.T) {
+func TestProxyRequests(t *testing.T) {
 	t.Parallel()
 	config := &rest.Config{Host: "https://api.test", Transport: proxies{t}, QPS: -1}
 	reader := gather.New(kube.NewClient(func() (*rest.Config, error) { return config, nil }), "shop")
 	object := new(httpv1alpha1.HTTPScaledObject)
 	object.Namespace, object.Name = "shop", "web"
-	got, err := reader.Sent(t.Context(), new(facts.Facts), object)
+	got, err := reader.ProxyRequests(t.Context(), new(facts.Facts), object)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2 || got[1].Problem == nil || !strings.Contains(got[1].Problem.Error(), "not Envoy statistics") {
+	if len(got) != 2 || got[1].Err == nil || !strings.Contains(got[1].Err.Error(), "not Envoy statistics") {
 		t.Fatalf("got %+v", got)
 	}
-	want := facts.Sent{Proxy: "proxy-1", Requests: map[string]int64{"stable": 40, "canary": 10}}
+	want := facts.ProxyRequests{Proxy: "proxy-1", Requests: map[string]int64{"stable": 40, "canary": 10}}
 	if diff := cmp.Diff(want, got[0]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -16,89 +16,89 @@ import (
 )
 
 // readReport reads the Rollout and its traffic split.
-func (t *Trial) read(ctx context.Context) (*v1alpha1.Rollout, split.Sharing, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+func (t *Trial) readReport(ctx context.Context) (*v1alpha1.Rollout, split.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	cluster, err := gather.New(t.client, t.setup.Namespace).One(ctx, types.NamespacedName{Namespace: t.setup.Namespace, Name: name})
+	cluster, err := gather.New(t.client, t.setup.Namespace).Rollout(ctx, types.NamespacedName{Namespace: t.setup.Namespace, Name: name})
 	if err != nil {
-		return nil, split.Sharing{}, err
+		return nil, split.Report{}, err
 	}
 	return cluster.Rollouts[0].Rollout, split.Of(cluster, &cluster.Rollouts[0]), nil
 }
 
 // checkHealthy reports whether the first version of the application is available.
-func (t *Trial) isHealthy(ctx context.Context) (string, bool, error) {
-	live, told, err := t.read(ctx)
+func (t *Trial) checkHealthy(ctx context.Context) (string, bool, error) {
+	live, report, err := t.readReport(ctx)
 	if err != nil {
 		return "", false, err
 	}
-	state := fmt.Sprintf("Rollout %s %s, %d of %d Pods available%s", told.Phase, told.Message, told.Replicas.Available, told.Replicas.Total, t.trouble(ctx))
-	return state, told.Phase == string(v1alpha1.RolloutPhaseHealthy) && told.Replicas.Available == *live.Spec.Replicas, nil
+	state := fmt.Sprintf("Rollout %s %s, %d of %d Pods available%s", report.Phase, report.Message, report.Replicas.Available, report.Replicas.Total, t.podProblem(ctx))
+	return state, report.Phase == string(v1alpha1.RolloutPhaseHealthy) && report.Replicas.Available == *live.Spec.Replicas, nil
 }
 
 // checkRouted reports whether the proxies, or the Gateway, have the route of the application.
-func (t *Trial) isRouted(ctx context.Context) (string, bool, error) {
-	_, told, err := t.read(ctx)
+func (t *Trial) checkRouted(ctx context.Context) (string, bool, error) {
+	_, report, err := t.readReport(ctx)
 	if err != nil {
 		return "", false, err
 	}
 	if t.setup.Router == facts.HTTPRouter {
-		return taken(told) + t.trouble(ctx), isTaken(told) && told.Objects[0].Proxies.Ready > 0, nil
+		return describe(report) + t.podProblem(ctx), isApplied(report) && report.Objects[0].Proxies.Ready > 0, nil
 	}
-	return taken(told), isTaken(told), nil
+	return describe(report), isApplied(report), nil
 }
 
 // checkStep reports whether the canary pauses at its step and its weight is applied.
-func (t *Trial) atStep(ctx context.Context) (string, bool, error) {
-	live, told, err := t.read(ctx)
+func (t *Trial) checkStep(ctx context.Context) (string, bool, error) {
+	live, report, err := t.readReport(ctx)
 	if err != nil {
 		return "", false, err
 	}
-	state := fmt.Sprintf("Rollout %s %s at step %d of %d, %s%s", told.Phase, told.Message, told.Step, told.Steps, taken(told), t.trouble(ctx))
+	state := fmt.Sprintf("Rollout %s %s at step %d of %d, %s%s", report.Phase, report.Message, report.Step, report.Steps, describe(report), t.podProblem(ctx))
 	weights := live.Status.Canary.Weights
-	isThere := len(live.Status.PauseConditions) > 0 && weights != nil && int(weights.Canary.Weight) == t.setup.Weight
-	return state, isThere && isTaken(told), nil
+	isPaused := len(live.Status.PauseConditions) > 0 && weights != nil && int(weights.Canary.Weight) == t.setup.Weight
+	return state, isPaused && isApplied(report), nil
 }
 
 // checkEnd reports whether the canary has ended and one version gets all requests.
-func (t *Trial) atEnd(ctx context.Context) (string, bool, error) {
-	live, told, err := t.read(ctx)
+func (t *Trial) checkEnd(ctx context.Context) (string, bool, error) {
+	live, report, err := t.readReport(ctx)
 	if err != nil {
 		return "", false, err
 	}
-	state := fmt.Sprintf("Rollout %s %s, %s", told.Phase, told.Message, taken(told))
-	isOver := live.Status.StableRS == live.Status.CurrentPodHash && told.Phase == string(v1alpha1.RolloutPhaseHealthy)
+	state := fmt.Sprintf("Rollout %s %s, %s", report.Phase, report.Message, describe(report))
+	isOver := live.Status.StableRS == live.Status.CurrentPodHash && report.Phase == string(v1alpha1.RolloutPhaseHealthy)
 	if t.setup.Abort {
 		isOver = live.Status.Abort
 	}
 	weights := live.Status.Canary.Weights
-	return state, isOver && (weights == nil || weights.Canary.Weight == 0) && isTaken(told), nil
+	return state, isOver && (weights == nil || weights.Canary.Weight == 0) && isApplied(report), nil
 }
 
 // isApplied reports whether all objects have the desired weights and they are applied.
-func isTaken(told split.Sharing) bool {
-	for _, object := range told.Objects {
-		if !object.AsAsked || object.Taken != split.Yes {
+func isApplied(report split.Report) bool {
+	for _, object := range report.Objects {
+		if !object.AsDesired || object.Applied != split.Yes {
 			return false
 		}
 	}
-	return len(told.Objects) > 0
+	return len(report.Objects) > 0
 }
 
 // describe describes the weights of the objects.
-func taken(told split.Sharing) string {
+func describe(report split.Report) string {
 	text := "no routing object"
-	for _, object := range told.Objects {
-		text = fmt.Sprintf("%s: weights %v, applied: %s", object.Name, object.Written, object.Taken)
-		if why := cmp.Or(object.Problem, object.Why); why != "" {
-			text += " (" + why + ")"
+	for _, object := range report.Objects {
+		text = fmt.Sprintf("%s: weights %v, applied: %s", object.Name, object.Written, object.Applied)
+		if reason := cmp.Or(object.Problem, object.Reason); reason != "" {
+			text += " (" + reason + ")"
 		}
 	}
 	return text
 }
 
 // checkLoad reports whether the load generator runs. It fails if the Pod has terminated.
-func (t *Trial) isLoading(ctx context.Context) (string, bool, error) {
+func (t *Trial) checkLoad(ctx context.Context) (string, bool, error) {
 	pod := new(corev1.Pod)
 	if err := t.get(ctx, pod, "api", "v1", "namespaces", t.setup.Namespace, "pods", "load"); err != nil {
 		return "", false, err
@@ -106,11 +106,11 @@ func (t *Trial) isLoading(ctx context.Context) (string, bool, error) {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return "", false, fmt.Errorf("%w: Pod load is %s: %s", ErrLoadEnded, pod.Status.Phase, pod.Status.Message)
 	}
-	return string(pod.Status.Phase) + t.trouble(ctx), pod.Status.Phase == corev1.PodRunning, nil
+	return string(pod.Status.Phase) + t.podProblem(ctx), pod.Status.Phase == corev1.PodRunning, nil
 }
 
 // podProblem describes why a Pod does not run; empty if unknown.
-func (t *Trial) trouble(ctx context.Context) string {
+func (t *Trial) podProblem(ctx context.Context) string {
 	var pods corev1.PodList
 	err := t.get(ctx, &pods, "api", "v1", "namespaces", t.setup.Namespace, "pods")
 	if err != nil && !apierrors.IsNotFound(err) {

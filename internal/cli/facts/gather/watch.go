@@ -24,48 +24,48 @@ const (
 	watchSeconds = "240"
 	watchLimit   = 5 * time.Minute
 	// watchRestartDelay is the delay before everything is read again after a watch has ended.
-	followPause = time.Second
+	watchRestartDelay = time.Second
 )
 
 // change applies a watch event to the facts.
 type change func(*facts.Facts) error
 
 // watchSource is a watch and the conversion of its events.
-type source struct {
-	path  []string
-	query map[string]string // the selector
-	read  func(kind watch.EventType, object []byte) change
+type watchSource struct {
+	path   []string
+	query  map[string]string // the selector
+	decode func(kind watch.EventType, object []byte) change
 }
 
 // errRereadNeeded reports that everything must be read again.
-var errAnew = errors.New("the Rollout references other objects")
+var errRereadNeeded = errors.New("the Rollout references other objects")
 
 // Watch reads a Rollout and the objects that it references, and follows their changes until ctx ends. It calls notify
 // with the facts after the first reading and after each change, one call at a time. It fails if notify fails, and if a
 // reading fails: the first one with any error, later ones with a permanent error, e.g. if the Rollout was deleted. It
 // notices the deletion of an object between reading and watching after at most four minutes.
-func (r *Reader) Follow(ctx context.Context, name types.NamespacedName, told func(*facts.Facts) error) error {
+func (r *Reader) Watch(ctx context.Context, name types.NamespacedName, notify func(*facts.Facts) error) error {
 	for isFirst := true; ctx.Err() == nil; isFirst = false {
-		cluster, err := r.One(ctx, name)
+		cluster, err := r.Rollout(ctx, name)
 		switch {
 		case err != nil && (isFirst || !kube.IsTransient(err)):
 			return err
 		case err == nil:
-			if err := told(cluster); err != nil {
+			if err := notify(cluster); err != nil {
 				return err
 			}
-			if err := r.follow(ctx, cluster, told); err != nil {
+			if err := r.watchAll(ctx, cluster, notify); err != nil {
 				return err
 			}
 		}
-		kube.Sleep(ctx, followPause)
+		kube.Sleep(ctx, watchRestartDelay)
 	}
 	return nil
 }
 
 // watchAll applies changes to the facts until a watch ends, the Rollout references other objects, or ctx ends. It
 // returns only errors of notify: after all others the caller reads everything again.
-func (r *Reader) follow(ctx context.Context, cluster *facts.Facts, told func(*facts.Facts) error) error {
+func (r *Reader) watchAll(ctx context.Context, cluster *facts.Facts, notify func(*facts.Facts) error) error {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
 	served, err := r.servedRoutes(ctx)
@@ -73,15 +73,15 @@ func (r *Reader) follow(ctx context.Context, cluster *facts.Facts, told func(*fa
 		return nil
 	}
 	changes := make(chan change)
-	sources := sourcesOf(cluster, func(named facts.RouteName) string { return served[named.Kind] })
+	sources := watchSources(cluster, func(named facts.RouteName) string { return served[named.Kind] })
 	endpoints, err := r.endpointsSource(ctx, cluster)
 	if err != nil {
 		return nil
 	}
 	sources = append(sources, endpoints...)
-	for _, from := range sources {
+	for _, source := range sources {
 		go func() {
-			r.watch(ctx, from, changes)
+			r.watch(ctx, source, changes)
 			cancel()
 		}()
 	}
@@ -89,11 +89,11 @@ func (r *Reader) follow(ctx context.Context, cluster *facts.Facts, told func(*fa
 		select {
 		case <-ctx.Done():
 			return nil
-		case carryOut := <-changes:
-			if carryOut(cluster) != nil {
+		case apply := <-changes:
+			if apply(cluster) != nil {
 				return nil
 			}
-			if err := told(cluster); err != nil {
+			if err := notify(cluster); err != nil {
 				return err
 			}
 		}
@@ -102,7 +102,7 @@ func (r *Reader) follow(ctx context.Context, cluster *facts.Facts, told func(*fa
 
 // watch sends the events of a watch to the channel until the watch ends. Unless the query has a resource version, it
 // starts with the existing objects.
-func (r *Reader) watch(ctx context.Context, from source, to chan<- change) {
+func (r *Reader) watch(ctx context.Context, from watchSource, to chan<- change) {
 	query := maps.Clone(from.query)
 	query["watch"], query["timeoutSeconds"] = "true", watchSeconds
 	stream, err := r.client.Stream(ctx, kube.Request{Path: from.path, Query: query})
@@ -119,7 +119,7 @@ func (r *Reader) watch(ctx context.Context, from source, to chan<- change) {
 			return
 		}
 		select {
-		case to <- from.read(event.Type, event.Object):
+		case to <- from.decode(event.Type, event.Object):
 		case <-ctx.Done():
 			return
 		}
@@ -128,16 +128,16 @@ func (r *Reader) watch(ctx context.Context, from source, to chan<- change) {
 
 // watchSources returns the watches for a Rollout and the objects that it references. Routes that are selected by labels
 // are not watched.
-func sourcesOf(cluster *facts.Facts, version func(facts.RouteName) string) []source {
-	one := &cluster.Rollouts[0]
-	all := []source{rolloutSource(one)}
-	if one.Object != "" {
-		all = append(all, objectSource(cluster, types.NamespacedName{Namespace: one.Namespace, Name: one.Object}))
+func watchSources(cluster *facts.Facts, version func(facts.RouteName) string) []watchSource {
+	rollout := &cluster.Rollouts[0]
+	all := []watchSource{rolloutSource(rollout)}
+	if rollout.Object != "" {
+		all = append(all, objectSource(cluster, types.NamespacedName{Namespace: rollout.Namespace, Name: rollout.Object}))
 	}
-	for _, named := range one.RouteNames {
-		if of := version(named); of != "" {
-			path := []string{"apis", gatewayGroup, of, "namespaces", named.Name.Namespace, named.Kind.Resource()}
-			all = append(all, source{path: path, query: byName(named.Name.Name), read: readRoute(named, of)})
+	for _, reference := range rollout.RouteNames {
+		if served := version(reference); served != "" {
+			path := []string{"apis", gatewayGroup, served, "namespaces", reference.Name.Namespace, reference.Kind.Resource()}
+			all = append(all, watchSource{path: path, query: nameQuery(reference.Name.Name), decode: decodeRoute(reference, served)})
 		}
 	}
 	return all
@@ -147,22 +147,22 @@ func sourcesOf(cluster *facts.Facts, version func(facts.RouteName) string) []sou
 func collection(path []string) []string { return path[:len(path)-1] }
 
 // nameQuery selects the object of a name.
-func byName(name string) map[string]string {
+func nameQuery(name string) map[string]string {
 	return map[string]string{"fieldSelector": "metadata.name=" + name}
 }
 
 // rolloutSource watches the Rollout. A change of its references requires a new reading.
-func rolloutSource(one *facts.Rollout) source {
-	known := names(one)
-	return source{path: collection(rolloutPath(one.Key())), query: byName(one.Name), read: func(kind watch.EventType, object []byte) change {
+func rolloutSource(rollout *facts.Rollout) watchSource {
+	known := references(rollout)
+	return watchSource{path: collection(rolloutPath(rollout.Key())), query: nameQuery(rollout.Name), decode: func(kind watch.EventType, object []byte) change {
 		return func(cluster *facts.Facts) error {
 			rollout := new(v1alpha1.Rollout)
 			if err := json.Unmarshal(object, rollout); err != nil {
 				return err
 			}
-			changed := Understand(rollout)
-			if kind == watch.Deleted || names(&changed) != known {
-				return errAnew
+			changed := ParseRollout(rollout)
+			if kind == watch.Deleted || references(&changed) != known {
+				return errRereadNeeded
 			}
 			cluster.Rollouts[0] = changed
 			return nil
@@ -171,22 +171,22 @@ func rolloutSource(one *facts.Rollout) source {
 }
 
 // references returns a text that identifies everything that a Rollout references.
-func names(one *facts.Rollout) string {
-	return fmt.Sprint(one.UID, one.Object, one.ObjectError, one.RouteNames, one.RoutesError, serviceNames(one))
+func references(rollout *facts.Rollout) string {
+	return fmt.Sprint(rollout.UID, rollout.Object, rollout.ObjectError, rollout.RouteNames, rollout.RoutesError, serviceNames(rollout))
 }
 
 // objectSource watches the HTTPScaledObject that the Rollout references or, if it belongs to a ScaledObject, all of the
 // namespace.
-func objectSource(cluster *facts.Facts, name types.NamespacedName) source {
-	query := byName(name.Name)
+func objectSource(cluster *facts.Facts, name types.NamespacedName) watchSource {
+	query := nameQuery(name.Name)
 	if named := cluster.HTTPScaledObject(name); named != nil && httpv1alpha1.ScaledObjectOf(named) != "" {
 		query = map[string]string{}
 	}
-	return source{path: collection(objectPath(name)), query: query, read: readObject()}
+	return watchSource{path: collection(objectPath(name)), query: query, decode: decodeObject()}
 }
 
 // decodeObject converts events of HTTPScaledObjects.
-func readObject() func(watch.EventType, []byte) change {
+func decodeObject() func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
 		return func(cluster *facts.Facts) error {
 			var object httpv1alpha1.HTTPScaledObject
@@ -203,7 +203,7 @@ func readObject() func(watch.EventType, []byte) change {
 }
 
 // decodeRoute converts events of a route.
-func readRoute(named facts.RouteName, version string) func(watch.EventType, []byte) change {
+func decodeRoute(named facts.RouteName, version string) func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
 		return func(cluster *facts.Facts) error {
 			if kind == watch.Deleted {
@@ -217,29 +217,29 @@ func readRoute(named facts.RouteName, version string) func(watch.EventType, []by
 
 // endpointsSource watches the EndpointSlices of a Rollout's Services. It lists them first, because the number of ready
 // endpoints requires all slices.
-func (r *Reader) endpointsSource(ctx context.Context, cluster *facts.Facts) ([]source, error) {
-	one := &cluster.Rollouts[0]
-	names := serviceNames(one)
+func (r *Reader) endpointsSource(ctx context.Context, cluster *facts.Facts) ([]watchSource, error) {
+	rollout := &cluster.Rollouts[0]
+	names := serviceNames(rollout)
 	if len(names) == 0 {
 		return nil, nil
 	}
-	path := []string{"apis", "discovery.k8s.io", "v1", "namespaces", one.Namespace, "endpointslices"}
-	query := map[string]string{"labelSelector": slicesOf(names)}
-	var there discoveryv1.EndpointSliceList
-	if err := r.get(ctx, kube.Request{Path: path, Query: query}, &there); err != nil {
+	path := []string{"apis", "discovery.k8s.io", "v1", "namespaces", rollout.Namespace, "endpointslices"}
+	query := map[string]string{"labelSelector": sliceSelector(names)}
+	var existing discoveryv1.EndpointSliceList
+	if err := r.get(ctx, kube.Request{Path: path, Query: query}, &existing); err != nil {
 		return nil, err
 	}
 	known := map[string]discoveryv1.EndpointSlice{}
-	for _, slice := range there.Items {
+	for _, slice := range existing.Items {
 		known[slice.Name] = slice
 	}
-	cluster.Ready = countReady(maps.Values(known))
-	query["resourceVersion"] = there.ResourceVersion
-	return []source{{path: path, query: query, read: readSlices(known)}}, nil
+	cluster.ReadyEndpoints = countReady(maps.Values(known))
+	query["resourceVersion"] = existing.ResourceVersion
+	return []watchSource{{path: path, query: query, decode: decodeSlices(known)}}, nil
 }
 
 // decodeSlices converts events of EndpointSlices. known contains the current slices.
-func readSlices(known map[string]discoveryv1.EndpointSlice) func(watch.EventType, []byte) change {
+func decodeSlices(known map[string]discoveryv1.EndpointSlice) func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
 		return func(cluster *facts.Facts) error {
 			var slice discoveryv1.EndpointSlice
@@ -250,7 +250,7 @@ func readSlices(known map[string]discoveryv1.EndpointSlice) func(watch.EventType
 			if kind == watch.Deleted {
 				delete(known, slice.Name)
 			}
-			cluster.Ready = countReady(maps.Values(known))
+			cluster.ReadyEndpoints = countReady(maps.Values(known))
 			return nil
 		}
 	}

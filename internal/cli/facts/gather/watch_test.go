@@ -20,7 +20,7 @@ import (
 )
 
 // fakeAPI is an API server with one Rollout. Its first watch sends one change and ends; later watches stay open.
-type fake struct{ reads, watches atomic.Int32 }
+type fakeAPI struct{ reads, watches atomic.Int32 }
 
 // rollout returns the JSON of the Rollout at a weight.
 func rollout(weight int) string {
@@ -29,7 +29,7 @@ func rollout(weight int) string {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (f *fake) RoundTrip(request *http.Request) (*http.Response, error) {
+func (f *fakeAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 	code, body := http.StatusNotFound, io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"NotFound","code":404}`))
 	switch path := request.URL.Path; {
 	case strings.HasSuffix(path, "/rollouts/web"):
@@ -49,15 +49,15 @@ func (f *fake) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // TestWatchContinuesAfterAWatchHasEnded: everything is read again before the next watch, so no change is missed.
-func TestFollowGoesOnAfterAWatchHasEnded(t *testing.T) {
+func TestWatchContinuesAfterAWatchHasEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		config := &rest.Config{Host: "https://api.test", Transport: new(fake), QPS: -1}
+		config := &rest.Config{Host: "https://api.test", Transport: new(fakeAPI), QPS: -1}
 		client := kube.NewClient(func() (*rest.Config, error) { return config, nil })
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var weights []int32
-		err := gather.New(client, "shop").Follow(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, func(cluster *facts.Facts) error {
+		err := gather.New(client, "shop").Watch(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, func(cluster *facts.Facts) error {
 			weights = append(weights, cluster.Rollouts[0].Status.Canary.Weights.Canary.Weight)
 			if len(weights) == 3 {
 				cancel()

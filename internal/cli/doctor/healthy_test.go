@@ -25,24 +25,24 @@ import (
 )
 
 // healthy returns the facts of testdata/healthy.yaml, half an hour after its creation, with all permissions.
-func sound(t *testing.T) *facts.Facts {
+func healthy(t *testing.T) *facts.Facts {
 	t.Helper()
-	text, err := os.ReadFile("testdata/sound.yaml")
+	text, err := os.ReadFile("testdata/healthy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cluster := &facts.Facts{
-		Now:         time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC),
-		Definitions: map[string]facts.Definition{},
-		Services:    map[types.NamespacedName]*corev1.Service{},
-		Ready:       map[types.NamespacedName]int{},
-		Unread:      map[facts.Part]error{},
+		Now:            time.Date(2026, 1, 1, 0, 30, 0, 0, time.UTC),
+		CRDs:           map[string]facts.CRD{},
+		Services:       map[types.NamespacedName]*corev1.Service{},
+		ReadyEndpoints: map[types.NamespacedName]int{},
+		Unread:         map[facts.Resource]error{},
 	}
 	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		add(t, cluster, document)
 	}
-	cluster.Allowed = map[facts.Question]bool{}
-	for _, question := range doctor.Questions(cluster) {
+	cluster.Allowed = map[facts.Permission]bool{}
+	for _, question := range doctor.RequiredPermissions(cluster) {
 		cluster.Allowed[question] = true
 	}
 	return cluster
@@ -77,11 +77,11 @@ func add(t *testing.T, cluster *facts.Facts, document []byte) {
 	case "Node":
 		cluster.Nodes = append(cluster.Nodes, *decode(t, document, new(corev1.Node)))
 	case "CustomResourceDefinition":
-		cluster.Definitions[name.Name] = facts.Definition{ObjectMeta: head.Metadata.ObjectMeta, Served: head.Served, StatusFields: head.Fields}
+		cluster.CRDs[name.Name] = facts.CRD{ObjectMeta: head.Metadata.ObjectMeta, Served: head.Served, StatusFields: head.Fields}
 	case "Rollout":
-		cluster.Rollouts = append(cluster.Rollouts, gather.Understand(decode(t, document, new(v1alpha1.Rollout))))
+		cluster.Rollouts = append(cluster.Rollouts, gather.ParseRollout(decode(t, document, new(v1alpha1.Rollout))))
 	case "Service":
-		cluster.Services[name], cluster.Ready[name] = &corev1.Service{}, head.Metadata.Ready
+		cluster.Services[name], cluster.ReadyEndpoints[name] = &corev1.Service{}, head.Metadata.Ready
 	case "HTTPScaledObject":
 		cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects, *decode(t, document, new(httpv1alpha1.HTTPScaledObject)))
 	case "HTTPRoute":

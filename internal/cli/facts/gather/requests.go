@@ -24,35 +24,35 @@ const (
 	// (https://www.envoyproxy.io/docs/envoy/latest/configuration/upstream/cluster_manager/cluster_stats).
 	requestsCounter = "upstream_rq_total"
 	// maxParallel is the maximum number of parallel requests to proxies.
-	mostAtOnce = 16
+	maxParallel = 16
 )
 
 // errNotEnvoyStats reports a response that is not from Envoy's admin interface.
-var errCounters = errors.New("not Envoy statistics")
+var errNotEnvoyStats = errors.New("not Envoy statistics")
 
 // ProxyRequests returns how many requests each Ready proxy of an HTTPScaledObject has sent to each Service since its
 // start, sorted by proxy. It queries the proxies through the API server, which requires permission to get pods/proxy.
 // It fails if the proxies cannot be listed.
-func (r *Reader) Sent(ctx context.Context, cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) ([]facts.Sent, error) {
+func (r *Reader) ProxyRequests(ctx context.Context, cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) ([]facts.ProxyRequests, error) {
 	fleet := cluster.Fleet(object)
-	slicesOfProxies, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", fleet, slicesOf([]string{facts.ProxyService}))
+	proxySlices, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", fleet, sliceSelector([]string{facts.ProxyService}))
 	if err != nil {
 		return nil, fmt.Errorf("proxies in namespace %s: %w", fleet, err)
 	}
-	all := make([]facts.Sent, 0, mostAtOnce)
-	for _, name := range readyPods(slicesOfProxies) {
-		all = append(all, facts.Sent{Proxy: name})
+	all := make([]facts.ProxyRequests, 0, maxParallel)
+	for _, name := range readyPods(proxySlices) {
+		all = append(all, facts.ProxyRequests{Proxy: name})
 	}
-	var asked sync.WaitGroup
-	free := make(chan struct{}, mostAtOnce)
+	var group sync.WaitGroup
+	slots := make(chan struct{}, maxParallel)
 	for i := range all {
-		asked.Go(func() {
-			free <- struct{}{}
-			all[i].Requests, all[i].Problem = r.counters(ctx, fleet, all[i].Proxy, object.Namespace+"/"+object.Name+"/")
-			<-free
+		group.Go(func() {
+			slots <- struct{}{}
+			all[i].Requests, all[i].Err = r.counters(ctx, fleet, all[i].Proxy, object.Namespace+"/"+object.Name+"/")
+			<-slots
 		})
 	}
-	asked.Wait()
+	group.Wait()
 	return all, nil
 }
 
@@ -83,24 +83,24 @@ func (r *Reader) counters(ctx context.Context, namespace, pod, prefix string) (m
 	if err != nil {
 		return nil, err
 	}
-	return readCounters(body, "cluster."+prefix)
+	return parseCounters(body, "cluster."+prefix)
 }
 
 // parseCounters parses a response of Envoy's admin interface. A missing counter means no requests.
-func readCounters(body []byte, prefix string) (map[string]int64, error) {
-	var answer struct {
+func parseCounters(body []byte, prefix string) (map[string]int64, error) {
+	var response struct {
 		Stats *[]struct {
 			Name  string `json:"name"`
 			Value *int64 `json:"value"`
 		} `json:"stats"`
 	}
-	if err := json.Unmarshal(body, &answer); err != nil || answer.Stats == nil {
-		return nil, fmt.Errorf("%w: %.80q", errCounters, body)
+	if err := json.Unmarshal(body, &response); err != nil || response.Stats == nil {
+		return nil, fmt.Errorf("%w: %.80q", errNotEnvoyStats, body)
 	}
 	requests := map[string]int64{}
-	for _, counter := range *answer.Stats {
-		service, is := strings.CutPrefix(strings.TrimSuffix(counter.Name, "."+requestsCounter), prefix)
-		if is && counter.Value != nil {
+	for _, counter := range *response.Stats {
+		service, ok := strings.CutPrefix(strings.TrimSuffix(counter.Name, "."+requestsCounter), prefix)
+		if ok && counter.Value != nil {
 			requests[service] = *counter.Value
 		}
 	}

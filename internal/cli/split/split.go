@@ -19,7 +19,7 @@ const (
 )
 
 // Report is the traffic split of a Rollout.
-type Sharing struct {
+type Report struct {
 	// Rollout is its namespace and name.
 	Rollout string `json:"rollout"`
 	// Phase and Message are those of its status.
@@ -53,7 +53,7 @@ type Service struct {
 	// Endpoints is the number of ready endpoints.
 	Endpoints int `json:"endpoints"`
 	// Desired is its weight in the Rollout's status.
-	Asked int64 `json:"asked"`
+	Desired int64 `json:"asked"`
 }
 
 // Object is a routing object of a Rollout.
@@ -65,25 +65,25 @@ type Object struct {
 	// Problem is the reason why the written weights are unknown.
 	Problem string `json:"problem,omitempty"`
 	// AsDesired is true if the written weights have the desired ratio.
-	AsAsked bool `json:"asAsked"`
+	AsDesired bool `json:"asAsked"`
 	// Applied is "yes", "no" or "unknown": whether the data plane has applied the written weights. Reason explains any
 	// other value than "yes".
-	Taken Taken  `json:"taken"`
-	Why   string `json:"why,omitempty"`
+	Applied Applied `json:"taken"`
+	Reason  string  `json:"why,omitempty"`
 	// Proxies are the numbers of proxies that serve an HTTPScaledObject.
 	Proxies *Proxies `json:"proxies,omitempty"`
 	// Sent contains the requests of each proxy, see Report.AddRequests.
-	Sent []Sent `json:"sent,omitempty"`
+	Sent []ProxyRequests `json:"sent,omitempty"`
 }
 
 // Applied is whether weights are applied.
-type Taken string
+type Applied string
 
 // The values of Applied.
 const (
-	Yes     Taken = "yes"
-	No      Taken = "no"
-	Unknown Taken = "unknown"
+	Yes     Applied = "yes"
+	No      Applied = "no"
+	Unknown Applied = "unknown"
 )
 
 // Proxies are the numbers of Ready proxies, and of those that have acknowledged the weights.
@@ -93,28 +93,28 @@ type Proxies struct {
 }
 
 // Of returns the traffic split of a Rollout. The facts contain the objects that it references.
-func Of(cluster *facts.Facts, r *facts.Rollout) Sharing {
+func Of(cluster *facts.Facts, r *facts.Rollout) Report {
 	status := r.Status
-	told := Sharing{
+	report := Report{
 		Rollout: r.Key().String(), Phase: string(status.Phase), Message: status.Message,
 		Replicas: Replicas{Total: status.Replicas, Updated: status.UpdatedReplicas, Available: status.AvailableReplicas},
 		Objects:  []Object{},
 	}
 	if canary := r.Spec.Strategy.Canary; canary != nil && len(canary.Steps) > 0 {
-		told.Steps = len(canary.Steps)
-		told.Step = 1
+		report.Steps = len(canary.Steps)
+		report.Step = 1
 		if status.CurrentStepIndex != nil {
-			told.Step = min(int(*status.CurrentStepIndex)+1, told.Steps)
+			report.Step = min(int(*status.CurrentStepIndex)+1, report.Steps)
 		}
 	}
-	told.Services = services(cluster, r)
+	report.Services = services(cluster, r)
 	if r.Uses(facts.HTTPRouter) {
-		told.Objects = append(told.Objects, httpScaledObjects(cluster, r, told.Services)...)
+		report.Objects = append(report.Objects, httpScaledObjects(cluster, r, report.Services)...)
 	}
 	if r.Uses(facts.GatewayRouter) {
-		told.Objects = append(told.Objects, routes(cluster, r, told.Services)...)
+		report.Objects = append(report.Objects, routes(cluster, r, report.Services)...)
 	}
-	return told
+	return report
 }
 
 // services returns the Services of a Rollout with the weights in its status. If the status has no weights, the stable
@@ -128,11 +128,11 @@ func services(cluster *facts.Facts, r *facts.Rollout) []Service {
 		weights = &v1alpha1.TrafficWeights{Stable: v1alpha1.WeightDestination{Weight: 100}}
 	}
 	all := []Service{
-		{Role: Stable, Name: r.Stable, Asked: int64(weights.Stable.Weight)},
-		{Role: Canary, Name: r.Canary, Asked: int64(weights.Canary.Weight)},
+		{Role: Stable, Name: r.Stable, Desired: int64(weights.Stable.Weight)},
+		{Role: Canary, Name: r.Canary, Desired: int64(weights.Canary.Weight)},
 	}
 	for _, other := range weights.Additional {
-		all = append(all, Service{Role: Experiment, Name: other.ServiceName, Asked: int64(other.Weight)})
+		all = append(all, Service{Role: Experiment, Name: other.ServiceName, Desired: int64(other.Weight)})
 	}
 	for i := range all {
 		all[i].Endpoints = cluster.ReadyOf(r.Namespace, all[i].Name)
@@ -145,11 +145,11 @@ func services(cluster *facts.Facts, r *facts.Rollout) []Service {
 
 // setWeights sets the written weights of Services. Weights of other Services count in the sum: an object that also
 // routes to others is not as desired.
-func (o *Object) weigh(services []Service, names []string, weights []int64) {
+func (o *Object) setWeights(services []Service, names []string, weights []int64) {
 	o.Written = make([]int64, len(services))
-	var asked, sum, known int64
+	var desired, sum, known int64
 	for i, service := range services {
-		asked += service.Asked
+		desired += service.Desired
 		if at := slices.Index(names, service.Name); at >= 0 {
 			o.Written[i] = weights[at]
 			known += weights[at]
@@ -158,9 +158,9 @@ func (o *Object) weigh(services []Service, names []string, weights []int64) {
 	for _, weight := range weights {
 		sum += weight
 	}
-	o.AsAsked = known == sum
+	o.AsDesired = known == sum
 	for i, service := range services {
 		// Compare ratios: 4 of 5 equals 80 of 100.
-		o.AsAsked = o.AsAsked && o.Written[i]*asked == service.Asked*sum
+		o.AsDesired = o.AsDesired && o.Written[i]*desired == service.Desired*sum
 	}
 }

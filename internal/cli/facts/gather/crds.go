@@ -17,7 +17,7 @@ import (
 )
 
 // crd contains the required fields of a CustomResourceDefinition.
-type definition struct {
+type crd struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
 		Versions []struct {
@@ -37,17 +37,17 @@ type definition struct {
 }
 
 // crds reads the CustomResourceDefinitions that the components require.
-func (r *Reader) definitions(ctx context.Context, cluster *facts.Facts) error {
-	for _, name := range []string{facts.HTTPScaledObjectsDefinition, facts.ScaledObjectsDefinition} {
-		found, err := find[definition](ctx, r, "apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions", name)
+func (r *Reader) crds(ctx context.Context, cluster *facts.Facts) error {
+	for _, name := range []string{facts.HTTPScaledObjectsCRD, facts.ScaledObjectsCRD} {
+		live, err := find[crd](ctx, r, "apis", "apiextensions.k8s.io", "v1", "customresourcedefinitions", name)
 		if err != nil {
 			return err
 		}
-		if found == nil {
+		if live == nil {
 			continue
 		}
-		read := facts.Definition{ObjectMeta: found.Metadata}
-		for _, version := range found.Spec.Versions {
+		read := facts.CRD{ObjectMeta: live.Metadata}
+		for _, version := range live.Spec.Versions {
 			if !version.Served {
 				continue
 			}
@@ -57,7 +57,7 @@ func (r *Reader) definitions(ctx context.Context, cluster *facts.Facts) error {
 			}
 		}
 		slices.Sort(read.StatusFields)
-		cluster.Definitions[name] = read
+		cluster.CRDs[name] = read
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (r *Reader) definitions(ctx context.Context, cluster *facts.Facts) error {
 const gatewayGroup = "gateway.networking.k8s.io"
 
 // routeKinds returns the supported kinds of routes.
-func kinds() []route.Kind {
+func routeKinds() []route.Kind {
 	return []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute, route.TLSRoute, route.UDPRoute}
 }
 
@@ -85,7 +85,7 @@ func (r *Reader) servedRoutes(ctx context.Context) (map[route.Kind]string, error
 		if err := r.get(ctx, kube.Request{Path: []string{"apis", gatewayGroup, version}}, &resources); err != nil {
 			return nil, err
 		}
-		for _, kind := range kinds() {
+		for _, kind := range routeKinds() {
 			if slices.ContainsFunc(resources.APIResources, func(of metav1.APIResource) bool { return of.Name == kind.Resource() }) {
 				served[kind] = version
 			}
@@ -102,16 +102,16 @@ func (r *Reader) routes(ctx context.Context, cluster *facts.Facts) error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range kinds() {
-		version, is := served[kind]
-		if !is {
+	for _, kind := range routeKinds() {
+		version, ok := served[kind]
+		if !ok {
 			continue
 		}
-		found, err := list[json.RawMessage](ctx, r, gatewayGroup+"/"+version, kind.Resource(), "", "")
+		items, err := list[json.RawMessage](ctx, r, gatewayGroup+"/"+version, kind.Resource(), "", "")
 		if err != nil {
 			return err
 		}
-		for _, text := range found {
+		for _, text := range items {
 			read, err := parseRoute(kind, version, text)
 			if err != nil {
 				return err

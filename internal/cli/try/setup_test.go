@@ -23,7 +23,7 @@ func setup(router string) try.Setup {
 }
 
 // TestObjectsAreInTheTrialNamespace: objects elsewhere would not be deleted, or would belong to other users.
-func TestEverythingIsInTheTrialsNamespace(t *testing.T) {
+func TestObjectsAreInTheTrialNamespace(t *testing.T) {
 	t.Parallel()
 	for router, want := range map[string][]string{
 		facts.HTTPRouter: {
@@ -51,7 +51,7 @@ func TestEverythingIsInTheTrialsNamespace(t *testing.T) {
 }
 
 // TestRouterAcceptsTheRollout parses the Rollout with the code of the routers.
-func TestTheRolloutIsOneThatItsRouterTakes(t *testing.T) {
+func TestRouterAcceptsTheRollout(t *testing.T) {
 	t.Parallel()
 	for _, router := range []string{facts.HTTPRouter, facts.GatewayRouter} {
 		of := setup(router)
@@ -59,17 +59,17 @@ func TestTheRolloutIsOneThatItsRouterTakes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read := gather.Understand(rollout)
+		read := gather.ParseRollout(rollout)
 		if read.ServicesError != nil || read.ObjectError != nil || read.RoutesError != nil || !read.Uses(router) || *rollout.Spec.Strategy.Canary.Steps[0].SetWeight != 30 {
-			t.Errorf("%s: %v, %v, %v, plugins %v", router, read.ServicesError, read.ObjectError, read.RoutesError, read.Plugins())
+			t.Errorf("%s: %v, %v, %v, plugins %v", router, read.ServicesError, read.ObjectError, read.RoutesError, read.RouterNames())
 		}
 	}
 }
 
-func TestTheLoadAsksTheTrialsOwnProxies(t *testing.T) {
+func TestLoadUsesTheTrialProxies(t *testing.T) {
 	t.Parallel()
 	of := setup(facts.HTTPRouter)
-	pod, err := of.Load()
+	pod, err := of.LoadPod()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,14 +94,14 @@ func TestTally(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if read(lines); tally.Warm() {
+	if read(lines); tally.IsWarm() {
 		t.Error("requests count after 19 consecutive successful responses")
 	}
-	if read("4 1001 300 blue\n"); !tally.Warm() {
+	if read("4 1001 300 blue\n"); !tally.IsWarm() {
 		t.Error("requests do not count after 20")
 	}
 	read("a line of another format\n5 1999 300 blue\n6 2000 300 green\n7 2001 300 blue\n8 2002 300 error: 503 Service Unavailable: no way\n9 2003 300 green\n")
-	if hits, all := tally.Share(2000, "green"); hits != 2 || all != 3 {
+	if hits, all := tally.Count(2000, "green"); hits != 2 || all != 3 {
 		t.Errorf("%d of %d, want 2 of 3", hits, all)
 	}
 	requests, failures := tally.Totals()

@@ -26,15 +26,15 @@ metadata: {name: shop, namespace: shop}
 spec: {rules: [{host: shop.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: shop, port: {number: 80}}}}]}}]}`
 )
 
-// ours returns the list with both routers of a release and the other plugin.
-func ours(from string) string {
+// pluginList returns the list with both routers of a release and the other plugin.
+func pluginList(from string) string {
 	const entry = "- name: %q\n  location: \"%s/%s-linux-amd64\"\n  sha256: %q\n"
 	return others + fmt.Sprintf(entry, "argoproj-labs/gatewayAPI", from, "gatewayapi-plugin", strings.Repeat("1", 64)) +
 		fmt.Sprintf(entry, "kedify/http", from, "rollouts-plugin-kedify", strings.Repeat("2", 64))
 }
 
-// everything returns the arguments that install all components.
-func everything(t *testing.T, from string) []string {
+// installArgs returns the arguments that install all components.
+func installArgs(t *testing.T, from string) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "checksums.txt")
 	sums := strings.Repeat("1", 64) + "  gatewayapi-plugin-linux-amd64\n" + strings.Repeat("2", 64) + "  rollouts-plugin-kedify-linux-amd64\n"
@@ -47,7 +47,7 @@ func everything(t *testing.T, from string) []string {
 }
 
 // list returns the list of plugins.
-func (b *bare) list(t *testing.T) string {
+func (b *bareCluster) list(t *testing.T) string {
 	t.Helper()
 	data, _ := b.get(t, plugins)["data"].(map[string]any)
 	text, _ := data["trafficRouterPlugins"].(string)
@@ -55,7 +55,7 @@ func (b *bare) list(t *testing.T) string {
 }
 
 // setList writes the list of plugins with another field manager.
-func (b *bare) setList(t *testing.T, text string) {
+func (b *bareCluster) setList(t *testing.T, text string) {
 	t.Helper()
 	if err := b.patch(t.Context(), plugins, fmt.Sprintf("data: {metricProviderPlugins: '[]', trafficRouterPlugins: %q}", text)); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func (b *bare) setList(t *testing.T, text string) {
 }
 
 // must runs the plugin, which must succeed.
-func (b *bare) must(t *testing.T, args ...string) string {
+func (b *bareCluster) must(t *testing.T, args ...string) string {
 	t.Helper()
 	got := b.run(t, args...)
 	if got.code != 0 {
@@ -73,7 +73,7 @@ func (b *bare) must(t *testing.T, args ...string) string {
 }
 
 // apply applies manifests.
-func (b *bare) apply(t *testing.T, manifests ...string) {
+func (b *bareCluster) apply(t *testing.T, manifests ...string) {
 	t.Helper()
 	if err := apiserver.Apply(t.Context(), b.admin, "", manifests...); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func (b *bare) apply(t *testing.T, manifests ...string) {
 }
 
 // wired creates the Ingress and the generated objects of a running installation.
-func (b *bare) wired(t *testing.T) {
+func (b *bareCluster) wired(t *testing.T) {
 	t.Helper()
 	if err := apiserver.ApplyFiles(t.Context(), b.admin, "", "testdata/wired.yaml"); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func (b *bare) wired(t *testing.T) {
 // TestInstallAndUninstallOnACluster: each step starts with the result of the previous one, and the last ones restore the
 // initial state.
 func TestInstallAndUninstallOnACluster(t *testing.T) {
-	b := newBare(t)
+	b := newBareCluster(t)
 	b.setList(t, others)
 	b.apply(t, ingress)
 	before := b.snapshot(t)
@@ -103,7 +103,7 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 	}
 	for _, step := range []struct {
 		name string
-		do   func(*testing.T, *bare)
+		do   func(*testing.T, *bareCluster)
 	}{
 		{"a dry run", dryRun},
 		{"all components, with another plugin", installAll},
@@ -132,10 +132,10 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 	t.Run("interrupted at every write", func(t *testing.T) { interrupted(t, b); back(t) })
 }
 
-func dryRun(t *testing.T, b *bare) {
+func dryRun(t *testing.T, b *bareCluster) {
 	t.Helper()
 	before := b.snapshot(t)
-	out := b.must(t, append(everything(t, "https://example.com/v1"), "--dry-run")...)
+	out := b.must(t, append(installArgs(t, "https://example.com/v1"), "--dry-run")...)
 	for _, want := range []string{
 		"ClusterRole argo-rollouts-kedify-http created (server dry run)\n", "Deployment shop/kedify-proxy created (server dry run)\n",
 		"ConfigMap argo-rollouts/argo-rollouts-config configured (server dry run)\n", "Deployment argo-rollouts/argo-rollouts restarted (server dry run)\n",
@@ -149,21 +149,21 @@ func dryRun(t *testing.T, b *bare) {
 	}
 }
 
-func installAll(t *testing.T, b *bare) {
+func installAll(t *testing.T, b *bareCluster) {
 	t.Helper()
-	out := b.must(t, everything(t, "https://example.com/v1")...)
+	out := b.must(t, installArgs(t, "https://example.com/v1")...)
 	if !strings.HasSuffix(out, "No problems found.\n") {
 		t.Errorf("output:\n%s", out)
 	}
-	if diff := cmp.Diff(ours("https://example.com/v1"), b.list(t)); diff != "" {
+	if diff := cmp.Diff(pluginList("https://example.com/v1"), b.list(t)); diff != "" {
 		t.Errorf("the list (-want +got):\n%s", diff)
 	}
 }
 
-func installAgain(t *testing.T, b *bare) {
+func installAgain(t *testing.T, b *bareCluster) {
 	t.Helper()
 	before := b.snapshot(t)
-	out := b.must(t, everything(t, "https://example.com/v1")...)
+	out := b.must(t, installArgs(t, "https://example.com/v1")...)
 	for line := range strings.Lines(out) {
 		if !strings.HasSuffix(line, " unchanged\n") && line != "No problems found.\n" {
 			t.Errorf("output line %s", line)
@@ -175,11 +175,11 @@ func installAgain(t *testing.T, b *bare) {
 }
 
 // upgrade installs a release with another URL: only the list of plugins and the controller change.
-func upgrade(t *testing.T, b *bare) {
+func upgrade(t *testing.T, b *bareCluster) {
 	t.Helper()
 	before := b.snapshot(t)
-	b.must(t, everything(t, "https://example.com/v2")...)
-	if diff := cmp.Diff(ours("https://example.com/v2"), b.list(t)); diff != "" {
+	b.must(t, installArgs(t, "https://example.com/v2")...)
+	if diff := cmp.Diff(pluginList("https://example.com/v2"), b.list(t)); diff != "" {
 		t.Errorf("the list (-want +got):\n%s", diff)
 	}
 	var changed []string
@@ -195,7 +195,7 @@ func upgrade(t *testing.T, b *bare) {
 	}
 }
 
-func uninstallInUse(t *testing.T, b *bare) {
+func uninstallInUse(t *testing.T, b *bareCluster) {
 	t.Helper()
 	objects, err := os.ReadFile("testdata/applications.yaml")
 	if err != nil {
@@ -220,7 +220,7 @@ func uninstallInUse(t *testing.T, b *bare) {
 	}
 }
 
-func dryUninstall(t *testing.T, b *bare) {
+func dryUninstall(t *testing.T, b *bareCluster) {
 	t.Helper()
 	b.wired(t)
 	before := b.snapshot(t)
@@ -235,7 +235,7 @@ func dryUninstall(t *testing.T, b *bare) {
 	}
 }
 
-func initContainers(t *testing.T, b *bare) {
+func initContainers(t *testing.T, b *bareCluster) {
 	t.Helper()
 	b.must(t, "install", "--router=kedify/http", "--init-container", "--image-registry=registry.example.com/kedify", "--image-tag=9.9.9")
 	if want := others + "- name: \"kedify/http\"\n  location: \"file:///home/argo-rollouts/plugin-bin/rollouts-plugin-kedify\"\n"; b.list(t) != want {
@@ -251,14 +251,14 @@ func initContainers(t *testing.T, b *bare) {
 }
 
 // foreign: install reports all objects of other owners at once, before it changes anything.
-func foreign(t *testing.T, b *bare) {
+func foreign(t *testing.T, b *bareCluster) {
 	t.Helper()
 	const role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/argo-rollouts-kedify-http"
 	if err := apiserver.ApplyFiles(t.Context(), b.admin, "", manifests+"argo-rollouts/rbac.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	before := b.snapshot(t)
-	args := append(everything(t, "https://example.com/v1"), "--proxy-namespace=nowhere")
+	args := append(installArgs(t, "https://example.com/v1"), "--proxy-namespace=nowhere")
 	got := b.run(t, args...)
 	for _, want := range []string{
 		"ClusterRole argo-rollouts-kedify-http already exists and was not created by this command",
@@ -278,10 +278,10 @@ func foreign(t *testing.T, b *bare) {
 	}
 	theirs := "- name: kedify/http\n  location: https://example.com/theirs\n" + others
 	b.setList(t, theirs)
-	if got := b.run(t, everything(t, "https://example.com/v1")...); got.code != 1 || !strings.Contains(got.err, "--replace") || b.list(t) != theirs {
+	if got := b.run(t, installArgs(t, "https://example.com/v1")...); got.code != 1 || !strings.Contains(got.err, "--replace") || b.list(t) != theirs {
 		t.Errorf("result %+v", got)
 	}
-	b.must(t, append(everything(t, "https://example.com/v1"), "--replace")...)
+	b.must(t, append(installArgs(t, "https://example.com/v1"), "--replace")...)
 	b.must(t, "uninstall")
 	if b.list(t) != theirs {
 		t.Errorf("final list:\n%s", b.list(t))
@@ -291,9 +291,9 @@ func foreign(t *testing.T, b *bare) {
 
 // interrupted aborts install after 1, 2, 3, ... writes until a run succeeds, and uninstall after each change. The final
 // state is the same as without interruptions.
-func interrupted(t *testing.T, b *bare) {
+func interrupted(t *testing.T, b *bareCluster) {
 	t.Helper()
-	args := everything(t, "https://example.com/v1")
+	args := installArgs(t, "https://example.com/v1")
 	// The omitted components contain no other kinds of objects.
 	args = append(slices.Delete(args, 1, 3), "--components=interceptor,agent", "--router=kedify/http")
 	b.must(t, args...)

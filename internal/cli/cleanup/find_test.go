@@ -58,14 +58,14 @@ func cluster(annotations map[string]string, rollouts ...facts.Rollout) *facts.Fa
 	all := &facts.Facts{Now: now, HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{object}, Rollouts: rollouts}
 	if annotations[mark] != "" {
 		name := types.NamespacedName{Namespace: "shop", Name: "web"}
-		all.Marks = map[types.NamespacedName]facts.Mark{name: {Rollout: name, UID: "uid-of-web"}}
+		all.Owners = map[types.NamespacedName]facts.Owner{name: {Rollout: name, UID: "uid-of-web"}}
 	}
 	return all
 }
 
 // withScaledObjects sets the ScaledObject of HTTPScaledObject shop/web, and adds HTTPScaledObject shop/api if api is
 // not empty.
-func ofScaledObject(f *facts.Facts, web, api string) *facts.Facts {
+func withScaledObjects(f *facts.Facts, web, api string) *facts.Facts {
 	controlled := func(name string) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: name, Controller: new(true)}}
 	}
@@ -79,7 +79,7 @@ func ofScaledObject(f *facts.Facts, web, api string) *facts.Facts {
 }
 
 // withReport adds a report to the status of the HTTPScaledObject.
-func reported(f *facts.Facts) *facts.Facts {
+func withReport(f *facts.Facts) *facts.Facts {
 	f.HTTPScaledObjects[0].Status.DataPlane = &httpv1alpha1.DataPlaneStatus{}
 	return f
 }
@@ -91,26 +91,26 @@ func broken(r facts.Rollout) facts.Rollout {
 }
 
 // withTrial returns facts with the namespace of a throwaway canary and its deadline.
-func tried(ago string, isGoing bool) *facts.Facts {
+func withTrial(ago string, isDeleting bool) *facts.Facts {
 	trial := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "http-canary-try-abcde", UID: "1", ResourceVersion: "2"}}
 	if ago != "" {
 		trial.Annotations = map[string]string{facts.TrialUntil: ago}
 	}
-	if isGoing {
+	if isDeleting {
 		trial.DeletionTimestamp = &metav1.Time{Time: now}
 	}
 	return &facts.Facts{Now: now, Trials: []metav1.PartialObjectMetadata{trial}}
 }
 
 // withLease returns facts with a Lease that was renewed some time ago.
-func leased(ago time.Duration, interceptor *appsv1.Deployment) *facts.Facts {
+func withLease(ago time.Duration, interceptor *appsv1.Deployment) *facts.Facts {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "keda", Name: "kedify-http-interceptor", UID: "1", ResourceVersion: "2"}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-ago)}
 	return &facts.Facts{Now: now, Lease: lease, Interceptor: interceptor}
 }
 
 // withRoute returns facts with route shop/web, which has a record and a label.
-func routed(record string, isLabelled bool, rollouts ...facts.Rollout) *facts.Facts {
+func withRoute(record string, isLabelled bool, rollouts ...facts.Rollout) *facts.Facts {
 	metadata := map[string]any{"namespace": "shop", "name": "web"}
 	read := facts.Route{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: "web"}}
 	if record != "" {
@@ -131,79 +131,79 @@ func routed(record string, isLabelled bool, rollouts ...facts.Rollout) *facts.Fa
 // record is the record of Rollout shop/web.
 const record = `{"shop/web":{"uid":"uid-of-web","services":["canary","stable"],"weighted":true,"rule":"*","destinations":["candidate"],"managed":{"qa":["name:qa"]}}}`
 
-func TestWhatIsLeftOver(t *testing.T) {
+func TestFind(t *testing.T) {
 	t.Parallel()
 	both := map[string]string{weights: "[]", mark: "shop/web uid-of-web"}
 	for _, test := range []struct {
 		name      string
 		cluster   *facts.Facts
 		namespace string
-		want      []cleanup.Sort
+		want      []cleanup.Kind
 	}{
-		{"weights of a deleted Rollout", cluster(both), "", []cleanup.Sort{cleanup.Weights}},
-		{"weights of a Rollout that names another object", cluster(both, rollout("web", "other", "")), "", []cleanup.Sort{cleanup.Weights}},
-		{"weights of a Rollout that has another router", cluster(both, rollout("web", "", "web")), "", []cleanup.Sort{cleanup.Weights}},
+		{"weights of a deleted Rollout", cluster(both), "", []cleanup.Kind{cleanup.Weights}},
+		{"weights of a Rollout that names another object", cluster(both, rollout("web", "other", "")), "", []cleanup.Kind{cleanup.Weights}},
+		{"weights of a Rollout that has another router", cluster(both, rollout("web", "", "web")), "", []cleanup.Kind{cleanup.Weights}},
 		{"weights of a Rollout that names it", cluster(both, rollout("web", "web", "")), "", nil},
-		{"weights of a Rollout that names another trigger's", ofScaledObject(cluster(both, rollout("web", "api", "")), "one", "one"), "", nil},
+		{"weights of a Rollout that names another trigger's", withScaledObjects(cluster(both, rollout("web", "api", "")), "one", "one"), "", nil},
 		{
-			"weights of a Rollout that names another ScaledObject's", ofScaledObject(cluster(both, rollout("web", "api", "")), "one", "two"), "",
-			[]cleanup.Sort{cleanup.Weights},
+			"weights of a Rollout that names another ScaledObject's", withScaledObjects(cluster(both, rollout("web", "api", "")), "one", "two"), "",
+			[]cleanup.Kind{cleanup.Weights},
 		},
-		{"weights of a Rollout that names what is missing", ofScaledObject(cluster(both, rollout("web", "api", "")), "one", ""), "", nil},
+		{"weights of a Rollout that names what is missing", withScaledObjects(cluster(both, rollout("web", "api", "")), "one", ""), "", nil},
 		{"weights of a Rollout that cannot be understood", cluster(both, broken(rollout("web", "web", ""))), "", nil},
-		{"Rollouts of its namespace alone are known", cluster(both), "shop", []cleanup.Sort{cleanup.Weights}},
+		{"Rollouts of its namespace alone are known", cluster(both), "shop", []cleanup.Kind{cleanup.Weights}},
 		{"Rollouts of its namespace are not known", cluster(both), "other", nil},
-		{"a mark alone", cluster(map[string]string{mark: "shop/web uid-of-web"}), "", []cleanup.Sort{cleanup.Mark}},
-		{"weights without a mark", cluster(map[string]string{weights: "[]"}, rollout("api", "other", "")), "", []cleanup.Sort{cleanup.UnownedWeights}},
+		{"a mark alone", cluster(map[string]string{mark: "shop/web uid-of-web"}), "", []cleanup.Kind{cleanup.OwnerAnnotation}},
+		{"weights without a mark", cluster(map[string]string{weights: "[]"}, rollout("api", "other", "")), "", []cleanup.Kind{cleanup.UnownedWeights}},
 		{"weights without a mark, and a Rollout names it", cluster(map[string]string{weights: "[]"}, rollout("api", "web", "")), "", nil},
 		{"weights with a mark of somebody else's", func() *facts.Facts {
 			f := cluster(map[string]string{weights: "[]", mark: "by hand"})
-			f.Marks = nil
+			f.Owners = nil
 			return f
 		}(), "", nil},
-		{"a report that nobody reads", reported(cluster(map[string]string{report: "{}"})), "", []cleanup.Sort{cleanup.StatusAnnotation}},
+		{"a report that nobody reads", withReport(cluster(map[string]string{report: "{}"})), "", []cleanup.Kind{cleanup.StatusAnnotation}},
 		{"a report that is the only one", cluster(map[string]string{report: "{}"}), "", nil},
 		{
-			"weights and a report", reported(cluster(map[string]string{report: "{}", weights: "[]", mark: "shop/web uid-of-web"})), "",
-			[]cleanup.Sort{cleanup.Weights, cleanup.StatusAnnotation},
+			"weights and a report", withReport(cluster(map[string]string{report: "{}", weights: "[]", mark: "shop/web uid-of-web"})), "",
+			[]cleanup.Kind{cleanup.Weights, cleanup.StatusAnnotation},
 		},
 		{
-			"a hand's weights and a report", reported(cluster(map[string]string{report: "{}", weights: "[]"})), "",
-			[]cleanup.Sort{cleanup.UnownedWeights, cleanup.StatusAnnotation},
+			"a hand's weights and a report", withReport(cluster(map[string]string{report: "{}", weights: "[]"})), "",
+			[]cleanup.Kind{cleanup.UnownedWeights, cleanup.StatusAnnotation},
 		},
 		{"an object at rest", cluster(nil), "", nil},
 
-		{"a deleted Rollout's share of a route", routed(record, false), "", []cleanup.Sort{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations}},
+		{"a deleted Rollout's share of a route", withRoute(record, false), "", []cleanup.Kind{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations}},
 		{
-			"a route that its Rollout does not name any more", routed(record, false, rollout("web", "", "other")), "",
-			[]cleanup.Sort{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations, cleanup.RouteWeights},
+			"a route that its Rollout does not name any more", withRoute(record, false, rollout("web", "", "other")), "",
+			[]cleanup.Kind{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations, cleanup.RouteWeights},
 		},
-		{"a route that its Rollout names", routed(record, true, rollout("web", "", "web")), "", nil},
-		{"a route of a Rollout that cannot be understood", routed(record, true, broken(rollout("web", "", "web"))), "", nil},
-		{"a route's Rollout may be in a namespace that was not read", routed(record, true), "other", nil},
-		{"a label that nobody owns", routed("", true), "", []cleanup.Sort{cleanup.Label}},
-		{"a label on a route that is in use", routed("", true, rollout("web", "", "web")), "", nil},
-		{"a label, and not all Rollouts are known", routed("", true), "shop", nil},
-		{"a label beside a record that cannot be read", routed("{", true), "", nil},
+		{"a route that its Rollout names", withRoute(record, true, rollout("web", "", "web")), "", nil},
+		{"a route of a Rollout that cannot be understood", withRoute(record, true, broken(rollout("web", "", "web"))), "", nil},
+		{"a route's Rollout may be in a namespace that was not read", withRoute(record, true), "other", nil},
+		{"a label that nobody owns", withRoute("", true), "", []cleanup.Kind{cleanup.Label}},
+		{"a label on a route that is in use", withRoute("", true, rollout("web", "", "web")), "", nil},
+		{"a label, and not all Rollouts are known", withRoute("", true), "shop", nil},
+		{"a label beside a record that cannot be read", withRoute("{", true), "", nil},
 
-		{"a Lease without interceptors", leased(time.Hour, nil), "", []cleanup.Sort{cleanup.InterceptorLease}},
-		{"a Lease that somebody renews", leased(time.Second, nil), "", nil},
-		{"a Lease of interceptors that are stopped", leased(time.Hour, new(appsv1.Deployment)), "", nil},
+		{"a Lease without interceptors", withLease(time.Hour, nil), "", []cleanup.Kind{cleanup.InterceptorLease}},
+		{"a Lease that somebody renews", withLease(time.Second, nil), "", nil},
+		{"a Lease of interceptors that are stopped", withLease(time.Hour, new(appsv1.Deployment)), "", nil},
 
-		{"a throw-away canary of a command that was killed", tried(now.Add(-time.Minute).Format(time.RFC3339), false), "", []cleanup.Sort{cleanup.Trial}},
-		{"one under way", tried(now.Add(time.Minute).Format(time.RFC3339), false), "", nil},
-		{"one that is going", tried(now.Add(-time.Minute).Format(time.RFC3339), true), "", nil},
-		{"one without a time", tried("", false), "", nil},
-		{"one whose time cannot be read", tried("soon", false), "", nil},
+		{"a throw-away canary of a command that was killed", withTrial(now.Add(-time.Minute).Format(time.RFC3339), false), "", []cleanup.Kind{cleanup.Trial}},
+		{"one under way", withTrial(now.Add(time.Minute).Format(time.RFC3339), false), "", nil},
+		{"one that is going", withTrial(now.Add(-time.Minute).Format(time.RFC3339), true), "", nil},
+		{"one without a time", withTrial("", false), "", nil},
+		{"one whose time cannot be read", withTrial("soon", false), "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			var got []cleanup.Sort
+			var got []cleanup.Kind
 			for _, left := range cleanup.Find(test.cluster, test.namespace) {
-				if left.Message == "" || left.Unowned != (left.Sorts[0] == cleanup.UnownedWeights) {
+				if left.Message == "" || left.Unowned != (left.Kinds[0] == cleanup.UnownedWeights) {
 					t.Errorf("it says %+v", left)
 				}
-				got = append(got, left.Sorts...)
+				got = append(got, left.Kinds...)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -217,7 +217,7 @@ func TestRemovalsHavePreconditions(t *testing.T) {
 	t.Parallel()
 	left := cleanup.Find(cluster(map[string]string{weights: "", mark: "shop/web uid-of-web", managed: "[]"}), "")
 	const at = "/metadata/annotations/http.kedify.io~1weighted-backends"
-	want := []cleanup.Operation{
+	want := []cleanup.PatchOperation{
 		{Op: "test", Path: "/metadata/uid", Value: types.UID("uid")},
 		{Op: "test", Path: at, Value: ""},
 		{Op: "test", Path: at + "-owner", Value: "shop/web uid-of-web"},
@@ -229,19 +229,19 @@ func TestRemovalsHavePreconditions(t *testing.T) {
 	if diff := cmp.Diff(want, left[0].Removal.Patch); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
 	}
-	lease := cleanup.Find(leased(time.Hour, nil), "")[0].Removal.Lease
+	lease := cleanup.Find(withLease(time.Hour, nil), "")[0].Removal.Lease
 	if lease == nil || lease.UID != "1" || lease.ResourceVersion != "2" {
 		t.Errorf("the Lease is deleted by %+v", lease)
 	}
-	trial := cleanup.Find(tried(now.Format(time.RFC3339), false), "")[0].Removal.Namespace
+	trial := cleanup.Find(withTrial(now.Format(time.RFC3339), false), "")[0].Removal.Namespace
 	if trial == nil || trial.UID != "1" || trial.ResourceVersion != "2" {
 		t.Errorf("the namespace is deleted by %+v", trial)
 	}
 }
 
-func TestEverySortIsDocumented(t *testing.T) {
+func TestEveryKindIsDocumented(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("leftovers.go")
+	source, err := os.ReadFile("find.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,8 +256,8 @@ func TestEverySortIsDocumented(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	declared := names(`Sort += "(\w+)"`, source)
+	declared := names(`Kind += "(\w+)"`, source)
 	if diff := cmp.Diff(declared, names("(?m)^\\| `(\\w+)` \\| (?:HTTPScaledObject|route|Lease|Namespace) \\|", page)); diff != "" || len(declared) != 11 {
-		t.Errorf("sorts (-declared +documented):\n%s", diff)
+		t.Errorf("kinds (-declared +documented):\n%s", diff)
 	}
 }

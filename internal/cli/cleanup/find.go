@@ -14,38 +14,38 @@ import (
 )
 
 // Kind is a kind of leftover.
-type Sort string
+type Kind string
 
 // The kinds of leftovers. docs/reference/cli.md lists them.
 const (
 	// Weights are weights of an HTTPScaledObject with an owner annotation.
-	Weights Sort = "Weights"
+	Weights Kind = "Weights"
 	// UnownedWeights are weights of an HTTPScaledObject without an owner annotation that no Rollout references. The
 	// published plugin and users write no owner annotation.
-	UnownedWeights Sort = "UnownedWeights"
+	UnownedWeights Kind = "UnownedWeights"
 	// OwnerAnnotation is an owner annotation without weights.
-	Mark Sort = "Mark"
+	OwnerAnnotation Kind = "Mark"
 	// StatusAnnotation is a report in an annotation, although the status contains the report.
-	StatusAnnotation Sort = "StatusAnnotation"
+	StatusAnnotation Kind = "StatusAnnotation"
 	// ManagedRules are header or mirror routes in a Gateway API route, Destinations the backends of an experiment, and
 	// Record the rest of a Rollout's entry in the annotation.
-	ManagedRules Sort = "ManagedRules"
-	Destinations Sort = "Destinations"
-	Record       Sort = "Record"
+	ManagedRules Kind = "ManagedRules"
+	Destinations Kind = "Destinations"
+	Record       Kind = "Record"
 	// RouteWeights are weights in a route whose Rollout exists but references another route now.
-	RouteWeights Sort = "RouteWeights"
+	RouteWeights Kind = "RouteWeights"
 	// Label is the in-progress label on a route that no Rollout references.
-	Label Sort = "Label"
+	Label Kind = "Label"
 	// InterceptorLease is the Lease of uninstalled interceptors.
-	InterceptorLease Sort = "InterceptorLease"
+	InterceptorLease Kind = "InterceptorLease"
 	// Trial is the namespace of a throwaway canary that was not removed.
-	Trial Sort = "Trial"
+	Trial Kind = "Trial"
 )
 
 // Leftover is an object with leftovers.
 type Leftover struct {
 	// Kinds are the kinds of leftovers on the object.
-	Sorts []Sort `json:"sorts"`
+	Kinds []Kind `json:"sorts"`
 	// Object is the kind, namespace and name of the object.
 	Object string `json:"object"`
 	// Message describes the leftovers, their former owner, and the effect of the removal on requests.
@@ -60,8 +60,8 @@ type Leftover struct {
 // Patch, Route, Lease and Namespace is set.
 type Removal struct {
 	// Patch changes the HTTPScaledObject Object (RFC 6902).
-	Of    types.NamespacedName
-	Patch []Operation
+	Object types.NamespacedName
+	Patch  []PatchOperation
 	// Route replaces the route. It contains the resource version that was read.
 	Route *facts.Route
 	// Lease is deleted if it matches the precondition.
@@ -71,7 +71,7 @@ type Removal struct {
 }
 
 // PatchOperation is an operation of a JSON patch.
-type Operation struct {
+type PatchOperation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
@@ -90,13 +90,13 @@ func Find(cluster *facts.Facts, namespace string) []Leftover {
 	f := finder{cluster: cluster, namespace: namespace}
 	var all []Leftover
 	for i := range cluster.HTTPScaledObjects {
-		all = append(all, f.object(&cluster.HTTPScaledObjects[i])...)
+		all = append(all, f.checkObject(&cluster.HTTPScaledObjects[i])...)
 	}
 	for i := range cluster.Routes {
-		all = append(all, f.route(&cluster.Routes[i])...)
+		all = append(all, f.checkRoute(&cluster.Routes[i])...)
 	}
-	all = append(all, f.lease()...)
-	all = append(all, f.trials()...)
+	all = append(all, f.checkLease()...)
+	all = append(all, f.checkTrials()...)
 	slices.SortStableFunc(all, func(a, b Leftover) int { return cmp.Compare(a.Object, b.Object) })
 	return all
 }
@@ -117,18 +117,18 @@ func (f *finder) rollout(name types.NamespacedName) *facts.Rollout {
 }
 
 // isRead reports whether the Rollouts of a namespace have been read.
-func (f *finder) isKnown(namespace string) bool { return f.namespace == "" || f.namespace == namespace }
+func (f *finder) isRead(namespace string) bool { return f.namespace == "" || f.namespace == namespace }
 
 // staleReason returns why a Rollout no longer uses an object; false if it may still use it. mayReference reports
 // whether an existing Rollout may reference the object.
-func (f *finder) gone(name types.NamespacedName, mayName func(*facts.Rollout) bool) (why string, is bool) {
+func (f *finder) staleReason(name types.NamespacedName, mayReference func(*facts.Rollout) bool) (why string, ok bool) {
 	rollout := f.rollout(name)
 	switch {
-	case !f.isKnown(name.Namespace):
+	case !f.isRead(name.Namespace):
 		return "", false
 	case rollout == nil:
 		return fmt.Sprintf("Rollout %s does not exist", name), true
-	case mayName(rollout):
+	case mayReference(rollout):
 		return "", false
 	default:
 		return fmt.Sprintf("Rollout %s no longer references it", name), true
@@ -136,59 +136,59 @@ func (f *finder) gone(name types.NamespacedName, mayName func(*facts.Rollout) bo
 }
 
 // checkObject finds leftovers on an HTTPScaledObject.
-func (f *finder) object(object *httpv1alpha1.HTTPScaledObject) []Leftover {
+func (f *finder) checkObject(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
-	mayName := func(r *facts.Rollout) bool { return f.mayShareBy(r, object) }
+	mayReference := func(r *facts.Rollout) bool { return f.mayUseObject(r, object) }
 	weights, hasWeights := object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
-	_, isMarked := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
-	mark, isOurs := f.cluster.Marks[name]
-	left := Leftover{Object: fmt.Sprintf("%s %s", httpv1alpha1.Kind, name)}
+	_, hasOwnerAnnotation := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
+	owner, isOwned := f.cluster.Owners[name]
+	leftover := Leftover{Object: fmt.Sprintf("%s %s", httpv1alpha1.Kind, name)}
 	var remove []string
-	switch why, isGone := f.gone(mark.Rollout, mayName); {
-	case isOurs && isGone && hasWeights:
-		left.Sorts, remove = []Sort{Weights}, []string{httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationWeightedBackendsOwner}
-		left.Message = fmt.Sprintf("%s, but its weights are still active (%s); without them all requests go to %s", why, oneLine(weights),
+	switch why, isStale := f.staleReason(owner.Rollout, mayReference); {
+	case isOwned && isStale && hasWeights:
+		leftover.Kinds, remove = []Kind{Weights}, []string{httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationWeightedBackendsOwner}
+		leftover.Message = fmt.Sprintf("%s, but its weights are still active (%s); without them all requests go to %s", why, oneLine(weights),
 			object.Spec.ScaleTargetRef.Service)
-		if _, has := object.Annotations[httpv1alpha1.AnnotationManagedRoutes]; has {
+		if _, ok := object.Annotations[httpv1alpha1.AnnotationManagedRoutes]; ok {
 			remove = append(remove, httpv1alpha1.AnnotationManagedRoutes)
-			left.Message += ", including those of its header and mirror routes"
+			leftover.Message += ", including those of its header and mirror routes"
 		}
-	case isOurs && isGone:
-		left.Sorts, remove = []Sort{Mark}, []string{httpv1alpha1.AnnotationWeightedBackendsOwner}
-		left.Message = why + ", and its owner annotation has no weights"
-	case hasWeights && !isMarked && f.isKnown(name.Namespace) && !slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return mayName(&r) }):
-		left.Sorts, left.Unowned, remove = []Sort{UnownedWeights}, true, []string{httpv1alpha1.AnnotationWeightedBackends}
-		left.Message = fmt.Sprintf("no Rollout references it, and its weights (%s) have no owner annotation: set by the published plugin or manually; "+
+	case isOwned && isStale:
+		leftover.Kinds, remove = []Kind{OwnerAnnotation}, []string{httpv1alpha1.AnnotationWeightedBackendsOwner}
+		leftover.Message = why + ", and its owner annotation has no weights"
+	case hasWeights && !hasOwnerAnnotation && f.isRead(name.Namespace) && !slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return mayReference(&r) }):
+		leftover.Kinds, leftover.Unowned, remove = []Kind{UnownedWeights}, true, []string{httpv1alpha1.AnnotationWeightedBackends}
+		leftover.Message = fmt.Sprintf("no Rollout references it, and its weights (%s) have no owner annotation: set by the published plugin or manually; "+
 			"without them all requests go to %s", oneLine(weights), object.Spec.ScaleTargetRef.Service)
 	}
-	if _, has := object.Annotations[httpv1alpha1.AnnotationStatus]; has && object.Status.DataPlane != nil {
-		told := "the status contains the report, so the annotation is unused: " + httpv1alpha1.AnnotationStatus
-		if left.Unowned { // --unowned applies to the weights only, so the annotation is a leftover of its own
-			alone := Leftover{Object: left.Object, Sorts: []Sort{StatusAnnotation}, Message: told}
-			alone.Removal = Removal{Of: name, Patch: without(object, []string{httpv1alpha1.AnnotationStatus})}
-			left.Removal = Removal{Of: name, Patch: without(object, remove)}
-			return []Leftover{left, alone}
+	if _, ok := object.Annotations[httpv1alpha1.AnnotationStatus]; ok && object.Status.DataPlane != nil {
+		message := "the status contains the report, so the annotation is unused: " + httpv1alpha1.AnnotationStatus
+		if leftover.Unowned { // --unowned applies to the weights only, so the annotation is a leftover of its own
+			annotation := Leftover{Object: leftover.Object, Kinds: []Kind{StatusAnnotation}, Message: message}
+			annotation.Removal = Removal{Object: name, Patch: removeAnnotations(object, []string{httpv1alpha1.AnnotationStatus})}
+			leftover.Removal = Removal{Object: name, Patch: removeAnnotations(object, remove)}
+			return []Leftover{leftover, annotation}
 		}
-		left.Sorts, remove = append(left.Sorts, StatusAnnotation), append(remove, httpv1alpha1.AnnotationStatus)
-		left.Message = strings.TrimPrefix(left.Message+"; "+told, "; ")
+		leftover.Kinds, remove = append(leftover.Kinds, StatusAnnotation), append(remove, httpv1alpha1.AnnotationStatus)
+		leftover.Message = strings.TrimPrefix(leftover.Message+"; "+message, "; ")
 	}
 	if len(remove) == 0 {
 		return nil
 	}
-	left.Removal = Removal{Of: name, Patch: without(object, remove)}
-	return []Leftover{left}
+	leftover.Removal = Removal{Object: name, Patch: removeAnnotations(object, remove)}
+	return []Leftover{leftover}
 }
 
 // mayUseObject reports whether a Rollout may split requests with an HTTPScaledObject: the Rollout references it, or
 // another HTTPScaledObject of the same ScaledObject. A Rollout that references a missing object, or whose configuration
 // is invalid, may use any object.
-func (f *finder) mayShareBy(r *facts.Rollout, object *httpv1alpha1.HTTPScaledObject) bool {
+func (f *finder) mayUseObject(r *facts.Rollout, object *httpv1alpha1.HTTPScaledObject) bool {
 	if r.Namespace != object.Namespace || !r.Uses(facts.HTTPRouter) {
 		return false
 	}
 	others := f.cluster.ObjectsOf(r)
-	isOfMissing := len(others) == 0 && httpv1alpha1.ScaledObjectOf(object) != ""
-	return r.ObjectError != nil || r.Object == object.Name || isOfMissing ||
+	isReferenceMissing := len(others) == 0 && httpv1alpha1.ScaledObjectOf(object) != ""
+	return r.ObjectError != nil || r.Object == object.Name || isReferenceMissing ||
 		slices.ContainsFunc(others, func(o *httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
 }
 
@@ -199,18 +199,18 @@ func oneLine(text string) string {
 
 // removeAnnotations returns a patch that removes annotations. It tests the UID of the object and the values of the
 // annotations.
-func without(object *httpv1alpha1.HTTPScaledObject, annotations []string) []Operation {
-	tests, removals := []Operation{{Op: "test", Path: "/metadata/uid", Value: object.UID}}, []Operation{}
+func removeAnnotations(object *httpv1alpha1.HTTPScaledObject, annotations []string) []PatchOperation {
+	tests, removals := []PatchOperation{{Op: "test", Path: "/metadata/uid", Value: object.UID}}, []PatchOperation{}
 	for _, name := range annotations {
 		path := "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-		tests = append(tests, Operation{Op: "test", Path: path, Value: object.Annotations[name]})
-		removals = append(removals, Operation{Op: "remove", Path: path})
+		tests = append(tests, PatchOperation{Op: "test", Path: path, Value: object.Annotations[name]})
+		removals = append(removals, PatchOperation{Op: "remove", Path: path})
 	}
 	return append(tests, removals...)
 }
 
 // checkLease finds the Lease of uninstalled interceptors.
-func (f *finder) lease() []Leftover {
+func (f *finder) checkLease() []Leftover {
 	lease := f.cluster.Lease
 	if lease == nil || f.cluster.Interceptor != nil || f.namespace != "" {
 		return nil
@@ -220,7 +220,7 @@ func (f *finder) lease() []Leftover {
 	}
 	name := types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
 	return []Leftover{{
-		Object: fmt.Sprintf("Lease %s", name), Sorts: []Sort{InterceptorLease},
+		Object: fmt.Sprintf("Lease %s", name), Kinds: []Kind{InterceptorLease},
 		Message: "no interceptor is installed, and the Lease is not renewed",
 		Removal: Removal{Lease: &Precondition{Name: name, UID: lease.UID, ResourceVersion: lease.ResourceVersion}},
 	}}
@@ -228,16 +228,16 @@ func (f *finder) lease() []Leftover {
 
 // checkTrials finds the namespaces of throwaway canaries whose deadline has passed. It ignores those that are being
 // deleted.
-func (f *finder) trials() []Leftover {
+func (f *finder) checkTrials() []Leftover {
 	var all []Leftover
 	for _, namespace := range f.cluster.Trials {
-		until, err := time.Parse(time.RFC3339, namespace.Annotations[facts.TrialUntil])
-		if err != nil || f.cluster.Now.Before(until) || namespace.DeletionTimestamp != nil {
+		deadline, err := time.Parse(time.RFC3339, namespace.Annotations[facts.TrialUntil])
+		if err != nil || f.cluster.Now.Before(deadline) || namespace.DeletionTimestamp != nil {
 			continue
 		}
 		all = append(all, Leftover{
-			Object: "Namespace " + namespace.Name, Sorts: []Sort{Trial},
-			Message: fmt.Sprintf("kubectl http-canary try should have deleted it by %s", until.Format(time.RFC3339)),
+			Object: "Namespace " + namespace.Name, Kinds: []Kind{Trial},
+			Message: fmt.Sprintf("kubectl http-canary try should have deleted it by %s", deadline.Format(time.RFC3339)),
 			Removal: Removal{Namespace: &Precondition{
 				Name: types.NamespacedName{Name: namespace.Name}, UID: namespace.UID, ResourceVersion: namespace.ResourceVersion,
 			}},

@@ -19,7 +19,7 @@ import (
 )
 
 // canaryWeights is the annotation at a weight of 20.
-const canary = "- service: stable\n  weight: 80\n- service: canary\n  weight: 20\n"
+const canaryWeights = "- service: stable\n  weight: 80\n- service: canary\n  weight: 20\n"
 
 // rollout returns a Rollout in its second step of two, at a weight of 20.
 func rollout(router string) *facts.Rollout {
@@ -44,13 +44,13 @@ func rollout(router string) *facts.Rollout {
 }
 
 // applied returns a report of an interceptor about the annotation text.
-func taken(text string, ready, acked int32, effective bool) *httpv1alpha1.DataPlaneStatus {
+func applied(text string, ready, acked int32, effective bool) *httpv1alpha1.DataPlaneStatus {
 	return &httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: modelsplit.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}, Effective: effective,
 	}
 }
 
-func TestSharesOnAnHTTPScaledObject(t *testing.T) {
+func TestSplitOfAnHTTPScaledObject(t *testing.T) {
 	t.Parallel()
 	const name = "HTTPScaledObject shop/web"
 	for _, test := range []struct {
@@ -60,53 +60,53 @@ func TestSharesOnAnHTTPScaledObject(t *testing.T) {
 		want   split.Object
 	}{
 		{
-			"taken", canary, taken(canary, 2, 2, true),
-			split.Object{Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.Yes, Proxies: &split.Proxies{Ready: 2, Acked: 2}},
+			"taken", canaryWeights, applied(canaryWeights, 2, 2, true),
+			split.Object{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes, Proxies: &split.Proxies{Ready: 2, Acked: 2}},
 		},
 		{
 			"the same ratio", "[{service: stable, weight: 4}, {service: canary, weight: 1}]", nil,
-			split.Object{Name: name, Written: []int64{4, 1}, AsAsked: true, Taken: split.Unknown, Why: "no interceptor has reported"},
+			split.Object{Name: name, Written: []int64{4, 1}, AsDesired: true, Applied: split.Unknown, Reason: "no interceptor has reported"},
 		},
 		{
-			"not acknowledged by all proxies", canary, taken(canary, 2, 1, false),
+			"not acknowledged by all proxies", canaryWeights, applied(canaryWeights, 2, 1, false),
 			split.Object{
-				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No, Why: "acknowledged by 1 of 2 Ready proxies",
+				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.No, Reason: "acknowledged by 1 of 2 Ready proxies",
 				Proxies: &split.Proxies{Ready: 2, Acked: 1},
 			},
 		},
 		{
-			"a report for the previous weight", canary, taken("", 2, 2, true),
+			"a report for the previous weight", canaryWeights, applied("", 2, 2, true),
 			split.Object{
-				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No, Why: "the last report is for an earlier annotation",
+				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.No, Reason: "the last report is for an earlier annotation",
 				Proxies: &split.Proxies{Ready: 2, Acked: 2},
 			},
 		},
 		{
-			"no proxy", canary, taken(canary, 0, 0, false),
+			"no proxy", canaryWeights, applied(canaryWeights, 0, 0, false),
 			split.Object{
-				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.Unknown, Why: "no proxy is Ready", Proxies: &split.Proxies{},
+				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Unknown, Reason: "no proxy is Ready", Proxies: &split.Proxies{},
 			},
 		},
 		{
-			"redirected", canary, taken(canary, 1, 1, false),
+			"redirected", canaryWeights, applied(canaryWeights, 1, 1, false),
 			split.Object{
-				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No,
-				Why: "requests are redirected: a Service has no ready endpoint", Proxies: &split.Proxies{Ready: 1, Acked: 1},
+				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.No,
+				Reason: "requests are redirected: a Service has no ready endpoint", Proxies: &split.Proxies{Ready: 1, Acked: 1},
 			},
 		},
 		{
-			"not written yet", "", taken("", 1, 1, true),
-			split.Object{Name: name, Written: []int64{1, 0}, Taken: split.Yes, Proxies: &split.Proxies{Ready: 1, Acked: 1}},
+			"not written yet", "", applied("", 1, 1, true),
+			split.Object{Name: name, Written: []int64{1, 0}, Applied: split.Yes, Proxies: &split.Proxies{Ready: 1, Acked: 1}},
 		},
 		{
 			"requests to another Service", "[{service: stable, weight: 80}, {service: canary, weight: 20}, {service: other, weight: 1}]", nil,
-			split.Object{Name: name, Written: []int64{80, 20}, Taken: split.Unknown, Why: "no interceptor has reported"},
+			split.Object{Name: name, Written: []int64{80, 20}, Applied: split.Unknown, Reason: "no interceptor has reported"},
 		},
 		{
 			"malformed", "[", nil,
 			split.Object{
-				Name: name, Problem: "not a YAML list of {service, weight}: yaml: line 1: did not find expected node content", Taken: split.Unknown,
-				Why: "no interceptor has reported",
+				Name: name, Problem: "not a YAML list of {service, weight}: yaml: line 1: did not find expected node content", Applied: split.Unknown,
+				Reason: "no interceptor has reported",
 			},
 		},
 	} {
@@ -127,22 +127,22 @@ func TestSharesOnAnHTTPScaledObject(t *testing.T) {
 }
 
 // TestSplitOfSeveralTriggers: the Rollout references one HTTPScaledObject of a ScaledObject with two triggers.
-func TestSharesOnSeveralTriggers(t *testing.T) {
+func TestSplitOfSeveralTriggers(t *testing.T) {
 	t.Parallel()
 	cluster := &facts.Facts{}
-	for _, each := range []struct{ namespace, name, scaled, text string }{
-		{"shop", "web-api", "web", ""}, {"shop", "web", "web", canary}, {"shop", "next", "next", canary}, {"bank", "web-bank", "web", canary},
+	for _, spec := range []struct{ namespace, name, scaled, text string }{
+		{"shop", "web-api", "web", ""}, {"shop", "web", "web", canaryWeights}, {"shop", "next", "next", canaryWeights}, {"bank", "web-bank", "web", canaryWeights},
 	} {
 		object := httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
-			Namespace: each.namespace, Name: each.name, Annotations: map[string]string{httpv1alpha1.AnnotationWeightedBackends: each.text},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: each.scaled, Controller: new(true)}},
+			Namespace: spec.namespace, Name: spec.name, Annotations: map[string]string{httpv1alpha1.AnnotationWeightedBackends: spec.text},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: spec.scaled, Controller: new(true)}},
 		}}
 		object.Spec.ScaleTargetRef.Service = "stable"
 		cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects, object)
 	}
-	unknown := split.Object{Taken: split.Unknown, Why: "no interceptor has reported"}
+	unknown := split.Object{Applied: split.Unknown, Reason: "no interceptor has reported"}
 	web, api := unknown, unknown
-	web.Name, web.Written, web.AsAsked = "HTTPScaledObject shop/web", []int64{80, 20}, true
+	web.Name, web.Written, web.AsDesired = "HTTPScaledObject shop/web", []int64{80, 20}, true
 	api.Name, api.Written = "HTTPScaledObject shop/web-api", []int64{1, 0}
 	if diff := cmp.Diff([]split.Object{web, api}, split.Of(cluster, rollout(facts.HTTPRouter)).Objects); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -179,7 +179,7 @@ func rule(stable, canary int64) any {
 	return map[string]any{"backendRefs": []any{backend("canary", canary), backend("stable", stable)}}
 }
 
-func TestSharesInARoute(t *testing.T) {
+func TestSplitOfARoute(t *testing.T) {
 	t.Parallel()
 	const name = "HTTPRoute shop/web"
 	for _, test := range []struct {
@@ -187,26 +187,26 @@ func TestSharesInARoute(t *testing.T) {
 		route *facts.Route
 		want  []split.Object
 	}{
-		{"accepted", new(gatewayRoute(2, rule(80, 20))), []split.Object{{Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.Yes}}},
+		{"accepted", new(gatewayRoute(2, rule(80, 20))), []split.Object{{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes}}},
 		{
 			"one of two rules", new(gatewayRoute(2, rule(80, 20), rule(-1, -1))),
 			[]split.Object{
-				{Name: name + " spec.rules[0]", Written: []int64{80, 20}, AsAsked: true, Taken: split.Yes},
-				{Name: name + " spec.rules[1]", Written: []int64{1, 1}, Taken: split.Yes},
+				{Name: name + " spec.rules[0]", Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes},
+				{Name: name + " spec.rules[1]", Written: []int64{1, 1}, Applied: split.Yes},
 			},
 		},
 		{
 			"a report for an earlier generation", new(gatewayRoute(1, rule(80, 20))),
 			[]split.Object{{
-				Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.No,
-				Why: "status.parents[0] (example.com/gateway): condition Accepted is about generation 1, the route has 2",
+				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.No,
+				Reason: "status.parents[0] (example.com/gateway): condition Accepted is about generation 1, the route has 2",
 			}},
 		},
 		{
 			"no report", new(gatewayRoute(0, rule(80, 20))),
-			[]split.Object{{Name: name, Written: []int64{80, 20}, AsAsked: true, Taken: split.Unknown, Why: "no Gateway has reported"}},
+			[]split.Object{{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Unknown, Reason: "no Gateway has reported"}},
 		},
-		{"no route", nil, []split.Object{{Name: name, Problem: "does not exist", Taken: split.Unknown}}},
+		{"no route", nil, []split.Object{{Name: name, Problem: "does not exist", Applied: split.Unknown}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -221,10 +221,10 @@ func TestSharesInARoute(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfARollout(t *testing.T) {
+func TestReport(t *testing.T) {
 	t.Parallel()
 	cluster := &facts.Facts{
-		Ready: map[types.NamespacedName]int{{Namespace: "shop", Name: "stable"}: 2, {Namespace: "shop", Name: "candidate"}: 1},
+		ReadyEndpoints: map[types.NamespacedName]int{{Namespace: "shop", Name: "stable"}: 2, {Namespace: "shop", Name: "candidate"}: 1},
 		Services: map[types.NamespacedName]*corev1.Service{{Namespace: "shop", Name: "canary"}: {
 			Spec: corev1.ServiceSpec{Selector: map[string]string{"rollouts-pod-template-hash": "222"}},
 		}},
@@ -232,12 +232,12 @@ func TestWhatIsToldOfARollout(t *testing.T) {
 	r := rollout("another/router")
 	r.Status.Canary.Weights.Stable.Weight = 70
 	r.Status.Canary.Weights.Additional = []v1alpha1.WeightDestination{{ServiceName: "candidate", Weight: 10}}
-	want := split.Sharing{
+	want := split.Report{
 		Rollout: "shop/web", Phase: "Paused", Step: 2, Steps: 2, Replicas: split.Replicas{Total: 3, Updated: 1, Available: 3},
 		Services: []split.Service{
-			{Role: split.Stable, Name: "stable", Endpoints: 2, Asked: 70},
-			{Role: split.Canary, Name: "canary", Hash: "222", Asked: 20},
-			{Role: split.Experiment, Name: "candidate", Endpoints: 1, Asked: 10},
+			{Role: split.Stable, Name: "stable", Endpoints: 2, Desired: 70},
+			{Role: split.Canary, Name: "canary", Hash: "222", Desired: 20},
+			{Role: split.Experiment, Name: "candidate", Endpoints: 1, Desired: 10},
 		},
 		Objects: []split.Object{},
 	}
@@ -248,10 +248,10 @@ func TestWhatIsToldOfARollout(t *testing.T) {
 	r = rollout(facts.HTTPRouter)
 	r.Status, r.ObjectError = v1alpha1.RolloutStatus{}, errors.New("its configuration is missing")
 	got := split.Of(cluster, r)
-	if got.Services[0].Asked != 100 || got.Services[1].Asked != 0 || got.Step != 1 {
+	if got.Services[0].Desired != 100 || got.Services[1].Desired != 0 || got.Step != 1 {
 		t.Errorf("before the first weight the stable Service gets all requests, in the first step: %+v", got)
 	}
-	if diff := cmp.Diff([]split.Object{{Name: "HTTPScaledObject", Problem: "its configuration is missing", Taken: split.Unknown}}, got.Objects); diff != "" {
+	if diff := cmp.Diff([]split.Object{{Name: "HTTPScaledObject", Problem: "its configuration is missing", Applied: split.Unknown}}, got.Objects); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
