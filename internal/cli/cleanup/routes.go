@@ -77,7 +77,7 @@ func resetRoute(content map[string]any, live *facts.Route, entry route.Entry, ro
 			return reset, append(kinds, RouteWeights), nil
 		}
 	}
-	reset, err := route.Undo(content, []string{entry.Rollout})
+	reset, err := route.RemoveOwners(content, []string{entry.Rollout})
 	return reset, kinds, err
 }
 

@@ -98,7 +98,7 @@ func routes(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object
 // rules reports the rules of one route.
 func rules(r *facts.Rollout, name facts.RouteName, live facts.Route, services []Service) []Object {
 	base := Object{Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Applied: Unknown, Reason: "no Gateway has reported"}
-	if route.Reported(live.Content) {
+	if route.HasStatus(live.Content) {
 		accepted, why := route.Accepted(live.Content)
 		base.Applied, base.Reason = No, why
 		if accepted {
