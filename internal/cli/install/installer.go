@@ -153,7 +153,7 @@ func (i *Installer) waitFor(ctx context.Context, subject string, check func(cont
 	for {
 		state, done, err := check(ctx)
 		switch {
-		case err != nil && !kube.Passes(err):
+		case err != nil && !kube.IsTransient(err):
 			return fmt.Errorf("%s: %w", subject, err)
 		case err == nil && done:
 			if last != "" {

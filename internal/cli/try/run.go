@@ -242,7 +242,7 @@ func (t *Trial) waitFor(ctx context.Context, subject string, check func(context.
 			return fmt.Errorf("waiting for %s (%s): %w", subject, last, context.Cause(ctx))
 		case done:
 			return nil
-		case err != nil && !kube.Passes(err):
+		case err != nil && !kube.IsTransient(err):
 			return fmt.Errorf("waiting for %s: %w", subject, err)
 		case err == nil:
 			last = state
