@@ -117,7 +117,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	sink, err := sink.New(sink.Options{
-		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Remedy: membershipHint,
+		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Hint: membershipHint,
 		Queued:     answers.Counts,
 		Registerer: registry, Logger: logger,
 	})

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 type busy struct{ seeded chan struct{} }
 
 func (busy) Demand(model.Key) (metrics.Value, error) {
-	return metrics.Value{Held: 1, Concurrency: 1}, nil
+	return metrics.Value{Queued: 1, Concurrency: 1}, nil
 }
 
 func (busy) Changed(model.Key) <-chan struct{} { return nil }

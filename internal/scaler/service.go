@@ -122,7 +122,7 @@ const (
 func (s *Service) activity(q query) (activity, error) {
 	demand, err := s.demand(q)
 	switch {
-	case demand.Held > 0:
+	case demand.Queued > 0:
 		return queued, nil
 	case q.value(demand) > q.ActivationTargetValue:
 		return active, nil

@@ -46,7 +46,7 @@ func TestResponses(t *testing.T) {
 		{name: "the other metric", metadata: byConcurrency, known: &state{demand: metrics.Value{RequestRate: 12.5, Concurrency: 3}}, asks: concurrency, active: true, value: 3},
 		{name: "not above the activation value", metadata: above5, known: &state{demand: metrics.Value{RequestRate: 5}}, asks: rate, value: 5},
 		{name: "above it", metadata: above5, known: &state{demand: metrics.Value{RequestRate: 5.1}}, asks: rate, active: true, value: 5.1},
-		{name: "a queued request activates, however high the activation value", metadata: above5, known: &state{demand: metrics.Value{Held: 1}}, asks: rate, active: true},
+		{name: "a queued request activates, however high the activation value", metadata: above5, known: &state{demand: metrics.Value{Queued: 1}}, asks: rate, active: true},
 		{name: "a canary keeps the target active", known: &state{canary: true}, asks: rate, active: true},
 		{
 			name: "unknown demand is an error", known: &state{err: errSilent}, asks: rate,
@@ -57,7 +57,7 @@ func TestResponses(t *testing.T) {
 			active: true, valueCode: codes.Unavailable,
 		},
 		{
-			name: "so does a request that one replica queues", known: &state{demand: metrics.Value{Held: 1}, err: errSilent}, asks: rate,
+			name: "so does a request that one replica queues", known: &state{demand: metrics.Value{Queued: 1}, err: errSilent}, asks: rate,
 			active: true, valueCode: codes.Unavailable,
 		},
 		{
@@ -179,7 +179,7 @@ func TestMetricSpec(t *testing.T) {
 // TestNamespaceOfTheScaledObject requests the demand of another namespace by every metadata key that might name one.
 func TestNamespaceOfTheScaledObject(t *testing.T) {
 	w := newWorld()
-	w.put(types.NamespacedName{Namespace: "bank", Name: "web"}, state{demand: metrics.Value{RequestRate: 9, Held: 1}})
+	w.put(types.NamespacedName{Namespace: "bank", Name: "web"}, state{demand: metrics.Value{RequestRate: 9, Queued: 1}})
 	w.put(web, state{})
 	client, _, _ := serve(t, w, 10)
 	for _, metadata := range []map[string]string{

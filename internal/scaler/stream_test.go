@@ -42,7 +42,7 @@ func (r *recorder) Send(response *externalscaler.IsActiveResponse) error {
 
 // TestPushes changes the state of an object on a synthetic clock, and checks when true is pushed.
 func TestPushes(t *testing.T) {
-	queued, busy := state{demand: metrics.Value{Held: 1}}, state{demand: metrics.Value{RequestRate: 1}}
+	queued, busy := state{demand: metrics.Value{Queued: 1}}, state{demand: metrics.Value{RequestRate: 1}}
 	unknown := state{err: errSilent}
 	type at map[time.Duration]state
 	const ms = time.Millisecond
@@ -103,7 +103,7 @@ func TestIdleStreamsDoNotPoll(t *testing.T) {
 		"active":          {state{demand: metrics.Value{RequestRate: 1}}, 1, 1},
 		"in a canary":     {state{canary: true}, 1, 1},
 		"not known":       {state{err: errSilent}, 3600, 3602},
-		"queued":          {state{demand: metrics.Value{Held: 1}}, 3600, 3602},
+		"queued":          {state{demand: metrics.Value{Queued: 1}}, 3600, 3602},
 		"maybe in canary": {state{errCanary: errSilent}, 3600, 3602},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestIdleStreamsDoNotPoll(t *testing.T) {
 // OK, and so does a later stream on the same connection.
 func TestCloseEndsStreamsCleanly(t *testing.T) {
 	w := newWorld()
-	w.put(web, state{demand: metrics.Value{Held: 1}})
+	w.put(web, state{demand: metrics.Value{Queued: 1}})
 	client, service, _ := serve(t, w, 10)
 	stream, err := client.StreamIsActive(t.Context(), reference(nil))
 	if err != nil {
@@ -171,7 +171,7 @@ func TestStreamBeforeItsObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(web, state{demand: metrics.Value{Held: 1}})
+	w.put(web, state{demand: metrics.Value{Queued: 1}})
 	if pushed, err := stream.Recv(); !pushed.GetResult() || err != nil {
 		t.Errorf("pushed %v, %v", pushed, err)
 	}
@@ -191,7 +191,7 @@ func TestStreamOfAnInvalidTriggerFails(t *testing.T) {
 // TestStreamsOfAConnectionAreLimited opens one stream more than the limit of a connection. As in HTTP/2, it waits.
 func TestStreamsOfAConnectionAreLimited(t *testing.T) {
 	w := newWorld()
-	w.put(web, state{demand: metrics.Value{Held: 1}})
+	w.put(web, state{demand: metrics.Value{Queued: 1}})
 	client, _, _ := serve(t, w, 1)
 	first, err := client.StreamIsActive(t.Context(), reference(nil))
 	if err != nil {

@@ -46,7 +46,7 @@ func (r *replica) startSink(c *fakeCluster, name string, registry *prometheus.Re
 	c.t.Helper()
 	var err error
 	r.sink, err = sink.New(sink.Options{
-		Replica: name, Now: c.clock.now, Patience: c.membershipTimeout, Registerer: registry, Logger: slog.New(slog.DiscardHandler),
+		Replica: name, Now: c.clock.now, MemberTimeout: c.membershipTimeout, Registerer: registry, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		c.t.Fatal(err)

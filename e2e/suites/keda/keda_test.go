@@ -30,7 +30,7 @@ const (
 // figures as the annotation has them. Unknown is anything that is no figure.
 const (
 	none    = `{}`
-	held    = `{"held": 1, "concurrency": 1}`
+	held    = `{"queued": 1, "concurrency": 1}`
 	unknown = `unknown`
 )
 
@@ -50,7 +50,7 @@ func TestKEDA(t *testing.T) {
 	s.polls(t, never)
 	s.stays(t, "0", "without a request")
 	s.figure(t, held)
-	s.reaches(t, "1", "a held request wakes the workload")
+	s.reaches(t, "1", "a queued request activates the workload")
 	s.polls(t, polling)
 	s.figure(t, `{"requestRate": 22}`)
 	s.reaches(t, "5", "22 requests a second, 5 a replica")
@@ -79,7 +79,7 @@ func TestKEDA(t *testing.T) {
 	s.Do(t, "rollout", "restart", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
 	s.Do(t, "rollout", "status", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
 	s.figure(t, held)
-	s.reaches(t, "1", "a held request after the scaler was restarted")
+	s.reaches(t, "1", "a queued request after the scaler was restarted")
 }
 
 // suite is a cluster with the workload.

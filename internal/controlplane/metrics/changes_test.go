@@ -41,19 +41,19 @@ func TestChangesMakeTheWholeReport(t *testing.T) {
 		}
 		changes := s.meter.Changes(s.now, &kept)
 		if random.IntN(2) == 0 {
-			changes.Held = map[string]metrics.Held{key.String(): {Waiting: 1 + random.IntN(2)}}
+			changes.Queued = map[string]metrics.Queued{key.String(): {Waiting: 1 + random.IntN(2)}}
 		}
 		before := overTheWire(t, taken) // ApplyTo reuses its argument.
 		told := overTheWire(t, changes)
-		names, isAny := told.News(taken)
-		taken = told.After(taken)
+		names, isAny := told.Diff(taken)
+		taken = told.ApplyTo(taken)
 		want := s.meter.Report(s.now, "a")
-		want.Held = changes.Held
+		want.Queued = changes.Queued
 		if diff := cmp.Diff(want, taken, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("step %d: -want +got:\n%s", step, diff)
 		}
 		for name, object := range taken.Objects {
-			is := cmp.Equal(object, before.Objects[name], cmpopts.EquateEmpty()) && taken.Held[name] == before.Held[name]
+			is := cmp.Equal(object, before.Objects[name], cmpopts.EquateEmpty()) && taken.Queued[name] == before.Queued[name]
 			if !is && !isAny && !slices.Contains(names, name) {
 				t.Fatalf("step %d: %s has changed, but the diff contains %v", step, name, names)
 			}
@@ -61,7 +61,7 @@ func TestChangesMakeTheWholeReport(t *testing.T) {
 		if isSame := cmp.Equal(before, taken, cmpopts.EquateEmpty()); isSame && (len(names) > 0 || isAny) {
 			t.Fatalf("step %d: nothing has changed, but the diff contains %v, any: %v", step, names, isAny)
 		}
-		if whole, isAny := overTheWire(t, want).News(before); !isAny && slices.Compare(sorted(whole), sorted(names)) != 0 {
+		if whole, isAny := overTheWire(t, want).Diff(before); !isAny && slices.Compare(sorted(whole), sorted(names)) != 0 {
 			t.Fatalf("step %d: the diff of a whole report contains %v, that of the changes %v", step, whole, names)
 		}
 	}
@@ -106,7 +106,7 @@ func TestUnchangedObjectsMakeNoGarbage(t *testing.T) {
 			if _, err := stream.Apply(s.now, batch); err != nil {
 				t.Fatal(err)
 			}
-			if changes := s.meter.Changes(s.now, &report); len(changes.Objects) > 0 && len(report.Fleets[fleet].Heard) == 0 {
+			if changes := s.meter.Changes(s.now, &report); len(changes.Objects) > 0 && len(report.Fleets[fleet].Reporting) == 0 {
 				t.Fatalf("%+v", changes)
 			}
 		}

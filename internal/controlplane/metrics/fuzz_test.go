@@ -43,7 +43,7 @@ func FuzzApply(f *testing.F) {
 			if report := report.Objects[shop.String()]; report.RequestRate < 0 || report.Concurrency < 0 {
 				t.Fatalf("%+v", report)
 			}
-			m.EachBackend(func(_ model.Key, service string, totals *metrics.Totals) {
+			m.VisitBackends(func(_ model.Key, service string, totals *metrics.Totals) {
 				if totals == nil {
 					return
 				}

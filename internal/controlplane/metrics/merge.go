@@ -27,7 +27,7 @@ type Value struct {
 	// Backends are the totals of the last minute for each of the Services that the object's requests are split between.
 	Backends map[string]Totals
 	// Queued is the number of requests that wait for a first endpoint.
-	Held int
+	Queued int
 }
 
 // Amount returns the value of the metric that the object scales by.
@@ -51,18 +51,18 @@ func (v Value) Amount() float64 {
 func Merge(key model.Key, reports []Report, absent []string) (Value, error) {
 	name := key.String()
 	value, err := merge(key, name, reports, absent)
-	return value.withHeld(name, reports), err
+	return value.withQueued(name, reports), err
 }
 
 // merge is Merge without queued requests. name is the object's name in Reports.
 func merge(key model.Key, name string, reports []Report, absent []string) (Value, error) {
 	var value Value
-	var heard, serving, unpaced, wrong []string
+	var reporting, serving, warmingProxies, inconsistent []string
 	var fleet model.Fleet
 	isKnown := false
 	for _, report := range reports {
-		object, has := report.Objects[name]
-		if !has {
+		object, ok := report.Objects[name]
+		if !ok {
 			continue
 		}
 		if isKnown && object.Fleet != fleet {
@@ -72,9 +72,9 @@ func merge(key model.Key, name string, reports []Report, absent []string) (Value
 		value.Metric, value.Target = object.Metric, object.Target
 		value.RequestRate += object.RequestRate
 		value.Concurrency += object.Concurrency
-		unpaced = append(unpaced, object.Unpaced...)
+		warmingProxies = append(warmingProxies, object.Warming...)
 		if object.Problem != "" {
-			wrong = append(wrong, object.Problem)
+			inconsistent = append(inconsistent, object.Problem)
 		}
 	}
 	if !isKnown {
@@ -82,24 +82,24 @@ func merge(key model.Key, name string, reports []Report, absent []string) (Value
 	}
 	for _, report := range reports {
 		serving = append(serving, report.Fleets[fleet].Serving...)
-		if _, counts := report.Objects[name]; counts {
-			heard = append(heard, report.Fleets[fleet].Heard...)
+		if _, ok := report.Objects[name]; ok {
+			reporting = append(reporting, report.Fleets[fleet].Reporting...)
 		}
 	}
-	value.RequestRate += past(name, reports, heard)
+	value.RequestRate += pastRate(name, reports, reporting)
 	value.Backends = backendsOf(name, reports)
-	wrong = append(wrong, twice(fleet, heard)...)
-	missed := missing(fleet, sortedSet(serving), heard)
-	if young := tooYoung(fleet, unpaced); value.Metric != Concurrency {
-		missed = append(missed, young...)
-	} else if len(young) > 0 {
-		value.RateError = unknown(key, absent, young...)
+	inconsistent = append(inconsistent, duplicates(fleet, reporting)...)
+	missing := withoutMetrics(fleet, sortedSet(serving), reporting)
+	if noRate := warming(fleet, warmingProxies); value.Metric != Concurrency {
+		missing = append(missing, noRate...)
+	} else if len(noRate) > 0 {
+		value.RateError = unknown(key, absent, noRate...)
 	}
 	switch {
-	case len(wrong) > 0:
-		return Value{}, unknown(key, absent, sortedSet(append(wrong, missed...))...)
-	case len(missed) > 0:
-		return value, unknown(key, absent, sortedSet(missed)...)
+	case len(inconsistent) > 0:
+		return Value{}, unknown(key, absent, sortedSet(append(inconsistent, missing...))...)
+	case len(missing) > 0:
+		return value, unknown(key, absent, sortedSet(missing)...)
 	}
 	return value, nil
 }
@@ -121,10 +121,10 @@ func backendsOf(name string, reports []Report) map[string]Totals {
 }
 
 // pastRate returns the rate of removed proxies that no longer report to any replica.
-func past(name string, reports []Report, heard []string) (rate float64) {
+func pastRate(name string, reports []Report, reporting []string) (rate float64) {
 	for _, report := range reports {
 		for proxy, proxyRate := range report.Objects[name].Past {
-			if !slices.Contains(heard, proxy) {
+			if !slices.Contains(reporting, proxy) {
 				rate += proxyRate
 			}
 		}
@@ -133,12 +133,12 @@ func past(name string, reports []Report, heard []string) (rate float64) {
 }
 
 // withoutMetrics returns a problem for each serving proxy of a fleet that reports to no replica.
-func missing(fleet model.Fleet, serving, heard []string) (problems []string) {
+func withoutMetrics(fleet model.Fleet, serving, reporting []string) (problems []string) {
 	if len(serving) == 0 {
 		return []string{fmt.Sprintf("fleet %s has no proxy that serves", fleet)}
 	}
 	for _, name := range serving {
-		if !slices.Contains(heard, name) {
+		if !slices.Contains(reporting, name) {
 			problems = append(problems, fmt.Sprintf("proxy %s/%s sends no metrics", fleet, name))
 		}
 	}
@@ -146,19 +146,19 @@ func missing(fleet model.Fleet, serving, heard []string) (problems []string) {
 }
 
 // duplicates returns a problem for each proxy of a fleet that reports to more than one replica.
-func twice(fleet model.Fleet, heard []string) (problems []string) {
-	slices.Sort(heard)
-	for i := 1; i < len(heard); i++ {
-		if heard[i] == heard[i-1] {
-			problems = append(problems, fmt.Sprintf("proxy %s/%s sends metrics to two replicas (transient)", fleet, heard[i]))
+func duplicates(fleet model.Fleet, reporting []string) (problems []string) {
+	slices.Sort(reporting)
+	for i := 1; i < len(reporting); i++ {
+		if reporting[i] == reporting[i-1] {
+			problems = append(problems, fmt.Sprintf("proxy %s/%s sends metrics to two replicas (transient)", fleet, reporting[i]))
 		}
 	}
 	return problems
 }
 
 // warming returns a problem for each proxy of a fleet that has no rate yet.
-func tooYoung(fleet model.Fleet, unpaced []string) (problems []string) {
-	for _, name := range sortedSet(unpaced) {
+func warming(fleet model.Fleet, proxies []string) (problems []string) {
+	for _, name := range sortedSet(proxies) {
 		problems = append(problems, fmt.Sprintf("proxy %s/%s has sent fewer than two flushes", fleet, name))
 	}
 	return problems

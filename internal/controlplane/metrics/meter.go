@@ -55,14 +55,14 @@ func (t *Totals) add(more *Totals) {
 
 // proxy is a proxy with its requests, over all its streams.
 type proxy struct {
-	name    string
-	serves  bool          // accepts requests, possibly while draining
-	isGone  bool          // is no longer a proxy of the fleet
-	since   time.Duration // when it was added to the fleet
-	stream  *Stream       // the latest one; nil before the first
-	times   []int64       // of the last flushes, from the proxy's clock
-	covered coverage
-	rings   map[model.Key]*ring
+	name      string
+	isServing bool          // accepts requests, possibly while draining
+	isRemoved bool          // is no longer a proxy of the fleet
+	since     time.Duration // when it was added to the fleet
+	stream    *Stream       // the latest one; nil before the first
+	times     []int64       // of the last flushes, from the proxy's clock
+	covered   coverage
+	rings     map[model.Key]*ring
 }
 
 // Meter contains the counts of one replica. It is not safe for concurrent use. Make it with NewMeter.
@@ -91,7 +91,7 @@ func (m *Meter) at(now time.Time) time.Duration { return max(0, now.Sub(m.began)
 func (m *Meter) SetObject(now time.Time, key model.Key, desired Object) {
 	m.version++
 	known := m.objects[key]
-	if known == nil || !known.countsLike(desired) {
+	if known == nil || !known.hasSameCounting(desired) {
 		fresh := &object{name: key.String(), since: m.at(now)}
 		if known != nil {
 			fresh.totals, fresh.recent = known.totals, known.recent
@@ -104,22 +104,22 @@ func (m *Meter) SetObject(now time.Time, key model.Key, desired Object) {
 	maps.DeleteFunc(known.totals, func(service string, _ *Totals) bool {
 		return !slices.Contains(desired.Services, service)
 	})
-	known.forget()
-	m.claim(key, desired.Spec.ExternalKey)
+	known.pruneRecent()
+	m.claimKey(key, desired.Spec.ExternalKey)
 }
 
 // pruneRecent removes the recent totals of Services that are no backends of a split any more.
-func (o *object) forget() {
-	maps.DeleteFunc(o.recent, func(service string, _ *recent) bool { return !o.shares(service) })
+func (o *object) pruneRecent() {
+	maps.DeleteFunc(o.recent, func(service string, _ *recent) bool { return !o.isSplit(service) })
 }
 
 // isSplit reports whether a Service is one of several backends of the object.
-func (o *object) shares(service string) bool {
+func (o *object) isSplit(service string) bool {
 	return len(o.Services) > 1 && slices.Contains(o.Services, service)
 }
 
 // hasSameCounting reports whether the object and other count requests alike.
-func (o *object) countsLike(other Object) bool {
+func (o *object) hasSameCounting(other Object) bool {
 	return o.Fleet == other.Fleet && o.Spec.Window == other.Spec.Window &&
 		o.Spec.Granularity == other.Spec.Granularity && o.Spec.ExternalKey == other.Spec.ExternalKey
 }
@@ -143,7 +143,7 @@ func (m *Meter) RemoveObject(key model.Key) {
 }
 
 // claimKey adds an object to those with its ExternalKey, sorted by age.
-func (m *Meter) claim(key model.Key, external string) {
+func (m *Meter) claimKey(key model.Key, external string) {
 	if external == "" || slices.Contains(m.keys[external], key) {
 		return
 	}
@@ -180,15 +180,15 @@ func (m *Meter) SetProxies(now time.Time, fleets map[model.Fleet][]model.Proxy) 
 			continue
 		}
 		for _, p := range known {
-			p.isGone = !slices.ContainsFunc(fleets[fleet], func(proxy model.Proxy) bool { return proxy.Name == p.name })
-			if p.isGone {
-				p.serves = false
+			p.isRemoved = !slices.ContainsFunc(fleets[fleet], func(proxy model.Proxy) bool { return proxy.Name == p.name })
+			if p.isRemoved {
+				p.isServing = false
 			}
 		}
 	}
 	for fleet, proxies := range fleets {
 		for _, proxy := range proxies {
-			m.proxy(now, fleet, proxy.Name).serves = proxy.IsServing
+			m.proxy(now, fleet, proxy.Name).isServing = proxy.IsServing
 		}
 	}
 	m.prune(now)
@@ -204,7 +204,7 @@ func (m *Meter) proxy(now time.Time, fleet model.Fleet, name string) *proxy {
 		p = &proxy{name: name, since: m.at(now), rings: map[model.Key]*ring{}}
 		m.fleets[fleet][name] = p
 	}
-	p.isGone = false
+	p.isRemoved = false
 	return p
 }
 
@@ -212,7 +212,7 @@ func (m *Meter) proxy(now time.Time, fleet model.Fleet, name string) *proxy {
 func (m *Meter) prune(now time.Time) {
 	for fleet, proxies := range m.fleets {
 		maps.DeleteFunc(proxies, func(_ string, p *proxy) bool {
-			return p.isGone && (p.stream == nil || p.stream.isEnded && m.at(now)-p.stream.last > maxWindow)
+			return p.isRemoved && (p.stream == nil || p.stream.isEnded && m.at(now)-p.stream.last > maxWindow)
 		})
 		if len(proxies) == 0 {
 			delete(m.fleets, fleet)
@@ -222,7 +222,7 @@ func (m *Meter) prune(now time.Time) {
 
 // VisitBackends calls visit for each backend of each object, with its totals since this replica has had the object.
 // totals is nil until any backend of the object has counts.
-func (m *Meter) EachBackend(visit func(key model.Key, service string, totals *Totals)) {
+func (m *Meter) VisitBackends(visit func(key model.Key, service string, totals *Totals)) {
 	for key, o := range m.objects {
 		for _, service := range o.Services {
 			var totals *Totals
@@ -241,7 +241,7 @@ func (o *object) count(at time.Duration, service string, more Totals) {
 	if more == (Totals{}) || !slices.Contains(o.Services, service) {
 		return
 	}
-	if o.shares(service) {
+	if o.isSplit(service) {
 		if o.recent == nil {
 			o.recent = make(map[string]*recent, len(o.Services))
 		}

@@ -250,17 +250,17 @@ func TestMergeOfReplicas(t *testing.T) {
 	}
 	report := func(rate float64, heard ...string) metrics.Report {
 		return metrics.Report{
-			Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Serving: []string{"1", "2"}, Heard: heard}}, Objects: object(rate),
+			Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Serving: []string{"1", "2"}, Reporting: heard}}, Objects: object(rate),
 		}
 	}
-	withoutObject := metrics.Report{Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Heard: []string{"2"}}}}
+	withoutObject := metrics.Report{Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Reporting: []string{"2"}}}}
 	young, moved, crooked := report(10, "1", "2"), report(10, "1", "2"), report(10, "1", "2")
 	change := func(report metrics.Report, change func(*metrics.ObjectReport)) {
 		object := report.Objects[shop.String()]
 		change(&object)
 		report.Objects[shop.String()] = object
 	}
-	change(young, func(object *metrics.ObjectReport) { object.Unpaced = []string{"2"} })
+	change(young, func(object *metrics.ObjectReport) { object.Warming = []string{"2"} })
 	change(moved, func(object *metrics.ObjectReport) { object.Fleet = "other" })
 	change(crooked, func(object *metrics.ObjectReport) { object.Problem = "the window is crooked" })
 	tests := map[string]struct {
@@ -384,7 +384,7 @@ func TestBackendsAreCounted(t *testing.T) {
 	s.run(11, "1")
 	read := func() map[string]metrics.Totals {
 		totals := map[string]metrics.Totals{}
-		s.meter.EachBackend(func(key model.Key, service string, each *metrics.Totals) { totals[key.String()+"/"+service] = *each })
+		s.meter.VisitBackends(func(key model.Key, service string, each *metrics.Totals) { totals[key.String()+"/"+service] = *each })
 		return totals
 	}
 	// The first flush sets the base of the counters.
@@ -533,7 +533,7 @@ func TestTimeBeforeAnObjectIsNotCounted(t *testing.T) {
 		flush()
 		s.want(10, "")
 	}
-	s.meter.EachBackend(func(_ model.Key, service string, totals *metrics.Totals) {
+	s.meter.VisitBackends(func(_ model.Key, service string, totals *metrics.Totals) {
 		if service == "stable" && *totals != (metrics.Totals{Requests: 50, Errors: 5}) {
 			t.Errorf("%+v were counted, want 50 requests and 5 errors", *totals)
 		}

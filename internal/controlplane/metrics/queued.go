@@ -3,7 +3,7 @@ package metrics
 import "maps"
 
 // Queued is the number of requests of an object that wait for a ready endpoint.
-type Held struct {
+type Queued struct {
 	// Waiting is the number of all of them.
 	Waiting int `json:"waiting"`
 	// Counted is the number of those that the counters of proxies include.
@@ -12,12 +12,12 @@ type Held struct {
 
 // ApplyTo returns the whole Report after r: r itself, or, if r contains only changes, before with these changes. The
 // result then shares its Objects with before, which must not be used any more.
-func (r Report) After(before Report) Report {
+func (r Report) ApplyTo(before Report) Report {
 	switch {
-	case r.HeldOnly:
-		before.Held = r.Held
+	case r.QueuedOnly:
+		before.Queued = r.Queued
 	case r.ChangesOnly:
-		before.Held = r.Held
+		before.Queued = r.Queued
 		if r.Fleets != nil {
 			before.Fleets = r.Fleets
 		}
@@ -36,25 +36,25 @@ func (r Report) After(before Report) Report {
 
 // Diff returns the names, as <namespace>/<name>, of the objects for which r differs from the whole Report before, in no
 // order and possibly repeated. isAny is true if any object may be affected, because a proxy was added, removed or lost.
-func (r Report) News(before Report) (names []string, isAny bool) {
-	for name, held := range r.Held {
-		if held != before.Held[name] {
+func (r Report) Diff(before Report) (names []string, isAny bool) {
+	for name, queued := range r.Queued {
+		if queued != before.Queued[name] {
 			names = append(names, name)
 		}
 	}
-	for name := range before.Held {
-		if _, is := r.Held[name]; !is {
+	for name := range before.Queued {
+		if _, ok := r.Queued[name]; !ok {
 			names = append(names, name)
 		}
 	}
-	if r.HeldOnly {
+	if r.QueuedOnly {
 		return names, false
 	}
-	if isSame := maps.EqualFunc(r.Fleets, before.Fleets, FleetReport.equal); !isSame && (r.Fleets != nil || !r.ChangesOnly) {
+	if isUnchanged := maps.EqualFunc(r.Fleets, before.Fleets, FleetReport.equal); !isUnchanged && (r.Fleets != nil || !r.ChangesOnly) {
 		return nil, true
 	}
 	for name, object := range r.Objects {
-		if known, has := before.Objects[name]; !has || !object.equal(known) {
+		if last, ok := before.Objects[name]; !ok || !object.equal(last) {
 			names = append(names, name)
 		}
 	}
@@ -62,7 +62,7 @@ func (r Report) News(before Report) (names []string, isAny bool) {
 		return append(names, r.Gone...), false
 	}
 	for name := range before.Objects {
-		if _, is := r.Objects[name]; !is {
+		if _, ok := r.Objects[name]; !ok {
 			names = append(names, name)
 		}
 	}
@@ -71,11 +71,11 @@ func (r Report) News(before Report) (names []string, isAny bool) {
 
 // withQueued returns the Value with the queued requests of an object at all replicas. A request is queued at one
 // replica, so none is counted twice, whatever else is unknown.
-func (v Value) withHeld(name string, reports []Report) Value {
+func (v Value) withQueued(name string, reports []Report) Value {
 	for _, report := range reports {
-		held := report.Held[name]
-		v.Held += held.Waiting
-		v.Concurrency += float64(held.Waiting - held.Counted)
+		queued := report.Queued[name]
+		v.Queued += queued.Waiting
+		v.Concurrency += float64(queued.Waiting - queued.Counted)
 	}
 	return v
 }

@@ -14,16 +14,16 @@ import (
 // proxies include them, even if the rest is unknown.
 func TestQueuedRequestsCountOnce(t *testing.T) {
 	t.Parallel()
-	report := func(held metrics.Held, heard ...string) metrics.Report {
+	report := func(held metrics.Queued, heard ...string) metrics.Report {
 		return metrics.Report{
-			Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Serving: []string{"1"}, Heard: heard}},
+			Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Serving: []string{"1"}, Reporting: heard}},
 			Objects: map[string]metrics.ObjectReport{
 				shop.String(): {Fleet: fleet, Metric: metrics.Concurrency, Concurrency: 2},
 			},
-			Held: map[string]metrics.Held{shop.String(): held, "apps/other": {Waiting: 100}},
+			Queued: map[string]metrics.Queued{shop.String(): held, "apps/other": {Waiting: 100}},
 		}
 	}
-	three := metrics.Held{Waiting: 3, Counted: 1}
+	three := metrics.Queued{Waiting: 3, Counted: 1}
 	for name, c := range map[string]struct {
 		reports     []metrics.Report
 		concurrency float64
@@ -31,14 +31,14 @@ func TestQueuedRequestsCountOnce(t *testing.T) {
 		isKnown     bool
 	}{
 		"one replica":              {[]metrics.Report{report(three, "1")}, 4, 3, true},
-		"two replicas":             {[]metrics.Report{report(three, "1"), report(metrics.Held{Waiting: 5})}, 11, 8, true},
+		"two replicas":             {[]metrics.Report{report(three, "1"), report(metrics.Queued{Waiting: 5})}, 11, 8, true},
 		"a proxy without metrics":  {[]metrics.Report{report(three)}, 4, 3, false},
 		"a proxy with two streams": {[]metrics.Report{report(three, "1"), report(three, "1")}, 4, 6, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			value, err := metrics.Merge(shop, c.reports, nil)
-			if value.Concurrency != c.concurrency || value.Held != c.held || (err == nil) != c.isKnown || err != nil && !errors.Is(err, metrics.ErrUnknown) {
+			if value.Concurrency != c.concurrency || value.Queued != c.held || (err == nil) != c.isKnown || err != nil && !errors.Is(err, metrics.ErrUnknown) {
 				t.Errorf("%+v, %v, want %v in flight and %d held", value, err, c.concurrency, c.held)
 			}
 		})
@@ -48,15 +48,15 @@ func TestQueuedRequestsCountOnce(t *testing.T) {
 // TestQueuedOnlyReport checks that a report of queued requests changes nothing else.
 func TestQueuedOnlyReport(t *testing.T) {
 	t.Parallel()
-	before := metrics.Report{Replica: "a", Objects: map[string]metrics.ObjectReport{"x": {}}, Held: map[string]metrics.Held{"x": {Waiting: 1}}}
-	partial := metrics.Report{Replica: "a", Held: map[string]metrics.Held{"y": {Waiting: 2}}, HeldOnly: true}
+	before := metrics.Report{Replica: "a", Objects: map[string]metrics.ObjectReport{"x": {}}, Queued: map[string]metrics.Queued{"x": {Waiting: 1}}}
+	partial := metrics.Report{Replica: "a", Queued: map[string]metrics.Queued{"y": {Waiting: 2}}, QueuedOnly: true}
 	want := before
-	want.Held = partial.Held
-	if diff := cmp.Diff(want, partial.After(before)); diff != "" {
+	want.Queued = partial.Queued
+	if diff := cmp.Diff(want, partial.ApplyTo(before)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	whole := metrics.Report{Replica: "a"}
-	if diff := cmp.Diff(whole, whole.After(before)); diff != "" {
+	if diff := cmp.Diff(whole, whole.ApplyTo(before)); diff != "" {
 		t.Errorf("a whole one, -want +got:\n%s", diff)
 	}
 }

@@ -17,9 +17,9 @@ type Report struct {
 	// Objects are the counts by <namespace>/<name>, from the proxies that report to this replica.
 	Objects map[string]ObjectReport `json:"objects"`
 	// Queued are the queued requests of objects that have any, by <namespace>/<name>.
-	Held map[string]Held `json:"held,omitempty"`
+	Queued map[string]Queued `json:"held,omitempty"`
 	// QueuedOnly means that the Report contains only Queued. The rest is unchanged since the Report before.
-	HeldOnly bool `json:"heldOnly,omitempty"`
+	QueuedOnly bool `json:"heldOnly,omitempty"`
 	// ChangesOnly means that Objects contains only the objects that have changed since the Report before, and Gone
 	// those that were removed. Fleets is nil if it is unchanged.
 	ChangesOnly bool     `json:"changesOnly,omitempty"`
@@ -31,7 +31,7 @@ type FleetReport struct {
 	// Serving are those that accept requests, including draining ones, whichever replica they report to.
 	Serving []string `json:"serving,omitempty"`
 	// Reporting are those that report to this replica.
-	Heard []string `json:"heard,omitempty"`
+	Reporting []string `json:"heard,omitempty"`
 }
 
 // ObjectReport contains the counts of one object, from the proxies that report to this replica.
@@ -51,7 +51,7 @@ type ObjectReport struct {
 	// between. It is empty if there is only one.
 	Backends map[string]Totals `json:"backends,omitempty"`
 	// Warming are the proxies that have not reported for long enough to have a rate, sorted.
-	Unpaced []string `json:"unpaced,omitempty"`
+	Warming []string `json:"unpaced,omitempty"`
 	// Problem is a reason why the demand is unknown that does not depend on proxies, usually "".
 	Problem string `json:"problem,omitempty"`
 }
@@ -88,13 +88,13 @@ func (m *Meter) Changes(now time.Time, last *Report) Report {
 		changes.Objects[o.name] = report
 	}
 	if len(last.Objects) > len(m.objects) {
-		changes.Gone = m.forgotten(last.Objects)
+		changes.Gone = m.removeDeleted(last.Objects)
 	}
 	return changes
 }
 
 // removeDeleted removes deleted objects from those of a Report, and returns their names, sorted.
-func (m *Meter) forgotten(from map[string]ObjectReport) (gone []string) {
+func (m *Meter) removeDeleted(from map[string]ObjectReport) (gone []string) {
 	exists := make(map[string]bool, len(m.objects))
 	for _, o := range m.objects {
 		exists[o.name] = true
@@ -117,11 +117,11 @@ func (m *Meter) fleetReports(at time.Duration) (reports map[model.Fleet]FleetRep
 		var f FleetReport
 		for _, name := range slices.Sorted(maps.Keys(proxies)) {
 			p := proxies[name]
-			if p.serves {
+			if p.isServing {
 				f.Serving = append(f.Serving, name)
 			}
 			if p.stream.isFresh(at) {
-				f.Heard = append(f.Heard, name)
+				f.Reporting = append(f.Reporting, name)
 				p.stream.addActive(active)
 				p.sweep(p.stream.last)
 			} else {
@@ -135,14 +135,14 @@ func (m *Meter) fleetReports(at time.Duration) (reports map[model.Fleet]FleetRep
 
 // equal reports whether both are equal.
 func (f FleetReport) equal(other FleetReport) bool {
-	return slices.Equal(f.Serving, other.Serving) && slices.Equal(f.Heard, other.Heard)
+	return slices.Equal(f.Serving, other.Serving) && slices.Equal(f.Reporting, other.Reporting)
 }
 
 // equal reports whether both are equal.
 func (o *ObjectReport) equal(other ObjectReport) bool {
 	return o.Fleet == other.Fleet && o.Metric == other.Metric && o.Target == other.Target && o.RequestRate == other.RequestRate &&
 		o.Concurrency == other.Concurrency && o.Problem == other.Problem && maps.Equal(o.Past, other.Past) &&
-		maps.Equal(o.Backends, other.Backends) && slices.Equal(o.Unpaced, other.Unpaced)
+		maps.Equal(o.Backends, other.Backends) && slices.Equal(o.Warming, other.Warming)
 }
 
 // objectReport returns the report of one object.
@@ -178,11 +178,11 @@ func (m *Meter) addRates(out *ObjectReport, at time.Duration, key model.Key, o *
 		switch {
 		case p.stream.isFresh(at):
 			rate, isKnown := p.rate(key, o)
-			if !isKnown && p.serves {
-				out.Unpaced = append(out.Unpaced, p.name)
+			if !isKnown && p.isServing {
+				out.Warming = append(out.Warming, p.name)
 			}
 			out.RequestRate += rate * (at - max(from, min(p.since, at))).Seconds() / length
-		case !p.serves:
+		case !p.isServing:
 			if requests, _ := p.requests(key, from); requests > 0 {
 				if out.Past == nil {
 					out.Past = map[string]float64{}
@@ -191,7 +191,7 @@ func (m *Meter) addRates(out *ObjectReport, at time.Duration, key model.Key, o *
 			}
 		}
 	}
-	slices.Sort(out.Unpaced)
+	slices.Sort(out.Warming)
 }
 
 // rate returns the request rate of an object at a proxy, over the window before its last flush: nothing is known about

@@ -59,7 +59,7 @@ func SpecOf(object *httpv1alpha1.HTTPScaledObject) (Spec, error) {
 	case metric != nil && metric.RequestRate != nil:
 		return rateSpec(spec, metric.RequestRate)
 	case metric != nil && metric.Concurrency != nil:
-		return targeted(spec, "concurrency.targetValue", metric.Concurrency.TargetValue)
+		return withTarget(spec, "concurrency.targetValue", metric.Concurrency.TargetValue)
 	case object.Spec.TargetPendingRequests != nil:
 		spec.Target = max(1, int(*object.Spec.TargetPendingRequests))
 	}
@@ -86,11 +86,11 @@ func rateSpec(spec Spec, metric *httpv1alpha1.RequestRateMetric) (Spec, error) {
 		}
 	}
 	rate.Granularity = min(rate.Granularity, rate.Window)
-	return targeted(rate, "requestRate.targetValue", metric.TargetValue)
+	return withTarget(rate, "requestRate.targetValue", metric.TargetValue)
 }
 
 // withTarget returns a Spec with a target, or the default target for 0.
-func targeted(spec Spec, field string, target int) (Spec, error) {
+func withTarget(spec Spec, field string, target int) (Spec, error) {
 	if target < 0 {
 		return spec, fmt.Errorf("%w: spec.scalingMetric.%s is %d; set it to 1 or more", ErrSpec, field, target)
 	}

@@ -48,7 +48,7 @@ type Batch struct {
 }
 
 // attribution is the object and Service that a cluster belongs to.
-type belonging struct {
+type attribution struct {
 	key     model.Key
 	object  *object
 	service string
@@ -64,9 +64,9 @@ const (
 	minStale = 3 * time.Second
 	maxStale = 30 * time.Second
 	// initialStale is that time before the flush interval is known. Envoy's default interval is 5 s.
-	unpacedStale = 15 * time.Second
+	initialStale = 15 * time.Second
 	// history is the number of past flushes by which repeated batches are detected.
-	remembered = 8
+	history = 8
 	// gapFactor times the shortest of the last flush intervals, or more, means that a flush was lost.
 	gapFactor = 1.75
 	// maxValue limits a counter: beyond it a float64 cannot count by one.
@@ -86,11 +86,11 @@ const (
 
 // cluster is the state of a cluster on a stream.
 type cluster struct {
-	owner   model.Key // that it was first counted for
-	belongs belonging
-	version int               // of the Meter's objects at the attribution
-	flushes [measureCount]int // the last flush with each measure
-	total   [measureCount]float64
+	owner       model.Key // that it was first counted for
+	attribution attribution
+	version     int               // of the Meter's objects at the attribution
+	flushes     [measureCount]int // the last flush with each measure
+	total       [measureCount]float64
 }
 
 // Stream is one metric stream of a proxy. Make it with Meter.Open.
@@ -99,16 +99,16 @@ type Stream struct {
 	fleet model.Fleet
 	proxy *proxy
 
-	form     form
-	flushes  int  // number of flushes, including the current one
-	isKnown  bool // the current flush covers the time since the last one
-	from     time.Duration
-	last     time.Duration // time of the current flush
-	pace     time.Duration // between the last two flushes
-	seen     [measureCount]bool
-	isEnded  bool
-	clusters map[string]*cluster
-	counts   map[model.Key]int // of clusters, by object
+	form      form
+	flushes   int  // number of flushes, including the current one
+	isCovered bool // the current flush covers the time since the last one
+	from      time.Duration
+	last      time.Duration // time of the current flush
+	interval  time.Duration // between the last two flushes
+	seen      [measureCount]bool
+	isEnded   bool
+	clusters  map[string]*cluster
+	counts    map[model.Key]int // of clusters, by object
 }
 
 // Open starts a stream of a proxy, and ends the one before.
@@ -129,7 +129,7 @@ func (s *Stream) Close() {
 	}
 	s.isEnded = true
 	if s.fleet == ExternalFleet {
-		s.proxy.serves, s.proxy.isGone = false, true
+		s.proxy.isServing, s.proxy.isRemoved = false, true
 	}
 }
 
@@ -153,13 +153,13 @@ func (s *Stream) Apply(now time.Time, batch Batch) (isNew bool, err error) {
 		s.begin(s.meter.at(now), batch.Time)
 	}
 	if batch.HasZero && s.form != formDeltas {
-		if s.isKnown {
+		if s.isCovered {
 			s.proxy.covered.retract(s.from)
 		}
-		s.form, s.isKnown = formDeltas, false
+		s.form, s.isCovered = formDeltas, false
 	}
 	for _, sample := range batch.Samples {
-		isNew = s.take(sample) || isNew
+		isNew = s.count(sample) || isNew
 	}
 	return isNew, nil
 }
@@ -169,7 +169,7 @@ func (s *Stream) begin(now time.Duration, timestamp int64) {
 	if s.form == formUnknown && s.flushes >= 2 {
 		s.form = formTotals // two whole flushes without a zero
 	}
-	s.isKnown = s.form != formUnknown && s.flushes > 0 && (s.form == formTotals || !s.isGap(timestamp))
+	s.isCovered = s.form != formUnknown && s.flushes > 0 && (s.form == formTotals || !s.isGap(timestamp))
 	maps.DeleteFunc(s.clusters, func(_ string, c *cluster) bool {
 		isOld := slices.Max(c.flushes[:]) < s.flushes
 		if isOld {
@@ -178,12 +178,12 @@ func (s *Stream) begin(now time.Duration, timestamp int64) {
 		return isOld
 	})
 	if s.flushes > 0 {
-		s.pace = max(now-s.last, s.pace/2) // Delayed flushes arrive together.
+		s.interval = max(now-s.last, s.interval/2) // Delayed flushes arrive together.
 	}
 	s.flushes++
 	s.from, s.last = s.last, now
-	s.proxy.times = append(s.proxy.times[max(0, len(s.proxy.times)-remembered+1):], timestamp)
-	if s.isKnown {
+	s.proxy.times = append(s.proxy.times[max(0, len(s.proxy.times)-history+1):], timestamp)
+	if s.isCovered {
 		s.proxy.covered.add(s.from, now, now-maxWindow-time.Minute)
 	}
 }
@@ -202,7 +202,7 @@ func (s *Stream) isGap(timestamp int64) bool {
 }
 
 // count counts a sample. It returns false if the sample is a duplicate, invalid, or of a cluster without an object.
-func (s *Stream) take(sample Sample) bool {
+func (s *Stream) count(sample Sample) bool {
 	if !(sample.Value >= 0 && sample.Value <= maxValue) { // NaN is neither.
 		return false
 	}
@@ -216,11 +216,11 @@ func (s *Stream) take(sample Sample) bool {
 	if c.flushes[sample.Measure] == s.flushes {
 		return false
 	}
-	key, o, service := c.belongs.key, c.belongs.object, c.belongs.service
+	key, o, service := c.attribution.key, c.attribution.object, c.attribution.service
 	added := s.added(o, c, sample)
 	c.flushes[sample.Measure], c.total[sample.Measure] = s.flushes, sample.Value
 	switch {
-	case !s.isKnown:
+	case !s.isCovered:
 	case sample.Measure == RequestsTotal:
 		o.count(s.last, service, Totals{Requests: added})
 		s.add(key, o, added)
@@ -240,7 +240,7 @@ func (s *Stream) attribute(name string, c *cluster) *cluster {
 		return nil
 	}
 	if s.fleet == ExternalFleet { // It serves an object: without its metrics the demand is unknown from now on.
-		s.proxy.serves = true
+		s.proxy.isServing = true
 	}
 	if c == nil {
 		if s.counts[key] >= maxClusters {
@@ -250,7 +250,7 @@ func (s *Stream) attribute(name string, c *cluster) *cluster {
 		c = &cluster{owner: key}
 		s.clusters[name] = c
 	}
-	c.belongs, c.version = belonging{key, s.meter.objects[key], service}, s.meter.version
+	c.attribution, c.version = attribution{key, s.meter.objects[key], service}, s.meter.version
 	return c
 }
 
@@ -322,9 +322,9 @@ func (s *Stream) isFresh(now time.Duration) bool {
 	if s == nil || s.isEnded || s.flushes == 0 {
 		return false
 	}
-	stale := unpacedStale
-	if s.pace > 0 {
-		stale = min(max(3*s.pace, minStale), maxStale)
+	stale := initialStale
+	if s.interval > 0 {
+		stale = min(max(3*s.interval, minStale), maxStale)
 	}
 	return now-s.last <= stale
 }

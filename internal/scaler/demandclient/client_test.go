@@ -84,11 +84,11 @@ func TestDemandOfAllInterceptors(t *testing.T) {
 	report := func(name, hears string, rate, concurrency float64) metrics.Report {
 		return metrics.Report{
 			Replica: name,
-			Fleets:  map[model.Fleet]metrics.FleetReport{"shop": {Serving: both, Heard: []string{hears}}},
+			Fleets:  map[model.Fleet]metrics.FleetReport{"shop": {Serving: both, Reporting: []string{hears}}},
 			Objects: map[string]metrics.ObjectReport{
 				"shop/web": {Fleet: "shop", Metric: metrics.RequestRate, Target: 100, RequestRate: rate, Concurrency: concurrency},
 			},
-			Held: map[string]metrics.Held{"shop/web": {Waiting: 2}},
+			Queued: map[string]metrics.Queued{"shop/web": {Waiting: 2}},
 		}
 	}
 	_, first := serveReport(t, report("interceptor-0", "proxy-1", 10, 1))
@@ -104,7 +104,7 @@ func TestDemandOfAllInterceptors(t *testing.T) {
 	web := model.Key{Namespace: "shop", Name: "web"}
 	await.True(t, "the demand over both replicas", func() bool {
 		value, err := client.Demand(web)
-		return err == nil && value.RequestRate == 12.5 && value.Concurrency == 4+4 && value.Held == 4
+		return err == nil && value.RequestRate == 12.5 && value.Concurrency == 4+4 && value.Queued == 4
 	})
 	changed := client.Changed(web)
 	ending.CloseClientConnections()
@@ -133,9 +133,9 @@ func TestSeededAfterEachInterceptor(t *testing.T) {
 	}))
 	t.Cleanup(failing.Close)
 	text, err := json.Marshal(metrics.Report{
-		Fleets: map[model.Fleet]metrics.FleetReport{"shop": {Serving: []string{"proxy-1", "proxy-2"}, Heard: []string{"proxy-2"}}},
+		Fleets: map[model.Fleet]metrics.FleetReport{"shop": {Serving: []string{"proxy-1", "proxy-2"}, Reporting: []string{"proxy-2"}}},
 		Objects: map[string]metrics.ObjectReport{
-			"shop/web": {Fleet: "shop", Metric: metrics.Concurrency, Target: 1, RequestRate: 10, Concurrency: 1, Unpaced: []string{"proxy-2"}},
+			"shop/web": {Fleet: "shop", Metric: metrics.Concurrency, Target: 1, RequestRate: 10, Concurrency: 1, Warming: []string{"proxy-2"}},
 		},
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func inCanary(t *testing.T, proxy string) string {
 		}
 	}
 	text, err := json.Marshal(metrics.Report{
-		Fleets: map[model.Fleet]metrics.FleetReport{"apps": {Serving: []string{"1", "2"}, Heard: []string{proxy}}},
+		Fleets: map[model.Fleet]metrics.FleetReport{"apps": {Serving: []string{"1", "2"}, Reporting: []string{proxy}}},
 		Objects: map[string]metrics.ObjectReport{shop.String(): {
 			Fleet: "apps", Metric: metrics.RequestRate, Target: 5, RequestRate: 7,
 			Backends: map[string]metrics.Totals{"canary": bad, "idle": {}, "stable": {Requests: 100}},

@@ -195,12 +195,12 @@ func (r *Reader) apply(replica endpoints.Pod, report metrics.Report) error {
 	last := r.reports[replica]
 	if last != nil {
 		before = *last
-	} else if report.HeldOnly || report.ChangesOnly {
+	} else if report.QueuedOnly || report.ChangesOnly {
 		return fmt.Errorf("%w: changes without a report before", errResponse)
 	}
-	names, isAny := report.News(before)
+	names, isAny := report.Diff(before)
 	if slices.Contains(r.replicas, replica) {
-		whole := report.After(before)
+		whole := report.ApplyTo(before)
 		r.reports[replica] = &whole
 	}
 	r.notify(names, isAny || last == nil)

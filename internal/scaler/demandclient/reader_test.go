@@ -63,7 +63,7 @@ func startInterceptor(t *testing.T) *interceptor {
 func report(t *testing.T, rate float64, heard ...string) string {
 	t.Helper()
 	text, err := json.Marshal(metrics.Report{
-		Fleets: map[model.Fleet]metrics.FleetReport{"apps": {Serving: []string{"1", "2"}, Heard: heard}},
+		Fleets: map[model.Fleet]metrics.FleetReport{"apps": {Serving: []string{"1", "2"}, Reporting: heard}},
 		Objects: map[string]metrics.ObjectReport{shop.String(): {
 			Fleet: "apps", Metric: metrics.RequestRate, Target: 5, RequestRate: rate,
 		}},
@@ -145,13 +145,13 @@ func TestHeldOnlyReports(t *testing.T) {
 		updated := reader.Updated()
 		a.reports <- `{"heldOnly": true, "held": {"apps/shop": {"waiting": 3}}}`
 		<-updated
-		if value, err := reader.Demand(shop); err != nil || value.Held != 3 || value.Concurrency != 3 || value.RequestRate != 10 {
+		if value, err := reader.Demand(shop); err != nil || value.Queued != 3 || value.Concurrency != 3 || value.RequestRate != 10 {
 			t.Errorf("%+v, %v", value, err)
 		}
 		updated = reader.Updated()
 		a.reports <- report(t, 10, "1", "2")
 		<-updated
-		if value, err := reader.Demand(shop); err != nil || value.Held != 0 {
+		if value, err := reader.Demand(shop); err != nil || value.Queued != 0 {
 			t.Errorf("%+v, %v", value, err)
 		}
 	})

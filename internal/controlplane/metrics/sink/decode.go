@@ -24,9 +24,9 @@ const (
 	// maxSamples limits the samples of one message: those of 100,000 clusters.
 	maxSamples = 400_000
 	// minCapacity is the capacity for samples that the decoder always keeps between messages.
-	minKept = 4096
+	minCapacity = 4096
 	// maxBytes limits the samples of one message in bytes. Those of 100,000 clusters take 58 MB.
-	maxKept = 64 << 20
+	maxBytes = 64 << 20
 )
 
 // Errors of messages. The proxy receives their texts.
@@ -39,28 +39,28 @@ var (
 const messageMetrics protowire.Number = 2
 
 // tag is a field number with its wire type, as on the wire.
-type position = uint64
+type tag = uint64
 
 // Fields of io.prometheus.client (metrics.proto): number × 8 + wire type.
 const (
-	familyName   = position(1<<3 | protowire.BytesType)
-	familyMetric = position(4<<3 | protowire.BytesType)
+	familyName   = tag(1<<3 | protowire.BytesType)
+	familyMetric = tag(4<<3 | protowire.BytesType)
 
-	metricLabel     = position(1<<3 | protowire.BytesType)
-	metricGauge     = position(2<<3 | protowire.BytesType)
-	metricCounter   = position(3<<3 | protowire.BytesType)
-	metricTimestamp = position(6<<3 | protowire.VarintType)
-	metricHistogram = position(7<<3 | protowire.BytesType)
+	metricLabel     = tag(1<<3 | protowire.BytesType)
+	metricGauge     = tag(2<<3 | protowire.BytesType)
+	metricCounter   = tag(3<<3 | protowire.BytesType)
+	metricTimestamp = tag(6<<3 | protowire.VarintType)
+	metricHistogram = tag(7<<3 | protowire.BytesType)
 
-	labelName  = position(1<<3 | protowire.BytesType)
-	labelValue = position(2<<3 | protowire.BytesType)
-	amount     = position(1<<3 | protowire.Fixed64Type)
+	labelName  = tag(1<<3 | protowire.BytesType)
+	labelValue = tag(2<<3 | protowire.BytesType)
+	amount     = tag(1<<3 | protowire.Fixed64Type)
 
-	histogramCount   = position(1<<3 | protowire.VarintType)
-	histogramSum     = position(2<<3 | protowire.Fixed64Type)
-	histogramBucket  = position(3<<3 | protowire.BytesType)
-	bucketCumulative = position(1<<3 | protowire.VarintType)
-	bucketBound      = position(2<<3 | protowire.Fixed64Type)
+	histogramCount   = tag(1<<3 | protowire.VarintType)
+	histogramSum     = tag(2<<3 | protowire.Fixed64Type)
+	histogramBucket  = tag(3<<3 | protowire.BytesType)
+	bucketCumulative = tag(1<<3 | protowire.VarintType)
+	bucketBound      = tag(2<<3 | protowire.Fixed64Type)
 )
 
 // clustersAdded is a counter that every Envoy has, and that rarely changes.
@@ -75,17 +75,17 @@ type decoder struct {
 	first int // index of the family's first sample in the batch
 	bytes int // of the samples of the last message
 	// used and seen count the metrics of the last message.
-	kept, seen int
+	used, seen int
 }
 
 // decode reads one message of length bytes. It skips everything except the used statistics of clusters.
 func (d *decoder) decode(from *bufio.Reader, length int64) (metrics.Batch, error) {
 	batch := metrics.Batch{Samples: d.last[:0]}
-	if isMuchLess := cap(d.last) > minKept && len(d.last) < cap(d.last)/4; isMuchLess {
+	if isMuchLess := cap(d.last) > minCapacity && len(d.last) < cap(d.last)/4; isMuchLess {
 		batch.Samples = nil
 	}
 	defer func() { d.last = batch.Samples }()
-	d.kept, d.seen, d.bytes = 0, 0, 0
+	d.used, d.seen, d.bytes = 0, 0, 0
 	limited := &limitedReader{from: from, left: length}
 	for limited.left > 0 {
 		field, size, err := readHeader(limited)
@@ -94,7 +94,7 @@ func (d *decoder) decode(from *bufio.Reader, length int64) (metrics.Batch, error
 		}
 		if field != messageMetrics {
 			if _, err := io.CopyN(io.Discard, limited, size); err != nil {
-				return batch, broken(err)
+				return batch, truncated(err)
 			}
 			continue
 		}
@@ -103,7 +103,7 @@ func (d *decoder) decode(from *bufio.Reader, length int64) (metrics.Batch, error
 		}
 		d.family = slices.Grow(d.family[:0], int(size))[:size]
 		if _, err := io.ReadFull(limited, d.family); err != nil {
-			return batch, broken(err)
+			return batch, truncated(err)
 		}
 		if err := d.readFamily(&batch); err != nil {
 			return batch, err
@@ -116,7 +116,7 @@ func (d *decoder) decode(from *bufio.Reader, length int64) (metrics.Batch, error
 func readHeader(from *limitedReader) (field protowire.Number, size int64, err error) {
 	tag, err := binary.ReadUvarint(from)
 	if err != nil {
-		return 0, 0, broken(err)
+		return 0, 0, truncated(err)
 	}
 	field, kind := protowire.DecodeTag(tag)
 	if kind != protowire.BytesType || !field.IsValid() {
@@ -124,7 +124,7 @@ func readHeader(from *limitedReader) (field protowire.Number, size int64, err er
 	}
 	length, err := binary.ReadUvarint(from)
 	if err != nil {
-		return 0, 0, broken(err)
+		return 0, 0, truncated(err)
 	}
 	if length > uint64(max(0, from.left)) {
 		return 0, 0, fmt.Errorf("%w: a field of %d bytes exceeds the remaining %d", errMalformed, length, from.left)
@@ -137,7 +137,7 @@ func (d *decoder) readFamily(batch *metrics.Batch) error {
 	d.seen++
 	d.first = len(batch.Samples)
 	var name []byte
-	return each(d.family, func(at position, value wireValue) error {
+	return visitFields(d.family, func(at tag, value wireValue) error {
 		switch at {
 		case familyName:
 			name = value.bytes
@@ -157,7 +157,7 @@ func (d *decoder) add(batch *metrics.Batch, name []byte, read metric) error {
 	if batch.Time == 0 {
 		batch.Time = read.timestamp
 	}
-	cluster, measure, isUsed := used(name, read)
+	cluster, measure, isUsed := clusterMetric(name, read)
 	if read.kind == metricCounter && read.value == 0 {
 		batch.HasZero = batch.HasZero || isUsed || string(name) == clustersAdded
 	}
@@ -183,11 +183,11 @@ func (d *decoder) add(batch *metrics.Batch, name []byte, read metric) error {
 			return err
 		}
 	}
-	return d.keep(batch, sample, cluster)
+	return d.appendSample(batch, sample, cluster)
 }
 
 // appendSample appends a sample to the batch, within the limits.
-func (d *decoder) keep(batch *metrics.Batch, sample metrics.Sample, cluster []byte) error {
+func (d *decoder) appendSample(batch *metrics.Batch, sample metrics.Sample, cluster []byte) error {
 	d.bytes += int(unsafe.Sizeof(sample))
 	if n := len(batch.Samples); sample.Cluster == "" {
 		if n < len(d.last) && d.last[n].Cluster == string(cluster) {
@@ -200,10 +200,10 @@ func (d *decoder) keep(batch *metrics.Batch, sample metrics.Sample, cluster []by
 	if sample.Times != nil {
 		d.bytes += int(unsafe.Sizeof(*sample.Times))
 	}
-	if len(batch.Samples) == maxSamples || d.bytes > maxKept {
-		return fmt.Errorf("%w: more than %d samples, or %d bytes of them", errTooLarge, maxSamples, maxKept)
+	if len(batch.Samples) == maxSamples || d.bytes > maxBytes {
+		return fmt.Errorf("%w: more than %d samples, or %d bytes of them", errTooLarge, maxSamples, maxBytes)
 	}
-	d.kept++
+	d.used++
 	batch.Samples = append(batch.Samples, sample)
 	return nil
 }
@@ -211,7 +211,7 @@ func (d *decoder) keep(batch *metrics.Batch, sample metrics.Sample, cluster []by
 // clusterMetric returns the cluster and the measure of a metric, and whether it is used. Its name is
 // cluster.<cluster>.<statistic>, or cluster.<statistic> with a label if the bootstrap sets emit_tags_as_labels. In the
 // second form Envoy names upstream_rq_5xx differently, and the label lacks the part of the cluster's name after a dot.
-func used(name []byte, read metric) (cluster []byte, measure metrics.Measure, isUsed bool) {
+func clusterMetric(name []byte, read metric) (cluster []byte, measure metrics.Measure, isUsed bool) {
 	rest, isCluster := bytes.CutPrefix(name, []byte("cluster."))
 	if !isCluster {
 		return nil, 0, false
@@ -238,7 +238,7 @@ func used(name []byte, read metric) (cluster []byte, measure metrics.Measure, is
 
 // metric is one io.prometheus.client.Metric.
 type metric struct {
-	kind      position // metricCounter, metricGauge, metricHistogram, or another one
+	kind      tag // metricCounter, metricGauge, metricHistogram, or another one
 	value     float64
 	timestamp int64
 	cluster   []byte // from the label envoy.cluster_name
@@ -248,13 +248,13 @@ type metric struct {
 // readMetric decodes a metric.
 func readMetric(text []byte) (metric, error) {
 	var read metric
-	err := each(text, func(at position, value wireValue) error {
+	err := visitFields(text, func(at tag, value wireValue) error {
 		switch at {
 		case metricTimestamp:
 			read.timestamp = int64(value.number) //nolint:gosec // a signed field, written as two's complement
 		case metricCounter, metricGauge:
 			read.kind = at
-			return each(value.bytes, func(at position, value wireValue) error {
+			return visitFields(value.bytes, func(at tag, value wireValue) error {
 				if at == amount {
 					read.value = math.Float64frombits(value.number)
 				}
@@ -273,7 +273,7 @@ func readMetric(text []byte) (metric, error) {
 // readLabel decodes a label, and stores the cluster name.
 func (m *metric) readLabel(text []byte) error {
 	var name, label []byte
-	err := each(text, func(at position, value wireValue) error {
+	err := visitFields(text, func(at tag, value wireValue) error {
 		switch at {
 		case labelName:
 			name = value.bytes
@@ -291,7 +291,7 @@ func (m *metric) readLabel(text []byte) error {
 // readHistogram decodes a histogram of times.
 func readHistogram(text []byte) (*metrics.Times, error) {
 	times := new(metrics.Times)
-	err := each(text, func(at position, value wireValue) error {
+	err := visitFields(text, func(at tag, value wireValue) error {
 		switch at {
 		case histogramCount:
 			times.Count = value.number
@@ -309,7 +309,7 @@ func readHistogram(text []byte) (*metrics.Times, error) {
 func readBucket(times *metrics.Times, text []byte) error {
 	var cumulative uint64
 	var bound float64
-	err := each(text, func(at position, value wireValue) error {
+	err := visitFields(text, func(at tag, value wireValue) error {
 		switch at {
 		case bucketCumulative:
 			cumulative = value.number
@@ -332,7 +332,7 @@ type wireValue struct {
 
 // visitFields calls visit for each field of a message, up to the first error. A field with an unexpected wire type has
 // a tag that no caller uses.
-func each(text []byte, visit func(at position, value wireValue) error) error {
+func visitFields(text []byte, visit func(at tag, value wireValue) error) error {
 	for len(text) > 0 {
 		field, kind, n := protowire.ConsumeTag(text)
 		if n < 0 {
@@ -390,7 +390,7 @@ func (l *limitedReader) ReadByte() (byte, error) {
 }
 
 // truncated returns the error of a message that ends early.
-func broken(err error) error {
+func truncated(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: unexpected end", errMalformed)
 	}

@@ -211,8 +211,8 @@ func TestRepeatedMessagesMakeNoGarbage(t *testing.T) {
 		message.Reset(wire)
 		from.Reset(message)
 		batch, err := d.decode(from, int64(len(wire)))
-		if err != nil || len(batch.Samples) != 2000 || batch.Samples[1999].Cluster != "apps/shop-999/shop" || d.kept != 2000 || d.seen != 3000 {
-			t.Fatalf("%d samples, %d of %d kept, %v", len(batch.Samples), d.kept, d.seen, err)
+		if err != nil || len(batch.Samples) != 2000 || batch.Samples[1999].Cluster != "apps/shop-999/shop" || d.used != 2000 || d.seen != 3000 {
+			t.Fatalf("%d samples, %d of %d kept, %v", len(batch.Samples), d.used, d.seen, err)
 		}
 	}
 	read()
@@ -226,7 +226,7 @@ func TestRepeatedMessagesMakeNoGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if cap(d.last) > minKept {
+	if cap(d.last) > minCapacity {
 		t.Errorf("there is room for %d samples", cap(d.last))
 	}
 }

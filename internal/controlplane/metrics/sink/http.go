@@ -30,7 +30,7 @@ const (
 	// ReportInterval is the time between two reports of DemandPath.
 	ReportInterval = time.Second
 	// writeTimeout limits the time to send one report.
-	reportPatience = 5 * time.Second
+	writeTimeout = 5 * time.Second
 )
 
 // Register adds the pages to mux. The streams of DemandPath end when Serve ends.
@@ -49,8 +49,8 @@ func (s *Sink) serveQueue(w http.ResponseWriter, _ *http.Request) {
 	report, _ := s.Report()
 	counts := make(map[string]count, len(report.Objects))
 	for key, object := range report.Objects {
-		held := report.Held[key]
-		counts[key] = count{int(object.Concurrency) + held.Waiting - held.Counted, object.RequestRate}
+		queued := report.Queued[key]
+		counts[key] = count{int(object.Concurrency) + queued.Waiting - queued.Counted, object.RequestRate}
 	}
 	writeJSON(w, counts)
 }
@@ -76,12 +76,12 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
 	wantsChanges := r.URL.RawQuery == ChangesQuery
-	_, urgent := s.held()
-	told, err := s.lines.newest(s, 0)
-	line := told.whole
+	_, urgent := s.queued()
+	cached, err := s.reports.latest(s, 0)
+	line := cached.whole
 	for {
 		if err == nil {
-			err = control.SetWriteDeadline(s.now().Add(reportPatience))
+			err = control.SetWriteDeadline(s.now().Add(writeTimeout))
 		}
 		if err == nil {
 			_, err = w.Write(line)
@@ -90,21 +90,21 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		select {
-		case <-time.After(told.next.Sub(s.now())):
-			_, urgent = s.held()
-			before, known := told.number, 0
+		case <-time.After(cached.next.Sub(s.now())):
+			_, urgent = s.queued()
+			before, known := cached.number, 0
 			if wantsChanges {
 				known = before
 			}
-			if told, err = s.lines.newest(s, known); told.number == before {
+			if cached, err = s.reports.latest(s, known); cached.number == before {
 				line = nil // The timer fired early: do not send a report twice.
-			} else if line = told.changes; line == nil {
-				line = told.whole
+			} else if line = cached.changes; line == nil {
+				line = cached.whole
 			}
 		case <-urgent:
 			var report metrics.Report
-			report, urgent = s.heldNow()
-			line, err = lineOf(report)
+			report, urgent = s.queuedReport()
+			line, err = encode(report)
 		case <-r.Context().Done():
 			return
 		case <-s.stopping:
@@ -115,14 +115,14 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 
 // reportCache contains the latest report of DemandPath. The first client that is due creates it, and all clients share
 // it.
-type lines struct {
-	mu   sync.Mutex
-	last metrics.Report // the latest one
-	line line
+type reportCache struct {
+	mu           sync.Mutex
+	last         metrics.Report // the latest one
+	latestReport encodedReport
 }
 
 // encodedReport is a report as lines of JSON. whole or changes is nil until a client needs it.
-type line struct {
+type encodedReport struct {
 	number  int       // of the report, from 1
 	next    time.Time // when the next report is due
 	whole   []byte    // the whole report
@@ -131,33 +131,33 @@ type line struct {
 
 // latest returns the latest report of a sink: the changes since the report with the number known, or the whole report
 // if that is not the one before.
-func (l *lines) newest(of *Sink, known int) (line, error) {
+func (l *reportCache) latest(s *Sink, known int) (encodedReport, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := of.now(); !now.Before(l.line.next) {
-		changes := of.changes(&l.last)
-		text, err := lineOf(changes)
+	if now := s.now(); !now.Before(l.latestReport.next) {
+		changes := s.changes(&l.last)
+		text, err := encode(changes)
 		if err != nil {
-			return line{}, err
+			return encodedReport{}, err
 		}
-		l.line = line{number: l.line.number + 1, next: now.Add(ReportInterval), changes: text}
+		l.latestReport = encodedReport{number: l.latestReport.number + 1, next: now.Add(ReportInterval), changes: text}
 	}
-	told := l.line
-	if isNext := known > 0 && known >= told.number-1; isNext {
-		told.whole = nil
-		return told, nil
+	result := l.latestReport
+	if isNext := known > 0 && known >= result.number-1; isNext {
+		result.whole = nil
+		return result, nil
 	}
-	if told.changes = nil; told.whole != nil {
-		return told, nil
+	if result.changes = nil; result.whole != nil {
+		return result, nil
 	}
 	var err error
-	told.whole, err = lineOf(l.last)
-	l.line.whole = told.whole
-	return told, err
+	result.whole, err = encode(l.last)
+	l.latestReport.whole = result.whole
+	return result, err
 }
 
 // encode returns a report as a line of JSON.
-func lineOf(report metrics.Report) ([]byte, error) {
+func encode(report metrics.Report) ([]byte, error) {
 	text, err := json.Marshal(report)
 	if err != nil {
 		return nil, fmt.Errorf("encode report: %w", err)

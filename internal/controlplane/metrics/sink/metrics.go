@@ -14,7 +14,7 @@ const millisecondsPerSecond = 1000
 
 // sinkMetrics are the metrics of the sink itself. No label contains a value from a proxy.
 type sinkMetrics struct {
-	messages, bytes, seen, kept, idle prometheus.Counter
+	messages, bytes, seen, used, idle prometheus.Counter
 	failures                          *prometheus.CounterVec
 }
 
@@ -28,7 +28,7 @@ func newMetrics(registerer prometheus.Registerer, s *Sink) (*sinkMetrics, error)
 		messages: counter("messages_total", "Metric messages received."),
 		bytes:    counter("received_bytes_total", "Bytes of metric messages received."),
 		seen:     counter("received_metrics_total", "Metrics received."),
-		kept:     counter("used_metrics_total", "Metrics received and used."),
+		used:     counter("used_metrics_total", "Metrics received and used."),
 		idle:     counter("empty_messages_total", "Messages without new data for any HTTPScaledObject, including repeated ones."),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "failed_streams_total",
@@ -43,18 +43,18 @@ func newMetrics(registerer prometheus.Registerer, s *Sink) (*sinkMetrics, error)
 		return float64(len(s.streams))
 	})
 	var err error
-	for _, collector := range []prometheus.Collector{streams, m.messages, m.bytes, m.seen, m.kept, m.idle, m.failures, newBackends(s)} {
+	for _, collector := range []prometheus.Collector{streams, m.messages, m.bytes, m.seen, m.used, m.idle, m.failures, newBackends(s)} {
 		err = errors.Join(err, registerer.Register(collector))
 	}
 	return m, err
 }
 
 // message counts a message.
-func (m *sinkMetrics) message(length int64, seen, kept int) {
+func (m *sinkMetrics) message(length int64, seen, used int) {
 	m.messages.Inc()
 	m.bytes.Add(float64(length))
 	m.seen.Add(float64(seen))
-	m.kept.Add(float64(kept))
+	m.used.Add(float64(used))
 }
 
 // backends is a collector for the totals of the backends of HTTPScaledObjects. The series of a deleted backend
@@ -94,7 +94,7 @@ func (b *backends) Collect(series chan<- prometheus.Metric) {
 	}
 	var all []backend
 	b.sink.mu.Lock()
-	b.sink.meter.EachBackend(func(key model.Key, service string, totals *metrics.Totals) {
+	b.sink.meter.VisitBackends(func(key model.Key, service string, totals *metrics.Totals) {
 		all = append(all, backend{key, service, totals})
 	})
 	b.sink.mu.Unlock()

@@ -48,7 +48,7 @@ func TestQueuedRequestsAreUrgent(t *testing.T) {
 		return report
 	}
 	first := next()
-	if first.HeldOnly || len(first.Objects) != 1 {
+	if first.QueuedOnly || len(first.Objects) != 1 {
 		t.Errorf("the first report is %+v", first)
 	}
 	mu.Lock()
@@ -56,13 +56,13 @@ func TestQueuedRequestsAreUrgent(t *testing.T) {
 	queued, urgent = map[model.Key]holding.Count{shop: {Waiting: 2, ViaFallback: 1}}, make(chan struct{})
 	mu.Unlock()
 	close(before)
-	want := metrics.Report{Replica: "a", Held: map[string]metrics.Held{"apps/shop": {Waiting: 2, Counted: 1}}, HeldOnly: true}
+	want := metrics.Report{Replica: "a", Queued: map[string]metrics.Queued{"apps/shop": {Waiting: 2, Counted: 1}}, QueuedOnly: true}
 	if diff := cmp.Diff(want, next()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	s.clock.pass(sink.ReportInterval)
 	whole := next()
-	if diff := cmp.Diff(want.Held, whole.Held); diff != "" || whole.HeldOnly || len(whole.Objects) != 1 {
+	if diff := cmp.Diff(want.Queued, whole.Queued); diff != "" || whole.QueuedOnly || len(whole.Objects) != 1 {
 		t.Errorf("the next report is %+v:\n%s", whole, diff)
 	}
 	s.stop()

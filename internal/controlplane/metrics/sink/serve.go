@@ -33,20 +33,20 @@ const (
 	// window is the flow control window of a stream, and of a connection, in bytes.
 	window = 256 << 10
 	// messageTimeout limits the time from the start of a message to its end.
-	messagePatience = 30 * time.Second
+	messageTimeout = 30 * time.Second
 	// pingInterval and pingTimeout detect half-open connections.
-	pingAfter    = 10 * time.Second
-	pingPatience = 5 * time.Second
+	pingInterval = 10 * time.Second
+	pingTimeout  = 5 * time.Second
 	// streamsPerConnection limits the streams of a connection. A proxy needs one.
 	streamsPerConnection = 8
 	// maxHeader limits the headers of a request in bytes.
 	maxHeader = 16 << 10
 	// idleTimeout is how long a connection without a stream stays open.
-	idlePatience = time.Minute
+	idleTimeout = time.Minute
 	// headerTimeout limits the time until a connection has become HTTP/2.
-	headerPatience = 5 * time.Second
+	headerTimeout = 5 * time.Second
 	// drainTimeout limits the time to end all streams.
-	drain = 2 * time.Second
+	drainTimeout = 2 * time.Second
 	// frameHeader is the length of the prefix of each message: a flag and a length.
 	frameHeader = 5
 )
@@ -61,8 +61,8 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s,
 		Protocols:         protocols,
-		ReadHeaderTimeout: headerPatience,
-		IdleTimeout:       idlePatience,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return streams },
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
@@ -70,8 +70,8 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 			MaxConcurrentStreams:          streamsPerConnection,
 			MaxReceiveBufferPerConnection: window,
 			MaxReceiveBufferPerStream:     window,
-			SendPingTimeout:               pingAfter,
-			PingTimeout:                   pingPatience,
+			SendPingTimeout:               pingInterval,
+			PingTimeout:                   pingTimeout,
 		},
 	}
 	failed := make(chan error, 1)
@@ -83,7 +83,7 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	close(s.stopping)
 	end(errStopping)
-	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	err := server.Shutdown(draining)
 	if err != nil {
@@ -213,7 +213,7 @@ func (s *Sink) receive(ctx context.Context, control *http.ResponseController, bo
 		if err != nil {
 			return err
 		}
-		if err := control.SetReadDeadline(s.now().Add(messagePatience)); err != nil {
+		if err := control.SetReadDeadline(s.now().Add(messageTimeout)); err != nil {
 			return err
 		}
 		batch, err := d.decode(from, length)
@@ -226,7 +226,7 @@ func (s *Sink) receive(ctx context.Context, control *http.ResponseController, bo
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.metrics.message(length, d.seen, d.kept)
+		s.metrics.message(length, d.seen, d.used)
 		if err := s.apply(open, batch); err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func readFrame(from *bufio.Reader) (int64, error) {
 	var header [frameHeader]byte
 	if _, err := io.ReadFull(from, header[:]); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, broken(err)
+			return 0, truncated(err)
 		}
 		return 0, err
 	}

@@ -26,7 +26,7 @@ const (
 	DefaultMaxStreams = 2048
 	// DefaultMemberTimeout is the default time that a stream waits until its address belongs to a proxy: a proxy may
 	// connect before the watch reports it.
-	DefaultPatience = time.Second
+	DefaultMemberTimeout = time.Second
 )
 
 // Options are the settings of a Sink. All except MaxStreams, MemberTimeout, Hint and Queued are required.
@@ -40,9 +40,9 @@ type Options struct {
 	MaxStreams int
 	// MemberTimeout is how long a stream waits until its address belongs to a proxy; DefaultMemberTimeout if it is
 	// zero.
-	Patience time.Duration
+	MemberTimeout time.Duration
 	// Hint is added to the error and the log message for a proxy that belongs to no fleet.
-	Remedy string
+	Hint string
 	// Queued returns the queued requests at this replica, and a channel that is closed when an object gets its first
 	// one; nil for none.
 	Queued func() (map[model.Key]holding.Count, <-chan struct{})
@@ -54,17 +54,17 @@ type Options struct {
 
 // Sink receives the metrics of proxies. Make it with New. It is safe for concurrent use.
 type Sink struct {
-	replica    string
-	now        func() time.Time
-	maxStreams int
-	patience   time.Duration
-	remedy     string
-	logger     *slog.Logger
-	metrics    *sinkMetrics
-	held       func() (map[model.Key]holding.Count, <-chan struct{})
-	stopping   chan struct{} // closed when Serve ends
-	waiting    chan struct{} // contains an element for each stream that waits for its proxy
-	lines      lines
+	replica       string
+	now           func() time.Time
+	maxStreams    int
+	memberTimeout time.Duration
+	hint          string
+	logger        *slog.Logger
+	metrics       *sinkMetrics
+	queued        func() (map[model.Key]holding.Count, <-chan struct{})
+	stopping      chan struct{} // closed when Serve ends
+	waiting       chan struct{} // contains an element for each stream that waits for its proxy
+	reports       reportCache
 
 	mu      sync.Mutex // guards the fields below
 	meter   *metrics.Meter
@@ -78,12 +78,12 @@ type Sink struct {
 func New(options Options) (*Sink, error) {
 	s := &Sink{
 		replica: options.Replica, now: options.Now, maxStreams: cmp.Or(options.MaxStreams, DefaultMaxStreams),
-		patience: cmp.Or(options.Patience, DefaultPatience), remedy: options.Remedy, logger: options.Logger, held: options.Queued,
+		memberTimeout: cmp.Or(options.MemberTimeout, DefaultMemberTimeout), hint: options.Hint, logger: options.Logger, queued: options.Queued,
 		meter: metrics.NewMeter(options.Now()), updated: make(chan struct{}), arrived: make(chan struct{}),
 		stopping: make(chan struct{}), streams: map[member]*session{},
 	}
-	if s.held == nil {
-		s.held = func() (map[model.Key]holding.Count, <-chan struct{}) { return nil, nil }
+	if s.queued == nil {
+		s.queued = func() (map[model.Key]holding.Count, <-chan struct{}) { return nil, nil }
 	}
 	s.waiting = make(chan struct{}, s.maxStreams)
 	var err error
@@ -133,32 +133,32 @@ func membersOf(fleets map[model.Fleet][]model.Proxy) map[netip.Addr][]member {
 
 // Report returns the current report, and a channel that is closed at the next batch.
 func (s *Sink) Report() (metrics.Report, <-chan struct{}) {
-	held, _ := s.heldNow()
+	queued, _ := s.queuedReport()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	report := s.meter.Report(s.now(), s.replica)
-	report.Held = held.Held
+	report.Queued = queued.Queued
 	return report, s.arrived
 }
 
 // changes returns what has changed since the report last, and updates last.
 func (s *Sink) changes(last *metrics.Report) metrics.Report {
-	held, _ := s.heldNow()
+	queued, _ := s.queuedReport()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last.Replica = s.replica
 	changes := s.meter.Changes(s.now(), last)
-	last.Held, changes.Held = held.Held, held.Held
+	last.Queued, changes.Queued = queued.Queued, queued.Queued
 	return changes
 }
 
 // queuedReport returns a Report with only the queued requests, and a channel that is closed when the next one is
 // urgent.
-func (s *Sink) heldNow() (metrics.Report, <-chan struct{}) {
-	counts, urgent := s.held()
-	report := metrics.Report{Replica: s.replica, Held: make(map[string]metrics.Held, len(counts)), HeldOnly: true}
+func (s *Sink) queuedReport() (metrics.Report, <-chan struct{}) {
+	counts, urgent := s.queued()
+	report := metrics.Report{Replica: s.replica, Queued: make(map[string]metrics.Queued, len(counts)), QueuedOnly: true}
 	for key, count := range counts {
-		report.Held[key.String()] = metrics.Held{Waiting: count.Waiting, Counted: count.ViaFallback}
+		report.Queued[key.String()] = metrics.Queued{Waiting: count.Waiting, Counted: count.ViaFallback}
 	}
 	return report, urgent
 }
@@ -174,8 +174,8 @@ func addressOf(peer string) (netip.Addr, error) {
 
 // memberOf returns the proxy with an address. It waits up to the member timeout for one. The error is a gRPC status.
 func (s *Sink) memberOf(ctx context.Context, address netip.Addr) (member, error) {
-	if found, _, _ := s.membersAt(address); len(found) == 1 {
-		return found[0], nil
+	if members, _, _ := s.membersAt(address); len(members) == 1 {
+		return members[0], nil
 	}
 	select {
 	case s.waiting <- struct{}{}:
@@ -183,46 +183,46 @@ func (s *Sink) memberOf(ctx context.Context, address netip.Addr) (member, error)
 	default:
 		return member{}, s.errFull()
 	}
-	patience := time.After(s.patience)
+	timeout := time.After(s.memberTimeout)
 	for {
-		found, updated, takesExternal := s.membersAt(address)
-		if len(found) == 1 {
-			return found[0], nil
+		members, updated, takesExternal := s.membersAt(address)
+		if len(members) == 1 {
+			return members[0], nil
 		}
 		select {
 		case <-ctx.Done():
 			return member{}, status.FromContextError(ctx.Err()).Err()
 		case <-updated:
-		case <-patience:
-			if len(found) == 0 && takesExternal {
+		case <-timeout:
+			if len(members) == 0 && takesExternal {
 				return member{metrics.ExternalFleet, address.String()}, nil
 			}
-			return member{}, s.errStranger(address, found)
+			return member{}, s.errNoMember(address, members)
 		}
 	}
 }
 
 // membersAt returns the proxies with an address, and a channel that is closed when they may have changed. takesExternal
 // is true if objects have external keys, so that a proxy outside of all fleets may report.
-func (s *Sink) membersAt(address netip.Addr) (found []member, updated <-chan struct{}, takesExternal bool) {
+func (s *Sink) membersAt(address netip.Addr) (members []member, updated <-chan struct{}, takesExternal bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.members[address], s.updated, s.meter.HasExternalKeys()
 }
 
 // errNoMember returns the status of a stream with an address that belongs to no proxy, or to several.
-func (s *Sink) errStranger(address netip.Addr, found []member) error {
+func (s *Sink) errNoMember(address netip.Addr, members []member) error {
 	reason := "no fleet has a proxy with the address " + address.String()
-	if len(found) > 1 {
+	if len(members) > 1 {
 		var names []string
-		for _, m := range found {
+		for _, m := range members {
 			names = append(names, m.String())
 		}
 		slices.Sort(names)
 		reason = "the address " + address.String() + " belongs to several proxies: " + strings.Join(names, ", ")
 	}
-	if s.remedy != "" {
-		reason += "; " + s.remedy
+	if s.hint != "" {
+		reason += "; " + s.hint
 	}
 	return status.Error(codes.PermissionDenied, reason)
 }

@@ -71,7 +71,7 @@ func newStage(t *testing.T, change func(*sink.Options)) *stage {
 	t.Helper()
 	s := &stage{t: t, registry: prometheus.NewRegistry(), clock: &clock{began: time.Now().Add(time.Hour)}}
 	options := sink.Options{
-		Replica: "a", Now: s.clock.now, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler), Remedy: "see the manual",
+		Replica: "a", Now: s.clock.now, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler), Hint: "see the manual",
 	}
 	if change != nil {
 		change(&options)
@@ -353,7 +353,7 @@ func TestRejectedStreams(t *testing.T) {
 }
 
 func TestStreamWaitsForItsFleet(t *testing.T) {
-	s := newStage(t, func(options *sink.Options) { options.Patience = await.Patience() })
+	s := newStage(t, func(options *sink.Options) { options.MemberTimeout = await.Patience() })
 	p := s.connect()
 	if _, err := p.Header(); err != nil { // It is there, and waits.
 		t.Fatal(err)
