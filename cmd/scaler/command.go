@@ -81,7 +81,9 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 
 	flags.StringVar(&s.grpcAddress, "grpc-address", ":9090", "`address` for KEDA (gRPC)")
 	flags.StringVar(&s.healthAddress, "health-address", ":8080", "`address` for /livez and /readyz")
-	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus) and /backends (analyses)")
+	flags.StringVar(
+		&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus) and /backends (analyses)",
+	)
 
 	flags.StringVar(&s.tls.Certificate, "tls-cert-file", "",
 		"certificate `file` of the server, read at each connection; without it TLS is off")
@@ -96,7 +98,9 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
 		"`time` between SIGTERM and the shutdown, in which the process serves but is not ready")
-	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second, "maximum `time` of the shutdown after that")
+	flags.DurationVar(
+		&s.shutdownDeadline, "shutdown-deadline", 15*time.Second, "maximum `time` of the shutdown after that",
+	)
 
 	flags.StringVar(&s.logFormat, "log-format", server.FormatJSON, "log `format`: json or text")
 	flags.StringVar(&s.logLevel, "log-level", "info", "minimum log `level`: debug, info, warn or error")
@@ -119,7 +123,9 @@ func (s *settings) check() error {
 		return fmt.Errorf("%w: --max-streams is %d: use at least 1", errSetting, s.maxStreams)
 	}
 	if (s.tls.Certificate == "") != (s.tls.Key == "") || s.tls.ClientCA != "" && s.tls.Certificate == "" {
-		return fmt.Errorf("%w: --tls-cert-file and --tls-key-file need each other, and --tls-client-ca-file needs both", errSetting)
+		return fmt.Errorf(
+			"%w: --tls-cert-file and --tls-key-file need each other, and --tls-client-ca-file needs both", errSetting,
+		)
 	}
 	return nil
 }

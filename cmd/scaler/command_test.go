@@ -28,9 +28,15 @@ func TestSettings(t *testing.T) {
 		want        settings
 		wantErr     string // in the error
 	}{
-		"defaults":            {want: standard},
-		"a variable":          {environment: map[string]string{"KEDIFY_SCALER_LOG_LEVEL": "debug"}, want: changed(func(s *settings) { s.logLevel = "debug" })},
-		"the Pod's namespace": {environment: map[string]string{"POD_NAMESPACE": "http"}, want: changed(func(s *settings) { s.interceptorNamespace = "http" })},
+		"defaults": {want: standard},
+		"a variable": {
+			environment: map[string]string{"KEDIFY_SCALER_LOG_LEVEL": "debug"},
+			want:        changed(func(s *settings) { s.logLevel = "debug" }),
+		},
+		"the Pod's namespace": {
+			environment: map[string]string{"POD_NAMESPACE": "http"},
+			want:        changed(func(s *settings) { s.interceptorNamespace = "http" }),
+		},
 		"a flag before a variable": {
 			environment: map[string]string{"KEDIFY_SCALER_MAX_STREAMS": "7"}, args: []string{"--max-streams=8"},
 			want: changed(func(s *settings) { s.maxStreams = 8 }),
@@ -43,8 +49,10 @@ func TestSettings(t *testing.T) {
 		"a client CA alone":           {args: []string{"--tls-client-ca-file=a"}, wantErr: "--tls-client-ca-file needs both"},
 		"no streams":                  {args: []string{"--max-streams=0"}, wantErr: "--max-streams is 0"},
 		"a negative time":             {args: []string{"--shutdown-delay=-1s"}, wantErr: "--shutdown-delay is -1s"},
-		"an invalid variable":         {environment: map[string]string{"KEDIFY_SCALER_MAX_STREAMS": "many"}, wantErr: "KEDIFY_SCALER_MAX_STREAMS"},
-		"an argument":                 {args: []string{"extra"}, wantErr: "extra"},
+		"an invalid variable": {
+			environment: map[string]string{"KEDIFY_SCALER_MAX_STREAMS": "many"}, wantErr: "KEDIFY_SCALER_MAX_STREAMS",
+		},
+		"an argument": {args: []string{"extra"}, wantErr: "extra"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

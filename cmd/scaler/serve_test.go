@@ -144,7 +144,9 @@ func TestServe(t *testing.T) {
 	if code, text := get(t, "http://"+healthAt+"/readyz"); code != 200 {
 		t.Errorf("/readyz = %d, %q", code, text)
 	}
-	stream, err := externalscaler.NewExternalScalerClient(connection).StreamIsActive(t.Context(), &externalscaler.ScaledObjectRef{Namespace: "shop", Name: "web"})
+	stream, err := externalscaler.NewExternalScalerClient(connection).StreamIsActive(
+		t.Context(), &externalscaler.ScaledObjectRef{Namespace: "shop", Name: "web"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +191,9 @@ func TestServeFails(t *testing.T) {
 		want   string
 	}{
 		"a port that is in use": {func(s *settings) { s.metricsAddress = used.Addr().String() }, "--metrics-address"},
-		"a missing certificate": {func(s *settings) { s.tls = scaler.TLS{Certificate: "absent.crt", Key: "absent.key"} }, "absent.crt"},
+		"a missing certificate": {
+			func(s *settings) { s.tls = scaler.TLS{Certificate: "absent.crt", Key: "absent.key"} }, "absent.crt",
+		},
 	} {
 		chosen := local()
 		test.change(&chosen)

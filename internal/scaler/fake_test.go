@@ -95,7 +95,9 @@ func reference(metadata map[string]string) *externalscaler.ScaledObjectRef {
 
 // serve starts a server with a Service over w, and returns a client of it, the Service
 // and its metrics.
-func serve(t *testing.T, w *world, maxStreams uint32) (externalscaler.ExternalScalerClient, *scaler.Service, *prometheus.Registry) {
+func serve(
+	t *testing.T, w *world, maxStreams uint32,
+) (externalscaler.ExternalScalerClient, *scaler.Service, *prometheus.Registry) {
 	t.Helper()
 	connection, service, registry := connect(t, w, maxStreams)
 	return externalscaler.NewExternalScalerClient(connection), service, registry

@@ -22,7 +22,9 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // metric returns a response with the value of one metric.
 func metric(name string, value float64) *externalscaler.GetMetricsResponse {
-	return &externalscaler.GetMetricsResponse{MetricValues: []*externalscaler.MetricValue{{MetricName: name, MetricValueFloat: value}}}
+	return &externalscaler.GetMetricsResponse{
+		MetricValues: []*externalscaler.MetricValue{{MetricName: name, MetricValueFloat: value}},
+	}
 }
 
 // TestResponses checks the responses to KEDA for each state of the HTTPScaledObject.
@@ -42,22 +44,41 @@ func TestResponses(t *testing.T) {
 		valueCode  codes.Code
 	}{
 		{name: "no request", known: &state{}, asks: rate},
-		{name: "requests", known: &state{demand: metrics.Value{RequestRate: 12.5, Concurrency: 3}}, asks: rate, active: true, value: 12.5},
-		{name: "the other metric", metadata: byConcurrency, known: &state{demand: metrics.Value{RequestRate: 12.5, Concurrency: 3}}, asks: concurrency, active: true, value: 3},
-		{name: "not above the activation value", metadata: above5, known: &state{demand: metrics.Value{RequestRate: 5}}, asks: rate, value: 5},
-		{name: "above it", metadata: above5, known: &state{demand: metrics.Value{RequestRate: 5.1}}, asks: rate, active: true, value: 5.1},
-		{name: "a queued request activates, however high the activation value", metadata: above5, known: &state{demand: metrics.Value{Queued: 1}}, asks: rate, active: true},
+		{
+			name: "requests", known: &state{demand: metrics.Value{RequestRate: 12.5, Concurrency: 3}}, asks: rate, active: true,
+			value: 12.5,
+		},
+		{
+			name: "the other metric", metadata: byConcurrency,
+			known: &state{demand: metrics.Value{RequestRate: 12.5, Concurrency: 3}}, asks: concurrency, active: true, value: 3,
+		},
+		{
+			name: "not above the activation value", metadata: above5, known: &state{demand: metrics.Value{RequestRate: 5}},
+			asks: rate, value: 5,
+		},
+		{
+			name: "above it", metadata: above5, known: &state{demand: metrics.Value{RequestRate: 5.1}}, asks: rate, active: true,
+			value: 5.1,
+		},
+		{
+			name: "a queued request activates, however high the activation value", metadata: above5,
+			known: &state{demand: metrics.Value{Queued: 1}}, asks: rate, active: true,
+		},
 		{name: "a canary keeps the target active", known: &state{canary: true}, asks: rate, active: true},
 		{
 			name: "unknown demand is an error", known: &state{err: errSilent}, asks: rate,
 			activeCode: codes.Unavailable, valueCode: codes.Unavailable,
 		},
 		{
-			name: "the count of one replica proves activity, and is no value", known: &state{demand: metrics.Value{RequestRate: 3}, err: errSilent}, asks: rate,
+			name: "the count of one replica proves activity, and is no value", known: &state{
+				demand: metrics.Value{RequestRate: 3}, err: errSilent,
+			}, asks: rate,
 			active: true, valueCode: codes.Unavailable,
 		},
 		{
-			name: "so does a request that one replica queues", known: &state{demand: metrics.Value{Queued: 1}, err: errSilent}, asks: rate,
+			name: "so does a request that one replica queues", known: &state{
+				demand: metrics.Value{Queued: 1}, err: errSilent,
+			}, asks: rate,
 			active: true, valueCode: codes.Unavailable,
 		},
 		{
@@ -68,22 +89,33 @@ func TestResponses(t *testing.T) {
 			name: "without demand, an unknown canary might be one", known: &state{errCanary: errSilent}, asks: rate,
 			activeCode: codes.Unavailable,
 		},
-		{name: "with demand an unknown canary does not matter", known: &state{demand: metrics.Value{RequestRate: 1}, errCanary: errSilent}, asks: rate, active: true, value: 1},
 		{
-			name: "a rate that is not known while concurrency is", known: &state{demand: metrics.Value{Concurrency: 3, RateError: errSilent}}, asks: rate,
+			name:  "with demand an unknown canary does not matter",
+			known: &state{demand: metrics.Value{RequestRate: 1}, errCanary: errSilent}, asks: rate, active: true, value: 1,
+		},
+		{
+			name: "a rate that is not known while concurrency is", known: &state{
+				demand: metrics.Value{Concurrency: 3, RateError: errSilent},
+			}, asks: rate,
 			activeCode: codes.Unavailable, valueCode: codes.Unavailable,
 		},
 		{
-			name: "the lower bound of the rate proves activity", known: &state{demand: metrics.Value{RequestRate: 3, RateError: errSilent}}, asks: rate,
+			name: "the lower bound of the rate proves activity", known: &state{
+				demand: metrics.Value{RequestRate: 3, RateError: errSilent},
+			}, asks: rate,
 			active: true, valueCode: codes.Unavailable,
 		},
 		{
 			name: "concurrency that is known while the rate is not", metadata: byConcurrency,
-			known: &state{demand: metrics.Value{Concurrency: 3, RateError: errSilent}}, asks: concurrency, active: true, value: 3,
+			known: &state{
+				demand: metrics.Value{Concurrency: 3, RateError: errSilent},
+			}, asks: concurrency, active: true, value: 3,
 		},
 		{name: "no object", asks: rate, activeCode: codes.NotFound, valueCode: codes.NotFound},
 		{
-			name: "the metric that the trigger had before it was edited", known: &state{demand: metrics.Value{RequestRate: 1}}, asks: concurrency,
+			name: "the metric that the trigger had before it was edited", known: &state{
+				demand: metrics.Value{RequestRate: 1},
+			}, asks: concurrency,
 			active: true, valueCode: codes.InvalidArgument,
 		},
 	}
@@ -103,7 +135,9 @@ func TestResponses(t *testing.T) {
 			if test.valueCode == codes.OK {
 				want = metric(test.asks, test.value)
 			}
-			got, err := client.GetMetrics(t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: ref, MetricName: test.asks})
+			got, err := client.GetMetrics(
+				t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: ref, MetricName: test.asks},
+			)
 			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || status.Code(err) != test.valueCode {
 				t.Errorf("GetMetrics: %v, want %v; (-want +got)\n%s", err, test.valueCode, diff)
 			}
@@ -129,24 +163,45 @@ func TestMetricSpec(t *testing.T) {
 			want: &externalscaler.MetricSpec{MetricName: "http-concurrency", TargetSizeFloat: 5},
 		},
 		{
-			name: "keys of other components are ignored", metadata: map[string]string{"hosts": "a.test", "window": "1m", "scalerAddress": "x:1", "targetValue": "7"},
+			name: "keys of other components are ignored", metadata: map[string]string{
+				"hosts": "a.test", "window": "1m", "scalerAddress": "x:1", "targetValue": "7",
+			},
 			want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 7},
 		},
-		{name: "an unknown metric", metadata: map[string]string{"scalingMetric": "cpu"}, wantErr: []string{"shop/web", "scalingMetric", `"cpu"`, "use one of requestRate, concurrency"}},
 		{
-			name: "empty values count as missing, as in the agent", metadata: map[string]string{"scalingMetric": "", "httpScaledObject": " ", "targetValue": " 7 "},
+			name: "an unknown metric", metadata: map[string]string{"scalingMetric": "cpu"},
+			wantErr: []string{"shop/web", "scalingMetric", `"cpu"`, "use one of requestRate, concurrency"},
+		},
+		{
+			name: "empty values count as missing, as in the agent", metadata: map[string]string{
+				"scalingMetric": "", "httpScaledObject": " ", "targetValue": " 7 ",
+			},
 			want: &externalscaler.MetricSpec{MetricName: "http-request-rate", TargetSizeFloat: 7},
 		},
-		{name: "no number", metadata: map[string]string{"targetValue": "ten"}, wantErr: []string{"targetValue", `"ten"`, "a whole number of at least 1"}},
-		{name: "no whole number, which the HTTPScaledObject could not have", metadata: map[string]string{"targetValue": "0.5"}, wantErr: []string{"targetValue"}},
+		{
+			name: "no number", metadata: map[string]string{"targetValue": "ten"},
+			wantErr: []string{"targetValue", `"ten"`, "a whole number of at least 1"},
+		},
+		{
+			name:     "no whole number, which the HTTPScaledObject could not have",
+			metadata: map[string]string{"targetValue": "0.5"}, wantErr: []string{"targetValue"},
+		},
 		{name: "not a number", metadata: map[string]string{"targetValue": "NaN"}, wantErr: []string{"targetValue"}},
 		{name: "infinity", metadata: map[string]string{"targetValue": "Inf"}, wantErr: []string{"targetValue"}},
-		{name: "negative", metadata: map[string]string{"activationTargetValue": "-1"}, wantErr: []string{"activationTargetValue", `"-1"`}},
 		{
-			name: "several validation errors at once", metadata: map[string]string{"targetValue": "0", "activationTargetValue": "x"},
+			name: "negative", metadata: map[string]string{"activationTargetValue": "-1"},
+			wantErr: []string{"activationTargetValue", `"-1"`},
+		},
+		{
+			name: "several validation errors at once", metadata: map[string]string{
+				"targetValue": "0", "activationTargetValue": "x",
+			},
 			wantErr: []string{"targetValue", "activationTargetValue"},
 		},
-		{name: "a name in another namespace", metadata: map[string]string{"httpScaledObject": "other/web"}, wantErr: []string{"httpScaledObject", "other/web"}},
+		{
+			name: "a name in another namespace", metadata: map[string]string{"httpScaledObject": "other/web"},
+			wantErr: []string{"httpScaledObject", "other/web"},
+		},
 	}
 	client, _, _ := serve(t, newWorld(), 10)
 	for _, test := range tests {
@@ -168,7 +223,9 @@ func TestMetricSpec(t *testing.T) {
 				}
 			}
 			_, errActive := client.IsActive(t.Context(), reference(test.metadata))
-			_, errMetrics := client.GetMetrics(t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: reference(test.metadata)})
+			_, errMetrics := client.GetMetrics(
+				t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: reference(test.metadata)},
+			)
 			if status.Code(errActive) != codes.InvalidArgument || status.Code(errMetrics) != codes.InvalidArgument {
 				t.Errorf("the other calls: %v, %v", errActive, errMetrics)
 			}
@@ -183,13 +240,17 @@ func TestNamespaceOfTheScaledObject(t *testing.T) {
 	w.put(web, state{})
 	client, _, _ := serve(t, w, 10)
 	for _, metadata := range []map[string]string{
-		{"namespace": "bank"}, {"scaledObjectNamespace": "bank"}, {"httpScaledObjectNamespace": "bank"}, {"httpScaledObject": "web", "namespace": "bank"},
+		{"namespace": "bank"}, {"scaledObjectNamespace": "bank"}, {"httpScaledObjectNamespace": "bank"}, {
+			"httpScaledObject": "web", "namespace": "bank",
+		},
 	} {
 		if got, err := client.IsActive(t.Context(), reference(metadata)); got.GetResult() || err != nil {
 			t.Errorf("%v: active %v, %v", metadata, got.GetResult(), err)
 		}
 	}
-	ref := &externalscaler.ScaledObjectRef{Namespace: "bank", Name: "shop", ScalerMetadata: map[string]string{"httpScaledObject": "web"}}
+	ref := &externalscaler.ScaledObjectRef{
+		Namespace: "bank", Name: "shop", ScalerMetadata: map[string]string{"httpScaledObject": "web"},
+	}
 	if got, err := client.IsActive(t.Context(), ref); !got.GetResult() || err != nil {
 		t.Errorf("the owner: active %v, %v", got.GetResult(), err)
 	}
@@ -217,7 +278,9 @@ kedify_scaler_calls_total{code="Unavailable",method="IsActive"} 2
 // trigger, does not retry (streamMetricSpecOnce in pkg/scalers/external_scaler.go).
 func TestStreamMetricSpecIsUnimplemented(t *testing.T) {
 	connection, _, _ := connect(t, newWorld(), 10)
-	stream, err := connection.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/externalscaler.ExternalScaler/StreamMetricSpec")
+	stream, err := connection.NewStream(
+		t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/externalscaler.ExternalScaler/StreamMetricSpec",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

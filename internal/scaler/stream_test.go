@@ -54,8 +54,14 @@ func TestPushes(t *testing.T) {
 		{"nothing while idle", at{0: {}}, nil},
 		{"nothing while unknown", at{0: unknown}, nil},
 		{"once on connect while active", at{0: busy}, []time.Duration{0}},
-		{"at once when a request is queued, and each second while it is", at{0: {}, 300 * ms: queued, 2500 * ms: {}}, []time.Duration{300 * ms, 1300 * ms, 2300 * ms}},
-		{"a second queued request is not pushed at once", at{0: queued, 300 * ms: queued, 1500 * ms: {}}, []time.Duration{0, 1000 * ms}},
+		{
+			"at once when a request is queued, and each second while it is", at{0: {}, 300 * ms: queued, 2500 * ms: {}},
+			[]time.Duration{300 * ms, 1300 * ms, 2300 * ms},
+		},
+		{
+			"a second queued request is not pushed at once", at{0: queued, 300 * ms: queued, 1500 * ms: {}},
+			[]time.Duration{0, 1000 * ms},
+		},
 		{"once when it becomes active", at{0: {}, 300 * ms: busy}, []time.Duration{300 * ms}},
 		{"again when it becomes active again", at{0: busy, 300 * ms: {}, 600 * ms: busy}, []time.Duration{0, 600 * ms}},
 		{"nothing after unknown activity in between", at{0: busy, 300 * ms: unknown, 600 * ms: busy}, []time.Duration{0}},
@@ -117,7 +123,9 @@ func TestIdleStreamsDoNotPoll(t *testing.T) {
 					t.Fatal(err)
 				}
 				service := scaler.NewService(w, w, observer, slog.New(slog.DiscardHandler))
-				if err := service.StreamIsActive(reference(nil), &recorder{ctx: ctx, began: time.Now()}); !errors.Is(err, context.DeadlineExceeded) {
+				if err := service.StreamIsActive(
+					reference(nil), &recorder{ctx: ctx, began: time.Now()},
+				); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("the stream ended with %v", err)
 				}
 				if w.calls < test.least || w.calls > test.most {

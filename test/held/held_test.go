@@ -172,8 +172,12 @@ func TestInterceptorIsKilled(t *testing.T) {
 	s.expect(waiting, served())
 	var events eventsv1.EventList
 	await.True(t, "the Event about the cold start", func() bool {
-		err := s.Admin.Get().AbsPath("/apis/events.k8s.io/v1/namespaces/" + zerostage.Namespace + "/events").Do(t.Context()).Into(&events)
-		return err == nil && slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool { return event.Reason == "ColdStart" })
+		err := s.Admin.Get().AbsPath(
+			"/apis/events.k8s.io/v1/namespaces/" + zerostage.Namespace + "/events",
+		).Do(t.Context()).Into(&events)
+		return err == nil && slices.ContainsFunc(
+			events.Items, func(event eventsv1.Event) bool { return event.Reason == "ColdStart" },
+		)
 	})
 }
 

@@ -25,7 +25,9 @@ var (
 // newQueue returns a Queue with three workloads of two namespaces. shop has two clusters, and each other one has one.
 func newQueue(limits holding.Limits) *holding.Queue {
 	q := holding.NewQueue(limits)
-	q.SetWorkload(shop, holding.Workload{Fleet: "apps", Clusters: []string{"shop/stable", "shop/canary"}, Timeout: time.Minute})
+	q.SetWorkload(
+		shop, holding.Workload{Fleet: "apps", Clusters: []string{"shop/stable", "shop/canary"}, Timeout: time.Minute},
+	)
 	q.SetWorkload(other, holding.Workload{Fleet: "apps", Clusters: []string{"other"}})
 	q.SetWorkload(foreign, holding.Workload{Fleet: "foreign", Clusters: []string{"foreign"}})
 	return q
@@ -55,23 +57,31 @@ func TestDecisions(t *testing.T) {
 		request holding.Request
 		want    holding.Decision
 	}{
-		"a request":                           {request("shop/stable"), holding.Wait},
-		"a cluster without a workload":        {request("shop/gone"), holding.Unknown},
-		"a workload of another fleet":         {request("foreign"), holding.Unknown},
-		"a proxy of another fleet":            {moved, holding.Unknown},
-		"a paused workload":                   {request("other"), holding.Paused},
-		"a health check's path":               {change(func(c *holding.Request) { c.Path = "/healthz" }), holding.Probe},
-		"a path below it":                     {change(func(c *holding.Request) { c.Path = "/healthz/x" }), holding.Wait},
-		"a browser that opens a page":         {change(func(c *holding.Request) { c.IsPageView = true }), holding.Page},
-		"a request via the fallback listener": {change(func(c *holding.Request) { c.IsPageView, c.IsViaFallback = true, true }), holding.Wait},
+		"a request":                    {request("shop/stable"), holding.Wait},
+		"a cluster without a workload": {request("shop/gone"), holding.Unknown},
+		"a workload of another fleet":  {request("foreign"), holding.Unknown},
+		"a proxy of another fleet":     {moved, holding.Unknown},
+		"a paused workload":            {request("other"), holding.Paused},
+		"a health check's path":        {change(func(c *holding.Request) { c.Path = "/healthz" }), holding.Probe},
+		"a path below it":              {change(func(c *holding.Request) { c.Path = "/healthz/x" }), holding.Wait},
+		"a browser that opens a page":  {change(func(c *holding.Request) { c.IsPageView = true }), holding.Page},
+		"a request via the fallback listener": {
+			change(func(c *holding.Request) { c.IsPageView, c.IsViaFallback = true, true }), holding.Wait,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := newQueue(wide())
 			q.SetWorkload(other, holding.Workload{Fleet: "apps", Clusters: []string{"other"}, IsPaused: true})
-			q.SetWorkload(web, holding.Workload{Fleet: "apps", Clusters: []string{"web"}, Timeout: time.Minute, HealthPath: "/healthz", Page: new(page.Default())})
+			q.SetWorkload(
+				web,
+				holding.Workload{
+					Fleet: "apps", Clusters: []string{"web"}, Timeout: time.Minute, HealthPath: "/healthz", Page: new(page.Default()),
+				},
+			)
 			waiter, workload, got := q.Enqueue(c.request)
-			if got != c.want || (got == holding.Wait) != (waiter > 0) || (got == holding.Wait || got == holding.Page) != (workload.Timeout == time.Minute) {
+			if got != c.want || (got == holding.Wait) != (waiter > 0) || (got == holding.Wait ||
+				got == holding.Page) != (workload.Timeout == time.Minute) {
 				t.Errorf("waiter %d, %+v, decision %d, want %d", waiter, workload, got, c.want)
 			}
 		})
@@ -172,7 +182,8 @@ func TestReleaseIsInOrder(t *testing.T) {
 	if q.HasWaiter(first, "shop/stable") || !q.HasWaiter(second, "shop/stable") || !q.HasWaiter(first, "shop/canary") {
 		t.Error("the waiters are not those that were not released")
 	}
-	if removed := q.RemoveProxy(first); len(removed) != 6 || q.HasWaiter(first, "shop/canary") || !q.HasWaiter(second, "shop/stable") {
+	if removed := q.RemoveProxy(first); len(removed) != 6 || q.HasWaiter(first, "shop/canary") ||
+		!q.HasWaiter(second, "shop/stable") {
 		t.Errorf("RemoveProxy = %v, want the 6 requests of the proxy", removed)
 	}
 }
@@ -188,11 +199,15 @@ func TestReleaseTakesTurns(t *testing.T) {
 	t.Parallel()
 	q := newQueue(wide())
 	owners := map[holding.Waiter]string{}
-	for _, cluster := range []string{"shop/stable", "shop/stable", "shop/stable", "shop/stable", "shop/canary", "shop/canary", "other"} {
+	for _, cluster := range []string{
+		"shop/stable", "shop/stable", "shop/stable", "shop/stable", "shop/canary", "shop/canary", "other",
+	} {
 		waiter, _, _ := q.Enqueue(request(cluster))
 		owners[waiter] = cluster
 	}
-	for _, want := range [][]string{{"other", "shop/canary"}, {"shop/stable", "shop/canary"}, {"shop/stable", "shop/stable"}, {"shop/stable"}} {
+	for _, want := range [][]string{
+		{"other", "shop/canary"}, {"shop/stable", "shop/canary"}, {"shop/stable", "shop/stable"}, {"shop/stable"},
+	} {
 		var got []string
 		for _, waiter := range q.Release(first, served("other", "shop/canary", "shop/stable"), 2) {
 			got = append(got, owners[waiter])
@@ -214,7 +229,9 @@ func TestEviction(t *testing.T) {
 			return q.SetWorkload(shop, holding.Workload{Fleet: "apps", Clusters: []string{"shop/stable"}})
 		}, map[holding.Waiter]holding.Decision{2: holding.Unknown}},
 		"it is paused": {func(q *holding.Queue) map[holding.Waiter]holding.Decision {
-			return q.SetWorkload(shop, holding.Workload{Fleet: "apps", Clusters: []string{"shop/stable", "shop/canary"}, IsPaused: true})
+			return q.SetWorkload(
+				shop, holding.Workload{Fleet: "apps", Clusters: []string{"shop/stable", "shop/canary"}, IsPaused: true},
+			)
 		}, map[holding.Waiter]holding.Decision{1: holding.Paused, 2: holding.Paused}},
 		"it is removed": {
 			func(q *holding.Queue) map[holding.Waiter]holding.Decision { return q.RemoveWorkload(shop) },
@@ -254,7 +271,10 @@ func TestCountsAddUp(t *testing.T) {
 	clusters := []string{"shop/stable", "shop/canary", "other"}
 	for step := range 20_000 {
 		cluster := clusters[random.IntN(len(clusters))]
-		at := holding.Request{Proxy: []netip.Addr{first, second}[random.IntN(2)], Fleet: "apps", Cluster: cluster, IsViaFallback: random.IntN(3) == 0}
+		at := holding.Request{
+			Proxy: []netip.Addr{first, second}[random.IntN(2)], Fleet: "apps", Cluster: cluster,
+			IsViaFallback: random.IntN(3) == 0,
+		}
 		switch random.IntN(4) {
 		case 0, 1:
 			if waiter, _, decision := q.Enqueue(at); decision == holding.Wait {

@@ -150,7 +150,9 @@ func duplicates(fleet model.Fleet, reporting []string) (problems []string) {
 	slices.Sort(reporting)
 	for i := 1; i < len(reporting); i++ {
 		if reporting[i] == reporting[i-1] {
-			problems = append(problems, fmt.Sprintf("proxy %s/%s sends metrics to two replicas (transient)", fleet, reporting[i]))
+			problems = append(
+				problems, fmt.Sprintf("proxy %s/%s sends metrics to two replicas (transient)", fleet, reporting[i]),
+			)
 		}
 	}
 	return problems

@@ -250,7 +250,9 @@ func TestMergeOfReplicas(t *testing.T) {
 	}
 	report := func(rate float64, heard ...string) metrics.Report {
 		return metrics.Report{
-			Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Serving: []string{"1", "2"}, Reporting: heard}}, Objects: object(rate),
+			Fleets: map[model.Fleet]metrics.FleetReport{
+				fleet: {Serving: []string{"1", "2"}, Reporting: heard},
+			}, Objects: object(rate),
 		}
 	}
 	withoutObject := metrics.Report{Fleets: map[model.Fleet]metrics.FleetReport{fleet: {Reporting: []string{"2"}}}}
@@ -269,23 +271,40 @@ func TestMergeOfReplicas(t *testing.T) {
 		want    float64 // a lower bound where there is an error
 		wantErr string  // in the error
 	}{
-		"each has one":              {reports: []metrics.Report{report(10, "1"), report(30, "2")}, want: 40},
-		"one has all":               {reports: []metrics.Report{report(10, "1", "2"), report(0)}, want: 10},
-		"no proxy is missing":       {reports: []metrics.Report{report(10, "1", "2")}, absent: []string{"b"}, want: 10},
-		"one proxy reports to none": {reports: []metrics.Report{report(10, "1")}, want: 10, wantErr: "proxy apps/2 sends no metrics"},
-		"one reports to a replica without the object": {reports: []metrics.Report{report(10, "1"), withoutObject}, want: 10, wantErr: "proxy apps/2 sends no metrics"},
-		"one may report to an absent replica":         {reports: []metrics.Report{report(10, "1")}, absent: []string{"b"}, want: 10, wantErr: "proxy apps/2 sends no metrics; no report from interceptor b"},
-		"one has sent one flush":                      {reports: []metrics.Report{young}, want: 10, wantErr: "proxy apps/2 has sent fewer than two flushes"},
-		"one reports to two replicas":                 {reports: []metrics.Report{report(10, "1"), report(30, "1", "2")}, wantErr: "proxy apps/1 sends metrics to two replicas (transient)"},
-		"they report different fleets":                {reports: []metrics.Report{report(10, "1", "2"), moved}, wantErr: "replicas report different fleets: apps and other"},
-		"the object has a validation error":           {reports: []metrics.Report{crooked}, wantErr: "the window is crooked"},
-		"no replica reports":                          {absent: []string{"a", "b"}, wantErr: "no interceptor has reported it; no report from interceptor a, b"},
+		"each has one":        {reports: []metrics.Report{report(10, "1"), report(30, "2")}, want: 40},
+		"one has all":         {reports: []metrics.Report{report(10, "1", "2"), report(0)}, want: 10},
+		"no proxy is missing": {reports: []metrics.Report{report(10, "1", "2")}, absent: []string{"b"}, want: 10},
+		"one proxy reports to none": {
+			reports: []metrics.Report{report(10, "1")}, want: 10, wantErr: "proxy apps/2 sends no metrics",
+		},
+		"one reports to a replica without the object": {
+			reports: []metrics.Report{report(10, "1"), withoutObject}, want: 10, wantErr: "proxy apps/2 sends no metrics",
+		},
+		"one may report to an absent replica": {
+			reports: []metrics.Report{report(10, "1")}, absent: []string{"b"}, want: 10,
+			wantErr: "proxy apps/2 sends no metrics; no report from interceptor b",
+		},
+		"one has sent one flush": {
+			reports: []metrics.Report{young}, want: 10, wantErr: "proxy apps/2 has sent fewer than two flushes",
+		},
+		"one reports to two replicas": {
+			reports: []metrics.Report{report(10, "1"), report(30, "1", "2")},
+			wantErr: "proxy apps/1 sends metrics to two replicas (transient)",
+		},
+		"they report different fleets": {
+			reports: []metrics.Report{report(10, "1", "2"), moved}, wantErr: "replicas report different fleets: apps and other",
+		},
+		"the object has a validation error": {reports: []metrics.Report{crooked}, wantErr: "the window is crooked"},
+		"no replica reports": {
+			absent: []string{"a", "b"}, wantErr: "no interceptor has reported it; no report from interceptor a, b",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			value, err := metrics.Merge(shop, test.reports, test.absent)
-			if test.wantErr != "" && (!errors.Is(err, metrics.ErrUnknown) || !strings.HasSuffix(err.Error(), test.wantErr)) || test.wantErr == "" && err != nil {
+			if test.wantErr != "" && (!errors.Is(err, metrics.ErrUnknown) || !strings.HasSuffix(err.Error(), test.wantErr)) ||
+				test.wantErr == "" && err != nil {
 				t.Errorf("error %v, want one with %q", err, test.wantErr)
 			}
 			if value.RequestRate != test.want || value.Concurrency != test.want/10 {
@@ -351,7 +370,9 @@ func TestExternalProxies(t *testing.T) {
 	s.want(7, "") // An external proxy without metrics is not missing,
 	for _, cluster := range []string{"x", key} {
 		s.now = s.now.Add(time.Second)
-		if _, err := silent.Apply(s.now, metrics.Batch{Time: s.now.UnixMilli(), HasZero: true, Samples: []metrics.Sample{{Cluster: cluster}}}); err != nil {
+		if _, err := silent.Apply(
+			s.now, metrics.Batch{Time: s.now.UnixMilli(), HasZero: true, Samples: []metrics.Sample{{Cluster: cluster}}},
+		); err != nil {
 			t.Fatal(err)
 		}
 		if cluster == "x" {
@@ -384,11 +405,14 @@ func TestBackendsAreCounted(t *testing.T) {
 	s.run(11, "1")
 	read := func() map[string]metrics.Totals {
 		totals := map[string]metrics.Totals{}
-		s.meter.VisitBackends(func(key model.Key, service string, each *metrics.Totals) { totals[key.String()+"/"+service] = *each })
+		s.meter.VisitBackends(
+			func(key model.Key, service string, each *metrics.Totals) { totals[key.String()+"/"+service] = *each },
+		)
 		return totals
 	}
 	// The first flush sets the base of the counters.
-	if got := read(); len(got) != 2 || got["apps/shop/stable"] != (metrics.Totals{Requests: 100}) || got["apps/shop/canary"] != (metrics.Totals{Errors: 10}) {
+	if got := read(); len(got) != 2 || got["apps/shop/stable"] != (metrics.Totals{Requests: 100}) ||
+		got["apps/shop/canary"] != (metrics.Totals{Errors: 10}) {
 		t.Errorf("%+v", got)
 	}
 	object := shopObject("")

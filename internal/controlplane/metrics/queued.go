@@ -50,7 +50,9 @@ func (r Report) Diff(before Report) (names []string, isAny bool) {
 	if r.QueuedOnly {
 		return names, false
 	}
-	if isUnchanged := maps.EqualFunc(r.Fleets, before.Fleets, FleetReport.equal); !isUnchanged && (r.Fleets != nil || !r.ChangesOnly) {
+	if isUnchanged := maps.EqualFunc(
+		r.Fleets, before.Fleets, FleetReport.equal,
+	); !isUnchanged && (r.Fleets != nil || !r.ChangesOnly) {
 		return nil, true
 	}
 	for name, object := range r.Objects {

@@ -38,7 +38,8 @@ func TestQueuedRequestsCountOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			value, err := metrics.Merge(shop, c.reports, nil)
-			if value.Concurrency != c.concurrency || value.Queued != c.held || (err == nil) != c.isKnown || err != nil && !errors.Is(err, metrics.ErrUnknown) {
+			if value.Concurrency != c.concurrency || value.Queued != c.held || (err == nil) != c.isKnown || err != nil &&
+				!errors.Is(err, metrics.ErrUnknown) {
 				t.Errorf("%+v, %v, want %v in flight and %d held", value, err, c.concurrency, c.held)
 			}
 		})
@@ -48,7 +49,9 @@ func TestQueuedRequestsCountOnce(t *testing.T) {
 // TestQueuedOnlyReport checks that a report of queued requests changes nothing else.
 func TestQueuedOnlyReport(t *testing.T) {
 	t.Parallel()
-	before := metrics.Report{Replica: "a", Objects: map[string]metrics.ObjectReport{"x": {}}, Queued: map[string]metrics.Queued{"x": {Waiting: 1}}}
+	before := metrics.Report{
+		Replica: "a", Objects: map[string]metrics.ObjectReport{"x": {}}, Queued: map[string]metrics.Queued{"x": {Waiting: 1}},
+	}
 	partial := metrics.Report{Replica: "a", Queued: map[string]metrics.Queued{"y": {Waiting: 2}}, QueuedOnly: true}
 	want := before
 	want.Queued = partial.Queued

@@ -140,7 +140,8 @@ func (f FleetReport) equal(other FleetReport) bool {
 
 // equal reports whether both are equal.
 func (o *ObjectReport) equal(other ObjectReport) bool {
-	return o.Fleet == other.Fleet && o.Metric == other.Metric && o.Target == other.Target && o.RequestRate == other.RequestRate &&
+	return o.Fleet == other.Fleet && o.Metric == other.Metric && o.Target == other.Target &&
+		o.RequestRate == other.RequestRate &&
 		o.Concurrency == other.Concurrency && o.Problem == other.Problem && maps.Equal(o.Past, other.Past) &&
 		maps.Equal(o.Backends, other.Backends) && slices.Equal(o.Warming, other.Warming)
 }

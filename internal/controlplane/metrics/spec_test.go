@@ -30,13 +30,17 @@ func TestSpecOf(t *testing.T) {
 		want    metrics.Spec
 		wantErr string
 	}{
-		"nothing said": {want: metrics.Spec{Metric: metrics.Concurrency, Target: 100, Window: time.Minute, Granularity: time.Second}},
+		"nothing said": {
+			want: metrics.Spec{Metric: metrics.Concurrency, Target: 100, Window: time.Minute, Granularity: time.Second},
+		},
 		"the old field": {
 			spec: httpv1alpha1.HTTPScaledObjectSpec{TargetPendingRequests: &pending},
 			want: metrics.Spec{Metric: metrics.Concurrency, Target: 7, Window: time.Minute, Granularity: time.Second},
 		},
 		"concurrency": {
-			spec: httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: 3}}},
+			spec: httpv1alpha1.HTTPScaledObjectSpec{
+				ScalingMetric: &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: 3}},
+			},
 			want: metrics.Spec{Metric: metrics.Concurrency, Target: 3, Window: time.Minute, Granularity: time.Second},
 		},
 		"a rate": {
@@ -45,7 +49,9 @@ func TestSpecOf(t *testing.T) {
 		},
 		"a rate with everything": {
 			spec: httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: rate(5, 10*time.Second, 500*time.Millisecond)},
-			want: metrics.Spec{Metric: metrics.RequestRate, Target: 5, Window: 10 * time.Second, Granularity: 500 * time.Millisecond},
+			want: metrics.Spec{
+				Metric: metrics.RequestRate, Target: 5, Window: 10 * time.Second, Granularity: 500 * time.Millisecond,
+			},
 		},
 		"slices longer than the window": {
 			spec: httpv1alpha1.HTTPScaledObjectSpec{ScalingMetric: rate(5, time.Second, time.Minute)},

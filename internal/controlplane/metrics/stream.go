@@ -114,7 +114,9 @@ type Stream struct {
 // Open starts a stream of a proxy, and ends the one before.
 func (m *Meter) Open(now time.Time, fleet model.Fleet, name string) *Stream {
 	p := m.proxy(now, fleet, name)
-	s := &Stream{meter: m, fleet: fleet, proxy: p, last: m.at(now), clusters: map[string]*cluster{}, counts: map[model.Key]int{}}
+	s := &Stream{
+		meter: m, fleet: fleet, proxy: p, last: m.at(now), clusters: map[string]*cluster{}, counts: map[model.Key]int{},
+	}
 	if p.stream != nil {
 		p.stream.isEnded = true
 	}

@@ -85,11 +85,13 @@ func TestInProgress(t *testing.T) {
 		annotations, target, status string
 		want                        bool
 	}{
-		"requests are shared":                          {weights, deployment, promoted, true},
-		"requests are split, but keep-active is off":   {weights + "," + optOut, rollout, between, false},
-		"the Rollout is between versions":              {"", rollout, between, true},
-		"a canary, but keep-active is off":             {optOut, rollout, between, false},
-		"any other value minds":                        {`"http.kedify.io/keep-active-during-canary": "true"`, rollout, between, true},
+		"requests are shared":                        {weights, deployment, promoted, true},
+		"requests are split, but keep-active is off": {weights + "," + optOut, rollout, between, false},
+		"the Rollout is between versions":            {"", rollout, between, true},
+		"a canary, but keep-active is off":           {optOut, rollout, between, false},
+		"any other value minds": {
+			`"http.kedify.io/keep-active-during-canary": "true"`, rollout, between, true,
+		},
 		"the Rollout is promoted":                      {"", rollout, promoted, false},
 		"the Rollout was aborted":                      {"", rollout, between + `, "abort": true`, false},
 		"the first version of all":                     {"", rollout, `"currentPodHash": "b"`, false},
@@ -110,7 +112,9 @@ func TestInProgress(t *testing.T) {
 			if got := known(t, watcher, types.NamespacedName{Namespace: "shop", Name: "web-http"}); got != test.want {
 				t.Errorf("a canary is under way: %v", got)
 			}
-			if got, err := watcher.InProgress(types.NamespacedName{Namespace: "shop", Name: "absent"}); got || !errors.Is(err, scaler.ErrNoObject) {
+			if got, err := watcher.InProgress(
+				types.NamespacedName{Namespace: "shop", Name: "absent"},
+			); got || !errors.Is(err, scaler.ErrNoObject) {
 				t.Errorf("an object that does not exist: %v, %v", got, err)
 			}
 		})
@@ -143,7 +147,9 @@ func TestChangesAreTold(t *testing.T) {
 	const rollout = `{"metadata": {"namespace": "shop", "name": "web", "resourceVersion": "%d"}, "status": {"stableRS": "a", "currentPodHash": %q}}`
 	const object = `{"metadata": {"namespace": "shop", "name": "web-http", "resourceVersion": "%d", "annotations": {%s}},
 		"spec": {"scaleTargetRef": {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "web"}}}`
-	watcher := watch(t, follow("HTTPScaledObject", fmt.Sprintf(object, 1, "")), follow("Rollout", fmt.Sprintf(rollout, 1, "a")))
+	watcher := watch(
+		t, follow("HTTPScaledObject", fmt.Sprintf(object, 1, "")), follow("Rollout", fmt.Sprintf(rollout, 1, "a")),
+	)
 	name := types.NamespacedName{Namespace: "shop", Name: "web-http"}
 	if known(t, watcher, name) {
 		t.Fatal("a canary is under way")
@@ -174,7 +180,10 @@ func TestChangesAreTold(t *testing.T) {
 func TestWhatCannotBeWatchedIsNotKnown(t *testing.T) {
 	t.Parallel()
 	object := func(name, kind string) string {
-		return fmt.Sprintf(`{"metadata": {"namespace": "shop", "name": %q, "resourceVersion": "1"}, "spec": {"scaleTargetRef": {"kind": %q, "name": "web"}}}`, name, kind)
+		return fmt.Sprintf(
+			`{"metadata": {"namespace": "shop", "name": %q, "resourceVersion": "1"}, "spec": {"scaleTargetRef": {"kind": %q, "name": "web"}}}`,
+			name, kind,
+		)
 	}
 	for name, rollouts := range map[string]http.HandlerFunc{"forbidden": refuse, "not installed": http.NotFound} {
 		t.Run(name, func(t *testing.T) {
@@ -183,13 +192,17 @@ func TestWhatCannotBeWatchedIsNotKnown(t *testing.T) {
 			if known(t, watcher, types.NamespacedName{Namespace: "shop", Name: "plain"}) {
 				t.Error("a Deployment is in a canary")
 			}
-			if _, err := watcher.InProgress(types.NamespacedName{Namespace: "shop", Name: "canary"}); !errors.Is(err, canary.ErrUnknown) {
+			if _, err := watcher.InProgress(
+				types.NamespacedName{Namespace: "shop", Name: "canary"},
+			); !errors.Is(err, canary.ErrUnknown) {
 				t.Errorf("of a Rollout target: %v, want unknown", err)
 			}
 		})
 	}
 	blind := canary.New(func() (*rest.Config, error) { return nil, errors.New("no configuration") })
-	if _, err := blind.InProgress(types.NamespacedName{Namespace: "shop", Name: "plain"}); !errors.Is(err, canary.ErrUnknown) {
+	if _, err := blind.InProgress(
+		types.NamespacedName{Namespace: "shop", Name: "plain"},
+	); !errors.Is(err, canary.ErrUnknown) {
 		t.Errorf("before the first list: %v, want unknown", err)
 	}
 }

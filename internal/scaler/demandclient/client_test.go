@@ -133,9 +133,14 @@ func TestSeededAfterEachInterceptor(t *testing.T) {
 	}))
 	t.Cleanup(failing.Close)
 	text, err := json.Marshal(metrics.Report{
-		Fleets: map[model.Fleet]metrics.FleetReport{"shop": {Serving: []string{"proxy-1", "proxy-2"}, Reporting: []string{"proxy-2"}}},
+		Fleets: map[model.Fleet]metrics.FleetReport{
+			"shop": {Serving: []string{"proxy-1", "proxy-2"}, Reporting: []string{"proxy-2"}},
+		},
 		Objects: map[string]metrics.ObjectReport{
-			"shop/web": {Fleet: "shop", Metric: metrics.Concurrency, Target: 1, RequestRate: 10, Concurrency: 1, Warming: []string{"proxy-2"}},
+			"shop/web": {
+				Fleet: "shop", Metric: metrics.Concurrency, Target: 1, RequestRate: 10, Concurrency: 1,
+				Warming: []string{"proxy-2"},
+			},
 		},
 	})
 	if err != nil {
@@ -162,7 +167,8 @@ func TestSeededAfterEachInterceptor(t *testing.T) {
 	go func() { done <- client.Run(ctx) }()
 	await.Receive(t, "the first reports", client.Seeded())
 	value, err := client.Demand(model.Key{Namespace: "shop", Name: "web"})
-	if value.RequestRate != 10 || value.RateError == nil || err == nil || !strings.Contains(err.Error(), "proxy-1 sends no metrics") {
+	if value.RequestRate != 10 || value.RateError == nil || err == nil ||
+		!strings.Contains(err.Error(), "proxy-1 sends no metrics") {
 		t.Errorf("the first demand: %+v, %v", value, err)
 	}
 	metrics, err := scaler.NewMetrics(prometheus.NewRegistry())

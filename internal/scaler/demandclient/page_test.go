@@ -54,7 +54,10 @@ func TestBackends(t *testing.T) {
 		}
 		a.reports <- inCanary(t, "1")
 		awaitDemand(t, reader, 0, "proxy apps/2 sends no metrics")
-		ask("/backends/apps/shop/canary", http.StatusServiceUnavailable, "proxy apps/2 sends no metrics; no report from interceptor b")
+		ask(
+			"/backends/apps/shop/canary", http.StatusServiceUnavailable,
+			"proxy apps/2 sends no metrics; no report from interceptor b",
+		)
 		b.reports <- inCanary(t, "2")
 		awaitDemand(t, reader, 14, "")
 		for path, want := range map[string]string{

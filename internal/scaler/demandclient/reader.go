@@ -61,7 +61,9 @@ type Reader struct {
 func New(logger *slog.Logger) *Reader {
 	return &Reader{
 		client: &http.Client{
-			Transport:     &http.Transport{ResponseHeaderTimeout: connectTimeout, DisableCompression: true, MaxIdleConnsPerHost: -1},
+			Transport: &http.Transport{
+				ResponseHeaderTimeout: connectTimeout, DisableCompression: true, MaxIdleConnsPerHost: -1,
+			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		logger: logger, replicasChanged: make(chan struct{}, 1),

@@ -145,7 +145,8 @@ func TestHeldOnlyReports(t *testing.T) {
 		updated := reader.Updated()
 		a.reports <- `{"heldOnly": true, "held": {"apps/shop": {"waiting": 3}}}`
 		<-updated
-		if value, err := reader.Demand(shop); err != nil || value.Queued != 3 || value.Concurrency != 3 || value.RequestRate != 10 {
+		if value, err := reader.Demand(shop); err != nil || value.Queued != 3 || value.Concurrency != 3 ||
+			value.RequestRate != 10 {
 			t.Errorf("%+v, %v", value, err)
 		}
 		updated = reader.Updated()
@@ -173,12 +174,19 @@ func TestChangedPerObject(t *testing.T) {
 			rate         float64
 		}{
 			{"nothing", `{"changesOnly": true}`, false, false, 10},
-			{"the object", `{"changesOnly": true, "objects": {"apps/shop": {"fleet": "apps", "metric": "requestRate", "target": 5, "requestRate": 30}}}`, true, false, 30},
+			{
+				"the object",
+				`{"changesOnly": true, "objects": {"apps/shop": {"fleet": "apps", "metric": "requestRate", "target": 5, "requestRate": 30}}}`,
+				true, false, 30,
+			},
 			{"its queued requests", `{"changesOnly": true, "held": {"apps/shop": {"waiting": 1}}}`, true, false, 30},
 			{"nothing is queued any more", `{"changesOnly": true}`, true, false, 30},
 			{"the same, whole", report(t, 30, "1", "2"), false, false, 30},
 			{"another rate, whole", report(t, 40, "1", "2"), true, false, 40},
-			{"a proxy sends no metrics", `{"changesOnly": true, "fleets": {"apps": {"serving": ["1", "2"], "heard": ["1"]}}}`, true, true, -1},
+			{
+				"a proxy sends no metrics", `{"changesOnly": true, "fleets": {"apps": {"serving": ["1", "2"], "heard": ["1"]}}}`,
+				true, true, -1,
+			},
 		} {
 			shops, others, updated := reader.Changed(shop), reader.Changed(other), reader.Updated()
 			a.reports <- c.report
@@ -241,7 +249,8 @@ func TestSilentReplica(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if value, err := reader.Demand(shop); !errors.Is(err, metrics.ErrUnknown) || !strings.Contains(err.Error(), "no report from interceptor a") {
+		if value, err := reader.Demand(shop); !errors.Is(err, metrics.ErrUnknown) ||
+			!strings.Contains(err.Error(), "no report from interceptor a") {
 			t.Errorf("after the silence: %+v, %v", value, err)
 		}
 	})

@@ -71,7 +71,9 @@ func requestOf(ctx context.Context, check *authv3.CheckRequest) (holding.Request
 	return holding.Request{
 		Proxy: address, Cluster: clusters[0],
 		IsViaFallback: len(md.Get(translate.HoldFallbackKey)) > 0, Path: path,
-		IsPageView: attributes.GetMethod() == http.MethodGet && strings.Contains(attributes.GetHeaders()["accept"], "text/html"),
+		IsPageView: attributes.GetMethod() == http.MethodGet && strings.Contains(
+			attributes.GetHeaders()["accept"], "text/html",
+		),
 	}, nil
 }
 

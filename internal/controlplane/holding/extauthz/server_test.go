@@ -96,7 +96,9 @@ func newServerOf(t *testing.T, limits holding.Limits) (server *extauthz.Server, 
 
 // workload returns the workload that each test starts with.
 func workload() *holding.Workload {
-	return &holding.Workload{Fleet: "apps", Clusters: []string{cluster}, Timeout: time.Minute, FallbackTimeout: 28 * time.Second}
+	return &holding.Workload{
+		Fleet: "apps", Clusters: []string{cluster}, Timeout: time.Minute, FallbackTimeout: 28 * time.Second,
+	}
 }
 
 // result is the result of a call: the status of the local reply, or the code of the call.
@@ -123,7 +125,9 @@ func (s *stage) view() <-chan result {
 // pageView returns the call for a browser that opens a page.
 func pageView() *authv3.CheckRequest {
 	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{Request: &authv3.AttributeContext_Request{
-		Http: &authv3.AttributeContext_HttpRequest{Method: http.MethodGet, Path: "/", Headers: map[string]string{"accept": "text/html,*/*"}},
+		Http: &authv3.AttributeContext_HttpRequest{
+			Method: http.MethodGet, Path: "/", Headers: map[string]string{"accept": "text/html,*/*"},
+		},
 	}}}
 }
 
@@ -228,13 +232,29 @@ func TestEndOfWait(t *testing.T) {
 		keys []string
 		want result
 	}{
-		"its deadline":              {func(*stage, context.CancelFunc) {}, nil, result{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute}},
-		"the deadline via fallback": {func(*stage, context.CancelFunc) {}, []string{translate.HoldFallbackKey}, result{status: 503, reason: extauthz.ReasonDeadline, after: 28 * time.Second}},
-		"the client disconnects":    {func(_ *stage, cancel context.CancelFunc) { cancel() }, nil, result{code: codes.Canceled}},
-		"the object is deleted":     {func(s *stage, _ context.CancelFunc) { s.SetWorkloads(map[model.Key]*holding.Workload{shop: nil}) }, nil, result{status: 503, reason: extauthz.ReasonUnknown}},
-		"the object is paused":      {func(s *stage, _ context.CancelFunc) { s.pause() }, nil, result{status: 503, reason: extauthz.ReasonPaused}},
-		"the proxy disconnects":     {func(s *stage, _ context.CancelFunc) { s.Closed(proxy, s.stream) }, nil, result{code: codes.Unavailable}},
-		"the interceptor stops":     {func(s *stage, _ context.CancelFunc) { s.Close() }, nil, result{code: codes.Unavailable}},
+		"its deadline": {
+			func(*stage, context.CancelFunc) {}, nil, result{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute},
+		},
+		"the deadline via fallback": {
+			func(*stage, context.CancelFunc) {}, []string{translate.HoldFallbackKey},
+			result{status: 503, reason: extauthz.ReasonDeadline, after: 28 * time.Second},
+		},
+		"the client disconnects": {
+			func(_ *stage, cancel context.CancelFunc) { cancel() }, nil, result{code: codes.Canceled},
+		},
+		"the object is deleted": {
+			func(s *stage, _ context.CancelFunc) { s.SetWorkloads(map[model.Key]*holding.Workload{shop: nil}) }, nil,
+			result{status: 503, reason: extauthz.ReasonUnknown},
+		},
+		"the object is paused": {
+			func(s *stage, _ context.CancelFunc) { s.pause() }, nil, result{status: 503, reason: extauthz.ReasonPaused},
+		},
+		"the proxy disconnects": {
+			func(s *stage, _ context.CancelFunc) { s.Closed(proxy, s.stream) }, nil, result{code: codes.Unavailable},
+		},
+		"the interceptor stops": {
+			func(s *stage, _ context.CancelFunc) { s.Close() }, nil, result{code: codes.Unavailable},
+		},
 		"only a new stream": {func(s *stage, _ context.CancelFunc) {
 			s.Opened(proxy, &stream{number: 2, fleet: "apps"})
 			s.Closed(proxy, s.stream)
@@ -546,7 +566,8 @@ func TestCustomPage(t *testing.T) {
 		s.SetWorkloads(map[model.Key]*holding.Workload{shop: own})
 		response, err := s.Check(callContext(t.Context()), pageView())
 		denied := response.GetDeniedResponse()
-		if err != nil || denied.GetBody() != "soon" || denied.GetStatus().GetCode() != 202 || headerOf(response, "Retry-After") != "60" {
+		if err != nil || denied.GetBody() != "soon" || denied.GetStatus().GetCode() != 202 ||
+			headerOf(response, "Retry-After") != "60" {
 			t.Errorf("%v, %v", response, err)
 		}
 		for _, want := range []int{1, 0} {

@@ -79,7 +79,9 @@ func Parse(data map[string]string) (Page, error) {
 	if text, ok := data[KeyStatus]; ok {
 		status, err := strconv.ParseInt(text, 10, 32)
 		if page.Status = int32(status); err != nil || status < 200 || status > 599 {
-			return Page{}, fmt.Errorf("%w %q: invalid value %s: use a number from 200 to 599, such as \"503\"", errKey, KeyStatus, shown(text))
+			return Page{}, fmt.Errorf(
+				"%w %q: invalid value %s: use a number from 200 to 599, such as \"503\"", errKey, KeyStatus, shown(text),
+			)
 		}
 	}
 	if text, ok := data[KeyRetryAfter]; ok {
@@ -102,7 +104,10 @@ func retryAfter(text string) (time.Duration, error) {
 		after, err = time.Duration(seconds)*time.Second, nil
 	}
 	if err != nil || after < time.Second || after > MaxRetryAfter {
-		return 0, fmt.Errorf("%w %q: invalid value %s: use a duration from 1s to %v, such as \"10s\"", errKey, KeyRetryAfter, shown(text), MaxRetryAfter)
+		return 0, fmt.Errorf(
+			"%w %q: invalid value %s: use a duration from 1s to %v, such as \"10s\"", errKey, KeyRetryAfter, shown(text),
+			MaxRetryAfter,
+		)
 	}
 	return after.Truncate(time.Second), nil
 }

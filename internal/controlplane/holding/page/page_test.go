@@ -20,18 +20,48 @@ func TestParse(t *testing.T) {
 		want page.Page
 		err  string
 	}{
-		"a page":              {data: map[string]string{"body": hello}, want: page.Page{Body: hello, Status: 503, RetryAfter: 3 * time.Second}},
-		"the largest":         {data: map[string]string{"body": largest}, want: page.Page{Body: largest, Status: 503, RetryAfter: 3 * time.Second}},
-		"all keys":            {data: map[string]string{"body": hello, "responseStatusCode": "202", "retryAfter": "10s", "owner": "me"}, want: page.Page{Body: hello, Status: 202, RetryAfter: 10 * time.Second}},
-		"seconds":             {data: map[string]string{"body": hello, "retryAfter": "60"}, want: page.Page{Body: hello, Status: 503, RetryAfter: time.Minute}},
-		"no body":             {err: `key "body": missing or empty: set it to the HTML page`},
-		"an empty page":       {data: map[string]string{"body": ""}, err: `key "body": missing or empty: set it to the HTML page`},
-		"one too large":       {data: map[string]string{"body": largest + "x"}, err: `key "body": 262145 bytes exceed the limit of 262144: make the page smaller, or load its resources from elsewhere`},
-		"a word as status":    {data: map[string]string{"body": hello, "responseStatusCode": "busy"}, err: `key "responseStatusCode": invalid value "busy": use a number from 200 to 599, such as "503"`},
-		"a status of 99":      {data: map[string]string{"body": hello, "responseStatusCode": "99"}, err: `key "responseStatusCode": invalid value "99": use a number from 200 to 599, such as "503"`},
-		"an invalid duration": {data: map[string]string{"body": hello, "retryAfter": "soon"}, err: `key "retryAfter": invalid value "soon": use a duration from 1s to 5m0s, such as "10s"`},
-		"an hour":             {data: map[string]string{"body": hello, "retryAfter": "1h"}, err: `key "retryAfter": invalid value "1h": use a duration from 1s to 5m0s, such as "10s"`},
-		"zero":                {data: map[string]string{"body": hello, "retryAfter": "0"}, err: `key "retryAfter": invalid value "0": use a duration from 1s to 5m0s, such as "10s"`},
+		"a page": {
+			data: map[string]string{"body": hello}, want: page.Page{Body: hello, Status: 503, RetryAfter: 3 * time.Second},
+		},
+		"the largest": {
+			data: map[string]string{"body": largest}, want: page.Page{Body: largest, Status: 503, RetryAfter: 3 * time.Second},
+		},
+		"all keys": {
+			data: map[string]string{"body": hello, "responseStatusCode": "202", "retryAfter": "10s", "owner": "me"},
+			want: page.Page{Body: hello, Status: 202, RetryAfter: 10 * time.Second},
+		},
+		"seconds": {
+			data: map[string]string{"body": hello, "retryAfter": "60"},
+			want: page.Page{Body: hello, Status: 503, RetryAfter: time.Minute},
+		},
+		"no body": {err: `key "body": missing or empty: set it to the HTML page`},
+		"an empty page": {
+			data: map[string]string{"body": ""}, err: `key "body": missing or empty: set it to the HTML page`,
+		},
+		"one too large": {
+			data: map[string]string{"body": largest + "x"},
+			err:  `key "body": 262145 bytes exceed the limit of 262144: make the page smaller, or load its resources from elsewhere`,
+		},
+		"a word as status": {
+			data: map[string]string{"body": hello, "responseStatusCode": "busy"},
+			err:  `key "responseStatusCode": invalid value "busy": use a number from 200 to 599, such as "503"`,
+		},
+		"a status of 99": {
+			data: map[string]string{"body": hello, "responseStatusCode": "99"},
+			err:  `key "responseStatusCode": invalid value "99": use a number from 200 to 599, such as "503"`,
+		},
+		"an invalid duration": {
+			data: map[string]string{"body": hello, "retryAfter": "soon"},
+			err:  `key "retryAfter": invalid value "soon": use a duration from 1s to 5m0s, such as "10s"`,
+		},
+		"an hour": {
+			data: map[string]string{"body": hello, "retryAfter": "1h"},
+			err:  `key "retryAfter": invalid value "1h": use a duration from 1s to 5m0s, such as "10s"`,
+		},
+		"zero": {
+			data: map[string]string{"body": hello, "retryAfter": "0"},
+			err:  `key "retryAfter": invalid value "0": use a duration from 1s to 5m0s, such as "10s"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +82,8 @@ func TestDefault(t *testing.T) {
 	t.Parallel()
 	standard := page.Default()
 	got, err := page.Parse(map[string]string{"body": standard.Body})
-	if diff := cmp.Diff(standard, got); err != nil || diff != "" || !strings.Contains(got.Body, `http-equiv="refresh" content="3"`) {
+	if diff := cmp.Diff(standard, got); err != nil || diff != "" ||
+		!strings.Contains(got.Body, `http-equiv="refresh" content="3"`) {
 		t.Errorf("%v\n%s", err, diff)
 	}
 }

@@ -77,11 +77,18 @@ func TestDecode(t *testing.T) {
 			`{"envoyMetrics": [{"name": "cluster.upstream_rq_total", "type": "COUNTER", "metric": [
 				{"label": [{"name": "other", "value": "x"}, {"name": "envoy.cluster_name", "value": "apps/shop/shop"}], "counter": {"value": 4}, "timestampMs": "9"},
 				{"counter": {"value": 4}, "timestampMs": "9"}]}]}`,
-			metrics.Batch{Time: 9, Samples: []metrics.Sample{{Cluster: "apps/shop/shop", Measure: metrics.RequestsTotal, Value: 4}}},
+			metrics.Batch{
+				Time: 9, Samples: []metrics.Sample{{Cluster: "apps/shop/shop", Measure: metrics.RequestsTotal, Value: 4}},
+			},
 		},
 		"a foreign cluster with dots": {
 			`{"envoyMetrics": [{"name": "cluster.outbound|80||shop.apps.svc.cluster.local.upstream_rq_total", "metric": [{"counter": {"value": 4}, "timestampMs": "9"}]}]}`,
-			metrics.Batch{Time: 9, Samples: []metrics.Sample{{Cluster: "outbound|80||shop.apps.svc.cluster.local", Measure: metrics.RequestsTotal, Value: 4}}},
+			metrics.Batch{
+				Time: 9,
+				Samples: []metrics.Sample{
+					{Cluster: "outbound|80||shop.apps.svc.cluster.local", Measure: metrics.RequestsTotal, Value: 4},
+				},
+			},
 		},
 		"values that are none, and kinds that don't fit": {
 			`{"envoyMetrics": [
@@ -122,7 +129,9 @@ func TestDecode(t *testing.T) {
 
 func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
-	whole := message(t, `{"envoyMetrics": [{"name": "cluster.a/b/c.upstream_rq_total", "metric": [{"counter": {"value": 1}}]}]}`)
+	whole := message(
+		t, `{"envoyMetrics": [{"name": "cluster.a/b/c.upstream_rq_total", "metric": [{"counter": {"value": 1}}]}]}`,
+	)
 	tests := map[string]struct {
 		wire []byte
 		want error
@@ -131,9 +140,11 @@ func TestDecodeErrors(t *testing.T) {
 		"a field that is not bytes":   {[]byte{1 << 3, 1}, errMalformed},
 		"a metric beyond its message": {[]byte{2<<3 | 2, 100, 0}, errMalformed},
 		"a metric of 65 KiB":          {families(1, make([]byte, 65<<10)), errTooLarge},
-		"more than is to be kept":     {families(350_000, family("cluster.a/b/c.upstream_rq_time", 1, "\x22\x04\x3a\x02\x08\x01")), errTooLarge},
-		"a tag that never ends":       {bytes.Repeat([]byte{0xff}, 20), nil},
-		"a broken metric":             {[]byte{2<<3 | 2, 2, 4<<3 | 2, 9}, errMalformed},
+		"more than is to be kept": {
+			families(350_000, family("cluster.a/b/c.upstream_rq_time", 1, "\x22\x04\x3a\x02\x08\x01")), errTooLarge,
+		},
+		"a tag that never ends": {bytes.Repeat([]byte{0xff}, 20), nil},
+		"a broken metric":       {[]byte{2<<3 | 2, 2, 4<<3 | 2, 9}, errMalformed},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -164,9 +175,15 @@ func TestMemoryLimit(t *testing.T) {
 		wire []byte
 		want int // samples
 	}{
-		"many metrics of one name":      {families(1, family("cluster."+strings.Repeat("a", 500)+".upstream_rq_total", 15_000, zeroCounter)), 1},
-		"a name of 512 bytes":           {families(1, family("cluster."+strings.Repeat("a", 512)+".upstream_rq_total", 1, zeroCounter)), 1},
-		"a longer name is ignored":      {families(1, family("cluster."+strings.Repeat("a", 513)+".upstream_rq_total", 1, zeroCounter)), 0},
+		"many metrics of one name": {
+			families(1, family("cluster."+strings.Repeat("a", 500)+".upstream_rq_total", 15_000, zeroCounter)), 1,
+		},
+		"a name of 512 bytes": {
+			families(1, family("cluster."+strings.Repeat("a", 512)+".upstream_rq_total", 1, zeroCounter)), 1,
+		},
+		"a longer name is ignored": {
+			families(1, family("cluster."+strings.Repeat("a", 513)+".upstream_rq_total", 1, zeroCounter)), 0,
+		},
 		"two metrics with the one name": {families(2, family("cluster.a/b/c.upstream_rq_total", 2, zeroCounter)), 2},
 	}
 	for name, test := range tests {
@@ -211,7 +228,8 @@ func TestRepeatedMessagesMakeNoGarbage(t *testing.T) {
 		message.Reset(wire)
 		from.Reset(message)
 		batch, err := d.decode(from, int64(len(wire)))
-		if err != nil || len(batch.Samples) != 2000 || batch.Samples[1999].Cluster != "apps/shop-999/shop" || d.used != 2000 || d.seen != 3000 {
+		if err != nil || len(batch.Samples) != 2000 || batch.Samples[1999].Cluster != "apps/shop-999/shop" ||
+			d.used != 2000 || d.seen != 3000 {
 			t.Fatalf("%d samples, %d of %d kept, %v", len(batch.Samples), d.used, d.seen, err)
 		}
 	}
@@ -260,11 +278,14 @@ func reference(wire []byte) (batch metrics.Batch, isValid bool) {
 			}
 			rest, isCluster := strings.CutPrefix(family.GetName(), "cluster.")
 			cluster, isTotal := strings.CutSuffix(rest, ".upstream_rq_total")
-			if isOnly := metric.GetGauge() == nil && metric.GetHistogram() == nil; !isCluster || !isTotal || !isOnly || metric.GetCounter() == nil || cluster == "" || !(metric.GetCounter().GetValue() >= 0) {
+			if isOnly := metric.GetGauge() == nil && metric.GetHistogram() == nil; !isCluster || !isTotal || !isOnly ||
+				metric.GetCounter() == nil || cluster == "" || !(metric.GetCounter().GetValue() >= 0) {
 				continue
 			}
 			if value := metric.GetCounter().GetValue(); value < 1e300 {
-				batch.Samples = append(batch.Samples, metrics.Sample{Cluster: cluster, Measure: metrics.RequestsTotal, Value: value})
+				batch.Samples = append(
+					batch.Samples, metrics.Sample{Cluster: cluster, Measure: metrics.RequestsTotal, Value: value},
+				)
 			}
 		}
 	}

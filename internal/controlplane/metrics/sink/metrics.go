@@ -22,14 +22,18 @@ type sinkMetrics struct {
 func newMetrics(registerer prometheus.Registerer, s *Sink) (*sinkMetrics, error) {
 	const namespace, subsystem = "kedify", "metric_sink"
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
+		return prometheus.NewCounter(
+			prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help},
+		)
 	}
 	m := &sinkMetrics{
 		messages: counter("messages_total", "Metric messages received."),
 		bytes:    counter("received_bytes_total", "Bytes of metric messages received."),
 		seen:     counter("received_metrics_total", "Metrics received."),
 		used:     counter("used_metrics_total", "Metrics received and used."),
-		idle:     counter("empty_messages_total", "Messages without new data for any HTTPScaledObject, including repeated ones."),
+		idle: counter(
+			"empty_messages_total", "Messages without new data for any HTTPScaledObject, including repeated ones.",
+		),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "failed_streams_total",
 			Help: "Metric streams that ended with an error, by gRPC code.",
@@ -43,7 +47,9 @@ func newMetrics(registerer prometheus.Registerer, s *Sink) (*sinkMetrics, error)
 		return float64(len(s.streams))
 	})
 	var err error
-	for _, collector := range []prometheus.Collector{streams, m.messages, m.bytes, m.seen, m.used, m.idle, m.failures, newBackends(s)} {
+	for _, collector := range []prometheus.Collector{
+		streams, m.messages, m.bytes, m.seen, m.used, m.idle, m.failures, newBackends(s),
+	} {
 		err = errors.Join(err, registerer.Register(collector))
 	}
 	return m, err
@@ -111,6 +117,8 @@ func (b *backends) Collect(series chan<- prometheus.Metric) {
 		for i, bound := range metrics.TimeBounds() {
 			buckets[bound/millisecondsPerSecond] = totals.Times.Cumulative[i]
 		}
-		series <- prometheus.MustNewConstHistogram(b.times, totals.Times.Count, totals.Times.Sum/millisecondsPerSecond, buckets, labels...)
+		series <- prometheus.MustNewConstHistogram(
+			b.times, totals.Times.Count, totals.Times.Sum/millisecondsPerSecond, buckets, labels...,
+		)
 	}
 }

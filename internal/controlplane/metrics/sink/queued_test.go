@@ -56,7 +56,9 @@ func TestQueuedRequestsAreUrgent(t *testing.T) {
 	queued, urgent = map[model.Key]holding.Count{shop: {Waiting: 2, ViaFallback: 1}}, make(chan struct{})
 	mu.Unlock()
 	close(before)
-	want := metrics.Report{Replica: "a", Queued: map[string]metrics.Queued{"apps/shop": {Waiting: 2, Counted: 1}}, QueuedOnly: true}
+	want := metrics.Report{
+		Replica: "a", Queued: map[string]metrics.Queued{"apps/shop": {Waiting: 2, Counted: 1}}, QueuedOnly: true,
+	}
 	if diff := cmp.Diff(want, next()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

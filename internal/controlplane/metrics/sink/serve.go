@@ -97,7 +97,8 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 
 // ServeHTTP serves one stream.
 func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost || r.ProtoMajor != 2 || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+	if r.Method != http.MethodPost || r.ProtoMajor != 2 ||
+		!strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 		http.Error(w, "this port serves gRPC: "+Path, http.StatusUnsupportedMediaType)
 		return
 	}
@@ -152,7 +153,9 @@ func (s *Sink) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.close(open)
 	defer interrupt(ctx, control)()
-	logger := s.logger.With(slog.String("peer", r.RemoteAddr), slog.String("fleet", string(m.fleet)), slog.String("proxy", m.proxy))
+	logger := s.logger.With(
+		slog.String("peer", r.RemoteAddr), slog.String("fleet", string(m.fleet)), slog.String("proxy", m.proxy),
+	)
 	logger.InfoContext(ctx, "metric stream opened")
 	err = s.receive(ctx, control, r.Body, open)
 	if err != nil && ctx.Err() != nil {

@@ -78,7 +78,9 @@ type Sink struct {
 func New(options Options) (*Sink, error) {
 	s := &Sink{
 		replica: options.Replica, now: options.Now, maxStreams: cmp.Or(options.MaxStreams, DefaultMaxStreams),
-		memberTimeout: cmp.Or(options.MemberTimeout, DefaultMemberTimeout), hint: options.Hint, logger: options.Logger, queued: options.Queued,
+		memberTimeout: cmp.Or(
+			options.MemberTimeout, DefaultMemberTimeout,
+		), hint: options.Hint, logger: options.Logger, queued: options.Queued,
 		meter: metrics.NewMeter(options.Now()), updated: make(chan struct{}), arrived: make(chan struct{}),
 		stopping: make(chan struct{}), streams: map[member]*session{},
 	}

@@ -106,7 +106,9 @@ func newStage(t *testing.T, change func(*sink.Options)) *stage {
 func (s *stage) joins(fleets ...model.Fleet) {
 	proxies := map[model.Fleet][]model.Proxy{}
 	for _, each := range fleets {
-		proxies[each] = []model.Proxy{{Name: "proxy-1", IsReady: true, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}
+		proxies[each] = []model.Proxy{
+			{Name: "proxy-1", IsReady: true, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
+		}
 	}
 	s.SetProxies(proxies)
 }
@@ -129,7 +131,9 @@ func (s *stage) connectFrom(address string, options ...grpc.CallOption) *proxy {
 	s.t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	connection, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) }))
+		grpc.WithContextDialer(
+			func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) },
+		))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -171,7 +175,8 @@ func (p *proxy) send(text string) {
 func (p *proxy) ends(code codes.Code, says string) {
 	p.s.t.Helper()
 	if code == codes.OK {
-		if _, err := p.CloseAndRecv(); err == nil || !strings.Contains(err.Error(), "EOF") && status.Code(err) != codes.Internal {
+		if _, err := p.CloseAndRecv(); err == nil || !strings.Contains(err.Error(), "EOF") &&
+			status.Code(err) != codes.Internal {
 			p.s.t.Errorf("the stream ends with %v, want an orderly end without an answer", err)
 		}
 		return
@@ -217,7 +222,8 @@ kedify_backend_requests_total{httpscaledobject="shop",namespace="apps",service="
 			continue
 		}
 		times := family.GetMetric()[0].GetHistogram()
-		if times.GetSampleCount() != 100 || times.GetSampleSum() != 2 || times.GetBucket()[4].GetUpperBound() != 0.025 || times.GetBucket()[4].GetCumulativeCount() != 90 {
+		if times.GetSampleCount() != 100 || times.GetSampleSum() != 2 || times.GetBucket()[4].GetUpperBound() != 0.025 ||
+			times.GetBucket()[4].GetCumulativeCount() != 90 {
 			t.Errorf("times %v", times)
 		}
 	}

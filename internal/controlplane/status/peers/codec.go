@@ -113,7 +113,9 @@ func (d *decoder) decode(message *peerspb.Delta) (Delta, error) {
 	for _, update := range message.GetProxies() {
 		address, isAddress := netip.AddrFromSlice(update.GetAddress())
 		if !isAddress || len(update.GetFleet()) > maxFleet {
-			return Delta{}, fmt.Errorf("%w: invalid proxy address %v or fleet %.70q", errProtocol, update.GetAddress(), update.GetFleet())
+			return Delta{}, fmt.Errorf(
+				"%w: invalid proxy address %v or fleet %.70q", errProtocol, update.GetAddress(), update.GetFleet(),
+			)
 		}
 		proxy, err := d.proxy(update)
 		if err != nil {
@@ -154,7 +156,9 @@ func (d *decoder) proxy(update *peerspb.Proxy) (Proxy, error) {
 	if count > len(d.objects) {
 		return Proxy{}, fmt.Errorf("%w: %d answers about %d objects", errProtocol, count, len(d.objects))
 	}
-	proxy := Proxy{Fleet: model.Fleet(update.GetFleet()), Full: update.GetFull(), Answers: make(map[model.Key]Answer, count)}
+	proxy := Proxy{
+		Fleet: model.Fleet(update.GetFleet()), Full: update.GetFull(), Answers: make(map[model.Key]Answer, count),
+	}
 	var unknown error
 	set := func(number uint32, answer Answer) {
 		object, known := d.objects[number]

@@ -17,5 +17,7 @@ const (
 
 // Others returns the replicas that are endpoints in endpointSlices, sorted by name, without the one named self.
 func Others(endpointSlices []*discoveryv1.EndpointSlice, self string) []endpoints.Pod {
-	return slices.DeleteFunc(endpoints.Pods(endpointSlices, PortName), func(pod endpoints.Pod) bool { return pod.Name == self })
+	return slices.DeleteFunc(
+		endpoints.Pods(endpointSlices, PortName), func(pod endpoints.Pod) bool { return pod.Name == self },
+	)
 }

@@ -178,7 +178,10 @@ func TestChangeOfOneObject(t *testing.T) {
 	}{
 		{"the weight", Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: answer(Answer{})}, 50},
 		{"the ACK", Delta{Proxies: answer(Answer{Confirmed: true})}, 25},
-		{"the same again", Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: answer(Answer{Confirmed: true})}, 2},
+		{
+			"the same again", Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: answer(Answer{Confirmed: true})},
+			2,
+		},
 	} {
 		if size := proto.Size(out.encode(own.apply(step.delta))); size > step.limit {
 			t.Errorf("%s takes %d bytes, want at most %d", step.name, size, step.limit)
@@ -223,7 +226,8 @@ func TestDecodeErrors(t *testing.T) {
 		Unconfirmed: []uint32{1}, Refusals: []*peerspb.Refusal{{Number: 1, Message: strings.Repeat("x", 10000)}},
 	})
 	told, err := (&decoder{objects: map[uint32]model.Key{}}).decode(long)
-	if refusal := told.Proxies[address(1)].Answers[model.Key{Namespace: "apps", Name: "shop"}].Refusal; err != nil || len(refusal) != MaxRefusal {
+	if refusal := told.Proxies[address(1)].Answers[model.Key{Namespace: "apps", Name: "shop"}].Refusal; err != nil ||
+		len(refusal) != MaxRefusal {
 		t.Errorf("a refusal of %d bytes is kept, %v", len(refusal), err)
 	}
 }
