@@ -5,66 +5,67 @@ import (
 	"time"
 )
 
-// EnvoySettings are settings of Envoy in the place of the proxy's defaults. What has its zero value is the default.
+// EnvoySettings replace the proxy's default settings of Envoy. A zero value means the default.
 type EnvoySettings struct {
-	// Route is about requests, and Cluster about the connections to Pods.
+	// Route applies to requests, and Cluster to the connections to Pods.
 	Route   RouteSettings   `json:",omitzero"`
 	Cluster ClusterSettings `json:",omitzero"`
 }
 
-// Given is a value that may be zero and yet not the default.
+// Given is an optional value that may be zero.
 type Given[T comparable] struct {
-	// Value counts only where IsGiven.
+	// Value is valid only if IsGiven is true.
 	Value   T
 	IsGiven bool
 }
 
-// MaxRetryCodes is how many status codes RouteTuning.RetryCodes has room for.
+// MaxRetryCodes is the maximum number of RouteSettings.RetryCodes.
 const MaxRetryCodes = 10
 
 // RouteSettings are settings of Envoy's RouteAction.
 type RouteSettings struct {
-	// Timeout bounds a request with all its tries to the end of the response; 0 is no bound, and the default.
+	// Timeout is the time of a request with all its retries up to the end of the response; 0 means no limit and is
+	// the default.
 	Timeout Given[time.Duration] `json:",omitzero"`
-	// IdleTimeout is how long a request may be silent in both directions.
+	// IdleTimeout is how long a request may be idle in both directions.
 	IdleTimeout time.Duration `json:",omitempty"`
-	// RetryOn are the conditions under which a request is tried again, with commas between them.
+	// RetryOn are the conditions for a retry, separated by commas.
 	RetryOn string `json:",omitempty"`
-	// RetryCodes are the status codes that condition retriable-status-codes is about; 0 is none.
+	// RetryCodes are the status codes of condition retriable-status-codes; 0 marks an unused element.
 	RetryCodes [MaxRetryCodes]uint32 `json:",omitzero"`
-	// Retries is how often a request is tried again.
+	// Retries is the maximum number of retries of a request.
 	Retries Given[uint32] `json:",omitzero"`
-	// PerTryTimeout bounds one try to the headers of the response, where the object itself says nothing about it.
+	// PerTryTimeout is the time of one try up to the response headers. The object's own timeout takes precedence.
 	PerTryTimeout time.Duration `json:",omitempty"`
-	// BackOff is the pause before a request is tried again.
+	// BackOff is the pause before a retry.
 	BackOff BackOff `json:",omitzero"`
 }
 
-// BackOff is a pause that grows, by chance up to Base at first and up to Max at last; Max of 0 is ten times Base.
+// BackOff is a random, growing pause, at first up to Base and finally up to Max. Max of 0 means ten times Base.
 type BackOff struct{ Base, Max time.Duration }
 
 // ClusterSettings are settings of Envoy's Cluster.
 type ClusterSettings struct {
-	// ConnectTimeout bounds a connection attempt.
+	// ConnectTimeout is the timeout of a connection attempt.
 	ConnectTimeout time.Duration `json:",omitempty"`
-	// Balance says which Pod gets a request.
+	// Balance selects the Pod of a request.
 	Balance Balance `json:",omitzero"`
-	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are circuit breakers, in each proxy.
+	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each proxy.
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32 `json:",omitempty"`
 }
 
-// Balance is a policy with its settings.
+// Balance is a load balancing policy with its options.
 type Balance struct {
-	// Policy is Envoy's name of it.
+	// Policy is Envoy's name of the policy.
 	Policy string
-	// ChoiceCount is how many Pods LEAST_REQUEST compares.
+	// ChoiceCount is the number of Pods that LEAST_REQUEST compares.
 	ChoiceCount uint32 `json:",omitempty"`
-	// SlowStart is how long a new Pod gets fewer requests, at first MinWeight percent of its share.
+	// SlowStart is how long a new Pod receives fewer requests, starting with MinWeight percent of its weight.
 	SlowStart time.Duration  `json:",omitempty"`
 	MinWeight Given[float64] `json:",omitzero"`
 }
 
-// Over is the Tuning with a wider one's settings where it has none itself. Both may be nil, which is none.
+// Over returns the settings, completed by those of a wider scope. Both may be nil, which means no settings.
 func (t *EnvoySettings) Over(wider *EnvoySettings) *EnvoySettings {
 	if t == nil || wider == nil || *t == (EnvoySettings{}) {
 		return cmp.Or(wider, t)
@@ -88,10 +89,10 @@ func (t *EnvoySettings) Over(wider *EnvoySettings) *EnvoySettings {
 	}
 }
 
-// Equal says whether two Tunings, of which both may be nil, are the same.
+// Equal reports whether two EnvoySettings are equal. Both may be nil.
 func (t *EnvoySettings) Equal(other *EnvoySettings) bool { return t.orNone() == other.orNone() }
 
-// orNone is the Tuning as a value.
+// orNone returns the settings as a value.
 func (t *EnvoySettings) orNone() EnvoySettings {
 	if t == nil {
 		return EnvoySettings{}
@@ -99,8 +100,8 @@ func (t *EnvoySettings) orNone() EnvoySettings {
 	return *t
 }
 
-// OfRoute are the settings for requests. A nil Tuning has none.
+// OfRoute returns the settings of routes, the zero value for nil.
 func (t *EnvoySettings) OfRoute() RouteSettings { return t.orNone().Route }
 
-// OfCluster are the settings for connections. A nil Tuning has none.
+// OfCluster returns the settings of clusters, the zero value for nil.
 func (t *EnvoySettings) OfCluster() ClusterSettings { return t.orNone().Cluster }
