@@ -31,7 +31,8 @@ func TestStatusAnnotationCountsAsStatus(t *testing.T) {
 				t.Errorf("the annotation exists: %v, stored as %q", exists, text)
 			}
 			if object.Outcome.WrittenAt != written || s.publications() != published {
-				t.Errorf("written at %q, want %q; %d publications after %d", object.Outcome.WrittenAt, written, s.publications(), published)
+				t.Errorf("written at %q, want %q; %d publications after %d", object.Outcome.WrittenAt, written, s.publications(),
+					published)
 			}
 		}
 	})
@@ -79,7 +80,8 @@ func TestPublishedManagedRoutesAreReported(t *testing.T) {
 			{"broken", "qa, please", forQA},
 			{"removed", "", ""},
 		} {
-			object := kit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "[{service: shop, weight: 50}, {service: canary, weight: 50}]")
+			object := kit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends,
+				"[{service: shop, weight: 50}, {service: canary, weight: 50}]")
 			if step.text != "" {
 				object = kit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes, step.text)
 			}

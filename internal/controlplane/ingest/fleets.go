@@ -23,7 +23,9 @@ func (l *Loop) fleetOf(tracked trackedObject) model.Fleet {
 // publishIncremental resolves, translates and publishes a change, or all objects if there is no state of a previous
 // pass. After an error the retained state is only valid for looking up Services. withCertificate are the objects with
 // a possible change of their certificate state.
-func (l *Loop) publishIncremental(taken changes) (outcome resolve.Outcome, withCertificate map[model.Key]struct{}, failed error) {
+func (l *Loop) publishIncremental(
+	taken changes,
+) (outcome resolve.Outcome, withCertificate map[model.Key]struct{}, failed error) {
 	change := taken.routing
 	isFirst := l.resolver == nil
 	if isFirst {
@@ -138,14 +140,15 @@ func (l *Loop) publishBestEffort(ctx context.Context, taken changes) (map[model.
 	keys := make(map[model.Key]struct{}, len(l.objects))
 	addKeys(keys, l.objects)
 	addKeys(keys, taken.scaledObjects)
-	objects := l.updateObjects(keys, taken.scaledObjects, resolver, func(key model.Key, tracked *trackedObject) (model.Config, error) {
-		tracked.problems = problems[key]
-		tracked.published = published[key].Routes
-		if tracked.object == nil {
-			return model.Config{}, nil
-		}
-		return published[key], errors.Join(failures.fleets[l.fleetOf(*tracked)], failures.objects[key])
-	})
+	objects := l.updateObjects(keys, taken.scaledObjects, resolver,
+		func(key model.Key, tracked *trackedObject) (model.Config, error) {
+			tracked.problems = problems[key]
+			tracked.published = published[key].Routes
+			if tracked.object == nil {
+				return model.Config{}, nil
+			}
+			return published[key], errors.Join(failures.fleets[l.fleetOf(*tracked)], failures.objects[key])
+		})
 	return objects, errors.Join(slices.Collect(maps.Values(failures.fleets))...)
 }
 

@@ -21,7 +21,8 @@ import (
 
 func TestProxiesWithoutObjectsAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{scaledObjects: newFaultySource(t), services: newFaultySource(t), slices: newFaultySource(t, slice(resolve.ProxyService, "10.0.0.7"))}
+		s := &stage{scaledObjects: newFaultySource(t), services: newFaultySource(t),
+			slices: newFaultySource(t, slice(resolve.ProxyService, "10.0.0.7"))}
 		defer s.run(t)()
 		synctest.Wait()
 		if got := s.publications(); got != 1 || !s.fleets["apps"] {
@@ -51,7 +52,8 @@ func proxies(namespace, address string, isReady bool) *discoveryv1.EndpointSlice
 
 // proxyAt returns the reported proxies of such an EndpointSlice.
 func proxyAt(address string, isReady bool) []model.Proxy {
-	return []model.Proxy{{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr(address)}, IsReady: isReady, IsServing: isReady}}
+	return []model.Proxy{{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr(address)}, IsReady: isReady,
+		IsServing: isReady}}
 }
 
 func TestProxiesAreReportedWithoutPublication(t *testing.T) {
@@ -107,7 +109,8 @@ func TestFleetsAreAddedAndRemoved(t *testing.T) {
 		expect("a shared proxy", "apps", "keda")
 		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationFleet, "shared"))
 		expect("the object moves", "keda")
-		if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]; got.Fleet != "keda" || len(got.Published.Routes) != 1 {
+		if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]; got.Fleet != "keda" ||
+			len(got.Published.Routes) != 1 {
 			t.Errorf("the object that moved is %+v", got)
 		}
 		s.slices.Delete(proxies("keda", "10.0.0.7", true))

@@ -42,7 +42,8 @@ func withLastGood(config, previous model.Config, failures map[model.Key]error) m
 	routes := slices.DeleteFunc(slices.Clone(config.Routes), isFailed)
 	validCount := len(routes)
 	for _, route := range previous.Routes {
-		isClaimed := slices.ContainsFunc(routes[:validCount], func(other model.Route) bool { return other.Match.Compare(route.Match) == 0 })
+		isClaimed := slices.ContainsFunc(routes[:validCount],
+			func(other model.Route) bool { return other.Match.Compare(route.Match) == 0 })
 		if isFailed(route) && !isClaimed {
 			routes = append(routes, route)
 		}

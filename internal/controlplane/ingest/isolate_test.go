@@ -42,8 +42,9 @@ func failingTranslation(hosts ...model.Host) func(model.Config) (translate.Resou
 func route(owner string, host model.Host, service string) model.Route {
 	return model.Route{
 		Owner: model.Key{Namespace: "apps", Name: owner}, Created: time.Unix(1000, 0),
-		Match:    model.Match{Host: host, PathPrefix: "/"},
-		Backends: []model.Backend{{Service: model.Key{Namespace: "apps", Name: service}, Port: 80, Weight: 100, Protocol: model.HTTP1}},
+		Match: model.Match{Host: host, PathPrefix: "/"},
+		Backends: []model.Backend{{Service: model.Key{Namespace: "apps", Name: service}, Port: 80, Weight: 100,
+			Protocol: model.HTTP1}},
 	}
 }
 
@@ -73,7 +74,8 @@ func TestTranslateAll(t *testing.T) {
 			asked: config(today, valid, poison), want: config(today, valid, poison),
 		},
 		{
-			name: "the one to blame keeps what it had, the other gets what it asks for", envoy: failingTranslation("poison.test"),
+			name:  "the one to blame keeps what it had, the other gets what it asks for",
+			envoy: failingTranslation("poison.test"),
 			asked: config(today, valid, poison), before: config(yesterday, route("good", "good.test", "old"), before),
 			want: model.Config{Routes: []model.Route{valid, before}, Services: map[model.ServicePort]model.Endpoints{
 				valid.Backends[0].ServicePort():  {Ready: []netip.AddrPort{netip.MustParseAddrPort(today)}},
@@ -97,11 +99,13 @@ func TestTranslateAll(t *testing.T) {
 				}
 				return translate.Resources{}, nil
 			},
-			asked: config(today, valid, poison), before: config(yesterday, before), want: config(yesterday, before), err: errPoison,
+			asked: config(today, valid, poison), before: config(yesterday, before), want: config(yesterday,
+				before), err: errPoison,
 		},
 		{
 			name: "everybody is to blame", envoy: failingTranslation(model.AnyHost),
-			asked: config(today, poison), want: model.Config{Routes: []model.Route{}, Services: map[model.ServicePort]model.Endpoints{}}, failures: bad, err: errPoison,
+			asked: config(today, poison), want: model.Config{Routes: []model.Route{},
+				Services: map[model.ServicePort]model.Endpoints{}}, failures: bad, err: errPoison,
 		},
 	}
 	for _, test := range tests {
@@ -110,7 +114,8 @@ func TestTranslateAll(t *testing.T) {
 			if !errors.Is(err, test.err) || (err == nil) != (resources != nil) {
 				t.Fatalf("resources %v, error %v, want error %v", resources, err, test.err)
 			}
-			if diff := cmp.Diff(test.want, published, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+			if diff := cmp.Diff(test.want, published,
+				cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Errorf("configuration (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.failures, failures, cmp.Comparer(errors.Is)); diff != "" {

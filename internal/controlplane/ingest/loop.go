@@ -156,7 +156,8 @@ func (l *Loop) watch(sources Sources) {
 	for _, listWatch := range sources.ScaledObjects {
 		objects := newStore(pools.reduceScaledObject, isSameScaledObjectRouting, l.wake)
 		objects.versionOf = (*httpv1alpha1.HTTPScaledObject).GetResourceVersion
-		l.scaledObjects = append(l.scaledObjects, watchInto(l, gatePublication, httpv1alpha1.Resource, listWatch, &httpv1alpha1.HTTPScaledObject{}, objects))
+		l.scaledObjects = append(l.scaledObjects,
+			watchInto(l, gatePublication, httpv1alpha1.Resource, listWatch, &httpv1alpha1.HTTPScaledObject{}, objects))
 	}
 	for _, listWatch := range sources.Services {
 		objects := newStore(pools.reduceService, (*resolve.Service).Equal, l.wake)
@@ -164,13 +165,15 @@ func (l *Loop) watch(sources Sources) {
 	}
 	for _, listWatch := range sources.EndpointSlices {
 		objects := newStore(pools.reduceEndpointSlice, (*resolve.EndpointSlice).Equal, l.wake)
-		l.slices = append(l.slices, watchInto(l, gatePublication, "endpointslices", listWatch, &discoveryv1.EndpointSlice{}, objects))
+		l.slices = append(l.slices,
+			watchInto(l, gatePublication, "endpointslices", listWatch, &discoveryv1.EndpointSlice{}, objects))
 	}
 	l.watchSettings(sources)
 	l.watchSecrets(sources.Secret)
 	for _, listWatch := range sources.Replicas {
 		objects := newStore(reduceReplicas, isSameReplicas, l.wake)
-		l.replicas = append(l.replicas, watchInto(l, gateReport, "endpointslices of replicas", listWatch, &discoveryv1.EndpointSlice{}, objects))
+		l.replicas = append(l.replicas,
+			watchInto(l, gateReport, "endpointslices of replicas", listWatch, &discoveryv1.EndpointSlice{}, objects))
 	}
 	for _, listWatch := range sources.Pages {
 		objects := newStore(reducePage, isSamePage, l.wake)
@@ -179,7 +182,10 @@ func (l *Loop) watch(sources Sources) {
 }
 
 // watchInto adds a source that fills a store, and returns the store.
-func watchInto[T any](l *Loop, gate gate, resource string, listWatch cache.ListerWatcherWithContext, example runtime.Object, objects *store[T]) *store[T] {
+func watchInto[T any](
+	l *Loop, gate gate, resource string, listWatch cache.ListerWatcherWithContext, example runtime.Object,
+	objects *store[T],
+) *store[T] {
 	l.sources = append(l.sources, &source{
 		gate:         gate,
 		resource:     resource,

@@ -182,7 +182,8 @@ func (s *stage) lastPass() ingest.Pass {
 // shop.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	return &stage{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, service("shop")), slices: newFaultySource(t, slice("shop", "10.0.0.1"))}
+	return &stage{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, service("shop")),
+		slices: newFaultySource(t, slice("shop", "10.0.0.1"))}
 }
 
 // run starts the Loop; it ends with the returned function.
@@ -208,7 +209,8 @@ func (s *stage) run(t *testing.T) (stop func()) {
 	}
 	s.registry = prometheus.NewRegistry()
 	loop, err := ingest.New(ingest.Options{
-		Sources: sources, Resolve: s.resolve, Translate: options, Publisher: s, Observers: []ingest.Observer{s}, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler),
+		Sources: sources, Resolve: s.resolve, Translate: options, Publisher: s, Observers: []ingest.Observer{s},
+		Registerer: s.registry, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +249,8 @@ func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
 		says    string
 	}{
 		{"the CRD is missing", errNoCRD(), "kubectl apply -f config/crd"},
-		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "httpscaledobjects"}, "", errors.New("no")), "apply config/interceptor"},
+		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "httpscaledobjects"}, "", errors.New("no")),
+			"apply config/interceptor"},
 		{"bad credentials", apierrors.NewUnauthorized("no"), "--kubeconfig"},
 		{"the API server is away", syscall.ECONNREFUSED, "connection refused"},
 	} {
@@ -261,7 +264,8 @@ func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
 					t.Errorf("published %d times without HTTPScaledObjects", got)
 				}
 				waiting := s.loop.Waiting()
-				if len(waiting) != 1 || !strings.Contains(waiting[0], "httpscaledobjects") || !strings.Contains(waiting[0], test.says) {
+				if len(waiting) != 1 || !strings.Contains(waiting[0], "httpscaledobjects") ||
+					!strings.Contains(waiting[0], test.says) {
 					t.Errorf("waits for %q, want one line with %q", waiting, test.says)
 				}
 				s.scaledObjects.fail(nil)
@@ -353,7 +357,8 @@ func TestIrrelevantChangesAreNotPublished(t *testing.T) {
 		if got := s.publications() - before; got != 0 {
 			t.Errorf("published %d times", got)
 		}
-		if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].ScaledObject; got.Status.TargetService != "shop:80" || got.ManagedFields != nil {
+		if got := s.lastPass().Objects[model.Key{Namespace: "apps",
+			Name: "shop"}].ScaledObject; got.Status.TargetService != "shop:80" || got.ManagedFields != nil {
 			t.Errorf("the new status is not reported, or too much of the object is stored: %+v", got)
 		}
 	})

@@ -22,13 +22,15 @@ type metrics struct {
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	const namespace, subsystem = "kedify", "ingest"
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: subsystem, Name: name,
+			Help: help})
 	}
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help})
 	}
 	m := &metrics{
-		passes: counter("passes_total", "Passes: changes of the watched objects that were resolved, translated and published."),
+		passes: counter("passes_total",
+			"Passes: changes of the watched objects that were resolved, translated and published."),
 		passSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "pass_duration_seconds",
 			Help:    "Time from reading the watched objects to the end of the publication.",
@@ -36,10 +38,12 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "failures_total",
-			Help: "Passes with a failed translation or publication, by stage. The last good configuration stays active. Each failure is a bug.",
+			Help: "Passes with a failed translation or publication, by stage. The last good configuration stays active. Each " +
+				"failure is a bug.",
 		}, []string{"stage"}),
 		watchErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Subsystem: subsystem, Name: "watch_errors_total", Help: "Failed lists and watches, by resource.",
+			Namespace: namespace, Subsystem: subsystem, Name: "watch_errors_total",
+			Help: "Failed lists and watches, by resource.",
 		}, []string{"resource"}),
 		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "objects", Help: "Objects in memory, by resource.",

@@ -48,8 +48,8 @@ func (l *Loop) takePages() []model.Key {
 	return viewers
 }
 
-// pageOf returns the waiting page of an object. If the object's own page is unusable, pageOf returns the default page, and
-// the state contains the reason.
+// pageOf returns the waiting page of an object. If the object's own page is unusable, pageOf returns the default page,
+// and the state contains the reason.
 func (l *Loop) pageOf(object *httpv1alpha1.HTTPScaledObject) (page.Page, PageState) {
 	name := httpv1alpha1.WaitingPageConfigMap(object)
 	if name == "" {
@@ -70,8 +70,9 @@ func (l *Loop) pageOf(object *httpv1alpha1.HTTPScaledObject) (page.Page, PageSta
 	}
 	if len(l.pages) == 0 {
 		return page.Default(), PageState{
-			Reason:  httpv1alpha1.ReasonWaitingPageNotFound,
-			Message: field + ": the interceptor reads no ConfigMaps: remove the annotation, or have the operator start it with --waiting-pages",
+			Reason: httpv1alpha1.ReasonWaitingPageNotFound,
+			Message: field + ": the interceptor reads no ConfigMaps: remove the annotation, or have the operator start it " +
+				"with --waiting-pages",
 		}
 	}
 	return page.Default(), PageState{

@@ -18,8 +18,9 @@ import (
 // configMap returns a labeled ConfigMap with data.
 func configMap(namespace string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "page", Labels: map[string]string{page.Label: page.LabelValue}},
-		Data:       data,
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "page",
+			Labels: map[string]string{page.Label: page.LabelValue}},
+		Data: data,
 	}
 }
 
@@ -48,7 +49,8 @@ func TestWaitingPageLifecycle(t *testing.T) {
 			synctest.Wait()
 			object := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]
 			state := object.Outcome.Page
-			if object.Page.Body != body || state.Reason != reason || state.IsUnknown != isUnknown || (state.Message == "") != (reason == "") {
+			if object.Page.Body != body || state.Reason != reason || state.IsUnknown != isUnknown ||
+				(state.Message == "") != (reason == "") {
 				t.Errorf("page %.40q, %+v; want %.40q and %q", object.Page.Body, state, body, reason)
 			}
 		}
@@ -63,9 +65,11 @@ func TestWaitingPageLifecycle(t *testing.T) {
 		expect("two", "", false)
 		s.pages.Modify(configMap("apps", map[string]string{"index.html": "three"}))
 		expect(standard, httpv1alpha1.ReasonInvalidWaitingPage, false)
-		const says = `annotation http.kedify.io/cold-start-waiting-page-config-map-ref: ConfigMap "page" in namespace "apps": ` +
+		const says = `annotation http.kedify.io/cold-start-waiting-page-config-map-ref: ConfigMap "page" in namespace ` +
+			`"apps": ` +
 			`key "body": missing or empty: set it to the HTML page`
-		if diff := cmp.Diff(says, s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome.Page.Message); diff != "" {
+		if diff := cmp.Diff(says,
+			s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome.Page.Message); diff != "" {
 			t.Error(diff)
 		}
 		s.pages.Delete(configMap("apps", nil))

@@ -35,7 +35,9 @@ func (l *Loop) takeChanges() changes {
 	taken.secrets = l.secrets.take()
 	var withSettings []model.Key
 	taken.routing.EnvoySettings, withSettings = l.takeSettings()
-	taken.affectsRouting = len(taken.routing.ScaledObjects)+len(taken.routing.Services)+len(taken.routing.EndpointSlices)+len(taken.secrets)+len(taken.routing.EnvoySettings) > 0
+	routing := taken.routing
+	taken.affectsRouting = len(routing.ScaledObjects)+len(routing.Services)+len(routing.EndpointSlices)+
+		len(taken.secrets)+len(routing.EnvoySettings) > 0
 	taken.viewers = append(l.takePages(), withSettings...)
 	l.metrics.objects.WithLabelValues(httpv1alpha1.Resource).Set(float64(countAll(l.scaledObjects)))
 	l.metrics.objects.WithLabelValues("services").Set(float64(countAll(l.services)))
@@ -72,7 +74,8 @@ func countAll[T any](stores []*store[T]) int {
 // fullChange returns all objects as a change.
 func (l *Loop) fullChange() resolve.Change {
 	return resolve.Change{
-		ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices), EnvoySettings: l.envoySettings.active,
+		ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices),
+		EnvoySettings: l.envoySettings.active,
 	}
 }
 
@@ -116,7 +119,9 @@ func (l *Loop) publishChanges(ctx context.Context, taken changes) map[model.Key]
 }
 
 // updateChanged returns the changed objects after a pass without errors.
-func (l *Loop) updateChanged(taken changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{}) map[model.Key]Object {
+func (l *Loop) updateChanged(
+	taken changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{},
+) map[model.Key]Object {
 	updated := map[model.Key]model.Config{}
 	for _, update := range outcome.Updates {
 		for key, config := range update.Objects {
@@ -125,19 +130,22 @@ func (l *Loop) updateChanged(taken changes, outcome resolve.Outcome, withCertifi
 			}
 		}
 	}
-	return l.updateObjects(affectedObjects(taken, outcome, withCertificate), taken.scaledObjects, l.resolver, func(key model.Key, tracked *trackedObject) (model.Config, error) {
-		if problems, isResolved := outcome.Problems[key]; isResolved {
-			tracked.problems = problems
-		}
-		if config, isNew := updated[key]; isNew {
-			return config, nil // Reuse the Config of the translation to save a map.
-		}
-		return l.resolver.Published(key), nil
-	})
+	return l.updateObjects(affectedObjects(taken, outcome, withCertificate), taken.scaledObjects, l.resolver,
+		func(key model.Key, tracked *trackedObject) (model.Config, error) {
+			if problems, isResolved := outcome.Problems[key]; isResolved {
+				tracked.problems = problems
+			}
+			if config, isNew := updated[key]; isNew {
+				return config, nil // Reuse the Config of the translation to save a map.
+			}
+			return l.resolver.Published(key), nil
+		})
 }
 
 // affectedObjects returns the objects with a possible change in their Object.
-func affectedObjects(taken changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{}) map[model.Key]struct{} {
+func affectedObjects(
+	taken changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{},
+) map[model.Key]struct{} {
 	keys := make(map[model.Key]struct{}, len(outcome.Affected))
 	addKeys(keys, outcome.Affected)
 	addKeys(keys, withCertificate)
@@ -183,8 +191,10 @@ func (l *Loop) updateObjects(
 		objects[key] = Object{
 			ScaledObject: tracked.object, Fleet: l.fleetOf(tracked), Published: published, Page: page,
 			Outcome: Outcome{
-				Problems: tracked.problems, Served: len(tracked.published) > 0, Failure: failure, WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedRoutesOf(tracked),
-				StableHashes: readyHashes(resolver.Service(stableServiceOf(tracked))), Page: state, WrittenAt: tracked.writtenAt, TLS: l.certificates.State(key),
+				Problems: tracked.problems, Served: len(tracked.published) > 0, Failure: failure,
+				WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedRoutesOf(tracked),
+				StableHashes: readyHashes(resolver.Service(stableServiceOf(tracked))), Page: state, WrittenAt: tracked.writtenAt,
+				TLS:           l.certificates.State(key),
 				EnvoySettings: l.envoySettings.errorFor(key.Namespace),
 			},
 		}

@@ -44,7 +44,8 @@ func TestAnnotationsAreTruncated(t *testing.T) {
 		time.Sleep(time.Second)
 		object := s.lastPass().Objects[key]
 		if len(object.ScaledObject.Annotations) != 0 || object.Outcome.WrittenAt != written {
-			t.Errorf("%d irrelevant annotations are stored, written at %q", len(object.ScaledObject.Annotations), object.Outcome.WrittenAt)
+			t.Errorf("%d irrelevant annotations are stored, written at %q", len(object.ScaledObject.Annotations),
+				object.Outcome.WrittenAt)
 		}
 		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends,
 			"[{service: shop, weight: 1}]"+strings.Repeat(" ", 200_000)))
@@ -53,10 +54,12 @@ func TestAnnotationsAreTruncated(t *testing.T) {
 		if stored := len(object.ScaledObject.Annotations[httpv1alpha1.AnnotationWeightedBackends]); stored != split.MaxBytes+1 {
 			t.Errorf("%d bytes of an annotation are stored, want one more than the limit", stored)
 		}
-		if len(object.Outcome.Problems) != 1 || object.Outcome.Problems[0].Reason != httpv1alpha1.ReasonInvalidWeightedBackends {
+		if len(object.Outcome.Problems) != 1 ||
+			object.Outcome.Problems[0].Reason != httpv1alpha1.ReasonInvalidWeightedBackends {
 			t.Errorf("problems %+v, want one about the length", object.Outcome.Problems)
 		}
-		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationManagedRoutes, "[]"+strings.Repeat(" ", 200_000)))
+		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationManagedRoutes,
+			"[]"+strings.Repeat(" ", 200_000)))
 		time.Sleep(time.Second)
 		object = s.lastPass().Objects[key]
 		if stored := len(object.ScaledObject.Annotations[httpv1alpha1.AnnotationManagedRoutes]); stored != managedroute.MaxBytes+1 {
@@ -96,9 +99,11 @@ func TestStableHashes(t *testing.T) {
 	}{
 		{"a Service of no Rollout", "", []string{"shop-6c54544bf9-x7k2z"}, nil},
 		{"no Pods", "6c54544bf9", nil, nil},
-		{"the Pods that are selected", "6c54544bf9", []string{"shop-6c54544bf9-x7k2z", "shop-6c54544bf9-bbbbb"}, []string{"6c54544bf9"}},
+		{"the Pods that are selected", "6c54544bf9", []string{"shop-6c54544bf9-x7k2z", "shop-6c54544bf9-bbbbb"},
+			[]string{"6c54544bf9"}},
 		{"the selector is ahead of the endpoints", "789746c88d", []string{"shop-6c54544bf9-x7k2z"}, []string{"6c54544bf9"}},
-		{"old and new Pods", "789746c88d", []string{"shop-789746c88d-x7k2z", "shop-6c54544bf9-x7k2z"}, []string{"6c54544bf9", "789746c88d"}},
+		{"old and new Pods", "789746c88d", []string{"shop-789746c88d-x7k2z", "shop-6c54544bf9-x7k2z"},
+			[]string{"6c54544bf9", "789746c88d"}},
 		{"a short hash", "8", []string{"shop-8-x7k2z"}, []string{"8"}},
 		{"a Pod that no ReplicaSet made", "6c54544bf9", []string{"shop-6c54544bf9-x7k2z", "by-hand"}, nil},
 		{"an endpoint that is no Pod", "6c54544bf9", []string{"shop-6c54544bf9-x7k2z", ""}, nil},
@@ -106,7 +111,8 @@ func TestStableHashes(t *testing.T) {
 		{"too long for a hash", "6c54544bf9", []string{"shop-66666666666-x7k2z"}, nil},
 		{"a name that was cut within the hash", "6c54544bf9", []string{long + "-6c54544bf9x7k2z"}, nil},
 		{"a name that was cut within the Rollout's", "6c54544bf9", []string{long + "-bbbbbbbbb-x7k2z"}, nil},
-		{"a name of that length that holds what is selected", "bbbbbbbbb", []string{long + "-bbbbbbbbb-x7k2z"}, []string{"bbbbbbbbb"}},
+		{"a name of that length that holds what is selected", "bbbbbbbbb", []string{long + "-bbbbbbbbb-x7k2z"},
+			[]string{"bbbbbbbbb"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -125,7 +131,8 @@ func TestStableHashes(t *testing.T) {
 					Addresses: []string{"10.0.0.99"}, Conditions: discoveryv1.EndpointConditions{Ready: &isFalse},
 					TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "shop-zzzzz-zzzzz"},
 				})
-				s := &stage{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, selecting), slices: newFaultySource(t, pods)}
+				s := &stage{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, selecting),
+					slices: newFaultySource(t, pods)}
 				defer s.run(t)()
 				synctest.Wait()
 				got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome.StableHashes
@@ -148,7 +155,8 @@ func TestRestoredWeightCountsAsWrite(t *testing.T) {
 		if got := s.lastPass().Objects[key].Outcome.WrittenAt; got != "" {
 			t.Errorf("written at %q before anything was", got)
 		}
-		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends, "[{service: shop, weight: 1}]"))
+		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationWeightedBackends,
+			"[{service: shop, weight: 1}]"))
 		s.scaledObjects.Modify(shop())
 		time.Sleep(time.Second)
 		object := s.lastPass().Objects[key]

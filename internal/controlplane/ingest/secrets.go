@@ -15,7 +15,8 @@ import (
 )
 
 // reasonTLSDisabled is the reason for not reading Secrets if TLS is disabled.
-const reasonTLSDisabled = "the interceptor runs with --tls=false, so the proxies do not serve TLS: start it without this flag"
+const reasonTLSDisabled = "the interceptor runs with --tls=false, so the proxies do not serve TLS: start it without " +
+	"this flag"
 
 // secretWatches lists and watches each Secret that an object names, and no other Secret. Permission for named Secrets
 // is therefore sufficient, and memory contains no key that no proxy needs.
@@ -132,9 +133,10 @@ func (w *secretWatch) current() *certificates.Secret {
 
 // secretFix returns the instruction for granting access to a Secret.
 func secretFix(key model.Key) string {
-	return fmt.Sprintf("grant it with `kubectl create rolebinding kedify-http-interceptor-tls --namespace=%s --clusterrole=kedify-http-interceptor-tls "+
-		"--serviceaccount=%s:kedify-http-interceptor`, with the namespace and name of the interceptor's ServiceAccount", key.Namespace,
-		httpv1alpha1.DefaultInterceptorNamespace)
+	return fmt.Sprintf("grant it with `kubectl create rolebinding kedify-http-interceptor-tls --namespace=%s "+
+		"--clusterrole=kedify-http-interceptor-tls --serviceaccount=%s:kedify-http-interceptor`, "+
+		"with the namespace and name of the interceptor's ServiceAccount",
+		key.Namespace, httpv1alpha1.DefaultInterceptorNamespace)
 }
 
 // watchSecrets sets up the watches of Secrets.
@@ -143,8 +145,10 @@ func (l *Loop) watchSecrets(listWatch func(model.Key) cache.ListerWatcherWithCon
 		listWatch: listWatch, wake: l.wake, running: map[model.Key]*secretWatch{}, changed: map[model.Key]struct{}{},
 		newSource: func(key model.Key, secrets *store[*certificates.Secret]) *source {
 			return &source{
-				resource: "Secret " + key.String(), listWatch: listWatch(key), object: &corev1.Secret{}, store: secrets, isListed: secrets.isListed,
-				logger: l.logger, countFailure: l.metrics.watchErrors.WithLabelValues("secrets").Inc, fix: secretFix(key), isOptional: true,
+				resource: "Secret " + key.String(), listWatch: listWatch(key), object: &corev1.Secret{},
+				store: secrets, isListed: secrets.isListed,
+				logger: l.logger, countFailure: l.metrics.watchErrors.WithLabelValues("secrets").Inc, fix: secretFix(key),
+				isOptional: true,
 			}
 		},
 	}

@@ -122,7 +122,8 @@ func TestFirstPublicationContainsCertificates(t *testing.T) {
 
 // TestSecretLifecycle rotates, invalidates, corrects and deletes a Secret.
 func TestSecretLifecycle(t *testing.T) {
-	first, second, third := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test"), kit.NewTLSSecret(t, "apps", "shop-tls", 2, "shop.test"),
+	first, second, third := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test"), kit.NewTLSSecret(t, "apps",
+		"shop-tls", 2, "shop.test"),
 		kit.NewTLSSecret(t, "apps", "shop-tls", 3, "shop.test")
 	invalid := second.DeepCopy()
 	invalid.Data[corev1.TLSPrivateKeyKey] = first.Data[corev1.TLSPrivateKeyKey]
@@ -168,14 +169,16 @@ func TestForbiddenSecretBlocksNothing(t *testing.T) {
 		defer s.run(t)()
 		time.Sleep(time.Hour) // The clock is synctest's, here and below.
 		if !isClosed(s.loop.Seeded()) || len(s.loop.Waiting()) > 0 || len(s.certificates()) > 0 {
-			t.Errorf("seeded: %t, waiting for %q, certificates of %v", isClosed(s.loop.Seeded()), s.loop.Waiting(), s.certificates())
+			t.Errorf("seeded: %t, waiting for %q, certificates of %v", isClosed(s.loop.Seeded()), s.loop.Waiting(),
+				s.certificates())
 		}
 		outcome := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome
 		if !outcome.IsAccepted() || len(outcome.TLS.Problems) != 1 {
 			t.Fatalf("outcome %+v", outcome)
 		}
 		problem := outcome.TLS.Problems[0]
-		if problem.Reason != httpv1alpha1.ReasonSecretUnreadable || !strings.Contains(problem.Message, "kubectl create rolebinding kedify-http-interceptor-tls --namespace=apps") {
+		if problem.Reason != httpv1alpha1.ReasonSecretUnreadable ||
+			!strings.Contains(problem.Message, "kubectl create rolebinding kedify-http-interceptor-tls --namespace=apps") {
 			t.Errorf("problem %+v", problem)
 		}
 		source.mu.Lock()
@@ -219,7 +222,8 @@ func TestOnlyNamedSecretsAreRead(t *testing.T) {
 		if diff := cmp.Diff([]string{"apps/shop-tls", "apps/other-tls"}, requested()); diff != "" {
 			t.Errorf("read (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{httpv1alpha1.ReasonInvalidSecretName}, s.reasons("shop")); diff != "" || len(s.certificates()) > 0 {
+		if diff := cmp.Diff([]string{httpv1alpha1.ReasonInvalidSecretName}, s.reasons("shop")); diff != "" ||
+			len(s.certificates()) > 0 {
 			t.Errorf("certificates of %v; reasons (-want +got):\n%s", s.certificates(), diff)
 		}
 		// A Secret that no object names is not watched.
@@ -240,7 +244,8 @@ func TestSecretsAreNotReadWithoutTLS(t *testing.T) {
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's.
 		outcome := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome
-		if !outcome.IsAccepted() || len(outcome.TLS.Problems) != 1 || !strings.Contains(outcome.TLS.Problems[0].Message, "--tls=false") {
+		if !outcome.IsAccepted() || len(outcome.TLS.Problems) != 1 ||
+			!strings.Contains(outcome.TLS.Problems[0].Message, "--tls=false") {
 			t.Errorf("outcome %+v", outcome)
 		}
 	})

@@ -12,7 +12,8 @@ import (
 )
 
 // settingsFix is the instruction for granting access to the ConfigMaps with settings of Envoy.
-const settingsFix = "bind ClusterRole kedify-http-interceptor-settings and the Role of config/interceptor, or start it with --envoy-settings=false"
+const settingsFix = "bind ClusterRole kedify-http-interceptor-settings and the Role of config/interceptor, or start " +
+	"it with --envoy-settings=false"
 
 // parsedSettings is what is stored of a ConfigMap with settings of Envoy.
 type parsedSettings struct {

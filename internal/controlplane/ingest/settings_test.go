@@ -17,7 +17,8 @@ import (
 
 // settingsOf returns a ConfigMap with settings of routes.
 func settingsOf(namespace, name, route string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{envoysettings.KeyRoute: route}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Data: map[string]string{envoysettings.KeyRoute: route}}
 }
 
 // retries returns the published retries of shop, and the error in its settings.
@@ -35,13 +36,15 @@ func TestEnvoySettingsLifecycle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.settings, s.global = newFaultySource(t), newFaultySource(t, settingsOf("keda", envoysettings.GlobalName, "retry_policy: {num_retries: 1}"))
+		s.settings, s.global = newFaultySource(t), newFaultySource(t,
+			settingsOf("keda", envoysettings.GlobalName, "retry_policy: {num_retries: 1}"))
 		defer s.run(t)()
 		expect := func(when string, retries uint32, isGiven bool, wantMessage string) {
 			t.Helper()
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if got, message := s.retries(); got != (model.Given[uint32]{Value: retries, IsGiven: isGiven}) || message != wantMessage {
+			if got, message := s.retries(); got != (model.Given[uint32]{Value: retries, IsGiven: isGiven}) ||
+				message != wantMessage {
 				t.Errorf("%s: %+v, %q; want %d, %q", when, got, message, retries, wantMessage)
 			}
 		}
@@ -53,13 +56,15 @@ func TestEnvoySettingsLifecycle(t *testing.T) {
 		s.settings.Add(namespaced("retry_policy: {num_retries: 2}"))
 		expect("its own", 2, true, "")
 		s.settings.Modify(namespaced("retry_policy: {num_retries: 20}"))
-		expect("a mistake", 2, true, `ConfigMap "kedify-proxy-template-values": invalid settings: route.retry_policy.num_retries: invalid value "20": `+
-			`use a whole number from 0 to 10 (until corrected, its previous settings stay active)`)
+		expect("a mistake", 2, true,
+			`ConfigMap "kedify-proxy-template-values": invalid settings: route.retry_policy.num_retries: invalid value "20": `+
+				`use a whole number from 0 to 10 (until corrected, its previous settings stay active)`)
 		s.settings.Modify(namespaced("timeout: 1s"))
 		expect("what it does not say", 1, true, "")
 		s.global.Modify(settingsOf("keda", envoysettings.GlobalName, "retries: 1"))
-		expect("a mistake for all", 1, true, `ConfigMap "kedify-proxy-template-values-global": invalid settings: route.retries: unsupported setting: remove it `+
-			`(until corrected, its previous settings stay active)`)
+		expect("a mistake for all", 1, true,
+			`ConfigMap "kedify-proxy-template-values-global": invalid settings: route.retries: unsupported setting: remove it `+
+				`(until corrected, its previous settings stay active)`)
 		s.global.Delete(settingsOf("keda", envoysettings.GlobalName, ""))
 		expect("none for all", 0, false, "")
 		s.settings.Modify(namespaced("retry_policy: {num_retries: 0}"))
@@ -84,7 +89,8 @@ func TestSettingsBeforeTheFirstPublication(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
-				s.settings, s.global = newFaultySource(t, settingsOf("apps", envoysettings.Name, "retry_policy: {num_retries: 4}")), newFaultySource(t)
+				s.settings, s.global = newFaultySource(t,
+					settingsOf("apps", envoysettings.Name, "retry_policy: {num_retries: 4}")), newFaultySource(t)
 				s.settings.fail(test.failure)
 				defer s.run(t)()
 				time.Sleep(time.Second)

@@ -33,7 +33,9 @@ type store[T any] struct {
 }
 
 // newStore returns an empty store that has not been listed. reduce returns the stored form of an object.
-func newStore[K metav1.Object, T any](reduce func(K) T, isSameRouting func(before, after T) bool, notify func()) *store[T] {
+func newStore[K metav1.Object, T any](
+	reduce func(K) T, isSameRouting func(before, after T) bool, notify func(),
+) *store[T] {
 	return &store[T]{
 		parse: func(object any) (name model.Key, reduced T, err error) {
 			typed, ok := object.(K)

@@ -138,12 +138,15 @@ func (s *source) wrapError(err error) error {
 	case apierrors.IsForbidden(err) && s.fix != "":
 		return fmt.Errorf("the ServiceAccount may not list and watch %s: %s: %w", resource, s.fix, err)
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the API server has no resource %s: install its CustomResourceDefinition (kubectl apply -f config/crd): %w", resource, err)
+		return fmt.Errorf("the API server has no resource %s: install its CustomResourceDefinition (kubectl apply -f "+
+			"config/crd): %w", resource, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("the ServiceAccount may not list and watch %s: apply config/interceptor, or name the allowed namespaces with --namespaces: %w",
+		return fmt.Errorf("the ServiceAccount may not list and watch %s: apply config/interceptor, or name the allowed "+
+			"namespaces with --namespaces: %w",
 			resource, err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server rejected the credentials for %s: check the ServiceAccount token or --kubeconfig: %w", resource, err)
+		return fmt.Errorf("the API server rejected the credentials for %s: check the ServiceAccount token or "+
+			"--kubeconfig: %w", resource, err)
 	default:
 		return fmt.Errorf("%s: %w", resource, err)
 	}

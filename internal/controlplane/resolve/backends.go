@@ -57,7 +57,8 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]
 	)
 	entries, err := split.Parse(object.Annotations[httpv1alpha1.AnnotationWeightedBackends])
 	if err != nil {
-		issues = append(issues, issue{httpv1alpha1.ReasonInvalidWeightedBackends, fmt.Sprintf("%s: %v: %s", field, err, fixOf(err))})
+		issues = append(issues, issue{httpv1alpha1.ReasonInvalidWeightedBackends,
+			fmt.Sprintf("%s: %v: %s", field, err, fixOf(err))})
 	}
 	for i, entry := range entries {
 		backend, entryIssues := backendOf(object, entry, field, lookup, experimentCanary(object, entries, i))
@@ -76,7 +77,8 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]
 // object's Matches. Without the annotation only the object's own Service may receive requests, so a previous split
 // must not return. In this case, and as the last resort, lastGood returns fallback.
 func lastGood(
-	object *httpv1alpha1.HTTPScaledObject, published []model.Route, fallback []model.Backend, lookup serviceLookup, matches int,
+	object *httpv1alpha1.HTTPScaledObject, published []model.Route, fallback []model.Backend, lookup serviceLookup,
+	matches int,
 ) ([]model.Backend, []managedroute.Route) {
 	switch {
 	case len(published) > 0 && (hasWeightedBackends(object) || len(published[0].Backends) == 1):
@@ -90,7 +92,8 @@ func lastGood(
 	}
 	backends := make([]model.Backend, 0, len(entries))
 	for i, entry := range entries {
-		backend, _ := backendOf(object, entry, "", lookup, experimentCanary(object, entries, i)) // A deleted Service keeps its weight, as a published one does.
+		// A deleted Service keeps its weight, as a published one does.
+		backend, _ := backendOf(object, entry, "", lookup, experimentCanary(object, entries, i))
 		backends = append(backends, backend)
 	}
 	return backends, reportedManagedRoutes(object, len(backends), matches)
@@ -120,7 +123,8 @@ func fixOf(err error) string {
 	case errors.Is(err, split.ErrEmpty):
 		return "remove the annotation to send all requests to spec.scaleTargetRef.service"
 	default:
-		return "write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable Service first"
+		return "write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable " +
+			"Service first"
 	}
 }
 
@@ -135,7 +139,9 @@ func experimentCanary(object *httpv1alpha1.HTTPScaledObject, entries []split.Bac
 
 // backendOf resolves the Service and port of one entry. canary is the canary Service if the entry belongs to an
 // experiment. If the entry cannot be resolved, the backend has no endpoints.
-func backendOf(object *httpv1alpha1.HTTPScaledObject, entry split.Backend, field string, lookup serviceLookup, canary *model.Key) (model.Backend, []issue) {
+func backendOf(
+	object *httpv1alpha1.HTTPScaledObject, entry split.Backend, field string, lookup serviceLookup, canary *model.Key,
+) (model.Backend, []issue) {
 	backend := model.Backend{
 		Service:  model.Key{Namespace: object.Namespace, Name: entry.Service},
 		Weight:   entry.Weight,
@@ -165,12 +171,14 @@ func serviceOf(key model.Key, field string, lookup serviceLookup) (*Service, []i
 	case service == nil:
 		return nil, []issue{{
 			httpv1alpha1.ReasonServiceNotFound,
-			fmt.Sprintf("%s: Service %q not found in namespace %q: create it or name another Service of the namespace", field, key.Name, key.Namespace),
+			fmt.Sprintf("%s: Service %q not found in namespace %q: create it or name another Service of the namespace", field,
+				key.Name, key.Namespace),
 		}}
 	case !service.HasEndpoints:
 		return nil, []issue{{
 			httpv1alpha1.ReasonServiceUnsupported,
-			fmt.Sprintf("%s: Service %q is of type ExternalName, which has no endpoints: name a Service that selects Pods", field, key.Name),
+			fmt.Sprintf("%s: Service %q is of type ExternalName, which has no endpoints: name a Service that selects Pods",
+				field, key.Name),
 		}}
 	}
 	return service, nil
@@ -201,7 +209,8 @@ func portOf(target portRef, service *Service) (Port, string) {
 		}
 	}
 	if target.name != "" {
-		return Port{}, fmt.Sprintf("%s.portName: Service %q has no TCP port named %.80q, it has %s: name another port or add this one",
+		return Port{}, fmt.Sprintf("%s.portName: Service %q has no TCP port named %.80q, it has %s: name another port or "+
+			"add this one",
 			target.field, service.Key.Name, target.name, describePorts(service))
 	}
 	return Port{}, fmt.Sprintf("%s.port: Service %q has no TCP port %d, it has %s: name another port or add this one",
@@ -220,10 +229,13 @@ func experimentPort(target portRef, service, canary *Service, problem string) (P
 	}
 	port, ok := serviceport.For(tcpPorts(canary), int32(canaryPort.Number), tcpPorts(service))
 	if !ok {
-		return Port{}, fmt.Sprintf("spec.scaleTargetRef: Service %q has no TCP port that matches port %d of Service %q, it has %s: give the experiment's "+
-			"template one container port, or one of that number, its name or the name http", service.Key.Name, canaryPort.Number, canary.Key.Name, describePorts(service))
+		return Port{}, fmt.Sprintf("spec.scaleTargetRef: Service %q has no TCP port that matches port %d of Service %q, "+
+			"it has %s: give the experiment's "+
+			"template one container port, or one of that number, its name or the name http",
+			service.Key.Name, canaryPort.Number, canary.Key.Name, describePorts(service))
 	}
-	index := slices.IndexFunc(service.Ports, func(p Port) bool { return int32(p.Number) == port.Number && p.Name == port.Name })
+	index := slices.IndexFunc(service.Ports,
+		func(p Port) bool { return int32(p.Number) == port.Number && p.Name == port.Name })
 	return service.Ports[index], ""
 }
 

@@ -22,7 +22,9 @@ func indexSlices(endpointSlices []*EndpointSlice) sliceIndex {
 }
 
 // endpointsOf returns the endpoints of every destination of the routes.
-func endpointsOf(routes []model.Route, services serviceIndex, endpointSlices sliceIndex) map[model.ServicePort]model.Endpoints {
+func endpointsOf(
+	routes []model.Route, services serviceIndex, endpointSlices sliceIndex,
+) map[model.ServicePort]model.Endpoints {
 	endpoints := make(map[model.ServicePort]model.Endpoints)
 	for _, route := range routes {
 		for _, port := range route.Destinations() {
@@ -81,7 +83,7 @@ func collect(endpoints *model.Endpoints, slice *EndpointSlice, portName string) 
 }
 
 // normalize sorts endpoints and removes duplicates: an endpoint may be in two slices while it moves between them. It
-// is ready if one of the slices says so.
+// is ready if it is ready in one of them.
 func normalize(endpoints model.Endpoints) model.Endpoints {
 	slices.SortFunc(endpoints.Ready, netip.AddrPort.Compare)
 	endpoints.Ready = slices.Compact(endpoints.Ready)

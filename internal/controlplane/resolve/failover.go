@@ -23,7 +23,8 @@ func failoverOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) (*m
 			"%s.service: %q is the Service that requests wait for: name another Service of the namespace", field, ref.Service)}}
 	case ref.TimeoutSeconds < 0:
 		return nil, []issue{{httpv1alpha1.ReasonInvalidSpec, fmt.Sprintf(
-			"%s.timeoutSeconds: %d is not positive: set it to 1 or more, or remove it for the default of %d", field, ref.TimeoutSeconds, int(failoverTimeout.Seconds()))}}
+			"%s.timeoutSeconds: %d is not positive: set it to 1 or more, or remove it for the default of %d",
+			field, ref.TimeoutSeconds, int(failoverTimeout.Seconds()))}}
 	}
 	key := model.Key{Namespace: object.Namespace, Name: ref.Service}
 	service, issues := serviceOf(key, field+".service", lookup)

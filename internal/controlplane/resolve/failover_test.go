@@ -17,7 +17,8 @@ import (
 // with an invalid failover is still routed and keeps its published failover.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	late := model.Failover{Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1, Timeout: 30 * time.Second}
+	late := model.Failover{Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1,
+		Timeout: 30 * time.Second}
 	soon := late
 	soon.Timeout = 5 * time.Second
 	for name, c := range map[string]struct {
@@ -28,33 +29,39 @@ func TestFailover(t *testing.T) {
 		wrong   string
 	}{
 		"by the port's number": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, want: &late},
-		"by its name, soon":    {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", PortName: "http", TimeoutSeconds: 5}, want: &soon},
+		"by its name, soon": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", PortName: "http",
+			TimeoutSeconds: 5}, want: &soon},
 		"of one that is never at zero": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, min: 1,
 		},
 		"a Service that is missing": {
-			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "gone", Port: 80},
-			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: Service "gone" not found in namespace "apps": create it or name another Service of the namespace`,
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "gone", Port: 80},
+			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: Service "gone" not found in namespace "apps": ` +
+				`create it or name another Service of the namespace`,
 		},
 		"one of another namespace": {
-			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "other/abroad", Port: 80},
-			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: Service "other/abroad" not found in namespace "apps": create it or name another Service of the namespace`,
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "other/abroad", Port: 80},
+			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: Service "other/abroad" not found in namespace ` +
+				`"apps": create it or name another Service of the namespace`,
 		},
 		"the Service itself": {
-			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "shop", Port: 80},
-			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.service: "shop" is the Service that requests wait for: name another Service of the namespace`,
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "shop", Port: 80},
+			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.service: "shop" is the Service that requests wait for: name ` +
+				`another Service of the namespace`,
 		},
 		"a port that is missing": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 81}, inForce: &late, want: &late,
-			wrong: `PortNotFound spec.coldStartTimeoutFailoverRef.port: Service "late" has no TCP port 81, it has 80 (http): name another port or add this one`,
+			wrong: `PortNotFound spec.coldStartTimeoutFailoverRef.port: Service "late" has no TCP port 81, it has 80 (http): ` +
+				`name another port or add this one`,
 		},
 		"no port": {
 			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late"},
 			wrong: `PortNotFound spec.coldStartTimeoutFailoverRef: set exactly one of port and portName`,
 		},
 		"a time that is none": {
-			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: -1},
-			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.timeoutSeconds: -1 is not positive: set it to 1 or more, or remove it for the default of 30`,
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: -1},
+			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.timeoutSeconds: -1 is not positive: set it to 1 or more, or ` +
+				`remove it for the default of 30`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +69,8 @@ func TestFailover(t *testing.T) {
 			object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
 			inputs := resolve.Inputs{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
-				Services:      kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "late"), kit.NewService("other", "abroad")),
+				Services: kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "late"),
+					kit.NewService("other", "abroad")),
 			}
 			inputs.Published, _ = resolve.Build(inputs)
 			for i := range inputs.Published.Routes {

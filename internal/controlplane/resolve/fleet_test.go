@@ -109,8 +109,9 @@ func TestNamespaceLimits(t *testing.T) {
 		over    []string
 		says    string
 	}{
-		"no bounds":  {objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
-		"at a bound": {options: resolve.Options{MaxObjects: 2, MaxHosts: 10}, objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
+		"no bounds": {objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
+		"at a bound": {options: resolve.Options{MaxObjects: 2, MaxHosts: 10},
+			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
 		"one too many": {
 			options: resolve.Options{MaxObjects: 1},
 			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 2, 1), object("y", 1, 1)},
@@ -129,9 +130,11 @@ func TestNamespaceLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inForce, _ := resolve.Build(resolve.Inputs{Services: servicesOf("a", "b"), ScaledObjects: append(test.objects, neighbour)})
+			inForce, _ := resolve.Build(resolve.Inputs{Services: servicesOf("a", "b"),
+				ScaledObjects: append(test.objects, neighbour)})
 			config, problems := resolve.Build(resolve.Inputs{
-				Options: test.options, Services: servicesOf("a", "b"), ScaledObjects: append(test.objects, neighbour), Published: inForce,
+				Options: test.options, Services: servicesOf("a", "b"), ScaledObjects: append(test.objects,
+					neighbour), Published: inForce,
 			})
 			over := map[string]string{}
 			for _, each := range test.over {

@@ -68,7 +68,8 @@ func (c *hostClaims) resolveConflicts() (affected map[model.Key]struct{}, change
 
 // winner returns the Route that wins a Match. There is one for every claimed Match.
 func (c *hostClaims) winner(match model.Match) (model.Route, bool) {
-	index, ok := slices.BinarySearchFunc(c.byMatch, match, func(route model.Route, match model.Match) int { return route.Match.Compare(match) })
+	index, ok := slices.BinarySearchFunc(c.byMatch, match,
+		func(route model.Route, match model.Match) int { return route.Match.Compare(match) })
 	if !ok {
 		return model.Route{}, false
 	}

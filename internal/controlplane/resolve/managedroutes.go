@@ -27,9 +27,11 @@ func managedRoutesOf(object *httpv1alpha1.HTTPScaledObject, backends, matches in
 	case err != nil:
 		return invalid("%v: correct or remove the annotation, or let the Rollout write it", err)
 	case len(routes) > 0 && backends < 2:
-		return invalid("no canary backend: add one as the second entry of annotation %s, or remove this annotation", httpv1alpha1.AnnotationWeightedBackends)
+		return invalid("no canary backend: add one as the second entry of annotation %s, or remove this annotation",
+			httpv1alpha1.AnnotationWeightedBackends)
 	case count*matches > MaxManagedRoutes:
-		return invalid("%d matches for each of %d combinations of host and path prefix exceed the limit of %d routes: use fewer matches, or split the object", count, matches, MaxManagedRoutes)
+		return invalid("%d matches for each of %d combinations of host and path prefix exceed the limit of %d routes: use "+
+			"fewer matches, or split the object", count, matches, MaxManagedRoutes)
 	}
 	return routes, nil
 }

@@ -36,7 +36,8 @@ func matchesOf(spec httpv1alpha1.HTTPScaledObjectSpec) ([]model.Match, []issue) 
 	if len(hosts)*len(prefixes) > MaxRoutes {
 		return nil, append(issues, issue{
 			httpv1alpha1.ReasonInvalidHosts,
-			fmt.Sprintf("spec.hosts and spec.pathPrefixes: %d hosts with %d path prefixes each exceed the limit of %d routes: split the object",
+			fmt.Sprintf("spec.hosts and spec.pathPrefixes: %d hosts with %d path prefixes each exceed the limit of %d "+
+				"routes: split the object",
 				len(hosts), len(prefixes), MaxRoutes),
 		})
 	}
@@ -96,7 +97,8 @@ func headersOf(conditions []httpv1alpha1.Header) ([]model.Header, []issue) {
 	for i := 1; i < len(headers); i++ {
 		if headers[i].Name == headers[i-1].Name {
 			issues = append(issues, issue{
-				reason, fmt.Sprintf("spec.headers: %q is a duplicate, because names are case-insensitive: keep one, all headers must match", headers[i].Name),
+				reason, fmt.Sprintf("spec.headers: %q is a duplicate, because names are case-insensitive: keep one, all headers "+
+					"must match", headers[i].Name),
 			})
 		}
 	}
@@ -154,7 +156,8 @@ func conflict(loser, winner model.Key, matches []model.Match) model.Problem {
 	return model.Problem{
 		On:     loser,
 		Reason: httpv1alpha1.ReasonConflict,
-		Message: fmt.Sprintf("%s: HTTPScaledObject %s claims the same and takes precedence (the oldest, then the first by name): "+
+		Message: fmt.Sprintf("%s: HTTPScaledObject %s claims the same and takes precedence (the oldest, then the first by "+
+			"name): "+
 			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", describe(matches), winner),
 	}
 }

@@ -132,7 +132,8 @@ func resolveObject(
 	object *httpv1alpha1.HTTPScaledObject, options objectOptions, lookup serviceLookup, published []model.Route,
 ) ([]model.Route, []model.Problem) {
 	if object.Spec.Unreadable != "" {
-		return published, problemsOf(object, issue{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"})
+		return published, problemsOf(object,
+			issue{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"})
 	}
 	matches, matchIssues := matchesOf(object.Spec)
 	if len(matchIssues) > 0 && len(published) > 0 {

@@ -136,7 +136,8 @@ func TestValidationErrorAffectsOneObject(t *testing.T) {
 			}
 		}
 		served := slices.ContainsFunc(config.Routes, func(route model.Route) bool {
-			return route.Owner.Name == "good" && route.Match.Host == "good.example.com" && len(config.Services[route.Backends[0].ServicePort()].Ready) == 1
+			return route.Owner.Name == "good" && route.Match.Host == "good.example.com" &&
+				len(config.Services[route.Backends[0].ServicePort()].Ready) == 1
 		})
 		if !served {
 			t.Errorf("%s: the other object is no longer served: %+v", name, config)
@@ -148,7 +149,8 @@ func TestValidationErrorAffectsOneObject(t *testing.T) {
 func TestLastGoodRoute(t *testing.T) {
 	t.Parallel()
 	bare := kit.NewScaledObject("apps", "shop", "stable", 1, "shop.example.com")
-	shared := kit.WithSplit(bare, split.Backend{Service: "stable", Weight: 80}, split.Backend{Service: "canary", Weight: 20})
+	shared := kit.WithSplit(bare, split.Backend{Service: "stable", Weight: 80},
+		split.Backend{Service: "canary", Weight: 20})
 	unreadable := func(o *httpv1alpha1.HTTPScaledObject) {
 		o.Spec = httpv1alpha1.HTTPScaledObjectSpec{Unreadable: `timeouts: time: invalid duration "soon"`}
 	}
@@ -160,13 +162,19 @@ func TestLastGoodRoute(t *testing.T) {
 		spoil  func(*httpv1alpha1.HTTPScaledObject)
 		want   map[string]uint32 // weights by Service and port; nil if no request is routed to the object
 	}{
-		"a bare route with a wrong port":      {bare, wrongPort, map[string]uint32{"apps/stable:80": 100}},
-		"a bare route to a missing Service":   {bare, func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Service = "stabel" }, map[string]uint32{"apps/stable:80": 100}},
-		"a split with a wrong port":           {shared, wrongPort, map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
-		"a split that ends with a wrong port": {shared, func(o *httpv1alpha1.HTTPScaledObject) { wrongPort(o); o.Annotations = nil }, map[string]uint32{"apps/stable:0": 100}},
-		"a spec that cannot be read":          {shared, unreadable, map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
-		"a new object that cannot be read":    {nil, unreadable, nil},
-		"a new object with a wrong port":      {nil, wrongPort, map[string]uint32{"apps/stable:0": 100}},
+		"a bare route with a wrong port": {bare, wrongPort, map[string]uint32{"apps/stable:80": 100}},
+		"a bare route to a missing Service": {bare,
+			func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Service = "stabel" },
+			map[string]uint32{"apps/stable:80": 100}},
+		"a split with a wrong port": {shared, wrongPort,
+			map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
+		"a split that ends with a wrong port": {shared,
+			func(o *httpv1alpha1.HTTPScaledObject) { wrongPort(o); o.Annotations = nil },
+			map[string]uint32{"apps/stable:0": 100}},
+		"a spec that cannot be read": {shared, unreadable,
+			map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
+		"a new object that cannot be read": {nil, unreadable, nil},
+		"a new object with a wrong port":   {nil, wrongPort, map[string]uint32{"apps/stable:0": 100}},
 	} {
 		world := resolve.Inputs{Services: kit.Services(kit.NewService("apps", "stable"), kit.NewService("apps", "canary"))}
 		spoiled := bare.DeepCopy()
@@ -321,11 +329,13 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		}
 		if random.IntN(2) == 0 {
 			object = kit.WithSplit(object,
-				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{Service: pick("c", "missing"), Weight: random.Uint32N(3)})
+				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{Service: pick("c", "missing"),
+					Weight: random.Uint32N(3)})
 		}
 		if random.IntN(3) == 0 {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes,
-				pick(`[{"name":"a","matches":[{"path":{"type":"Prefix","value":"/a"}}]}]`, `[{"name":"b","mirrorPercent":5,"matches":[{}]}]`, `[]`, `bad`))
+				pick(`[{"name":"a","matches":[{"path":{"type":"Prefix","value":"/a"}}]}]`,
+					`[{"name":"b","mirrorPercent":5,"matches":[{}]}]`, `[]`, `bad`))
 		}
 		if random.IntN(3) == 0 {
 			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{
@@ -354,7 +364,8 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 				service.Spec.Type = corev1.ServiceTypeExternalName
 			}
 			world.Services = append(world.Services, kit.Services(service)...)
-			world.EndpointSlices = append(world.EndpointSlices, randomSlice(random, namespace, name), randomSlice(random, namespace, name))
+			world.EndpointSlices = append(world.EndpointSlices, randomSlice(random, namespace, name),
+				randomSlice(random, namespace, name))
 		}
 	}
 	return world
@@ -407,21 +418,26 @@ func TestExperimentServicePort(t *testing.T) {
 		canary, experiment []corev1.ServicePort
 		want               []uint32 // of stable, canary and the experiment; nil if rejected
 	}{
-		"that of the container": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 9090}, {Port: 8080}}, []uint32{80, 80, 8080}},
-		"of the same number":    {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080}, {Port: 80}}, []uint32{80, 80, 80}},
-		"none that goes with":   {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 1}, {Port: 2}}, nil},
-		"UDP alone":             {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080, Protocol: corev1.ProtocolUDP}}, nil},
+		"that of the container": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 9090}, {Port: 8080}},
+			[]uint32{80, 80, 8080}},
+		"of the same number": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080}, {Port: 80}},
+			[]uint32{80, 80, 80}},
+		"none that goes with": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 1}, {Port: 2}}, nil},
+		"UDP alone": {[]corev1.ServicePort{outer},
+			[]corev1.ServicePort{{Port: 8080, Protocol: corev1.ProtocolUDP}}, nil},
 		// The user creates the canary Service, so it has the port that the object names.
 		"a canary without the port": {[]corev1.ServicePort{{Port: 8080}}, []corev1.ServicePort{{Port: 8080}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test"), httpv1alpha1.AnnotationWeightedBackends,
+			object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test"),
+				httpv1alpha1.AnnotationWeightedBackends,
 				"[{service: shop, weight: 70}, {service: canary, weight: 20}, {service: try, weight: 10}]")
 			object.Spec.ScaleTargetRef.Port, object.Spec.ScaleTargetRef.PortName = 80, ""
 			config, problems := resolve.Build(resolve.Inputs{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
-				Services:      kit.Services(service("shop", outer), service("canary", c.canary...), service("try", c.experiment...)),
+				Services: kit.Services(service("shop", outer), service("canary", c.canary...),
+					service("try", c.experiment...)),
 			})
 			var got []uint32
 			for _, backend := range config.Routes[0].Backends {

@@ -61,8 +61,9 @@ type Resolver struct {
 func NewResolver(options Options, published []model.Route) *Resolver {
 	r := &Resolver{
 		options: options, namespaces: map[string]*namespaceUsage{}, settings: SettingsByNamespace{},
-		objects: map[model.Key]*objectState{}, services: map[model.Key]*serviceState{}, slices: map[model.Key]*EndpointSlice{},
-		hosts: map[fleetHost]*hostClaims{}, outdated: map[model.Key]struct{}{}, isInitial: true,
+		objects: map[model.Key]*objectState{}, services: map[model.Key]*serviceState{},
+		slices: map[model.Key]*EndpointSlice{},
+		hosts:  map[fleetHost]*hostClaims{}, outdated: map[model.Key]struct{}{}, isInitial: true,
 	}
 	for _, route := range published {
 		state := r.object(route.Owner)
@@ -116,7 +117,8 @@ func (r *Resolver) Published(object model.Key) model.Config {
 // complete.
 func (r *Resolver) Update(change Change) Outcome {
 	u := update{
-		Resolver: r, dirty: r.outdated, stale: map[model.Key]struct{}{}, claimedHosts: map[fleetHost]struct{}{}, affected: map[model.Key]struct{}{},
+		Resolver: r, dirty: r.outdated, stale: map[model.Key]struct{}{}, claimedHosts: map[fleetHost]struct{}{},
+		affected:       map[model.Key]struct{}{},
 		changedObjects: map[fleetObject]struct{}{}, changedHosts: map[fleetHost]struct{}{},
 	}
 	r.outdated = map[model.Key]struct{}{}

@@ -30,7 +30,8 @@ type objectSet struct {
 }
 
 func newObjectSet() objectSet {
-	return objectSet{map[model.Key]*httpv1alpha1.HTTPScaledObject{}, map[model.Key]*resolve.Service{}, map[model.Key]*resolve.EndpointSlice{}, resolve.SettingsByNamespace{}}
+	return objectSet{map[model.Key]*httpv1alpha1.HTTPScaledObject{}, map[model.Key]*resolve.Service{},
+		map[model.Key]*resolve.EndpointSlice{}, resolve.SettingsByNamespace{}}
 }
 
 // apply applies a change.
@@ -65,7 +66,8 @@ func options() resolve.Options {
 
 // fullChange returns the set as the first Change.
 func (c objectSet) fullChange() resolve.Change {
-	return resolve.Change{ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices, EnvoySettings: c.tunings}
+	return resolve.Change{ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices,
+		EnvoySettings: c.tunings}
 }
 
 // randomChange adds, changes or removes some random objects.
@@ -83,7 +85,8 @@ func randomChange(random *rand.Rand, most int) resolve.Change {
 		if random.IntN(4) == 0 {
 			tuning = nil
 		}
-		change.EnvoySettings[[]string{"", world.ScaledObjects[0].Namespace, world.ScaledObjects[len(world.ScaledObjects)-1].Namespace}[at]] = tuning
+		change.EnvoySettings[[]string{"", world.ScaledObjects[0].Namespace,
+			world.ScaledObjects[len(world.ScaledObjects)-1].Namespace}[at]] = tuning
 	}
 	for i, slice := range world.EndpointSlices {
 		slice.Key.Name += fmt.Sprint("-", i%2)
@@ -239,7 +242,8 @@ func (s sumOfAll) check(t *testing.T, inputs resolve.Inputs) model.Config {
 	if diff := cmp.Diff(problems, all); diff != "" {
 		t.Errorf("Problems (-Build +Resolver):\n%s", diff)
 	}
-	if diff := cmp.Diff(resolve.Proxies(inputs.EndpointSlices), s.proxies, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+	if diff := cmp.Diff(resolve.Proxies(inputs.EndpointSlices), s.proxies,
+		cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("Proxies (-whole +Resolver):\n%s", diff)
 	}
 	return config
@@ -323,7 +327,8 @@ func manyObjects(count int) objectSet {
 		world.scaledObjects[model.Key{Namespace: "apps", Name: object.Name}] = atWeight(object, 20)
 		for _, name := range []string{stable, canary} {
 			world.services[model.Key{Namespace: "apps", Name: name}] = kit.Services(kit.NewService("apps", name))[0]
-			world.slices[model.Key{Namespace: "apps", Name: name + "-1"}] = kit.EndpointSlices(kit.NewEndpointSlice("apps", name, "10.0.0.1", "10.0.0.2"))[0]
+			world.slices[model.Key{Namespace: "apps", Name: name + "-1"}] = kit.EndpointSlices(kit.NewEndpointSlice("apps",
+				name, "10.0.0.1", "10.0.0.2"))[0]
 		}
 	}
 	return world
@@ -332,7 +337,8 @@ func manyObjects(count int) objectSet {
 // atWeight returns an object of manyObjects with a canary weight.
 func atWeight(object *httpv1alpha1.HTTPScaledObject, weight uint32) *httpv1alpha1.HTTPScaledObject {
 	stable := object.Spec.ScaleTargetRef.Service
-	return kit.WithSplit(object, split.Backend{Service: stable, Weight: 100 - weight}, split.Backend{Service: "canary" + stable[len("stable"):], Weight: weight})
+	return kit.WithSplit(object, split.Backend{Service: stable, Weight: 100 - weight},
+		split.Backend{Service: "canary" + stable[len("stable"):], Weight: weight})
 }
 
 // BenchmarkOneWeight changes one weight among many objects and resolves and translates it: incrementally, and by the
@@ -341,7 +347,8 @@ func BenchmarkOneWeight(b *testing.B) {
 	for _, count := range []int{10, 1000, 10_000} {
 		world := manyObjects(count)
 		key := model.Key{Namespace: "apps", Name: "shop-7"}
-		forms := []*httpv1alpha1.HTTPScaledObject{atWeight(world.scaledObjects[key], 30), atWeight(world.scaledObjects[key], 40)}
+		forms := []*httpv1alpha1.HTTPScaledObject{atWeight(world.scaledObjects[key], 30),
+			atWeight(world.scaledObjects[key], 40)}
 		b.Run(fmt.Sprint("change/", count), func(b *testing.B) {
 			resolver := resolve.NewResolver(resolve.Options{}, nil)
 			translator, err := translate.NewTranslator(translate.DefaultOptions())

@@ -73,7 +73,8 @@ func TestRestartKeepsLastGoodManagedRoutes(t *testing.T) {
 		want             []string
 		canary           uint32
 	}{
-		"the annotations count": {at50, forBeta, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA}, []string{"beta"}, 50},
+		"the annotations count": {at50, forBeta, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
+			[]string{"beta"}, 50},
 		"a text that cannot be read": {
 			at50, broken,
 			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
@@ -86,10 +87,13 @@ func TestRestartKeepsLastGoodManagedRoutes(t *testing.T) {
 			[]string{"qa"},
 			20,
 		},
-		"none were in force":              {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20}, nil, 20},
-		"a report that means nothing":     {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: broken}, nil, 20},
-		"a report without a canary":       {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: toOwn, ManagedRoutes: forQA}, nil, 0},
-		"the weights are no longer there": {"", forQA, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA}, nil, 0},
+		"none were in force": {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20}, nil, 20},
+		"a report that means nothing": {at50, broken,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: broken}, nil, 20},
+		"a report without a canary": {at50, broken,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: toOwn, ManagedRoutes: forQA}, nil, 0},
+		"the weights are no longer there": {"", forQA,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,10 +12,11 @@ import (
 type update struct {
 	*Resolver
 
-	dirty          map[model.Key]struct{}   // objects to resolve
-	stale          map[model.Key]struct{}   // Services with possibly changed endpoints
-	claimedHosts   map[fleetHost]struct{}   // hosts with changed claims
-	affected       map[model.Key]struct{}   // as in Outcome; until refreshEndpoints only those with possibly changed Routes or Problems
+	dirty        map[model.Key]struct{} // objects to resolve
+	stale        map[model.Key]struct{} // Services with possibly changed endpoints
+	claimedHosts map[fleetHost]struct{} // hosts with changed claims
+	// as in Outcome; until refreshEndpoints only those with possibly changed Routes or Problems
+	affected       map[model.Key]struct{}
 	changedObjects map[fleetObject]struct{} // objects that changed in the Config of a fleet
 	changedHosts   map[fleetHost]struct{}   // hosts that changed in the Config of a fleet
 	unowned        []model.Key              // Services that are possibly unused
@@ -42,7 +43,8 @@ func (u *update) applySlices(changed map[model.Key]*EndpointSlice) {
 	for key, slice := range changed {
 		if before := u.slices[key]; before != nil {
 			state := u.service(before.Service)
-			state.slices = slices.DeleteFunc(slices.Clone(state.slices), func(other *EndpointSlice) bool { return other == before })
+			state.slices = slices.DeleteFunc(slices.Clone(state.slices),
+				func(other *EndpointSlice) bool { return other == before })
 			u.stale[before.Service], u.unowned = struct{}{}, append(u.unowned, before.Service)
 		}
 		if slice == nil {
@@ -156,7 +158,8 @@ func (r *Resolver) resolve(state *objectState) desiredState {
 	if len(published) > 0 && published[0].UID != identity.uid {
 		published = nil // They belong to a deleted object of the same name.
 	}
-	desired.routes, desired.problems = resolveObject(state.object, objectOptions{r.options, r.settings.forNamespace(identity.key.Namespace)}, lookup, published)
+	desired.routes, desired.problems = resolveObject(state.object,
+		objectOptions{r.options, r.settings.forNamespace(identity.key.Namespace)}, lookup, published)
 	if len(desired.problems) > 0 {
 		desired.overlay = published
 	}
@@ -224,7 +227,8 @@ func (u *update) setPublished(key model.Key, state *objectState, routes []model.
 	for _, port := range portsOf(routes) {
 		service := u.service(port.Service)
 		if service.port(port.Port) == nil {
-			service.ports = append(slices.Clip(service.ports), portState{number: port.Port, endpoints: endpointsOfPort(service.service, service.slices, port.Port)})
+			service.ports = append(slices.Clip(service.ports),
+				portState{number: port.Port, endpoints: endpointsOfPort(service.service, service.slices, port.Port)})
 		}
 		used := service.port(port.Port)
 		used.users = append(used.users, key)

@@ -126,10 +126,11 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 	cluster := &clusterv3.Cluster{
 		Name:                 spec.name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
-		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: adsSource(endpointTimeout), ServiceName: spec.name},
-		ConnectTimeout:       durationpb.New(cmp.Or(settings.ConnectTimeout, connectTimeout)),
-		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
-		CircuitBreakers:      f.breakers,
+		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{EdsConfig: adsSource(endpointTimeout),
+			ServiceName: spec.name},
+		ConnectTimeout:  durationpb.New(cmp.Or(settings.ConnectTimeout, connectTimeout)),
+		LbPolicy:        clusterv3.Cluster_LEAST_REQUEST,
+		CircuitBreakers: f.breakers,
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
 			HealthyPanicThreshold: &typev3.Percent{},
 			UpdateMergeWindow:     durationpb.New(0),

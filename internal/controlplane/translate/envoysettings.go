@@ -39,7 +39,9 @@ func applyBalance(cluster *clusterv3.Cluster, settings model.Balance) {
 	}
 	switch cluster.GetLbPolicy() {
 	case clusterv3.Cluster_ROUND_ROBIN:
-		cluster.LbConfig = &clusterv3.Cluster_RoundRobinLbConfig_{RoundRobinLbConfig: &clusterv3.Cluster_RoundRobinLbConfig{SlowStartConfig: start}}
+		cluster.LbConfig = &clusterv3.Cluster_RoundRobinLbConfig_{
+			RoundRobinLbConfig: &clusterv3.Cluster_RoundRobinLbConfig{SlowStartConfig: start},
+		}
 	case clusterv3.Cluster_LEAST_REQUEST:
 		config := &clusterv3.Cluster_LeastRequestLbConfig{SlowStartConfig: start}
 		if settings.ChoiceCount > 0 {

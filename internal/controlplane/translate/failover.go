@@ -26,15 +26,19 @@ func FailoverName(owner, service model.Key) string { return ClusterName(owner, s
 
 // failoverRoutes returns the route of those requests if the Route has a failover Service. It precedes the other
 // routes of the Route.
-func (f scopeFactory) failoverRoutes(route model.Route, services map[model.ServicePort]model.Endpoints) []*routev3.Route {
+func (f scopeFactory) failoverRoutes(
+	route model.Route, services map[model.ServicePort]model.Endpoints,
+) []*routev3.Route {
 	if f.holdConfigs.hold == nil || !model.FailsOver(route, services) {
 		return nil
 	}
 	match := routeMatch(route.Match)
 	match.DynamicMetadata = []*matcherv3.MetadataMatcher{{
 		Filter: authorizationMetadata,
-		Path:   []*matcherv3.MetadataMatcher_PathSegment{{Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: FailoverKey}}},
-		Value:  &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_BoolMatch{BoolMatch: true}},
+		Path: []*matcherv3.MetadataMatcher_PathSegment{{
+			Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: FailoverKey},
+		}},
+		Value: &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_BoolMatch{BoolMatch: true}},
 	}}
 	action := f.actionWithLimits(route)
 	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: FailoverName(route.Owner, route.Failover.Service)}

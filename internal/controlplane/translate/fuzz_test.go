@@ -11,7 +11,8 @@ import (
 
 // FuzzScaledObject: for any input of a tenant the resources are valid, and another tenant is served.
 func FuzzScaledObject(f *testing.F) {
-	f.Add("shop.example.com", "/app", "x-canary", "1", "stable", int32(80), "", "[{service: stable, weight: 80}, {service: canary, weight: 20}]")
+	f.Add("shop.example.com", "/app", "x-canary", "1", "stable", int32(80), "",
+		"[{service: stable, weight: 80}, {service: canary, weight: 20}]")
 	f.Add("*.Example.com.:80", "/a/../b", ":path", " 1", "", int32(-1), "web", "- &a {service: stable}\n- *a")
 	f.Add("*", "", "X", "\r\n", "canary", int32(65616), "http", "")
 	f.Fuzz(func(t *testing.T, host, prefix, header, value, service string, port int32, portName, annotation string) {

@@ -24,9 +24,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Envoy itself queues the requests for a backend in model.WaitsForEndpoint. The filter HoldName calls the interceptor (ext_authz
-// over gRPC) and continues when the interceptor responds, which is when there is an endpoint. Meanwhile only the flow
-// control window of a body is read, and no byte of it passes through the interceptor.
+// Envoy itself queues the requests for a backend that model.WaitsForEndpoint names. The filter HoldName calls the
+// interceptor (ext_authz over gRPC) and continues when the interceptor responds, which is when there is an endpoint.
+// Meanwhile only the flow control window of a body is read, and no byte of it passes through the interceptor.
 //
 //   - A per-route configuration of the filter enables it on a route, or on one cluster of a traffic split. It
 //     contains no data: the call itself contains the cluster of the request (ClusterKey).

@@ -45,13 +45,18 @@ func TestHoldConfigs(t *testing.T) {
 		armed     []bool
 		endpoints []string // of the stable Service
 	}{
-		"all is ready":          {holdOptions(), canary(80, 20), []bool{false, false}, []string{"10.0.0.1"}},
-		"stable has none":       {holdOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), []bool{true, false}, []string{translate.DefaultHoldSocket}},
-		"stable is draining":    {holdOptions(), canaryWithoutEndpoints(0, draining), []bool{true, false}, []string{translate.DefaultHoldSocket, "10.0.0.9 DRAINING"}},
-		"the canary has none":   {holdOptions(), canaryWithoutEndpoints(1, model.Endpoints{}), []bool{false, false}, []string{"10.0.0.1"}},
-		"it is never at zero":   {holdOptions(), never, []bool{false, false}, nil},
-		"nothing is ever held":  {translate.DefaultOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), []bool{false, false}, nil},
-		"neither when draining": {translate.DefaultOptions(), canaryWithoutEndpoints(0, draining), []bool{false, false}, []string{"10.0.0.9"}},
+		"all is ready": {holdOptions(), canary(80, 20), []bool{false, false}, []string{"10.0.0.1"}},
+		"stable has none": {holdOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), []bool{true, false},
+			[]string{translate.DefaultHoldSocket}},
+		"stable is draining": {holdOptions(), canaryWithoutEndpoints(0, draining), []bool{true, false},
+			[]string{translate.DefaultHoldSocket, "10.0.0.9 DRAINING"}},
+		"the canary has none": {holdOptions(), canaryWithoutEndpoints(1, model.Endpoints{}), []bool{false, false},
+			[]string{"10.0.0.1"}},
+		"it is never at zero": {holdOptions(), never, []bool{false, false}, nil},
+		"nothing is ever held": {translate.DefaultOptions(), canaryWithoutEndpoints(0, model.Endpoints{}),
+			[]bool{false, false}, nil},
+		"neither when draining": {translate.DefaultOptions(), canaryWithoutEndpoints(0, draining), []bool{false, false},
+			[]string{"10.0.0.9"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -83,7 +88,8 @@ func expectHold(t *testing.T, route *routev3.Route, want []bool) {
 		t.Errorf("route %s has configurations of filters: %v", route.GetName(), route.GetTypedPerFilterConfig())
 	}
 	for i, side := range route.GetRoute().GetWeightedClusters().GetClusters() {
-		if _, isHeld := side.GetTypedPerFilterConfig()[translate.HoldName]; isHeld != want[i] || len(side.GetTypedPerFilterConfig()) > 1 {
+		if _, isHeld := side.GetTypedPerFilterConfig()[translate.HoldName]; isHeld != want[i] ||
+			len(side.GetTypedPerFilterConfig()) > 1 {
 			t.Errorf("%s is queued: %t, want %t: %v", side.GetName(), isHeld, want[i], side.GetTypedPerFilterConfig())
 		}
 	}
@@ -93,7 +99,8 @@ func expectHold(t *testing.T, route *routev3.Route, want []bool) {
 // cluster exists at all times.
 func TestFailoverRoute(t *testing.T) {
 	t.Parallel()
-	late := model.Failover{Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1, Timeout: time.Minute}
+	late := model.Failover{Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1,
+		Timeout: time.Minute}
 	for name, c := range map[string]struct {
 		options translate.Options
 		config  model.Config
@@ -114,11 +121,13 @@ func TestFailoverRoute(t *testing.T) {
 			checkValid(t, resources)
 			const cluster = "apps/shop/late/failover"
 			first := scope(t, resources, "shop.example.com").GetVirtualHosts()[0].GetRoutes()[0]
-			if is := first.GetRoute().GetCluster() == cluster; is != c.want || is != (len(first.GetMatch().GetDynamicMetadata()) == 1) {
+			if is := first.GetRoute().GetCluster() == cluster; is != c.want ||
+				is != (len(first.GetMatch().GetDynamicMetadata()) == 1) {
 				t.Errorf("the first route: %v", first)
 			}
 			assignment := as[*endpointv3.ClusterLoadAssignment](t, resources[resourcev3.EndpointType][cluster])
-			if diff := cmp.Diff([]string{"10.0.0.7"}, endpointsIn(assignment)); diff != "" || resources[resourcev3.ClusterType][cluster] == nil {
+			if diff := cmp.Diff([]string{"10.0.0.7"}, endpointsIn(assignment)); diff != "" ||
+				resources[resourcev3.ClusterType][cluster] == nil {
 				t.Errorf("its cluster: %s", diff)
 			}
 		})

@@ -23,7 +23,9 @@ func MirrorName(owner, service model.Key) string { return ClusterName(owner, ser
 //
 // A mirrored request has the Host of the original one. Envoy does not wait for its response and sends it to no
 // client.
-func (f scopeFactory) managedRoutes(route model.Route, services map[model.ServicePort]model.Endpoints, base *routev3.Route) []*routev3.Route {
+func (f scopeFactory) managedRoutes(
+	route model.Route, services map[model.ServicePort]model.Endpoints, base *routev3.Route,
+) []*routev3.Route {
 	var translated []*routev3.Route
 	for _, managed := range model.EffectiveManagedRoutes(route, services) {
 		for _, match := range managed.Matches {
@@ -75,7 +77,8 @@ func managedMatch(base model.Match, match managedroute.Match) (combined *routev3
 	case managedroute.Regex:
 		// A path prefix leaves room only for a condition on path and query together.
 		combined, isPossible = routeMatch(base), true
-		combined.Headers = append(combined.Headers, headerMatcher(":path", managedroute.StringMatch{Type: path.Type, Value: managedroute.WithQuery(path.Value)}))
+		combined.Headers = append(combined.Headers,
+			headerMatcher(":path", managedroute.StringMatch{Type: path.Type, Value: managedroute.WithQuery(path.Value)}))
 	default:
 		combined, isPossible = routeMatch(base), true
 	}
@@ -106,5 +109,6 @@ func headerMatcher(name string, condition managedroute.StringMatch) *routev3.Hea
 	default:
 		matcher = exactString(condition.Value)
 	}
-	return &routev3.HeaderMatcher{Name: name, HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: matcher}}
+	return &routev3.HeaderMatcher{Name: name,
+		HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: matcher}}
 }

@@ -58,7 +58,9 @@ func domains(host model.Host) []string {
 }
 
 // envoyRoute translates one Route. Its name is the owner, which appears in the access log.
-func (f scopeFactory) envoyRoute(route model.Route, services map[model.ServicePort]model.Endpoints) (*routev3.Route, error) {
+func (f scopeFactory) envoyRoute(
+	route model.Route, services map[model.ServicePort]model.Endpoints,
+) (*routev3.Route, error) {
 	action, err := f.routeAction(route, services)
 	if err != nil {
 		return nil, err
@@ -109,7 +111,9 @@ func routeMatch(match model.Match) *routev3.RouteMatch {
 
 // routeAction routes to one cluster, or to several by their effective weights. Clusters of weight 0 stay in the list
 // for operators to see.
-func (f scopeFactory) routeAction(route model.Route, services map[model.ServicePort]model.Endpoints) (*routev3.RouteAction, error) {
+func (f scopeFactory) routeAction(
+	route model.Route, services map[model.ServicePort]model.Endpoints,
+) (*routev3.RouteAction, error) {
 	action := f.actionWithLimits(route)
 	if len(route.Backends) == 1 {
 		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: ClusterName(route.Owner, route.Backends[0].Service)}
@@ -146,9 +150,11 @@ func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
 		Timeout:     durationpb.New(settings.Timeout.Value),
 		IdleTimeout: durationpb.New(cmp.Or(settings.IdleTimeout, streamIdleTimeout)),
 		RetryPolicy: &routev3.RetryPolicy{
-			RetryOn:                       cmp.Or(settings.RetryOn, "connect-failure,refused-stream"),
-			NumRetries:                    wrapperspb.UInt32(cmp.Or(settings.Retries, model.Given[uint32]{Value: retries}).Value),
-			PerTryTimeout:                 durationpb.New(cmp.Or(route.Timeouts.ResponseHeader, settings.PerTryTimeout, responseHeaderTimeout)),
+			RetryOn: cmp.Or(settings.RetryOn, "connect-failure,refused-stream"),
+			NumRetries: wrapperspb.UInt32(cmp.Or(settings.Retries,
+				model.Given[uint32]{Value: retries}).Value),
+			PerTryTimeout: durationpb.New(cmp.Or(route.Timeouts.ResponseHeader, settings.PerTryTimeout,
+				responseHeaderTimeout)),
 			RetryHostPredicate:            f.retries,
 			HostSelectionRetryMaxAttempts: hostAttempts,
 			RetriableStatusCodes:          retryCodes(settings.RetryCodes),

@@ -17,7 +17,8 @@ import (
 func TestCertificatesBecomeSecrets(t *testing.T) {
 	t.Parallel()
 	made := func(chain string) *model.Certificate {
-		return model.NewCertificate(model.Key{Namespace: "apps", Name: "tls"}, []byte(chain), []byte("key of "+chain), time.Time{})
+		return model.NewCertificate(model.Key{Namespace: "apps", Name: "tls"}, []byte(chain), []byte("key of "+chain),
+			time.Time{})
 	}
 	for _, isOn := range []bool{true, false} {
 		options := translate.DefaultOptions()
@@ -39,8 +40,10 @@ func TestCertificatesBecomeSecrets(t *testing.T) {
 				map[string]string{"a.test": "a, key of a", "*.test": "w, key of w"},
 				nil,
 			},
-			{"one changes", map[model.Host]*model.Certificate{"a.test": made("b")}, map[string]string{"a.test": "b, key of b"}, nil},
-			{"one goes, and one that was not there", map[model.Host]*model.Certificate{"a.test": nil, "c.test": nil}, nil, []string{"a.test"}},
+			{"one changes", map[model.Host]*model.Certificate{"a.test": made("b")}, map[string]string{"a.test": "b, key of b"},
+				nil},
+			{"one goes, and one that was not there", map[model.Host]*model.Certificate{"a.test": nil, "c.test": nil}, nil,
+				[]string{"a.test"}},
 		} {
 			out, err := translator.Update(model.Update{Certificates: step.certificates})
 			if err != nil {
@@ -56,7 +59,8 @@ func TestCertificatesBecomeSecrets(t *testing.T) {
 					changed = map[string]string{}
 				}
 				of := secret.GetTlsCertificate()
-				changed[host] = string(of.GetCertificateChain().GetInlineBytes()) + ", " + string(of.GetPrivateKey().GetInlineBytes())
+				changed[host] = string(of.GetCertificateChain().GetInlineBytes()) + ", " +
+					string(of.GetPrivateKey().GetInlineBytes())
 			}
 			want, removed := step.changed, step.removed
 			if !isOn {
@@ -89,10 +93,12 @@ func TestTLSListenerIsIndependentOfConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(plain[resourcev3.ListenerType]) != 1 || len(secured[resourcev3.ListenerType]) != 2 {
-		t.Fatalf("%d listeners without TLS, %d with it", len(plain[resourcev3.ListenerType]), len(secured[resourcev3.ListenerType]))
+		t.Fatalf("%d listeners without TLS, %d with it", len(plain[resourcev3.ListenerType]),
+			len(secured[resourcev3.ListenerType]))
 	}
 	listener, is := secured[resourcev3.ListenerType][translate.TLSListenerName].(*listenerv3.Listener)
-	if !is || listener.GetAddress().GetSocketAddress().GetPortValue() != translate.TLSPort || len(listener.GetFilterChains()) != 2 {
+	if !is || listener.GetAddress().GetSocketAddress().GetPortValue() != translate.TLSPort ||
+		len(listener.GetFilterChains()) != 2 {
 		t.Errorf("listener %v", listener)
 	}
 	checkValid(t, secured)

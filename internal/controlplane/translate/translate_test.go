@@ -33,7 +33,8 @@ func TestEmptyConfig(t *testing.T) {
 		t.Errorf("got %d listeners, %d scopes, %d clusters, %d load assignments; want 1, 1, 0, 0",
 			len(config.Listeners), len(config.Scopes), len(config.Clusters), len(config.Endpoints))
 	}
-	for _, typeURL := range []string{resourcev3.ListenerType, resourcev3.ScopedRouteType, resourcev3.ClusterType, resourcev3.EndpointType} {
+	for _, typeURL := range []string{resourcev3.ListenerType, resourcev3.ScopedRouteType, resourcev3.ClusterType,
+		resourcev3.EndpointType} {
 		if _, present := resources[typeURL]; !present {
 			t.Errorf("no entry for %s", typeURL)
 		}
@@ -89,7 +90,8 @@ func TestOptions(t *testing.T) {
 	checkValid(t, resources)
 	manager := connectionManager(t, resources)
 	if manager.GetXffNumTrustedHops() != 2 || len(manager.GetAccessLog()) != 0 {
-		t.Errorf("got %d trusted hops and %d access logs, want 2 and none", manager.GetXffNumTrustedHops(), len(manager.GetAccessLog()))
+		t.Errorf("got %d trusted hops and %d access logs, want 2 and none", manager.GetXffNumTrustedHops(),
+			len(manager.GetAccessLog()))
 	}
 	for name, message := range resources[resourcev3.ClusterType] {
 		threshold := as[*clusterv3.Cluster](t, message).GetCircuitBreakers().GetThresholds()[0]
@@ -106,7 +108,8 @@ func TestOptions(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	manager := connectionManager(t, envoy(t, model.Config{}))
-	if manager.GetStatPrefix() != "kedify-proxy" || len(manager.GetAccessLog()) != 1 || manager.GetScopedRoutes().GetScopedRds().GetScopedRdsConfigSource().GetAds() == nil {
+	if manager.GetStatPrefix() != "kedify-proxy" || len(manager.GetAccessLog()) != 1 ||
+		manager.GetScopedRoutes().GetScopedRds().GetScopedRdsConfigSource().GetAds() == nil {
 		t.Errorf("stat prefix, access log or source of routes is wrong: %v", manager)
 	}
 	if patience := manager.GetScopedRoutes().GetScopedRds().GetScopedRdsConfigSource().GetInitialFetchTimeout(); patience == nil || patience.AsDuration() != 0 {
@@ -125,7 +128,8 @@ func TestResponseHeaderTimeout(t *testing.T) {
 		}
 		// Neither a timeout nor any other failure of a request that a workload may have seen is retried.
 		reasons := action.GetRetryPolicy().GetRetryOn()
-		if action.GetTimeout() == nil || action.GetTimeout().AsDuration() != 0 || reasons != "connect-failure,refused-stream" {
+		if action.GetTimeout() == nil || action.GetTimeout().AsDuration() != 0 ||
+			reasons != "connect-failure,refused-stream" {
 			t.Errorf("timeout %v: the whole response is bounded, or requests are retried for %q: %v", timeout, reasons, action)
 		}
 	}
@@ -138,10 +142,11 @@ func TestHealth(t *testing.T) {
 		endpoints model.Endpoints
 		want      []string
 	}{
-		"nothing":               {model.Endpoints{}, nil},
-		"ready":                 {model.Endpoints{Ready: ready}, []string{"10.0.0.1 HEALTHY"}},
-		"draining beside ready": {model.Endpoints{Ready: ready, Draining: leaving}, []string{"10.0.0.1 HEALTHY", "fd00::2 DRAINING"}},
-		"draining alone":        {model.Endpoints{Draining: leaving}, []string{"fd00::2 HEALTHY"}},
+		"nothing": {model.Endpoints{}, nil},
+		"ready":   {model.Endpoints{Ready: ready}, []string{"10.0.0.1 HEALTHY"}},
+		"draining and ready": {model.Endpoints{Ready: ready, Draining: leaving},
+			[]string{"10.0.0.1 HEALTHY", "fd00::2 DRAINING"}},
+		"draining alone": {model.Endpoints{Draining: leaving}, []string{"fd00::2 HEALTHY"}},
 	} {
 		config := canary(80, 20)
 		backend := config.Routes[0].Backends[0]
@@ -168,7 +173,8 @@ func TestBugsAreErrors(t *testing.T) {
 	noProtocol.Routes[0].Backends[1].Protocol = ""
 	noBackend := canary(80, 20)
 	noBackend.Routes[0].Backends = nil
-	for name, config := range map[string]model.Config{"no weight": noWeight, "no protocol": noProtocol, "no backend": noBackend} {
+	for name, config := range map[string]model.Config{"no weight": noWeight, "no protocol": noProtocol,
+		"no backend": noBackend} {
 		if resources, err := translate.Envoy(config); err == nil || resources != nil {
 			t.Errorf("%s: got %d resources, %v; want none and an error", name, len(resources), err)
 		} else if !strings.Contains(err.Error(), "apps/shop") {
@@ -227,7 +233,8 @@ func TestScopes(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("scope %s: got %q, want %q", name, got, want)
 		}
-		if isExact := name != "*"; (len(routes.GetTypedPerFilterConfig()) == 1) != isExact || routes.GetName() != "kedify-proxy/"+name {
+		if isExact := name != "*"; (len(routes.GetTypedPerFilterConfig()) == 1) != isExact ||
+			routes.GetName() != "kedify-proxy/"+name {
 			t.Errorf("scope %s: %s with %d filters switched off", name, routes.GetName(), len(routes.GetTypedPerFilterConfig()))
 		}
 	}
@@ -239,13 +246,15 @@ func TestScopes(t *testing.T) {
 // canary returns one host with a split between two Services with endpoints.
 func canary(stable, canary uint32) model.Config {
 	at := func(name string, weight uint32) model.Backend {
-		return model.Backend{Service: model.Key{Namespace: "apps", Name: name}, Port: 80, Weight: weight, Protocol: model.HTTP1}
+		return model.Backend{Service: model.Key{Namespace: "apps", Name: name}, Port: 80, Weight: weight,
+			Protocol: model.HTTP1}
 	}
 	backends := []model.Backend{at("shop-stable", stable), at("shop-canary", canary)}
 	return model.Config{
 		Routes: []model.Route{{
-			Owner:    model.Key{Namespace: "apps", Name: "shop"},
-			Match:    model.Match{Host: "shop.example.com", PathPrefix: "/", Headers: []model.Header{{Name: "x", Value: "1"}, {Name: "y", Any: true}}},
+			Owner: model.Key{Namespace: "apps", Name: "shop"},
+			Match: model.Match{Host: "shop.example.com", PathPrefix: "/",
+				Headers: []model.Header{{Name: "x", Value: "1"}, {Name: "y", Any: true}}},
 			Backends: backends,
 		}},
 		Services: map[model.ServicePort]model.Endpoints{
@@ -404,7 +413,8 @@ func TestValidateIsRecursive(t *testing.T) {
 	broken := proto.Clone(resources[resourcev3.ListenerType][translate.ListenerName])
 	listener := as[*listenerv3.Listener](t, broken)
 	listener.GetFilterChains()[0].GetFilters()[0].ConfigType = &listenerv3.Filter_TypedConfig{TypedConfig: packed}
-	if cmp.Equal(broken, resources[resourcev3.ListenerType][translate.ListenerName], protocmp.Transform()) || validate(broken) == nil {
+	if cmp.Equal(broken, resources[resourcev3.ListenerType][translate.ListenerName], protocmp.Transform()) ||
+		validate(broken) == nil {
 		t.Error("a connection manager without stat prefix passed")
 	}
 }

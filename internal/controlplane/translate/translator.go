@@ -59,7 +59,8 @@ func NewTranslator(options Options) (*Translator, error) {
 	}
 	return &Translator{
 		options: options, factory: factory, scopes: scopes,
-		clusters: map[model.Key][]clusterSpec{}, wildcards: map[model.Host]*routev3.VirtualHost{}, hostsWithSecret: map[model.Host]struct{}{},
+		clusters: map[model.Key][]clusterSpec{}, wildcards: map[model.Host]*routev3.VirtualHost{},
+		hostsWithSecret: map[model.Host]struct{}{},
 	}, nil
 }
 
@@ -173,8 +174,8 @@ func (t *Translator) updateWildcard(host model.Host, config model.Config) error 
 	return err
 }
 
-// translateObject translates the changed clusters of one object, and all its load assignments, because the update
-// does not say which ones changed.
+// translateObject translates the changed clusters of one object. It translates all load assignments, because any of
+// them may have changed.
 func (t *Translator) translateObject(owner model.Key, config model.Config, out Update) error {
 	before := t.clusters[owner]
 	var now []clusterSpec
@@ -216,7 +217,8 @@ func destinationsOf(route model.Route, services map[model.ServicePort]model.Endp
 	var destinations []destination
 	held, settings := model.WaitsForEndpoint(route, services), route.EnvoySettings
 	for i, backend := range route.Backends {
-		cluster := clusterSpec{name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol, settings: settings}
+		cluster := clusterSpec{name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol,
+			settings: settings}
 		destinations = append(destinations, destination{cluster, backend.ServicePort(), held[i]})
 	}
 	if fault.SwappedEndpoints && len(destinations) == 2 && // Only in a mutant.
@@ -224,19 +226,23 @@ func destinationsOf(route model.Route, services map[model.ServicePort]model.Endp
 		destinations[0].at, destinations[1].at = destinations[1].at, destinations[0].at
 	}
 	if failover := route.Failover; failover != nil {
-		cluster := clusterSpec{name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol, settings: settings}
+		cluster := clusterSpec{name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol,
+			settings: settings}
 		destinations = append(destinations, destination{cluster, failover.ServicePort(), false})
 	}
 	if route.HasMirrorRoute() {
 		canary := route.Canary()
-		cluster := clusterSpec{name: MirrorName(route.Owner, canary.Service), protocol: canary.Protocol, isMirror: true, settings: settings}
+		cluster := clusterSpec{name: MirrorName(route.Owner, canary.Service), protocol: canary.Protocol, isMirror: true,
+			settings: settings}
 		destinations = append(destinations, destination{cluster, canary.ServicePort(), false})
 	}
 	return destinations
 }
 
 // assignment translates one load assignment.
-func (t *Translator) assignment(name string, endpoints model.Endpoints, isHeld bool) (*endpointv3.ClusterLoadAssignment, error) {
+func (t *Translator) assignment(
+	name string, endpoints model.Endpoints, isHeld bool,
+) (*endpointv3.ClusterLoadAssignment, error) {
 	if isHeld && t.options.Hold.isEnabled() {
 		return t.options.Hold.fallbackAssignment(name, endpoints)
 	}
@@ -244,7 +250,9 @@ func (t *Translator) assignment(name string, endpoints model.Endpoints, isHeld b
 }
 
 // translateBackend translates the load assignment of a cluster, and the cluster itself if it changed.
-func (t *Translator) translateBackend(cluster clusterSpec, isNew, isHeld bool, endpoints model.Endpoints, out Update) error {
+func (t *Translator) translateBackend(
+	cluster clusterSpec, isNew, isHeld bool, endpoints model.Endpoints, out Update,
+) error {
 	if isNew {
 		message, err := t.factory.cluster(cluster)
 		if err != nil {
@@ -264,7 +272,8 @@ func (t *Translator) translateBackend(cluster clusterSpec, isNew, isHeld bool, e
 
 // equal reports whether two clusters are equal.
 func (c clusterSpec) equal(other clusterSpec) bool {
-	return c.name == other.name && c.protocol == other.protocol && c.isMirror == other.isMirror && c.settings.OfCluster() == other.settings.OfCluster()
+	return c.name == other.name && c.protocol == other.protocol && c.isMirror == other.isMirror &&
+		c.settings.OfCluster() == other.settings.OfCluster()
 }
 
 // hasName reports whether another cluster has the same name.

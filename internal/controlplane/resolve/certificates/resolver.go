@@ -98,7 +98,8 @@ func (r *Resolver) ReferencedSecrets() map[model.Key]struct{} {
 
 // ResetHosts discards all Routes and active certificates, so that the next Update is complete.
 func (r *Resolver) ResetHosts() {
-	r.hosts, r.objects, r.defaults = map[fleetHost]*hostState{}, map[model.Key]*objectState{}, map[model.Fleet]*model.Certificate{}
+	r.hosts, r.objects = map[fleetHost]*hostState{}, map[model.Key]*objectState{}
+	r.defaults = map[model.Fleet]*model.Certificate{}
 	for key, tracked := range r.secrets {
 		if tracked.hosts = map[fleetHost]struct{}{}; tracked.secret == nil {
 			delete(r.secrets, key)
@@ -197,7 +198,9 @@ func (c claim) compare(other claim) int {
 }
 
 // setClaims updates the claims of a host from its Routes.
-func (r *Resolver) setClaims(at fleetHost, routes []model.Route, touched map[fleetHost]struct{}, affected map[model.Key]struct{}) {
+func (r *Resolver) setClaims(
+	at fleetHost, routes []model.Route, touched map[fleetHost]struct{}, affected map[model.Key]struct{},
+) {
 	before := r.hosts[at]
 	var claims []claim
 	for _, route := range routes {
@@ -312,12 +315,14 @@ func (r *Resolver) State(key model.Key) *State {
 	state.Expires = tracked.valid.expires()
 	overridden, uncovered := r.problemHosts(object, tracked.valid)
 	if len(overridden) > 0 {
-		add(httpv1alpha1.ReasonHostTaken, fmt.Sprintf("annotation %s: the certificate of an older HTTPScaledObject with another Secret is active for %s: "+
-			"name the same Secret in both, or change spec.hosts", httpv1alpha1.AnnotationTLSSecretName, abbreviate(overridden)))
+		add(httpv1alpha1.ReasonHostTaken,
+			fmt.Sprintf("annotation %s: the certificate of an older HTTPScaledObject with another Secret is active for %s: "+
+				"name the same Secret in both, or change spec.hosts", httpv1alpha1.AnnotationTLSSecretName, abbreviate(overridden)))
 	}
 	if len(uncovered) > 0 {
-		add(httpv1alpha1.ReasonHostNotCovered, fmt.Sprintf("Secret %q: the certificate is active but does not cover %s, so clients that verify it reject it: "+
-			"renew it with these names, or change spec.hosts", object.secret.Name, abbreviate(uncovered)))
+		add(httpv1alpha1.ReasonHostNotCovered,
+			fmt.Sprintf("Secret %q: the certificate is active but does not cover %s, so clients that verify it reject it: "+
+				"renew it with these names, or change spec.hosts", object.secret.Name, abbreviate(uncovered)))
 	}
 	return state
 }
@@ -346,17 +351,21 @@ func secretProblem(key model.Key, secret *Secret, hasValid bool) (reason, messag
 	}
 	switch {
 	case !isName(key.Name):
-		return httpv1alpha1.ReasonInvalidSecretName, fmt.Sprintf("%s: %.80q is not a Secret name: use the name of a Secret in namespace %q (lower-case letters, digits, "+
+		return httpv1alpha1.ReasonInvalidSecretName, fmt.Sprintf("%s: %.80q is not a Secret name: use the name of a "+
+			"Secret in namespace %q (lower-case letters, digits, "+
 			"hyphens and dots)", annotation, key.Name, key.Namespace)
 	case secret == nil || secret.Certificate != nil:
 		return "", ""
 	case secret.Unreadable != "":
-		return httpv1alpha1.ReasonSecretUnreadable, fmt.Sprintf("%s: Secret %q cannot be read, so %s: %s", annotation, key.Name, effect, secret.Unreadable)
+		return httpv1alpha1.ReasonSecretUnreadable, fmt.Sprintf("%s: Secret %q cannot be read, so %s: %s", annotation,
+			key.Name, effect, secret.Unreadable)
 	case secret.Invalid != "":
-		return httpv1alpha1.ReasonInvalidSecret, fmt.Sprintf("%s: Secret %q: %s (until then %s)", annotation, key.Name, secret.Invalid, effect)
+		return httpv1alpha1.ReasonInvalidSecret, fmt.Sprintf("%s: Secret %q: %s (until then %s)", annotation, key.Name,
+			secret.Invalid, effect)
 	default:
-		return httpv1alpha1.ReasonSecretNotFound, fmt.Sprintf("%s: Secret %q not found in namespace %q: create it or name another Secret of the namespace",
-			annotation, key.Name, key.Namespace)
+		return httpv1alpha1.ReasonSecretNotFound,
+			fmt.Sprintf("%s: Secret %q not found in namespace %q: create it or name another Secret of the namespace",
+				annotation, key.Name, key.Namespace)
 	}
 }
 

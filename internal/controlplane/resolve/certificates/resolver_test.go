@@ -66,19 +66,25 @@ func TestParse(t *testing.T) {
 		secret *corev1.Secret
 		wrong  string // "" for a valid Secret
 	}{
-		"an ECDSA key":   {secret: valid},
-		"an RSA key":     {secret: made(long)},
-		"any type":       {secret: &corev1.Secret{Data: valid.Data, Type: corev1.SecretTypeOpaque}},
-		"a chain":        {secret: withValue(valid, corev1.TLSCertKey, slices.Concat(valid.Data[corev1.TLSCertKey], other.Data[corev1.TLSCertKey]))},
+		"an ECDSA key": {secret: valid},
+		"an RSA key":   {secret: made(long)},
+		"any type":     {secret: &corev1.Secret{Data: valid.Data, Type: corev1.SecretTypeOpaque}},
+		"a chain": {secret: withValue(valid, corev1.TLSCertKey,
+			slices.Concat(valid.Data[corev1.TLSCertKey], other.Data[corev1.TLSCertKey]))},
 		"no certificate": {withValue(valid, corev1.TLSCertKey, nil), "tls.crt is empty or missing"},
 		"no key":         {withValue(valid, corev1.TLSPrivateKeyKey, []byte{}), "tls.key is empty or missing"},
-		"no PEM":         {withValue(valid, corev1.TLSCertKey, []byte("x")), "failed to find any PEM data in certificate input"},
-		"another key":    {withValue(valid, corev1.TLSPrivateKeyKey, other.Data[corev1.TLSPrivateKeyKey]), "private key does not match public key"},
+		"no PEM": {withValue(valid, corev1.TLSCertKey, []byte("x")),
+			"failed to find any PEM data in certificate input"},
+		"another key": {withValue(valid, corev1.TLSPrivateKeyKey, other.Data[corev1.TLSPrivateKeyKey]),
+			"private key does not match public key"},
 		"a broken chain": {
-			withValue(valid, corev1.TLSCertKey, append(slices.Clone(valid.Data[corev1.TLSCertKey]), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...)),
+			withValue(valid, corev1.TLSCertKey,
+				append(slices.Clone(valid.Data[corev1.TLSCertKey]),
+					"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...)),
 			"certificate 2 of tls.crt",
 		},
-		"too many bytes":    {withValue(valid, corev1.TLSCertKey, bytes.Repeat(valid.Data[corev1.TLSCertKey], 200)), "exceed the limit of 65536"},
+		"too many bytes": {withValue(valid, corev1.TLSCertKey, bytes.Repeat(valid.Data[corev1.TLSCertKey], 200)),
+			"exceed the limit of 65536"},
 		"a short RSA key":   {made(short), "the RSA key has 1024 bits: Envoy accepts 2048 to 8192"},
 		"an unusual curve":  {made(p224), "the ECDSA key uses curve P-224"},
 		"another algorithm": {made(signer(edwards, err)), "Envoy accepts RSA and ECDSA keys"},
@@ -86,7 +92,8 @@ func TestParse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			read := certificates.Parse(c.secret)
-			if (read.Certificate != nil) != (c.wrong == "") || !strings.Contains(read.Invalid, c.wrong) || read.Unreadable != "" {
+			if (read.Certificate != nil) != (c.wrong == "") || !strings.Contains(read.Invalid, c.wrong) ||
+				read.Unreadable != "" {
 				t.Errorf("Read: certificate %v, wrong %q, want %q", read.Certificate, read.Invalid, c.wrong)
 			}
 			if c.wrong != "" && !strings.Contains(read.Invalid, "kubectl create secret tls") {
@@ -153,7 +160,8 @@ func TestResolver(t *testing.T) {
 		want  result
 	}{
 		"nobody asks": {
-			[]step{{hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}}, secrets("tls", secret("tls", 1, host))}}, result{},
+			[]step{{hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}},
+				secrets("tls", secret("tls", 1, host))}}, result{},
 		},
 		"the Secret's certificate is the host's": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}},
@@ -164,36 +172,45 @@ func TestResolver(t *testing.T) {
 			[]step{{one, nil}, {nil, secrets("tls", secret("tls", 1, host))}},
 			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
 		},
-		"it is not there":  {[]step{{one, secrets("tls", deleted)}}, result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}}},
-		"it is wrong":      {[]step{{one, secrets("tls", invalid)}}, result{Reasons: map[string][]string{"shop": {"InvalidSecret"}}}},
-		"it can't be read": {[]step{{one, secrets("tls", forbidden)}}, result{Reasons: map[string][]string{"shop": {"SecretUnreadable"}}}},
+		"it is not there": {[]step{{one, secrets("tls", deleted)}},
+			result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}}},
+		"it is wrong": {[]step{{one, secrets("tls", invalid)}},
+			result{Reasons: map[string][]string{"shop": {"InvalidSecret"}}}},
+		"it can't be read": {[]step{{one, secrets("tls", forbidden)}},
+			result{Reasons: map[string][]string{"shop": {"SecretUnreadable"}}}},
 		"it can't have a name": {
 			[]step{{hostRoutes{host: {route("apps", "shop", "other/tls", 1, host, "/")}}, nil}},
 			result{Reasons: map[string][]string{"shop": {"InvalidSecretName"}}},
 		},
 		"the last good one stays when it turns wrong": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", invalid)}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls",
+				Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
 		},
 		"and when it can't be read any more": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", forbidden)}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"SecretUnreadable"}}},
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls",
+				Reasons: map[string][]string{"shop": {"SecretUnreadable"}}},
 		},
 		"a deleted one ends": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", deleted)}},
 			result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}},
 		},
 		"and does not come back by a wrong one": {
-			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", deleted)}, {nil, secrets("tls", invalid)}},
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", deleted)},
+				{nil, secrets("tls", invalid)}},
 			result{Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
 		},
 		"an object that asks no more ends it": {
-			[]step{{one, secrets("tls", secret("tls", 1, host))}, {hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}}, nil}}, result{},
+			[]step{{one, secrets("tls", secret("tls", 1, host))},
+				{hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}}, nil}}, result{},
 		},
-		"a host that goes ends it": {[]step{{one, secrets("tls", secret("tls", 1, host))}, {hostRoutes{host: nil}, nil}}, result{}},
+		"a host that goes ends it": {[]step{{one, secrets("tls", secret("tls", 1, host))}, {hostRoutes{host: nil}, nil}},
+			result{}},
 		"a certificate for another host is used, and told of": {
 			[]step{{one, secrets("tls", secret("tls", 1, "other.example.com"))}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls",
+				Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
 		},
 		"a wildcard covers a host, and itself": {
 			[]step{{hostRoutes{
@@ -203,15 +220,18 @@ func TestResolver(t *testing.T) {
 			result{Certificates: map[model.Host]string{host: "apps/tls", "*.example.com": "apps/tls"}, Nameless: "apps/tls"},
 		},
 		"it does not cover a wildcard by one host below it": {
-			[]step{{hostRoutes{"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")}}, secrets("tls", secret("tls", 1, host))}},
-			result{Certificates: map[model.Host]string{"*.example.com": "apps/tls"}, Nameless: "apps/tls", Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
+			[]step{{hostRoutes{"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")}},
+				secrets("tls", secret("tls", 1, host))}},
+			result{Certificates: map[model.Host]string{"*.example.com": "apps/tls"}, Nameless: "apps/tls",
+				Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
 		},
 		"the oldest object's is in force, whose path ever is longer": {
 			[]step{{
 				hostRoutes{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, host)),
 			}},
-			result{Certificates: map[model.Host]string{host: "apps/a"}, Nameless: "apps/a", Reasons: map[string][]string{"young": {"HostTaken"}}},
+			result{Certificates: map[model.Host]string{host: "apps/a"}, Nameless: "apps/a",
+				Reasons: map[string][]string{"young": {"HostTaken"}}},
 		},
 		"two that name the same Secret take nothing from each other": {
 			[]step{{
@@ -225,21 +245,25 @@ func TestResolver(t *testing.T) {
 				hostRoutes{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", invalid, "b", secret("b", 1, host)),
 			}},
-			result{Certificates: map[model.Host]string{host: "apps/b"}, Nameless: "apps/b", Reasons: map[string][]string{"old": {"InvalidSecret"}}},
+			result{Certificates: map[model.Host]string{host: "apps/b"}, Nameless: "apps/b",
+				Reasons: map[string][]string{"old": {"InvalidSecret"}}},
 		},
 		"a client that names no host gets the oldest object's, whatever its host": {
 			[]step{{
-				hostRoutes{"a.test": {route("apps", "young", "b", 1, "a.test", "/")}, host: {route("apps", "old", "a", 9, host, "/")}},
+				hostRoutes{"a.test": {route("apps", "young", "b", 1, "a.test", "/")},
+					host: {route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
 			}},
 			result{Certificates: map[model.Host]string{host: "apps/a", "a.test": "apps/b"}, Nameless: "apps/a"},
 		},
 		"and another one's once that is gone": {
 			[]step{{
-				hostRoutes{"a.test": {route("apps", "young", "b", 1, "a.test", "/")}, host: {route("apps", "old", "a", 9, host, "/")}},
+				hostRoutes{"a.test": {route("apps", "young", "b", 1, "a.test", "/")},
+					host: {route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
 			}, {nil, secrets("a", deleted)}},
-			result{Certificates: map[model.Host]string{"a.test": "apps/b"}, Nameless: "apps/b", Reasons: map[string][]string{"old": {"SecretNotFound"}}},
+			result{Certificates: map[model.Host]string{"a.test": "apps/b"}, Nameless: "apps/b",
+				Reasons: map[string][]string{"old": {"SecretNotFound"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -314,11 +338,18 @@ func TestMessagesNameObjectFieldAndFix(t *testing.T) {
 		secret *certificates.Secret
 		want   string
 	}{
-		"gone":   {&certificates.Secret{}, `annotation http.kedify.io/tls-secret-name: Secret "tls" not found in namespace "apps": create it or name another Secret of the namespace`},
-		"denied": {&certificates.Secret{Unreadable: "no: allow it"}, `annotation http.kedify.io/tls-secret-name: Secret "tls" cannot be read, so no certificate of it is active: no: allow it`},
-		"wrong":  {&certificates.Secret{Invalid: "no: mend it"}, `annotation http.kedify.io/tls-secret-name: Secret "tls": no: mend it (until then no certificate of it is active)`},
-		"other hosts": {valid, `Secret "tls": the certificate is active but does not cover a.test, b.test, c.test and 1 more, so clients that verify it reject it: ` +
-			`renew it with these names, or change spec.hosts`},
+		"gone": {&certificates.Secret{},
+			`annotation http.kedify.io/tls-secret-name: Secret "tls" not found in namespace "apps": create it or name ` +
+				`another Secret of the namespace`},
+		"denied": {&certificates.Secret{Unreadable: "no: allow it"},
+			`annotation http.kedify.io/tls-secret-name: Secret "tls" cannot be read, so no certificate of it is active: no: ` +
+				`allow it`},
+		"wrong": {&certificates.Secret{Invalid: "no: mend it"},
+			`annotation http.kedify.io/tls-secret-name: Secret "tls": no: mend it (until then no certificate of it is active)`},
+		"other hosts": {valid,
+			`Secret "tls": the certificate is active but does not cover a.test, b.test, c.test and 1 more, so clients that ` +
+				`verify it reject it: ` +
+				`renew it with these names, or change spec.hosts`},
 	} {
 		book, hosts := certificates.NewResolver(), hostRoutes{}
 		for _, host := range []model.Host{"a.test", "b.test", "c.test", "d.test"} {
@@ -408,8 +439,10 @@ func TestUpdatesAddUp(t *testing.T) {
 
 func TestSecretOf(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]bool{"tls": true, "shop.example.com-tls": true, "": false, "other/tls": false, "TLS": false, "*": false} {
-		object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, host), httpv1alpha1.AnnotationTLSSecretName, name)
+	for name, want := range map[string]bool{"tls": true, "shop.example.com-tls": true, "": false, "other/tls": false,
+		"TLS": false, "*": false} {
+		object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, host),
+			httpv1alpha1.AnnotationTLSSecretName, name)
 		if key, names := certificates.SecretOf(object); names != want || key != (model.Key{Namespace: "apps", Name: name}) {
 			t.Errorf("SecretOf with %q: %s, %v", name, key, names)
 		}

@@ -52,10 +52,12 @@ func Parse(source *corev1.Secret) *Secret {
 	chain, private := source.Data[corev1.TLSCertKey], source.Data[corev1.TLSPrivateKeyKey]
 	leaf, err := parse(chain, private)
 	if err != nil {
-		return &Secret{Invalid: fmt.Sprintf("%v: put the certificate with its chain into %s and its private key into %s, both in PEM, as `kubectl create secret tls` does",
+		return &Secret{Invalid: fmt.Sprintf("%v: put the certificate with its chain into %s and its private key into %s, "+
+			"both in PEM, as `kubectl create secret tls` does",
 			err, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)}
 	}
-	return &Secret{leaf: leaf, Certificate: model.NewCertificate(key, slices.Clone(chain), slices.Clone(private), leaf.NotAfter)}
+	return &Secret{leaf: leaf,
+		Certificate: model.NewCertificate(key, slices.Clone(chain), slices.Clone(private), leaf.NotAfter)}
 }
 
 // parse returns the first certificate of a PEM chain, which must match the key. Envoy accepts everything that parse
@@ -67,7 +69,8 @@ func parse(chain, private []byte) (*x509.Certificate, error) {
 	case len(private) == 0:
 		return nil, fmt.Errorf("%w: %s is empty or missing", errUnusable, corev1.TLSPrivateKeyKey)
 	case len(chain)+len(private) > maxBytes:
-		return nil, fmt.Errorf("%w: %d bytes of certificates and key exceed the limit of %d", errUnusable, len(chain)+len(private), maxBytes)
+		return nil, fmt.Errorf("%w: %d bytes of certificates and key exceed the limit of %d", errUnusable,
+			len(chain)+len(private), maxBytes)
 	}
 	pair, err := tls.X509KeyPair(chain, private)
 	if err != nil {
@@ -86,7 +89,8 @@ func checkKey(key any) error {
 	switch key := key.(type) {
 	case *ecdsa.PrivateKey:
 		if curve := key.Curve; curve != elliptic.P256() && curve != elliptic.P384() && curve != elliptic.P521() {
-			return fmt.Errorf("%w: the ECDSA key uses curve %s: Envoy accepts P-256, P-384 and P-521", errUnusable, curve.Params().Name)
+			return fmt.Errorf("%w: the ECDSA key uses curve %s: Envoy accepts P-256, P-384 and P-521", errUnusable,
+				curve.Params().Name)
 		}
 	case *rsa.PrivateKey:
 		if bits := key.N.BitLen(); bits < minRSABits || bits > maxRSABits {

@@ -131,14 +131,16 @@ func flatten(path string, value any, into map[string]string) {
 func conflicts(settings *model.EnvoySettings) (problems []string) {
 	backOff, balance := settings.Route.BackOff, settings.Cluster.Balance
 	if backOff.Max > 0 && (backOff.Base == 0 || backOff.Max < backOff.Base) {
-		problems = append(problems, fmt.Sprintf("%s: invalid value \"%v\": set %s too, to at most this value", pathBackOffMax, backOff.Max, pathBackOff))
+		problems = append(problems,
+			fmt.Sprintf("%s: invalid value \"%v\": set %s too, to at most this value", pathBackOffMax, backOff.Max, pathBackOff))
 	}
 	hasSlowStart := balance.SlowStart > 0 || balance.MinWeight.IsGiven
 	if balance.MinWeight.IsGiven && balance.SlowStart == 0 {
 		problems = append(problems, "cluster: min_weight_percent requires slow_start_window")
 	}
 	if balance.Policy == "" && (hasSlowStart || balance.ChoiceCount > 0) {
-		problems = append(problems, pathPolicy+": missing: set the policy that round_robin_lb_config or least_request_lb_config belongs to")
+		problems = append(problems,
+			pathPolicy+": missing: set the policy that round_robin_lb_config or least_request_lb_config belongs to")
 	}
 	return problems
 }

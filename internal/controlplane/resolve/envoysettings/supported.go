@@ -51,7 +51,8 @@ func Supported() []Setting {
 
 // supportedSettings returns all settings, those of routes first.
 func supportedSettings() []setting {
-	return slices.Concat(routeSettings(), clusterSettings(), balanceSettings("round_robin_lb_config", roundRobin), balanceSettings("least_request_lb_config", leastRequest))
+	return slices.Concat(routeSettings(), clusterSettings(), balanceSettings("round_robin_lb_config", roundRobin),
+		balanceSettings("least_request_lb_config", leastRequest))
 }
 
 // routeSettings returns the settings of routes.
@@ -60,13 +61,20 @@ func routeSettings() []setting {
 		duration("route.timeout", 0, 24*time.Hour, func(t *model.EnvoySettings, d time.Duration) {
 			t.Route.Timeout = model.Given[time.Duration]{Value: d, IsGiven: true}
 		}),
-		duration("route.idle_timeout", time.Second, 24*time.Hour, func(t *model.EnvoySettings, d time.Duration) { t.Route.IdleTimeout = d }),
-		list("route.retry_policy.retry_on", retryConditions(), func(t *model.EnvoySettings, text string) { t.Route.RetryOn = text }),
-		number("route.retry_policy.num_retries", 0, 10, func(t *model.EnvoySettings, n uint32) { t.Route.Retries = model.Given[uint32]{Value: n, IsGiven: true} }),
-		duration("route.retry_policy.per_try_timeout", time.Millisecond, 24*time.Hour, func(t *model.EnvoySettings, d time.Duration) { t.Route.PerTryTimeout = d }),
-		duration(pathBackOff, time.Millisecond, time.Minute, func(t *model.EnvoySettings, d time.Duration) { t.Route.BackOff.Base = d }),
-		duration(pathBackOffMax, time.Millisecond, time.Minute, func(t *model.EnvoySettings, d time.Duration) { t.Route.BackOff.Max = d }),
-		codes("route.retry_policy.retriable_status_codes", func(t *model.EnvoySettings, codes [model.MaxRetryCodes]uint32) { t.Route.RetryCodes = codes }),
+		duration("route.idle_timeout", time.Second, 24*time.Hour,
+			func(t *model.EnvoySettings, d time.Duration) { t.Route.IdleTimeout = d }),
+		list("route.retry_policy.retry_on", retryConditions(),
+			func(t *model.EnvoySettings, text string) { t.Route.RetryOn = text }),
+		number("route.retry_policy.num_retries", 0, 10,
+			func(t *model.EnvoySettings, n uint32) { t.Route.Retries = model.Given[uint32]{Value: n, IsGiven: true} }),
+		duration("route.retry_policy.per_try_timeout", time.Millisecond, 24*time.Hour,
+			func(t *model.EnvoySettings, d time.Duration) { t.Route.PerTryTimeout = d }),
+		duration(pathBackOff, time.Millisecond, time.Minute,
+			func(t *model.EnvoySettings, d time.Duration) { t.Route.BackOff.Base = d }),
+		duration(pathBackOffMax, time.Millisecond, time.Minute,
+			func(t *model.EnvoySettings, d time.Duration) { t.Route.BackOff.Max = d }),
+		codes("route.retry_policy.retriable_status_codes",
+			func(t *model.EnvoySettings, codes [model.MaxRetryCodes]uint32) { t.Route.RetryCodes = codes }),
 	}
 }
 
@@ -74,12 +82,16 @@ func routeSettings() []setting {
 func clusterSettings() []setting {
 	const most = 1_000_000
 	return []setting{
-		duration("cluster.connect_timeout", 100*time.Millisecond, 5*time.Minute, func(t *model.EnvoySettings, d time.Duration) { t.Cluster.ConnectTimeout = d }),
-		number(pathBreakers+"max_connections", 1, most, func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxConnections = n }),
-		number(pathBreakers+"max_pending_requests", 1, most, func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxPendingRequests = n }),
+		duration("cluster.connect_timeout", 100*time.Millisecond, 5*time.Minute,
+			func(t *model.EnvoySettings, d time.Duration) { t.Cluster.ConnectTimeout = d }),
+		number(pathBreakers+"max_connections", 1, most,
+			func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxConnections = n }),
+		number(pathBreakers+"max_pending_requests", 1, most,
+			func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxPendingRequests = n }),
 		number(pathBreakers+"max_requests", 1, most, func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxRequests = n }),
 		number(pathBreakers+"max_retries", 1, most, func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxRetries = n }),
-		list(pathPolicy, []string{roundRobin, leastRequest, random}, func(t *model.EnvoySettings, text string) { t.Cluster.Balance.Policy = text }, 1),
+		list(pathPolicy, []string{roundRobin, leastRequest, random},
+			func(t *model.EnvoySettings, text string) { t.Cluster.Balance.Policy = text }, 1),
 	}
 }
 
@@ -88,13 +100,15 @@ func clusterSettings() []setting {
 func balanceSettings(field, policy string) []setting {
 	prefix := "cluster." + field + "."
 	all := []setting{
-		duration(prefix+"slow_start_config.slow_start_window", time.Second, time.Hour, func(t *model.EnvoySettings, d time.Duration) { t.Cluster.Balance.SlowStart = d }),
+		duration(prefix+"slow_start_config.slow_start_window", time.Second, time.Hour,
+			func(t *model.EnvoySettings, d time.Duration) { t.Cluster.Balance.SlowStart = d }),
 		percent(prefix+"slow_start_config.min_weight_percent.value", func(t *model.EnvoySettings, share float64) {
 			t.Cluster.Balance.MinWeight = model.Given[float64]{Value: share, IsGiven: true}
 		}),
 	}
 	if policy == leastRequest {
-		all = append(all, number(prefix+"choice_count", 2, 10, func(t *model.EnvoySettings, n uint32) { t.Cluster.Balance.ChoiceCount = n }))
+		all = append(all, number(prefix+"choice_count", 2, 10,
+			func(t *model.EnvoySettings, n uint32) { t.Cluster.Balance.ChoiceCount = n }))
 	}
 	for i := range all {
 		set := all[i].set
@@ -111,7 +125,8 @@ func balanceSettings(field, policy string) []setting {
 // retryConditions returns the values of Envoy's retry_on.
 func retryConditions() []string {
 	return []string{
-		"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "refused-stream", "retriable-4xx", "retriable-status-codes",
+		"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "refused-stream", "retriable-4xx",
+		"retriable-status-codes",
 		"cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable",
 	}
 }
