@@ -49,7 +49,7 @@ func TestPublishedSplitIsReported(t *testing.T) {
 			{"no annotation", "", ""},
 			{"half", "[{service: shop, weight: 50}, {service: canary, weight: 50}]", half},
 			{"broken", "half", half},
-			{"another Service alone", "[{service: canary, weight: 1}]", "- service: canary\n  weight: 1\n"},
+			{"only another Service", "[{service: canary, weight: 1}]", "- service: canary\n  weight: 1\n"},
 			{"removed", "", ""},
 		} {
 			object := shop()

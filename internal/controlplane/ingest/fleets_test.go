@@ -106,7 +106,7 @@ func TestFleetsAreAddedAndRemoved(t *testing.T) {
 		}
 		expect("at first", "apps")
 		s.slices.Modify(proxies("keda", "10.0.0.7", true))
-		expect("a shared proxy", "apps", "keda")
+		expect("a shared proxy is added", "apps", "keda")
 		s.scaledObjects.Modify(kit.WithAnnotation(shop(), httpv1alpha1.AnnotationFleet, "shared"))
 		expect("the object moves", "keda")
 		if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]; got.Fleet != "keda" ||
@@ -114,10 +114,10 @@ func TestFleetsAreAddedAndRemoved(t *testing.T) {
 			t.Errorf("the object that moved is %+v", got)
 		}
 		s.slices.Delete(proxies("keda", "10.0.0.7", true))
-		expect("the shared proxy goes", "keda")
+		expect("the shared proxy is removed", "keda")
 		s.scaledObjects.Modify(shop())
 		expect("the object moves back", "apps")
 		s.scaledObjects.Delete(shop())
-		expect("nothing is left")
+		expect("everything is removed")
 	})
 }

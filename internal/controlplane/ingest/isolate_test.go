@@ -70,11 +70,11 @@ func TestTranslateAll(t *testing.T) {
 		err           error
 	}{
 		{
-			name: "nothing is wrong", envoy: failingTranslation(),
+			name: "no failure", envoy: failingTranslation(),
 			asked: config(today, valid, poison), want: config(today, valid, poison),
 		},
 		{
-			name:  "the one to blame keeps what it had, the other gets what it asks for",
+			name:  "the failed object keeps its routes, the other one is updated",
 			envoy: failingTranslation("poison.test"),
 			asked: config(today, valid, poison), before: config(yesterday, route("good", "good.test", "old"), before),
 			want: model.Config{Routes: []model.Route{valid, before}, Services: map[model.ServicePort]model.Endpoints{
@@ -84,16 +84,16 @@ func TestTranslateAll(t *testing.T) {
 			failures: bad,
 		},
 		{
-			name: "the one to blame has nothing", envoy: failingTranslation("poison.test"),
+			name: "the failed object has no routes", envoy: failingTranslation("poison.test"),
 			asked: config(today, valid, poison), want: config(today, valid), failures: bad,
 		},
 		{
-			name: "a host that went to somebody else stays there", envoy: failingTranslation("poison.test"),
+			name: "a host that moved to another object stays there", envoy: failingTranslation("poison.test"),
 			asked: config(today, route("good", "shop.test", "good"), poison), before: config(yesterday, before),
 			want: config(today, route("good", "shop.test", "good")), failures: bad,
 		},
 		{
-			name: "nobody is to blame", envoy: func(config model.Config) (translate.Resources, error) {
+			name: "no single object fails", envoy: func(config model.Config) (translate.Resources, error) {
 				if len(config.Routes) > 1 {
 					return nil, errPoison
 				}
@@ -103,7 +103,7 @@ func TestTranslateAll(t *testing.T) {
 				before), err: errPoison,
 		},
 		{
-			name: "everybody is to blame", envoy: failingTranslation(model.AnyHost),
+			name: "every object fails", envoy: failingTranslation(model.AnyHost),
 			asked: config(today, poison), want: model.Config{Routes: []model.Route{},
 				Services: map[model.ServicePort]model.Endpoints{}}, failures: bad, err: errPoison,
 		},

@@ -252,7 +252,7 @@ func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
 		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "httpscaledobjects"}, "", errors.New("no")),
 			"apply config/interceptor"},
 		{"bad credentials", apierrors.NewUnauthorized("no"), "--kubeconfig"},
-		{"the API server is away", syscall.ECONNREFUSED, "connection refused"},
+		{"the API server is unavailable", syscall.ECONNREFUSED, "connection refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -137,14 +137,14 @@ func TestSecretLifecycle(t *testing.T) {
 			chain  string
 			reason []string
 		}{
-			{"it is not there", func() {}, "", []string{httpv1alpha1.ReasonSecretNotFound}},
-			{"it comes", func() { source.Add(first) }, chainOf(first), nil},
-			{"it is rotated", func() { source.Modify(second) }, chainOf(second), nil},
-			{"it turns wrong", func() { source.Modify(invalid) }, chainOf(second), []string{httpv1alpha1.ReasonInvalidSecret}},
-			{"it is mended", func() { source.Modify(third) }, chainOf(third), nil},
-			{"the API server is away", func() { source.fail(errors.New("away")) }, chainOf(third), nil},
-			{"it is back", func() { source.fail(nil) }, chainOf(third), nil},
-			{"it is deleted", func() { source.Delete(third) }, "", []string{httpv1alpha1.ReasonSecretNotFound}},
+			{"missing", func() {}, "", []string{httpv1alpha1.ReasonSecretNotFound}},
+			{"created", func() { source.Add(first) }, chainOf(first), nil},
+			{"rotated", func() { source.Modify(second) }, chainOf(second), nil},
+			{"invalid", func() { source.Modify(invalid) }, chainOf(second), []string{httpv1alpha1.ReasonInvalidSecret}},
+			{"corrected", func() { source.Modify(third) }, chainOf(third), nil},
+			{"the API server is unavailable", func() { source.fail(errors.New("away")) }, chainOf(third), nil},
+			{"the API server recovers", func() { source.fail(nil) }, chainOf(third), nil},
+			{"deleted", func() { source.Delete(third) }, "", []string{httpv1alpha1.ReasonSecretNotFound}},
 		} {
 			step.do()
 			time.Sleep(20 * time.Second) // The clock is synctest's, here and below.

@@ -49,28 +49,28 @@ func TestEnvoySettingsLifecycle(t *testing.T) {
 			}
 		}
 		namespaced := func(route string) *corev1.ConfigMap { return settingsOf("apps", envoysettings.Name, route) }
-		expect("for all", 1, true, "")
+		expect("global", 1, true, "")
 		s.settings.Add(settingsOf("elsewhere", envoysettings.Name, "retry_policy: {num_retries: 9}"))
 		s.settings.Add(settingsOf("apps", "another", "retry_policy: {num_retries: 9}"))
-		expect("another namespace's, and of another name", 1, true, "")
+		expect("another namespace and another name", 1, true, "")
 		s.settings.Add(namespaced("retry_policy: {num_retries: 2}"))
-		expect("its own", 2, true, "")
+		expect("namespaced", 2, true, "")
 		s.settings.Modify(namespaced("retry_policy: {num_retries: 20}"))
-		expect("a mistake", 2, true,
+		expect("an invalid value", 2, true,
 			`ConfigMap "kedify-proxy-template-values": invalid settings: route.retry_policy.num_retries: invalid value "20": `+
 				`use a whole number from 0 to 10 (until corrected, its previous settings stay active)`)
 		s.settings.Modify(namespaced("timeout: 1s"))
-		expect("what it does not say", 1, true, "")
+		expect("an unset value", 1, true, "")
 		s.global.Modify(settingsOf("keda", envoysettings.GlobalName, "retries: 1"))
-		expect("a mistake for all", 1, true,
+		expect("an invalid global setting", 1, true,
 			`ConfigMap "kedify-proxy-template-values-global": invalid settings: route.retries: unsupported setting: remove it `+
 				`(until corrected, its previous settings stay active)`)
 		s.global.Delete(settingsOf("keda", envoysettings.GlobalName, ""))
-		expect("none for all", 0, false, "")
+		expect("global deleted", 0, false, "")
 		s.settings.Modify(namespaced("retry_policy: {num_retries: 0}"))
 		expect("no retries", 0, true, "")
 		s.settings.Delete(namespaced(""))
-		expect("none", 0, false, "")
+		expect("all deleted", 0, false, "")
 	})
 }
 

@@ -22,35 +22,35 @@ func TestFailover(t *testing.T) {
 	soon := late
 	soon.Timeout = 5 * time.Second
 	for name, c := range map[string]struct {
-		ref     httpv1alpha1.ColdStartTimeoutFailoverRef
-		min     int32
-		inForce *model.Failover
-		want    *model.Failover
-		wrong   string
+		ref       httpv1alpha1.ColdStartTimeoutFailoverRef
+		min       int32
+		published *model.Failover
+		want      *model.Failover
+		wrong     string
 	}{
-		"by the port's number": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, want: &late},
-		"by its name, soon": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", PortName: "http",
+		"port by number": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, want: &late},
+		"port by name, short timeout": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", PortName: "http",
 			TimeoutSeconds: 5}, want: &soon},
-		"of one that is never at zero": {
+		"minimum replicas above zero": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, min: 1,
 		},
-		"a Service that is missing": {
+		"missing Service": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "gone", Port: 80},
 			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: Service "gone" not found in namespace "apps": ` +
 				`create it or name another Service of the namespace`,
 		},
-		"one of another namespace": {
+		"Service of another namespace": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "other/abroad", Port: 80},
 			wrong: `ServiceNotFound spec.coldStartTimeoutFailoverRef.service: Service "other/abroad" not found in namespace ` +
 				`"apps": create it or name another Service of the namespace`,
 		},
-		"the Service itself": {
+		"its own Service": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "shop", Port: 80},
 			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.service: "shop" is the Service that requests wait for: name ` +
 				`another Service of the namespace`,
 		},
-		"a port that is missing": {
-			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 81}, inForce: &late, want: &late,
+		"missing port": {
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 81}, published: &late, want: &late,
 			wrong: `PortNotFound spec.coldStartTimeoutFailoverRef.port: Service "late" has no TCP port 81, it has 80 (http): ` +
 				`name another port or add this one`,
 		},
@@ -58,7 +58,7 @@ func TestFailover(t *testing.T) {
 			ref:   httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late"},
 			wrong: `PortNotFound spec.coldStartTimeoutFailoverRef: set exactly one of port and portName`,
 		},
-		"a time that is none": {
+		"negative timeout": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: -1},
 			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.timeoutSeconds: -1 is not positive: set it to 1 or more, or ` +
 				`remove it for the default of 30`,
@@ -74,7 +74,7 @@ func TestFailover(t *testing.T) {
 			}
 			inputs.Published, _ = resolve.Build(inputs)
 			for i := range inputs.Published.Routes {
-				inputs.Published.Routes[i].Failover = c.inForce
+				inputs.Published.Routes[i].Failover = c.published
 			}
 			object.Spec.ColdStartTimeoutFailoverRef = &c.ref
 			object.Spec.Replicas = &httpv1alpha1.ReplicaRange{Min: &c.min}

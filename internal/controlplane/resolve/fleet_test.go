@@ -55,14 +55,14 @@ func servicesOf(namespaces ...string) (services []*resolve.Service) {
 
 func TestAHostBelongsToAFleet(t *testing.T) {
 	t.Parallel()
-	world := resolve.Inputs{
+	inputs := resolve.Inputs{
 		Options:  resolve.Options{SharedFleet: "keda"},
 		Services: servicesOf("a", "b", "c", "d"),
 		ScaledObjects: []*httpv1alpha1.HTTPScaledObject{
 			shopOf("a", 1), shopOf("b", 2), inFleet("shared", shopOf("c", 3)), inFleet("shared", shopOf("d", 4)),
 		},
 	}
-	config, problems := resolve.Build(world)
+	config, problems := resolve.Build(inputs)
 	want := map[string]string{"a shop.test": "a/shop", "b shop.test": "b/shop", "keda shop.test": "c/shop"}
 	if diff := cmp.Diff(want, owners(config)); diff != "" {
 		t.Errorf("owners of the host (-want +got):\n%s", diff)
@@ -74,21 +74,21 @@ func TestAHostBelongsToAFleet(t *testing.T) {
 
 func TestInvalidFleetKeepsThePublishedOne(t *testing.T) {
 	t.Parallel()
-	world := resolve.Inputs{
+	inputs := resolve.Inputs{
 		Options: resolve.Options{SharedFleet: "keda"}, Services: servicesOf("a"),
 		ScaledObjects: []*httpv1alpha1.HTTPScaledObject{inFleet("Shared", shopOf("a", 1))},
 	}
 	for _, test := range []struct {
-		inForce model.Fleet
-		want    string
+		published model.Fleet
+		want      string
 	}{{"", "a shop.test"}, {"keda", "keda shop.test"}, {"a", "a shop.test"}} {
-		if test.inForce != "" {
-			world.Published, _ = resolve.Build(world)
-			world.Published.Routes[0].Fleet = test.inForce
+		if test.published != "" {
+			inputs.Published, _ = resolve.Build(inputs)
+			inputs.Published.Routes[0].Fleet = test.published
 		}
-		config, problems := resolve.Build(world)
+		config, problems := resolve.Build(inputs)
 		if diff := cmp.Diff(map[string]string{test.want: "a/shop"}, owners(config)); diff != "" {
-			t.Errorf("with %q published (-want +got):\n%s", test.inForce, diff)
+			t.Errorf("with %q published (-want +got):\n%s", test.published, diff)
 		}
 		if len(problems) != 1 || problems[0].Reason != httpv1alpha1.ReasonInvalidFleet ||
 			!strings.Contains(problems[0].Message, `set it to "shared"`) {
@@ -109,8 +109,8 @@ func TestNamespaceLimits(t *testing.T) {
 		over    []string
 		says    string
 	}{
-		"no bounds": {objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
-		"at a bound": {options: resolve.Options{MaxObjects: 2, MaxHosts: 10},
+		"no limits": {objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
+		"at the limits": {options: resolve.Options{MaxObjects: 2, MaxHosts: 10},
 			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
 		"one too many": {
 			options: resolve.Options{MaxObjects: 1},
@@ -122,7 +122,7 @@ func TestNamespaceLimits(t *testing.T) {
 			objects: []*httpv1alpha1.HTTPScaledObject{object("y", 1, 1), object("x", 1, 1)},
 			over:    []string{"a/y"}, says: "--max-objects-per-namespace",
 		},
-		"what still fits is served": {
+		"objects within the rest are served": {
 			options: resolve.Options{MaxHosts: 9},
 			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5), object("z", 3, 4)},
 			over:    []string{"a/y"}, says: "--max-hosts-per-namespace",
@@ -130,11 +130,11 @@ func TestNamespaceLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inForce, _ := resolve.Build(resolve.Inputs{Services: servicesOf("a", "b"),
+			published, _ := resolve.Build(resolve.Inputs{Services: servicesOf("a", "b"),
 				ScaledObjects: append(test.objects, neighbour)})
 			config, problems := resolve.Build(resolve.Inputs{
 				Options: test.options, Services: servicesOf("a", "b"), ScaledObjects: append(test.objects,
-					neighbour), Published: inForce,
+					neighbour), Published: published,
 			})
 			over := map[string]string{}
 			for _, each := range test.over {

@@ -33,15 +33,15 @@ func TestResultIsIndependentOfInputOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		world := randomInputs(random)
-		config, problems := resolve.Build(world)
-		shuffle(random, world.ScaledObjects)
-		shuffle(random, world.Services)
-		shuffle(random, world.EndpointSlices)
-		for _, slice := range world.EndpointSlices {
+		inputs := randomInputs(random)
+		config, problems := resolve.Build(inputs)
+		shuffle(random, inputs.ScaledObjects)
+		shuffle(random, inputs.Services)
+		shuffle(random, inputs.EndpointSlices)
+		for _, slice := range inputs.EndpointSlices {
 			shuffle(random, slice.Endpoints)
 		}
-		again, sameProblems := resolve.Build(world)
+		again, sameProblems := resolve.Build(inputs)
 		if diff := cmp.Diff(config, again, compareAddresses); diff != "" {
 			t.Fatalf("seed %d: another Config:\n%s", seed, diff)
 		}
@@ -54,12 +54,12 @@ func TestResultIsIndependentOfInputOrder(t *testing.T) {
 func TestInputsAreNotModified(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
-		world := randomInputs(rand.New(rand.NewPCG(seed, 2)))
+		inputs := randomInputs(rand.New(rand.NewPCG(seed, 2)))
 		same := randomInputs(rand.New(rand.NewPCG(seed, 2)))
-		world.Published, _ = resolve.Build(same)
+		inputs.Published, _ = resolve.Build(same)
 		same.Published, _ = resolve.Build(same)
-		resolve.Build(world)
-		if diff := cmp.Diff(same, world, compareAddresses); diff != "" {
+		resolve.Build(inputs)
+		if diff := cmp.Diff(same, inputs, compareAddresses); diff != "" {
 			t.Fatalf("seed %d: the input was changed:\n%s", seed, diff)
 		}
 	}
@@ -71,16 +71,16 @@ func TestPublishedConfigIsStable(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		before, world := randomInputs(random), randomInputs(random)
-		world.Published, _ = resolve.Build(before)
+		before, inputs := randomInputs(random), randomInputs(random)
+		inputs.Published, _ = resolve.Build(before)
 		moves := 0
 		for ; moves < 4; moves++ {
-			config, _ := resolve.Build(world)
+			config, _ := resolve.Build(inputs)
 			checkInvariants(t, config)
-			if cmp.Equal(world.Published, config, compareAddresses) {
+			if cmp.Equal(inputs.Published, config, compareAddresses) {
 				break
 			}
-			world.Published = config
+			inputs.Published = config
 		}
 		if moves == 4 {
 			t.Errorf("seed %d: the same Inputs never give a stable Config", seed)
@@ -108,16 +108,16 @@ func TestValidationErrorAffectsOneObject(t *testing.T) {
 		"repeated header": func(o *httpv1alpha1.HTTPScaledObject) {
 			o.Spec.Headers = []httpv1alpha1.Header{{Name: "a"}, {Name: "A"}}
 		},
-		"too many headers":   func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Headers = make([]httpv1alpha1.Header, 17) },
-		"no service":         func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Service = "" },
-		"port and portName":  func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.PortName = "http" },
-		"no port":            func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Port = 0 },
-		"negative port":      func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Port = -1 },
-		"host of the good":   func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = valid.Spec.Hosts },
-		"empty annotation":   annotate(""),
-		"huge annotation":    annotate("- {service: a, weight: 1}\n" + strings.Repeat("#", 1<<20)),
-		"aliased annotation": annotate("- &a {service: a, weight: 1}\n- *a"),
-		"missing services":   annotate("[{service: a, weight: 1}, {service: b, weight: 1}]"),
+		"too many headers":         func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Headers = make([]httpv1alpha1.Header, 17) },
+		"no service":               func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Service = "" },
+		"port and portName":        func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.PortName = "http" },
+		"no port":                  func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Port = 0 },
+		"negative port":            func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Port = -1 },
+		"host of the valid object": func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = valid.Spec.Hosts },
+		"empty annotation":         annotate(""),
+		"huge annotation":          annotate("- {service: a, weight: 1}\n" + strings.Repeat("#", 1<<20)),
+		"aliased annotation":       annotate("- &a {service: a, weight: 1}\n- *a"),
+		"missing services":         annotate("[{service: a, weight: 1}, {service: b, weight: 1}]"),
 	} {
 		spoiled := poison.DeepCopy()
 		spoil(spoiled)
@@ -171,21 +171,21 @@ func TestLastGoodRoute(t *testing.T) {
 		"a split that ends with a wrong port": {shared,
 			func(o *httpv1alpha1.HTTPScaledObject) { wrongPort(o); o.Annotations = nil },
 			map[string]uint32{"apps/stable:0": 100}},
-		"a spec that cannot be read": {shared, unreadable,
+		"an unreadable spec": {shared, unreadable,
 			map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
-		"a new object that cannot be read": {nil, unreadable, nil},
-		"a new object with a wrong port":   {nil, wrongPort, map[string]uint32{"apps/stable:0": 100}},
+		"a new object with an unreadable spec": {nil, unreadable, nil},
+		"a new object with a wrong port":       {nil, wrongPort, map[string]uint32{"apps/stable:0": 100}},
 	} {
-		world := resolve.Inputs{Services: kit.Services(kit.NewService("apps", "stable"), kit.NewService("apps", "canary"))}
+		inputs := resolve.Inputs{Services: kit.Services(kit.NewService("apps", "stable"), kit.NewService("apps", "canary"))}
 		spoiled := bare.DeepCopy()
 		if test.before != nil {
-			world.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{test.before}
-			world.Published, _ = resolve.Build(world)
+			inputs.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{test.before}
+			inputs.Published, _ = resolve.Build(inputs)
 			spoiled = test.before.DeepCopy()
 		}
 		test.spoil(spoiled)
-		world.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{spoiled}
-		config, problems := resolve.Build(world)
+		inputs.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{spoiled}
+		config, problems := resolve.Build(inputs)
 		var got map[string]uint32
 		for _, route := range config.Routes {
 			got = map[string]uint32{}
@@ -233,7 +233,7 @@ func TestPorts(t *testing.T) {
 	}{
 		"by number":         {httpv1alpha1.ScaleTargetRef{Port: 80}, 80},
 		"by name":           {httpv1alpha1.ScaleTargetRef{PortName: "web"}, 80},
-		"beside UDP":        {httpv1alpha1.ScaleTargetRef{Port: 53}, 53},
+		"next to UDP":       {httpv1alpha1.ScaleTargetRef{Port: 53}, 53},
 		"UDP by name":       {httpv1alpha1.ScaleTargetRef{PortName: "dns"}, 0},
 		"other number":      {httpv1alpha1.ScaleTargetRef{Port: 8080}, 0},
 		"other name":        {httpv1alpha1.ScaleTargetRef{PortName: "http"}, 0},
@@ -317,7 +317,7 @@ func checkInvariants(t *testing.T, config model.Config) {
 // randomInputs returns small Inputs with many collisions and invalid objects.
 func randomInputs(random *rand.Rand) resolve.Inputs {
 	pick := func(from ...string) string { return from[random.IntN(len(from))] }
-	var world resolve.Inputs
+	var inputs resolve.Inputs
 	for i := range 1 + random.IntN(12) {
 		object := kit.NewScaledObject(pick("a", "b"), fmt.Sprintf("o%d", i), pick("s", "c", "x"), random.IntN(3),
 			pick("h.example.com", "H.example.com.", "*.example.com", "*", "not a host"), pick("h.example.com", "g.example.com"))
@@ -353,22 +353,22 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		if random.IntN(3) == 0 {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationFleet, pick("shared", "shared", "shred"))
 		}
-		world.ScaledObjects = append(world.ScaledObjects, object)
+		inputs.ScaledObjects = append(inputs.ScaledObjects, object)
 	}
 	for _, namespace := range []string{"a", "b"} {
-		world.EndpointSlices = append(world.EndpointSlices,
+		inputs.EndpointSlices = append(inputs.EndpointSlices,
 			randomSlice(random, namespace, resolve.ProxyService), randomSlice(random, namespace, resolve.ProxyService))
 		for _, name := range []string{"s", "c", "x"} {
 			service := kit.NewService(namespace, name)
 			if name == "x" && random.IntN(2) == 0 {
 				service.Spec.Type = corev1.ServiceTypeExternalName
 			}
-			world.Services = append(world.Services, kit.Services(service)...)
-			world.EndpointSlices = append(world.EndpointSlices, randomSlice(random, namespace, name),
+			inputs.Services = append(inputs.Services, kit.Services(service)...)
+			inputs.EndpointSlices = append(inputs.EndpointSlices, randomSlice(random, namespace, name),
 				randomSlice(random, namespace, name))
 		}
 	}
-	return world
+	return inputs
 }
 
 // randomSlice returns an EndpointSlice with endpoints in every condition, some of which are in other slices too.
@@ -418,12 +418,12 @@ func TestExperimentServicePort(t *testing.T) {
 		canary, experiment []corev1.ServicePort
 		want               []uint32 // of stable, canary and the experiment; nil if rejected
 	}{
-		"that of the container": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 9090}, {Port: 8080}},
+		"container port": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 9090}, {Port: 8080}},
 			[]uint32{80, 80, 8080}},
-		"of the same number": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080}, {Port: 80}},
+		"same number": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080}, {Port: 80}},
 			[]uint32{80, 80, 80}},
-		"none that goes with": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 1}, {Port: 2}}, nil},
-		"UDP alone": {[]corev1.ServicePort{outer},
+		"no matching port": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 1}, {Port: 2}}, nil},
+		"only UDP": {[]corev1.ServicePort{outer},
 			[]corev1.ServicePort{{Port: 8080, Protocol: corev1.ProtocolUDP}}, nil},
 		// The user creates the canary Service, so it has the port that the object names.
 		"a canary without the port": {[]corev1.ServicePort{{Port: 8080}}, []corev1.ServicePort{{Port: 8080}}, nil},

@@ -26,7 +26,7 @@ type objectSet struct {
 	scaledObjects map[model.Key]*httpv1alpha1.HTTPScaledObject
 	services      map[model.Key]*resolve.Service
 	slices        map[model.Key]*resolve.EndpointSlice
-	tunings       resolve.SettingsByNamespace
+	envoySettings resolve.SettingsByNamespace
 }
 
 func newObjectSet() objectSet {
@@ -39,7 +39,7 @@ func (c objectSet) apply(change resolve.Change) {
 	applyTo(c.scaledObjects, change.ScaledObjects)
 	applyTo(c.services, change.Services)
 	applyTo(c.slices, change.EndpointSlices)
-	maps.Copy(c.tunings, change.EnvoySettings)
+	maps.Copy(c.envoySettings, change.EnvoySettings)
 }
 
 func applyTo[T any](into, changed map[model.Key]*T) {
@@ -51,11 +51,11 @@ func applyTo[T any](into, changed map[model.Key]*T) {
 }
 
 // inputs returns the set as Inputs.
-func (c objectSet) inputs(inForce model.Config) resolve.Inputs {
+func (c objectSet) inputs(published model.Config) resolve.Inputs {
 	return resolve.Inputs{
 		ScaledObjects: slices.Collect(maps.Values(c.scaledObjects)), Services: slices.Collect(maps.Values(c.services)),
-		EndpointSlices: slices.Collect(maps.Values(c.slices)), Options: options(), Published: inForce,
-		EnvoySettings: c.tunings,
+		EndpointSlices: slices.Collect(maps.Values(c.slices)), Options: options(), Published: published,
+		EnvoySettings: c.envoySettings,
 	}
 }
 
@@ -67,39 +67,39 @@ func options() resolve.Options {
 // fullChange returns the set as the first Change.
 func (c objectSet) fullChange() resolve.Change {
 	return resolve.Change{ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices,
-		EnvoySettings: c.tunings}
+		EnvoySettings: c.envoySettings}
 }
 
 // randomChange adds, changes or removes some random objects.
 func randomChange(random *rand.Rand, most int) resolve.Change {
-	world := randomInputs(random)
+	inputs := randomInputs(random)
 	change := resolve.Change{
 		ScaledObjects: map[model.Key]*httpv1alpha1.HTTPScaledObject{}, Services: map[model.Key]*resolve.Service{},
 		EndpointSlices: map[model.Key]*resolve.EndpointSlice{}, EnvoySettings: resolve.SettingsByNamespace{},
 	}
 	if at := random.IntN(12); at < 3 {
-		tuning := &model.EnvoySettings{Cluster: model.ClusterSettings{MaxRequests: uint32(random.IntN(3))}}
+		settings := &model.EnvoySettings{Cluster: model.ClusterSettings{MaxRequests: uint32(random.IntN(3))}}
 		if random.IntN(2) == 0 {
-			tuning.Route.RetryOn = "5xx"
+			settings.Route.RetryOn = "5xx"
 		}
 		if random.IntN(4) == 0 {
-			tuning = nil
+			settings = nil
 		}
-		change.EnvoySettings[[]string{"", world.ScaledObjects[0].Namespace,
-			world.ScaledObjects[len(world.ScaledObjects)-1].Namespace}[at]] = tuning
+		change.EnvoySettings[[]string{"", inputs.ScaledObjects[0].Namespace,
+			inputs.ScaledObjects[len(inputs.ScaledObjects)-1].Namespace}[at]] = settings
 	}
-	for i, slice := range world.EndpointSlices {
+	for i, slice := range inputs.EndpointSlices {
 		slice.Key.Name += fmt.Sprint("-", i%2)
 	}
 	for range 1 + random.IntN(most) {
-		object := world.ScaledObjects[random.IntN(len(world.ScaledObjects))]
+		object := inputs.ScaledObjects[random.IntN(len(inputs.ScaledObjects))]
 		putOrDelete(random, change.ScaledObjects, model.Key{Namespace: object.Namespace, Name: object.Name}, object)
 		if random.IntN(3) == 0 {
-			service := world.Services[random.IntN(len(world.Services))]
+			service := inputs.Services[random.IntN(len(inputs.Services))]
 			putOrDelete(random, change.Services, service.Key, service)
 		}
 		if random.IntN(2) == 0 {
-			slice := world.EndpointSlices[random.IntN(len(world.EndpointSlices))]
+			slice := inputs.EndpointSlices[random.IntN(len(inputs.EndpointSlices))]
 			putOrDelete(random, change.EndpointSlices, slice.Key, slice)
 		}
 	}
@@ -294,13 +294,13 @@ func TestUpdatesAddUpToBuild(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(25) {
 		random := rand.New(rand.NewPCG(seed, 4))
-		now, inForce := newObjectSet(), model.Config{}
+		now, published := newObjectSet(), model.Config{}
 		if seed%3 > 0 {
 			now.apply(randomChange(random, 12))
-			inForce, _ = resolve.Build(now.inputs(inForce))
+			published, _ = resolve.Build(now.inputs(published))
 		}
 		sum := sumOfAll{map[model.Fleet]*fleetSum{}, map[model.Key][]model.Problem{}, map[model.Fleet][]model.Proxy{}}
-		resolver := resolve.NewResolver(options(), inForce.Routes)
+		resolver := resolve.NewResolver(options(), published.Routes)
 		for step := range 30 {
 			change := randomChange(random, 4)
 			now.apply(change)
@@ -309,8 +309,8 @@ func TestUpdatesAddUpToBuild(t *testing.T) {
 			}
 			outcome := resolver.Update(change)
 			sum.add(t, outcome)
-			inForce = sum.check(t, now.inputs(inForce))
-			expectUsersAffected(t, change, outcome, inForce.Routes)
+			published = sum.check(t, now.inputs(published))
+			expectUsersAffected(t, change, outcome, published.Routes)
 			if t.Failed() {
 				t.Fatalf("seed %d, step %d", seed, step)
 			}
@@ -320,18 +320,18 @@ func TestUpdatesAddUpToBuild(t *testing.T) {
 
 // manyObjects returns objects with one host, one stable Service and one canary Service each.
 func manyObjects(count int) objectSet {
-	world := newObjectSet()
+	objects := newObjectSet()
 	for i := range count {
 		stable, canary := fmt.Sprint("stable-", i), fmt.Sprint("canary-", i)
 		object := kit.NewScaledObject("apps", fmt.Sprint("shop-", i), stable, 1, fmt.Sprintf("shop-%d.example.com", i))
-		world.scaledObjects[model.Key{Namespace: "apps", Name: object.Name}] = atWeight(object, 20)
+		objects.scaledObjects[model.Key{Namespace: "apps", Name: object.Name}] = atWeight(object, 20)
 		for _, name := range []string{stable, canary} {
-			world.services[model.Key{Namespace: "apps", Name: name}] = kit.Services(kit.NewService("apps", name))[0]
-			world.slices[model.Key{Namespace: "apps", Name: name + "-1"}] = kit.EndpointSlices(kit.NewEndpointSlice("apps",
+			objects.services[model.Key{Namespace: "apps", Name: name}] = kit.Services(kit.NewService("apps", name))[0]
+			objects.slices[model.Key{Namespace: "apps", Name: name + "-1"}] = kit.EndpointSlices(kit.NewEndpointSlice("apps",
 				name, "10.0.0.1", "10.0.0.2"))[0]
 		}
 	}
-	return world
+	return objects
 }
 
 // atWeight returns an object of manyObjects with a canary weight.
@@ -345,17 +345,17 @@ func atWeight(object *httpv1alpha1.HTTPScaledObject, weight uint32) *httpv1alpha
 // reference implementation.
 func BenchmarkOneWeight(b *testing.B) {
 	for _, count := range []int{10, 1000, 10_000} {
-		world := manyObjects(count)
+		objects := manyObjects(count)
 		key := model.Key{Namespace: "apps", Name: "shop-7"}
-		forms := []*httpv1alpha1.HTTPScaledObject{atWeight(world.scaledObjects[key], 30),
-			atWeight(world.scaledObjects[key], 40)}
+		forms := []*httpv1alpha1.HTTPScaledObject{atWeight(objects.scaledObjects[key], 30),
+			atWeight(objects.scaledObjects[key], 40)}
 		b.Run(fmt.Sprint("change/", count), func(b *testing.B) {
 			resolver := resolve.NewResolver(resolve.Options{}, nil)
 			translator, err := translate.NewTranslator(translate.DefaultOptions())
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := translator.Update(resolver.Update(world.fullChange()).Updates["apps"]); err != nil {
+			if _, err := translator.Update(resolver.Update(objects.fullChange()).Updates["apps"]); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
@@ -370,8 +370,8 @@ func BenchmarkOneWeight(b *testing.B) {
 		b.Run(fmt.Sprint("whole/", count), func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				world.scaledObjects[key] = forms[i%2]
-				config, _ := resolve.Build(world.inputs(model.Config{}))
+				objects.scaledObjects[key] = forms[i%2]
+				config, _ := resolve.Build(objects.inputs(model.Config{}))
 				if _, err := translate.Envoy(config); err != nil {
 					b.Fatal(err)
 				}

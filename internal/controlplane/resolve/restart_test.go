@@ -25,13 +25,13 @@ func TestRestartKeepsLastGoodSplit(t *testing.T) {
 		annotation, reported string
 		want                 map[string]uint32
 	}{
-		"the annotation counts":             {"[{service: shop, weight: 1}]", allToCanary, map[string]uint32{"shop": 1}},
-		"a text that cannot be read":        {broken, allToCanary, map[string]uint32{"shop": 0, "canary": 100}},
-		"a Service that is missing":         {missing, allToCanary, map[string]uint32{"shop": 0, "canary": 100}},
-		"one that was there before":         {missing, missing, map[string]uint32{"shop": 50, "gone": 50}},
-		"a report that means nothing":       {broken, "nothing", map[string]uint32{"shop": 100}},
-		"no report":                         {broken, "", map[string]uint32{"shop": 100}},
-		"the annotation is no longer there": {"", allToCanary, map[string]uint32{"shop": 100}},
+		"the annotation counts":                 {"[{service: shop, weight: 1}]", allToCanary, map[string]uint32{"shop": 1}},
+		"invalid annotation":                    {broken, allToCanary, map[string]uint32{"shop": 0, "canary": 100}},
+		"missing Service":                       {missing, allToCanary, map[string]uint32{"shop": 0, "canary": 100}},
+		"missing Service of the reported split": {missing, missing, map[string]uint32{"shop": 50, "gone": 50}},
+		"invalid report":                        {broken, "nothing", map[string]uint32{"shop": 100}},
+		"no report":                             {broken, "", map[string]uint32{"shop": 100}},
+		"annotation removed":                    {"", allToCanary, map[string]uint32{"shop": 100}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,24 +75,24 @@ func TestRestartKeepsLastGoodManagedRoutes(t *testing.T) {
 	}{
 		"the annotations count": {at50, forBeta, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
 			[]string{"beta"}, 50},
-		"a text that cannot be read": {
+		"invalid annotation": {
 			at50, broken,
 			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
 			[]string{"qa"},
 			20,
 		},
-		"weights that cannot be read": {
+		"invalid weights": {
 			broken, forBeta,
 			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
 			[]string{"qa"},
 			20,
 		},
-		"none were in force": {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20}, nil, 20},
-		"a report that means nothing": {at50, broken,
+		"no reported routes": {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20}, nil, 20},
+		"invalid report": {at50, broken,
 			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: broken}, nil, 20},
 		"a report without a canary": {at50, broken,
 			httpv1alpha1.DataPlaneStatus{WeightedBackends: toOwn, ManagedRoutes: forQA}, nil, 0},
-		"the weights are no longer there": {"", forQA,
+		"weights removed": {"", forQA,
 			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestRestartKeepsLastGoodManagedRoutes(t *testing.T) {
 // first one do not belong to it.
 func TestRecreatedWithinASecond(t *testing.T) {
 	t.Parallel()
-	build := func(uid types.UID, text string, inForce model.Config) model.Config {
+	build := func(uid types.UID, text string, published model.Config) model.Config {
 		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
 		object.UID = uid
 		config, _ := resolve.Build(resolve.Inputs{
@@ -143,7 +143,7 @@ func TestRecreatedWithinASecond(t *testing.T) {
 				kit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, text),
 			},
 			Services:  kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
-			Published: inForce,
+			Published: published,
 		})
 		return config
 	}

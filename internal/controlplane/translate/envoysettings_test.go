@@ -31,20 +31,20 @@ func TestSettingsOfClusters(t *testing.T) {
 	t.Parallel()
 	share := model.Given[float64]{Value: 1, IsGiven: true}
 	for name, test := range map[string]struct {
-		tuning model.ClusterSettings
-		want   string
+		settings model.ClusterSettings
+		want     string
 	}{
 		"round robin": {model.ClusterSettings{Balance: model.Balance{Policy: "ROUND_ROBIN", SlowStart: time.Minute, MinWeight: share}, ConnectTimeout: time.Second}, `
 			{"connectTimeout": "1s", "roundRobinLbConfig": {"slowStartConfig": {"slowStartWindow": "60s", "minWeightPercent": {"value": 1}}}}`},
 		"least request": {model.ClusterSettings{Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 4}}, `
 			{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST", "leastRequestLbConfig": {"choiceCount": 4}}`},
-		"by chance": {model.ClusterSettings{Balance: model.Balance{Policy: "RANDOM"}, MaxRequests: 5},
+		"random": {model.ClusterSettings{Balance: model.Balance{Policy: "RANDOM"}, MaxRequests: 5},
 			`{"connectTimeout": "5s", "lbPolicy": "RANDOM"}`},
-		"a breaker": {model.ClusterSettings{MaxRequests: 5}, `{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST"}`},
+		"circuit breaker": {model.ClusterSettings{MaxRequests: 5}, `{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			route := routeWithSettings(&model.EnvoySettings{Cluster: test.tuning})
+			route := routeWithSettings(&model.EnvoySettings{Cluster: test.settings})
 			resources, err := translate.Envoy(model.Config{Routes: []model.Route{route},
 				Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}}})
 			if err != nil {
@@ -56,7 +56,7 @@ func TestSettingsOfClusters(t *testing.T) {
 				t.Fatalf("%v", resources[resourcev3.ClusterType])
 			}
 			breakers := made.GetCircuitBreakers().GetThresholds()[0]
-			if want := max(test.tuning.MaxRequests, 5); test.tuning.MaxRequests > 0 &&
+			if want := max(test.settings.MaxRequests, 5); test.settings.MaxRequests > 0 &&
 				breakers.GetMaxRequests().GetValue() != want || breakers.GetMaxConnections().GetValue() != 8192 {
 				t.Errorf("circuit breakers %v", breakers)
 			}
@@ -81,7 +81,7 @@ func TestSettingsChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, step := range []struct {
-		tuning   *model.EnvoySettings
+		settings *model.EnvoySettings
 		clusters int
 	}{
 		{nil, 1},
@@ -90,7 +90,7 @@ func TestSettingsChange(t *testing.T) {
 		{&model.EnvoySettings{Cluster: model.ClusterSettings{MaxRequests: 1}}, 0},
 		{nil, 1},
 	} {
-		route := routeWithSettings(step.tuning)
+		route := routeWithSettings(step.settings)
 		config := model.Config{Routes: []model.Route{route},
 			Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}}}
 		out, err := translator.Update(model.Update{Objects: map[model.Key]model.Config{route.Owner: config},

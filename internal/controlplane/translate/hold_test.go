@@ -45,17 +45,17 @@ func TestHoldConfigs(t *testing.T) {
 		armed     []bool
 		endpoints []string // of the stable Service
 	}{
-		"all is ready": {holdOptions(), canary(80, 20), []bool{false, false}, []string{"10.0.0.1"}},
-		"stable has none": {holdOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), []bool{true, false},
+		"all ready": {holdOptions(), canary(80, 20), []bool{false, false}, []string{"10.0.0.1"}},
+		"stable without endpoints": {holdOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), []bool{true, false},
 			[]string{translate.DefaultHoldSocket}},
 		"stable is draining": {holdOptions(), canaryWithoutEndpoints(0, draining), []bool{true, false},
 			[]string{translate.DefaultHoldSocket, "10.0.0.9 DRAINING"}},
-		"the canary has none": {holdOptions(), canaryWithoutEndpoints(1, model.Endpoints{}), []bool{false, false},
+		"canary without endpoints": {holdOptions(), canaryWithoutEndpoints(1, model.Endpoints{}), []bool{false, false},
 			[]string{"10.0.0.1"}},
-		"it is never at zero": {holdOptions(), never, []bool{false, false}, nil},
-		"nothing is ever held": {translate.DefaultOptions(), canaryWithoutEndpoints(0, model.Endpoints{}),
+		"minimum replicas above zero": {holdOptions(), never, []bool{false, false}, nil},
+		"queueing disabled": {translate.DefaultOptions(), canaryWithoutEndpoints(0, model.Endpoints{}),
 			[]bool{false, false}, nil},
-		"neither when draining": {translate.DefaultOptions(), canaryWithoutEndpoints(0, draining), []bool{false, false},
+		"none while both drain": {translate.DefaultOptions(), canaryWithoutEndpoints(0, draining), []bool{false, false},
 			[]string{"10.0.0.9"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,9 +106,9 @@ func TestFailoverRoute(t *testing.T) {
 		config  model.Config
 		want    bool
 	}{
-		"at zero":              {holdOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), true},
-		"all is ready":         {holdOptions(), canary(80, 20), false},
-		"nothing is ever held": {translate.DefaultOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), false},
+		"at zero":           {holdOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), true},
+		"all ready":         {holdOptions(), canary(80, 20), false},
+		"queueing disabled": {translate.DefaultOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -234,11 +234,11 @@ func TestHoldTimeouts(t *testing.T) {
 		timeouts     model.Timeouts
 		held, caught time.Duration
 	}{
-		"the default":          {model.Timeouts{}, 20 * time.Minute, 28 * time.Second},
-		"the object's own":     {model.Timeouts{ColdStart: 5 * time.Second}, 5 * time.Second, 5 * time.Second},
-		"too long":             {model.Timeouts{ColdStart: 5 * time.Hour}, 55 * time.Minute, 28 * time.Second},
-		"an impatient route":   {model.Timeouts{ResponseHeader: time.Second}, 20 * time.Minute, time.Second / 2},
-		"a very patient route": {model.Timeouts{ResponseHeader: time.Hour}, 20 * time.Minute, 20 * time.Minute},
+		"the default":            {model.Timeouts{}, 20 * time.Minute, 28 * time.Second},
+		"the object's own":       {model.Timeouts{ColdStart: 5 * time.Second}, 5 * time.Second, 5 * time.Second},
+		"too long":               {model.Timeouts{ColdStart: 5 * time.Hour}, 55 * time.Minute, 28 * time.Second},
+		"short response timeout": {model.Timeouts{ResponseHeader: time.Second}, 20 * time.Minute, time.Second / 2},
+		"long response timeout":  {model.Timeouts{ResponseHeader: time.Hour}, 20 * time.Minute, 20 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -44,13 +44,13 @@ func TestScenarios(t *testing.T) {
 	})
 }
 
-func inputs(objects kit.Objects, inForce model.Config) resolve.Inputs {
+func inputs(objects kit.Objects, published model.Config) resolve.Inputs {
 	return resolve.Inputs{
 		ScaledObjects:  objects.ScaledObjects,
 		Services:       kit.Services(objects.Services...),
 		EndpointSlices: kit.EndpointSlices(objects.EndpointSlices...),
 		Options:        resolve.Options{SharedFleet: "keda"},
-		Published:      inForce,
+		Published:      published,
 	}
 }
 

@@ -42,7 +42,7 @@ func TestCertificatesBecomeSecrets(t *testing.T) {
 			},
 			{"one changes", map[model.Host]*model.Certificate{"a.test": made("b")}, map[string]string{"a.test": "b, key of b"},
 				nil},
-			{"one goes, and one that was not there", map[model.Host]*model.Certificate{"a.test": nil, "c.test": nil}, nil,
+			{"one is removed, and an unknown one too", map[model.Host]*model.Certificate{"a.test": nil, "c.test": nil}, nil,
 				[]string{"a.test"}},
 		} {
 			out, err := translator.Update(model.Update{Certificates: step.certificates})

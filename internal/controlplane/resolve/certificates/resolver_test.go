@@ -159,73 +159,73 @@ func TestResolver(t *testing.T) {
 		steps []step
 		want  result
 	}{
-		"nobody asks": {
+		"no Secret is named": {
 			[]step{{hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}},
 				secrets("tls", secret("tls", 1, host))}}, result{},
 		},
-		"the Secret's certificate is the host's": {
+		"the host has the Secret's certificate": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}},
 			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
 		},
-		"it was not read yet": {[]step{{one, nil}}, result{Pending: []string{"shop"}}},
-		"it comes later": {
+		"Secret not read yet": {[]step{{one, nil}}, result{Pending: []string{"shop"}}},
+		"Secret created later": {
 			[]step{{one, nil}, {nil, secrets("tls", secret("tls", 1, host))}},
 			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
 		},
-		"it is not there": {[]step{{one, secrets("tls", deleted)}},
+		"missing Secret": {[]step{{one, secrets("tls", deleted)}},
 			result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}}},
-		"it is wrong": {[]step{{one, secrets("tls", invalid)}},
+		"invalid Secret": {[]step{{one, secrets("tls", invalid)}},
 			result{Reasons: map[string][]string{"shop": {"InvalidSecret"}}}},
-		"it can't be read": {[]step{{one, secrets("tls", forbidden)}},
+		"forbidden Secret": {[]step{{one, secrets("tls", forbidden)}},
 			result{Reasons: map[string][]string{"shop": {"SecretUnreadable"}}}},
-		"it can't have a name": {
+		"invalid Secret name": {
 			[]step{{hostRoutes{host: {route("apps", "shop", "other/tls", 1, host, "/")}}, nil}},
 			result{Reasons: map[string][]string{"shop": {"InvalidSecretName"}}},
 		},
-		"the last good one stays when it turns wrong": {
+		"the last valid certificate stays active after an invalid update": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", invalid)}},
 			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls",
 				Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
 		},
-		"and when it can't be read any more": {
+		"the last valid certificate stays active without permission": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", forbidden)}},
 			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls",
 				Reasons: map[string][]string{"shop": {"SecretUnreadable"}}},
 		},
-		"a deleted one ends": {
+		"deleted Secret": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", deleted)}},
 			result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}},
 		},
-		"and does not come back by a wrong one": {
+		"invalid Secret after a deletion": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", deleted)},
 				{nil, secrets("tls", invalid)}},
 			result{Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
 		},
-		"an object that asks no more ends it": {
+		"object without Secret": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))},
 				{hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}}, nil}}, result{},
 		},
-		"a host that goes ends it": {[]step{{one, secrets("tls", secret("tls", 1, host))}, {hostRoutes{host: nil}, nil}},
+		"host removed": {[]step{{one, secrets("tls", secret("tls", 1, host))}, {hostRoutes{host: nil}, nil}},
 			result{}},
-		"a certificate for another host is used, and told of": {
+		"a certificate for another host is active and reported": {
 			[]step{{one, secrets("tls", secret("tls", 1, "other.example.com"))}},
 			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls",
 				Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
 		},
-		"a wildcard covers a host, and itself": {
+		"a wildcard certificate covers a host and itself": {
 			[]step{{hostRoutes{
 				host:            {route("apps", "shop", "tls", 1, host, "/")},
 				"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")},
 			}, secrets("tls", secret("tls", 1, "*.example.com"))}},
 			result{Certificates: map[model.Host]string{host: "apps/tls", "*.example.com": "apps/tls"}, Nameless: "apps/tls"},
 		},
-		"it does not cover a wildcard by one host below it": {
+		"a host certificate does not cover a wildcard": {
 			[]step{{hostRoutes{"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")}},
 				secrets("tls", secret("tls", 1, host))}},
 			result{Certificates: map[model.Host]string{"*.example.com": "apps/tls"}, Nameless: "apps/tls",
 				Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
 		},
-		"the oldest object's is in force, whose path ever is longer": {
+		"the oldest object's certificate is active, regardless of paths": {
 			[]step{{
 				hostRoutes{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, host)),
@@ -233,14 +233,14 @@ func TestResolver(t *testing.T) {
 			result{Certificates: map[model.Host]string{host: "apps/a"}, Nameless: "apps/a",
 				Reasons: map[string][]string{"young": {"HostTaken"}}},
 		},
-		"two that name the same Secret take nothing from each other": {
+		"two objects with the same Secret": {
 			[]step{{
 				hostRoutes{host: {route("apps", "young", "a", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host)),
 			}},
 			result{Certificates: map[model.Host]string{host: "apps/a"}, Nameless: "apps/a"},
 		},
-		"one that is of no use does not count": {
+		"an invalid Secret of the oldest object does not count": {
 			[]step{{
 				hostRoutes{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", invalid, "b", secret("b", 1, host)),
@@ -248,7 +248,7 @@ func TestResolver(t *testing.T) {
 			result{Certificates: map[model.Host]string{host: "apps/b"}, Nameless: "apps/b",
 				Reasons: map[string][]string{"old": {"InvalidSecret"}}},
 		},
-		"a client that names no host gets the oldest object's, whatever its host": {
+		"clients without a server name receive the oldest object's certificate": {
 			[]step{{
 				hostRoutes{"a.test": {route("apps", "young", "b", 1, "a.test", "/")},
 					host: {route("apps", "old", "a", 9, host, "/")}},
@@ -256,7 +256,7 @@ func TestResolver(t *testing.T) {
 			}},
 			result{Certificates: map[model.Host]string{host: "apps/a", "a.test": "apps/b"}, Nameless: "apps/a"},
 		},
-		"and another one's once that is gone": {
+		"the next object's certificate is used after a deletion": {
 			[]step{{
 				hostRoutes{"a.test": {route("apps", "young", "b", 1, "a.test", "/")},
 					host: {route("apps", "old", "a", 9, host, "/")}},

@@ -37,7 +37,7 @@ type Setting struct {
 type setting struct {
 	Setting
 
-	set func(tuning *model.EnvoySettings, text string) bool
+	set func(settings *model.EnvoySettings, text string) bool
 }
 
 // Supported returns all settings.
