@@ -46,7 +46,8 @@ func TestPrivateKeyIsNeverFormatted(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(texts["%v of *model.Certificate"], "apps/shop-tls") || string(certificate.PrivateKey()) != secret {
+	if !strings.Contains(texts["%v of *model.Certificate"], "apps/shop-tls") ||
+		string(certificate.PrivateKey()) != secret {
 		t.Errorf("the text is %q, the key %q", texts["%v of *model.Certificate"], certificate.PrivateKey())
 	}
 }

@@ -95,7 +95,8 @@ type Route struct {
 	Failover *Failover `json:",omitempty"`
 	// Timeouts are the timeouts of a request.
 	Timeouts Timeouts `json:",omitzero"`
-	// EnvoySettings are settings of Envoy that differ from the defaults; nil for none. The value is shared and must not be modified.
+	// EnvoySettings are settings of Envoy that differ from the defaults; nil for none. The value is shared and must not be
+	// modified.
 	EnvoySettings *EnvoySettings `json:",omitempty"`
 	// MinReplicas is the minimum number of replicas of the workload. At 0, requests may wait for the first replica: see
 	// WaitsForEndpoint.

@@ -93,7 +93,7 @@ func ParsePathPrefix(text string) (string, error) {
 	case prefix == "":
 		return "/", nil
 	case prefix[0] != '/':
-		return "", fmt.Errorf("%w: begin it with /", ErrPathPrefix)
+		return "", fmt.Errorf("%w: must begin with /", ErrPathPrefix)
 	case len(prefix) > maxPathPrefix:
 		return "", fmt.Errorf("%w: it is longer than %d characters", ErrPathPrefix, maxPathPrefix)
 	}

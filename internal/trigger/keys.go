@@ -294,7 +294,7 @@ func readAutowire(t *Trigger, value string) error {
 // set.
 func readHealthcheckPath(t *Trigger, value string) error {
 	if value[0] != '/' {
-		return errors.New("begin it with /")
+		return errors.New("must begin with /")
 	}
 	if _, err := model.ParsePathPrefix(value); err != nil {
 		return err

@@ -132,7 +132,7 @@ func TestProblems(t *testing.T) {
 		"only a comma": {with(map[string]string{"hosts": ","}),
 			[]string{`hosts ",": has an empty element between two commas`}},
 		"a prefix without a slash": {with(map[string]string{"pathPrefixes": "app"}),
-			[]string{`pathPrefixes "app": "app": not a path prefix: begin it with /`}},
+			[]string{`pathPrefixes "app": "app": not a path prefix: must begin with /`}},
 		"headers that are no list": {with(map[string]string{"headers": "X-Team: a"}), []string{
 			`headers "X-Team: a": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any value matches`,
 		}},
@@ -168,7 +168,7 @@ func TestProblems(t *testing.T) {
 		"another kind to wire": {with(map[string]string{"trafficAutowire": "ingress,Gateway"}), []string{
 			`trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, service, separated by commas, or false for none`,
 		}},
-		"a health check elsewhere": {with(map[string]string{"healthcheckPath": "healthz"}), []string{`healthcheckPath "healthz": begin it with /`}},
+		"a health check elsewhere": {with(map[string]string{"healthcheckPath": "healthz"}), []string{`healthcheckPath "healthz": must begin with /`}},
 		"another answerer": {with(map[string]string{"healthcheckPath": "/", "healthcheckResponse": "ok"}), []string{
 			`healthcheckResponse "ok": use one of static, passthrough`,
 		}},

@@ -23,7 +23,7 @@ import (
 // The ServiceAccounts of the plugins, by their tokens.
 var accounts = map[string]string{
 	apiserver.RolloutsToken: "system:serviceaccount:argo-rollouts:argo-rollouts",
-	apiserver.StrangerToken: "system:serviceaccount:default:stranger",
+	apiserver.StrangerToken: "system:serviceaccount:default:unprivileged",
 }
 
 // requests are numbers of requests by verb and resource, such as "get httpscaledobjects".

@@ -40,7 +40,8 @@ func setUp(ctx context.Context, shared apiserver.Shared) (tearDown func(int) err
 		return nil, err
 	}
 	admin = shared.Admin
-	if err := apiserver.Apply(ctx, admin, "default", append(definitions, "{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}")...); err != nil {
+	if err := apiserver.Apply(ctx, admin, "default", append(definitions,
+		"{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}")...); err != nil {
 		return nil, err
 	}
 	kubeconfig := filepath.Join(shared.Folder, "kubeconfig")
@@ -66,7 +67,8 @@ func definitions() ([]string, error) {
 	}
 	files, err := filepath.Glob(filepath.Join(os.Getenv(definitionsVariable), "*routes.yaml"))
 	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("%s names %s, where no CustomResourceDefinitions of routes are: %w", definitionsVariable, os.Getenv(definitionsVariable), err)
+		return nil, fmt.Errorf("%s names %s, where no CustomResourceDefinitions of routes are: %w", definitionsVariable,
+			os.Getenv(definitionsVariable), err)
 	}
 	var texts []string
 	for _, file := range append(files, "../../config/argo-rollouts/gatewayapi/rbac.yaml", os.Getenv(installVariable)) {
@@ -76,7 +78,10 @@ func definitions() ([]string, error) {
 		}
 		documents := strings.Split(string(text), "\n---\n")
 		if file == os.Getenv(installVariable) {
-			documents = slices.DeleteFunc(documents, func(document string) bool { return !strings.Contains(document, "\nkind: CustomResourceDefinition\n") })
+			documents = slices.DeleteFunc(documents, func(document string) bool {
+				return !strings.Contains(document,
+					"\nkind: CustomResourceDefinition\n")
+			})
 		}
 		texts = append(texts, documents...)
 	}

@@ -43,7 +43,8 @@ func TestPages(t *testing.T) {
 func (p *page) apply(t *testing.T) {
 	t.Helper()
 	namespace := "{apiVersion: v1, kind: Namespace, metadata: {name: " + p.namespace() + "}}"
-	if err := apiserver.Apply(t.Context(), admin, p.namespace(), append([]string{namespace}, p.manifests...)...); err != nil {
+	if err := apiserver.Apply(t.Context(), admin, p.namespace(),
+		append([]string{namespace}, p.manifests...)...); err != nil {
 		t.Fatal(err)
 	}
 }

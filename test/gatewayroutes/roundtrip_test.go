@@ -88,7 +88,8 @@ func start(t *testing.T, binaries apiserver.Binaries, release release) *rest.RES
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}", "{apiVersion: v1, kind: Namespace, metadata: {name: gateways}}"}
+	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}",
+		"{apiVersion: v1, kind: Namespace, metadata: {name: gateways}}"}
 	for _, kind := range release.kinds {
 		text, err := os.ReadFile(filepath.Join(folder, "gateway.networking.k8s.io_"+kind.Resource()+".yaml"))
 		if err != nil {
@@ -129,7 +130,8 @@ type stage struct {
 func (s stage) play(t *testing.T, folder string, object map[string]any) (written int) {
 	t.Helper()
 	metadata := object["metadata"].(map[string]any)
-	collection := fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/%s", metadata["namespace"], route.Kind(object["kind"].(string)).Resource())
+	collection := fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/%s", metadata["namespace"],
+		route.Kind(object["kind"].(string)).Resource())
 	path := collection + "/" + metadata["name"].(string)
 	ctx := t.Context()
 	live := answered(t)(s.admin.Post().AbsPath(collection).Param("fieldManager", user).Body(encoded(t, object)).DoRaw(ctx))
@@ -148,7 +150,8 @@ func (s stage) play(t *testing.T, folder string, object map[string]any) (written
 		}
 		again, second, err := route.Apply(live, want)
 		if err != nil || second.Changed {
-			t.Errorf("%s: after the write there is something left to change: %+v, %v\n%s", step.Do, second, err, cmp.Diff(live, again))
+			t.Errorf("%s: after the write there is something left to change: %+v, %v\n%s", step.Do, second, err,
+				cmp.Diff(live, again))
 		}
 		if err := route.CheckSpec(live, want); err != nil {
 			t.Errorf("%s: %v", step.Do, err)

@@ -48,7 +48,8 @@ func TestCommandLine(t *testing.T) {
 				if code != test.code {
 					t.Errorf("exit code is %d, want %d", code, test.code)
 				}
-				for _, stream := range []struct{ name, got, want string }{{"stdout", stdout, test.stdout}, {"stderr", stderr, test.stderr}} {
+				for _, stream := range []struct{ name, got, want string }{{"stdout", stdout, test.stdout},
+					{"stderr", stderr, test.stderr}} {
 					if (stream.want == "") != (stream.got == "") || !strings.Contains(stream.got, stream.want) {
 						t.Errorf("%s is %q, want %q in it", stream.name, stream.got, stream.want)
 					}
@@ -110,16 +111,20 @@ func TestBinariesLinkOnlyWhatTheyNeed(t *testing.T) {
 	forbidden := map[string][]string{
 		"rollouts-plugin-kedify": {controllers, envoy, agent, cli, controlplane, scaler, router + "/gatewayapi"},
 		"gatewayapi-plugin": {
-			controllers, envoy, agent, cli, controlplane, scaler, "sigs.k8s.io/gateway-api", router + "/httpso", model + "/split", model + "\n",
+			controllers, envoy, agent, cli, controlplane, scaler, "sigs.k8s.io/gateway-api", router + "/httpso", model +
+				"/split", model + "\n",
 		},
 		"interceptor": {controllers, agent, cli, router, scaler, "github.com/open-policy-agent"},
 		"agent":       {envoy, "google.golang.org/grpc", cli, controlplane, router, scaler},
 		"kubectl-http_canary": {
-			controllers, envoy, controlplane, scaler, agent + "/webhook", agent + "/controllers", "k8s.io/client-go/kubernetes", "k8s.io/cli-runtime",
+			controllers, envoy, controlplane, scaler, agent + "/webhook", agent + "/controllers", "k8s.io/client-go/kubernetes",
+			"k8s.io/cli-runtime",
 		},
 		"scaler": {
-			controllers, envoy, agent, cli, router, controlplane + "/ingest", controlplane + "/resolve", controlplane + "/translate",
-			controlplane + "/xds", "github.com/kedacore/keda", "k8s.io/client-go/kubernetes", "github.com/argoproj/argo-rollouts",
+			controllers, envoy, agent, cli, router, controlplane + "/ingest", controlplane + "/resolve", controlplane +
+				"/translate",
+			controlplane + "/xds", "github.com/kedacore/keda", "k8s.io/client-go/kubernetes",
+			"github.com/argoproj/argo-rollouts",
 			"google.golang.org/grpc/reflection",
 		},
 	}

@@ -42,7 +42,8 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer os.RemoveAll(folder)
 	binary, gatewayBinary = filepath.Join(folder, "rollouts-plugin-kedify"), filepath.Join(folder, "gatewayapi-plugin")
-	if err := program.Build(context.Background(), folder, builtVersion, "rollouts-plugin-kedify", "gatewayapi-plugin"); err != nil {
+	if err := program.Build(context.Background(), folder, builtVersion, "rollouts-plugin-kedify",
+		"gatewayapi-plugin"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

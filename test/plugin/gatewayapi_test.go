@@ -24,7 +24,8 @@ const route = `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metad
 // that uses it.
 func startedGateway(t *testing.T, args ...string) (*routertest.RoutesServer, controller) {
 	t.Helper()
-	api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v1", HasRuleNames: true, HasMirrorPercent: true}, route)
+	api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v1", HasRuleNames: true, HasMirrorPercent: true},
+		route)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	api.WriteKubeconfig(t, file)
 	return api, startRouter(t, gatewayapi.Type, gatewayBinary, file, args...)
@@ -39,7 +40,8 @@ func inCanary(index int32) *v1alpha1.Rollout {
 	canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: "qa"}, {Name: "copies"}}
 	canary.Steps = []v1alpha1.CanaryStep{
 		{SetHeaderRoute: &v1alpha1.SetHeaderRoute{
-			Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "role", HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}}},
+			Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "role",
+				HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}}},
 		}},
 		{SetMirrorRoute: &v1alpha1.SetMirrorRoute{
 			Name: "copies", Percentage: new(int32(10)), Match: []v1alpha1.RouteMatch{{Path: &v1alpha1.StringMatch{Prefix: "/api"}}},
@@ -175,7 +177,8 @@ func TestFlagsOfTheArgoprojLabsPlugin(t *testing.T) {
 				t.Errorf("the route has %q", got)
 			}
 			asked.process.Kill() // ends the journal
-			if shown := strings.Contains(asked.log.String(), "weights written"); shown != (test.log != "") || !strings.Contains(asked.log.String(), test.log) {
+			if shown := strings.Contains(asked.log.String(), "weights written"); shown != (test.log != "") ||
+				!strings.Contains(asked.log.String(), test.log) {
 				t.Errorf("the log is\n%s", asked.log)
 			}
 		})

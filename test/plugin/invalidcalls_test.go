@@ -33,7 +33,8 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("SetWeight answered\n%s, want\n%s", answer.ErrorString, test.Want)
 			}
 			expect(t, api, "afterwards", test.AfterText())
-			if verified, _ := asked.VerifyWeight(rollout, test.Weight, test.Others); (verified == types.Verified) != (test.Want == "") {
+			if verified, _ := asked.VerifyWeight(rollout, test.Weight,
+				test.Others); (verified == types.Verified) != (test.Want == "") {
 				t.Errorf("VerifyWeight answered %v", verified)
 			}
 			neighbourMoves(t, api, asked)
@@ -43,16 +44,20 @@ func TestBadInput(t *testing.T) {
 
 // startedWith returns an API server with object in a situation, and a plugin without watch permission, so that each
 // call reads from the API server.
-func startedWith(t *testing.T, object *httpv1alpha1.HTTPScaledObject, situation routertest.Situation) (*routertest.APIServer, controller) {
+func startedWith(
+	t *testing.T, object *httpv1alpha1.HTTPScaledObject, situation routertest.Situation,
+) (*routertest.APIServer, controller) {
 	t.Helper()
 	api := routertest.NewAPIServer(t, object)
 	api.Unlisted(func(w http.ResponseWriter, r *http.Request) {
-		routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: httpv1alpha1.Resource}, "", errors.New("no rule")))(w, r)
+		routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: httpv1alpha1.Resource}, "",
+			errors.New("no rule")))(w, r)
 	})
 	switch situation {
 	case routertest.Usual:
 	case routertest.Forbidden:
-		api.Fail(routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Group: httpv1alpha1.Group, Resource: httpv1alpha1.Resource}, "web",
+		api.Fail(routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Group: httpv1alpha1.Group,
+			Resource: httpv1alpha1.Resource}, "web",
 			errors.New(`User "`+routertest.UnprivilegedAccount+`" cannot get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "shop"`))))
 	case routertest.Shared:
 		other := routertest.Rollout(httpso.Type, config)

@@ -67,10 +67,12 @@ func TestCanaryFromFirstStepToPromotion(t *testing.T) {
 		must(t, "UpdateHash", asked.UpdateHash(rollout, "new", "old", nil))
 		must(t, "SetWeight", asked.SetWeight(rollout, step.weight, nil))
 		expect(t, api, fmt.Sprint("at ", step.weight), step.want)
-		if verified, answer := asked.VerifyWeight(rollout, step.weight, nil); answer.HasError() || verified != types.Verified {
+		if verified, answer := asked.VerifyWeight(rollout, step.weight, nil); answer.HasError() ||
+			verified != types.Verified {
 			t.Fatalf("VerifyWeight(%d): %v, %v", step.weight, verified, answer)
 		}
-		if verified, answer := asked.VerifyWeight(rollout, 99-step.weight/2, nil); answer.HasError() || verified != types.NotVerified {
+		if verified, answer := asked.VerifyWeight(rollout, 99-step.weight/2, nil); answer.HasError() ||
+			verified != types.NotVerified {
 			t.Fatalf("VerifyWeight(%d) at %d: %v, %v", 99-step.weight/2, step.weight, verified, answer)
 		}
 		if writes := len(api.Requests(http.MethodPatch)); writes != step.writes {
@@ -131,7 +133,8 @@ func TestMissingKubeconfigHeals(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	asked := start(t, file)
 	rollout := routertest.Rollout(httpso.Type, config)
-	if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "cannot connect to the API server") {
+	if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString,
+		"cannot connect to the API server") {
 		t.Fatalf("SetWeight without a kubeconfig answered %q", answer.ErrorString)
 	}
 	api.WriteKubeconfig(t, file)

@@ -125,7 +125,7 @@ func badManaged() []BadObject {
 	regex := func(text string) string {
 		return patch(`[{"name":"qa","matches":[{"headers":[{"name":"role","type":"Regex","value":"` + text + `"}]}]}]`)
 	}
-	const inRegex = field + `route "qa": match 1: header "role": not a regular expression that Envoy takes: `
+	const inRegex = field + `route "qa": match 1: header "role": not a regular expression that Envoy accepts: `
 	rows := []BadObject{
 		{Name: "header routes that are no list", Patch: patch(`qa`), Message: field + `not a JSON list of routes: invalid character 'q' looking for beginning of value` + remedy},
 		{
@@ -138,11 +138,11 @@ func badManaged() []BadObject {
 		},
 		{
 			Name: "a header route with a regular expression that is too large for Envoy", Patch: regex(`[a-z]{200}`),
-			Message: inRegex + `"[a-z]{200}": it may take a program of 213 instructions, and Envoy rejects one above 100: shorten it, repeat less often, or use exact or prefix` + remedy,
+			Message: inRegex + `"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: shorten it, repeat less often, or use exact or prefix` + remedy,
 		},
 		{
 			Name: "a mirror route of more than all", Patch: patch(`[{"name":"copy","mirrorPercent":101,"matches":[{}]}]`),
-			Message: field + `route "copy": not a percentage: 101: write 1 to 100` + remedy,
+			Message: field + `route "copy": invalid percentage: 101: write 1 to 100` + remedy,
 		},
 		{
 			Name: "a header route without a canary", Before: `[{service: shop-canary, weight: 1}]`, Patch: patch(`[{"name":"qa","matches":[{}]}]`),
@@ -265,7 +265,7 @@ func badSpecs() []BadObject {
 		},
 		{
 			Name: "a path prefix without a slash", Patch: `{spec: {pathPrefixes: [app]}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidPathPrefixes, Message: `spec.pathPrefixes[0] "app": not a path prefix: begin it with /`,
+			Reason: httpv1alpha1.ReasonInvalidPathPrefixes, Message: `spec.pathPrefixes[0] "app": not a path prefix: must begin with /`,
 		},
 		{
 			Name: "a header that HTTP does not know", Patch: `{spec: {headers: [{name: "X Tenant"}]}}`, Answers: "canary",

@@ -36,8 +36,10 @@ func (c *cluster) installChart(ctx context.Context, files ...string) error {
 		return err
 	}
 	parent := filepath.Join(c.folder, "parent")
-	if err := errors.Join(os.MkdirAll(filepath.Join(parent, "charts"), 0o750), os.Symlink(os.Getenv(chartVariable), filepath.Join(parent, "charts", "argo-rollouts")),
-		os.WriteFile(filepath.Join(parent, "Chart.yaml"), []byte("{apiVersion: v2, name: parent, version: 0.1.0}\n"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(parent, "charts"), 0o750),
+		os.Symlink(os.Getenv(chartVariable), filepath.Join(parent, "charts", "argo-rollouts")),
+		os.WriteFile(filepath.Join(parent, "Chart.yaml"), []byte("{apiVersion: v2, name: parent, version: 0.1.0}\n"),
+			0o600)); err != nil {
 		return err
 	}
 	below, err := c.render(ctx, parent, "argo-rollouts:\n  "+strings.ReplaceAll(values, "\n", "\n  "))
@@ -60,7 +62,8 @@ func (c *cluster) values() (string, error) {
 	if block == nil {
 		return "", errors.New("docs/how-to/install-plugins.md has no values for the chart below Option A")
 	}
-	values := regexp.MustCompile(`"https://[^"]*/([a-z-]+)-linux-amd64"`).ReplaceAllString(string(block[1]), `"file://`+c.folder+`/$1"`)
+	values := regexp.MustCompile(`"https://[^"]*/([a-z-]+)-linux-amd64"`).ReplaceAllString(string(block[1]),
+		`"file://`+c.folder+`/$1"`)
 	for _, name := range []string{"rollouts-plugin-kedify", "gatewayapi-plugin"} {
 		binary, err := os.ReadFile(filepath.Join(c.folder, name))
 		if err != nil {

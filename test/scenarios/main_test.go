@@ -144,7 +144,8 @@ func start(t *testing.T, which release) *cluster {
 
 // controller starts a controller with a home folder of that name.
 func (c *cluster) controller(name string, flags ...string) (*rolloutscontroller.Controller, error) {
-	return rolloutscontroller.Start(c.ControlPlane, os.Getenv(c.release.binary), filepath.Join(c.folder, c.release.name, name), flags...)
+	return rolloutscontroller.Start(c.ControlPlane, os.Getenv(c.release.binary),
+		filepath.Join(c.folder, c.release.name, name), flags...)
 }
 
 // install applies the manifests that users install.
@@ -158,7 +159,8 @@ func (c *cluster) install(ctx context.Context) error {
 		return c.installChart(ctx, files...)
 	}
 	plugins := map[string]string{
-		kedify.plugin: filepath.Join(c.folder, "rollouts-plugin-kedify"), gateway.plugin: filepath.Join(c.folder, "gatewayapi-plugin"),
+		kedify.plugin:  filepath.Join(c.folder, "rollouts-plugin-kedify"),
+		gateway.plugin: filepath.Join(c.folder, "gatewayapi-plugin"),
 	}
 	files = append(files, "../../config/argo-rollouts/rbac.yaml", "../../config/argo-rollouts/gatewayapi/rbac.yaml")
 	return rolloutscontroller.Install(ctx, c.admin, os.Getenv(c.release.manifest), maps.Clone(plugins), files...)

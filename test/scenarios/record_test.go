@@ -65,7 +65,8 @@ type stored struct {
 func (r *recorder) follow(ctx context.Context, admin rest.Interface, path, resource string) {
 	version := "0"
 	for ctx.Err() == nil {
-		stream, err := admin.Get().AbsPath(path).Param("watch", "true").Param("resourceVersion", version).Param("allowWatchBookmarks", "true").Stream(ctx)
+		stream, err := admin.Get().AbsPath(path).Param("watch", "true").Param("resourceVersion",
+			version).Param("allowWatchBookmarks", "true").Stream(ctx)
 		if err != nil {
 			continue
 		}

@@ -76,13 +76,15 @@ func (c *cluster) all(t *testing.T, row func(*stage, scenario, string)) {
 	t.Helper()
 	for _, router := range []routerUnderTest{kedify, gateway} {
 		for number, one := range scenarios() {
-			isOthers := one.only != "" && one.only != router.resource || len(c.release.only) > 0 && !slices.Contains(c.release.only, one.name)
+			isOthers := one.only != "" && one.only != router.resource || len(c.release.only) > 0 &&
+				!slices.Contains(c.release.only, one.name)
 			if isOthers {
 				continue
 			}
 			t.Run(router.plugin+"/"+one.name, func(t *testing.T) {
 				t.Parallel()
-				s := &stage{cluster: c, t: t, router: router, namespace: fmt.Sprintf("%s-%d", router.resource, number), seen: map[string]int{}}
+				s := &stage{cluster: c, t: t, router: router, namespace: fmt.Sprintf("%s-%d", router.resource, number),
+					seen: map[string]int{}}
 				verdict := "stood still"
 				defer func() { row(s, one, verdict) }()
 				s.run(one)

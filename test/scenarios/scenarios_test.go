@@ -26,10 +26,11 @@ type scenario struct {
 	instance string // the instance ID of its controller; empty for the shared one
 	only     string // the resource of the only router that it runs with
 	play     func(*stage)
-	want     string // all stored weights of web-canary, in percent; those of an experiment after a plus, managed rules in brackets
-	or       string // the alternative to want that depends on the controller's timing
-	kedify   string // replaces want for the router kedify/http
-	next     string // the same for the object next, if there is one
+	// all stored weights of web-canary, in percent; those of an experiment after a plus, managed rules in brackets
+	want   string
+	or     string // the alternative to want that depends on the controller's timing
+	kedify string // replaces want for the router kedify/http
+	next   string // the same for the object next, if there is one
 }
 
 // ahead continues a Rollout that pauses at these weights.
@@ -74,57 +75,71 @@ func scenarios() []scenario {
 			name: "every step", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {duration: 1s}}, {setWeight: 80}, {pause: {duration: 1s}}]",
 			play: play(update("2"), ahead("20"), healthy), want: "0 20 50 80 100 0",
 		},
-		{name: "promoted at each pause", steps: twoSteps, play: play(update("2"), ahead("20"), ahead("50"), healthy), want: "0 20 50 100 0"},
-		{name: "promoted in full", steps: twoSteps, play: play(update("2"), func(s *stage) { s.awaitPause("20"); s.promoteFull() }, healthy), want: "0 20 0"},
+		{name: "promoted at each pause", steps: twoSteps, play: play(update("2"), ahead("20"), ahead("50"), healthy),
+			want: "0 20 50 100 0"},
+		{name: "promoted in full", steps: twoSteps, play: play(update("2"),
+			func(s *stage) { s.awaitPause("20"); s.promoteFull() }, healthy), want: "0 20 0"},
 		{name: "no steps", steps: "[]", play: play(update("2"), healthy), want: "0"},
-		{name: "retried after an abort", steps: twoSteps, play: play(update("2"), func(s *stage) { s.awaitPause("20"); s.abort() }, degraded,
-			func(s *stage) { s.awaitStatus("replicas", 4); s.retry() }, ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0"},
-		{name: "a third version in the middle", steps: twoSteps, play: play(update("2"), func(s *stage) { s.awaitPause("20") }, update("3"), func(s *stage) { s.awaitSplit("0") },
-			ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0"},
+		{name: "retried after an abort", steps: twoSteps, play: play(update("2"),
+			func(s *stage) { s.awaitPause("20"); s.abort() }, degraded,
+			func(s *stage) { s.awaitStatus("replicas", 4); s.retry() }, ahead("20"), ahead("50"),
+			healthy), want: "0 20 0 20 50 100 0"},
+		{name: "a third version in the middle", steps: twoSteps,
+			play: play(update("2"), func(s *stage) { s.awaitPause("20") }, update("3"), func(s *stage) { s.awaitSplit("0") },
+				ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0"},
 		{
-			name: "rolled back within the window", spec: "rollbackWindow: {revisions: 3}", steps: "[" + headerStep("qa") + ", {setWeight: 20}, {pause: {}}]", managed: "[{name: qa}]",
-			play: play(nextSecond, update("2"), func(s *stage) { s.awaitPause("20[qa]"); s.promote() }, healthy, update("1"), func(s *stage) { s.awaitSplit("100") }, healthy),
+			name: "rolled back within the window", spec: "rollbackWindow: {revisions: 3}", steps: "[" + headerStep("qa") +
+				", {setWeight: 20}, {pause: {}}]", managed: "[{name: qa}]",
+			play: play(nextSecond, update("2"), func(s *stage) { s.awaitPause("20[qa]"); s.promote() }, healthy, update("1"),
+				func(s *stage) { s.awaitSplit("100") }, healthy),
 			want: "0 20[qa] 20 100 0 100 0",
 		},
 		{
 			name: "setCanaryScale", steps: "[{setCanaryScale: {replicas: 1}}, {pause: {duration: 1s}}, {setWeight: 20}, {pause: {}}]",
 			play: play(update("2"), ahead("20"), healthy), want: "0 20 100 0",
 		},
-		{name: "dynamicStableScale", canary: "dynamicStableScale: true", steps: twoSteps, play: play(update("2"), ahead("20"), ahead("50"), healthy), want: "0 20 50 100 0"},
+		{name: "dynamicStableScale", canary: "dynamicStableScale: true", steps: twoSteps,
+			play: play(update("2"), ahead("20"), ahead("50"), healthy), want: "0 20 50 100 0"},
 		{
 			name: "dynamicStableScale, aborted", canary: "dynamicStableScale: true", steps: twoSteps,
-			play: play(update("2"), ahead("20"), func(s *stage) { s.awaitPause("50"); s.awaitStatus("replicas", 4); s.abort() }, degraded), want: "0 20 50 20 0",
+			play: play(update("2"), ahead("20"), func(s *stage) { s.awaitPause("50"); s.awaitStatus("replicas", 4); s.abort() },
+				degraded), want: "0 20 50 20 0",
 		},
 		{
-			name: "maxTrafficWeight 1000", routing: "maxTrafficWeight: 1000", steps: "[{setWeight: 1}, {pause: {}}, {setWeight: 500}, {pause: {}}]",
-			play: play(update("2"), ahead("0.1"), ahead("50"), healthy), want: "0 0.1 50 100 0",
+			name: "maxTrafficWeight 1000", routing: "maxTrafficWeight: 1000",
+			steps: "[{setWeight: 1}, {pause: {}}, {setWeight: 500}, {pause: {}}]",
+			play:  play(update("2"), ahead("0.1"), ahead("50"), healthy), want: "0 0.1 50 100 0",
 		},
 		{name: "ping-pong, twice", pingPong: true, steps: "[{setWeight: 20}, {pause: {}}]", play: play(
-			func(s *stage) { s.awaitPhase("Healthy") }, update("2"), func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") },
+			func(s *stage) { s.awaitPhase("Healthy") }, update("2"),
+			func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") },
 			update("3"), func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") }), want: "0 20 100 80 0"},
 		{
 			name: "scaleDownDelaySeconds", canary: "scaleDownDelaySeconds: 1", steps: twoSteps,
-			play: play(update("2"), ahead("20"), ahead("50"), healthy, update("3"), ahead("20"), ahead("50"), healthy), want: "0 20 50 100 0 20 50 100 0",
+			play: play(update("2"), ahead("20"), ahead("50"), healthy, update("3"), ahead("20"), ahead("50"), healthy),
+			want: "0 20 50 100 0 20 50 100 0",
 		},
 		{
 			name: "an Experiment with weights", steps: "[{setWeight: 20}, {pause: {}}, {experiment: {duration: 6s, templates: [{name: a, specRef: canary, weight: 10}, " +
-				"{name: b, specRef: stable, weight: 5}]}}, {pause: {}}]", play: play(update("2"), ahead("20"), func(s *stage) { s.awaitSplit("20+10+5") }, ahead("20"), healthy),
+				"{name: b, specRef: stable, weight: 5}]}}, {pause: {}}]",
+			play: play(update("2"), ahead("20"), func(s *stage) { s.awaitSplit("20+10+5") }, ahead("20"), healthy),
 			want: "0 20 20+10+5 20 100 0",
 		},
 		{
 			name: "aborted in an Experiment", steps: "[{setWeight: 20}, {experiment: {templates: [{name: a, specRef: canary, weight: 10}]}}]",
 			play: play(update("2"), func(s *stage) { s.awaitSplit("20+10"); s.abort() }, degraded), want: "0 20 20+10 0",
 		},
-		{name: "another object in the middle", steps: twoSteps, play: play(func(s *stage) { s.object("next") }, update("2"), func(s *stage) {
-			s.awaitPause("20")
-			s.configure(strings.NewReplacer("NAME", `"next"`, "{", `{"`, ": ", `": `, ", ", `, "`).Replace(s.router.config))
-			s.awaitSplit("0")
-			s.promote()
-			s.awaitSplitOf("next", "50")
-			s.awaitPhase("Paused")
-			s.promote()
-			s.awaitSplitOf("next", "0")
-		}, healthy), want: "0 20 0", next: "0 20 50 100 0"},
+		{name: "another object in the middle", steps: twoSteps,
+			play: play(func(s *stage) { s.object("next") }, update("2"), func(s *stage) {
+				s.awaitPause("20")
+				s.configure(strings.NewReplacer("NAME", `"next"`, "{", `{"`, ": ", `": `, ", ", `, "`).Replace(s.router.config))
+				s.awaitSplit("0")
+				s.promote()
+				s.awaitSplitOf("next", "50")
+				s.awaitPhase("Paused")
+				s.promote()
+				s.awaitSplitOf("next", "0")
+			}, healthy), want: "0 20 0", next: "0 20 50 100 0"},
 		{name: "another selector in the middle", only: gateway.resource, steps: twoSteps, play: play(func(s *stage) {
 			s.object("next")
 			s.configure(`{"httpRouteSelector":{"matchLabels":{"app":"web"}},"httpRoute":null,"verifyRouteStatus":false}`)
@@ -138,15 +153,19 @@ func scenarios() []scenario {
 		}, degraded), want: "0 20 0", next: "0 20 0"},
 		{name: "deleted and made again", steps: twoSteps, play: recreated, want: "0 20 0 20 50 100 0"},
 		{
-			name: "replicas changed at each step", steps: twoSteps, play: play(update("2"), func(s *stage) { s.awaitPause("20"); s.scale(6); s.awaitPause("20"); s.promote() },
+			name: "replicas changed at each step", steps: twoSteps,
+			play: play(update("2"), func(s *stage) { s.awaitPause("20"); s.scale(6); s.awaitPause("20"); s.promote() },
 				func(s *stage) { s.awaitPause("50"); s.scale(2); s.awaitPause("50"); s.promote() }, healthy), want: "0 20 50 100 0",
 			or: "0 20 50 0",
 		}, // the canary has enough Pods, and the controller may promote it before it sets 100
-		{name: "the controller killed at each step", steps: twoSteps, instance: "killed", play: killed, want: "0 20 50 100 0"},
-		{name: "the leader killed in the middle", steps: twoSteps, instance: "led", play: leaderKilled, want: "0 20 50 100 0"},
+		{name: "the controller killed at each step", steps: twoSteps, instance: "killed", play: killed,
+			want: "0 20 50 100 0"},
+		{name: "the leader killed in the middle", steps: twoSteps, instance: "led", play: leaderKilled,
+			want: "0 20 50 100 0"},
 		{
 			name: "managed routes in their order", managed: "[{name: a}, {name: b}, {name: c}]",
-			steps: "[{setCanaryScale: {weight: 20}}, " + mirrorStep("c") + ", " + headerStep("b") + ", " + headerStep("a") + ", {pause: {}}, {setWeight: 20}, {pause: {}}]",
+			steps: "[{setCanaryScale: {weight: 20}}, " + mirrorStep("c") + ", " + headerStep("b") + ", " + headerStep("a") +
+				", {pause: {}}, {setWeight: 20}, {pause: {}}]",
 			play: func(s *stage) {
 				all := "[a][b][c]"
 				if s.router.resource == gateway.resource {
@@ -154,18 +173,22 @@ func scenarios() []scenario {
 				}
 				play(update("2"), ahead("0"+all), ahead("20"+all), healthy)(s)
 			},
-			want:   "0 0[c] 0[c][b] 0[c][a][b] 20[c][a][b] 100[c][a][b] 100 0", // rules with more conditions win, whatever their order
+			// rules with more conditions win, whatever their order
+			want:   "0 0[c] 0[c][b] 0[c][a][b] 20[c][a][b] 100[c][a][b] 100 0",
 			kedify: "0 0[c] 0[b][c] 0[a][b][c] 20[a][b][c] 100[a][b][c] 100 0", // the first match wins
 		},
-		{name: "the canary without Pods for a moment", managed: "[{name: qa}]", steps: "[" + headerStep("qa") + ", {setWeight: 20}, {pause: {}}]", play: play(update("2"),
+		{name: "the canary without Pods for a moment", managed: "[{name: qa}]", steps: "[" + headerStep("qa") +
+			", {setWeight: 20}, {pause: {}}]", play: play(update("2"),
 			func(s *stage) {
 				s.awaitPause("20[qa]")
 				s.player.Limit(s.namespace, "2", 0)
 				s.awaitSplit("0")
 				s.player.Unlimit(s.namespace, "2")
 			}, ahead("20[qa]"), healthy), want: "0 20[qa] 20 0 20[qa] 100[qa] 100 0"},
-		{name: "a managed route removed by a step", managed: "[{name: a}]", steps: "[{setCanaryScale: {weight: 20}}, " + headerStep("a") +
-			", {pause: {}}, {setHeaderRoute: {name: a}}, {setWeight: 20}, {pause: {}}]", play: play(update("2"), ahead("0[a]"), ahead("20"), healthy), want: "0 0[a] 0 20 100 0"},
+		{name: "a managed route removed by a step", managed: "[{name: a}]", steps: "[{setCanaryScale: {weight: 20}}, " +
+			headerStep("a") +
+			", {pause: {}}, {setHeaderRoute: {name: a}}, {setWeight: 20}, {pause: {}}]",
+			play: play(update("2"), ahead("0[a]"), ahead("20"), healthy), want: "0 0[a] 0 20 100 0"},
 	}
 	for _, step := range []string{"20", "50", "100"} {
 		steps := "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {}}, {setWeight: 100}, {pause: {}}]"
@@ -183,9 +206,11 @@ func scenarios() []scenario {
 				name: "aborted at " + step, steps: steps, want: want + " 0",
 				play: play(update("2"), play(before...), func(s *stage) { s.awaitPause(step); s.abortAtOnce(nil) }, degraded),
 			},
-			scenario{name: "undone at " + step, steps: steps, play: play(update("2"), play(before...), func(s *stage) { s.awaitPause(step) }, update("1"), healthy), want: want + " 0"},
+			scenario{name: "undone at " + step, steps: steps, play: play(update("2"), play(before...),
+				func(s *stage) { s.awaitPause(step) }, update("1"), healthy), want: want + " 0"},
 			scenario{
-				name: "aborted at " + step + " while half of the stable Pods are pending and an HPA scales", steps: steps, want: want + " 0",
+				name: "aborted at " + step + " while half of the stable Pods are pending and an HPA scales", steps: steps,
+				want: want + " 0",
 				play: play(update("2"), play(before...), func(s *stage) {
 					s.awaitPause(step)
 					s.abortAtOnce(func() {
@@ -197,18 +222,20 @@ func scenarios() []scenario {
 			})
 	}
 	all = append(all, ofTwoTriggers()...)
-	return append(all, scenario{name: "aborted while no stable Pod is ready", steps: twoSteps, want: "0 20 0", play: play(update("2"), func(s *stage) {
-		s.awaitPause("20")
-		s.player.Limit(s.namespace, "1", 0)
-		s.awaitStatus("availableReplicas", 1) // of the canary; before that, the controller ignores the abort
-		s.await("no stable Pod is ready", "[]", func() string { return s.subsets(stableService) })
-		s.abort()
-		s.reconciled()
-		if got := s.last(s.router.resource, s.namespace, "web").text; got != "20" { // where would the requests go?
-			s.t.Errorf("the controller has reconciled the abort without a ready stable Pod, and the shares are %q, want %q", got, "20")
-		}
-		s.player.Unlimit(s.namespace, "1")
-	}, degraded)})
+	return append(all, scenario{name: "aborted while no stable Pod is ready", steps: twoSteps, want: "0 20 0",
+		play: play(update("2"), func(s *stage) {
+			s.awaitPause("20")
+			s.player.Limit(s.namespace, "1", 0)
+			s.awaitStatus("availableReplicas", 1) // of the canary; before that, the controller ignores the abort
+			s.await("no stable Pod is ready", "[]", func() string { return s.subsets(stableService) })
+			s.abort()
+			s.reconciled()
+			if got := s.last(s.router.resource, s.namespace, "web").text; got != "20" { // where would the requests go?
+				s.t.Errorf("the controller has reconciled the abort without a ready stable Pod, and the shares are %q, want %q", got,
+					"20")
+			}
+			s.player.Unlimit(s.namespace, "1")
+		}, degraded)})
 }
 
 // abortAtOnce aborts after happens, and fails unless the next stored traffic split removes the canary's weight.
@@ -314,7 +341,8 @@ func killed(s *stage) {
 	starts := 0
 	again := func() {
 		starts++
-		s.control(fmt.Sprint("killed-", s.namespace, "-", starts), "--leader-elect=false", "--instance-id", "killed-"+s.namespace)
+		s.control(fmt.Sprint("killed-", s.namespace, "-", starts), "--leader-elect=false", "--instance-id",
+			"killed-"+s.namespace)
 	}
 	kill := func() { _ = s.controllers[starts-1].End() }
 	again()

@@ -51,8 +51,10 @@ type stage struct {
 	controllers []*rolloutscontroller.Controller // those of its Rollout
 	seen        map[string]int                   // by object, the number of the traffic split that was awaited last
 	refused     string                           // why the controller rejects the Rollout; empty if it does not
-	aborted     time.Duration                    // the time from an abort to the removal of the canary's weight, in scenarios that measure it
-	inPlugin    string                           // the part of it between the controller's call and the write, by the plugin's log
+	// the time from an abort to the removal of the canary's weight, in scenarios that measure it
+	aborted time.Duration
+	// the part of it between the controller's call and the write, by the plugin's log
+	inPlugin string
 }
 
 // apply applies manifests in the stage's namespace.
@@ -68,7 +70,8 @@ func (s *stage) prepare() {
 	s.t.Helper()
 	s.apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + s.namespace + "}}")
 	for _, name := range []string{stableService, canaryService} {
-		s.apply("{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}}")
+		s.apply("{apiVersion: v1, kind: Service, metadata: {name: " + name +
+			"}, spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}}")
 	}
 	s.object("web")
 }
@@ -132,7 +135,8 @@ func (s *stage) path() string {
 func (s *stage) merge(subresource, patch string) {
 	s.t.Helper()
 	s.settle()
-	if err := s.admin.Patch(types.MergePatchType).AbsPath(s.path() + subresource).Body([]byte(patch)).Do(s.t.Context()).Error(); err != nil {
+	if err := s.admin.Patch(types.MergePatchType).AbsPath(s.path() +
+		subresource).Body([]byte(patch)).Do(s.t.Context()).Error(); err != nil {
 		s.t.Fatalf("%s: %v", patch, err)
 	}
 }
@@ -152,7 +156,8 @@ func (s *stage) scale(replicas int) {
 // configure changes the router's configuration.
 func (s *stage) configure(config string) {
 	s.t.Helper()
-	s.merge("", fmt.Sprintf(`{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{%q:%s}}}}}}`, s.router.plugin, config))
+	s.merge("", fmt.Sprintf(`{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{%q:%s}}}}}}`, s.router.plugin,
+		config))
 }
 
 // settle waits until the controller has reconciled the newest version of the Rollout, if the release may miss earlier
@@ -196,7 +201,8 @@ func (s *stage) awaitPhase(phase string) {
 			Status   struct{ Phase, ObservedGeneration string }
 		}
 		body, err := s.admin.Get().AbsPath(s.path()).DoRaw(s.t.Context())
-		if err != nil || json.Unmarshal(body, &read) != nil || read.Status.ObservedGeneration != strconv.FormatInt(read.Metadata.Generation, 10) {
+		if err != nil || json.Unmarshal(body, &read) != nil ||
+			read.Status.ObservedGeneration != strconv.FormatInt(read.Metadata.Generation, 10) {
 			return ""
 		}
 		return read.Status.Phase

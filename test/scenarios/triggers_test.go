@@ -6,7 +6,8 @@ import "k8s.io/apimachinery/pkg/types"
 // between releases.
 func few() []string {
 	return []string{
-		"every step", "promoted in full", "undone at 20", "dynamicStableScale, aborted", "managed routes in their order", "two triggers, one aborted canary",
+		"every step", "promoted in full", "undone at 20", "dynamicStableScale, aborted", "managed routes in their order",
+		"two triggers, one aborted canary",
 		"aborted at 50 while half of the stable Pods are pending and an HPA scales",
 	}
 }
@@ -32,9 +33,11 @@ func ofTwoTriggers() []scenario {
 		},
 		{
 			name: "two triggers, header and mirror routes", managed: "[{name: a}, {name: b}]",
-			steps: "[{setCanaryScale: {weight: 20}}, " + headerStep("a") + ", " + mirrorStep("b") + ", {pause: {}}, {setWeight: 20}, {pause: {}}]",
-			want:  "0 0[a] 0[a][b] 20[a][b] 100[a][b] 100 0", next: "0 0[a] 0[a][b] 20[a][b] 100[a][b] 100 0",
-			play: play(twoTriggers, update("2"), both("0[a][b]"), ahead("0[a][b]"), both("20[a][b]"), ahead("20[a][b]"), both("0"), healthy),
+			steps: "[{setCanaryScale: {weight: 20}}, " + headerStep("a") + ", " + mirrorStep("b") +
+				", {pause: {}}, {setWeight: 20}, {pause: {}}]",
+			want: "0 0[a] 0[a][b] 20[a][b] 100[a][b] 100 0", next: "0 0[a] 0[a][b] 20[a][b] 100[a][b] 100 0",
+			play: play(twoTriggers, update("2"), both("0[a][b]"), ahead("0[a][b]"), both("20[a][b]"), ahead("20[a][b]"),
+				both("0"), healthy),
 		},
 		{
 			name: "a trigger more, in the middle", steps: twoSteps, want: "0 20 50 100 0", next: "0 20 50 100 0",

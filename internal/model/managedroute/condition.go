@@ -88,7 +88,7 @@ func validatePath(text string) error {
 	isOther := func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`?#\`, c) }
 	switch {
 	case text[0] != '/':
-		return fmt.Errorf("%w: %.80q: begin it with /", ErrMatch, text)
+		return fmt.Errorf("%w: %.80q: must begin with /", ErrMatch, text)
 	case len(text) > maxPath:
 		return fmt.Errorf("%w: it is longer than %d bytes", ErrMatch, maxPath)
 	case strings.ContainsFunc(text, isOther):

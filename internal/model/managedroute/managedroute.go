@@ -36,13 +36,13 @@ var (
 	// ErrTooMany means that a limit is exceeded: MaxRoutes, MaxMatches or MaxHeaders.
 	ErrTooMany = errors.New("too many")
 	// ErrName means that a route has no name or the name of another one.
-	ErrName = errors.New("route without a name of its own")
+	ErrName = errors.New("missing or duplicate route name")
 	// ErrMatch means that a condition is invalid or can match no request.
-	ErrMatch = errors.New("not a condition")
+	ErrMatch = errors.New("invalid condition")
 	// ErrPercent means that a percentage is above MaxPercent.
-	ErrPercent = errors.New("not a percentage")
+	ErrPercent = errors.New("invalid percentage")
 	// ErrRegex means that a regular expression is not valid in RE2, or larger than Envoy accepts.
-	ErrRegex = errors.New("not a regular expression that Envoy takes")
+	ErrRegex = errors.New("not a regular expression that Envoy accepts")
 )
 
 // Route is a header route, which routes its requests to the canary, or a mirror route, which mirrors them to the

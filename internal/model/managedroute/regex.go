@@ -36,7 +36,7 @@ func validateRegex(text string) error {
 			"digits", ErrRegex, text)
 	}
 	if size := programSize(WithQuery(text)); size > MaxProgram {
-		return fmt.Errorf("%w: %.80q: it may take a program of %d instructions, and Envoy rejects one above %d: shorten "+
+		return fmt.Errorf("%w: %.80q: its RE2 program may have %d instructions, and Envoy allows at most %d: shorten "+
 			"it, repeat less often, or use exact or prefix",
 			ErrRegex, text, size, MaxProgram)
 	}

@@ -155,7 +155,7 @@ func (c *Client) decode(kind route.Kind) func([]byte, error) (*object, error) {
 }
 
 // recent returns a route from the cache if that is up to date, otherwise from the API server; cached is true for the
-// former. A route counts as missing only if the API server says so.
+// former. A route counts as missing only after a 404 of the API server.
 func (c *Client) recent(
 	ctx context.Context, kind route.Kind, name types.NamespacedName,
 ) (live *object, cached bool, err error) {

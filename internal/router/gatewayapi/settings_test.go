@@ -119,7 +119,7 @@ func TestConfigurationsOfTheArgoprojLabsPluginWork(t *testing.T) {
 			labels := api.Object("httproutes", "shop", "web")["metadata"].(map[string]any)["labels"].(map[string]any)
 			key, value, labelled := strings.Cut(test.label, ": ")
 			if want := map[bool]int{true: 2, false: 1}[labelled]; len(labels) != want || labelled && labels[key] != value {
-				t.Errorf("labels are %v, want %q beside the user's", labels, test.label)
+				t.Errorf("labels are %v, want %q next to the user's", labels, test.label)
 			}
 		})
 	}

@@ -107,7 +107,7 @@ func (c *Client) decode(document []byte, err error) (*object, error) {
 }
 
 // recent returns an object from the cache if that is up to date, otherwise from the API server; cached is true for the
-// former. An object counts as missing only if the API server says so.
+// former. An object counts as missing only after a 404 of the API server.
 func (c *Client) recent(ctx context.Context, name types.NamespacedName) (live *object, cached bool, err error) {
 	return c.cache.Recent(ctx, name, func(ctx context.Context) (*object, error) { return c.get(ctx, name) })
 }

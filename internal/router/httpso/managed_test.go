@@ -244,11 +244,11 @@ func TestConditionsThatEnvoyRejectsAreErrors(t *testing.T) {
 		"no regular expression": {header("role", v1alpha1.StringMatch{Regex: "qa("}),
 			[]string{`route "qa"`, `header "role"`, `"qa("`, "missing closing )"}},
 		"one that is too large": {header("role", v1alpha1.StringMatch{Regex: "[a-z]{200}"}),
-			[]string{"instructions", "above 100", "exact or prefix"}},
+			[]string{"instructions", "at most 100", "exact or prefix"}},
 		"no header name": {header("my role", v1alpha1.StringMatch{Exact: "qa"}),
 			[]string{`header "my role"`, "letters, digits"}},
 		"a path without a slash": {mirror(10, v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Exact: "v1"}}),
-			[]string{`route "copy"`, "path", "begin it with /"}},
+			[]string{`route "copy"`, "path", "must begin with /"}},
 		"more than all": {mirror(101, v1alpha1.RouteMatch{}), []string{`route "copy"`, "101", "1 to 100"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,8 @@ func TestTheSameWarningIsNotRepeatedForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t)
 		var log bytes.Buffer
-		board := rollouts.NewBoard(kube.NewClient(func() (*rest.Config, error) { return api.Config(), nil }), "router", slog.New(slog.NewTextHandler(&log, nil)))
+		board := rollouts.NewBoard(kube.NewClient(func() (*rest.Config, error) { return api.Config(), nil }), "router",
+			slog.New(slog.NewTextHandler(&log, nil)))
 		web, other := routertest.Rollout("kedify/http", ""), routertest.Rollout("kedify/http", "")
 		other.Name, other.UID = "api", "uid-of-api"
 		tests := []struct {
@@ -47,7 +48,8 @@ func TestTheSameWarningIsNotRepeatedForTenMinutes(t *testing.T) {
 			}
 		}
 		event := api.Events()[0]
-		if event.InvolvedObject.Name != "web" || event.Reason != "Odd" || event.Message != "it is odd" || event.Type != "Warning" || event.Source.Component != "router" {
+		if event.InvolvedObject.Name != "web" || event.Reason != "Odd" || event.Message != "it is odd" ||
+			event.Type != "Warning" || event.Source.Component != "router" {
 			t.Errorf("the event is %+v", event)
 		}
 	})

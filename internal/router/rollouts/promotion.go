@@ -89,7 +89,7 @@ func (g *PromotionGate) Finish(p Promotion) { g.waits.End(p.key()) }
 // continues if neither Service has a ready address: there is no traffic to lose.
 //
 // The controller handles a change of spec.replicas without calling a router, so the promotion is not delayed then. With
-// dynamicStableScale, which has scaled down the old Pods by then, a Warning Event says so.
+// dynamicStableScale, which has scaled down the old Pods by then, there is a Warning Event about that.
 func (g *PromotionGate) Wait(ctx context.Context, p Promotion) error {
 	if p.Rollout.Spec.Strategy.Canary.DynamicStableScale {
 		g.events.Warn(ctx, p.Rollout, "PromotionWithoutOldPods", "spec.strategy.canary.dynamicStableScale has already "+

@@ -100,7 +100,8 @@ func groupPath() string { return "/apis/" + httpv1alpha1.SchemeGroupVersion.Stri
 func listPath() string { return groupPath() + "/" + httpv1alpha1.Resource }
 
 func objectPath(namespace, name string) string {
-	return fmt.Sprintf("/apis/%s/namespaces/%s/%s/%s", httpv1alpha1.SchemeGroupVersion, namespace, httpv1alpha1.Resource, name)
+	return fmt.Sprintf("/apis/%s/namespaces/%s/%s/%s", httpv1alpha1.SchemeGroupVersion, namespace, httpv1alpha1.Resource,
+		name)
 }
 
 // namespacePath is the path to list the HTTPScaledObjects of a namespace.
@@ -147,7 +148,8 @@ func (s *APIServer) single(w http.ResponseWriter, r *http.Request, body []byte) 
 	default:
 		patched, err := patch(object, body)
 		if errors.Is(err, errTestFailed) {
-			respondError(w, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false))
+			respondError(w, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+				err.Error(), 0, false))
 			return
 		}
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 const configField = `spec.strategy.canary.trafficRouting.plugins["kedify/http"]`
 
 // UnprivilegedAccount is the account of a plugin without permissions, in the situation Forbidden.
-const UnprivilegedAccount = "system:serviceaccount:default:stranger"
+const UnprivilegedAccount = "system:serviceaccount:default:unprivileged"
 
 // Annotations of ScaledObject for the Rollout of this package.
 const (
@@ -97,7 +97,8 @@ func InvalidCalls() []InvalidCall {
 			Want: `rollout "shop/web": the canary weight 101 is above 100: correct setWeight in ` + canary + `steps`,
 		},
 		{
-			Name: "an experiment with too much weight", Weight: 60, Others: []v1alpha1.WeightDestination{{ServiceName: "try", Weight: 50}}, After: "=",
+			Name: "an experiment with too much weight", Weight: 60,
+			Others: []v1alpha1.WeightDestination{{ServiceName: "try", Weight: 50}}, After: "=",
 			Want: `rollout "shop/web": the weights of the canary and the experiment add up to 110, above 100: lower setWeight or the weights of the ` +
 				`experiment's templates in ` + canary + `steps`,
 		},
@@ -110,15 +111,18 @@ func InvalidCalls() []InvalidCall {
 			Want: `rollout "shop/web": ` + canary + `canaryService is empty: name the Service there`,
 		},
 		{
-			Name: "one Service for both", Change: func(s *v1alpha1.CanaryStrategy) { s.CanaryService = "web-stable" }, Weight: 20, After: "=",
+			Name: "one Service for both", Change: func(s *v1alpha1.CanaryStrategy) { s.CanaryService = "web-stable" },
+			Weight: 20, After: "=",
 			Want: `rollout "shop/web": the Services of spec.strategy.canary and its experiments: entry 2: duplicate service "web-stable"`,
 		},
 		{
 			Name: "no such HTTPScaledObject", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 20, After: "=",
 			Want: `HTTPScaledObject "shop/wbe" of rollout "shop/web": httpscaledobjects.http.keda.sh "wbe" not found: create it (and install the ` +
-				`CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct ` + configField + `.httpScaledObjectName`,
+				`CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct ` + configField +
+				`.httpScaledObjectName`,
 		},
-		{Name: "no such HTTPScaledObject, and no canary weight", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 0, After: "="},
+		{Name: "no such HTTPScaledObject, and no canary weight", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 0,
+			After: "="},
 		{
 			Name: "no permission", Situation: Forbidden, Weight: 20, After: "=",
 			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": httpscaledobjects.http.keda.sh "web" is forbidden: User "` + UnprivilegedAccount +
@@ -131,10 +135,14 @@ func InvalidCalls() []InvalidCall {
 				`an HTTPScaledObject of its own in ` + configField + `.httpScaledObjectName`,
 		},
 		{Name: "an annotation that is not YAML, which is overwritten", Annotation: "{{{", Weight: 20, After: At20},
-		{Name: "a huge annotation, which is overwritten", Annotation: strings.Repeat("- {service: a, weight: 1}\n", 8000), Weight: 20, After: At20},
-		{Name: "an annotation with aliases, which is overwritten", Annotation: "- &a {service: a, weight: 1}\n- *a\n", Weight: 20, After: At20},
-		{Name: "weights that are all zero, which are overwritten", Annotation: "- {service: a, weight: 0}\n", Weight: 20, After: At20},
-		{Name: "a manual edit, which is removed after the canary", Annotation: "- {service: web-canary, weight: 100}\n", Weight: 0, After: ""},
+		{Name: "a huge annotation, which is overwritten", Annotation: strings.Repeat("- {service: a, weight: 1}\n", 8000),
+			Weight: 20, After: At20},
+		{Name: "an annotation with aliases, which is overwritten", Annotation: "- &a {service: a, weight: 1}\n- *a\n",
+			Weight: 20, After: At20},
+		{Name: "weights that are all zero, which are overwritten", Annotation: "- {service: a, weight: 0}\n", Weight: 20,
+			After: At20},
+		{Name: "a manual edit, which is removed after the canary", Annotation: "- {service: web-canary, weight: 100}\n",
+			Weight: 0, After: ""},
 	}...)
 }
 
@@ -149,26 +157,29 @@ func invalidManagedRoutes() []InvalidCall {
 	}
 	mirror := func(match v1alpha1.RouteMatch) func(*v1alpha1.CanaryStrategy) {
 		return func(s *v1alpha1.CanaryStrategy) {
-			s.Steps = []v1alpha1.CanaryStep{{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copy", Match: []v1alpha1.RouteMatch{match}}}}
+			s.Steps = []v1alpha1.CanaryStep{{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copy",
+				Match: []v1alpha1.RouteMatch{match}}}}
 		}
 	}
-	const regex = field + `route "qa": match 1: header "role": not a regular expression that Envoy takes: `
+	const regex = field + `route "qa": match 1: header "role": not a regular expression that Envoy accepts: `
 	return []InvalidCall{
 		{
-			Name: "a header route with an invalid regular expression", Change: header(v1alpha1.StringMatch{Regex: "qa("}), After: "=",
-			Want: regex + `"qa(": missing closing ): correct it (RE2 syntax)`,
+			Name: "a header route with an invalid regular expression", Change: header(v1alpha1.StringMatch{Regex: "qa("}),
+			After: "=",
+			Want:  regex + `"qa(": missing closing ): correct it (RE2 syntax)`,
 		},
 		{
-			Name: "a header route with a regular expression that is too large for Envoy", Change: header(v1alpha1.StringMatch{Regex: "[a-z]{200}"}), After: "=",
-			Want: regex + `"[a-z]{200}": it may take a program of 213 instructions, and Envoy rejects one above 100: shorten it, repeat less often, or use exact or prefix`,
+			Name:   "a header route with a regular expression that is too large for Envoy",
+			Change: header(v1alpha1.StringMatch{Regex: "[a-z]{200}"}), After: "=",
+			Want: regex + `"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: shorten it, repeat less often, or use exact or prefix`,
 		},
 		{
 			Name: "a header route without a value", Change: header(v1alpha1.StringMatch{}), After: "=",
-			Want: field + `route "qa": match 1: header "role": not a condition: there is no value: write one under exact, prefix or regex`,
+			Want: field + `route "qa": match 1: header "role": invalid condition: there is no value: write one under exact, prefix or regex`,
 		},
 		{
 			Name: "a mirror route with an invalid path", Change: mirror(v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Prefix: "v1"}}), After: "=",
-			Want: field + `route "copy": match 1: path: not a condition: "v1": begin it with /`,
+			Want: field + `route "copy": match 1: path: invalid condition: "v1": must begin with /`,
 		},
 	}
 }
@@ -191,8 +202,9 @@ func invalidConfigurations() []InvalidCall {
 				`verifyDataPlane`,
 		},
 		{
-			Name: "an option that is not a boolean", Config: `{"httpScaledObjectName":"web","verifyDataPlane":"no"}`, Weight: 20, After: "=",
-			Want: `rollout "shop/web": ` + configField + `.verifyDataPlane is "no": write true or false`,
+			Name: "an option that is not a boolean", Config: `{"httpScaledObjectName":"web","verifyDataPlane":"no"}`, Weight: 20,
+			After: "=",
+			Want:  `rollout "shop/web": ` + configField + `.verifyDataPlane is "no": write true or false`,
 		},
 		{
 			Name: "no name", Config: `{}`, Weight: 20, After: "=",

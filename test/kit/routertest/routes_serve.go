@@ -102,9 +102,11 @@ func (s *RoutesServer) list(w http.ResponseWriter, r *http.Request, resource, na
 	}
 	items := []any{}
 	for key, object := range s.objects {
-		if strings.HasPrefix(key, "/"+resource+"/") && (namespace == "" || object.GetNamespace() == namespace) && selector.Matches(labels.Set(object.GetLabels())) {
+		if strings.HasPrefix(key, "/"+resource+"/") && (namespace == "" || object.GetNamespace() == namespace) &&
+			selector.Matches(labels.Set(object.GetLabels())) {
 			items = append(items, object)
 		}
 	}
-	respond(w, http.StatusOK, map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items})
+	respond(w, http.StatusOK, map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)},
+		"items": items})
 }

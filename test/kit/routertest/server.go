@@ -151,8 +151,9 @@ func (f *server) nextFault(r *http.Request, body []byte) http.HandlerFunc {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, Request{
-		Method: r.Method, Path: r.URL.Path, Watch: r.URL.Query().Has("watch"), FieldManager: r.URL.Query().Get("fieldManager"),
-		ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(), Body: string(body),
+		Method: r.Method, Path: r.URL.Path, Watch: r.URL.Query().Has("watch"),
+		FieldManager: r.URL.Query().Get("fieldManager"),
+		ContentType:  r.Header.Get("Content-Type"), UserAgent: r.UserAgent(), Body: string(body),
 	})
 	switch {
 	case f.api.isCollection(r.URL.Path):

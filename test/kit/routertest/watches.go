@@ -29,7 +29,8 @@ type watched interface {
 func (f *server) record(event, resource string, object watched) {
 	f.version++
 	object.SetResourceVersion(strconv.Itoa(f.version))
-	f.publish(change{f.version, resource, metav1.WatchEvent{Type: event, Object: runtime.RawExtension{Object: object.DeepCopyObject()}}})
+	f.publish(change{f.version, resource, metav1.WatchEvent{Type: event,
+		Object: runtime.RawExtension{Object: object.DeepCopyObject()}}})
 }
 
 // publish sends a change to the watches.
@@ -48,7 +49,8 @@ func (f *server) Expire() {
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	f.version++
 	f.history = nil
-	f.publish(change{version: f.version, event: metav1.WatchEvent{Type: "ERROR", Object: runtime.RawExtension{Object: &status}}})
+	f.publish(change{version: f.version, event: metav1.WatchEvent{Type: "ERROR",
+		Object: runtime.RawExtension{Object: &status}}})
 }
 
 // HoldEvents stops all watches from sending events.
@@ -97,7 +99,8 @@ func (f *server) since(version int) (changes []change, changed <-chan struct{}) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.held {
-		changes = slices.Clone(f.history[sort.Search(len(f.history), func(i int) bool { return f.history[i].version > version }):])
+		changes = slices.Clone(f.history[sort.Search(len(f.history),
+			func(i int) bool { return f.history[i].version > version }):])
 	}
 	return changes, f.changed
 }

@@ -76,7 +76,7 @@ func TestLostRecordIsRebuilt(t *testing.T) {
 		"as it was": {},
 		"a user's rule of the name": {edit: func(rule map[string]any) { rule["timeouts"] = map[string]any{"request": "1s"} },
 			fails: true},
-		"a user's rule to somebody else": {edit: func(rule map[string]any) {
+		"a user's rule with another backend": {edit: func(rule map[string]any) {
 			rule["backendRefs"] = []any{map[string]any{"name": "other", "port": int64(80)}}
 		}, fails: true},
 	} {

@@ -90,7 +90,7 @@ func TestCheckSpec(t *testing.T) {
 	}
 }
 
-// TestCanaryWeight: the weight on the route counts, whoever set it.
+// TestCanaryWeight: the weight on the route counts, no matter which Rollout set it.
 func TestCanaryWeight(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
