@@ -13,14 +13,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// TestDocumentedCommandsRun runs every command in the sh blocks of docs/reference/cli.md on a healthy installation.
-func TestDocumentedCommandsRun(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/cli.md")
-	if err != nil {
-		t.Fatal(err)
+// ownPages returns the text of the pages about the kubectl plugin.
+func ownPages(t *testing.T) string {
+	t.Helper()
+	var text strings.Builder
+	for _, name := range []string{"cli.md", "cli-install.md"} {
+		page, err := os.ReadFile(filepath.Join("../../docs/reference", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(page)
 	}
+	return text.String()
+}
+
+// TestDocumentedCommandsRun runs every command in the sh blocks of the plugin's own pages on a healthy installation.
+func TestDocumentedCommandsRun(t *testing.T) {
 	commands := 0
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(ownPages(t), -1) {
 		for line := range strings.Lines(block[1]) {
 			args, ok := strings.CutPrefix(strings.TrimSpace(line), "kubectl http-canary ")
 			if !ok {
