@@ -58,7 +58,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsAreNamed(t *testing.T) {
+func TestInvalidSettings(t *testing.T) {
 	tests := map[string]struct {
 		environment map[string]string
 		args        []string
@@ -69,9 +69,9 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		"a negative time":               {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
 		"an address without a port":     {args: []string{"--scaler-address=scaler"}, says: `--scaler-address is "scaler"`},
 		"an address without a host":     {args: []string{"--scaler-address=:9090"}, says: `--scaler-address is ":9090"`},
-		"no proxies":                    {args: []string{"--proxy-replicas=0"}, says: `--proxy-replicas: invalid setting: "0" is no whole number from 1 to 100`},
-		"fewer than there are":          {args: []string{"--proxy-replicas=2", "--proxy-max-replicas=2"}, says: `--proxy-max-replicas: invalid setting: the highest number of proxies, 2, has to be above the number of proxies, 2`},
-		"too many at most":              {args: []string{"--proxy-max-replicas=101"}, says: `--proxy-max-replicas: invalid setting: "101" is no whole number from 1 to 100`},
+		"no proxies":                    {args: []string{"--proxy-replicas=0"}, says: `--proxy-replicas: invalid setting: "0" is not a whole number from 1 to 100`},
+		"fewer than there are":          {args: []string{"--proxy-replicas=2", "--proxy-max-replicas=2"}, says: `--proxy-max-replicas: invalid setting: the maximum number of proxies, 2, must exceed the number of proxies, 2`},
+		"too many at most":              {args: []string{"--proxy-max-replicas=101"}, says: `--proxy-max-replicas: invalid setting: "101" is not a whole number from 1 to 100`},
 		"resources without a form":      {environment: map[string]string{"KEDIFY_AGENT_PROXY_RESOURCES": "much"}, says: `--proxy-resources: invalid setting: "much"`},
 		"an image with a space":         {args: []string{"--proxy-image=a b"}, says: `--proxy-image: invalid setting: "a b"`},
 		"an argument in place of flags": {args: []string{"start"}, says: `unknown command "start"`},

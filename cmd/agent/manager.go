@@ -20,14 +20,14 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 )
 
-// leaseName is the name of the Lease by which one of the replicas is elected to write.
+// leaseName is the name of the Lease for the leader election of the replicas.
 const leaseName = "kedify-http-agent"
 
-// newManager makes what controllers run in. Ports and signals are not its business.
+// newManager creates the controller manager. It opens no ports and handles no signals.
 func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -43,10 +43,10 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	for _, namespace := range chosen.namespaces {
 		namespaces[namespace] = cache.Config{}
 	}
-	kept := controllers.AutowireCache()
-	maps.Copy(kept, controllers.InstallerCache())
+	byObject := controllers.AutowireCache()
+	maps.Copy(byObject, controllers.ProxyCache())
 	caching := cache.Options{
-		DefaultNamespaces: namespaces, DefaultTransform: trim, ByObject: kept,
+		DefaultNamespaces: namespaces, DefaultTransform: trim, ByObject: byObject,
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
@@ -65,50 +65,50 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	return mgr, nil
 }
 
-// trim takes what the agent has no use for from an object before it is kept in memory. Of an HTTPRoute it has use for
-// all of the metadata: it is patched by what it is.
+// trim removes fields that the agent does not use from an object before it is cached. The metadata of an HTTPRoute
+// stays complete, because its patches depend on it.
 func trim(object any) (any, error) {
 	if _, isPatched := object.(*apis.HTTPRoute); isPatched {
 		return object, nil
 	}
-	found, err := meta.Accessor(object)
+	accessor, err := meta.Accessor(object)
 	if err != nil {
-		return object, nil //nolint:nilerr // no object: a tombstone, which stays as it is
+		return object, nil //nolint:nilerr // not an object but a tombstone
 	}
-	found.SetManagedFields(nil)
-	annotations := found.GetAnnotations()
+	accessor.SetManagedFields(nil)
+	annotations := accessor.GetAnnotations()
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	return object, nil
 }
 
-// missing names the kinds that the API server doesn't know yet, with the remedy.
-func (p *process) missing() []string {
-	var missing []string
-	own := httpv1alpha1.SchemeGroupVersion.WithKind(httpv1alpha1.Kind)
-	for _, each := range []struct {
-		kind   schema.GroupVersionKind
-		remedy string
+// missingKinds returns the required kinds that the API server does not serve yet, each with a fix.
+func (p *process) missingKinds() []string {
+	var missingKinds []string
+	httpScaledObject := httpv1alpha1.SchemeGroupVersion.WithKind(httpv1alpha1.Kind)
+	for _, required := range []struct {
+		kind schema.GroupVersionKind
+		fix  string
 	}{
 		{apis.ScaledObjectKind(), "install KEDA"},
-		{own, "install the CustomResourceDefinition of config/crd"},
+		{httpScaledObject, "install the CustomResourceDefinition of config/crd"},
 	} {
-		_, err := p.manager.GetRESTMapper().RESTMapping(each.kind.GroupKind(), each.kind.Version)
+		_, err := p.manager.GetRESTMapper().RESTMapping(required.kind.GroupKind(), required.kind.Version)
 		if err != nil {
-			missing = append(missing, fmt.Sprintf("kind %s: %s (%v)", each.kind.Kind, each.remedy, err))
+			missingKinds = append(missingKinds, fmt.Sprintf("kind %s: %s (%v)", required.kind.Kind, required.fix, err))
 		}
 	}
-	return missing
+	return missingKinds
 }
 
-// waiting says what readiness waits for.
-func (p *process) waiting() []string {
+// pendingComponents returns what readiness waits for.
+func (p *process) pendingComponents() []string {
 	select {
-	case <-p.known:
-		if p.settings.webhookAddress != "" && !p.certified() {
+	case <-p.installed:
+		if p.settings.webhookAddress != "" && !p.hasCertificate() {
 			return []string{"the certificate of the webhook"}
 		}
 		return []string{"the first lists of ScaledObjects and HTTPScaledObjects"}
 	default:
-		return append(p.missing(), "the controllers")
+		return append(p.missingKinds(), "the controllers")
 	}
 }

@@ -26,17 +26,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// lookEvery is how often is looked whether what the agent waits for is there.
-const lookEvery = 500 * time.Millisecond
+// pollInterval is how often the agent checks the conditions for its start and its readiness.
+const pollInterval = 500 * time.Millisecond
 
-// serve runs the agent until ctx ends and everything has stopped, or until a part fails. It logs to
+// serve runs the agent until ctx is canceled and everything has stopped, or until a component fails. It logs to
 // out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	logger, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
 	if err != nil {
 		return err
 	}
-	klog.SetSlogLogger(logger) // client-go logs through klog.
+	klog.SetSlogLogger(logger) // client-go logs to klog
 	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	if err := metrics.Registry.Register(server.BuildInfo(program, server.Version(version))); err != nil {
 		return fmt.Errorf("metrics: %w", err)
@@ -58,17 +58,17 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	return server.Run(ctx, p.health, shutdown, logger, components...)
 }
 
-// process is the agent, put together.
+// process is the assembled agent.
 type process struct {
-	settings settings
-	logger   *slog.Logger
-	health   *server.Health
-	manager  manager.Manager
-	rotation *certificate.Rotation
-	known    chan struct{} // closed when the API server knows the kinds that are watched
+	settings  settings
+	logger    *slog.Logger
+	health    *server.Health
+	manager   manager.Manager
+	rotator   *certificate.Rotator
+	installed chan struct{} // closed when the API server serves the watched kinds
 }
 
-// newProcess puts the agent together. The API server is not asked anything yet.
+// newProcess assembles the agent. It sends no request to the API server.
 func newProcess(chosen settings, config *rest.Config, logger *slog.Logger) (*process, error) {
 	mgr, err := newManager(chosen, config)
 	if err != nil {
@@ -79,9 +79,9 @@ func newProcess(chosen settings, config *rest.Config, logger *slog.Logger) (*pro
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	p := &process{settings: chosen, logger: logger, manager: mgr, known: make(chan struct{})}
-	p.health = server.NewHealth("kedify-http-agent", p.waiting)
-	p.rotation = &certificate.Rotation{
+	p := &process{settings: chosen, logger: logger, manager: mgr, installed: make(chan struct{})}
+	p.health = server.NewHealth("kedify-http-agent", p.pendingComponents)
+	p.rotator = &certificate.Rotator{
 		Client:  direct,
 		Secret:  types.NamespacedName{Namespace: chosen.podNamespace, Name: chosen.webhookSecret},
 		Webhook: chosen.webhookName, Names: chosen.certificateNames(), Now: time.Now, Logger: logger,
@@ -89,16 +89,16 @@ func newProcess(chosen settings, config *rest.Config, logger *slog.Logger) (*pro
 	return p, nil
 }
 
-// components opens the ports and returns what is to run.
+// components opens the ports and returns the components to run.
 func (p *process) components(ctx context.Context) ([]server.Component, error) {
 	components := []server.Component{
-		{Name: "controllers", Run: p.control},
-		{Name: "readiness", Run: p.becomeReady},
+		{Name: "controllers", Run: p.runControllers},
+		{Name: "readiness", Run: p.awaitReadiness},
 	}
-	figures := server.MetricsHandler(metrics.Registry)
+	metricsHandler := server.MetricsHandler(metrics.Registry)
 	ports := []server.Port{
 		{Name: "health", Address: p.settings.healthAddress, Flag: "--health-address", Handler: p.health},
-		{Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: figures},
+		{Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: metricsHandler},
 	}
 	if p.settings.webhookAddress != "" {
 		hook, err := webhook.NewServer(p.settings.scalerAddress, p.settings.namespaces, p.manager.GetLogger())
@@ -107,9 +107,9 @@ func (p *process) components(ctx context.Context) ([]server.Component, error) {
 		}
 		secure := &tls.Config{
 			MinVersion: tls.VersionTLS13, NextProtos: []string{"h2", "http/1.1"},
-			GetCertificate: p.rotation.Certificate,
+			GetCertificate: p.rotator.Certificate,
 		}
-		components = append(components, server.Component{Name: "certificate", Run: p.rotation.Run})
+		components = append(components, server.Component{Name: "certificate", Run: p.rotator.Run})
 		ports = append(ports, server.Port{
 			Name: "webhook", Address: p.settings.webhookAddress, Flag: "--webhook-address", Handler: hook, TLS: secure,
 		})
@@ -118,45 +118,46 @@ func (p *process) components(ctx context.Context) ([]server.Component, error) {
 	return append(components, opened...), err
 }
 
-// control waits for the kinds that are watched, then runs the controllers until ctx ends.
-func (p *process) control(ctx context.Context) error {
-	installed := func(context.Context) (bool, error) { return len(p.missing()) == 0, nil }
-	if err := wait.PollUntilContextCancel(ctx, lookEvery, true, installed); err != nil {
-		return nil //nolint:nilerr // the agent ends, which is the only error
+// runControllers waits until the API server serves the watched kinds, then runs the controllers until ctx is
+// canceled.
+func (p *process) runControllers(ctx context.Context) error {
+	kindsServed := func(context.Context) (bool, error) { return len(p.missingKinds()) == 0, nil }
+	if err := wait.PollUntilContextCancel(ctx, pollInterval, true, kindsServed); err != nil {
+		return nil //nolint:nilerr // the only error is a canceled context
 	}
-	reconciler := &controllers.Reconciler{
+	reconciler := &controllers.ScaledObjectReconciler{
 		Client:        p.manager.GetClient(),
-		Stored:        p.manager.GetAPIReader(),
+		APIReader:     p.manager.GetAPIReader(),
 		Events:        p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
 		Now:           time.Now,
 		ScalerAddress: p.settings.scalerAddress,
 	}
-	if err := reconciler.Register(ctx, p.manager); err != nil {
+	if err := reconciler.SetupWithManager(ctx, p.manager); err != nil {
 		return err
 	}
-	if err := p.addProxies(); err != nil {
+	if err := p.addProxyController(); err != nil {
 		return err
 	}
-	autowirer := &controllers.Autowirer{
-		Client:        p.manager.GetClient(),
-		Stored:        p.manager.GetAPIReader(),
-		Events:        p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
-		Now:           time.Now,
-		ScalerAddress: p.settings.scalerAddress,
-		CoolDown:      p.settings.autowireCoolDown,
-		IsOff:         !p.settings.autowire,
-		Shared:        p.settings.podNamespace,
-		Namespaces:    p.settings.namespaces,
+	autowirer := &controllers.AutowireReconciler{
+		Client:          p.manager.GetClient(),
+		APIReader:       p.manager.GetAPIReader(),
+		Events:          p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
+		Now:             time.Now,
+		ScalerAddress:   p.settings.scalerAddress,
+		CoolDown:        p.settings.autowireCoolDown,
+		Disabled:        !p.settings.autowire,
+		SharedNamespace: p.settings.podNamespace,
+		Namespaces:      p.settings.namespaces,
 	}
-	if err := autowirer.Register(p.manager); err != nil {
+	if err := autowirer.SetupWithManager(p.manager); err != nil {
 		return err
 	}
-	close(p.known)
+	close(p.installed)
 	return p.manager.Start(ctx)
 }
 
-// addProxies adds the controller of proxies, unless it is switched off.
-func (p *process) addProxies() error {
+// addProxyController adds the proxy controller, unless it is disabled.
+func (p *process) addProxyController() error {
 	if !p.settings.installProxies {
 		return nil
 	}
@@ -164,28 +165,28 @@ func (p *process) addProxies() error {
 	if err != nil {
 		return err
 	}
-	installer := &controllers.Installer{
-		Client:     p.manager.GetClient(),
-		Stored:     p.manager.GetAPIReader(),
-		Events:     p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
-		Now:        time.Now,
-		Settings:   chosen,
-		Delay:      p.settings.proxyRemovalDelay,
-		Namespaces: p.settings.namespaces,
+	proxies := &controllers.ProxyReconciler{
+		Client:       p.manager.GetClient(),
+		APIReader:    p.manager.GetAPIReader(),
+		Events:       p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
+		Now:          time.Now,
+		Settings:     chosen,
+		RemovalDelay: p.settings.proxyRemovalDelay,
+		Namespaces:   p.settings.namespaces,
 	}
-	return installer.Register(p.manager)
+	return proxies.SetupWithManager(p.manager)
 }
 
-// becomeReady says that the agent is ready once its cache is filled and the webhook can be trusted.
-func (p *process) becomeReady(ctx context.Context) error {
+// awaitReadiness marks the agent as ready once its cache is synced and the webhook has a certificate.
+func (p *process) awaitReadiness(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-p.known:
+	case <-p.installed:
 	}
 	synced := p.manager.GetCache().WaitForCacheSync(ctx)
-	ready := wait.PollUntilContextCancel(ctx, lookEvery, true, func(context.Context) (bool, error) {
-		return p.settings.webhookAddress == "" || p.certified(), nil
+	ready := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		return p.settings.webhookAddress == "" || p.hasCertificate(), nil
 	})
 	if synced && ready == nil {
 		p.health.SetReady()
@@ -194,8 +195,8 @@ func (p *process) becomeReady(ctx context.Context) error {
 	return nil
 }
 
-// certified says whether the webhook has a certificate.
-func (p *process) certified() bool {
-	_, err := p.rotation.Certificate(nil)
+// hasCertificate reports whether the webhook has a certificate.
+func (p *process) hasCertificate() bool {
+	_, err := p.rotator.Certificate(nil)
 	return err == nil
 }

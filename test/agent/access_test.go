@@ -19,12 +19,12 @@ import (
 // account is the ServiceAccount of the agent.
 const account = "system:serviceaccount:keda:kedify-http-agent"
 
-// background is for what outlives one test.
+// background is the context of requests that outlive one test.
 func background() context.Context { return context.Background() }
 
-// TestTheAgentUsesItsRights has the agent do all that it does, and compares what it has asked of the API server so far, in other tests too, with the roles of
-// config/agent: nothing that it doesn't use, and nothing that it may not.
-func TestTheAgentUsesItsRights(t *testing.T) {
+// TestPermissions makes the agent do everything that it does. It compares the agent's requests so far, in other
+// tests as well, with the roles of config/agent: every permission must be used, and every request permitted.
+func TestPermissions(t *testing.T) {
 	t.Parallel()
 	withWebhook(t, "rights") // the certificate, and whom to trust
 	team := namespace(t, "rights-used")
@@ -38,25 +38,25 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 	awaitParts(t, team, 0)
 	wiredNamespace(t, "rights-wired")
 
-	granted := rights(t, manifests+"agent/rbac.yaml")
+	granted := permissions(t, manifests+"agent/rbac.yaml")
 	rare := []string{
-		// Certificates are renewed a month before their end, Events repeated, patches of another version refused: none of it has to happen here.
+		// Renewed certificates, repeated Events and rejected patches of another version may not occur here.
 		"update secrets/kedify-http-agent-webhook in keda", "patch events", "get scaledobjects.keda.sh", "create scaledobjects.keda.sh/kedify-proxy",
 		"get ingresses.networking.k8s.io", "get httproutes.gateway.networking.k8s.io",
-		// The API server asks for this right beside that to patch when an apply creates, and writes down the patch.
+		// The API server requires this permission in addition to patch when an apply creates, and audits the patch.
 		"create httpscaledobjects.http.keda.sh",
 		"create deployments.apps/kedify-proxy", "create configmaps/kedify-proxy-bootstrap",
-		// TestTheSharedFleet has these written and deleted, and fails where that is forbidden.
+		// TestSharedFleet has these written and deleted, and fails if that is forbidden.
 		"create referencegrants.gateway.networking.k8s.io in keda", "patch referencegrants.gateway.networking.k8s.io in keda",
 		"delete referencegrants.gateway.networking.k8s.io in keda",
 		"create services/kedify-proxy", "create services/kedify-proxy-admin", "create poddisruptionbudgets.policy/kedify-proxy",
 	}
 	await.True(t, "the Lease is renewed, and Rollouts and HTTPRoutes are watched, which were installed later", func() bool {
-		used := asked(t)
+		used := requested(t)
 		return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"] &&
 			used["watch httproutes.gateway.networking.k8s.io"] && used["watch referencegrants.gateway.networking.k8s.io in keda"]
 	})
-	used := asked(t)
+	used := requested(t)
 	for _, right := range rare {
 		used[right] = true
 	}
@@ -65,8 +65,8 @@ func TestTheAgentUsesItsRights(t *testing.T) {
 	}
 }
 
-// rights lists what the roles of a manifest grant: verb resource[.group][/name][ in namespace].
-func rights(t *testing.T, file string) []string {
+// permissions lists what the roles of a manifest grant: verb resource[.group][/name][ in namespace].
+func permissions(t *testing.T, file string) []string {
 	t.Helper()
 	manifest, err := os.ReadFile(file)
 	if err != nil {
@@ -81,7 +81,7 @@ func rights(t *testing.T, file string) []string {
 		for _, rule := range role.Rules {
 			for _, name := range append(rule.ResourceNames, "")[:max(1, len(rule.ResourceNames))] {
 				for _, verb := range rule.Verbs {
-					found[right(verb, rule.Resources[0], rule.APIGroups[0], name, role.Namespace)] = true
+					found[permission(verb, rule.Resources[0], rule.APIGroups[0], name, role.Namespace)] = true
 				}
 			}
 		}
@@ -89,8 +89,8 @@ func rights(t *testing.T, file string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// asked lists what the agent has asked so far, in the same words. A request that was forbidden is a failure.
-func asked(t *testing.T) map[string]bool {
+// requested lists the agent's requests so far, in the same format. A forbidden request is a failure.
+func requested(t *testing.T) map[string]bool {
 	t.Helper()
 	events, err := shared.audit.Of(account)
 	if err != nil {
@@ -120,14 +120,14 @@ func asked(t *testing.T) map[string]bool {
 			name = ref.Name
 		}
 		if resource != "" { // discovery has none
-			used[right(event.Verb, resource, ref.APIGroup, name, namespace)] = true
+			used[permission(event.Verb, resource, ref.APIGroup, name, namespace)] = true
 		}
 	}
 	return used
 }
 
-// right writes a right.
-func right(verb, resource, group, name, namespace string) string {
+// permission formats a permission.
+func permission(verb, resource, group, name, namespace string) string {
 	var text strings.Builder
 	for _, part := range []struct{ before, text string }{{"", verb}, {" ", resource}, {".", group}, {"/", name}, {" in ", namespace}} {
 		if part.text != "" {

@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
@@ -51,14 +51,14 @@ func paths(namespace string) []string {
 	}
 }
 
-// proxies makes Service kedify-proxy and its one endpoint, ready or not.
+// proxies creates Service kedify-proxy and its only endpoint, ready or not.
 func proxies(t *testing.T, namespace string, isReady bool) {
 	t.Helper()
 	apply(t, namespace, `{apiVersion: v1, kind: Service, metadata: {name: kedify-proxy}, spec: {ports: [{name: http, port: 8080}]}}`)
 	endpoint(t, namespace, isReady)
 }
 
-// endpoint makes the one endpoint of Service kedify-proxy, ready or not.
+// endpoint sets the only endpoint of Service kedify-proxy, ready or not.
 func endpoint(t *testing.T, namespace string, isReady bool) {
 	t.Helper()
 	apply(t, namespace,
@@ -66,7 +66,7 @@ func endpoint(t *testing.T, namespace string, isReady bool) {
 			addressType: IPv4, ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.0.0.1], conditions: {ready: %v}}]}`, isReady))
 }
 
-// programmed says, as the interceptor does, that every Ready proxy has an HTTPScaledObject.
+// programmed reports, like the interceptor, that every Ready proxy has acknowledged an HTTPScaledObject.
 func programmed(t *testing.T, namespace, name string) {
 	t.Helper()
 	found := awaitObject(t, namespace, name, "made", there)
@@ -78,7 +78,7 @@ func programmed(t *testing.T, namespace, name string) {
 		Body([]byte(body)).Do(t.Context()).Error(); err == nil {
 		return
 	}
-	// The definition has no place for it: so it is written where the interceptor writes then.
+	// The CRD lacks the field, so the interceptor writes the annotation.
 	status, err := json.Marshal(fmt.Sprintf(`{"uid": %q, "conditions": [{"type": "Programmed", "status": "True", "observedGeneration": %d}]}`,
 		found.UID, found.Generation))
 	if err != nil {
@@ -87,10 +87,10 @@ func programmed(t *testing.T, namespace, name string) {
 	patch(t, httpScaledObject(namespace, name), `{"metadata": {"annotations": {"http.kedify.io/status": `+string(status)+`}}}`)
 }
 
-// web is an Ingress or HTTPRoute as it is stored.
+// web is a stored Ingress or HTTPRoute.
 type web map[string]any
 
-// webs reads Ingress web and HTTPRoute web, those of them that are there.
+// webs reads Ingress web and HTTPRoute web, if they exist.
 func webs(t *testing.T, namespace string) []web {
 	t.Helper()
 	var found []web
@@ -103,13 +103,13 @@ func webs(t *testing.T, namespace string) []web {
 	return found
 }
 
-// annotations are those of an object.
+// annotations returns the annotations of an object.
 func (w web) annotations() map[string]any {
 	found, _ := w["metadata"].(map[string]any)["annotations"].(map[string]any)
 	return found
 }
 
-// heldSince is the time in the annotation that the agent writes when it unwires an object.
+// heldSince returns the time in the cool-down annotation.
 func (w web) heldSince(t *testing.T) time.Time {
 	t.Helper()
 	text, _ := w.annotations()[httpv1alpha1.AnnotationAutowireHold].(string)
@@ -120,7 +120,7 @@ func (w web) heldSince(t *testing.T) time.Time {
 	return hold.At
 }
 
-// writtenAt is when the agent last wrote an object, by its managedFields.
+// writtenAt returns when the agent last wrote an object, according to managedFields.
 func (w web) writtenAt(t *testing.T) time.Time {
 	t.Helper()
 	var last time.Time
@@ -138,7 +138,7 @@ func (w web) writtenAt(t *testing.T) time.Time {
 	return last
 }
 
-// all are the values of a list in an object.
+// all returns the elements of a list in an object.
 func all(object any, list string) []map[string]any {
 	var found []map[string]any
 	fields, _ := object.(map[string]any)
@@ -149,7 +149,7 @@ func all(object any, list string) []map[string]any {
 	return found
 }
 
-// backends are the Services and ports of an object.
+// backends returns the Services and ports of an object.
 func (w web) backends() string {
 	var found []string
 	for _, rule := range all(w["spec"], "rules") {
@@ -170,7 +170,8 @@ func (w web) backends() string {
 	return strings.Join(found, " ")
 }
 
-// awaitBackends waits until Ingress web and HTTPRoute web have certain backends. The route may have others.
+// awaitBackends waits until Ingress web and HTTPRoute web have the given backends. The route may have others as
+// well.
 func awaitBackends(t *testing.T, namespace, want string, ofRoute ...string) []web {
 	t.Helper()
 	wants := slices.Concat([]string{want, want}[:2-len(ofRoute)], ofRoute)
@@ -195,7 +196,7 @@ func awaitNoAnnotation(t *testing.T, namespace string) {
 	})
 }
 
-// awaitWiring waits until condition Autowired has a reason, and none if that is empty.
+// awaitWiring waits until condition Autowired has a reason, or is absent if that is empty.
 func awaitWiring(t *testing.T, namespace, name, reason string) {
 	t.Helper()
 	awaitObject(t, namespace, name, "Autowired because "+reason, func(object *httpv1alpha1.HTTPScaledObject) bool {
@@ -204,7 +205,7 @@ func awaitWiring(t *testing.T, namespace, name, reason string) {
 	})
 }
 
-// areOriginal fails unless objects are as they were, but for their versions and who wrote them.
+// areOriginal fails unless objects have their original content, except versions and managers.
 func areOriginal(t *testing.T, before, after []web) {
 	t.Helper()
 	for _, one := range slices.Concat(before, after) {
@@ -217,7 +218,7 @@ func areOriginal(t *testing.T, before, after []web) {
 	}
 }
 
-// wiredNamespace is a namespace with an Ingress and an HTTPRoute that are wired, and these as they were.
+// wiredNamespace returns a namespace with a wired Ingress and HTTPRoute, and their originals.
 func wiredNamespace(t *testing.T, name string) (team string, before []web) {
 	t.Helper()
 	return wiredBy(t, name, func(team string) {
@@ -226,7 +227,7 @@ func wiredNamespace(t *testing.T, name string) (team string, before []web) {
 	})
 }
 
-// wiredBy is a wiredNamespace whose Ingress and HTTPRoute somebody makes.
+// wiredBy returns a wiredNamespace with an Ingress and HTTPRoute that a function creates.
 func wiredBy(t *testing.T, name string, create func(team string)) (team string, before []web) {
 	t.Helper()
 	team = namespace(t, name)
@@ -242,8 +243,8 @@ func wiredBy(t *testing.T, name string, create func(team string)) (team string, 
 	return team, before
 }
 
-// TestBackendsAreWiredAndRestored opts out and in again, undoes it without the agent, and deletes the ScaledObject.
-func TestBackendsAreWiredAndRestored(t *testing.T) {
+// TestWireAndRestore opts out and in again, restores without the agent, and deletes the ScaledObject.
+func TestWireAndRestore(t *testing.T) {
 	t.Parallel()
 	team, before := wiredNamespace(t, "wired")
 
@@ -287,8 +288,8 @@ func TestBackendsAreWiredAndRestored(t *testing.T) {
 	}
 }
 
-// TestOneKindOfObjects has a trigger that allows HTTPRoutes only, then Ingresses only.
-func TestOneKindOfObjects(t *testing.T) {
+// TestSingleKind has a trigger that allows HTTPRoutes only, then Ingresses only.
+func TestSingleKind(t *testing.T) {
 	t.Parallel()
 	team, _ := wiredNamespace(t, "kinds")
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: httproute}`))
@@ -297,8 +298,9 @@ func TestOneKindOfObjects(t *testing.T) {
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80", "shop:80 cart:80")
 }
 
-// TestARolloutRoutesByTheGatewayAPI has a Rollout of router argoproj-labs/gatewayAPI name the HTTPRoute, and go.
-func TestARolloutRoutesByTheGatewayAPI(t *testing.T) {
+// TestRolloutWithGatewayAPIPlugin creates and deletes a Rollout whose plugin argoproj-labs/gatewayAPI manages the
+// HTTPRoute.
+func TestRolloutWithGatewayAPIPlugin(t *testing.T) {
 	t.Parallel()
 	team, _ := wiredNamespace(t, "routed")
 	says := func(what string) {
@@ -312,16 +314,16 @@ func TestARolloutRoutesByTheGatewayAPI(t *testing.T) {
 		argoproj-labs/gatewayAPI: {httpRoute: web}}}}}`, template))
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80", "shop:80 cart:80")
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
-	says("HTTPRoute web, shop.test/: router argoproj-labs/gatewayAPI, for Rollout routed/myapp, shares its requests")
+	says("HTTPRoute web, shop.test/: plugin argoproj-labs/gatewayAPI of Rollout routed/myapp manages its weights")
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: httproute}`))
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRouted)
 	remove(t, "/apis/argoproj.io/v1alpha1/namespaces/"+team+"/rollouts/myapp")
 	awaitBackends(t, team, "shop:80 cart:80", "kedify-proxy:8080 cart:80")
 }
 
-// TestAnObjectGoesAfterItsIngresses takes the trigger away: Ingress and HTTPRoute are restored while the proxies
-// still have the object.
-func TestAnObjectGoesAfterItsIngresses(t *testing.T) {
+// TestDeleteAfterRestore removes the trigger: Ingress and HTTPRoute are restored while the proxies still serve the
+// object.
+func TestDeleteAfterRestore(t *testing.T) {
 	t.Parallel()
 	team, before := wiredNamespace(t, "order")
 	patch(t, scaledObject(team, "shop"), `{"spec": {"triggers": [{"type": "cpu", "metadata": {"value": "50"}}]}}`)
@@ -329,8 +331,8 @@ func TestAnObjectGoesAfterItsIngresses(t *testing.T) {
 	areOriginal(t, before, webs(t, team))
 }
 
-// TestTheProxiesAreLost has the one endpoint become unready, and ready again.
-func TestTheProxiesAreLost(t *testing.T) {
+// TestProxiesBecomeUnready makes the only endpoint unready, and ready again.
+func TestProxiesBecomeUnready(t *testing.T) {
 	t.Parallel()
 	team, before := wiredNamespace(t, "lost")
 	proxies(t, team, false)
@@ -350,8 +352,9 @@ func TestTheProxiesAreLost(t *testing.T) {
 	areOriginal(t, before, webs(t, team))
 }
 
-// TestTheProxiesAreToEnd has somebody decide on the end of all proxies, while they are ready still: their Deployment is scaled to zero, and deleted.
-func TestTheProxiesAreToEnd(t *testing.T) {
+// TestProxiesTerminate scales the Deployment of the proxies to zero, and deletes it, while the proxies are still
+// ready.
+func TestProxiesTerminate(t *testing.T) {
 	t.Parallel()
 	team, _ := wiredNamespace(t, "ending")
 	// What Kubernetes' own controllers do about a Deployment, which don't run here.
@@ -374,8 +377,8 @@ func TestTheProxiesAreToEnd(t *testing.T) {
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 }
 
-// TestAUserEditsWhileWired adds a rule before the others and a second ScaledObject on the same objects.
-func TestAUserEditsWhileWired(t *testing.T) {
+// TestEditWhileWired inserts a rule before the others, and adds a second ScaledObject for the same objects.
+func TestEditWhileWired(t *testing.T) {
 	t.Parallel()
 	team, _ := wiredNamespace(t, "edited")
 	rule := `{"host": "cart.test", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "cart", "port": {"name": "web"}}}}]}}`
@@ -399,8 +402,8 @@ func TestAUserEditsWhileWired(t *testing.T) {
 	awaitNoAnnotation(t, team)
 }
 
-// TestAToolWritesTheOriginalBack has what a GitOps tool does: applying the original whenever it is not there.
-func TestAToolWritesTheOriginalBack(t *testing.T) {
+// TestRepeatedRestores behaves like a GitOps tool: it applies the original whenever the object differs.
+func TestRepeatedRestores(t *testing.T) {
 	t.Parallel()
 	team, before := wiredNamespace(t, "gitops")
 	restore := func() {
@@ -430,7 +433,7 @@ func TestAToolWritesTheOriginalBack(t *testing.T) {
 	awaitBackends(t, team, "shop:80 cart:80")
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 
-	// So often that it is left alone.
+	// Until autowiring stops.
 	for _, path := range paths(team) {
 		patch(t, path, `{"metadata": {"annotations": {"http.kedify.io/autowire-hold":
 			"{\"reason\":\"Restored\",\"at\":\"`+time.Now().UTC().Format(time.RFC3339)+`\",\"times\":4}"}}}`)
@@ -443,9 +446,9 @@ func TestAToolWritesTheOriginalBack(t *testing.T) {
 	areOriginal(t, before, webs(t, team))
 }
 
-// TestTwoAgentsAtOnce has a second agent beside the elected one, as in the moment in which one has lost the Lease and
-// does not know it yet.
-func TestTwoAgentsAtOnce(t *testing.T) {
+// TestConcurrentAgents runs a second agent next to the elected one, like an agent that has lost the Lease without
+// noticing it yet.
+func TestConcurrentAgents(t *testing.T) {
 	t.Parallel()
 	team, before := wiredNamespace(t, "two")
 	scheme := runtime.NewScheme()
@@ -457,16 +460,16 @@ func TestTwoAgentsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := controllers.Autowirer{
-		Client: direct, Stored: direct, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: coolDown, ScalerAddress: scaler,
-		IsServed: func(schema.GroupVersionKind) bool { return true },
+	other := controllers.AutowireReconciler{
+		Client: direct, APIReader: direct, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: coolDown, ScalerAddress: scaler,
+		IsInstalled: func(schema.GroupVersionKind) bool { return true },
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() {
 		rounds := 0
 		for ; ctx.Err() == nil; rounds++ {
-			// What one of them has written in between is a conflict, or no news.
+			// A write of the other one in between is a conflict, or changes nothing.
 			if _, err := other.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: team}}); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}

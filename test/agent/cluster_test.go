@@ -27,17 +27,17 @@ import (
 )
 
 const (
-	// manifests is where ours are, and example where the guide's are.
+	// manifests is the folder of the project's manifests, and example that of the guide's.
 	manifests, example = "../../config/", "../../examples/argo-rollouts-canary/"
-	// scaler is the address that triggers are given.
+	// scaler is the address in triggers.
 	scaler = "keda-add-ons-http-external-scaler.keda:9090"
 	// coolDown is the agent's --autowire-cool-down.
 	coolDown = 2 * time.Second
-	// definitionsVariable is the environment's, which names the folder of the Gateway API's definitions.
+	// definitionsVariable is the environment variable with the folder of the Gateway API's CRDs.
 	definitionsVariable = "GATEWAY_API_CRDS"
 )
 
-// cluster is an API server, and the agent that runs with it.
+// cluster is an API server with a running agent.
 type cluster struct {
 	*apiserver.ControlPlane
 
@@ -46,7 +46,7 @@ type cluster struct {
 	folder string // has the built agent
 	ports  []int  // of the webhook and of health
 	agent  *program.Process
-	// waited is what the agent said about itself before KEDA was installed.
+	// waited is the agent's readiness message before KEDA was installed.
 	waited string
 }
 
@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 		}))
 }
 
-// end ends the agent, and shows what it wrote when the tests have failed.
+// end stops the agent, and prints its log if tests have failed.
 func (c *cluster) end(code int) error {
 	err := c.agent.Kill()
 	if code == 0 {
@@ -74,7 +74,7 @@ func (c *cluster) end(code int) error {
 	return err
 }
 
-// install installs everything as users do, KEDA, Argo Rollouts and the Gateway API after the agent.
+// install installs everything like a user, with KEDA, Argo Rollouts and the Gateway API after the agent.
 func (c *cluster) install(ctx context.Context) error {
 	if os.Getenv(definitionsVariable) == "" {
 		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
@@ -114,7 +114,7 @@ func (c *cluster) install(ctx context.Context) error {
 	return apiserver.ApplyFiles(ctx, c.admin, "", append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
 }
 
-// gatewayAPI are the files with the definitions of HTTPRoutes and ReferenceGrants.
+// gatewayAPI returns the files with the CRDs of HTTPRoutes and ReferenceGrants.
 func gatewayAPI() []string {
 	folder := os.Getenv(definitionsVariable)
 	return []string{
@@ -185,7 +185,7 @@ func ready(ctx context.Context, ports []int) (code int, says string, err error) 
 	return response.StatusCode, string(body), err
 }
 
-// namespace makes a namespace of the test's own.
+// namespace creates a namespace for a test.
 func namespace(t *testing.T, name string) string {
 	t.Helper()
 	if err := apiserver.Apply(t.Context(), shared.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`); err != nil {
@@ -194,7 +194,7 @@ func namespace(t *testing.T, name string) string {
 	return name
 }
 
-// namespaceOf makes a namespace for one case of a test.
+// namespaceOf creates a namespace for one case of a test.
 func namespaceOf(t *testing.T, test, name string) string {
 	t.Helper()
 	return namespace(t, test+"-"+strings.NewReplacer(" ", "-", "'", "").Replace(name))
@@ -255,7 +255,7 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// awaitObject waits for an HTTPScaledObject that is as it should be, and returns it.
+// awaitObject waits until an HTTPScaledObject fulfills a condition, and returns it.
 func awaitObject(t *testing.T, namespace, name, what string, holds func(*httpv1alpha1.HTTPScaledObject) bool) *httpv1alpha1.HTTPScaledObject {
 	t.Helper()
 	var found *httpv1alpha1.HTTPScaledObject

@@ -17,11 +17,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// fluxVariable is the environment's, which names the program of tools/fluxapply.
+// fluxVariable is the environment variable with the path of the binary of tools/fluxapply.
 const fluxVariable = "FLUXAPPLY_BIN"
 
-// flux has Flux's engine apply manifests, with a Kustomization unless that is empty, and says what became of each object: configured, created,
-// unchanged or skipped.
+// flux makes Flux's engine apply manifests, with a Kustomization unless that is empty. It returns the result for
+// each object: configured, created, unchanged or skipped.
 func flux(t *testing.T, namespace, kustomization string, manifests ...string) (became []string) {
 	t.Helper()
 	binary := os.Getenv(fluxVariable)
@@ -57,7 +57,7 @@ func flux(t *testing.T, namespace, kustomization string, manifests ...string) (b
 	return became
 }
 
-// inNamespace is a stream of manifests, as JSON, for a namespace.
+// inNamespace returns a stream of manifests, as JSON, for a namespace.
 func inNamespace(t *testing.T, namespace string, manifests []string) string {
 	t.Helper()
 	var stream strings.Builder
@@ -71,7 +71,7 @@ func inNamespace(t *testing.T, namespace string, manifests []string) string {
 	return stream.String()
 }
 
-// are fails unless the same became of all objects.
+// are fails unless all objects have the same result.
 func are(t *testing.T, want string, became []string) {
 	t.Helper()
 	for _, each := range became {
@@ -82,7 +82,7 @@ func are(t *testing.T, want string, became []string) {
 	}
 }
 
-// recipe is a block of docs/how-to/gitops.md, for Ingress web and HTTPRoute web in the place of shop.
+// recipe returns a block of docs/gitops.md, for Ingress web and HTTPRoute web instead of shop.
 func recipe(t *testing.T, mark string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/how-to/gitops.md")
@@ -96,7 +96,7 @@ func recipe(t *testing.T, mark string) string {
 	return strings.ReplaceAll(string(block[1]), "name: shop\n", "name: web\n")
 }
 
-// annotated are the originals with the metadata of a recipe.
+// annotated returns the originals with the metadata of a recipe.
 func annotated(t *testing.T, recipe string) (manifests []string) {
 	t.Helper()
 	var object struct {
@@ -116,7 +116,7 @@ func annotated(t *testing.T, recipe string) (manifests []string) {
 	return manifests
 }
 
-// withRule are Ingress and HTTPRoute with one rule more, at the end.
+// withRule returns Ingress and HTTPRoute with one more rule, at the end.
 func withRule(manifests []string) []string {
 	return []string{
 		strings.Replace(manifests[0], `number: 80}}}}]}}]}}`, `number: 80}}}}]}}, {host: more.test, http: {paths: [
@@ -126,8 +126,8 @@ func withRule(manifests []string) []string {
 	}
 }
 
-// TestFluxWithoutARecipe has Flux write the original back at each of its intervals.
-func TestFluxWithoutARecipe(t *testing.T) {
+// TestFluxWithoutRecipe makes Flux restore the original at each of its intervals.
+func TestFluxWithoutRecipe(t *testing.T) {
 	t.Parallel()
 	team, _ := wiredBy(t, "flux-bare", func(team string) { flux(t, team, "", originalIngress, originalRoute) })
 	are(t, "configured", flux(t, team, "", originalIngress, originalRoute))
@@ -145,7 +145,7 @@ func TestFluxWithoutARecipe(t *testing.T) {
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRestored)
 }
 
-// TestFluxIgnoresBackends has Flux ignore what is wired, by the recipe, and apply what else changes in Git.
+// TestFluxIgnoresBackends makes Flux ignore the wired backends, by the recipe, and apply other changes in Git.
 func TestFluxIgnoresBackends(t *testing.T) {
 	t.Parallel()
 	const wired = "kedify-proxy:8080 cart:80"
@@ -167,7 +167,7 @@ func TestFluxIgnoresBackends(t *testing.T) {
 	areOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
 	are(t, "unchanged", flux(t, team, ignore, originalIngress, originalRoute))
 
-	// What the page warns of: a rule before a wired one gets the wired one's backend.
+	// The page warns of this: a rule before a wired one gets the wired one's backend.
 	apply(t, team, shop(simple))
 	awaitBackends(t, team, wired)
 	flux(t, team, ignore, strings.Replace(originalIngress, "rules: [", `rules: [{host: cart.test, http: {paths: [
@@ -175,8 +175,8 @@ func TestFluxIgnoresBackends(t *testing.T) {
 	awaitBackends(t, team, "kedify-proxy:8080 "+wired, wired)
 }
 
-// TestFluxLeavesWhatIsThere has Flux create the objects only, by the recipe: what changes in Git does not arrive.
-func TestFluxLeavesWhatIsThere(t *testing.T) {
+// TestFluxCreatesOnly makes Flux create the objects only, by the recipe: changes in Git are not applied.
+func TestFluxCreatesOnly(t *testing.T) {
 	t.Parallel()
 	manifests := annotated(t, recipe(t, "flux-if-not-present"))
 	team, _ := wiredBy(t, "flux-once", func(team string) { are(t, "created", flux(t, team, "", manifests...)) })
@@ -185,8 +185,8 @@ func TestFluxLeavesWhatIsThere(t *testing.T) {
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
 }
 
-// TestFluxHasTheProxiesInGit has backends that are written by hand, and a trigger that allows no wiring.
-func TestFluxHasTheProxiesInGit(t *testing.T) {
+// TestFluxWithProxiesInGit has manually written proxy backends, and a trigger that allows no autowiring.
+func TestFluxWithProxiesInGit(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "flux-hand")
 	manifests := []string{

@@ -70,10 +70,10 @@ func clusterOfItsOwn(t *testing.T) (folder string) {
 	return folder
 }
 
-// TestOneNamespaceOnly binds the role in one namespace, as config/agent/rbac.yaml says, and starts the agent for that one.
+// TestSingleNamespace binds the role in one namespace, as config/agent/rbac.yaml says, and starts the agent for that one.
 //
 //nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
-func TestOneNamespaceOnly(t *testing.T) {
+func TestSingleNamespace(t *testing.T) {
 	definition, err := os.ReadFile(manifests + "crd/http.keda.sh_httpscaledobjects.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -103,11 +103,11 @@ func TestOneNamespaceOnly(t *testing.T) {
 	}
 }
 
-// TestADefinitionThatHasNoPlaceForConditions has the agent run where somebody else's definition is
+// TestCRDWithoutConditions has the agent run where somebody else's definition is
 // installed, and the Gateway API is not: everything is made, wired and deleted as elsewhere.
 //
 //nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
-func TestADefinitionThatHasNoPlaceForConditions(t *testing.T) {
+func TestCRDWithoutConditions(t *testing.T) {
 	folder := clusterOfItsOwn(t)
 	apply(t, "", otherConditions(t))
 	agent, _, err := shared.start(t.Context(), folder)

@@ -46,7 +46,7 @@ func crowd(namespace string) []string {
 	return all
 }
 
-// fill makes many namespaces whose proxies have all objects.
+// fill creates many namespaces whose proxies have acknowledged all objects.
 func fill(t *testing.T) {
 	t.Helper()
 	status := map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
@@ -148,7 +148,8 @@ func TestManyIngresses(t *testing.T) {
 	}
 }
 
-// awaitRest holds that the agent asks nothing more and has no more memory than it may. It returns what was asked.
+// awaitRest checks that the agent sends no more requests and stays within its memory limit. It returns the
+// requests.
 func awaitRest(t *testing.T, pid int) map[string]int {
 	t.Helper()
 	renew := func() (asked map[string]int) { // 2 s after the last time
@@ -178,7 +179,7 @@ func awaitRest(t *testing.T, pid int) map[string]int {
 	return after
 }
 
-// resident is the memory of a process, in MB.
+// resident returns the memory of a process, in MB.
 func resident(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -31,16 +31,16 @@ func shop(metadata string) string {
 
 const simple = `{hosts: shop.test, port: "80", service: shop}`
 
-// TestTheAgentWaitsForKEDA has the agent run before KEDA is installed, and say so.
-func TestTheAgentWaitsForKEDA(t *testing.T) {
+// TestWaitForKEDA starts the agent before KEDA is installed, and checks its readiness message.
+func TestWaitForKEDA(t *testing.T) {
 	t.Parallel()
 	if want := "kind ScaledObject: install KEDA"; !strings.Contains(shared.waited, want) {
 		t.Errorf("the agent waited for %q, want something with %q", shared.waited, want)
 	}
 }
 
-// TestTheGuide applies the guide's manifests as they are. The ScaledObject names no Service; the Rollout does.
-func TestTheGuide(t *testing.T) {
+// TestGuide applies the guide's manifests unchanged. The ScaledObject has no Service; the Rollout has.
+func TestGuide(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "guide")
 	applyFiles(t, team, example+"scaledobject.yaml") // before the Rollout that names the Service
@@ -79,7 +79,7 @@ scalingMetric: {requestRate: {targetValue: 5, window: 1m, granularity: 1s}}
 	awaitWiring(t, team, "rollouts-demo", httpv1alpha1.ReasonProxyUnavailable)
 	await.True(t, "nothing is wrong any more", func() bool { return problemsOf(t, team, "rollouts-demo") == "" })
 
-	// The plugin's weights are there to stay, also when the Rollout and the trigger say something new.
+	// The plugin's weights stay, even when the Rollout and the trigger change.
 	patch(t, httpScaledObject(team, "rollouts-demo"), `{"metadata": {"annotations": {"http.kedify.io/weighted-backends": "weights"}}}`)
 	patch(t, "/apis/argoproj.io/v1alpha1/namespaces/"+team+"/rollouts/rollouts-demo", `{"spec": {"strategy": {"canary": {"stableService": "renamed"}}}}`)
 	found = awaitObject(t, team, "rollouts-demo", "the new stable Service", func(object *httpv1alpha1.HTTPScaledObject) bool {
@@ -90,8 +90,8 @@ scalingMetric: {requestRate: {targetValue: 5, window: 1m, granularity: 1s}}
 	}
 }
 
-// TestWhatAUserDoesToTheObject deletes and edits the HTTPScaledObject by hand.
-func TestWhatAUserDoesToTheObject(t *testing.T) {
+// TestRevertUserChanges deletes and edits the HTTPScaledObject manually.
+func TestRevertUserChanges(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "edits")
 	apply(t, team, shop(simple))
@@ -129,9 +129,9 @@ func awaitHandled(t *testing.T, name string) {
 	})
 }
 
-// TestWhatAUserAddsToTheAgentsFieldsIsTakenBack has additions that the trigger says nothing of, in fields
-// that it decides. A server-side apply leaves such alone.
-func TestWhatAUserAddsToTheAgentsFieldsIsTakenBack(t *testing.T) {
+// TestRemoveUserAdditions adds values that the trigger lacks to fields that the agent owns. A server-side apply
+// keeps such additions.
+func TestRemoveUserAdditions(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"paths":           `{"spec": {"pathPrefixes": ["/mine"]}}`,
@@ -156,7 +156,7 @@ func TestWhatAUserAddsToTheAgentsFieldsIsTakenBack(t *testing.T) {
 				want.Spec.ScaledownPeriod, want.Annotations["team"] = new(int32(7)), "a"
 				return object.Generation > before.Generation && cmp.Equal(want.Spec, object.Spec) && cmp.Equal(want.Annotations, object.Annotations)
 			})
-			// The trigger's own changes still go through, whoever owned the fields in between.
+			// Changes of the trigger still apply, regardless of the previous field manager.
 			apply(t, team, shop(`{hosts: shop.test, portName: web, service: shop, scalingMetric: concurrency}`))
 			awaitObject(t, team, "shop", "the port's name", func(object *httpv1alpha1.HTTPScaledObject) bool {
 				metric := object.Spec.ScalingMetric
@@ -167,8 +167,8 @@ func TestWhatAUserAddsToTheAgentsFieldsIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestTriggersComeAndGo follows a ScaledObject from one trigger to several and back, to its end.
-func TestTriggersComeAndGo(t *testing.T) {
+// TestAddAndRemoveTriggers changes a ScaledObject from one trigger to several and back, and deletes it.
+func TestAddAndRemoveTriggers(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "triggers")
 	two := `{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, metadata: {name: shop}, spec: {scaleTargetRef: {name: shop}, triggers: [
@@ -198,13 +198,13 @@ func TestTriggersComeAndGo(t *testing.T) {
 	awaitGone(t, team, "shop")
 }
 
-// TestANameThatIsTaken has an HTTPScaledObject of the user's own that a trigger would have the name of.
-func TestANameThatIsTaken(t *testing.T) {
+// TestNameTaken has a user's HTTPScaledObject with the name of a trigger's.
+func TestNameTaken(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "taken")
 	mine := `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop}, spec: {hosts: [mine.test], scaleTargetRef: {service: mine, port: 80}}}`
 	apply(t, team, mine, shop(simple))
-	const says = `HTTPScaledObject "shop" is there already and is not this ScaledObject's; delete it, or name another one by httpScaledObject in the trigger's metadata`
+	const says = `HTTPScaledObject "shop" already exists and belongs to another owner; delete it, or set a different httpScaledObject in the trigger's metadata`
 	awaitEvent(t, team, httpv1alpha1.ReasonNameTaken, says)
 	found := awaitObject(t, team, "shop", "there", there)
 	if len(found.OwnerReferences) > 0 || found.Spec.ScaleTargetRef.Service != "mine" {
@@ -220,8 +220,8 @@ func TestANameThatIsTaken(t *testing.T) {
 	await.True(t, "nothing is wrong any more", func() bool { return problemsOf(t, team, "shop") == "" })
 }
 
-// TestMistakesAreTold has mistakes in the metadata, before and after there was an object.
-func TestMistakesAreTold(t *testing.T) {
+// TestReportProblems has validation errors in the metadata, before and after the object exists.
+func TestReportProblems(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "mistakes")
 	const says = `spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`
@@ -250,8 +250,9 @@ func TestMistakesAreTold(t *testing.T) {
 	}
 }
 
-// TestWrittenByHand has a trigger of type external-push with our address, which needs no webhook and no conversion.
-func TestWrittenByHand(t *testing.T) {
+// TestManualExternalPush has a trigger of type external-push with the scaler's address, which needs no webhook and
+// no conversion.
+func TestManualExternalPush(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "by-hand")
 	apply(t, team, strings.Replace(shop(`{hosts: shop.test, port: "80", service: shop, scalerAddress: "keda-add-ons-http-external-scaler.keda.svc:9090"}`),
@@ -264,7 +265,7 @@ func TestWrittenByHand(t *testing.T) {
 	}
 }
 
-// problemsOf is what the agent says is wrong with a ScaledObject.
+// problemsOf returns the validation errors that the agent reports on a ScaledObject.
 func problemsOf(t *testing.T, namespace, name string) string {
 	t.Helper()
 	var found scaled

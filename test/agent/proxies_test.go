@@ -78,8 +78,9 @@ func awaitInstalled(t *testing.T, namespace, reason string) (message string) {
 	return message
 }
 
-// TestProxiesComeAndGo has the first ScaledObject of a namespace come, and the last one go while its Ingress is wired.
-func TestProxiesComeAndGo(t *testing.T) {
+// TestInstallAndRemoveProxies creates the first ScaledObject of a namespace, and deletes the last one while its
+// Ingress is wired.
+func TestInstallAndRemoveProxies(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet")
 	apply(t, team, originalIngress, originalRoute)
@@ -121,7 +122,7 @@ func TestProxiesComeAndGo(t *testing.T) {
 	}
 }
 
-// slice makes a ready endpoint of Service kedify-proxy, and returns its path.
+// slice creates a ready endpoint of Service kedify-proxy, and returns its path.
 func slice(t *testing.T, namespace string) string {
 	t.Helper()
 	apply(t, namespace, `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: proxies, labels: {kubernetes.io/service-name: kedify-proxy}},
@@ -129,8 +130,8 @@ func slice(t *testing.T, namespace string) string {
 	return "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices/proxies"
 }
 
-// TestProxiesThatAreNeededAgainStay takes the last ScaledObject away, and another one comes before the delay is over.
-func TestProxiesThatAreNeededAgainStay(t *testing.T) {
+// TestProxiesNeededAgain deletes the last ScaledObject, and creates another one before the delay is over.
+func TestProxiesNeededAgain(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet-again")
 	apply(t, team, shop(simple))
@@ -147,8 +148,8 @@ func TestProxiesThatAreNeededAgainStay(t *testing.T) {
 	}
 }
 
-// TestProxiesByHandAreLeftAlone has somebody install config/kedify-proxy before the agent would.
-func TestProxiesByHandAreLeftAlone(t *testing.T) {
+// TestManualProxies installs config/kedify-proxy before the agent does.
+func TestManualProxies(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet-by-hand")
 	for _, name := range []string{"configmap", "services", "poddisruptionbudget", "deployment"} {
@@ -167,8 +168,8 @@ func TestProxiesByHandAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestProxiesByHandAreHandedOver gives the agent what somebody has installed, by its label, and takes it back.
-func TestProxiesByHandAreHandedOver(t *testing.T) {
+// TestAdoptManualProxies hands manually installed proxies over to the agent, by its label, and back.
+func TestAdoptManualProxies(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet-handed-over")
 	for _, name := range []string{"configmap", "services", "poddisruptionbudget", "deployment"} {
@@ -195,8 +196,8 @@ func TestProxiesByHandAreHandedOver(t *testing.T) {
 	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
 }
 
-// TestANameOfAProxyIsTaken has one object of somebody else's in the way, until it is gone.
-func TestANameOfAProxyIsTaken(t *testing.T) {
+// TestProxyNameTaken has one object of someone else with a proxy's name, until it is deleted.
+func TestProxyNameTaken(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet-taken")
 	apply(t, team, `{apiVersion: v1, kind: ConfigMap, metadata: {name: kedify-proxy-bootstrap}, data: {mine: "1"}}`, shop(simple))
@@ -210,8 +211,8 @@ func TestANameOfAProxyIsTaken(t *testing.T) {
 	awaitInstalled(t, team, "")
 }
 
-// TestProxiesAreAsTheNamespaceSays changes annotations of the Namespace, and what they say by hand.
-func TestProxiesAreAsTheNamespaceSays(t *testing.T) {
+// TestNamespaceSettings changes the annotations of the Namespace, and reverts manual changes of the settings.
+func TestNamespaceSettings(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet-settings")
 	path := "/api/v1/namespaces/" + team
@@ -248,7 +249,7 @@ func TestProxiesAreAsTheNamespaceSays(t *testing.T) {
 	})
 }
 
-// TestKEDAScalesTheProxies has a Namespace ask for that, and for something else, and at last the proxies go.
+// TestKEDAScalesTheProxies enables scaling in a Namespace, changes it, and removes the proxies.
 func TestKEDAScalesTheProxies(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet-scaled")
@@ -272,7 +273,7 @@ func TestKEDAScalesTheProxies(t *testing.T) {
 	patch(t, scaledObject(team, "kedify-proxy"), `{"spec": {"maxReplicaCount": 30}}`)
 	awaitMost(3)
 	ask(`"1"`)
-	if message := awaitInstalled(t, team, httpv1alpha1.ReasonInvalidProxySettings); !strings.Contains(message, "the highest number of proxies, 1, has to be above") {
+	if message := awaitInstalled(t, team, httpv1alpha1.ReasonInvalidProxySettings); !strings.Contains(message, "the maximum number of proxies, 1, must exceed") {
 		t.Error(message)
 	}
 	awaitMost(0)
@@ -293,8 +294,8 @@ func TestKEDAScalesTheProxies(t *testing.T) {
 	}
 }
 
-// TestANamespaceThatGoesIsLeftAlone deletes a namespace, and then its Deployment as Kubernetes' own controller does.
-func TestANamespaceThatGoesIsLeftAlone(t *testing.T) {
+// TestTerminatingNamespace deletes a namespace, and then its Deployment like Kubernetes' own controller.
+func TestTerminatingNamespace(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet-ends")
 	apply(t, team, shop(simple))

@@ -20,15 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestNothingNewIsNothingWritten has changes that say nothing new: the agent looks at each and
-// writes to nothing in the namespace.
-func TestNothingNewIsNothingWritten(t *testing.T) {
+// TestNoRedundantWrites has changes without effect: the agent reconciles each and writes nothing in the namespace.
+func TestNoRedundantWrites(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "quiet")
 	byHand := strings.Replace(
@@ -49,8 +48,8 @@ func TestNothingNewIsNothingWritten(t *testing.T) {
 	}
 }
 
-// bound changes the most replicas of ScaledObject shop, and returns the agent's writes once there
-// are more than some and the bound stands in the HTTPScaledObject.
+// bound changes the maximum replicas of ScaledObject shop, and returns the agent's writes once there are more than
+// some and the HTTPScaledObject has the new maximum.
 func bound(t *testing.T, namespace string, most int32, some int) []string {
 	t.Helper()
 	awaitObject(t, namespace, "shop", "its conditions", func(object *httpv1alpha1.HTTPScaledObject) bool {
@@ -68,7 +67,7 @@ func bound(t *testing.T, namespace string, most int32, some int) []string {
 	return found
 }
 
-// writes are the agent's requests that write, in a namespace.
+// writes returns the agent's write requests in a namespace.
 func writes(t *testing.T, namespace string) []string {
 	t.Helper()
 	events, err := shared.audit.Of(account)
@@ -85,9 +84,9 @@ func writes(t *testing.T, namespace string) []string {
 	return found
 }
 
-// TestNothingIsTakenOverBehindTheCache has somebody create the HTTPScaledObject after the cache was
-// read: the reconciler runs here, and does not see it.
-func TestNothingIsTakenOverBehindTheCache(t *testing.T) {
+// TestStaleCacheTakesOverNothing creates the HTTPScaledObject after the cache was read. The reconciler runs in the
+// test and does not see the object.
+func TestStaleCacheTakesOverNothing(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "behind")
 	apply(t, team, `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: mine},
@@ -117,8 +116,8 @@ func TestNothingIsTakenOverBehindTheCache(t *testing.T) {
 		},
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
 	})
-	reconciler := controllers.Reconciler{
-		Client: stale, Stored: direct, Events: record.NewFakeRecorder(10), Now: time.Now, ScalerAddress: scaler,
+	reconciler := controllers.ScaledObjectReconciler{
+		Client: stale, APIReader: direct, Events: record.NewFakeRecorder(10), Now: time.Now, ScalerAddress: scaler,
 	}
 	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: team, Name: "mine"}}
 	result, err := reconciler.Reconcile(t.Context(), request)

@@ -14,12 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestAnotherReplicaTakesOver starts a second agent, which is ready and serves the webhook while the
-// first one writes, and ends the first. It runs before the tests that run in parallel, which
-// therefore have the second.
+// TestFailover starts a second agent, which is ready and serves the webhook while the first one writes, and
+// terminates the first. It runs before the parallel tests, which therefore use the second.
 //
 //nolint:paralleltest // it replaces the agent of all
-func TestAnotherReplicaTakesOver(t *testing.T) {
+func TestFailover(t *testing.T) {
 	folder := filepath.Join(shared.folder, "other")
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
@@ -54,8 +53,8 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	isReleased(t, path, &lease)
 }
 
-// isReleased fails unless the holder of a Lease has released it since, and another replica acquired it after that. A Lease
-// that expires keeps its holder until then.
+// isReleased fails unless the holder of a Lease has released it since, and another replica acquired it after that.
+// An expired Lease keeps its holder until then.
 func isReleased(t *testing.T, path string, before *coordinationv1.Lease) {
 	t.Helper()
 	holder := func(lease *coordinationv1.Lease) string {
@@ -78,7 +77,7 @@ func isReleased(t *testing.T, path string, before *coordinationv1.Lease) {
 	}
 }
 
-// trusted fails unless the API server would trust who serves at a port.
+// trusted fails unless the API server would trust the server at a port.
 func trusted(t *testing.T, port int, authorities []byte) {
 	t.Helper()
 	roots := x509.NewCertPool()

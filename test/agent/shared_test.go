@@ -12,20 +12,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// sharedShop is an HTTPScaledObject that the shared fleet serves, with the kinds of objects that are to be wired for it.
+// sharedShop returns an HTTPScaledObject of the shared fleet, with the kinds of objects to wire for it.
 func sharedShop(kinds string) string {
 	return `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop, annotations: {http.kedify.io/fleet: shared,
 		http.kedify.io/traffic-autowire: "` + kinds + `"}}, spec: {hosts: [shop.test], scaleTargetRef: {service: shop, port: 80}}}`
 }
 
-// grantPath is that of the agent's ReferenceGrant for a namespace.
+// grantPath returns the path of the agent's ReferenceGrant for a namespace.
 func grantPath(namespace string) string {
 	return "/apis/gateway.networking.k8s.io/v1beta1/namespaces/keda/referencegrants/kedify-proxy-" + namespace
 }
 
-// TestTheSharedFleet has an object of another namespace ask for it: proxies are installed in the interceptor's namespace, and the HTTPRoute is
-// pointed there, once a ReferenceGrant lets it be. All of it comes back, and goes.
-func TestTheSharedFleet(t *testing.T) {
+// TestSharedFleet has an object of another namespace that requests the shared fleet: proxies are installed in the
+// interceptor's namespace, and the HTTPRoute references them once a ReferenceGrant permits it. Everything is
+// restored, and deleted.
+func TestSharedFleet(t *testing.T) {
 	t.Parallel()
 	const direct, elsewhere = "shop:80 cart:80", "keda/kedify-proxy:8080 cart:80"
 	team := namespace(t, "fleet-shared")
@@ -89,7 +90,8 @@ func TestTheSharedFleet(t *testing.T) {
 	}
 }
 
-// deletions are the times at which the API server received the agent's requests to delete the ReferenceGrant for a namespace.
+// deletions returns the times at which the API server received the agent's requests to delete the ReferenceGrant
+// for a namespace.
 func deletions(t *testing.T, namespace string) []time.Time {
 	t.Helper()
 	events, err := shared.audit.Of(account)

@@ -42,14 +42,14 @@ var installWebhook = sync.OnceValue(func() error {
 	return shared.admin.Post().AbsPath(webhooks).SetHeader("Content-Type", "application/json").Body(changed).Do(background()).Error()
 })
 
-// webhookURL is where the agent serves the webhook.
+// webhookURL returns the address of the agent's webhook.
 func webhookURL() string {
 	return fmt.Sprintf("https://localhost:%d/mutate-scaledobjects", shared.ports[0])
 }
 
 const webhooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 
-// withWebhook is a namespace in which the webhook is called, once the agent has said whom to trust.
+// withWebhook returns a namespace for which the webhook is called, once the agent has set the CA bundle.
 func withWebhook(t *testing.T, name string) string {
 	t.Helper()
 	if err := installWebhook(); err != nil {
@@ -60,7 +60,7 @@ func withWebhook(t *testing.T, name string) string {
 		var found admissionregistrationv1.MutatingWebhookConfiguration
 		return get(t, webhooks+"/kedify-http-agent", &found) && len(found.Webhooks[0].ClientConfig.CABundle) > 0
 	})
-	// The API server has read it when it no longer lets a kedify-http through.
+	// The API server has read it once it no longer accepts kedify-http without conversion.
 	await.True(t, "the webhook is called", func() bool {
 		answer, _, err := send(t, shared.admin.Post().AbsPath(strings.TrimSuffix(scaledObject(name, ""), "/")).Param("dryRun", "All"), shop(simple))
 		return err == nil && answer.Spec.Triggers[0]["type"] == "external-push"
@@ -68,7 +68,7 @@ func withWebhook(t *testing.T, name string) string {
 	return name
 }
 
-// send sends a manifest and returns what comes back.
+// send sends a manifest and returns the response.
 func send(t *testing.T, request *rest.Request, manifest string) (answer scaled, raw string, err error) {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte(manifest))
@@ -86,7 +86,7 @@ func send(t *testing.T, request *rest.Request, manifest string) (answer scaled, 
 	return answer, string(text), err
 }
 
-// mixed is a ScaledObject with everything that has to stay as it is.
+// mixed is a ScaledObject with everything that must not change.
 const mixed = `
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -109,13 +109,13 @@ spec:
     - {type: prometheus, name: p, metadata: {serverAddress: "http://p", query: "1", threshold: "1"}}
 `
 
-// TestTheWebhook creates and updates ScaledObjects through a real admission call.
-func TestTheWebhook(t *testing.T) {
+// TestWebhook creates and updates ScaledObjects through a real admission call.
+func TestWebhook(t *testing.T) {
 	t.Parallel()
 	team := withWebhook(t, "webhook")
 	collection := strings.TrimSuffix(scaledObject(team, ""), "/")
 
-	// What comes back is what was sent, but for the one trigger.
+	// The response equals the request, except for the one trigger.
 	var want scaled
 	if err := yaml.Unmarshal([]byte(mixed), &want); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestTheWebhook(t *testing.T) {
 	}
 	awaitObject(t, team, "mixed", "made", there)
 
-	// A name that is generated comes after the webhook: the agent converts what is stored.
+	// generateName is applied after the webhook: the agent converts the stored object.
 	generated, _, err := send(t, shared.admin.Post().AbsPath(collection), strings.Replace(shop(simple), "name: shop", "generateName: shop-", 1))
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestTheWebhook(t *testing.T) {
 		return ok && metadata["httpScaledObject"] == generated.Name
 	})
 
-	// What the schema refuses is refused by the schema.
+	// The schema, not the webhook, rejects invalid objects.
 	_, _, err = send(t, shared.admin.Post().AbsPath(collection), shop(`{hosts: shop.test, port: 80}`))
 	if err == nil || !strings.Contains(err.Error(), "spec.triggers[0].metadata.port") {
 		t.Errorf("a port that is a number is answered with %v", err)
@@ -194,8 +194,8 @@ type warnings struct{ said []string }
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.said = append(w.said, text) }
 
-// TestKubectlShowsMistakes has the warnings that come back with the answer.
-func TestKubectlShowsMistakes(t *testing.T) {
+// TestWarnings has the warnings in the response.
+func TestWarnings(t *testing.T) {
 	t.Parallel()
 	team := withWebhook(t, "warnings")
 	said := new(warnings)
@@ -212,9 +212,9 @@ func TestKubectlShowsMistakes(t *testing.T) {
 	}
 }
 
-// TestStoredBeforeTheWebhook has the agent convert what is stored, while a user writes at the same
-// time: the triggers in another order each time, so that a patch that is late would hit the wrong one.
-func TestStoredBeforeTheWebhook(t *testing.T) {
+// TestConvertStored makes the agent convert stored objects while a user writes at the same time: the triggers have
+// another order each time, so that a late patch would change the wrong one.
+func TestConvertStored(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "stored")
 	const rounds = 40
@@ -268,7 +268,7 @@ func rotated(t *testing.T, round int) string {
 	return string(text)
 }
 
-// triggersOf are those of a manifest.
+// triggersOf returns the triggers of a manifest.
 func triggersOf(t *testing.T, manifest string) []map[string]any {
 	t.Helper()
 	var object scaled
@@ -278,8 +278,9 @@ func triggersOf(t *testing.T, manifest string) []map[string]any {
 	return object.Spec.Triggers
 }
 
-// TestOthersAreNotCalledFor has the API server ask the webhook about nothing but kedify-http: an address where nobody listens refuses those, and no others.
-func TestOthersAreNotCalledFor(t *testing.T) {
+// TestMatchConditions checks that the API server calls the webhook for kedify-http only: with an unreachable
+// address, it rejects only those objects.
+func TestMatchConditions(t *testing.T) {
 	t.Parallel()
 	withWebhook(t, "called")
 	var webhook admissionregistrationv1.MutatingWebhookConfiguration
@@ -308,9 +309,9 @@ func TestOthersAreNotCalledFor(t *testing.T) {
 	}
 }
 
-// TestArgoCDsServerSideDiff has what Argo CD asks with ServerSideDiff and IncludeMutationWebhook, and kubectl diff
-// --server-side: what would become of the manifest, by an apply that is not carried out. It is what is stored.
-func TestArgoCDsServerSideDiff(t *testing.T) {
+// TestArgoCDServerSideDiff sends the dry-run apply of Argo CD with ServerSideDiff and IncludeMutationWebhook, and
+// of kubectl diff --server-side. The result equals the stored object.
+func TestArgoCDServerSideDiff(t *testing.T) {
 	t.Parallel()
 	team := withWebhook(t, "argocd")
 	git, err := os.ReadFile(example + "scaledobject.yaml")

@@ -56,15 +56,15 @@ func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 		change       func(spec map[string]any)
 	}{
 		"Ingress": {
-			ingressInGit, "argocd", autowire.OfIngress(&ingress), false,
+			ingressInGit, "argocd", autowire.FromIngress(&ingress), false,
 			func(spec map[string]any) { spec["rules"].([]any)[0].(map[string]any)["host"] = "changed" },
 		},
 		"HTTPRoute": {
-			routeInGit, "argocd-httproute", autowire.OfHTTPRoute(&route, nil), false,
+			routeInGit, "argocd-httproute", autowire.FromHTTPRoute(&route, nil), false,
 			func(spec map[string]any) { spec["hostnames"] = []any{"changed"} },
 		},
 		"HTTPRoute, shared fleet": {
-			routeInGit, "argocd-httproute", autowire.OfHTTPRoute(&route, nil), true,
+			routeInGit, "argocd-httproute", autowire.FromHTTPRoute(&route, nil), true,
 			func(spec map[string]any) { spec["hostnames"] = []any{"changed"} },
 		},
 	}
@@ -107,7 +107,7 @@ func wired(t *testing.T, inGit map[string]any, object autowire.Object, isShared 
 			Kinds: []trigger.AutowireKind{trigger.AutowireIngress, trigger.AutowireHTTPRoute},
 		}},
 	}
-	namespace.Shared = autowire.Shared{Namespace: "keda", HasProxy: true, AreKnown: true, Grants: []apis.ReferenceGrant{{Spec: apis.ReferenceGrantSpec{
+	namespace.Shared = autowire.Shared{Namespace: "keda", HasProxy: true, GrantsSynced: true, Grants: []apis.ReferenceGrant{{Spec: apis.ReferenceGrantSpec{
 		From: []apis.ReferenceGrantFrom{{Group: apis.HTTPRouteKind().Group, Kind: apis.HTTPRouteKind().Kind}},
 		To:   []apis.ReferenceGrantTo{{Kind: "Service"}},
 	}}}}

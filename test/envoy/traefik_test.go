@@ -42,11 +42,11 @@ func secured(t *testing.T, host string) *networkingv1.Ingress {
 		}}}},
 	}
 	space := autowire.Namespace{
-		Objects: []autowire.Object{autowire.OfIngress(ingress)}, HasProxy: true, HasTLSProxy: true, Now: time.Unix(0, 0),
+		Objects: []autowire.Object{autowire.FromIngress(ingress)}, HasProxy: true, HasTLSProxy: true, Now: time.Unix(0, 0),
 		Ports: map[string][]corev1.ServicePort{"shop": {{Port: 443}}},
 		Targets: []autowire.Target{{
 			Name: "shop", Hosts: []string{host}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 443}, IsProgrammed: true,
-			Kinds: []trigger.AutowireKind{trigger.AutowireIngress}, Certificate: autowire.InForce,
+			Kinds: []trigger.AutowireKind{trigger.AutowireIngress}, Certificate: autowire.CertificateActive,
 		}},
 	}
 	todo, err := space.Plan()

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ScaledObject says which workload KEDA scales, and by what.
+// ScaledObject defines the workload that KEDA scales, and its triggers.
 //
 // +kubebuilder:object:root=true
 type ScaledObject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the user asks for.
+	// Spec is the desired state.
 	Spec ScaledObjectSpec `json:"spec"`
 }
 
@@ -26,52 +26,52 @@ type ScaledObjectList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// Items are the objects in no particular order.
+	// Items are the objects, in no particular order.
 	Items []ScaledObject `json:"items"`
 }
 
 // ScaledObjectSpec is the desired state of a ScaledObject.
 type ScaledObjectSpec struct {
-	// ScaleTargetRef names the workload.
+	// ScaleTargetRef references the workload.
 	ScaleTargetRef ScaleTargetRef `json:"scaleTargetRef"`
-	// MinReplicaCount and MaxReplicaCount bound the replicas. They have 32 bits in KEDA's Go types,
-	// but an API server takes 64 (the format of a number is not enforced), and one object that could
-	// not be decoded would make the list of all unreadable.
+	// MinReplicaCount and MaxReplicaCount bound the replicas. KEDA's Go types have 32 bits, but an API server
+	// accepts 64, because it does not enforce the format of a number. One object that does not decode would make
+	// the list of all objects unreadable.
 	MinReplicaCount *int64 `json:"minReplicaCount,omitempty"`
 	MaxReplicaCount *int64 `json:"maxReplicaCount,omitempty"`
-	// Triggers are what the workload scales by.
+	// Triggers are the event sources that the workload scales by.
 	Triggers []Trigger `json:"triggers"`
 }
 
-// ScaleTargetRef names a workload of the ScaledObject's namespace.
+// ScaleTargetRef references a workload in the ScaledObject's namespace.
 type ScaleTargetRef struct {
 	// Name is the workload's name.
 	Name string `json:"name"`
-	// APIVersion and Kind are its type. Empty ones mean apps/v1 and Deployment.
+	// APIVersion and Kind are the workload's type. They default to apps/v1 and Deployment.
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
 }
 
-// Trigger is one thing that a workload scales by.
+// Trigger is one event source of a ScaledObject.
 type Trigger struct {
-	// Type chooses the scaler.
+	// Type is the type of scaler.
 	Type string `json:"type"`
-	// Name tells triggers apart. It may be empty.
+	// Name identifies the trigger. It may be empty.
 	Name string `json:"name,omitempty"`
 	// Metadata is the scaler's configuration.
 	Metadata map[string]string `json:"metadata"`
 }
 
-// Rollout is a workload that takes new versions in steps.
+// Rollout is a workload that Argo Rollouts updates progressively.
 //
 // +kubebuilder:object:root=true
 type Rollout struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what the user asks for.
+	// Spec is the desired state.
 	Spec RolloutSpec `json:"spec"`
-	// Status is what Argo Rollouts has made of it.
+	// Status is the observed state.
 	Status RolloutStatus `json:"status"`
 }
 
@@ -82,51 +82,50 @@ type RolloutList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// Items are the objects in no particular order.
+	// Items are the objects, in no particular order.
 	Items []Rollout `json:"items"`
 }
 
 // RolloutSpec is the desired state of a Rollout.
 type RolloutSpec struct {
-	// Strategy says how a new version comes.
+	// Strategy is the update strategy.
 	Strategy RolloutStrategy `json:"strategy"`
 }
 
-// RolloutStrategy has one field set.
+// RolloutStrategy has exactly one field set.
 type RolloutStrategy struct {
-	// Canary shifts requests in steps.
+	// Canary shifts traffic in steps.
 	Canary *CanaryStrategy `json:"canary,omitempty"`
-	// BlueGreen switches all requests at once.
+	// BlueGreen switches all traffic at once.
 	BlueGreen *BlueGreenStrategy `json:"blueGreen,omitempty"`
 }
 
-// CanaryStrategy names the Services of a canary.
+// CanaryStrategy defines the Services of a canary.
 type CanaryStrategy struct {
 	// StableService is the Service of the stable version.
 	StableService string `json:"stableService,omitempty"`
-	// TrafficRouting says who shares the requests.
+	// TrafficRouting configures the traffic routers.
 	TrafficRouting *TrafficRouting `json:"trafficRouting,omitempty"`
-	// PingPong has two Services that take turns in being the stable one. It stands in for
-	// StableService.
+	// PingPong replaces StableService by two Services that alternate as the stable one.
 	PingPong *PingPong `json:"pingPong,omitempty"`
 }
 
-// TrafficRouting says who shares the requests of a canary.
+// TrafficRouting configures the traffic routers of a canary.
 type TrafficRouting struct {
-	// Plugins are the configurations of traffic routers, by their names.
+	// Plugins are the configurations of traffic router plugins, by plugin name.
 	Plugins map[string]json.RawMessage `json:"plugins,omitempty"`
 }
 
-// PingPong names two Services that take turns in being the stable one.
+// PingPong defines two Services that alternate as the stable one.
 type PingPong struct {
-	// PingService and PongService are their names.
+	// PingService and PongService are the names of the Services.
 	PingService string `json:"pingService"`
 	PongService string `json:"pongService"`
 }
 
-// BlueGreenStrategy names the Services of a blue-green deployment.
+// BlueGreenStrategy defines the Services of a blue-green deployment.
 type BlueGreenStrategy struct {
-	// ActiveService is the Service of the version that serves.
+	// ActiveService is the Service of the version that receives the traffic.
 	ActiveService string `json:"activeService,omitempty"`
 }
 
@@ -138,25 +137,25 @@ type RolloutStatus struct {
 
 // CanaryStatus is the state of a canary.
 type CanaryStatus struct {
-	// StablePingPong says whose turn it is: StablePing, or the other Service's.
+	// StablePingPong is StablePing if PingService is the stable Service. Otherwise PongService is.
 	StablePingPong string `json:"stablePingPong,omitempty"`
 }
 
-// StablePing is the value of CanaryStatus.StablePingPong while PingService is the stable one.
+// StablePing is the value of CanaryStatus.StablePingPong while PingService is the stable Service.
 const StablePing = "ping"
 
-// ScaledObjectKind is the kind of KEDA's object, in the version that the agent reads.
+// ScaledObjectKind returns the kind and version of ScaledObjects that the agent reads.
 func ScaledObjectKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
 }
 
-// RolloutKind is the kind of Argo Rollouts' object, in the version that the agent reads.
+// RolloutKind returns the kind and version of Rollouts that the agent reads.
 func RolloutKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: "Rollout"}
 }
 
-// AddToScheme teaches scheme the types of this package. It has the signature that
-// runtime.SchemeBuilder collects and returns no error today.
+// AddToScheme adds the types of this package to scheme. Its signature is that of runtime.SchemeBuilder; it always
+// returns nil.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(ScaledObjectKind().GroupVersion(), &ScaledObject{}, &ScaledObjectList{})
 	metav1.AddToGroupVersion(scheme, ScaledObjectKind().GroupVersion())
@@ -169,10 +168,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// StableService is the Service of a Rollout that requests belong to while no new version comes:
-// the stable one of a canary, the active one of a blue-green deployment. It is empty where the
-// Rollout names none. Where the Rollout has its Pods from, its own template or a workloadRef, makes
-// no difference.
+// StableService returns the Service that receives the traffic of a Rollout while no update is in progress: the
+// stable Service of a canary, or the active Service of a blue-green deployment. It is empty if the Rollout has
+// none. It does not depend on whether the Pods come from the Rollout's own template or from a workloadRef.
 func (in *Rollout) StableService() string {
 	switch strategy := in.Spec.Strategy; {
 	case strategy.BlueGreen != nil:
@@ -183,12 +181,12 @@ func (in *Rollout) StableService() string {
 		return strategy.Canary.StableService
 	case in.Status.Canary.StablePingPong == StablePing:
 		return strategy.Canary.PingPong.PingService
-	default: // before the first turn, too (argo-rollouts, rollout/trafficrouting/service_helper.go)
+	default: // also before the first switch (argo-rollouts, rollout/trafficrouting/service_helper.go)
 		return strategy.Canary.PingPong.PongService
 	}
 }
 
-// TargetsRollout says whether the ScaledObject scales a Rollout.
+// TargetsRollout reports whether the ScaledObject scales a Rollout.
 func (in *ScaledObject) TargetsRollout() bool {
 	target, kind := in.Spec.ScaleTargetRef, RolloutKind()
 	version, err := schema.ParseGroupVersion(target.APIVersion)

@@ -11,183 +11,188 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// ProxyService is where backends send requests to the proxies of their namespace: to ProxyPort in clear text, and over TLS
-// to TLSPort.
+// ProxyService is the Service of the proxies of a namespace. It serves plain HTTP on ProxyPort and TLS on TLSPort.
 const (
 	ProxyService       = "kedify-proxy"
 	ProxyPort    int32 = 8080
 	TLSPort      int32 = 8443
 )
 
-// Object is one that sends requests to Services of its namespace. There is a function for each kind that makes
-// one: OfIngress, OfHTTPRoute.
+// Object is an Ingress or HTTPRoute that routes requests to Services of its namespace. See FromIngress and
+// FromHTTPRoute.
 type Object struct {
-	kind   trigger.AutowireKind
-	meta   metav1.Object
-	places []backend
-	// router is who else decides about its backends, or empty.
+	kind     trigger.AutowireKind
+	meta     metav1.Object
+	backends []backend
+	// router describes the traffic router that manages the object's backends, or is empty.
 	router string
-	// speech is how its backends are spoken to.
-	speech speech
+	// protocol is the protocol that the Ingress controller uses to the backends.
+	protocol backendProtocol
 }
 
-// titles are how messages name the kinds of objects that this version carries out.
-func titles() map[trigger.AutowireKind]string {
+// kindNames returns the names, for messages, of the kinds that this version supports.
+func kindNames() map[trigger.AutowireKind]string {
 	return map[trigger.AutowireKind]string{trigger.AutowireIngress: "Ingress", trigger.AutowireHTTPRoute: "HTTPRoute"}
 }
 
-// String names the object in messages.
-func (o *Object) String() string { return titles()[o.kind] + " " + o.meta.GetName() }
+// String returns kind and name of the object, for messages.
+func (o *Object) String() string { return kindNames()[o.kind] + " " + o.meta.GetName() }
 
-// backend is a place of an object that names a Service.
+// backend is a reference to a Service in an object.
 type backend struct {
-	pointer string // JSON pointer (RFC 6901) to what has the Service's name and port
-	title   string // in messages
-	marks   []mark
-	rule    string  // pointer to the rule that shares requests between this backend and others; empty where none does
-	sees    request // the requests that go there, as they arrive
-	// isNumber says that the port is a number by itself, not an object with a number or a name.
-	isNumber bool
+	pointer       string // JSON pointer (RFC 6901) to the object with the Service's name and port
+	label         string // in messages
+	preconditions []precondition
+	rule          string     // pointer to the rule with weighted backends; empty if the object has none
+	requests      requestSet // the requests that the backend receives, after URL rewrites
+	// isPlainPort reports whether the port is a plain number (HTTPRoute), not an object with number or name
+	// (Ingress).
+	isPlainPort bool
 
 	service networkingv1.IngressServiceBackend
-	// namespace is what it names as the Service's, or empty; that of its object means the same. In another one there are
-	// proxies only: ofBackendRef leaves out what else is elsewhere.
-	namespace   string
-	isElsewhere bool
-	// isMoved says, of the record of a backend, that it was wired to another namespace, and namespace is what there was before.
-	isMoved bool
+	// namespace is the Service's namespace as written, or empty for the object's own. In another namespace only
+	// proxies are backends: backendFromRef drops other references.
+	namespace        string
+	isCrossNamespace bool
+	// crossedNamespace reports, in a restore record, whether the rewrite changed the namespace. Then namespace is
+	// the original one.
+	crossedNamespace bool
 }
 
-// mark is a value of an object by which a place in it is known again, wherever it has moved. The first two of a place
-// say what requests it is for; if one of them changes, it is still the same place.
-type mark struct {
+// precondition is a field by which a backend is found again after its index has changed. The first two fields of a
+// backend say which requests it receives. If only one of them changes, it is still the same backend.
+type precondition struct {
 	pointer string // JSON pointer
-	value   string // JSON, as canonical makes it; null where there is none
-	// isShared says that all places of the object have it, so it tells no two of them apart.
+	value   string // JSON in the form of canonicalJSON; null for a missing field
+	// isShared reports whether all backends of the object have the same value, so that it does not distinguish
+	// them.
 	isShared bool
 }
 
-// request is a set of requests: those to each of the hosts with each of the paths. A host is perhaps a wildcard; an
-// empty one means every host.
-type request struct {
+// requestSet is the set of requests to any of the hosts with any of the paths. A host may have a wildcard. An
+// empty host means every host.
+type requestSet struct {
 	hosts []string
 	paths []path
 }
 
-// path is a set of paths: one, or all that begin with its segments.
+// path is a set of paths: exactly text, or all paths that begin with the segments of text.
 type path struct {
 	text    string
 	isExact bool
 }
 
-// isProxy says whether requests go to the proxies.
-func (b *backend) isProxy() bool { return b.service == proxy(ProxyPort) || b.service == proxy(TLSPort) }
+// isProxy reports whether the backend references the proxies.
+func (b *backend) isProxy() bool {
+	return b.service == proxyBackend(ProxyPort) || b.service == proxyBackend(TLSPort)
+}
 
-// proxy is how a backend names a port of the proxies.
-func proxy(port int32) networkingv1.IngressServiceBackend {
+// proxyBackend returns the reference to a port of the proxies.
+func proxyBackend(port int32) networkingv1.IngressServiceBackend {
 	return networkingv1.IngressServiceBackend{
 		Name: ProxyService, Port: networkingv1.ServiceBackendPort{Number: port},
 	}
 }
 
-// names says whether a backend names what another one in its place does.
-func (b *backend) names(what *backend) bool {
-	return b.service == what.service && b.namespace == what.namespace
+// equals reports whether two backends reference the same Service, port and namespace.
+func (b *backend) equals(other *backend) bool {
+	return b.service == other.service && b.namespace == other.namespace
 }
 
-// replace are the operations that have a backend name what another one in its place does. Other fields of it stay.
-func (b *backend) replace(by *backend) []desired.Operation {
-	var port any = by.service.Port
-	if b.isNumber {
-		port = by.service.Port.Number
+// replaceWith returns the operations that make the backend reference what other references. Its other fields stay.
+func (b *backend) replaceWith(other *backend) []desired.Operation {
+	var port any = other.service.Port
+	if b.isPlainPort {
+		port = other.service.Port.Number
 	}
-	patch := []desired.Operation{{Op: "replace", Path: b.pointer + "/name", Value: by.service.Name}}
+	patch := []desired.Operation{{Op: "replace", Path: b.pointer + "/name", Value: other.service.Name}}
 	switch {
-	case b.namespace == by.namespace:
-	case by.namespace == "":
+	case b.namespace == other.namespace:
+	case other.namespace == "":
 		patch = append(patch, desired.Operation{Op: "remove", Path: b.pointer + "/namespace"})
-	default: // where there is one, add replaces it
-		patch = append(patch, desired.Operation{Op: "add", Path: b.pointer + "/namespace", Value: by.namespace})
+	default: // add replaces an existing value
+		patch = append(patch, desired.Operation{Op: "add", Path: b.pointer + "/namespace", Value: other.namespace})
 	}
 	return append(patch, desired.Operation{Op: "replace", Path: b.pointer + "/port", Value: port})
 }
 
-// naming is a backend in the same place that names another Service, in a namespace that is written so.
-func (b *backend) naming(service networkingv1.IngressServiceBackend, namespace string) backend {
+// withService returns the backend with a reference to another Service. namespace is written as given.
+func (b *backend) withService(service networkingv1.IngressServiceBackend, namespace string) backend {
 	named := *b
 	named.service, named.namespace = service, namespace
 	return named
 }
 
-// as is a backend in the same place that names what its record says.
-func (b *backend) as(record *backend) backend {
-	if record.isMoved {
-		original := b.naming(record.service, record.namespace)
-		original.isElsewhere = false
+// restored returns the backend with the reference in its restore record.
+func (b *backend) restored(record *backend) backend {
+	if record.crossedNamespace {
+		original := b.withService(record.service, record.namespace)
+		original.isCrossNamespace = false
 		return original
 	}
-	return b.naming(record.service, b.namespace)
+	return b.withService(record.service, b.namespace)
 }
 
-// suffix is what messages have behind the title of a backend that goes to TLSPort, or elsewhere.
+// suffix returns the addition to the label of a backend that uses TLSPort or another namespace.
 func (b *backend) suffix() string {
 	if b.service.Port.Number == TLSPort {
 		return " over TLS"
 	}
-	return b.where()
+	return b.namespaceSuffix()
 }
 
-// where says in messages in which namespace the Service of a backend is, if in another one.
-func (b *backend) where() string {
-	if !b.isElsewhere {
+// namespaceSuffix returns " in namespace X" if the backend references another namespace, for messages.
+func (b *backend) namespaceSuffix() string {
+	if !b.isCrossNamespace {
 		return ""
 	}
 	return " in namespace " + b.namespace
 }
 
-// titled is the same backend with more in its title.
-func (b *backend) titled(suffix string) *backend {
-	titled := *b
-	titled.title += suffix
-	return &titled
+// withLabelSuffix returns the backend with an addition to its label.
+func (b *backend) withLabelSuffix(suffix string) *backend {
+	labeled := *b
+	labeled.label += suffix
+	return &labeled
 }
 
-// isAt says whether a backend is where the record of one says.
-func (b *backend) isAt(record *backend) bool {
-	if len(b.marks) != len(record.marks) {
+// matchesRecord reports whether the backend has all identifying fields of a restore record.
+func (b *backend) matchesRecord(record *backend) bool {
+	if len(b.preconditions) != len(record.preconditions) {
 		return false
 	}
-	for i, mark := range b.marks {
-		if !mark.isShared && mark.value != record.marks[i].value {
+	for i, field := range b.preconditions {
+		if !field.isShared && field.value != record.preconditions[i].value {
 			return false
 		}
 	}
 	return true
 }
 
-// isLike says whether a backend may be the one that a record was made of, for other requests by now.
-func (b *backend) isLike(record *backend) bool {
-	for i, mark := range b.marks[:min(2, len(b.marks))] {
-		if len(record.marks) == len(b.marks) && mark.value == record.marks[i].value {
+// resemblesRecord reports whether the backend may be that of a restore record, edited since to receive other
+// requests.
+func (b *backend) resemblesRecord(record *backend) bool {
+	for i, field := range b.preconditions[:min(2, len(b.preconditions))] {
+		if len(record.preconditions) == len(b.preconditions) && field.value == record.preconditions[i].value {
 			return true
 		}
 	}
 	return false
 }
 
-// canonical is JSON with sorted keys; null for nothing, and for what is no JSON.
-func canonical(text []byte) string {
+// canonicalJSON returns JSON with sorted keys, or null for empty or invalid input.
+func canonicalJSON(text []byte) string {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	if decoder.Decode(&value) != nil {
 		return "null"
 	}
-	return encoded(value)
+	return toJSON(value)
 }
 
-// encoded is a value as JSON. It is for values that have an encoding.
-func encoded(value any) string {
+// toJSON returns a value as JSON. The value must have an encoding.
+func toJSON(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return "null"
@@ -195,8 +200,8 @@ func encoded(value any) string {
 	return string(text)
 }
 
-// orNull is a text, or nil for a field that is not there.
-func orNull(text string) any {
+// nullable returns text, or nil for an empty text.
+func nullable(text string) any {
 	if text == "" {
 		return nil
 	}

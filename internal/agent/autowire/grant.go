@@ -13,85 +13,85 @@ import (
 )
 
 const (
-	// grantSettles is how old a ReferenceGrant has to be for backends to rely on it: a Gateway hears of it by another watch than of routes, and
-	// answers 500 where the route comes first. An API server cuts times to the second.
-	grantSettles = 3 * time.Second
-	// grantStays is how long it stays when nothing relies on it any more, for the same reason.
-	grantStays = 10 * time.Second
-	// lookAgain is after how long is looked again whether ReferenceGrants can be read.
-	lookAgain = 5 * time.Second
+	// grantMinAge is the age after which backends rely on a ReferenceGrant. A Gateway watches ReferenceGrants and
+	// routes separately, and answers 500 if it sees the route first. The API server truncates times to seconds.
+	grantMinAge = 3 * time.Second
+	// grantRetention is how long an unused ReferenceGrant stays, for the same reason.
+	grantRetention = 10 * time.Second
+	// grantRetryInterval is how often to check whether ReferenceGrants have become readable.
+	grantRetryInterval = 5 * time.Second
 )
 
-// Shared is what is known of the shared fleet, which is that of the interceptor's namespace.
+// Shared is the state of the shared fleet in the interceptor's namespace.
 type Shared struct {
-	// Namespace is where its proxies are. Empty means that nobody knows, and nothing is pointed there.
+	// Namespace is the namespace of its proxies. If it is empty, no backend is pointed at the shared fleet.
 	Namespace string
-	// HasProxy says that requests for ProxyPort of its Service find a proxy.
+	// HasProxy reports whether its Service can serve requests on ProxyPort.
 	HasProxy bool
-	// Grants are the ReferenceGrants of its namespace. AreKnown says that they have been read.
-	Grants   []apis.ReferenceGrant
-	AreKnown bool
-	// Refused is what the API server has said of the Plan's Grant, or empty.
-	Refused string
+	// Grants are the ReferenceGrants of its namespace. GrantsSynced reports whether they have been read.
+	Grants       []apis.ReferenceGrant
+	GrantsSynced bool
+	// GrantError is the API server's error for Plan.Grant, or empty.
+	GrantError string
 }
 
-// GrantChange is what is to be done about the agent's ReferenceGrant for a namespace. At most one of Apply and Delete is set.
+// GrantChange is the change of the agent's ReferenceGrant for a namespace. At most one of Apply and Delete is set.
 type GrantChange struct {
-	// Apply is the ReferenceGrant as it should be. With a UID it is there, and the agent's.
+	// Apply is the desired ReferenceGrant. It has a UID if the agent's ReferenceGrant exists.
 	Apply *apis.ReferenceGrant
-	// Delete is the one that nothing relies on any more, as it was read.
+	// Delete is the unused ReferenceGrant, as it was read.
 	Delete *apis.ReferenceGrant
-	// Again is when to plan anew. Zero means never.
-	Again time.Duration
+	// RequeueAfter is when to plan again. Zero means never.
+	RequeueAfter time.Duration
 }
 
-// GrantName is the name of the agent's ReferenceGrant for the HTTPRoutes of a namespace.
+// GrantName returns the name of the agent's ReferenceGrant for the HTTPRoutes of a namespace.
 func GrantName(namespace string) string { return ProxyService + "-" + namespace }
 
-// GrantedTo are the namespaces that a ReferenceGrant, whoever's it is, concerns.
-func GrantedTo(grant *apis.ReferenceGrant) []string {
-	var found []string
+// FromNamespaces returns the namespaces in spec.from of a ReferenceGrant.
+func FromNamespaces(grant *apis.ReferenceGrant) []string {
+	var namespaces []string
 	for _, from := range grant.Spec.From {
-		found = append(found, from.Namespace)
+		namespaces = append(namespaces, from.Namespace)
 	}
-	return found
+	return namespaces
 }
 
-// grant says what is to be done about the ReferenceGrant. isWanted says that a backend relies on one.
-func (n *Namespace) grant(isWanted bool) GrantChange {
+// planGrant returns the change of the ReferenceGrant. isNeeded reports whether a backend relies on one.
+func (n *Namespace) planGrant(isNeeded bool) GrantChange {
 	if n.Shared.Namespace == "" || n.Shared.Namespace == n.Name {
 		return GrantChange{}
 	}
-	if !n.Shared.AreKnown {
-		if isWanted {
-			return GrantChange{Again: lookAgain}
+	if !n.Shared.GrantsSynced {
+		if isNeeded {
+			return GrantChange{RequeueAfter: grantRetryInterval}
 		}
 		return GrantChange{}
 	}
-	own, isLeft := n.ownGrant(), false
-	if own != nil {
-		isLeft = own.Annotations[httpv1alpha1.AnnotationProxyUnneeded] != ""
+	current, isUnused := n.ownGrant(), false
+	if current != nil {
+		isUnused = current.Annotations[httpv1alpha1.AnnotationProxyUnneeded] != ""
 	}
 	switch {
-	case isWanted && own == nil && !n.grantedSince().IsZero(): // by somebody else's
+	case isNeeded && current == nil && !n.grantedSince().IsZero(): // another ReferenceGrant permits it
 		return GrantChange{}
-	case isWanted && own != nil && own.DeletionTimestamp != nil:
-		return GrantChange{} // its end is a change that brings the next plan
-	case isWanted && (own == nil || isLeft || !n.permits(own)):
-		return GrantChange{Apply: n.wantedGrant(own, "")}
-	case isWanted || own == nil || own.DeletionTimestamp != nil:
+	case isNeeded && current != nil && current.DeletionTimestamp != nil:
+		return GrantChange{} // its removal triggers the next plan
+	case isNeeded && (current == nil || isUnused || !n.permits(current)):
+		return GrantChange{Apply: n.desiredGrant(current, "")}
+	case isNeeded || current == nil || current.DeletionTimestamp != nil:
 		return GrantChange{}
-	case !isLeft:
-		return GrantChange{Apply: n.wantedGrant(own, n.Now.UTC().Format(time.RFC3339)), Again: grantStays}
+	case !isUnused:
+		return GrantChange{Apply: n.desiredGrant(current, n.Now.UTC().Format(time.RFC3339)), RequeueAfter: grantRetention}
 	}
-	since, err := time.Parse(time.RFC3339, own.Annotations[httpv1alpha1.AnnotationProxyUnneeded])
-	if rest := grantStays - n.Now.Sub(since); err == nil && rest > 0 {
-		return GrantChange{Again: rest}
+	since, err := time.Parse(time.RFC3339, current.Annotations[httpv1alpha1.AnnotationProxyUnneeded])
+	if rest := grantRetention - n.Now.Sub(since); err == nil && rest > 0 {
+		return GrantChange{RequeueAfter: rest}
 	}
-	return GrantChange{Delete: own}
+	return GrantChange{Delete: current}
 }
 
-// ownGrant is the agent's ReferenceGrant for the namespace, or nil.
+// ownGrant returns the agent's ReferenceGrant for the namespace, or nil.
 func (n *Namespace) ownGrant() *apis.ReferenceGrant {
 	at := slices.IndexFunc(n.Shared.Grants, func(grant apis.ReferenceGrant) bool {
 		return grant.Name == GrantName(n.Name) && grant.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
@@ -102,98 +102,106 @@ func (n *Namespace) ownGrant() *apis.ReferenceGrant {
 	return &n.Shared.Grants[at]
 }
 
-// wantedGrant is the ReferenceGrant as it should be, in the place of the one that is there, or of none. since is when it was last relied on,
-// and empty while it is.
-func (n *Namespace) wantedGrant(found *apis.ReferenceGrant, since string) *apis.ReferenceGrant {
-	name := ProxyService
+// desiredGrant returns the desired ReferenceGrant. current is the existing one, or nil. unusedSince is the time
+// since which nothing relies on it, empty if something does.
+func (n *Namespace) desiredGrant(current *apis.ReferenceGrant, unusedSince string) *apis.ReferenceGrant {
+	name, route := ProxyService, apis.HTTPRouteKind()
 	wanted := &apis.ReferenceGrant{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: n.Shared.Namespace, Name: GrantName(n.Name),
 			Labels: map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent, "app": ProxyService},
 		},
 		Spec: apis.ReferenceGrantSpec{
-			From: []apis.ReferenceGrantFrom{{Group: apis.HTTPRouteKind().Group, Kind: titles()[trigger.AutowireHTTPRoute], Namespace: n.Name}},
+			From: []apis.ReferenceGrantFrom{{Group: route.Group, Kind: route.Kind, Namespace: n.Name}},
 			To:   []apis.ReferenceGrantTo{{Kind: "Service", Name: &name}},
 		},
 	}
 	wanted.SetGroupVersionKind(apis.ReferenceGrantKind())
-	if since != "" {
-		wanted.Annotations = map[string]string{httpv1alpha1.AnnotationProxyUnneeded: since}
+	if unusedSince != "" {
+		wanted.Annotations = map[string]string{httpv1alpha1.AnnotationProxyUnneeded: unusedSince}
 	}
-	if found != nil {
-		wanted.UID = found.UID
+	if current != nil {
+		wanted.UID = current.UID
 	}
 	return wanted
 }
 
-// permits says whether a ReferenceGrant lets HTTPRoutes of the namespace name the shared fleet's Service.
+// permits reports whether a ReferenceGrant allows HTTPRoutes of the namespace to reference the shared fleet's
+// Service.
 func (n *Namespace) permits(grant *apis.ReferenceGrant) bool {
+	route := apis.HTTPRouteKind()
 	return slices.ContainsFunc(grant.Spec.From, func(from apis.ReferenceGrantFrom) bool {
-		return from.Group == apis.HTTPRouteKind().Group && from.Kind == apis.HTTPRouteKind().Kind && from.Namespace == n.Name
+		return from.Group == route.Group && from.Kind == route.Kind && from.Namespace == n.Name
 	}) && slices.ContainsFunc(grant.Spec.To, func(to apis.ReferenceGrantTo) bool {
 		return to.Group == "" && to.Kind == "Service" && (to.Name == nil || *to.Name == ProxyService)
 	})
 }
 
-// grantedSince is how long HTTPRoutes of the namespace may have been naming the shared fleet's Service; zero means that they may not.
+// grantedSince returns when the oldest ReferenceGrant was created that permits HTTPRoutes of the namespace to
+// reference the shared fleet's Service. It is zero if none permits it.
 func (n *Namespace) grantedSince() time.Time {
 	var since time.Time
 	for i := range n.Shared.Grants {
 		grant := &n.Shared.Grants[i]
-		made := grant.CreationTimestamp.Time
-		if grant.DeletionTimestamp == nil && n.permits(grant) && (since.IsZero() || made.Before(since)) {
-			since = made
+		created := grant.CreationTimestamp.Time
+		if grant.DeletionTimestamp == nil && n.permits(grant) && (since.IsZero() || created.Before(since)) {
+			since = created
 		}
 	}
 	return since
 }
 
-// ungranted says why no backend may name the shared fleet's Service now; no reason means that one may. One that does stays while nobody knows better,
-// and where the ReferenceGrant is made again by this plan: that heals sooner than two changes of the route.
-func (w *wiring) ungranted(isWired bool) (reason, message string) {
-	if !w.Shared.AreKnown {
+// grantBlocker returns why no backend may reference the shared fleet's Service now. An empty reason means that
+// nothing blocks it. A backend that already references it stays while the ReferenceGrants are unknown, and while
+// this plan creates the grant again: that takes less time than two changes of the route.
+func (w *objectPlan) grantBlocker(isWired bool) (reason, message string) {
+	if !w.Shared.GrantsSynced {
 		if isWired {
 			return "", ""
 		}
 		return httpv1alpha1.ReasonNotGranted, fmt.Sprintf("ReferenceGrants of namespace %s cannot be read yet; "+
-			"if this stays so, look into the agent's log, and give it the Role of config/agent/rbac.yaml", w.Shared.Namespace)
+			"if this persists, check the agent's log, and its Role in config/agent/rbac.yaml", w.Shared.Namespace)
 	}
-	what := fmt.Sprintf("ReferenceGrant %s/%s, which lets HTTPRoutes of namespace %s name Service %s there,",
+	subject := fmt.Sprintf("ReferenceGrant %s/%s, which allows HTTPRoutes of namespace %s to reference Service %s,",
 		w.Shared.Namespace, GrantName(w.Name), w.Name, ProxyService)
 	since := w.grantedSince()
-	rest := grantSettles - w.Now.Sub(since)
+	rest := grantMinAge - w.Now.Sub(since)
 	switch {
-	case since.IsZero() && w.Shared.Refused != "":
-		return httpv1alpha1.ReasonRefused, what + " is missing, and the API server refused it to the agent: " + w.Shared.Refused + "; create it yourself"
+	case since.IsZero() && w.Shared.GrantError != "":
+		return httpv1alpha1.ReasonRefused, subject + " is missing, " +
+			"and the API server rejected the agent's write: " + w.Shared.GrantError + "; create it manually"
 	case since.IsZero() && !isWired:
-		return httpv1alpha1.ReasonNotGranted, what + " is missing"
+		return httpv1alpha1.ReasonNotGranted, subject + " is missing"
 	case !isWired && rest > 0:
-		w.againAfter(rest)
-		return httpv1alpha1.ReasonNotGranted, what + " is a moment old; Gateways are given time to hear of it"
+		w.requeueIn(rest)
+		return httpv1alpha1.ReasonNotGranted, subject + " is new; the agent waits until Gateways have observed it"
 	}
 	return "", ""
 }
 
-// unreachable says why the proxies of targets cannot be what one backend names.
-func (w *wiring) unreachable(targets []*Target) (reason, message string) {
-	if other := w.isMixed(targets); other != nil {
-		return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf("its requests are for HTTPScaledObjects %q and %q, and only one of them has the shared fleet",
+// fleetBlocker returns why one backend cannot reference the proxies of all its targets.
+func (w *objectPlan) fleetBlocker(targets []*Target) (reason, message string) {
+	if other := w.mixedFleet(targets); other != nil {
+		return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf(
+			"HTTPScaledObjects %q and %q match its requests, and only one of them uses the shared fleet",
 			targets[0].Name, other.Name)
 	}
 	switch {
 	case !targets[0].IsShared:
 		return "", ""
 	case w.object.kind != trigger.AutowireHTTPRoute:
-		return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf("the shared fleet is in another namespace, which no %s can name; use an HTTPRoute, or leave "+
-			"out the annotation %s", titles()[w.object.kind], httpv1alpha1.AnnotationFleet)
+		return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf(
+			"the shared fleet is in another namespace, which no %s can reference; use an "+
+				"HTTPRoute, or remove annotation %s", kindNames()[w.object.kind], httpv1alpha1.AnnotationFleet)
 	case w.Shared.Namespace == "":
-		return httpv1alpha1.ReasonNotCarriedOut, "the agent does not watch the namespace of the shared fleet; add it to --namespaces"
+		return httpv1alpha1.ReasonNotCarriedOut,
+			"the agent does not watch the namespace of the shared fleet; add it to --namespaces"
 	}
 	return "", ""
 }
 
-// isMixed is a target that another fleet serves than the first one, or nil.
-func (w *wiring) isMixed(targets []*Target) *Target {
+// mixedFleet returns a target that is served by another fleet than the first one, or nil.
+func (w *objectPlan) mixedFleet(targets []*Target) *Target {
 	at := slices.IndexFunc(targets, func(target *Target) bool { return target.IsShared != targets[0].IsShared })
 	if at < 0 {
 		return nil
@@ -201,17 +209,17 @@ func (w *wiring) isMixed(targets []*Target) *Target {
 	return targets[at]
 }
 
-// isInFleet says whether a backend that names proxies names those of a target.
-func (w *wiring) isInFleet(place *backend, target *Target) bool {
+// isInFleet reports whether a proxy backend references the fleet of a target.
+func (w *objectPlan) isInFleet(ref *backend, target *Target) bool {
 	if target.IsShared {
-		return place.isElsewhere && place.namespace == w.Shared.Namespace
+		return ref.isCrossNamespace && ref.namespace == w.Shared.Namespace
 	}
-	return !place.isElsewhere
+	return !ref.isCrossNamespace
 }
 
-// againAfter has the plan be made anew after a time, if not before.
-func (w *wiring) againAfter(rest time.Duration) {
-	if w.again == 0 || rest < w.again {
-		w.again = rest
+// requeueIn schedules the next plan after a delay, or earlier if one is already scheduled.
+func (w *objectPlan) requeueIn(rest time.Duration) {
+	if w.requeueAfter == 0 || rest < w.requeueAfter {
+		w.requeueAfter = rest
 	}
 }

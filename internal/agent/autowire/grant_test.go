@@ -8,115 +8,116 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// sharedTarget is a target that the shared fleet serves.
+// sharedTarget returns a target of the shared fleet.
 func sharedTarget() autowire.Target {
 	made := target("shop", "shop.test")
 	made.IsShared = true
 	return made
 }
 
-// newSharedWorld is a world with a shared fleet, whose Service may be named since long ago.
-func newSharedWorld(t *testing.T, stored ...string) *world {
+// newSharedFixture returns a fixture with a shared fleet and an old ReferenceGrant.
+func newSharedFixture(t *testing.T, stored ...string) *fixture {
 	t.Helper()
-	w := newWorld(t, stored...)
+	w := newFixture(t, stored...)
 	w.HasProxy, w.Shared.HasProxy = false, true
 	w.Targets = []autowire.Target{sharedTarget()}
 	w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now.Add(-time.Hour))}
 	return w
 }
 
-// TestWhatIsWiredToTheSharedFleet has one HTTPRoute in full, wired from nothing and unwired, and its ReferenceGrant.
-func TestWhatIsWiredToTheSharedFleet(t *testing.T) {
+// TestWireHTTPRouteToSharedFleet compares one complete HTTPRoute before, while and after it is wired, and its
+// ReferenceGrant.
+func TestWireHTTPRouteToSharedFleet(t *testing.T) {
 	t.Parallel()
 	original := strings.Replace(shopRoute, "name: web,", "name: web, namespace: team,", 1)
 	original = strings.Replace(original, "[shop.test, www.test]", "[shop.test]", 1)
 	original = strings.Replace(original, "{name: other, port: 80, weight: 10,", "{name: shop, port: 80, weight: 10,", 1)
-	w := newSharedWorld(t, original)
+	w := newSharedFixture(t, original)
 	w.Shared.Grants = nil
-	if found := w.settle(t); len(found.Changes) > 0 || found.Conditions["shop"].Reason != "NotGranted" {
+	if found := w.converge(t); len(found.Changes) > 0 || found.Conditions["shop"].Reason != "NotGranted" {
 		t.Fatalf("without a ReferenceGrant: %+v", found)
 	}
 	text, err := json.Marshal(w.Shared.Grants)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(asYAML(t, canonical(t, `[{apiVersion: gateway.networking.k8s.io/v1beta1, kind: ReferenceGrant, metadata: {name: kedify-proxy-team, namespace: keda,
+	if diff := cmp.Diff(asYAML(t, canonicalJSON(t, `[{apiVersion: gateway.networking.k8s.io/v1beta1, kind: ReferenceGrant, metadata: {name: kedify-proxy-team, namespace: keda,
 		labels: {app: kedify-proxy, app.kubernetes.io/managed-by: kedify-http-agent}, uid: uid, creationTimestamp: "2026-05-01T12:00:00Z"}, spec: {
 		from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: team}], to: [{group: "", kind: Service, name: kedify-proxy}]}}]`)),
 		asYAML(t, string(text))); diff != "" {
 		t.Errorf("ReferenceGrants (-want +got):\n%s", diff)
 	}
-	if again := w.plan(t).Again; again != 3*time.Second {
-		t.Errorf("it looks again after %v", again)
+	if requeueAfter := w.plan(t).RequeueAfter; requeueAfter != 3*time.Second {
+		t.Errorf("it looks again after %v", requeueAfter)
 	}
 	w.Now = w.Now.Add(3 * time.Second)
-	found := w.settle(t)
+	found := w.converge(t)
 	want := strings.Replace(original, "namespace: team, name: shop, port: 80, weight: 90", "namespace: keda, name: kedify-proxy, port: 8080, weight: 90", 1)
 	want = strings.Replace(want, "{name: shop, port: 80, weight: 10,", "{name: kedify-proxy, namespace: keda, port: 8080, weight: 10,", 1)
-	marks := `{"op":"test","path":"/spec/hostnames","value":["shop.test"]},` +
+	preconditions := `{"op":"test","path":"/spec/hostnames","value":["shop.test"]},` +
 		`{"op":"test","path":"/spec/rules/1/matches","value":[{"future":"kept","path":{"type":"PathPrefix","value":"/"}}]},`
-	want = strings.Replace(want, "team: a", `team: a, http.kedify.io/autowire-undo: '[`+marks+
+	want = strings.Replace(want, "team: a", `team: a, http.kedify.io/autowire-undo: '[`+preconditions+
 		`{"op":"test","path":"/spec/rules/1/backendRefs/0/name","value":"kedify-proxy"},`+
 		`{"op":"test","path":"/spec/rules/1/backendRefs/0/namespace","value":"keda"},`+
 		`{"op":"replace","path":"/spec/rules/1/backendRefs/0/name","value":"shop"},`+
 		`{"op":"remove","path":"/spec/rules/1/backendRefs/0/namespace","value":null},`+
-		`{"op":"replace","path":"/spec/rules/1/backendRefs/0/port","value":80},`+marks+
+		`{"op":"replace","path":"/spec/rules/1/backendRefs/0/port","value":80},`+preconditions+
 		`{"op":"test","path":"/spec/rules/1/backendRefs/1/name","value":"kedify-proxy"},`+
 		`{"op":"test","path":"/spec/rules/1/backendRefs/1/namespace","value":"keda"},`+
 		`{"op":"replace","path":"/spec/rules/1/backendRefs/1/name","value":"shop"},`+
 		`{"op":"add","path":"/spec/rules/1/backendRefs/1/namespace","value":"team"},`+
 		`{"op":"replace","path":"/spec/rules/1/backendRefs/1/port","value":80},`+
 		`{"op":"remove","path":"/metadata/annotations/http.kedify.io~1autowire-undo","value":null}]'`, 1)
-	if diff := cmp.Diff(asYAML(t, canonical(t, want)), asYAML(t, w.stored[0])); diff != "" {
+	if diff := cmp.Diff(asYAML(t, canonicalJSON(t, want)), asYAML(t, w.stored[0])); diff != "" {
 		t.Errorf("wired (-want +got):\n%s", diff)
 	}
-	if got := found.Changes[0].Message; !strings.HasPrefix(got, "requests for shop.test/ in namespace keda, ") {
+	if got := found.Changes[0].Message; !strings.HasPrefix(got, "backends for shop.test/ in namespace keda, ") {
 		t.Errorf("Event %q", got)
 	}
 	if got := found.Conditions["shop"]; got.Status != "True" || got.Message != "HTTPRoute web, shop.test/ in namespace keda; HTTPRoute web, shop.test/ in namespace keda" {
 		t.Errorf("condition %+v", got)
 	}
-	if diff := cmp.Diff(canonical(t, original), w.unwired(t)[0]); diff != "" {
+	if diff := cmp.Diff(canonicalJSON(t, original), w.unwired(t)[0]); diff != "" {
 		t.Errorf("unwired (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(canonical(t, original), patched(t, w.stored[0], annotation(t, w.stored[0], undo))); diff != "" {
+	if diff := cmp.Diff(canonicalJSON(t, original), patched(t, w.stored[0], annotation(t, w.stored[0], undo))); diff != "" {
 		t.Errorf("unwired by the annotation (-want +got):\n%s", diff)
 	}
 }
 
-// TestWhoHasTheSharedFleet has one thing each in the way, or not.
-func TestWhoHasTheSharedFleet(t *testing.T) {
+// TestSharedFleetConditions has one blocker in each case, or none.
+func TestSharedFleetConditions(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		object string // the route for shop, if empty
-		change func(w *world)
+		change func(w *fixture)
 		says   string // the condition's reason, and a part of its message
 	}{
-		"nothing":                  {"", func(*world) {}, "Wired: HTTPRoute web, shop.test/ in namespace keda"},
-		"an Ingress":               {ingress("shop.test", "Prefix", "/", port80), func(*world) {}, "NotCarriedOut: Ingress web, shop.test/: the shared fleet is in another namespace, which no Ingress can name"},
-		"HTTPRoutes only":          {"", func(w *world) { w.Targets[0].Kinds = []trigger.AutowireKind{trigger.AutowireHTTPRoute} }, "Wired"},
-		"no proxy":                 {"", func(w *world) { w.Shared.HasProxy = false }, "ProxyUnavailable: HTTPRoute web, shop.test/: Service kedify-proxy in namespace keda has no ready endpoint"},
-		"proxies of its namespace": {"", func(w *world) { w.Shared.HasProxy, w.HasProxy = false, true }, "ProxyUnavailable"},
-		"not programmed":           {"", func(w *world) { w.Targets[0].IsProgrammed = false }, "NotProgrammed"},
-		"no grant":                 {"", func(w *world) { w.Shared.Grants = nil }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which lets HTTPRoutes of namespace team name Service kedify-proxy there, is missing"},
-		"a refused grant":          {"", func(w *world) { w.Shared.Grants, w.Shared.Refused = nil, "forbidden" }, "Refused: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which lets HTTPRoutes of namespace team name Service kedify-proxy there, is missing, and the API server refused it to the agent: forbidden"},
-		"a new grant":              {"", func(w *world) { w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now)} }, "NotGranted"},
-		"grants that nobody knows": {"", func(w *world) { w.Shared.Grants, w.Shared.AreKnown = nil, false }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrants of namespace keda cannot be read"},
-		"a grant for others":       {"", func(w *world) { w.Shared.Grants[0].Spec.From[0].Namespace = "other" }, "NotGranted"},
-		"a grant for another kind": {"", func(w *world) { w.Shared.Grants[0].Spec.From[0].Kind = "GRPCRoute" }, "NotGranted"},
-		"a grant of Secrets":       {"", func(w *world) { w.Shared.Grants[0].Spec.To[0].Kind = "Secret" }, "NotGranted"},
-		"a grant of another one":   {"", func(w *world) { w.Shared.Grants[0].Spec.To[0].Name = new("cart") }, "NotGranted"},
-		"a namespace out of sight": {"", func(w *world) { w.Shared.Namespace = "" }, "NotCarriedOut: HTTPRoute web, shop.test/: the agent does not watch the namespace of the shared fleet"},
-		"two fleets": {"", func(w *world) {
+		"nothing":                  {"", func(*fixture) {}, "Wired: HTTPRoute web, shop.test/ in namespace keda"},
+		"an Ingress":               {ingress("shop.test", "Prefix", "/", port80), func(*fixture) {}, "NotCarriedOut: Ingress web, shop.test/: the shared fleet is in another namespace, which no Ingress can reference"},
+		"HTTPRoutes only":          {"", func(w *fixture) { w.Targets[0].Kinds = []trigger.AutowireKind{trigger.AutowireHTTPRoute} }, "Wired"},
+		"no proxy":                 {"", func(w *fixture) { w.Shared.HasProxy = false }, "ProxyUnavailable: HTTPRoute web, shop.test/: Service kedify-proxy in namespace keda has no ready endpoint"},
+		"proxies of its namespace": {"", func(w *fixture) { w.Shared.HasProxy, w.HasProxy = false, true }, "ProxyUnavailable"},
+		"not programmed":           {"", func(w *fixture) { w.Targets[0].IsProgrammed = false }, "NotProgrammed"},
+		"no grant":                 {"", func(w *fixture) { w.Shared.Grants = nil }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which allows HTTPRoutes of namespace team to reference Service kedify-proxy, is missing"},
+		"a refused grant":          {"", func(w *fixture) { w.Shared.Grants, w.Shared.GrantError = nil, "forbidden" }, "Refused: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which allows HTTPRoutes of namespace team to reference Service kedify-proxy, is missing, and the API server rejected the agent's write: forbidden"},
+		"a new grant":              {"", func(w *fixture) { w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now)} }, "NotGranted"},
+		"grants that nobody knows": {"", func(w *fixture) { w.Shared.Grants, w.Shared.GrantsSynced = nil, false }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrants of namespace keda cannot be read"},
+		"a grant for others":       {"", func(w *fixture) { w.Shared.Grants[0].Spec.From[0].Namespace = "other" }, "NotGranted"},
+		"a grant for another kind": {"", func(w *fixture) { w.Shared.Grants[0].Spec.From[0].Kind = "GRPCRoute" }, "NotGranted"},
+		"a grant of Secrets":       {"", func(w *fixture) { w.Shared.Grants[0].Spec.To[0].Kind = "Secret" }, "NotGranted"},
+		"a grant of another one":   {"", func(w *fixture) { w.Shared.Grants[0].Spec.To[0].Name = new("cart") }, "NotGranted"},
+		"a namespace out of sight": {"", func(w *fixture) { w.Shared.Namespace = "" }, "NotCarriedOut: HTTPRoute web, shop.test/: the agent does not watch the namespace of the shared fleet"},
+		"two fleets": {"", func(w *fixture) {
 			w.Targets = append(w.Targets, target("other", "shop.test"))
-		}, `NotCarriedOut: HTTPRoute web, shop.test/: its requests are for HTTPScaledObjects "shop" and "other"`},
-		"written by hand":       {route("shop.test", `backendRefs: [{name: kedify-proxy, namespace: keda, port: 8080}]`), func(*world) {}, "Wired: HTTPRoute web, shop.test/"},
-		"another fleet by hand": {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), func(*world) {}, "NothingToWire"},
+		}, `NotCarriedOut: HTTPRoute web, shop.test/: HTTPScaledObjects "shop" and "other" match its requests`},
+		"written by hand":       {route("shop.test", `backendRefs: [{name: kedify-proxy, namespace: keda, port: 8080}]`), func(*fixture) {}, "Wired: HTTPRoute web, shop.test/"},
+		"another fleet by hand": {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), func(*fixture) {}, "NothingToWire"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -125,47 +126,47 @@ func TestWhoHasTheSharedFleet(t *testing.T) {
 			if object == "" {
 				object = route("shop.test", toShop)
 			}
-			w := newSharedWorld(t, object)
+			w := newSharedFixture(t, object)
 			test.change(w)
-			condition := w.settle(t).Conditions["shop"]
+			condition := w.converge(t).Conditions["shop"]
 			if says := condition.Reason + ": " + condition.Message; !strings.HasPrefix(says, test.says) {
 				t.Errorf("condition %q, want %q", says, test.says)
 			}
 			if isWired := annotation(t, w.stored[0], undo) != ""; isWired != (condition.Reason == "Wired") && name != "written by hand" {
 				t.Errorf("wired: %v\n%s", isWired, asYAML(t, w.stored[0]))
 			}
-			if diff := cmp.Diff(canonical(t, object), w.unwired(t)[0]); diff != "" {
+			if diff := cmp.Diff(canonicalJSON(t, object), w.unwired(t)[0]); diff != "" {
 				t.Errorf("unwired (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestTheSharedFleetIsLost takes things away from a route that is wired.
-func TestTheSharedFleetIsLost(t *testing.T) {
+// TestSharedFleetBecomesUnavailable removes requirements of a wired route.
+func TestSharedFleetBecomesUnavailable(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		change  func(w *world)
+		change  func(w *fixture)
 		isWired bool
 	}{
-		"its proxies":                    {func(w *world) { w.Shared.HasProxy = false }, false},
-		"the grant":                      {func(w *world) { w.Shared.Grants = nil }, true},
-		"the grant, for good":            {func(w *world) { w.Shared.Grants, w.Shared.Refused = nil, "forbidden" }, false},
-		"the interceptor's namespace":    {func(w *world) { w.Shared.Namespace = "elsewhere" }, false},
-		"what is known of grants":        {func(w *world) { w.Shared.Grants, w.Shared.AreKnown = nil, false }, true},
-		"Programmed":                     {func(w *world) { w.Targets[0].IsProgrammed = false }, true},
-		"the annotation":                 {func(w *world) { w.Targets[0].IsShared, w.HasProxy = false, true }, false},
-		"the proxies of its namespace":   {func(w *world) { w.HasProxy = false }, true},
-		"the grant, for a younger one":   {func(w *world) { w.Shared.Grants[0].CreationTimestamp.Time = w.Now }, true},
-		"the agent's right to the grant": {func(w *world) { w.Shared.Refused = "forbidden" }, true},
+		"its proxies":                    {func(w *fixture) { w.Shared.HasProxy = false }, false},
+		"the grant":                      {func(w *fixture) { w.Shared.Grants = nil }, true},
+		"the grant, for good":            {func(w *fixture) { w.Shared.Grants, w.Shared.GrantError = nil, "forbidden" }, false},
+		"the interceptor's namespace":    {func(w *fixture) { w.Shared.Namespace = "elsewhere" }, false},
+		"what is known of grants":        {func(w *fixture) { w.Shared.Grants, w.Shared.GrantsSynced = nil, false }, true},
+		"Programmed":                     {func(w *fixture) { w.Targets[0].IsProgrammed = false }, true},
+		"the annotation":                 {func(w *fixture) { w.Targets[0].IsShared, w.HasProxy = false, true }, false},
+		"the proxies of its namespace":   {func(w *fixture) { w.HasProxy = false }, true},
+		"the grant, for a younger one":   {func(w *fixture) { w.Shared.Grants[0].CreationTimestamp.Time = w.Now }, true},
+		"the agent's right to the grant": {func(w *fixture) { w.Shared.GrantError = "forbidden" }, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newSharedWorld(t, route("shop.test", toShop))
-			w.settle(t)
+			w := newSharedFixture(t, route("shop.test", toShop))
+			w.converge(t)
 			test.change(w)
-			w.settle(t)
+			w.converge(t)
 			if isWired := strings.Contains(w.stored[0], `"namespace":"keda"`); isWired != test.isWired {
 				t.Errorf("wired: %v\n%s", isWired, asYAML(t, w.stored[0]))
 			}
@@ -173,78 +174,80 @@ func TestTheSharedFleetIsLost(t *testing.T) {
 	}
 }
 
-// TestAnObjectMovesToAnotherFleet has a wired route's object get the annotation, and lose it: the app's own Service comes between the fleets, until
-// the interceptor has had time to say that the new one has the object.
-func TestAnObjectMovesToAnotherFleet(t *testing.T) {
+// TestMoveToAnotherFleet adds and removes the fleet annotation of a wired route's object. In between, the route
+// references the app's own Service, until the interceptor has reported that the new fleet serves the object.
+func TestMoveToAnotherFleet(t *testing.T) {
 	t.Parallel()
-	w := newSharedWorld(t, route("shop.test", toShop))
+	w := newSharedFixture(t, route("shop.test", toShop))
 	w.HasProxy = true
 	for _, isShared := range []bool{true, false, true} {
 		w.Targets[0].IsShared = isShared
-		w.settle(t)
+		w.converge(t)
 		if isWired := annotation(t, w.stored[0], undo) != ""; isWired && w.Now != noon() {
 			t.Errorf("it goes to the other fleet at once:\n%s", asYAML(t, w.stored[0]))
 		}
 		w.Now = w.Now.Add(w.CoolDown)
-		w.settle(t)
+		w.converge(t)
 		if _, elsewhere := fleets(annotation(t, w.stored[0], undo)); (elsewhere > 0) != isShared || annotation(t, w.stored[0], undo) == "" {
 			t.Errorf("shared %v:\n%s", isShared, asYAML(t, w.stored[0]))
 		}
 	}
 }
 
-// TestTheGrantGoesAfterTheRoute restores the only route that relies on the agent's ReferenceGrant, which stays until Gateways have seen that.
-func TestTheGrantGoesAfterTheRoute(t *testing.T) {
+// TestDeleteGrantAfterRoute restores the only route that relies on the agent's ReferenceGrant. The grant stays
+// until Gateways have observed the route.
+func TestDeleteGrantAfterRoute(t *testing.T) {
 	t.Parallel()
-	w := newSharedWorld(t, route("shop.test", toShop))
+	w := newSharedFixture(t, route("shop.test", toShop))
 	w.Shared.Grants = nil
-	w.settle(t)
+	w.converge(t)
 	w.Now = w.Now.Add(time.Minute)
-	w.settle(t)
+	w.converge(t)
 	targets := w.Targets
 	w.Targets = nil
-	w.settle(t)
+	w.converge(t)
 	if annotation(t, w.stored[0], undo) != "" || len(w.Shared.Grants) != 1 {
 		t.Fatalf("unwired, with ReferenceGrants %v:\n%s", w.Shared.Grants, asYAML(t, w.stored[0]))
 	}
 	w.Now = w.Now.Add(9 * time.Second)
-	if again := w.plan(t).Again; again != time.Second {
-		t.Errorf("it looks again after %v", again)
+	if requeueAfter := w.plan(t).RequeueAfter; requeueAfter != time.Second {
+		t.Errorf("it looks again after %v", requeueAfter)
 	}
 	w.Targets = targets // it is relied on again
-	w.settle(t)
+	w.converge(t)
 	w.Targets = nil
-	w.settle(t)
+	w.converge(t)
 	w.Now = w.Now.Add(9 * time.Second)
-	w.settle(t)
+	w.converge(t)
 	if len(w.Shared.Grants) != 1 {
 		t.Fatalf("ReferenceGrants %v", w.Shared.Grants)
 	}
 	w.Now = w.Now.Add(time.Second)
-	w.settle(t)
+	w.converge(t)
 	if len(w.Shared.Grants) > 0 {
 		t.Errorf("ReferenceGrants %v", w.Shared.Grants)
 	}
 }
 
-// TestSomebodyElsesGrant is not touched: the agent's own comes when it goes, and one that was edited is made right.
-func TestSomebodyElsesGrant(t *testing.T) {
+// TestUnmanagedGrant does not change a ReferenceGrant of someone else. The agent creates its own when that one is
+// deleted, and repairs its own after an edit.
+func TestUnmanagedGrant(t *testing.T) {
 	t.Parallel()
-	w := newSharedWorld(t, route("shop.test", toShop))
-	if grant := w.settle(t).Grant; grant.Apply != nil {
+	w := newSharedFixture(t, route("shop.test", toShop))
+	if grant := w.converge(t).Grant; grant.Apply != nil {
 		t.Errorf("beside another one: %+v", grant.Apply)
 	}
 	w.Shared.Grants = nil
-	if grant := w.settle(t).Grant; grant.Apply == nil || grant.Apply.UID != "" {
+	if grant := w.converge(t).Grant; grant.Apply == nil || grant.Apply.UID != "" {
 		t.Errorf("without any: %+v", grant)
 	}
 	w.Shared.Grants[0].Spec.To = nil
-	if grant := w.settle(t).Grant; grant.Apply == nil || grant.Apply.UID == "" || len(grant.Apply.Spec.To) != 1 {
+	if grant := w.converge(t).Grant; grant.Apply == nil || grant.Apply.UID == "" || len(grant.Apply.Spec.To) != 1 {
 		t.Errorf("edited: %+v", grant)
 	}
 	w.Shared.Grants[0].Labels = nil // somebody takes it over
 	w.Targets = nil
-	if grant := w.settle(t).Grant; grant.Apply != nil || grant.Delete != nil {
+	if grant := w.converge(t).Grant; grant.Apply != nil || grant.Delete != nil {
 		t.Errorf("taken over: %+v", grant)
 	}
 }

@@ -12,35 +12,37 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// The types of a match of paths, beside that of prefixes (Gateway API, PathMatchType).
+// Path match types of the Gateway API (PathMatchType). The default is PathPrefix.
 const (
 	pathExact      = "Exact"
 	pathExpression = "RegularExpression"
 )
 
-// OfHTTPRoute is an HTTPRoute with the places in it that name a Service of its namespace, or proxies of another one, in order.
-// One that names another resource, or another Service elsewhere, is none. others are what Rollouts say of routes.
+// FromHTTPRoute returns an HTTPRoute with its backends, in order. Backends are references to Services of its
+// namespace, and to proxies of another one. References to other resources, or to other Services in other
+// namespaces, are dropped. routings are the HTTPRoutes that Rollouts manage.
 //
-// A route without hostnames is for every host, as a rule of an Ingress without one is. Its Gateways' listeners may
-// narrow that; they are others' objects in other namespaces, and are not looked at.
-func OfHTTPRoute(route *apis.HTTPRoute, others []Routing) Object {
-	found := Object{kind: trigger.AutowireHTTPRoute, meta: route}
-	if at := slices.IndexFunc(others, func(other Routing) bool { return other.has(route) }); at >= 0 {
-		found.router = fmt.Sprintf("router %s, for Rollout %s", gatewayRouter, others[at].rollout)
+// A route without hostnames matches every host, like an Ingress rule without a host. The listeners of its Gateways
+// may narrow that. They belong to other users in other namespaces, and are not read.
+func FromHTTPRoute(route *apis.HTTPRoute, routings []Routing) Object {
+	object := Object{kind: trigger.AutowireHTTPRoute, meta: route}
+	if at := slices.IndexFunc(routings, func(routing Routing) bool { return routing.manages(route) }); at >= 0 {
+		object.router = fmt.Sprintf("plugin %s of Rollout %s", gatewayPlugin, routings[at].rollout)
 	}
 	for i := range route.Spec.Rules {
 		rule := &route.Spec.Rules[i]
 		for j := range rule.BackendRefs {
-			if place, isService := ofBackendRef(route, i, j); isService {
-				found.places = append(found.places, place)
+			if ref, isService := backendFromRef(route, i, j); isService {
+				object.backends = append(object.backends, ref)
 			}
 		}
 	}
-	return found
+	return object
 }
 
-// ofBackendRef is a backend of a rule, if it names a Service of the route's namespace, or proxies elsewhere.
-func ofBackendRef(route *apis.HTTPRoute, i, j int) (found backend, isService bool) {
+// backendFromRef returns the backend of a backendRef, and false if it references neither a Service of the route's
+// namespace nor proxies.
+func backendFromRef(route *apis.HTTPRoute, i, j int) (result backend, isService bool) {
 	rule := &route.Spec.Rules[i]
 	ref := &rule.BackendRefs[j]
 	isCore := ref.Group == nil || *ref.Group == ""
@@ -52,69 +54,71 @@ func ofBackendRef(route *apis.HTTPRoute, i, j int) (found backend, isService boo
 	if len(hostnames) == 0 {
 		hostnames = []string{""}
 	}
-	all := request{hosts: hostnames, paths: pathsOf(rule.Matches)}
+	all := requestSet{hosts: hostnames, paths: matchedPaths(rule.Matches)}
 	at := fmt.Sprintf("/spec/rules/%d", i)
-	found = backend{
+	result = backend{
 		pointer: fmt.Sprintf("%s/backendRefs/%d", at, j),
-		title:   all.String(),
-		marks: []mark{
-			{pointer: "/spec/hostnames", value: encoded(route.Spec.Hostnames), isShared: true},
-			{pointer: at + "/matches", value: canonical(rule.Matches)},
+		label:   all.String(),
+		preconditions: []precondition{
+			{pointer: "/spec/hostnames", value: toJSON(route.Spec.Hostnames), isShared: true},
+			{pointer: at + "/matches", value: canonicalJSON(rule.Matches)},
 		},
-		rule: at, sees: all.rewritten(rule.Filters).rewritten(ref.Filters), isNumber: true,
+		rule: at, requests: all.rewritten(rule.Filters).rewritten(ref.Filters), isPlainPort: true,
 		service: networkingv1.IngressServiceBackend{
 			Name: ref.Name, Port: networkingv1.ServiceBackendPort{Number: int32(ref.Port)},
 		},
 	}
 	if ref.Namespace != nil {
-		found.namespace = *ref.Namespace
+		result.namespace = *ref.Namespace
 	}
-	found.isElsewhere = found.namespace != "" && found.namespace != route.Namespace
-	return found, !found.isElsewhere || found.isProxy()
+	result.isCrossNamespace = result.namespace != "" && result.namespace != route.Namespace
+	return result, !result.isCrossNamespace || result.isProxy()
 }
 
-// ProxyNamespaces are the namespaces of the proxies that an HTTPRoute names, each once, and in order.
+// ProxyNamespaces returns the namespaces of the proxies that an HTTPRoute references, sorted and without
+// duplicates.
 func ProxyNamespaces(route *apis.HTTPRoute) []string {
-	var found []string
+	var namespaces []string
 	for i := range route.Spec.Rules {
 		for j := range route.Spec.Rules[i].BackendRefs {
-			place, isService := ofBackendRef(route, i, j)
-			if !isService || !place.isProxy() {
+			ref, isService := backendFromRef(route, i, j)
+			if !isService || !ref.isProxy() {
 				continue
 			}
 			namespace := route.Namespace
-			if place.isElsewhere {
-				namespace = place.namespace
+			if ref.isCrossNamespace {
+				namespace = ref.namespace
 			}
-			found = append(found, namespace)
+			namespaces = append(namespaces, namespace)
 		}
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
 }
 
-// pathsOf are the paths of a rule's matches. One that asks nothing of the path, and no match at all, mean every path.
-func pathsOf(matches []byte) []path {
+// matchedPaths returns the paths of a rule's matches. A match without a path, and a rule without matches, match
+// every path.
+func matchedPaths(matches []byte) []path {
 	var parsed []apis.HTTPRouteMatch
 	if json.Unmarshal(matches, &parsed) != nil || len(parsed) == 0 {
 		return []path{{text: "/"}}
 	}
-	var found []path
+	var paths []path
 	for _, match := range parsed {
-		asked := path{text: "/"}
+		matched := path{text: "/"}
 		if match.Path != nil && match.Path.Value != "" {
-			asked = path{text: match.Path.Value, isExact: match.Path.Type == pathExact}
+			matched = path{text: match.Path.Value, isExact: match.Path.Type == pathExact}
 			if match.Path.Type == pathExpression {
-				asked.text = literal(match.Path.Value)
+				matched.text = literal(match.Path.Value)
 			}
 		}
-		found = append(found, asked)
+		paths = append(paths, matched)
 	}
-	return found
+	return paths
 }
 
-// rewritten are the requests behind filters.
-func (r request) rewritten(filters []apis.HTTPRouteFilter) request {
+// rewritten returns the requests after URL rewrite filters.
+func (r requestSet) rewritten(filters []apis.HTTPRouteFilter) requestSet {
 	for _, filter := range filters {
 		if filter.URLRewrite == nil {
 			continue
@@ -122,19 +126,19 @@ func (r request) rewritten(filters []apis.HTTPRouteFilter) request {
 		if filter.URLRewrite.Hostname != "" {
 			r.hosts = []string{filter.URLRewrite.Hostname}
 		}
-		switch to := filter.URLRewrite.Path; {
-		case to == nil:
-		case to.ReplaceFullPath != nil:
-			r.paths = []path{{text: *to.ReplaceFullPath, isExact: true}}
-		case to.ReplacePrefixMatch != nil:
-			r.paths = []path{{text: *to.ReplacePrefixMatch}}
+		switch modifier := filter.URLRewrite.Path; {
+		case modifier == nil:
+		case modifier.ReplaceFullPath != nil:
+			r.paths = []path{{text: *modifier.ReplaceFullPath, isExact: true}}
+		case modifier.ReplacePrefixMatch != nil:
+			r.paths = []path{{text: *modifier.ReplacePrefixMatch}}
 		}
 	}
 	return r
 }
 
-// String names the requests in messages: the first of their hosts and paths.
-func (r request) String() string {
+// String returns the first host and path, for messages.
+func (r requestSet) String() string {
 	text := r.hosts[0] + r.paths[0].text
 	if len(r.hosts) > 1 || len(r.paths) > 1 {
 		text += " and others"

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -36,13 +36,13 @@ spec:
     - {name: shop, group: multicluster.x-k8s.io, kind: ServiceImport, port: 80}
 `
 
-// TestWhatIsWiredOfAnHTTPRoute has one HTTPRoute in full, wired and unwired.
-func TestWhatIsWiredOfAnHTTPRoute(t *testing.T) {
+// TestWireHTTPRoute compares one complete HTTPRoute before, while and after it is wired.
+func TestWireHTTPRoute(t *testing.T) {
 	t.Parallel()
 	original := strings.Replace(shopRoute, "name: web,", "name: web, namespace: team,", 1)
-	w := newWorld(t, original)
+	w := newFixture(t, original)
 	w.Targets = []autowire.Target{target("shop", "shop.test", "www.test")}
-	found := w.settle(t)
+	found := w.converge(t)
 	want := strings.Replace(original, "name: shop, port: 80, weight: 90", "name: kedify-proxy, port: 8080, weight: 90", 1)
 	want = strings.Replace(want, "team: a", `team: a, http.kedify.io/autowire-undo: '[`+
 		`{"op":"test","path":"/spec/hostnames","value":["shop.test","www.test"]},`+
@@ -51,7 +51,7 @@ func TestWhatIsWiredOfAnHTTPRoute(t *testing.T) {
 		`{"op":"replace","path":"/spec/rules/1/backendRefs/1/name","value":"shop"},`+
 		`{"op":"replace","path":"/spec/rules/1/backendRefs/1/port","value":80},`+
 		`{"op":"remove","path":"/metadata/annotations/http.kedify.io~1autowire-undo","value":null}]'`, 1)
-	if diff := cmp.Diff(asYAML(t, canonical(t, want)), asYAML(t, w.stored[0])); diff != "" {
+	if diff := cmp.Diff(asYAML(t, canonicalJSON(t, want)), asYAML(t, w.stored[0])); diff != "" {
 		t.Errorf("wired (-want +got):\n%s", diff)
 	}
 	says := fmt.Sprintf("%s: %s", found.Changes[0].Reason, found.Changes[0].Message)
@@ -62,15 +62,15 @@ func TestWhatIsWiredOfAnHTTPRoute(t *testing.T) {
 	if condition.Status != "True" || condition.Reason != "Wired" || condition.Message != "HTTPRoute web, shop.test/ and others" {
 		t.Errorf("condition %+v", condition)
 	}
-	if diff := cmp.Diff(canonical(t, original), w.unwired(t)[0]); diff != "" {
+	if diff := cmp.Diff(canonicalJSON(t, original), w.unwired(t)[0]); diff != "" {
 		t.Errorf("unwired (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(canonical(t, original), patched(t, w.stored[0], annotation(t, w.stored[0], undo))); diff != "" {
+	if diff := cmp.Diff(canonicalJSON(t, original), patched(t, w.stored[0], annotation(t, w.stored[0], undo))); diff != "" {
 		t.Errorf("unwired by the annotation (-want +got):\n%s", diff)
 	}
 }
 
-// route has one rule, which is the rest of it, for hosts.
+// route returns an HTTPRoute with one rule, given as YAML, for hosts.
 func route(hosts, rule string) string {
 	return `{kind: HTTPRoute, metadata: {name: web, namespace: team, labels: {app: shop}}, spec: {hostnames: [` + hosts + `], rules: [{` + rule + `}]}}`
 }
@@ -78,8 +78,8 @@ func route(hosts, rule string) string {
 // toShop is a backend.
 const toShop = `backendRefs: [{name: shop, port: 80}]`
 
-// TestWhichBackendsOfHTTPRoutes has one rule each.
-func TestWhichBackendsOfHTTPRoutes(t *testing.T) {
+// TestHTTPRouteConditions has one rule in each case.
+func TestHTTPRouteConditions(t *testing.T) {
 	t.Parallel()
 	paths := func(prefixes ...string) autowire.Target {
 		made := target("shop", "shop.test")
@@ -101,8 +101,8 @@ func TestWhichBackendsOfHTTPRoutes(t *testing.T) {
 	}{
 		"same host":                  {route("shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
 		"another host":               {route("cart.test", toShop), target("shop", "shop.test"), "NothingToWire: no Ingress or HTTPRoute has a backend with Service shop"},
-		"one of two hosts":           {route("cart.test, shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, cart.test/ and others (a request for it that no trigger takes is answered 404)"},
-		"the hosts of its listeners": {route("", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, / (a request for it that no trigger takes is answered 404)"},
+		"one of two hosts":           {route("cart.test, shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, cart.test/ and others (requests that match no trigger get status 404)"},
+		"the hosts of its listeners": {route("", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, / (requests that match no trigger get status 404)"},
 		"a wildcard":                 {route(`"*.test"`, toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, *.test/ (a request"},
 		"another Service":            {route("shop.test", `backendRefs: [{name: cart, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
 		"another port":               {route("shop.test", `backendRefs: [{name: shop, port: 81}]`), target("shop", "shop.test"), "NothingToWire"},
@@ -132,18 +132,18 @@ func TestWhichBackendsOfHTTPRoutes(t *testing.T) {
 		"HTTPRoutes only":            {route("shop.test", toShop), of(trigger.AutowireHTTPRoute), "Wired"},
 		"Ingresses only":             {route("shop.test", toShop), of(trigger.AutowireIngress), "NothingToWire: no Ingress has a backend"},
 		"written by hand":            {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
-		"beside one by hand":         {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 9}, {name: kedify-proxy, port: 8080, weight: 1}]`), target("shop", "shop.test"), "NotCarriedOut: HTTPRoute web, shop.test/: somebody has its rule share requests with Service kedify-proxy"},
-		"a Rollout's router":         {route("shop.test", toShop), target("shop", "shop.test"), "Routed: HTTPRoute web, shop.test/: router argoproj-labs/gatewayAPI, for Rollout team/shop, shares its requests"},
+		"beside one by hand":         {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 9}, {name: kedify-proxy, port: 8080, weight: 1}]`), target("shop", "shop.test"), "NotCarriedOut: HTTPRoute web, shop.test/: its rule also has a backend that the agent did not write, Service kedify-proxy"},
+		"a Rollout's router":         {route("shop.test", toShop), target("shop", "shop.test"), "Routed: HTTPRoute web, shop.test/: plugin argoproj-labs/gatewayAPI of Rollout team/shop manages its weights"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, test.route)
+			w := newFixture(t, test.route)
 			w.Targets = []autowire.Target{test.target}
 			if strings.HasPrefix(test.says, "Routed") {
 				w.rollouts = []apis.Rollout{rollout(t, "team", `{httpRoute: web}`)}
 			}
-			condition := w.settle(t).Conditions["shop"]
+			condition := w.converge(t).Conditions["shop"]
 			if says := condition.Reason + ": " + condition.Message; !strings.HasPrefix(says, test.says) {
 				t.Errorf("condition %q, want %q", says, test.says)
 			}
@@ -155,14 +155,14 @@ func TestWhichBackendsOfHTTPRoutes(t *testing.T) {
 			if isWired != (condition.Status == "True") {
 				t.Errorf("condition %+v", condition)
 			}
-			if diff := cmp.Diff(canonical(t, test.route), w.unwired(t)[0]); diff != "" {
+			if diff := cmp.Diff(canonicalJSON(t, test.route), w.unwired(t)[0]); diff != "" {
 				t.Errorf("unwired (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// rollout is a Rollout whose plugin has a configuration.
+// rollout returns a Rollout with a plugin configuration.
 func rollout(t *testing.T, namespace, config string) apis.Rollout {
 	t.Helper()
 	var made apis.Rollout
@@ -174,9 +174,9 @@ func rollout(t *testing.T, namespace, config string) apis.Rollout {
 	return made
 }
 
-// TestWhatARolloutRoutes has the configurations of router argoproj-labs/gatewayAPI, beside HTTPRoute web of namespace team,
-// which has label app: shop.
-func TestWhatARolloutRoutes(t *testing.T) {
+// TestRoutings has configurations of plugin argoproj-labs/gatewayAPI and HTTPRoute web of namespace team with
+// label app: shop.
+func TestRoutings(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		namespace, config string
@@ -202,63 +202,63 @@ func TestWhatARolloutRoutes(t *testing.T) {
 			t.Parallel()
 			made := rollout(t, test.namespace, test.config)
 			var namespaces []string
-			for _, routing := range autowire.RoutingsOf(made) {
+			for _, routing := range autowire.Routings(made) {
 				namespaces = append(namespaces, routing.Namespaces()...)
 			}
 			if diff := cmp.Diff(test.namespaces, namespaces); diff != "" {
 				t.Errorf("namespaces (-want +got):\n%s", diff)
 			}
-			w := newWorld(t, route("shop.test", toShop))
+			w := newFixture(t, route("shop.test", toShop))
 			w.Targets, w.rollouts = []autowire.Target{target("shop", "shop.test")}, []apis.Rollout{{}, made}
-			if got := w.settle(t).Conditions["shop"].Reason == "Routed"; got != test.isRouted {
+			if got := w.converge(t).Conditions["shop"].Reason == "Routed"; got != test.isRouted {
 				t.Errorf("routed: %v\n%s", got, asYAML(t, w.stored[0]))
 			}
 		})
 	}
 }
 
-// TestARolloutTakesARouteOver has a Rollout name a route that is wired, and an Ingress beside it.
-func TestARolloutTakesARouteOver(t *testing.T) {
+// TestRolloutTakesOverRoute has a Rollout reference a route that is wired, and an Ingress that stays wired.
+func TestRolloutTakesOverRoute(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, route("shop.test", toShop), ingress("shop.test", "Prefix", "/", port80))
+	w := newFixture(t, route("shop.test", toShop), ingress("shop.test", "Prefix", "/", port80))
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
-	w.settle(t)
+	w.converge(t)
 	w.rollouts = []apis.Rollout{rollout(t, "team", `{httpRoute: web}`)}
-	condition := w.settle(t).Conditions["shop"]
-	if diff := cmp.Diff(canonical(t, route("shop.test", toShop)), w.stored[0]); diff != "" {
+	condition := w.converge(t).Conditions["shop"]
+	if diff := cmp.Diff(canonicalJSON(t, route("shop.test", toShop)), w.stored[0]); diff != "" {
 		t.Errorf("the route (-want +got):\n%s", diff)
 	}
-	if condition.Status != "True" || !strings.Contains(condition.Message, "shares its requests") || !strings.Contains(condition.Message, "Ingress web") {
+	if condition.Status != "True" || !strings.Contains(condition.Message, "manages its weights") || !strings.Contains(condition.Message, "Ingress web") {
 		t.Errorf("condition %+v", condition)
 	}
 	w.rollouts = nil
-	if w.settle(t); !strings.Contains(w.stored[0], "kedify-proxy") {
+	if w.converge(t); !strings.Contains(w.stored[0], "kedify-proxy") {
 		t.Errorf("the Rollout is gone:\n%s", asYAML(t, w.stored[0]))
 	}
 }
 
-// TestOneRuleForTwoTriggers has a rule share requests between Services that are two triggers': the proxies would not keep the
-// shares.
-func TestOneRuleForTwoTriggers(t *testing.T) {
+// TestRuleWithTwoTriggers has a rule with weights for Services of two triggers: the proxies would not keep the
+// weights.
+func TestRuleWithTwoTriggers(t *testing.T) {
 	t.Parallel()
 	original := route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 90}, {name: cart, port: 80, weight: 10}]`)
-	w := newWorld(t, original)
+	w := newFixture(t, original)
 	cart := target("cart", "shop.test")
 	cart.Service = "cart"
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
-	if reason := w.settle(t).Conditions["shop"].Reason; reason != "Wired" {
+	if reason := w.converge(t).Conditions["shop"].Reason; reason != "Wired" {
 		t.Errorf("one trigger: %s", reason)
 	}
 	w.Targets = append(w.Targets, cart)
-	found := w.settle(t)
+	found := w.converge(t)
 	for name, other := range map[string]string{"shop": "cart", "cart": "shop"} {
 		want := "HTTPRoute web, shop.test/: its rule shares requests with Service " + other +
-			", which is a trigger's, too; the proxies would not keep the shares"
+			" of another trigger; the proxies would not keep its weights"
 		if got := found.Conditions[name]; got.Reason != "NotCarriedOut" || got.Message != want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if diff := cmp.Diff(canonical(t, original), w.stored[0]); diff != "" {
+	if diff := cmp.Diff(canonicalJSON(t, original), w.stored[0]); diff != "" {
 		t.Errorf("two triggers (-want +got):\n%s", diff)
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// OfIngress is an Ingress with the places in it that name a Service, in order. One that names another resource is
-// none.
-func OfIngress(ingress *networkingv1.Ingress) Object {
-	found := Object{kind: trigger.AutowireIngress, meta: ingress, speech: speechOf(ingress.Annotations)}
+// FromIngress returns an Ingress with its backends, in order. Backends of other resources than Services are
+// dropped.
+func FromIngress(ingress *networkingv1.Ingress) Object {
+	object := Object{kind: trigger.AutowireIngress, meta: ingress, protocol: backendProtocolOf(ingress.Annotations)}
 	if named := ingress.Spec.DefaultBackend; named != nil && named.Service != nil {
-		found.places = append(found.places, backend{
-			pointer: "/spec/defaultBackend/service", title: "the default backend",
-			sees: request{hosts: []string{""}, paths: []path{{}}}, service: *named.Service,
+		object.backends = append(object.backends, backend{
+			pointer: "/spec/defaultBackend/service", label: "the default backend",
+			requests: requestSet{hosts: []string{""}, paths: []path{{}}}, service: *named.Service,
 		})
 	}
 	for i, rule := range ingress.Spec.Rules {
@@ -24,41 +24,43 @@ func OfIngress(ingress *networkingv1.Ingress) Object {
 			continue
 		}
 		for j := range rule.HTTP.Paths {
-			if one := &rule.HTTP.Paths[j]; one.Backend.Service != nil {
-				at := fmt.Sprintf("/spec/rules/%d", i)
-				found.places = append(found.places, ofPath(at, fmt.Sprintf("%s/http/paths/%d", at, j), rule.Host, one))
+			if path := &rule.HTTP.Paths[j]; path.Backend.Service != nil {
+				ruleAt := fmt.Sprintf("/spec/rules/%d", i)
+				pathAt := fmt.Sprintf("%s/http/paths/%d", ruleAt, j)
+				object.backends = append(object.backends, backendFromPath(ruleAt, pathAt, rule.Host, path))
 			}
 		}
 	}
-	return found
+	return object
 }
 
-// ofPath is the backend of a path. at points to its rule, and below to the path.
-func ofPath(at, below, host string, one *networkingv1.HTTPIngressPath) backend {
+// backendFromPath returns the backend of a path of an Ingress rule. ruleAt and pathAt are the JSON pointers of the
+// rule and the path.
+func backendFromPath(ruleAt, pathAt, host string, rule *networkingv1.HTTPIngressPath) backend {
 	var kind networkingv1.PathType
-	if one.PathType != nil {
-		kind = *one.PathType
+	if rule.PathType != nil {
+		kind = *rule.PathType
 	}
-	sees := path{text: one.Path, isExact: kind == networkingv1.PathTypeExact}
+	matched := path{text: rule.Path, isExact: kind == networkingv1.PathTypeExact}
 	if kind == networkingv1.PathTypeImplementationSpecific {
-		sees.text = literal(one.Path)
+		matched.text = literal(rule.Path)
 	}
 	return backend{
-		pointer: below + "/backend/service",
-		title:   host + "/" + strings.TrimPrefix(one.Path, "/"),
-		marks: []mark{
-			{pointer: at + "/host", value: encoded(orNull(host))},
-			{pointer: below + "/path", value: encoded(orNull(one.Path))},
-			{pointer: below + "/pathType", value: encoded(orNull(string(kind)))},
+		pointer: pathAt + "/backend/service",
+		label:   host + "/" + strings.TrimPrefix(rule.Path, "/"),
+		preconditions: []precondition{
+			{pointer: ruleAt + "/host", value: toJSON(nullable(host))},
+			{pointer: pathAt + "/path", value: toJSON(nullable(rule.Path))},
+			{pointer: pathAt + "/pathType", value: toJSON(nullable(string(kind)))},
 		},
-		rule:    strings.Join([]string{host, one.Path, string(kind)}, " "),
-		sees:    request{hosts: []string{host}, paths: []path{sees}},
-		service: *one.Backend.Service,
+		rule:     strings.Join([]string{host, rule.Path, string(kind)}, " "),
+		requests: requestSet{hosts: []string{host}, paths: []path{matched}},
+		service:  *rule.Backend.Service,
 	}
 }
 
-// literal is what all paths begin with that a regular expression matches, perhaps: the whole segments before its
-// first special character.
+// literal returns a prefix of all paths that a regular expression may match: the whole segments before its first
+// special character.
 func literal(expression string) string {
 	at := strings.IndexAny(expression, `^$*+?()[]{}|\`)
 	if at < 0 {

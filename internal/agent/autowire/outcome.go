@@ -13,65 +13,66 @@ import (
 // maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
 const maxMessage = 4096
 
-// outcome is what becomes of one backend.
+// outcome is the result for one backend.
 type outcome struct{ reason, message string }
 
-// isObstacle says whether something is in the way. That a backend is another router's business is not, for the others.
-func (o outcome) isObstacle() bool {
+// isBlocking reports whether the result keeps the target from being wired. A backend that another router manages
+// does not affect the target's other backends.
+func (o outcome) isBlocking() bool {
 	return o.reason != httpv1alpha1.ReasonWired && o.reason != httpv1alpha1.ReasonRouted
 }
 
-// outcomes are what becomes of the backends of each target, by its name.
+// outcomes are the results for the backends of each target, by target name.
 type outcomes map[string][]outcome
 
-// tell notes what becomes of a backend for each of its targets.
-func (w *wiring) tell(targets []*Target, place *backend, reason, message string) {
-	where := w.object.String() + ", " + place.title
+// recordOutcome records the result for a backend for each of its targets.
+func (w *objectPlan) recordOutcome(targets []*Target, ref *backend, reason, message string) {
+	where := w.object.String() + ", " + ref.label
 	if message != "" {
 		where += ": " + message
-	} else if !slices.ContainsFunc(targets, func(t *Target) bool { return t.takesAll(place.sees) }) {
-		where += " (a request for it that no trigger takes is answered 404)"
+	} else if !slices.ContainsFunc(targets, func(t *Target) bool { return t.matchesAll(ref.requests) }) {
+		where += " (requests that match no trigger get status 404)"
 	}
 	for _, target := range targets {
-		w.told[target.Name] = append(w.told[target.Name], outcome{reason, where})
+		w.results[target.Name] = append(w.results[target.Name], outcome{reason, where})
 	}
 }
 
-// tellAll tells the same of every target that has a backend in the object.
-func (w *wiring) tellAll(reason, message string) {
-	for i := range w.object.places {
-		place := &w.object.places[i]
-		w.tell(w.of(place), place, reason, message)
+// recordForAll records the same result for every backend of a target in the object.
+func (w *objectPlan) recordForAll(reason, message string) {
+	for i := range w.object.backends {
+		ref := &w.object.backends[i]
+		w.recordOutcome(w.targetsOf(ref), ref, reason, message)
 	}
 }
 
-// condition is what is said of a target: that it is wired where all its backends are, and else what is first in
-// the way.
+// condition returns condition Autowired of a target. It is True if all backends of the target are wired. Otherwise
+// it has the reason of the first result that blocks one.
 func (o outcomes) condition(target Target) metav1.Condition {
-	found := metav1.Condition{Type: httpv1alpha1.ConditionAutowired, Status: metav1.ConditionFalse}
-	all := o[target.Name]
+	condition := metav1.Condition{Type: httpv1alpha1.ConditionAutowired, Status: metav1.ConditionFalse}
+	results := o[target.Name]
 	switch {
-	case target.NotCarriedOut != "":
-		found.Reason, found.Message = httpv1alpha1.ReasonNotCarriedOut, target.NotCarriedOut+
-			"; point the backends at Service "+ProxyService+` yourself, or set trafficAutowire: "false"`
-		return found
-	case len(all) == 0:
-		found.Reason = httpv1alpha1.ReasonNothingToWire
-		found.Message = "no " + target.kinds() + " has a backend with Service " + target.Service +
+	case target.Unsupported != "":
+		condition.Reason, condition.Message = httpv1alpha1.ReasonNotCarriedOut, target.Unsupported+
+			"; point the backends at Service "+ProxyService+` manually, or set trafficAutowire: "false"`
+		return condition
+	case len(results) == 0:
+		condition.Reason = httpv1alpha1.ReasonNothingToWire
+		condition.Message = "no " + target.describeKinds() + " has a backend with Service " + target.Service +
 			", the trigger's port, and a host and path of the trigger"
-		return found
+		return condition
 	}
-	found.Reason, found.Status = httpv1alpha1.ReasonWired, metav1.ConditionTrue
-	if at := slices.IndexFunc(all, outcome.isObstacle); at >= 0 {
-		found.Reason, found.Status = all[at].reason, metav1.ConditionFalse
-		all = slices.DeleteFunc(slices.Clone(all), func(o outcome) bool { return o.reason != found.Reason })
-	} else if !slices.ContainsFunc(all, func(o outcome) bool { return o.reason == found.Reason }) {
-		found.Reason, found.Status = httpv1alpha1.ReasonRouted, metav1.ConditionFalse
+	condition.Reason, condition.Status = httpv1alpha1.ReasonWired, metav1.ConditionTrue
+	if at := slices.IndexFunc(results, outcome.isBlocking); at >= 0 {
+		condition.Reason, condition.Status = results[at].reason, metav1.ConditionFalse
+		results = slices.DeleteFunc(slices.Clone(results), func(o outcome) bool { return o.reason != condition.Reason })
+	} else if !slices.ContainsFunc(results, func(o outcome) bool { return o.reason == condition.Reason }) {
+		condition.Reason, condition.Status = httpv1alpha1.ReasonRouted, metav1.ConditionFalse
 	}
 	var parts []string
-	for _, each := range all {
-		parts = append(parts, each.message)
+	for _, result := range results {
+		parts = append(parts, result.message)
 	}
-	found.Message = truncate.Text(strings.Join(parts, "; "), maxMessage)
-	return found
+	condition.Message = truncate.Text(strings.Join(parts, "; "), maxMessage)
+	return condition
 }

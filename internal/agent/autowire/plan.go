@@ -15,349 +15,371 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// Namespace is what decides about the objects of a namespace.
+// Namespace is the input of a plan: the state of one namespace.
 type Namespace struct {
-	// Objects are its Ingresses and HTTPRoutes, as they are.
+	// Objects are the Ingresses and HTTPRoutes of the namespace, as stored.
 	Objects []Object
-	// Targets are what requests are to come by the proxies for.
+	// Targets are the HTTPScaledObjects that want their traffic routed through the proxies.
 	Targets []Target
-	// Ports are those of Services, by the Service's name.
+	// Ports are the ports of the namespace's Services, by Service name.
 	Ports map[string][]corev1.ServicePort
-	// HasProxy says that requests for ProxyPort of Service kedify-proxy find a proxy, and HasTLSProxy the same of TLSPort:
-	// see Proxies.
+	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy the same for
+	// TLSPort. See Proxies.CanServe.
 	HasProxy, HasTLSProxy bool
-	// Name is the namespace's, and Shared is what is known of the shared fleet.
+	// Name is the namespace's name. Shared is the state of the shared fleet.
 	Name   string
 	Shared Shared
-	// Now is the time.
+	// Now is the current time.
 	Now time.Time
-	// CoolDown is how long nothing is wired again after the proxies were lost.
+	// CoolDown is how long backends stay at their original Service after the proxies became unavailable.
 	CoolDown time.Duration
 }
 
-// Plan is what is to be done in a namespace.
+// Plan is the set of writes that a namespace needs.
 type Plan struct {
-	// Grant is what is to be done about the namespace's ReferenceGrant, before the Changes.
+	// Grant is the change of the namespace's ReferenceGrant. It precedes Changes.
 	Grant GrantChange
-	// Changes are the writes, one for each object that is not as it should be.
+	// Changes are the writes, one for each object that differs from its desired state.
 	Changes []Change
-	// Conditions are what is to be said of each target, by its name, once the changes are made; without times.
+	// Conditions are the conditions of the targets after the writes, by target name, without transition times.
 	Conditions map[string]metav1.Condition
-	// Again is when to plan anew even if nothing changes. Zero means never.
-	Again time.Duration
+	// RequeueAfter is when to plan again even if nothing changes. Zero means never.
+	RequeueAfter time.Duration
 }
 
-// Change is the one write that makes an object what it should be.
+// Change is the single write that brings one object to its desired state.
 type Change struct {
-	// Index is that of the object in the Namespace.
+	// Index is the object's index in Namespace.Objects.
 	Index int
-	// Patch fits this version of it only.
+	// Patch is a JSON patch of the version in Namespace.Objects. See At.
 	Patch []desired.Operation
-	// Reason and Message say in an Event what becomes of it.
+	// Reason and Message are those of the Event about the change. An empty Reason means no Event.
 	Reason, Message string
 }
 
-// At is the patch for one version of the object, which the API server refuses for any other: JSON Patch can replace
-// metadata.resourceVersion, and what comes of that is compared with what is stored.
+// At returns the patch for one resourceVersion of the object. The API server rejects it for any other version: a
+// JSON patch may replace metadata.resourceVersion, and the API server compares the result with the stored version.
 func (c *Change) At(version string) []desired.Operation {
-	return append(slices.Clone(c.Patch), desired.Operation{Op: "replace", Path: "/metadata/resourceVersion", Value: version})
+	return append(slices.Clone(c.Patch),
+		desired.Operation{Op: "replace", Path: "/metadata/resourceVersion", Value: version})
 }
 
-// Plan says what is to be done.
+// Plan computes the writes for the namespace.
 func (n *Namespace) Plan() (Plan, error) {
-	found := Plan{Conditions: map[string]metav1.Condition{}}
-	told, isGranted := outcomes{}, false
+	plan := Plan{Conditions: map[string]metav1.Condition{}}
+	results, needsGrant := outcomes{}, false
 	for i := range n.Objects {
 		object := &n.Objects[i]
 		if object.meta.GetDeletionTimestamp() != nil {
 			continue
 		}
-		one := &wiring{Namespace: n, object: object, told: told}
-		change, err := one.plan()
+		current := &objectPlan{Namespace: n, object: object, results: results}
+		change, err := current.plan()
 		if err != nil {
 			return Plan{}, fmt.Errorf("%s: %w", object, err)
 		}
 		if change.Index = i; len(change.Patch) > 0 {
-			found.Changes = append(found.Changes, change)
+			plan.Changes = append(plan.Changes, change)
 		}
-		if one.again > 0 && (found.Again == 0 || one.again < found.Again) {
-			found.Again = one.again
+		if current.requeueAfter > 0 && (plan.RequeueAfter == 0 || current.requeueAfter < plan.RequeueAfter) {
+			plan.RequeueAfter = current.requeueAfter
 		}
-		isGranted = isGranted || one.wantsGrant
+		// needsGrant reports whether a backend references the shared fleet, or will as soon as nothing blocks it.
+		needsGrant = needsGrant || current.needsGrant
 	}
-	if found.Grant = n.grant(isGranted); found.Grant.Again > 0 && (found.Again == 0 || found.Grant.Again < found.Again) {
-		found.Again = found.Grant.Again
+	plan.Grant = n.planGrant(needsGrant)
+	if rest := plan.Grant.RequeueAfter; rest > 0 && (plan.RequeueAfter == 0 || rest < plan.RequeueAfter) {
+		plan.RequeueAfter = rest
 	}
 	for _, target := range n.Targets {
-		found.Conditions[target.Name] = told.condition(target)
+		plan.Conditions[target.Name] = results.condition(target)
 	}
-	return found, nil
+	return plan, nil
 }
 
-// wiring is the plan for one object in the making.
-type wiring struct {
+// objectPlan is the plan for one object while it is computed.
+type objectPlan struct {
 	*Namespace
 
-	object *Object
-	told   outcomes
-	again  time.Duration
-	// wantsGrant says that a backend goes to the shared fleet, or is to as soon as nothing is in the way.
-	wantsGrant bool
+	object       *Object
+	results      outcomes
+	requeueAfter time.Duration
+	// needsGrant reports whether a backend references the shared fleet, or will as soon as nothing blocks it.
+	needsGrant bool
 }
 
-// plan compares an object with what it should be.
-func (w *wiring) plan() (Change, error) {
-	record, err := readUndo(w.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
+// plan compares the object with its desired state.
+func (w *objectPlan) plan() (Change, error) {
+	record, err := parseRestorePatch(w.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
 	if err != nil {
-		w.tellAll(httpv1alpha1.ReasonUndoUnreadable, err.Error())
+		w.recordForAll(httpv1alpha1.ReasonUndoUnreadable, err.Error())
 		return Change{}, nil
 	}
-	originals, isRestored := match(w.object.places, record)
-	held := holdOf(w.object.meta)
+	originals, isRestored := matchOriginals(w.object.backends, record)
+	state := coolDownOf(w.object.meta)
 	switch {
 	case isRestored:
-		held = held.restored(writer(w.object.meta), w.Now)
-	case w.isLost(originals):
-		held = hold{Reason: httpv1alpha1.ReasonProxyUnavailable, At: w.Now}
+		state = state.afterRestore(lastSpecManager(w.object.meta), w.Now)
+	case w.isProxyLost(originals):
+		state = coolDown{Reason: httpv1alpha1.ReasonProxyUnavailable, At: w.Now}
 	}
-	wired, isConcerned := w.decide(originals, held)
-	if isOver := held.Reason == httpv1alpha1.ReasonProxyUnavailable && len(wired) > 0; isOver || !isConcerned {
-		held = hold{}
+	wired, hasTarget := w.selectBackends(originals, state)
+	if isExpired := state.Reason == httpv1alpha1.ReasonProxyUnavailable && len(wired) > 0; isExpired || !hasTarget {
+		state = coolDown{}
 	}
-	return w.change(originals, wired, held, isRestored)
+	return w.change(originals, wired, state, isRestored)
 }
 
-// isLost says whether what was wired finds no proxy any more, or only those of a fleet that is not the one that is to serve it:
-// that has given its object up when the other one took it.
-func (w *wiring) isLost(originals map[int]backend) bool {
+// isProxyLost reports whether a rewritten backend no longer reaches a proxy that serves it: no proxy is available,
+// or the target has moved to the other fleet. The previous fleet drops the object when the new one serves it.
+func (w *objectPlan) isProxyLost(originals map[int]backend) bool {
 	for i, original := range originals {
-		place := &w.object.places[i]
-		targets := w.of(&original)
-		if !w.hasProxy(place) || len(targets) > 0 && w.isMixed(targets) == nil && !w.isInFleet(place, targets[0]) {
+		ref := &w.object.backends[i]
+		targets := w.targetsOf(&original)
+		if !w.hasProxy(ref) || len(targets) > 0 && w.mixedFleet(targets) == nil && !w.isInFleet(ref, targets[0]) {
 			return true
 		}
 	}
 	return false
 }
 
-// hasProxy says whether requests that go where a backend does, as it is wired, find a proxy.
-func (w *wiring) hasProxy(place *backend) bool {
-	if place.isElsewhere {
-		return place.namespace == w.Shared.Namespace && w.Shared.HasProxy
+// hasProxy reports whether requests to a rewritten backend reach a proxy.
+func (w *objectPlan) hasProxy(ref *backend) bool {
+	if ref.isCrossNamespace {
+		return ref.namespace == w.Shared.Namespace && w.Shared.HasProxy
 	}
-	return w.HasProxy && (place.service.Port.Number != TLSPort || w.HasTLSProxy)
+	return w.HasProxy && (ref.service.Port.Number != TLSPort || w.HasTLSProxy)
 }
 
-// decide finds the backends that are to go to the proxies, by index. isConcerned says whether there are any
-// that would, if nothing were in the way.
-func (w *wiring) decide(originals map[int]backend, held hold) (wired map[int]wire, isConcerned bool) {
-	wired = map[int]wire{}
-	unwired := w.unwired(originals)
-	for i := range unwired {
-		place, original := &w.object.places[i], &unwired[i]
+// selectBackends returns the backends to rewrite, by index. hasTarget reports whether the object has any backend
+// of a target, blocked ones included.
+func (w *objectPlan) selectBackends(
+	originals map[int]backend, state coolDown,
+) (wired map[int]rewrite, hasTarget bool) {
+	wired = map[int]rewrite{}
+	backends := w.originalBackends(originals)
+	for i := range backends {
+		ref, original := &w.object.backends[i], &backends[i]
 		_, isWired := originals[i]
-		targets := w.of(original)
-		if w.wantsGrant = w.wantsGrant || isWired && place.isElsewhere; len(targets) == 0 {
+		targets := w.targetsOf(original)
+		if w.needsGrant = w.needsGrant || isWired && ref.isCrossNamespace; len(targets) == 0 {
 			continue
 		}
-		if place.isProxy() && !isWired { // written so by the user, and not ours to undo
-			w.tell(targets, place, httpv1alpha1.ReasonWired, "")
+		if ref.isProxy() && !isWired { // written by the user: the agent has no original to restore
+			w.recordOutcome(targets, ref, httpv1alpha1.ReasonWired, "")
 			continue
 		}
-		isConcerned = true
+		hasTarget = true
 		to := w.destination(original, targets)
-		reason, message := w.foreign(original, unwired)
+		reason, message := w.unmanaged(original, backends)
 		if reason == "" {
-			reason, message = w.unreachable(targets)
+			reason, message = w.fleetBlocker(targets)
 		}
-		isThere := isWired && w.isInFleet(place, targets[0])
+		isCurrent := isWired && w.isInFleet(ref, targets[0])
 		if reason == "" {
-			reason, message = w.mute(targets, to.service.Port.Number, isThere)
-		}
-		if reason == "" {
-			w.wantsGrant = w.wantsGrant || to.isElsewhere
-			reason, message = w.obstacle(targets, &to, isThere, held)
+			reason, message = w.protocolBlocker(targets, to.service.Port.Number, isCurrent)
 		}
 		if reason == "" {
-			wired[i], reason = wire{*original, to}, httpv1alpha1.ReasonWired
+			w.needsGrant = w.needsGrant || to.isCrossNamespace
+			reason, message = w.blocker(targets, &to, isCurrent, state)
+		}
+		if reason == "" {
+			wired[i], reason = rewrite{original: *original, replacement: to}, httpv1alpha1.ReasonWired
 		}
 		if reason == httpv1alpha1.ReasonWired {
-			place = place.titled(to.suffix())
+			ref = ref.withLabelSuffix(to.suffix())
 		}
-		w.tell(targets, place, reason, message)
+		w.recordOutcome(targets, ref, reason, message)
 	}
-	return wired, isConcerned
+	return wired, hasTarget
 }
 
-// wire is a backend that is to go to the proxies, and what it names then.
-type wire struct{ original, to backend }
+// rewrite is a backend before and after it points to the proxies.
+type rewrite struct{ original, replacement backend }
 
-// unwired are the backends of the object with what was wired undone.
-func (w *wiring) unwired(originals map[int]backend) []backend {
-	all := slices.Clone(w.object.places)
+// originalBackends returns the object's backends with every rewrite restored.
+func (w *objectPlan) originalBackends(originals map[int]backend) []backend {
+	all := slices.Clone(w.object.backends)
 	for i, original := range originals {
 		all[i] = original
 	}
 	return all
 }
 
-// of are the targets that a backend with this original is for.
-func (w *wiring) of(original *backend) []*Target {
-	var found []*Target
+// targetsOf returns the targets whose traffic reaches a backend with this original.
+func (w *objectPlan) targetsOf(original *backend) []*Target {
+	var targets []*Target
 	for i := range w.Targets {
 		target := &w.Targets[i]
-		isAbout := original.isProxy() && w.isInFleet(original, target) || target.isAbout(original.service, w.Ports[original.service.Name])
-		if target.NotCarriedOut == "" && slices.Contains(target.Kinds, w.object.kind) && isAbout &&
-			target.takes(original.sees) {
-			found = append(found, target)
+		isFor := original.isProxy() && w.isInFleet(original, target) ||
+			target.matchesService(original.service, w.Ports[original.service.Name])
+		if target.Unsupported == "" && slices.Contains(target.Kinds, w.object.kind) && isFor &&
+			target.matches(original.requests) {
+			targets = append(targets, target)
 		}
 	}
-	return found
+	return targets
 }
 
-// foreign says why a backend is not to go to the proxies at all: somebody else shares the requests. That is another
-// router, or its rule, between Services of which others go to the proxies or would: those tell requests apart by what
-// they ask for, and would not keep the rule's shares.
-func (w *wiring) foreign(original *backend, all []backend) (reason, message string) {
+// unmanaged returns why the agent must not rewrite a backend: something else splits its traffic. That is another
+// router, or a rule with weights of which other backends belong to a target as well. The proxies select routes by
+// the request's attributes, and would not keep the rule's weights.
+func (w *objectPlan) unmanaged(original *backend, all []backend) (reason, message string) {
 	if w.object.router != "" {
-		return httpv1alpha1.ReasonRouted, w.object.router + ", shares its requests"
+		return httpv1alpha1.ReasonRouted, w.object.router + " manages its weights"
 	}
 	for i := range all {
 		other := &all[i]
-		isBeside := original.rule != "" && other.rule == original.rule && other.service != original.service
+		sharesRule := original.rule != "" && other.rule == original.rule && other.service != original.service
 		switch {
-		case isBeside && other.isProxy():
-			return httpv1alpha1.ReasonNotCarriedOut, "somebody has its rule share requests with Service " + ProxyService
-		case isBeside && len(w.of(other)) > 0:
-			return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf("its rule shares requests with Service %s, "+
-				"which is a trigger's, too; the proxies would not keep the shares", other.service.Name)
+		case sharesRule && other.isProxy():
+			return httpv1alpha1.ReasonNotCarriedOut,
+				"its rule also has a backend that the agent did not write, Service " + ProxyService
+		case sharesRule && len(w.targetsOf(other)) > 0:
+			return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf("its rule also splits traffic to Service %s "+
+				"of another trigger; the proxies would not keep its weights", other.service.Name)
 		}
 	}
 	return "", ""
 }
 
-// destination is a backend in the place of another one that goes to the proxies of its targets.
-func (w *wiring) destination(original *backend, targets []*Target) backend {
+// destination returns the backend that replaces original and references the proxies of its targets.
+func (w *objectPlan) destination(original *backend, targets []*Target) backend {
 	if len(targets) > 0 && targets[0].IsShared {
-		to := original.naming(proxy(ProxyPort), w.Shared.Namespace)
-		to.isElsewhere = true
+		to := original.withService(proxyBackend(ProxyPort), w.Shared.Namespace)
+		to.isCrossNamespace = true
 		return to
 	}
-	return original.naming(proxy(w.port(original, targets)), original.namespace)
+	return original.withService(proxyBackend(w.proxyPort(original, targets)), original.namespace)
 }
 
-// port is the one of the proxies that a backend is to name: that for TLS where its Ingress says that backends are spoken
-// to so, and where its Service's port says it of itself and the targets have certificates.
-func (w *wiring) port(original *backend, targets []*Target) int32 {
-	isNamed := !slices.ContainsFunc(targets, func(t *Target) bool { return t.Certificate == NotNamed })
-	isAsked := w.object.kind == trigger.AutowireIngress && isNamed &&
+// proxyPort returns the proxies' port that a backend references. It is TLSPort if the Ingress requires TLS to its
+// backends, or if its Service's port does and the targets have certificates.
+func (w *objectPlan) proxyPort(original *backend, targets []*Target) int32 {
+	isMissing := func(t *Target) bool { return t.Certificate == CertificateNotConfigured }
+	wantsTLS := w.object.kind == trigger.AutowireIngress && !slices.ContainsFunc(targets, isMissing) &&
 		isTLSPort(original.service.Port, w.Ports[original.service.Name])
-	if w.object.speech.isTLS || isAsked {
+	if w.object.protocol.isTLS || wantsTLS {
 		return TLSPort
 	}
 	return ProxyPort
 }
 
-// mute says why the proxies would not answer what a backend is spoken to in. Over TLS they need a certificate;
-// a backend that does go there stays while they may have an old one.
-func (w *wiring) mute(targets []*Target, port int32, isWired bool) (reason, message string) {
-	if w.object.speech.isForeign {
-		return httpv1alpha1.ReasonNotCarriedOut, w.object.speech.by + " asks for what the proxies don't answer; they do HTTP and HTTPS"
+// protocolBlocker returns why the proxies cannot serve the protocol that the Ingress controller uses to a backend.
+// TLS requires a certificate. A backend that already references the proxies stays there while an earlier
+// certificate may still be active.
+func (w *objectPlan) protocolBlocker(
+	targets []*Target, port int32, isWired bool,
+) (reason, message string) {
+	if w.object.protocol.isUnsupported {
+		return httpv1alpha1.ReasonNotCarriedOut, w.object.protocol.annotation +
+			" sets a protocol that the proxies do not support; use HTTP or HTTPS"
 	}
 	if port != TLSPort {
 		return "", ""
 	}
 	for _, target := range targets {
 		switch {
-		case target.Certificate == NotNamed:
-			return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf("%s has backends spoken to over TLS, and HTTPScaledObject %q has no certificate; "+
-				"set tlsSecretName in its trigger", w.object.speech.by, target.Name)
-		case target.Certificate == NotInForce, target.Certificate == FromBefore && !isWired:
-			return httpv1alpha1.ReasonNoCertificate, fmt.Sprintf("the proxies have no certificate for every host of HTTPScaledObject %q; "+
-				"see its condition %s", target.Name, httpv1alpha1.ConditionTLSReady)
+		case target.Certificate == CertificateNotConfigured:
+			return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf(
+				"%s requires TLS to the backends, and HTTPScaledObject %q has no certificate; "+
+					"set tlsSecretName in its trigger", w.object.protocol.annotation, target.Name)
+		case target.Certificate == CertificateMissing, target.Certificate == CertificateMaybeActive && !isWired:
+			return httpv1alpha1.ReasonNoCertificate, fmt.Sprintf(
+				"the proxies lack a certificate for a host of HTTPScaledObject %q; "+
+					"see its condition %s", target.Name, httpv1alpha1.ConditionTLSReady)
 		}
 	}
 	return "", ""
 }
 
-// obstacle says why a backend must not go to the proxies now; no reason means that nothing is in the way. One
-// that does go there stays, whatever becomes of the condition Programmed: the proxies keep what they had.
-func (w *wiring) obstacle(targets []*Target, to *backend, isWired bool, held hold) (reason, message string) {
-	rest := held.rest(w.CoolDown, w.Now)
-	if to.isElsewhere {
-		if reason, message = w.ungranted(isWired); reason != "" {
+// blocker returns why a backend must not reference the proxies now. An empty reason means that nothing blocks it.
+// A backend that already references them stays, whatever condition Programmed reports: the proxies keep their last
+// good configuration.
+func (w *objectPlan) blocker(
+	targets []*Target, to *backend, isWired bool, state coolDown,
+) (reason, message string) {
+	rest := state.remaining(w.CoolDown, w.Now)
+	if to.isCrossNamespace {
+		if reason, message = w.grantBlocker(isWired); reason != "" {
 			return reason, message
 		}
 	}
 	switch pending := slices.IndexFunc(targets, func(t *Target) bool { return !t.IsProgrammed }); {
 	case !w.hasProxy(to):
 		return httpv1alpha1.ReasonProxyUnavailable,
-			fmt.Sprintf("Service %[1]s%[3]s has no ready endpoint, or no port %[2]d, or all Pods of Deployment %[1]s are about to end",
-				ProxyService, to.service.Port.Number, to.where())
+			fmt.Sprintf("Service %[1]s%[3]s has no ready endpoint, or no port %[2]d, "+
+				"or all Pods of Deployment %[1]s are terminating",
+				ProxyService, to.service.Port.Number, to.namespaceSuffix())
 	case isWired:
 		return "", ""
-	case held.isForGood():
+	case state.isPermanent():
 		return httpv1alpha1.ReasonRestored, fmt.Sprintf(
-			"%s has restored it %d times and is left alone; let it ignore the backends, then remove annotation %s",
-			held.By, held.Times, httpv1alpha1.AnnotationAutowireHold)
-	case rest > 0 && held.Reason != "":
-		w.againAfter(rest)
-		if held.Reason == httpv1alpha1.ReasonRestored {
-			return held.Reason, held.By + " has restored it; it is tried again later"
+			"%s has restored it %d times, so autowiring has stopped; "+
+				"configure it to ignore the backends, then remove annotation %s",
+			state.By, state.Times, httpv1alpha1.AnnotationAutowireHold)
+	case rest > 0 && state.Reason != "":
+		w.requeueIn(rest)
+		if state.Reason == httpv1alpha1.ReasonRestored {
+			return state.Reason, state.By + " has restored it; the agent retries later"
 		}
-		return held.Reason, "the proxies were gone a moment ago, or other ones are to serve it; it is tried again after the cool-down"
+		return state.Reason, "the proxies were unavailable, or the object moves to another fleet; " +
+			"the agent retries after the cool-down"
 	case pending >= 0:
 		return httpv1alpha1.ReasonNotProgrammed,
-			fmt.Sprintf("not every Ready proxy has HTTPScaledObject %q; see its condition %s",
+			fmt.Sprintf("not every Ready proxy has acknowledged HTTPScaledObject %q; see its condition %s",
 				targets[pending].Name, httpv1alpha1.ConditionProgrammed)
 	}
 	return "", ""
 }
 
-// change is the write after which wired, and nothing else that was, goes to the proxies.
-func (w *wiring) change(originals map[int]backend, wired map[int]wire, held hold, isRestored bool) (Change, error) {
-	var places, were []backend
+// change returns the write after which exactly the backends in wired reference the proxies.
+func (w *objectPlan) change(
+	originals map[int]backend, wired map[int]rewrite, state coolDown, isRestored bool,
+) (Change, error) {
+	var replacements, replaced []backend
 	for _, i := range slices.Sorted(maps.Keys(wired)) {
-		places, were = append(places, wired[i].to), append(were, wired[i].original)
+		replacements, replaced = append(replacements, wired[i].replacement), append(replaced, wired[i].original)
 	}
-	undoText, err := undo(places, were)
+	restoreText, err := restorePatch(replacements, replaced)
 	if err != nil {
 		return Change{}, err
 	}
-	heldText, err := held.text()
+	coolDownText, err := state.encode()
 	if err != nil {
 		return Change{}, err
 	}
 	change := Change{Patch: w.annotate(
-		httpv1alpha1.AnnotationAutowireUndo, undoText, httpv1alpha1.AnnotationAutowireHold, heldText)}
+		httpv1alpha1.AnnotationAutowireUndo, restoreText, httpv1alpha1.AnnotationAutowireHold, coolDownText)}
 	var on, off []string
-	for i := range w.object.places {
-		place := &w.object.places[i]
-		original, was := originals[i]
-		switch to, is := wired[i]; {
-		case is && !place.names(&to.to):
-			change.Patch, on = append(change.Patch, place.replace(&to.to)...), append(on, place.title+to.to.suffix())
-		case was && !is:
-			change.Patch, off = append(change.Patch, place.replace(&original)...), append(off, place.title)
+	for i := range w.object.backends {
+		ref := &w.object.backends[i]
+		original, wasWired := originals[i]
+		switch planned, isPlanned := wired[i]; {
+		case isPlanned && !ref.equals(&planned.replacement):
+			change.Patch = append(change.Patch, ref.replaceWith(&planned.replacement)...)
+			on = append(on, ref.label+planned.replacement.suffix())
+		case wasWired && !isPlanned:
+			change.Patch, off = append(change.Patch, ref.replaceWith(&original)...), append(off, ref.label)
 		}
 	}
-	change.say(on, off, held, isRestored)
+	change.describe(on, off, state, isRestored)
 	return change, nil
 }
 
-// annotate are the operations that give an object annotations: names, each followed by its value, which is
-// empty for one that must not be there.
-func (w *wiring) annotate(pairs ...string) []desired.Operation {
+// annotate returns the operations that set the object's annotations. pairs are names, each followed by its value.
+// An empty value removes the annotation.
+func (w *objectPlan) annotate(pairs ...string) []desired.Operation {
 	var patch []desired.Operation
 	annotations := w.object.meta.GetAnnotations()
 	has := annotations != nil
 	for pair := range slices.Chunk(pairs, 2) {
 		name, value := pair[0], pair[1]
-		found, is := annotations[name]
+		current, isSet := annotations[name]
 		switch {
 		case value == "" && is:
 			patch = append(patch, desired.Operation{Op: "remove", Path: annotationPointer(name)})
-		case value == found:
+		case value == current:
 		case has:
 			patch = append(patch, desired.Operation{Op: "add", Path: annotationPointer(name), Value: value})
 		default:
@@ -369,19 +391,19 @@ func (w *wiring) annotate(pairs ...string) []desired.Operation {
 	return patch
 }
 
-// say makes the Event of a change. A change of annotations alone has none.
-func (c *Change) say(on, off []string, held hold, isRestored bool) {
+// describe sets the reason and message of the change's Event. A change of annotations alone has none.
+func (c *Change) describe(on, off []string, state coolDown, isRestored bool) {
 	switch {
 	case isRestored:
 		c.Reason = httpv1alpha1.ReasonRestored
 		c.Message = fmt.Sprintf(
-			"%s has restored backends that went to Service %s (time %d of %d, then it is left alone)",
-			held.By, ProxyService, held.Times, mostRestored)
+			"%s has restored backends that pointed to Service %s (%d of %d; autowiring stops after that)",
+			state.By, ProxyService, state.Times, maxRestores)
 	case len(on) > 0:
 		c.Reason = httpv1alpha1.ReasonWired
-		c.Message = fmt.Sprintf("requests for %s go to Service %s", strings.Join(on, ", "), ProxyService)
+		c.Message = fmt.Sprintf("backends for %s point to Service %s", strings.Join(on, ", "), ProxyService)
 	case len(off) > 0:
 		c.Reason = httpv1alpha1.ReasonUnwired
-		c.Message = fmt.Sprintf("requests for %s go to their own Services again", strings.Join(off, ", "))
+		c.Message = fmt.Sprintf("backends for %s point to their original Services again", strings.Join(off, ", "))
 	}
 }

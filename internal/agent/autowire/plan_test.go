@@ -33,12 +33,12 @@ spec:
       - {path: /files, pathType: Prefix, backend: {resource: {kind: Bucket, name: files}}}
 `
 
-// TestWhatIsWired has one Ingress in full, wired and unwired.
-func TestWhatIsWired(t *testing.T) {
+// TestWireIngress compares one complete Ingress before, while and after it is wired.
+func TestWireIngress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, shop)
+	w := newFixture(t, shop)
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
-	found := w.settle(t)
+	found := w.converge(t)
 	want := `metadata:
   annotations:
     http.kedify.io/autowire-undo: '[{"op":"test","path":"/spec/rules/0/host","value":"shop.test"},{"op":"test","path":"/spec/rules/0/http/paths/0/path","value":"/"},{"op":"test","path":"/spec/rules/0/http/paths/0/pathType","value":"Prefix"},{"op":"test","path":"/spec/rules/0/http/paths/0/backend/service/name","value":"kedify-proxy"},{"op":"replace","path":"/spec/rules/0/http/paths/0/backend/service/name","value":"shop"},{"op":"replace","path":"/spec/rules/0/http/paths/0/backend/service/port","value":{"number":80}},{"op":"remove","path":"/metadata/annotations/http.kedify.io~1autowire-undo","value":null}]'
@@ -104,15 +104,15 @@ spec:
 	if condition.Status != "True" || condition.Reason != "Wired" || condition.Message != "Ingress web, shop.test/" {
 		t.Errorf("condition %+v", condition)
 	}
-	if diff := cmp.Diff(canonical(t, shop), w.unwired(t)[0]); diff != "" {
+	if diff := cmp.Diff(canonicalJSON(t, shop), w.unwired(t)[0]); diff != "" {
 		t.Errorf("unwired (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(canonical(t, shop), patched(t, w.stored[0], annotation(t, w.stored[0], undo))); diff != "" {
+	if diff := cmp.Diff(canonicalJSON(t, shop), patched(t, w.stored[0], annotation(t, w.stored[0], undo))); diff != "" {
 		t.Errorf("unwired by the annotation (-want +got):\n%s", diff)
 	}
 }
 
-// ingress has one rule: host, path type, path and Service, in braces with its port.
+// ingress returns an Ingress with one rule. service is the backend in braces, with its port.
 func ingress(host, kind, path, service string) string {
 	return fmt.Sprintf(`{metadata: {name: web}, spec: {rules: [{host: %q, http: {paths: [
 		{path: %q, pathType: %s, backend: {service: %s}}]}}]}}`, host, path, kind, service)
@@ -123,8 +123,8 @@ const (
 	portHTTP = `{name: shop, port: {name: http}}`
 )
 
-// TestWhichBackends has one backend each.
-func TestWhichBackends(t *testing.T) {
+// TestIngressConditions has one backend in each case.
+func TestIngressConditions(t *testing.T) {
 	t.Parallel()
 	with := func(edit func(*autowire.Target)) autowire.Target {
 		edited := target("shop", "shop.test")
@@ -147,7 +147,7 @@ func TestWhichBackends(t *testing.T) {
 		"another spelling":        {ingress("shop.test", "Prefix", "/", port80), target("shop", "a.test", "Shop.Test."), "Wired: Ingress web, shop.test/"},
 		"another host":            {ingress("cart.test", "Prefix", "/", port80), target("shop", "shop.test"), "NothingToWire: no Ingress"},
 		"another Service":         {ingress("shop.test", "Prefix", "/", `{name: cart, port: {number: 80}}`), target("shop", "shop.test"), "NothingToWire"},
-		"any host for one":        {ingress("", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, / (a request for it that no trigger takes is answered 404)"},
+		"any host for one":        {ingress("", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, / (requests that match no trigger get status 404)"},
 		"one host for any":        {ingress("shop.test", "Prefix", "/", port80), target("shop", "*"), "Wired: Ingress web, shop.test/"},
 		"a wildcard for one":      {ingress("*.test", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, *.test/ (a request"},
 		"one for a wildcard":      {ingress("shop.test", "Prefix", "/", port80), target("shop", "*.test"), "Wired: Ingress web, shop.test/"},
@@ -170,18 +170,18 @@ func TestWhichBackends(t *testing.T) {
 		"a name for its name":     {ingress("shop.test", "Prefix", "/", portHTTP), port(0, "http"), "Wired"},
 		"a name for another":      {ingress("shop.test", "Prefix", "/", portHTTP), port(81, ""), "NothingToWire"},
 		"a name of no port":       {ingress("shop.test", "Prefix", "/", portHTTP), port(0, "grpc"), "NothingToWire"},
-		"not programmed":          {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.IsProgrammed = false }), `NotProgrammed: Ingress web, shop.test/: not every Ready proxy has HTTPScaledObject "shop"`},
-		"not carried out":         {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.NotCarriedOut = "no" }), "NotCarriedOut: no; point the backends at Service kedify-proxy yourself"},
+		"not programmed":          {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.IsProgrammed = false }), `NotProgrammed: Ingress web, shop.test/: not every Ready proxy has acknowledged HTTPScaledObject "shop"`},
+		"not carried out":         {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.Unsupported = "no" }), "NotCarriedOut: no; point the backends at Service kedify-proxy manually"},
 		"written by hand":         {ingress("shop.test", "Prefix", "/", `{name: kedify-proxy, port: {number: 8080}}`), target("shop", "shop.test"), "Wired: Ingress web, shop.test/"},
-		"the same path twice":     {strings.Replace(ingress("shop.test", "Prefix", "/", port80), "paths: [", "paths: [{path: /, pathType: Prefix, backend: {service: {name: kedify-proxy, port: {number: 8080}}}},", 1), target("shop", "shop.test"), "NotCarriedOut: Ingress web, shop.test/: somebody has its rule share requests with Service kedify-proxy"},
+		"the same path twice":     {strings.Replace(ingress("shop.test", "Prefix", "/", port80), "paths: [", "paths: [{path: /, pathType: Prefix, backend: {service: {name: kedify-proxy, port: {number: 8080}}}},", 1), target("shop", "shop.test"), "NotCarriedOut: Ingress web, shop.test/: its rule also has a backend that the agent did not write, Service kedify-proxy"},
 		"an undo that is broken":  {strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web", "name: web, annotations: {"+undo+": '{'}", 1), target("shop", "shop.test"), "UndoUnreadable: Ingress web, shop.test/: annotation http.kedify.io/autowire-undo: "},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, test.ingress)
+			w := newFixture(t, test.ingress)
 			w.Targets = []autowire.Target{test.target}
-			condition := w.settle(t).Conditions["shop"]
+			condition := w.converge(t).Conditions["shop"]
 			if says := condition.Reason + ": " + condition.Message; !strings.HasPrefix(says, test.says) {
 				t.Errorf("condition %q, want %q", says, test.says)
 			}
@@ -192,24 +192,24 @@ func TestWhichBackends(t *testing.T) {
 			if isWired != (condition.Status == "True") {
 				t.Errorf("condition %+v", condition)
 			}
-			if diff := cmp.Diff(canonical(t, test.ingress), w.unwired(t)[0]); diff != "" {
+			if diff := cmp.Diff(canonicalJSON(t, test.ingress), w.unwired(t)[0]); diff != "" {
 				t.Errorf("unwired (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestWithoutAProxy loses the proxies and gets them back.
-func TestWithoutAProxy(t *testing.T) {
+// TestProxyUnavailable removes the proxies and adds them again.
+func TestProxyUnavailable(t *testing.T) {
 	t.Parallel()
 	original := ingress("shop.test", "Prefix", "/", port80)
-	w := newWorld(t, original)
+	w := newFixture(t, original)
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
-	step := func(what, wantReason string, isWired bool, again time.Duration, isHeld bool) {
+	step := func(what, wantReason string, isWired bool, requeueAfter time.Duration, isHeld bool) {
 		t.Helper()
-		found := w.settle(t)
-		if got := found.Conditions["shop"].Reason; got != wantReason || found.Again != again {
-			t.Errorf("%s: %s, again in %v; want %s, %v", what, got, found.Again, wantReason, again)
+		found := w.converge(t)
+		if got := found.Conditions["shop"].Reason; got != wantReason || found.RequeueAfter != requeueAfter {
+			t.Errorf("%s: %s, again in %v; want %s, %v", what, got, found.RequeueAfter, wantReason, requeueAfter)
 		}
 		if strings.Contains(w.stored[0], "kedify-proxy") != isWired || (annotation(t, w.stored[0], hold) != "") != isHeld {
 			t.Errorf("%s:\n%s", what, asYAML(t, w.stored[0]))
@@ -225,7 +225,7 @@ func TestWithoutAProxy(t *testing.T) {
 	step("lost", "ProxyUnavailable", false, 0, true)
 	w.HasProxy, w.Now = true, w.Now.Add(20*time.Second)
 	step("there again", "ProxyUnavailable", false, 40*time.Second, true)
-	if diff := cmp.Diff(canonical(t, original), w.unwired(t)[0]); diff != "" {
+	if diff := cmp.Diff(canonicalJSON(t, original), w.unwired(t)[0]); diff != "" {
 		t.Errorf("unwired (-want +got):\n%s", diff)
 	}
 	w.Now = w.Now.Add(40 * time.Second)
@@ -234,13 +234,13 @@ func TestWithoutAProxy(t *testing.T) {
 	step("programmed", "Wired", true, 0, false)
 }
 
-// TestAToolThatRestores has somebody write the original back whenever it is wired.
-func TestAToolThatRestores(t *testing.T) {
+// TestRepeatedRestores has a tool that restores the original whenever it is wired.
+func TestRepeatedRestores(t *testing.T) {
 	t.Parallel()
-	original := canonical(t, ingress("shop.test", "Prefix", "/", port80))
-	w := newWorld(t, original)
+	original := canonicalJSON(t, ingress("shop.test", "Prefix", "/", port80))
+	w := newFixture(t, original)
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
-	w.settle(t)
+	w.converge(t)
 	restore := func() autowire.Plan {
 		var annotations []string
 		for _, name := range []string{undo, hold} { // what a tool does not know it leaves
@@ -248,39 +248,39 @@ func TestAToolThatRestores(t *testing.T) {
 				annotations = append(annotations, fmt.Sprintf(`%q: %q`, name, text))
 			}
 		}
-		w.stored[0] = canonical(t, strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web", `name: web,
+		w.stored[0] = canonicalJSON(t, strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web", `name: web,
 			annotations: {`+strings.Join(annotations, ", ")+`}, managedFields: [
 			{manager: kubectl, operation: Update, time: "2026-05-01T10:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}},
 			{manager: argocd-controller, operation: Apply, time: "2026-05-01T12:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}},
 			{manager: nginx, subresource: status, operation: Update, time: "2026-05-01T13:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:status": {}}},
 			{manager: kedify-http-agent, operation: Update, time: "2026-05-01T13:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}}]`, 1))
-		return w.settle(t)
+		return w.converge(t)
 	}
 	found := restore()
 	says := found.Changes[0].Reason + ": " + found.Changes[0].Message
-	want := "Restored: argocd-controller has restored backends that went to Service kedify-proxy (time 1 of 5, then it is left alone)"
+	want := "Restored: argocd-controller has restored backends that pointed to Service kedify-proxy (1 of 5; autowiring stops after that)"
 	if says != want || found.Conditions["shop"].Status != "True" {
 		t.Errorf("the first time: %q, %+v", says, found.Conditions["shop"])
 	}
 	for _, wait := range []time.Duration{time.Minute, 3 * time.Minute, 7 * time.Minute} {
 		found = restore()
-		if found.Conditions["shop"].Reason != "Restored" || found.Again != wait {
-			t.Errorf("%+v, again in %v; want %v", found.Conditions["shop"], found.Again, wait)
+		if found.Conditions["shop"].Reason != "Restored" || found.RequeueAfter != wait {
+			t.Errorf("%+v, again in %v; want %v", found.Conditions["shop"], found.RequeueAfter, wait)
 		}
 		w.Now = w.Now.Add(wait)
-		if found = w.settle(t); found.Conditions["shop"].Status != "True" {
+		if found = w.converge(t); found.Conditions["shop"].Status != "True" {
 			t.Errorf("after %v: %+v", wait, found.Conditions["shop"])
 		}
 	}
 	found = restore()
-	const left = "Ingress web, shop.test/: argocd-controller has restored it 5 times and is left alone; let it ignore the backends, then " +
+	const left = "Ingress web, shop.test/: argocd-controller has restored it 5 times, so autowiring has stopped; configure it to ignore the backends, then " +
 		"remove annotation http.kedify.io/autowire-hold"
 	w.Now = w.Now.Add(1000 * time.Hour)
-	if w.settle(t); found.Conditions["shop"].Message != left || found.Again != 0 || strings.Contains(w.stored[0], "kedify-proxy") {
-		t.Errorf("%+v, again in %v\n%s", found.Conditions["shop"], found.Again, asYAML(t, w.stored[0]))
+	if w.converge(t); found.Conditions["shop"].Message != left || found.RequeueAfter != 0 || strings.Contains(w.stored[0], "kedify-proxy") {
+		t.Errorf("%+v, again in %v\n%s", found.Conditions["shop"], found.RequeueAfter, asYAML(t, w.stored[0]))
 	}
 	w.stored[0] = patched(t, w.stored[0], `[{"op": "remove", "path": "/metadata/annotations/http.kedify.io~1autowire-hold"}]`)
-	if found = w.settle(t); found.Conditions["shop"].Status != "True" {
+	if found = w.converge(t); found.Conditions["shop"].Status != "True" {
 		t.Errorf("with the annotation removed: %+v", found.Conditions["shop"])
 	}
 }

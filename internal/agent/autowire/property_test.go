@@ -14,22 +14,22 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 )
 
-// maker makes Ingresses, HTTPRoutes and targets by chance, alike enough to meet.
+// maker generates random Ingresses, HTTPRoutes and targets, similar enough to match.
 type maker struct {
 	*rand.Rand
 
-	// hasHandWritten has some backends name the proxies before the agent does.
+	// hasHandWritten makes some backends reference the proxies before the agent does.
 	hasHandWritten bool
 }
 
-// one is one of several texts.
+// one returns one of several texts.
 func (m maker) one(of ...string) string { return of[m.IntN(len(of))] }
 
-// service is a Service's name and port in a backend.
+// service returns a backend's Service name and port.
 func (m maker) service() map[string]any {
 	port := map[string]any{"number": []int{80, 81}[m.IntN(2)]}
 	if m.IntN(3) == 0 {
@@ -45,7 +45,7 @@ func (m maker) service() map[string]any {
 	return map[string]any{"service": service}
 }
 
-// rule is a rule with some paths.
+// rule returns a rule with some paths.
 func (m maker) rule() map[string]any {
 	rule := map[string]any{}
 	if host := m.one("", "a.test", "b.test", "*.test"); host != "" {
@@ -68,7 +68,7 @@ func (m maker) rule() map[string]any {
 	return rule
 }
 
-// ingress is an Ingress.
+// ingress returns an Ingress.
 func (m maker) ingress(name string) map[string]any {
 	meta, spec := map[string]any{"name": name}, map[string]any{}
 	if m.IntN(2) == 0 {
@@ -90,7 +90,7 @@ func (m maker) ingress(name string) map[string]any {
 	return map[string]any{"metadata": meta, "spec": spec}
 }
 
-// ref is a backend of an HTTPRoute.
+// ref returns a backend of an HTTPRoute.
 func (m maker) ref() any {
 	ref := map[string]any{"name": m.one("shop", "shop", "cart"), "port": []int{80, 81}[m.IntN(2)], "weight": m.IntN(3)}
 	switch chance := m.IntN(12); {
@@ -112,7 +112,7 @@ func (m maker) ref() any {
 	return ref
 }
 
-// routeRule is a rule of an HTTPRoute, for requests that no other rule of it is for.
+// routeRule returns a rule of an HTTPRoute, for requests of no other rule.
 func (m maker) routeRule() any {
 	rule := map[string]any{}
 	var matches, refs []any
@@ -136,7 +136,7 @@ func (m maker) routeRule() any {
 	return rule
 }
 
-// httpRoute is an HTTPRoute.
+// httpRoute returns an HTTPRoute.
 func (m maker) httpRoute(name string) map[string]any {
 	meta, spec := map[string]any{"name": name, "namespace": "team"}, map[string]any{}
 	if m.IntN(2) == 0 {
@@ -153,7 +153,7 @@ func (m maker) httpRoute(name string) map[string]any {
 	return map[string]any{"kind": "HTTPRoute", "metadata": meta, "spec": spec}
 }
 
-// hosts are those of an HTTPRoute.
+// hosts returns the hosts of an HTTPRoute.
 func (m maker) hosts() []any {
 	var hosts []any
 	for range m.IntN(3) {
@@ -162,7 +162,7 @@ func (m maker) hosts() []any {
 	return hosts
 }
 
-// targets are some targets, two of which may be for the same backend.
+// targets returns some targets, two of which may be for the same backend.
 func (m maker) targets() []autowire.Target {
 	var out []autowire.Target
 	for i := range m.IntN(4) {
@@ -184,9 +184,9 @@ func (m maker) targets() []autowire.Target {
 	return out
 }
 
-// edit has a user edit an object, by where things are; so it can be made to the original, too. What is
-// written by hand comes before the edits, and is not mixed with them: of a backend that names the proxies,
-// in a place where the agent's was a moment ago, nobody can tell whose it is.
+// edit returns a user's edit of an object, by position, so that it also applies to the original. Manually written
+// proxy backends are set before the edits and not mixed with them: a manual one in the place of a previous backend
+// of the agent is ambiguous.
 func (m maker) edit(seed uint64) func(map[string]any) {
 	return func(ingress map[string]any) {
 		m := maker{rand.New(rand.NewPCG(seed, 1)), false}
@@ -219,7 +219,7 @@ func (m maker) edit(seed uint64) func(map[string]any) {
 	}
 }
 
-// editRoute has a user edit an HTTPRoute.
+// editRoute edits an HTTPRoute like a user.
 func (m maker) editRoute(route map[string]any) {
 	spec := route["spec"].(map[string]any)
 	rules, _ := spec["rules"].([]any)
@@ -252,7 +252,7 @@ func (m maker) editRoute(route map[string]any) {
 	}
 }
 
-// edited makes an edit.
+// edited applies an edit.
 func edited(t *testing.T, text string, edit func(map[string]any)) string {
 	t.Helper()
 	var value map[string]any
@@ -269,7 +269,7 @@ func edited(t *testing.T, text string, edit func(map[string]any)) string {
 
 // isLive fails unless every object, with what was wired undone, is what its user made it, and nothing of ours is
 // wired without a proxy.
-func (w *world) isLive(t *testing.T, wanted []string, during string) {
+func (w *fixture) isLive(t *testing.T, wanted []string, during string) {
 	t.Helper()
 	if diff := cmp.Diff(wanted, w.unwired(t)); diff != "" {
 		t.Fatalf("%s: unwired (-want +got):\n%s", during, diff)
@@ -284,9 +284,10 @@ func (w *world) isLive(t *testing.T, wanted []string, during string) {
 	}
 }
 
-// FuzzAnythingHappens has anything happen to a namespace, and the agent end after each of its writes: every
-// backend is always its user's or, while there are proxies, the proxies', and everything can be undone.
-func FuzzAnythingHappens(f *testing.F) {
+// FuzzPlan applies random events to a namespace, and stops the agent after each of its writes. Every backend
+// always references the user's Service or, while proxies are available, the proxies, and every change can be
+// restored.
+func FuzzPlan(f *testing.F) {
 	for seed := range uint64(100) {
 		f.Add(seed)
 	}
@@ -295,7 +296,7 @@ func FuzzAnythingHappens(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		m := maker{rand.New(rand.NewPCG(seed, 0)), seed%2 == 0}
-		w := newWorld(t)
+		w := newFixture(t)
 		for i := range 1 + m.IntN(3) {
 			object := m.ingress(fmt.Sprint("object", i))
 			if m.IntN(2) == 0 {
@@ -319,10 +320,10 @@ func FuzzAnythingHappens(f *testing.F) {
 			case "proxy":
 				w.HasProxy, w.HasTLSProxy = !w.HasProxy, m.IntN(3) > 0
 			case "fleet":
-				w.Shared.HasProxy, w.Shared.AreKnown = !w.Shared.HasProxy, w.Shared.AreKnown || m.IntN(2) == 0
+				w.Shared.HasProxy, w.Shared.GrantsSynced = !w.Shared.HasProxy, w.Shared.GrantsSynced || m.IntN(2) == 0
 			case "grants": // somebody else's come and go, the agent's goes, nobody knows
 				w.Shared.Grants = nil
-				if w.Shared.AreKnown = m.IntN(4) > 0; m.IntN(3) == 0 {
+				if w.Shared.GrantsSynced = m.IntN(4) > 0; m.IntN(3) == 0 {
 					w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now)}
 				}
 			case "time":
@@ -341,34 +342,35 @@ func FuzzAnythingHappens(f *testing.F) {
 				w.write(t, change)
 				w.isLive(t, wanted, fmt.Sprintf("%s, after write %d of %d", happens, k+1, len(changes)))
 			}
-			w.settle(t)
+			w.converge(t)
 			w.isLive(t, wanted, happens)
 			for i, text := range w.stored {
 				own, elsewhere := fleets(annotation(t, text, undo))
 				if own > 0 && (!w.HasProxy || !w.HasTLSProxy && !m.hasHandWritten && strings.Contains(text, "8443")) {
 					t.Fatalf("wired without a proxy:\n%s", asYAML(t, text))
 				}
-				if elsewhere > 0 && (!w.Shared.HasProxy || w.Shared.AreKnown && len(w.Shared.Grants) == 0) {
-					t.Fatalf("wired to a shared fleet that nobody may name, or that has no proxy:\n%s", asYAML(t, text))
+				if elsewhere > 0 && (!w.Shared.HasProxy || w.Shared.GrantsSynced && len(w.Shared.Grants) == 0) {
+					t.Fatalf("wired to a shared fleet without a ReferenceGrant or a proxy:\n%s", asYAML(t, text))
 				}
 				if !m.hasHandWritten && strings.Contains(text, `"haproxy.org/server-ssl":"true"`) && strings.Contains(text, "8080") {
-					t.Fatalf("TLS is sent to the port for clear text:\n%s", asYAML(t, text))
+					t.Fatalf("TLS is sent to the plain HTTP port:\n%s", asYAML(t, text))
 				}
 				if annotation(t, text, undo) == "" && proxied(text) != proxied(wanted[i]) {
-					t.Fatalf("wired without an undo:\n%s", asYAML(t, text))
+					t.Fatalf("wired without a restore record:\n%s", asYAML(t, text))
 				}
 			}
 		}
 	})
 }
 
-// fleets counts the backends that an undo is for: those that go to the namespace's own proxies, and to the shared fleet.
+// fleets counts the backends in a restore record: those of the namespace's own proxies, and those of the shared
+// fleet.
 func fleets(undo string) (own, elsewhere int) {
 	elsewhere = strings.Count(undo, `/namespace","value":"keda"}`)
 	return strings.Count(undo, `/name","value":"kedify-proxy"}`) - elsewhere, elsewhere
 }
 
-// anyonesGrant lets HTTPRoutes of namespace team name all Services of the shared fleet's.
+// anyonesGrant allows HTTPRoutes of namespace team to reference all Services of the shared fleet.
 func anyonesGrant(made time.Time) apis.ReferenceGrant {
 	return apis.ReferenceGrant{
 		ObjectMeta: metav1.ObjectMeta{Name: "anyone", CreationTimestamp: metav1.NewTime(made)},
@@ -379,10 +381,10 @@ func anyonesGrant(made time.Time) apis.ReferenceGrant {
 	}
 }
 
-// proxied counts the backends that go to the proxies.
+// proxied counts the backends that reference the proxies.
 func proxied(text string) int { return strings.Count(text, `"kedify-proxy"`) }
 
-// restored is an object after a tool wrote its original over it, which leaves annotations that it does not know.
+// restored returns an object after a tool applied its original, which keeps unknown annotations.
 func restored(t *testing.T, text, original string) string {
 	t.Helper()
 	return edited(t, original, func(ingress map[string]any) {

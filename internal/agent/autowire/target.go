@@ -13,75 +13,77 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// Target is an HTTPScaledObject whose requests are to come by the proxies.
+// Target is an HTTPScaledObject that wants its traffic routed through the proxies.
 type Target struct {
-	// Name is the HTTPScaledObject's.
+	// Name is the HTTPScaledObject's name.
 	Name string
-	// Hosts and PathPrefixes are its spec's; no path prefixes mean every path.
+	// Hosts and PathPrefixes are those of its spec. An empty PathPrefixes matches every path.
 	Hosts, PathPrefixes []string
-	// IsPartial says that it takes only the requests that have certain headers.
+	// IsPartial reports whether it matches only requests with certain headers.
 	IsPartial bool
-	// Service and Port are where its requests go without a canary: a Service of the namespace.
+	// Service and Port are the Service in the namespace that receives its requests without a canary.
 	Service string
-	// Port is a number, or a name, of the Service's ports.
+	// Port is a number or name of one of the Service's ports.
 	Port networkingv1.ServiceBackendPort
-	// Kinds are those of objects that may be wired for it, of those that this version carries out.
+	// Kinds are the kinds of objects that may be wired for it, of those that this version supports.
 	Kinds []trigger.AutowireKind
-	// IsShared says that the shared fleet serves it, which is that of another namespace.
+	// IsShared reports whether the shared fleet of another namespace serves it.
 	IsShared bool
-	// IsProgrammed says that every Ready proxy has it as it is now.
+	// IsProgrammed reports whether every Ready proxy has ACKed its current generation.
 	IsProgrammed bool
-	// Certificate is what its hosts answer TLS with.
+	// Certificate is the state of the TLS certificate for its hosts.
 	Certificate Certificate
-	// NotCarriedOut says what it asks for that this version does not do. Such a target is not wired.
-	NotCarriedOut string
+	// Unsupported is the message about a setting that this version does not support. Such a target is not wired.
+	Unsupported string
 }
 
-// Certificate is what is known of a Target's certificate. It is in force in all proxies or in none: they ask for it.
+// Certificate is the state of a Target's certificate. It is active in all proxies or in none, because they fetch
+// it from the interceptor.
 type Certificate int
 
 const (
-	// NotNamed says that the Target names no Secret.
-	NotNamed Certificate = iota
-	// NotInForce says that proxies refuse TLS for some host.
-	NotInForce
-	// FromBefore says that a certificate may be in force, from before the Secret could not be used any more.
-	FromBefore
-	// InForce says that proxies answer TLS for every host, be it with another object's certificate.
-	InForce
+	// CertificateNotConfigured means that the Target references no Secret.
+	CertificateNotConfigured Certificate = iota
+	// CertificateMissing means that the proxies reject TLS for a host.
+	CertificateMissing
+	// CertificateMaybeActive means that the Secret is unusable, but a certificate from before may still be active.
+	CertificateMaybeActive
+	// CertificateActive means that the proxies accept TLS for every host, possibly with the certificate of another
+	// object.
+	CertificateActive
 )
 
-// certificateOf reads condition TLSReady.
+// certificateOf derives the state from condition TLSReady.
 func certificateOf(object *httpv1alpha1.HTTPScaledObject) Certificate {
 	if object.Annotations[httpv1alpha1.AnnotationTLSSecretName] == "" {
-		return NotNamed
+		return CertificateNotConfigured
 	}
-	said := meta.FindStatusCondition(httpv1alpha1.StatusOf(object).Conditions, httpv1alpha1.ConditionTLSReady)
-	if said == nil {
-		return FromBefore
+	condition := meta.FindStatusCondition(httpv1alpha1.StatusOf(object).Conditions, httpv1alpha1.ConditionTLSReady)
+	if condition == nil {
+		return CertificateMaybeActive
 	}
-	switch said.Reason {
+	switch condition.Reason {
 	case httpv1alpha1.ReasonTLSReady, httpv1alpha1.ReasonHostTaken, httpv1alpha1.ReasonHostNotCovered:
-		return InForce
+		return CertificateActive
 	case httpv1alpha1.ReasonSecretNotFound, httpv1alpha1.ReasonInvalidSecretName:
-		return NotInForce
+		return CertificateMissing
 	default:
-		return FromBefore
+		return CertificateMaybeActive
 	}
 }
 
-// TargetOf is what an HTTPScaledObject asks for. There is nothing where it asks not to be wired. One that the
-// agent has not made is wired only if it has the annotation http.kedify.io/traffic-autowire.
+// TargetOf returns the target of an HTTPScaledObject, and false if the object opts out. An object that the agent
+// did not create is wired only if it has annotation http.kedify.io/traffic-autowire.
 func TargetOf(object *httpv1alpha1.HTTPScaledObject) (Target, bool) {
-	asked, isAsked := object.Annotations[httpv1alpha1.AnnotationTrafficAutowire]
-	isOurs := object.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
-	// What is left of a list with a mistake in it counts: the trigger's reader tells about the mistake.
-	parsed, _ := trigger.Parse(map[string]string{trigger.KeyTrafficAutowire: asked})
-	if object.DeletionTimestamp != nil || !isAsked && !isOurs || len(parsed.Autowire) == 0 {
+	value, hasAnnotation := object.Annotations[httpv1alpha1.AnnotationTrafficAutowire]
+	isManaged := object.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+	// The valid entries of an invalid list count: trigger validation reports the others.
+	parsed, _ := trigger.Parse(map[string]string{trigger.KeyTrafficAutowire: value})
+	if object.DeletionTimestamp != nil || !hasAnnotation && !isManaged || len(parsed.Autowire) == 0 {
 		return Target{}, false
 	}
 	ref := object.Spec.ScaleTargetRef
-	kinds := slices.DeleteFunc(parsed.Autowire, func(kind trigger.AutowireKind) bool { return titles()[kind] == "" })
+	kinds := slices.DeleteFunc(parsed.Autowire, func(kind trigger.AutowireKind) bool { return kindNames()[kind] == "" })
 	programmed := meta.FindStatusCondition(
 		httpv1alpha1.StatusOf(object).Conditions, httpv1alpha1.ConditionProgrammed)
 	return Target{
@@ -92,64 +94,64 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject) (Target, bool) {
 		IsShared: object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared,
 		IsProgrammed: programmed != nil && programmed.Status == metav1.ConditionTrue &&
 			programmed.ObservedGeneration == object.Generation,
-		Certificate:   certificateOf(object),
-		NotCarriedOut: notCarriedOut(kinds),
+		Certificate: certificateOf(object),
+		Unsupported: unsupportedKinds(kinds),
 	}, true
 }
 
-// notCarriedOut says what an object asks for that this version does not do.
-func notCarriedOut(kinds []trigger.AutowireKind) string {
+// unsupportedKinds returns a message if this version supports none of the requested kinds.
+func unsupportedKinds(kinds []trigger.AutowireKind) string {
 	if len(kinds) == 0 {
-		return "of the kinds of trafficAutowire this version carries out ingress and httproute only"
+		return "of the kinds in trafficAutowire, this version supports only ingress and httproute"
 	}
 	return ""
 }
 
-// kinds names the kinds of objects that may be wired for a target.
-func (t *Target) kinds() string {
+// describeKinds names the kinds of objects that may be wired for the target, for messages.
+func (t *Target) describeKinds() string {
 	var names []string
 	for _, kind := range t.Kinds {
-		names = append(names, titles()[kind])
+		names = append(names, kindNames()[kind])
 	}
 	return strings.Join(names, " or ")
 }
 
-// takes says whether some of the requests may be a target's.
-func (t *Target) takes(some request) bool {
-	return hasPair(t.Hosts, some.hosts, hostsMeet) && (len(t.PathPrefixes) == 0 ||
-		hasPair(t.PathPrefixes, some.paths, func(prefix string, path path) bool {
-			return leads(prefix, path.text) || !path.isExact && leads(path.text, prefix)
+// matches reports whether the target may match some of the requests.
+func (t *Target) matches(requests requestSet) bool {
+	return anyPair(t.Hosts, some.hosts, hostsOverlap) && (len(t.PathPrefixes) == 0 ||
+		anyPair(t.PathPrefixes, some.paths, func(prefix string, path path) bool {
+			return hasPathPrefix(prefix, path.text) || !path.isExact && hasPathPrefix(path.text, prefix)
 		}))
 }
 
-// hasPair says whether two lists have an element each that belong together.
-func hasPair[A, B any](as []A, bs []B, belong func(A, B) bool) bool {
+// anyPair reports whether two lists have an element each that belong together.
+func anyPair[A, B any](as []A, bs []B, belong func(A, B) bool) bool {
 	return slices.ContainsFunc(as, func(a A) bool {
 		return slices.ContainsFunc(bs, func(b B) bool { return belong(a, b) })
 	})
 }
 
-// takesAll says whether all of the requests are a target's.
-func (t *Target) takesAll(all request) bool {
+// matchesAll reports whether the target matches all of the requests.
+func (t *Target) matchesAll(all requestSet) bool {
 	if t.IsPartial {
 		return false
 	}
 	for _, host := range all.hosts {
-		if !slices.ContainsFunc(t.Hosts, func(wide string) bool { return hostHas(wide, host) }) {
+		if !slices.ContainsFunc(t.Hosts, func(pattern string) bool { return hostCovers(pattern, host) }) {
 			return false
 		}
 	}
 	for _, path := range all.paths {
-		isTaken := slices.ContainsFunc(t.PathPrefixes, func(prefix string) bool { return leads(prefix, path.text) })
-		if len(t.PathPrefixes) > 0 && !isTaken {
+		isMatched := slices.ContainsFunc(t.PathPrefixes, func(prefix string) bool { return hasPathPrefix(prefix, path.text) })
+		if len(t.PathPrefixes) > 0 && !isMatched {
 			return false
 		}
 	}
 	return true
 }
 
-// plainHost is a host as it is compared: an empty one is every host.
-func plainHost(host string) string {
+// normalizeHost returns a host in the form used for comparison. An empty host means every host.
+func normalizeHost(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if host == "" {
 		return "*"
@@ -157,36 +159,36 @@ func plainHost(host string) string {
 	return host
 }
 
-// hostHas says whether a host, perhaps with a wildcard, has all that another one has.
-func hostHas(wide, narrow string) bool {
-	wide, narrow = plainHost(wide), plainHost(narrow)
+// hostCovers reports whether a host, possibly with a wildcard, includes all hosts of another one.
+func hostCovers(wide, narrow string) bool {
+	wide, narrow = normalizeHost(wide), normalizeHost(narrow)
 	suffix, isWildcard := strings.CutPrefix(wide, "*")
 	return wide == narrow || isWildcard && strings.HasSuffix(narrow, suffix)
 }
 
-// hostsMeet says whether some host is in both.
-func hostsMeet(one, other string) bool { return hostHas(one, other) || hostHas(other, one) }
+// hostsOverlap reports whether two host patterns have a host in common.
+func hostsOverlap(one, other string) bool { return hostCovers(one, other) || hostCovers(other, one) }
 
-// leads says whether a path begins with the segments of a prefix.
-func leads(prefix, path string) bool {
+// hasPathPrefix reports whether a path begins with the segments of prefix.
+func hasPathPrefix(prefix, path string) bool {
 	prefix = strings.TrimSuffix(prefix, "/")
 	rest, has := strings.CutPrefix(path, prefix)
 	return has && (rest == "" || rest[0] == '/')
 }
 
-// isAbout says whether a backend's port is the target's. Where one has a number and the other a name, the
-// Service's ports decide.
-func (t *Target) isAbout(service networkingv1.IngressServiceBackend, ports []corev1.ServicePort) bool {
+// matchesService reports whether a backend's Service and port are the target's. If one references the port by
+// number and the other by name, the Service's ports decide.
+func (t *Target) matchesService(service networkingv1.IngressServiceBackend, ports []corev1.ServicePort) bool {
 	return t.Service == service.Name &&
 		(t.Port == service.Port ||
-			number(t.Port, ports) != 0 && number(t.Port, ports) == number(service.Port, ports))
+			portNumber(t.Port, ports) != 0 && portNumber(t.Port, ports) == portNumber(service.Port, ports))
 }
 
-// number is the number of a port, or 0 where it is not known.
-func number(port networkingv1.ServiceBackendPort, ports []corev1.ServicePort) int32 {
-	for _, each := range ports {
-		if port.Name != "" && each.Name == port.Name {
-			return each.Port
+// portNumber returns the number of a port, or 0 if it is unknown.
+func portNumber(port networkingv1.ServiceBackendPort, ports []corev1.ServicePort) int32 {
+	for _, candidate := range ports {
+		if port.Name != "" && candidate.Name == port.Name {
+			return candidate.Port
 		}
 	}
 	return port.Number

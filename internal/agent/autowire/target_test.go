@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// TestWhatAnObjectAsksFor has the annotations and conditions of an HTTPScaledObject.
-func TestWhatAnObjectAsksFor(t *testing.T) {
+// TestTargetOf has the annotations and conditions of an HTTPScaledObject.
+func TestTargetOf(t *testing.T) {
 	t.Parallel()
 	const made = `labels: {app.kubernetes.io/managed-by: kedify-http-agent}`
 	const both, ingress, route = "ingress httproute", "ingress", "httproute"
@@ -23,7 +23,7 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 		isTarget         bool
 		isProgrammed     bool
 		isShared         bool
-		notCarriedOut    string
+		unsupportedKinds string
 		kinds            string
 		certificate      autowire.Certificate
 	}{
@@ -31,15 +31,15 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 		"made by hand":          {metadata: `annotations: {}`},
 		"made by hand, asked":   {metadata: `annotations: {http.kedify.io/traffic-autowire: ingress}`, isTarget: true, kinds: ingress},
 		"opted out":             {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "false"}`},
-		"other kinds":           {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "virtualservice,route"}`, isTarget: true, notCarriedOut: "of the kinds of trafficAutowire this version carries out ingress and httproute only"},
+		"other kinds":           {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "virtualservice,route"}`, isTarget: true, unsupportedKinds: "of the kinds in trafficAutowire, this version supports only ingress and httproute"},
 		"one kind":              {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, kinds: route},
 		"among other kinds":     {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,ingress"}`, isTarget: true, kinds: ingress},
 		"the shared fleet":      {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, kinds: both, isShared: true},
-		"TLS, not ready":        {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: both, certificate: autowire.FromBefore},
-		"TLS, ready":            {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: both, certificate: autowire.InForce},
-		"TLS, another's":        {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: HostTaken}]}`, isTarget: true, kinds: both, certificate: autowire.InForce},
-		"TLS, an old one":       {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: InvalidSecret}]}`, isTarget: true, kinds: both, certificate: autowire.FromBefore},
-		"TLS, none":             {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: SecretNotFound}]}`, isTarget: true, kinds: both, certificate: autowire.NotInForce},
+		"TLS, not ready":        {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: both, certificate: autowire.CertificateMaybeActive},
+		"TLS, ready":            {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateActive},
+		"TLS, another's":        {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: HostTaken}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateActive},
+		"TLS, an old one":       {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: InvalidSecret}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateMaybeActive},
+		"TLS, none":             {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: SecretNotFound}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateMissing},
 		"no TLS any more":       {metadata: made, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: both},
 		"about to go":           {metadata: made + `, deletionTimestamp: "2026-05-01T12:00:00Z"`},
 		"programmed":            {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 2}]}`, isTarget: true, kinds: both, isProgrammed: true},
@@ -60,7 +60,7 @@ func TestWhatAnObjectAsksFor(t *testing.T) {
 			if test.isTarget {
 				want = autowire.Target{
 					Name: "shop", Hosts: []string{"shop.test"}, PathPrefixes: []string{"/a"}, IsPartial: true, Service: "shop",
-					IsShared: test.isShared, IsProgrammed: test.isProgrammed, NotCarriedOut: test.notCarriedOut,
+					IsShared: test.isShared, IsProgrammed: test.isProgrammed, Unsupported: test.unsupportedKinds,
 					Certificate: test.certificate,
 				}
 				want.Port.Name = "http"

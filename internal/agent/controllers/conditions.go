@@ -43,14 +43,14 @@ func (p *place) miss(now time.Time) {
 }
 
 // putConditions writes the conditions of objects, unless the definition has no place for them.
-func (r *Reconciler) putConditions(
+func (r *ScaledObjectReconciler) putConditions(
 	ctx context.Context, scaled *apis.ScaledObject, all map[string][]metav1.Condition,
 	current map[string]*httpv1alpha1.HTTPScaledObject,
 ) (failed error) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		err := r.conditions.put(ctx, r.Client, fieldOwner, r.Now(), current[name], all[name])
 		if err != nil {
-			failed = errors.Join(failed, r.refused(scaled, name, err))
+			failed = errors.Join(failed, r.reportWriteError(scaled, name, err))
 		}
 	}
 	return failed

@@ -1,8 +1,9 @@
-// Package controllers carries out what package plan decides: it watches ScaledObjects, Rollouts and
-// HTTPScaledObjects and keeps the HTTPScaledObjects that the triggers of ScaledObjects stand for.
+// Package controllers contains the agent's controllers:
 //
-// It writes by server-side apply and knows its own fields only. What others write on the same
-// objects, such as the weights of a canary, is never touched.
+//   - ScaledObjectReconciler creates the HTTPScaledObjects of ScaledObjects, as package desired computes them.
+//   - AutowireReconciler points the backends of a namespace at its proxies, as package autowire plans.
+//   - ProxyReconciler installs the proxies of a namespace, as package proxies plans.
 //
-// It also carries out what packages autowire and proxies decide, a namespace at a time: see Autowirer and Installer.
+// They write by server-side apply and by patches of single fields. Fields of other writers on the same objects,
+// such as the weights of a canary, are never changed.
 package controllers

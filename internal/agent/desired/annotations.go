@@ -9,8 +9,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// carried are the keys of a trigger that an HTTPScaledObject's spec has no field for.
-func carried() []string {
+// annotationKeys returns the trigger keys that the agent stores in annotations, because an HTTPScaledObject's spec
+// has no field for them.
+func annotationKeys() []string {
 	return []string{
 		trigger.KeyFallbackService, trigger.KeyExternalProxyMetricKey, trigger.KeyTrafficAutowire,
 		trigger.KeyHealthcheckPath, trigger.KeyHealthcheckResponse, trigger.KeyTLSSecretName,
@@ -18,35 +19,35 @@ func carried() []string {
 	}
 }
 
-// annotations are those that the agent gives to an HTTPScaledObject: what travels in annotations, what
-// pauses the ScaledObject's autoscaling, so that nobody waits for it, and the one that keeps the operator of the
-// KEDA HTTP add-on from making a second ScaledObject.
+// annotations returns the agent's annotations of an HTTPScaledObject: trigger keys without a spec field, KEDA's
+// pausing annotations so that no request waits for a paused workload, and the annotation that prevents the
+// operator of the KEDA HTTP add-on from creating a second ScaledObject.
 func annotations(scaled *apis.ScaledObject, metadata map[string]string) map[string]string {
 	out := map[string]string{httpv1alpha1.AnnotationSkipScaledObjectCreation: "true"}
 	for _, name := range httpv1alpha1.PausingAnnotations() {
-		if value, is := scaled.Annotations[name]; is {
+		if value, ok := scaled.Annotations[name]; ok {
 			out[name] = value
 		}
 	}
-	for _, key := range carried() {
+	for _, key := range annotationKeys() {
 		if value := strings.TrimSpace(metadata[key]); value != "" {
-			out[annotationOf(key)] = value
+			out[annotationName(key)] = value
 		}
 	}
 	return out
 }
 
-// ownAnnotations are all that annotations may return.
+// ownAnnotations returns the names of all annotations that annotations may return.
 func ownAnnotations() []string {
 	out := append(httpv1alpha1.PausingAnnotations(), httpv1alpha1.AnnotationSkipScaledObjectCreation)
-	for _, key := range carried() {
-		out = append(out, annotationOf(key))
+	for _, key := range annotationKeys() {
+		out = append(out, annotationName(key))
 	}
 	return out
 }
 
-// annotationOf is the annotation that carries a key of a trigger.
-func annotationOf(key string) string {
+// annotationName returns the annotation for a trigger key.
+func annotationName(key string) string {
 	var kebab strings.Builder
 	for _, letter := range key {
 		if unicode.IsUpper(letter) {

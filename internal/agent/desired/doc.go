@@ -1,7 +1,5 @@
-// Package desired decides what the agent does about one ScaledObject. It is pure: objects in, changes
-// out.
+// Package desired computes the changes that one ScaledObject needs. It is pure: objects in, changes out.
 //
-// Desired says which HTTPScaledObjects the triggers of a ScaledObject stand for, Compare what is to
-// be done about those that exist, and Convert how triggers of type kedify-http become ones that a
-// stock KEDA understands.
+// Desired returns the HTTPScaledObjects for the triggers of a ScaledObject, Compare the changes of the existing
+// ones. Convert returns the patch that makes triggers of type kedify-http readable for an unmodified KEDA.
 package desired

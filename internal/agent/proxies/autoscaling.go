@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// usualLoad is the use of processors of one proxy above which there are to be more, in thousandths of a processor: one of the
-	// two that each proxy has workers for.
-	usualLoad = 1000
-	// loadShare is the share, in percent, of a limit of processors that it is at most: above the limit nothing can be measured.
-	loadShare = 75
+	// defaultCPUTarget is the average CPU usage of a proxy above which KEDA adds proxies, in millicores: one of
+	// the two cores for which each proxy has workers.
+	defaultCPUTarget = 1000
+	// cpuTargetPercent bounds the target to a percentage of the CPU limit, because usage never exceeds the limit.
+	cpuTargetPercent = 75
 )
 
-// autoscaler is the ScaledObject of the proxies of a namespace, nil where they are not to be scaled.
+// autoscaler returns the ScaledObject of the proxies of a namespace, nil if KEDA does not scale them.
 //
-// On its deletion KEDA gives the Deployment the number of replicas that it had before: what was asked for.
+// When it is deleted, KEDA restores the Deployment's previous number of replicas, which is the configured one.
 func (s Settings) autoscaler(namespace string) *unstructured.Unstructured {
 	if s.MaxReplicas == 0 {
 		return nil
@@ -38,39 +38,41 @@ func (s Settings) autoscaler(namespace string) *unstructured.Unstructured {
 			"maxReplicaCount": int64(s.MaxReplicas),
 			"advanced":        map[string]any{"restoreToOriginalReplicaCount": true},
 			"triggers": []any{map[string]any{
-				"type": "cpu", "metricType": "AverageValue", "metadata": map[string]any{"value": s.load()},
+				"type": "cpu", "metricType": "AverageValue", "metadata": map[string]any{"value": s.cpuTarget()},
 			}},
 		},
 	}}
 }
 
-// load is the use of processors of one proxy above which there are to be more.
-func (s Settings) load() string {
-	load := int64(usualLoad)
+// cpuTarget returns the average CPU usage of a proxy above which KEDA adds proxies.
+func (s Settings) cpuTarget() string {
+	target := int64(defaultCPUTarget)
 	if s.Resources != nil {
 		if limit, has := s.Resources.Limits[corev1.ResourceCPU]; has {
-			load = max(1, min(load, limit.MilliValue()*loadShare/100))
+			target = max(1, min(target, limit.MilliValue()*cpuTargetPercent/100))
 		}
 	}
-	return resource.NewMilliQuantity(load, resource.DecimalSI).String()
+	return resource.NewMilliQuantity(target, resource.DecimalSI).String()
 }
 
-// scale adds what is to be done about the ScaledObject. found is the one of its name, or nil. One of somebody else's is left alone.
-func (p *Plan) scale(wanted, found *unstructured.Unstructured) error {
-	isOurs := found != nil && found.GetLabels()[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+// planAutoscaler adds the change of the ScaledObject. current is the existing one of its name, or nil. One that the
+// agent does not manage stays unchanged.
+func (p *Plan) planAutoscaler(wanted, current *unstructured.Unstructured) error {
+	isManaged := current != nil && current.GetLabels()[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
 	switch {
-	case wanted != nil && found != nil && !isOurs:
+	case wanted != nil && current != nil && !isManaged:
 		if p.Condition == nil {
 			p.Condition = &metav1.Condition{
 				Type: httpv1alpha1.ConditionProxyInstalled, Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonNameTaken,
-				Message: fmt.Sprintf("ScaledObject %s is not the agent's, so the proxies are scaled as whoever made it says; delete it, or ask for no highest number of proxies",
+				Message: fmt.Sprintf("ScaledObject %s is not managed by the agent and scales the proxies instead; "+
+					"delete it, or remove the maximum number of proxies",
 					Service),
 			}
 		}
 	case wanted != nil:
-		return p.apply(wanted, found, Settings{})
-	case isOurs && found.GetDeletionTimestamp() == nil:
-		p.Delete = append(p.Delete, found)
+		return p.apply(wanted, current, Settings{})
+	case isManaged && current.GetDeletionTimestamp() == nil:
+		p.Delete = append(p.Delete, current)
 	}
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 )
 
-// TestTheScaledObject holds what has KEDA scale the proxies.
-func TestTheScaledObject(t *testing.T) {
-	w := newWorld()
+// TestAutoscaler has the ScaledObjects that scale the proxies.
+func TestAutoscaler(t *testing.T) {
+	w := newFixture()
 	w.Settings = proxies.Settings{Replicas: 2, MaxReplicas: 8}
 	w.Annotations = map[string]string{httpv1alpha1.AnnotationProxyResources: "{limits: {cpu: 500m}}"}
 	w.step(t)

@@ -1,6 +1,8 @@
-// Package proxies decides what proxies a namespace has: the objects of config/kedify-proxy with the settings of the
-// agent and of the namespace, installed while an HTTPScaledObject needs them and removed after the last one.
+// Package proxies plans the proxies of a namespace: the objects of config/kedify-proxy with the settings of the
+// agent and the namespace. They are installed while an HTTPScaledObject needs them, and removed after the last
+// one.
 //
-// It is pure. What is there by the same name without the agent's label is somebody else's, and is neither changed
-// nor deleted. Nothing has a finalizer: since when proxies are needed no more stands on their Deployment.
+// The package is pure. An object of the same name without the agent's label belongs to someone else and is neither
+// changed nor deleted. No object has a finalizer: an annotation of the Deployment records since when no
+// HTTPScaledObject needs the proxies.
 package proxies

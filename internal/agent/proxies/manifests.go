@@ -18,47 +18,47 @@ import (
 )
 
 const (
-	// bootstrapFile is the key of the ConfigMap that has Envoy's bootstrap.
+	// bootstrapFile is the key of Envoy's bootstrap in the ConfigMap.
 	bootstrapFile = "envoy.yaml"
-	// interceptorHost is how the manifests' bootstrap names the interceptor.
+	// interceptorHost is the prefix of the interceptor's host name in the bootstrap.
 	interceptorHost = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink."
-	// maxHeap is what the manifests' bootstrap lets Envoy's heap grow to, in bytes, and heapShare the share of a
-	// limit of memory that it may be: five sixths, as it is there.
-	maxHeap   = "max_heap_size_bytes: 900000000"
-	heapShare = 6
+	// defaultMaxHeap is the bootstrap's limit of Envoy's heap, in bytes. With a memory limit of m, the heap may
+	// use m*(heapDivisor-1)/heapDivisor, the same fraction as in the manifests.
+	defaultMaxHeap = "max_heap_size_bytes: 900000000"
+	heapDivisor    = 6
 )
 
-// errManifests says that config/kedify-proxy lacks something that settings change: a mistake of ours.
+// errManifests means that config/kedify-proxy lacks something that settings change. It is a bug.
 var errManifests = errors.New("config/kedify-proxy")
 
-// manifests are the objects of the proxies of a namespace, in the order in which they are applied, the Deployment
-// last: what config/kedify-proxy says, with settings.
+// manifests returns the objects of the proxies of a namespace: config/kedify-proxy with settings, in the order in
+// which they are applied, the Deployment last.
 func manifests(namespace string, settings Settings) ([]*unstructured.Unstructured, error) {
-	found, err := installed()
+	objects, err := readManifests()
 	if err != nil {
 		return nil, err
 	}
 	var bootstrap string
-	for _, object := range found {
+	for _, object := range objects {
 		object.SetNamespace(namespace)
 		labels := object.GetLabels()
 		labels[httpv1alpha1.LabelManagedBy] = httpv1alpha1.ManagedByAgent
 		object.SetLabels(labels)
 		switch object.GetKind() {
 		case "ConfigMap":
-			bootstrap, err = settings.configure(object)
+			bootstrap, err = settings.configureBootstrap(object)
 		case "Deployment":
-			err = settings.deploy(object, hash([]byte(bootstrap)))
+			err = settings.configureDeployment(object, hash([]byte(bootstrap)))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return found, nil
+	return objects, nil
 }
 
-// installed are the objects that kustomization.yaml names, in its order.
-func installed() ([]*unstructured.Unstructured, error) {
+// readManifests returns the objects of the files in kustomization.yaml, in order.
+func readManifests() ([]*unstructured.Unstructured, error) {
 	var list struct {
 		Resources []string `json:"resources"`
 	}
@@ -66,7 +66,7 @@ func installed() ([]*unstructured.Unstructured, error) {
 	if err := errors.Join(err, yaml.Unmarshal(text, &list)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errManifests, err)
 	}
-	var found []*unstructured.Unstructured
+	var objects []*unstructured.Unstructured
 	for _, file := range list.Resources {
 		text, err := kedifyproxy.Files.ReadFile(file)
 		if err != nil {
@@ -81,14 +81,14 @@ func installed() ([]*unstructured.Unstructured, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%w: %s: %w", errManifests, file, err)
 			}
-			found = append(found, object)
+			objects = append(objects, object)
 		}
 	}
-	return found, nil
+	return objects, nil
 }
 
-// configure puts settings into the ConfigMap with the bootstrap, which it returns.
-func (s Settings) configure(object *unstructured.Unstructured) (bootstrap string, err error) {
+// configureBootstrap sets the settings in the ConfigMap with the bootstrap, and returns the bootstrap.
+func (s Settings) configureBootstrap(object *unstructured.Unstructured) (bootstrap string, err error) {
 	bootstrap, _, err = unstructured.NestedString(object.Object, "data", bootstrapFile)
 	if err != nil {
 		return "", err
@@ -100,8 +100,8 @@ func (s Settings) configure(object *unstructured.Unstructured) (bootstrap string
 	}
 	if s.Resources != nil {
 		if limit, has := s.Resources.Limits[corev1.ResourceMemory]; has {
-			heap := limit.Value() / heapShare * (heapShare - 1)
-			changes = append(changes, maxHeap, "max_heap_size_bytes: "+strconv.FormatInt(heap, 10))
+			heap := limit.Value() / heapDivisor * (heapDivisor - 1)
+			changes = append(changes, defaultMaxHeap, "max_heap_size_bytes: "+strconv.FormatInt(heap, 10))
 		}
 	}
 	for i := 0; i < len(changes); i += 2 {
@@ -113,22 +113,22 @@ func (s Settings) configure(object *unstructured.Unstructured) (bootstrap string
 	return bootstrap, unstructured.SetNestedField(object.Object, bootstrap, "data", bootstrapFile)
 }
 
-// deploy puts settings into the Deployment.
-func (s Settings) deploy(object *unstructured.Unstructured, bootstrap string) error {
+// configureDeployment sets the settings in the Deployment.
+func (s Settings) configureDeployment(object *unstructured.Unstructured, bootstrap string) error {
 	template := []string{"spec", "template"}
 	containers, _, err := unstructured.NestedSlice(object.Object, append(template, "spec", "containers")...)
 	if err != nil || len(containers) != 1 {
-		return fmt.Errorf("%w: the Deployment has not one container: %w", errManifests, err)
+		return fmt.Errorf("%w: the Deployment must have exactly one container: %w", errManifests, err)
 	}
 	envoy, isObject := containers[0].(map[string]any)
 	if !isObject {
-		return fmt.Errorf("%w: the Deployment's container is no object", errManifests)
+		return fmt.Errorf("%w: the Deployment's container is not an object", errManifests)
 	}
 	if s.Image != "" {
 		envoy["image"] = s.Image
 	}
 	if s.Resources != nil {
-		envoy["resources"] = quantities(s.Resources)
+		envoy["resources"] = resourceFields(s.Resources)
 	}
 	if s.Replicas != 0 {
 		if err := unstructured.SetNestedField(object.Object, int64(s.Replicas), "spec", "replicas"); err != nil {
@@ -146,22 +146,22 @@ func (s Settings) deploy(object *unstructured.Unstructured, bootstrap string) er
 			append(template, "metadata", "annotations", httpv1alpha1.AnnotationProxyBootstrap)...))
 }
 
-// quantities are resources as the API server writes them.
-func quantities(resources *corev1.ResourceRequirements) map[string]any {
-	found := map[string]any{}
+// resourceFields returns resources in the form of the API server.
+func resourceFields(resources *corev1.ResourceRequirements) map[string]any {
+	fields := map[string]any{}
 	for name, list := range map[string]corev1.ResourceList{"requests": resources.Requests, "limits": resources.Limits} {
 		written := map[string]any{}
 		for resource, quantity := range list {
 			written[string(resource)] = quantity.String()
 		}
 		if len(written) > 0 {
-			found[name] = written
+			fields[name] = written
 		}
 	}
-	return found
+	return fields
 }
 
-// annotate gives an object an annotation.
+// annotate sets an annotation.
 func annotate(object *unstructured.Unstructured, name, value string) {
 	annotations := object.GetAnnotations()
 	if annotations == nil {
@@ -171,7 +171,7 @@ func annotate(object *unstructured.Unstructured, name, value string) {
 	object.SetAnnotations(annotations)
 }
 
-// hash is a short hash of a text.
+// hash returns a short hash of a text.
 func hash(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])

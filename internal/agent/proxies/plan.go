@@ -13,158 +13,161 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// Service is the name of the Service whose endpoints are the proxies of its namespace, and of their Deployment.
+// Service is the name of the proxies' Service and Deployment.
 const Service = "kedify-proxy"
 
-// Namespace is what decides about the proxies of a namespace.
+// Namespace is the input of a plan: the state of one namespace.
 type Namespace struct {
-	// Name is its name, and Annotations are its annotations.
+	// Name and Annotations are those of the Namespace.
 	Name        string
 	Annotations map[string]string
-	// IsNeeded says that the proxies of this namespace are to serve an HTTPScaledObject: see Needs.
+	// IsNeeded reports whether an HTTPScaledObject needs the proxies of this namespace: see NeedsProxy.
 	IsNeeded bool
-	// IsWired says that something still sends requests to the proxies that the agent had sent there.
+	// IsWired reports whether a backend that the agent rewrote still points to the proxies.
 	IsWired bool
-	// HasEndpoints says that Service has endpoints, which may be at their end.
+	// HasEndpoints reports whether Service has endpoints, terminating ones included.
 	HasEndpoints bool
-	// Found are the objects of the namespace that have the names of those of config/kedify-proxy.
-	Found []*unstructured.Unstructured
-	// Autoscaler is the ScaledObject of the name of the proxies, nil for none.
+	// Existing are the objects in the namespace that have the names of those in config/kedify-proxy.
+	Existing []*unstructured.Unstructured
+	// Autoscaler is the ScaledObject with the name of the proxies, nil for none.
 	Autoscaler *unstructured.Unstructured
-	// Settings are the agent's.
+	// Settings are the agent's settings.
 	Settings Settings
-	// Delay is how long proxies that nothing needs are kept.
+	// Delay is how long unneeded proxies are kept.
 	Delay time.Duration
-	// Now is the time.
+	// Now is the current time.
 	Now time.Time
 }
 
-// Plan is what is to be done in a namespace.
+// Plan is the set of writes that a namespace needs.
 type Plan struct {
-	// Apply are the objects to apply, in order. One with a UID is there and the agent's; one without is new.
+	// Apply are the objects to apply, in order. An object with a UID exists and is managed by the agent; one
+	// without is new.
 	Apply []*unstructured.Unstructured
-	// Delete are the objects to delete, in order, as they were found.
+	// Delete are the objects to delete, in order, as they exist.
 	Delete []*unstructured.Unstructured
-	// Condition is what is to be said of each HTTPScaledObject that needs the proxies, without a time. There may
-	// be nothing to say.
+	// Condition is the condition of each HTTPScaledObject that needs the proxies, without a time. Nil means no
+	// condition.
 	Condition *metav1.Condition
-	// Again is when to plan anew even if nothing changes. Zero means never.
-	Again time.Duration
+	// RequeueAfter is when to plan again even if nothing changes. Zero means never.
+	RequeueAfter time.Duration
 }
 
-// Needs says whether an HTTPScaledObject needs proxies that the agent installs: those that it has made do, however
-// their requests get to the proxies, and others that ask for their Ingresses to be wired. One of the KEDA HTTP add-on
-// in the same cluster is nothing that we should run an Envoy for.
-func Needs(object *httpv1alpha1.HTTPScaledObject) bool {
-	asked, isAsked := object.Annotations[httpv1alpha1.AnnotationTrafficAutowire]
-	// What is left of a list with a mistake in it counts.
-	parsed, _ := trigger.Parse(map[string]string{trigger.KeyTrafficAutowire: asked})
-	isOurs := object.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
-	return object.DeletionTimestamp == nil && (isOurs || isAsked && len(parsed.Autowire) > 0)
+// NeedsProxy reports whether an HTTPScaledObject needs proxies that the agent installs. Those that the agent
+// created do, regardless of how their requests reach the proxies. Others do if they request autowiring: an
+// HTTPScaledObject of the KEDA HTTP add-on in the same cluster needs no Envoy.
+func NeedsProxy(object *httpv1alpha1.HTTPScaledObject) bool {
+	value, hasAnnotation := object.Annotations[httpv1alpha1.AnnotationTrafficAutowire]
+	// The valid entries of an invalid list count.
+	parsed, _ := trigger.Parse(map[string]string{trigger.KeyTrafficAutowire: value})
+	isManaged := object.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+	return object.DeletionTimestamp == nil && (isManaged || hasAnnotation && len(parsed.Autowire) > 0)
 }
 
-// Fleet is the namespace of the proxies that serve an HTTPScaledObject. shared is that of the shared fleet.
-func Fleet(object *httpv1alpha1.HTTPScaledObject, shared string) string {
+// FleetNamespace returns the namespace of the proxies that serve an HTTPScaledObject. shared is the namespace of
+// the shared fleet.
+func FleetNamespace(object *httpv1alpha1.HTTPScaledObject, shared string) string {
 	if object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared {
 		return shared
 	}
 	return object.Namespace
 }
 
-// Plan says what is to be done.
+// Plan computes the writes for the namespace.
 func (n *Namespace) Plan() (Plan, error) {
-	settings, mistakes := n.Settings.with(n.Annotations)
+	settings, problems := n.Settings.withAnnotations(n.Annotations)
 	wanted, err := manifests(n.Name, settings)
 	if err != nil {
 		return Plan{}, err
 	}
-	own, foreign := map[string]*unstructured.Unstructured{}, map[string]bool{}
-	for _, object := range n.Found {
+	managed, unmanaged := map[string]*unstructured.Unstructured{}, map[string]bool{}
+	for _, object := range n.Existing {
 		if object.GetLabels()[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent {
-			own[name(object)] = object
+			managed[key(object)] = object
 		} else {
-			foreign[name(object)] = true
+			unmanaged[key(object)] = true
 		}
 	}
 	switch {
-	case n.IsNeeded && len(foreign) > 0:
-		return Plan{Condition: left(foreign)}, nil
+	case n.IsNeeded && len(unmanaged) > 0:
+		return Plan{Condition: unmanagedCondition(unmanaged)}, nil
 	case n.IsNeeded:
-		found := Plan{Condition: mistaken(mistakes)}
+		plan := Plan{Condition: settingsCondition(problems)}
 		for _, object := range wanted {
-			err = found.apply(object, own[name(object)], settings)
+			err = plan.apply(object, managed[key(object)], settings)
 			if err != nil {
 				return Plan{}, err
 			}
 		}
-		return found, found.scale(settings.autoscaler(n.Name), n.Autoscaler)
-	case len(own) == 0:
-		var found Plan
-		return found, found.scale(nil, n.Autoscaler)
+		return plan, plan.planAutoscaler(settings.autoscaler(n.Name), n.Autoscaler)
+	case len(managed) == 0:
+		var plan Plan
+		return plan, plan.planAutoscaler(nil, n.Autoscaler)
 	default:
-		return n.retire(wanted, own)
+		return n.planRemoval(wanted, managed)
 	}
 }
 
-// retire takes away the proxies that nothing needs: the Deployment when nothing has been sending them requests for
-// some time, and the rest after their last request.
-func (n *Namespace) retire(
-	wanted []*unstructured.Unstructured, own map[string]*unstructured.Unstructured,
+// planRemoval removes unneeded proxies: the Deployment after nothing has sent requests to them for Delay, and the
+// rest after the last Pod has terminated.
+func (n *Namespace) planRemoval(
+	wanted []*unstructured.Unstructured, managed map[string]*unstructured.Unstructured,
 ) (Plan, error) {
-	var found Plan
+	var plan Plan
 	at := slices.IndexFunc(wanted, func(object *unstructured.Unstructured) bool {
 		return object.GetKind() == "Deployment"
 	})
 	last := wanted[at]
-	deployment := own[name(last)]
+	deployment := managed[key(last)]
 	switch {
 	case deployment == nil && n.HasEndpoints:
-		return found, found.scale(nil, n.Autoscaler) // their end is a change that brings the next plan
+		return plan, plan.planAutoscaler(nil, n.Autoscaler) // the removal of an endpoint triggers the next plan
 	case deployment == nil:
-		if err := found.scale(nil, n.Autoscaler); err != nil {
+		if err := plan.planAutoscaler(nil, n.Autoscaler); err != nil {
 			return Plan{}, err
 		}
 		for _, object := range slices.Backward(wanted) {
-			if is := own[name(object)]; is != nil && is.GetDeletionTimestamp() == nil {
-				found.Delete = append(found.Delete, is)
+			if existing := managed[key(object)]; existing != nil && existing.GetDeletionTimestamp() == nil {
+				plan.Delete = append(plan.Delete, existing)
 			}
 		}
-		return found, nil
+		return plan, nil
 	}
 	since, err := time.Parse(time.RFC3339, deployment.GetAnnotations()[httpv1alpha1.AnnotationProxyUnneeded])
 	rest := n.Delay - n.Now.Sub(since)
 	switch {
 	case deployment.GetDeletionTimestamp() != nil:
-		return found, nil
-	case n.IsWired: // what sends them requests is restored first, and that counts from then on
-		return found, found.apply(last, deployment, n.Settings)
+		return plan, nil
+	case n.IsWired: // the delay starts after the rewritten backends are restored
+		return plan, plan.apply(last, deployment, n.Settings)
 	case err != nil:
 		annotate(last, httpv1alpha1.AnnotationProxyUnneeded, n.Now.UTC().Format(time.RFC3339))
-		found.Again = n.Delay
-		return found, found.apply(last, deployment, n.Settings)
+		plan.RequeueAfter = n.Delay
+		return plan, plan.apply(last, deployment, n.Settings)
 	case rest > 0:
-		found.Again = rest
-	default: // what scales them goes before them
-		err = found.scale(nil, n.Autoscaler)
-		found.Delete = append(found.Delete, deployment)
-		return found, err
+		plan.RequeueAfter = rest
+	default: // the autoscaler is deleted before its target
+		err = plan.planAutoscaler(nil, n.Autoscaler)
+		plan.Delete = append(plan.Delete, deployment)
+		return plan, err
 	}
-	return found, nil
+	return plan, nil
 }
 
-// apply has an object applied unless it is as it should be. found is what is there of the agent's, or nil.
-func (p *Plan) apply(wanted, found *unstructured.Unstructured, settings Settings) error {
+// apply adds an object unless the existing one has its desired state. current is the agent's existing object, or
+// nil.
+func (p *Plan) apply(wanted, current *unstructured.Unstructured, settings Settings) error {
 	text, err := wanted.MarshalJSON()
 	if err != nil {
 		return err
 	}
 	annotate(wanted, httpv1alpha1.AnnotationProxyApplied, hash(text))
-	if found != nil {
-		if found.GetDeletionTimestamp() != nil {
-			return nil // the end of its deletion is a change that brings the next plan
+	if current != nil {
+		if current.GetDeletionTimestamp() != nil {
+			return nil // the end of its deletion triggers the next plan
 		}
-		wanted.SetUID(found.GetUID())
-		if err := settings.scaled(wanted, found); err != nil || covers(found.Object, wanted.Object) {
+		wanted.SetUID(current.GetUID())
+		if err := settings.keepReplicas(wanted, current); err != nil || covers(current.Object, wanted.Object) {
 			return err
 		}
 	}
@@ -172,76 +175,79 @@ func (p *Plan) apply(wanted, found *unstructured.Unstructured, settings Settings
 	return nil
 }
 
-// scaled leaves the replicas of a Deployment to whoever scales it, as long as nobody asks for another number. What KEDA has made of them
-// stays also then, where it is between the numbers that are asked for.
-func (s Settings) scaled(wanted, found *unstructured.Unstructured) error {
-	asked := wanted.GetAnnotations()[httpv1alpha1.AnnotationProxyReplicas]
-	replicas, has, err := unstructured.NestedInt64(found.Object, "spec", "replicas")
+// keepReplicas keeps the replicas of a Deployment that someone else scales, until the configured number changes.
+// Then it still keeps a number that KEDA set within the configured range.
+func (s Settings) keepReplicas(wanted, current *unstructured.Unstructured) error {
+	desired := wanted.GetAnnotations()[httpv1alpha1.AnnotationProxyReplicas]
+	replicas, has, err := unstructured.NestedInt64(current.Object, "spec", "replicas")
 	isBetween := replicas >= int64(max(1, s.Replicas)) && replicas <= int64(s.MaxReplicas)
-	isSame := found.GetAnnotations()[httpv1alpha1.AnnotationProxyReplicas] == asked
-	if asked == "" || err != nil || !has || !isSame && !isBetween {
+	isSame := current.GetAnnotations()[httpv1alpha1.AnnotationProxyReplicas] == desired
+	if desired == "" || err != nil || !has || !isSame && !isBetween {
 		return err
 	}
 	return unstructured.SetNestedField(wanted.Object, replicas, "spec", "replicas")
 }
 
-// covers says whether an object has all that is wanted of it. What it has beside that is the API server's, or
-// somebody else's.
-func covers(found, wanted any) bool {
+// covers reports whether an object contains everything in wanted. Other fields belong to the API server or to
+// other field managers.
+func covers(current, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
-		object, is := found.(map[string]any)
+		object, ok := current.(map[string]any)
 		for key, value := range wanted {
-			if !is || !covers(object[key], value) {
+			if !ok || !covers(object[key], value) {
 				return false
 			}
 		}
 		return true
 	case []any:
-		list, is := found.([]any)
-		return is && slices.EqualFunc(list, wanted, covers)
+		list, ok := current.([]any)
+		return ok && slices.EqualFunc(list, wanted, covers)
 	default:
-		return found == wanted
+		return current == wanted
 	}
 }
 
-// left is what is said where objects are somebody else's.
-func left(foreign map[string]bool) *metav1.Condition {
-	if foreign["Service "+Service] {
+// unmanagedCondition returns the condition about objects that the agent does not manage.
+func unmanagedCondition(unmanaged map[string]bool) *metav1.Condition {
+	if unmanaged["Service "+Service] {
 		return &metav1.Condition{
 			Type: httpv1alpha1.ConditionProxyInstalled, Status: metav1.ConditionTrue,
 			Reason:  httpv1alpha1.ReasonInstalledByHand,
-			Message: fmt.Sprintf("Service %s is not the agent's, so the proxies are left to whoever made it", Service),
+			Message: fmt.Sprintf("Service %s is not managed by the agent; the proxies are left to its owner", Service),
 		}
 	}
-	names := make([]string, 0, len(foreign))
-	for each := range foreign {
-		names = append(names, each)
+	names := make([]string, 0, len(unmanaged))
+	for name := range unmanaged {
+		names = append(names, name)
 	}
 	slices.Sort(names)
-	return problem(httpv1alpha1.ReasonNameTaken, fmt.Sprintf(
-		"no proxies are installed, because somebody else's objects have their names: %s; delete or rename them, or "+
-			"install the proxies yourself, with Service %s", strings.Join(names, ", "), Service))
+	return falseCondition(httpv1alpha1.ReasonNameTaken, fmt.Sprintf(
+		"no proxies are installed, because objects that the agent does not manage have their names: %s; "+
+			"delete or rename them, or "+
+			"install the proxies manually, including Service %s", strings.Join(names, ", "), Service))
 }
 
-// mistaken is what is said about mistakes in the annotations of a namespace.
-func mistaken(mistakes []string) *metav1.Condition {
-	if len(mistakes) == 0 {
+// settingsCondition returns the condition about invalid annotations of a namespace.
+func settingsCondition(problems []string) *metav1.Condition {
+	if len(problems) == 0 {
 		return nil
 	}
-	return problem(httpv1alpha1.ReasonInvalidProxySettings,
-		strings.Join(mistakes, "; ")+"; the agent's own setting counts")
+	return falseCondition(httpv1alpha1.ReasonInvalidProxySettings,
+		strings.Join(problems, "; ")+"; the agent uses its own setting")
 }
 
-// Refused is what is said where the API server does not take what the agent writes.
-func Refused(err error) *metav1.Condition { return problem(httpv1alpha1.ReasonRefused, err.Error()) }
+// WriteFailed returns the condition about an error of the API server.
+func WriteFailed(err error) *metav1.Condition {
+	return falseCondition(httpv1alpha1.ReasonRefused, err.Error())
+}
 
-// problem is a condition about what is not as somebody wants it.
-func problem(reason, message string) *metav1.Condition {
+// falseCondition returns condition ProxyInstalled with status False.
+func falseCondition(reason, message string) *metav1.Condition {
 	return &metav1.Condition{
 		Type: httpv1alpha1.ConditionProxyInstalled, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 	}
 }
 
-// name tells the objects of one namespace apart.
-func name(object *unstructured.Unstructured) string { return object.GetKind() + " " + object.GetName() }
+// key identifies an object within its namespace.
+func key(object *unstructured.Unstructured) string { return object.GetKind() + " " + object.GetName() }

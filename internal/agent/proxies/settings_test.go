@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 )
 
-// byHand are the objects of config/kedify-proxy, by their short names, as kubectl apply -k has them.
+// byHand returns the objects of config/kedify-proxy, by short name, as kubectl apply -k applies them.
 func byHand(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	const folder = "../../../config/kedify-proxy"
@@ -48,13 +48,13 @@ func byHand(t *testing.T) map[string]map[string]any {
 	return found
 }
 
-// applied are the objects that the agent applies to a namespace, by their short names.
+// applied returns the objects that the agent applies to a namespace, by short name.
 func applied(t *testing.T, namespace proxies.Namespace) map[string]map[string]any {
 	t.Helper()
-	w := &world{Namespace: namespace}
+	w := &fixture{Namespace: namespace}
 	w.step(t)
 	found := map[string]map[string]any{}
-	for _, object := range w.Found {
+	for _, object := range w.Existing {
 		object.SetUID("")
 		object.SetResourceVersion("")
 		found[short(object)] = object.Object
@@ -62,9 +62,9 @@ func applied(t *testing.T, namespace proxies.Namespace) map[string]map[string]an
 	return found
 }
 
-// TestTheAgentAppliesWhatAUserApplies holds what the agent applies against config/kedify-proxy: its own label and
-// annotations are all that is new.
-func TestTheAgentAppliesWhatAUserApplies(t *testing.T) {
+// TestAgentAppliesConfigKedifyProxy compares the applied objects with config/kedify-proxy: the agent adds only its
+// own label and annotations.
+func TestAgentAppliesConfigKedifyProxy(t *testing.T) {
 	want := byHand(t)
 	for name, object := range want {
 		metadata := object["metadata"].(map[string]any)
@@ -93,15 +93,16 @@ func TestTheAgentAppliesWhatAUserApplies(t *testing.T) {
 	}
 }
 
-// TestProxiesStayOutOfMeshes holds what keeps Istio and Linkerd from putting a proxy before the proxy.
-func TestProxiesStayOutOfMeshes(t *testing.T) {
+// TestProxiesAreExcludedFromMeshes checks the labels and annotations that prevent Istio and Linkerd from injecting
+// a sidecar.
+func TestProxiesAreExcludedFromMeshes(t *testing.T) {
 	metadata := byHand(t)["deploy"]["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)
 	if metadata["labels"].(map[string]any)["sidecar.istio.io/inject"] != "false" || metadata["annotations"].(map[string]any)["linkerd.io/inject"] != "disabled" {
 		t.Errorf("metadata of Pods: %v", metadata)
 	}
 }
 
-// TestSettings holds what each setting changes.
+// TestSettings has the effect of each setting.
 func TestSettings(t *testing.T) {
 	needs := func(annotations ...string) proxies.Namespace {
 		n := proxies.Namespace{Name: "team", IsNeeded: true, Annotations: map[string]string{}}
@@ -151,7 +152,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// lines are those of the ConfigMap and the Deployment as YAML.
+// lines returns the ConfigMap and the Deployment as lines of YAML.
 func lines(t *testing.T, objects map[string]map[string]any) []string {
 	t.Helper()
 	var found []string
@@ -167,18 +168,18 @@ func lines(t *testing.T, objects map[string]map[string]any) []string {
 	return found
 }
 
-// TestMistakesInResources holds what is refused, and why.
-func TestMistakesInResources(t *testing.T) {
+// TestInvalidResources has rejected values and their errors.
+func TestInvalidResources(t *testing.T) {
 	tests := map[string]struct{ text, says string }{
-		"no object":          {"1Gi", "has not the form of a container's resources"},
-		"another key":        {`{limit: {memory: 1Gi}}`, "has not the form of a container's resources"},
-		"no quantity":        {`{limits: {memory: much}}`, "has not the form of a container's resources"},
-		"nothing":            {`{}`, "has to have requests, limits or both"},
-		"claims":             {`{limits: {memory: 1Gi}, claims: [{name: gpu}]}`, "has to have requests, limits or both, and nothing else"},
-		"another resource":   {`{limits: {example.com/gpu: 1}}`, "example.com/gpu: 1; allowed are cpu and memory"},
-		"less than nothing":  {`{requests: {cpu: -1}}`, "cpu: -1; allowed are cpu and memory, more than 0"},
-		"more than may be":   {`{requests: {memory: 2Gi}, limits: {memory: 1Gi}}`, "memory: the request 2Gi is above the limit 1Gi"},
-		"too little to live": {`{limits: {memory: 64Mi}}`, "the limit of memory, 64Mi, is below 128Mi"},
+		"no object":          {"1Gi", "does not have the form of container resources"},
+		"another key":        {`{limit: {memory: 1Gi}}`, "does not have the form of container resources"},
+		"no quantity":        {`{limits: {memory: much}}`, "does not have the form of container resources"},
+		"nothing":            {`{}`, "must contain requests, limits or both"},
+		"claims":             {`{limits: {memory: 1Gi}, claims: [{name: gpu}]}`, "must contain requests, limits or both, and nothing else"},
+		"another resource":   {`{limits: {example.com/gpu: 1}}`, "example.com/gpu: 1; only cpu and memory are allowed"},
+		"less than nothing":  {`{requests: {cpu: -1}}`, "cpu: -1; only cpu and memory are allowed, and only positive amounts"},
+		"more than may be":   {`{requests: {memory: 2Gi}, limits: {memory: 1Gi}}`, "memory: the request 2Gi exceeds the limit 1Gi"},
+		"too little to live": {`{limits: {memory: 64Mi}}`, "the memory limit 64Mi is below the minimum 128Mi"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

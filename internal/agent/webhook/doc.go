@@ -1,7 +1,7 @@
-// Package webhook is the agent's mutating admission webhook: it lets a stock KEDA take
-// ScaledObjects with triggers of type kedify-http, see plan.Convert.
+// Package webhook is the agent's mutating admission webhook. It makes an unmodified KEDA accept ScaledObjects with
+// triggers of type kedify-http: see desired.Convert.
 //
-// It changes those triggers and nothing else, needs nothing but the request, and has no side
-// effects; a second call finds nothing to do. Mistakes in the metadata come back as warnings, which
-// kubectl shows; they are refused by nobody.
+// It changes only those triggers, uses only the request, and has no side effects. A second call changes nothing.
+// Validation errors in the metadata are returned as warnings, which kubectl prints; they do not reject the
+// request.
 package webhook

@@ -11,16 +11,16 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// Path is where the webhook is served.
+// Path is the URL path of the webhook.
 const Path = "/mutate-scaledobjects"
 
-// NewServer returns what serves the webhook. address is where KEDA reaches our scaler, and namespaces are
-// those whose ScaledObjects are converted; none means all.
+// NewServer returns the HTTP handler of the webhook. address is the address at which KEDA reaches the agent's
+// scaler. namespaces limits the conversion to ScaledObjects of these namespaces; an empty list means all.
 func NewServer(address string, namespaces []string, logger logr.Logger) (http.Handler, error) {
 	hook, err := admission.StandaloneWebhook(
 		&admission.Webhook{Handler: webhook{address, namespaces}}, admission.StandaloneOptions{Logger: logger})
@@ -32,7 +32,7 @@ func NewServer(address string, namespaces []string, logger logr.Logger) (http.Ha
 	return mux, nil
 }
 
-// webhook is an admission.Handler.
+// webhook implements admission.Handler.
 type webhook struct {
 	address    string
 	namespaces []string
@@ -42,24 +42,24 @@ type webhook struct {
 func (w webhook) Handle(_ context.Context, request admission.Request) admission.Response {
 	var scaled apis.ScaledObject
 	if json.Unmarshal(request.Object.Raw, &scaled) != nil {
-		return admission.Allowed("") // The schema, which comes later, says what is wrong.
+		return admission.Allowed("") // schema validation runs later and reports the error
 	}
-	// Without a name, which is generated later, that of the HTTPScaledObject is open, too: the agent
-	// converts it once it is there.
+	// With generateName the name is unknown, and so is that of the HTTPScaledObject. The agent converts the
+	// object after its creation.
 	if scaled.Name == "" {
 		return admission.Allowed("")
 	}
 	var old *apis.ScaledObject
 	if len(request.OldObject.Raw) > 0 && json.Unmarshal(request.OldObject.Raw, &old) != nil {
-		old = nil // It was stored, so it can be read; without it names are made anew.
+		old = nil // cannot happen for a stored object; without it, names are generated again
 	}
 	patch := desired.Convert(&scaled, old, w.address)
 	if len(patch) == 0 {
 		return admission.Allowed("")
 	}
 	if len(w.namespaces) > 0 && !slices.Contains(w.namespaces, request.Namespace) {
-		return admission.Allowed("").WithWarnings(fmt.Sprintf("spec.triggers stay as they are, because the agent's "+
-			"--namespaces has no %q: KEDA knows no type %s", request.Namespace, trigger.TypeHTTP))
+		return admission.Allowed("").WithWarnings(fmt.Sprintf("spec.triggers: not converted, because the agent's "+
+			"--namespaces does not include %q: KEDA does not support type %s", request.Namespace, trigger.TypeHTTP))
 	}
 	text, err := json.Marshal(patch)
 	if err != nil {
@@ -71,14 +71,14 @@ func (w webhook) Handle(_ context.Context, request admission.Request) admission.
 	}}
 }
 
-// warnings are the mistakes in the triggers that are converted.
+// warnings returns the validation errors of the converted triggers.
 func warnings(scaled *apis.ScaledObject) []string {
 	var out []string
-	for i, each := range scaled.Spec.Triggers {
-		if each.Type != trigger.TypeHTTP {
+	for i, candidate := range scaled.Spec.Triggers {
+		if candidate.Type != trigger.TypeHTTP {
 			continue
 		}
-		_, problems := trigger.Parse(each.Metadata)
+		_, problems := trigger.Parse(candidate.Metadata)
 		for _, problem := range problems {
 			out = append(out, fmt.Sprintf("spec.triggers[%d].metadata.%s", i, problem))
 		}

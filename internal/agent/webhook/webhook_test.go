@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestOnlyTheAgentsNamespaces has the same ScaledObject come from several namespaces. Where the agent makes
-// no HTTPScaledObject of it, the scaler would know nothing of a trigger that is converted.
-func TestOnlyTheAgentsNamespaces(t *testing.T) {
+// TestNamespaces sends the same ScaledObject from several namespaces. In a namespace that the agent does not
+// watch, no HTTPScaledObject exists, so the scaler could not serve a converted trigger.
+func TestNamespaces(t *testing.T) {
 	t.Parallel()
-	const stays = `spec.triggers stay as they are, because the agent's --namespaces has no "team-c": KEDA knows no ` +
+	const stays = `spec.triggers: not converted, because the agent's --namespaces does not include "team-c": KEDA does not support ` +
 		`type kedify-http`
 	tests := map[string]struct {
 		namespaces []string

@@ -39,11 +39,11 @@ func (i *Installer) restoreBackends(ctx context.Context) error {
 	}
 	var failed error
 	for k := range ingresses {
-		failed = errors.Join(failed, i.restore(ctx, "Ingress", autowire.OfIngress(&ingresses[k]), &ingresses[k],
+		failed = errors.Join(failed, i.restore(ctx, "Ingress", autowire.FromIngress(&ingresses[k]), &ingresses[k],
 			"apis", "networking.k8s.io", "v1", "namespaces", ingresses[k].Namespace, "ingresses", ingresses[k].Name))
 	}
 	for k := range routes {
-		failed = errors.Join(failed, i.restore(ctx, routing.Kind, autowire.OfHTTPRoute(&routes[k], nil), &routes[k],
+		failed = errors.Join(failed, i.restore(ctx, routing.Kind, autowire.FromHTTPRoute(&routes[k], nil), &routes[k],
 			"apis", routing.Group, routing.Version, "namespaces", routes[k].Namespace, "httproutes", routes[k].Name))
 	}
 	return failed

@@ -14,43 +14,43 @@ import (
 )
 
 const (
-	// validity is how long a certificate is good, and renewal how long before its end it is replaced.
+	// validity is the lifetime of a certificate. renewal is how long before its expiry it is replaced.
 	validity, renewal = 365 * 24 * time.Hour, 30 * 24 * time.Hour
-	// backdate is how much a certificate is older than it is, for clocks that are slow.
+	// backdate is how far notBefore lies in the past, for clients with slow clocks.
 	backdate = time.Hour
-	// authority is the common name of the authority, which lives as long as its only certificate.
-	authority = "kedify-http-agent"
-	// authorityKey is the key of the Secret with the authority's certificate.
-	authorityKey = "ca.crt"
+	// ca is the common name of the CA, which signs a single certificate and expires with it.
+	ca = "kedify-http-agent"
+	// caKey is the Secret's key of the CA certificate.
+	caKey = "ca.crt"
 )
 
-// bundle is what the Secret holds, in PEM.
+// bundle is the content of the Secret, in PEM.
 type bundle struct {
-	// authority is the certificate to trust.
-	authority []byte
+	// ca is the CA certificate.
+	ca []byte
 	// certificate and key are the server's.
 	certificate, key []byte
 }
 
-// bundleOf reads the Secret's content.
+// bundleOf reads the data of the Secret.
 func bundleOf(content map[string][]byte) bundle {
-	return bundle{content[authorityKey], content[corev1.TLSCertKey], content[corev1.TLSPrivateKeyKey]}
+	return bundle{content[caKey], content[corev1.TLSCertKey], content[corev1.TLSPrivateKeyKey]}
 }
 
-// content is what goes into the Secret.
+// content returns the data of the Secret.
 func (b bundle) content() map[string][]byte {
 	return map[string][]byte{
-		authorityKey: b.authority, corev1.TLSCertKey: b.certificate, corev1.TLSPrivateKeyKey: b.key,
+		caKey: b.ca, corev1.TLSCertKey: b.certificate, corev1.TLSPrivateKeyKey: b.key,
 	}
 }
 
-// valid says whether the certificate is good for all names at a time and for the renewal after it.
-func (b bundle) valid(names []string, now time.Time) bool {
+// isValid reports whether the certificate is valid for all names now and for the renewal period.
+func (b bundle) isValid(names []string, now time.Time) bool {
 	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, name := range names {
 		for _, at := range []time.Time{now, now.Add(renewal)} {
-			good, err := rotator.ValidCert(b.authority, b.certificate, b.key, name, &usage, at)
-			if !good || err != nil {
+			isValid, err := rotator.ValidCert(b.ca, b.certificate, b.key, name, &usage, at)
+			if !isValid || err != nil {
 				return false
 			}
 		}
@@ -58,36 +58,36 @@ func (b bundle) valid(names []string, now time.Time) bool {
 	return true
 }
 
-// pair is the certificate as a server takes it.
-func (b bundle) pair() (*tls.Certificate, error) {
+// keyPair returns the certificate for a TLS server.
+func (b bundle) keyPair() (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(b.certificate, b.key)
 	if err != nil {
-		return nil, fmt.Errorf("certificate of the webhook: %w", err)
+		return nil, fmt.Errorf("load the webhook's certificate: %w", err)
 	}
 	return &pair, nil
 }
 
-// newBundle makes a certificate for names, and an authority for it whose key is forgotten.
+// newBundle creates a certificate for names and a CA for it. The CA's private key is not stored.
 func newBundle(names []string, now time.Time) (bundle, error) {
-	maker := rotator.CertRotator{
-		CAName: authority, CAOrganization: authority, DNSName: names[0], ExtraDNSNames: names[1:],
+	creator := rotator.CertRotator{
+		CAName: ca, CAOrganization: ca, DNSName: names[0], ExtraDNSNames: names[1:],
 		ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	begin, end := now.Add(-backdate), now.Add(validity)
-	issuer, err := maker.CreateCACert(begin, end)
+	issuer, err := creator.CreateCACert(begin, end)
 	if err != nil {
-		return bundle{}, fmt.Errorf("make an authority: %w", err)
+		return bundle{}, fmt.Errorf("create the CA: %w", err)
 	}
-	certificate, key, err := maker.CreateCertPEM(issuer, begin, end)
+	certificate, key, err := creator.CreateCertPEM(issuer, begin, end)
 	if err != nil {
-		return bundle{}, fmt.Errorf("make a certificate: %w", err)
+		return bundle{}, fmt.Errorf("create the certificate: %w", err)
 	}
 	return bundle{issuer.CertPEM, certificate, key}, nil
 }
 
-// trust is what a webhook trusts, in PEM, that trusted other authorities before: the bundle's, and the one
-// before it, by which other replicas may still serve for a moment.
-func (b bundle) trust(before []byte, now time.Time) []byte {
+// caBundle returns the webhook's new CA bundle, in PEM: the bundle's CA, and the first other unexpired CA in
+// before. Other replicas may still serve a certificate of the previous CA for a short time.
+func (b bundle) caBundle(before []byte, now time.Time) []byte {
 	for len(before) > 0 {
 		block, rest := pem.Decode(before)
 		if block == nil {
@@ -95,10 +95,10 @@ func (b bundle) trust(before []byte, now time.Time) []byte {
 		}
 		text := pem.EncodeToMemory(block)
 		parsed, err := x509.ParseCertificate(block.Bytes)
-		if err == nil && now.Before(parsed.NotAfter) && !bytes.Equal(text, b.authority) {
-			return slices.Concat(b.authority, text)
+		if err == nil && now.Before(parsed.NotAfter) && !bytes.Equal(text, b.ca) {
+			return slices.Concat(b.ca, text)
 		}
 		before = rest
 	}
-	return b.authority
+	return b.ca
 }

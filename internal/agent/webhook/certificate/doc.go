@@ -1,8 +1,8 @@
-// Package certificate keeps the certificate by which the API server trusts the agent's webhook: it
-// is made, stored in a Secret that all replicas share, told to the MutatingWebhookConfiguration,
-// and renewed in time.
+// Package certificate manages the serving certificate of the agent's webhook. It creates the certificate and its
+// CA, stores them in a Secret that all replicas share, sets the CA bundle of the MutatingWebhookConfiguration, and
+// renews the certificate in time.
 //
-// The keys and certificates are made and checked by open-policy-agent/cert-controller. Its rotator
-// as a whole would need to list all Secrets of the namespace, and a mounted volume, which a kubelet
-// fills a minute late.
+// open-policy-agent/cert-controller creates and validates the keys and certificates. Its complete rotator is not
+// used: it requires permission to list all Secrets of the namespace, and a mounted volume, which a kubelet updates
+// up to a minute late.
 package certificate

@@ -19,17 +19,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
-// fieldOwner is the field manager of all that the agent writes.
+// fieldOwner is the field manager of the agent's writes.
 const fieldOwner = client.FieldOwner(httpv1alpha1.ManagedByAgent)
 
 const (
-	// maxEvent is the longest message of an Event, in bytes (k8s.io/kubernetes, ValidateEventUpdate).
+	// maxEvent is the maximum length of an Event's message, in bytes (k8s.io/kubernetes, ValidateEventUpdate).
 	maxEvent = 1024
-	// maxAnnotation is the longest text that the agent writes on a ScaledObject, in bytes.
+	// maxAnnotation is the maximum length of the annotation that the agent writes on a ScaledObject, in bytes.
 	maxAnnotation = 4096
 )
 
-// fields are what the agent applies of an object. What is left out here is not the agent's.
+// fields is a server-side apply configuration. Fields that are missing here are not managed by the agent.
 type fields struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -38,8 +38,8 @@ type fields struct {
 	Status   *fieldsStatus                      `json:"status,omitempty"`
 }
 
-// fieldsMeta is the metadata that the agent applies. With a UID the write fails where the object is
-// another one by then.
+// fieldsMeta is the metadata that the agent applies. With a UID, the write fails if the object was replaced by
+// another one.
 type fieldsMeta struct {
 	Name            string                  `json:"name"`
 	Namespace       string                  `json:"namespace"`
@@ -54,7 +54,7 @@ type fieldsStatus struct {
 	Conditions []metav1.Condition `json:"conditions"`
 }
 
-// fieldsOf are the fields that identify an object.
+// fieldsOf returns the fields that identify an object.
 func fieldsOf(object *httpv1alpha1.HTTPScaledObject) fields {
 	return fields{
 		TypeMeta: metav1.TypeMeta{
@@ -64,19 +64,19 @@ func fieldsOf(object *httpv1alpha1.HTTPScaledObject) fields {
 	}
 }
 
-// named is the metadata that names an object.
+// named returns the name and namespace of an object.
 func named(object client.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// apply writes an object and returns what has become of it. With found it is there and the agent's: then
-// its fields win over those that others wrote. Without it is new: should somebody have created another at
-// this moment, the write fails with a conflict and takes nothing over.
-func (r *Reconciler) apply(
-	ctx context.Context, found, want *httpv1alpha1.HTTPScaledObject,
+// apply writes an object and returns the result. If current is set, the agent manages the object, and its fields
+// override those of other writers. Otherwise the object is new: if someone creates another one at the same time,
+// the write fails with a conflict and takes over nothing.
+func (r *ScaledObjectReconciler) apply(
+	ctx context.Context, current, want *httpv1alpha1.HTTPScaledObject,
 ) (*httpv1alpha1.HTTPScaledObject, error) {
-	if found != nil {
-		if err := r.takeBack(ctx, found, want); err != nil {
+	if current != nil {
+		if err := r.removeSurplus(ctx, current, want); err != nil {
 			return nil, err
 		}
 	}
@@ -89,16 +89,16 @@ func (r *Reconciler) apply(
 		return nil, err
 	}
 	options := []client.PatchOption{fieldOwner}
-	if found != nil {
+	if current != nil {
 		options = append(options, client.ForceOwnership)
 	}
 	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(want)}
 	return written, r.Client.Patch(ctx, written, patch, options...)
 }
 
-// takeBack takes away what others have added to the agent's fields of an object.
-func (r *Reconciler) takeBack(ctx context.Context, found, want *httpv1alpha1.HTTPScaledObject) error {
-	surplus, err := desired.Surplus(found, want)
+// removeSurplus removes fields that others have added to the agent's part of an object.
+func (r *ScaledObjectReconciler) removeSurplus(ctx context.Context, current, want *httpv1alpha1.HTTPScaledObject) error {
+	surplus, err := desired.Surplus(current, want)
 	if err != nil || surplus == nil {
 		return err
 	}
@@ -106,11 +106,11 @@ func (r *Reconciler) takeBack(ctx context.Context, found, want *httpv1alpha1.HTT
 	if err != nil {
 		return err
 	}
-	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(found)}
+	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(current)}
 	return r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, text), fieldOwner)
 }
 
-// applyPatch is a server-side apply of fields.
+// applyPatch returns a server-side apply patch.
 func applyPatch(body fields) (client.Patch, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -119,13 +119,14 @@ func applyPatch(body fields) (client.Patch, error) {
 	return client.RawPatch(types.ApplyPatchType, text), nil
 }
 
-// errWired says that an object must wait for its end: its requests are still sent to the proxies.
-var errWired = errors.New("an Ingress or HTTPRoute is still wired for it")
+// errWired means that an object cannot be deleted yet, because backends still point to the proxies.
+var errWired = errors.New("backends still point to the proxies")
 
-// remove deletes an object, unless it is another one by now, or a later version: that may be somebody
-// else's. Before that the Autowirer has restored what it wired and taken its condition away, whatever that says: some of
-// it may be wired while the rest is not. Without the object the proxies answer 404.
-func (r *Reconciler) remove(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) error {
+// deleteObject deletes an object, unless it was replaced or changed, because then it may belong to someone else.
+// It first waits until the AutowireReconciler has restored the backends and removed its condition. The status of
+// that condition does not matter: some backends may be wired while others are not. Without the object, the proxies
+// answer 404.
+func (r *ScaledObjectReconciler) deleteObject(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) error {
 	if meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionAutowired) != nil {
 		return errWired
 	}
@@ -138,14 +139,14 @@ func (r *Reconciler) remove(ctx context.Context, object *httpv1alpha1.HTTPScaled
 	return nil
 }
 
-// convert turns the triggers that KEDA cannot read into ones that it can, unless the ScaledObject
-// has changed since it was read.
-func (r *Reconciler) convert(ctx context.Context, scaled *apis.ScaledObject) error {
+// convertTriggers changes triggers that KEDA cannot read into ones that it can, unless the ScaledObject has
+// changed since it was read.
+func (r *ScaledObjectReconciler) convertTriggers(ctx context.Context, scaled *apis.ScaledObject) error {
 	patch := desired.Convert(scaled, nil, r.ScalerAddress)
 	if len(patch) == 0 {
 		return nil
 	}
-	// A resource version in what is written is compared with the stored one.
+	// The API server compares the patched resourceVersion with the stored one.
 	patch = append(patch, desired.Operation{
 		Op: "replace", Path: "/metadata/resourceVersion", Value: scaled.ResourceVersion,
 	})
@@ -158,33 +159,33 @@ func (r *Reconciler) convert(ctx context.Context, scaled *apis.ScaledObject) err
 	switch {
 	case err == nil:
 		r.Events.Event(scaled, corev1.EventTypeNormal, httpv1alpha1.ReasonConverted,
-			"Triggers of type kedify-http have become external-push, which KEDA understands")
-	case !apierrors.IsConflict(err) && !outdated(ctx, r.Stored, scaled):
+			"Converted triggers of type kedify-http to external-push")
+	case !apierrors.IsConflict(err) && !isOutdated(ctx, r.APIReader, scaled):
 		r.warn(scaled, httpv1alpha1.ReasonRefused,
-			"triggers of type kedify-http cannot become external-push: "+err.Error())
+			"converting triggers of type kedify-http to external-push failed: "+err.Error())
 	default:
-		return nil // the version that is stored now comes by the watch
+		return nil // the watch delivers the stored version
 	}
 	return err
 }
 
-// outdated says whether an object is gone or another version by now. A JSON patch of another version fails as an
-// invalid one does.
-func outdated(ctx context.Context, reader client.Reader, object client.Object) bool {
-	stored, is := object.DeepCopyObject().(client.Object)
-	if !is {
+// isOutdated reports whether an object was deleted or changed. The API server rejects a JSON patch of another
+// version as invalid.
+func isOutdated(ctx context.Context, reader client.Reader, object client.Object) bool {
+	stored, ok := object.DeepCopyObject().(client.Object)
+	if !ok {
 		return false
 	}
 	err := reader.Get(ctx, client.ObjectKeyFromObject(object), stored)
 	return apierrors.IsNotFound(err) || err == nil && stored.GetResourceVersion() != object.GetResourceVersion()
 }
 
-// report tells the ScaledObject's owner about mistakes: by an annotation that lasts, and by Events
-// when the mistakes are others than those that the annotation has.
-func (r *Reconciler) report(
+// reportProblems reports validation errors to the ScaledObject's owner, in an annotation, and in Events if they
+// differ from those in the annotation.
+func (r *ScaledObjectReconciler) reportProblems(
 	ctx context.Context, scaled *apis.ScaledObject, problems []desired.Problem,
 ) error {
-	text := truncate.Text(desired.Text(problems), maxAnnotation)
+	text := truncate.Text(desired.JoinProblems(problems), maxAnnotation)
 	if text == scaled.Annotations[httpv1alpha1.AnnotationTriggerProblems] {
 		return nil
 	}

@@ -22,52 +22,54 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 )
 
-// grants are the ReferenceGrants of one namespace, in a cache of its own: the agent may read those of no other, and where it may not
-// read these either, nothing else is to wait for them. It is a manager.Runnable.
+// grants caches the ReferenceGrants of one namespace. It uses a separate cache, because the agent has no
+// permission for other namespaces. Without permission for this one, nothing else must wait for it. It is a
+// manager.Runnable.
 type grants struct {
 	cache   cache.Cache
 	manager manager.Manager
-	// known is set once they are watched.
-	known atomic.Pointer[toolscache.InformerSynced]
-	// changed has each one that has changed.
+	// hasSynced is set once the ReferenceGrants are watched.
+	hasSynced atomic.Pointer[toolscache.InformerSynced]
+	// changed receives each ReferenceGrant that changes.
 	changed chan event.GenericEvent
 }
 
-// newGrants are those of a namespace.
+// newGrants returns the cache for a namespace.
 func newGrants(mgr manager.Manager, namespace string) (*grants, error) {
-	made, err := cache.New(mgr.GetConfig(), cache.Options{
+	grantCache, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cache of ReferenceGrants: %w", err)
+		return nil, fmt.Errorf("create the cache of ReferenceGrants: %w", err)
 	}
-	return &grants{cache: made, manager: mgr, changed: make(chan event.GenericEvent)}, nil
+	return &grants{cache: grantCache, manager: mgr, changed: make(chan event.GenericEvent)}, nil
 }
 
-// Start watches them, from when the Gateway API is installed until ctx ends.
+// Start watches the ReferenceGrants from the installation of the Gateway API until ctx is canceled.
 func (g *grants) Start(ctx context.Context) error {
 	installed := func(context.Context) (bool, error) {
 		kind := apis.ReferenceGrantKind()
 		_, err := g.manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-		return err == nil, nil // what is not known is asked again
+		return err == nil, nil // retried on errors
 	}
-	if err := wait.PollUntilContextCancel(ctx, lookEvery, true, installed); err != nil {
-		return nil //nolint:nilerr // the agent ends, which is the only error
+	if err := wait.PollUntilContextCancel(ctx, pollInterval, true, installed); err != nil {
+		return nil //nolint:nilerr // the only error is a canceled context
 	}
 	informer, err := g.cache.GetInformer(ctx, &apis.ReferenceGrant{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch ReferenceGrants: %w", err)
 	}
-	tell := func(object any) {
-		if last, is := object.(toolscache.DeletedFinalStateUnknown); is {
+	notify := func(object any) {
+		if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 			object = last.Obj
 		}
-		if grant, is := object.(*apis.ReferenceGrant); is {
+		if grant, ok := object.(*apis.ReferenceGrant); ok {
 			select {
 			case g.changed <- event.GenericEvent{Object: grant}:
 			case <-ctx.Done():
@@ -75,45 +77,45 @@ func (g *grants) Start(ctx context.Context) error {
 		}
 	}
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: tell, UpdateFunc: func(_, after any) { tell(after) }, DeleteFunc: tell,
+		AddFunc: notify, UpdateFunc: func(_, after any) { notify(after) }, DeleteFunc: notify,
 	}); err != nil {
 		return fmt.Errorf("watch ReferenceGrants: %w", err)
 	}
 	synced := toolscache.InformerSynced(informer.HasSynced)
-	g.known.Store(&synced)
+	g.hasSynced.Store(&synced)
 	return g.cache.Start(ctx)
 }
 
-// read is Autowirer.Grants.
-func (g *grants) read(ctx context.Context) (all []apis.ReferenceGrant, areKnown bool, err error) {
-	if synced := g.known.Load(); synced == nil || !(*synced)() {
+// read implements AutowireReconciler.ListGrants.
+func (g *grants) read(ctx context.Context) (all []apis.ReferenceGrant, synced bool, err error) {
+	if hasSynced := g.hasSynced.Load(); hasSynced == nil || !(*hasSynced)() {
 		return nil, false, nil
 	}
-	var found apis.ReferenceGrantList
-	if err := g.cache.List(ctx, &found); err != nil {
+	var list apis.ReferenceGrantList
+	if err := g.cache.List(ctx, &list); err != nil {
 		return nil, false, fmt.Errorf("read ReferenceGrants: %w", err)
 	}
-	return found.Items, true, nil
+	return list.Items, true, nil
 }
 
-// granted are the namespaces that a ReferenceGrant concerns.
-func granted(object client.Object) []string {
-	if grant, is := object.(*apis.ReferenceGrant); is {
-		return autowire.GrantedTo(grant)
+// grantedNamespaces returns the namespaces in spec.from of a ReferenceGrant.
+func grantedNamespaces(object client.Object) []string {
+	if grant, ok := object.(*apis.ReferenceGrant); ok {
+		return autowire.FromNamespaces(grant)
 	}
 	return nil
 }
 
-// ofProxies asks for the namespaces whose backends go to the proxies that an object is of: its own and, of the shared fleet, all
-// that have an HTTPScaledObject there.
-func (a *Autowirer) ofProxies() handler.EventHandler {
+// enqueueProxyUsers enqueues the namespaces with backends for the proxies that an object belongs to: its own
+// namespace and, for the shared fleet, all namespaces with an HTTPScaledObject of that fleet.
+func (a *AutowireReconciler) enqueueProxyUsers() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
 		names := []string{object.GetNamespace()}
 		_, isService := object.(*corev1.Service)
-		if object.GetNamespace() == a.Shared && (!isService || object.GetName() == autowire.ProxyService) {
+		if object.GetNamespace() == a.SharedNamespace && (!isService || object.GetName() == autowire.ProxyService) {
 			var scaled httpv1alpha1.HTTPScaledObjectList
 			if err := a.Client.List(ctx, &scaled, client.UnsafeDisableDeepCopy); err != nil {
-				ctrl.LoggerFrom(ctx).Error(err, "cannot tell who uses the shared fleet")
+				ctrl.LoggerFrom(ctx).Error(err, "list HTTPScaledObjects of the shared fleet failed")
 			}
 			for i := range scaled.Items {
 				if scaled.Items[i].Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared {
@@ -130,36 +132,38 @@ func (a *Autowirer) ofProxies() handler.EventHandler {
 	})
 }
 
-// shared reads what is known of the shared fleet.
-func (a *Autowirer) shared(ctx context.Context) (found autowire.Shared, err error) {
-	isWatched := len(a.Namespaces) == 0 || slices.Contains(a.Namespaces, a.Shared)
-	if a.Shared == "" || !isWatched || a.Grants == nil || !a.IsServed(apis.HTTPRouteKind()) {
-		return found, nil
+// shared reads the state of the shared fleet.
+func (a *AutowireReconciler) shared(ctx context.Context) (state autowire.Shared, err error) {
+	isWatched := len(a.Namespaces) == 0 || slices.Contains(a.Namespaces, a.SharedNamespace)
+	if a.SharedNamespace == "" || !isWatched || a.ListGrants == nil || !a.IsInstalled(apis.HTTPRouteKind()) {
+		return state, nil
 	}
-	found.Namespace = a.Shared
-	if found.Grants, found.AreKnown, err = a.Grants(ctx); err != nil {
-		return found, err
+	state.Namespace = a.SharedNamespace
+	if state.Grants, state.AreKnown, err = a.ListGrants(ctx); err != nil {
+		return state, err
 	}
-	proxies, err := a.proxies(ctx, a.Shared)
+	proxies, err := a.proxies(ctx, a.SharedNamespace)
 	if err != nil {
-		return found, fmt.Errorf("read the shared fleet: %w", err)
+		return state, fmt.Errorf("read the shared fleet: %w", err)
 	}
 	service := new(corev1.Service)
-	key := types.NamespacedName{Namespace: a.Shared, Name: autowire.ProxyService}
+	key := types.NamespacedName{Namespace: a.SharedNamespace, Name: autowire.ProxyService}
 	switch err := a.Client.Get(ctx, key, service); {
 	case err == nil:
 		proxies.Service = service
 	case !apierrors.IsNotFound(err):
-		return found, fmt.Errorf("read Service %s: %w", key, err)
+		return state, fmt.Errorf("read Service %s: %w", key, err)
 	}
-	a.keep(a.Shared, &proxies, true)
-	found.HasProxy = proxies.Serve(autowire.ProxyPort)
-	return found, nil
+	a.probe(a.SharedNamespace, &proxies, true)
+	state.HasProxy = proxies.Serve(autowire.ProxyPort)
+	return state, nil
 }
 
-// plan plans for a namespace, and makes its ReferenceGrant what it should be. refused is why the API server did not take that: the plan
-// says so, too.
-func (a *Autowirer) plan(ctx context.Context, namespace *autowire.Namespace) (todo autowire.Plan, refused, err error) {
+// plan computes the plan for a namespace and writes its ReferenceGrant. refused is the API server's error for that
+// write, which the returned plan takes into account.
+func (a *AutowireReconciler) plan(
+	ctx context.Context, namespace *autowire.Namespace,
+) (todo autowire.Plan, refused, err error) {
 	todo, err = namespace.Plan()
 	if err != nil {
 		return todo, nil, err
@@ -172,9 +176,9 @@ func (a *Autowirer) plan(ctx context.Context, namespace *autowire.Namespace) (to
 	return todo, refused, err
 }
 
-// grant applies or deletes a ReferenceGrant. One that is new is applied without force: should somebody have made another of that name, nothing is
-// taken over.
-func (a *Autowirer) grant(ctx context.Context, todo autowire.GrantChange) error {
+// grant applies or deletes a ReferenceGrant. A new one is applied without force: if someone creates another one of
+// that name at the same time, the agent takes over nothing.
+func (a *AutowireReconciler) grant(ctx context.Context, todo autowire.GrantChange) error {
 	if gone := todo.Delete; gone != nil {
 		err := a.Client.Delete(ctx, gone, client.Preconditions{UID: &gone.UID, ResourceVersion: &gone.ResourceVersion})
 		return client.IgnoreNotFound(err)

@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 )
 
-// TestWhatIsWiredGoesLast has the ScaledObject of an HTTPScaledObject gone. As long as condition Autowired is there, the
-// Autowirer has not restored what it wired, all or some of it.
-func TestWhatIsWiredGoesLast(t *testing.T) {
+// TestDeleteAfterRestore deletes the ScaledObject of an HTTPScaledObject. While condition Autowired is present,
+// the AutowireReconciler has not restored all backends.
+func TestDeleteAfterRestore(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		conditions []metav1.Condition
@@ -42,7 +42,7 @@ func TestWhatIsWiredGoesLast(t *testing.T) {
 			shop.Status.Conditions = test.conditions
 			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(shop).WithIndex(&httpv1alpha1.HTTPScaledObject{}, "owner",
 				func(client.Object) []string { return []string{"shop"} }).Build()
-			agent := controllers.Reconciler{Client: api, Stored: api, Events: record.NewFakeRecorder(10), Now: time.Now}
+			agent := controllers.ScaledObjectReconciler{Client: api, APIReader: api, Events: record.NewFakeRecorder(10), Now: time.Now}
 			name := client.ObjectKeyFromObject(shop)
 			result, err := agent.Reconcile(t.Context(), ctrl.Request{NamespacedName: name})
 			if err != nil {

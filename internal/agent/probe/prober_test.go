@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
-// proxy is a server that can be killed, and come back.
+// proxy is a server that can be killed and restarted.
 type proxy struct {
 	t        *testing.T
 	at       netip.AddrPort
@@ -21,7 +21,7 @@ type proxy struct {
 	accepted chan net.Conn
 }
 
-// newProxy returns one that serves, at an address of its own: nobody else listens there after it is killed.
+// newProxy returns a serving proxy at an address of its own: nothing else listens there after it is killed.
 func newProxy(t *testing.T) *proxy {
 	t.Helper()
 	p := &proxy{t: t, at: netip.AddrPortFrom(loopback.Address(), 8080)}
@@ -30,7 +30,7 @@ func newProxy(t *testing.T) *proxy {
 	return p
 }
 
-// serve has it take connections.
+// serve accepts connections.
 func (p *proxy) serve() {
 	p.t.Helper()
 	listener, err := new(net.ListenConfig).Listen(p.t.Context(), "tcp", p.at.String())
@@ -51,13 +51,13 @@ func (p *proxy) serve() {
 	}()
 }
 
-// connection is the next one that somebody has made.
+// connection returns the next accepted connection.
 func (p *proxy) connection() net.Conn {
 	p.t.Helper()
 	return await.Receive(p.t, "a connection", p.accepted)
 }
 
-// kill ends it with all its connections.
+// kill closes the listener and all connections.
 func (p *proxy) kill() {
 	_ = p.listener.Close() // It may be killed already.
 	for conn := range p.accepted {
@@ -65,37 +65,37 @@ func (p *proxy) kill() {
 	}
 }
 
-// start returns a Keeper that runs, and what it tells.
-func start(t *testing.T) (*probe.Keeper, <-chan string) {
+// start returns a running Prober and the channel of its events.
+func start(t *testing.T) (*probe.Prober, <-chan string) {
 	t.Helper()
-	told := make(chan string, 100)
-	keeper := probe.New(func(_ context.Context, namespace string) { told <- namespace })
+	events := make(chan string, 100)
+	prober := probe.New(func(_ context.Context, namespace string) { events <- namespace })
 	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- keeper.Start(ctx) }()
+	go func() { ended <- prober.Start(ctx) }()
 	t.Cleanup(func() {
 		end()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	return keeper, told
+	return prober, events
 }
 
-// hears waits for news of a namespace.
-func hears(t *testing.T, told <-chan string, want string) {
+// expectEvent waits for an event of a namespace.
+func expectEvent(t *testing.T, events <-chan string, want string) {
 	t.Helper()
-	if namespace := await.Receive(t, "news of namespace "+want, told); namespace != want {
+	if namespace := await.Receive(t, "news of namespace "+want, events); namespace != want {
 		t.Errorf("there is news of namespace %s, want %s", namespace, want)
 	}
 }
 
-func TestAKilledProxyIsGoneUntilItIsBack(t *testing.T) {
+func TestKilledProxyIsGone(t *testing.T) {
 	t.Parallel()
 	one, two := newProxy(t), newProxy(t)
-	keeper, told := start(t)
+	prober, events := start(t)
 	both := []netip.AddrPort{one.at, two.at}
-	if gone := keeper.Keep("shop", both); len(gone) > 0 {
+	if gone := prober.Watch("shop", both); len(gone) > 0 {
 		t.Errorf("%v are gone, and nobody has looked", gone)
 	}
 	first := one.connection()
@@ -103,50 +103,51 @@ func TestAKilledProxyIsGoneUntilItIsBack(t *testing.T) {
 
 	_ = first.Close() // Envoy closes idle connections, too.
 	again := one.connection()
-	if gone := keeper.Keep("shop", both); len(gone) > 0 {
+	if gone := prober.Watch("shop", both); len(gone) > 0 {
 		t.Errorf("%v are gone, and take connections", gone)
 	}
 
 	one.kill()
 	_ = again.Close()
-	hears(t, told, "shop")
-	if gone := keeper.Keep("shop", both); !slices.Equal(gone, both[:1]) {
+	expectEvent(t, events, "shop")
+	if gone := prober.Watch("shop", both); !slices.Equal(gone, both[:1]) {
 		t.Errorf("%v are gone, want %v", gone, both[:1])
 	}
 
 	one.serve()
-	hears(t, told, "shop")
-	if gone := keeper.Keep("shop", both); len(gone) > 0 {
+	expectEvent(t, events, "shop")
+	if gone := prober.Watch("shop", both); len(gone) > 0 {
 		t.Errorf("%v are gone, and are back", gone)
 	}
 }
 
-// TestWhatWasNeverThereIsNotGone: somebody may forbid the connection.
-func TestWhatWasNeverThereIsNotGone(t *testing.T) {
+// TestUnreachableProxyIsNotGone: a NetworkPolicy may forbid the connection.
+func TestUnreachableProxyIsNotGone(t *testing.T) {
 	t.Parallel()
 	refusing, serving := newProxy(t), newProxy(t)
 	refusing.kill()
-	keeper, told := start(t)
+	prober, events := start(t)
 	all := []netip.AddrPort{refusing.at, serving.at}
-	keeper.Keep("shop", all)
+	prober.Watch("shop", all)
 	connection := serving.connection()
 	serving.kill()
 	_ = connection.Close()
-	hears(t, told, "shop")
-	if gone := keeper.Keep("shop", all); !slices.Equal(gone, all[1:]) {
+	expectEvent(t, events, "shop")
+	if gone := prober.Watch("shop", all); !slices.Equal(gone, all[1:]) {
 		t.Errorf("%v are gone, want %v", gone, all[1:])
 	}
 }
 
-// TestNobodyIsConnectedToForNothing ends the connection to a proxy that is no longer asked for, and keeps that of another namespace.
-func TestNobodyIsConnectedToForNothing(t *testing.T) {
+// TestCloseUnwatchedConnections closes the connection to a proxy that is no longer watched, and keeps that of
+// another namespace.
+func TestCloseUnwatchedConnections(t *testing.T) {
 	t.Parallel()
 	mine, other := newProxy(t), newProxy(t)
-	keeper, _ := start(t)
-	keeper.Keep("shop", []netip.AddrPort{mine.at})
-	keeper.Keep("other", []netip.AddrPort{other.at})
+	prober, _ := start(t)
+	prober.Watch("shop", []netip.AddrPort{mine.at})
+	prober.Watch("other", []netip.AddrPort{other.at})
 	left, stays := mine.connection(), other.connection()
-	keeper.Keep("shop", nil)
+	prober.Watch("shop", nil)
 	if err := left.SetReadDeadline(time.Now().Add(await.Patience())); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +166,7 @@ func TestNobodyIsConnectedToForNothing(t *testing.T) {
 	}
 }
 
-// isTimeout says that nothing was to be read in time.
+// isTimeout reports whether a read timed out.
 func isTimeout(err error) bool {
 	timeout, is := err.(net.Error) //nolint:errorlint // What a connection says is not wrapped.
 	return is && timeout.Timeout()

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -23,34 +23,34 @@ const (
 	hold = httpv1alpha1.AnnotationAutowireHold
 )
 
-// world is a namespace whose Ingresses and HTTPRoutes are kept as an API server keeps them: with fields that the agent's
-// types don't know.
-type world struct {
+// fixture is a namespace with Ingresses and HTTPRoutes as an API server stores them: with fields that the agent's
+// types lack.
+type fixture struct {
 	autowire.Namespace
 
 	rollouts []apis.Rollout
 	stored   []string // JSON
 }
 
-// noon is when tests begin.
+// noon returns the start time of the tests.
 func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
-// newWorld is a namespace with objects, as YAML, and a proxy.
-func newWorld(t *testing.T, objects ...string) *world {
+// newFixture returns a namespace with objects, given as YAML, and a proxy.
+func newFixture(t *testing.T, objects ...string) *fixture {
 	t.Helper()
-	w := &world{Namespace: autowire.Namespace{
+	w := &fixture{Namespace: autowire.Namespace{
 		Name: "team", HasProxy: true, Now: noon(), CoolDown: time.Minute,
-		Shared: autowire.Shared{Namespace: "keda", AreKnown: true},
+		Shared: autowire.Shared{Namespace: "keda", GrantsSynced: true},
 		Ports:  map[string][]corev1.ServicePort{"shop": {{Name: "http", Port: 80}, {Name: "admin", Port: 81}}},
 	}}
 	for _, text := range objects {
-		w.stored = append(w.stored, canonical(t, text))
+		w.stored = append(w.stored, canonicalJSON(t, text))
 	}
 	return w
 }
 
-// canonical is YAML as JSON with sorted keys.
-func canonical(t *testing.T, text string) string {
+// canonicalJSON converts YAML to JSON with sorted keys.
+func canonicalJSON(t *testing.T, text string) string {
 	t.Helper()
 	var value any
 	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
@@ -63,7 +63,7 @@ func canonical(t *testing.T, text string) string {
 	return string(out)
 }
 
-// asYAML is JSON as YAML.
+// asYAML converts JSON to YAML.
 func asYAML(t *testing.T, text string) string {
 	t.Helper()
 	out, err := yaml.JSONToYAML([]byte(text))
@@ -73,8 +73,8 @@ func asYAML(t *testing.T, text string) string {
 	return string(out)
 }
 
-// plan plans.
-func (w *world) plan(t *testing.T) autowire.Plan {
+// plan computes the plan of the namespace.
+func (w *fixture) plan(t *testing.T) autowire.Plan {
 	t.Helper()
 	w.Objects = nil
 	for _, text := range w.stored {
@@ -87,25 +87,25 @@ func (w *world) plan(t *testing.T) autowire.Plan {
 	return found
 }
 
-// object is what is stored as the agent reads it. An object without a kind is an Ingress.
-func (w *world) object(t *testing.T, text string) autowire.Object {
+// object decodes a stored object. An object without a kind is an Ingress.
+func (w *fixture) object(t *testing.T, text string) autowire.Object {
 	t.Helper()
 	var route apis.HTTPRoute
 	if err := json.Unmarshal([]byte(text), &route); err != nil {
 		t.Fatal(err)
 	}
 	if route.Kind == apis.HTTPRouteKind().Kind {
-		return autowire.OfHTTPRoute(&route, autowire.RoutingsOf(w.rollouts...))
+		return autowire.FromHTTPRoute(&route, autowire.Routings(w.rollouts...))
 	}
 	var ingress networkingv1.Ingress
 	if err := json.Unmarshal([]byte(text), &ingress); err != nil {
 		t.Fatal(err)
 	}
-	return autowire.OfIngress(&ingress)
+	return autowire.FromIngress(&ingress)
 }
 
-// write makes one change.
-func (w *world) write(t *testing.T, change autowire.Change) {
+// write applies one change.
+func (w *fixture) write(t *testing.T, change autowire.Change) {
 	t.Helper()
 	patch, err := json.Marshal(change.Patch)
 	if err != nil {
@@ -114,7 +114,7 @@ func (w *world) write(t *testing.T, change autowire.Change) {
 	w.stored[change.Index] = patched(t, w.stored[change.Index], string(patch))
 }
 
-// patched carries a JSON patch out. Annotations of which none is left are none, as in an API server.
+// patched applies a JSON patch. Like an API server, it removes an empty map of annotations.
 func patched(t *testing.T, text, patch string) string {
 	t.Helper()
 	decoded, err := jsonpatch.DecodePatch([]byte(patch))
@@ -140,27 +140,27 @@ func patched(t *testing.T, text, patch string) string {
 	return string(out)
 }
 
-// settle makes all changes and fails if there are others then. It returns the plan.
-func (w *world) settle(t *testing.T) autowire.Plan {
+// converge applies all changes, fails if the next plan has changes, and returns the plan.
+func (w *fixture) converge(t *testing.T) autowire.Plan {
 	t.Helper()
 	found := w.plan(t)
 	w.grant(found.Grant)
 	for _, change := range found.Changes {
 		w.write(t, change)
 	}
-	again := w.plan(t)
-	if len(again.Changes) > 0 {
-		t.Fatalf("it is not at rest: %+v\n%s", again.Changes, asYAML(t, w.stored[0]))
+	next := w.plan(t)
+	if len(next.Changes) > 0 {
+		t.Fatalf("not converged: %+v\n%s", next.Changes, asYAML(t, w.stored[0]))
 	}
-	w.grant(again.Grant)
+	w.grant(next.Grant)
 	if last := w.plan(t).Grant; last.Apply != nil || last.Delete != nil {
-		t.Fatalf("the ReferenceGrant is not at rest: %+v", last)
+		t.Fatalf("ReferenceGrant not converged: %+v", last)
 	}
 	return found
 }
 
-// grant carries a change of the ReferenceGrant out.
-func (w *world) grant(change autowire.GrantChange) {
+// grant applies a change of the ReferenceGrant.
+func (w *fixture) grant(change autowire.GrantChange) {
 	var kept []apis.ReferenceGrant
 	made := metav1.NewTime(w.Now)
 	for _, grant := range w.Shared.Grants {
@@ -180,16 +180,16 @@ func (w *world) grant(change autowire.GrantChange) {
 	w.Shared.Grants = kept
 }
 
-// unwired is the namespace without targets.
-func (w *world) unwired(t *testing.T) []string {
+// unwired returns the stored objects after all targets are removed.
+func (w *fixture) unwired(t *testing.T) []string {
 	t.Helper()
-	other := &world{Namespace: w.Namespace, rollouts: w.rollouts, stored: append([]string{}, w.stored...)}
+	other := &fixture{Namespace: w.Namespace, rollouts: w.rollouts, stored: append([]string{}, w.stored...)}
 	other.Targets = nil
-	other.settle(t)
+	other.converge(t)
 	return other.stored
 }
 
-// annotation is one of an object.
+// annotation returns an annotation of an object.
 func annotation(t *testing.T, text, name string) string {
 	t.Helper()
 	var object metav1.PartialObjectMetadata
@@ -199,7 +199,7 @@ func annotation(t *testing.T, text, name string) string {
 	return object.Annotations[name]
 }
 
-// target is an HTTPScaledObject for Service shop, port 80, that every proxy has.
+// target returns an HTTPScaledObject for Service shop, port 80, that every proxy has acknowledged.
 func target(name string, hosts ...string) autowire.Target {
 	return autowire.Target{
 		Name: name, Hosts: hosts, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80}, IsProgrammed: true,

@@ -20,10 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// names are those of the webhook.
+// names are the DNS names of the webhook.
 func names() []string { return []string{"agent.keda.svc", "localhost"} }
 
-// newRotation is a replica's Rotation, on a clock.
+// newRotation returns a replica's Rotator with a clock.
 func newRotation(api client.Client, now *time.Time) *Rotation {
 	return &Rotation{
 		Client: api, Secret: types.NamespacedName{Namespace: "keda", Name: "webhook"}, Webhook: "agent", Names: names(),
@@ -31,7 +31,7 @@ func newRotation(api client.Client, now *time.Time) *Rotation {
 	}
 }
 
-// newAPI is an API server with a MutatingWebhookConfiguration of two webhooks.
+// newAPI returns an API server with a MutatingWebhookConfiguration of two webhooks.
 func newAPI(t *testing.T) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -44,7 +44,7 @@ func newAPI(t *testing.T) client.WithWatch {
 	}).Build()
 }
 
-// trusted is what the API server believes.
+// trusted returns the CA pool of the API server.
 func trusted(t *testing.T, api client.Client) []byte {
 	t.Helper()
 	var found admissionregistrationv1.MutatingWebhookConfiguration
@@ -91,8 +91,9 @@ func ensure(t *testing.T, replica *Rotation) *tls.Certificate {
 	return served
 }
 
-// TestTwoReplicasThroughTheYears has two replicas from the first certificate to the third. The clock starts at the machine's, by which keys are checked.
-func TestTwoReplicasThroughTheYears(t *testing.T) {
+// TestTwoReplicasRenewCertificates has two replicas from the first certificate to the third. The clock starts at
+// the machine's time, at which keys are verified.
+func TestTwoReplicasRenewCertificates(t *testing.T) {
 	t.Parallel()
 	api, now := newAPI(t), time.Now()
 	one, other := newRotation(api, &now), newRotation(api, &now)
@@ -125,7 +126,7 @@ func TestTwoReplicasThroughTheYears(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyBreaksIsMended(t *testing.T) {
+func TestRepairSecretAndWebhook(t *testing.T) {
 	t.Parallel()
 	breaks := map[string]func(*testing.T, client.Client){
 		"the Secret is deleted": func(t *testing.T, api client.Client) {
@@ -169,8 +170,9 @@ func TestWhatSomebodyBreaksIsMended(t *testing.T) {
 	}
 }
 
-// TestOtherNames has a replica of a new version ask for one name more while the other one serves on.
-func TestOtherNames(t *testing.T) {
+// TestAdditionalDNSNames has a replica of a new version that needs an additional name while the other one still
+// serves.
+func TestAdditionalDNSNames(t *testing.T) {
 	t.Parallel()
 	api, now := newAPI(t), time.Now()
 	old, updated := newRotation(api, &now), newRotation(api, &now)
@@ -186,7 +188,7 @@ func TestOtherNames(t *testing.T) {
 	accepted(t, api, old, now)
 }
 
-func TestWithoutAWebhookConfiguration(t *testing.T) {
+func TestNoWebhookConfiguration(t *testing.T) {
 	t.Parallel()
 	api, now := newAPI(t), time.Now()
 	if err := api.Delete(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "agent"}}); err != nil {
@@ -197,8 +199,8 @@ func TestWithoutAWebhookConfiguration(t *testing.T) {
 
 var errDown = errors.New("the API server is down")
 
-// TestNothingIsServedThatNobodyTrusts has the API server refuse the bundle.
-func TestNothingIsServedThatNobodyTrusts(t *testing.T) {
+// TestServeOnlyTrustedCertificates has an API server that rejects the CA bundle.
+func TestServeOnlyTrustedCertificates(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	api := interceptor.NewClient(newAPI(t), interceptor.Funcs{

@@ -25,12 +25,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 )
 
-// TestARefusalIsTold has an API server answer the write of a Deployment in several ways.
-func TestARefusalIsTold(t *testing.T) {
+// TestReportWriteErrors has several answers of an API server to the write of a Deployment.
+func TestReportWriteErrors(t *testing.T) {
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	ending := apierrors.NewForbidden(deployments, "kedify-proxy", errors.New("the namespace is being terminated"))
 	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -78,9 +78,9 @@ func TestARefusalIsTold(t *testing.T) {
 					},
 				}).Build()
 			events := record.NewFakeRecorder(10)
-			installer := &controllers.Installer{
-				Client: api, Events: events, Now: time.Now, Delay: time.Minute,
-				IsServed: func(schema.GroupVersionKind) bool { return false },
+			installer := &controllers.ProxyReconciler{
+				Client: api, Events: events, Now: time.Now, RemovalDelay: time.Minute,
+				IsInstalled: func(schema.GroupVersionKind) bool { return false },
 			}
 			result, err := installer.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "team"}})
 			if (err != nil) != test.isTried || (result.RequeueAfter > 0) != test.isSoon {

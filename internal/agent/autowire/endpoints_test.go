@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 )
 
-// TestProxiesServe has proxies that are there, and some whose end somebody has decided on.
-func TestProxiesServe(t *testing.T) {
+// TestProxiesCanServe has available and terminating proxies.
+func TestProxiesCanServe(t *testing.T) {
 	t.Parallel()
 	const (
 		service   = `{spec: {ports: [{port: 8080}]}}`
@@ -60,8 +60,8 @@ func TestProxiesServe(t *testing.T) {
 	}
 }
 
-// TestGoneProxiesDoNotServe has proxies whose processes have ended, which endpoints do not tell yet.
-func TestGoneProxiesDoNotServe(t *testing.T) {
+// TestGoneProxiesCannotServe has proxies that have exited before their EndpointSlices show it.
+func TestGoneProxiesCannotServe(t *testing.T) {
 	t.Parallel()
 	const both = `[{ports: [{name: https, port: 10443}, {name: http, port: 10080}], endpoints: [{addresses: [10.0.0.1]}, {addresses: [10.0.0.2]}]},
 		{ports: [{name: http, port: 10080}], endpoints: [{addresses: [10.0.0.3], conditions: {ready: false}}]}]`
@@ -105,7 +105,7 @@ func TestGoneProxiesDoNotServe(t *testing.T) {
 	}
 }
 
-// read reads an object, unless there is none.
+// read decodes an object, unless text is empty.
 func read[T corev1.Service | appsv1.Deployment](t *testing.T, text string, into **T) {
 	t.Helper()
 	if text == "" {

@@ -28,24 +28,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 )
 
-// errKilled ends an agent.
+// errKilled stops an agent.
 var errKilled = errors.New("killed")
 
-// team is a namespace with two Ingresses and two HTTPRoutes for one HTTPScaledObject, and an API server that ends the agent at a write.
+// team is a namespace with two Ingresses and two HTTPRoutes for one HTTPScaledObject, and an API server that stops the
+// agent at a write.
 type team struct {
 	api    client.Client
 	writes int // that are still done
-	// grants are the ReferenceGrants that there are, and refused is what comes of one that is written, or nil.
+	// grants are the existing ReferenceGrants. refused is the error of a write of one, or nil.
 	grants  []apis.ReferenceGrant
 	refused error
-	agent   *controllers.Autowirer
+	agent   *controllers.AutowireReconciler
 }
 
-// newTeam is that namespace, with a proxy that is ready.
+// newTeam returns the namespace with a ready proxy.
 func newTeam(t *testing.T) *team {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -88,7 +89,7 @@ func newTeam(t *testing.T) *team {
 			if made.writes--; made.writes < 0 {
 				return errKilled
 			}
-			if grant, is := object.(*apis.ReferenceGrant); is {
+			if grant, ok := object.(*apis.ReferenceGrant); ok {
 				if made.refused == nil {
 					grant.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
 					made.grants = []apis.ReferenceGrant{*grant}
@@ -106,18 +107,18 @@ func newTeam(t *testing.T) *team {
 			return api.SubResource(what).Patch(ctx, object, patch, options...)
 		},
 	}).Build()
-	made.agent = &controllers.Autowirer{
-		Client: made.api, Stored: made.api, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: time.Nanosecond,
-		IsServed: func(schema.GroupVersionKind) bool { return true },
-		Shared:   "team",
-		Grants: func(context.Context) ([]apis.ReferenceGrant, bool, error) {
+	made.agent = &controllers.AutowireReconciler{
+		Client: made.api, APIReader: made.api, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: time.Nanosecond,
+		IsInstalled:     func(schema.GroupVersionKind) bool { return true },
+		SharedNamespace: "team",
+		ListGrants: func(context.Context) ([]apis.ReferenceGrant, bool, error) {
 			return made.grants, true, nil
 		},
 	}
 	return made
 }
 
-// share has the HTTPScaledObject be served by the shared fleet, of another namespace.
+// share moves the HTTPScaledObject to the shared fleet of another namespace.
 func (m *team) share(t *testing.T) {
 	t.Helper()
 	in := metav1.ObjectMeta{Namespace: "keda", Name: "kedify-proxy", Labels: map[string]string{discoveryv1.LabelServiceName: "kedify-proxy"}}
@@ -131,7 +132,7 @@ func (m *team) share(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.agent.Shared = "keda"
+	m.agent.SharedNamespace = "keda"
 }
 
 // again has the agent look once more, at what a real API server would have: the fake one loses a condition when another field manager applies one.
@@ -147,7 +148,7 @@ func (m *team) again(t *testing.T) error {
 	return m.run(t)
 }
 
-// shop is the HTTPScaledObject.
+// shop returns the HTTPScaledObject.
 func (m *team) shop(t *testing.T) *httpv1alpha1.HTTPScaledObject {
 	t.Helper()
 	shop := new(httpv1alpha1.HTTPScaledObject)
@@ -157,13 +158,14 @@ func (m *team) shop(t *testing.T) *httpv1alpha1.HTTPScaledObject {
 	return shop
 }
 
-// TestProxiesThatHaveEndedAreLeft before their endpoints tell of it: when the connection to the last one is lost for good.
-func TestProxiesThatHaveEndedAreLeft(t *testing.T) {
+// TestRestoreWhenProxiesAreGone restores the backends when the connection to the last proxy is lost, before the
+// EndpointSlices show it.
+func TestRestoreWhenProxiesAreGone(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	m.agent.Shared = ""
+	m.agent.SharedNamespace = ""
 	var kept, gone []netip.AddrPort
-	m.agent.Keep = func(namespace string, proxies []netip.AddrPort) []netip.AddrPort {
+	m.agent.ProbeProxies = func(namespace string, proxies []netip.AddrPort) []netip.AddrPort {
 		if namespace != "team" {
 			t.Errorf("namespace %s is looked at", namespace)
 		}
@@ -189,12 +191,13 @@ func TestProxiesThatHaveEndedAreLeft(t *testing.T) {
 	names("both have ended", "shop", 2)
 	gone = nil
 	names("they are back", "kedify-proxy", 2)
-	m.agent.IsOff = true
+	m.agent.Disabled = true
 	names("nothing may be wired", "shop", 0)
 }
 
-// TestTheGrantIsRefused has the API server forbid the ReferenceGrant: nothing is wired, the condition names it, and it is tried again.
-func TestTheGrantIsRefused(t *testing.T) {
+// TestGrantRejected has an API server that forbids the ReferenceGrant: nothing is wired, the condition has the
+// error, and the agent retries.
+func TestGrantRejected(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	m.share(t)
@@ -222,8 +225,8 @@ func TestTheGrantIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheAgentIsKilledBesideTheGrant ends the agent before each of its writes, with the shared fleet.
-func TestTheAgentIsKilledBesideTheGrant(t *testing.T) {
+// TestKilledAroundGrantWrites stops the agent before each of its writes, with the shared fleet.
+func TestKilledAroundGrantWrites(t *testing.T) {
 	t.Parallel()
 	for offset := range 5 { // the ReferenceGrant, a condition, two HTTPRoutes, and the condition again
 		t.Run(strconv.Itoa(offset), func(t *testing.T) {
@@ -255,14 +258,15 @@ func TestTheAgentIsKilledBesideTheGrant(t *testing.T) {
 	}
 }
 
-// run has the agent look at the namespace.
+// run reconciles the namespace.
 func (m *team) run(t *testing.T) error {
 	t.Helper()
 	_, err := m.agent.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "team"}})
 	return err
 }
 
-// services are those that the objects name. One that names the proxies without an undo is a failure.
+// services returns the Services that the objects reference. It fails if one references the proxies without a
+// restore record.
 func (m *team) services(t *testing.T) []string {
 	t.Helper()
 	var ingresses networkingv1.IngressList
@@ -286,8 +290,9 @@ func (m *team) services(t *testing.T) []string {
 	return found
 }
 
-// TestTheAgentIsKilledAtEachWrite wires and restores, and ends the agent before each of its writes. The next one finishes.
-func TestTheAgentIsKilledAtEachWrite(t *testing.T) {
+// TestKilledAtEachWrite wires and restores, and stops the agent before each of its writes. The next agent
+// finishes.
+func TestKilledAtEachWrite(t *testing.T) {
 	t.Parallel()
 	const all = 5 // two Ingresses, two HTTPRoutes and a condition
 	for _, isOff := range []bool{false, true} {
@@ -301,7 +306,7 @@ func TestTheAgentIsKilledAtEachWrite(t *testing.T) {
 					}
 					want = "shop"
 				}
-				m.agent.IsOff, m.writes = isOff, offset
+				m.agent.Disabled, m.writes = isOff, offset
 				if err := m.run(t); (offset < all) != errors.Is(err, errKilled) {
 					t.Errorf("the agent ends with %v", err)
 				}

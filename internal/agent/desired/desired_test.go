@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 )
 
-// address is where our scaler listens.
+// address is the scaler's address.
 const address = "scaler.keda:9090"
 
 // read reads an object.
@@ -29,7 +29,7 @@ func read[T any](t *testing.T, text string) *T {
 	return object
 }
 
-// shop is a ScaledObject with triggers, YAML of a list, whose target is a Rollout.
+// shop returns a ScaledObject with triggers, a YAML list, whose target is a Rollout.
 func shop(t *testing.T, triggers string) *apis.ScaledObject {
 	t.Helper()
 	return read[apis.ScaledObject](t, `
@@ -39,10 +39,10 @@ spec:
   triggers: `+triggers)
 }
 
-// canary is that Rollout.
+// canary is the Rollout.
 const canary = `{metadata: {name: shop}, spec: {strategy: {canary: {stableService: shop-stable}}}}`
 
-// summary is what matters of a Want.
+// summary has the compared fields of a Want.
 type summary struct {
 	Name, Service string
 	Says          []string
@@ -68,8 +68,8 @@ const (
 	other = `{type: cpu, metadata: {value: "50"}}`
 )
 
-// TestTriggersAndTheirObjects has which HTTPScaledObjects a ScaledObject stands for, and where their requests go.
-func TestTriggersAndTheirObjects(t *testing.T) {
+// TestDesired has the HTTPScaledObjects of a ScaledObject, and their Services.
+func TestDesired(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		triggers string
@@ -85,7 +85,7 @@ func TestTriggersAndTheirObjects(t *testing.T) {
 			`{type: external-push, name: b, metadata: {hosts: b.test, port: "80", scalerAddress: "` + address + `"}}, ` +
 			`{type: external-push, metadata: {hosts: c.test, port: "80", scalerAddress: "` + address + `", httpScaledObject: shop-c}}]`, canary, []summary{
 			{"shop", "shop-stable", nil},
-			{"", "", []string{`InvalidName: spec.triggers[1]: another trigger already has the HTTPScaledObject "shop"; name another one by httpScaledObject in the metadata`}},
+			{"", "", []string{`InvalidName: spec.triggers[1]: another trigger already uses HTTPScaledObject "shop"; set a different httpScaledObject in the metadata`}},
 			{"shop-c", "shop-stable", nil},
 		}},
 		"one written by hand beside one that is not": {`[` + plain + `, {type: external-push, metadata: {hosts: b.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{
@@ -94,16 +94,16 @@ func TestTriggersAndTheirObjects(t *testing.T) {
 		"the ScaledObject's name is taken": {`[` + plain + `, {type: kedify-http, metadata: {hosts: b.test, port: "80", httpScaledObject: shop}}]`, canary, []summary{{"shop-0", "shop-stable", nil}, {"shop", "shop-stable", nil}}},
 		"an object that the user made":     {`[{type: external-push, metadata: {httpScaledObject: mine, scalerAddress: "` + address + `"}}]`, canary, nil},
 		"a service that agrees":            {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop-stable}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
-		"a service that names another one": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, canary, []summary{{"shop", "shop", []string{`ServiceDisagrees: spec.triggers[0].metadata.service "shop": Rollout "shop" has the stable Service "shop-stable"; remove service, and the Rollout's counts`}}}},
+		"a service that names another one": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, canary, []summary{{"shop", "shop", []string{`ServiceDisagrees: spec.triggers[0].metadata.service: "shop" differs from the stable Service "shop-stable" of Rollout "shop"; remove service to use the Rollout's`}}}},
 		"a service, and no Rollout yet":    {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, "", []summary{{"shop", "shop", nil}}},
 		"no service, and no Rollout yet": {`[` + plain + `]`, "", []summary{{"shop", "", []string{
-			`ServiceUnknown: spec.triggers[0]: Rollout "shop", which names the Service, is not there; create it, or set service in the metadata`,
+			`ServiceUnknown: spec.triggers[0]: Rollout "shop", which defines the Service, does not exist; create it, or set service in the metadata`,
 		}}}},
 		"blue-green":                    {`[` + plain + `]`, `{spec: {strategy: {blueGreen: {activeService: shop-active}}}}`, []summary{{"shop", "shop-active", nil}}},
 		"ping-pong, before a turn":      {`[` + plain + `]`, `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}}`, []summary{{"shop", "pong", nil}}},
 		"ping-pong, on the ping's turn": {`[` + plain + `]`, `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}, status: {canary: {stablePingPong: ping}}}`, []summary{{"shop", "ping", nil}}},
 		"a Rollout without Services": {`[` + plain + `]`, `{spec: {strategy: {canary: {}}}}`, []summary{{"shop", "", []string{
-			`ServiceUnknown: spec.triggers[0]: Rollout "shop" names no Service; set its spec.strategy.canary.stableService or spec.strategy.blueGreen.activeService, or service in the metadata`,
+			`ServiceUnknown: spec.triggers[0]: Rollout "shop" defines no Service; set its spec.strategy.canary.stableService or spec.strategy.blueGreen.activeService, or service in the metadata`,
 		}}}},
 		"a key that is unknown": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", pathPrefix: /a}}]`, canary, []summary{{"shop", "shop-stable", []string{
 			`KeyIgnored: spec.triggers[0].metadata.pathPrefix "/a": unknown key, ignored; did you mean pathPrefixes?`,
@@ -114,12 +114,12 @@ func TestTriggersAndTheirObjects(t *testing.T) {
 		}},
 		"a name that cannot be one": {`[` + plain + `, {type: kedify-http, name: My API, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
 			{"shop", "shop-stable", nil},
-			{"", "", []string{`InvalidName: spec.triggers[1]: its HTTPScaledObject cannot be named "shop-My API": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'); give the trigger a name of lower-case letters, digits and hyphens`}},
+			{"", "", []string{`InvalidName: spec.triggers[1]: invalid HTTPScaledObject name "shop-My API": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'); use lower-case letters, digits and hyphens in the trigger's name`}},
 		}},
 		"a name twice": {`[` + plain + `, {type: kedify-http, name: x, metadata: {hosts: c.test, port: "80"}}, {type: kedify-http, name: x, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
 			{"shop", "shop-stable", nil},
 			{"shop-x", "shop-stable", nil},
-			{"", "", []string{`InvalidName: spec.triggers[2]: another trigger already has the HTTPScaledObject "shop-x"; name another one by httpScaledObject in the metadata`}},
+			{"", "", []string{`InvalidName: spec.triggers[2]: another trigger already uses HTTPScaledObject "shop-x"; set a different httpScaledObject in the metadata`}},
 		}},
 	}
 	for name, test := range tests {
@@ -136,7 +136,7 @@ func TestTriggersAndTheirObjects(t *testing.T) {
 	}
 }
 
-// full is a ScaledObject that says everything.
+// full is a ScaledObject with every key.
 const full = `
 metadata: {name: shop, namespace: team, uid: uid-1}
 spec:
@@ -165,7 +165,7 @@ spec:
         coldStartWaitingPageConfigMapRef: page
 `
 
-// made is the HTTPScaledObject of full.
+// made is the desired HTTPScaledObject of full.
 const made = `
 metadata:
   name: shop
@@ -192,7 +192,7 @@ spec:
   scalingMetric: {requestRate: {targetValue: 5, window: 30s, granularity: 2s}}
 `
 
-func TestEveryKeyTravels(t *testing.T) {
+func TestAllKeys(t *testing.T) {
 	t.Parallel()
 	wants := desired.Desired(read[apis.ScaledObject](t, full), nil, address)
 	if len(wants) != 1 || len(wants[0].Problems) > 0 {
@@ -203,8 +203,8 @@ func TestEveryKeyTravels(t *testing.T) {
 	}
 }
 
-// TestAPauseTravels: whoever waits for a paused app waits in vain.
-func TestAPauseTravels(t *testing.T) {
+// TestPausingAnnotations: a request must not wait for a paused app.
+func TestPausingAnnotations(t *testing.T) {
 	t.Parallel()
 	scaled := read[apis.ScaledObject](t, full)
 	scaled.Annotations = map[string]string{"autoscaling.keda.sh/paused-replicas": "0", "team": "a"}
@@ -215,7 +215,7 @@ func TestAPauseTravels(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreWrittenOut(t *testing.T) {
+func TestDefaults(t *testing.T) {
 	t.Parallel()
 	scaled := read[apis.ScaledObject](t, `{metadata: {name: shop}, spec: {scaleTargetRef: {name: shop}, triggers: [
 		{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop, scalingMetric: concurrency}}]}}`)
@@ -231,31 +231,31 @@ func TestDefaultsAreWrittenOut(t *testing.T) {
 	}
 }
 
-func TestMistakesOfTheScaledObject(t *testing.T) {
+func TestInvalidScaledObject(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ scaled, says string }{
 		"a Deployment without a service": {
 			`{spec: {scaleTargetRef: {name: shop}, triggers: [` + plain + `]}, metadata: {name: shop}}`,
-			`spec.triggers[0].metadata.service: is required, because the target is the Deployment "shop" and no Rollout; name the Service that the requests go to`,
+			`spec.triggers[0].metadata.service: required, because the target is Deployment "shop" and not a Rollout; set the Service that receives the requests`,
 		},
 		"more replicas than numbers": {
 			`{spec: {maxReplicaCount: 9999999999, scaleTargetRef: {name: shop}, triggers: [{type: kedify-http, metadata: {hosts: a.test, port: "80", service: a}}]}, metadata: {name: shop}}`,
-			`spec.maxReplicaCount 9999999999: use a number from 0 to 2147483647`,
+			`spec.maxReplicaCount: 9999999999 is out of range: use a number from 0 to 2147483647`,
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := desired.Desired(read[apis.ScaledObject](t, test.scaled), nil, address)[0]
-			if got := desired.Text(want.Problems); got != test.says || want.Object != nil {
+			if got := desired.JoinProblems(want.Problems); got != test.says || want.Object != nil {
 				t.Errorf("%s (object %v), want %s", got, want.Object, test.says)
 			}
 		})
 	}
 }
 
-// TestTheAddOnsScaledObjectsAreLeftAlone has one that the KEDA HTTP add-on made from an HTTPScaledObject.
-func TestTheAddOnsScaledObjectsAreLeftAlone(t *testing.T) {
+// TestScaledObjectOfHTTPAddOn has one that the KEDA HTTP add-on created from an HTTPScaledObject.
+func TestScaledObjectOfHTTPAddOn(t *testing.T) {
 	t.Parallel()
 	scaled := shop(t, `[{type: external-push, metadata: {scalerAddress: "`+address+`", hosts: a.test}}]`)
 	scaled.OwnerReferences = []metav1.OwnerReference{{APIVersion: "http.keda.sh/v1alpha1", Kind: "HTTPScaledObject", Name: "shop", Controller: new(true)}}
@@ -264,7 +264,7 @@ func TestTheAddOnsScaledObjectsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// changes is what matters of Changes.
+// changes has the compared fields of Changes.
 type changes struct {
 	Create, Update, Delete []string
 	Conditions             map[string][]string
@@ -272,7 +272,7 @@ type changes struct {
 }
 
 func changesOf(found desired.Changes) changes {
-	out := changes{Problems: desired.Text(found.Problems)}
+	out := changes{Problems: desired.JoinProblems(found.Problems)}
 	for names, list := range map[*[]string][]*httpv1alpha1.HTTPScaledObject{&out.Create: found.Create, &out.Update: found.Update, &out.Delete: found.Delete} {
 		for _, object := range list {
 			*names = append(*names, object.Name)
@@ -289,7 +289,7 @@ func changesOf(found desired.Changes) changes {
 	return out
 }
 
-// TestCompare has what is to be done about what exists. Each case starts from the object that full stands for, as it was written.
+// TestCompare has existing objects. Each case starts from the object of full, as it was written.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	accepted := []string{"TriggerAccepted=True TriggerAccepted"}
@@ -374,7 +374,7 @@ func TestCompare(t *testing.T) {
 				scaled.Spec.Triggers[0].Metadata["httpScaledObject"] = "-"
 			},
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
-			want:   changes{Problems: `spec.triggers[0]: its HTTPScaledObject cannot be named "-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'); give the trigger a name of lower-case letters, digits and hyphens`},
+			want:   changes{Problems: `spec.triggers[0]: invalid HTTPScaledObject name "-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'); use lower-case letters, digits and hyphens in the trigger's name`},
 		},
 		"a ScaledObject of the same name, made anew": {
 			scaled: func(scaled *apis.ScaledObject) { scaled.UID = "uid-2" },
@@ -383,11 +383,11 @@ func TestCompare(t *testing.T) {
 		},
 		"somebody else's object": {
 			object: func(object *httpv1alpha1.HTTPScaledObject) { object.OwnerReferences = nil },
-			want:   changes{Problems: `HTTPScaledObject "shop" is there already and is not this ScaledObject's; delete it, or name another one by httpScaledObject in the trigger's metadata`},
+			want:   changes{Problems: `HTTPScaledObject "shop" already exists and belongs to another owner; delete it, or set a different httpScaledObject in the trigger's metadata`},
 		},
 		"another ScaledObject's object": {
 			object: func(object *httpv1alpha1.HTTPScaledObject) { object.OwnerReferences[0].Name = "other" },
-			want:   changes{Problems: `HTTPScaledObject "shop" is there already and is not this ScaledObject's; delete it, or name another one by httpScaledObject in the trigger's metadata`},
+			want:   changes{Problems: `HTTPScaledObject "shop" already exists and belongs to another owner; delete it, or set a different httpScaledObject in the trigger's metadata`},
 		},
 	}
 	for name, test := range tests {
@@ -419,8 +419,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestConvertTouchesOurTriggersOnly applies nothing: the patch itself is compared, word for word.
-func TestConvertTouchesOurTriggersOnly(t *testing.T) {
+// TestConvert compares the patch itself, word for word.
+func TestConvert(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ triggers, want string }{
 		"the guide's":          {`[` + plain + `]`, `[{"op":"replace","path":"/spec/triggers/0/type","value":"external-push"},{"op":"add","path":"/spec/triggers/0/metadata/convertedFrom","value":"kedify-http"},{"op":"add","path":"/spec/triggers/0/metadata/httpScaledObject","value":"shop"},{"op":"add","path":"/spec/triggers/0/metadata/scalerAddress","value":"scaler.keda:9090"}]`},
@@ -446,8 +446,8 @@ func TestConvertTouchesOurTriggersOnly(t *testing.T) {
 	}
 }
 
-// TestANameThatIsTakenDeletesNothing has a trigger whose object gets a name that is somebody else's: what there is goes on.
-func TestANameThatIsTakenDeletesNothing(t *testing.T) {
+// TestNameTakenDeletesNothing has a trigger whose object gets a name of another owner: the existing object stays.
+func TestNameTakenDeletesNothing(t *testing.T) {
 	t.Parallel()
 	scaled := read[apis.ScaledObject](t, full)
 	own, foreign := read[httpv1alpha1.HTTPScaledObject](t, made), read[httpv1alpha1.HTTPScaledObject](t, made)
@@ -459,8 +459,8 @@ func TestANameThatIsTakenDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestTriggersThatAreAppliedAnewKeepTheirObjects has manifests as users write them, without names of objects, beside what is stored.
-func TestTriggersThatAreAppliedAnewKeepTheirObjects(t *testing.T) {
+// TestConvertKeepsObjectNames applies manifests without object names to stored objects.
+func TestConvertKeepsObjectNames(t *testing.T) {
 	t.Parallel()
 	stored := func(name, hosts, object string) string {
 		return `{type: external-push, name: "` + name + `", metadata: {hosts: "` + hosts + `", port: "80", convertedFrom: kedify-http, httpScaledObject: ` + object + `}}`
@@ -497,8 +497,8 @@ func TestTriggersThatAreAppliedAnewKeepTheirObjects(t *testing.T) {
 	}
 }
 
-// TestKeeps has the triggers beside which no object is deleted.
-func TestKeeps(t *testing.T) {
+// TestPreventsDeletion has the triggers that prevent the deletion of objects.
+func TestPreventsDeletion(t *testing.T) {
 	t.Parallel()
 	for triggers, want := range map[string]bool{
 		`[` + plain + `, ` + other + `]`: false,
@@ -506,7 +506,7 @@ func TestKeeps(t *testing.T) {
 		`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "scaler.other:9090"}}]`: true,
 		`[{type: external-push, metadata: {scalerAddress: "scaler.other:9090"}}]`:                            false,
 	} {
-		if got := desired.Keeps(shop(t, triggers), address); got != want {
+		if got := desired.PreventsDeletion(shop(t, triggers), address); got != want {
 			t.Errorf("%s: Keeps = %v", triggers, got)
 		}
 	}

@@ -1,0 +1,112 @@
+package autowire_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+)
+
+// annotated returns an Ingress for shop.test with an annotation.
+func annotated(name, value string) string {
+	return strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web", fmt.Sprintf("name: web, annotations: {%s: %q}", name, value), 1)
+}
+
+// TestBackendProtocols has Ingress controllers that use TLS to backends because of the Ingress or the Service.
+func TestBackendProtocols(t *testing.T) {
+	t.Parallel()
+	const nginx = "nginx.ingress.kubernetes.io/backend-protocol"
+	const inClear, secured = "Wired: Ingress web, shop.test/", "Wired: Ingress web, shop.test/ over TLS"
+	http, https := corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "web", Port: 80, AppProtocol: new("HTTPS")}
+	tests := map[string]struct {
+		ingress     string
+		certificate autowire.Certificate
+		port        corev1.ServicePort
+		says        string // the condition's reason and message, or the beginning of it
+		goesTo      int    // the port of the proxies, or 0
+	}{
+		"clear text":                {annotated("a", "b"), autowire.CertificateActive, http, inClear, 8080},
+		"clear text, in words":      {annotated(nginx, "GRPC"), autowire.CertificateActive, http, inClear, 8080},
+		"ingress-nginx":             {annotated(nginx, "HTTPS"), autowire.CertificateActive, http, secured, 8443},
+		"gRPC over TLS":             {annotated(nginx, " grpcs"), autowire.CertificateActive, http, secured, 8443},
+		"HAProxy Ingress":           {annotated("haproxy-ingress.github.io/backend-protocol", "h2-ssl"), autowire.CertificateActive, http, secured, 8443},
+		"HAProxy Ingress, a switch": {annotated("ingress.kubernetes.io/secure-backends", "true"), autowire.CertificateActive, http, secured, 8443},
+		"HAProxy Technologies":      {annotated("haproxy.org/server-ssl", "true"), autowire.CertificateActive, http, secured, 8443},
+		"switched off":              {annotated("haproxy.org/server-ssl", "false"), autowire.CertificateActive, http, inClear, 8080},
+		"AWS":                       {annotated("alb.ingress.kubernetes.io/backend-protocol", "HTTPS"), autowire.CertificateActive, http, secured, 8443},
+		"Azure":                     {annotated("appgw.ingress.kubernetes.io/backend-protocol", "https"), autowire.CertificateActive, http, secured, 8443},
+		"NGINX, another Service":    {annotated("nginx.org/ssl-services", "shop,cart"), autowire.CertificateActive, http, inClear, 8080},
+		"NGINX, the proxies":        {annotated("nginx.org/ssl-services", "shop, kedify-proxy"), autowire.CertificateActive, http, secured, 8443},
+		"what proxies don't answer": {annotated(nginx, "FCGI"), autowire.CertificateActive, http, "NotCarriedOut: Ingress web, shop.test/: annotation " + nginx + `: "FCGI" sets a protocol that the proxies do not support; use HTTP or HTTPS`, 0},
+		"either":                    {annotated(nginx, "AUTO_HTTP"), autowire.CertificateActive, http, "NotCarriedOut", 0},
+		"no Secret":                 {annotated(nginx, "HTTPS"), autowire.CertificateNotConfigured, http, "NotCarriedOut: Ingress web, shop.test/: annotation " + nginx + `: "HTTPS" requires TLS to the backends, and HTTPScaledObject "shop" has no certificate; set tlsSecretName in its trigger`, 0},
+		"no certificate":            {annotated(nginx, "HTTPS"), autowire.CertificateMissing, http, `NoCertificate: Ingress web, shop.test/: the proxies lack a certificate for a host of HTTPScaledObject "shop"; see its condition TLSReady`, 0},
+		"perhaps one from before":   {annotated(nginx, "HTTPS"), autowire.CertificateMaybeActive, http, "NoCertificate", 0},
+		"the Service's protocol":    {annotated("a", "b"), autowire.CertificateActive, https, secured, 8443},
+		"the port's name":           {annotated("a", "b"), autowire.CertificateActive, corev1.ServicePort{Name: "https-web", Port: 80}, secured, 8443},
+		"the Service's, no Secret":  {annotated("a", "b"), autowire.CertificateNotConfigured, https, inClear, 8080},
+		"another port's":            {annotated("a", "b"), autowire.CertificateActive, corev1.ServicePort{Name: "https", Port: 443}, inClear, 8080},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t, test.ingress)
+			w.HasTLSProxy, w.Ports["shop"] = true, []corev1.ServicePort{test.port}
+			w.Targets = []autowire.Target{target("shop", "shop.test")}
+			w.Targets[0].Certificate = test.certificate
+			condition := w.converge(t).Conditions["shop"]
+			says := condition.Reason + ": " + condition.Message
+			if test.goesTo != 0 && says != test.says || !strings.HasPrefix(says, test.says) {
+				t.Errorf("condition %q, want %q", says, test.says)
+			}
+			names := fmt.Sprintf(`{"name":"kedify-proxy","port":{"number":%d}}`, test.goesTo)
+			if got := strings.Contains(w.stored[0], names); got != (test.goesTo != 0) {
+				t.Errorf("goes to port %d: %v\n%s", test.goesTo, got, asYAML(t, w.stored[0]))
+			}
+			if diff := cmp.Diff(canonicalJSON(t, test.ingress), w.unwired(t)[0]); diff != "" {
+				t.Errorf("unwired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestProtocolChangesWhileWired changes the backend protocol and the certificates of a wired Ingress.
+func TestProtocolChangesWhileWired(t *testing.T) {
+	t.Parallel()
+	original := ingress("shop.test", "Prefix", "/", port80)
+	w := newFixture(t, original)
+	w.HasTLSProxy = true
+	w.Targets = []autowire.Target{target("shop", "shop.test")}
+	w.Targets[0].Certificate = autowire.CertificateActive
+	step := func(what, wantReason, goesTo string) {
+		t.Helper()
+		found := w.converge(t)
+		if got := found.Conditions["shop"].Reason; got != wantReason || !strings.Contains(w.stored[0], goesTo) {
+			t.Errorf("%s: %s, want %s with %s\n%s", what, got, wantReason, goesTo, asYAML(t, w.stored[0]))
+		}
+	}
+	const tls, inClear, app = `"port":{"number":8443}`, `"port":{"number":8080}`, `"service":{"name":"shop","port":{"number":80}}`
+	step("at first", "Wired", inClear)
+	says := func(value string) {
+		w.stored[0] = edited(t, w.stored[0], func(ingress map[string]any) {
+			ingress["metadata"].(map[string]any)["annotations"].(map[string]any)["haproxy.org/server-ssl"] = value
+		})
+	}
+	says("true")
+	step("TLS", "Wired", tls)
+	w.Targets[0].Certificate = autowire.CertificateMaybeActive
+	step("perhaps one from before", "Wired", tls)
+	w.Targets[0].Certificate = autowire.CertificateMissing
+	step("none", "NoCertificate", app)
+	w.Targets[0].Certificate = autowire.CertificateActive
+	step("again", "Wired", tls)
+	w.HasTLSProxy = false
+	step("the port is lost", "ProxyUnavailable", app)
+	says("false")
+	w.Now = w.Now.Add(w.CoolDown)
+	step("clear text again", "Wired", inClear)
+}

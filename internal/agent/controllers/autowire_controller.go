@@ -1,0 +1,358 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/probe"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
+)
+
+// autowireOwner is the field manager of the condition that the AutowireReconciler writes. It differs from
+// fieldOwner, because the ScaledObjectReconciler also applies conditions, and an apply removes the manager's other
+// fields.
+const autowireOwner = fieldOwner + "-autowire"
+
+// AutowireReconciler updates the backends of Ingresses and HTTPRoutes as package autowire plans. It is a
+// reconcile.Reconciler, and its requests name namespaces.
+type AutowireReconciler struct {
+	// Client writes, and reads from a cache. The cache must keep the complete metadata of Ingresses and
+	// HTTPRoutes.
+	Client client.Client
+	// APIReader reads without a cache.
+	APIReader client.Reader
+	// Events records Events on Ingresses, HTTPRoutes and HTTPScaledObjects.
+	Events record.EventRecorder
+	// Now is the clock.
+	Now func() time.Time
+	// ScalerAddress is the address at which KEDA reaches the scaler, as host:port.
+	ScalerAddress string
+	// CoolDown is how long backends stay restored after the proxies became unavailable.
+	CoolDown time.Duration
+	// Disabled restores all backends and rewrites none.
+	Disabled bool
+	// SharedNamespace is the namespace of the interceptor, whose proxies are the shared fleet.
+	SharedNamespace string
+	// Namespaces are the watched namespaces; an empty list means all.
+	Namespaces []string
+	// ListGrants lists the ReferenceGrants of SharedNamespace. synced is false until they have been read.
+	// SetupWithManager sets it.
+	ListGrants func(context.Context) (grants []apis.ReferenceGrant, synced bool, err error)
+	// ProbeProxies keeps a connection to each proxy of a namespace and returns those that are gone.
+	// SetupWithManager sets it; nil disables probing.
+	ProbeProxies func(namespace string, proxies []netip.AddrPort) (gone []netip.AddrPort)
+	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute or Rollout. SetupWithManager
+	// sets it.
+	IsInstalled func(schema.GroupVersionKind) bool
+
+	conditions place
+}
+
+// Reconcile updates the backends of the namespace that the request names.
+func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	namespace, scaled, err := a.read(ctx, request.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	objects, err := a.objects(ctx, request.Name, &namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	todo, refused, err := a.plan(ctx, &namespace)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("namespace %s: %w", request.Name, err)
+	}
+	var failed error
+	for _, change := range todo.Changes {
+		if err := a.write(ctx, objects[change.Index], change); err != nil {
+			object := &namespace.Objects[change.Index]
+			failed = errors.Join(failed, fmt.Errorf("namespace %s: write %s: %w", request.Name, object, err))
+		}
+	}
+	if failed == nil { // conditions describe the state after all writes
+		failed = a.report(ctx, scaled, todo.Conditions)
+	}
+	failed = errors.Join(failed, refused)
+	if apierrors.IsConflict(failed) {
+		return ctrl.Result{RequeueAfter: retryAfter}, nil
+	}
+	return ctrl.Result{RequeueAfter: todo.RequeueAfter}, failed
+}
+
+// read reads the input of the plan for a namespace, and its HTTPScaledObjects.
+func (a *AutowireReconciler) read(
+	ctx context.Context, name string,
+) (namespace autowire.Namespace, scaled []httpv1alpha1.HTTPScaledObject, err error) {
+	var all httpv1alpha1.HTTPScaledObjectList
+	var services corev1.ServiceList
+	inside := client.InNamespace(name)
+	proxies, err := a.proxies(ctx, name)
+	err = errors.Join(err, a.Client.List(ctx, &all, inside), a.Client.List(ctx, &services, inside))
+	if err != nil {
+		return namespace, nil, fmt.Errorf("read namespace %s: %w", name, err)
+	}
+	namespace = autowire.Namespace{Ports: map[string][]corev1.ServicePort{}, Now: a.Now(), CoolDown: a.CoolDown}
+	for i := range services.Items {
+		service := &services.Items[i]
+		namespace.Ports[service.Name] = service.Spec.Ports
+		if service.Name == autowire.ProxyService {
+			proxies.Service = service
+		}
+	}
+	namespace.Name = name
+	a.probe(name, &proxies, len(all.Items) > 0 || name == a.SharedNamespace)
+	namespace.HasProxy, namespace.HasTLSProxy = proxies.Serve(autowire.ProxyPort), proxies.Serve(autowire.TLSPort)
+	if namespace.Shared, err = a.shared(ctx); err != nil {
+		return namespace, nil, err
+	}
+	for i := range all.Items {
+		isActive, err := a.isActive(ctx, &all.Items[i])
+		if err != nil {
+			return namespace, nil, err
+		}
+		if target, isTarget := autowire.TargetOf(&all.Items[i]); isTarget && isActive && !a.Disabled {
+			target.IsShared = target.IsShared && name != a.SharedNamespace // here the shared fleet is the namespace's own
+			namespace.Targets = append(namespace.Targets, target)
+		}
+	}
+	return namespace, all.Items, nil
+}
+
+// probe keeps connections to the proxies of a namespace while backends may reference them, and sets proxies.Gone.
+func (a *AutowireReconciler) probe(namespace string, proxies *autowire.Proxies, areUsed bool) {
+	if a.ProbeProxies == nil {
+		return
+	}
+	var ready []netip.AddrPort
+	if areUsed && !a.Disabled {
+		ready = proxies.Ready(autowire.ProxyPort)
+	}
+	proxies.Gone = a.ProbeProxies(namespace, ready)
+}
+
+// proxies reads the state of the proxies of a namespace, except their Service.
+func (a *AutowireReconciler) proxies(ctx context.Context, namespace string) (state autowire.Proxies, err error) {
+	var endpoints discoveryv1.EndpointSliceList
+	err = a.Client.List(ctx, &endpoints, client.InNamespace(namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: autowire.ProxyService})
+	state.Endpoints = endpoints.Items
+	deployment := new(appsv1.Deployment)
+	key := types.NamespacedName{Namespace: namespace, Name: autowire.ProxyService}
+	switch missing := a.Client.Get(ctx, key, deployment); {
+	case missing == nil:
+		state.Deployment = deployment
+	case !apierrors.IsNotFound(missing):
+		err = errors.Join(err, missing)
+	}
+	return state, err
+}
+
+// objects reads the Ingresses and HTTPRoutes of a namespace into it, and returns them in the same order.
+func (a *AutowireReconciler) objects(
+	ctx context.Context, name string, into *autowire.Namespace,
+) (objects []client.Object, err error) {
+	var ingresses networkingv1.IngressList
+	var routes apis.HTTPRouteList
+	var rollouts apis.RolloutList
+	inside := client.InNamespace(name)
+	if err = a.Client.List(ctx, &ingresses, inside); err == nil && a.IsInstalled(apis.HTTPRouteKind()) {
+		err = a.Client.List(ctx, &routes, inside)
+	}
+	if err == nil && len(routes.Items) > 0 && a.IsInstalled(apis.RolloutKind()) {
+		err = a.Client.List(ctx, &rollouts, client.UnsafeDisableDeepCopy) // a Rollout may manage routes of other namespaces
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read namespace %s: %w", name, err)
+	}
+	for i := range ingresses.Items {
+		objects = append(objects, &ingresses.Items[i])
+		into.Objects = append(into.Objects, autowire.FromIngress(&ingresses.Items[i]))
+	}
+	routings := autowire.Routings(rollouts.Items...)
+	for i := range routes.Items {
+		objects = append(objects, &routes.Items[i])
+		into.Objects = append(into.Objects, autowire.FromHTTPRoute(&routes.Items[i], routings))
+	}
+	return objects, nil
+}
+
+// isActive reports whether an HTTPScaledObject is not about to be deleted with its ScaledObject or trigger.
+func (a *AutowireReconciler) isActive(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) (bool, error) {
+	owner := ownerOf(object)
+	if owner == nil {
+		return true, nil
+	}
+	scaled, key := new(apis.ScaledObject), types.NamespacedName{Namespace: object.Namespace, Name: owner[0]}
+	switch err := a.Client.Get(ctx, key, scaled); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read ScaledObject %s: %w", key, err)
+	}
+	isNamed := slices.Contains(desired.ObjectNames(scaled, a.ScalerAddress), object.Name)
+	return scaled.DeletionTimestamp == nil && (isNamed || desired.PreventsDeletion(scaled, a.ScalerAddress)), nil
+}
+
+// write applies a change, unless the object has changed since it was read.
+func (a *AutowireReconciler) write(ctx context.Context, object client.Object, change autowire.Change) error {
+	text, err := json.Marshal(change.At(object.GetResourceVersion()))
+	if err != nil {
+		return err
+	}
+	err = a.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, text), fieldOwner)
+	switch {
+	case err == nil && change.Reason != "":
+		a.Events.Event(object, corev1.EventTypeNormal, change.Reason, truncate.Text(change.Message, maxEvent))
+	case apierrors.IsInvalid(err) && isOutdated(ctx, a.APIReader, object):
+		return nil // the watch delivers the stored version
+	case err != nil && !apierrors.IsConflict(err):
+		a.Events.Event(object, corev1.EventTypeWarning, httpv1alpha1.ReasonRefused,
+			truncate.Text(err.Error(), maxEvent))
+	}
+	return err
+}
+
+// report writes the conditions of HTTPScaledObjects, and removes those of objects without one.
+func (a *AutowireReconciler) report(
+	ctx context.Context, scaled []httpv1alpha1.HTTPScaledObject, conditions map[string]metav1.Condition,
+) (failed error) {
+	for i := range scaled {
+		object := &scaled[i]
+		before := meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionAutowired)
+		var want []metav1.Condition
+		if condition, has := conditions[object.Name]; has {
+			want = []metav1.Condition{condition}
+		}
+		if object.DeletionTimestamp != nil || before == nil && want == nil ||
+			want != nil && desired.HasConditions(object.Status.Conditions, want) {
+			continue
+		}
+		err := a.conditions.put(ctx, a.Client, autowireOwner, a.Now(), object, want)
+		if client.IgnoreNotFound(err) != nil {
+			name := client.ObjectKeyFromObject(object)
+			failed = errors.Join(failed, fmt.Errorf("write the condition of HTTPScaledObject %s: %w", name, err))
+		}
+		if err == nil && want != nil && isNewProblem(before, &want[0]) {
+			a.Events.Event(object, corev1.EventTypeWarning, want[0].Reason, truncate.Text(want[0].Message, maxEvent))
+		}
+	}
+	return failed
+}
+
+// isNewProblem reports whether a condition shows a problem that is worth an Event and was not there before.
+func isNewProblem(before, after *metav1.Condition) bool {
+	isExpected := after.Status == metav1.ConditionTrue || after.Reason == httpv1alpha1.ReasonNothingToWire ||
+		after.Reason == httpv1alpha1.ReasonNotProgrammed
+	return !isExpected && (before == nil || before.Reason != after.Reason)
+}
+
+// SetupWithManager adds the controller to mgr. It reconciles a namespace when an object that affects its backends
+// changes. HTTPRoutes and Rollouts are watched as soon as they are installed.
+func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
+	grants, err := newGrants(mgr, a.SharedNamespace)
+	if err != nil {
+		return err
+	}
+	a.ListGrants = grants.read
+	prober, ended := newProber()
+	a.ProbeProxies = prober.Watch
+	isChanged := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	running, err := ctrl.NewControllerManagedBy(mgr).
+		Named("autowire").
+		Watches(&networkingv1.Ingress{}, enqueueNamespaces(ownNamespace), builder.WithPredicates(isChanged)).
+		Watches(&httpv1alpha1.HTTPScaledObject{}, enqueueNamespaces(ownNamespace),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: targetChanged})).
+		Watches(&apis.ScaledObject{}, enqueueNamespaces(ownNamespace),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Service{}, a.enqueueProxyUsers(),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: portsChanged})).
+		Watches(&discoveryv1.EndpointSlice{}, a.enqueueProxyUsers()).
+		Watches(&appsv1.Deployment{}, a.enqueueProxyUsers(),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: terminationChanged})).
+		WatchesRawSource(source.Channel(grants.changed, enqueueNamespaces(grantedNamespaces))).
+		WatchesRawSource(source.Channel(ended, a.enqueueProxyUsers())).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers, ReconciliationTimeout: reconcileTimeout, UsePriorityQueue: new(true),
+		}).
+		Build(a)
+	if err != nil {
+		return fmt.Errorf("set up the autowire controller: %w", err)
+	}
+	optional := &optionalKinds{manager: mgr, controller: running}
+	a.IsInstalled = optional.isInstalled
+	return errors.Join(
+		mgr.Add(grants),
+		mgr.Add(prober),
+		optional.watch(apis.RolloutKind(), &apis.Rollout{}, enqueueNamespaces(routedNamespaces),
+			predicate.Funcs{UpdateFunc: routingChanged}),
+		optional.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, enqueueNamespaces(ownNamespace),
+			predicate.Or(isChanged, predicate.LabelChangedPredicate{})))
+}
+
+// newProber returns a Prober and the channel of its Events. A proxy that is gone or available again is reported
+// like a change of its EndpointSlice.
+func newProber() (*probe.Prober, <-chan event.GenericEvent) {
+	ended := make(chan event.GenericEvent)
+	return probe.New(func(ctx context.Context, namespace string) {
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+		select {
+		case ended <- event.GenericEvent{Object: slice}:
+		case <-ctx.Done():
+		}
+	}), ended
+}
+
+// enqueueNamespaces enqueues the namespaces that an object affects.
+func enqueueNamespaces(about func(client.Object) []string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		var requests []reconcile.Request
+		for _, name := range about(object) {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+		}
+		return requests
+	})
+}
+
+// ownNamespace returns the namespace of an object.
+func ownNamespace(object client.Object) []string { return []string{object.GetNamespace()} }
+
+// routedNamespaces returns the namespaces of the HTTPRoutes that a Rollout's traffic router manages.
+func routedNamespaces(object client.Object) (namespaces []string) {
+	if rollout, ok := object.(*apis.Rollout); ok {
+		for _, routing := range autowire.Routings(*rollout) {
+			namespaces = routing.Namespaces()
+		}
+	}
+	return namespaces
+}

@@ -1,0 +1,75 @@
+package controllers
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
+)
+
+// nonStatusChanged reports whether an HTTPScaledObject has changed outside its status, which others write often.
+func nonStatusChanged(change event.UpdateEvent) bool {
+	before, after := change.ObjectOld, change.ObjectNew
+	return before.GetGeneration() != after.GetGeneration() ||
+		!equality.Semantic.DeepEqual(before.GetLabels(), after.GetLabels()) ||
+		!equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) ||
+		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+}
+
+// targetChanged reports whether an HTTPScaledObject has changed in a field that affects autowiring, or in the
+// condition that the AutowireReconciler writes.
+func targetChanged(change event.UpdateEvent) bool {
+	before, isBefore := change.ObjectOld.(*httpv1alpha1.HTTPScaledObject)
+	after, isAfter := change.ObjectNew.(*httpv1alpha1.HTTPScaledObject)
+	if !isBefore || !isAfter {
+		return true
+	}
+	oldTarget, wasTarget := autowire.TargetOf(before)
+	newTarget, isTarget := autowire.TargetOf(after)
+	return wasTarget != isTarget || !equality.Semantic.DeepEqual(oldTarget, newTarget) || !equality.Semantic.DeepEqual(
+		meta.FindStatusCondition(before.Status.Conditions, httpv1alpha1.ConditionAutowired),
+		meta.FindStatusCondition(after.Status.Conditions, httpv1alpha1.ConditionAutowired))
+}
+
+// portsChanged reports whether the ports of a Service have changed.
+func portsChanged(change event.UpdateEvent) bool {
+	before, isBefore := change.ObjectOld.(*corev1.Service)
+	after, isAfter := change.ObjectNew.(*corev1.Service)
+	return !isBefore || !isAfter || !equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports)
+}
+
+// terminationChanged reports whether a Deployment of proxies was replaced, or has started or stopped terminating.
+func terminationChanged(change event.UpdateEvent) bool {
+	before, isBefore := change.ObjectOld.(*appsv1.Deployment)
+	after, isAfter := change.ObjectNew.(*appsv1.Deployment)
+	return !isBefore || !isAfter || before.UID != after.UID ||
+		autowire.IsTerminating(before) != autowire.IsTerminating(after)
+}
+
+// routingChanged reports whether a Rollout manages other HTTPRoutes.
+func routingChanged(change event.UpdateEvent) bool {
+	before, isBefore := change.ObjectOld.(*apis.Rollout)
+	after, isAfter := change.ObjectNew.(*apis.Rollout)
+	return !isBefore || !isAfter || autowire.RoutingConfig(before) != autowire.RoutingConfig(after)
+}
+
+// needChanged reports whether an HTTPScaledObject has changed in whether it needs proxies, in its fleet, or in the
+// condition that the ProxyReconciler writes.
+func needChanged(change event.UpdateEvent) bool {
+	before, isBefore := change.ObjectOld.(*httpv1alpha1.HTTPScaledObject)
+	after, isAfter := change.ObjectNew.(*httpv1alpha1.HTTPScaledObject)
+	if !isBefore || !isAfter {
+		return true
+	}
+	return proxies.NeedsProxy(before) != proxies.NeedsProxy(after) ||
+		proxies.FleetNamespace(before, "") != proxies.FleetNamespace(after, "") ||
+		!equality.Semantic.DeepEqual(
+			meta.FindStatusCondition(before.Status.Conditions, httpv1alpha1.ConditionProxyInstalled),
+			meta.FindStatusCondition(after.Status.Conditions, httpv1alpha1.ConditionProxyInstalled))
+}

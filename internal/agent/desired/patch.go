@@ -1,0 +1,44 @@
+package desired
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
+)
+
+// Operation is one operation of a JSON patch (RFC 6902).
+type Operation struct {
+	// Op is add, replace, remove or test.
+	Op string `json:"op"`
+	// Path is a JSON pointer (RFC 6901) to the target location.
+	Path string `json:"path"`
+	// Value is the value to add, replace or test; a remove ignores it.
+	Value any `json:"value"`
+}
+
+// Convert returns the patch that changes triggers of type kedify-http to type external-push, with the keys that
+// identify them, and nothing else. It is empty if no trigger needs it. The patch fits this version of the object
+// only, because it addresses triggers by index. old is the previous version, or nil: rewritten triggers keep the
+// names of their HTTPScaledObjects. address is the address of the agent's scaler.
+func Convert(scaled, old *apis.ScaledObject, address string) []Operation {
+	var patch []Operation
+	for _, managed := range managedTriggers(scaled, old, address) {
+		if managed.standing != trigger.Unconverted {
+			continue
+		}
+		path := "/spec/triggers/" + strconv.Itoa(managed.index)
+		added := trigger.ConversionMetadata(managed.trigger.Metadata, address, managed.name)
+		patch = append(patch, Operation{"replace", path + "/type", trigger.TypePush})
+		if managed.trigger.Metadata == nil {
+			patch = append(patch, Operation{"add", path + "/metadata", added})
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(added)) {
+			patch = append(patch, Operation{"add", path + "/metadata/" + key, added[key]})
+		}
+	}
+	return patch
+}
