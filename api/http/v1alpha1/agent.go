@@ -6,135 +6,134 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The ScaledObject of KEDA, as owner references name it.
+// Group and kind of KEDA's ScaledObject in owner references.
 const (
 	scaledObjectGroup = "keda.sh"
 	scaledObjectKind  = "ScaledObject"
 )
 
-// ScaledObjectOf is the name of the ScaledObject that controls an HTTPScaledObject: the one of whose triggers it is one's. It is empty where none does. The UID
-// doesn't count, so that a ScaledObject that is deleted and applied again has the objects of before.
+// ScaledObjectOf returns the name of the ScaledObject that controls an HTTPScaledObject, and from one of whose
+// triggers it was created. It is empty if none does. The UID is not compared, so that a ScaledObject that is
+// deleted and applied again keeps its previous objects.
 func ScaledObjectOf(object metav1.Object) string {
 	controller := metav1.GetControllerOfNoCopy(object)
-	if controller == nil || controller.Kind != scaledObjectKind || !strings.HasPrefix(controller.APIVersion, scaledObjectGroup+"/") {
+	if controller == nil || controller.Kind != scaledObjectKind ||
+		!strings.HasPrefix(controller.APIVersion, scaledObjectGroup+"/") {
 		return ""
 	}
 	return controller.Name
 }
 
-// What the agent writes: the controller that makes HTTPScaledObjects from the triggers of
-// ScaledObjects.
+// Annotations and labels of the agent, which creates HTTPScaledObjects from the triggers of ScaledObjects.
 const (
-	// AnnotationPrefix begins the annotations that carry what a trigger says and the spec has no
-	// field for. The key of the trigger follows in kebab case: tlsSecretName becomes
-	// http.kedify.io/tls-secret-name.
+	// AnnotationPrefix is the prefix of the annotations for trigger keys without a spec field. The trigger key
+	// follows in kebab case: tlsSecretName becomes http.kedify.io/tls-secret-name.
 	AnnotationPrefix = "http.kedify.io/"
-	// AnnotationTriggerProblems is written on a ScaledObject: the mistakes in its triggers, in
-	// words. It is absent when there are none. The conditions of a ScaledObject are KEDA's alone.
+	// AnnotationTriggerProblems is set on a ScaledObject. It contains the validation errors of its triggers, and
+	// is absent if there are none. Only KEDA writes the conditions of a ScaledObject.
 	AnnotationTriggerProblems = "http.kedify.io/trigger-problems"
-	// AnnotationAutowireUndo is written on an Ingress or HTTPRoute with backends that name Service kedify-proxy in
-	// place of their own: the JSON patch (RFC 6902) that gives them their own back and removes the annotation.
+	// AnnotationAutowireUndo is set on an Ingress or HTTPRoute with backends that reference Service kedify-proxy
+	// instead of their original Service. It contains the JSON patch (RFC 6902) that restores the original backends
+	// and removes the annotation.
 	AnnotationAutowireUndo = "http.kedify.io/autowire-undo"
-	// AnnotationAutowireHold is written on an Ingress or HTTPRoute that has its own backends back for a time, or
-	// for good: since when, and why. Whoever removes it ends that.
+	// AnnotationAutowireHold is set on an Ingress or HTTPRoute with restored backends that the agent leaves
+	// unchanged, temporarily or permanently. It contains the time and the reason. Removing it ends the pause.
 	AnnotationAutowireHold = "http.kedify.io/autowire-hold"
-	// AnnotationProxyImage, AnnotationProxyReplicas and AnnotationProxyResources are read on a Namespace: what its
-	// proxies have in place of the agent's flags of the same names. The last is a YAML or JSON object with
-	// requests and limits. On the Deployment that the agent applies, AnnotationProxyReplicas says how many it
-	// was last asked for.
+	// AnnotationProxyImage, AnnotationProxyReplicas and AnnotationProxyResources are set on a Namespace. They
+	// override the agent's flags of the same names for the proxies of the namespace. The last is a YAML or JSON
+	// object with requests and limits. On the Deployment that the agent applies, AnnotationProxyReplicas is the
+	// number that was last configured.
 	AnnotationProxyImage     = "http.kedify.io/proxy-image"
 	AnnotationProxyReplicas  = "http.kedify.io/proxy-replicas"
 	AnnotationProxyResources = "http.kedify.io/proxy-resources"
-	// AnnotationProxyMaxReplicas is read on a Namespace: how many proxies there may be at most, so that KEDA scales them.
-	// It counts before the agent's flag, and "0" has nobody scale them.
+	// AnnotationProxyMaxReplicas is set on a Namespace. It is the maximum number of proxies up to which KEDA
+	// scales them. It overrides the agent's flag, and "0" disables scaling.
 	AnnotationProxyMaxReplicas = "http.kedify.io/proxy-max-replicas"
-	// AnnotationProxyUnneeded is written on the Deployment of proxies that nothing needs any more: since when
-	// (RFC 3339).
+	// AnnotationProxyUnneeded is set on the Deployment of proxies that nothing needs any more. It contains the
+	// time since when (RFC 3339).
 	AnnotationProxyUnneeded = "http.kedify.io/proxy-unneeded-since"
-	// AnnotationProxyApplied is written on each object of the proxies that the agent applies: the hash of what it
-	// applied.
+	// AnnotationProxyApplied is set on each object of the proxies that the agent applies. It contains the hash of
+	// the applied object.
 	AnnotationProxyApplied = "http.kedify.io/proxy-applied"
-	// AnnotationProxyBootstrap is written on the proxies' Pods: the hash of their bootstrap, so that a new one
-	// replaces them.
+	// AnnotationProxyBootstrap is set on the proxies' Pods. It contains the hash of their bootstrap, so that a new
+	// bootstrap replaces the Pods.
 	AnnotationProxyBootstrap = "http.kedify.io/proxy-bootstrap"
-	// LabelManagedBy and ManagedByAgent tell objects that the agent made.
+	// LabelManagedBy and ManagedByAgent identify the objects that the agent creates.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	ManagedByAgent = "kedify-http-agent"
 )
 
-// Condition types in HTTPScaledObjectStatus.Conditions that the agent writes, beside those of the
-// interceptor.
+// Condition types in HTTPScaledObjectStatus.Conditions that the agent writes, in addition to those of the interceptor.
 const (
-	// ConditionTriggerAccepted is True when the object says what the trigger that it was made from
-	// says. When it is False, the object is what the trigger last said that could be understood.
+	// ConditionTriggerAccepted is True if the object matches the trigger that it was created from. If it is False,
+	// the object matches the last valid version of the trigger.
 	ConditionTriggerAccepted = "TriggerAccepted"
-	// ConditionAutowired is True when the backends of Ingresses and HTTPRoutes that the object is about name
-	// Service kedify-proxy. It is absent where the object does not ask for that.
+	// ConditionAutowired is True if the backends for the object in Ingresses and HTTPRoutes reference Service
+	// kedify-proxy. It is absent if the object does not request autowiring.
 	ConditionAutowired = "Autowired"
-	// ConditionProxyInstalled says what keeps the agent from installing the proxies that the object needs. It is
-	// absent where nothing does.
+	// ConditionProxyInstalled reports why the agent does not install the proxies that the object needs. It is
+	// absent if nothing prevents the installation.
 	ConditionProxyInstalled = "ProxyInstalled"
 )
 
 // Reasons of ConditionTriggerAccepted, and of Events on ScaledObjects.
 const (
-	// ReasonTriggerAccepted says that there is nothing to complain about.
+	// ReasonTriggerAccepted means that the trigger is valid.
 	ReasonTriggerAccepted = "TriggerAccepted"
-	// ReasonKeyIgnored says that a key of the metadata is unknown or means nothing beside others.
+	// ReasonKeyIgnored means that a key of the metadata is unknown, or has no effect together with others.
 	ReasonKeyIgnored = "KeyIgnored"
-	// ReasonInvalidTrigger says that the trigger's metadata cannot be understood.
+	// ReasonInvalidTrigger means that the trigger's metadata is invalid.
 	ReasonInvalidTrigger = "InvalidTrigger"
-	// ReasonInvalidName says that the HTTPScaledObject's name cannot be one, or is that of another
-	// trigger.
+	// ReasonInvalidName means that the HTTPScaledObject's name is invalid, or already used by another trigger.
 	ReasonInvalidName = "InvalidName"
-	// ReasonServiceUnknown says that neither the trigger nor the target names the Service.
+	// ReasonServiceUnknown means that neither the trigger nor the target defines the Service.
 	ReasonServiceUnknown = "ServiceUnknown"
-	// ReasonServiceDisagrees says that the trigger names another Service than the Rollout. The
-	// trigger's counts.
+	// ReasonServiceDisagrees means that the trigger and the Rollout define different Services. The trigger's is
+	// used.
 	ReasonServiceDisagrees = "ServiceDisagrees"
-	// ReasonNameTaken says that an HTTPScaledObject of that name is not this ScaledObject's.
+	// ReasonNameTaken means that an HTTPScaledObject of that name belongs to another owner.
 	ReasonNameTaken = "NameTaken"
-	// ReasonRefused says that the API server refused what the agent wrote.
+	// ReasonRefused means that the API server rejected a write of the agent.
 	ReasonRefused = "Refused"
-	// ReasonConverted says, in an Event, that a trigger's type has become external-push.
+	// ReasonConverted is the reason of an Event: a trigger's type was changed to external-push.
 	ReasonConverted = "Converted"
 )
 
 // Reasons of ConditionAutowired, and of Events on Ingresses and HTTPRoutes.
 const (
-	// ReasonWired says that the requests come by the proxies. It is the only reason with status True.
+	// ReasonWired means that the requests are routed through the proxies. It is the only reason with status True.
 	ReasonWired = "Wired"
-	// ReasonUnwired says, in an Event, that backends name their own Services again.
+	// ReasonUnwired is the reason of an Event: backends reference their original Services again.
 	ReasonUnwired = "Unwired"
-	// ReasonNothingToWire says that no Ingress or HTTPRoute has a backend that the object is about.
+	// ReasonNothingToWire means that no Ingress or HTTPRoute has a backend for the object.
 	ReasonNothingToWire = "NothingToWire"
-	// ReasonNotProgrammed says that a Ready proxy, or every one, does not have the object yet.
+	// ReasonNotProgrammed means that a Ready proxy has not acknowledged the object yet.
 	ReasonNotProgrammed = "NotProgrammed"
-	// ReasonProxyUnavailable says that Service kedify-proxy has no ready endpoint or lacks its port, or had
-	// none a moment ago.
+	// ReasonProxyUnavailable means that Service kedify-proxy has no ready endpoint or lacks its port, or recently
+	// had none.
 	ReasonProxyUnavailable = "ProxyUnavailable"
-	// ReasonNoCertificate says that backends are spoken to over TLS, and the proxies have no certificate for the object.
+	// ReasonNoCertificate means that the backends require TLS, and the proxies have no certificate for the object.
 	ReasonNoCertificate = "NoCertificate"
-	// ReasonRestored says that somebody else wrote the original backends again.
+	// ReasonRestored means that another field manager restored the original backends.
 	ReasonRestored = "Restored"
-	// ReasonRouted says that a Rollout's router argoproj-labs/gatewayAPI shares the requests of the HTTPRoute.
+	// ReasonRouted means that traffic router plugin argoproj-labs/gatewayAPI of a Rollout manages the HTTPRoute.
 	ReasonRouted = "Routed"
-	// ReasonUndoUnreadable says that an object's annotation AnnotationAutowireUndo cannot be read.
+	// ReasonUndoUnreadable means that an object's annotation AnnotationAutowireUndo is unreadable.
 	ReasonUndoUnreadable = "UndoUnreadable"
-	// ReasonNotGranted says that Gateways do not let HTTPRoutes of the object's namespace name the shared fleet's Service:
-	// the ReferenceGrant for that is missing, or so new that some may not have heard of it.
+	// ReasonNotGranted means that HTTPRoutes of the object's namespace may not reference the shared fleet's
+	// Service: the ReferenceGrant is missing, or so new that some Gateways may not have observed it.
 	ReasonNotGranted = "NotGranted"
-	// ReasonNotCarriedOut says that the object asks for something that this version does not do.
+	// ReasonNotCarriedOut means that the object requests something that this version does not support.
 	ReasonNotCarriedOut = "NotCarriedOut"
 )
 
-// Reasons of ConditionProxyInstalled, beside ReasonNameTaken, which is about an object that is not the agent's,
-// and ReasonRefused.
+// Reasons of ConditionProxyInstalled, in addition to ReasonRefused, and ReasonNameTaken for an object that the agent
+// does not manage.
 const (
-	// ReasonInstalledByHand says that Service kedify-proxy is not the agent's: the proxies are left to whoever
-	// made it. It is the only reason with status True.
+	// ReasonInstalledByHand means that Service kedify-proxy is not managed by the agent: the proxies are left to
+	// its owner. It is the only reason with status True.
 	ReasonInstalledByHand = "InstalledByHand"
-	// ReasonInvalidProxySettings says that an annotation of the Namespace cannot be understood. The agent's own
-	// setting counts.
+	// ReasonInvalidProxySettings means that an annotation of the Namespace is invalid. The agent uses its own
+	// setting.
 	ReasonInvalidProxySettings = "InvalidProxySettings"
 )

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// UnmarshalJSON reads a spec and does not fail for what is in it. An object comes in a list with those of all other tenants, which is read as a whole or not
-// at all, and the schema lets values through that do not fit: a duration is any text there, and the API server does not enforce the format int32 of numbers. A
-// field of the spec that cannot be read is left out and named in Unreadable.
+// UnmarshalJSON decodes a spec and does not fail because of a field's value. Objects of all tenants are decoded in
+// one list, completely or not at all, and the schema accepts values that do not fit the types: a duration is any
+// string, and the API server does not enforce the format int32 of numbers. A field that fails to decode is left
+// out and added to Unreadable.
 func (in *HTTPScaledObjectSpec) UnmarshalJSON(text []byte) error {
-	type plain HTTPScaledObjectSpec // without this method
+	type plain HTTPScaledObjectSpec // has no UnmarshalJSON
 	var read plain
 	unreadable, err := decodeFields(text, &read)
 	*in = HTTPScaledObjectSpec(read)
@@ -21,18 +22,19 @@ func (in *HTTPScaledObjectSpec) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// UnmarshalJSON reads a status and does not fail for what is in it, for the reason that HTTPScaledObjectSpec.UnmarshalJSON has. A field that cannot be read is
-// left out; the interceptor writes it anew.
+// UnmarshalJSON decodes a status and does not fail because of a field's value: see
+// HTTPScaledObjectSpec.UnmarshalJSON. A field that fails to decode is left out; the interceptor writes it again.
 func (in *HTTPScaledObjectStatus) UnmarshalJSON(text []byte) error {
-	type plain HTTPScaledObjectStatus // without this method
+	type plain HTTPScaledObjectStatus // has no UnmarshalJSON
 	var read plain
 	_, err := decodeFields(text, &read)
 	*in = HTTPScaledObjectStatus(read)
 	return err
 }
 
-// decodeFields decodes an object into the struct that target points to, all at once or, where that fails, field by field. It returns what is wrong with the
-// fields that cannot be decoded, in their order. An error says that text is not an object.
+// decodeFields decodes a JSON object into the struct that target points to, at once or, if that fails, field by
+// field. It returns the errors of the fields that fail to decode, in their order. An error means that text is not
+// an object.
 func decodeFields[T any](text []byte, target *T) (unreadable []string, err error) {
 	var whole T
 	if json.Unmarshal(text, &whole) == nil {
@@ -48,7 +50,7 @@ func decodeFields[T any](text []byte, target *T) (unreadable []string, err error
 		if err != nil {
 			return nil, err
 		}
-		with := *target // what fails may leave things half done
+		with := *target // a failed decoding may set some fields
 		if err := json.Unmarshal(alone, &with); err != nil {
 			unreadable = append(unreadable, describe(name, err))
 			continue
@@ -58,7 +60,7 @@ func decodeFields[T any](text []byte, target *T) (unreadable []string, err error
 	return unreadable, nil
 }
 
-// describe says what is wrong with a field, in words that need no knowledge of Go.
+// describe returns the error of a field in terms that require no knowledge of Go.
 func describe(name string, err error) string {
 	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Sprintf("%s: %s does not fit %s", mismatch.Field, mismatch.Value, mismatch.Type)

@@ -9,8 +9,8 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// TestOneObjectCannotSpoilAList reads lists whose last object has values that a CustomResourceDefinition lets through.
-func TestOneObjectCannotSpoilAList(t *testing.T) {
+// TestDecodeListWithInvalidObject decodes lists with an object whose values pass the CRD's schema only.
+func TestDecodeListWithInvalidObject(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		object     string
@@ -71,7 +71,7 @@ func TestOneObjectCannotSpoilAList(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoObjectIsAnError(t *testing.T) {
+func TestDecodeNonObject(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{"spec": []}`, `{"status": "x"}`, `{"spec": 1`} {
 		if err := json.Unmarshal([]byte(text), new(httpv1alpha1.HTTPScaledObject)); err == nil {

@@ -4,195 +4,218 @@ import "time"
 
 // Annotations on an HTTPScaledObject.
 const (
-	// AnnotationWeightedBackends shares the object's requests between Services of its namespace: a YAML list of {service, weight}, the stable Service
-	// first. The router plugin writes it during a canary and removes it afterwards; absent, every request goes to spec.scaleTargetRef.service.
-	// Package internal/model/split reads and writes its text.
+	// AnnotationWeightedBackends splits the object's traffic between Services of its namespace: a YAML list of
+	// {service, weight}, the stable Service first. The router plugin writes it during a canary and removes it
+	// afterwards. Without it, spec.scaleTargetRef.service receives every request. Package internal/model/split
+	// reads and writes its text.
 	AnnotationWeightedBackends = "http.kedify.io/weighted-backends"
-	// AnnotationWeightedBackendsOwner names the Rollout that wrote AnnotationWeightedBackends, as "namespace/name uid". The router plugin writes and removes
-	// both together, and refuses a second Rollout while the first one exists and names this object.
+	// AnnotationWeightedBackendsOwner is the Rollout that wrote AnnotationWeightedBackends, as "namespace/name
+	// uid". The router plugin writes and removes both together. It rejects a second Rollout while the first one
+	// exists and references this object.
 	AnnotationWeightedBackendsOwner = "http.kedify.io/weighted-backends-owner"
-	// AnnotationManagedRoutes has the header and mirror routes of a canary, in order: which requests go to the canary whatever the weights, and of which ones it gets
-	// copies. The canary is the second entry of AnnotationWeightedBackends, which is always there beside it, and the router plugin writes and removes both.
-	// Package internal/model/managedroute reads and writes its text.
+	// AnnotationManagedRoutes contains the header and mirror routes of a canary, in order: requests that go to the
+	// canary regardless of the weights, and requests that are mirrored to it. The canary is the second entry of
+	// AnnotationWeightedBackends, which is always set as well. The router plugin writes and removes both. Package
+	// internal/model/managedroute reads and writes its text.
 	AnnotationManagedRoutes = "http.kedify.io/managed-routes"
-	// AnnotationKeepActive is "false" where the target may go to zero replicas while a canary is under way. Otherwise it keeps at least one until then: a
-	// Rollout without replicas goes through its timed steps all the same.
+	// AnnotationKeepActive is "false" if the target may scale to zero during a canary. Otherwise it keeps at least
+	// one replica until then, because a Rollout without replicas still advances through its timed steps.
 	AnnotationKeepActive = "http.kedify.io/keep-active-during-canary"
-	// AnnotationFleet says which proxies serve the object. Absent, they are those of its namespace; FleetShared is the only value.
+	// AnnotationFleet selects the proxies that serve the object. Without it, they are those of its namespace.
+	// FleetShared is the only value.
 	AnnotationFleet = "http.kedify.io/fleet"
 	// FleetShared is the value of AnnotationFleet for the proxies of the interceptor's namespace.
 	FleetShared = "shared"
-	// AnnotationStatus holds, as JSON of HTTPScaledObjectStatus, those fields of the status for which the
-	// installed CustomResourceDefinition has no place, as those of the KEDA HTTP add-on and of Kedify's
-	// chart, and beside them the object's UID as uid. The interceptor writes and removes it; StatusOf reads
-	// it.
+	// AnnotationStatus contains, as JSON of HTTPScaledObjectStatus, the status fields that the installed CRD
+	// lacks, and the object's UID as uid. The CRDs of the KEDA HTTP add-on and of Kedify's chart lack some. The
+	// interceptor writes and removes it; StatusOf reads it.
 	AnnotationStatus = "http.kedify.io/status"
-	// AnnotationFallbackService names the real backend behind a Service that autowire has rewritten. Autowire rewrites no Service yet, so nothing acts on it.
+	// AnnotationFallbackService is the original backend behind a Service that autowiring has rewritten. Autowiring
+	// does not rewrite Services yet, so the annotation has no effect.
 	AnnotationFallbackService = "http.kedify.io/fallback-service"
-	// AnnotationExternalProxyMetricKey is the name of a cluster of a proxy that is not ours. The requests that this proxy reports for it are counted in place of
-	// those for the object's own clusters.
+	// AnnotationExternalProxyMetricKey is the name of a cluster of an external proxy. The requests that the
+	// external proxy reports for it are counted instead of those for the object's own clusters.
 	AnnotationExternalProxyMetricKey = "http.kedify.io/external-proxy-metric-key"
-	// AnnotationTLSSecretName names a Secret of the object's namespace, of type kubernetes.io/tls, with the certificate and the private key that the
-	// proxies answer TLS with for the object's hosts.
+	// AnnotationTLSSecretName references a Secret of type kubernetes.io/tls in the object's namespace. The proxies
+	// use its certificate and private key to serve TLS for the object's hosts.
 	AnnotationTLSSecretName = "http.kedify.io/tls-secret-name" //nolint:gosec // It is the name of a name.
-	// AnnotationTrafficAutowire lists the kinds of routing objects that may be pointed at the proxy; "false" means none.
+	// AnnotationTrafficAutowire lists the kinds of routing objects that may be pointed at the proxy; "false" means
+	// none.
 	AnnotationTrafficAutowire = "http.kedify.io/traffic-autowire"
-	// AnnotationSkipScaledObjectCreation keeps an upstream HTTP add-on operator from creating a ScaledObject of its own for the object. It is set on
-	// objects that were themselves made from a ScaledObject.
+	// AnnotationSkipScaledObjectCreation prevents an upstream HTTP add-on operator from creating a ScaledObject
+	// for the object. It is set on objects that were created from a ScaledObject.
 	AnnotationSkipScaledObjectCreation = "httpscaledobject.keda.sh/skip-scaledobject-creation"
 )
 
 // Condition types in HTTPScaledObjectStatus.Conditions.
 const (
-	// ConditionAccepted is True when the object, its annotations included, is understood and every Service it names can be routed to. When it is False,
-	// the last good route stays in force.
+	// ConditionAccepted is True if the object and its annotations are valid and every referenced Service can be
+	// routed to. While it is False, the last valid route stays active.
 	ConditionAccepted = "Accepted"
-	// ConditionReady is True when the object's hosts are served: it is accepted and its route has been published to the proxies. The ACTIVE printer
-	// column shows this condition.
+	// ConditionReady is True if the object's hosts are served: the object is accepted, and its route has been
+	// published to the proxies. Printer column ACTIVE shows this condition.
 	ConditionReady = "Ready"
-	// ConditionProgrammed is True when every Ready proxy of the object's fleet has acknowledged the object
-	// as it is, and there is one. The name and the meaning are Gateway API's.
+	// ConditionProgrammed is True if every Ready proxy of the object's fleet has acknowledged the current object,
+	// and at least one proxy is Ready. Name and meaning are those of the Gateway API.
 	ConditionProgrammed = "Programmed"
-	// ConditionTLSReady is True when the proxies answer TLS for every host of the object with the certificate in the Secret that AnnotationTLSSecretName names, and
-	// that covers them. It is absent where the object names none. Requests in clear text are routed all the same.
+	// ConditionTLSReady is True if the proxies serve TLS for every host of the object with the certificate in the
+	// Secret of AnnotationTLSSecretName, and the certificate covers the hosts. It is absent if the object
+	// references no Secret. Plain HTTP requests are routed regardless.
 	ConditionTLSReady = "TLSReady"
-	// ConditionScalingMetricAccepted is False when spec.scalingMetric means nothing: the demand for the object is unknown then, and its workload keeps
-	// its replicas. Requests are routed all the same. It is absent where nothing was ever wrong.
+	// ConditionScalingMetricAccepted is False if spec.scalingMetric is invalid. Then the demand for the object is
+	// unknown, and its workload keeps its replicas. Requests are routed regardless. It is absent if the metric was
+	// never invalid.
 	ConditionScalingMetricAccepted = "ScalingMetricAccepted"
-	// ConditionWaitingPageAccepted is False when the ConfigMap with the object's waiting page cannot be used: the interceptor's own page is shown then. It is
-	// absent where nothing was ever wrong.
+	// ConditionWaitingPageAccepted is False if the ConfigMap with the object's waiting page is unusable. Then the
+	// interceptor's default page is shown. It is absent if the page was never invalid.
 	ConditionWaitingPageAccepted = "WaitingPageAccepted"
-	// ConditionEnvoySettingsAccepted is False when a ConfigMap with settings of Envoy for the object cannot be used: what it said before stays in
-	// force. It is absent where nothing was ever wrong.
+	// ConditionEnvoySettingsAccepted is False if a ConfigMap with Envoy settings for the object is invalid. Its
+	// previous settings stay active. It is absent if they were never invalid.
 	ConditionEnvoySettingsAccepted = "EnvoySettingsAccepted"
 )
 
 // Reasons of ConditionAccepted.
 const (
-	// ReasonAccepted says that there is nothing to complain about. It is the only reason with status True.
+	// ReasonAccepted is the only reason with status True.
 	ReasonAccepted = "Accepted"
-	// ReasonInvalidWeightedBackends says that AnnotationWeightedBackends cannot be read: syntax, size, aliases, duplicates, names or weights.
+	// ReasonInvalidWeightedBackends means that AnnotationWeightedBackends is invalid: syntax, size, aliases,
+	// duplicates, names or weights.
 	ReasonInvalidWeightedBackends = "InvalidWeightedBackends"
-	// ReasonInvalidManagedRoutes says that AnnotationManagedRoutes cannot be read, names no canary, or makes too many routes.
+	// ReasonInvalidManagedRoutes means that AnnotationManagedRoutes is invalid, has no canary, or results in too
+	// many routes.
 	ReasonInvalidManagedRoutes = "InvalidManagedRoutes"
-	// ReasonInvalidSpec says that a field of the spec passes the schema but has no meaning: a duration that is none, or a number that is too large.
+	// ReasonInvalidSpec means that a field of the spec passes the schema but is invalid, such as an unparsable
+	// duration or a number that is too large.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonInvalidHosts says that spec.hosts is empty or holds something that is not a host name.
+	// ReasonInvalidHosts means that spec.hosts is empty or contains an invalid host name.
 	ReasonInvalidHosts = "InvalidHosts"
-	// ReasonInvalidPathPrefixes says that spec.pathPrefixes holds something that is not an absolute path.
+	// ReasonInvalidPathPrefixes means that spec.pathPrefixes contains something other than an absolute path.
 	ReasonInvalidPathPrefixes = "InvalidPathPrefixes"
-	// ReasonInvalidHeaders says that spec.headers holds a name or value that HTTP does not allow (RFC 9110, section 5).
+	// ReasonInvalidHeaders means that spec.headers contains a name or value that HTTP does not allow (RFC 9110,
+	// section 5).
 	ReasonInvalidHeaders = "InvalidHeaders"
-	// ReasonServiceNotFound says that a named Service is not in the object's namespace.
+	// ReasonServiceNotFound means that a referenced Service does not exist in the object's namespace.
 	ReasonServiceNotFound = "ServiceNotFound"
-	// ReasonServiceUnsupported says that a named Service has no endpoints to route to by design, such as one of type ExternalName.
+	// ReasonServiceUnsupported means that a referenced Service has no endpoints by design, such as one of type
+	// ExternalName.
 	ReasonServiceUnsupported = "ServiceUnsupported"
-	// ReasonPortNotFound says that a named Service lacks spec.scaleTargetRef.port or portName.
+	// ReasonPortNotFound means that a referenced Service lacks spec.scaleTargetRef.port or portName.
 	ReasonPortNotFound = "PortNotFound"
-	// ReasonInvalidFleet says that AnnotationFleet has a value that means nothing.
+	// ReasonInvalidFleet means that AnnotationFleet has an unknown value.
 	ReasonInvalidFleet = "InvalidFleet"
-	// ReasonNamespaceLimit says that the namespace has more HTTPScaledObjects, or more hosts in them, than the operator allows; the oldest ones are served.
+	// ReasonNamespaceLimit means that the namespace has more HTTPScaledObjects, or more hosts in them, than the
+	// operator allows. The oldest ones are served.
 	ReasonNamespaceLimit = "NamespaceLimit"
-	// ReasonConflict says that an older HTTPScaledObject of the same fleet already has the same host, path prefix and headers.
+	// ReasonConflict means that an older HTTPScaledObject of the same fleet has the same host, path prefix and
+	// headers.
 	ReasonConflict = "Conflict"
 )
 
 // Reasons of ConditionScalingMetricAccepted.
 const (
-	// ReasonScalingMetricAccepted says that there is nothing to complain about any more. It is the only reason with status True.
+	// ReasonScalingMetricAccepted means that the metric is valid again. It is the only reason with status True.
 	ReasonScalingMetricAccepted = "ScalingMetricAccepted"
-	// ReasonInvalidScalingMetric says that spec.scalingMetric has two measures, or a number or duration that means nothing.
+	// ReasonInvalidScalingMetric means that spec.scalingMetric has two metrics, or an invalid number or duration.
 	ReasonInvalidScalingMetric = "InvalidScalingMetric"
 )
 
 // Reasons of ConditionWaitingPageAccepted.
 const (
-	// ReasonWaitingPageAccepted says that there is nothing to complain about any more. It is the only reason with status True.
+	// ReasonWaitingPageAccepted means that the page is valid again. It is the only reason with status True.
 	ReasonWaitingPageAccepted = "WaitingPageAccepted"
-	// ReasonWaitingPageNotFound says that there is no such ConfigMap in the object's namespace, or that it has not the label by which the interceptor finds it.
+	// ReasonWaitingPageNotFound means that the ConfigMap does not exist in the object's namespace, or lacks the
+	// label by which the interceptor finds it.
 	ReasonWaitingPageNotFound = "WaitingPageNotFound"
-	// ReasonInvalidWaitingPage says that the ConfigMap lacks the page, that the page is too large, or that another key means nothing.
+	// ReasonInvalidWaitingPage means that the ConfigMap lacks the page, that the page is too large, or that
+	// another key is invalid.
 	ReasonInvalidWaitingPage = "InvalidWaitingPage"
 )
 
 // Reasons of ConditionEnvoySettingsAccepted.
 const (
-	// ReasonEnvoySettingsAccepted says that there is nothing to complain about any more. It is the only reason with status True.
+	// ReasonEnvoySettingsAccepted means that the settings are valid again. It is the only reason with status True.
 	ReasonEnvoySettingsAccepted = "EnvoySettingsAccepted"
-	// ReasonInvalidEnvoySettings says that a setting in a ConfigMap is unknown, or that its value is not among those allowed.
+	// ReasonInvalidEnvoySettings means that a setting in a ConfigMap is unknown or has a value that is not
+	// allowed.
 	ReasonInvalidEnvoySettings = "InvalidEnvoySettings"
 )
 
-// Reasons of Events on HTTPScaledObjects that tell of requests while the workload has no replica, each at most once in five minutes.
+// Reasons of Events on HTTPScaledObjects about requests while the workload is scaled to zero, each at most once in
+// five minutes.
 const (
-	// ReasonColdStart says that a request waits for the first ready endpoint, and none did before.
+	// ReasonColdStart means that a request waits for the first ready endpoint, and none waited before.
 	ReasonColdStart = "ColdStart"
-	// ReasonTooManyHeld says that a request was refused because as many waited as may.
+	// ReasonTooManyHeld means that a request was rejected because the queue is full.
 	ReasonTooManyHeld = "TooManyHeld"
-	// ReasonColdStartTimeout says that a request has waited in vain.
+	// ReasonColdStartTimeout means that a queued request timed out.
 	ReasonColdStartTimeout = "ColdStartTimeout"
-	// ReasonColdStartFailover says that spec.coldStartTimeoutFailoverRef has answered one that has.
+	// ReasonColdStartFailover means that the Service in spec.coldStartTimeoutFailoverRef received a request that
+	// timed out.
 	ReasonColdStartFailover = "ColdStartFailover"
 )
 
 // Reasons of ConditionTLSReady.
 const (
-	// ReasonTLSReady says that there is nothing to complain about. It is the only reason with status True.
+	// ReasonTLSReady is the only reason with status True.
 	ReasonTLSReady = "TLSReady"
-	// ReasonSecretPending says that the Secret has not been read yet. It is the only reason with status Unknown.
+	// ReasonSecretPending means that the Secret has not been read yet. It is the only reason with status Unknown.
 	ReasonSecretPending = "SecretPending"
-	// ReasonInvalidSecretName says that AnnotationTLSSecretName is not the name of an object.
+	// ReasonInvalidSecretName means that AnnotationTLSSecretName is not a valid object name.
 	ReasonInvalidSecretName = "InvalidSecretName"
-	// ReasonSecretNotFound says that there is no such Secret in the object's namespace.
+	// ReasonSecretNotFound means that the Secret does not exist in the object's namespace.
 	ReasonSecretNotFound = "SecretNotFound"
-	// ReasonSecretUnreadable says that the interceptor cannot read the Secret, mostly because it may not, or that it was started without TLS. What it has
-	// read before stays in force.
+	// ReasonSecretUnreadable means that the interceptor cannot read the Secret, usually because it lacks
+	// permission or was started without TLS. A certificate that it read before stays active.
 	ReasonSecretUnreadable = "SecretUnreadable"
-	// ReasonInvalidSecret says that the Secret has no certificate and key that belong together and that proxies can use. The last good ones stay in
-	// force.
+	// ReasonInvalidSecret means that the Secret has no matching certificate and key that proxies can use. The last
+	// valid ones stay active.
 	ReasonInvalidSecret = "InvalidSecret"
-	// ReasonHostTaken says that a host of the object is answered with the certificate of an older object that has the same host.
+	// ReasonHostTaken means that a host of the object is served with the certificate of an older object with the
+	// same host.
 	ReasonHostTaken = "HostTaken"
-	// ReasonHostNotCovered says that the certificate is not for a host of the object. It is used all the same, and clients that check it refuse it.
+	// ReasonHostNotCovered means that the certificate does not cover a host of the object. It is used regardless,
+	// and clients that verify it reject it.
 	ReasonHostNotCovered = "HostNotCovered"
 )
 
 // Reasons of ConditionProgrammed.
 const (
-	// ReasonProgrammed says that every Ready proxy has acknowledged the object. It is the only reason with
-	// status True.
+	// ReasonProgrammed means that every Ready proxy has acknowledged the object. It is the only reason with status
+	// True.
 	ReasonProgrammed = "Programmed"
-	// ReasonPending says that a Ready proxy has not acknowledged the object yet.
+	// ReasonPending means that a Ready proxy has not acknowledged the object yet.
 	ReasonPending = "Pending"
-	// ReasonNoReadyProxy says that no proxy of the object's fleet is Ready.
+	// ReasonNoReadyProxy means that no proxy of the object's fleet is Ready.
 	ReasonNoReadyProxy = "NoReadyProxy"
-	// ReasonNotReady says that ConditionReady is False; that condition tells why.
+	// ReasonNotReady means that ConditionReady is False; see that condition.
 	ReasonNotReady = "NotReady"
 )
 
 // Reasons of ConditionReady.
 const (
-	// ReasonServing says that the route is published to the proxies. It is the only reason with status True.
+	// ReasonServing means that the route is published to the proxies. It is the only reason with status True.
 	ReasonServing = "Serving"
-	// ReasonNotAccepted says that ConditionAccepted is False; that condition tells why.
+	// ReasonNotAccepted means that ConditionAccepted is False; see that condition.
 	ReasonNotAccepted = "NotAccepted"
-	// ReasonPublishFailed says that the route could not be published; the last good route stays in force.
+	// ReasonPublishFailed means that the route could not be published; the last valid route stays active.
 	ReasonPublishFailed = "PublishFailed"
-	// ReasonRefusedByProxy says that a proxy refused the route (a NACK) and keeps what it had. It is a bug of the interceptor; the message has the proxy's
-	// address and reason.
+	// ReasonRefusedByProxy means that a proxy rejected the route (NACK) and keeps the previous one. It is a bug of
+	// the interceptor; the message has the proxy's address and its error.
 	ReasonRefusedByProxy = "RefusedByProxy"
 )
 
-// The Lease (coordination.k8s.io/v1) that shows that status.dataPlane is kept up to date. The interceptor that holds it writes the reports of all; while nobody
-// renews it, what status.dataPlane says is history.
+// The Lease (coordination.k8s.io/v1) that shows whether status.dataPlane is current. Its holder writes the reports of
+// all interceptors. While the Lease is not renewed, status.dataPlane is outdated.
 const (
-	// DefaultInterceptorNamespace is the namespace of the interceptors and their Lease where nothing else is set.
+	// DefaultInterceptorNamespace is the default namespace of the interceptors and their Lease.
 	DefaultInterceptorNamespace = "keda"
-	// DefaultInterceptorLease is the name of the Lease where nothing else is set. It is also the one by which the writer is elected.
+	// DefaultInterceptorLease is the default name of the Lease. It is also the Lease for the election of the
+	// status writer.
 	DefaultInterceptorLease = "kedify-http-interceptor"
 	// LeaseRenewInterval is how often the holder renews the Lease (spec.renewTime).
 	LeaseRenewInterval = 5 * time.Second
-	// LeaseFreshness is how long a reader takes the Lease for a sign of life after it saw spec.renewTime change: three renewals. Readers go by the changes they
-	// see, not by the time written there, because clocks of machines differ.
+	// LeaseFreshness is how long a reader considers the Lease current after it observed a change of
+	// spec.renewTime: three renewals. Readers use the observed changes and not the time in the field, because
+	// clocks differ between machines.
 	LeaseFreshness = 15 * time.Second
 )

@@ -9,20 +9,21 @@ import (
 const (
 	// Group is the API group of the HTTPScaledObject.
 	Group = "http.keda.sh"
-	// Version is the API version that this package describes.
+	// Version is the API version of this package.
 	Version = "v1alpha1"
-	// Kind is the kind of a single HTTPScaledObject.
+	// Kind is the kind of an HTTPScaledObject.
 	Kind = "HTTPScaledObject"
-	// Resource is the plural resource name, as it stands in REST paths and in RBAC rules.
+	// Resource is the plural resource name in REST paths and RBAC rules.
 	Resource = "httpscaledobjects"
 )
 
-// SchemeGroupVersion is the group and version under which AddToScheme registers the types of this package.
+// SchemeGroupVersion is the group and version of the types in this package.
 //
 //nolint:gochecknoglobals // Kubernetes API packages export it under this name and callers treat it as a constant; Go has no constant structs.
 var SchemeGroupVersion = schema.GroupVersion{Group: Group, Version: Version}
 
-// AddToScheme teaches scheme the types of this package. It has the signature that runtime.SchemeBuilder collects and returns no error today.
+// AddToScheme adds the types of this package to scheme. Its signature is that of runtime.SchemeBuilder; it always
+// returns nil.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion, &HTTPScaledObject{}, &HTTPScaledObjectList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)

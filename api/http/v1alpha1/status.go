@@ -9,16 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxStatusText is the longest text of AnnotationStatus that is read, in bytes: several times
-// what an interceptor writes. Whoever may change the object may write more.
+// maxStatusText is the maximum length of AnnotationStatus that is read, in bytes: several times what an
+// interceptor writes. Anyone who may edit the object can write more.
 const maxStatusText = 32 << 10
 
-// StatusOf returns what is reported of an object, wherever that is kept: its status and, where
-// that has no place for them, the fields of AnnotationStatus. A status with a report about the
-// proxies has a place for everything: an annotation is left over from before then. Of conditions
-// the annotation comes first otherwise: those of the status are somebody else's. A text that
-// cannot be read, or that is about another object and came with a copy of its manifest, counts
-// as none.
+// StatusOf returns the reported status of an object: its status and, if the installed CRD lacks fields, those in
+// AnnotationStatus. If the status has a data plane report, the CRD has all fields, and the annotation is outdated.
+// Otherwise conditions in the annotation override those of the status, which other controllers wrote. The
+// annotation is ignored if it is unreadable, or if its UID is that of another object, because it was copied with a
+// manifest.
 func StatusOf(object *HTTPScaledObject) HTTPScaledObjectStatus {
 	text := object.Annotations[AnnotationStatus]
 	if text == "" || len(text) > maxStatusText || object.Status.DataPlane != nil {

@@ -2,40 +2,43 @@ package v1alpha1
 
 import "strconv"
 
-// KEDA's annotations by which the autoscaling of a workload is paused
-// (https://keda.sh/docs/2.19/concepts/scaling-deployments/#pausing-autoscaling). They stand on a ScaledObject;
-// the agent repeats them on its HTTPScaledObjects.
+// KEDA's annotations that pause the autoscaling of a workload
+// (https://keda.sh/docs/2.19/concepts/scaling-deployments/#pausing-autoscaling). Users set them on a ScaledObject;
+// the agent copies them to its HTTPScaledObjects.
 const (
-	// AnnotationPaused pauses it as it is: any value but a false one does.
+	// AnnotationPaused pauses autoscaling at the current number of replicas. Any value except a false one enables
+	// it.
 	AnnotationPaused = "autoscaling.keda.sh/paused"
-	// AnnotationPausedReplicas pauses it at a number of replicas.
+	// AnnotationPausedReplicas pauses autoscaling at a number of replicas.
 	AnnotationPausedReplicas = "autoscaling.keda.sh/paused-replicas"
-	// AnnotationPausedScaleOut lets it shrink only.
+	// AnnotationPausedScaleOut disables scaling out.
 	AnnotationPausedScaleOut = "autoscaling.keda.sh/paused-scale-out"
 )
 
-// Annotations that say what becomes of requests while the workload has no replica.
+// Annotations about requests while the workload is scaled to zero.
 const (
-	// AnnotationHealthcheckPath is the path of health checks from outside.
+	// AnnotationHealthcheckPath is the path of external health checks.
 	AnnotationHealthcheckPath = AnnotationPrefix + "healthcheck-path"
-	// AnnotationHealthcheckResponse says who answers them: HealthcheckStatic, or the application, which they wake.
+	// AnnotationHealthcheckResponse selects what answers health checks: HealthcheckStatic, or the application,
+	// which they wake.
 	AnnotationHealthcheckResponse = AnnotationPrefix + "healthcheck-response"
-	// HealthcheckStatic is the value of AnnotationHealthcheckResponse for an answer that wakes nothing.
+	// HealthcheckStatic is the value of AnnotationHealthcheckResponse for a static answer that does not wake the
+	// workload.
 	HealthcheckStatic = "static"
-	// AnnotationWaitingPage is "true" where a browser gets a page that waits in its place.
+	// AnnotationWaitingPage is "true" if browsers receive a waiting page.
 	AnnotationWaitingPage = AnnotationPrefix + "cold-start-waiting-page-enabled"
-	// AnnotationWaitingPageConfigMap names the ConfigMap of the object's namespace that has the page. Without it
-	// there is a page of the interceptor's own. Package internal/controlplane/holding/page reads the ConfigMap.
+	// AnnotationWaitingPageConfigMap is the ConfigMap, in the object's namespace, with the waiting page. The
+	// interceptor has a default page. Package internal/controlplane/holding/page reads the ConfigMap.
 	AnnotationWaitingPageConfigMap = AnnotationPrefix + "cold-start-waiting-page-config-map-ref"
 )
 
-// ZeroAnnotations are all annotations that matter to requests while the workload has no replica.
+// ZeroAnnotations returns all annotations about requests while the workload is scaled to zero.
 func ZeroAnnotations() []string {
 	return append(PausingAnnotations(), AnnotationHealthcheckPath, AnnotationHealthcheckResponse,
 		AnnotationWaitingPage, AnnotationWaitingPageConfigMap)
 }
 
-// StaticHealthcheck is the path of health checks that wake nothing, "" for none.
+// StaticHealthcheck returns the path of health checks that do not wake the workload, "" for none.
 func StaticHealthcheck(object *HTTPScaledObject) string {
 	if object.Annotations[AnnotationHealthcheckResponse] != HealthcheckStatic {
 		return ""
@@ -43,13 +46,14 @@ func StaticHealthcheck(object *HTTPScaledObject) string {
 	return object.Annotations[AnnotationHealthcheckPath]
 }
 
-// HasWaitingPage says that a browser gets a page that waits in its place.
+// HasWaitingPage reports whether browsers receive a waiting page.
 func HasWaitingPage(object *HTTPScaledObject) bool {
 	enabled, err := strconv.ParseBool(object.Annotations[AnnotationWaitingPage])
 	return err == nil && enabled
 }
 
-// WaitingPageConfigMap is the name of the ConfigMap with that page, "" where there is no page, or none of the object's own.
+// WaitingPageConfigMap returns the name of the ConfigMap with the waiting page, "" if the object has no page or
+// uses the default one.
 func WaitingPageConfigMap(object *HTTPScaledObject) string {
 	if !HasWaitingPage(object) {
 		return ""
@@ -57,23 +61,23 @@ func WaitingPageConfigMap(object *HTTPScaledObject) string {
 	return object.Annotations[AnnotationWaitingPageConfigMap]
 }
 
-// PausingAnnotations are all of KEDA's.
+// PausingAnnotations returns all of KEDA's annotations that pause autoscaling.
 func PausingAnnotations() []string {
 	return []string{AnnotationPaused, AnnotationPausedReplicas, AnnotationPausedScaleOut}
 }
 
-// IsPausedAtZero says that a workload which has no replica will not get one.
+// IsPausedAtZero reports whether a workload that is scaled to zero will stay there.
 func IsPausedAtZero(object *HTTPScaledObject) bool {
-	if text, is := object.Annotations[AnnotationPausedReplicas]; is {
+	if text, ok := object.Annotations[AnnotationPausedReplicas]; ok {
 		replicas, err := strconv.Atoi(text)
 		return err == nil && replicas == 0
 	}
 	return isSet(object, AnnotationPaused) || isSet(object, AnnotationPausedScaleOut)
 }
 
-// isSet reads an annotation as KEDA does: what is no boolean is taken for true.
+// isSet reads a boolean annotation as KEDA does: an invalid value counts as true.
 func isSet(object *HTTPScaledObject, name string) bool {
-	text, is := object.Annotations[name]
+	text, ok := object.Annotations[name]
 	value, err := strconv.ParseBool(text)
-	return is && (value || err != nil)
+	return ok && (value || err != nil)
 }

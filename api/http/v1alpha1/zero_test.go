@@ -32,7 +32,7 @@ func TestIsPausedAtZero(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidAboutZero(t *testing.T) {
+func TestZeroAnnotations(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		annotations map[string]string
