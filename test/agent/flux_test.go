@@ -82,7 +82,7 @@ func are(t *testing.T, want string, became []string) {
 	}
 }
 
-// recipe returns a block of docs/gitops.md, for Ingress web and HTTPRoute web instead of shop.
+// recipe returns a block of docs/how-to/gitops.md, for Ingress web and HTTPRoute web instead of shop.
 func recipe(t *testing.T, mark string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/how-to/gitops.md")

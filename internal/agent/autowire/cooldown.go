@@ -38,7 +38,7 @@ func coolDownOf(object metav1.Object) coolDown {
 	if json.Unmarshal([]byte(object.GetAnnotations()[httpv1alpha1.AnnotationAutowireHold]), &state) != nil {
 		return coolDown{}
 	}
-	return found
+	return state
 }
 
 // encode returns the value of the annotation, empty for no cool-down.

@@ -377,7 +377,7 @@ func (w *objectPlan) annotate(pairs ...string) []desired.Operation {
 		name, value := pair[0], pair[1]
 		current, isSet := annotations[name]
 		switch {
-		case value == "" && is:
+		case value == "" && isSet:
 			patch = append(patch, desired.Operation{Op: "remove", Path: annotationPointer(name)})
 		case value == current:
 		case has:

@@ -118,8 +118,8 @@ func (t *Target) describeKinds() string {
 
 // matches reports whether the target may match some of the requests.
 func (t *Target) matches(requests requestSet) bool {
-	return anyPair(t.Hosts, some.hosts, hostsOverlap) && (len(t.PathPrefixes) == 0 ||
-		anyPair(t.PathPrefixes, some.paths, func(prefix string, path path) bool {
+	return anyPair(t.Hosts, requests.hosts, hostsOverlap) && (len(t.PathPrefixes) == 0 ||
+		anyPair(t.PathPrefixes, requests.paths, func(prefix string, path path) bool {
 			return hasPathPrefix(prefix, path.text) || !path.isExact && hasPathPrefix(path.text, prefix)
 		}))
 }

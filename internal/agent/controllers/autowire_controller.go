@@ -35,7 +35,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/probe"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
@@ -132,7 +131,7 @@ func (a *AutowireReconciler) read(
 	}
 	namespace.Name = name
 	a.probe(name, &proxies, len(all.Items) > 0 || name == a.SharedNamespace)
-	namespace.HasProxy, namespace.HasTLSProxy = proxies.Serve(autowire.ProxyPort), proxies.Serve(autowire.TLSPort)
+	namespace.HasProxy, namespace.HasTLSProxy = proxies.CanServe(autowire.ProxyPort), proxies.CanServe(autowire.TLSPort)
 	if namespace.Shared, err = a.shared(ctx); err != nil {
 		return namespace, nil, err
 	}
@@ -156,7 +155,7 @@ func (a *AutowireReconciler) probe(namespace string, proxies *autowire.Proxies, 
 	}
 	var ready []netip.AddrPort
 	if areUsed && !a.Disabled {
-		ready = proxies.Ready(autowire.ProxyPort)
+		ready = proxies.ReadyAddrs(autowire.ProxyPort)
 	}
 	proxies.Gone = a.ProbeProxies(namespace, ready)
 }

@@ -334,7 +334,7 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: reconcileTimeout, UsePriorityQueue: new(true),
 		}).
-		Build(i)
+		Build(p)
 	if err != nil {
 		return fmt.Errorf("set up the proxy controller: %w", err)
 	}

@@ -24,7 +24,6 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 )
 
 // grants caches the ReferenceGrants of one namespace. It uses a separate cache, because the agent has no
@@ -139,7 +138,7 @@ func (a *AutowireReconciler) shared(ctx context.Context) (state autowire.Shared,
 		return state, nil
 	}
 	state.Namespace = a.SharedNamespace
-	if state.Grants, state.AreKnown, err = a.ListGrants(ctx); err != nil {
+	if state.Grants, state.GrantsSynced, err = a.ListGrants(ctx); err != nil {
 		return state, err
 	}
 	proxies, err := a.proxies(ctx, a.SharedNamespace)
@@ -155,7 +154,7 @@ func (a *AutowireReconciler) shared(ctx context.Context) (state autowire.Shared,
 		return state, fmt.Errorf("read Service %s: %w", key, err)
 	}
 	a.probe(a.SharedNamespace, &proxies, true)
-	state.HasProxy = proxies.Serve(autowire.ProxyPort)
+	state.HasProxy = proxies.CanServe(autowire.ProxyPort)
 	return state, nil
 }
 
@@ -171,7 +170,7 @@ func (a *AutowireReconciler) plan(
 	if refused = a.grant(ctx, todo.Grant); refused == nil || apierrors.IsConflict(refused) && todo.Grant.Delete != nil {
 		return todo, refused, nil
 	}
-	namespace.Shared.Refused = refused.Error()
+	namespace.Shared.GrantError = refused.Error()
 	todo, err = namespace.Plan()
 	return todo, refused, err
 }
