@@ -50,10 +50,10 @@ func TestProxiesCanServe(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(test.slices), &proxies.Endpoints); err != nil {
 				t.Fatal(err)
 			}
-			if got := proxies.Serve(autowire.ProxyPort); got != test.want {
-				t.Errorf("Serve = %v", got)
+			if got := proxies.CanServe(autowire.ProxyPort); got != test.want {
+				t.Errorf("CanServe = %v", got)
 			}
-			if proxies.Serve(autowire.TLSPort) {
+			if proxies.CanServe(autowire.TLSPort) {
 				t.Error("Serve says that there is one for TLS")
 			}
 		})
@@ -87,7 +87,7 @@ func TestGoneProxiesCannotServe(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(test.slices), &proxies.Endpoints); err != nil {
 				t.Fatal(err)
 			}
-			ready := proxies.Ready(autowire.ProxyPort)
+			ready := proxies.ReadyAddrs(autowire.ProxyPort)
 			var got []string
 			for _, each := range ready {
 				got = append(got, each.String())
@@ -98,8 +98,8 @@ func TestGoneProxiesCannotServe(t *testing.T) {
 			for _, at := range test.gone {
 				proxies.Gone = append(proxies.Gone, ready[at])
 			}
-			if got := proxies.Serve(autowire.ProxyPort); got != test.want {
-				t.Errorf("Serve = %v", got)
+			if got := proxies.CanServe(autowire.ProxyPort); got != test.want {
+				t.Errorf("CanServe = %v", got)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func TestWireHTTPRoute(t *testing.T) {
 		t.Errorf("wired (-want +got):\n%s", diff)
 	}
 	says := fmt.Sprintf("%s: %s", found.Changes[0].Reason, found.Changes[0].Message)
-	if want := "Wired: requests for shop.test/ and others go to Service kedify-proxy"; says != want {
+	if want := "Wired: backends for shop.test/ and others point to Service kedify-proxy"; says != want {
 		t.Errorf("Event %q, want %q", says, want)
 	}
 	condition := found.Conditions["shop"]
@@ -103,7 +103,7 @@ func TestHTTPRouteConditions(t *testing.T) {
 		"another host":               {route("cart.test", toShop), target("shop", "shop.test"), "NothingToWire: no Ingress or HTTPRoute has a backend with Service shop"},
 		"one of two hosts":           {route("cart.test, shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, cart.test/ and others (requests that match no trigger get status 404)"},
 		"the hosts of its listeners": {route("", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, / (requests that match no trigger get status 404)"},
-		"a wildcard":                 {route(`"*.test"`, toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, *.test/ (a request"},
+		"a wildcard":                 {route(`"*.test"`, toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, *.test/ (requests"},
 		"another Service":            {route("shop.test", `backendRefs: [{name: cart, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
 		"another port":               {route("shop.test", `backendRefs: [{name: shop, port: 81}]`), target("shop", "shop.test"), "NothingToWire"},
 		"no port":                    {route("shop.test", `backendRefs: [{name: shop}]`), target("shop", "shop.test"), "NothingToWire"},
@@ -115,13 +115,13 @@ func TestHTTPRouteConditions(t *testing.T) {
 		"another kind":               {route("shop.test", `backendRefs: [{name: shop, kind: ServiceImport, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
 		"another group":              {route("shop.test", `backendRefs: [{name: shop, group: a, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
 		"a shorter prefix":           {route("shop.test", matching("PathPrefix", "/api/v1")), paths("/api"), "Wired: HTTPRoute web, shop.test/api/v1"},
-		"a longer prefix":            {route("shop.test", matching("PathPrefix", "/")), paths("/api"), "Wired: HTTPRoute web, shop.test/ (a request"},
+		"a longer prefix":            {route("shop.test", matching("PathPrefix", "/")), paths("/api"), "Wired: HTTPRoute web, shop.test/ (requests"},
 		"another prefix":             {route("shop.test", matching("PathPrefix", "/api")), paths("/ap"), "NothingToWire"},
 		"an exact path":              {route("shop.test", matching("Exact", "/api")), paths("/api"), "Wired: HTTPRoute web, shop.test/api"},
 		"an exact path, not ours":    {route("shop.test", matching("Exact", "/")), paths("/api"), "NothingToWire"},
 		"an expression":              {route("shop.test", matching("RegularExpression", `"/api/v[12]"`)), paths("/api"), "Wired"},
 		"another expression":         {route("shop.test", matching("RegularExpression", "/a/b.*")), paths("/api"), "NothingToWire"},
-		"one of two paths":           {route("shop.test", `matches: [{path: {value: /x}}, {path: {value: /api}}], `+toShop), paths("/api"), "Wired: HTTPRoute web, shop.test/x and others (a request"},
+		"one of two paths":           {route("shop.test", `matches: [{path: {value: /x}}, {path: {value: /api}}], `+toShop), paths("/api"), "Wired: HTTPRoute web, shop.test/x and others (requests"},
 		"a header":                   {route("shop.test", `matches: [{headers: [{name: a, value: b}]}], `+toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
 		"another host by a filter":   {route("shop.test", `filters: [{urlRewrite: {hostname: b.test}}], `+toShop), target("shop", "shop.test"), "NothingToWire"},
 		"our host by a filter":       {route("b.test", `filters: [{urlRewrite: {hostname: shop.test}}], `+toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, b.test/"},
@@ -252,7 +252,7 @@ func TestRuleWithTwoTriggers(t *testing.T) {
 	w.Targets = append(w.Targets, cart)
 	found := w.converge(t)
 	for name, other := range map[string]string{"shop": "cart", "cart": "shop"} {
-		want := "HTTPRoute web, shop.test/: its rule shares requests with Service " + other +
+		want := "HTTPRoute web, shop.test/: its rule also splits traffic to Service " + other +
 			" of another trigger; the proxies would not keep its weights"
 		if got := found.Conditions[name]; got.Reason != "NotCarriedOut" || got.Message != want {
 			t.Errorf("%s: %+v", name, got)

@@ -97,7 +97,7 @@ spec:
 		t.Errorf("wired (-want +got):\n%s", diff)
 	}
 	says := fmt.Sprintf("%s: %s", found.Changes[0].Reason, found.Changes[0].Message)
-	if want := "Wired: requests for shop.test/ go to Service kedify-proxy"; says != want {
+	if want := "Wired: backends for shop.test/ point to Service kedify-proxy"; says != want {
 		t.Errorf("Event %q, want %q", says, want)
 	}
 	condition := found.Conditions["shop"]
@@ -149,11 +149,11 @@ func TestIngressConditions(t *testing.T) {
 		"another Service":         {ingress("shop.test", "Prefix", "/", `{name: cart, port: {number: 80}}`), target("shop", "shop.test"), "NothingToWire"},
 		"any host for one":        {ingress("", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, / (requests that match no trigger get status 404)"},
 		"one host for any":        {ingress("shop.test", "Prefix", "/", port80), target("shop", "*"), "Wired: Ingress web, shop.test/"},
-		"a wildcard for one":      {ingress("*.test", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, *.test/ (a request"},
+		"a wildcard for one":      {ingress("*.test", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, *.test/ (requests"},
 		"one for a wildcard":      {ingress("shop.test", "Prefix", "/", port80), target("shop", "*.test"), "Wired: Ingress web, shop.test/"},
 		"another wildcard":        {ingress("shop.test", "Prefix", "/", port80), target("shop", "*.example"), "NothingToWire"},
 		"the end of a host":       {ingress("myshop.test", "Prefix", "/", port80), target("shop", "shop.test"), "NothingToWire"},
-		"a longer prefix":         {ingress("shop.test", "Prefix", "/", port80), paths("/api"), "Wired: Ingress web, shop.test/ (a request"},
+		"a longer prefix":         {ingress("shop.test", "Prefix", "/", port80), paths("/api"), "Wired: Ingress web, shop.test/ (requests"},
 		"a shorter prefix":        {ingress("shop.test", "Prefix", "/api/v1", port80), paths("/x", "/api"), "Wired: Ingress web, shop.test/api/v1"},
 		"another prefix":          {ingress("shop.test", "Prefix", "/api", port80), paths("/ap"), "NothingToWire"},
 		"an exact path":           {ingress("shop.test", "Exact", "/api", port80), paths("/api"), "Wired"},
@@ -161,8 +161,8 @@ func TestIngressConditions(t *testing.T) {
 		"an expression":           {ingress("shop.test", "ImplementationSpecific", "/api(/|$)(.*)", port80), paths("/api"), "Wired"},
 		"another expression":      {ingress("shop.test", "ImplementationSpecific", "/a/b(/|$)(.*)", port80), paths("/api"), "NothingToWire"},
 		"no path":                 {ingress("shop.test", "ImplementationSpecific", "", port80), paths("/api"), "Wired"},
-		"some headers":            {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.IsPartial = true }), "Wired: Ingress web, shop.test/ (a request"},
-		"the default backend":     {defaultBackend, target("shop", "shop.test"), "Wired: Ingress web, the default backend (a request"},
+		"some headers":            {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.IsPartial = true }), "Wired: Ingress web, shop.test/ (requests"},
+		"the default backend":     {defaultBackend, target("shop", "shop.test"), "Wired: Ingress web, the default backend (requests"},
 		"another number":          {ingress("shop.test", "Prefix", "/", port80), port(81, ""), "NothingToWire"},
 		"its name":                {ingress("shop.test", "Prefix", "/", port80), port(0, "http"), "Wired"},
 		"another name":            {ingress("shop.test", "Prefix", "/", port80), port(0, "admin"), "NothingToWire"},

@@ -23,9 +23,9 @@ import (
 // names are the DNS names of the webhook.
 func names() []string { return []string{"agent.keda.svc", "localhost"} }
 
-// newRotation returns a replica's Rotator with a clock.
-func newRotation(api client.Client, now *time.Time) *Rotation {
-	return &Rotation{
+// newRotator returns a replica's Rotator with a clock.
+func newRotator(api client.Client, now *time.Time) *Rotator {
+	return &Rotator{
 		Client: api, Secret: types.NamespacedName{Namespace: "keda", Name: "webhook"}, Webhook: "agent", Names: names(),
 		Now: func() time.Time { return *now }, Logger: slog.New(slog.DiscardHandler),
 	}
@@ -58,7 +58,7 @@ func trusted(t *testing.T, api client.Client) []byte {
 }
 
 // accepted fails unless the API server would accept the certificate that a replica serves, for each name.
-func accepted(t *testing.T, api client.Client, replica *Rotation, at time.Time) {
+func accepted(t *testing.T, api client.Client, replica *Rotator, at time.Time) {
 	t.Helper()
 	served, err := replica.Certificate(nil)
 	if err != nil {
@@ -79,7 +79,7 @@ func accepted(t *testing.T, api client.Client, replica *Rotation, at time.Time) 
 	}
 }
 
-func ensure(t *testing.T, replica *Rotation) *tls.Certificate {
+func ensure(t *testing.T, replica *Rotator) *tls.Certificate {
 	t.Helper()
 	if err := replica.ensure(t.Context()); err != nil {
 		t.Fatal(err)
@@ -96,8 +96,8 @@ func ensure(t *testing.T, replica *Rotation) *tls.Certificate {
 func TestTwoReplicasRenewCertificates(t *testing.T) {
 	t.Parallel()
 	api, now := newAPI(t), time.Now()
-	one, other := newRotation(api, &now), newRotation(api, &now)
-	if _, err := one.Certificate(nil); !errors.Is(err, ErrNone) {
+	one, other := newRotator(api, &now), newRotator(api, &now)
+	if _, err := one.Certificate(nil); !errors.Is(err, ErrNotReady) {
 		t.Errorf("before the first look: %v", err)
 	}
 	first := ensure(t, one)
@@ -155,7 +155,7 @@ func TestRepairSecretAndWebhook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api, now := newAPI(t), time.Now()
-			replica, other := newRotation(api, &now), newRotation(api, &now)
+			replica, other := newRotator(api, &now), newRotator(api, &now)
 			ensure(t, replica)
 			ensure(t, other)
 			damage(t, api)
@@ -175,7 +175,7 @@ func TestRepairSecretAndWebhook(t *testing.T) {
 func TestAdditionalDNSNames(t *testing.T) {
 	t.Parallel()
 	api, now := newAPI(t), time.Now()
-	old, updated := newRotation(api, &now), newRotation(api, &now)
+	old, updated := newRotator(api, &now), newRotator(api, &now)
 	updated.Names = append(names(), "agent.keda.svc.cluster.local")
 	ensure(t, old)
 	ensure(t, updated)
@@ -194,7 +194,7 @@ func TestNoWebhookConfiguration(t *testing.T) {
 	if err := api.Delete(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "agent"}}); err != nil {
 		t.Fatal(err)
 	}
-	ensure(t, newRotation(api, &now))
+	ensure(t, newRotator(api, &now))
 }
 
 var errDown = errors.New("the API server is down")
@@ -208,11 +208,11 @@ func TestServeOnlyTrustedCertificates(t *testing.T) {
 			return errDown
 		},
 	})
-	replica := newRotation(api, &now)
+	replica := newRotator(api, &now)
 	if err := replica.ensure(t.Context()); !errors.Is(err, errDown) {
 		t.Errorf("ensure = %v", err)
 	}
-	if _, err := replica.Certificate(nil); !errors.Is(err, ErrNone) {
+	if _, err := replica.Certificate(nil); !errors.Is(err, ErrNotReady) {
 		t.Errorf("Certificate = %v", err)
 	}
 }
