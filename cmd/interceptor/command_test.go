@@ -94,7 +94,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestWrongSettingsAreNamed(t *testing.T) {
+func TestInvalidSettings(t *testing.T) {
 	tests := map[string]struct {
 		environment map[string]string
 		args        []string

@@ -73,14 +73,14 @@ func TestTheEnvironmentComesBeforeThePod(t *testing.T) {
 	}
 }
 
-func TestTheAPIServersWarningsAreNotLogged(t *testing.T) {
+func TestWarningsAreDropped(t *testing.T) {
 	config, err := kube.Config(outsideOfAPod(t), "")
 	if err != nil || config.WarningHandler != (rest.NoWarnings{}) {
 		t.Errorf("warnings, such as that Endpoints are deprecated, go to %T, %v", config.WarningHandler, err)
 	}
 }
 
-func TestConfigSaysWhereItLooked(t *testing.T) {
+func TestConfigErrorNamesTheSources(t *testing.T) {
 	outsideOfAPod(t)
 	for flag, want := range map[string]string{"": "neither $KUBECONFIG nor ~/.kube/config",
 		"/does/not/exist": `kubeconfig "/does/not/exist"`} {
@@ -90,7 +90,7 @@ func TestConfigSaysWhereItLooked(t *testing.T) {
 	}
 }
 
-func TestConfigInAPodWithoutATokenIsAnError(t *testing.T) {
+func TestConfigInPodWithoutToken(t *testing.T) {
 	outsideOfAPod(t)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	t.Setenv("KUBERNETES_SERVICE_PORT", "443")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestWaitsGoOnAcrossCalls(t *testing.T) {
+func TestWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		waits := NewWaits()

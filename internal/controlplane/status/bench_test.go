@@ -15,15 +15,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// BenchmarkLook is what a publication and a look at 10 proxies cost when one object among many in a canary changes,
+// BenchmarkChanges is what a publication and a look at 10 proxies cost when one object among many in a canary changes,
 // beside a look at everything.
-func BenchmarkLook(b *testing.B) {
+func BenchmarkChanges(b *testing.B) {
 	for _, count := range []int{10, 1000} {
-		b.Run(strconv.Itoa(count), func(b *testing.B) { benchmarkLook(b, count) })
+		b.Run(strconv.Itoa(count), func(b *testing.B) { benchmarkChanges(b, count) })
 	}
 }
 
-func benchmarkLook(b *testing.B, count int) {
+func benchmarkChanges(b *testing.B, count int) {
 	b.Helper()
 	config := model.Config{Services: map[model.ServicePort]model.Endpoints{}}
 	for i := range count {
@@ -47,7 +47,7 @@ func benchmarkLook(b *testing.B, count int) {
 		r.confirm(netip.AddrPortFrom(address, 1).String())
 		fleet = append(fleet, readyProxy(address.String(), address.String()))
 	}
-	r.look()
+	r.sync()
 	one := model.Key{Namespace: "apps", Name: "shop-7"}
 	forms := []status.Publication{r.known[one], r.known[one]}
 	forms[1].Digest = "other"
@@ -56,9 +56,9 @@ func benchmarkLook(b *testing.B, count int) {
 		for b.Loop() {
 			fresh := &replica{r.proxies, status.NewAckTracker(), peers.NewServer(), r.known}
 			fresh.tracker.Record(r.known, r.Versions())
-			fresh.look()
+			fresh.sync()
 			for key := range r.known {
-				taken(key, fresh, fleet, fresh)
+				countAcks(key, fresh, fleet, fresh)
 			}
 		}
 	})
@@ -73,7 +73,7 @@ func benchmarkLook(b *testing.B, count int) {
 				streams[i] = changed
 			}
 			r.server.Apply(r.tracker.Changes(streams))
-			taken(one, r, fleet, r)
+			countAcks(one, r, fleet, r)
 		}
 	})
 }

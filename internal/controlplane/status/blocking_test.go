@@ -30,8 +30,8 @@ func (s slowSource) Poll() []status.Stream {
 
 // TestAReportWaitsForNoStream: whoever reports has weights to publish, and is not kept waiting while
 // streams are looked at (F4).
-func TestAReportWaitsForNoStream(t *testing.T) {
-	s := newStage(t)
+func TestObserveDoesNotWaitForPoll(t *testing.T) {
+	s := newFixture(t)
 	source := slowSource{s.proxies, make(chan struct{}, 1), make(chan struct{})}
 	s.reporter = newReporter(t, s.server, source, "interceptor-0")
 	defer s.lead(t)()
@@ -60,11 +60,11 @@ func (s hangingServer) ApplyStatus(
 	return s.server.ApplyStatus(ctx, object, is)
 }
 
-// TestASlowWriteHoldsNobodyElse has the API server hang on one object while another one's canary goes
+// TestSlowWriteDelaysNoOtherObject has the API server hang on one object while another one's canary goes
 // on (F13).
-func TestASlowWriteHoldsNobodyElse(t *testing.T) {
+func TestSlowWriteDelaysNoOtherObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		s.reporter = newReporter(t, hangingServer{s.server}, s.proxies, "interceptor-0")
 		defer s.lead(t)()
 		for _, weight := range []uint32{20, 50, 80} {
@@ -72,7 +72,7 @@ func TestASlowWriteHoldsNobodyElse(t *testing.T) {
 			s.proxies.confirm("10.0.0.1:1")
 			s.proxies.confirm("10.0.0.2:1")
 			time.Sleep(200 * time.Millisecond)
-			if got, writes := s.acked(); got != "2/2 true" || writes != 1 {
+			if got, writes := s.reported(); got != "2/2 true" || writes != 1 {
 				t.Errorf("at %d the report is %q after %d writes", weight, got, writes)
 			}
 		}

@@ -237,7 +237,7 @@ func TestComputeEnvoySettings(t *testing.T) {
 	}
 }
 
-func TestComputeSaysWhereTheReportIs(t *testing.T) {
+func TestComputeNamesTheAnnotation(t *testing.T) {
 	object := shop()
 	for _, text := range []string{"", "{}"} {
 		if text != "" {
@@ -252,8 +252,8 @@ func TestComputeSaysWhereTheReportIs(t *testing.T) {
 	}
 }
 
-// TestComputeTakesTheFormOfOthers has a condition as older definitions of the HTTP add-on have it.
-func TestComputeTakesTheFormOfOthers(t *testing.T) {
+// TestComputeReplacesForeignConditions has a condition as older definitions of the HTTP add-on have it.
+func TestComputeReplacesForeignConditions(t *testing.T) {
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "HTTPScaledObjectIsReady"}}
 	got := conditions(t, status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0",
@@ -341,7 +341,7 @@ func TestComputeIsStable(t *testing.T) {
 	}
 }
 
-func TestComputeBoundsMessages(t *testing.T) {
+func TestComputeTruncatesMessages(t *testing.T) {
 	long := ingest.Outcome{Problems: []model.Problem{problem("InvalidHosts", strings.Repeat("ä", 100_000))}}
 	message := conditions(t, status.Compute(shop(), long, status.Acks{}, "interceptor-0", noon()))["Accepted"].message
 	if len(message) > 4096 || !utf8.ValidString(message) || !strings.HasSuffix(message, "ä…") {

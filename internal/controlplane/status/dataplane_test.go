@@ -58,8 +58,8 @@ func (r *replica) record(weights map[string]uint32) {
 	r.tracker.Record(changed, r.Versions())
 }
 
-// look has the replica look at its proxies.
-func (r *replica) look() { r.server.Apply(r.tracker.Changes(r.Poll())) }
+// sync has the replica look at its proxies.
+func (r *replica) sync() { r.server.Apply(r.tracker.Changes(r.Poll())) }
 
 // answerOf is what a proxy has answered about an object as it is published.
 func (r *replica) answerOf(address string, key model.Key) (answer peers.Answer, connected bool) {
@@ -70,8 +70,8 @@ func (r *replica) answerOf(address string, key model.Key) (answer peers.Answer, 
 	return answer, connected
 }
 
-// missing are the objects that the proxy peer has not confirmed, in order.
-func (r *replica) missing() []string {
+// unconfirmed are the objects that the proxy peer has not confirmed, in order.
+func (r *replica) unconfirmed() []string {
 	var names []string
 	for _, key := range slices.SortedFunc(maps.Keys(r.known), model.Key.Compare) {
 		if answer, connected := r.answerOf("10.0.0.7", key); connected && !answer.Confirmed {
@@ -120,11 +120,11 @@ func TestAcksByObject(t *testing.T) {
 				r.record(map[string]uint32{"shop": 20, "other": 20})
 				r.confirm(peer)
 				if when == "at a later one" {
-					r.look()
+					r.sync()
 				}
 				test.answer(r)
-				r.look()
-				if diff := cmp.Diff(test.missing, r.missing()); diff != "" {
+				r.sync()
+				if diff := cmp.Diff(test.missing, r.unconfirmed()); diff != "" {
 					t.Errorf("%s: missing (-want +got):\n%s", when, diff)
 				}
 			}
@@ -132,9 +132,9 @@ func TestAcksByObject(t *testing.T) {
 	}
 }
 
-// TestAWeightConcernsOneObject moves one of two objects: the proxy lacks that one only, and has it at
+// TestWeightChangeAffectsOneObject moves one of two objects: the proxy lacks that one only, and has it at
 // once when the weight is back at what the proxy has.
-func TestAWeightConcernsOneObject(t *testing.T) {
+func TestWeightChangeAffectsOneObject(t *testing.T) {
 	r := newReplica()
 	for _, step := range []struct {
 		shop    uint32
@@ -144,15 +144,15 @@ func TestAWeightConcernsOneObject(t *testing.T) {
 		if len(r.streams) == 0 {
 			r.confirm(peer)
 		}
-		r.look()
-		if diff := cmp.Diff(step.missing, r.missing()); diff != "" {
+		r.sync()
+		if diff := cmp.Diff(step.missing, r.unconfirmed()); diff != "" {
 			t.Errorf("shop at %d: missing (-want +got):\n%s", step.shop, diff)
 		}
 	}
 }
 
-// TestNothingNewIsToldOfNobody looks twice at the same.
-func TestNothingNewIsToldOfNobody(t *testing.T) {
+// TestUnchangedStateHasNoChanges looks twice at the same.
+func TestUnchangedStateHasNoChanges(t *testing.T) {
 	r := newReplica()
 	r.record(map[string]uint32{"shop": 20, "other": 20})
 	r.confirm(peer)
@@ -171,24 +171,24 @@ func TestNothingNewIsToldOfNobody(t *testing.T) {
 	}
 }
 
-func TestTheNewestStreamOfAProxyCounts(t *testing.T) {
+func TestNewestStreamCounts(t *testing.T) {
 	r := newReplica()
 	r.record(map[string]uint32{"shop": 20})
 	r.confirm("10.0.0.7:1")
 	r.record(map[string]uint32{"shop": 50})
 	r.confirm("[::ffff:10.0.0.7]:2")
 	r.confirm("not an address")
-	r.look()
-	if got := r.missing(); got != nil {
+	r.sync()
+	if got := r.unconfirmed(); got != nil {
 		t.Errorf("the newest stream misses %q", got)
 	}
 	delete(r.streams, "[::ffff:10.0.0.7]:2")
-	r.look()
-	if diff := cmp.Diff([]string{"shop"}, r.missing()); diff != "" {
+	r.sync()
+	if diff := cmp.Diff([]string{"shop"}, r.unconfirmed()); diff != "" {
 		t.Errorf("the stream that is left misses (-want +got):\n%s", diff)
 	}
 	delete(r.streams, "10.0.0.7:1")
-	r.look()
+	r.sync()
 	if _, connected := r.answerOf("10.0.0.7", shopKey()); connected {
 		t.Error("a proxy without a stream is connected")
 	}
@@ -221,10 +221,10 @@ func TestRejections(t *testing.T) {
 			r := newReplica()
 			r.record(map[string]uint32{"shop": 20, "other": 20})
 			r.confirm(peer)
-			r.look()
+			r.sync()
 			r.record(map[string]uint32{"shop": 50, "other": 20})
 			test.answer(r)
-			r.look()
+			r.sync()
 			if got, _ := r.answerOf("10.0.0.7", shopKey()); got != (peers.Answer{Refusal: test.want}) {
 				t.Errorf("the answer is %+v, want the refusal %q", got, test.want)
 			}
@@ -243,12 +243,12 @@ func replicaWith(weights map[string]uint32, peers ...string) *replica {
 	for _, each := range peers {
 		r.confirm(each)
 	}
-	r.look()
+	r.sync()
 	return r
 }
 
-// taken is what is taken of an object as wanted publishes it.
-func taken(key model.Key, wanted *replica, proxies []model.Proxy, all ...*replica) status.Acks {
+// countAcks is what is taken of an object as wanted publishes it.
+func countAcks(key model.Key, wanted *replica, proxies []model.Proxy, all ...*replica) status.Acks {
 	var states []*peers.State
 	for _, each := range all {
 		each.server.Read(func(state *peers.State) { states = append(states, state) })
@@ -291,7 +291,7 @@ func TestCountAcks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for key, want := range map[model.Key]httpv1alpha1.ProxyCounts{shopKey(): test.shop,
 				otherKey(): test.other} {
-				got := taken(key, first, test.proxies, test.replicas...)
+				got := countAcks(key, first, test.proxies, test.replicas...)
 				if diff := cmp.Diff(status.Acks{Proxies: want, AsDesired: true}, got); diff != "" {
 					t.Errorf("taken of %s (-want +got):\n%s", key, diff)
 				}
@@ -304,18 +304,18 @@ func TestCountAcks(t *testing.T) {
 func TestRejectionNamesTheProxy(t *testing.T) {
 	r := replicaWith(map[string]uint32{"shop": 50}, peer)
 	r.answer(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
-	r.look()
+	r.sync()
 	proxy := readyProxy("a", "10.0.0.7")
 	proxy.IsReady = false
-	if got := taken(shopKey(), r, []model.Proxy{proxy}, r); got.Rejection != "proxy 10.0.0.7: bad scope" ||
+	if got := countAcks(shopKey(), r, []model.Proxy{proxy}, r); got.Rejection != "proxy 10.0.0.7: bad scope" ||
 		got.Proxies.Ready != 0 {
 		t.Errorf("taken %+v", got)
 	}
 }
 
-// TestFleetsAreApart has one host in two fleets: what the proxies of one confirm says nothing of the
+// TestFleetsAreIndependent has one host in two fleets: what the proxies of one confirm says nothing of the
 // other.
-func TestFleetsAreApart(t *testing.T) {
+func TestFleetsAreIndependent(t *testing.T) {
 	config := splitAt(map[string]uint32{"shop": 20})
 	here := publications(config)[shopKey()]
 	config.Routes[0].Fleet = "keda"
@@ -328,7 +328,7 @@ func TestFleetsAreApart(t *testing.T) {
 	r.known = map[model.Key]status.Publication{shopKey(): here, elsewhere: there}
 	r.tracker.Record(r.known, r.Versions())
 	r.confirm(peer)
-	r.look()
+	r.sync()
 	if got, _ := r.answerOf("10.0.0.7", shopKey()); !got.Confirmed {
 		t.Errorf("the answer about the object of its fleet is %+v", got)
 	}
@@ -338,13 +338,13 @@ func TestFleetsAreApart(t *testing.T) {
 	moved := map[model.Key]status.Publication{shopKey(): there}
 	r.known[shopKey()] = there
 	r.tracker.Record(moved, r.Versions())
-	r.look()
+	r.sync()
 	if got, _ := r.answerOf("10.0.0.7", shopKey()); got.Confirmed {
 		t.Errorf("the proxy has an object that its fleet has no more")
 	}
 }
 
-func TestPublicationsTellObjectsApart(t *testing.T) {
+func TestPublicationDigest(t *testing.T) {
 	base := func() model.Config { return splitAt(map[string]uint32{"shop": 20, "other": 0}) }
 	stable := model.ServicePort{Service: model.Key{Namespace: "apps", Name: "shop-stable"}, Port: 80}
 	canary := model.ServicePort{Service: model.Key{Namespace: "apps", Name: "shop-canary"}, Port: 80}

@@ -12,16 +12,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
-// TestAnnouncements are told once in a while for each object and reason, of known objects only, by a replica that is
+// TestEmitEvent are told once in a while for each object and reason, of known objects only, by a replica that is
 // not elected too; and two replicas give the Event of one stretch one name.
-func TestAnnouncements(t *testing.T) {
+func TestEmitEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop()}}}
-		stages := []*stage{
+		stages := []*fixture{
 			{server: &client.server, reporter: newReporter(t, client, newProxies(), "a"),
 				listed: []*httpv1alpha1.HTTPScaledObject{shop()}},
 			{
-				server: &client.server, reporter: newReporterOf(t, client, newProxies(), "b", never),
+				server: &client.server, reporter: newReporterWith(t, client, newProxies(), "b", never),
 				listed: []*httpv1alpha1.HTTPScaledObject{shop()},
 			},
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
-// measured gives a stage a Reporter that is elected, and returns a function that reads its gauges.
-func (s *stage) measured(t *testing.T) (gauges func() map[string]float64) {
+// instrument gives a stage a Reporter that is elected, and returns a function that reads its gauges.
+func (s *fixture) instrument(t *testing.T) (gauges func() map[string]float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	var err error
@@ -46,8 +46,8 @@ func (s *stage) measured(t *testing.T) (gauges func() map[string]float64) {
 // TestGauges count what the elected replica knows, and nothing on another one.
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		gauges := s.measured(t)
+		s := newFixture(t)
+		gauges := s.instrument(t)
 		expect := func(when string, unacked, refused float64) {
 			t.Helper()
 			time.Sleep(time.Second) // The clock is synctest's.
@@ -73,10 +73,10 @@ func TestGauges(t *testing.T) {
 	})
 }
 
-// TestTheUnreachableAreCounted has another replica that does not know the protocol.
-func TestTheUnreachableAreCounted(t *testing.T) {
-	s := newStage(t)
-	gauges := s.measured(t)
+// TestUnreachableReplicasAreCounted has another replica that does not know the protocol.
+func TestUnreachableReplicasAreCounted(t *testing.T) {
+	s := newFixture(t)
+	gauges := s.instrument(t)
 	at, _ := serveReplica(t, func(grpc.ServiceRegistrar) {})
 	s.replicas = []*discoveryv1.EndpointSlice{endpointsOf("interceptor-1", at)}
 	stop := s.lead(t)

@@ -18,7 +18,7 @@ import (
 )
 
 // canary publishes shop at a weight, beside other, and reports it with two Ready proxies.
-func (s *stage) canary(weight uint32) {
+func (s *fixture) canary(weight uint32) {
 	config := splitAt(map[string]uint32{"shop": weight, "other": 0})
 	s.proxies.publish(config)
 	s.mu.Lock()
@@ -35,17 +35,17 @@ func (s *stage) canary(weight uint32) {
 	})
 }
 
-// acked returns what the status of shop says, as ready/acked and effective, and what was written since the last call.
-func (s *stage) acked() (counts string, writes int) {
+// reported returns what the status of shop says, as ready/acked and effective, and what was written since the last call.
+func (s *fixture) reported() (counts string, writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	report := s.objects["shop"].Status.DataPlane
-	for _, line := range s.protocol {
+	for _, line := range s.writes {
 		if line == "status shop Accepted" {
 			writes++
 		}
 	}
-	s.protocol = nil
+	s.writes = nil
 	if report == nil {
 		return "none", writes
 	}
@@ -55,7 +55,7 @@ func (s *stage) acked() (counts string, writes int) {
 // TestReportsFollowACKs plays a canary. The clock is synctest's, so the times are exact.
 func TestReportsFollowACKs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		defer s.lead(t)()
 		both := func() { s.proxies.confirm("10.0.0.1:1"); s.proxies.confirm("10.0.0.2:1") }
 		const ms = time.Millisecond
@@ -86,7 +86,7 @@ func TestReportsFollowACKs(t *testing.T) {
 		for _, step := range steps {
 			step.do()
 			time.Sleep(step.after)
-			got, writes := s.acked()
+			got, writes := s.reported()
 			if got != step.want || writes != step.writes {
 				t.Errorf("%s: the report is %q after %d writes, want %q after %d", step.name, got, writes, step.want,
 					step.writes)
@@ -95,9 +95,9 @@ func TestReportsFollowACKs(t *testing.T) {
 	})
 }
 
-func TestAProxyThatComesAndGoesIsNotWrittenEachTime(t *testing.T) {
+func TestWritesToOneObjectAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		defer s.lead(t)()
 		s.canary(20)
 		writes := 0
@@ -107,7 +107,7 @@ func TestAProxyThatComesAndGoesIsNotWrittenEachTime(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 			s.proxies.answer("10.0.0.2:1", resourcev3.ScopedRouteType, "shop.test", status.Confirmation{})
 			time.Sleep(180 * time.Millisecond)
-			_, more := s.acked()
+			_, more := s.reported()
 			writes += more
 		}
 		if writes < 30 || writes > 65 {
@@ -116,9 +116,9 @@ func TestAProxyThatComesAndGoesIsNotWrittenEachTime(t *testing.T) {
 	})
 }
 
-func TestObjectsInACanaryAreWrittenFirst(t *testing.T) {
+func TestCanariesAreWrittenFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		for i := range 500 {
 			object := shop()
 			object.Name, object.UID = fmt.Sprint("calm-", i), types.UID(fmt.Sprint("calm-", i))
@@ -130,14 +130,14 @@ func TestObjectsInACanaryAreWrittenFirst(t *testing.T) {
 		s.proxies.confirm("10.0.0.1:1")
 		s.proxies.confirm("10.0.0.2:1")
 		time.Sleep(200 * time.Millisecond)
-		if got, _ := s.acked(); got != "2/2 true" {
+		if got, _ := s.reported(); got != "2/2 true" {
 			t.Errorf("after 200 ms the report is %q", got)
 		}
 		s.canary(50)
 		s.proxies.confirm("10.0.0.1:1")
 		s.proxies.confirm("10.0.0.2:1")
 		time.Sleep(50 * time.Millisecond)
-		if got, writes := s.acked(); got != "2/2 true" || writes != 1 {
+		if got, writes := s.reported(); got != "2/2 true" || writes != 1 {
 			t.Errorf("amid 500 other objects the report is %q after %d writes", got, writes)
 		}
 		time.Sleep(3 * time.Second)
@@ -149,11 +149,11 @@ func TestObjectsInACanaryAreWrittenFirst(t *testing.T) {
 	})
 }
 
-// TestBecomingACanaryEndsTheWait has an object that nobody waited for fail for so long that it is
+// TestCanaryShortensRetryDelay has an object that nobody waited for fail for so long that it is
 // tried again seldom, and then a rollout begin.
-func TestBecomingACanaryEndsTheWait(t *testing.T) {
+func TestCanaryShortensRetryDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		defer s.lead(t)()
 		s.fail = errors.New("the API server is away")
 		s.report()
@@ -165,7 +165,7 @@ func TestBecomingACanaryEndsTheWait(t *testing.T) {
 		s.proxies.confirm("10.0.0.1:1")
 		s.proxies.confirm("10.0.0.2:1")
 		time.Sleep(2100 * time.Millisecond)
-		if got, _ := s.acked(); got != "2/2 true" {
+		if got, _ := s.reported(); got != "2/2 true" {
 			t.Errorf("the report is %q", got)
 		}
 		if status := s.objects["other"].Status.DataPlane; status != nil {
@@ -174,11 +174,11 @@ func TestBecomingACanaryEndsTheWait(t *testing.T) {
 	})
 }
 
-// TestAProxyThatFlapsDelaysNobodyForLong has 1,000 statuses ask for their turn each time that one
+// TestFlappingProxyDelaysNoOtherObject has 1,000 statuses ask for their turn each time that one
 // proxy comes, and most of them not need it when that goes again a second later.
-func TestAProxyThatFlapsDelaysNobodyForLong(t *testing.T) {
+func TestFlappingProxyDelaysNoOtherObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		for i := range 1000 {
 			object := shop()
 			object.Name, object.UID = fmt.Sprint("calm-", i), types.UID(fmt.Sprint("calm-", i))
@@ -204,7 +204,7 @@ func TestAProxyThatFlapsDelaysNobodyForLong(t *testing.T) {
 		late := shop()
 		late.Name, late.UID = "late", "late"
 		s.mu.Lock()
-		s.objects[late.Name], s.protocol = late, nil
+		s.objects[late.Name], s.writes = late, nil
 		s.mu.Unlock()
 		wrong := problem("ServiceNotFound", "no Service x")
 		wrong.On.Name = late.Name
@@ -215,7 +215,7 @@ func TestAProxyThatFlapsDelaysNobodyForLong(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.objects[late.Name].Status.Conditions) == 0 {
-			t.Errorf("there is no status after 4 s; %d others were written meanwhile", len(s.protocol))
+			t.Errorf("there is no status after 4 s; %d others were written meanwhile", len(s.writes))
 		}
 	})
 }

@@ -15,11 +15,11 @@ import (
 )
 
 // waitFor waits until the report of shop is as wanted.
-func (s *stage) waitFor(t *testing.T, want string) {
+func (s *fixture) waitFor(t *testing.T, want string) {
 	t.Helper()
 	var got string
 	await.Described(t, "the report "+want, func() bool {
-		got, _ = s.acked()
+		got, _ = s.reported()
 		return got == want
 	}, func() string { return got })
 }
@@ -58,8 +58,8 @@ func endpointsOf(name, address string) *discoveryv1.EndpointSlice {
 
 // TestReplicasAreMerged has one proxy connected to each of two replicas.
 func TestReplicasAreMerged(t *testing.T) {
-	s, other := newStage(t), newStage(t)
-	other.reporter = newReporterOf(t, other.server, other.proxies, "interceptor-1", never)
+	s, other := newFixture(t), newFixture(t)
+	other.reporter = newReporterWith(t, other.server, other.proxies, "interceptor-1", never)
 	at, stop := serveReplica(t, other.reporter.Register)
 	s.replicas = []*discoveryv1.EndpointSlice{
 		endpointsOf("interceptor-0", "127.0.0.1:1"), endpointsOf("interceptor-1", at),
@@ -67,13 +67,13 @@ func TestReplicasAreMerged(t *testing.T) {
 	other.replicas = s.replicas
 	defer s.lead(t)()
 	defer other.lead(t)()
-	for _, each := range []*stage{s, other} {
+	for _, each := range []*fixture{s, other} {
 		each.canary(20)
 	}
 	s.proxies.confirm("10.0.0.1:1")
 	other.proxies.confirm("10.0.0.2:1")
 	s.waitFor(t, "2/2 true")
-	for _, each := range []*stage{s, other} {
+	for _, each := range []*fixture{s, other} {
 		each.canary(50)
 	}
 	s.proxies.confirm("10.0.0.1:1")
@@ -84,9 +84,9 @@ func TestReplicasAreMerged(t *testing.T) {
 	s.waitFor(t, "2/1 false")
 }
 
-// TestAReplicaThatIsTooOldToKnow speaks another protocol: its proxies have nothing, and ours count.
-func TestAReplicaThatIsTooOldToKnow(t *testing.T) {
-	s := newStage(t)
+// TestReplicaWithoutPeerProtocol speaks another protocol: its proxies have nothing, and ours count.
+func TestReplicaWithoutPeerProtocol(t *testing.T) {
+	s := newFixture(t)
 	at, _ := serveReplica(t, func(grpc.ServiceRegistrar) {})
 	s.replicas = []*discoveryv1.EndpointSlice{endpointsOf("interceptor-1", at)}
 	defer s.lead(t)()

@@ -26,22 +26,22 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
-// definitionServer is an API server with some CustomResourceDefinition, and one object. How a real one
+// schemaServer is an API server with some CustomResourceDefinition, and one object. How a real one
 // answers is in test/apiserver.
-type definitionServer struct {
+type schemaServer struct {
 	declared  []string      // the fields of a status that the definition has
 	forbidden bool          // whether the object itself may not be written
 	hang      chan struct{} // what a request for the schema waits for, unless it is nil
 
 	mu         sync.Mutex
 	log        bytes.Buffer // what the Clients logged
-	asked      []string     // what was asked since it was last looked at
+	requests      []string     // what was asked since it was last looked at
 	status     map[string]any
 	annotation string
 }
 
 // RoundTrip is http.RoundTripper's.
-func (s *definitionServer) RoundTrip(request *http.Request) (*http.Response, error) {
+func (s *schemaServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
 	recorder.Header().Set("Content-Type", "application/json")
 	s.serve(recorder, request)
@@ -49,11 +49,11 @@ func (s *definitionServer) RoundTrip(request *http.Request) (*http.Response, err
 }
 
 // serve answers one request.
-func (s *definitionServer) serve(w http.ResponseWriter, r *http.Request) {
+func (s *schemaServer) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if strings.HasPrefix(r.URL.Path, "/openapi/v3/") {
-		s.asked = append(s.asked, "schema")
+		s.requests = append(s.requests, "schema")
 		if hang := s.hang; hang != nil {
 			s.mu.Unlock()
 			<-hang
@@ -71,7 +71,7 @@ func (s *definitionServer) serve(w http.ResponseWriter, r *http.Request) {
 		panic(err)
 	}
 	if !strings.HasSuffix(r.URL.Path, "/status") {
-		s.asked = append(s.asked, "annotation")
+		s.requests = append(s.requests, "annotation")
 		if s.forbidden {
 			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden)
 			return
@@ -80,7 +80,7 @@ func (s *definitionServer) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(text)
 		return
 	}
-	s.asked = append(s.asked, "status")
+	s.requests = append(s.requests, "status")
 	for field := range applied.Status {
 		if !slices.Contains(s.declared, field) {
 			refuse(w, http.StatusInternalServerError, metav1.StatusReasonInternalError)
@@ -92,7 +92,7 @@ func (s *definitionServer) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // schema is what the server publishes.
-func (s *definitionServer) schema() map[string]any {
+func (s *schemaServer) schema() map[string]any {
 	properties := map[string]any{}
 	for _, field := range s.declared {
 		properties[field] = map[string]any{"x-kubernetes-preserve-unknown-fields": true}
@@ -117,7 +117,7 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 }
 
 // client returns a Client of the server.
-func (s *definitionServer) client(t *testing.T) status.Client {
+func (s *schemaServer) client(t *testing.T) status.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	config := &rest.Config{APIPath: "/apis", Transport: s}
@@ -130,21 +130,21 @@ func (s *definitionServer) client(t *testing.T) status.Client {
 }
 
 // expect compares what was asked since it was last called.
-func (s *definitionServer) expect(t *testing.T, when string, want ...string) {
+func (s *schemaServer) expect(t *testing.T, when string, want ...string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if diff := cmp.Diff(want, s.asked); diff != "" {
+	if diff := cmp.Diff(want, s.requests); diff != "" {
 		t.Errorf("%s: requests (-want +got):\n%s", when, diff)
 	}
-	s.asked = nil
+	s.requests = nil
 }
 
-func TestADefinitionWithoutAPlaceForTheReport(t *testing.T) {
+func TestSchemaWithoutReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		older, ours := []string{"targetService", "targetWorkload"}, []string{"targetService", "targetWorkload",
 			"conditions", "dataPlane"}
-		server := &definitionServer{declared: older}
+		server := &schemaServer{declared: older}
 		client := server.client(t)
 		object := shop()
 		report := func(when string, want ...string) {
@@ -180,9 +180,9 @@ func TestADefinitionWithoutAPlaceForTheReport(t *testing.T) {
 	})
 }
 
-func TestAnAnnotationThatIsForbidden(t *testing.T) {
+func TestForbiddenAnnotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &definitionServer{declared: []string{"targetService", "targetWorkload", "conditions"},
+		server := &schemaServer{declared: []string{"targetService", "targetWorkload", "conditions"},
 			forbidden: true}
 		client := server.client(t)
 		apply := func() error {
@@ -205,11 +205,11 @@ func TestAnAnnotationThatIsForbidden(t *testing.T) {
 	})
 }
 
-// TestASchemaThatHangsHoldsNobodyElse has the API server not answer when the definition is looked at
+// TestHangingSchemaDelaysNoOtherWrite has the API server not answer when the definition is looked at
 // again.
-func TestASchemaThatHangsHoldsNobodyElse(t *testing.T) {
+func TestHangingSchemaDelaysNoOtherWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &definitionServer{declared: []string{"targetService", "targetWorkload"}}
+		server := &schemaServer{declared: []string{"targetService", "targetWorkload"}}
 		client := server.client(t)
 		apply := func(name string) error {
 			object := shop()
@@ -222,7 +222,7 @@ func TestASchemaThatHangsHoldsNobodyElse(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute) // The clock is synctest's.
 		server.hang = make(chan struct{})
-		server.asked = nil
+		server.requests = nil
 		ended := make(chan error)
 		go func() { ended <- apply("shop") }()
 		synctest.Wait()
@@ -238,11 +238,11 @@ func TestASchemaThatHangsHoldsNobodyElse(t *testing.T) {
 	})
 }
 
-// TestALeftoverAnnotationMayStay where all of the status has a place by now, and the annotation may
+// TestLeftoverAnnotation where all of the status has a place by now, and the annotation may
 // not be removed.
-func TestALeftoverAnnotationMayStay(t *testing.T) {
+func TestLeftoverAnnotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &definitionServer{
+		server := &schemaServer{
 			declared: []string{"targetService", "targetWorkload", "conditions", "dataPlane"}, forbidden: true,
 		}
 		client, object := server.client(t), shop()

@@ -16,34 +16,34 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// answers are what proxies answer at random, with what is new since the last look.
-type answers struct {
+// randomProxies are what proxies answer at random, with what is new since the last look.
+type randomProxies struct {
 	*proxies
 
 	random *rand.Rand
-	news   map[string]map[string]map[string]struct{} // by peer, type URL and name
+	changes   map[string]map[string]map[string]struct{} // by peer, type URL and name
 }
 
 // set has a proxy answer, and takes note of it.
-func (a *answers) set(peer, typeURL, name string, is status.Confirmation) {
+func (a *randomProxies) set(peer, typeURL, name string, is status.Confirmation) {
 	a.answer(peer, typeURL, name, is)
-	if a.news[peer] == nil {
-		a.news[peer] = map[string]map[string]struct{}{}
+	if a.changes[peer] == nil {
+		a.changes[peer] = map[string]map[string]struct{}{}
 	}
-	if a.news[peer][typeURL] == nil {
-		a.news[peer][typeURL] = map[string]struct{}{}
+	if a.changes[peer][typeURL] == nil {
+		a.changes[peer][typeURL] = map[string]struct{}{}
 	}
-	a.news[peer][typeURL][name] = struct{}{}
+	a.changes[peer][typeURL][name] = struct{}{}
 }
 
 // step lets anything happen.
-func (a *answers) step() {
+func (a *randomProxies) step() {
 	peer := fmt.Sprintf("10.0.0.%d:%d", a.random.IntN(3), a.random.IntN(2))
 	switch dice := a.random.IntN(12); {
 	case dice == 0:
 		delete(a.streams, peer)
 		delete(a.numbers, peer)
-		delete(a.news, peer)
+		delete(a.changes, peer)
 	case a.streams[peer] == nil:
 		a.numbers[peer] = uint64(a.random.Uint32())
 		a.streams[peer] = map[string]map[string]status.Confirmation{
@@ -94,13 +94,13 @@ func randomSplit(random *rand.Rand) (config model.Config) {
 	return config
 }
 
-// TestLooksAtTheNewsAddUpToALookAtAll plays random publications and answers to a tracker that is told
+// TestChangesEqualFullComparison plays random publications and answers to a tracker that is told
 // what is new, and wants it to know what one does that sees everything for the first time.
-func TestLooksAtTheNewsAddUpToALookAtAll(t *testing.T) {
+func TestChangesEqualFullComparison(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 5))
-		source := &answers{proxies: newProxies(), random: random, news: map[string]map[string]map[string]struct{}{}}
+		source := &randomProxies{proxies: newProxies(), random: random, changes: map[string]map[string]map[string]struct{}{}}
 		byNews := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(), nil}
 		for step := range 60 {
 			if step == 0 || random.IntN(4) == 0 {
@@ -124,7 +124,7 @@ func TestLooksAtTheNewsAddUpToALookAtAll(t *testing.T) {
 			byNews.server.Apply(byNews.tracker.Changes(source.Poll()))
 			byAll := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(), byNews.known}
 			byAll.tracker.Record(byAll.known, source.Versions())
-			byAll.look()
+			byAll.sync()
 			if diff := cmp.Diff(byAll.table(), byNews.table()); diff != "" {
 				t.Fatalf("seed %d, step %d: answers (-all +news):\n%s", seed, step, diff)
 			}
@@ -133,14 +133,14 @@ func TestLooksAtTheNewsAddUpToALookAtAll(t *testing.T) {
 }
 
 // Poll is status.Source's, with what is new since the last time.
-func (a *answers) Poll() []status.Stream {
+func (a *randomProxies) Poll() []status.Stream {
 	var streams []status.Stream
 	for peer := range a.streams {
-		each, news := a.stream(peer), a.news[peer]
+		each, news := a.stream(peer), a.changes[peer]
 		each.changed = func(typeURL string) iter.Seq[string] { return maps.Keys(news[typeURL]) }
 		streams = append(streams, each)
 	}
-	a.news = map[string]map[string]map[string]struct{}{}
+	a.changes = map[string]map[string]map[string]struct{}{}
 	return streams
 }
 

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 type server struct {
 	mu       sync.Mutex
 	objects  map[string]*httpv1alpha1.HTTPScaledObject
-	protocol []string
+	writes []string
 	fail     error
 	version  int
 }
@@ -49,7 +49,7 @@ func (s *server) ApplyStatus(
 	s.version++
 	stored.ResourceVersion = fmt.Sprint("v", s.version)
 	s.objects[object.Name] = stored
-	s.protocol = append(s.protocol, "status "+object.Name+" "+is.Conditions[0].Reason)
+	s.writes = append(s.writes, "status "+object.Name+" "+is.Conditions[0].Reason)
 	return nil
 }
 
@@ -57,17 +57,17 @@ func (s *server) ApplyStatus(
 func (s *server) CreateEvent(_ context.Context, event *eventsv1.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.protocol = append(s.protocol, fmt.Sprintf("event %s %s %s: %s", event.Regarding.Name, event.Type, event.Reason,
+	s.writes = append(s.writes, fmt.Sprintf("event %s %s %s: %s", event.Regarding.Name, event.Type, event.Reason,
 		event.Note))
 	return nil
 }
 
-// written returns the protocol since the last call, sorted.
-func (s *server) written() []string {
+// takeWrites returns the protocol since the last call, sorted.
+func (s *server) takeWrites() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	protocol := s.protocol
-	s.protocol = nil
+	protocol := s.writes
+	s.writes = nil
 	slices.Sort(protocol)
 	return protocol
 }
@@ -95,8 +95,8 @@ func always(ctx context.Context, lead func(context.Context)) error {
 	return nil
 }
 
-// stage is a Reporter in front of a server, of a replica to which proxies connect.
-type stage struct {
+// fixture is a Reporter in front of a server, of a replica to which proxies connect.
+type fixture struct {
 	*server
 	proxies  *proxies
 	reporter *status.Reporter
@@ -107,11 +107,11 @@ type stage struct {
 // newReporter returns the Reporter of a replica that is elected whenever it runs.
 func newReporter(t *testing.T, client status.Client, source status.Source, replica string) *status.Reporter {
 	t.Helper()
-	return newReporterOf(t, client, source, replica, always)
+	return newReporterWith(t, client, source, replica, always)
 }
 
-// newReporterOf returns the Reporter of a replica.
-func newReporterOf(
+// newReporterWith returns the Reporter of a replica.
+func newReporterWith(
 	t *testing.T, client status.Client, source status.Source, replica string,
 	elect func(context.Context, func(context.Context)) error,
 ) *status.Reporter {
@@ -126,12 +126,12 @@ func newReporterOf(
 	return reporter
 }
 
-// newStage returns a stage in front of the objects shop and other. Nothing runs yet.
-func newStage(t *testing.T) *stage {
+// newFixture returns a stage in front of the objects shop and other. Nothing runs yet.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	other := shop()
 	other.Name, other.UID = "other", "u2"
-	s := &stage{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}},
+	s := &fixture{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}},
 		proxies: newProxies()}
 	s.reporter = newReporter(t, s.server, s.proxies, "interceptor-0")
 	s.watch()
@@ -139,10 +139,10 @@ func newStage(t *testing.T) *stage {
 }
 
 // watch lets the Reporter see what is stored.
-func (s *stage) watch() { s.listed = s.list() }
+func (s *fixture) watch() { s.listed = s.list() }
 
 // lead runs the Reporter as the elected one until the returned function is called.
-func (s *stage) lead(t *testing.T) (stop func()) {
+func (s *fixture) lead(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	observed, done := make(chan struct{}), make(chan error)
@@ -157,7 +157,7 @@ func (s *stage) lead(t *testing.T) (stop func()) {
 }
 
 // objectsWith are all objects that are watched, with what is published of them and the problems that were found.
-func (s *stage) objectsWith(config model.Config, problems ...model.Problem) map[model.Key]ingest.Object {
+func (s *fixture) objectsWith(config model.Config, problems ...model.Problem) map[model.Key]ingest.Object {
 	objects, parts := map[model.Key]ingest.Object{}, byObject(config)
 	for _, object := range s.listed {
 		key := model.Key{Namespace: object.Namespace, Name: object.Name}
@@ -174,7 +174,7 @@ func (s *stage) objectsWith(config model.Config, problems ...model.Problem) map[
 
 // report tells the Reporter of a pass that found these problems, each in an object that is served, and waits until it
 // has written.
-func (s *stage) report(problems ...model.Problem) {
+func (s *fixture) report(problems ...model.Problem) {
 	s.reporter.Observe(ingest.Pass{Objects: s.objectsWith(model.Config{}, problems...)})
 	time.Sleep(time.Second) // The clock is synctest's.
 	synctest.Wait()
@@ -182,7 +182,7 @@ func (s *stage) report(problems ...model.Problem) {
 
 func TestWriterWritesChangesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		defer s.lead(t)()
 		zero := problem("InvalidWeightedBackends", "all weights are zero")
 		steps := []struct {
@@ -213,7 +213,7 @@ func TestWriterWritesChangesOnce(t *testing.T) {
 		}
 		for _, step := range steps {
 			step.do()
-			if diff := cmp.Diff(step.want, s.written()); diff != "" {
+			if diff := cmp.Diff(step.want, s.takeWrites()); diff != "" {
 				t.Errorf("%s: written (-want +got):\n%s", step.name, diff)
 			}
 		}
@@ -222,15 +222,15 @@ func TestWriterWritesChangesOnce(t *testing.T) {
 
 func TestWriterOnlyWritesWhileElected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		s.report(problem("Conflict", "taken"))
-		if got := s.written(); got != nil {
+		if got := s.takeWrites(); got != nil {
 			t.Fatalf("written without being elected: %v", got)
 		}
 		stop := s.lead(t)
 		synctest.Wait()
 		want := []string{"event shop Warning Conflict: taken", "status other Accepted", "status shop Conflict"}
-		if diff := cmp.Diff(want, s.written()); diff != "" {
+		if diff := cmp.Diff(want, s.takeWrites()); diff != "" {
 			t.Errorf("written after the election (-want +got):\n%s", diff)
 		}
 		stop()
@@ -238,34 +238,34 @@ func TestWriterOnlyWritesWhileElected(t *testing.T) {
 		s.report(problem("Conflict", "taken"))
 		defer s.lead(t)()
 		synctest.Wait()
-		if got := s.written(); got != nil {
+		if got := s.takeWrites(); got != nil {
 			t.Errorf("a new term began with writing what is there: %v", got)
 		}
 	})
 }
 
-func TestWriterTriesAgain(t *testing.T) {
+func TestWriterRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		defer s.lead(t)()
 		s.fail = errors.New("the API server is away")
 		s.report()
-		if got := s.written(); got != nil {
+		if got := s.takeWrites(); got != nil {
 			t.Fatalf("written: %v", got)
 		}
 		s.mu.Lock()
 		s.fail = nil
 		s.mu.Unlock()
 		time.Sleep(3 * time.Second) // The clock is synctest's. No other report comes.
-		if diff := cmp.Diff([]string{"status other Accepted", "status shop Accepted"}, s.written()); diff != "" {
+		if diff := cmp.Diff([]string{"status other Accepted", "status shop Accepted"}, s.takeWrites()); diff != "" {
 			t.Errorf("written after the API server came back (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestWriterForgetsWhatIsGone(t *testing.T) {
+func TestWriterForgetsDeletedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		defer s.lead(t)()
 		s.fail = fmt.Errorf("%w: not found", status.ErrGone)
 		s.report()
@@ -279,17 +279,17 @@ func TestWriterForgetsWhatIsGone(t *testing.T) {
 		s.fail = nil
 		s.mu.Unlock()
 		time.Sleep(time.Minute) // The clock is synctest's.
-		if got := s.written(); got != nil {
+		if got := s.takeWrites(); got != nil {
 			t.Errorf("written for objects that are gone: %v", got)
 		}
 	})
 }
 
-// TestWhatIsNotFoundIsTriedAgain has the API server not find the status of objects that are there: so it
+// TestWriterRetriesNotFound has the API server not find the status of objects that are there: so it
 // answers where the definition has no status subresource.
-func TestWhatIsNotFoundIsTriedAgain(t *testing.T) {
+func TestWriterRetriesNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newFixture(t)
 		defer s.lead(t)()
 		s.fail = fmt.Errorf("%w: not found", status.ErrGone)
 		s.report()
@@ -297,7 +297,7 @@ func TestWhatIsNotFoundIsTriedAgain(t *testing.T) {
 		s.fail = nil
 		s.mu.Unlock()
 		time.Sleep(3 * time.Second) // The clock is synctest's. No other report comes.
-		if diff := cmp.Diff([]string{"status other Accepted", "status shop Accepted"}, s.written()); diff != "" {
+		if diff := cmp.Diff([]string{"status other Accepted", "status shop Accepted"}, s.takeWrites()); diff != "" {
 			t.Errorf("written after the definition was mended (-want +got):\n%s", diff)
 		}
 	})
@@ -317,13 +317,13 @@ func (c *collector) CreateEvent(_ context.Context, event *eventsv1.Event) error 
 	return nil
 }
 
-// TestAnInvalidScalingMetricIsToldOnce has the Events of a mistake in spec.scalingMetric and of its correction.
-func TestAnInvalidScalingMetricIsToldOnce(t *testing.T) {
+// TestInvalidScalingMetricEvents has the Events of a mistake in spec.scalingMetric and of its correction.
+func TestInvalidScalingMetricEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		object := shop()
 		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{object.Name: object}}}
 		reporter := newReporter(t, client, newProxies(), "a")
-		s := &stage{server: &client.server, reporter: reporter, listed: []*httpv1alpha1.HTTPScaledObject{object}}
+		s := &fixture{server: &client.server, reporter: reporter, listed: []*httpv1alpha1.HTTPScaledObject{object}}
 		defer s.lead(t)()
 		for _, target := range []int{1, -1, -1, 2} {
 			object = object.DeepCopy()
@@ -346,13 +346,13 @@ func TestAnInvalidScalingMetricIsToldOnce(t *testing.T) {
 	})
 }
 
-func TestEventsFitTheAPI(t *testing.T) {
+func TestEventsFitAPILimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		object := shop()
 		object.Name = strings.Repeat("s", 253)
 		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{object.Name: object}}}
 		reporter := newReporter(t, client, newProxies(), strings.Repeat("i", 300))
-		s := &stage{server: &client.server, reporter: reporter, listed: []*httpv1alpha1.HTTPScaledObject{object}}
+		s := &fixture{server: &client.server, reporter: reporter, listed: []*httpv1alpha1.HTTPScaledObject{object}}
 		defer s.lead(t)()
 		long := model.Problem{On: model.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts",
 			Message: strings.Repeat("ö", 2000)}

@@ -29,14 +29,14 @@ import (
 
 // candidate is a replica that takes part in an election.
 type candidate struct {
-	leads atomic.Bool
+	isLeader atomic.Bool
 	stop  func()
 }
 
 // leaseServer is an API server that stores the Lease.
 type leaseServer struct {
-	// refuse is asked before a Lease is written; nil for no refusals. An error of it is one of the connection.
-	refuse func(method string, lease *coordinationv1.Lease) error
+	// reject is asked before a Lease is written; nil for no refusals. An error of it is one of the connection.
+	reject func(method string, lease *coordinationv1.Lease) error
 
 	mu       sync.Mutex
 	lease    *coordinationv1.Lease // nil for none
@@ -54,8 +54,8 @@ func (s *leaseServer) RoundTrip(request *http.Request) (*http.Response, error) {
 		if err := json.NewDecoder(request.Body).Decode(lease); err != nil {
 			return nil, err
 		}
-		if s.refuse != nil {
-			if err := s.refuse(request.Method, lease); err != nil {
+		if s.reject != nil {
+			if err := s.reject(request.Method, lease); err != nil {
 				return nil, err
 			}
 		}
@@ -65,17 +65,17 @@ func (s *leaseServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	leases := coordinationv1.Resource("leases")
 	switch {
 	case request.Method == http.MethodPost && s.lease != nil:
-		return answer(apierrors.NewAlreadyExists(leases, lease.Name).Status())
+		return response(apierrors.NewAlreadyExists(leases, lease.Name).Status())
 	case request.Method == http.MethodPost:
 		return s.store(lease)
 	case s.lease == nil || path.Base(request.URL.Path) != s.lease.Name:
-		return answer(apierrors.NewNotFound(leases, path.Base(request.URL.Path)).Status())
+		return response(apierrors.NewNotFound(leases, path.Base(request.URL.Path)).Status())
 	case request.Method == http.MethodPut && lease.ResourceVersion != s.lease.ResourceVersion:
-		return answer(apierrors.NewConflict(leases, lease.Name, errors.New("it was changed")).Status())
+		return response(apierrors.NewConflict(leases, lease.Name, errors.New("it was changed")).Status())
 	case request.Method == http.MethodPut:
 		return s.store(lease)
 	default:
-		return answer(s.lease)
+		return response(s.lease)
 	}
 }
 
@@ -89,7 +89,7 @@ func (s *leaseServer) store(lease *coordinationv1.Lease) (*http.Response, error)
 			delete(s.watching, writer) // The watch has ended.
 		}
 	}
-	return answer(lease)
+	return response(lease)
 }
 
 // modified tells of the Lease as it is. The caller holds the lock.
@@ -102,7 +102,7 @@ func (s *leaseServer) watch(request *http.Request) (*http.Response, error) {
 	query := request.URL.Query()
 	if query.Get("fieldSelector") != "metadata.name="+httpv1alpha1.DefaultInterceptorLease ||
 		query.Get("resourceVersion") == "" {
-		return answer(apierrors.NewForbidden(coordinationv1.Resource("leases"), "",
+		return response(apierrors.NewForbidden(coordinationv1.Resource("leases"), "",
 			errors.New("it may watch one Lease")).Status())
 	}
 	reader, writer := io.Pipe()
@@ -117,8 +117,8 @@ func (s *leaseServer) watch(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: reader}, nil
 }
 
-// answer is a response with an object, or with what went wrong.
-func answer(object any) (*http.Response, error) {
+// response is a response with an object, or with what went wrong.
+func response(object any) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
 	recorder.Header().Set("Content-Type", "application/json")
 	if failure, is := object.(metav1.Status); is {
@@ -144,8 +144,8 @@ func (s *leaseServer) client(t *testing.T) rest.Interface {
 // newLeaseServer returns an API server without a Lease.
 func newLeaseServer() *leaseServer { return &leaseServer{watching: map[*io.PipeWriter]struct{}{}} }
 
-// campaign starts a candidate. leaders counts those who lead.
-func campaign(t *testing.T, leases *leaseServer, leaders *atomic.Int32, identity string) *candidate {
+// startCandidate starts a candidate. leaders counts those who lead.
+func startCandidate(t *testing.T, leases *leaseServer, leaders *atomic.Int32, identity string) *candidate {
 	t.Helper()
 	c := &candidate{}
 	elector := election.Elector{Client: leases.client(t), Namespace: "keda", Identity: identity,
@@ -157,9 +157,9 @@ func campaign(t *testing.T, leases *leaseServer, leaders *atomic.Int32, identity
 			if leaders.Add(1) > 1 {
 				t.Errorf("%s leads beside another", identity)
 			}
-			c.leads.Store(true)
+			c.isLeader.Store(true)
 			<-ctx.Done()
-			c.leads.Store(false)
+			c.isLeader.Store(false)
 			leaders.Add(-1)
 		})
 	}()
@@ -177,16 +177,16 @@ func TestElection(t *testing.T) {
 		leases := newLeaseServer()
 		var leaders atomic.Int32
 		var cut atomic.Bool // the first candidate's way to the API server
-		leases.refuse = func(_ string, lease *coordinationv1.Lease) error {
+		leases.reject = func(_ string, lease *coordinationv1.Lease) error {
 			if cut.Load() && *lease.Spec.HolderIdentity == "interceptor-0" {
 				return errors.New("the API server is away")
 			}
 			return nil
 		}
-		first := campaign(t, leases, &leaders, "interceptor-0")
+		first := startCandidate(t, leases, &leaders, "interceptor-0")
 		defer first.stop()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
-		second := campaign(t, leases, &leaders, "interceptor-1")
+		second := startCandidate(t, leases, &leaders, "interceptor-1")
 		for _, step := range []struct {
 			name          string
 			do            func()
@@ -200,8 +200,8 @@ func TestElection(t *testing.T) {
 		} {
 			step.do()
 			time.Sleep(step.after)
-			if first.leads.Load() != step.first || second.leads.Load() != step.second {
-				t.Errorf("%s: the first leads: %v, the second: %v", step.name, first.leads.Load(), second.leads.Load())
+			if first.isLeader.Load() != step.first || second.isLeader.Load() != step.second {
+				t.Errorf("%s: the first leads: %v, the second: %v", step.name, first.isLeader.Load(), second.isLeader.Load())
 			}
 		}
 		renewed := func() time.Time {
@@ -217,13 +217,13 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// TestASlowAnswerShortensTheTerm has the API server take its time to answer the request by which a
+// TestSlowResponseShortensLeadership has the API server take its time to answer the request by which a
 // replica is elected, and refuse all that follow: others count from when the Lease was written.
-func TestASlowAnswerShortensTheTerm(t *testing.T) {
+func TestSlowResponseShortensLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = 8 * time.Second // The clock is synctest's, here and below.
 		leases := newLeaseServer()
-		leases.refuse = func(method string, _ *coordinationv1.Lease) error {
+		leases.reject = func(method string, _ *coordinationv1.Lease) error {
 			if method == http.MethodPut {
 				return errors.New("the API server is away")
 			}
@@ -231,41 +231,41 @@ func TestASlowAnswerShortensTheTerm(t *testing.T) {
 			return nil
 		}
 		var leaders atomic.Int32
-		one := campaign(t, leases, &leaders, "interceptor-0")
+		one := startCandidate(t, leases, &leaders, "interceptor-0")
 		defer one.stop()
 		time.Sleep(slow + time.Second)
-		if !one.leads.Load() {
+		if !one.isLeader.Load() {
 			t.Error("whoever has the Lease does not lead")
 		}
 		time.Sleep(10*time.Second - slow)
-		if one.leads.Load() {
+		if one.isLeader.Load() {
 			t.Error("11 s after its request, and without another one, the replica still leads")
 		}
 	})
 }
 
-// TestWhoIsOvertakenStandsBy has two replicas create the Lease at once, and the one that could end in good order.
-func TestWhoIsOvertakenStandsBy(t *testing.T) {
+// TestReplicaThatLosesTheRaceStandsBy has two replicas create the Lease at once, and the one that could end in good order.
+func TestReplicaThatLosesTheRaceStandsBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newLeaseServer()
-		leases.refuse = func(method string, _ *coordinationv1.Lease) error {
+		leases.reject = func(method string, _ *coordinationv1.Lease) error {
 			if method == http.MethodPost {
 				time.Sleep(time.Second) // The clock is synctest's, here and below.
 			}
 			return nil
 		}
 		var leaders atomic.Int32
-		first, second := campaign(t, leases, &leaders, "interceptor-0"), campaign(t, leases, &leaders, "interceptor-1")
+		first, second := startCandidate(t, leases, &leaders, "interceptor-0"), startCandidate(t, leases, &leaders, "interceptor-1")
 		time.Sleep(2 * time.Second)
-		if first.leads.Load() == second.leads.Load() {
+		if first.isLeader.Load() == second.isLeader.Load() {
 			t.Errorf("of two replicas %d lead", leaders.Load())
 		}
-		if second.leads.Load() {
+		if second.isLeader.Load() {
 			first, second = second, first
 		}
 		first.stop()
 		time.Sleep(100 * time.Millisecond)
-		if !second.leads.Load() {
+		if !second.isLeader.Load() {
 			t.Error("the other one does not lead at once")
 		}
 		second.stop()
