@@ -28,7 +28,7 @@ clusters: [{name: c, cluster: {server: "ADDRESS"}}], users: [{name: u, user: {to
 	return path
 }
 
-// local returns settings with free ports of this host, and an API server that is not there.
+// local returns settings with free ports of this host and an unreachable API server.
 func local(t *testing.T) settings {
 	t.Helper()
 	const free = "127.0.0.1:0"
@@ -40,7 +40,7 @@ func local(t *testing.T) settings {
 	}
 }
 
-// get fetches a page and returns its status code and text.
+// get requests a page and returns its status code and text.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -60,7 +60,7 @@ func get(t *testing.T, url string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// listening reads logs until all ports but that for xDS are open, and returns their addresses. It drains the rest.
+// listening reads logs until all ports except xDS are open, and returns their addresses. It drains the rest.
 func listening(t *testing.T, logs io.Reader) map[string]string {
 	t.Helper()
 	addresses := map[string]string{}

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// named is a state with nothing but a name and a version.
+// named is a State with a name and a version.
 type named struct {
 	name    types.NamespacedName
 	version string
@@ -49,11 +49,11 @@ func TestTheCacheNeverGoesBack(t *testing.T) {
 			select {
 			case <-changed:
 				if test.want == "10" {
-					t.Error("told of a change where there was none")
+					t.Error("notified without a change")
 				}
 			default:
 				if test.want != "10" {
-					t.Error("the change was not told")
+					t.Error("not notified of the change")
 				}
 			}
 		})

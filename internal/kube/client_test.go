@@ -87,6 +87,6 @@ func TestAClientConnectsAsSoonAsItCan(t *testing.T) {
 		}
 	}
 	if looked != 2 {
-		t.Errorf("the configuration was looked up %d times, want 2: a failure and a success", looked)
+		t.Errorf("the configuration was loaded %d times, want 2: a failure and a success", looked)
 	}
 }

@@ -24,7 +24,7 @@ contexts: [{name: c, context: {cluster: c}}]
 current-context: c
 `
 
-// outsideOfAPod makes sure that neither this machine's Pod nor its kubeconfig is found.
+// outsideOfAPod hides the Pod and the kubeconfig of this machine.
 func outsideOfAPod(t *testing.T) (file string) {
 	t.Helper()
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
@@ -99,8 +99,8 @@ func TestConfigInPodWithoutToken(t *testing.T) {
 	}
 }
 
-// A request to an API server that has just started fails at once, for whoever asked to decide; one that is overloaded
-// is asked again when it said.
+// TestOnlyAnOverloadedAPIServerIsWaitedFor: a request to an API server that is starting fails immediately. A request to
+// an overloaded one is repeated after its Retry-After.
 func TestOnlyAnOverloadedAPIServerIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for code, want := range map[int]struct {

@@ -11,9 +11,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// TestAMemberThatIsBackAtOnceRunsOnce has a member leave and come back while its goroutine, which takes a second to
-// end, still runs.
-func TestAMemberThatIsBackAtOnceRunsOnce(t *testing.T) {
+// TestReturningMemberRunsOnce removes a member and adds it again while its goroutine, which takes a second to end,
+// still runs.
+func TestReturningMemberRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var members atomic.Pointer[[]string]
 		changed, running, most, begun := make(chan struct{}, 1), 0, 0, 0

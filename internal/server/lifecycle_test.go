@@ -20,10 +20,10 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// service is the name of the Service that a Health is behind.
+// service is the name of the Service that selects the process.
 const service = "interceptor-proxy"
 
-// get asks h for path, as a kubelet does of a Pod, and returns the status code, the Retry-After header and the body.
+// get requests path from h as the kubelet does, and returns the status code, the header Retry-After and the body.
 func get(ctx context.Context, h http.Handler, method, path string) (code int, retryAfter, body string) {
 	recorder := httptest.NewRecorder()
 	h.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, method, "http://10.0.0.7:8080"+path, http.NoBody))
@@ -43,12 +43,12 @@ func TestHealth(t *testing.T) {
 		retryAfter   string
 		says         string
 	}{
-		{"alive at once", func() {}, http.MethodGet, "/livez", 200, "", "ok"},
-		{"not ready before the seed, and says why", func() {}, http.MethodGet, "/readyz", 503, "", "install the CRD"},
+		{"alive from the start", func() {}, http.MethodGet, "/livez", 200, "", "ok"},
+		{"not ready before the seed, with the reason", func() {}, http.MethodGet, "/readyz", 503, "", "install the CRD"},
 		{"ready", health.SetReady, http.MethodGet, "/readyz", 200, "", "ok"},
-		{"a request for an application is asked to come again", func() {}, http.MethodPost, "/shop/cart", 503, "1",
+		{"a request for an application gets Retry-After", func() {}, http.MethodPost, "/shop/cart", 503, "1",
 			"no endpoint"},
-		{"not ready while it ends", func() { health.SetNotReady("shutting down") }, http.MethodGet, "/readyz", 503, "",
+		{"not ready during shutdown", func() { health.SetNotReady("shutting down") }, http.MethodGet, "/readyz", 503, "",
 			"shutting down"},
 		{"but alive", func() {}, http.MethodGet, "/livez", 200, "", "ok"},
 	}
@@ -62,8 +62,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestAnAppHasItsOwnHealth: its paths are its own, whatever they are called.
-func TestAnAppHasItsOwnHealth(t *testing.T) {
+// TestApplicationHasItsOwnHealth: /livez and /readyz of an application belong to the application.
+func TestApplicationHasItsOwnHealth(t *testing.T) {
 	health := server.NewHealth(service, func() []string { return nil })
 	health.SetReady()
 	for host, want := range map[string]int{
@@ -92,7 +92,7 @@ func TestListenNamesPortAndRemedy(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() })
 	_, err = server.Listen(t.Context(), "xDS", taken.Addr().String(), "--xds-address")
 	if _, ok := errors.AsType[*server.ListenError](err); !ok {
-		t.Fatalf("Listen on a taken port = %v, want a ListenError", err)
+		t.Fatalf("Listen on a port in use = %v, want a ListenError", err)
 	}
 	for _, part := range []string{taken.Addr().String(), "xDS", "--xds-address", "end the process that uses the port"} {
 		if !strings.Contains(err.Error(), part) {
@@ -101,7 +101,7 @@ func TestListenNamesPortAndRemedy(t *testing.T) {
 	}
 }
 
-func TestServeHTTPAnswersRequestsUnderWay(t *testing.T) {
+func TestServeHTTPAnswersActiveRequests(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	listener, err := server.Listen(ctx, "test", "127.0.0.1:0", "--test")
 	if err != nil {
@@ -110,7 +110,7 @@ func TestServeHTTPAnswersRequestsUnderWay(t *testing.T) {
 	arrived := make(chan struct{})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		close(arrived)
-		<-ctx.Done() // The answer is given after the server was told to stop.
+		<-ctx.Done() // The response comes after the server began to stop.
 		_, _ = io.WriteString(w, "done")
 	})
 	stopped := make(chan error, 1)
@@ -120,14 +120,14 @@ func TestServeHTTPAnswersRequestsUnderWay(t *testing.T) {
 		cancel()
 	}()
 	if body := fetch(t, listener.Addr()); body != "done" {
-		t.Errorf("the request under way was answered with %q", body)
+		t.Errorf("the active request was answered with %q", body)
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("ServeHTTP = %v", err)
 	}
 }
 
-// fetch gets / from address over a connection of its own.
+// fetch requests / from address over a new connection.
 func fetch(t *testing.T, address net.Addr) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address.String()+"/", http.NoBody)

@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// BenchmarkChanges is what a publication and a look at 10 proxies cost when one object among many in a canary changes,
-// beside a look at everything.
+// BenchmarkChanges measures a publication and the comparison with 10 proxies when one of many objects in a canary
+// changes, and a full comparison.
 func BenchmarkChanges(b *testing.B) {
 	for _, count := range []int{10, 1000} {
 		b.Run(strconv.Itoa(count), func(b *testing.B) { benchmarkChanges(b, count) })
@@ -78,7 +78,7 @@ func benchmarkChanges(b *testing.B, count int) {
 	})
 }
 
-// changedScope is what has changed with a weight.
+// changedScope returns the resource that changes with a weight.
 func changedScope(typeURL string) iter.Seq[string] {
 	if typeURL == resourcev3.ScopedRouteType {
 		return slices.Values([]string{"7.test"})

@@ -11,14 +11,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// slowSource is a discovery server that takes until it is released to show its streams.
+// slowSource is a Source whose Poll blocks until release is closed.
 type slowSource struct {
 	*proxies
 
 	entered, release chan struct{}
 }
 
-// Poll is status.Source's.
+// Poll implements status.Source.
 func (s slowSource) Poll() []status.Stream {
 	select {
 	case s.entered <- struct{}{}:
@@ -28,8 +28,8 @@ func (s slowSource) Poll() []status.Stream {
 	return s.proxies.Poll()
 }
 
-// TestAReportWaitsForNoStream: whoever reports has weights to publish, and is not kept waiting while
-// streams are looked at (F4).
+// TestObserveDoesNotWaitForPoll: the caller of Observe publishes weights, and must not wait for a poll of the streams
+// (F4).
 func TestObserveDoesNotWaitForPoll(t *testing.T) {
 	s := newFixture(t)
 	source := slowSource{s.proxies, make(chan struct{}, 1), make(chan struct{})}
@@ -42,14 +42,14 @@ func TestObserveDoesNotWaitForPoll(t *testing.T) {
 		s.canary(20)
 		close(reported)
 	}()
-	await.Receive(t, "the end of Report while the look at a stream has not ended", reported)
+	await.Receive(t, "the end of Observe while Poll blocks", reported)
 	close(source.release)
 }
 
-// hangingServer answers nothing about the object other.
+// hangingServer never answers a write of the object other.
 type hangingServer struct{ *server }
 
-// ApplyStatus is status.Client's.
+// ApplyStatus implements status.Client.
 func (s hangingServer) ApplyStatus(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus,
 ) error {
@@ -60,8 +60,7 @@ func (s hangingServer) ApplyStatus(
 	return s.server.ApplyStatus(ctx, object, is)
 }
 
-// TestSlowWriteDelaysNoOtherObject has the API server hang on one object while another one's canary goes
-// on (F13).
+// TestSlowWriteDelaysNoOtherObject runs a canary while a write of another object hangs (F13).
 func TestSlowWriteDelaysNoOtherObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)

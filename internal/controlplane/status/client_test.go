@@ -23,13 +23,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
-// request is what an API server was asked.
+// request is a request that the API server received.
 type request struct {
 	Method, Path, Query, ContentType string
 	Body                             map[string]any
 }
 
-// serve starts an API server that answers every request with code, and returns a Client of it and what it was asked.
+// serve starts an API server that answers every request with code. It returns a Client and the received requests.
 func serve(t *testing.T, code int) (status.Client, *[]request) {
 	t.Helper()
 	var asked []request
@@ -38,14 +38,14 @@ func serve(t *testing.T, code int) (status.Client, *[]request) {
 		if err != nil {
 			t.Error(err)
 		}
-		var body map[string]any // stays nil for the binary form, in which client-go sends built-in kinds
+		var body map[string]any // nil for the binary encoding of built-in kinds
 		if r.Header.Get("Content-Type") != runtime.ContentTypeProtobuf {
 			if err := json.Unmarshal(text, &body); err != nil {
 				t.Errorf("the body is not JSON: %v: %s", err, text)
 			}
 		}
 		asked = append(asked, request{r.Method, r.URL.Path, r.URL.RawQuery, r.Header.Get("Content-Type"), body})
-		if code < http.StatusMultipleChoices { // What was written is answered.
+		if code < http.StatusMultipleChoices { // The response is the written object.
 			w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
 			w.WriteHeader(code)
 			_, _ = w.Write(text)
@@ -133,7 +133,7 @@ func TestClientErrors(t *testing.T) {
 		{"another object of the same name", http.StatusConflict, apply, true, true, http.MethodPatch},
 		{"no permission", http.StatusForbidden, apply, true, false, http.MethodPatch},
 		{"an event", http.StatusCreated, create, false, false, http.MethodPost},
-		{"an event that was told before", http.StatusConflict, create, false, false, http.MethodPost},
+		{"an event that exists", http.StatusConflict, create, false, false, http.MethodPost},
 		{"an event without permission", http.StatusForbidden, create, true, false, http.MethodPost},
 	}
 	for _, test := range tests {

@@ -17,11 +17,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// noon is the time at which the tests play; later is a second point in time.
+// noon is the time of the tests; later is another time.
 func noon() time.Time  { return time.Date(2026, 1, 2, 12, 0, 0, 987654321, time.UTC) }
 func later() time.Time { return noon().Add(time.Hour) }
 
-// shop is an HTTPScaledObject for a Rollout, in its third generation, without a status.
+// shop returns an HTTPScaledObject for a Rollout, in its third generation, without a status.
 func shop() *httpv1alpha1.HTTPScaledObject {
 	return &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "shop", UID: "u1", ResourceVersion: "7", Generation: 3},
@@ -59,14 +59,14 @@ func TestComputeConditions(t *testing.T) {
 		accepted, ready condition
 	}{
 		{
-			name:     "nothing to complain about",
+			name:     "valid",
 			seen:     ingest.Outcome{Served: true},
 			proxies:  1,
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready:    condition{"True", "Serving", ready, atNoon},
 		},
 		{
-			name:     "nobody to serve it",
+			name:     "no proxy",
 			seen:     ingest.Outcome{Served: true},
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready: condition{
@@ -77,7 +77,7 @@ func TestComputeConditions(t *testing.T) {
 			},
 		},
 		{
-			name: "a mistake with a last good route",
+			name: "invalid, with a last good route",
 			seen: ingest.Outcome{Served: true, Problems: []model.Problem{
 				problem(httpv1alpha1.ReasonInvalidWeightedBackends, "all weights are zero"),
 				problem(httpv1alpha1.ReasonConflict, "a.test is taken"),
@@ -87,7 +87,7 @@ func TestComputeConditions(t *testing.T) {
 				"See the condition Accepted. Requests are routed as last published.", atNoon},
 		},
 		{
-			name: "a mistake from the start",
+			name: "invalid from the start",
 			seen: ingest.Outcome{Problems: []model.Problem{problem(httpv1alpha1.ReasonServiceNotFound,
 				"no Service shop-stable")}},
 			accepted: condition{"False", "ServiceNotFound", "no Service shop-stable", atNoon},
@@ -95,7 +95,7 @@ func TestComputeConditions(t *testing.T) {
 				"See the condition Accepted. No request is routed to the object.", atNoon},
 		},
 		{
-			name:     "a bug of ours is not the user's mistake",
+			name:     "a failed publication is not a validation error",
 			seen:     ingest.Outcome{Served: true, Failure: "cluster without a name"},
 			accepted: condition{"True", "Accepted", fine, atNoon},
 			ready: condition{
@@ -130,11 +130,11 @@ func TestComputeProgrammed(t *testing.T) {
 		{"every Ready proxy has it", fine, 2, 2, "", "True", "Programmed"},
 		{"one of two has it", fine, 2, 1, "", "False", "Pending"},
 		{"no proxy is Ready", fine, 0, 0, "", "False", "NoReadyProxy"},
-		{"a proxy refused it", fine, 2, 1, "no", "False", "NotReady"},
-		{"they have what was before the mistake",
+		{"a proxy rejected it", fine, 2, 1, "no", "False", "NotReady"},
+		{"they have the last valid version",
 			ingest.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, 2, 2, "",
 			"False", "NotReady"},
-		{"they have what was before the bug", ingest.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False",
+		{"they have the last published version", ingest.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False",
 			"NotReady"},
 		{"it is not served", ingest.Outcome{}, 2, 2, "", "False", "NotReady"},
 	} {
@@ -149,8 +149,7 @@ func TestComputeProgrammed(t *testing.T) {
 	}
 }
 
-// TestComputeScalingMetric has a spec.scalingMetric that means nothing, and its correction. Requests are
-// routed all the same.
+// TestComputeScalingMetric has an invalid spec.scalingMetric and its correction. Requests are routed in both cases.
 func TestComputeScalingMetric(t *testing.T) {
 	object := shop()
 	look := func(now time.Time) *metav1.Condition {
@@ -162,24 +161,24 @@ func TestComputeScalingMetric(t *testing.T) {
 		return meta.FindStatusCondition(object.Status.Conditions, "ScalingMetricAccepted")
 	}
 	if got := look(noon()); got != nil {
-		t.Errorf("nothing is wrong: %+v", got)
+		t.Errorf("valid: %+v", got)
 	}
 	object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: -1}}
 	const says = "spec.scalingMetric.concurrency.targetValue is -1; set it to 1 or more"
 	got := look(noon())
 	if got == nil || got.Status != "False" || got.Reason != "InvalidScalingMetric" ||
 		!strings.Contains(got.Message, says) || got.ObservedGeneration != 3 {
-		t.Errorf("%+v, want one that says %q", got, says)
+		t.Errorf("%+v, want one with %q", got, says)
 	}
 	object.Spec.ScalingMetric.Concurrency.TargetValue = 1
 	got = look(later())
 	if got == nil || got.Status != "True" || !got.LastTransitionTime.Time.Equal(later().Truncate(time.Second)) {
-		t.Errorf("once it is right again: %+v", got)
+		t.Errorf("after the correction: %+v", got)
 	}
 }
 
-// TestComputeWaitingPage has a ConfigMap that cannot be used, one that is not known, and its correction. Requests are
-// routed all the same.
+// TestComputeWaitingPage has an invalid ConfigMap, an unknown one, and its correction. Requests are routed in all
+// cases.
 func TestComputeWaitingPage(t *testing.T) {
 	object := shop()
 	look := func(page ingest.PageState, now time.Time) *metav1.Condition {
@@ -195,30 +194,30 @@ func TestComputeWaitingPage(t *testing.T) {
 	unknown := missing
 	unknown.IsUnknown = true
 	if got := look(ingest.PageState{}, noon()); got != nil {
-		t.Errorf("nothing is wrong: %+v", got)
+		t.Errorf("valid: %+v", got)
 	}
 	if got := look(unknown, noon()); got != nil {
-		t.Errorf("nothing is known: %+v", got)
+		t.Errorf("unknown: %+v", got)
 	}
 	got := look(missing, noon())
 	const says = "there is none. Until then the interceptor's own page is shown."
 	if got == nil || got.Status != "False" || got.Reason != "WaitingPageNotFound" || got.Message != says {
-		t.Errorf("%+v, want one that says %q", got, says)
+		t.Errorf("%+v, want one with %q", got, says)
 	}
 	if got := look(ingest.PageState{IsUnknown: true}, later()); got.Status != "False" {
-		t.Errorf("nothing is known once more: %+v", got)
+		t.Errorf("unknown again: %+v", got)
 	}
 	if got := look(ingest.PageState{}, later()); got.Status != "True" {
-		t.Errorf("once it is right again: %+v", got)
+		t.Errorf("after the correction: %+v", got)
 	}
 }
 
-// TestComputeEnvoySettings has a ConfigMap with a mistake, and its correction. Requests are routed all the same.
+// TestComputeEnvoySettings has an invalid ConfigMap and its correction. Requests are routed in both cases.
 func TestComputeEnvoySettings(t *testing.T) {
 	object := shop()
-	look := func(mistake string) *metav1.Condition {
+	look := func(problem string) *metav1.Condition {
 		t.Helper()
-		object.Status = status.Compute(object, ingest.Outcome{Served: true, EnvoySettings: mistake}, status.Acks{},
+		object.Status = status.Compute(object, ingest.Outcome{Served: true, EnvoySettings: problem}, status.Acks{},
 			"interceptor-0", noon())
 		if !meta.IsStatusConditionTrue(object.Status.Conditions, "Ready") {
 			t.Errorf("conditions %+v", object.Status.Conditions)
@@ -226,14 +225,14 @@ func TestComputeEnvoySettings(t *testing.T) {
 		return meta.FindStatusCondition(object.Status.Conditions, "EnvoySettingsAccepted")
 	}
 	if got := look(""); got != nil {
-		t.Errorf("nothing is wrong: %+v", got)
+		t.Errorf("valid: %+v", got)
 	}
-	if got := look("a mistake"); got == nil || got.Status != "False" || got.Reason != "InvalidEnvoySettings" ||
-		got.Message != "a mistake" {
+	if got := look("a problem"); got == nil || got.Status != "False" || got.Reason != "InvalidEnvoySettings" ||
+		got.Message != "a problem" {
 		t.Errorf("%+v", got)
 	}
 	if got := look(""); got.Status != "True" || got.Reason != "EnvoySettingsAccepted" {
-		t.Errorf("once it is right again: %+v", got)
+		t.Errorf("after the correction: %+v", got)
 	}
 }
 
@@ -247,12 +246,12 @@ func TestComputeNamesTheAnnotation(t *testing.T) {
 			noon()))["Ready"].message
 		if isSaid := strings.Contains(got, "annotation http.kedify.io/status. To have them here, install "+
 			"config/crd."); isSaid != (text != "") {
-			t.Errorf("with the annotation %q condition Ready says %q", text, got)
+			t.Errorf("with the annotation %q condition Ready has %q", text, got)
 		}
 	}
 }
 
-// TestComputeReplacesForeignConditions has a condition as older definitions of the HTTP add-on have it.
+// TestComputeReplacesForeignConditions has a condition in the format of older CRDs of the HTTP add-on.
 func TestComputeReplacesForeignConditions(t *testing.T) {
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "HTTPScaledObjectIsReady"}}
@@ -263,7 +262,7 @@ func TestComputeReplacesForeignConditions(t *testing.T) {
 	}
 }
 
-// conditions returns the interceptor's conditions Accepted and Ready of a status of shop by type.
+// conditions returns the conditions Accepted and Ready of a status of shop by type.
 func conditions(t *testing.T, of httpv1alpha1.HTTPScaledObjectStatus) map[string]condition {
 	t.Helper()
 	found := map[string]condition{}
@@ -350,7 +349,7 @@ func TestComputeTruncatesMessages(t *testing.T) {
 	}
 }
 
-// TestComputeTLS follows condition TLSReady, which nothing else depends on.
+// TestComputeTLS expects the condition TLSReady, on which nothing else depends.
 func TestComputeTLS(t *testing.T) {
 	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 	wrong := []model.Problem{problem(httpv1alpha1.ReasonInvalidSecret, "one"),

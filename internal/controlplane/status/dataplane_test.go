@@ -17,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 )
 
-// ready are endpoints that take requests.
+// ready returns ready endpoints.
 func ready(addresses ...string) model.Endpoints {
 	var endpoints model.Endpoints
 	for _, address := range addresses {
@@ -31,7 +31,7 @@ func otherKey() model.Key { return model.Key{Namespace: "apps", Name: "other"} }
 
 const peer = "10.0.0.7:40000"
 
-// replica is what one replica knows of its proxies.
+// replica is one replica with its proxies.
 type replica struct {
 	*proxies
 
@@ -58,10 +58,10 @@ func (r *replica) record(weights map[string]uint32) {
 	r.tracker.Record(changed, r.Versions())
 }
 
-// sync has the replica look at its proxies.
+// sync applies the answers of the proxies.
 func (r *replica) sync() { r.server.Apply(r.tracker.Changes(r.Poll())) }
 
-// answerOf is what a proxy has answered about an object as it is published.
+// answerOf returns the answer of a proxy about an object as it is published.
 func (r *replica) answerOf(address string, key model.Key) (answer peers.Answer, connected bool) {
 	r.server.Read(func(state *peers.State) {
 		at := netip.MustParseAddr(address)
@@ -70,7 +70,7 @@ func (r *replica) answerOf(address string, key model.Key) (answer peers.Answer, 
 	return answer, connected
 }
 
-// unconfirmed are the objects that the proxy peer has not confirmed, in order.
+// unconfirmed returns the objects that the proxy peer has not confirmed, in order.
 func (r *replica) unconfirmed() []string {
 	var names []string
 	for _, key := range slices.SortedFunc(maps.Keys(r.known), model.Key.Compare) {
@@ -81,12 +81,12 @@ func (r *replica) unconfirmed() []string {
 	return names
 }
 
-// nack is the refusal of a scope as it is published.
+// nack returns a NACK of a scope as it is published.
 func (p *proxies) nack(scope string) status.Confirmation {
 	return status.Confirmation{Nacked: p.published[resourcev3.ScopedRouteType][scope], Message: "bad scope"}
 }
 
-// TestAcksByObject has a proxy that has all of two objects, and then answers otherwise.
+// TestAcksByObject changes an answer of a proxy that has confirmed two objects.
 func TestAcksByObject(t *testing.T) {
 	scope := resourcev3.ScopedRouteType
 	tests := []struct {
@@ -98,14 +98,14 @@ func TestAcksByObject(t *testing.T) {
 		{"an earlier scope", func(r *replica) {
 			r.answer(peer, scope, "shop.test", status.Confirmation{Acked: "1"})
 		}, []string{"shop"}},
-		{"no scope, or its scope while another form of it is under way",
+		{"no scope, or its scope while another version is in flight",
 			func(r *replica) { r.answer(peer, scope, "shop.test", status.Confirmation{}) }, []string{"shop"}},
 		{"a NACK", func(r *replica) { r.answer(peer, scope, "other.test", r.nack("other.test")) }, []string{"other"}},
 		{"another version of a cluster", func(r *replica) {
 			old := status.Confirmation{Acked: "old"}
 			r.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", old)
 		}, []string{"shop"}},
-		{"endpoints that are under way again", func(r *replica) {
+		{"endpoints that are in flight again", func(r *replica) {
 			r.answer(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.Confirmation{})
 		}, []string{"shop"}},
 		{"no endpoints", func(r *replica) {
@@ -115,11 +115,11 @@ func TestAcksByObject(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			for _, when := range []string{"at the first look", "at a later one"} {
+			for _, when := range []string{"in the first comparison", "in a later one"} {
 				r := newReplica()
 				r.record(map[string]uint32{"shop": 20, "other": 20})
 				r.confirm(peer)
-				if when == "at a later one" {
+				if when == "in a later one" {
 					r.sync()
 				}
 				test.answer(r)
@@ -132,8 +132,8 @@ func TestAcksByObject(t *testing.T) {
 	}
 }
 
-// TestWeightChangeAffectsOneObject moves one of two objects: the proxy lacks that one only, and has it at
-// once when the weight is back at what the proxy has.
+// TestWeightChangeAffectsOneObject changes the weight of one of two objects. The proxy lacks only that object, and has
+// it again when the weight is changed back.
 func TestWeightChangeAffectsOneObject(t *testing.T) {
 	r := newReplica()
 	for _, step := range []struct {
@@ -151,23 +151,23 @@ func TestWeightChangeAffectsOneObject(t *testing.T) {
 	}
 }
 
-// TestUnchangedStateHasNoChanges looks twice at the same.
+// TestUnchangedStateHasNoChanges compares the same state twice.
 func TestUnchangedStateHasNoChanges(t *testing.T) {
 	r := newReplica()
 	r.record(map[string]uint32{"shop": 20, "other": 20})
 	r.confirm(peer)
-	if news := r.server.Apply(r.tracker.Changes(r.Poll())); len(news.Objects) != 2 || len(news.Proxies) != 1 {
-		t.Errorf("the first look brings %+v", news)
+	if delta := r.server.Apply(r.tracker.Changes(r.Poll())); len(delta.Objects) != 2 || len(delta.Proxies) != 1 {
+		t.Errorf("the first comparison returns %+v", delta)
 	}
 	r.record(map[string]uint32{"shop": 20, "other": 20})
-	if news := r.server.Apply(r.tracker.Changes(r.Poll())); !news.IsEmpty() {
-		t.Errorf("nothing has changed, and the news are %+v", news)
+	if delta := r.server.Apply(r.tracker.Changes(r.Poll())); !delta.IsEmpty() {
+		t.Errorf("nothing has changed, but the changes are %+v", delta)
 	}
 	r.record(map[string]uint32{"shop": 50, "other": 20})
-	news := r.server.Apply(r.tracker.Changes(r.Poll()))
-	if len(news.Objects) != 1 || len(news.Proxies) != 1 ||
-		len(news.Proxies[netip.MustParseAddr("10.0.0.7")].Answers) != 1 {
-		t.Errorf("one object has changed, and the news are %+v", news)
+	delta := r.server.Apply(r.tracker.Changes(r.Poll()))
+	if len(delta.Objects) != 1 || len(delta.Proxies) != 1 ||
+		len(delta.Proxies[netip.MustParseAddr("10.0.0.7")].Answers) != 1 {
+		t.Errorf("one object has changed, but the changes are %+v", delta)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestNewestStreamCounts(t *testing.T) {
 	delete(r.streams, "[::ffff:10.0.0.7]:2")
 	r.sync()
 	if diff := cmp.Diff([]string{"shop"}, r.unconfirmed()); diff != "" {
-		t.Errorf("the stream that is left misses (-want +got):\n%s", diff)
+		t.Errorf("the remaining stream misses (-want +got):\n%s", diff)
 	}
 	delete(r.streams, "10.0.0.7:1")
 	r.sync()
@@ -212,7 +212,7 @@ func TestRejections(t *testing.T) {
 		{"a scope in its present version", func(r *replica) {
 			r.answer(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
 		}, "bad scope"},
-		{"endpoints, for no reason", func(r *replica) {
+		{"endpoints, without a reason", func(r *replica) {
 			r.answer(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.Confirmation{Nacked: "e"})
 		}, "no reason given"},
 	}
@@ -226,7 +226,7 @@ func TestRejections(t *testing.T) {
 			test.answer(r)
 			r.sync()
 			if got, _ := r.answerOf("10.0.0.7", shopKey()); got != (peers.Answer{Refusal: test.want}) {
-				t.Errorf("the answer is %+v, want the refusal %q", got, test.want)
+				t.Errorf("the answer is %+v, want the rejection %q", got, test.want)
 			}
 			if got, _ := r.answerOf("10.0.0.7", otherKey()); got != (peers.Answer{Confirmed: true}) {
 				t.Errorf("the answer about the other object is %+v", got)
@@ -235,23 +235,22 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-// replicaWith returns a replica to which the given peers are connected, each of which confirmed
-// everything.
+// replicaWith returns a replica with connected peers that have confirmed everything.
 func replicaWith(weights map[string]uint32, peers ...string) *replica {
 	r := newReplica()
 	r.record(weights)
-	for _, each := range peers {
-		r.confirm(each)
+	for _, address := range peers {
+		r.confirm(address)
 	}
 	r.sync()
 	return r
 }
 
-// countAcks is what is taken of an object as wanted publishes it.
+// countAcks counts the ACKs of an object as wanted publishes it.
 func countAcks(key model.Key, wanted *replica, proxies []model.Proxy, all ...*replica) status.Acks {
 	var states []*peers.State
-	for _, each := range all {
-		each.server.Read(func(state *peers.State) { states = append(states, state) })
+	for _, r := range all {
+		r.server.Read(func(state *peers.State) { states = append(states, state) })
 	}
 	return status.CountAcks(key, "apps", wanted.known[key], proxies, states)
 }
@@ -272,11 +271,11 @@ func TestCountAcks(t *testing.T) {
 		replicas    []*replica
 		shop, other httpv1alpha1.ProxyCounts
 	}{
-		{"nobody is there", nil, nil, counts(0, 0), counts(0, 0)},
+		{"no proxy", nil, nil, counts(0, 0), counts(0, 0)},
 		{"the proxies of the fleet", both, []*replica{first, second}, counts(2, 2), counts(2, 2)},
 		{"one that is not Ready does not count", append(both[:2:2], starting), []*replica{first, second}, counts(2, 2),
 			counts(2, 2)},
-		{"a replica does not answer", both, []*replica{first}, counts(2, 1), counts(2, 1)},
+		{"a replica is unreachable", both, []*replica{first}, counts(2, 1), counts(2, 1)},
 		{"a proxy is not connected", append(both[:2:2], readyProxy("c", "10.0.0.9")), []*replica{first, second},
 			counts(3, 2), counts(3, 2)},
 		{"a replica has an older shop", []model.Proxy{readyProxy("d", "10.0.0.4")}, []*replica{first, late},
@@ -293,14 +292,14 @@ func TestCountAcks(t *testing.T) {
 				otherKey(): test.other} {
 				got := countAcks(key, first, test.proxies, test.replicas...)
 				if diff := cmp.Diff(status.Acks{Proxies: want, AsDesired: true}, got); diff != "" {
-					t.Errorf("taken of %s (-want +got):\n%s", key, diff)
+					t.Errorf("ACKs of %s (-want +got):\n%s", key, diff)
 				}
 			}
 		})
 	}
 }
 
-// TestRejectionNamesTheProxy has a proxy reject the object that is not Ready yet: that is a bug as well.
+// TestRejectionNamesTheProxy rejects an object by a proxy that isn't Ready: that is a bug, too.
 func TestRejectionNamesTheProxy(t *testing.T) {
 	r := replicaWith(map[string]uint32{"shop": 50}, peer)
 	r.answer(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
@@ -309,12 +308,11 @@ func TestRejectionNamesTheProxy(t *testing.T) {
 	proxy.IsReady = false
 	if got := countAcks(shopKey(), r, []model.Proxy{proxy}, r); got.Rejection != "proxy 10.0.0.7: bad scope" ||
 		got.Proxies.Ready != 0 {
-		t.Errorf("taken %+v", got)
+		t.Errorf("ACKs %+v", got)
 	}
 }
 
-// TestFleetsAreIndependent has one host in two fleets: what the proxies of one confirm says nothing of the
-// other.
+// TestFleetsAreIndependent has one host in two fleets: the ACKs of one fleet's proxies don't count for the other.
 func TestFleetsAreIndependent(t *testing.T) {
 	config := splitAt(map[string]uint32{"shop": 20})
 	here := publications(config)[shopKey()]
@@ -340,7 +338,7 @@ func TestFleetsAreIndependent(t *testing.T) {
 	r.tracker.Record(moved, r.Versions())
 	r.sync()
 	if got, _ := r.answerOf("10.0.0.7", shopKey()); got.Confirmed {
-		t.Errorf("the proxy has an object that its fleet has no more")
+		t.Errorf("the proxy has an object that its fleet no longer has")
 	}
 }
 
@@ -377,12 +375,12 @@ func TestPublicationDigest(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			was, config := publications(base())[shopKey()], base()
+			before, config := publications(base())[shopKey()], base()
 			test.change(&config)
-			is := publications(config)[shopKey()]
-			if (is.Digest == was.Digest) != test.same || is.AsDesired != test.asDesired ||
-				len(is.Digest) != peers.DigestBytes {
-				t.Errorf("before %+v\nafter  %+v", was, is)
+			after := publications(config)[shopKey()]
+			if (after.Digest == before.Digest) != test.same || after.AsDesired != test.asDesired ||
+				len(after.Digest) != peers.DigestBytes {
+				t.Errorf("before %+v\nafter  %+v", before, after)
 			}
 		})
 	}

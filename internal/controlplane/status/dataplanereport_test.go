@@ -18,7 +18,7 @@ func TestDataPlaneReport(t *testing.T) {
 		return httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}
 	}
 	fine := ingest.Outcome{Served: true, StableHashes: []string{"new"}}
-	was := &httpv1alpha1.DataPlaneStatus{
+	before := &httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: split.Hash(text, ""), Proxies: counts(2, 2), StableHashes: []string{"old"}, Effective: true,
 		ReportedBy: "interceptor-9",
 	}
@@ -34,58 +34,58 @@ func TestDataPlaneReport(t *testing.T) {
 		return &at
 	}
 	tests := []struct {
-		name  string
-		was   *httpv1alpha1.DataPlaneStatus
-		seen  ingest.Outcome
-		taken status.Acks
-		want  *httpv1alpha1.DataPlaneStatus
+		name    string
+		before  *httpv1alpha1.DataPlaneStatus
+		outcome ingest.Outcome
+		acks    status.Acks
+		want    *httpv1alpha1.DataPlaneStatus
 	}{
-		{"all have it", nil, fine, status.Acks{Proxies: counts(2, 2), AsDesired: true},
+		{"all have ACKed it", nil, fine, status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report([]string{"new"}, counts(2, 2), true)},
-		{"one does not", nil, fine, status.Acks{Proxies: counts(2, 1), AsDesired: true},
+		{"one has not", nil, fine, status.Acks{Proxies: counts(2, 1), AsDesired: true},
 			report([]string{"new"}, counts(2, 1), false)},
 		{"no proxy", nil, fine, status.Acks{AsDesired: true}, report([]string{"new"}, counts(0, 0), false)},
-		{"a share is redirected", nil, fine, status.Acks{Proxies: counts(2, 2)},
+		{"a weight is redirected", nil, fine, status.Acks{Proxies: counts(2, 2)},
 			report([]string{"new"}, counts(2, 2), false)},
 		{
-			"a mistake: what is in force is not what the annotation says", nil,
+			"invalid: the published weights are not those of the annotation", nil,
 			ingest.Outcome{Served: true, Problems: []model.Problem{problem("InvalidWeightedBackends", "no")}},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report(nil, counts(2, 0), false),
 		},
 		{
-			"a failure of ours", nil,
+			"a failed publication", nil,
 			ingest.Outcome{Served: true, Failure: "no"},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report(nil, counts(2, 0), false),
 		},
-		{"new Pods behind the stable Service, and all have them", was, fine,
+		{"new Pods behind the stable Service, and all proxies have them", before, fine,
 			status.Acks{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
 		{
-			"new Pods, and a proxy may still use the old ones", was, fine,
+			"new Pods, and a proxy may still use the old ones", before, fine,
 			status.Acks{Proxies: counts(2, 1), AsDesired: true},
 			report([]string{"new", "old"}, counts(2, 1), false),
 		},
 		{
-			"the same as another replica reported", was,
+			"the same as another replica reported", before,
 			ingest.Outcome{Served: true, StableHashes: []string{"old"}},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
-			was,
+			before,
 		},
 		{
-			"the same, of a weight that was left and set again since", was,
+			"the same, for a weight that was changed back since", before,
 			ingest.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report([]string{"old"}, counts(2, 2), true),
 		},
 		{
-			"and after that was reported", reportedAt(was, "12"),
+			"and after that was reported", reportedAt(before, "12"),
 			ingest.Outcome{Served: true, StableHashes: []string{"old"}, WrittenAt: "12"},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
-			reportedAt(was, "12"),
+			reportedAt(before, "12"),
 		},
 		{
-			"the same, with a header route in force that was not reported", was,
+			"the same, with an active header route that was not reported", before,
 			ingest.Outcome{Served: true, StableHashes: []string{"old"}, ManagedRoutes: "[]"},
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			func() *httpv1alpha1.DataPlaneStatus {
@@ -100,8 +100,8 @@ func TestDataPlaneReport(t *testing.T) {
 			object := shop()
 			object.ResourceVersion = "13"
 			object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: text}
-			object.Status.DataPlane = test.was
-			got := status.Compute(object, test.seen, test.taken, "interceptor-0", noon()).DataPlane
+			object.Status.DataPlane = test.before
+			got := status.Compute(object, test.outcome, test.acks, "interceptor-0", noon()).DataPlane
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("report (-want +got):\n%s", diff)
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
-// TestEmitEvent are told once in a while for each object and reason, of known objects only, by a replica that is
-// not elected too; and two replicas give the Event of one stretch one name.
+// TestEmitEvent expects one Event per epoch for each known object and reason, also from a replica that isn't the
+// leader. Two replicas give the Event of one epoch the same name.
 func TestEmitEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop()}}}

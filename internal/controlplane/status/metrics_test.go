@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
-// instrument gives a stage a Reporter that is elected, and returns a function that reads its gauges.
+// instrument creates a Reporter that is the leader, and returns a function that reads its gauges.
 func (s *fixture) instrument(t *testing.T) (gauges func() map[string]float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -43,14 +43,14 @@ func (s *fixture) instrument(t *testing.T) (gauges func() map[string]float64) {
 	}
 }
 
-// TestGauges count what the elected replica knows, and nothing on another one.
+// TestGauges expects counts on the leader, and 0 on another replica.
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		gauges := s.instrument(t)
 		expect := func(when string, unacked, refused float64) {
 			t.Helper()
-			time.Sleep(time.Second) // The clock is synctest's.
+			time.Sleep(time.Second) // synctest time
 			want := map[string]float64{
 				"kedify_status_unacked_objects": unacked, "kedify_status_refused_objects": refused,
 				"kedify_status_unreachable_replicas": 0,
@@ -62,18 +62,18 @@ func TestGauges(t *testing.T) {
 		s.canary(20)
 		expect("before the election", 0, 0)
 		stop := s.lead(t)
-		expect("no proxy has anything", 2, 0)
+		expect("no ACK", 2, 0)
 		s.proxies.confirm("10.0.0.1:1")
 		s.proxies.confirm("10.0.0.2:1")
-		expect("both proxies have everything", 0, 0)
+		expect("both proxies have ACKed everything", 0, 0)
 		s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
-		expect("a proxy refuses an object", 1, 1)
+		expect("a proxy rejects an object", 1, 1)
 		stop()
-		expect("after the term", 0, 0)
+		expect("after the leadership", 0, 0)
 	})
 }
 
-// TestUnreachableReplicasAreCounted has another replica that does not know the protocol.
+// TestUnreachableReplicasAreCounted has another replica with an unknown protocol.
 func TestUnreachableReplicasAreCounted(t *testing.T) {
 	s := newFixture(t)
 	gauges := s.instrument(t)
@@ -88,6 +88,6 @@ func TestUnreachableReplicasAreCounted(t *testing.T) {
 	}
 	stop()
 	if got := gauges()["kedify_status_unreachable_replicas"]; got != 0 {
-		t.Errorf("after the term %v replicas are unreachable", got)
+		t.Errorf("after the leadership %v replicas are unreachable", got)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// canary publishes shop at a weight, beside other, and reports it with two Ready proxies.
+// canary publishes shop at a weight, in addition to other, and observes it with two Ready proxies.
 func (s *fixture) canary(weight uint32) {
 	config := splitAt(map[string]uint32{"shop": weight, "other": 0})
 	s.proxies.publish(config)
@@ -35,7 +35,7 @@ func (s *fixture) canary(weight uint32) {
 	})
 }
 
-// reported returns what the status of shop says, as ready/acked and effective, and what was written since the last call.
+// reported returns the report of shop, as ready/acked and effective, and the number of its writes since the last call.
 func (s *fixture) reported() (counts string, writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *fixture) reported() (counts string, writes int) {
 	return fmt.Sprintf("%d/%d %v", report.Proxies.Ready, report.Proxies.Acked, report.Effective), writes
 }
 
-// TestReportsFollowACKs plays a canary. The clock is synctest's, so the times are exact.
+// TestReportsFollowACKs runs a canary. With synctest time, the durations are exact.
 func TestReportsFollowACKs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -69,17 +69,17 @@ func TestReportsFollowACKs(t *testing.T) {
 			{"a weight is published", func() { s.canary(20) }, 50 * ms, "none", 0},
 			{"both proxies confirm it", both, 30 * ms, "2/2 true", 1},
 			{"the next weight", func() { s.canary(50) }, 90 * ms, "2/2 true", 0},
-			{"no proxy answers for longer", func() {}, 60 * ms, "2/0 false", 1},
+			{"no proxy answers for some time", func() {}, 60 * ms, "2/0 false", 1},
 			{"one proxy answers", func() { s.proxies.confirm("10.0.0.1:1") }, 50 * ms, "2/0 false", 0},
 			{"and then the other", func() { s.proxies.confirm("10.0.0.2:1") }, 30 * ms, "2/2 true", 1},
-			{"a proxy that answers one after the other is one write", func() { s.canary(80); both() }, 200 * ms,
+			{"ACKs in short succession are one write", func() { s.canary(80); both() }, 200 * ms,
 				"2/2 true", 1},
-			{"the scope is refused for a moment", func() {
+			{"the scope is rejected for a moment", func() {
 				s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
 				time.Sleep(50 * ms)
 				both()
 			}, 200 * ms, "2/2 true", 0},
-			{"and for good", func() {
+			{"and permanently", func() {
 				s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
 			}, 200 * ms, "2/1 false", 1},
 		}
@@ -138,7 +138,7 @@ func TestCanariesAreWrittenFirst(t *testing.T) {
 		s.proxies.confirm("10.0.0.2:1")
 		time.Sleep(50 * time.Millisecond)
 		if got, writes := s.reported(); got != "2/2 true" || writes != 1 {
-			t.Errorf("amid 500 other objects the report is %q after %d writes", got, writes)
+			t.Errorf("with 500 other objects the report is %q after %d writes", got, writes)
 		}
 		time.Sleep(3 * time.Second)
 		for _, object := range s.list() {
@@ -149,15 +149,15 @@ func TestCanariesAreWrittenFirst(t *testing.T) {
 	})
 }
 
-// TestCanaryShortensRetryDelay has an object that nobody waited for fail for so long that it is
-// tried again seldom, and then a rollout begin.
+// TestCanaryShortensRetryDelay begins a rollout after the writes of an object have failed for so long that retries are
+// rare.
 func TestCanaryShortensRetryDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		defer s.lead(t)()
-		s.fail = errors.New("the API server is away")
+		s.fail = errors.New("the API server is unavailable")
 		s.report()
-		time.Sleep(129 * time.Second) // It was tried a second ago, and will be in half a minute.
+		time.Sleep(129 * time.Second) // The last attempt was a second ago, and the next one is in half a minute.
 		s.mu.Lock()
 		s.fail = nil
 		s.mu.Unlock()
@@ -169,13 +169,13 @@ func TestCanaryShortensRetryDelay(t *testing.T) {
 			t.Errorf("the report is %q", got)
 		}
 		if status := s.objects["other"].Status.DataPlane; status != nil {
-			t.Error("the object that nobody waits for was written, so that the test shows nothing")
+			t.Error("the object without a canary was written, so the test proves nothing")
 		}
 	})
 }
 
-// TestFlappingProxyDelaysNoOtherObject has 1,000 statuses ask for their turn each time that one
-// proxy comes, and most of them not need it when that goes again a second later.
+// TestFlappingProxyDelaysNoOtherObject changes 1,000 statuses each time that a proxy becomes Ready. Most of them don't
+// need their write when the proxy is gone a second later.
 func TestFlappingProxyDelaysNoOtherObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -215,7 +215,7 @@ func TestFlappingProxyDelaysNoOtherObject(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.objects[late.Name].Status.Conditions) == 0 {
-			t.Errorf("there is no status after 4 s; %d others were written meanwhile", len(s.writes))
+			t.Errorf("there is no status after 4 s; %d others were written", len(s.writes))
 		}
 	})
 }

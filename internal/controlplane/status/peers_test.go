@@ -24,9 +24,9 @@ func (s *fixture) waitFor(t *testing.T, want string) {
 	}, func() string { return got })
 }
 
-// serveReplica has a gRPC server answer the other replicas until the test, or the returned function, ends it,
-// and returns where.
-func serveReplica(t *testing.T, register func(grpc.ServiceRegistrar)) (at string, stop func()) {
+// serveReplica starts a gRPC server for the other replicas and returns its address. It stops with the test or the
+// returned function.
+func serveReplica(t *testing.T, register func(grpc.ServiceRegistrar)) (address string, stop func()) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,7 +44,7 @@ func serveReplica(t *testing.T, register func(grpc.ServiceRegistrar)) (at string
 	return listener.Addr().String(), stop
 }
 
-// endpointsOf is the EndpointSlice of a replica.
+// endpointsOf returns the EndpointSlice of a replica.
 func endpointsOf(name, address string) *discoveryv1.EndpointSlice {
 	at := netip.MustParseAddrPort(address)
 	port, portName := int32(at.Port()), peers.PortName
@@ -56,7 +56,7 @@ func endpointsOf(name, address string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// TestReplicasAreMerged has one proxy connected to each of two replicas.
+// TestReplicasAreMerged connects one proxy to each of two replicas.
 func TestReplicasAreMerged(t *testing.T) {
 	s, other := newFixture(t), newFixture(t)
 	other.reporter = newReporterWith(t, other.server, other.proxies, "interceptor-1", never)
@@ -67,14 +67,14 @@ func TestReplicasAreMerged(t *testing.T) {
 	other.replicas = s.replicas
 	defer s.lead(t)()
 	defer other.lead(t)()
-	for _, each := range []*fixture{s, other} {
-		each.canary(20)
+	for _, replica := range []*fixture{s, other} {
+		replica.canary(20)
 	}
 	s.proxies.confirm("10.0.0.1:1")
 	other.proxies.confirm("10.0.0.2:1")
 	s.waitFor(t, "2/2 true")
-	for _, each := range []*fixture{s, other} {
-		each.canary(50)
+	for _, replica := range []*fixture{s, other} {
+		replica.canary(50)
 	}
 	s.proxies.confirm("10.0.0.1:1")
 	s.waitFor(t, "2/1 false")
@@ -84,7 +84,8 @@ func TestReplicasAreMerged(t *testing.T) {
 	s.waitFor(t, "2/1 false")
 }
 
-// TestReplicaWithoutPeerProtocol speaks another protocol: its proxies have nothing, and ours count.
+// TestReplicaWithoutPeerProtocol has a replica with another protocol: only the proxies of this replica count as
+// acknowledged.
 func TestReplicaWithoutPeerProtocol(t *testing.T) {
 	s := newFixture(t)
 	at, _ := serveReplica(t, func(grpc.ServiceRegistrar) {})

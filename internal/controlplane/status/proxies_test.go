@@ -29,8 +29,8 @@ func newProxies() *proxies {
 		changed: make(chan struct{}, 1)}
 }
 
-// publish sets what is published: the version of every cluster and load assignment of config, and of
-// every scope, which is its content.
+// publish sets the published versions of all clusters, load assignments and scopes of config. The version of a scope is
+// its content.
 func (p *proxies) publish(config model.Config) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p *proxies) publish(config model.Config) {
 	}
 }
 
-// confirm has a proxy confirm everything that is published; one that was not connected before connects.
+// confirm makes a proxy ACK all published resources, and connects it if it isn't connected.
 func (p *proxies) confirm(peer string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *proxies) confirm(peer string) {
 	p.signal()
 }
 
-// answer sets what a proxy has answered about one resource.
+// answer sets the answer of a proxy about one resource.
 func (p *proxies) answer(peer, typeURL, name string, is status.Confirmation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *proxies) answer(peer, typeURL, name string, is status.Confirmation) {
 	p.signal()
 }
 
-// signal says that something changed. The caller holds the lock.
+// signal signals a change. The caller holds the lock.
 func (p *proxies) signal() {
 	select {
 	case p.changed <- struct{}{}:
@@ -83,7 +83,7 @@ func (p *proxies) signal() {
 	}
 }
 
-// Poll is status.Source's. Everything may be new each time.
+// Poll implements status.Source. Every resource counts as changed.
 func (p *proxies) Poll() []status.Stream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *proxies) Poll() []status.Stream {
 	return streams
 }
 
-// stream is that of a proxy. The caller holds the lock.
+// stream returns the stream of a proxy. The caller holds the lock.
 func (p *proxies) stream(peer string) stream {
 	at, _ := netip.ParseAddrPort(peer)
 	return stream{
@@ -129,7 +129,7 @@ func (s stream) Confirmation(typeURL, name string) status.Confirmation {
 	return s.confirmation(typeURL, name)
 }
 
-// Versions is status.Source's.
+// Versions implements status.Source.
 func (p *proxies) Versions() status.Versions {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +137,7 @@ func (p *proxies) Versions() status.Versions {
 	return func(_ model.Fleet, typeURL, name string) string { return published[typeURL][name] }
 }
 
-// publications divides what is published by object.
+// publications returns the publications of all objects in a Config.
 func publications(config model.Config) map[model.Key]status.Publication {
 	divided := map[model.Key]status.Publication{}
 	for key, own := range byObject(config) {
@@ -146,7 +146,7 @@ func publications(config model.Config) map[model.Key]status.Publication {
 	return divided
 }
 
-// byObject divides a Config by object.
+// byObject splits a Config by object.
 func byObject(config model.Config) map[model.Key]model.Config {
 	parts := map[model.Key]model.Config{}
 	for _, route := range config.Routes {
@@ -157,7 +157,7 @@ func byObject(config model.Config) map[model.Key]model.Config {
 	return parts
 }
 
-// Changed is status.Source's.
+// Changed implements status.Source.
 func (p *proxies) Changed() <-chan struct{} { return p.changed }
 
 // readyProxy returns a Ready proxy.
@@ -169,13 +169,13 @@ func readyProxy(name string, addresses ...string) model.Proxy {
 	return proxy
 }
 
-// splitAt is a Config in which each object, by name in the namespace apps, has a host of its own that is shared with a
-// canary at a weight.
+// splitAt returns a Config in which each object, by its name in namespace apps, has its own host and a canary at a
+// weight.
 func splitAt(weights map[string]uint32) model.Config {
 	config := model.Config{Services: map[model.ServicePort]model.Endpoints{}}
 	for _, name := range []string{"other", "shop"} {
-		weight, is := weights[name]
-		if !is {
+		weight, ok := weights[name]
+		if !ok {
 			continue
 		}
 		route := model.Route{Owner: model.Key{Namespace: "apps", Name: name}, Fleet: "apps",

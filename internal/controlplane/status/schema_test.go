@@ -26,21 +26,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
-// schemaServer is an API server with some CustomResourceDefinition, and one object. How a real one
-// answers is in test/apiserver.
+// schemaServer is an API server with a CustomResourceDefinition and one object. test/apiserver has the same tests with
+// a real API server.
 type schemaServer struct {
-	declared  []string      // the fields of a status that the definition has
-	forbidden bool          // whether the object itself may not be written
-	hang      chan struct{} // what a request for the schema waits for, unless it is nil
+	declared  []string      // the fields of a status that the CRD declares
+	forbidden bool          // whether a write of the object itself is forbidden
+	hang      chan struct{} // blocks requests for the schema until closed; nil for none
 
 	mu         sync.Mutex
-	log        bytes.Buffer // what the Clients logged
-	requests      []string     // what was asked since it was last looked at
+	log        bytes.Buffer // the log of the Clients
+	requests   []string     // the requests since the last call of expect
 	status     map[string]any
 	annotation string
 }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (s *schemaServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
 	recorder.Header().Set("Content-Type", "application/json")
@@ -48,7 +48,7 @@ func (s *schemaServer) RoundTrip(request *http.Request) (*http.Response, error) 
 	return recorder.Result(), nil
 }
 
-// serve answers one request.
+// serve handles one request.
 func (s *schemaServer) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *schemaServer) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// schema is what the server publishes.
+// schema returns the published schema.
 func (s *schemaServer) schema() map[string]any {
 	properties := map[string]any{}
 	for _, field := range s.declared {
@@ -107,7 +107,7 @@ func (s *schemaServer) schema() map[string]any {
 	}}}
 }
 
-// refuse answers as an API server does.
+// refuse responds with a Status.
 func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(metav1.Status{
@@ -129,7 +129,7 @@ func (s *schemaServer) client(t *testing.T) status.Client {
 	return status.NewClient(made, made, slog.New(slog.NewTextHandler(&s.log, nil)))
 }
 
-// expect compares what was asked since it was last called.
+// expect compares the requests since the last call.
 func (s *schemaServer) expect(t *testing.T, when string, want ...string) {
 	t.Helper()
 	s.mu.Lock()
@@ -165,18 +165,18 @@ func TestSchemaWithoutReport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(object.Status, httpv1alpha1.StatusOf(stored)); diff != "" {
-				t.Errorf("%s: what is read back (-written +read):\n%s", when, diff)
+				t.Errorf("%s: the status (-written +read):\n%s", when, diff)
 			}
 		}
-		report("it is found out", "status", "schema", "annotation", "status")
-		report("it is known", "annotation", "status")
-		time.Sleep(2 * time.Minute) // The clock is synctest's, here and below.
-		report("it is looked at again", "schema", "annotation", "status")
+		report("unknown schema", "status", "schema", "annotation", "status")
+		report("known schema", "annotation", "status")
+		time.Sleep(2 * time.Minute) // synctest time, here and below
+		report("old schema", "schema", "annotation", "status")
 		server.declared = ours
-		report("a newer definition is not known yet", "annotation", "status")
+		report("a newer CRD, before the next read", "annotation", "status")
 		time.Sleep(2 * time.Minute)
-		report("it is known, and the annotation goes", "schema", "status", "annotation")
-		report("nothing is left of it", "status")
+		report("a newer CRD, and the annotation is removed", "schema", "status", "annotation")
+		report("no annotation", "status")
 	})
 }
 
@@ -192,9 +192,9 @@ func TestForbiddenAnnotation(t *testing.T) {
 		for second := range 59 {
 			if err := apply(); err == nil || !strings.Contains(err.Error(),
 				"allow the ServiceAccount to patch httpscaledobjects") {
-				t.Fatalf("after %d s: %v, want the remedy", second, err)
+				t.Fatalf("after %d s: %v, want the fix", second, err)
 			}
-			time.Sleep(time.Second) // The clock is synctest's.
+			time.Sleep(time.Second) // synctest time
 		}
 		server.expect(t, "in a minute", "status", "schema", "annotation", "annotation")
 		server.forbidden = false
@@ -205,8 +205,7 @@ func TestForbiddenAnnotation(t *testing.T) {
 	})
 }
 
-// TestHangingSchemaDelaysNoOtherWrite has the API server not answer when the definition is looked at
-// again.
+// TestHangingSchemaDelaysNoOtherWrite blocks the second read of the schema.
 func TestHangingSchemaDelaysNoOtherWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &schemaServer{declared: []string{"targetService", "targetWorkload"}}
@@ -220,17 +219,17 @@ func TestHangingSchemaDelaysNoOtherWrite(t *testing.T) {
 		if err := apply("shop"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute) // The clock is synctest's.
+		time.Sleep(2 * time.Minute) // synctest time
 		server.hang = make(chan struct{})
 		server.requests = nil
 		ended := make(chan error)
 		go func() { ended <- apply("shop") }()
 		synctest.Wait()
-		server.expect(t, "one asks", "schema")
+		server.expect(t, "the first write", "schema")
 		other := make(chan error, 1)
 		go func() { other <- apply("other") }()
 		synctest.Wait()
-		server.expect(t, "another goes by what is known", "annotation", "status")
+		server.expect(t, "another write uses the known schema", "annotation", "status")
 		close(server.hang)
 		if err := errors.Join(<-ended, <-other); err != nil {
 			t.Error(err)
@@ -238,8 +237,7 @@ func TestHangingSchemaDelaysNoOtherWrite(t *testing.T) {
 	})
 }
 
-// TestLeftoverAnnotation where all of the status has a place by now, and the annotation may
-// not be removed.
+// TestLeftoverAnnotation has a CRD with all fields of the status, and an annotation whose removal is forbidden.
 func TestLeftoverAnnotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &schemaServer{
@@ -253,13 +251,13 @@ func TestLeftoverAnnotation(t *testing.T) {
 			if err := client.ApplyStatus(t.Context(), object, object.Status); err != nil {
 				t.Errorf("after %d min: %v", minute, err)
 			}
-			server.expect(t, "the annotation is tried", "status", "annotation")
-			time.Sleep(time.Minute) // The clock is synctest's.
+			server.expect(t, "a write and a removal", "status", "annotation")
+			time.Sleep(time.Minute) // synctest time
 		}
 		log := server.log.String()
-		remedy := "kubectl annotate httpscaledobjects -A --all http.kedify.io/status-"
-		if strings.Count(log, remedy) != 1 || strings.Contains(log, "config/crd") {
-			t.Errorf("the remedy is not told once: %s", log)
+		fix := "kubectl annotate httpscaledobjects -A --all http.kedify.io/status-"
+		if strings.Count(log, fix) != 1 || strings.Contains(log, "config/crd") {
+			t.Errorf("the fix is not logged once: %s", log)
 		}
 	})
 }

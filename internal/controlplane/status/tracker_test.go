@@ -16,17 +16,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// randomProxies are what proxies answer at random, with what is new since the last look.
+// randomProxies are proxies with random answers, and the changes since the last Poll.
 type randomProxies struct {
 	*proxies
 
-	random *rand.Rand
-	changes   map[string]map[string]map[string]struct{} // by peer, type URL and name
+	random  *rand.Rand
+	changes map[string]map[string]map[string]struct{} // by peer, type URL and name
 }
 
-// set has a proxy answer, and takes note of it.
-func (a *randomProxies) set(peer, typeURL, name string, is status.Confirmation) {
-	a.answer(peer, typeURL, name, is)
+// set sets an answer and records it as a change.
+func (a *randomProxies) set(peer, typeURL, name string, answer status.Confirmation) {
+	a.answer(peer, typeURL, name, answer)
 	if a.changes[peer] == nil {
 		a.changes[peer] = map[string]map[string]struct{}{}
 	}
@@ -36,11 +36,11 @@ func (a *randomProxies) set(peer, typeURL, name string, is status.Confirmation) 
 	a.changes[peer][typeURL][name] = struct{}{}
 }
 
-// step lets anything happen.
+// step makes a random change.
 func (a *randomProxies) step() {
 	peer := fmt.Sprintf("10.0.0.%d:%d", a.random.IntN(3), a.random.IntN(2))
-	switch dice := a.random.IntN(12); {
-	case dice == 0:
+	switch choice := a.random.IntN(12); {
+	case choice == 0:
 		delete(a.streams, peer)
 		delete(a.numbers, peer)
 		delete(a.changes, peer)
@@ -56,20 +56,20 @@ func (a *randomProxies) step() {
 			if a.random.IntN(2) > 0 {
 				continue
 			}
-			var is status.Confirmation
+			var answer status.Confirmation
 			switch a.random.IntN(8) {
-			case 0: // It is under way.
+			case 0: // It is in flight.
 			case 1:
-				is = status.Confirmation{Nacked: a.published[typeURL][name], Message: "bad " + name}
+				answer = status.Confirmation{Nacked: a.published[typeURL][name], Message: "bad " + name}
 			default:
-				is = status.Confirmation{Acked: a.published[typeURL][name]}
+				answer = status.Confirmation{Acked: a.published[typeURL][name]}
 			}
-			a.set(peer, typeURL, name, is)
+			a.set(peer, typeURL, name, answer)
 		}
 	}
 }
 
-// randomSplit is a Config of some of three objects at a few weights. Two of them share a scope.
+// randomSplit returns a Config of up to three objects at random weights. Two of them share a scope.
 func randomSplit(random *rand.Rand) (config model.Config) {
 	config.Services = map[model.ServicePort]model.Endpoints{}
 	for i := range 3 {
@@ -94,14 +94,14 @@ func randomSplit(random *rand.Rand) (config model.Config) {
 	return config
 }
 
-// TestChangesEqualFullComparison plays random publications and answers to a tracker that is told
-// what is new, and wants it to know what one does that sees everything for the first time.
+// TestChangesEqualFullComparison applies random publications and answers to an AckTracker. Its answers must equal those
+// of a new AckTracker.
 func TestChangesEqualFullComparison(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		source := &randomProxies{proxies: newProxies(), random: random, changes: map[string]map[string]map[string]struct{}{}}
-		byNews := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(), nil}
+		incremental := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(), nil}
 		for step := range 60 {
 			if step == 0 || random.IntN(4) == 0 {
 				config := randomSplit(random)
@@ -111,40 +111,40 @@ func TestChangesEqualFullComparison(t *testing.T) {
 				}
 				all := publications(config)
 				changed := maps.Clone(all)
-				for key := range byNews.known {
+				for key := range incremental.known {
 					if _, isThere := all[key]; !isThere {
 						changed[key] = status.Publication{}
 					}
 				}
-				byNews.known = all
-				byNews.tracker.Record(changed, source.Versions())
+				incremental.known = all
+				incremental.tracker.Record(changed, source.Versions())
 			} else {
 				source.step()
 			}
-			byNews.server.Apply(byNews.tracker.Changes(source.Poll()))
-			byAll := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(), byNews.known}
-			byAll.tracker.Record(byAll.known, source.Versions())
-			byAll.sync()
-			if diff := cmp.Diff(byAll.table(), byNews.table()); diff != "" {
-				t.Fatalf("seed %d, step %d: answers (-all +news):\n%s", seed, step, diff)
+			incremental.server.Apply(incremental.tracker.Changes(source.Poll()))
+			full := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(), incremental.known}
+			full.tracker.Record(full.known, source.Versions())
+			full.sync()
+			if diff := cmp.Diff(full.table(), incremental.table()); diff != "" {
+				t.Fatalf("seed %d, step %d: answers (-full +changes):\n%s", seed, step, diff)
 			}
 		}
 	}
 }
 
-// Poll is status.Source's, with what is new since the last time.
+// Poll implements status.Source. It returns the changes since the last call.
 func (a *randomProxies) Poll() []status.Stream {
 	var streams []status.Stream
 	for peer := range a.streams {
-		each, news := a.stream(peer), a.changes[peer]
-		each.changed = func(typeURL string) iter.Seq[string] { return maps.Keys(news[typeURL]) }
-		streams = append(streams, each)
+		stream, changes := a.stream(peer), a.changes[peer]
+		stream.changed = func(typeURL string) iter.Seq[string] { return maps.Keys(changes[typeURL]) }
+		streams = append(streams, stream)
 	}
 	a.changes = map[string]map[string]map[string]struct{}{}
 	return streams
 }
 
-// table is what every proxy has answered about every object.
+// table returns the answers of all proxies about all objects.
 func (r *replica) table() map[string]peers.Answer {
 	out := map[string]peers.Answer{}
 	for i := range 3 {

@@ -26,16 +26,16 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// server plays the API server: it keeps objects and a protocol of what was written.
+// server is an API server in memory. It stores objects and records the writes.
 type server struct {
-	mu       sync.Mutex
-	objects  map[string]*httpv1alpha1.HTTPScaledObject
-	writes []string
-	fail     error
-	version  int
+	mu      sync.Mutex
+	objects map[string]*httpv1alpha1.HTTPScaledObject
+	writes  []string
+	fail    error
+	version int
 }
 
-// ApplyStatus is status.Client's.
+// ApplyStatus implements status.Client.
 func (s *server) ApplyStatus(
 	_ context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus,
 ) error {
@@ -53,7 +53,7 @@ func (s *server) ApplyStatus(
 	return nil
 }
 
-// CreateEvent is status.Client's.
+// CreateEvent implements status.Client.
 func (s *server) CreateEvent(_ context.Context, event *eventsv1.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *server) CreateEvent(_ context.Context, event *eventsv1.Event) error {
 	return nil
 }
 
-// takeWrites returns the protocol since the last call, sorted.
+// takeWrites returns the writes since the last call, sorted.
 func (s *server) takeWrites() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *server) takeWrites() []string {
 	return protocol
 }
 
-// list returns the objects as a watch would bring them.
+// list returns the objects as a watch would deliver them.
 func (s *server) list() []*httpv1alpha1.HTTPScaledObject {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,19 +83,19 @@ func (s *server) list() []*httpv1alpha1.HTTPScaledObject {
 	return list
 }
 
-// never elects.
+// never is an election that this replica never wins.
 func never(ctx context.Context, _ func(context.Context)) error {
 	<-ctx.Done()
 	return nil
 }
 
-// always elects.
+// always is an election that this replica always wins.
 func always(ctx context.Context, lead func(context.Context)) error {
 	lead(ctx)
 	return nil
 }
 
-// fixture is a Reporter in front of a server, of a replica to which proxies connect.
+// fixture is the Reporter of one replica, with an API server and proxies.
 type fixture struct {
 	*server
 	proxies  *proxies
@@ -104,13 +104,13 @@ type fixture struct {
 	replicas []*discoveryv1.EndpointSlice
 }
 
-// newReporter returns the Reporter of a replica that is elected whenever it runs.
+// newReporter returns the Reporter of a replica that is the leader while it runs.
 func newReporter(t *testing.T, client status.Client, source status.Source, replica string) *status.Reporter {
 	t.Helper()
 	return newReporterWith(t, client, source, replica, always)
 }
 
-// newReporterWith returns the Reporter of a replica.
+// newReporterWith returns the Reporter of a replica with an election.
 func newReporterWith(
 	t *testing.T, client status.Client, source status.Source, replica string,
 	elect func(context.Context, func(context.Context)) error,
@@ -126,7 +126,7 @@ func newReporterWith(
 	return reporter
 }
 
-// newFixture returns a stage in front of the objects shop and other. Nothing runs yet.
+// newFixture returns a fixture with the objects shop and other. It starts nothing.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	other := shop()
@@ -138,10 +138,10 @@ func newFixture(t *testing.T) *fixture {
 	return s
 }
 
-// watch lets the Reporter see what is stored.
+// watch delivers the stored objects to the Reporter.
 func (s *fixture) watch() { s.listed = s.list() }
 
-// lead runs the Reporter as the elected one until the returned function is called.
+// lead runs the Reporter as the leader until the returned function is called.
 func (s *fixture) lead(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,7 +156,7 @@ func (s *fixture) lead(t *testing.T) (stop func()) {
 	}
 }
 
-// objectsWith are all objects that are watched, with what is published of them and the problems that were found.
+// objectsWith returns all watched objects with their parts of config and with problems.
 func (s *fixture) objectsWith(config model.Config, problems ...model.Problem) map[model.Key]ingest.Object {
 	objects, parts := map[model.Key]ingest.Object{}, byObject(config)
 	for _, object := range s.listed {
@@ -172,11 +172,10 @@ func (s *fixture) objectsWith(config model.Config, problems ...model.Problem) ma
 	return objects
 }
 
-// report tells the Reporter of a pass that found these problems, each in an object that is served, and waits until it
-// has written.
+// report sends a pass with problems to the Reporter, all objects being served, and waits for the writes.
 func (s *fixture) report(problems ...model.Problem) {
 	s.reporter.Observe(ingest.Pass{Objects: s.objectsWith(model.Config{}, problems...)})
-	time.Sleep(time.Second) // The clock is synctest's.
+	time.Sleep(time.Second) // synctest time
 	synctest.Wait()
 }
 
@@ -192,22 +191,22 @@ func TestWriterWritesChangesOnce(t *testing.T) {
 		}{
 			{"new objects get a status and no event", func() { s.report() },
 				[]string{"status other Accepted", "status shop Accepted"}},
-			{"the same pass again, before the watch has brought the status", func() { s.report() }, nil},
+			{"the same pass again, before the watch delivers the status", func() { s.report() }, nil},
 			{"and after", func() { s.watch(); s.report() }, nil},
-			{"a mistake", func() { s.report(zero) }, []string{
+			{"an invalid object", func() { s.report(zero) }, []string{
 				"event shop Warning InvalidWeightedBackends: all weights are zero",
 				"status shop InvalidWeightedBackends",
 			}},
-			{"the same mistake in a hundred passes", func() {
+			{"the same problem in a hundred passes", func() {
 				for range 100 {
 					s.report(zero)
 				}
 			}, nil},
 			{"and after the watch", func() { s.watch(); s.report(zero) }, nil},
-			{"another mistake", func() { s.report(problem("ServiceNotFound", "no Service x")) }, []string{
+			{"another problem", func() { s.report(problem("ServiceNotFound", "no Service x")) }, []string{
 				"event shop Warning ServiceNotFound: no Service x", "status shop ServiceNotFound",
 			}},
-			{"corrected, seen before the watch", func() { s.report() }, []string{
+			{"corrected before the watch delivers the status", func() { s.report() }, []string{
 				"event shop Normal Accepted: Accepted; all referenced Services were resolved.", "status shop Accepted",
 			}},
 		}
@@ -239,7 +238,7 @@ func TestWriterOnlyWritesWhileElected(t *testing.T) {
 		defer s.lead(t)()
 		synctest.Wait()
 		if got := s.takeWrites(); got != nil {
-			t.Errorf("a new term began with writing what is there: %v", got)
+			t.Errorf("a new leadership began with writing unchanged statuses: %v", got)
 		}
 	})
 }
@@ -248,7 +247,7 @@ func TestWriterRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		defer s.lead(t)()
-		s.fail = errors.New("the API server is away")
+		s.fail = errors.New("the API server is unavailable")
 		s.report()
 		if got := s.takeWrites(); got != nil {
 			t.Fatalf("written: %v", got)
@@ -256,7 +255,7 @@ func TestWriterRetries(t *testing.T) {
 		s.mu.Lock()
 		s.fail = nil
 		s.mu.Unlock()
-		time.Sleep(3 * time.Second) // The clock is synctest's. No other report comes.
+		time.Sleep(3 * time.Second) // synctest time; no other pass arrives.
 		if diff := cmp.Diff([]string{"status other Accepted", "status shop Accepted"}, s.takeWrites()); diff != "" {
 			t.Errorf("written after the API server came back (-want +got):\n%s", diff)
 		}
@@ -278,15 +277,15 @@ func TestWriterForgetsDeletedObjects(t *testing.T) {
 		s.mu.Lock()
 		s.fail = nil
 		s.mu.Unlock()
-		time.Sleep(time.Minute) // The clock is synctest's.
+		time.Sleep(time.Minute) // synctest time
 		if got := s.takeWrites(); got != nil {
-			t.Errorf("written for objects that are gone: %v", got)
+			t.Errorf("written for deleted objects: %v", got)
 		}
 	})
 }
 
-// TestWriterRetriesNotFound has the API server not find the status of objects that are there: so it
-// answers where the definition has no status subresource.
+// TestWriterRetriesNotFound uses an API server that returns 404 for the status of existing objects, as it does if the
+// CRD has no status subresource.
 func TestWriterRetriesNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
@@ -296,20 +295,20 @@ func TestWriterRetriesNotFound(t *testing.T) {
 		s.mu.Lock()
 		s.fail = nil
 		s.mu.Unlock()
-		time.Sleep(3 * time.Second) // The clock is synctest's. No other report comes.
+		time.Sleep(3 * time.Second) // synctest time; no other pass arrives.
 		if diff := cmp.Diff([]string{"status other Accepted", "status shop Accepted"}, s.takeWrites()); diff != "" {
-			t.Errorf("written after the definition was mended (-want +got):\n%s", diff)
+			t.Errorf("written after the CRD was fixed (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// collector keeps events.
+// collector is a server that stores Events.
 type collector struct {
 	server
 	events []*eventsv1.Event
 }
 
-// CreateEvent is status.Client's.
+// CreateEvent implements status.Client.
 func (c *collector) CreateEvent(_ context.Context, event *eventsv1.Event) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -317,7 +316,7 @@ func (c *collector) CreateEvent(_ context.Context, event *eventsv1.Event) error 
 	return nil
 }
 
-// TestInvalidScalingMetricEvents has the Events of a mistake in spec.scalingMetric and of its correction.
+// TestInvalidScalingMetricEvents expects an Event for an invalid spec.scalingMetric and one for its correction.
 func TestInvalidScalingMetricEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		object := shop()

@@ -30,12 +30,12 @@ import (
 // candidate is a replica that takes part in an election.
 type candidate struct {
 	isLeader atomic.Bool
-	stop  func()
+	stop     func()
 }
 
 // leaseServer is an API server that stores the Lease.
 type leaseServer struct {
-	// reject is asked before a Lease is written; nil for no refusals. An error of it is one of the connection.
+	// reject is called before each write of the Lease; its error is a connection error. It is nil to accept all writes.
 	reject func(method string, lease *coordinationv1.Lease) error
 
 	mu       sync.Mutex
@@ -44,7 +44,7 @@ type leaseServer struct {
 	watching map[*io.PipeWriter]struct{}
 }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (s *leaseServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet && request.URL.Query().Get("watch") == "true" {
 		return s.watch(request)
@@ -79,7 +79,7 @@ func (s *leaseServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// store keeps a Lease and tells whoever watches. The caller holds the lock.
+// store stores the Lease and notifies the watches. The caller holds the lock.
 func (s *leaseServer) store(lease *coordinationv1.Lease) (*http.Response, error) {
 	s.version++
 	lease.ResourceVersion = strconv.Itoa(s.version)
@@ -92,18 +92,18 @@ func (s *leaseServer) store(lease *coordinationv1.Lease) (*http.Response, error)
 	return response(lease)
 }
 
-// modified tells of the Lease as it is. The caller holds the lock.
+// modified returns the watch event of the Lease. The caller holds the lock.
 func (s *leaseServer) modified() metav1.WatchEvent {
 	return metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Object: s.lease}}
 }
 
-// watch begins a watch of the one Lease, which a role can allow.
+// watch opens a watch of the one Lease, which a Role can allow.
 func (s *leaseServer) watch(request *http.Request) (*http.Response, error) {
 	query := request.URL.Query()
 	if query.Get("fieldSelector") != "metadata.name="+httpv1alpha1.DefaultInterceptorLease ||
 		query.Get("resourceVersion") == "" {
 		return response(apierrors.NewForbidden(coordinationv1.Resource("leases"), "",
-			errors.New("it may watch one Lease")).Status())
+			errors.New("only one Lease can be watched")).Status())
 	}
 	reader, writer := io.Pipe()
 	s.mu.Lock()
@@ -117,7 +117,7 @@ func (s *leaseServer) watch(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: reader}, nil
 }
 
-// response is a response with an object, or with what went wrong.
+// response returns a response with an object or an API error.
 func response(object any) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
 	recorder.Header().Set("Content-Type", "application/json")
@@ -144,7 +144,7 @@ func (s *leaseServer) client(t *testing.T) rest.Interface {
 // newLeaseServer returns an API server without a Lease.
 func newLeaseServer() *leaseServer { return &leaseServer{watching: map[*io.PipeWriter]struct{}{}} }
 
-// startCandidate starts a candidate. leaders counts those who lead.
+// startCandidate starts a candidate. leaders counts the current leaders.
 func startCandidate(t *testing.T, leases *leaseServer, leaders *atomic.Int32, identity string) *candidate {
 	t.Helper()
 	c := &candidate{}
@@ -155,7 +155,7 @@ func startCandidate(t *testing.T, leases *leaseServer, leaders *atomic.Int32, id
 	go func() {
 		done <- elector.Run(ctx, func(ctx context.Context) {
 			if leaders.Add(1) > 1 {
-				t.Errorf("%s leads beside another", identity)
+				t.Errorf("%s leads while another leads", identity)
 			}
 			c.isLeader.Store(true)
 			<-ctx.Done()
@@ -176,10 +176,10 @@ func TestElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newLeaseServer()
 		var leaders atomic.Int32
-		var cut atomic.Bool // the first candidate's way to the API server
+		var cut atomic.Bool // whether the first candidate is disconnected from the API server
 		leases.reject = func(_ string, lease *coordinationv1.Lease) error {
 			if cut.Load() && *lease.Spec.HolderIdentity == "interceptor-0" {
-				return errors.New("the API server is away")
+				return errors.New("the API server is unavailable")
 			}
 			return nil
 		}
@@ -194,9 +194,9 @@ func TestElection(t *testing.T) {
 			first, second bool
 		}{
 			{"the first one leads", func() {}, time.Minute, true, false},
-			{"whoever cannot renew makes place", func() { cut.Store(true) }, time.Minute, false, true},
-			{"who returns waits", func() { cut.Store(false) }, time.Minute, false, true},
-			{"an orderly end makes place at once", second.stop, 100 * time.Millisecond, true, false},
+			{"a leader that cannot renew loses the Lease", func() { cut.Store(true) }, time.Minute, false, true},
+			{"a replica that returns stands by", func() { cut.Store(false) }, time.Minute, false, true},
+			{"a shutdown releases the Lease immediately", second.stop, 100 * time.Millisecond, true, false},
 		} {
 			step.do()
 			time.Sleep(step.after)
@@ -217,15 +217,15 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// TestSlowResponseShortensLeadership has the API server take its time to answer the request by which a
-// replica is elected, and refuse all that follow: others count from when the Lease was written.
+// TestSlowResponseShortensLeadership delays the response to the write that elects a replica, and rejects the following
+// ones: the other replicas count from when the Lease was written.
 func TestSlowResponseShortensLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slow = 8 * time.Second // The clock is synctest's, here and below.
 		leases := newLeaseServer()
 		leases.reject = func(method string, _ *coordinationv1.Lease) error {
 			if method == http.MethodPut {
-				return errors.New("the API server is away")
+				return errors.New("the API server is unavailable")
 			}
 			time.Sleep(slow)
 			return nil
@@ -235,7 +235,7 @@ func TestSlowResponseShortensLeadership(t *testing.T) {
 		defer one.stop()
 		time.Sleep(slow + time.Second)
 		if !one.isLeader.Load() {
-			t.Error("whoever has the Lease does not lead")
+			t.Error("the holder of the Lease does not lead")
 		}
 		time.Sleep(10*time.Second - slow)
 		if one.isLeader.Load() {
@@ -244,7 +244,8 @@ func TestSlowResponseShortensLeadership(t *testing.T) {
 	})
 }
 
-// TestReplicaThatLosesTheRaceStandsBy has two replicas create the Lease at once, and the one that could end in good order.
+// TestReplicaThatLosesTheRaceStandsBy has two replicas create the Lease at the same time, and then shuts the leader
+// down.
 func TestReplicaThatLosesTheRaceStandsBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leases := newLeaseServer()
@@ -266,7 +267,7 @@ func TestReplicaThatLosesTheRaceStandsBy(t *testing.T) {
 		first.stop()
 		time.Sleep(100 * time.Millisecond)
 		if !second.isLeader.Load() {
-			t.Error("the other one does not lead at once")
+			t.Error("the other replica does not lead immediately")
 		}
 		second.stop()
 	})
