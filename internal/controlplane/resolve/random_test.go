@@ -1,0 +1,146 @@
+package resolve_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+)
+
+// checkInvariants checks the guarantees of a Config.
+func checkInvariants(t *testing.T, config model.Config) {
+	t.Helper()
+	if !slices.IsSortedFunc(config.Routes, model.CompareRoutes) {
+		t.Error("the Routes are not in order")
+	}
+	used := map[model.ServicePort]bool{}
+	matches := map[string]bool{}
+	for _, route := range config.Routes {
+		match := fmt.Sprintf("%s %#v", route.Fleet, route.Match)
+		if matches[match] {
+			t.Errorf("two Routes have the Match %s", match)
+		}
+		matches[match] = true
+		sum := 0
+		for _, port := range route.Destinations() {
+			used[port] = true
+		}
+		for _, backend := range route.Backends {
+			sum += int(backend.Weight)
+			if backend.Service.Namespace != route.Owner.Namespace {
+				t.Errorf("%s has a backend in another namespace: %s", route.Owner, backend.Service)
+			}
+		}
+		if sum == 0 {
+			t.Errorf("%s has no weight", route.Owner)
+		}
+	}
+	for port := range used {
+		if _, present := config.Services[port]; !present {
+			t.Errorf("no endpoints for %s", port)
+		}
+	}
+	if len(used) != len(config.Services) {
+		t.Errorf("the Config has %d Services, %d are used", len(config.Services), len(used))
+	}
+}
+
+// randomInputs returns small Inputs with many collisions and invalid objects.
+func randomInputs(random *rand.Rand) resolve.Inputs {
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	var inputs resolve.Inputs
+	for i := range 1 + random.IntN(12) {
+		object := kit.NewScaledObject(pick("a", "b"), fmt.Sprintf("o%d", i), pick("s", "c", "x"), random.IntN(3),
+			pick("h.example.com", "H.example.com.", "*.example.com", "*", "not a host"), pick("h.example.com", "g.example.com"))
+		if random.IntN(3) == 0 {
+			object.Spec.PathPrefixes = []string{pick("/", "/a", "/a/", "/a/b", "bad")}
+		}
+		if random.IntN(3) == 0 {
+			object.Spec.Headers = []httpv1alpha1.Header{{Name: pick("x", "X", "y", "b d")}}
+		}
+		if random.IntN(2) == 0 {
+			object = kit.WithSplit(object,
+				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{Service: pick("c", "missing"),
+					Weight: random.Uint32N(3)})
+		}
+		if random.IntN(3) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes,
+				pick(`[{"name":"a","matches":[{"path":{"type":"Prefix","value":"/a"}}]}]`,
+					`[{"name":"b","mirrorPercent":5,"matches":[{}]}]`, `[]`, `bad`))
+		}
+		if random.IntN(3) == 0 {
+			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{
+				WeightedBackends: fmt.Sprintf("[{service: %s, weight: 1}, {service: c, weight: 2}]", pick("s", "x", "c")),
+			}
+		}
+		if random.IntN(3) == 0 {
+			object.Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{
+				Service: pick("s", "c", "x", "missing"), Port: random.Int32N(2) * 80, TimeoutSeconds: random.Int32N(4) - 1,
+			}
+		}
+		if random.IntN(4) == 0 {
+			object.Spec.Replicas = &httpv1alpha1.ReplicaRange{Min: new(random.Int32N(3) - 1)}
+		}
+		if random.IntN(3) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationFleet, pick("shared", "shared", "shred"))
+		}
+		inputs.ScaledObjects = append(inputs.ScaledObjects, object)
+	}
+	for _, namespace := range []string{"a", "b"} {
+		inputs.EndpointSlices = append(inputs.EndpointSlices,
+			randomSlice(random, namespace, resolve.ProxyService), randomSlice(random, namespace, resolve.ProxyService))
+		for _, name := range []string{"s", "c", "x"} {
+			service := kit.NewService(namespace, name)
+			if name == "x" && random.IntN(2) == 0 {
+				service.Spec.Type = corev1.ServiceTypeExternalName
+			}
+			inputs.Services = append(inputs.Services, kit.Services(service)...)
+			inputs.EndpointSlices = append(inputs.EndpointSlices, randomSlice(random, namespace, name),
+				randomSlice(random, namespace, name))
+		}
+	}
+	return inputs
+}
+
+// randomSlice returns an EndpointSlice with endpoints in every condition, some of which are in other slices too.
+func randomSlice(random *rand.Rand, namespace, service string) *resolve.EndpointSlice {
+	slice := kit.NewEndpointSlice(namespace, service)
+	for range random.IntN(4) {
+		condition := func() *bool {
+			return []*bool{nil, new(bool), new(true)}[random.IntN(3)]
+		}
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses:  []string{fmt.Sprintf("10.0.0.%d", random.IntN(4))},
+			Conditions: discoveryv1.EndpointConditions{Ready: condition(), Serving: condition(), Terminating: condition()},
+		})
+	}
+	return resolve.NewEndpointSlice(slice)
+}
+
+func shuffle[T any](random *rand.Rand, list []T) {
+	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}
+
+func many(count int, format string) []string {
+	list := make([]string, count)
+	for i := range list {
+		list[i] = fmt.Sprintf(format, i)
+	}
+	return list
+}
+
+func annotate(text string) func(*httpv1alpha1.HTTPScaledObject) {
+	return func(object *httpv1alpha1.HTTPScaledObject) {
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends, text)
+	}
+}
