@@ -14,7 +14,7 @@ import (
 // it contains. Neither routing nor the age of a report depends on it.
 func TestStatusAnnotationCountsAsStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
 		key := model.Key{Namespace: "apps", Name: "shop"}
@@ -42,7 +42,7 @@ func TestStatusAnnotationCountsAsStatus(t *testing.T) {
 func TestPublishedSplitIsReported(t *testing.T) {
 	const half = "- service: shop\n  weight: 50\n- service: canary\n  weight: 50\n"
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		defer s.run(t)()
 		s.services.Modify(service("canary"))
 		for _, step := range []struct{ name, text, want string }{
@@ -71,7 +71,7 @@ func TestPublishedSplitIsReported(t *testing.T) {
 func TestPublishedManagedRoutesAreReported(t *testing.T) {
 	const forQA = `[{"name":"qa","matches":[{"headers":[{"type":"Exact","value":"qa","name":"role"}]}]}]`
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		defer s.run(t)()
 		s.services.Modify(service("canary"))
 		for _, step := range []struct{ name, text, want string }{

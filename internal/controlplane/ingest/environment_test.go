@@ -87,8 +87,8 @@ func (f *faultySource) WatchWithContext(_ context.Context, options metav1.ListOp
 	return opened, err
 }
 
-// stage is a running Loop with its sources and a record of its publications and reports.
-type stage struct {
+// environment is a running Loop with its sources and a record of its publications and reports.
+type environment struct {
 	scaledObjects, services, slices *faultySource
 	replicas, pages                 *faultySource // nil for none
 	settings, global                *faultySource // nil for none
@@ -109,27 +109,27 @@ type stage struct {
 }
 
 // Publish implements ingest.Publisher.
-func (s *stage) Publish(fleet model.Fleet, update translate.Update, isWhole bool) error {
+func (s *environment) Publish(fleet model.Fleet, update translate.Update, isWhole bool) error {
 	s.recordSecrets(update.Changed, update.Removed, isWhole)
 	return s.record(fleet)
 }
 
 // Retire implements ingest.Publisher.
-func (s *stage) Retire(fleet model.Fleet) {
+func (s *environment) Retire(fleet model.Fleet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.fleets, fleet)
 }
 
 // Assign implements ingest.Publisher.
-func (s *stage) Assign(proxies map[model.Fleet][]model.Proxy) {
+func (s *environment) Assign(proxies map[model.Fleet][]model.Proxy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.proxies = proxies
 }
 
 // record records a publication, or returns the injected error.
-func (s *stage) record(fleet model.Fleet) error {
+func (s *environment) record(fleet model.Fleet) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse != nil {
@@ -142,7 +142,7 @@ func (s *stage) record(fleet model.Fleet) error {
 }
 
 // Observe implements ingest.Observer.
-func (s *stage) Observe(pass ingest.Pass) {
+func (s *environment) Observe(pass ingest.Pass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = pass
@@ -154,14 +154,14 @@ func (s *stage) Observe(pass ingest.Pass) {
 }
 
 // publications returns the number of publications.
-func (s *stage) publications() int {
+func (s *environment) publications() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.published)
 }
 
 // lastPass returns the last pass, with the last reported state of all objects.
-func (s *stage) lastPass() ingest.Pass {
+func (s *environment) lastPass() ingest.Pass {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pass := s.last
@@ -169,16 +169,16 @@ func (s *stage) lastPass() ingest.Pass {
 	return pass
 }
 
-// newStage returns a stage that is not running, with one Service with one endpoint and one HTTPScaledObject, named
+// newEnvironment returns an environment that is not running, with one Service with one endpoint and one HTTPScaledObject, named
 // shop.
-func newStage(t *testing.T) *stage {
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
-	return &stage{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, service("shop")),
+	return &environment{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, service("shop")),
 		slices: newFaultySource(t, slice("shop", "10.0.0.1"))}
 }
 
 // run starts the Loop; it ends with the returned function.
-func (s *stage) run(t *testing.T) (stop func()) {
+func (s *environment) run(t *testing.T) (stop func()) {
 	t.Helper()
 	sources := ingest.Sources{
 		ScaledObjects:  []cache.ListerWatcherWithContext{s.scaledObjects},

@@ -21,7 +21,7 @@ import (
 
 func TestProxiesWithoutObjectsAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{scaledObjects: newFaultySource(t), services: newFaultySource(t),
+		s := &environment{scaledObjects: newFaultySource(t), services: newFaultySource(t),
 			slices: newFaultySource(t, slice(resolve.ProxyService, "10.0.0.7"))}
 		defer s.run(t)()
 		synctest.Wait()
@@ -33,7 +33,7 @@ func TestProxiesWithoutObjectsAreServed(t *testing.T) {
 
 func TestEmptyConfigurationIsPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{scaledObjects: newFaultySource(t), services: newFaultySource(t), slices: newFaultySource(t)}
+		s := &environment{scaledObjects: newFaultySource(t), services: newFaultySource(t), slices: newFaultySource(t)}
 		defer s.run(t)()
 		synctest.Wait()
 		if !isClosed(s.loop.Seeded()) {
@@ -58,7 +58,7 @@ func proxyAt(address string, isReady bool) []model.Proxy {
 
 func TestProxiesAreReportedWithoutPublication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		s.replicas = newFaultySource(t, slice("interceptors", "10.0.0.1"))
 		s.slices.Add(proxies("apps", "10.0.0.7", false))
 		defer s.run(t)()
@@ -92,7 +92,7 @@ func TestProxiesAreReportedWithoutPublication(t *testing.T) {
 // TestFleetsAreAddedAndRemoved has a fleet with proxies, then with objects, and then with neither.
 func TestFleetsAreAddedAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		s.resolve.SharedFleet = "keda"
 		defer s.run(t)()
 		expect := func(when string, want ...model.Fleet) {

@@ -14,7 +14,7 @@ import (
 // TestFind looks up requests while objects are added, removed and moved, and while publications fail.
 func TestFind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		s.resolve.SharedFleet = "keda"
 		wide := kit.NewScaledObject("apps", "wide", "shop", 2, "*.test")
 		paths := kit.NewScaledObject("apps", "paths", "shop", 3, "paths.test")

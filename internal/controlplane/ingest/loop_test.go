@@ -35,7 +35,7 @@ func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t)
+				s := newEnvironment(t)
 				s.scaledObjects.fail(test.failure)
 				defer s.run(t)()
 				time.Sleep(time.Minute) // The clock is synctest's, here and below.
@@ -75,7 +75,7 @@ func TestPause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t)
+				s := newEnvironment(t)
 				defer s.run(t)()
 				time.Sleep(time.Second) // The clock is synctest's, here and below.
 				s.mu.Lock()
@@ -116,7 +116,7 @@ func TestPause(t *testing.T) {
 
 func TestIrrelevantChangesAreNotPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
 		before := s.publications()
@@ -153,7 +153,7 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 	} {
 		t.Run(failure.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t)
+				s := newEnvironment(t)
 				defer s.run(t)()
 				time.Sleep(time.Second) // The clock is synctest's, here and below.
 				before := s.publications()
@@ -182,7 +182,7 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 
 func TestFailedPublicationIsReportedAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		s.refuse = errors.New("inconsistent")
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.

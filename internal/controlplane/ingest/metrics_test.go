@@ -17,7 +17,7 @@ import (
 // publications; passes count only changes that are resolved.
 func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		defer s.run(t)()
 		expect := func(when, problems, routes, passes string) {
 			t.Helper()

@@ -38,7 +38,7 @@ func shopWithPage() *httpv1alpha1.HTTPScaledObject {
 func TestWaitingPageLifecycle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		s.scaledObjects = newFaultySource(t, shopWithPage())
 		s.pages = newFaultySource(t, configMap("elsewhere", map[string]string{"body": "not this one"}))
 		s.pages.fail(errors.New("not now"))
@@ -85,7 +85,7 @@ func TestWaitingPageLifecycle(t *testing.T) {
 func TestPagesBlockNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		s.scaledObjects = newFaultySource(t, shopWithPage())
 		s.pages = newFaultySource(t)
 		s.pages.fail(errors.New("forbidden"))

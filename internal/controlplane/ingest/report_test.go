@@ -35,7 +35,7 @@ func isClosed(channel <-chan struct{}) bool {
 // continuously.
 func TestAnnotationsAreTruncated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
 		key := model.Key{Namespace: "apps", Name: "shop"}
@@ -70,7 +70,7 @@ func TestAnnotationsAreTruncated(t *testing.T) {
 
 func TestReportsButNotPublicationsWaitForReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		s.replicas = newFaultySource(t)
 		s.replicas.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "endpointslices"}, "", errors.New("no")))
 		defer s.run(t)()
@@ -131,7 +131,7 @@ func TestStableHashes(t *testing.T) {
 					Addresses: []string{"10.0.0.99"}, Conditions: discoveryv1.EndpointConditions{Ready: &isFalse},
 					TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "shop-zzzzz-zzzzz"},
 				})
-				s := &stage{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, selecting),
+				s := &environment{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, selecting),
 					slices: newFaultySource(t, pods)}
 				defer s.run(t)()
 				synctest.Wait()
@@ -148,7 +148,7 @@ func TestStableHashes(t *testing.T) {
 // published configuration is unchanged, but a report about the first write does not cover the last one.
 func TestRestoredWeightCountsAsWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
 		key := model.Key{Namespace: "apps", Name: "shop"}

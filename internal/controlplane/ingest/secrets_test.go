@@ -41,7 +41,7 @@ func (s *secretSources) list(key model.Key) cache.ListerWatcherWithContext {
 }
 
 // recordSecrets records the published certificates.
-func (s *stage) recordSecrets(changed translate.Resources, removed map[string][]string, isAll bool) {
+func (s *environment) recordSecrets(changed translate.Resources, removed map[string][]string, isAll bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if isAll || s.chains == nil {
@@ -58,14 +58,14 @@ func (s *stage) recordSecrets(changed translate.Resources, removed map[string][]
 }
 
 // certificates returns the published certificates by host.
-func (s *stage) certificates() map[string]string {
+func (s *environment) certificates() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.chains)
 }
 
 // reasons returns the reasons of condition TLSReady of an object.
-func (s *stage) reasons(name string) []string {
+func (s *environment) reasons(name string) []string {
 	var reasons []string
 	state := s.lastPass().Objects[model.Key{Namespace: "apps", Name: name}].Outcome.TLS
 	if state == nil {
@@ -82,10 +82,10 @@ func shopWithTLS() *httpv1alpha1.HTTPScaledObject {
 	return kit.WithAnnotation(shop(), httpv1alpha1.AnnotationTLSSecretName, "shop-tls")
 }
 
-// newTLSStage returns a stage with the given Secrets. Its object names one of them.
-func newTLSStage(t *testing.T, objects ...*corev1.Secret) *stage {
+// newTLSEnvironment returns an environment with the given Secrets. Its object names one of them.
+func newTLSEnvironment(t *testing.T, objects ...*corev1.Secret) *environment {
 	t.Helper()
-	s := newStage(t)
+	s := newEnvironment(t)
 	s.scaledObjects = newFaultySource(t, shopWithTLS())
 	source := newFaultySource(t)
 	for _, object := range objects {
@@ -106,7 +106,7 @@ func errForbidden() error {
 func TestFirstPublicationContainsCertificates(t *testing.T) {
 	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
 	synctest.Test(t, func(t *testing.T) {
-		s := newTLSStage(t, secret)
+		s := newTLSEnvironment(t, secret)
 		defer s.run(t)()
 		<-s.loop.Seeded()
 		synctest.Wait()
@@ -128,7 +128,7 @@ func TestSecretLifecycle(t *testing.T) {
 	invalid := second.DeepCopy()
 	invalid.Data[corev1.TLSPrivateKeyKey] = first.Data[corev1.TLSPrivateKeyKey]
 	synctest.Test(t, func(t *testing.T) {
-		s := newTLSStage(t)
+		s := newTLSEnvironment(t)
 		source := s.secrets.byName["apps/shop-tls"]
 		defer s.run(t)()
 		for _, step := range []struct {
@@ -163,7 +163,7 @@ func TestSecretLifecycle(t *testing.T) {
 func TestForbiddenSecretBlocksNothing(t *testing.T) {
 	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
 	synctest.Test(t, func(t *testing.T) {
-		s := newTLSStage(t, secret)
+		s := newTLSEnvironment(t, secret)
 		source := s.secrets.byName["apps/shop-tls"]
 		source.fail(errForbidden())
 		defer s.run(t)()
@@ -200,7 +200,7 @@ func TestOnlyNamedSecretsAreRead(t *testing.T) {
 	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
 	other := kit.NewTLSSecret(t, "apps", "other-tls", 2, "shop.test")
 	synctest.Test(t, func(t *testing.T) {
-		s := newTLSStage(t, secret)
+		s := newTLSEnvironment(t, secret)
 		s.secrets.byName["apps/other-tls"] = newFaultySource(t, other)
 		s.scaledObjects = newFaultySource(t, shop())
 		defer s.run(t)()
@@ -239,7 +239,7 @@ func TestOnlyNamedSecretsAreRead(t *testing.T) {
 // TestSecretsAreNotReadWithoutTLS, and the state of each object contains the reason.
 func TestSecretsAreNotReadWithoutTLS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTLSStage(t)
+		s := newTLSEnvironment(t)
 		s.secrets = nil
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's.
@@ -256,7 +256,7 @@ func TestSecretsAreNotReadWithoutTLS(t *testing.T) {
 func TestCertificatesSurviveFailedPublication(t *testing.T) {
 	secret := kit.NewTLSSecret(t, "apps", "shop-tls", 1, "shop.test")
 	synctest.Test(t, func(t *testing.T) {
-		s := newTLSStage(t, secret)
+		s := newTLSEnvironment(t, secret)
 		defer s.run(t)()
 		time.Sleep(time.Second) // The clock is synctest's, here and below.
 		s.mu.Lock()

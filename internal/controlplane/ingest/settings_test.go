@@ -22,7 +22,7 @@ func settingsOf(namespace, name, route string) *corev1.ConfigMap {
 }
 
 // retries returns the published retries of shop, and the error in its settings.
-func (s *stage) retries() (model.Given[uint32], string) {
+func (s *environment) retries() (model.Given[uint32], string) {
 	object := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]
 	if len(object.Published.Routes) == 0 {
 		return model.Given[uint32]{}, object.Outcome.EnvoySettings
@@ -35,7 +35,7 @@ func (s *stage) retries() (model.Given[uint32], string) {
 func TestEnvoySettingsLifecycle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
+		s := newEnvironment(t)
 		s.settings, s.global = newFaultySource(t), newFaultySource(t,
 			settingsOf("keda", envoysettings.GlobalName, "retry_policy: {num_retries: 1}"))
 		defer s.run(t)()
@@ -88,7 +88,7 @@ func TestSettingsBeforeTheFirstPublication(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t)
+				s := newEnvironment(t)
 				s.settings, s.global = newFaultySource(t,
 					settingsOf("apps", envoysettings.Name, "retry_policy: {num_retries: 4}")), newFaultySource(t)
 				s.settings.fail(test.failure)

@@ -71,7 +71,7 @@ func (c objectSet) fullChange() resolve.Change {
 }
 
 // randomChange adds, changes or removes some random objects.
-func randomChange(random *rand.Rand, most int) resolve.Change {
+func randomChange(random *rand.Rand, maxObjects int) resolve.Change {
 	inputs := randomInputs(random)
 	change := resolve.Change{
 		ScaledObjects: map[model.Key]*httpv1alpha1.HTTPScaledObject{}, Services: map[model.Key]*resolve.Service{},
@@ -91,7 +91,7 @@ func randomChange(random *rand.Rand, most int) resolve.Change {
 	for i, slice := range inputs.EndpointSlices {
 		slice.Key.Name += fmt.Sprint("-", i%2)
 	}
-	for range 1 + random.IntN(most) {
+	for range 1 + random.IntN(maxObjects) {
 		object := inputs.ScaledObjects[random.IntN(len(inputs.ScaledObjects))]
 		putOrDelete(random, change.ScaledObjects, model.Key{Namespace: object.Namespace, Name: object.Name}, object)
 		if random.IntN(3) == 0 {
