@@ -32,7 +32,7 @@ func metrics(t *testing.T) []string {
 		if subsystem := regexp.MustCompile(`(?:Subsystem: |subsystem = "kedify", )"(\w+)"`).FindSubmatch(raw); subsystem != nil {
 			prefix += string(subsystem[1]) + "_"
 		}
-		for _, name := range regexp.MustCompile(`(?:\bName: |\b(?:counter|gauge)\()"([a-z_]+)"`).FindAllSubmatch(raw, -1) {
+		for _, name := range regexp.MustCompile(`(?:\bName: |\b(?:counter|gauge)\(\s*)"([a-z_]+)"`).FindAllSubmatch(raw, -1) {
 			found[prefix+string(name[1])] = true
 		}
 		if described := regexp.MustCompile(`NewDesc\("(kedify_\w+_)"`).FindSubmatch(raw); described != nil {
