@@ -98,7 +98,7 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 }
 
 // Fair is the file of the LimitRange that gives the pods of a namespace their share of a busy node.
-func Fair(repo string) string { return filepath.Join(repo, "e2e", "bed", "fair.yaml") }
+func Fair(repo string) string { return filepath.Join(repo, "e2e", "testbed", "limitrange.yaml") }
 
 // pods is what is read of a list of pods.
 type pods struct {

@@ -33,7 +33,7 @@ func checkout(t *testing.T, files map[string]string) string {
 // TestScope puts a sleep into each of many files.
 func TestScope(t *testing.T) {
 	root := checkout(t, map[string]string{
-		"a/x_test.go": sleeps("a_test"), "bench2/b_test.go": sleeps("bench2"), "e2e/testbed/bed.go": sleeps("bed"),
+		"a/x_test.go": sleeps("a_test"), "bench2/b_test.go": sleeps("bench2"), "e2e/testbed/testbed.go": sleeps("testbed"),
 		"e2e/cmd/demo/a_test.go": sleeps("main"), "e2e/demo/demo.go": sleeps("demo"),
 		"e2e/demo/a_test.go": sleeps("demo_test"),
 		"test/kit/kit.go":    sleeps("testkit"), "test/kit/await/b.go": sleeps("await"),
@@ -54,7 +54,7 @@ func TestScope(t *testing.T) {
 	const line = ":3: sleep: time.Sleep waits for a fixed time\n"
 	want := strings.Join([]string{
 		"a/x_test.go", "bench2/b_test.go", "e2e/cmd/demo/a_test.go", "e2e/demo/a_test.go", "e2e/demo/demo.go",
-		"e2e/testbed/bed.go", "localcluster/a_test.go", "localcluster/test/x/x.go", "test/kit/await/b.go",
+		"e2e/testbed/testbed.go", "localcluster/a_test.go", "localcluster/test/x/x.go", "test/kit/await/b.go",
 		"test/kit/kit.go", "10 upper bounds on wall-clock time: 0 elapsed, 0 limit, 10 sleep, 0 comment\n",
 	}, line)
 	if found.String() != want {
