@@ -19,8 +19,8 @@ var ErrSplit = errors.New("the split is off")
 // returns them. Client.Sample of package load is one.
 type Sample func(ctx context.Context, from time.Time, n int) (load.Window, error)
 
-// Asked is a split that requests are to follow.
-type Asked struct {
+// Expectation is a split that requests are to follow.
+type Expectation struct {
 	// Color is the one whose share is measured, Share that share from 0 to 1.
 	Color string
 	Share float64
@@ -28,11 +28,11 @@ type Asked struct {
 	From time.Time
 	// First is the size of the first sample, Fresh that of another one, which is
 	// taken from then on if the first is odd.
-	First, Fresh int
+	First, Second int
 	// Rule says what is odd.
 	Rule stats.Rule
-	// Odd is told of a first sample that calls for a fresh one; it may be nil.
-	Odd func(first stats.Split)
+	// OnUnsure is told of a first sample that calls for a fresh one; it may be nil.
+	OnUnsure func(first stats.Split)
 	// Stalls voids samples during which the machine stood still: proxies may have taken the split late. It may be nil.
 	Stalls interface {
 		Largest(from, until time.Time) time.Duration
@@ -42,8 +42,8 @@ type Asked struct {
 // maxVoid is the number of samples that may be void.
 const maxVoid = 5
 
-// Finding is what the sample says that decided.
-type Finding struct {
+// Result is what the sample says that decided.
+type Result struct {
 	stats.Split
 
 	// Window are its requests.
@@ -52,59 +52,59 @@ type Finding struct {
 	Verdict stats.Verdict
 }
 
-// Judge measures the split. The error wraps ErrSplit if the verdict is Off, and
+// Check measures the split. The error wraps ErrSplit if the verdict is Off, and
 // is the sample's own if there is no full sample. When the verdict is Off and the machine stood still meanwhile, a new
 // sample is taken.
-func (a Asked) Judge(ctx context.Context, sample Sample) (Finding, error) {
+func (a Expectation) Check(ctx context.Context, sample Sample) (Result, error) {
 	for range maxVoid {
 		began := time.Now()
-		found, err := a.judge(ctx, sample)
+		result, err := a.check(ctx, sample)
 		if !errors.Is(err, ErrSplit) || a.Stalls == nil || a.Stalls.Largest(began, time.Now()) <= stall.Limit {
-			return found, err
+			return result, err
 		}
 		a.From = time.Now()
 	}
-	return a.judge(ctx, sample)
+	return a.check(ctx, sample)
 }
 
-// judge is Judge without void samples.
-func (a Asked) judge(ctx context.Context, sample Sample) (Finding, error) {
-	found, err := a.take(ctx, sample, a.From, a.First)
+// check is Judge without void samples.
+func (a Expectation) check(ctx context.Context, sample Sample) (Result, error) {
+	result, err := a.takeSample(ctx, sample, a.From, a.First)
 	if err != nil {
-		return found, err
+		return result, err
 	}
-	found.Verdict = a.Rule.Judge(found.Split, a.Share)
-	if found.Verdict == stats.Unsure {
-		if a.Odd != nil {
-			a.Odd(found.Split)
+	result.Verdict = a.Rule.Evaluate(result.Split, a.Share)
+	if result.Verdict == stats.Unsure {
+		if a.OnUnsure != nil {
+			a.OnUnsure(result.Split)
 		}
-		if found, err = a.take(ctx, sample, time.Now(), a.Fresh); err != nil {
-			return found, err
+		if result, err = a.takeSample(ctx, sample, time.Now(), a.Second); err != nil {
+			return result, err
 		}
-		found.Verdict = a.Rule.JudgeFresh(found.Split, a.Share)
+		result.Verdict = a.Rule.EvaluateSecond(result.Split, a.Share)
 	}
-	if found.Verdict != stats.Agrees {
+	if result.Verdict != stats.Agrees {
 		err = fmt.Errorf("%w: %d of %d answered %s, asked %.0f %% (%.1f σ): %v",
-			ErrSplit, found.Hits, found.Total, a.Color, a.Share*100, found.Sigmas(a.Share), found.Window.Colors)
+			ErrSplit, result.Hits, result.Total, a.Color, a.Share*100, result.Sigmas(a.Share), result.Window.Colors)
 	}
-	return found, err
+	return result, err
 }
 
-// take takes one sample. One without a good answer agrees with nothing.
-func (a Asked) take(ctx context.Context, sample Sample, from time.Time, n int) (Finding, error) {
+// takeSample takes one sample. One without a good answer agrees with nothing.
+func (a Expectation) takeSample(ctx context.Context, sample Sample, from time.Time, n int) (Result, error) {
 	window, err := sample(ctx, from, n)
-	found := Finding{Window: window, Verdict: stats.Off}
+	result := Result{Window: window, Verdict: stats.Off}
 	if err != nil {
-		return found, fmt.Errorf("sample %d requests: %w", n, err)
+		return result, fmt.Errorf("sample %d requests: %w", n, err)
 	}
 	for color, answers := range window.Colors {
-		found.Total += answers
+		result.Total += answers
 		if color == a.Color {
-			found.Hits = answers
+			result.Hits = answers
 		}
 	}
-	if found.Total == 0 {
-		return found, fmt.Errorf("%w: none of %d requests got a good answer", ErrSplit, n)
+	if result.Total == 0 {
+		return result, fmt.Errorf("%w: none of %d requests got a good answer", ErrSplit, n)
 	}
-	return found, nil
+	return result, nil
 }

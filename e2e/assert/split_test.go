@@ -12,15 +12,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// script hands out one sample after the other, as the numbers of answers from
+// plannedSamples hands out one sample after the other, as the numbers of answers from
 // yellow; the rest is blue. It keeps what was asked for.
-type script struct {
+type plannedSamples struct {
 	yellow []int
 	sizes  []int
 	from   []time.Time
 }
 
-func (s *script) sample(_ context.Context, from time.Time, n int) (load.Window, error) {
+func (s *plannedSamples) sample(_ context.Context, from time.Time, n int) (load.Window, error) {
 	taken := len(s.sizes)
 	s.sizes, s.from = append(s.sizes, n), append(s.from, from)
 	yellow := s.yellow[taken]
@@ -53,12 +53,12 @@ func TestJudge(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &script{yellow: tt.yellow}
+			s := &plannedSamples{yellow: tt.yellow}
 			var odd []int
-			found, err := Asked{
-				Color: "yellow", Share: tt.share, From: from, First: 1000, Fresh: 2000, Rule: stats.DefaultRule(),
-				Odd: func(first stats.Split) { odd = append(odd, first.Hits) },
-			}.Judge(t.Context(), s.sample)
+			found, err := Expectation{
+				Color: "yellow", Share: tt.share, From: from, First: 1000, Second: 2000, Rule: stats.DefaultRule(),
+				OnUnsure: func(first stats.Split) { odd = append(odd, first.Hits) },
+			}.Check(t.Context(), s.sample)
 			if found.Verdict != tt.want || !errors.Is(err, tt.fails) {
 				t.Errorf("verdict %d, error %v; want %d, %v", found.Verdict, err, tt.want, tt.fails)
 			}
@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 
 func TestWithoutASampleThereIsNoVerdict(t *testing.T) {
 	late := errors.New("no answers")
-	_, err := Asked{Share: 0.2, First: 10, Fresh: 20}.Judge(t.Context(), func(context.Context, time.Time, int) (load.Window, error) {
+	_, err := Expectation{Share: 0.2, First: 10, Second: 20}.Check(t.Context(), func(context.Context, time.Time, int) (load.Window, error) {
 		return load.Window{}, late
 	})
 	if !errors.Is(err, late) || errors.Is(err, ErrSplit) {
@@ -91,10 +91,10 @@ func TestWithoutASampleThereIsNoVerdict(t *testing.T) {
 	}
 }
 
-// still is a machine that stood still for so many samples.
-type still struct{ samples int }
+// stalledMachine is a machine that stood still for so many samples.
+type stalledMachine struct{ samples int }
 
-func (s *still) Largest(time.Time, time.Time) time.Duration {
+func (s *stalledMachine) Largest(time.Time, time.Time) time.Duration {
 	s.samples--
 	if s.samples < 0 {
 		return 0
@@ -117,10 +117,10 @@ func TestJudgeVoid(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &script{yellow: tt.yellow}
-			_, err := Asked{
-				Color: "yellow", Share: 1, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule(), Stalls: &still{tt.still},
-			}.Judge(t.Context(), s.sample)
+			s := &plannedSamples{yellow: tt.yellow}
+			_, err := Expectation{
+				Color: "yellow", Share: 1, From: time.Now(), First: 1000, Second: 2000, Rule: stats.DefaultRule(), Stalls: &stalledMachine{tt.still},
+			}.Check(t.Context(), s.sample)
 			if !errors.Is(err, tt.fails) || len(s.sizes) != len(tt.yellow) {
 				t.Errorf("error %v after %d samples, want %v after %d", err, len(s.sizes), tt.fails, len(tt.yellow))
 			}

@@ -28,7 +28,7 @@ type Cluster struct {
 // Open looks into the cluster whose first process has that id, by the word of
 // `localcluster status`.
 func Open(node int) (*Cluster, error) {
-	if first, lives := read(node); !lives || first.Innermost != 1 {
+	if first, lives := readProcess(node); !lives || first.Innermost != 1 {
 		return nil, fmt.Errorf("%w: process %d is not the first one of a namespace", ErrNotRunning, node)
 	}
 	return &Cluster{root: node}, nil

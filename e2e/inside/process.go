@@ -49,15 +49,15 @@ func processes() ([]Process, error) {
 		if err != nil {
 			continue
 		}
-		if p, ok := read(pid); ok {
+		if p, ok := readProcess(pid); ok {
 			all = append(all, p)
 		}
 	}
 	return all, nil
 }
 
-// read reads one process, if it lives.
-func read(pid int) (Process, bool) {
+// readProcess reads one process, if it lives.
+func readProcess(pid int) (Process, bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	status, err := os.ReadFile(filepath.Join(dir, "status"))
 	if err != nil {
@@ -67,12 +67,12 @@ func read(pid int) (Process, bool) {
 	if err != nil {
 		return Process{}, false
 	}
-	return parse(pid, status, command), true
+	return parseProcess(pid, status, command), true
 }
 
-// parse reads /proc/PID/status and /proc/PID/cmdline
+// parseProcess reads /proc/PID/status and /proc/PID/cmdline
 // (https://man7.org/linux/man-pages/man5/proc.5.html).
-func parse(pid int, status, command []byte) Process {
+func parseProcess(pid int, status, command []byte) Process {
 	p := Process{PID: pid}
 	for line := range strings.Lines(string(status)) {
 		key, value, _ := strings.Cut(line, ":")
@@ -140,15 +140,15 @@ func (p Process) Signal(signal unix.Signal) error {
 
 // Kill ends the process as `kill -9` does. It returns when that was asked for
 // and when the process was gone.
-func (p Process) Kill(ctx context.Context) (asked, gone time.Time, err error) {
+func (p Process) Kill(ctx context.Context) (signaled, gone time.Time, err error) {
 	handle, err := p.open()
 	if err != nil {
 		return time.Time{}, time.Time{}, err
 	}
 	defer unix.Close(handle)
-	asked = time.Now()
+	signaled = time.Now()
 	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil {
-		return asked, time.Time{}, fmt.Errorf("kill %s (%d): %w", p.Program(), p.PID, err)
+		return signaled, time.Time{}, fmt.Errorf("kill %s (%d): %w", p.Program(), p.PID, err)
 	}
 	for ctx.Err() == nil {
 		// The handle is readable once the process has ended (pidfd_open(2)).
@@ -156,12 +156,12 @@ func (p Process) Kill(ctx context.Context) (asked, gone time.Time, err error) {
 		n, err := unix.Poll(polled, int((100 * time.Millisecond).Milliseconds()))
 		switch {
 		case err != nil && !errors.Is(err, unix.EINTR):
-			return asked, time.Time{}, fmt.Errorf("wait for the end of %s (%d): %w", p.Program(), p.PID, err)
+			return signaled, time.Time{}, fmt.Errorf("wait for the end of %s (%d): %w", p.Program(), p.PID, err)
 		case n > 0:
-			return asked, time.Now(), nil
+			return signaled, time.Now(), nil
 		}
 	}
-	return asked, time.Time{}, fmt.Errorf("wait for the end of %s (%d): %w", p.Program(), p.PID, ctx.Err())
+	return signaled, time.Time{}, fmt.Errorf("wait for the end of %s (%d): %w", p.Program(), p.PID, ctx.Err())
 }
 
 // open takes hold of the process, making sure that the id is still its own.
@@ -170,7 +170,7 @@ func (p Process) open() (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s (%d): %w", ErrNoProcess, p.Program(), p.PID, err)
 	}
-	now, lives := read(p.PID)
+	now, lives := readProcess(p.PID)
 	if !lives || now.Parent != p.Parent || !slices.Equal(now.Args, p.Args) {
 		return 0, errors.Join(fmt.Errorf("%w: %s (%d) has ended", ErrNoProcess, p.Program(), p.PID), unix.Close(handle))
 	}

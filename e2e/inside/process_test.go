@@ -10,7 +10,7 @@ import (
 
 func TestParse(t *testing.T) {
 	status := []byte("Name:\tenvoy\nUmask:\t0022\nPPid:\t4711\nNSpid:\t4712\t55\t1\nThreads:\t9\n")
-	got := parse(4712, status, []byte("/usr/bin/envoy\x00-c\x00/etc/envoy.yaml\x00"))
+	got := parseProcess(4712, status, []byte("/usr/bin/envoy\x00-c\x00/etc/envoy.yaml\x00"))
 	want := Process{PID: 4712, Parent: 4711, Innermost: 1, Args: []string{"/usr/bin/envoy", "-c", "/etc/envoy.yaml"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("process (-want +got):\n%s", diff)
@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 	if got.Program() != "envoy" {
 		t.Errorf("program %q", got.Program())
 	}
-	if kernel := parse(2, []byte("PPid:\t0\n"), nil); kernel.Program() != "" {
+	if kernel := parseProcess(2, []byte("PPid:\t0\n"), nil); kernel.Program() != "" {
 		t.Errorf("a process without a command line is called %q", kernel.Program())
 	}
 }
@@ -49,7 +49,7 @@ func TestOnlyTheClustersOwnProcesses(t *testing.T) {
 
 func TestKillSeesTheEnd(t *testing.T) {
 	command := startCat(t)
-	p, lives := read(command.Process.Pid)
+	p, lives := readProcess(command.Process.Pid)
 	if !lives {
 		t.Fatal("a process that was just started is not found")
 	}

@@ -93,11 +93,11 @@ func (s *Store) follow(ctx context.Context, key string, next *int64, each func(V
 		return err
 	}
 	defer body.Close()
-	return events(body, next, each)
+	return decodeEvents(body, next, each)
 }
 
-// watched is one message of a watch. Numbers of 64 bits are texts in etcd's JSON.
-type watched struct {
+// watchResponse is one message of a watch. Numbers of 64 bits are texts in etcd's JSON.
+type watchResponse struct {
 	Result struct {
 		CompactRevision int64 `json:"compact_revision,string"`
 		Events          []struct {
@@ -116,11 +116,11 @@ type pair struct {
 	Value       []byte `json:"value"`
 }
 
-// events reads the messages of a watch to its end.
-func events(body io.Reader, next *int64, each func(Version)) error {
+// decodeEvents reads the messages of a watch to its end.
+func decodeEvents(body io.Reader, next *int64, each func(Version)) error {
 	decoder := json.NewDecoder(body)
 	for {
-		var message watched
+		var message watchResponse
 		if err := decoder.Decode(&message); err != nil {
 			return fmt.Errorf("read the watch: %w", err)
 		}

@@ -69,13 +69,13 @@ type RolloutWeights struct {
 // Healthy says whether the controller has seen the latest spec and all of it
 // is running: nothing is being rolled out.
 func (r Rollout) Healthy() bool {
-	return r.current() && r.Status.Phase == "Healthy" && r.Status.StableRS != "" && r.Status.StableRS == r.Status.CurrentPodHash
+	return r.isCurrent() && r.Status.Phase == "Healthy" && r.Status.StableRS != "" && r.Status.StableRS == r.Status.CurrentPodHash
 }
 
 // Paused says whether the Rollout waits at a pause step, for a time or for a
 // promotion.
 func (r Rollout) Paused() bool {
-	return r.current() && r.Status.Phase == "Paused" && len(r.Status.PauseConditions) > 0
+	return r.isCurrent() && r.Status.Phase == "Paused" && len(r.Status.PauseConditions) > 0
 }
 
 // Sides are the pods of both sides. Without a canary all are stable.
@@ -86,7 +86,7 @@ func (r Rollout) Sides() (stable, canary int) {
 	return r.Status.Replicas - r.Status.UpdatedReplicas, r.Status.UpdatedReplicas
 }
 
-func (r Rollout) current() bool {
+func (r Rollout) isCurrent() bool {
 	return r.Metadata.Generation > 0 && r.Status.ObservedGeneration == strconv.FormatInt(r.Metadata.Generation, 10)
 }
 

@@ -99,7 +99,7 @@ func (e Exec) Stream(ctx context.Context, read func(io.Reader) error, args ...st
 // process group of its own: a Ctrl-C in the terminal is for the demo, which
 // then ends its commands in order.
 func (e Exec) command(ctx context.Context, args []string) *exec.Cmd {
-	command := exec.CommandContext(ctx, e.find(args[0]), args[1:]...)
+	command := exec.CommandContext(ctx, e.lookPath(args[0]), args[1:]...)
 	command.Env = e.Env
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = stopTimeout
@@ -107,9 +107,9 @@ func (e Exec) command(ctx context.Context, args []string) *exec.Cmd {
 	return command
 }
 
-// find looks a command up in the PATH of e.Env: exec.Command itself looks in
+// lookPath looks a command up in the PATH of e.Env: exec.Command itself looks in
 // that of this process.
-func (e Exec) find(name string) string {
+func (e Exec) lookPath(name string) string {
 	if strings.ContainsRune(name, os.PathSeparator) {
 		return name
 	}

@@ -75,12 +75,12 @@ func decode[T any](out io.Reader, latest *Latest[T]) error {
 func Forward(ctx context.Context, runner Runner, address *Latest[string], args ...string) {
 	repeat(ctx, func() error {
 		defer address.Set("")
-		return runner.Stream(ctx, func(out io.Reader) error { return forwarded(out, address) }, args...)
+		return runner.Stream(ctx, func(out io.Reader) error { return readAddress(out, address) }, args...)
 	})
 }
 
-// forwarded reads lines such as "Forwarding from 127.0.0.1:40123 -> 9901".
-func forwarded(out io.Reader, address *Latest[string]) error {
+// readAddress reads lines such as "Forwarding from 127.0.0.1:40123 -> 9901".
+func readAddress(out io.Reader, address *Latest[string]) error {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		rest, ok := strings.CutPrefix(lines.Text(), "Forwarding from ")

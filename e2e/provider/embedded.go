@@ -20,7 +20,7 @@ type embedded struct {
 
 // Up implements Provider. A cluster that runs gets this checkout's programs and the
 // add-ons that it lacks; one that an earlier Up has started stays owned.
-func (e *embedded) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
+func (e *embedded) Up(ctx context.Context, wishes Spec) (*Cluster, error) {
 	began := time.Now()
 	before, err := e.Local.Status(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (e *embedded) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
 	isOurs := before.State == Stopped || before.State == Broken || before.Transient
 	e.owns = e.owns || isOurs
 	if !e.up {
-		e.Report(beginning(before.State, isOurs))
+		e.Report(progressLine(before.State, isOurs))
 	}
 	if err := e.Local.run(ctx, arguments(wishes)...); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func (e *embedded) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
 	return c, nil
 }
 
-// beginning says what becomes of a cluster in that state.
-func beginning(state string, owns bool) string {
+// progressLine says what becomes of a cluster in that state.
+func progressLine(state string, owns bool) string {
 	switch {
 	case state != Running:
 		return fmt.Sprintf("The local cluster is %s; it is started.", state)
@@ -66,7 +66,7 @@ func beginning(state string, owns bool) string {
 }
 
 // arguments are those of `localcluster up`.
-func arguments(w Wishes) []string {
+func arguments(w Spec) []string {
 	args := []string{"up"}
 	if !w.Keep {
 		args = append(args, "--transient")

@@ -37,7 +37,7 @@ esac`)
 				Cache: func(*Cluster) string { return "" },
 			}}
 			for range 2 {
-				if _, err := e.Up(t.Context(), Wishes{Keep: true}); err != nil {
+				if _, err := e.Up(t.Context(), Spec{Keep: true}); err != nil {
 					t.Fatal(err)
 				}
 				if e.Owns() != test.owns {

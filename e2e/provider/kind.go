@@ -46,7 +46,7 @@ type exported struct {
 }
 
 // Up implements Provider.
-func (k *kind) Up(ctx context.Context, wishes Wishes) (*Cluster, error) {
+func (k *kind) Up(ctx context.Context, wishes Spec) (*Cluster, error) {
 	if len(wishes.Addons)+len(wishes.Forwards)+len(wishes.Programs)+len(wishes.ExtraArgs) > 0 {
 		return nil, fmt.Errorf("%w: kind gets the canary's own parts and nothing else: use the embedded one", ErrUnfit)
 	}

@@ -17,7 +17,7 @@ import (
 type Provider interface {
 	// Up makes a cluster ready and returns it. When Up fails, Owns tells whether
 	// something is there that Down would end.
-	Up(ctx context.Context, wishes Wishes) (*Cluster, error)
+	Up(ctx context.Context, wishes Spec) (*Cluster, error)
 	// Owns says whether the cluster was started by Up, so that Down ends it. A
 	// cluster that was there before is nobody's to end.
 	Owns() bool
@@ -57,8 +57,8 @@ const (
 	IngressTarget  = "traefik.traefik.svc.cluster.local:80"
 )
 
-// Wishes are what a cluster is to have beyond the canary's own parts.
-type Wishes struct {
+// Spec are what a cluster is to have beyond the canary's own parts.
+type Spec struct {
 	// Keep says that the cluster is to outlive the process that asks for it.
 	Keep bool
 	// Addons are further parts, such as "envoy-gateway".

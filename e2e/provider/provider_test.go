@@ -13,13 +13,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// place is a folder with commands that note their calls and answer by a script.
+// fakeBin is a folder with commands that note their calls and answer by a script.
 // It is all of $PATH but the system's own folders.
-type place struct{ dir string }
+type fakeBin struct{ dir string }
 
-func newPlace(t *testing.T, commands map[string]string) place {
+func newFakeBin(t *testing.T, commands map[string]string) fakeBin {
 	t.Helper()
-	p := place{dir: t.TempDir()}
+	p := fakeBin{dir: t.TempDir()}
 	for name, text := range commands {
 		script := "#!/bin/sh\necho \"" + name + " $*\" >> " + filepath.Join(p.dir, "calls") + "\n" + text
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(script), 0o755); err != nil {
@@ -30,7 +30,7 @@ func newPlace(t *testing.T, commands map[string]string) place {
 	return p
 }
 
-func (p place) options(said *[]string, environ ...string) Options {
+func (p fakeBin) options(said *[]string, environ ...string) Options {
 	return Options{
 		Local:   LocalCluster{Path: filepath.Join(p.dir, "localcluster"), Patience: await.Patience()},
 		Environ: append([]string{"PATH=" + p.dir + ":/usr/bin:/bin"}, environ...),
@@ -39,7 +39,7 @@ func (p place) options(said *[]string, environ ...string) Options {
 	}
 }
 
-func (p place) calls(t *testing.T) []string {
+func (p fakeBin) calls(t *testing.T) []string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(p.dir, "calls"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -63,14 +63,14 @@ func TestExisting(t *testing.T) {
 	config := "KUBECONFIG=/home/me/config"
 	tests := map[string]struct {
 		kubectl, environ string
-		wishes           Wishes
+		wishes           Spec
 		plugin           bool
 		fails            []string
 	}{
 		"a cluster with all parts":      {kubectl: fitCluster, environ: config, plugin: true},
 		"not named":                     {kubectl: fitCluster, plugin: true, fails: []string{"$KUBECONFIG is not set", "by surprise"}},
 		"without the plugin of kubectl": {kubectl: fitCluster, environ: config, fails: []string{"kubectl-argo-rollouts is needed"}},
-		"asked for more than it has":    {kubectl: fitCluster, environ: config, plugin: true, wishes: Wishes{Addons: []string{"traefik"}}, fails: []string{"nothing is installed"}},
+		"asked for more than it has":    {kubectl: fitCluster, environ: config, plugin: true, wishes: Spec{Addons: []string{"traefik"}}, fails: []string{"nothing is installed"}},
 		"an empty cluster": {kubectl: "case \"$*\" in *view*) echo prod at here ;; *can-i*) echo no; exit 1 ;; esac", environ: config, plugin: true, fails: []string{
 			"the right to make a namespace is not found", "Argo Rollouts is not there: install it", "the HTTPScaledObject API is not there: follow docs/how-to/install.md",
 			"the plugin kedify/http in ConfigMap argo-rollouts-config is not there", "the interceptor is not there",
@@ -83,7 +83,7 @@ func TestExisting(t *testing.T) {
 			if tt.plugin {
 				commands["kubectl-argo-rollouts"] = ""
 			}
-			p := newPlace(t, commands)
+			p := newFakeBin(t, commands)
 			var said []string
 			from, err := New(NameExisting, p.options(&said, tt.environ))
 			if err != nil {
@@ -119,7 +119,7 @@ func TestExisting(t *testing.T) {
 // kind gets a cluster of its own, this checkout's images and the same steps as
 // the embedded cluster, and loses all of it again.
 func TestKindsCommands(t *testing.T) {
-	p := newPlace(t, map[string]string{
+	p := newFakeBin(t, map[string]string{
 		"kind":    `[ "$1" != get ] || echo other`,
 		"kubectl": "", "kubectl-argo-rollouts": "",
 		"localcluster": `echo '{"images":"/images.tar","steps":[{"title":"apply it","args":["apply","-f","it.yaml"],"timeout":30000000000}]}'`,
@@ -130,7 +130,7 @@ func TestKindsCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := from.Up(t.Context(), Wishes{})
+	cluster, err := from.Up(t.Context(), Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,13 +156,13 @@ func TestKindsCommands(t *testing.T) {
 
 // A cluster of kind that is there already belongs to the user.
 func TestKindTakesNoClusterThatIsThere(t *testing.T) {
-	p := newPlace(t, map[string]string{"kind": "echo kedify-canary-demo", "kubectl": "", "kubectl-argo-rollouts": ""})
+	p := newFakeBin(t, map[string]string{"kind": "echo kedify-canary-demo", "kubectl": "", "kubectl-argo-rollouts": ""})
 	var said []string
 	from, err := New(NameKind, p.options(&said))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := from.Up(t.Context(), Wishes{}); !errors.Is(err, ErrUnfit) || from.Owns() {
+	if _, err := from.Up(t.Context(), Spec{}); !errors.Is(err, ErrUnfit) || from.Owns() {
 		t.Errorf("error %v, owned %t", err, from.Owns())
 	}
 }

@@ -66,7 +66,7 @@ func Pods(n int) Step { return Step{"setCanaryScale": map[string]int{"replicas":
 // Deploy applies the guide's objects with two proxies, and begins to record.
 // proxyPatch is merged into the container of the proxies' Deployment. Whoever
 // uses the cluster after this test finds nothing of them.
-func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
+func (b *Testbed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	t.Helper()
 	ctx := t.Context()
 	container := map[string]any{"name": "envoy"}
@@ -80,7 +80,7 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	example := Example(t, b.Repo, host, "manifests.yaml", "httpscaledobject.yaml")
 	Kubectl{Cluster: b.Cluster}.CreateNamespace(t, Namespace)
 	for _, args := range [][]string{
-		{"-n", Namespace, "apply", "-f", Fair(b.Repo)},
+		{"-n", Namespace, "apply", "-f", LimitRangeFile(b.Repo)},
 		{"-n", Namespace, "apply", "-k", filepath.Join(b.Repo, "config", "kedify-proxy")},
 		{"-n", Namespace, "patch", "deployment", "kedify-proxy", "-p", string(patch)},
 		{"-n", Namespace, "apply", "-f", example[0], "-f", example[1]},
@@ -92,13 +92,13 @@ func (b *Bed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	}
 	b.findProxies(t)
 	b.observe(t)
-	if err := b.Healthy(ctx, 1, 0); err != nil {
+	if err := b.AwaitHealthy(ctx, 1, 0); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Fair is the file of the LimitRange that gives the pods of a namespace their share of a busy node.
-func Fair(repo string) string { return filepath.Join(repo, "e2e", "testbed", "limitrange.yaml") }
+// LimitRangeFile is the file of the LimitRange that gives the pods of a namespace their share of a busy node.
+func LimitRangeFile(repo string) string { return filepath.Join(repo, "e2e", "testbed", "limitrange.yaml") }
 
 // pods is what is read of a list of pods.
 type pods struct {
@@ -114,7 +114,7 @@ type pods struct {
 }
 
 // findProxies notes the proxies.
-func (b *Bed) findProxies(t *testing.T) {
+func (b *Testbed) findProxies(t *testing.T) {
 	t.Helper()
 	var list pods
 	err := Repeat(t.Context(), "the list of proxies", func() error {
@@ -143,31 +143,31 @@ func (b *Bed) findProxies(t *testing.T) {
 }
 
 // observe begins to record.
-func (b *Bed) observe(t *testing.T) {
+func (b *Testbed) observe(t *testing.T) {
 	t.Helper()
-	follow := func(group, resource string, each func(inside.Version)) {
+	follow := func(group, resource string, receive func(inside.Version)) {
 		background(t, func(ctx context.Context) error {
-			err := b.Inside.Store().Follow(ctx, inside.CustomResource(group, resource, Namespace, App), each)
+			err := b.Inside.Store().Follow(ctx, inside.CustomResource(group, resource, Namespace, App), receive)
 			if err != nil {
 				return fmt.Errorf("record the versions of %s: %w", resource, err)
 			}
 			return nil
 		})
 	}
-	follow("http.keda.sh", "httpscaledobjects", b.Record.object)
-	follow("argoproj.io", "rollouts", b.Record.rollout)
+	follow("http.keda.sh", "httpscaledobjects", b.Record.addObject)
+	follow("argoproj.io", "rollouts", b.Record.addRollout)
 	for _, p := range b.Proxies {
 		background(t, func(ctx context.Context) error { b.watchEnvoy(ctx, p); return nil })
 	}
 }
 
-// Settle ends whatever canary there is in favour of a colour, which must be the
+// Reset ends whatever canary there is in favour of a colour, which must be the
 // stable one, and gives the Rollout other steps.
-func (b *Bed) Settle(ctx context.Context, color string, steps ...Step) error {
+func (b *Testbed) Reset(ctx context.Context, color string, steps ...Step) error {
 	if err := b.SetImage(ctx, color); err != nil {
 		return err
 	}
-	if err := b.Healthy(ctx, 1, 0); err != nil {
+	if err := b.AwaitHealthy(ctx, 1, 0); err != nil {
 		return err
 	}
 	var changed kube.Rollout
@@ -176,48 +176,48 @@ func (b *Bed) Settle(ctx context.Context, color string, steps ...Step) error {
 	if err != nil {
 		return err
 	}
-	return b.Healthy(ctx, changed.Metadata.Generation, 0)
+	return b.AwaitHealthy(ctx, changed.Metadata.Generation, 0)
 }
 
-// Healthy waits until the Rollout has nothing to roll out, at this generation or
+// AwaitHealthy waits until the Rollout has nothing to roll out, at this generation or
 // a later one, and the canary has this weight.
-func (b *Bed) Healthy(ctx context.Context, generation int64, weight int) error {
+func (b *Testbed) AwaitHealthy(ctx context.Context, generation int64, weight int) error {
 	_, err := b.Await(ctx, "the Rollout to be Healthy", func() bool {
 		state := b.Record.Now()
-		return state.Rollout.Metadata.Generation >= generation && state.Rollout.Healthy() && state.Has(weight, len(b.Proxies))
+		return state.Rollout.Metadata.Generation >= generation && state.Rollout.Healthy() && state.HasWeight(weight, len(b.Proxies))
 	})
 	return err
 }
 
 // Argo runs a command of kubectl-argo-rollouts on the Rollout, such as
 // "promote".
-func (b *Bed) Argo(ctx context.Context, verb string, rest ...string) error {
+func (b *Testbed) Argo(ctx context.Context, verb string, rest ...string) error {
 	_, err := b.Kubectl(ctx, append([]string{"kubectl", "argo", "rollouts", "-n", Namespace, verb}, rest...)...)
 	return err
 }
 
 // SetImage begins a canary of that colour.
-func (b *Bed) SetImage(ctx context.Context, color string) error {
+func (b *Testbed) SetImage(ctx context.Context, color string) error {
 	return b.Argo(ctx, "set", "image", App, App+"=argoproj/rollouts-demo:"+color)
 }
 
-// AtPause waits until the Rollout pauses at the step of that number, counted
+// AwaitPause waits until the Rollout pauses at the step of that number, counted
 // from 0, and the weight is in force everywhere.
-func (b *Bed) AtPause(ctx context.Context, step, weight int) error {
+func (b *Testbed) AwaitPause(ctx context.Context, step, weight int) error {
 	_, err := b.Await(ctx, fmt.Sprintf("the pause of step %d with weight %d in force", step, weight), func() bool {
 		state := b.Record.Now()
 		index := state.Rollout.Status.CurrentStepIndex
-		return index != nil && *index == step && state.Rollout.Paused() && state.Has(weight, len(b.Proxies))
+		return index != nil && *index == step && state.Rollout.Paused() && state.HasWeight(weight, len(b.Proxies))
 	})
 	return err
 }
 
-// ended waits until a canary has ended, promoted or given up: no weight is in
+// awaitEnd waits until a canary has ended, promoted or given up: no weight is in
 // force any more, and the Rollout says that it is Healthy or aborted.
-func (b *Bed) ended(ctx context.Context) error {
+func (b *Testbed) awaitEnd(ctx context.Context) error {
 	_, err := b.Await(ctx, "the end of the canary", func() bool {
 		state := b.Record.Now()
-		return state.Has(0, len(b.Proxies)) && (state.Rollout.Healthy() || state.Rollout.Status.Abort)
+		return state.HasWeight(0, len(b.Proxies)) && (state.Rollout.Healthy() || state.Rollout.Status.Abort)
 	})
 	return err
 }

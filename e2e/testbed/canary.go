@@ -13,12 +13,12 @@ const Sample = 150
 type Canary struct {
 	// From is the stable colour, To the canary's, Left the one that has to serve in
 	// the end.
-	From, To, Left string
+	From, To, Final string
 	// Weights are the weights of its steps, each with a pause behind it.
 	Weights []int
-	// Asked are all weights that are asked for, one after the other: at first 0, and
+	// Requested are all weights that are asked for, one after the other: at first 0, and
 	// in the end.
-	Asked []int
+	Requested []int
 	// Load are the proxies that get requests; all if there are none.
 	Load []Proxy
 	// Afterwards is how long the load goes on when the canary has ended.
@@ -27,23 +27,23 @@ type Canary struct {
 
 // Trial is a canary that is being played.
 type Trial struct {
-	bed     *Bed
+	testbed     *Testbed
 	canary  Canary
 	load    *Load
 	verdict Verdict
 }
 
-// Play plays a canary under load and judges it by every check there is. course
+// RunCanary plays a canary under load and judges it by every check there is. course
 // takes it through its steps and asks for its end; an error of it is a finding,
 // as everything that goes wrong is.
-func (b *Bed) Play(ctx context.Context, c Canary, course func(context.Context, *Trial) error) *Verdict {
-	t := &Trial{bed: b, canary: c}
+func (b *Testbed) RunCanary(ctx context.Context, c Canary, steps func(context.Context, *Trial) error) *Verdict {
+	t := &Trial{testbed: b, canary: c}
 	var steps []Step
 	for _, weight := range c.Weights {
 		steps = append(steps, SetWeight(weight), Pause())
 	}
-	if err := b.Settle(ctx, c.From, steps...); err != nil {
-		t.verdict.find(CheckStuck, err.Error())
+	if err := b.Reset(ctx, c.From, steps...); err != nil {
+		t.verdict.add(CheckStuck, err.Error())
 		return &t.verdict
 	}
 	proxies := c.Load
@@ -53,46 +53,46 @@ func (b *Bed) Play(ctx context.Context, c Canary, course func(context.Context, *
 	began := time.Now()
 	var err error
 	if t.load, err = b.StartLoad(ctx, proxies...); err != nil {
-		t.verdict.find(CheckStuck, err.Error())
+		t.verdict.add(CheckStuck, err.Error())
 		return &t.verdict
 	}
 	err = b.SetImage(ctx, c.To)
 	if err == nil {
-		err = course(ctx, t)
+		err = steps(ctx, t)
 	}
 	if err == nil {
-		t.end(ctx)
+		t.finish(ctx)
 	} else {
-		t.verdict.find(CheckStuck, err.Error())
+		t.verdict.add(CheckStuck, err.Error())
 	}
 	tally, overload := t.load.Stop(nil)
 	if overload != nil {
-		t.verdict.find(CheckOverload, overload.Error())
+		t.verdict.add(CheckOverload, overload.Error())
 	}
-	t.verdict.judge(b.Record, began, c.Asked, tally, err == nil)
+	t.verdict.evaluate(b.Record, began, c.Requested, tally, err == nil)
 	return &t.verdict
 }
 
-// Through goes to the pause of each of these steps, by promotion from the second
+// RunSteps goes to the pause of each of these steps, by promotion from the second
 // one on, and measures its split. An error says that one was not reached.
-func (t *Trial) Through(ctx context.Context, weights ...int) error {
+func (t *Trial) RunSteps(ctx context.Context, weights ...int) error {
 	for i, weight := range weights {
-		if err := t.On(ctx, i, weight); err != nil {
+		if err := t.RunStep(ctx, i, weight); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// On goes on to the pause of one step, counted from 0, by promotion unless that
+// RunStep goes on to the pause of one step, counted from 0, by promotion unless that
 // is the first one, and measures its split. An error says that it was not reached.
-func (t *Trial) On(ctx context.Context, i, weight int) error {
+func (t *Trial) RunStep(ctx context.Context, i, weight int) error {
 	if i > 0 {
-		if err := t.bed.Argo(ctx, "promote", App); err != nil {
+		if err := t.testbed.Argo(ctx, "promote", App); err != nil {
 			return err
 		}
 	}
-	if err := t.bed.AtPause(ctx, 1+2*i, weight); err != nil {
+	if err := t.testbed.AwaitPause(ctx, 1+2*i, weight); err != nil {
 		return err
 	}
 	return t.Measure(ctx, weight)
@@ -107,20 +107,20 @@ func (t *Trial) Measure(ctx context.Context, weight int) error {
 func (t *Trial) measure(ctx context.Context, check Check, color string, weight int) error {
 	err := t.load.Split(ctx, color, weight, Sample)
 	if errors.Is(err, ErrSplit) {
-		t.verdict.find(check, err.Error())
+		t.verdict.add(check, err.Error())
 		return nil
 	}
 	return err
 }
 
-// end waits for the end of the canary and sees what it leaves.
-func (t *Trial) end(ctx context.Context) {
-	if err := t.bed.ended(ctx); err != nil {
-		t.verdict.find(CheckEnd, err.Error())
+// finish waits for the end of the canary and sees what it leaves.
+func (t *Trial) finish(ctx context.Context) {
+	if err := t.testbed.awaitEnd(ctx); err != nil {
+		t.verdict.add(CheckEnd, err.Error())
 	}
 	// Workers take the end of a canary over one by one, as any split.
-	if err := t.measure(ctx, CheckEnd, t.canary.Left, 100); err != nil {
-		t.verdict.find(CheckStuck, err.Error())
+	if err := t.measure(ctx, CheckEnd, t.canary.Final, 100); err != nil {
+		t.verdict.add(CheckStuck, err.Error())
 	}
 	timer := time.NewTimer(t.canary.Afterwards)
 	defer timer.Stop()

@@ -20,17 +20,17 @@ const (
 	syncBegins     = `msg="Started syncing rollout"`
 	syncEnds       = `msg="Reconciliation completed"`
 	routerStarted  = "[DEBUG] plugin: plugin started:"
-	routerNotThere = "failed to get traffic router plugin"
+	routerNotFound = "failed to get traffic router plugin"
 	routerFailed   = " via plugin: " // in each error that a router answers with
 	routerAnswered = `msg="Desired weight (stepIdx: `
-	notInForce     = ` not yet verified"`
+	notVerified     = ` not yet verified"`
 	syncFails      = `msg="roCtx.reconcile err `
 )
 
 // Syncs are the controller's reconciliations of the Rollout since a moment, the
 // one that was under way then included, by its own log. The log is read where
 // the kubelet keeps it, so that it can be while the API server is away.
-func (b *Bed) Syncs(since time.Time) ([]trace.Sync, error) {
+func (b *Testbed) Syncs(since time.Time) ([]trace.Sync, error) {
 	files, err := filepath.Glob(filepath.Join(b.Cluster.Logs, "pods", "argo-rollouts_argo-rollouts-*", "argo-rollouts", "*.log"))
 	if err != nil {
 		return nil, err
@@ -67,11 +67,11 @@ func syncsIn(lines *bufio.Scanner) ([]trace.Sync, error) {
 			continue
 		}
 		if !strings.Contains(text, syncBegins) {
-			note(open, at, text)
+			addLogLine(open, at, text)
 			continue
 		}
 		found := version.FindStringSubmatch(text)
-		if !ofRollout(text) || found == nil {
+		if !isAboutRollout(text) || found == nil {
 			continue
 		}
 		number, err := strconv.ParseInt(found[1], 10, 64)
@@ -84,8 +84,8 @@ func syncsIn(lines *bufio.Scanner) ([]trace.Sync, error) {
 	return syncs, lines.Err()
 }
 
-// note adds to a sync, unless it has ended, what a line says of it.
-func note(s *trace.Sync, at time.Time, text string) {
+// addLogLine adds to a sync, unless it has ended, what a line says of it.
+func addLogLine(s *trace.Sync, at time.Time, text string) {
 	if !s.Ended.IsZero() {
 		return
 	}
@@ -93,29 +93,29 @@ func note(s *trace.Sync, at time.Time, text string) {
 		s.Started = true
 		return
 	}
-	if !ofRollout(text) {
+	if !isAboutRollout(text) {
 		return
 	}
 	if _, failure, found := strings.Cut(text, syncFails); found {
 		s.Failure, _, _ = strings.Cut(failure, `" generation=`)
 	}
-	answer := trace.Unasked
+	answer := trace.NotCalled
 	switch {
 	case strings.Contains(text, syncEnds):
 		s.Ended = at
-	case strings.Contains(text, routerNotThere), strings.Contains(text, routerFailed):
+	case strings.Contains(text, routerNotFound), strings.Contains(text, routerFailed):
 		answer = trace.Failed
-	case strings.Contains(text, routerAnswered) && strings.Contains(text, notInForce):
+	case strings.Contains(text, routerAnswered) && strings.Contains(text, notVerified):
 		answer = trace.Unverified
 	case strings.Contains(text, routerAnswered):
 		answer = trace.Verified
 	}
-	if answer != trace.Unasked && s.Answer == trace.Unasked {
+	if answer != trace.NotCalled && s.Answer == trace.NotCalled {
 		s.Answer, s.Answered = answer, at
 	}
 }
 
-// ofRollout says whether a line is about the guide's Rollout.
-func ofRollout(text string) bool {
+// isAboutRollout says whether a line is about the guide's Rollout.
+func isAboutRollout(text string) bool {
 	return strings.Contains(text, " namespace="+Namespace+" ") && strings.Contains(text+" ", " rollout="+App+" ")
 }

@@ -24,7 +24,7 @@ func TestClusterGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for host, want := range map[string]int{"shop.test": 1, "other.test": 1, "third.test": 0} {
-		if got := testbed.ClusterGaps(logs, host); got != want {
+		if got := testbed.CountClusterNotFound(logs, host); got != want {
 			t.Errorf("%s: %d gaps, want %d", host, got, want)
 		}
 	}

@@ -13,16 +13,16 @@ import (
 // own parts, and takes it down when the test ends. It returns the folder of the
 // project, too. A cluster that runs already is used, and goes on, if $E2E_SHARED
 // says so; otherwise it is nobody's to break.
-func Launch(t *testing.T, wishes provider.Wishes) (cluster *provider.Cluster, repo string) {
+func Launch(t *testing.T, wishes provider.Spec) (cluster *provider.Cluster, repo string) {
 	t.Helper()
 	l := newLaunch(t, wishes)
 	return l.up(t), l.repo
 }
 
-// launch is a cluster that a test has asked for.
-type launch struct {
+// launcher is a cluster that a test has asked for.
+type launcher struct {
 	provider provider.Provider
-	wishes   provider.Wishes
+	wishes   provider.Spec
 	repo     string
 }
 
@@ -30,13 +30,13 @@ type launch struct {
 func IsShared() bool { return os.Getenv("E2E_SHARED") != "" }
 
 // newLaunch finds the programs by what the Makefile says.
-func newLaunch(t *testing.T, wishes provider.Wishes) launch {
+func newLaunch(t *testing.T, wishes provider.Spec) launcher {
 	t.Helper()
 	binary, cache, repo := os.Getenv("LOCALCLUSTER_BIN"), os.Getenv("LOCALCLUSTER_CACHE"), os.Getenv("LOCALCLUSTER_REPO")
 	if binary == "" || cache == "" || repo == "" {
 		t.Fatal("LOCALCLUSTER_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run this test by its make target, see `make help`")
 	}
-	local := provider.LocalCluster{Path: binary, Repo: repo, Terminal: provider.Terminal{Err: said(t)}, Patience: CommandTimeout()}
+	local := provider.LocalCluster{Path: binary, Repo: repo, Terminal: provider.Terminal{Err: outputFile(t)}, Patience: CommandTimeout()}
 	status, err := local.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -58,13 +58,13 @@ func newLaunch(t *testing.T, wishes provider.Wishes) launch {
 		}
 	})
 	wishes.Keep = true // it ends with the test, not with this process
-	return launch{provider: from, wishes: wishes, repo: repo}
+	return launcher{provider: from, wishes: wishes, repo: repo}
 }
 
-// said is where the command localcluster puts what it says: a file, not a pipe,
+// outputFile is where the command localcluster puts what it says: a file, not a pipe,
 // because the supervisor outlives the command and would keep a pipe open. It is
 // shown when the test fails.
-func said(t *testing.T) *os.File {
+func outputFile(t *testing.T) *os.File {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "localcluster"))
 	if err != nil {
@@ -81,7 +81,7 @@ func said(t *testing.T) *os.File {
 }
 
 // up makes the cluster ready.
-func (l launch) up(t *testing.T) *provider.Cluster {
+func (l launcher) up(t *testing.T) *provider.Cluster {
 	t.Helper()
 	cluster, err := l.provider.Up(t.Context(), l.wishes)
 	if err != nil {

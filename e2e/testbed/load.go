@@ -43,7 +43,7 @@ type Load struct {
 func (l *Load) Lag() time.Duration { return l.lag }
 
 // StartLoad begins to send requests to these proxies.
-func (b *Bed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error) {
+func (b *Testbed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error) {
 	l := &Load{clients: map[string]*load.Client{}, stalls: stall.Start()}
 	for _, p := range proxies {
 		client, err := load.Start(ctx, load.Config{
@@ -76,23 +76,23 @@ func (l *Load) Stop(outages map[string]trace.Outage) (trace.Tally, error) {
 		if o, ok := outages[name]; ok {
 			outage = &o
 		}
-		sum.Add(trace.Judge(client.Results(), outage, RequestTimeout()))
+		sum.Add(trace.Summarize(client.Results(), outage, RequestTimeout()))
 	}
 	return sum, errors.Join(problems...)
 }
 
-// settle is the time between Envoy's main thread showing a split and the first
+// workerUpdateDelay is the time between Envoy's main thread showing a split and the first
 // request that counts: its workers take it over one by one.
-const settle = 200 * time.Millisecond
+const workerUpdateDelay = 200 * time.Millisecond
 
 // Split measures how many of the next n requests to each proxy answer in a
 // colour, and judges that by the demo's rule: an odd sample calls for a fresh
 // one of twice the size. The error wraps judge.ErrSplit if the split is off.
 func (l *Load) Split(ctx context.Context, color string, weight, n int) error {
-	_, err := assert.Asked{
-		Color: color, Share: float64(weight) / 100, From: time.Now().Add(settle), First: n, Fresh: 2 * n, Rule: stats.DefaultRule(),
+	_, err := assert.Expectation{
+		Color: color, Share: float64(weight) / 100, From: time.Now().Add(workerUpdateDelay), First: n, Second: 2 * n, Rule: stats.DefaultRule(),
 		Stalls: l.stalls,
-	}.Judge(ctx, l.sample)
+	}.Check(ctx, l.sample)
 	return err
 }
 

@@ -29,7 +29,7 @@ type State struct {
 }
 
 // Weight is the canary's weight by the annotation.
-func (s State) Weight() int { return annotationPair().OfAnnotation(weightsOf(s.Object)) }
+func (s State) Weight() int { return annotationPair().AnnotationWeight(weightsOf(s.Object)) }
 
 // String implements fmt.Stringer.
 func (s State) String() string {
@@ -44,10 +44,10 @@ func (s State) String() string {
 	return text.String()
 }
 
-// Has says whether a weight is in force everywhere: the annotation says it,
+// HasWeight says whether a weight is in force everywhere: the annotation says it,
 // every proxy has acknowledged it by the HTTPScaledObject's status, and every
 // Envoy runs it.
-func (s State) Has(weight, proxies int) bool {
+func (s State) HasWeight(weight, proxies int) bool {
 	if s.Weight() != weight || !s.Object.Acked() || s.Object.Status.DataPlane.Proxies.Ready != proxies || len(s.Envoys) != proxies {
 		return false
 	}
@@ -59,8 +59,8 @@ func (s State) Has(weight, proxies int) bool {
 	return true
 }
 
-// Sighting is a weight that a place took on.
-type Sighting = trace.Sighting
+// Observation is a weight that a place took on.
+type Observation = trace.Observation
 
 // acked is where the reports of what every proxy has acknowledged are kept,
 // annotated where the annotation is. Envoys are kept under their names.
@@ -74,8 +74,8 @@ const (
 type Record struct {
 	mu    sync.Mutex
 	state State
-	seen  map[string][]Sighting
-	texts map[string]int // weights by the hash of the annotation's text
+	observed  map[string][]Observation
+	weightsByHash map[string]int // weights by the hash of the annotation's text
 	steps []step
 }
 
@@ -88,7 +88,7 @@ type step struct {
 }
 
 func newRecord() *Record {
-	return &Record{state: State{Envoys: map[string]int{}}, seen: map[string][]Sighting{}, texts: map[string]int{"": 0}}
+	return &Record{state: State{Envoys: map[string]int{}}, observed: map[string][]Observation{}, weightsByHash: map[string]int{"": 0}}
 }
 
 // Now returns what every place says.
@@ -102,11 +102,11 @@ func (r *Record) Now() State {
 
 // Since returns, by place, the weights since a moment: the one that was in
 // force then, and all later ones.
-func (r *Record) Since(moment time.Time) map[string][]Sighting {
+func (r *Record) Since(moment time.Time) map[string][]Observation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	since := map[string][]Sighting{}
-	for place, all := range r.seen {
+	since := map[string][]Observation{}
+	for place, all := range r.observed {
 		first := len(all)
 		for first > 0 && all[first-1].At.After(moment) {
 			first--
@@ -116,10 +116,10 @@ func (r *Record) Since(moment time.Time) map[string][]Sighting {
 	return since
 }
 
-// StepTaken is when, and with which resourceVersion, the controller first wrote
+// StepReached is when, and with which resourceVersion, the controller first wrote
 // down that the Rollout is at a step or has passed it, since the Rollout was last
 // before it; zero if it has not.
-func (r *Record) StepTaken(index int) (at time.Time, version int64) {
+func (r *Record) StepReached(index int) (at time.Time, version int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range slices.Backward(r.steps) {
@@ -133,65 +133,65 @@ func (r *Record) StepTaken(index int) (at time.Time, version int64) {
 
 // ACKed returns whether a report since a moment said that all proxies have acknowledged a weight.
 func (r *Record) ACKed(moment time.Time, weight int) bool {
-	return slices.ContainsFunc(r.Since(moment)[acked], func(s Sighting) bool { return s.Weight == weight })
+	return slices.ContainsFunc(r.Since(moment)[acked], func(s Observation) bool { return s.Weight == weight })
 }
 
-// Strays describes the weights since a moment that nobody asked for: see
+// UnexpectedWeights describes the weights since a moment that nobody asked for: see
 // trace.Strays.
-func (r *Record) Strays(moment time.Time, asked ...int) []string {
-	return r.strays(moment, asked, func(seen []Sighting) []Sighting { return seen })
+func (r *Record) UnexpectedWeights(moment time.Time, asked ...int) []string {
+	return r.unexpected(moment, asked, func(seen []Observation) []Observation { return seen })
 }
 
-// PassingStrays is Strays without the weight that each place has come to rest at,
+// UnexpectedTransientWeights is Strays without the weight that each place has come to rest at,
 // which Resting judges.
-func (r *Record) PassingStrays(moment time.Time, asked ...int) []string {
-	return r.strays(moment, asked, func(seen []Sighting) []Sighting { return seen[:len(seen)-1] })
+func (r *Record) UnexpectedTransientWeights(moment time.Time, asked ...int) []string {
+	return r.unexpected(moment, asked, func(seen []Observation) []Observation { return seen[:len(seen)-1] })
 }
 
-// Resting describes the places that have come to rest at another weight than
+// WrongFinalWeights describes the places that have come to rest at another weight than
 // asked.
-func (r *Record) Resting(moment time.Time, asked int) []string {
-	var found []string
+func (r *Record) WrongFinalWeights(moment time.Time, asked int) []string {
+	var descriptions []string
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
 		if last := since[place][len(since[place])-1]; last.Weight != asked {
-			found = append(found, fmt.Sprintf("%s rests at %d since %+.3f s, asked %d", place, last.Weight, last.At.Sub(moment).Seconds(), asked))
+			descriptions = append(descriptions, fmt.Sprintf("%s rests at %d since %+.3f s, asked %d", place, last.Weight, last.At.Sub(moment).Seconds(), asked))
 		}
 	}
-	return found
+	return descriptions
 }
 
-// strays describes the strays among what count takes of the weights of each place.
-func (r *Record) strays(moment time.Time, asked []int, count func([]Sighting) []Sighting) []string {
-	var found []string
+// unexpected describes the strays among what count takes of the weights of each place.
+func (r *Record) unexpected(moment time.Time, asked []int, selected func([]Observation) []Observation) []string {
+	var descriptions []string
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
 		var weights []int
-		for _, s := range count(since[place]) {
+		for _, s := range selected(since[place]) {
 			weights = append(weights, s.Weight)
 		}
-		if strays := trace.Strays(asked, weights); len(strays) > 0 {
-			found = append(found, fmt.Sprintf("%s: %s; asked %v, strange %v", place, drawn(since[place], moment), asked, strays))
+		if unexpected := trace.Unexpected(asked, weights); len(unexpected) > 0 {
+			descriptions = append(descriptions, fmt.Sprintf("%s: %s; asked %v, strange %v", place, formatObservations(since[place], moment), asked, unexpected))
 		}
 	}
-	return found
+	return descriptions
 }
 
-// Prematures describes the weights since a moment that every proxy was said to
+// EarlyACKs describes the weights since a moment that every proxy was said to
 // have acknowledged before an Envoy ran them: see trace.Prematures.
-func (r *Record) Prematures(moment time.Time, asked ...int) []string {
-	var found []string
+func (r *Record) EarlyACKs(moment time.Time, asked ...int) []string {
+	var descriptions []string
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
 		if place == annotated || place == acked {
 			continue
 		}
-		for _, p := range trace.Prematures(asked, since[acked], since[place]) {
-			found = append(found, fmt.Sprintf("%s said %d at %+.3f s, and a look at %s that began at %+.3f s found %d", acked, p.Weight,
-				p.Reported.Sub(moment).Seconds(), place, p.Looked.Sub(moment).Seconds(), p.Runs))
+		for _, p := range trace.EarlyACKs(asked, since[acked], since[place]) {
+			descriptions = append(descriptions, fmt.Sprintf("%s said %d at %+.3f s, and a look at %s that began at %+.3f s found %d", acked, p.Weight,
+				p.Reported.Sub(moment).Seconds(), place, p.Polled.Sub(moment).Seconds(), p.Active))
 		}
 	}
-	return found
+	return descriptions
 }
 
 // Timeline draws the weights since a moment, place by place, with the times at
@@ -200,13 +200,13 @@ func (r *Record) Timeline(moment time.Time) []string {
 	var lines []string
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
-		lines = append(lines, place+": "+drawn(since[place], moment))
+		lines = append(lines, place+": "+formatObservations(since[place], moment))
 	}
 	return lines
 }
 
-// drawn draws weights with their times.
-func drawn(sightings []Sighting, moment time.Time) string {
+// formatObservations draws weights with their times.
+func formatObservations(sightings []Observation, moment time.Time) string {
 	var parts []string
 	for _, s := range sightings {
 		parts = append(parts, fmt.Sprintf("%d (%+.3f s)", s.Weight, s.At.Sub(moment).Seconds()))
@@ -214,19 +214,19 @@ func drawn(sightings []Sighting, moment time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
-// note keeps a weight that was seen at a place by a look that began then. The
+// add keeps a weight that was seen at a place by a look that began then. The
 // caller holds the lock.
-func (r *Record) note(place string, weight int, began, seen time.Time) {
-	all := r.seen[place]
+func (r *Record) add(place string, weight int, began, seen time.Time) {
+	all := r.observed[place]
 	if len(all) == 0 || all[len(all)-1].Weight != weight {
-		all = append(all, Sighting{Weight: weight, At: seen})
-		r.seen[place] = all
+		all = append(all, Observation{Weight: weight, At: seen})
+		r.observed[place] = all
 	}
 	all[len(all)-1].Last = began
 }
 
-// object takes in a version of the HTTPScaledObject.
-func (r *Record) object(version inside.Version) {
+// addObject takes in a version of the HTTPScaledObject.
+func (r *Record) addObject(version inside.Version) {
 	var object kube.HTTPScaledObject
 	if !decode(version, &object) {
 		return
@@ -235,22 +235,22 @@ func (r *Record) object(version inside.Version) {
 	defer r.mu.Unlock()
 	r.state.Object = object
 	raw := object.Metadata.Annotations[kube.WeightsAnnotation]
-	weight := annotationPair().OfAnnotation(weightsOf(object))
-	r.texts[kube.WeightsHash(raw)] = weight
-	r.note(annotated, weight, version.Seen, version.Seen)
+	weight := annotationPair().AnnotationWeight(weightsOf(object))
+	r.weightsByHash[kube.WeightsHash(raw)] = weight
+	r.add(annotated, weight, version.Seen, version.Seen)
 	report := object.Status.DataPlane
 	if report == nil || report.Proxies.Ready == 0 || report.Proxies.Acked < report.Proxies.Ready {
 		return
 	}
-	reported, known := r.texts[report.AnnotationHash]
+	reported, known := r.weightsByHash[report.AnnotationHash]
 	if !known {
-		reported = trace.Foreign
+		reported = trace.OtherSplit
 	}
-	r.note(acked, reported, version.Seen, version.Seen)
+	r.add(acked, reported, version.Seen, version.Seen)
 }
 
-// rollout takes in a version of the Rollout.
-func (r *Record) rollout(version inside.Version) {
+// addRollout takes in a version of the Rollout.
+func (r *Record) addRollout(version inside.Version) {
 	var rollout kube.Rollout
 	if !decode(version, &rollout) {
 		return
@@ -263,17 +263,17 @@ func (r *Record) rollout(version inside.Version) {
 	}
 }
 
-// envoy takes in what an Envoy runs, by a look that began then. One without a
+// addEnvoy takes in what an Envoy runs, by a look that began then. One without a
 // route for the app, as when it has just started, serves nothing, so it has no
 // weight.
-func (r *Record) envoy(name string, began time.Time, shares envoyadmin.Shares, err error) {
+func (r *Record) addEnvoy(name string, began time.Time, shares envoyadmin.Shares, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case err == nil && len(shares) > 0:
-		weight := envoyPair().OfShares(shares)
+		weight := envoyPair().EnvoyWeight(shares)
 		r.state.Envoys[name] = weight
-		r.note(name, weight, began, time.Now())
+		r.add(name, weight, began, time.Now())
 	default:
 		delete(r.state.Envoys, name)
 	}
@@ -295,18 +295,18 @@ func weightsOf(object kube.HTTPScaledObject) string {
 const envoyPoll = 40 * time.Millisecond
 
 // watchEnvoy looks at one proxy until ctx ends.
-func (b *Bed) watchEnvoy(ctx context.Context, p Proxy) {
+func (b *Testbed) watchEnvoy(ctx context.Context, p Proxy) {
 	client := envoyadmin.NewClientOver(b.Inside.Transport(), func() string { return p.Admin.String() })
 	defer client.Close()
 	ticks := time.NewTicker(envoyPoll)
 	defer ticks.Stop()
 	for {
 		began := time.Now()
-		shares, err := routesOf(ctx, client)
+		shares, err := sharesOf(ctx, client)
 		if ctx.Err() != nil {
 			return
 		}
-		b.Record.envoy(p.Name, began, shares, err)
+		b.Record.addEnvoy(p.Name, began, shares, err)
 		select {
 		case <-ctx.Done():
 			return
@@ -315,7 +315,7 @@ func (b *Bed) watchEnvoy(ctx context.Context, p Proxy) {
 	}
 }
 
-func routesOf(ctx context.Context, client *envoyadmin.Client) (envoyadmin.Shares, error) {
+func sharesOf(ctx context.Context, client *envoyadmin.Client) (envoyadmin.Shares, error) {
 	routes, err := client.Routes(ctx, clusterPrefix)
 	if err != nil {
 		return nil, err

@@ -52,21 +52,21 @@ func TestRecordSeesEveryPlace(t *testing.T) {
 		object(t, 6, 50, 50, 2, 2),
 		{Seen: start().Add(7 * time.Second)}, // the object is gone
 	} {
-		r.object(v)
+		r.addObject(v)
 	}
 	moment := start().Add(4500 * time.Millisecond)
 	want := []string{"annotation: 20 (-2.500 s), 50 (+0.500 s)", "status.dataPlane: 20 (-0.500 s), 50 (+1.500 s)"}
 	if diff := cmp.Diff(want, r.Timeline(moment)); diff != "" {
 		t.Errorf("timeline (-want +got):\n%s", diff)
 	}
-	if strays := r.Strays(moment, 20, 50); strays != nil {
+	if strays := r.UnexpectedWeights(moment, 20, 50); strays != nil {
 		t.Errorf("strays %q", strays)
 	}
-	if strays := r.Strays(moment, 50); len(strays) != 2 || !strings.Contains(strays[1], "strange [20]") {
+	if strays := r.UnexpectedWeights(moment, 50); len(strays) != 2 || !strings.Contains(strays[1], "strange [20]") {
 		t.Errorf("strays %q, want one at each place", strays)
 	}
-	r.object(object(t, 8, 50, 33, 2, 2)) // about a text that nobody has ever written
-	if strays := r.Strays(moment, 20, 50); len(strays) != 1 || !strings.HasPrefix(strays[0], acked) {
+	r.addObject(object(t, 8, 50, 33, 2, 2)) // about a text that nobody has ever written
+	if strays := r.UnexpectedWeights(moment, 20, 50); len(strays) != 1 || !strings.HasPrefix(strays[0], acked) {
 		t.Errorf("strays %q, want one of %s", strays, acked)
 	}
 }
@@ -80,23 +80,23 @@ func TestStateHas(t *testing.T) {
 		step func()
 		want bool
 	}{
-		{"only written", func() { r.object(object(t, 1, 20, 0, 2, 2)) }, false},
-		{"acknowledged by all", func() { r.object(object(t, 2, 20, 20, 2, 2)) }, false},
-		{"run by one Envoy", func() { r.envoy("a", start(), shares, nil) }, false},
-		{"run by both", func() { r.envoy("b", start(), shares, nil) }, true},
-		{"one proxy is no longer Ready", func() { r.object(object(t, 3, 20, 20, 1, 1)) }, false},
-		{"Ready again", func() { r.object(object(t, 4, 20, 20, 2, 2)) }, true},
-		{"one Envoy without a route", func() { r.envoy("b", start(), envoyadmin.Shares{}, nil) }, false},
-		{"with another split", func() { r.envoy("b", start(), envoyadmin.Shares{"x": 1}, nil) }, false},
+		{"only written", func() { r.addObject(object(t, 1, 20, 0, 2, 2)) }, false},
+		{"acknowledged by all", func() { r.addObject(object(t, 2, 20, 20, 2, 2)) }, false},
+		{"run by one Envoy", func() { r.addEnvoy("a", start(), shares, nil) }, false},
+		{"run by both", func() { r.addEnvoy("b", start(), shares, nil) }, true},
+		{"one proxy is no longer Ready", func() { r.addObject(object(t, 3, 20, 20, 1, 1)) }, false},
+		{"Ready again", func() { r.addObject(object(t, 4, 20, 20, 2, 2)) }, true},
+		{"one Envoy without a route", func() { r.addEnvoy("b", start(), envoyadmin.Shares{}, nil) }, false},
+		{"with another split", func() { r.addEnvoy("b", start(), envoyadmin.Shares{"x": 1}, nil) }, false},
 	}
 	for _, tt := range steps {
 		tt.step()
-		if got := r.Now().Has(20, 2); got != tt.want {
+		if got := r.Now().HasWeight(20, 2); got != tt.want {
 			t.Errorf("%s: in force %v, want %v: %s", tt.name, got, tt.want, r.Now())
 		}
 	}
-	if strays := r.Strays(start(), 0, 20); len(strays) != 1 || !strings.HasPrefix(strays[0], "b: 20") {
-		t.Errorf("strays %q, want the foreign split %d of b", strays, trace.Foreign)
+	if strays := r.UnexpectedWeights(start(), 0, 20); len(strays) != 1 || !strings.HasPrefix(strays[0], "b: 20") {
+		t.Errorf("strays %q, want the foreign split %d of b", strays, trace.OtherSplit)
 	}
 }
 
@@ -109,17 +109,17 @@ func TestStepTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.rollout(inside.Version{Value: raw, Revision: int64(second), Seen: start().Add(time.Duration(second) * time.Second)})
+		r.addRollout(inside.Version{Value: raw, Revision: int64(second), Seen: start().Add(time.Duration(second) * time.Second)})
 		if second == 4 {
-			if at, version := r.StepTaken(3); at != start().Add(3*time.Second) || version != 3 {
+			if at, version := r.StepReached(3); at != start().Add(3*time.Second) || version != 3 {
 				t.Errorf("step 3 was passed over at %v with version %d", at, version)
 			}
 		}
 	}
-	if at, version := r.StepTaken(1); at != start().Add(6*time.Second) || version != 6 {
+	if at, version := r.StepReached(1); at != start().Add(6*time.Second) || version != 6 {
 		t.Errorf("step 1 of the second canary taken at %v with version %d", at, version)
 	}
-	if at, _ := r.StepTaken(3); !at.IsZero() {
+	if at, _ := r.StepReached(3); !at.IsZero() {
 		t.Errorf("step 3 of the second canary taken at %v, but it was not", at)
 	}
 }

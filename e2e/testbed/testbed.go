@@ -27,9 +27,9 @@ func CommandTimeout() time.Duration { return await.Patience() + time.Minute }
 // ErrNotReached is await.ErrNotReached.
 var ErrNotReached = await.ErrNotReached
 
-// Bed is an embedded cluster with the guide's application and all that observes
+// Testbed is an embedded cluster with the guide's application and all that observes
 // it.
-type Bed struct {
+type Testbed struct {
 	// Cluster is the cluster that runs, Inside the way into it.
 	Cluster *provider.Cluster
 	Inside  *inside.Cluster
@@ -40,21 +40,21 @@ type Bed struct {
 	// Repo is the folder of the project.
 	Repo string
 
-	launch launch
+	launcher launcher
 	api    string // where kubectl proxy listens
 	http   *http.Client
 }
 
 // Up launches a cluster (see Launch) and reaches into it, which needs root.
-func Up(t *testing.T, wishes provider.Wishes) *Bed {
+func Up(t *testing.T, wishes provider.Spec) *Testbed {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root, to reach into the cluster: run make as root")
 	}
 	//testbounds:allow requests repeat until Patience ends
-	b := &Bed{Record: newRecord(), http: &http.Client{Timeout: requestTimeout, Transport: new(http.Transport)}}
-	b.launch = newLaunch(t, wishes)
-	b.Repo, b.Cluster = b.launch.repo, b.launch.up(t)
+	b := &Testbed{Record: newRecord(), http: &http.Client{Timeout: requestTimeout, Transport: new(http.Transport)}}
+	b.launcher = newLaunch(t, wishes)
+	b.Repo, b.Cluster = b.launcher.repo, b.launcher.up(t)
 	var err error
 	if b.Inside, err = inside.Open(b.Cluster.Node); err != nil {
 		t.Fatal(err)
@@ -63,17 +63,17 @@ func Up(t *testing.T, wishes provider.Wishes) *Bed {
 	return b
 }
 
-// Run makes a program of the project run from a binary, such as "interceptor", in
+// ReplaceProgram makes a program of the project run from a binary, such as "interceptor", in
 // the place of the one that runs. An interceptor does its work alone when Run
 // returns; the one before goes on for some seconds after it was told to end.
-func (b *Bed) Run(t *testing.T, program, binary string) {
+func (b *Testbed) ReplaceProgram(t *testing.T, program, binary string) {
 	t.Helper()
-	b.launch.wishes.Programs = map[string]string{program: binary}
-	b.Cluster = b.launch.up(t)
+	b.launcher.wishes.Programs = map[string]string{program: binary}
+	b.Cluster = b.launcher.up(t)
 	if program != interceptor {
 		return
 	}
-	_, err := b.Await(t.Context(), "one interceptor, which holds the Lease", func() bool { return b.succeeded(t.Context()) })
+	_, err := b.Await(t.Context(), "one interceptor, which holds the Lease", func() bool { return b.hasOneInterceptor(t.Context()) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +86,8 @@ const (
 	interceptorLease = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
 )
 
-// succeeded says whether there is one interceptor, and it writes the statuses.
-func (b *Bed) succeeded(ctx context.Context) bool {
+// hasOneInterceptor says whether there is one interceptor, and it writes the statuses.
+func (b *Testbed) hasOneInterceptor(ctx context.Context) bool {
 	running, err := b.Inside.Find(interceptor)
 	if err != nil || len(running) != 1 {
 		return false
@@ -120,7 +120,7 @@ func background(t *testing.T, work func(ctx context.Context) error) {
 
 // serveAPI keeps `kubectl proxy` running, which takes requests without
 // credentials and passes each on, once, over a connection that lives.
-func (b *Bed) serveAPI(t *testing.T) {
+func (b *Testbed) serveAPI(t *testing.T) {
 	t.Helper()
 	address := make(chan string, 1)
 	background(t, func(ctx context.Context) error {
@@ -142,7 +142,7 @@ func (b *Bed) serveAPI(t *testing.T) {
 }
 
 // Kubectl runs a command as a user would, such as "kubectl", "get", "pods".
-func (b *Bed) Kubectl(ctx context.Context, args ...string) (string, error) {
+func (b *Testbed) Kubectl(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, CommandTimeout())
 	defer cancel()
 	return b.Cluster.Run(ctx, args...)
@@ -155,26 +155,26 @@ type StatusError int
 func (s StatusError) Error() string { return fmt.Sprintf("HTTP status %d", int(s)) }
 
 // Get reads an object of the API server, by its path, into a value.
-func (b *Bed) Get(ctx context.Context, path string, into any) error {
-	return b.ask(ctx, http.MethodGet, path, nil, into)
+func (b *Testbed) Get(ctx context.Context, path string, into any) error {
+	return b.request(ctx, http.MethodGet, path, nil, into)
 }
 
 // MergePatch changes an object by a JSON merge patch (RFC 7396), and reads what
 // became of it into a value, unless that is nil.
-func (b *Bed) MergePatch(ctx context.Context, path string, patch, into any) error {
+func (b *Testbed) MergePatch(ctx context.Context, path string, patch, into any) error {
 	raw, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("patch %s: %w", path, err)
 	}
-	return b.ask(ctx, http.MethodPatch, path, raw, into)
+	return b.request(ctx, http.MethodPatch, path, raw, into)
 }
 
 // Ready says whether the API server says that it is.
-func (b *Bed) Ready(ctx context.Context) bool {
-	return b.ask(ctx, http.MethodGet, "/readyz", nil, nil) == nil
+func (b *Testbed) Ready(ctx context.Context) bool {
+	return b.request(ctx, http.MethodGet, "/readyz", nil, nil) == nil
 }
 
-func (b *Bed) ask(ctx context.Context, method, path string, body []byte, into any) error {
+func (b *Testbed) request(ctx context.Context, method, path string, body []byte, into any) error {
 	//testbounds:allow requests repeat until Patience ends
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -205,7 +205,7 @@ func (b *Bed) ask(ctx context.Context, method, path string, body []byte, into an
 
 // Await waits until ready returns true, and returns when that was. Otherwise the error contains the present state: see
 // await.Until.
-func (b *Bed) Await(ctx context.Context, what string, ready func() bool) (time.Time, error) {
+func (b *Testbed) Await(ctx context.Context, what string, ready func() bool) (time.Time, error) {
 	err := await.Until(ctx, what, ready, func() string { return b.Record.Now().String() })
 	return time.Now(), err
 }

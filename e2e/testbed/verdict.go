@@ -23,11 +23,11 @@ const (
 	CheckSplit Check = invariant.Split
 	// CheckFailedRequests counts the requests that got no good answer.
 	CheckFailedRequests Check = invariant.FailedRequests
-	// CheckStrangeWeights finds weights on the way that nobody asked for.
-	CheckStrangeWeights Check = invariant.StrangeWeights
-	// CheckOrder finds weights that every proxy was said to have acknowledged before an
+	// CheckUnexpectedWeights finds weights on the way that nobody asked for.
+	CheckUnexpectedWeights Check = invariant.StrangeWeights
+	// CheckEarlyACK finds weights that every proxy was said to have acknowledged before an
 	// Envoy ran them.
-	CheckOrder Check = invariant.EarlyACK
+	CheckEarlyACK Check = invariant.EarlyACK
 	// CheckEnd finds requests and weights that are not where the canary's end has to
 	// leave them.
 	CheckEnd Check = invariant.End
@@ -58,8 +58,8 @@ func (f Finding) Report(tb testing.TB) {
 // Verdict is what all checks have found of one canary.
 type Verdict struct {
 	Findings []Finding
-	// Course tells what was seen, wrong or not.
-	Course []string
+	// Timeline tells what was seen, wrong or not.
+	Timeline []string
 }
 
 // Failed are the checks that have found something, in the order of their names.
@@ -74,30 +74,30 @@ func (v *Verdict) Failed() []Check {
 
 // Print writes the course of the canary.
 func (v *Verdict) Print(out io.Writer) {
-	fmt.Fprintln(out, strings.Join(v.Course, "\n  "))
+	fmt.Fprintln(out, strings.Join(v.Timeline, "\n  "))
 }
 
-// find adds a finding.
-func (v *Verdict) find(check Check, texts ...string) {
+// add adds a finding.
+func (v *Verdict) add(check Check, texts ...string) {
 	for _, text := range texts {
 		v.Findings = append(v.Findings, Finding{check, text})
 	}
 }
 
-// judge adds what the record and the load tell of a canary that began then and
+// evaluate adds what the record and the load tell of a canary that began then and
 // that had these weights one after the other. One that has ended is judged by what
 // it left, too.
-func (v *Verdict) judge(record *Record, began time.Time, asked []int, tally trace.Tally, ended bool) {
-	v.Course = append([]string{fmt.Sprintf("%d requests, %d failed; weights asked for %v", tally.Sent, tally.Failed, asked)}, record.Timeline(began)...)
+func (v *Verdict) evaluate(record *Record, began time.Time, asked []int, tally trace.Tally, ended bool) {
+	v.Timeline = append([]string{fmt.Sprintf("%d requests, %d failed; weights asked for %v", tally.Sent, tally.Failed, asked)}, record.Timeline(began)...)
 	if tally.Failed > 0 || tally.Sent == 0 {
-		v.find(CheckFailedRequests, fmt.Sprintf("%d of %d requests failed: %v\n%s", tally.Failed, tally.Sent, tally.Reasons,
-			strings.Join(tally.Draw(began, RequestTimeout()), "\n")))
+		v.add(CheckFailedRequests, fmt.Sprintf("%d of %d requests failed: %v\n%s", tally.Failed, tally.Sent, tally.Reasons,
+			strings.Join(tally.Describe(began, RequestTimeout()), "\n")))
 	}
-	v.find(CheckOrder, record.Prematures(began, asked...)...)
+	v.add(CheckEarlyACK, record.EarlyACKs(began, asked...)...)
 	if !ended {
-		v.find(CheckStrangeWeights, record.Strays(began, asked...)...)
+		v.add(CheckUnexpectedWeights, record.UnexpectedWeights(began, asked...)...)
 		return
 	}
-	v.find(CheckStrangeWeights, record.PassingStrays(began, asked...)...)
-	v.find(CheckEnd, record.Resting(began, asked[len(asked)-1])...)
+	v.add(CheckUnexpectedWeights, record.UnexpectedTransientWeights(began, asked...)...)
+	v.add(CheckEnd, record.WrongFinalWeights(began, asked[len(asked)-1])...)
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 )
 
-// look is a look at an Envoy: in which second it began, and the canary's weight.
-type look struct{ second, weight int }
+// poll is a look at an Envoy: in which second it began, and the canary's weight.
+type poll struct{ second, weight int }
 
 // recordOf is the record of these versions and of looks at one Envoy.
-func recordOf(versions []inside.Version, looks ...look) *Record {
+func recordOf(versions []inside.Version, polls ...poll) *Record {
 	r := newRecord()
 	for _, v := range versions {
-		r.object(v)
+		r.addObject(v)
 	}
-	for _, l := range looks {
+	for _, l := range polls {
 		shares := envoyadmin.Shares{}
 		if l.weight < 100 {
 			shares[envoyPair().Stable] = float64(100-l.weight) / 100
@@ -28,7 +28,7 @@ func recordOf(versions []inside.Version, looks ...look) *Record {
 		if l.weight > 0 {
 			shares[envoyPair().Canary] = float64(l.weight) / 100
 		}
-		r.envoy("e", start().Add(time.Duration(l.second)*time.Second), shares, nil)
+		r.addEnvoy("e", start().Add(time.Duration(l.second)*time.Second), shares, nil)
 	}
 	return r
 }
@@ -50,19 +50,19 @@ func TestVerdict(t *testing.T) {
 		ended  bool
 		want   []Check
 	}{
-		{"nothing", recordOf(given(0), look{0, 0}, look{11, 20}, look{21, 0}), fine, true, nil},
-		{"a failed request", recordOf(given(0), look{0, 0}, look{11, 20}, look{21, 0}), trace.Tally{Sent: 500, Failed: 1}, true, []Check{CheckFailedRequests}},
-		{"no request", recordOf(given(0), look{0, 0}, look{11, 20}, look{21, 0}), trace.Tally{}, true, []Check{CheckFailedRequests}},
-		{"a strange weight on the way", recordOf(given(0), look{0, 0}, look{10, 30}, look{11, 20}, look{21, 0}), fine, true, []Check{CheckStrangeWeights}},
-		{"acknowledged too early", recordOf(given(0), look{0, 0}, look{12, 0}, look{13, 20}, look{21, 0}), fine, true, []Check{CheckOrder}},
-		{"a strange weight is left", recordOf(given(5), look{0, 0}, look{11, 20}, look{21, 5}), fine, true, []Check{CheckEnd}},
-		{"one proxy is left behind", recordOf(given(0)[:4], look{0, 0}, look{11, 20}), fine, true, []Check{CheckEnd}},
-		{"stuck on the way", recordOf(given(0)[:3], look{0, 0}, look{11, 20}), fine, false, nil},
-		{"stuck at a strange weight", recordOf(given(5), look{0, 0}, look{11, 20}, look{21, 5}), fine, false, []Check{CheckStrangeWeights}},
+		{"nothing", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), fine, true, nil},
+		{"a failed request", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), trace.Tally{Sent: 500, Failed: 1}, true, []Check{CheckFailedRequests}},
+		{"no request", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), trace.Tally{}, true, []Check{CheckFailedRequests}},
+		{"a strange weight on the way", recordOf(given(0), poll{0, 0}, poll{10, 30}, poll{11, 20}, poll{21, 0}), fine, true, []Check{CheckUnexpectedWeights}},
+		{"acknowledged too early", recordOf(given(0), poll{0, 0}, poll{12, 0}, poll{13, 20}, poll{21, 0}), fine, true, []Check{CheckEarlyACK}},
+		{"a strange weight is left", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}), fine, true, []Check{CheckEnd}},
+		{"one proxy is left behind", recordOf(given(0)[:4], poll{0, 0}, poll{11, 20}), fine, true, []Check{CheckEnd}},
+		{"stuck on the way", recordOf(given(0)[:3], poll{0, 0}, poll{11, 20}), fine, false, nil},
+		{"stuck at a strange weight", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}), fine, false, []Check{CheckUnexpectedWeights}},
 	}
 	for _, tt := range tests {
 		var v Verdict
-		v.judge(tt.record, start().Add(5*time.Second), []int{0, 20, 0}, tt.tally, tt.ended)
+		v.evaluate(tt.record, start().Add(5*time.Second), []int{0, 20, 0}, tt.tally, tt.ended)
 		if diff := cmp.Diff(tt.want, v.Failed()); diff != "" {
 			t.Errorf("%s: checks that found something (-want +got):\n%s\n%v", tt.name, diff, v.Findings)
 		}
@@ -73,7 +73,7 @@ func TestVerdict(t *testing.T) {
 func TestFindings(t *testing.T) {
 	versions := []inside.Version{object(t, 0, 0, 0, 2, 2), object(t, 10, 20, 0, 2, 2), object(t, 11, 20, 20, 2, 2)}
 	var v Verdict
-	v.judge(recordOf(versions, look{0, 0}, look{12, 0}), start().Add(5*time.Second), []int{0, 20, 0}, trace.Tally{Sent: 1}, true)
+	v.evaluate(recordOf(versions, poll{0, 0}, poll{12, 0}), start().Add(5*time.Second), []int{0, 20, 0}, trace.Tally{Sent: 1}, true)
 	want := []string{
 		"ACK before Envoy: status.dataPlane said 20 at +6.000 s, and a look at e that began at +7.000 s found 0",
 		"end: annotation rests at 20 since +5.000 s, asked 0",

@@ -10,9 +10,9 @@ import (
 
 // Outage is the death of a proxy.
 type Outage struct {
-	// Asked is when it was told to die, Gone when it was seen to have, Back when
+	// Signaled is when it was told to die, Gone when it was seen to have, Back when
 	// its successor was said to be ready; zero if it was not.
-	Asked, Gone, Back time.Time
+	Signaled, Gone, Back time.Time
 }
 
 // Tally counts what became of requests to one proxy.
@@ -49,8 +49,8 @@ func (t *Tally) Add(other Tally) {
 	t.Slowest = max(t.Slowest, other.Slowest)
 	t.Unanswered = append(t.Unanswered, other.Unanswered...)
 	if other.Failed > 0 {
-		t.span(other.First)
-		t.span(other.Last)
+		t.addFailure(other.First)
+		t.addFailure(other.Last)
 		t.Examples = append(t.Examples, other.Examples...)
 	}
 	for reason, n := range other.Reasons {
@@ -61,8 +61,8 @@ func (t *Tally) Add(other Tally) {
 	}
 }
 
-// Draw describes the failed requests, with the times since a moment.
-func (t *Tally) Draw(moment time.Time, timeout time.Duration) []string {
+// Describe describes the failed requests, with the times since a moment.
+func (t *Tally) Describe(moment time.Time, timeout time.Duration) []string {
 	if t.Failed == 0 {
 		return nil
 	}
@@ -75,8 +75,8 @@ func (t *Tally) Draw(moment time.Time, timeout time.Duration) []string {
 	return lines
 }
 
-// span widens the time in which requests failed.
-func (t *Tally) span(due time.Time) {
+// addFailure widens the time in which requests failed.
+func (t *Tally) addFailure(due time.Time) {
 	if t.First.IsZero() || due.Before(t.First) {
 		t.First = due
 	}
@@ -85,33 +85,33 @@ func (t *Tally) span(due time.Time) {
 	}
 }
 
-// Judge sorts the requests to one proxy. Without an outage every failure
+// Summarize sorts the requests to one proxy. Without an outage every failure
 // counts. With one, a failure is lost with the proxy if it got no whole answer,
 // not even a bad one, over a connection that the dead proxy held or that was
 // made before the new one had answered anybody or was said to be ready: whatever
 // is answered is an answer of a living proxy, and whatever goes over a new
 // connection from then on is the new proxy's to serve. What was never sent is not
 // lost with a proxy.
-func Judge(results []load.Result, outage *Outage, timeout time.Duration) Tally {
+func Summarize(results []load.Result, outage *Outage, timeout time.Duration) Tally {
 	var tally Tally
-	alive := servesAgain(results, outage)
+	alive := servesSince(results, outage)
 	for _, r := range results {
 		tally.Sent++
-		died := outage != nil && !answered(r) && !errors.Is(r.Err, load.ErrOverload) && diedWith(r, *outage, alive)
+		diedWithProxy := outage != nil && !isAnswered(r) && !errors.Is(r.Err, load.ErrOverload) && isLostWithProxy(r, *outage, alive)
 		switch {
 		case r.Err == nil:
-			if outage == nil || ended(r).Before(outage.Asked) || r.Due.After(alive) {
+			if outage == nil || endOf(r).Before(outage.Signaled) || r.Due.After(alive) {
 				tally.Slowest = max(tally.Slowest, r.Latency)
 			}
-		case died && errors.Is(r.Err, load.ErrPinnedLost):
+		case diedWithProxy && errors.Is(r.Err, load.ErrPinnedLost):
 			tally.Sent-- // held back: that connection's end was noticed before
-		case died:
+		case diedWithProxy:
 			tally.Lost++
 		default:
 			tally.Failed++
-			tally.span(r.Due)
+			tally.addFailure(r.Due)
 			if load.Unanswered(r.Err) {
-				tally.Unanswered = append(tally.Unanswered, waited(r, timeout))
+				tally.Unanswered = append(tally.Unanswered, unansweredSpan(r, timeout))
 			}
 			if len(tally.Examples) < maxExamples && !errors.Is(r.Err, load.ErrPinnedLost) && !errors.Is(r.Err, load.ErrOverload) {
 				tally.Examples = append(tally.Examples, r)
@@ -125,29 +125,29 @@ func Judge(results []load.Result, outage *Outage, timeout time.Duration) Tally {
 	return tally
 }
 
-// ended is when a request had an answer, or had failed.
-func ended(r load.Result) time.Time { return r.Due.Add(r.Latency) }
+// endOf is when a request had an answer, or had failed.
+func endOf(r load.Result) time.Time { return r.Due.Add(r.Latency) }
 
-// waited is the time in which a request had no answer. One that was not sent had
+// unansweredSpan is the time in which a request had no answer. One that was not sent had
 // no room beside others, which had none in the timeout before.
-func waited(r load.Result, timeout time.Duration) Span {
+func unansweredSpan(r load.Result, timeout time.Duration) Span {
 	if errors.Is(r.Err, load.ErrOverload) {
 		return Span{From: r.Due.Add(-timeout), To: r.Due.Add(r.Lag)}
 	}
-	return Span{From: r.Due, To: ended(r)}
+	return Span{From: r.Due, To: endOf(r)}
 }
 
-// answered says whether a whole answer came, good or bad.
-func answered(r load.Result) bool {
+// isAnswered says whether a whole answer came, good or bad.
+func isAnswered(r load.Result) bool {
 	var status load.StatusError
 	return r.Err == nil || errors.As(r.Err, &status) || errors.Is(r.Err, load.ErrAnswer)
 }
 
-// diedWith says whether a request without an answer was on its way to, or over a
+// isLostWithProxy says whether a request without an answer was on its way to, or over a
 // connection of, the dead proxy. alive is when its successor served, zero if there
 // was none.
-func diedWith(r load.Result, outage Outage, alive time.Time) bool {
-	if ended(r).Before(outage.Asked) {
+func isLostWithProxy(r load.Result, outage Outage, alive time.Time) bool {
+	if endOf(r).Before(outage.Signaled) {
 		return false // it had failed before
 	}
 	made := r.Opened
@@ -157,21 +157,21 @@ func diedWith(r load.Result, outage Outage, alive time.Time) bool {
 	return alive.IsZero() || made.Before(alive)
 }
 
-// servesAgain is when the first answer had come over a connection that was made
+// servesSince is when the first answer had come over a connection that was made
 // after the proxy was gone, or when its successor was said to be ready if that was
 // earlier. It is not when that connection was made: the way to the proxy has hops,
 // and a later connection may have got there first.
-func servesAgain(results []load.Result, outage *Outage) time.Time {
+func servesSince(results []load.Result, outage *Outage) time.Time {
 	if outage == nil {
 		return time.Time{}
 	}
 	first := outage.Back
 	for _, r := range results {
-		if !answered(r) || !r.Opened.After(outage.Gone) {
+		if !isAnswered(r) || !r.Opened.After(outage.Gone) {
 			continue
 		}
-		if came := ended(r); first.IsZero() || came.Before(first) {
-			first = came
+		if end := endOf(r); first.IsZero() || end.Before(first) {
+			first = end
 		}
 	}
 	return first

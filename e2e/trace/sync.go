@@ -12,7 +12,7 @@ type Answer int
 // The answers.
 const (
 	// Unasked: the controller didn't come to its router, or not back from it.
-	Unasked Answer = iota
+	NotCalled Answer = iota
 	// Failed: the router could not be started, or answered with an error.
 	Failed
 	// Unverified: the router took the weight, and didn't find it in force.
@@ -43,16 +43,16 @@ type Sync struct {
 	Failure string
 }
 
-// asks says whether the controller came to its router, or had no reason not to.
-func (s Sync) asks() bool { return s.Answer != Unasked || s.Failure == "" }
+// isRouterCall says whether the controller came to its router, or had no reason not to.
+func (s Sync) isRouterCall() bool { return s.Answer != NotCalled || s.Failure == "" }
 
-// Draw describes a sync, with the times since a moment.
-func (s Sync) Draw(moment time.Time) string {
+// Describe describes a sync, with the times since a moment.
+func (s Sync) Describe(moment time.Time) string {
 	text := fmt.Sprintf("%s from %+.3f s", s.Answer, s.Began.Sub(moment).Seconds())
 	if s.Started {
 		text = "router started, " + text
 	}
-	if s.Answer != Unasked {
+	if s.Answer != NotCalled {
 		text += fmt.Sprintf(", answered %+.3f s", s.Answered.Sub(moment).Seconds())
 	}
 	if s.Ended.IsZero() {
@@ -65,28 +65,28 @@ func (s Sync) Draw(moment time.Time) string {
 	return text
 }
 
-// Asking is the first of the syncs that works on a version of the Rollout or a
+// FirstCall is the first of the syncs that works on a version of the Rollout or a
 // later one, and in which the controller doesn't fail by itself before it comes to
 // its router, as it does for seconds while some of what it has read is old: from then
 // on it asks for what that version says.
-func Asking(syncs []Sync, version int64) (Sync, bool) {
+func FirstCall(syncs []Sync, version int64) (Sync, bool) {
 	for _, s := range syncs {
-		if s.Version >= version && s.asks() {
+		if s.Version >= version && s.isRouterCall() {
 			return s, true
 		}
 	}
 	return Sync{}, false
 }
 
-// Recovered is the first of the syncs, beginning after a moment, that its router
+// FirstVerified is the first of the syncs, beginning after a moment, that its router
 // has verified. If anew, it is the first one from that on in which the router was
 // started after that moment: it may have begun right before.
-func Recovered(syncs []Sync, after time.Time, anew bool) (Sync, bool) {
+func FirstVerified(syncs []Sync, after time.Time, restarted bool) (Sync, bool) {
 	for _, s := range syncs {
 		began := s.Began.After(after)
-		if anew {
+		if restarted {
 			began = s.Started && (s.Ended.IsZero() || s.Ended.After(after))
-			anew = !began
+			restarted = !began
 		}
 		if began && s.Answer == Verified {
 			return s, true
@@ -95,10 +95,10 @@ func Recovered(syncs []Sync, after time.Time, anew bool) (Sync, bool) {
 	return Sync{}, false
 }
 
-// Came says whether the controller has come to its router in a sync that began
+// HasRouterCall says whether the controller has come to its router in a sync that began
 // after a moment.
-func Came(syncs []Sync, after time.Time) bool {
-	return slices.ContainsFunc(syncs, func(s Sync) bool { return s.Began.After(after) && s.Answer != Unasked })
+func HasRouterCall(syncs []Sync, after time.Time) bool {
+	return slices.ContainsFunc(syncs, func(s Sync) bool { return s.Began.After(after) && s.Answer != NotCalled })
 }
 
 // Idle is how much of a span is the controller's own: it waits, for an API
@@ -106,17 +106,17 @@ func Came(syncs []Sync, after time.Time) bool {
 // router's are the syncs that came to it, and what the controller waits before it
 // comes again because the router failed, or didn't find the weight in force
 // although it had been since inForce.
-func Idle(syncs []Sync, span Span, inForce time.Time) time.Duration {
+func Idle(syncs []Sync, span Span, active time.Time) time.Duration {
 	idle := max(0, span.Length())
 	for i, s := range syncs {
-		if s.Answer == Unasked {
+		if s.Answer == NotCalled {
 			continue
 		}
 		until := s.Ended
 		if until.IsZero() {
 			until = s.Answered
 		}
-		if s.Answer == Failed || s.Answer == Unverified && s.Answered.After(inForce) {
+		if s.Answer == Failed || s.Answer == Unverified && s.Answered.After(active) {
 			until = span.To
 			if i+1 < len(syncs) {
 				until = syncs[i+1].Began

@@ -30,7 +30,7 @@ func TestIdle(t *testing.T) {
 		{"before and after", []Sync{sync(1, 8, 9, Verified), sync(1, 21, 22, Verified)}, 10},
 		{"one call", []Sync{sync(1, 12, 13, Verified)}, 9},
 		{"under way when it begins and when it ends", []Sync{sync(1, 5, 11, Verified), sync(1, 18, 23, Verified)}, 7},
-		{"without the router", []Sync{sync(1, 12, 15, Unasked)}, 10},
+		{"without the router", []Sync{sync(1, 12, 15, NotCalled)}, 10},
 		{"after a failure", []Sync{sync(1, 12, 13, Failed), sync(1, 17, 18, Verified)}, 4},
 		{"after a failure before it begins", []Sync{sync(1, 8, 9, Failed), sync(1, 17, 18, Verified)}, 2},
 		{"after a failure, until it ends", []Sync{sync(1, 12, 13, Failed)}, 2},
@@ -56,7 +56,7 @@ func TestRecovered(t *testing.T) {
 	started.Started = true
 	syncs := []Sync{
 		sync(3, 1, 9, Verified), sync(4, 11, 12, Unverified), sync(4, 12, 13, Verified), started,
-		sync(6, 16, 17, Unasked), sync(6, 18, 19, Verified),
+		sync(6, 16, 17, NotCalled), sync(6, 18, 19, Verified),
 	}
 	tests := []struct {
 		name  string
@@ -75,20 +75,20 @@ func TestRecovered(t *testing.T) {
 		if tt.want >= 0 {
 			want = syncs[tt.want]
 		}
-		got, found := Recovered(syncs, second(tt.after), tt.anew)
+		got, found := FirstVerified(syncs, second(tt.after), tt.anew)
 		if diff := cmp.Diff(want, got); diff != "" || found != (tt.want >= 0) {
 			t.Errorf("%s: found %v (-want +got):\n%s", tt.name, found, diff)
 		}
 	}
-	if Came(syncs, second(18)) || !Came(syncs, second(17)) || Came(syncs[:5], second(15)) {
+	if HasRouterCall(syncs, second(18)) || !HasRouterCall(syncs, second(17)) || HasRouterCall(syncs[:5], second(15)) {
 		t.Error("the controller comes to its router by a sync that begins later and asks it")
 	}
-	stale := sync(5, 13, 14, Unasked)
+	stale := sync(5, 13, 14, NotCalled)
 	stale.Failure = "the object has been modified"
-	if asking, found := Asking(append([]Sync{stale}, syncs...), 5); !found || !cmp.Equal(asking, started) {
+	if asking, found := FirstCall(append([]Sync{stale}, syncs...), 5); !found || !cmp.Equal(asking, started) {
 		t.Errorf("version 5 is first worked on in %+v", asking)
 	}
-	if _, found := Asking(syncs, 7); found {
+	if _, found := FirstCall(syncs, 7); found {
 		t.Error("nobody has worked on version 7")
 	}
 }

@@ -19,13 +19,13 @@ func TestWeights(t *testing.T) {
 		"":                              0,
 		kube.WeightsText("s", "c", 0):   0,
 		kube.WeightsText("s", "c", 7):   7,
-		kube.WeightsText("c", "s", 7):   Foreign,
-		kube.WeightsText("s", "x", 7):   Foreign,
+		kube.WeightsText("c", "s", 7):   OtherSplit,
+		kube.WeightsText("s", "x", 7):   OtherSplit,
 		kube.WeightsText("s", "c", 100): 100,
-		"- service: s\n  weight: 3\n- service: c\n  weight: 1": Foreign,
+		"- service: s\n  weight: 3\n- service: c\n  weight: 1": OtherSplit,
 	}
 	for text, want := range texts {
-		if got := p.OfAnnotation(text); got != want {
+		if got := p.AnnotationWeight(text); got != want {
 			t.Errorf("annotation %q: %d, want %d", text, got, want)
 		}
 	}
@@ -36,12 +36,12 @@ func TestWeights(t *testing.T) {
 		{envoyadmin.Shares{"s": 1}, 0},
 		{envoyadmin.Shares{"s": 0.93, "c": 0.07}, 7},
 		{envoyadmin.Shares{"c": 1}, 100},
-		{envoyadmin.Shares{"s": 0.5, "x": 0.5}, Foreign},
-		{envoyadmin.Shares{"s": 0.995, "c": 0.005}, Foreign},
-		{envoyadmin.Shares{"x": 1}, Foreign},
+		{envoyadmin.Shares{"s": 0.5, "x": 0.5}, OtherSplit},
+		{envoyadmin.Shares{"s": 0.995, "c": 0.005}, OtherSplit},
+		{envoyadmin.Shares{"x": 1}, OtherSplit},
 	}
 	for _, tt := range shares {
-		if got := p.OfShares(tt.shares); got != tt.want {
+		if got := p.EnvoyWeight(tt.shares); got != tt.want {
 			t.Errorf("Envoy with %v: %d, want %d", tt.shares, got, tt.want)
 		}
 	}
@@ -61,10 +61,10 @@ func TestStrays(t *testing.T) {
 		{"ahead of its time", []int{0, 20, 50, 0}, []int{0, 50, 20, 0}, []int{20}},
 		{"asked for twice", []int{0, 50, 0}, []int{0, 50, 0}, nil},
 		{"up again after the end", []int{0, 50, 0}, []int{0, 50, 0, 50}, []int{50}},
-		{"unreadable", []int{0, 50}, []int{Foreign}, []int{Foreign}},
+		{"unreadable", []int{0, 50}, []int{OtherSplit}, []int{OtherSplit}},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, Strays(tt.asked, tt.seen)); diff != "" {
+		if diff := cmp.Diff(tt.want, Unexpected(tt.asked, tt.seen)); diff != "" {
 			t.Errorf("%s: strays (-want +got):\n%s", tt.name, diff)
 		}
 	}
@@ -75,42 +75,42 @@ func TestStrays(t *testing.T) {
 func TestPrematures(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
-	run := func(weight, first, last int) Sighting {
-		return Sighting{Weight: weight, At: at(first), Last: at(last)}
+	run := func(weight, first, last int) Observation {
+		return Observation{Weight: weight, At: at(first), Last: at(last)}
 	}
 	asked := []int{0, 20, 50, 0}
-	reports := []Sighting{run(0, 0, 0), run(20, 10, 10), run(50, 20, 20), run(0, 30, 30)}
+	reports := []Observation{run(0, 0, 0), run(20, 10, 10), run(50, 20, 20), run(0, 30, 30)}
 	tests := []struct {
 		name string
-		runs []Sighting
-		want []Premature
+		runs []Observation
+		want []EarlyACK
 	}{
-		{"runs it first", []Sighting{run(0, 0, 8), run(20, 9, 18), run(50, 19, 28), run(0, 29, 40)}, nil},
-		{"seen late, looked at in time", []Sighting{run(0, 0, 10), run(20, 14, 14), run(50, 24, 24), run(0, 34, 40)}, nil},
-		{"ahead of the report", []Sighting{run(0, 0, 5), run(20, 6, 7), run(50, 8, 9), run(0, 11, 40)}, nil},
+		{"runs it first", []Observation{run(0, 0, 8), run(20, 9, 18), run(50, 19, 28), run(0, 29, 40)}, nil},
+		{"seen late, looked at in time", []Observation{run(0, 0, 10), run(20, 14, 14), run(50, 24, 24), run(0, 34, 40)}, nil},
+		{"ahead of the report", []Observation{run(0, 0, 5), run(20, 6, 7), run(50, 8, 9), run(0, 11, 40)}, nil},
 		{
 			"runs it later",
-			[]Sighting{run(0, 0, 11), run(20, 12, 18), run(50, 19, 28), run(0, 29, 40)},
-			[]Premature{{Weight: 20, Reported: at(10), Looked: at(11)}},
+			[]Observation{run(0, 0, 11), run(20, 12, 18), run(50, 19, 28), run(0, 29, 40)},
+			[]EarlyACK{{Weight: 20, Reported: at(10), Polled: at(11)}},
 		},
 		{
 			"never gives it up",
-			[]Sighting{run(0, 0, 8), run(20, 9, 18), run(50, 19, 40)},
-			[]Premature{{Weight: 0, Runs: 50, Reported: at(30), Looked: at(40)}},
+			[]Observation{run(0, 0, 8), run(20, 9, 18), run(50, 19, 40)},
+			[]EarlyACK{{Weight: 0, Active: 50, Reported: at(30), Polled: at(40)}},
 		},
 		{
 			"two behind",
-			[]Sighting{run(0, 0, 21)},
-			[]Premature{{Weight: 20, Reported: at(10), Looked: at(21)}, {Weight: 50, Reported: at(20), Looked: at(21)}},
+			[]Observation{run(0, 0, 21)},
+			[]EarlyACK{{Weight: 20, Reported: at(10), Polled: at(21)}, {Weight: 50, Reported: at(20), Polled: at(21)}},
 		},
-		{"a stray weight is another matter", []Sighting{run(0, 0, 8), run(80, 9, 11), run(20, 12, 18), run(50, 19, 28), run(0, 29, 40)}, nil},
+		{"a stray weight is another matter", []Observation{run(0, 0, 8), run(80, 9, 11), run(20, 12, 18), run(50, 19, 28), run(0, 29, 40)}, nil},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, Prematures(asked, reports, tt.runs)); diff != "" {
+		if diff := cmp.Diff(tt.want, EarlyACKs(asked, reports, tt.runs)); diff != "" {
 			t.Errorf("%s: premature reports (-want +got):\n%s", tt.name, diff)
 		}
 	}
-	if found := Prematures(asked, []Sighting{run(Foreign, 10, 10)}, []Sighting{run(0, 0, 20)}); found != nil {
+	if found := EarlyACKs(asked, []Observation{run(OtherSplit, 10, 10)}, []Observation{run(0, 0, 20)}); found != nil {
 		t.Errorf("premature %+v, but the report is about a stray weight", found)
 	}
 }
@@ -122,7 +122,7 @@ func TestJudge(t *testing.T) {
 		return load.Result{Opened: at(opened), Due: at(due), Latency: at(end).Sub(at(due)), Status: status, Err: err}
 	}
 	// The proxy dies at 1000 and its successor takes its first connection at 1500.
-	outage := &Outage{Asked: at(1000), Gone: at(1005)}
+	outage := &Outage{Signaled: at(1000), Gone: at(1005)}
 	good := []load.Result{request(0, 10, 12, 200, nil), request(1500, 1500, 1503, 200, nil), request(1700, 1700, 1702, 200, nil)}
 	tests := []struct {
 		name         string
@@ -142,24 +142,24 @@ func TestJudge(t *testing.T) {
 		{"never sent while it was dead", load.Result{Due: at(1300), Err: load.ErrOverload}, 0, 1},
 	}
 	for _, tt := range tests {
-		got := Judge(append([]load.Result{tt.result}, good...), outage, time.Second)
+		got := Summarize(append([]load.Result{tt.result}, good...), outage, time.Second)
 		if got.Sent != 4 || got.Lost != tt.lost || got.Failed != tt.failed {
 			t.Errorf("%s: %+v, want %d lost and %d failed", tt.name, got, tt.lost, tt.failed)
 		}
-		if whole := Judge([]load.Result{tt.result}, nil, time.Second); whole.Failed != 1 || whole.Lost != 0 {
+		if whole := Summarize([]load.Result{tt.result}, nil, time.Second); whole.Failed != 1 || whole.Lost != 0 {
 			t.Errorf("%s: %+v, but no proxy died: it is a failure", tt.name, whole)
 		}
 	}
-	never := Judge([]load.Result{request(1600, 1600, 1601, 0, io.EOF)}, outage, time.Second)
+	never := Summarize([]load.Result{request(1600, 1600, 1601, 0, io.EOF)}, outage, time.Second)
 	if never.Lost != 1 {
 		t.Errorf("no proxy was there again: %+v", never)
 	}
 	ready := *outage
 	ready.Back = at(1550)
-	if mute := Judge([]load.Result{request(1600, 1600, 1601, 0, io.EOF)}, &ready, time.Second); mute.Failed != 1 {
+	if mute := Summarize([]load.Result{request(1600, 1600, 1601, 0, io.EOF)}, &ready, time.Second); mute.Failed != 1 {
 		t.Errorf("a proxy that is ready again and serves nobody: %+v", mute)
 	}
-	slow := Judge([]load.Result{
+	slow := Summarize([]load.Result{
 		request(0, 100, 1100, 0, context.DeadlineExceeded), request(0, 200, 201, 0, io.EOF),
 		{Due: at(1090), Lag: time.Millisecond, Err: load.ErrOverload},
 	}, nil, time.Second)
@@ -175,18 +175,18 @@ func TestJudge(t *testing.T) {
 		"it died meanwhile":    {request(0, 900, 1800, 200, nil), false},
 		"while there was none": {request(1200, 1200, 1900, 200, nil), false},
 	} {
-		tally := Judge(append([]load.Result{tt.result}, good...), outage, time.Second)
+		tally := Summarize(append([]load.Result{tt.result}, good...), outage, time.Second)
 		if slowest := tally.Slowest == tt.result.Latency; slowest != tt.want {
 			t.Errorf("%s: slowest answer %s, that of %s: %v", name, tally.Slowest, tt.result.Latency, slowest)
 		}
 	}
-	held := Judge([]load.Result{request(0, 1600, 1600, 0, load.ErrPinnedLost)}, outage, time.Second)
+	held := Summarize([]load.Result{request(0, 1600, 1600, 0, load.ErrPinnedLost)}, outage, time.Second)
 	if held.Sent != 0 || held.Lost != 0 || held.Failed != 0 {
 		t.Errorf("held back for a connection that died with the proxy: %+v", held)
 	}
 	var sum Tally
-	sum.Add(Judge([]load.Result{request(5, 7, 8, 503, load.StatusError(503))}, nil, time.Second))
-	sum.Add(Judge([]load.Result{request(0, 1, 2, 0, load.ErrPinnedLost)}, nil, time.Second))
+	sum.Add(Summarize([]load.Result{request(5, 7, 8, 503, load.StatusError(503))}, nil, time.Second))
+	sum.Add(Summarize([]load.Result{request(0, 1, 2, 0, load.ErrPinnedLost)}, nil, time.Second))
 	sum.Add(Tally{Unanswered: slow.Unanswered, Slowest: time.Minute})
 	if sum.Sent != 2 || sum.Failed != 2 || sum.Reasons["HTTP status 503"] != 1 || len(sum.Unanswered) != 2 || sum.Slowest != time.Minute {
 		t.Errorf("sum %+v", sum)
@@ -195,7 +195,7 @@ func TestJudge(t *testing.T) {
 		"requests failed that were due from +0.001 s to +0.007 s",
 		"  fresh HTTP/1.1, due +0.007 s, over a connection of +0.005 s, 0.001 s later: HTTP status 503",
 	}
-	if diff := cmp.Diff(want, sum.Draw(start, time.Second)); diff != "" {
+	if diff := cmp.Diff(want, sum.Describe(start, time.Second)); diff != "" {
 		t.Errorf("drawn (-want +got):\n%s", diff)
 	}
 }

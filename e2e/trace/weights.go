@@ -8,8 +8,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
 
-// Foreign stands for a split that no weight of a canary from 0 to 100 stands for.
-const Foreign = -1
+// OtherSplit stands for a split that no weight of a canary from 0 to 100 stands for.
+const OtherSplit = -1
 
 // Pair names the two sides of a canary, in whatever way they are called at the
 // place in question.
@@ -17,9 +17,9 @@ type Pair struct {
 	Stable, Canary string
 }
 
-// OfAnnotation is the canary's weight in percent that an annotation stands for:
+// AnnotationWeight is the canary's weight in percent that an annotation stands for:
 // 0 without one, Foreign for any text but the router's own.
-func (p Pair) OfAnnotation(text string) int {
+func (p Pair) AnnotationWeight(text string) int {
 	if text == "" {
 		return 0
 	}
@@ -28,12 +28,12 @@ func (p Pair) OfAnnotation(text string) int {
 			return weight
 		}
 	}
-	return Foreign
+	return OtherSplit
 }
 
-// OfShares is the canary's weight in percent by which Envoy shares requests, or
+// EnvoyWeight is the canary's weight in percent by which Envoy shares requests, or
 // Foreign.
-func (p Pair) OfShares(shares envoyadmin.Shares) int {
+func (p Pair) EnvoyWeight(shares envoyadmin.Shares) int {
 	weight := int(math.Round(shares[p.Canary] * 100))
 	want := envoyadmin.Shares{}
 	if weight < 100 {
@@ -43,13 +43,13 @@ func (p Pair) OfShares(shares envoyadmin.Shares) int {
 		want[p.Canary] = float64(weight) / 100
 	}
 	if !shares.Equal(want) {
-		return Foreign
+		return OtherSplit
 	}
 	return weight
 }
 
-// Sighting is a weight that a place took on.
-type Sighting struct {
+// Observation is a weight that a place took on.
+type Observation struct {
 	// Weight is the canary's weight in percent, or Foreign.
 	Weight int
 	// At is when it was first seen.
@@ -58,26 +58,26 @@ type Sighting struct {
 	Last time.Time
 }
 
-// Strays are those of the weights seen, in their order, that nobody asked for
+// Unexpected are those of the weights seen, in their order, that nobody asked for
 // at that time: asked are the weights that were asked for one after the other,
 // and whoever has come to one of them must not go back to one before it. A
 // weight may be passed over.
-func Strays(asked, seen []int) []int {
-	var strays []int
+func Unexpected(asked, seen []int) []int {
+	var unexpected []int
 	for i, position := range positions(asked, seen) {
-		if position == stray {
-			strays = append(strays, seen[i])
+		if position == unexpectedPosition {
+			unexpected = append(unexpected, seen[i])
 		}
 	}
-	return strays
+	return unexpected
 }
 
-// stray is the position of a weight that nobody asked for at that time.
-const stray = -1
+// unexpectedPosition is the position of a weight that nobody asked for at that time.
+const unexpectedPosition = -1
 
 // positions are the places that the weights seen have among those asked for.
 func positions(asked, seen []int) []int {
-	found := make([]int, len(seen))
+	indexes := make([]int, len(seen))
 	at := 0
 	for i, weight := range seen {
 		next := at
@@ -85,10 +85,10 @@ func positions(asked, seen []int) []int {
 			next++
 		}
 		if next == len(asked) {
-			found[i] = stray
+			indexes[i] = unexpectedPosition
 			continue
 		}
-		at, found[i] = next, next
+		at, indexes[i] = next, next
 	}
-	return found
+	return indexes
 }

@@ -93,7 +93,7 @@ func Start(ctx context.Context, config Config) (*Client, error) {
 		return nil, err
 	}
 	ctx, c.stop = context.WithCancel(ctx)
-	go c.arrive(ctx)
+	go c.startRequests(ctx)
 	return c, nil
 }
 
@@ -139,8 +139,8 @@ func open(ctx context.Context, t target, timeout time.Duration) (map[Kind]lane, 
 	}, nil
 }
 
-// arrive starts every request when it is due, until ctx ends.
-func (c *Client) arrive(ctx context.Context) {
+// startRequests starts every request when it is due, until ctx ends.
+func (c *Client) startRequests(ctx context.Context) {
 	defer close(c.ended)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -166,7 +166,7 @@ func (c *Client) arrive(ctx context.Context) {
 			return
 		}
 		c.recorder.open(c.plan.Kind(i), due)
-		c.fly(ctx, i, due)
+		c.send(ctx, i, due)
 	}
 }
 
@@ -179,7 +179,7 @@ func (c *Client) begin(ctx context.Context, i int, due time.Time) {
 	}
 	select {
 	case c.slots <- struct{}{}:
-		c.fly(ctx, i, due)
+		c.send(ctx, i, due)
 	default:
 		c.refuse(i, due)
 	}
@@ -190,8 +190,8 @@ func (c *Client) refuse(i int, due time.Time) {
 	c.recorder.close(i, Result{Kind: c.plan.Kind(i), Due: due, Lag: time.Since(due), Err: ErrOverload}, refused)
 }
 
-// fly sends request i, which has a slot, and doesn't wait for its answer.
-func (c *Client) fly(ctx context.Context, i int, due time.Time) {
+// send sends request i, which has a slot, and doesn't wait for its answer.
+func (c *Client) send(ctx context.Context, i int, due time.Time) {
 	c.flights.Go(func() {
 		defer func() { <-c.slots }()
 		result := c.ask(ctx, c.plan.Kind(i), due)
@@ -216,7 +216,7 @@ func (c *Client) ask(ctx context.Context, kind Kind, due time.Time) Result {
 		result.Err = err
 		return result
 	}
-	result.Color, result.Err = judge(a, c.known)
+	result.Color, result.Err = classify(a, c.known)
 	return result
 }
 
@@ -295,5 +295,5 @@ func Probe(ctx context.Context, config Config) (string, error) {
 	for _, color := range config.Colors {
 		known[color] = true
 	}
-	return judge(a, known)
+	return classify(a, known)
 }

@@ -409,7 +409,7 @@ func TestLatenessIsOverload(t *testing.T) {
 func TestCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
-		var busy busyness
+		var busy concurrency
 		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			defer busy.begin()()
 			time.Sleep(10 * time.Millisecond)
@@ -428,8 +428,8 @@ func TestCapacity(t *testing.T) {
 		if n := int(rate*burst.Seconds() + 0.5); n > good || n < good-burstInFlight || n == 0 {
 			t.Errorf("%.1f requests/s are %d in %s, of %d that were answered", rate, n, burst, good)
 		}
-		if int64(totals.Sent) != asked.Load() || totals.Failed != totals.Sent/10 || busy.most() != burstInFlight {
-			t.Errorf("asked %d, %d at once, totals: %+v", asked.Load(), busy.most(), totals)
+		if int64(totals.Sent) != asked.Load() || totals.Failed != totals.Sent/10 || busy.max() != burstInFlight {
+			t.Errorf("asked %d, %d at once, totals: %+v", asked.Load(), busy.max(), totals)
 		}
 	})
 }
@@ -462,14 +462,14 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// busyness counts the requests that a server answers at once.
-type busyness struct {
+// concurrency counts the requests that a server answers at once.
+type concurrency struct {
 	mu           sync.Mutex
 	now, highest int
 }
 
 // begin counts one request until the returned function is called.
-func (b *busyness) begin() (end func()) {
+func (b *concurrency) begin() (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.now++
@@ -481,8 +481,8 @@ func (b *busyness) begin() (end func()) {
 	}
 }
 
-// most is the largest number of requests at once.
-func (b *busyness) most() int {
+// max is the largest number of requests at once.
+func (b *concurrency) max() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.highest

@@ -11,7 +11,7 @@ import (
 // request.
 func TestClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var busy busyness
+		var busy concurrency
 		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			defer busy.begin()()
 			time.Sleep(10 * time.Millisecond)
@@ -19,8 +19,8 @@ func TestClosedLoop(t *testing.T) {
 		})
 		c.Rate, c.MaxInFlight, c.Closed = 100000, 4, true
 		totals, _ := drive(t, c, 100)
-		if totals.Failed != 0 || totals.Overloaded || totals.Lag != 0 || busy.most() != 4 {
-			t.Errorf("%d requests at once, totals: %+v", busy.most(), totals)
+		if totals.Failed != 0 || totals.Overloaded || totals.Lag != 0 || busy.max() != 4 {
+			t.Errorf("%d requests at once, totals: %+v", busy.max(), totals)
 		}
 	})
 }

@@ -28,8 +28,8 @@ type StatusError int
 // Error implements error.
 func (s StatusError) Error() string { return "HTTP status " + strconv.Itoa(int(s)) }
 
-// judge says what is wrong with an answer, and which colour it names.
-func judge(a answer, known map[string]bool) (color string, err error) {
+// classify says what is wrong with an answer, and which colour it names.
+func classify(a answer, known map[string]bool) (color string, err error) {
 	if a.status != 200 {
 		return "", StatusError(a.status)
 	}

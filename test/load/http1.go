@@ -50,8 +50,8 @@ func (t target) request(ctx context.Context) (*http.Request, error) {
 	return request, nil
 }
 
-// read takes in an answer to its end.
-func read(response *http.Response) (answer, error) {
+// readAnswer takes in an answer to its end.
+func readAnswer(response *http.Response) (answer, error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	if closeErr := response.Body.Close(); err == nil {
 		err = closeErr
@@ -99,7 +99,7 @@ func (c *http1Conn) ask(ctx context.Context, t target) (a answer, reusable bool,
 	if err != nil {
 		return answer{}, false, fmt.Errorf("read the answer: %w", err)
 	}
-	a, err = read(response)
+	a, err = readAnswer(response)
 	return a, err == nil && !response.Close, err
 }
 

@@ -43,7 +43,7 @@ func askHTTP2(ctx context.Context, conn *http2Conn, t target) (a answer, err err
 	if err != nil {
 		return answer{}, fmt.Errorf("send the request: %w", err)
 	}
-	return read(response)
+	return readAnswer(response)
 }
 
 // freshHTTP2 opens a connection for every request.

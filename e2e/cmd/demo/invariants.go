@@ -9,9 +9,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// broken are the lines by which CI finds the invariants of the product that a run has found broken. A machine that does
+// brokenInvariants are the lines by which CI finds the invariants of the product that a run has found broken. A machine that does
 // not keep up the load breaks none.
-func broken(err error, checks []report.Check) []string {
+func brokenInvariants(err error, checks []report.Check) []string {
 	if errors.Is(err, scenario.ErrOverload) {
 		return nil
 	}

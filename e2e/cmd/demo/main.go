@@ -85,21 +85,21 @@ A cluster of yours without KEDA gets an HTTPScaledObject and proxies by hand, an
 	}
 	flags := c.Flags()
 	flags.BoolVar(&o.keep, "keep", false, "leave everything running and print how to reach it")
-	flags.StringVar((*string)(&o.only), "only", "", "one half of the demo: "+strings.Join(halves(), ", "))
+	flags.StringVar((*string)(&o.only), "only", "", "one half of the demo: "+strings.Join(parts(), ", "))
 	flags.StringVar(&o.crd, "crd", "", "the file of another owner's definition of HTTPScaledObject, to show canaries on that")
 	flags.Float64Var(&o.settings.Rate, "rate", o.settings.Rate, "requests per second at most; a slow machine gets what it carries")
 	flags.StringVar(&o.provider, "provider", provider.NameEmbedded, "the cluster: "+strings.Join(provider.Names(), ", ")+"; existing is the one that $KUBECONFIG names")
-	flags.StringVar(&o.local.Path, "localcluster", beside("localcluster"), "the localcluster binary")
+	flags.StringVar(&o.local.Path, "localcluster", siblingPath("localcluster"), "the localcluster binary")
 	flags.StringVar(&o.repo, "repo", ".", "the folder with examples/ and config/")
 	flags.StringVar(&o.ingress, "ingress", "", "the address of the Ingress controller, as host:port; without it the one that the Ingress has in its status")
 	// The names are fixed lists: nothing can be wrong with the flags.
-	_ = c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(halves(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(parts(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("provider", cobra.FixedCompletions(provider.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-// beside is the path of a program in the folder of this one.
-func beside(name string) string {
+// siblingPath is the path of a program in the folder of this one.
+func siblingPath(name string) string {
 	self, err := os.Executable()
 	if err != nil {
 		return name
@@ -114,27 +114,27 @@ func progress(out *os.File) io.Writer {
 	if term.IsTerminal(int(out.Fd())) {
 		return out
 	}
-	return deaf{out}
+	return bestEffortWriter{out}
 }
 
-// deaf writes and does not hear whether that worked.
-type deaf struct{ out io.Writer }
+// bestEffortWriter writes and does not hear whether that worked.
+type bestEffortWriter struct{ out io.Writer }
 
 // Write implements io.Writer.
-func (d deaf) Write(text []byte) (int, error) {
+func (d bestEffortWriter) Write(text []byte) (int, error) {
 	_, _ = d.out.Write(text) // nobody is left to be told
 	return len(text), nil
 }
 
-// look is how the standard output is used.
-type look struct {
+// screenOptions is how the standard output is used.
+type screenOptions struct {
 	screen shell.Screen
 	style  report.Style
 }
 
 // newScreen is live with colours on a terminal and plain elsewhere, without
 // colours where the user wants none (https://no-color.org).
-func newScreen() look {
+func newScreen() screenOptions {
 	out := int(os.Stdout.Fd())
 	live := term.IsTerminal(out) && os.Getenv("TERM") != "dumb"
 	size := func() (columns, rows int) {
@@ -144,7 +144,7 @@ func newScreen() look {
 		}
 		return columns, rows
 	}
-	return look{
+	return screenOptions{
 		screen: screen.New(os.Stdout, live, size),
 		style:  report.Style{Color: live && os.Getenv("NO_COLOR") == ""},
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
-// stage is one part of a run, for the user.
-type stage struct {
+// planStep is one part of a run, for the user.
+type planStep struct {
 	what string
 	// takes is about how long it takes on two cores.
 	takes time.Duration
@@ -24,21 +24,21 @@ const (
 	scalingTakes = 5 * time.Minute // one of them starts KEDA
 )
 
-// building are the components that are missing for each half.
-type building map[half]provider.Estimate
+// builds are the components that are missing for each half.
+type builds map[part]provider.Estimate
 
 // missing asks what has to be built. Nothing is built for a cluster of the user's.
-func (o *options) missing(ctx context.Context) (building, error) {
-	out := building{}
+func (o *options) missing(ctx context.Context) (builds, error) {
+	out := builds{}
 	if o.provider != provider.NameEmbedded {
 		return out, nil
 	}
 	var built provider.Estimate
-	for _, h := range []half{canaryHalf, scalingHalf} {
+	for _, h := range []part{canaryPart, scalingPart} {
 		if !o.has(h) {
 			continue
 		}
-		all, err := o.local.Estimate(ctx, o.wishes(h).Addons...)
+		all, err := o.local.Estimate(ctx, o.spec(h).Addons...)
 		if err != nil {
 			return nil, err
 		}
@@ -51,42 +51,42 @@ func (o *options) missing(ctx context.Context) (building, error) {
 	return out, nil
 }
 
-// stages are the parts of a run, in their order.
-func (o *options) stages(missing building) []stage {
-	cluster := stage{"start the embedded cluster, or update the one that runs", startTakes}
+// planSteps are the parts of a run, in their order.
+func (o *options) planSteps(missing builds) []planStep {
+	cluster := planStep{"start the embedded cluster, or update the one that runs", startTakes}
 	switch o.provider {
 	case provider.NameExisting:
-		cluster = stage{what: "check the cluster that $KUBECONFIG names"}
+		cluster = planStep{what: "check the cluster that $KUBECONFIG names"}
 	case provider.NameKind:
-		cluster = stage{"create a cluster with kind, and install Argo Rollouts and this project", 5 * time.Minute}
+		cluster = planStep{"create a cluster with kind, and install Argo Rollouts and this project", 5 * time.Minute}
 	}
-	var out []stage
-	build := func(h half, what string) {
+	var steps []planStep
+	build := func(h part, what string) {
 		if m := missing[h]; len(m.Components) > 0 {
 			text := fmt.Sprintf("build %s, once (components: %d)", what, len(m.Components))
-			out = append(out, stage{text, time.Duration(m.Seconds * float64(time.Second))})
+			steps = append(steps, planStep{text, time.Duration(m.Seconds * float64(time.Second))})
 		}
 	}
-	if o.has(canaryHalf) {
-		build(canaryHalf, "what the canary half needs")
-		out = append(out, cluster, stage{
+	if o.has(canaryPart) {
+		build(canaryPart, "what the canary half needs")
+		steps = append(steps, cluster, planStep{
 			"canary half: promote one canary, abort a second one, and measure each weight under load", canaryTakes,
 		})
 	}
-	if o.has(scalingHalf) {
-		build(scalingHalf, "what the scaling half needs")
-		if !o.has(canaryHalf) {
-			out = append(out, cluster)
+	if o.has(scalingPart) {
+		build(scalingPart, "what the scaling half needs")
+		if !o.has(canaryPart) {
+			steps = append(steps, cluster)
 		}
-		out = append(out, stage{
+		steps = append(steps, planStep{
 			"scaling half: KEDA scales the app with its requests, down to zero and up again", scalingTakes,
 		})
 	}
-	return out
+	return steps
 }
 
 // announcement says what the run is about to do, and what other clusters need.
-func (o *options) announcement(stages []stage) []string {
+func (o *options) announcement(stages []planStep) []string {
 	var all time.Duration
 	for _, s := range stages {
 		all += s.takes

@@ -22,11 +22,11 @@ func TestAnnouncement(t *testing.T) {
 		scaling = "scaling half: KEDA scales the app with its requests, down to zero and up again: about 5 min"
 		start   = "start the embedded cluster, or update the one that runs: about 1 min"
 	)
-	cold := building{canaryHalf: {Components: []string{"etcd", "keda-api"}, Seconds: 600}, scalingHalf: {Components: []string{"keda"}, Seconds: 300}}
+	cold := builds{canaryPart: {Components: []string{"etcd", "keda-api"}, Seconds: 600}, scalingPart: {Components: []string{"keda"}, Seconds: 300}}
 	tests := []struct {
 		name, provider string
-		only           half
-		missing        building
+		only           part
+		missing        builds
 		want           []string
 	}{
 		{"with an empty cache", provider.NameEmbedded, "", cold, []string{
@@ -34,14 +34,14 @@ func TestAnnouncement(t *testing.T) {
 			"  3. " + canary, "  4. build what the scaling half needs, once (components: 1): about 5 min", "  5. " + scaling,
 		}},
 		{"with a full cache", provider.NameEmbedded, "", nil, []string{"This run takes about 8 min on two cores:", "  1. " + start, "  2. " + canary, "  3. " + scaling}},
-		{"the scaling half", provider.NameEmbedded, scalingHalf, nil, []string{"This run takes about 6 min on two cores:", "  1. " + start, "  2. " + scaling}},
+		{"the scaling half", provider.NameEmbedded, scalingPart, nil, []string{"This run takes about 6 min on two cores:", "  1. " + start, "  2. " + scaling}},
 		{"a cluster of the user's", provider.NameExisting, "", nil, []string{
 			"This run takes about 7 min on two cores:", "  1. check the cluster that $KUBECONFIG names", "  2. " + canary, "  3. " + scaling,
 		}},
 	}
 	for _, tt := range tests {
 		o := options{provider: tt.provider, only: tt.only}
-		got := o.announcement(o.stages(tt.missing))
+		got := o.announcement(o.planSteps(tt.missing))
 		if len(got) < len(tt.want) || cmp.Diff(tt.want, got[:len(tt.want)]) != "" {
 			t.Errorf("%s: it says\n%s", tt.name, strings.Join(got, "\n"))
 		}
@@ -53,17 +53,17 @@ func TestAnnouncement(t *testing.T) {
 
 // Each half waits for its own components alone.
 func TestMissing(t *testing.T) {
-	p := newPlace(t, "stopped")
+	p := newFakeBin(t, "stopped")
 	p.write(t, "localcluster", `#!/bin/sh
 case "$*" in
 "build --estimate --with keda-api --with traefik") echo '{"components":["etcd","keda-api"],"seconds":600}' ;;
 "build --estimate --with keda --with traefik") echo '{"components":["etcd","keda"],"seconds":900}' ;;
 *) exit 1 ;;
 esac`)
-	o := p.options(false, new(paper))
+	o := p.options(false, new(fakeScreen))
 	o.local.Patience = await.Patience()
 	got, err := o.missing(t.Context())
-	want := building{canaryHalf: {Components: []string{"etcd", "keda-api"}, Seconds: 600}, scalingHalf: {Components: []string{"keda"}, Seconds: 300}}
+	want := builds{canaryPart: {Components: []string{"etcd", "keda-api"}, Seconds: 600}, scalingPart: {Components: []string{"keda"}, Seconds: 300}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v; missing (-want +got):\n%s", err, diff)
 	}
@@ -87,7 +87,7 @@ func TestBrokenInvariants(t *testing.T) {
 		{"an overload", fmt.Errorf("%w\n%w", scenario.ErrOverload, assert.ErrSplit), []report.Check{lost}, nil},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, broken(tt.err, tt.checks)); diff != "" {
+		if diff := cmp.Diff(tt.want, brokenInvariants(tt.err, tt.checks)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}

@@ -29,36 +29,36 @@ type options struct {
 	repo     string // the folder with examples/, config/ and e2e/demo/
 	ingress  string // the address of the Ingress controller, where the user names it
 	settings scenario.Settings
-	only     half
+	only     part
 	crd      string // the file of a definition that takes the place of this project's
 	scaling  scaling.Settings
 	screen   shell.Screen
 	style    report.Style
 }
 
-// half is a part of the demo.
-type half string
+// part is a part of the demo.
+type part string
 
 // The halves: a canary under a measured load, and replicas that follow requests. The zero value is both.
 const (
-	canaryHalf  half = "canary"
-	scalingHalf half = "scaling"
+	canaryPart  part = "canary"
+	scalingPart part = "scaling"
 )
 
-// halves are the halves' names.
-func halves() []string { return []string{string(canaryHalf), string(scalingHalf)} }
+// parts are the halves' names.
+func parts() []string { return []string{string(canaryPart), string(scalingPart)} }
 
 // has says whether a half is to be run.
-func (o *options) has(h half) bool { return o.only == "" || o.only == h }
+func (o *options) has(h part) bool { return o.only == "" || o.only == h }
 
-// wishes are what the cluster is to have for a half. Nothing is installed into a cluster that is not of this
+// spec are what the cluster is to have for a half. Nothing is installed into a cluster that is not of this
 // project's. The canary half needs KEDA's API, from which the agent makes the HTTPScaledObject, and not KEDA: so it
 // starts before KEDA is compiled. That happens afterwards. Next to the canary it would take processors from the pods
 // even at the lowest priority: the kernel shares them out among cgroups first, and each pod has its own.
-func (o *options) wishes(h half) provider.Wishes {
-	wishes := provider.Wishes{Keep: o.keep}
+func (o *options) spec(h part) provider.Spec {
+	wishes := provider.Spec{Keep: o.keep}
 	if o.provider == provider.NameEmbedded {
-		wishes.Addons = []string{map[half]string{canaryHalf: "keda-api", scalingHalf: "keda"}[h], "traefik"}
+		wishes.Addons = []string{map[part]string{canaryPart: "keda-api", scalingPart: "keda"}[h], "traefik"}
 		wishes.Forwards = map[string]string{provider.IngressAddress: provider.IngressTarget}
 	}
 	return wishes
@@ -73,7 +73,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.complete(); err != nil {
 		return err
 	}
-	from, err := provider.New(o.provider, o.providing())
+	from, err := provider.New(o.provider, o.providerOptions())
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return o.interrupted(ctx, err)
 	}
-	o.screen.Print(append(o.announcement(o.stages(missing)), "")...)
+	o.screen.Print(append(o.announcement(o.planSteps(missing)), "")...)
 	cluster, err := o.clusterUp(ctx, from)
 	if err == nil {
 		err = o.present(ctx, from, cluster)
@@ -90,8 +90,8 @@ func (o *options) run(ctx context.Context) error {
 	return errors.Join(o.interrupted(ctx, err), o.end(context.WithoutCancel(ctx), from, cluster))
 }
 
-// providing is what the provider of the cluster is made from.
-func (o *options) providing() provider.Options {
+// providerOptions is what the provider of the cluster is made from.
+func (o *options) providerOptions() provider.Options {
 	o.local.Repo, o.local.Patience = o.repo, o.settings.Command
 	return provider.Options{
 		Local: o.local, Environ: os.Environ(), Command: o.settings.Command,
@@ -102,8 +102,8 @@ func (o *options) providing() provider.Options {
 
 // complete checks that the flags name a half that there is, and the folder of the project.
 func (o *options) complete() error {
-	if o.only != "" && !slices.Contains(halves(), string(o.only)) {
-		return fmt.Errorf("--only %q: there are %s", o.only, strings.Join(halves(), " and "))
+	if o.only != "" && !slices.Contains(parts(), string(o.only)) {
+		return fmt.Errorf("--only %q: there are %s", o.only, strings.Join(parts(), " and "))
 	}
 	for _, name := range []string{"examples/argo-rollouts-canary/manifests.yaml", "config/kedify-proxy"} {
 		if _, err := os.Stat(filepath.Join(o.repo, name)); err != nil {
@@ -122,21 +122,21 @@ func folder(c *provider.Cluster) string { return filepath.Join(filepath.Dir(c.Lo
 
 // clusterUp makes the cluster ready.
 func (o *options) clusterUp(ctx context.Context, from provider.Provider) (*provider.Cluster, error) {
-	first := canaryHalf
+	first := canaryPart
 	if !o.has(first) {
-		first = scalingHalf
+		first = scalingPart
 	}
-	cluster, err := from.Up(ctx, o.wishes(first))
+	cluster, err := from.Up(ctx, o.spec(first))
 	if err != nil {
 		return nil, err
 	}
-	o.patient(cluster)
-	return cluster, o.define(ctx, from, cluster)
+	o.scaleWaits(cluster)
+	return cluster, o.applyObjects(ctx, from, cluster)
 }
 
-// define puts another owner's definition of HTTPScaledObject, such as that of KEDA's http-add-on, in the place of
+// applyObjects puts another owner's definition of HTTPScaledObject, such as that of KEDA's http-add-on, in the place of
 // this project's, if the user names one.
-func (o *options) define(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
+func (o *options) applyObjects(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
 	if o.crd == "" {
 		return nil
 	}
@@ -147,8 +147,8 @@ func (o *options) define(ctx context.Context, from provider.Provider, cluster *p
 	return err
 }
 
-// patient gives a run more time where the cluster took long to start.
-func (o *options) patient(cluster *provider.Cluster) {
+// scaleWaits gives a run more time where the cluster took long to start.
+func (o *options) scaleWaits(cluster *provider.Cluster) {
 	usual := o.settings.Patience
 	o.settings = o.settings.Scaled(cluster.StartSeconds)
 	o.scaling = o.scaling.Scaled(float64(o.settings.Patience) / float64(usual))
@@ -165,23 +165,23 @@ func (o *options) terminal(cluster *provider.Cluster) shell.Shell {
 
 // present applies the guide's objects, runs the halves on them, one after the other, and prints the summary.
 func (o *options) present(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
-	byHand, err := o.byHand(ctx, cluster)
+	byHand, err := o.isManual(ctx, cluster)
 	g := o.guide(cluster, byHand)
 	if err == nil {
 		err = o.prepare(ctx, cluster, g)
 	}
 	var outcome scenario.Outcome
-	if err == nil && o.has(canaryHalf) {
+	if err == nil && o.has(canaryPart) {
 		outcome, err = o.measure(ctx, cluster, g)
 	}
 	var followed scaling.Outcome
-	if err == nil && o.has(scalingHalf) && !byHand {
+	if err == nil && o.has(scalingPart) && !byHand {
 		followed, err = o.follow(ctx, from, cluster, g)
 	}
 	o.summary(outcome, followed)
 	if err != nil && ctx.Err() == nil {
 		o.screen.Print("", o.style.Bad("Failed: ")+err.Error())
-		o.screen.Print(broken(err, append(outcome.Checks, followed.Checks...))...)
+		o.screen.Print(brokenInvariants(err, append(outcome.Checks, followed.Checks...))...)
 		scenario.Diagnose(ctx, o.terminal(cluster))
 	}
 	return err
@@ -195,7 +195,7 @@ func (o *options) measure(ctx context.Context, cluster *provider.Cluster, g guid
 	if err == nil {
 		outcome, err = scenario.Run(ctx, cluster, o.screen, o.style, o.settings)
 	}
-	if err == nil && !g.ByHand && o.has(scalingHalf) {
+	if err == nil && !g.ByHand && o.has(scalingPart) {
 		o.scaling.Stable, o.scaling.Canary = "yellow", "green" // the canaries have left yellow running
 		err = g.Target(ctx, guide.GuidesTarget)
 	}
@@ -204,9 +204,9 @@ func (o *options) measure(ctx context.Context, cluster *provider.Cluster, g guid
 
 // follow runs the second half, for which the embedded cluster gets KEDA now.
 func (o *options) follow(ctx context.Context, from provider.Provider, cluster *provider.Cluster, g guide.Guide) (scaling.Outcome, error) {
-	if o.provider == provider.NameEmbedded && o.has(canaryHalf) {
+	if o.provider == provider.NameEmbedded && o.has(canaryPart) {
 		o.screen.Print("", "The scaling half needs KEDA: it is built if it is missing, and added to the cluster.")
-		if _, err := from.Up(ctx, o.wishes(scalingHalf)); err != nil {
+		if _, err := from.Up(ctx, o.spec(scalingPart)); err != nil {
 			return scaling.Outcome{}, err
 		}
 	}
@@ -224,15 +224,15 @@ func (o *options) guide(cluster *provider.Cluster, byHand bool) guide.Guide {
 	}
 }
 
-// byHand says whether the objects that KEDA and the agent would make have to be applied: a cluster of the user's may be
+// isManual says whether the objects that KEDA and the agent would make have to be applied: a cluster of the user's may be
 // without them.
-func (o *options) byHand(ctx context.Context, cluster *provider.Cluster) (bool, error) {
-	possible, err := guide.Possible(ctx, o.terminal(cluster))
+func (o *options) isManual(ctx context.Context, cluster *provider.Cluster) (bool, error) {
+	possible, err := guide.IsSupported(ctx, o.terminal(cluster))
 	if err != nil || possible {
 		return false, err
 	}
 	const missing = "KEDA, the agent or the scaler is not in this cluster: see docs/how-to/scale-with-keda.md"
-	if o.only == scalingHalf || o.provider == provider.NameEmbedded {
+	if o.only == scalingPart || o.provider == provider.NameEmbedded {
 		return false, fmt.Errorf("%w: %s", provider.ErrUnfit, missing)
 	}
 	o.screen.Print(o.style.Bad("Left out: ") + "the Ingress, and replicas that follow requests. " + missing)
@@ -250,7 +250,7 @@ func (o *options) prepare(ctx context.Context, cluster *provider.Cluster, g guid
 	}
 	err := g.Ready(ctx)
 	if err == nil {
-		o.settings.Entrance, err = g.Entrance(ctx)
+		o.settings.Entrance, err = g.IngressAddress(ctx)
 	}
 	if err == nil && o.keep {
 		err = g.Browser(ctx)

@@ -17,21 +17,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// paper is a screen that keeps what is printed.
-type paper struct{ strings.Builder }
+// fakeScreen is a screen that keeps what is printed.
+type fakeScreen struct{ strings.Builder }
 
-func (p *paper) Print(lines ...string) { p.WriteString(strings.Join(lines, "\n") + "\n") }
-func (*paper) Frame([]string)          {}
-func (*paper) Columns() int            { return 80 }
+func (p *fakeScreen) Print(lines ...string) { p.WriteString(strings.Join(lines, "\n") + "\n") }
+func (*fakeScreen) Frame([]string)          {}
+func (*fakeScreen) Columns() int            { return 80 }
 
-// place is a folder with a project, and commands that only note their calls:
+// fakeBin is a folder with a project, and commands that only note their calls:
 // localcluster in the given state, and a kubectl that refuses to create. A
 // script on-COMMAND in the folder is run by each of them before anything else.
-type place struct{ dir string }
+type fakeBin struct{ dir string }
 
-func newPlace(t *testing.T, state string) place {
+func newFakeBin(t *testing.T, state string) fakeBin {
 	t.Helper()
-	p := place{dir: t.TempDir()}
+	p := fakeBin{dir: t.TempDir()}
 	p.write(t, "repo/examples/argo-rollouts-canary/manifests.yaml", "")
 	p.write(t, "repo/config/kedify-proxy/kustomization.yaml", "")
 	p.write(t, "state", state)
@@ -71,7 +71,7 @@ esac
 	return p
 }
 
-func (p place) write(t *testing.T, name, text string) {
+func (p fakeBin) write(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(p.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -82,7 +82,7 @@ func (p place) write(t *testing.T, name, text string) {
 	}
 }
 
-func (p place) calls(t *testing.T) []string {
+func (p fakeBin) calls(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(p.dir, "calls"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -91,7 +91,7 @@ func (p place) calls(t *testing.T) []string {
 	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 }
 
-func (p place) options(keep bool, out *paper) options {
+func (p fakeBin) options(keep bool, out *fakeScreen) options {
 	o := options{
 		keep: keep, provider: provider.NameEmbedded, settings: scenario.DefaultSettings(), scaling: scaling.DefaultSettings(), screen: out,
 		local: provider.LocalCluster{Path: filepath.Join(p.dir, "localcluster"), Terminal: provider.Terminal{Err: out}},
@@ -127,7 +127,7 @@ func TestWhatIsTakenAway(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p, out := newPlace(t, tt.state), new(paper)
+			p, out := newFakeBin(t, tt.state), new(fakeScreen)
 			p.write(t, "on-up", tt.up)
 			o := p.options(tt.keep, out)
 			err := o.run(t.Context())
@@ -146,7 +146,7 @@ func TestWhatIsTakenAway(t *testing.T) {
 
 // A cluster of ours has all that the guide needs.
 func TestAClusterWithoutKEDA(t *testing.T) {
-	p, out := newPlace(t, "running"), new(paper)
+	p, out := newFakeBin(t, "running"), new(fakeScreen)
 	p.write(t, "without-keda", "")
 	o := p.options(false, out)
 	err := o.run(t.Context())
@@ -169,8 +169,8 @@ func TestAnotherDefinition(t *testing.T) {
 		{"running", []string{up, remove}, "--crd changes a definition that others use"},
 	}
 	for _, tt := range tests {
-		p := newPlace(t, tt.state)
-		o := p.options(false, new(paper))
+		p := newFakeBin(t, tt.state)
+		o := p.options(false, new(fakeScreen))
 		o.crd = "theirs.yaml"
 		if err := o.run(t.Context()); err == nil || !strings.Contains(err.Error(), tt.fails) {
 			t.Errorf("%s: error = %v, want one with %q", tt.state, err, tt.fails)
@@ -183,7 +183,7 @@ func TestAnotherDefinition(t *testing.T) {
 
 // The first line tells which code is shown.
 func TestTheVersionIsShown(t *testing.T) {
-	p, out := newPlace(t, "running"), new(paper)
+	p, out := newFakeBin(t, "running"), new(fakeScreen)
 	o := p.options(false, out)
 	o.version = "b7200d0-dirty"
 	if err := o.run(t.Context()); err == nil || !strings.HasPrefix(out.String(), "Canary demo, b7200d0-dirty\n") {
@@ -193,7 +193,7 @@ func TestTheVersionIsShown(t *testing.T) {
 
 // A cluster that was slow to start gets more time for everything.
 func TestASlowStartIsSaid(t *testing.T) {
-	p, out := newPlace(t, "running"), new(paper)
+	p, out := newFakeBin(t, "running"), new(fakeScreen)
 	o := p.options(false, out)
 	if err := o.run(t.Context()); err == nil || !strings.Contains(out.String(), "It took 100.0 s to start") || o.settings.Patience != 10*await.Patience()/3 {
 		t.Errorf("%v, patience %s, printed:\n%s", err, o.settings.Patience, out)
@@ -202,7 +202,7 @@ func TestASlowStartIsSaid(t *testing.T) {
 
 // demoProcess is the demo of this place as a process of its own, and what it
 // prints goes nowhere: its terminal is lost.
-func (p place) demoProcess(t *testing.T) *exec.Cmd {
+func (p fakeBin) demoProcess(t *testing.T) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -234,7 +234,7 @@ func TestMain(m *testing.M) {
 // A terminal that goes away ends the run in order, also if it says so twice,
 // and nothing that can't be printed any more stands in the way.
 func TestALostTerminalCleansUp(t *testing.T) {
-	p := newPlace(t, "stopped")
+	p := newFakeBin(t, "stopped")
 	p.write(t, "on-kubectl", `kill -HUP "$PPID"`)
 	p.write(t, "on-down", `kill -HUP "$PPID"`)
 	var failure *exec.ExitError
@@ -261,14 +261,14 @@ func TestTheClusterOfAKilledDemoIsTakenOver(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := newPlace(t, "stopped")
+			p := newFakeBin(t, "stopped")
 			p.write(t, "on-kubectl", `kill -KILL "$PPID"`)
 			if err := p.demoProcess(t).Run(); err == nil {
 				t.Fatal("the demo was not killed")
 			}
 			p.write(t, "on-kubectl", "")
 			for _, keep := range tt.keep {
-				o := p.options(keep, new(paper))
+				o := p.options(keep, new(fakeScreen))
 				if err := o.run(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
 					t.Errorf("error = %v", err)
 				}
@@ -284,10 +284,10 @@ func TestTheClusterOfAKilledDemoIsTakenOver(t *testing.T) {
 }
 
 func TestInterruptedRunCleansUp(t *testing.T) {
-	p, out := newPlace(t, "running"), new(paper)
+	p, out := newFakeBin(t, "running"), new(fakeScreen)
 	o := p.options(false, out)
 	ctx, cancel := context.WithCancel(t.Context())
-	o.screen = interrupting{paper: out, interrupt: cancel}
+	o.screen = interrupting{fakeScreen: out, interrupt: cancel}
 	if err := o.run(ctx); !errors.Is(err, errInterrupted) {
 		t.Errorf("error = %v, want %v", err, errInterrupted)
 	}
@@ -298,13 +298,13 @@ func TestInterruptedRunCleansUp(t *testing.T) {
 
 // interrupting ends the context as soon as the cluster is up.
 type interrupting struct {
-	*paper
+	*fakeScreen
 
 	interrupt func()
 }
 
 func (i interrupting) Print(lines ...string) {
-	i.paper.Print(lines...)
+	i.fakeScreen.Print(lines...)
 	if strings.Contains(strings.Join(lines, "\n"), "The local cluster is up") {
 		i.interrupt()
 	}

@@ -54,8 +54,8 @@ type Guide struct {
 	Patience, Delete time.Duration
 }
 
-// Possible says whether the cluster has what the guide's objects need: KEDA, the agent and the scaler.
-func Possible(ctx context.Context, terminal shell.Shell) (bool, error) {
+// IsSupported says whether the cluster has what the guide's objects need: KEDA, the agent and the scaler.
+func IsSupported(ctx context.Context, terminal shell.Shell) (bool, error) {
 	for _, args := range [][]string{
 		{"get", "crd", "scaledobjects.keda.sh", "-o", "name", "--ignore-not-found"},
 		{"get", "deployments", "-A", "-l", "app.kubernetes.io/component=agent", "-o", "name"},
@@ -143,8 +143,8 @@ func (g Guide) Target(ctx context.Context, value string) error {
 		`[{"op":"replace","path":"/spec/triggers/0/metadata/targetValue","value":"`+value+`"}]`))
 }
 
-// Entrance is the address that requests for the Ingress are sent to.
-func (g Guide) Entrance(ctx context.Context) (string, error) {
+// IngressAddress is the address that requests for the Ingress are sent to.
+func (g Guide) IngressAddress(ctx context.Context) (string, error) {
 	if g.Ingress != "" {
 		return g.Ingress, nil
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 )
 
-// world notes commands, and stands for the cluster.
-type world struct {
+// fakeCluster notes commands, and stands for the cluster.
+type fakeCluster struct {
 	overlaps bool   // an earlier run has left its namespace
 	foreign  bool   // the namespace is there, and another's
 	without  bool   // the cluster has no KEDA
@@ -26,7 +26,7 @@ type world struct {
 }
 
 // Run implements kube.Runner.
-func (w *world) Run(_ context.Context, args ...string) (string, error) {
+func (w *fakeCluster) Run(_ context.Context, args ...string) (string, error) {
 	line := strings.Join(args, " ")
 	w.commands = append(w.commands, line)
 	switch {
@@ -49,25 +49,25 @@ func (w *world) Run(_ context.Context, args ...string) (string, error) {
 }
 
 // Stream implements kube.Runner.
-func (*world) Stream(context.Context, func(io.Reader) error, ...string) error { return nil }
+func (*fakeCluster) Stream(context.Context, func(io.Reader) error, ...string) error { return nil }
 
 // Print implements shell.Screen.
-func (*world) Print(...string) {}
+func (*fakeCluster) Print(...string) {}
 
 // Frame implements shell.Screen.
-func (*world) Frame([]string) {}
+func (*fakeCluster) Frame([]string) {}
 
 // Columns implements shell.Screen.
-func (*world) Columns() int { return 100 }
+func (*fakeCluster) Columns() int { return 100 }
 
 // guide is the guide in this world.
-func (w *world) guide() Guide {
+func (w *fakeCluster) guide() Guide {
 	//testbounds:allow the value is only compared
 	return Guide{Shell: w.shell(), Repo: "repo", Patience: 80 * time.Second, Delete: time.Minute}
 }
 
 //testbounds:allow the value is only compared
-func (w *world) shell() shell.Shell { return shell.Shell{Runner: w, Screen: w, Within: time.Minute} }
+func (w *fakeCluster) shell() shell.Shell { return shell.Shell{Runner: w, Screen: w, Within: time.Minute} }
 
 // deploy applies and waits.
 func (g Guide) deploy(ctx context.Context) error {
@@ -106,13 +106,13 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		world  world
+		world  fakeCluster
 		byHand bool
 		want   []string
 	}{
-		{"verbatim", world{}, false, append([]string{find}, verbatim...)},
-		{"where an earlier run has left its namespace", world{overlaps: true}, false, append(left, verbatim...)},
-		{"by hand", world{}, true, append([]string{find}, byHand...)},
+		{"verbatim", fakeCluster{}, false, append([]string{find}, verbatim...)},
+		{"where an earlier run has left its namespace", fakeCluster{overlaps: true}, false, append(left, verbatim...)},
+		{"by hand", fakeCluster{}, true, append([]string{find}, byHand...)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -133,15 +133,15 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 func TestFaults(t *testing.T) {
 	tests := []struct {
 		name  string
-		world world
+		world fakeCluster
 		is    error
 		says  string
 	}{
-		{"a namespace that is another's", world{foreign: true}, shell.ErrForeign, "kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
-		{"objects that are refused", world{fails: "apply"}, io.ErrUnexpectedEOF, ""},
-		{"KEDA that does not take the ScaledObject", world{service: Stable, fails: "wait scaledobject"}, io.ErrUnexpectedEOF, ""},
-		{"an Ingress that is not wired", world{fails: "=kedify-proxy"}, io.ErrUnexpectedEOF, ""},
-		{"another Service", world{service: Canary}, ErrCheck, `Service "rollouts-demo-canary"`},
+		{"a namespace that is another's", fakeCluster{foreign: true}, shell.ErrForeign, "kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
+		{"objects that are refused", fakeCluster{fails: "apply"}, io.ErrUnexpectedEOF, ""},
+		{"KEDA that does not take the ScaledObject", fakeCluster{service: Stable, fails: "wait scaledobject"}, io.ErrUnexpectedEOF, ""},
+		{"an Ingress that is not wired", fakeCluster{fails: "=kedify-proxy"}, io.ErrUnexpectedEOF, ""},
+		{"another Service", fakeCluster{service: Canary}, ErrCheck, `Service "rollouts-demo-canary"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,10 +163,10 @@ func TestEntrance(t *testing.T) {
 		{name: "nothing", is: ErrCheck},
 	}
 	for _, tt := range tests {
-		w := &world{address: tt.published}
+		w := &fakeCluster{address: tt.published}
 		g := w.guide()
 		g.Ingress = tt.ingress
-		if got, err := g.Entrance(t.Context()); got != tt.want || !errors.Is(err, tt.is) {
+		if got, err := g.IngressAddress(t.Context()); got != tt.want || !errors.Is(err, tt.is) {
 			t.Errorf("%s: %q (%v), want %q (%v)", tt.name, got, err, tt.want, tt.is)
 		}
 	}
@@ -174,8 +174,8 @@ func TestEntrance(t *testing.T) {
 
 func TestPossible(t *testing.T) {
 	for _, without := range []bool{false, true} {
-		w := &world{without: without}
-		if possible, err := Possible(t.Context(), w.shell()); err != nil || possible == without {
+		w := &fakeCluster{without: without}
+		if possible, err := IsSupported(t.Context(), w.shell()); err != nil || possible == without {
 			t.Errorf("possible %v (%v) in a cluster without KEDA %v", possible, err, without)
 		}
 	}

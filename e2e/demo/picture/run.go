@@ -123,7 +123,7 @@ func (p *parser) read(line string) {
 	} else if f := p.find(reached, line); f != nil {
 		r.Steps = append(r.Steps, Step{From: p.from, To: p.to, Color: f[4], Name: f[2], At: p.float(f[1]), Asked: p.float(f[3])})
 	} else if f := p.find(measured, line); f != nil {
-		p.judge(f)
+		p.parseVerdict(f)
 	} else if f := p.find(replicas, line); f != nil {
 		r.Rates = append(r.Rates, Rate{f[2], p.float(f[1]), p.float(f[6]), p.int(f[3]), p.int(f[4]), p.int(f[5])})
 	} else if f := p.find(failed, line); f != nil {
@@ -135,8 +135,8 @@ func (p *parser) read(line string) {
 	}
 }
 
-// judge takes a row of the summary, which has the figures of the next step.
-func (p *parser) judge(row []string) {
+// parseVerdict takes a row of the summary, which has the figures of the next step.
+func (p *parser) parseVerdict(row []string) {
 	if p.judged == len(p.run.Steps) || p.run.Steps[p.judged].Color != row[2] || p.run.Steps[p.judged].Asked != p.float(row[1]) {
 		p.err = fmt.Errorf("%w: row %d of the summary is of no step: %s", ErrIncomplete, p.judged+1, row[0])
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// board is what the live frame shows, filled in by the run.
-type board struct {
+// display is what the live frame shows, filled in by the run.
+type display struct {
 	mu     sync.Mutex
 	doing  string
 	rows   []report.Replicas
@@ -20,22 +20,22 @@ type board struct {
 	ended  load.Totals // of the clients that have stopped
 }
 
-// say sets what is going on.
-func (b *board) say(doing string) {
+// setStatus sets what is going on.
+func (b *display) setStatus(doing string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.doing = doing
 }
 
 // add begins a row.
-func (b *board) add(row report.Replicas) {
+func (b *display) add(row report.Replicas) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rows = append(b.rows, row)
 }
 
 // change sets the pods of the last row.
-func (b *board) change(asked, stable, canary int) {
+func (b *display) change(asked, stable, canary int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	last := &b.rows[len(b.rows)-1]
@@ -43,21 +43,21 @@ func (b *board) change(asked, stable, canary int) {
 }
 
 // end replaces the last row.
-func (b *board) end(row report.Replicas) {
+func (b *display) end(row report.Replicas) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rows[len(b.rows)-1] = row
 }
 
-// load makes a client's numbers part of the frame.
-func (b *board) load(client *load.Client) {
+// startLoad makes a client's numbers part of the frame.
+func (b *display) startLoad(client *load.Client) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.client = client
 }
 
-// unload stops the client, and keeps what it has counted.
-func (b *board) unload() {
+// stopLoad stops the client, and keeps what it has counted.
+func (b *display) stopLoad() {
 	b.mu.Lock()
 	client := b.client
 	b.client = nil
@@ -83,14 +83,14 @@ func sum(x, y load.Totals) load.Totals {
 }
 
 // all returns the rows, and what the clients that have stopped have counted.
-func (b *board) all() ([]report.Replicas, load.Totals) {
+func (b *display) all() ([]report.Replicas, load.Totals) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.rows), b.ended
 }
 
 // live is the frame as of now.
-func (b *board) live() report.Followers {
+func (b *display) live() report.Followers {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	totals := b.ended
@@ -113,7 +113,7 @@ func (d *Demo) draw(ctx context.Context) {
 			d.shell.Screen.Frame(nil)
 			return
 		case <-ticks.C:
-			l := d.board.live()
+			l := d.display.live()
 			l.Elapsed = time.Since(d.Begun)
 			d.shell.Screen.Frame(d.shell.Style.FollowersFrame(l, d.shell.Screen.Columns()))
 		}

@@ -55,14 +55,14 @@ func (d *Demo) plan() []phase {
 	}
 }
 
-// wanted is how many replicas a rate asks for.
-func wanted(rate float64) int {
+// wantedReplicas is how many replicas a rate asks for.
+func wantedReplicas(rate float64) int {
 	return int(min(max(math.Ceil(rate/target), least), most))
 }
 
-// right says whether a number of replicas is right for a rate: within one, for a rate is measured.
-func right(replicas int, rate float64) bool {
-	d := replicas - wanted(rate)
+// isWanted says whether a number of replicas is right for a rate: within one, for a rate is measured.
+func isWanted(replicas int, rate float64) bool {
+	d := replicas - wantedReplicas(rate)
 	return -1 <= d && d <= 1
 }
 
@@ -71,10 +71,10 @@ func canaryPods(replicas int) int {
 	return int(math.Ceil(float64(replicas) * weight / 100))
 }
 
-// followed says whether a Rollout has what the phase asks for, on both sides.
-func (p phase) followed(r kube.Rollout) bool {
+// isReached says whether a Rollout has what the phase asks for, on both sides.
+func (p phase) isReached(r kube.Rollout) bool {
 	stablePods, canaries := r.Sides()
-	if !right(r.Spec.Replicas, p.rate) || stablePods != r.Spec.Replicas {
+	if !isWanted(r.Spec.Replicas, p.rate) || stablePods != r.Spec.Replicas {
 		return false
 	}
 	if p.paused {
@@ -83,26 +83,26 @@ func (p phase) followed(r kube.Rollout) bool {
 	return canaries == 0
 }
 
-// settle waits until the Rollout has what the phase asks for, and sees that the number stays right.
-func (d *Demo) settle(ctx context.Context, p phase, began time.Time) (report.Replicas, error) {
-	row := report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wanted(p.rate), State: report.Wrong}
+// awaitReplicas waits until the Rollout has what the phase asks for, and sees that the number stays right.
+func (d *Demo) awaitReplicas(ctx context.Context, p phase, began time.Time) (report.Replicas, error) {
+	row := report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wantedReplicas(p.rate), State: report.Wrong}
 	now := func() kube.Rollout {
 		r := d.rollout.Get()
 		row.Asked = r.Spec.Replicas
 		row.Stable, row.Canary = r.Sides()
-		d.board.change(row.Asked, row.Stable, row.Canary)
+		d.display.change(row.Asked, row.Stable, row.Canary)
 		return r
 	}
-	d.board.say(fmt.Sprintf("waiting for the %d replicas that %s ask for", row.Wanted, p))
-	err := await.Within(ctx, "the replicas for "+p.String(), d.Followed, func() bool { return p.followed(now()) }, func() string {
+	d.display.setStatus(fmt.Sprintf("waiting for the %d replicas that %s ask for", row.Wanted, p))
+	err := await.Within(ctx, "the replicas for "+p.String(), d.Followed, func() bool { return p.isReached(now()) }, func() string {
 		return fmt.Sprintf("%s; %d stable and %d canary pods", d.rollout.Get(), row.Stable, row.Canary)
 	})
 	row.After = time.Since(began)
 	if err != nil {
 		return row, err
 	}
-	d.board.say(fmt.Sprintf("seeing that they stay for %s", d.Rest))
-	err = await.Within(ctx, "a wrong number of replicas", d.Rest, func() bool { return !right(now().Spec.Replicas, p.rate) }, func() string { return "none" })
+	d.display.setStatus(fmt.Sprintf("seeing that they stay for %s", d.Rest))
+	err = await.Within(ctx, "a wrong number of replicas", d.Rest, func() bool { return !isWanted(now().Spec.Replicas, p.rate) }, func() string { return "none" })
 	switch {
 	case errors.Is(err, await.ErrNotReached): // as it should be
 		row.State = report.Right
@@ -114,8 +114,8 @@ func (d *Demo) settle(ctx context.Context, p phase, began time.Time) (report.Rep
 	}
 }
 
-// judge says what must hold of all rates.
-func (d *Demo) judge(rows []report.Replicas, totals load.Totals) ([]report.Check, error) {
+// evaluate says what must hold of all rates.
+func (d *Demo) evaluate(rows []report.Replicas, totals load.Totals) ([]report.Check, error) {
 	none := report.Check{
 		Name: "no request of the app that scales failed", OK: totals.Failed == 0 && totals.Sent > 0,
 		Detail: fmt.Sprintf("%s of %s", report.Count(totals.Failed), report.Count(totals.Sent)),

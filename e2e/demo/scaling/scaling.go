@@ -67,13 +67,13 @@ type Demo struct {
 
 	shell   shell.Shell
 	rollout kube.Latest[kube.Rollout]
-	board   board
+	display   display
 }
 
 // New returns a run that has not begun.
 func New(terminal shell.Shell, settings Settings) *Demo {
 	d := &Demo{Settings: settings, shell: terminal}
-	d.shell.Doing = d.board.say
+	d.shell.Doing = d.display.setStatus
 	return d
 }
 
@@ -93,8 +93,8 @@ func (d *Demo) Run(ctx context.Context) (Outcome, error) {
 	}
 	stop()
 	watchers.Wait()
-	rows, totals := d.board.all()
-	checks, failed := d.judge(rows, totals)
+	rows, totals := d.display.all()
+	checks, failed := d.evaluate(rows, totals)
 	if woken.Name != "" {
 		checks = append(checks, woken)
 	}
@@ -115,7 +115,7 @@ func (d *Demo) follow(ctx context.Context) error {
 // that the rate asks for and stay so.
 func (d *Demo) phase(ctx context.Context, p phase) error {
 	began := time.Now()
-	d.board.add(report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wanted(p.rate)})
+	d.display.add(report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wantedReplicas(p.rate)})
 	client, err := load.Start(ctx, load.Config{
 		Address: d.Entrance, Dial: d.Dial, Host: guide.Host, Path: "/color", Rate: p.rate, Timeout: d.Timeout,
 		MaxInFlight: inFlight, Colors: guide.Colors(),
@@ -123,13 +123,13 @@ func (d *Demo) phase(ctx context.Context, p phase) error {
 	if err != nil {
 		return fmt.Errorf("start the load: %w", err)
 	}
-	d.board.load(client)
-	defer d.board.unload()
+	d.display.startLoad(client)
+	defer d.display.stopLoad()
 	if err := d.shell.ShowAll(ctx, p.commands...); err != nil {
 		return err
 	}
-	row, err := d.settle(ctx, p, began)
-	d.board.end(row)
+	row, err := d.awaitReplicas(ctx, p, began)
+	d.display.end(row)
 	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Begun)), p)) +
 		fmt.Sprintf(": %d replicas are wanted, %d stable and %d canary after %s", row.Wanted, row.Stable, row.Canary, report.Seconds(row.After)))
 	return err

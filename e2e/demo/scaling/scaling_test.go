@@ -25,9 +25,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/memhttp"
 )
 
-// world stands for the cluster. Its replicas follow: whenever the demo has printed that a rate was
+// fakeCluster stands for the cluster. Its replicas follow: whenever the demo has printed that a rate was
 // followed, they are those of the next one.
-type world struct {
+type fakeCluster struct {
 	still   bool // replicas never follow the second rate
 	drops   bool // they go again as soon as they were right
 	oneSide bool // the canary does not follow
@@ -45,14 +45,14 @@ type world struct {
 	lines    []string
 }
 
-// newWorld gives a world a proxy in memory, for a test in a bubble.
-func newWorld(t *testing.T, w *world) *world {
+// newFakeCluster gives a world a proxy in memory, for a test in a bubble.
+func newFakeCluster(t *testing.T, w *fakeCluster) *fakeCluster {
 	t.Helper()
 	w.dial = memhttp.Serve(t, memhttp.Server(w.serve))
 	return w
 }
 
-func (w *world) serve(out http.ResponseWriter, _ *http.Request) {
+func (w *fakeCluster) serve(out http.ResponseWriter, _ *http.Request) {
 	w.mu.Lock()
 	fails := w.fails || w.zero && w.asleep
 	w.fails = false
@@ -66,7 +66,7 @@ func (w *world) serve(out http.ResponseWriter, _ *http.Request) {
 }
 
 // Run implements kube.Runner.
-func (w *world) Run(_ context.Context, args ...string) (string, error) {
+func (w *fakeCluster) Run(_ context.Context, args ...string) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	line := strings.Join(args, " ")
@@ -76,7 +76,7 @@ func (w *world) Run(_ context.Context, args ...string) (string, error) {
 }
 
 // Stream implements kube.Runner: the watch of the Rollout.
-func (w *world) Stream(ctx context.Context, read func(io.Reader) error, _ ...string) error {
+func (w *fakeCluster) Stream(ctx context.Context, read func(io.Reader) error, _ ...string) error {
 	in, out := io.Pipe()
 	go func() {
 		defer func() { _ = out.Close() }()
@@ -95,12 +95,12 @@ func (w *world) Stream(ctx context.Context, read func(io.Reader) error, _ ...str
 }
 
 // rollout is the Rollout as of now.
-func (w *world) rollout() string {
+func (w *fakeCluster) rollout() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	plan := new(Demo).plan()
 	p := plan[min(w.phase, len(plan)-1)]
-	replicas := wanted(p.rate)
+	replicas := wantedReplicas(p.rate)
 	switch {
 	case w.woken:
 		replicas = 1
@@ -133,7 +133,7 @@ func (w *world) rollout() string {
 }
 
 // Print implements shell.Screen.
-func (w *world) Print(lines ...string) {
+func (w *fakeCluster) Print(lines ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, lines...)
@@ -146,13 +146,13 @@ func (w *world) Print(lines ...string) {
 }
 
 // Frame implements shell.Screen.
-func (*world) Frame([]string) {}
+func (*fakeCluster) Frame([]string) {}
 
 // Columns implements shell.Screen.
-func (*world) Columns() int { return 100 }
+func (*fakeCluster) Columns() int { return 100 }
 
 // run is the half in a world.
-func (w *world) run(ctx context.Context) (Outcome, error) {
+func (w *fakeCluster) run(ctx context.Context) (Outcome, error) {
 	s := DefaultSettings()
 	s.Entrance, s.Dial = "proxy:80", w.dial
 	s.Followed, s.Rest, s.Woken, s.Begun = 400*time.Millisecond, 100*time.Millisecond, time.Second, time.Now()
@@ -165,7 +165,7 @@ func (w *world) run(ctx context.Context) (Outcome, error) {
 func TestReplicasFollow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, new(world))
+		w := newFakeCluster(t, new(fakeCluster))
 		outcome, err := w.run(t.Context())
 		if err != nil {
 			t.Fatalf("%v\n%s", err, strings.Join(w.lines, "\n"))
@@ -200,21 +200,21 @@ func TestFaultsFailTheHalf(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
-		world *world
+		world *fakeCluster
 		is    error
 		says  string
 	}{
-		{"replicas that do not follow", &world{still: true}, await.ErrNotReached, "25 requests/s: the replicas for 25 requests/s"},
-		{"replicas that go again", &world{drops: true}, guide.ErrCheck, "12 replicas, after they were right"},
-		{"a canary that does not follow", &world{oneSide: true}, await.ErrNotReached, "45 requests/s, canary at 20 %"},
-		{"a failed request", &world{fails: true}, guide.ErrCheck, "1 × HTTP status 503"},
-		{"an app that nothing wakes", &world{asleep: true}, guide.ErrCheck, "one request woke the app at zero: does not hold: HTTP status 503"},
+		{"replicas that do not follow", &fakeCluster{still: true}, await.ErrNotReached, "25 requests/s: the replicas for 25 requests/s"},
+		{"replicas that go again", &fakeCluster{drops: true}, guide.ErrCheck, "12 replicas, after they were right"},
+		{"a canary that does not follow", &fakeCluster{oneSide: true}, await.ErrNotReached, "45 requests/s, canary at 20 %"},
+		{"a failed request", &fakeCluster{fails: true}, guide.ErrCheck, "1 × HTTP status 503"},
+		{"an app that nothing wakes", &fakeCluster{asleep: true}, guide.ErrCheck, "one request woke the app at zero: does not hold: HTTP status 503"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, tt.world)
+				w := newFakeCluster(t, tt.world)
 				_, err := w.run(t.Context())
 				if !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
 					t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, strings.Join(w.lines, "\n"))

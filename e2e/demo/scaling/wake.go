@@ -28,7 +28,7 @@ func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 	if err != nil {
 		return check, err
 	}
-	d.board.say("waiting for KEDA to take the last replica away")
+	d.display.setStatus("waiting for KEDA to take the last replica away")
 	err = await.Within(ctx, "the app at zero", d.Followed, func() bool {
 		r := d.rollout.Get()
 		return r.Spec.Replicas == 0 && r.Status.Replicas == 0
@@ -37,7 +37,7 @@ func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 		return check, err
 	}
 	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] at zero", report.Seconds(time.Since(d.Begun)))) + ": no pod is left; one request comes")
-	w := d.ask(ctx)
+	w := d.sendFirstRequest(ctx)
 	check.OK, check.Detail = w.err == nil, w.String()
 	if w.err != nil {
 		check.Invariant = invariant.FailedRequests
@@ -47,15 +47,15 @@ func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 	return check, nil
 }
 
-// waking are the times from a request to what came of it.
-type waking struct {
+// wakeResult are the times from a request to what came of it.
+type wakeResult struct {
 	asked, ready, answered time.Duration
 	color                  string
 	err                    error
 }
 
 // String implements fmt.Stringer.
-func (w waking) String() string {
+func (w wakeResult) String() string {
 	if w.err != nil {
 		return fmt.Sprintf("no answer within %s: %v", report.Seconds(w.answered), w.err)
 	}
@@ -63,13 +63,13 @@ func (w waking) String() string {
 		report.Seconds(w.asked), report.Seconds(w.ready), w.color, report.Seconds(w.answered))
 }
 
-// ask sends one request, and watches the Rollout meanwhile.
-func (d *Demo) ask(ctx context.Context) waking {
-	d.board.say("waiting for the answer to one request")
+// sendFirstRequest sends one request, and watches the Rollout meanwhile.
+func (d *Demo) sendFirstRequest(ctx context.Context) wakeResult {
+	d.display.setStatus("waiting for the answer to one request")
 	began := time.Now()
-	seen := make(chan waking, 1)
+	seen := make(chan wakeResult, 1)
 	go func() {
-		var w waking
+		var w wakeResult
 		// A replica that is never seen is no answer either, which has a deadline of its own.
 		_ = await.Within(ctx, "a ready replica", d.Woken, func() bool {
 			r, since := d.rollout.Get(), time.Since(began)

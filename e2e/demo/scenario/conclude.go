@@ -34,15 +34,15 @@ func (d *demo) conclude(ctx context.Context, totals load.Totals, pinned []load.P
 func (d *demo) finalCounters(ctx context.Context, totals load.Totals) (after envoyadmin.Counters, err error) {
 	_ = await.Within(ctx, "Envoy's counters to agree", d.Counters, func() bool { // see above
 		after, err = d.envoy.Counters(ctx)
-		requests, success := grown(d.before, after)
+		requests, success := increase(d.before, after)
 		return err == nil && requests == totals.Sent && success == totals.OK
 	}, func() string { return "they do not" })
 	return after, err
 }
 
-// grown is by how much the counters of requests and successes have grown. They
+// increase is by how much the counters of requests and successes have grown. They
 // have shrunk if another Envoy answers than before.
-func grown(before, after envoyadmin.Counters) (requests, success int) {
+func increase(before, after envoyadmin.Counters) (requests, success int) {
 	return after.Requests - before.Requests, after.Success - before.Success
 }
 
@@ -80,7 +80,7 @@ func counterChecks(totals load.Totals, before, after envoyadmin.Counters, err er
 	if err != nil {
 		return []report.Check{{Name: "Envoy's counters agree", Detail: err.Error()}}
 	}
-	requests, success := grown(before, after)
+	requests, success := increase(before, after)
 	count := report.Check{
 		Name: "Envoy counted the same", OK: requests == totals.Sent && success == totals.OK,
 		Detail: fmt.Sprintf("downstream_rq_total +%s, 2xx +%s; sent %s, answered 200 %s",

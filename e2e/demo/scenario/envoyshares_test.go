@@ -22,7 +22,7 @@ func TestAsked(t *testing.T) {
 		{envoyadmin.Shares{"another": 1}, false},
 	}
 	for _, tt := range tests {
-		if got := asked(tt.shares); got != tt.want {
+		if got := isRequestedSplit(tt.shares); got != tt.want {
 			t.Errorf("asked(%v) = %v, want %v", tt.shares, got, tt.want)
 		}
 	}

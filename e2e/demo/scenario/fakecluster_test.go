@@ -39,9 +39,9 @@ type faults struct {
 	brokenCommands bool // kubectl fails
 }
 
-// world stands for the cluster: commands change it, the proxy and Envoy's
+// fakeCluster stands for the cluster: commands change it, the proxy and Envoy's
 // admin interface show it.
-type world struct {
+type fakeCluster struct {
 	faults
 
 	dialProxy, dialAdmin func(ctx context.Context, network, address string) (net.Conn, error)
@@ -65,17 +65,17 @@ type world struct {
 // adminAddress is where Envoy's admin interface is.
 const adminAddress = "127.0.0.1:9901"
 
-// newWorld returns a world for a test in a bubble: its servers are in memory.
-func newWorld(t *testing.T, f faults) *world {
+// newFakeCluster returns a world for a test in a bubble: its servers are in memory.
+func newFakeCluster(t *testing.T, f faults) *fakeCluster {
 	t.Helper()
-	w := &world{faults: f, image: "blue", phase: "Healthy", generation: 1, listeners: 1}
+	w := &fakeCluster{faults: f, image: "blue", phase: "Healthy", generation: 1, listeners: 1}
 	w.dialProxy = memhttp.Serve(t, memhttp.Server(w.serve))
 	w.dialAdmin = memhttp.Serve(t, memhttp.Server(w.serveAdmin))
 	return w
 }
 
 // dial connects to the proxy or to Envoy's admin interface.
-func (w *world) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (w *fakeCluster) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if address == adminAddress {
 		return w.dialAdmin(ctx, network, address)
 	}
@@ -84,7 +84,7 @@ func (w *world) dial(ctx context.Context, network, address string) (net.Conn, er
 
 // serve answers as kedify-proxy with the pods behind it. An answer takes a moment:
 // a closed loop of answers that take no time would never end.
-func (w *world) serve(out http.ResponseWriter, r *http.Request) {
+func (w *fakeCluster) serve(out http.ResponseWriter, r *http.Request) {
 	time.Sleep(20 * time.Millisecond)
 	w.mu.Lock()
 	w.requests++
@@ -126,7 +126,7 @@ func (w *world) serve(out http.ResponseWriter, r *http.Request) {
 }
 
 // serveAdmin answers as Envoy's admin interface.
-func (w *world) serveAdmin(out http.ResponseWriter, r *http.Request) {
+func (w *fakeCluster) serveAdmin(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.URL.Path == "/stats" {
@@ -146,7 +146,7 @@ func (w *world) serveAdmin(out http.ResponseWriter, r *http.Request) {
 }
 
 // Run implements kube.Runner.
-func (w *world) Run(_ context.Context, args ...string) (string, error) {
+func (w *fakeCluster) Run(_ context.Context, args ...string) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	line := strings.Join(args, " ")
@@ -170,7 +170,7 @@ func (w *world) Run(_ context.Context, args ...string) (string, error) {
 }
 
 // split moves the canary to a weight.
-func (w *world) split(weight int) {
+func (w *fakeCluster) split(weight int) {
 	w.weight, w.splitting, w.phase = weight, true, "Paused"
 	w.generation++
 	if w.listenerMoves {
@@ -184,14 +184,14 @@ func (w *world) split(weight int) {
 }
 
 // end takes the canary away.
-func (w *world) end(phase string) {
+func (w *fakeCluster) end(phase string) {
 	w.weight, w.phase = 0, phase
 	w.splitting = w.keepsWeights
 	w.generation++
 }
 
 // annotation is the weights annotation, empty for none.
-func (w *world) annotation() string {
+func (w *fakeCluster) annotation() string {
 	if !w.splitting {
 		return ""
 	}
@@ -200,7 +200,7 @@ func (w *world) annotation() string {
 
 // Print implements Screen. What the demo has printed is also how the world
 // knows that it may go on after a timed pause.
-func (w *world) Print(lines ...string) {
+func (w *fakeCluster) Print(lines ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, lines...)
@@ -222,20 +222,20 @@ func (w *world) Print(lines ...string) {
 }
 
 // Frame implements Screen.
-func (*world) Frame([]string) {}
+func (*fakeCluster) Frame([]string) {}
 
 // Columns implements Screen.
-func (*world) Columns() int { return 100 }
+func (*fakeCluster) Columns() int { return 100 }
 
 // text is all that was printed.
-func (w *world) text() string {
+func (w *fakeCluster) text() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.lines, "\n")
 }
 
 // Stream implements kube.Runner: the watches and the port-forward.
-func (w *world) Stream(ctx context.Context, read func(io.Reader) error, args ...string) error {
+func (w *fakeCluster) Stream(ctx context.Context, read func(io.Reader) error, args ...string) error {
 	in, out := io.Pipe()
 	var writer sync.WaitGroup
 	defer writer.Wait()
@@ -263,7 +263,7 @@ func (w *world) Stream(ctx context.Context, read func(io.Reader) error, args ...
 }
 
 // output is what a long-lived command says now.
-func (w *world) output(line string) string {
+func (w *fakeCluster) output(line string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {

@@ -21,7 +21,7 @@ func (d *demo) show(ctx context.Context, commands ...[]string) error {
 
 // shell is where commands run.
 func (d *demo) shell() shell.Shell {
-	return shell.Shell{Runner: d.runner, Screen: d.screen, Style: d.style, Within: d.Command, Doing: d.board.say}
+	return shell.Shell{Runner: d.runner, Screen: d.screen, Style: d.style, Within: d.Command, Doing: d.display.setStatus}
 }
 
 // weightsCommand is the guide's command that prints the annotation.
@@ -53,13 +53,13 @@ func (d *demo) showGuide(ctx context.Context) error {
 	return nil
 }
 
-// gone asks for the annotation with the guide's command; there must be none.
-func (d *demo) gone(ctx context.Context) error {
+// isGone asks for the annotation with the guide's command; there must be none.
+func (d *demo) isGone(ctx context.Context) error {
 	out, err := d.shell().Show(ctx, d.weightsCommand()...)
 	if err != nil {
 		return err
 	}
-	last := d.board.change(func(*report.Row) {})
+	last := d.display.change(func(*report.Row) {})
 	check := report.Check{
 		Name: "the annotation is gone (" + last.Canary + ", " + last.Step + ")", OK: strings.TrimSpace(out) == "",
 		Detail: kube.ShortWeights(strings.TrimSpace(out)), Invariant: invariant.End,

@@ -14,15 +14,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// view is what Envoy runs, as last seen.
-type view struct {
+// state is what Envoy runs, as last seen.
+type state struct {
 	shares envoyadmin.Shares
 	err    error
 	at     time.Time // when the answer had come in
 }
 
 // String implements fmt.Stringer.
-func (v view) String() string {
+func (v state) String() string {
 	if v.err != nil {
 		return v.err.Error()
 	}
@@ -34,9 +34,9 @@ func (d *demo) watchEnvoy(ctx context.Context) {
 	ticks := time.NewTicker(d.Poll)
 	defer ticks.Stop()
 	for {
-		v := d.look(ctx)
+		v := d.readState(ctx)
 		d.view.Set(v)
-		if v.err == nil && !asked(v.shares) {
+		if v.err == nil && !isRequestedSplit(v.shares) {
 			d.strange.Set(shortShares(v.shares))
 		}
 		select {
@@ -47,20 +47,20 @@ func (d *demo) watchEnvoy(ctx context.Context) {
 	}
 }
 
-// look asks Envoy once.
-func (d *demo) look(ctx context.Context) view {
+// readState asks Envoy once.
+func (d *demo) readState(ctx context.Context) state {
 	routes, err := d.envoy.Routes(ctx, clusterPrefix())
 	if err != nil {
-		return view{err: err}
+		return state{err: err}
 	}
 	shares, err := envoyadmin.Split(routes)
-	return view{shares: shares, err: err, at: time.Now()}
+	return state{shares: shares, err: err, at: time.Now()}
 }
 
 // await waits until ready says so: see await.Until. It gives up when the load
 // client is overloaded, too.
 func (d *demo) await(ctx context.Context, what string, within time.Duration, ready func() bool, state func() string) error {
-	d.board.say("waiting for " + what)
+	d.display.setStatus("waiting for " + what)
 	var overload error
 	err := await.Within(ctx, what, within, func() bool {
 		if ready() {
@@ -74,37 +74,37 @@ func (d *demo) await(ctx context.Context, what string, within time.Duration, rea
 	return errors.Join(overload, err)
 }
 
-// board is what the live frame shows, filled in by the run.
-type board struct {
+// display is what the live frame shows, filled in by the run.
+type display struct {
 	mu     sync.Mutex
 	doing  string
 	rows   []report.Row
 	client *load.Client
 }
 
-// say sets what is going on.
-func (b *board) say(doing string) {
+// setStatus sets what is going on.
+func (b *display) setStatus(doing string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.doing = doing
 }
 
 // load makes the client's numbers part of the frame.
-func (b *board) load(client *load.Client) {
+func (b *display) load(client *load.Client) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.client = client
 }
 
 // add begins a row.
-func (b *board) add(row report.Row) {
+func (b *display) add(row report.Row) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rows = append(b.rows, row)
 }
 
 // change changes the last row and returns it.
-func (b *board) change(edit func(*report.Row)) report.Row {
+func (b *display) change(edit func(*report.Row)) report.Row {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	last := &b.rows[len(b.rows)-1]
@@ -113,14 +113,14 @@ func (b *board) change(edit func(*report.Row)) report.Row {
 }
 
 // all returns the rows.
-func (b *board) all() []report.Row {
+func (b *display) all() []report.Row {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.rows)
 }
 
 // live is the frame as of now.
-func (b *board) live() report.Live {
+func (b *display) live() report.Live {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := report.Live{Doing: b.doing, Rows: slices.Clone(b.rows)}
@@ -145,7 +145,7 @@ func (d *demo) draw(ctx context.Context) {
 			d.screen.Frame(nil)
 			return
 		case <-ticks.C:
-			l := d.board.live()
+			l := d.display.live()
 			l.Elapsed = time.Since(d.Begun)
 			if object := d.object.Get(); object.Metadata.Name != "" {
 				l.Annotation, l.Acked = kube.ShortWeights(d.weights()), object.AckedWeights()

@@ -51,7 +51,7 @@ func (s Settings) pauseNeeded() time.Duration {
 // pace fits the load to what the machine carries, and the Rollout's timed
 // pauses to the load.
 func (d *demo) pace(ctx context.Context) error {
-	d.board.say("measuring what this machine carries")
+	d.display.setStatus("measuring what this machine carries")
 	capacity, totals, err := d.Capacity(ctx, d.target(), d.Burst)
 	if err != nil {
 		return fmt.Errorf("measure what this machine carries: %w", err)

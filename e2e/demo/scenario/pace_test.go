@@ -70,9 +70,9 @@ func TestPaced(t *testing.T) {
 func TestDemoOnASlowMachine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, faults{})
+		w := newFakeCluster(t, faults{})
 		settings := quick(w)
-		settings.Capacity, settings.Sample, settings.Pause = carrying(300), 60, time.Second
+		settings.Capacity, settings.Sample, settings.Pause = fixedCapacity(300), 60, time.Second
 		outcome, err := Run(t.Context(), w, w, report.Style{}, settings)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, w.text())

@@ -99,9 +99,9 @@ func plan(pause, patience time.Duration) []rollout {
 	}
 }
 
-// asked says whether Envoy may run these shares: those of a step, or of one side alone. Before the first object there
+// isRequestedSplit says whether Envoy may run these shares: those of a step, or of one side alone. Before the first object there
 // are none.
-func asked(shares envoyadmin.Shares) bool {
+func isRequestedSplit(shares envoyadmin.Shares) bool {
 	if len(shares) == 0 || shares.Equal(pair(0, 1)) {
 		return true
 	}

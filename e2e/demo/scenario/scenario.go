@@ -61,7 +61,7 @@ type Settings struct {
 // DefaultSettings are the settings of `make demo`.
 func DefaultSettings() Settings {
 	return Settings{
-		Waits: usualWaits(), Rate: 250, Capacity: load.Capacity, Sample: 2000, Rule: stats.DefaultRule(),
+		Waits: defaultWaits(), Rate: 250, Capacity: load.Capacity, Sample: 2000, Rule: stats.DefaultRule(),
 		Pause: 30 * time.Second, MaxInFlight: 4000,
 	}
 }
@@ -93,9 +93,9 @@ type demo struct {
 	// forwarded is the local end of a port-forward to Service kedify-proxy.
 	forwarded kube.Latest[string]
 	envoy     *envoyadmin.Client
-	view      kube.Latest[view]
+	view      kube.Latest[state]
 	strange   kube.Latest[string] // what Envoy ran and no step asks for
-	board     board
+	display     display
 
 	client  *load.Client
 	before  envoyadmin.Counters
@@ -110,7 +110,7 @@ func Run(ctx context.Context, runner kube.Runner, screen shell.Screen, style rep
 	d.envoy = envoyadmin.NewClient(d.Admin, d.Dial, d.address.Get)
 	defer d.envoy.Close()
 	err := d.observed(ctx, d.underLoad)
-	d.outcome.Rows = d.board.all()
+	d.outcome.Rows = d.display.all()
 	d.outcome.Elapsed = time.Since(settings.Begun)
 	return d.outcome, err
 }
@@ -152,7 +152,7 @@ func (d *demo) underLoad(ctx context.Context) error {
 		return fmt.Errorf("start the load: %w", err)
 	}
 	d.client = client
-	d.board.load(client)
+	d.display.load(client)
 	d.screen.Print("", d.style.Heading(fmt.Sprintf("The load runs: %.0f requests/s through kedify-proxy, never repeated, over fresh, kept and pinned HTTP/1.1 and h2c connections", d.Rate)))
 	err = d.canaries(ctx)
 	totals, pinned := client.Stop()

@@ -24,19 +24,19 @@ import (
 const sampleSize = 160
 
 // quick are settings for a world that answers at once.
-func quick(w *world) Settings {
+func quick(w *fakeCluster) Settings {
 	s := DefaultSettings()
 	s.Entrance, s.Dial = "proxy:80", w.dial
 	s.Rate, s.Sample = 200, sampleSize
 	s.Settle, s.SettleEnd, s.Slack, s.Poll = 60*time.Millisecond, 120*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond
-	s.Burst, s.Capacity = 200*time.Millisecond, carrying(1000)
+	s.Burst, s.Capacity = 200*time.Millisecond, fixedCapacity(1000)
 	s.Pause, s.Patience, s.EnvoyPatience = 3*time.Second, 10*time.Second, 1500*time.Millisecond
 	s.Begun = time.Now()
 	return s
 }
 
-// carrying is a burst on a machine that carries so many requests per second.
-func carrying(rate float64) func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
+// fixedCapacity is a burst on a machine that carries so many requests per second.
+func fixedCapacity(rate float64) func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
 	return func(ctx context.Context, target load.Config, burst time.Duration) (float64, load.Totals, error) {
 		_, totals, err := load.Capacity(ctx, target, burst)
 		return rate, totals, err
@@ -46,7 +46,7 @@ func carrying(rate float64) func(context.Context, load.Config, time.Duration) (f
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, faults{})
+		w := newFakeCluster(t, faults{})
 		outcome, err := Run(t.Context(), w, w, report.Style{}, quick(w))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, w.text())
@@ -103,20 +103,20 @@ func TestFaultsFailTheDemo(t *testing.T) {
 		is     error
 		says   string
 	}{
-		{name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: await.ErrNotReached, says: "the Rollout to be Healthy", change: impatient},
+		{name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: await.ErrNotReached, says: "the Rollout to be Healthy", change: shortPatience},
 		{name: "the interceptor stands still", faults: faults{frozen: true}, is: await.ErrNotReached, says: "Envoy runs rollouts-demo-stable 100 %. The router has done its part"},
 		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: await.ErrNotReached, says: "status.dataPlane says 0 of 1. Envoy runs them"},
 		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: await.ErrNotReached, says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %"},
 		{name: "traffic not split as Envoy says", faults: faults{swapsTraffic: true}, is: assert.ErrSplit, says: "asked 20 %"},
 		{name: "a failed request", faults: faults{failsOnce: true}, is: guide.ErrCheck, says: "1 × HTTP status 503"},
-		{name: "an annotation that stays", faults: faults{keepsWeights: true}, is: await.ErrNotReached, says: "the annotation –", change: impatient},
+		{name: "an annotation that stays", faults: faults{keepsWeights: true}, is: await.ErrNotReached, says: "the annotation –", change: shortPatience},
 		{name: "an old pod that still answers", faults: faults{straggler: true}, is: assert.ErrSplit, says: "step done"},
 		{name: "connections that are closed", faults: faults{closes: true}, is: guide.ErrCheck, says: "pinned HTTP/1.1 connection survived"},
 		{name: "a listener that is updated", faults: faults{listenerMoves: true}, is: guide.ErrCheck, says: "lds.update_success 1 → 2"},
 		{name: "requests that nobody sent", faults: faults{countsOthers: true}, is: guide.ErrCheck, says: "Envoy counted the same"},
 		{name: "a step that is over too soon", faults: faults{skipsPauses: true}, is: await.ErrNotReached, says: "Envoy has gone on"},
 		{name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "(100 may be at once)", change: func(s *Settings) { s.MaxInFlight = 100 }},
-		{name: "a machine that carries next to nothing", is: ErrTooSlow, says: "it carries about 7.0 requests/s", change: func(s *Settings) { s.Capacity = carrying(7) }},
+		{name: "a machine that carries next to nothing", is: ErrTooSlow, says: "it carries about 7.0 requests/s", change: func(s *Settings) { s.Capacity = fixedCapacity(7) }},
 		{name: "a request that fails before the canary", is: guide.ErrCheck, says: "what this machine carries: no request failed: does not hold: 1 of 9; 1 × HTTP status 503", change: func(s *Settings) {
 			s.Capacity = func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
 				return 1000, load.Totals{Ended: 9, Sent: 9, Failed: 1, Reasons: map[string]int{"HTTP status 503": 1}}, nil
@@ -128,7 +128,7 @@ func TestFaultsFailTheDemo(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, tt.faults)
+				w := newFakeCluster(t, tt.faults)
 				settings := quick(w)
 				if tt.change != nil {
 					tt.change(&settings)
@@ -142,12 +142,12 @@ func TestFaultsFailTheDemo(t *testing.T) {
 	}
 }
 
-func impatient(s *Settings) { s.Patience = 700 * time.Millisecond }
+func shortPatience(s *Settings) { s.Patience = 700 * time.Millisecond }
 
 func TestAnOddSampleIsMeasuredAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, faults{oddAtFirst: true})
+		w := newFakeCluster(t, faults{oddAtFirst: true})
 		outcome, err := Run(t.Context(), w, w, report.Style{}, quick(w))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, w.text())
@@ -164,9 +164,9 @@ func TestAnOddSampleIsMeasuredAgain(t *testing.T) {
 func TestInterruptionEndsTheRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, faults{})
+		w := newFakeCluster(t, faults{})
 		ctx, cancel := context.WithCancel(t.Context())
-		screen := interrupting{world: w, interrupt: cancel}
+		screen := interrupting{fakeCluster: w, interrupt: cancel}
 		if _, err := Run(ctx, w, screen, report.Style{}, quick(w)); !errors.Is(err, context.Canceled) {
 			t.Errorf("error = %v", err)
 		}
@@ -175,13 +175,13 @@ func TestInterruptionEndsTheRun(t *testing.T) {
 
 // interrupting ends the context when the load runs.
 type interrupting struct {
-	*world
+	*fakeCluster
 
 	interrupt func()
 }
 
 func (i interrupting) Print(lines ...string) {
-	i.world.Print(lines...)
+	i.fakeCluster.Print(lines...)
 	if strings.Contains(strings.Join(lines, "\n"), "The load runs") {
 		i.interrupt()
 	}
@@ -189,7 +189,7 @@ func (i interrupting) Print(lines ...string) {
 
 func TestDiagnoseAsksEveryPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, faults{brokenCommands: true})
+		w := newFakeCluster(t, faults{brokenCommands: true})
 		Diagnose(t.Context(), shell.Shell{Runner: w, Screen: w, Within: time.Minute})
 		for _, part := range []string{"get rollout", "get events", "deploy/argo-rollouts", "component=interceptor", "app=kedify-proxy"} {
 			if !strings.Contains(strings.Join(w.commands, "\n"), part) {

@@ -21,7 +21,7 @@ func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
 	if err := d.act(ctx, r, s); err != nil {
 		return err
 	}
-	d.board.add(report.Row{
+	d.display.add(report.Row{
 		Canary: r.String(), Step: s.name, Color: s.color, Asked: s.share(),
 		Annotation: kube.ShortWeights(d.weights()), Acked: d.object.Get().AckedWeights(),
 		Envoy: shortShares(d.view.Get().shares), Planned: d.Sample,
@@ -95,7 +95,7 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 		return time.Time{}, err
 	}
 	written := time.Now()
-	d.board.change(func(row *report.Row) { row.Annotation = kube.ShortWeights(want) })
+	d.display.change(func(row *report.Row) { row.Annotation = kube.ShortWeights(want) })
 	err = d.await(ctx, "Envoy to run what the annotation says ("+s.shares().String()+")", d.EnvoyPatience,
 		func() bool { v := d.view.Get(); return v.err == nil && v.shares.Equal(s.shares()) },
 		func() string {
@@ -105,7 +105,7 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 		return time.Time{}, err
 	}
 	shown := d.view.Get()
-	d.board.change(func(row *report.Row) { row.Envoy = shortShares(shown.shares) })
+	d.display.change(func(row *report.Row) { row.Envoy = shortShares(shown.shares) })
 	err = d.await(ctx, "the HTTPScaledObject to say that every proxy has acknowledged the weights", d.EnvoyPatience,
 		func() bool { return d.object.Get().Acked() },
 		func() string {
@@ -114,7 +114,7 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	row := d.board.change(func(row *report.Row) { row.Acked = d.object.Get().AckedWeights() })
+	row := d.display.change(func(row *report.Row) { row.Acked = d.object.Get().AckedWeights() })
 	d.screen.Print("", d.style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Begun)), s.name))+
 		fmt.Sprintf(": asked %s %s, annotation %s, ACKed %s, Envoy runs %s (seen %s after the annotation)",
 			report.Percent(row.Asked), row.Color, row.Annotation, row.Acked, row.Envoy, report.Seconds(max(0, shown.at.Sub(written)))))
@@ -138,7 +138,7 @@ func (d *demo) settled(ctx context.Context, s step) error {
 			return err
 		}
 	}
-	return d.gone(ctx)
+	return d.isGone(ctx)
 }
 
 // measure counts requests that were due after Envoy had shown the split, and
@@ -148,19 +148,19 @@ func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
 	if !s.split() {
 		settle = d.SettleEnd
 	}
-	_, err := assert.Asked{
-		Color: s.color, Share: s.share(), From: shown.Add(settle), First: d.Sample, Fresh: 2 * d.Sample, Rule: d.Rule,
-		Odd: func(first stats.Split) {
+	_, err := assert.Expectation{
+		Color: s.color, Share: s.share(), From: shown.Add(settle), First: d.Sample, Second: 2 * d.Sample, Rule: d.Rule,
+		OnUnsure: func(first stats.Split) {
 			d.screen.Print(fmt.Sprintf("  %.2f %% is %.1f σ from the asked share: chance or fault? A fresh sample of twice the size decides.",
 				first.Share()*100, first.Sigmas(s.share())))
 		},
-	}.Judge(ctx, func(ctx context.Context, from time.Time, n int) (load.Window, error) {
+	}.Check(ctx, func(ctx context.Context, from time.Time, n int) (load.Window, error) {
 		return d.sample(ctx, s, from, n)
 	})
 	if err != nil && !errors.Is(err, assert.ErrSplit) {
 		return err
 	}
-	row := d.board.change(func(row *report.Row) {
+	row := d.display.change(func(row *report.Row) {
 		row.State = report.Right
 		if err != nil {
 			row.State = report.Wrong
@@ -178,7 +178,7 @@ func (d *demo) sample(ctx context.Context, s step, from time.Time, n int) (load.
 	within := time.Duration(float64(n)/d.Rate*float64(time.Second)) + d.SettleEnd + 2*d.Timeout
 	err := d.await(ctx, report.Count(n)+" answers under this split", within, func() bool {
 		w = d.client.Window(begin, n)
-		d.board.change(func(row *report.Row) {
+		d.display.change(func(row *report.Row) {
 			row.State, row.Planned, row.Done, row.Colors = report.Measuring, n, w.Done, w.Colors
 		})
 		return w.Complete()
@@ -186,12 +186,12 @@ func (d *demo) sample(ctx context.Context, s step, from time.Time, n int) (load.
 	if err != nil {
 		return w, err
 	}
-	if v := d.look(ctx); v.err == nil && !v.shares.Equal(s.shares()) {
+	if v := d.readState(ctx); v.err == nil && !v.shares.Equal(s.shares()) {
 		return w, fmt.Errorf("%w: a full sample of %d requests; instead: Envoy has gone on to %s meanwhile", await.ErrNotReached, n, v)
 	}
 	since := d.client.Window(d.counted, begin+n-d.counted)
 	d.counted = begin + n
-	d.board.change(func(row *report.Row) {
+	d.display.change(func(row *report.Row) {
 		row.Errors += since.Failed
 		row.P50, row.P99 = stats.Quantile(w.Latencies, 0.5), stats.Quantile(w.Latencies, 0.99)
 		row.Sigmas = row.Split().Sigmas(s.share())

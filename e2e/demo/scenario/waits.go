@@ -39,9 +39,9 @@ type Waits struct {
 	Cleanup time.Duration
 }
 
-// usualWaits are those on a machine of the usual kind. A limit that a run fails by is at least await.Patience: a
+// defaultWaits are those on a machine of the usual kind. A limit that a run fails by is at least await.Patience: a
 // machine that stands still for a while is no fault of what is shown.
-func usualWaits() Waits {
+func defaultWaits() Waits {
 	patience := await.Patience()
 	return Waits{
 		Settle: 200 * time.Millisecond, SettleEnd: 2 * time.Second, Slack: 2500 * time.Millisecond,

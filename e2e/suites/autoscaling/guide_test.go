@@ -37,18 +37,18 @@ const (
 func TestTheGuidesScaledObject(t *testing.T) {
 	g, repo := launch(t)
 
-	g.ask(t, 8, func() { g.keeps(t, 8, "8 requests a second") })
-	g.ask(t, 25, func() { g.follows(t, 25) })
-	g.ask(t, 45, func() {
-		g.follows(t, 45)
+	g.underLoad(t, 8, func() { g.checkStaysWanted(t, 8, "8 requests a second") })
+	g.underLoad(t, 25, func() { g.awaitWanted(t, 25) })
+	g.underLoad(t, 45, func() {
+		g.awaitWanted(t, 45)
 		g.argo(t, "set", "image", testbed.App, testbed.App+"=argoproj/rollouts-demo:yellow")
 		g.Do(t, "wait", "-n", namespace, "rollout/"+testbed.App, "--for=jsonpath={.status.phase}=Paused")
-		g.keeps(t, 45, "a canary at 20 %: both sides are counted")
+		g.checkStaysWanted(t, 45, "a canary at 20 %: both sides are counted")
 		g.argo(t, "abort", testbed.App)
 	})
-	g.judge(t, repo)
-	g.scalesInAtOnce(t)
-	g.ask(t, 8, func() { g.follows(t, 8) })
+	g.abortByAnalysis(t, repo)
+	g.removeScaleInDelay(t)
+	g.underLoad(t, 8, func() { g.awaitWanted(t, 8) })
 }
 
 // guide is a cluster with the guide's objects.
@@ -57,17 +57,17 @@ type guide struct{ testbed.Kubectl }
 // launch starts a cluster with a stock KEDA, and applies the guide's objects.
 func launch(t *testing.T) (g guide, repo string) {
 	t.Helper()
-	cluster, repo := testbed.Launch(t, provider.Wishes{
-		Addons: []string{testbed.KEDA()}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
+	cluster, repo := testbed.Launch(t, provider.Spec{
+		Addons: []string{testbed.KEDAAddon()}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
 	})
 	g = guide{testbed.Kubectl{Cluster: cluster}}
-	g.SeeKEDA(t)
+	g.CheckKEDAVersion(t)
 	g.deploy(t, repo)
 	return g, repo
 }
 
-// scalesInAtOnce takes the default away by which replicas go after five minutes, the highest number of which counts.
-func (g guide) scalesInAtOnce(t *testing.T) {
+// removeScaleInDelay takes the default away by which replicas go after five minutes, the highest number of which counts.
+func (g guide) removeScaleInDelay(t *testing.T) {
 	t.Helper()
 	g.Do(t, "patch", "-n", namespace, "scaledobject/"+testbed.App, "--type=merge", "-p",
 		`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)
@@ -80,7 +80,7 @@ func (g guide) deploy(t *testing.T, repo string) {
 	g.CreateNamespace(t, namespace)
 	g.ExplainFailure(t, evidence()...)
 	example := filepath.Join(repo, "examples", "argo-rollouts-canary")
-	g.Do(t, "apply", "-n", namespace, "-f", testbed.Fair(repo))
+	g.Do(t, "apply", "-n", namespace, "-f", testbed.LimitRangeFile(repo))
 	g.Do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
 	g.Do(t, "apply", "-n", namespace, "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml"))
 	began := time.Now()
@@ -93,9 +93,9 @@ func (g guide) deploy(t *testing.T, repo string) {
 	}
 }
 
-// judge sets an image of which every second answer is an error, with the analysis of docs/how-to/analysis.md: it is
+// abortByAnalysis sets an image of which every second answer is an error, with the analysis of docs/how-to/analysis.md: it is
 // aborted by nobody but the analysis. The requests that go on afterwards, see ask, don't fail any more.
-func (g guide) judge(t *testing.T, repo string) {
+func (g guide) abortByAnalysis(t *testing.T, repo string) {
 	t.Helper()
 	g.Do(t, "apply", "-n", namespace, "-f", filepath.Join(repo, "examples", "argo-rollouts-canary", "analysis.yaml"))
 	const bad = `[{"name": "rollouts-demo", "image": "argoproj/rollouts-demo:yellow", "ports": [{"name": "http", "containerPort": 8080}],
@@ -131,8 +131,8 @@ func analysis(t *testing.T, repo string) string {
 	return string(patch)
 }
 
-// ask sends so many requests a second while something is done. None may fail.
-func (g guide) ask(t *testing.T, rate float64, do func()) {
+// underLoad sends so many requests a second while something is done. None may fail.
+func (g guide) underLoad(t *testing.T, rate float64, do func()) {
 	t.Helper()
 	client := g.send(t, rate)
 	defer func() {
@@ -161,34 +161,34 @@ func (g guide) send(t *testing.T, rate float64) *load.Client {
 // inFlight is the number of requests that are due within await.Patience: more can't be under way.
 func inFlight(rate float64) int { return int(math.Ceil(rate * await.Patience().Seconds())) }
 
-// wanted says whether a number of replicas is right for a rate, within one, or within the tenth in which
+// isWanted says whether a number of replicas is right for a rate, within one, or within the tenth in which
 // the HorizontalPodAutoscaler leaves a number as it is.
-func wanted(replicas int, rate float64) bool {
+func isWanted(replicas int, rate float64) bool {
 	right := min(max(math.Ceil(rate/target), least), most)
 	return math.Abs(float64(replicas)-right) <= max(1, right/10)
 }
 
-// follows waits until the Rollout has the replicas for a rate, and sees that it keeps them.
-func (g guide) follows(t *testing.T, rate float64) {
+// awaitWanted waits until the Rollout has the replicas for a rate, and sees that it keeps them.
+func (g guide) awaitWanted(t *testing.T, rate float64) {
 	t.Helper()
 	began, seen := time.Now(), 0
 	await.Described(t, fmt.Sprintf("the replicas for %v requests a second", rate), func() bool {
 		seen = g.count(t)
-		return wanted(seen, rate)
+		return isWanted(seen, rate)
 	}, func() string { return strconv.Itoa(seen) })
 	t.Logf("%v requests a second: %d replicas after %.0f s", rate, seen, time.Since(began).Seconds())
-	g.keeps(t, rate, "from there on")
+	g.checkStaysWanted(t, rate, "from there on")
 }
 
-// keeps sees that the Rollout has the replicas for a rate all the while.
-func (g guide) keeps(t *testing.T, rate float64, why string) {
+// checkStaysWanted sees that the Rollout has the replicas for a rate all the while.
+func (g guide) checkStaysWanted(t *testing.T, rate float64, why string) {
 	t.Helper()
 	//testbounds:allow how long the replicas must stay
 	ctx, cancel := context.WithTimeout(t.Context(), rest)
 	defer cancel()
 	seen := 0
 	for ctx.Err() == nil {
-		if seen = g.count(t); !wanted(seen, rate) {
+		if seen = g.count(t); !isWanted(seen, rate) {
 			t.Fatalf("%d replicas at %v requests a second: %s", seen, rate, why)
 		}
 	}

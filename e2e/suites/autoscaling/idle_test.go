@@ -27,57 +27,57 @@ const (
 // wakes the workload, and is promoted after it has had a Pod.
 func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 	g, _ := launch(t)
-	g.scalesInAtOnce(t)
+	g.removeScaleInDelay(t)
 	g.Do(t, "patch", "-n", namespace, "scaledobject/"+testbed.App, "--type=merge", "-p", idling)
 
 	g.argo(t, "set", "image", testbed.App, testbed.App+"=argoproj/rollouts-demo:yellow")
-	g.reaches(t, "a Pod of each side at 20 %", oneOfEach)
+	g.awaitRollout(t, "a Pod of each side at 20 %", hasOneOfEach)
 	weights := g.weights(t)
-	g.stays(t, "a Pod of each side", func(r kube.Rollout) bool { return oneOfEach(r) && r.Paused() && g.weights(t) == weights })
+	g.checkStays(t, "a Pod of each side", func(r kube.Rollout) bool { return hasOneOfEach(r) && r.Paused() && g.weights(t) == weights })
 
 	g.argo(t, "abort", testbed.App)
-	g.reaches(t, "no replica after the canary", func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
+	g.awaitRollout(t, "no replica after the canary", func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
 	stable := g.rollout(t).Status.StableRS
 	// One change: other steps alone would begin the aborted canary anew.
 	g.Do(t, "patch", "-n", namespace, "rollout/"+testbed.App, "--type=json", "-p", `[
 		{"op": "replace", "path": "/spec/strategy/canary/steps", "value": `+byTime+`},
 		{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "argoproj/rollouts-demo:green"}]`)
 	tested := false
-	g.reaches(t, "a new version is promoted", func(r kube.Rollout) bool {
-		tested = tested || oneOfEach(r)
+	g.awaitRollout(t, "a new version is promoted", func(r kube.Rollout) bool {
+		tested = tested || hasOneOfEach(r)
 		return r.Status.StableRS != stable
 	})
 	if !tested {
 		t.Error("a version was promoted that has never had a ready Pod beside a stable one")
 	}
-	g.reaches(t, "no replica of the new version", func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
+	g.awaitRollout(t, "no replica of the new version", func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
 }
 
-// oneOfEach says whether a canary is under way with one ready Pod of each side.
-func oneOfEach(r kube.Rollout) bool {
+// hasOneOfEach says whether a canary is under way with one ready Pod of each side.
+func hasOneOfEach(r kube.Rollout) bool {
 	stable, canary := r.Sides()
 	return stable == 1 && canary == 1 && r.Status.ReadyReplicas == 2 && r.Spec.Replicas == 1
 }
 
-// reaches waits for a state of the Rollout, and says how long that took.
-func (g guide) reaches(t *testing.T, what string, is func(kube.Rollout) bool) {
+// awaitRollout waits for a state of the Rollout, and says how long that took.
+func (g guide) awaitRollout(t *testing.T, what string, isReached func(kube.Rollout) bool) {
 	t.Helper()
 	began, seen := time.Now(), kube.Rollout{}
 	await.Described(t, what, func() bool {
 		seen = g.rollout(t)
-		return is(seen)
+		return isReached(seen)
 	}, func() string { return fmt.Sprint(seen) })
 	t.Logf("%s after %.1f s: %v", what, time.Since(began).Seconds(), seen)
 }
 
-// stays has a state of the Rollout last while nobody asks.
-func (g guide) stays(t *testing.T, what string, is func(kube.Rollout) bool) {
+// checkStays has a state of the Rollout last while nobody asks.
+func (g guide) checkStays(t *testing.T, what string, isExpected func(kube.Rollout) bool) {
 	t.Helper()
 	//testbounds:allow how long the state must stay
 	ctx, cancel := context.WithTimeout(t.Context(), idle)
 	defer cancel()
 	for ctx.Err() == nil {
-		if seen := g.rollout(t); !is(seen) {
+		if seen := g.rollout(t); !isExpected(seen) {
 			stable, canary := seen.Sides()
 			t.Fatalf("%s: not any more: %v, %d stable and %d canary Pods", what, seen, stable, canary)
 		}

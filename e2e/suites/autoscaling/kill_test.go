@@ -25,9 +25,9 @@ const (
 	steadyRate = 25
 )
 
-// parts are the programs without which no figure gets from a request to the HorizontalPodAutoscaler. All processes
+// programs are the programs without which no figure gets from a request to the HorizontalPodAutoscaler. All processes
 // of one are killed at once. Envoy comes last, the only one whose end requests may notice.
-func parts() []string {
+func programs() []string {
 	return []string{"scaler", "interceptor", "agent", "keda", "keda-adapter", "kube-apiserver", "envoy"}
 }
 
@@ -39,34 +39,34 @@ func TestKillsScaleNothingIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.scalesInAtOnce(t)
+	g.removeScaleInDelay(t)
 	client := g.send(t, steadyRate)
 	defer client.Stop()
-	g.follows(t, steadyRate)
-	for _, part := range parts() {
-		t.Run(part, func(t *testing.T) { g.survives(t, node, client, part) })
+	g.awaitWanted(t, steadyRate)
+	for _, part := range programs() {
+		t.Run(part, func(t *testing.T) { g.checkSurvives(t, node, client, part) })
 	}
 }
 
-// survives kills all processes of a program, and watches the replicas until KEDA has figures again.
-func (g guide) survives(t *testing.T, node *inside.Cluster, client *load.Client, program string) {
+// checkSurvives kills all processes of a program, and watches the replicas until KEDA has figures again.
+func (g guide) checkSurvives(t *testing.T, node *inside.Cluster, client *load.Client, program string) {
 	t.Helper()
 	before, had := client.Totals(), g.count(t)
 	killed := kill(t, node, program)
 	began, least := time.Now(), had
 	unknown := false
 	for time.Since(began) < watched {
-		if replicas, err := strconv.Atoi(g.look(t, "rollout/"+testbed.App, "{.spec.replicas}")); err == nil {
+		if replicas, err := strconv.Atoi(g.read(t, "rollout/"+testbed.App, "{.spec.replicas}")); err == nil {
 			least = min(least, replicas)
 		}
-		unknown = unknown || g.look(t, "hpa", hpaActive) == "False"
+		unknown = unknown || g.read(t, "hpa", hpaActive) == "False"
 	}
 	if least < had {
 		t.Errorf("%d of %d replicas were left", least, had)
 	}
 	await.Described(t, "KEDA has figures again", func() bool {
-		return g.look(t, "scaledobject/"+testbed.App, scaledObjectReady) == "True" && g.look(t, "hpa", hpaActive) == "True"
-	}, func() string { return g.look(t, "scaledobject/"+testbed.App, "{.status.conditions}") })
+		return g.read(t, "scaledobject/"+testbed.App, scaledObjectReady) == "True" && g.read(t, "hpa", hpaActive) == "True"
+	}, func() string { return g.read(t, "scaledobject/"+testbed.App, "{.status.conditions}") })
 	after := client.Totals()
 	failed := after.Failed - before.Failed
 	if failed > 0 && program != "envoy" {
@@ -101,8 +101,8 @@ func kill(t *testing.T, node *inside.Cluster, program string) int {
 	return len(found)
 }
 
-// look reads a part of an object; nothing while the API server does not answer.
-func (g guide) look(t *testing.T, object, path string) string {
+// read reads a part of an object; nothing while the API server does not answer.
+func (g guide) read(t *testing.T, object, path string) string {
 	t.Helper()
 	//testbounds:allow the caller looks again until Patience ends
 	ctx, cancel := context.WithTimeout(t.Context(), lookLimit)

@@ -87,12 +87,12 @@ func targets() []workload {
 
 // TestTargets has every kind of target follow its requests at the same time, with a stock KEDA and a real HorizontalPodAutoscaler, without a failed request.
 func TestTargets(t *testing.T) {
-	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: []string{testbed.KEDA()}})
+	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{testbed.KEDAAddon()}})
 	node, err := inside.Open(cluster.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	testbed.Kubectl{Cluster: cluster}.SeeKEDA(t)
+	testbed.Kubectl{Cluster: cluster}.CheckKEDAVersion(t)
 	var mu sync.Mutex
 	var rows []*row
 	t.Run("rows", func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestTargets(t *testing.T) {
 				mu.Lock()
 				rows = append(rows, r)
 				mu.Unlock()
-				r.play(t, repo)
+				r.run(t, repo)
 			})
 		}
 	})
@@ -140,13 +140,13 @@ func table(rows []*row) string {
 	return text.String()
 }
 
-// play applies the row's manifest, sends its requests, and sees the replicas.
-func (r *row) play(t *testing.T, repo string) {
+// run applies the row's manifest, sends its requests, and sees the replicas.
+func (r *row) run(t *testing.T, repo string) {
 	t.Helper()
 	r.CreateNamespace(t, r.Namespace)
 	r.ExplainFailure(t, []string{"get", "scaledobject,httpso,hpa,pods,rollout,deployment,statefulset"}, []string{"describe", "scaledobject"},
 		[]string{"describe", "hpa"}, []string{"get", "events"})
-	r.Do(t, "apply", "-f", testbed.Fair(repo))
+	r.Do(t, "apply", "-f", testbed.LimitRangeFile(repo))
 	r.Do(t, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy"))
 	r.Do(t, "apply", "-f", filepath.Join(repo, "e2e", "suites", "autoscaling", "testdata", r.target.name+".yaml"))
 	r.Do(t, "wait", "scaledobject", "--all", "--for=condition=Ready")
@@ -157,9 +157,9 @@ func (r *row) play(t *testing.T, repo string) {
 			t.Errorf("HTTPScaledObject %s is for Service %q, want %q", object, got, service)
 		}
 	}
-	r.shows(t)
+	r.checkMetric(t)
 	r.send(t)
-	r.follows(t, func(replicas int) bool { return replicas == r.target.replicas })
+	r.awaitReplicas(t, func(replicas int) bool { return replicas == r.target.replicas })
 	if r.target.then != nil {
 		r.target.then(t, r)
 	}
@@ -169,8 +169,8 @@ func (r *row) play(t *testing.T, repo string) {
 	}
 }
 
-// shows sees the guide's columns, and under TRIGGERS what KEDA knows a trigger of ours as.
-func (r *row) shows(t *testing.T) {
+// checkMetric sees the guide's columns, and under TRIGGERS what KEDA knows a trigger of ours as.
+func (r *row) checkMetric(t *testing.T) {
 	t.Helper()
 	printed := r.Do(t, "get", "scaledobject,httpso")
 	var lines []string
@@ -232,22 +232,22 @@ func (r *row) replicas(t *testing.T) int {
 	return replicas
 }
 
-// follows waits for a number of replicas, and sees that it stays.
-func (r *row) follows(t *testing.T, is func(replicas int) bool) {
+// awaitReplicas waits for a number of replicas, and sees that it stays.
+func (r *row) awaitReplicas(t *testing.T, isExpected func(replicas int) bool) {
 	t.Helper()
 	began := time.Now()
-	r.await(t, "the replicas", func() bool { return is(r.replicas(t)) })
+	r.await(t, "the replicas", func() bool { return isExpected(r.replicas(t)) })
 	r.notes = append(r.notes, fmt.Sprintf("after %.0f s", time.Since(began).Seconds()))
 	//testbounds:allow the pause between two looks
 	for stayed := time.Now(); time.Since(stayed) < rest; <-time.After(between) {
-		if !is(r.replicas(t)) {
+		if !isExpected(r.replicas(t)) {
 			t.Fatalf("the replicas were %v, and did not stay", r.seen)
 		}
 	}
 }
 
 // await waits until it is so, and looks rarely: the rows share the machine.
-func (r *row) await(t *testing.T, what string, isSo func() bool) {
+func (r *row) await(t *testing.T, what string, isReached func() bool) {
 	t.Helper()
 	var looked time.Time
 	await.Described(t, what, func() bool {
@@ -255,7 +255,7 @@ func (r *row) await(t *testing.T, what string, isSo func() bool) {
 			return false
 		}
 		looked = time.Now()
-		return isSo()
+		return isReached()
 	}, func() string { return fmt.Sprintf("the replicas were %v", r.seen) })
 }
 
@@ -268,7 +268,7 @@ func sharesBothHosts(t *testing.T, r *row) {
 	r.Do(t, "wait", r.target.resource, "--for=jsonpath={.status.phase}=Paused")
 	from := time.Now()
 	near := func(replicas int) bool { return math.Abs(float64(replicas-r.target.replicas)) <= 1 }
-	r.follows(t, near)
+	r.awaitReplicas(t, near)
 	for i, host := range slices.Sorted(maps.Keys(r.target.rates)) {
 		const enough = 250
 		window, err := r.clients[host].Sample(t.Context(), from, enough)
@@ -325,7 +325,7 @@ func promotesBlueGreen(t *testing.T, r *row) {
 		return window.Done > 0 && window.Colors["yellow"] == window.Done
 	}
 	r.await(t, "the new version to have all requests", isYellow)
-	r.follows(t, func(replicas int) bool { return math.Abs(float64(replicas-r.target.replicas)) <= 1 })
+	r.awaitReplicas(t, func(replicas int) bool { return math.Abs(float64(replicas-r.target.replicas)) <= 1 })
 	r.notes = append(r.notes, "another version promoted")
 }
 

@@ -32,8 +32,8 @@ const (
 	host = "autowired.example.com"
 	// direct and proxied are the Services that the Ingress and the HTTPRoute name in turn.
 	direct, proxied = "rollouts-demo-stable", "kedify-proxy"
-	// atOnce and inTime say when the fronts' objects name another Service: when a change has been made, or some time later.
-	atOnce, inTime = false, true
+	// immediately and inTime say when the fronts' objects name another Service: when a change has been made, or some time later.
+	immediately, eventually = false, true
 	// usualRate is how many requests come in a second, through each front, where AUTOWIRE_RATE asks for no other number.
 	usualRate = 100
 	// gap is how long requests may fail after the backends were restored when all proxies go away at once. The Ingress controller
@@ -42,8 +42,8 @@ const (
 	gap = time.Second
 	// maxVoid is the number of times that a part may be void because the machine stood still.
 	maxVoid = 5
-	// settled is how long the load goes on after each change.
-	settled = 3 * time.Second
+	// loadAfterChange is how long the load goes on after each change.
+	loadAfterChange = 3 * time.Second
 )
 
 // front is where requests come in.
@@ -71,49 +71,49 @@ const both = "ingress,httproute"
 func TestAutowire(t *testing.T) {
 	w := launch(t)
 	original := w.specs(t)
-	w.follow(t, original)
+	w.checkWiring(t, original)
 	w.uninstall(t, original)
-	w.lose(t)
+	w.loseProxies(t)
 }
 
-// follow has backends follow the proxies, and what the user says of them.
-func (w *way) follow(t *testing.T, original []string) {
+// checkWiring has backends follow the proxies, and what the user says of them.
+func (w *environment) checkWiring(t *testing.T, original []string) {
 	t.Helper()
-	w.step(t, "there is no ScaledObject yet", direct, atOnce, 0, func() {})
-	w.step(t, "a ScaledObject comes, and proxies", proxied, inTime, 0, func() { w.scaled(t) })
-	w.waits(t)
-	w.step(t, "a canary at 20 %", proxied, atOnce, 0, func() { w.canary(t) })
-	w.step(t, "the proxies are replaced", proxied, atOnce, 0, func() { w.restart(t, namespace, "deployment/kedify-proxy") })
-	w.step(t, "the agents are killed", proxied, atOnce, 0, func() {
+	w.step(t, "there is no ScaledObject yet", direct, immediately, 0, func() {})
+	w.step(t, "a ScaledObject comes, and proxies", proxied, eventually, 0, func() { w.applyScaledObject(t) })
+	w.checkQueue(t)
+	w.step(t, "a canary at 20 %", proxied, immediately, 0, func() { w.canary(t) })
+	w.step(t, "the proxies are replaced", proxied, immediately, 0, func() { w.restart(t, namespace, "deployment/kedify-proxy") })
+	w.step(t, "the agents are killed", proxied, immediately, 0, func() {
 		w.Do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--grace-period=0", "--force")
 		w.Do(t, "rollout", "status", "-n", "keda", agents)
 	})
-	w.step(t, "a user says no", direct, inTime, 0, func() { w.autowire(t, "false") })
-	w.areOriginal(t, original)
-	w.step(t, "a user says yes", proxied, inTime, 0, func() { w.autowire(t, both) })
+	w.step(t, "a user says no", direct, eventually, 0, func() { w.autowire(t, "false") })
+	w.checkOriginal(t, original)
+	w.step(t, "a user says yes", proxied, eventually, 0, func() { w.autowire(t, both) })
 }
 
 // uninstall has the agent restore what it has wired before it goes, and a user do so when it is gone.
-func (w *way) uninstall(t *testing.T, original []string) {
+func (w *environment) uninstall(t *testing.T, original []string) {
 	t.Helper()
-	w.step(t, "the agent is about to be uninstalled", direct, inTime, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
-	w.areOriginal(t, original)
-	w.step(t, "the agent stays", proxied, inTime, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
+	w.step(t, "the agent is about to be uninstalled", direct, eventually, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
+	w.checkOriginal(t, original)
+	w.step(t, "the agent stays", proxied, eventually, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
 	replicas := w.Do(t, "get", "-n", "keda", agents, "-o", "jsonpath={.spec.replicas}")
-	w.step(t, "kubectl undoes it, without an agent", direct, inTime, 0, func() {
+	w.step(t, "kubectl undoes it, without an agent", direct, eventually, 0, func() {
 		w.scaleAgents(t, "0")
-		w.undo(t)
+		w.rollBack(t)
 	})
-	w.areOriginal(t, original)
-	w.step(t, "there is an agent again", proxied, inTime, 0, func() { w.scaleAgents(t, replicas) })
+	w.checkOriginal(t, original)
+	w.step(t, "there is an agent again", proxied, eventually, 0, func() { w.scaleAgents(t, replicas) })
 }
 
-// lose has all proxies go at once, and come back.
-func (w *way) lose(t *testing.T) {
+// loseProxies has all proxies go at once, and come back.
+func (w *environment) loseProxies(t *testing.T) {
 	t.Helper()
-	w.untilJudged(t, func() (isVoid bool) {
-		isVoid = w.step(t, "the proxies go away", direct, inTime, gap, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
-		w.step(t, "the proxies are back", proxied, inTime, 0, func() {
+	w.repeatVoid(t, func() (isVoid bool) {
+		isVoid = w.step(t, "the proxies go away", direct, eventually, gap, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
+		w.step(t, "the proxies are back", proxied, eventually, 0, func() {
 			w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=2")
 			w.Do(t, "rollout", "status", "deployment/kedify-proxy")
 		})
@@ -121,8 +121,8 @@ func (w *way) lose(t *testing.T) {
 	})
 }
 
-// untilJudged repeats a part that is void.
-func (*way) untilJudged(t *testing.T, part func() (isVoid bool)) {
+// repeatVoid repeats a part that is void.
+func (*environment) repeatVoid(t *testing.T, part func() (isVoid bool)) {
 	t.Helper()
 	for range maxVoid {
 		if !part() {
@@ -135,8 +135,8 @@ func (*way) untilJudged(t *testing.T, part func() (isVoid bool)) {
 // agents are the agent's replicas.
 const agents = "deployment/kedify-http-agent"
 
-// way is a cluster with the guide's objects in it.
-type way struct {
+// environment is a cluster with the guide's objects in it.
+type environment struct {
 	testbed.Kubectl
 
 	repo   string
@@ -154,12 +154,12 @@ type controller struct {
 // ingress is the Ingress controller that the environment asks for.
 func ingress(t *testing.T) controller {
 	t.Helper()
-	known := map[string]controller{
+	controllers := map[string]controller{
 		"traefik": {addon: "traefik", target: provider.IngressTarget},
 		"contour": {addon: "contour", target: "envoy.projectcontour.svc.cluster.local:80", hasStandby: true},
 	}
-	chosen, is := known[cmp.Or(os.Getenv("AUTOWIRE_INGRESS"), "traefik")]
-	if !is {
+	chosen, ok := controllers[cmp.Or(os.Getenv("AUTOWIRE_INGRESS"), "traefik")]
+	if !ok {
 		t.Fatalf("INGRESS=%s: there are traefik and contour", os.Getenv("AUTOWIRE_INGRESS"))
 	}
 	return chosen
@@ -167,16 +167,16 @@ func ingress(t *testing.T) controller {
 
 // launch brings a cluster up with the guide's objects and a Gateway with a route in it, without the ScaledObject, and waits
 // until the app answers through both fronts.
-func launch(t *testing.T) *way {
+func launch(t *testing.T) *environment {
 	t.Helper()
 	by := ingress(t)
-	cluster, repo := testbed.Launch(t, provider.Wishes{
+	cluster, repo := testbed.Launch(t, provider.Spec{
 		Addons: []string{"keda", by.addon, "envoy-gateway"}, Forwards: map[string]string{
 			provider.IngressAddress: by.target,
 			"autowired":             "autowired-gateway.envoy-gateway-system.svc.cluster.local:80",
 		},
 	})
-	w := &way{Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo, rate: rate(t), stalls: stall.Watch(t)}
+	w := &environment{Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo, rate: rate(t), stalls: stall.Watch(t)}
 	t.Cleanup(func() {
 		// The class stays for as long as its Gateway does, whose namespace is gone when the proxies in it have drained.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
@@ -188,7 +188,7 @@ func launch(t *testing.T) *way {
 	w.CreateNamespace(t, namespace)
 	w.ExplainFailure(t, evidence()...)
 	w.Do(t, "apply", "-f", filepath.Join(repo, "e2e", "suites", "autowire", "gateway.yaml"))
-	w.Do(t, "apply", "-f", testbed.Fair(repo))
+	w.Do(t, "apply", "-f", testbed.LimitRangeFile(repo))
 	w.Do(t, "apply", "-f", testbed.Example(t, repo, host, "manifests.yaml")[0])
 	if by.hasStandby && os.Getenv("AUTOWIRE_STANDBY") != "false" {
 		w.standby(t)
@@ -220,8 +220,8 @@ func rate(t *testing.T) int {
 	return asked
 }
 
-// scaled applies the guide's ScaledObject, for both kinds of fronts. Further changes are texts, each followed by what comes in its place.
-func (w *way) scaled(t *testing.T, changes ...string) {
+// applyScaledObject applies the guide's ScaledObject, for both kinds of fronts. Further changes are texts, each followed by what comes in its place.
+func (w *environment) applyScaledObject(t *testing.T, changes ...string) {
 	t.Helper()
 	file := testbed.Example(t, w.repo, host, "scaledobject.yaml")[0]
 	text, err := os.ReadFile(file)
@@ -238,8 +238,8 @@ func (w *way) scaled(t *testing.T, changes ...string) {
 	w.Do(t, "apply", "-f", file)
 }
 
-// areOriginal sees that the fronts' objects are what they were.
-func (w *way) areOriginal(t *testing.T, original []string) {
+// checkOriginal sees that the fronts' objects are what they were.
+func (w *environment) checkOriginal(t *testing.T, original []string) {
 	t.Helper()
 	if diff := gocmp.Diff(original, w.specs(t)); diff != "" {
 		t.Errorf("Ingress and HTTPRoute have their own backends back (-want +got):\n%s", diff)
@@ -248,7 +248,7 @@ func (w *way) areOriginal(t *testing.T, original []string) {
 
 // load are the requests through a front, for the guide's host. As many may be under way as come in the time that one may take: else this client would
 // be the first to fail where everything stands still for a while.
-func (w *way) load(front front) load.Config {
+func (w *environment) load(front front) load.Config {
 	return load.Config{
 		Address: w.Addresses[front.name], Host: host, Path: "/color", Rate: float64(w.rate), Timeout: await.Patience(),
 		MaxInFlight: w.rate * int(await.Patience().Seconds()), Colors: []string{"blue", "yellow"},
@@ -259,13 +259,13 @@ func (w *way) load(front front) load.Config {
 // change is made. No request may fail if gap is 0. Otherwise requests may fail from the change on until gap after the
 // objects name the Service. It returns whether the verdict is void, because requests failed at another time and the
 // machine stood still.
-func (w *way) step(t *testing.T, name, backend string, inTime bool, gap time.Duration, change func()) (isVoid bool) {
+func (w *environment) step(t *testing.T, name, backend string, inTime bool, gap time.Duration, change func()) (isVoid bool) {
 	t.Helper()
 	return w.stepTo(t, name, []string{backend, backend}, inTime, gap, change)
 }
 
 // stepTo is a step after which each front's object names a Service of its own.
-func (w *way) stepTo(t *testing.T, name string, backends []string, inTime bool, gap time.Duration, change func()) (isVoid bool) {
+func (w *environment) stepTo(t *testing.T, name string, backends []string, inTime bool, gap time.Duration, change func()) (isVoid bool) {
 	t.Helper()
 	var clients []*load.Client
 	for _, front := range fronts() {
@@ -288,7 +288,7 @@ func (w *way) stepTo(t *testing.T, name string, backends []string, inTime bool, 
 		took[i] = time.Since(began)
 	}
 	//testbounds:allow requests go on for a while after the change
-	<-time.After(settled)
+	<-time.After(loadAfterChange)
 	for i, front := range fronts() {
 		totals, _ := clients[i].Stop()
 		results := clients[i].Results()
@@ -296,7 +296,7 @@ func (w *way) stepTo(t *testing.T, name string, backends []string, inTime bool, 
 		if gap > 0 {
 			until = began.Add(took[i] + gap)
 		}
-		unexcused, still := outside(results, began, until), w.stalls.Largest(began, until)
+		unexcused, still := countOutside(results, began, until), w.stalls.Largest(began, until)
 		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, %d of them out of time, %s, usually within %s, %v; %s; the machine stood still for %s",
 			name, front.object, backends[i], took[i].Seconds(), totals.Failed, totals.Ended, unexcused, w.outage(results, began), gap,
 			totals.Reasons, slowest(results), still)
@@ -311,8 +311,8 @@ func (w *way) stepTo(t *testing.T, name string, backends []string, inTime bool, 
 	return isVoid
 }
 
-// outside counts the requests that failed and were not due from one moment to another.
-func outside(results []load.Result, from, until time.Time) int {
+// countOutside counts the requests that failed and were not due from one moment to another.
+func countOutside(results []load.Result, from, until time.Time) int {
 	count := 0
 	for _, result := range results {
 		if result.Err != nil && (result.Due.Before(from) || !result.Due.Before(until)) {
@@ -332,7 +332,7 @@ func slowest(results []load.Result) string {
 }
 
 // specs are what is written in the fronts' objects.
-func (w *way) specs(t *testing.T) []string {
+func (w *environment) specs(t *testing.T) []string {
 	t.Helper()
 	var found []string
 	for _, front := range fronts() {
@@ -341,14 +341,14 @@ func (w *way) specs(t *testing.T) []string {
 	return found
 }
 
-// undo runs the commands of docs/how-to/autowire.md by which backends are restored without the agent.
-func (w *way) undo(t *testing.T) {
+// rollBack runs the commands of docs/how-to/autowire.md by which backends are restored without the agent.
+func (w *environment) rollBack(t *testing.T) {
 	t.Helper()
-	w.script(t, w.recipe(t, "sh undo"))
+	w.runCommands(t, w.recipe(t, "sh undo"))
 }
 
-// script runs commands of docs/how-to/autowire.md, for the guide's objects.
-func (w *way) script(t *testing.T, commands string) {
+// runCommands runs commands of docs/how-to/autowire.md, for the guide's objects.
+func (w *environment) runCommands(t *testing.T, commands string) {
 	t.Helper()
 	script := strings.NewReplacer("kubectl", "kubectl --namespace "+namespace, " shop ", " rollouts-demo ").Replace(commands)
 	if out, err := w.Run(t.Context(), "bash", "-euo", "pipefail", "-c", script); err != nil {
@@ -357,7 +357,7 @@ func (w *way) script(t *testing.T, commands string) {
 }
 
 // recipe is a block of docs/how-to/autowire.md or autowire-retries.md, by the words behind its fence.
-func (w *way) recipe(t *testing.T, name string) string {
+func (w *environment) recipe(t *testing.T, name string) string {
 	t.Helper()
 	for _, file := range []string{"autowire.md", "autowire-retries.md"} {
 		page, err := os.ReadFile(filepath.Join(w.repo, "docs", "how-to", file))
@@ -373,13 +373,13 @@ func (w *way) recipe(t *testing.T, name string) string {
 }
 
 // standby applies what Contour needs beside the Ingress.
-func (w *way) standby(t *testing.T) {
+func (w *environment) standby(t *testing.T) {
 	t.Helper()
 	w.apply(t, strings.ReplaceAll(w.recipe(t, "yaml contour"), "{name: shop, port: 80}", "{name: "+direct+", port: 80}"))
 }
 
 // apply applies an object of a page, in the guide's words.
-func (w *way) apply(t *testing.T, text string) {
+func (w *environment) apply(t *testing.T, text string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "object.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -389,7 +389,7 @@ func (w *way) apply(t *testing.T, text string) {
 }
 
 // scaleAgents has so many agents, and waits for that.
-func (w *way) scaleAgents(t *testing.T, replicas string) {
+func (w *environment) scaleAgents(t *testing.T, replicas string) {
 	t.Helper()
 	w.Do(t, "scale", "-n", "keda", agents, "--replicas="+replicas)
 	w.Do(t, "rollout", "status", "-n", "keda", agents)
@@ -398,35 +398,35 @@ func (w *way) scaleAgents(t *testing.T, replicas string) {
 	}
 }
 
-// waits are the two waits of the public sample.
-func (w *way) waits(t *testing.T) {
+// checkQueue are the two waits of the public sample.
+func (w *environment) checkQueue(t *testing.T) {
 	t.Helper()
 	w.Do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.status.loadBalancer.ingress}")
 	w.Do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
 }
 
 // canary sets another image, and measures its share at the first pause, through each front.
-func (w *way) canary(t *testing.T) {
+func (w *environment) canary(t *testing.T) {
 	t.Helper()
 	w.Do(t, "patch", "rollout/rollouts-demo", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"argoproj/rollouts-demo:yellow"}]`)
 	w.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Paused")
 	for _, front := range fronts() {
-		w.judge(t, front)
+		w.checkSplit(t, front)
 	}
 }
 
-// judge measures the share of the new version through a front.
-func (w *way) judge(t *testing.T, front front) {
+// checkSplit measures the share of the new version through a front.
+func (w *environment) checkSplit(t *testing.T, front front) {
 	t.Helper()
 	client, err := load.Start(t.Context(), w.load(front))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Stop()
-	found, err := assert.Asked{
-		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule(), Stalls: w.stalls,
-	}.Judge(t.Context(), client.Sample)
+	found, err := assert.Expectation{
+		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Second: 2000, Rule: stats.DefaultRule(), Stalls: w.stalls,
+	}.Check(t.Context(), client.Sample)
 	if errors.Is(err, assert.ErrSplit) {
 		invariant.Broken(t, invariant.Split, "%s: %v", front.name, err)
 		return
@@ -438,34 +438,34 @@ func (w *way) judge(t *testing.T, front front) {
 }
 
 // autowire says which objects are to be wired for the trigger.
-func (w *way) autowire(t *testing.T, value string) {
+func (w *environment) autowire(t *testing.T, value string) {
 	t.Helper()
 	w.trigger(t, "trafficAutowire", value)
 }
 
 // trigger changes a value of the trigger.
-func (w *way) trigger(t *testing.T, key, value string) {
+func (w *environment) trigger(t *testing.T, key, value string) {
 	t.Helper()
 	w.Do(t, "patch", "scaledobject/rollouts-demo", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/triggers/0/metadata/`+key+`","value":"`+value+`"}]`)
 }
 
 // restart replaces the Pods of a workload.
-func (w *way) restart(t *testing.T, in, workload string) {
+func (w *environment) restart(t *testing.T, in, workload string) {
 	t.Helper()
 	w.Do(t, "rollout", "restart", "-n", in, workload)
 	w.Do(t, "rollout", "status", "-n", in, workload)
 }
 
 // setAgents sets a variable of the agents, which are replaced by that.
-func (w *way) setAgents(t *testing.T, variable string) {
+func (w *environment) setAgents(t *testing.T, variable string) {
 	t.Helper()
 	w.Do(t, "set", "env", "-n", "keda", agents, variable)
 	w.Do(t, "rollout", "status", "-n", "keda", agents)
 }
 
 // until waits until something is what is wanted.
-func (*way) until(t *testing.T, what, wanted string, look func() string) {
+func (*environment) until(t *testing.T, what, wanted string, look func() string) {
 	t.Helper()
 	seen := ""
 	await.Described(t, what, func() bool {

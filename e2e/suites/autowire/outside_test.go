@@ -14,10 +14,10 @@ func TestOutside(t *testing.T) {
 	results := []load.Result{
 		{Due: at(0), Err: load.ErrAnswer}, {Due: at(1)}, {Due: at(2), Err: load.ErrAnswer}, {Due: at(3), Err: load.ErrAnswer}, {Due: at(4)},
 	}
-	if got := outside(results, at(1), at(3)); got != 2 {
+	if got := countOutside(results, at(1), at(3)); got != 2 {
 		t.Errorf("%d requests failed outside, want 2", got)
 	}
-	if got := outside(results, at(1), at(1)); got != 3 {
+	if got := countOutside(results, at(1), at(1)); got != 3 {
 		t.Errorf("%d requests failed without a gap, want 3", got)
 	}
 }

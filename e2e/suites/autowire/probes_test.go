@@ -30,8 +30,8 @@ type probe struct{ address, host, agent string }
 func TestProbes(t *testing.T) {
 	w := launch(t)
 	w.Do(t, "create", "ingress", "probes", "--default-backend=rollouts-demo-stable:80")
-	w.step(t, "a ScaledObject comes, and a proxy", proxied, inTime, 0, func() {
-		w.scaled(t, "minReplicaCount: 2", "minReplicaCount: 0\n  cooldownPeriod: 10")
+	w.step(t, "a ScaledObject comes, and a proxy", proxied, eventually, 0, func() {
+		w.applyScaledObject(t, "minReplicaCount: 2", "minReplicaCount: 0\n  cooldownPeriod: 10")
 	})
 	w.until(t, "the Ingress for probes is wired", proxied, func() string {
 		return w.Do(t, "get", "ingress/probes", "-o", "jsonpath={.spec.defaultBackend.service.name}")
@@ -58,7 +58,7 @@ func TestProbes(t *testing.T) {
 }
 
 // probe asks what load balancers ask, until it is told to stop. Then it says how many probes were sent, and why some failed.
-func (w *way) probe(t *testing.T) (stop func() (asked int, failed []error)) {
+func (w *environment) probe(t *testing.T) (stop func() (asked int, failed []error)) {
 	t.Helper()
 	var all []probe
 	for _, agent := range []string{"ELB-HealthChecker/2.0", "GoogleHC/1.0", "kube-probe/1.34"} {

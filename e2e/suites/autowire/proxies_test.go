@@ -27,11 +27,11 @@ func TestProxies(t *testing.T) {
 		t.Helper()
 		w.step(t, name, backend, inTime, 0, change)
 	}
-	step("a ScaledObject comes, and a proxy", proxied, inTime, func() { w.scaled(t) })
-	step("scaled out to three", proxied, atOnce, func() { w.replicas(t, 3) })
-	step("scaled in to one", proxied, atOnce, func() { w.replicas(t, 1) })
-	step("scaled out to two", proxied, atOnce, func() { w.replicas(t, 2) })
-	step("one of two is evicted", proxied, atOnce, func() { w.evict(t) })
+	step("a ScaledObject comes, and a proxy", proxied, eventually, func() { w.applyScaledObject(t) })
+	step("scaled out to three", proxied, immediately, func() { w.replicas(t, 3) })
+	step("scaled in to one", proxied, immediately, func() { w.replicas(t, 1) })
+	step("scaled out to two", proxied, immediately, func() { w.replicas(t, 2) })
+	step("one of two is evicted", proxied, immediately, func() { w.evict(t) })
 	for _, end := range []struct {
 		name  string
 		gap   time.Duration
@@ -44,9 +44,9 @@ func TestProxies(t *testing.T) {
 		{"all Pods are deleted", gap, func() { w.Do(t, "delete", "pod", "-l", "app=kedify-proxy", "--wait=false") }},
 		{"kill -9 of all", killed, func() { w.kill(t, node, 2) }},
 	} {
-		w.untilJudged(t, func() (isVoid bool) {
-			isVoid = w.step(t, end.name, direct, inTime, end.gap, end.begin)
-			step("two are there again", proxied, inTime, func() {
+		w.repeatVoid(t, func() (isVoid bool) {
+			isVoid = w.step(t, end.name, direct, eventually, end.gap, end.begin)
+			step("two are there again", proxied, eventually, func() {
 				w.Do(t, "wait", "deployment/kedify-proxy", "--for=create")
 				w.replicas(t, 2)
 			})
@@ -56,7 +56,7 @@ func TestProxies(t *testing.T) {
 }
 
 // launchToKill is launch, with the node's processes.
-func launchToKill(t *testing.T) (*way, *inside.Cluster) {
+func launchToKill(t *testing.T) (*environment, *inside.Cluster) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root, to kill processes of the cluster: run make as root")
@@ -70,7 +70,7 @@ func launchToKill(t *testing.T) (*way, *inside.Cluster) {
 }
 
 // replicas has so many proxies, and waits until there are neither more nor fewer.
-func (w *way) replicas(t *testing.T, n int) {
+func (w *environment) replicas(t *testing.T, n int) {
 	t.Helper()
 	w.Do(t, "scale", "deployment/kedify-proxy", "--replicas="+strconv.Itoa(n))
 	w.Do(t, "rollout", "status", "deployment/kedify-proxy")
@@ -78,13 +78,13 @@ func (w *way) replicas(t *testing.T, n int) {
 }
 
 // proxies are the names of their Pods, those among them that are at their end.
-func (w *way) proxies(t *testing.T) []string {
+func (w *environment) proxies(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(w.Do(t, "get", "pods", "-l", "app=kedify-proxy", "-o", "jsonpath={.items[*].metadata.name}"))
 }
 
 // evict has the API server evict a proxy, as a drain of its node does, and waits for its end.
-func (w *way) evict(t *testing.T) {
+func (w *environment) evict(t *testing.T) {
 	t.Helper()
 	name := w.proxies(t)[0]
 	file := filepath.Join(t.TempDir(), "eviction.json")
@@ -98,7 +98,7 @@ func (w *way) evict(t *testing.T) {
 }
 
 // kill kills the Envoys of so many proxies.
-func (w *way) kill(t *testing.T, node *inside.Cluster, n int) {
+func (w *environment) kill(t *testing.T, node *inside.Cluster, n int) {
 	t.Helper()
 	names := w.proxies(t)[:n]
 	running, err := node.Find("envoy")
@@ -121,7 +121,7 @@ func (w *way) kill(t *testing.T, node *inside.Cluster, n int) {
 }
 
 // outage says for how long one request failed after the other, at the longest, and how long after a moment the first one did.
-func (w *way) outage(results []load.Result, after time.Time) string {
+func (w *environment) outage(results []load.Result, after time.Time) string {
 	var since, first time.Time
 	var longest time.Duration
 	for _, result := range results {

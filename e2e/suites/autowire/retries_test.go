@@ -27,30 +27,30 @@ func TestRetries(t *testing.T) {
 	killOne := func() {
 		before := w.restarts(t)
 		w.kill(t, node, 1)
-		w.restarted(t, before, 1)
+		w.awaitRestarts(t, before, 1)
 	}
-	w.step(t, "a ScaledObject comes, and a proxy", proxied, inTime, 0, func() { w.scaled(t) })
-	w.step(t, "scaled out to two", proxied, atOnce, 0, func() { w.replicas(t, 2) })
+	w.step(t, "a ScaledObject comes, and a proxy", proxied, eventually, 0, func() { w.applyScaledObject(t) })
+	w.step(t, "scaled out to two", proxied, immediately, 0, func() { w.replicas(t, 2) })
 	// Until the killed one is ready again nobody retries what is sent to it.
-	w.untilJudged(t, func() bool { return w.step(t, "kill -9 of one of two", proxied, atOnce, gap, killOne) })
-	w.step(t, "requests are retried", proxied, atOnce, 0, func() { w.retry(t) })
+	w.repeatVoid(t, func() bool { return w.step(t, "kill -9 of one of two", proxied, immediately, gap, killOne) })
+	w.step(t, "requests are retried", proxied, immediately, 0, func() { w.retry(t) })
 	for range kills {
-		w.step(t, "kill -9 of one of two, retried", proxied, atOnce, 0, killOne)
+		w.step(t, "kill -9 of one of two, retried", proxied, immediately, 0, killOne)
 	}
 	longest := time.Duration(0)
 	if ingress(t).addon == "contour" {
 		longest = killed // no retry of Contour's waits longer than 0.25 s: 16 of 492 requests failed when no proxy was an endpoint any more
 	}
-	w.untilJudged(t, func() (isVoid bool) {
-		if isVoid = w.step(t, "kill -9 of all, retried", direct, inTime, longest, func() { w.kill(t, node, 2) }); isVoid {
-			w.step(t, "two are there again", proxied, inTime, 0, func() { w.replicas(t, 2) })
+	w.repeatVoid(t, func() (isVoid bool) {
+		if isVoid = w.step(t, "kill -9 of all, retried", direct, eventually, longest, func() { w.kill(t, node, 2) }); isVoid {
+			w.step(t, "two are there again", proxied, eventually, 0, func() { w.replicas(t, 2) })
 		}
 		return isVoid
 	})
 }
 
 // restarts is how often the containers of the proxies were started again, by Pod.
-func (w *way) restarts(t *testing.T) map[string]string {
+func (w *environment) restarts(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for line := range strings.Lines(w.Do(t, "get", "pods", "-l", "app=kedify-proxy", "-o",
@@ -62,8 +62,8 @@ func (w *way) restarts(t *testing.T) map[string]string {
 	return found
 }
 
-// restarted waits until so many proxies are others than before, and all are ready.
-func (w *way) restarted(t *testing.T, before map[string]string, n int) {
+// awaitRestarts waits until so many proxies are others than before, and all are ready.
+func (w *environment) awaitRestarts(t *testing.T, before map[string]string, n int) {
 	t.Helper()
 	w.until(t, "killed proxies are ready again", "ready", func() string {
 		others := 0
@@ -83,10 +83,10 @@ func (w *way) restarted(t *testing.T, before map[string]string, n int) {
 }
 
 // retry has requests retried by both fronts, as docs/how-to/autowire-retries.md says.
-func (w *way) retry(t *testing.T) {
+func (w *environment) retry(t *testing.T) {
 	t.Helper()
 	commands := w.recipe(t, "sh "+ingress(t).addon+"-retries")
-	w.script(t, strings.ReplaceAll(commands, "shop-retry@kubernetescrd", middleware+"@file"))
+	w.runCommands(t, strings.ReplaceAll(commands, "shop-retry@kubernetescrd", middleware+"@file"))
 	w.apply(t, strings.ReplaceAll(w.recipe(t, "yaml envoy-gateway-retries"), "name: shop", "name: rollouts-demo"))
 	w.Do(t, "wait", "backendtrafficpolicy/rollouts-demo",
 		`--for=jsonpath={.status.ancestors[0].conditions[?(@.type=="Accepted")].status}=True`)
@@ -96,7 +96,7 @@ func (w *way) retry(t *testing.T) {
 const middleware = "retry"
 
 // middlewares gives Traefik the documented Middleware by a file, which it reads when it starts: the cluster has none of Traefik's own definitions.
-func (w *way) middlewares(t *testing.T) {
+func (w *environment) middlewares(t *testing.T) {
 	t.Helper()
 	var documented struct {
 		Spec map[string]any `json:"spec"`

@@ -23,47 +23,47 @@ func TestShared(t *testing.T) {
 		}
 		return isVoid
 	}
-	step("a ScaledObject and its annotation", direct, atOnce, 0, func() {
-		w.scaled(t, "trafficAutowire: ingress", `trafficAutowire: "false"`)
+	step("a ScaledObject and its annotation", direct, immediately, 0, func() {
+		w.applyScaledObject(t, "trafficAutowire: ingress", `trafficAutowire: "false"`)
 		w.Do(t, "wait", "httpso/rollouts-demo", "--for=create")
 		w.Do(t, "annotate", "httpso/rollouts-demo", "http.kedify.io/fleet=shared")
 	})
-	step("a user says yes, and proxies come", proxied, inTime, 0, func() { w.autowire(t, both) })
-	step("the proxies are replaced", proxied, atOnce, 0, func() { w.restart(t, "keda", "deployment/kedify-proxy") })
-	step("a user says no", direct, inTime, 0, func() { w.autowire(t, "false") })
-	w.areOriginal(t, original)
-	step("a user says yes", proxied, inTime, 0, func() { w.autowire(t, both) })
-	step("the agent is about to be uninstalled", direct, inTime, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
-	w.areOriginal(t, original)
-	w.until(t, "the ReferenceGrant is gone", "", func() string { return w.grants(t) })
-	step("the agent stays", proxied, inTime, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
-	step("the proxies go away", direct, inTime, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=0") })
-	step("the proxies are back", proxied, inTime, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=2") })
+	step("a user says yes, and proxies come", proxied, eventually, 0, func() { w.autowire(t, both) })
+	step("the proxies are replaced", proxied, immediately, 0, func() { w.restart(t, "keda", "deployment/kedify-proxy") })
+	step("a user says no", direct, eventually, 0, func() { w.autowire(t, "false") })
+	w.checkOriginal(t, original)
+	step("a user says yes", proxied, eventually, 0, func() { w.autowire(t, both) })
+	step("the agent is about to be uninstalled", direct, eventually, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
+	w.checkOriginal(t, original)
+	w.until(t, "the ReferenceGrant is gone", "", func() string { return w.referenceGrants(t) })
+	step("the agent stays", proxied, eventually, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
+	step("the proxies go away", direct, eventually, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=0") })
+	step("the proxies are back", proxied, eventually, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=2") })
 	// What is lost is what a Gateway answers until there is another one: it has to take the right away at once.
-	w.untilJudged(t, func() bool {
-		return step("somebody deletes the ReferenceGrant", proxied, atOnce, gap, func() {
+	w.repeatVoid(t, func() bool {
+		return step("somebody deletes the ReferenceGrant", proxied, immediately, gap, func() {
 			w.Do(t, "delete", "-n", "keda", "referencegrant", "kedify-proxy-"+namespace)
 			w.Do(t, "wait", "-n", "keda", "referencegrant/kedify-proxy-"+namespace, "--for=create")
 		})
 	})
-	w.undoRoute(t)
-	step("a user undid it with kubectl", proxied, inTime, 0, func() {})
+	w.rollBackRoute(t)
+	step("a user undid it with kubectl", proxied, eventually, 0, func() {})
 }
 
-// grants are the agent's ReferenceGrants.
-func (w *way) grants(t *testing.T) string {
+// referenceGrants are the agent's ReferenceGrants.
+func (w *environment) referenceGrants(t *testing.T) string {
 	t.Helper()
 	return w.Do(t, "get", "referencegrants", "-n", "keda", "-l", "app.kubernetes.io/managed-by=kedify-http-agent", "-o", "name")
 }
 
-// undoRoute runs the documented command that restores the HTTPRoute, with no agent there, and starts the agents again.
-func (w *way) undoRoute(t *testing.T) {
+// rollBackRoute runs the documented command that restores the HTTPRoute, with no agent there, and starts the agents again.
+func (w *environment) rollBackRoute(t *testing.T) {
 	t.Helper()
 	replicas := w.Do(t, "get", "-n", "keda", agents, "-o", "jsonpath={.spec.replicas}")
 	w.scaleAgents(t, "0")
 	for line := range strings.Lines(w.recipe(t, "sh undo")) {
 		if strings.Contains(line, "patch httproute") {
-			w.script(t, line)
+			w.runCommands(t, line)
 		}
 	}
 	if is := w.Do(t, "get", "httproute/rollouts-demo", "-o", "jsonpath={.spec.rules[0].backendRefs[0]['name','namespace']}"); is != direct {

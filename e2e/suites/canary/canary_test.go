@@ -30,12 +30,12 @@ func patient() map[string]any {
 // One cluster serves all cases, each beginning where the one before has left the
 // application: on its last stable colour.
 func TestCanary(t *testing.T) {
-	b := testbed.Up(t, provider.Wishes{})
+	b := testbed.Up(t, provider.Spec{})
 	b.Deploy(t, patient())
 	stable, ran := deployed, 0
 	cases := []struct {
 		name, next string
-		run        func(t *testing.T, b *testbed.Bed, from, to string)
+		run        func(t *testing.T, b *testbed.Testbed, from, to string)
 		promoted   bool
 	}{
 		{"promote full at 50", "yellow", promoteFull, true},
@@ -62,65 +62,65 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-func promoteFull(t *testing.T, b *testbed.Bed, from, to string) {
+func promoteFull(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
-	c := testbed.Canary{From: from, To: to, Left: to, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 100, 0}}
-	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
-		if err := through(ctx, t, b, trial, 20, 50); err != nil {
+	c := testbed.Canary{From: from, To: to, Final: to, Weights: []int{20, 50, 80}, Requested: []int{0, 20, 50, 100, 0}}
+	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
+		if err := runSteps(ctx, t, b, trial, 20, 50); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "promote", testbed.App, "--full")
 	})
 }
 
-func abortAt80(t *testing.T, b *testbed.Bed, from, to string) {
+func abortAt80(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
-	c := testbed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 80, 0}}
-	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
-		if err := through(ctx, t, b, trial, 20, 50, 80); err != nil {
+	c := testbed.Canary{From: from, To: to, Final: from, Weights: []int{20, 50, 80}, Requested: []int{0, 20, 50, 80, 0}}
+	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
+		if err := runSteps(ctx, t, b, trial, 20, 50, 80); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "abort", testbed.App)
 	})
 }
 
-func rollback(t *testing.T, b *testbed.Bed, from, to string) {
+func rollback(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
-	c := testbed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 0}}
-	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
-		if err := through(ctx, t, b, trial, 20, 50); err != nil {
+	c := testbed.Canary{From: from, To: to, Final: from, Weights: []int{20, 50, 80}, Requested: []int{0, 20, 50, 0}}
+	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
+		if err := runSteps(ctx, t, b, trial, 20, 50); err != nil {
 			return err
 		}
 		return b.SetImage(ctx, from)
 	})
 }
 
-func fullWeight(t *testing.T, b *testbed.Bed, from, to string) {
+func fullWeight(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
-	c := testbed.Canary{From: from, To: to, Left: to, Weights: []int{50, 100}, Asked: []int{0, 50, 100, 0}}
-	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
-		if err := through(ctx, t, b, trial, 50, 100); err != nil {
+	c := testbed.Canary{From: from, To: to, Final: to, Weights: []int{50, 100}, Requested: []int{0, 50, 100, 0}}
+	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
+		if err := runSteps(ctx, t, b, trial, 50, 100); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "promote", testbed.App)
 	})
 }
 
-// play plays a canary. No check may find anything, doctor neither before nor after it, and split is to tell all weights in
+// runCanary plays a canary. No check may find anything, doctor neither before nor after it, and split is to tell all weights in
 // their order meanwhile, as the Envoys are judged by the verdict.
-func play(t *testing.T, b *testbed.Bed, c testbed.Canary, course func(context.Context, *testbed.Trial) error) {
+func runCanary(t *testing.T, b *testbed.Testbed, c testbed.Canary, course func(context.Context, *testbed.Trial) error) {
 	t.Helper()
 	c.Afterwards = afterwards
-	sound(t.Context(), t, b, "before")
+	checkDoctor(t.Context(), t, b, "before")
 	seen, end := follow(t.Context(), b)
 	defer end()
-	verdict := b.Play(t.Context(), c, course)
+	verdict := b.RunCanary(t.Context(), c, course)
 	verdict.Print(t.Output())
 	for _, finding := range verdict.Findings {
 		finding.Report(t)
 	}
-	if _, err := b.Await(t.Context(), "split to tell all weights", func() bool { return seen.tells(c.Asked) }); err != nil {
-		t.Errorf("%v: it told %s, asked for were %v", err, seen, c.Asked)
+	if _, err := b.Await(t.Context(), "split to tell all weights", func() bool { return seen.hasWeights(c.Requested) }); err != nil {
+		t.Errorf("%v: it told %s, asked for were %v", err, seen, c.Requested)
 	}
-	sound(t.Context(), t, b, "afterwards")
+	checkDoctor(t.Context(), t, b, "afterwards")
 }

@@ -16,8 +16,8 @@ const (
 	leasePause = time.Second
 )
 
-// leaseWatch records how long the interceptor's Lease was not renewed, by the times in the Lease.
-type leaseWatch struct {
+// leaseWatcher records how long the interceptor's Lease was not renewed, by the times in the Lease.
+type leaseWatcher struct {
 	mu       sync.Mutex
 	renewed  time.Time
 	gap      time.Duration
@@ -25,16 +25,16 @@ type leaseWatch struct {
 }
 
 // watchLease watches the Lease until the test ends.
-func watchLease(t *testing.T, b *testbed.Bed) *leaseWatch {
+func watchLease(t *testing.T, b *testbed.Testbed) *leaseWatcher {
 	t.Helper()
-	w := new(leaseWatch)
+	w := new(leaseWatcher)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
 		ticks := time.NewTicker(leasePause)
 		defer ticks.Stop()
 		for ctx.Err() == nil {
-			w.look(ctx, b)
+			w.read(ctx, b)
 			select {
 			case <-ctx.Done():
 			case <-ticks.C:
@@ -45,8 +45,8 @@ func watchLease(t *testing.T, b *testbed.Bed) *leaseWatch {
 	return w
 }
 
-// look reads the Lease. While the API server does not answer, nothing is known.
-func (w *leaseWatch) look(ctx context.Context, b *testbed.Bed) {
+// read reads the Lease. While the API server does not answer, nothing is known.
+func (w *leaseWatcher) read(ctx context.Context, b *testbed.Testbed) {
 	var lease struct {
 		Spec struct {
 			RenewTime            time.Time `json:"renewTime"`
@@ -54,12 +54,12 @@ func (w *leaseWatch) look(ctx context.Context, b *testbed.Bed) {
 		} `json:"spec"`
 	}
 	if b.Get(ctx, interceptorLease, &lease) == nil {
-		w.note(lease.Spec.RenewTime, time.Duration(lease.Spec.LeaseDurationSeconds)*time.Second)
+		w.add(lease.Spec.RenewTime, time.Duration(lease.Spec.LeaseDurationSeconds)*time.Second)
 	}
 }
 
-// note takes in one state of the Lease.
-func (w *leaseWatch) note(renewed time.Time, duration time.Duration) {
+// add takes in one state of the Lease.
+func (w *leaseWatcher) add(renewed time.Time, duration time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.renewed.IsZero() {
@@ -70,14 +70,14 @@ func (w *leaseWatch) note(renewed time.Time, duration time.Duration) {
 }
 
 // longest is the longest time between two renewals.
-func (w *leaseWatch) longest() time.Duration {
+func (w *leaseWatcher) longest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.gap
 }
 
-// lapsed returns whether the Lease ran out.
-func (w *leaseWatch) lapsed() bool {
+// hasLapsed returns whether the Lease ran out.
+func (w *leaseWatcher) hasLapsed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.duration > 0 && w.gap > w.duration
@@ -95,11 +95,11 @@ func TestLeaseWatch(t *testing.T) {
 		{name: "renewed too late", seconds: []int{0, 5, 21, 26}, want: true},
 	}
 	for _, tt := range tests {
-		w := new(leaseWatch)
+		w := new(leaseWatcher)
 		for _, second := range tt.seconds {
-			w.note(start.Add(time.Duration(second)*time.Second), 15*time.Second)
+			w.add(start.Add(time.Duration(second)*time.Second), 15*time.Second)
 		}
-		if got := w.lapsed(); got != tt.want {
+		if got := w.hasLapsed(); got != tt.want {
 			t.Errorf("%s: lapsed %v, want %v", tt.name, got, tt.want)
 		}
 	}

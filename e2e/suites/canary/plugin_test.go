@@ -20,8 +20,8 @@ func plugin() string {
 	return filepath.Join(filepath.Dir(os.Getenv("LOCALCLUSTER_BIN")), "kubectl-http_canary")
 }
 
-// sharing is what `split --output json` prints, as far as it matters here.
-type sharing struct {
+// splitReport is what `split --output json` prints, as far as it matters here.
+type splitReport struct {
 	Services []struct {
 		Asked int `json:"asked"`
 	} `json:"services"`
@@ -37,7 +37,7 @@ type sharing struct {
 }
 
 // weight is the canary's in percent; false where it is not known.
-func (s sharing) weight() (int, bool) {
+func (s splitReport) weight() (int, bool) {
 	if len(s.Objects) != 1 || len(s.Objects[0].Written) != 2 {
 		return 0, false
 	}
@@ -45,28 +45,28 @@ func (s sharing) weight() (int, bool) {
 	return 100 * canary / max(1, stable+canary), true
 }
 
-// through goes through steps as Trial.Through does. At each pause Envoys have the weight, split says the same, and doctor
+// runSteps goes through steps as Trial.Through does. At each pause Envoys have the weight, split says the same, and doctor
 // has nothing to say.
-func through(ctx context.Context, t *testing.T, b *testbed.Bed, trial *testbed.Trial, weights ...int) error {
+func runSteps(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testbed.Trial, weights ...int) error {
 	t.Helper()
 	for i, weight := range weights {
-		if err := trial.On(ctx, i, weight); err != nil {
+		if err := trial.RunStep(ctx, i, weight); err != nil {
 			return err
 		}
-		if now := b.Record.Now(); !now.Has(weight, len(b.Proxies)) {
+		if now := b.Record.Now(); !now.HasWeight(weight, len(b.Proxies)) {
 			return fmt.Errorf("weight %d is not in force: %s", weight, now)
 		}
-		agrees(ctx, t, b, weight)
-		sound(ctx, t, b, fmt.Sprintf("at %d %%", weight))
+		checkWeight(ctx, t, b, weight)
+		checkDoctor(ctx, t, b, fmt.Sprintf("at %d %%", weight))
 	}
 	return nil
 }
 
-// agrees checks that split says what the Envoys have.
-func agrees(ctx context.Context, t *testing.T, b *testbed.Bed, weight int) {
+// checkWeight checks that split says what the Envoys have.
+func checkWeight(ctx context.Context, t *testing.T, b *testbed.Testbed, weight int) {
 	t.Helper()
 	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--output", "json")
-	var told sharing
+	var told splitReport
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &told)
 	}
@@ -81,12 +81,12 @@ func agrees(ctx context.Context, t *testing.T, b *testbed.Bed, weight int) {
 	}
 }
 
-// sound checks that doctor has nothing to say, except for a while that a Pod is not ready: that of a Pod that stood still. On a cluster of several suites it may say that the agent is away: e2e/suites/autowire kills it there, and doctor is right.
-func sound(ctx context.Context, t *testing.T, b *testbed.Bed, when string) {
+// checkDoctor checks that doctor has nothing to say, except for a while that a Pod is not ready: that of a Pod that stood still. On a cluster of several suites it may say that the agent is away: e2e/suites/autowire kills it there, and doctor is right.
+func checkDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when string) {
 	t.Helper()
 	var wrong []string
 	err := await.Until(ctx, when+" doctor finds nothing", func() bool {
-		findings, unready := diagnosed(ctx, t, b, when)
+		findings, unready := runDoctor(ctx, t, b, when)
 		wrong = findings
 		return len(wrong) == 0 || !unready
 	}, func() string { return "a Pod is not ready" })
@@ -98,8 +98,8 @@ func sound(ctx context.Context, t *testing.T, b *testbed.Bed, when string) {
 	}
 }
 
-// diagnosed is what doctor says without reason to. Unready tells that all of it is that something is not ready.
-func diagnosed(ctx context.Context, t *testing.T, b *testbed.Bed, when string) (wrong []string, unready bool) {
+// runDoctor is what doctor says without reason to. Unready tells that all of it is that something is not ready.
+func runDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when string) (wrong []string, unready bool) {
 	t.Helper()
 	out, err := b.Kubectl(ctx, plugin(), "doctor", "--namespace", testbed.Namespace, "--output", "json")
 	var said struct {
@@ -138,16 +138,16 @@ func isOfAgent(finding json.RawMessage) bool {
 	return code(finding) == "AgentNotReady" || code(finding) == "WebhookNotReady"
 }
 
-// followed are the weights that `split --watch` has told, one after the other.
-type followed struct {
+// followOutput are the weights that `split --watch` has told, one after the other.
+type followOutput struct {
 	mu      sync.Mutex
 	weights []int
 }
 
 // follow runs `split --watch` until the returned function is called.
-func follow(ctx context.Context, b *testbed.Bed) (seen *followed, end func()) {
+func follow(ctx context.Context, b *testbed.Testbed) (seen *followOutput, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	seen = new(followed)
+	seen = new(followOutput)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -161,9 +161,9 @@ func follow(ctx context.Context, b *testbed.Bed) (seen *followed, end func()) {
 }
 
 // read notes each weight that is another one than the last.
-func (f *followed) read(out io.Reader) error {
+func (f *followOutput) read(out io.Reader) error {
 	for decoder := json.NewDecoder(out); ; {
-		var told sharing
+		var told splitReport
 		if err := decoder.Decode(&told); err != nil {
 			return nil //nolint:nilerr // it is ended by whoever follows
 		}
@@ -176,9 +176,9 @@ func (f *followed) read(out io.Reader) error {
 	}
 }
 
-// tells says whether it has told what was asked for, in its order and nothing else. One weight may be missing that passed
+// hasWeights says whether it has told what was asked for, in its order and nothing else. One weight may be missing that passed
 // while a watch was opened anew: the full one of a promotion is there for less than a second.
-func (f *followed) tells(asked []int) bool {
+func (f *followOutput) hasWeights(asked []int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := 0
@@ -191,7 +191,7 @@ func (f *followed) tells(asked []int) bool {
 }
 
 // String is all weights so far.
-func (f *followed) String() string {
+func (f *followOutput) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return fmt.Sprint(f.weights)

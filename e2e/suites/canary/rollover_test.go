@@ -29,12 +29,12 @@ const (
 // Every proxy of the cluster takes its listener once more meanwhile. So this is a
 // test of its own: others count such updates.
 func TestRollover(t *testing.T) {
-	b := testbed.Up(t, provider.Wishes{})
+	b := testbed.Up(t, provider.Spec{})
 	b.Deploy(t, patient())
-	if err := inKeda(t.Context(), b, "scale", interceptors, "--replicas=2"); err != nil {
+	if err := kubectlInKEDA(t.Context(), b, "scale", interceptors, "--replicas=2"); err != nil {
 		t.Fatal(err)
 	}
-	if err := rolledOver(t.Context(), b); err != nil {
+	if err := awaitRollover(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -43,27 +43,27 @@ func TestRollover(t *testing.T) {
 			{"set", "env", interceptors, otherFlag + "-"},
 			{"rollout", "status", interceptors, testbed.WaitTimeout()},
 		} {
-			if err := inKeda(context.WithoutCancel(t.Context()), b, args...); err != nil {
+			if err := kubectlInKEDA(context.WithoutCancel(t.Context()), b, args...); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 	began, leases := time.Now(), watchLease(t, b)
-	c := testbed.Canary{From: deployed, To: "red", Left: "red", Weights: []int{20, 50, 80}, Asked: []int{0, 20, 50, 80, 100, 0}}
-	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
-		if err := trial.Through(ctx, 20); err != nil {
+	c := testbed.Canary{From: deployed, To: "red", Final: "red", Weights: []int{20, 50, 80}, Requested: []int{0, 20, 50, 80, 100, 0}}
+	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
+		if err := trial.RunSteps(ctx, 20); err != nil {
 			return err
 		}
-		if err := inKeda(ctx, b, "set", "env", interceptors, otherFlag+"=4"); err != nil {
+		if err := kubectlInKEDA(ctx, b, "set", "env", interceptors, otherFlag+"=4"); err != nil {
 			return err
 		}
-		if err := trial.On(ctx, 1, 50); err != nil {
+		if err := trial.RunStep(ctx, 1, 50); err != nil {
 			return err
 		}
-		if err := trial.On(ctx, 2, 80); err != nil {
+		if err := trial.RunStep(ctx, 2, 80); err != nil {
 			return err
 		}
-		if err := rolledOver(ctx, b); err != nil {
+		if err := awaitRollover(ctx, b); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "promote", testbed.App)
@@ -74,19 +74,19 @@ func TestRollover(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, byAnnotationAlone) && !leases.lapsed() {
+		if strings.Contains(line, byAnnotationAlone) && !leases.hasLapsed() {
 			t.Errorf("the router took the interceptors for gone, whose Lease was renewed after %s at most: %s", leases.longest(), line)
 		}
 	}
 }
 
-// rolledOver waits for the end of a rolling update of the interceptors.
-func rolledOver(ctx context.Context, b *testbed.Bed) error {
-	return inKeda(ctx, b, "rollout", "status", interceptors, testbed.WaitTimeout())
+// awaitRollover waits for the end of a rolling update of the interceptors.
+func awaitRollover(ctx context.Context, b *testbed.Testbed) error {
+	return kubectlInKEDA(ctx, b, "rollout", "status", interceptors, testbed.WaitTimeout())
 }
 
-// inKeda runs kubectl in the interceptors' namespace.
-func inKeda(ctx context.Context, b *testbed.Bed, args ...string) error {
+// kubectlInKEDA runs kubectl in the interceptors' namespace.
+func kubectlInKEDA(ctx context.Context, b *testbed.Testbed, args ...string) error {
 	if _, err := b.Kubectl(ctx, append([]string{"kubectl", "-n", interceptorNamespace}, args...)...); err != nil {
 		return fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
 	}

@@ -27,24 +27,24 @@ const (
 	stable, canary = 0, 1
 )
 
-// sent are the requests that each proxy has sent to the stable Service and to the canary, since its start.
-type sent map[string][]int64
+// requestCounts are the requests that each proxy has sent to the stable Service and to the canary, since its start.
+type requestCounts map[string][]int64
 
 // byPlugin goes through a canary with `split --sent` beside the Envoys: it tells what their own admin interfaces count, and of what it tells the canary has the
 // share that was asked for.
-func byPlugin(t *testing.T, b *testbed.Bed, from, to string) {
+func byPlugin(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
-	c := testbed.Canary{From: from, To: to, Left: from, Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0}}
-	said, end := listen(t.Context(), b)
-	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
+	c := testbed.Canary{From: from, To: to, Final: from, Weights: []int{20, 50}, Requested: []int{0, 20, 50, 0}}
+	said, end := captureMessages(t.Context(), b)
+	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		for i, weight := range c.Weights {
-			if err := trial.On(ctx, i, weight); err != nil {
+			if err := trial.RunStep(ctx, i, weight); err != nil {
 				return err
 			}
-			if err := besideEnvoys(ctx, t, b); err != nil {
+			if err := compareWithEnvoys(ctx, t, b); err != nil {
 				return err
 			}
-			if err := sharedAs(ctx, t, b, weight); err != nil {
+			if err := checkShare(ctx, t, b, weight); err != nil {
 				return err
 			}
 		}
@@ -59,18 +59,18 @@ func byPlugin(t *testing.T, b *testbed.Bed, from, to string) {
 	}
 }
 
-// besideEnvoys compares what the plugin tells with what the Envoys say just before and just after it.
-func besideEnvoys(ctx context.Context, t *testing.T, b *testbed.Bed) error {
+// compareWithEnvoys compares what the plugin tells with what the Envoys say just before and just after it.
+func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) error {
 	t.Helper()
-	before, err := ofEnvoys(ctx, b)
+	before, err := envoyCounts(ctx, b)
 	if err != nil {
 		return err
 	}
-	told, err := ofPlugin(ctx, b)
+	told, err := pluginCounts(ctx, b)
 	if err != nil {
 		return err
 	}
-	after, err := ofEnvoys(ctx, b)
+	after, err := envoyCounts(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -86,27 +86,27 @@ func besideEnvoys(ctx context.Context, t *testing.T, b *testbed.Bed) error {
 	return nil
 }
 
-// sharedAs judges what the plugin tells of a while by the weight.
-func sharedAs(ctx context.Context, t *testing.T, b *testbed.Bed, weight int) error {
+// checkShare judges what the plugin tells of a while by the weight.
+func checkShare(ctx context.Context, t *testing.T, b *testbed.Testbed, weight int) error {
 	t.Helper()
-	found, err := assert.Asked{
-		Color: "canary", Share: float64(weight) / 100, From: time.Now(), First: counted, Fresh: 2 * counted, Rule: stats.DefaultRule(),
-	}.Judge(ctx, func(ctx context.Context, _ time.Time, n int) (load.Window, error) { return newly(ctx, b, n) })
+	found, err := assert.Expectation{
+		Color: "canary", Share: float64(weight) / 100, From: time.Now(), First: counted, Second: 2 * counted, Rule: stats.DefaultRule(),
+	}.Check(ctx, func(ctx context.Context, _ time.Time, n int) (load.Window, error) { return sampleNew(ctx, b, n) })
 	fmt.Fprintf(t.Output(), "asked %d %%, and by the plugin %d of %d requests went to the canary\n", weight, found.Hits, found.Total)
 	return err
 }
 
-// newly are the requests that the plugin tells of from now on, at least n.
-func newly(ctx context.Context, b *testbed.Bed, n int) (load.Window, error) {
-	first, err := ofPlugin(ctx, b)
+// sampleNew are the requests that the plugin tells of from now on, at least n.
+func sampleNew(ctx context.Context, b *testbed.Testbed, n int) (load.Window, error) {
+	first, err := pluginCounts(ctx, b)
 	if err != nil {
 		return load.Window{}, err
 	}
 	var problem error
 	window := load.Window{}
 	_, err = b.Await(ctx, "enough requests", func() bool {
-		var last sent
-		if last, problem = ofPlugin(ctx, b); problem != nil {
+		var last requestCounts
+		if last, problem = pluginCounts(ctx, b); problem != nil {
 			return true
 		}
 		window.Colors = map[string]int{}
@@ -122,8 +122,8 @@ func newly(ctx context.Context, b *testbed.Bed, n int) (load.Window, error) {
 	return window, err
 }
 
-// ofPlugin is what `split --sent` tells.
-func ofPlugin(ctx context.Context, b *testbed.Bed) (sent, error) {
+// pluginCounts is what `split --sent` tells.
+func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error) {
 	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--sent", "--output", "json")
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func ofPlugin(ctx context.Context, b *testbed.Bed) (sent, error) {
 	if err := json.Unmarshal([]byte(out), &told); err != nil {
 		return nil, fmt.Errorf("split --sent says %q: %w", out, err)
 	}
-	all := sent{}
+	all := requestCounts{}
 	for _, object := range told.Objects {
 		for _, of := range object.Sent {
 			if of.Problem != "" || len(of.Requests) != 2 {
@@ -155,10 +155,10 @@ func ofPlugin(ctx context.Context, b *testbed.Bed) (sent, error) {
 	return all, nil
 }
 
-// ofEnvoys is what the admin interfaces of the Envoys count.
-func ofEnvoys(ctx context.Context, b *testbed.Bed) (sent, error) {
+// envoyCounts is what the admin interfaces of the Envoys count.
+func envoyCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error) {
 	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{DialContext: b.Inside.DialContext, DisableKeepAlives: true}}
-	all := sent{}
+	all := requestCounts{}
 	for _, proxy := range b.Proxies {
 		for _, service := range []string{testbed.App + "-stable", testbed.App + "-canary"} {
 			counter := "cluster." + testbed.Namespace + "/" + testbed.App + "/" + service + ".upstream_rq_total"
@@ -200,30 +200,30 @@ func read(ctx context.Context, client *http.Client, address, counter string) (in
 	return 0, nil
 }
 
-// speech is what a program has said so far.
-type speech struct {
+// syncBuffer is what a program has said so far.
+type syncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
 // Write implements io.Writer.
-func (s *speech) Write(text []byte) (int, error) {
+func (s *syncBuffer) Write(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(text)
 }
 
 // String is all of it.
-func (s *speech) String() string {
+func (s *syncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
 }
 
-// listen runs `split --watch --sent` until the returned function is called.
-func listen(ctx context.Context, b *testbed.Bed) (said *speech, end func()) {
+// captureMessages runs `split --watch --sent` until the returned function is called.
+func captureMessages(ctx context.Context, b *testbed.Testbed) (said *syncBuffer, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	said = new(speech)
+	said = new(syncBuffer)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -27,36 +27,36 @@ const maxVoid = 3
 // The load goes to the other proxy only: whoever is connected to a process that
 // stands still waits. When no interceptor renewed its Lease in time the case is repeated, because the router is right to
 // judge by the annotation then.
-func standstill(t *testing.T, b *testbed.Bed, from, to string) {
+func standstill(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
 	for range maxVoid {
 		leases := watchLease(t, b)
-		playStandstill(t, b, from, to, leases)
-		if !leases.lapsed() {
+		runStandstill(t, b, from, to, leases)
+		if !leases.hasLapsed() {
 			return
 		}
 		t.Logf("void: no interceptor renewed its Lease for %s", leases.longest())
 	}
 }
 
-func playStandstill(t *testing.T, b *testbed.Bed, from, to string, leases *leaseWatch) {
+func runStandstill(t *testing.T, b *testbed.Testbed, from, to string, leases *leaseWatcher) {
 	t.Helper()
 	still, running := b.Proxies[0], b.Proxies[1]
 	c := testbed.Canary{
-		From: from, To: to, Left: from, Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0}, Load: []testbed.Proxy{running},
+		From: from, To: to, Final: from, Weights: []int{20, 50}, Requested: []int{0, 20, 50, 0}, Load: []testbed.Proxy{running},
 	}
-	play(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
-		if err := trial.Through(ctx, 20); err != nil {
+	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
+		if err := trial.RunSteps(ctx, 20); err != nil {
 			return err
 		}
-		if err := stopped(ctx, t, b, trial, still, running, leases); err != nil {
+		if err := stopProxy(ctx, t, b, trial, still, running, leases); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "abort", testbed.App)
 	})
 }
 
-func stopped(ctx context.Context, t *testing.T, b *testbed.Bed, trial *testbed.Trial, still, running testbed.Proxy, leases *leaseWatch) error {
+func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testbed.Trial, still, running testbed.Proxy, leases *leaseWatcher) error {
 	t.Helper()
 	envoy, err := processOf(b, still)
 	if err != nil {
@@ -74,14 +74,14 @@ func stopped(ctx context.Context, t *testing.T, b *testbed.Bed, trial *testbed.T
 	if err := b.Argo(ctx, "promote", testbed.App); err != nil {
 		return err
 	}
-	if err := unverified(ctx, b, running); err != nil {
+	if err := awaitUnverified(ctx, b, running); err != nil {
 		return err
 	}
 	fmt.Fprintf(t.Output(), "while %s stands still: %s\n", still.Name, b.Record.Now())
 	if err := trial.Measure(ctx, 50); err != nil {
 		return err
 	}
-	if err := holds(ctx, t, b, promoted, leases); err != nil {
+	if err := staysUnverified(ctx, t, b, promoted, leases); err != nil {
 		return err
 	}
 	continued := time.Now()
@@ -89,12 +89,12 @@ func stopped(ctx context.Context, t *testing.T, b *testbed.Bed, trial *testbed.T
 		return err
 	}
 	healed, err := b.Await(ctx, "the proxy that runs again to take the weight", func() bool {
-		return b.Record.Now().Has(50, len(b.Proxies))
+		return b.Record.Now().HasWeight(50, len(b.Proxies))
 	})
 	if err != nil {
 		return err
 	}
-	if err := b.AtPause(ctx, 3, 50); err != nil {
+	if err := b.AwaitPause(ctx, 3, 50); err != nil {
 		return err
 	}
 	fmt.Fprintf(t.Output(), "%s runs again: weight in force after %.2f s, the Rollout went on after %.1f s\n", still.Name,
@@ -103,7 +103,7 @@ func stopped(ctx context.Context, t *testing.T, b *testbed.Bed, trial *testbed.T
 }
 
 // processOf finds the Envoy of a proxy.
-func processOf(b *testbed.Bed, p testbed.Proxy) (inside.Process, error) {
+func processOf(b *testbed.Testbed, p testbed.Proxy) (inside.Process, error) {
 	all, err := b.Inside.Find("envoy")
 	if err != nil {
 		return inside.Process{}, err
@@ -116,28 +116,28 @@ func processOf(b *testbed.Bed, p testbed.Proxy) (inside.Process, error) {
 	return inside.Process{}, fmt.Errorf("%w: the Envoy of %s", inside.ErrNoProcess, p.Name)
 }
 
-// unverified waits until the weight of 50 is written and taken by the running
+// awaitUnverified waits until the weight of 50 is written and taken by the running
 // proxy, and the controller was told that it is not verified.
-func unverified(ctx context.Context, b *testbed.Bed, running testbed.Proxy) error {
-	_, err := b.Await(ctx, "weight 50, taken by one of two proxies and not verified", func() bool { return waits(b.Record.Now(), running) })
+func awaitUnverified(ctx context.Context, b *testbed.Testbed, running testbed.Proxy) error {
+	_, err := b.Await(ctx, "weight 50, taken by one of two proxies and not verified", func() bool { return isWaiting(b.Record.Now(), running) })
 	return err
 }
 
-// waits says whether the Rollout stays at the step that sets the weight 50,
+// isWaiting says whether the Rollout stays at the step that sets the weight 50,
 // because one of two proxies does not have it.
-func waits(state testbed.State, running testbed.Proxy) bool {
+func isWaiting(state testbed.State, running testbed.Proxy) bool {
 	index, weights, report := state.Rollout.Status.CurrentStepIndex, state.Rollout.Status.Canary.Weights, state.Object.Status.DataPlane
 	return state.Weight() == 50 && state.Envoys[running.Name] == 50 &&
 		report != nil && report.Proxies.Ready == 2 && report.Proxies.Acked == 1 && !report.Effective &&
 		index != nil && *index == 2 && weights != nil && weights.Canary.Weight == 50 && weights.Verified != nil && !*weights.Verified
 }
 
-// holds waits until the controller has asked its router once more for the weight that one of two proxies does not have.
+// staysUnverified waits until the controller has asked its router once more for the weight that one of two proxies does not have.
 // Until then the router must not verify the weight, no report may say that all proxies have acknowledged it, and the
 // Rollout must not go on.
-func holds(ctx context.Context, t *testing.T, b *testbed.Bed, promoted time.Time, leases *leaseWatch) error {
+func staysUnverified(ctx context.Context, t *testing.T, b *testbed.Testbed, promoted time.Time, leases *leaseWatcher) error {
 	t.Helper()
-	_, version := b.Record.StepTaken(2)
+	_, version := b.Record.StepReached(2)
 	since := time.Now()
 	verified := false
 	var problem error
@@ -156,8 +156,8 @@ func holds(ctx context.Context, t *testing.T, b *testbed.Bed, promoted time.Time
 	if b.Record.ACKed(promoted, 50) {
 		invariant.Broken(t, invariant.EarlyACK, "a report says that all proxies have 50 while one stands still: %s", b.Record.Now())
 	}
-	taken, _ := b.Record.StepTaken(3)
-	if (verified || !taken.IsZero()) && !leases.lapsed() {
+	taken, _ := b.Record.StepReached(3)
+	if (verified || !taken.IsZero()) && !leases.hasLapsed() {
 		invariant.Broken(t, invariant.EarlyACK, "the Rollout did not wait for the proxy that stands still: %s", b.Record.Now())
 	}
 	return nil

@@ -9,14 +9,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
-// part is a part of the system that is killed.
-type part struct {
+// component is a part of the system that is killed.
+type component struct {
 	name string
 	// program is what its process was started by. Nothing is killed without one.
 	program string
 	// back says that the fault has ended: the part that was killed works again.
 	// before is what marks was before. Without it the fault has ended at once.
-	back func(ctx context.Context, b *testbed.Bed, victim inside.Process, before mark) (bool, error)
+	back func(ctx context.Context, b *testbed.Testbed, victim inside.Process, before stateBefore) (bool, error)
 	// down is the time from the kill to there that is usual at most. It is reported next to the measured times.
 	down time.Duration
 	// proxy says that requests go through it, router that the controller calls it,
@@ -43,23 +43,23 @@ const (
 	nodeDown = 10 * time.Second
 )
 
-// parts are all parts whose death a canary has to survive, after the control run:
+// components are all parts whose death a canary has to survive, after the control run:
 // the same round with nobody killed.
-func parts() []part {
-	return []part{
+func components() []component {
+	return []component{
 		{name: "nothing"},
 		// The controller runs a copy of the plugin under the plugin's name, kedify/http.
 		{name: "plugin", program: "http", router: true},
-		{name: "controller", program: "rollouts-controller", back: leads, down: leaderDown},
-		{name: "interceptor", program: "interceptor", back: podReady, down: podDown},
-		{name: "envoy", program: "envoy", back: podReady, down: podDown, proxy: true},
-		{name: "apiserver", program: "kube-apiserver", back: serves, down: nodeDown},
-		{name: "etcd", program: "etcd", back: serves, down: nodeDown},
+		{name: "controller", program: "rollouts-controller", back: isLeader, down: leaderDown},
+		{name: "interceptor", program: "interceptor", back: isPodReady, down: podDown},
+		{name: "envoy", program: "envoy", back: isPodReady, down: podDown, proxy: true},
+		{name: "apiserver", program: "kube-apiserver", back: isServing, down: nodeDown},
+		{name: "etcd", program: "etcd", back: isServing, down: nodeDown},
 	}
 }
 
-// mark is what changes when a part has come back.
-type mark struct {
+// stateBefore is what changes when a part has come back.
+type stateBefore struct {
 	holder    string // of the controller's Lease
 	namespace string
 	pod       string
@@ -69,9 +69,9 @@ type mark struct {
 // leaderLease is the Lease by which a controller of Argo Rollouts leads.
 const leaderLease = "/apis/coordination.k8s.io/v1/namespaces/argo-rollouts/leases/argo-rollouts-controller-lock"
 
-// markOf reads the mark of a process that is about to be killed.
-func markOf(ctx context.Context, b *testbed.Bed, p part, victim inside.Process) (mark, error) {
-	var m mark
+// readState reads the mark of a process that is about to be killed.
+func readState(ctx context.Context, b *testbed.Testbed, p component, victim inside.Process) (stateBefore, error) {
+	var m stateBefore
 	var err error
 	switch p.name {
 	case "controller":
@@ -91,14 +91,14 @@ func markOf(ctx context.Context, b *testbed.Bed, p part, victim inside.Process) 
 	return m, err
 }
 
-// leads says that another controller leads than before: a new one waits for the
+// isLeader says that another controller leads than before: a new one waits for the
 // Lease of the dead one to run out.
-func leads(ctx context.Context, b *testbed.Bed, _ inside.Process, before mark) (bool, error) {
+func isLeader(ctx context.Context, b *testbed.Testbed, _ inside.Process, before stateBefore) (bool, error) {
 	now, err := holder(ctx, b)
 	return now != "" && now != before.holder, err
 }
 
-func holder(ctx context.Context, b *testbed.Bed) (string, error) {
+func holder(ctx context.Context, b *testbed.Testbed) (string, error) {
 	var lease struct {
 		Spec struct {
 			HolderIdentity string `json:"holderIdentity"`
@@ -108,13 +108,13 @@ func holder(ctx context.Context, b *testbed.Bed) (string, error) {
 	return lease.Spec.HolderIdentity, err
 }
 
-// podReady says that the container was started anew and is Ready.
-func podReady(ctx context.Context, b *testbed.Bed, _ inside.Process, before mark) (bool, error) {
+// isPodReady says that the container was started anew and is Ready.
+func isPodReady(ctx context.Context, b *testbed.Testbed, _ inside.Process, before stateBefore) (bool, error) {
 	restarts, ready, err := container(ctx, b, before)
 	return restarts > before.restarts && ready, err
 }
 
-func container(ctx context.Context, b *testbed.Bed, m mark) (restarts int, ready bool, err error) {
+func container(ctx context.Context, b *testbed.Testbed, m stateBefore) (restarts int, ready bool, err error) {
 	var pod struct {
 		Status struct {
 			ContainerStatuses []struct {
@@ -132,9 +132,9 @@ func container(ctx context.Context, b *testbed.Bed, m mark) (restarts int, ready
 	return 0, false, fmt.Errorf("pod %s/%s has no container status", m.namespace, m.pod)
 }
 
-// serves says that a new process runs and that the API server, which asks etcd
+// isServing says that a new process runs and that the API server, which asks etcd
 // for that, says it is ready.
-func serves(ctx context.Context, b *testbed.Bed, victim inside.Process, _ mark) (bool, error) {
+func isServing(ctx context.Context, b *testbed.Testbed, victim inside.Process, _ stateBefore) (bool, error) {
 	now, err := b.Inside.Find(victim.Program())
 	if err != nil || len(now) != 1 || now[0].PID == victim.PID {
 		return false, err
@@ -144,7 +144,7 @@ func serves(ctx context.Context, b *testbed.Bed, victim inside.Process, _ mark) 
 
 // victim finds the process to be killed; turn chooses one of several. Each round
 // ends with all of them alive.
-func victim(b *testbed.Bed, p part, turn int) (inside.Process, error) {
+func victim(b *testbed.Testbed, p component, turn int) (inside.Process, error) {
 	if p.program == "" {
 		return inside.Process{}, nil
 	}

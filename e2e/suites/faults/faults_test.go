@@ -28,12 +28,12 @@ const (
 type settings struct {
 	rounds int
 	seed   uint64
-	parts  []part
+	components  []component
 }
 
 func fromEnvironment(t *testing.T) settings {
 	t.Helper()
-	s := settings{rounds: 20, seed: uint64(time.Now().UnixNano()), parts: parts()}
+	s := settings{rounds: 20, seed: uint64(time.Now().UnixNano()), components: components()}
 	var err error
 	if text := os.Getenv("FAULTS_ROUNDS"); text != "" {
 		if s.rounds, err = strconv.Atoi(text); err != nil || s.rounds < 1 {
@@ -46,8 +46,8 @@ func fromEnvironment(t *testing.T) settings {
 		}
 	}
 	if text := os.Getenv("FAULTS_ONLY"); text != "" {
-		s.parts = slices.DeleteFunc(s.parts, func(p part) bool { return !slices.Contains(strings.Split(text, ","), p.name) })
-		if len(s.parts) == 0 {
+		s.components = slices.DeleteFunc(s.components, func(p component) bool { return !slices.Contains(strings.Split(text, ","), p.name) })
+		if len(s.components) == 0 {
 			t.Fatalf("FAULTS_ONLY=%q names no part; there are nothing, plugin, controller, interceptor, envoy, apiserver, etcd", text)
 		}
 	}
@@ -66,43 +66,43 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := testbed.Up(t, provider.Wishes{ExtraArgs: []string{"kubelet=--config-dir=" + drop}})
+	b := testbed.Up(t, provider.Spec{ExtraArgs: []string{"kubelet=--config-dir=" + drop}})
 	b.Deploy(t, nil)
-	play := newScript(s.rounds * len(s.parts))
-	if err := b.Settle(t.Context(), stableColor, play.steps()...); err != nil {
+	rolloutPlan := newPlan(s.rounds * len(s.components))
+	if err := b.Reset(t.Context(), stableColor, rolloutPlan.steps()...); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.SetImage(t.Context(), canaryColor); err != nil {
 		t.Fatal(err)
 	}
-	r := &run{bed: b, script: play, dice: rand.New(rand.NewPCG(s.seed, 0)), stalls: stall.Watch(t)}
-	for _, p := range s.parts {
+	r := &run{testbed: b, plan: rolloutPlan, rng: rand.New(rand.NewPCG(s.seed, 0)), stalls: stall.Watch(t)}
+	for _, p := range s.components {
 		if !r.kill(t, p, s.rounds) {
 			break
 		}
 	}
 	fmt.Fprintln(out)
-	if err := table(out, sumUp(r.outcomes)); err != nil {
+	if err := table(out, summarize(r.outcomes)); err != nil {
 		t.Error(err)
 	}
 }
 
 // run is a whole run.
 type run struct {
-	bed      *testbed.Bed
-	script   script
-	dice     *rand.Rand
+	testbed      *testbed.Testbed
+	plan   plan
+	rng     *rand.Rand
 	stalls   *stall.Detector
 	next     int // the round of the script that comes next
 	outcomes []outcome
 }
 
 // kill kills a part in that many rounds, and returns whether the run can go on.
-func (r *run) kill(t *testing.T, p part, rounds int) bool {
+func (r *run) kill(t *testing.T, p component, rounds int) bool {
 	t.Helper()
 	for n := 1; n <= rounds; n++ {
-		drawn := chance{offset: earliest + time.Duration(r.dice.Int64N(int64(latest-earliest))), turn: r.dice.IntN(2)}
-		o, err := round(t.Context(), r.bed, r.stalls, p, r.script, r.next, drawn)
+		drawn := draw{offset: earliest + time.Duration(r.rng.Int64N(int64(latest-earliest))), turn: r.rng.IntN(2)}
+		o, err := round(t.Context(), r.testbed, r.stalls, p, r.plan, r.next, drawn)
 		r.next++
 		r.outcomes = append(r.outcomes, o)
 		fmt.Fprintf(t.Output(), "%-11s %2d  %s\n", p.name, n, o)

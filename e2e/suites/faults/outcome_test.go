@@ -31,7 +31,7 @@ func TestProblems(t *testing.T) {
 		{"a failed request", outcome{tally: failed}, []problem{
 			{invariant.FailedRequests, "1 requests failed that a living proxy could have served: map[HTTP status 503:1]"},
 		}},
-		{"a strange weight", outcome{strays: []string{"annotation: 0"}}, []problem{
+		{"a strange weight", outcome{unexpected: []string{"annotation: 0"}}, []problem{
 			{invariant.StrangeWeights, "a weight that nobody asked for: annotation: 0"},
 		}},
 		{"a wrong split", outcome{wrong: testbed.ErrSplit}, []problem{{invariant.Split, testbed.ErrSplit.Error()}}},
@@ -44,29 +44,29 @@ func TestProblems(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	of := func(name string) part {
-		for _, p := range parts() {
+	of := func(name string) component {
+		for _, p := range components() {
 			if p.name == name {
 				return p
 			}
 		}
 		t.Fatalf("there is no part %s", name)
-		return part{}
+		return component{}
 	}
 	outcomes := []outcome{
 		{
-			part: of("etcd"), tally: trace.Tally{Sent: 1000, Slowest: 500 * time.Millisecond},
+			component: of("etcd"), tally: trace.Tally{Sent: 1000, Slowest: 500 * time.Millisecond},
 			times: times{down: time.Second, recovered: 50 * time.Millisecond, converged: 100 * time.Millisecond},
 		},
-		{part: of("envoy"), stalled: 200 * time.Millisecond, times: times{down: 3 * time.Second}, tally: trace.Tally{Sent: 900, Lost: 90}},
+		{component: of("envoy"), stalled: 200 * time.Millisecond, times: times{down: 3 * time.Second}, tally: trace.Tally{Sent: 900, Lost: 90}},
 		{
-			part:  of("etcd"),
+			component:  of("etcd"),
 			times: times{down: 2 * time.Second, idle: time.Second, recovered: 2 * time.Second, converged: 3 * time.Second},
-			tally: trace.Tally{Sent: 1000, Failed: 2}, strays: []string{"x"}, wrong: errors.New("x"),
+			tally: trace.Tally{Sent: 1000, Failed: 2}, unexpected: []string{"x"}, wrong: errors.New("x"),
 		},
 	}
 	var drawn strings.Builder
-	if err := table(&drawn, sumUp(outcomes)); err != nil {
+	if err := table(&drawn, summarize(outcomes)); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

@@ -34,13 +34,13 @@ type line struct {
 	slowest, stalled                 time.Duration
 }
 
-// sumUp adds up the rounds of each part, in the order of the parts.
-func sumUp(outcomes []outcome) []line {
+// summarize adds up the rounds of each part, in the order of the parts.
+func summarize(outcomes []outcome) []line {
 	var lines []line
-	for _, p := range parts() {
+	for _, p := range components() {
 		l := line{part: p.name, limit: p.down}
 		for _, o := range outcomes {
-			if o.part.name != p.name {
+			if o.component.name != p.name {
 				continue
 			}
 			l.rounds++
@@ -48,7 +48,7 @@ func sumUp(outcomes []outcome) []line {
 			l.failed += o.tally.Failed
 			l.lost += o.tally.Lost
 			l.slowest, l.stalled = max(l.slowest, o.tally.Slowest), max(l.stalled, o.stalled)
-			l.strays += len(o.strays)
+			l.strays += len(o.unexpected)
 			if o.wrong != nil {
 				l.wrong++
 			}
@@ -72,7 +72,7 @@ func (o outcome) problems() []problem {
 		text := fmt.Sprintf("%d requests failed that a living proxy could have served: %v", n, o.tally.Reasons)
 		found = append(found, problem{invariant.FailedRequests, text})
 	}
-	for _, stray := range o.strays {
+	for _, stray := range o.unexpected {
 		found = append(found, problem{invariant.StrangeWeights, "a weight that nobody asked for: " + stray})
 	}
 	if o.wrong != nil {

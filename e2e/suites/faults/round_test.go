@@ -27,21 +27,21 @@ const (
 	nudgePause = time.Second
 )
 
-// script is the Rollout that all rounds are steps of: one pod, whatever the
+// plan is the Rollout that all rounds are steps of: one pod, whatever the
 // weight, and then weights up and down in steps that a small sample can tell.
-type script struct{ weights []int }
+type plan struct{ weights []int }
 
-// newScript is long enough for that many rounds.
-func newScript(rounds int) script {
+// newPlan is long enough for that many rounds.
+func newPlan(rounds int) plan {
 	turn := []int{20, 40, 60, 80, 60, 40}
-	var s script
+	var s plan
 	for i := range rounds + 1 {
 		s.weights = append(s.weights, turn[i%len(turn)])
 	}
 	return s
 }
 
-func (s script) steps() []testbed.Step {
+func (s plan) steps() []testbed.Step {
 	steps := []testbed.Step{testbed.Pods(1)}
 	for _, weight := range s.weights {
 		steps = append(steps, testbed.SetWeight(weight), testbed.Pause())
@@ -50,10 +50,10 @@ func (s script) steps() []testbed.Step {
 }
 
 // pause is the number of the step at which round n begins.
-func (script) pause(n int) int { return 2 + 2*n }
+func (plan) pause(n int) int { return 2 + 2*n }
 
-// chance is what was drawn for a round.
-type chance struct {
+// draw is what was drawn for a round.
+type draw struct {
 	// offset is how much later than the promotion the kill comes; negative is
 	// before it.
 	offset time.Duration
@@ -65,10 +65,10 @@ type chance struct {
 type outcome struct {
 	times
 
-	part   part
-	drawn  chance
+	component   component
+	drawn  draw
 	tally  trace.Tally
-	strays []string
+	unexpected []string
 	// wrong says that requests were not split as asked, nil if they were.
 	wrong error
 	// stalled is the longest time for which the machine stood still, timeline what was seen when.
@@ -79,19 +79,19 @@ type outcome struct {
 // round is one step of the canary in which one process is killed. An error
 // means that the test could not go on; whatever the system did wrong is in the
 // outcome.
-func round(ctx context.Context, b *testbed.Bed, stalls *stall.Detector, p part, s script, n int, drawn chance) (outcome, error) {
-	o := outcome{part: p, drawn: drawn}
+func round(ctx context.Context, b *testbed.Testbed, stalls *stall.Detector, p component, s plan, n int, drawn draw) (outcome, error) {
+	o := outcome{component: p, drawn: drawn}
 	from, to := s.weights[n], s.weights[n+1]
-	if err := b.AtPause(ctx, s.pause(n), from); err != nil {
+	if err := b.AwaitPause(ctx, s.pause(n), from); err != nil {
 		return o, err
 	}
-	prey, err := victim(b, p, drawn.turn)
+	process, err := victim(b, p, drawn.turn)
 	if err != nil {
 		return o, err
 	}
-	var before mark
+	var before stateBefore
 	err = testbed.Repeat(ctx, "the state of "+p.name, func() (err error) {
-		before, err = markOf(ctx, b, p, prey)
+		before, err = readState(ctx, b, p, process)
 		return err
 	})
 	if err != nil {
@@ -102,29 +102,29 @@ func round(ctx context.Context, b *testbed.Bed, stalls *stall.Detector, p part, 
 		return o, err
 	}
 	began := time.Now()
-	seen, err := breakAndAsk(ctx, b, p, prey, before, s.pause(n), began.Add(lead), drawn.offset)
+	observed, err := killAndPromote(ctx, b, p, process, before, s.pause(n), began.Add(lead), drawn.offset)
 	if err == nil {
-		o.wrong, err = seen.settle(ctx, b, load, s.pause(n), to)
+		o.wrong, err = observed.converge(ctx, b, load, s.pause(n), to)
 	}
 	if err == nil {
-		o.times = seen.times()
+		o.times = observed.times()
 	}
 	outages := map[string]trace.Outage{}
 	if p.proxy {
-		outages[before.pod] = seen.outage
+		outages[before.pod] = observed.outage
 	}
 	o.tally, _ = load.Stop(outages) // what this machine was too busy to send counts as failed there
-	o.stalled, o.strays = stalls.Largest(began, time.Now()), b.Record.Strays(began, from, to)
-	o.timeline = append(seen.draw(began), b.Record.Timeline(began)...)
-	o.timeline = append(o.timeline, o.tally.Draw(began, testbed.RequestTimeout())...)
+	o.stalled, o.unexpected = stalls.Largest(began, time.Now()), b.Record.UnexpectedWeights(began, from, to)
+	o.timeline = append(observed.describe(began), b.Record.Timeline(began)...)
+	o.timeline = append(o.timeline, o.tally.Describe(began, testbed.RequestTimeout())...)
 	return o, err
 }
 
-// settle waits until a weight is in force everywhere, requests are split so, and
+// converge waits until a weight is in force everywhere, requests are split so, and
 // the router has answered again. A wrong split is the system's, any other error
 // ends the test.
-func (c *course) settle(ctx context.Context, b *testbed.Bed, load *testbed.Load, pause, weight int) (wrong, err error) {
-	if err := c.converge(ctx, b, pause, weight); err != nil {
+func (c *timeline) converge(ctx context.Context, b *testbed.Testbed, load *testbed.Load, pause, weight int) (wrong, err error) {
+	if err := c.awaitWeight(ctx, b, pause, weight); err != nil {
 		return nil, err
 	}
 	if err := load.Split(ctx, canaryColor, weight, sample); errors.Is(err, testbed.ErrSplit) {
@@ -132,38 +132,38 @@ func (c *course) settle(ctx context.Context, b *testbed.Bed, load *testbed.Load,
 	} else if err != nil {
 		return nil, err
 	}
-	return wrong, c.recover(ctx, b)
+	return wrong, c.awaitRecovery(ctx, b)
 }
 
-// breakAndAsk kills a process around the moment at which the next step is asked
+// killAndPromote kills a process around the moment at which the next step is asked
 // for, and returns when the part works again and the promotion was accepted.
-func breakAndAsk(ctx context.Context, b *testbed.Bed, p part, prey inside.Process, before mark, pause int, at time.Time, offset time.Duration) (*course, error) {
-	seen := &course{anew: p.router}
+func killAndPromote(ctx context.Context, b *testbed.Testbed, p component, process inside.Process, before stateBefore, pause int, at time.Time, offset time.Duration) (*timeline, error) {
+	timeline := &timeline{routerRestarted: p.router}
 	asked := make(chan promotion, 1)
 	go func() { asked <- promote(ctx, b, pause, at) }()
 	err := sleepUntil(ctx, at.Add(offset))
 	if err == nil {
-		seen.outage.Asked, seen.outage.Gone, err = kill(ctx, p, prey)
+		timeline.outage.Signaled, timeline.outage.Gone, err = kill(ctx, p, process)
 	}
-	seen.outage.Back = seen.outage.Asked
+	timeline.outage.Back = timeline.outage.Signaled
 	if err == nil && p.back != nil {
-		seen.outage.Back, err = awaitBack(ctx, func(ctx context.Context) (bool, error) { return p.back(ctx, b, prey, before) })
+		timeline.outage.Back, err = awaitBack(ctx, func(ctx context.Context) (bool, error) { return p.back(ctx, b, process, before) })
 	}
 	accepted := <-asked
-	seen.accepted = accepted.at
+	timeline.accepted = accepted.at
 	if err := errors.Join(err, accepted.err); err != nil {
-		return seen, fmt.Errorf("after the kill of %s: %w; %s", p.name, err, b.Record.Now())
+		return timeline, fmt.Errorf("after the kill of %s: %w; %s", p.name, err, b.Record.Now())
 	}
-	return seen, nil
+	return timeline, nil
 }
 
 // kill ends a process as `kill -9` does, unless nothing is to be killed.
-func kill(ctx context.Context, p part, prey inside.Process) (asked, gone time.Time, err error) {
+func kill(ctx context.Context, p component, process inside.Process) (asked, gone time.Time, err error) {
 	if p.program == "" {
 		now := time.Now()
 		return now, now, nil
 	}
-	return prey.Kill(ctx)
+	return process.Kill(ctx)
 }
 
 // sleepUntil waits for a moment.
@@ -200,7 +200,7 @@ type promotion struct {
 // does, at a moment, and again while the API server doesn't take it. An answer
 // may be lost on its way although the promotion was taken; the version that is
 // asked of then is gone, so that no step is ever promoted twice.
-func promote(ctx context.Context, b *testbed.Bed, pause int, at time.Time) promotion {
+func promote(ctx context.Context, b *testbed.Testbed, pause int, at time.Time) promotion {
 	if err := sleepUntil(ctx, at); err != nil {
 		return promotion{err: err}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// course is what happened in a round, and when.
-type course struct {
+// timeline is what happened in a round, and when.
+type timeline struct {
 	outage trace.Outage // from the kill to the part's return
 	// accepted is when the API server took the promotion, taken when the
 	// controller had written the step down, with version, and reached when the
@@ -21,7 +21,7 @@ type course struct {
 	accepted, taken, reached time.Time
 	version                  int64
 	syncs                    []trace.Sync // of the controller
-	anew                     bool         // whether the router has to be started again
+	routerRestarted                     bool         // whether the router has to be started again
 }
 
 // times are how long a course took.
@@ -40,11 +40,11 @@ type times struct {
 }
 
 // times sums up a course.
-func (c *course) times() times {
-	verified, _ := trace.Recovered(c.syncs, c.outage.Back, c.anew)
-	asking, _ := trace.Asking(c.syncs, c.version)
+func (c *timeline) times() times {
+	verified, _ := trace.FirstVerified(c.syncs, c.outage.Back, c.routerRestarted)
+	asking, _ := trace.FirstCall(c.syncs, c.version)
 	t := times{
-		down:        c.outage.Back.Sub(c.outage.Asked),
+		down:        c.outage.Back.Sub(c.outage.Signaled),
 		convergence: trace.Span{From: later(c.outage.Back, c.accepted), To: c.reached},
 		recovery:    trace.Span{From: c.outage.Back, To: verified.Answered},
 	}
@@ -55,10 +55,10 @@ func (c *course) times() times {
 	return t
 }
 
-// converge waits until the weight is in force everywhere.
-func (c *course) converge(ctx context.Context, b *testbed.Bed, pause, weight int) error {
+// awaitWeight waits until the weight is in force everywhere.
+func (c *timeline) awaitWeight(ctx context.Context, b *testbed.Testbed, pause, weight int) error {
 	reached, err := b.Await(ctx, fmt.Sprintf("weight %d in force everywhere", weight), func() bool {
-		return b.Record.Now().Has(weight, len(b.Proxies))
+		return b.Record.Now().HasWeight(weight, len(b.Proxies))
 	})
 	c.reached = reached
 	if err != nil {
@@ -67,26 +67,26 @@ func (c *course) converge(ctx context.Context, b *testbed.Bed, pause, weight int
 	// The controller writes a step down before it asks its router for it. That
 	// version of the Rollout may be read here later than the weight.
 	_, err = b.Await(ctx, "the Rollout's step to be read", func() bool {
-		c.taken, c.version = b.Record.StepTaken(pause + 1)
+		c.taken, c.version = b.Record.StepReached(pause + 1)
 		return !c.taken.IsZero()
 	})
 	return err
 }
 
-// recover waits until the router has verified a weight again. If nothing is left
+// awaitRecovery waits until the router has verified a weight again. If nothing is left
 // to be done, the controller is nudged to call it; never while it may be waiting
 // before it tries again, because a nudge would cut that short.
-func (c *course) recover(ctx context.Context, b *testbed.Bed) error {
+func (c *timeline) awaitRecovery(ctx context.Context, b *testbed.Testbed) error {
 	var nudged time.Time
 	var refused, problem error
 	err := await.Until(ctx, "the router to verify a weight again", func() bool {
-		if c.syncs, problem = b.Syncs(c.outage.Asked.Add(-lead)); problem != nil {
+		if c.syncs, problem = b.Syncs(c.outage.Signaled.Add(-lead)); problem != nil {
 			return true
 		}
-		if _, recovered := trace.Recovered(c.syncs, c.outage.Back, c.anew); recovered {
+		if _, recovered := trace.FirstVerified(c.syncs, c.outage.Back, c.routerRestarted); recovered {
 			return true
 		}
-		if !trace.Came(c.syncs, c.outage.Back) && time.Since(nudged) >= nudgePause {
+		if !trace.HasRouterCall(c.syncs, c.outage.Back) && time.Since(nudged) >= nudgePause {
 			nudged, refused = time.Now(), nudge(ctx, b)
 		}
 		return false
@@ -96,20 +96,20 @@ func (c *course) recover(ctx context.Context, b *testbed.Bed) error {
 
 // nudge changes the Rollout in a way that means nothing: the controller calls its
 // router for any change.
-func nudge(ctx context.Context, b *testbed.Bed) error {
+func nudge(ctx context.Context, b *testbed.Testbed) error {
 	return b.MergePatch(ctx, testbed.RolloutPath, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]string{"faults.example.com/nudge": time.Now().String()}},
 	}, nil)
 }
 
-// draw draws the course of a round with the times since a moment.
-func (c *course) draw(began time.Time) []string {
+// describe draws the course of a round with the times since a moment.
+func (c *timeline) describe(began time.Time) []string {
 	var parts []string
 	for _, moment := range []struct {
 		name string
 		at   time.Time
 	}{
-		{"killed", c.outage.Asked},
+		{"killed", c.outage.Signaled},
 		{"gone", c.outage.Gone},
 		{"works again", c.outage.Back},
 		{"promotion accepted", c.accepted},
@@ -122,7 +122,7 @@ func (c *course) draw(began time.Time) []string {
 	}
 	lines := []string{strings.Join(parts, ", ")}
 	for _, s := range c.syncs {
-		lines = append(lines, "controller: "+s.Draw(began))
+		lines = append(lines, "controller: "+s.Describe(began))
 	}
 	return lines
 }

@@ -29,18 +29,18 @@ func failing(s trace.Sync) trace.Sync {
 func TestTimes(t *testing.T) {
 	// The plugin dies after the weight was in force. 1.4 s later, when the split is
 	// measured, the controller is nudged.
-	afterwards := course{
-		outage:   trace.Outage{Asked: second(0.827), Gone: second(0.829), Back: second(0.827)},
-		accepted: second(0.608), taken: second(0.630), version: 7, reached: second(0.827), anew: true,
+	afterwards := timeline{
+		outage:   trace.Outage{Signaled: second(0.827), Gone: second(0.829), Back: second(0.827)},
+		accepted: second(0.608), taken: second(0.630), version: 7, reached: second(0.827), routerRestarted: true,
 	}
 	// It dies before the controller has asked for the weight, at 7 by its version.
-	early := course{
-		outage:   trace.Outage{Asked: second(0.5), Gone: second(0.51), Back: second(0.5)},
-		accepted: second(0.61), taken: second(0.69), version: 7, reached: second(0.75), anew: true,
+	early := timeline{
+		outage:   trace.Outage{Signaled: second(0.5), Gone: second(0.51), Back: second(0.5)},
+		accepted: second(0.61), taken: second(0.69), version: 7, reached: second(0.75), routerRestarted: true,
 	}
 	// The API server is back after 3 s, the controller's watch 3 s later.
-	away := course{
-		outage:   trace.Outage{Asked: second(0.5), Gone: second(0.6), Back: second(3.5)},
+	away := timeline{
+		outage:   trace.Outage{Signaled: second(0.5), Gone: second(0.6), Back: second(3.5)},
 		accepted: second(3.6), taken: second(6.54), version: 7, reached: second(6.6),
 	}
 	late := away // And the controller comes to its router much later.
@@ -48,7 +48,7 @@ func TestTimes(t *testing.T) {
 	last := []trace.Sync{call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.59, trace.Verified)}
 	tests := []struct {
 		name                       string
-		course                     course
+		course                     timeline
 		syncs                      []trace.Sync
 		idle, recovered, converged float64
 	}{
@@ -69,13 +69,13 @@ func TestTimes(t *testing.T) {
 		}, 0.01, 0.18, 0.13},
 		{"the watch is back late", away, last, 2.94, 0.01, 0.06},
 		{"some of what the controller has read is old", late, []trace.Sync{
-			call(6, 6.5, 6.51, trace.Verified), failing(call(7, 6.55, 6.56, trace.Unasked)), failing(call(7, 14.8, 14.81, trace.Unasked)),
+			call(6, 6.5, 6.51, trace.Verified), failing(call(7, 6.55, 6.56, trace.NotCalled)), failing(call(7, 14.8, 14.81, trace.NotCalled)),
 			call(7, 23.1, 23.15, trace.Verified),
 		}, 19.49, 0.01, 0.11},
 		{"nothing keeps the controller from its router", late, []trace.Sync{
-			call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.56, trace.Unasked), call(7, 23.1, 23.15, trace.Verified),
+			call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.56, trace.NotCalled), call(7, 23.1, 23.15, trace.Verified),
 		}, 2.94, 0.01, 16.66},
-		{"the controller's own write waits", away, append([]trace.Sync{call(6, 3.2, 5.5, trace.Unasked)}, last...), 2.94, 0.01, 0.06},
+		{"the controller's own write waits", away, append([]trace.Sync{call(6, 3.2, 5.5, trace.NotCalled)}, last...), 2.94, 0.01, 0.06},
 		{"the router waits", away, append([]trace.Sync{call(6, 0.7, 5.5, trace.Verified)}, last...), 1.04, 2.01, 1.96},
 		{"the router has given up", away, append([]trace.Sync{call(6, 0.7, 3.4, trace.Failed)}, last...), 0.04, 3.01, 2.96},
 		{"the router doesn't find the weight in force", away, []trace.Sync{

@@ -42,10 +42,10 @@ type guide struct {
 	header map[string]string
 }
 
-// walk is a guide under way.
-type walk struct {
+// guideRun is a guide under way.
+type guideRun struct {
 	guide
-	world
+	environment
 
 	object kube.Latest[kube.Rollout]
 	seen   kube.Latest[route]
@@ -57,15 +57,15 @@ type walk struct {
 
 // begin watches the guide's objects, waits until its app is installed and
 // answers, and starts the load, which runs until the test ends.
-func begin(t *testing.T, w world, g guide) *walk {
+func begin(t *testing.T, w environment, g guide) *guideRun {
 	t.Helper()
-	c := &walk{guide: g, world: w, stalls: stall.Watch(t)}
+	c := &guideRun{guide: g, environment: w, stalls: stall.Watch(t)}
 	c.watch(t)
-	c.promoted(t)
+	c.awaitPromotion(t)
 	// An app that is being installed has no version in service yet: what the
 	// guide's own weights send to a Service without endpoints is no canary's.
-	c.rests(t)
-	c.answers(t)
+	c.awaitEnd(t)
+	c.awaitAnswers(t)
 	c.all = c.send(t, "everybody", c.rate, nil)
 	if g.header != nil {
 		c.testers.client = c.send(t, "testers", testerRate, g.header)
@@ -74,7 +74,7 @@ func begin(t *testing.T, w world, g guide) *walk {
 }
 
 // watch keeps the guide's objects in view until the test ends.
-func (c *walk) watch(t *testing.T) {
+func (c *guideRun) watch(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var watches sync.WaitGroup
@@ -87,8 +87,8 @@ func (c *walk) watch(t *testing.T) {
 	t.Cleanup(func() { cancel(); watches.Wait() })
 }
 
-// answers waits until the app is installed for the proxy, too.
-func (c *walk) answers(t *testing.T) {
+// awaitAnswers waits until the app is installed for the proxy, too.
+func (c *guideRun) awaitAnswers(t *testing.T) {
 	t.Helper()
 	var answers int
 	var probed error
@@ -110,7 +110,7 @@ const mostClusterGaps = 1
 
 // send starts a load, which runs until the test ends. Not one of its requests may
 // fail, also not because this machine was too busy to send it, but for mostClusterGaps.
-func (c *walk) send(t *testing.T, who string, rate float64, header map[string]string) *load.Client {
+func (c *guideRun) send(t *testing.T, who string, rate float64, header map[string]string) *load.Client {
 	t.Helper()
 	config := c.target()
 	config.Rate, config.Header = rate, header
@@ -123,7 +123,7 @@ func (c *walk) send(t *testing.T, who string, rate float64, header map[string]st
 	t.Cleanup(func() {
 		totals, pinned := client.Stop()
 		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent, totals.Failed, totals.Reasons, totals.Lag)
-		gaps := min(totals.Reasons["HTTP status 503"], testbed.ClusterGaps(c.logs, c.host), mostClusterGaps)
+		gaps := min(totals.Reasons["HTTP status 503"], testbed.CountClusterNotFound(c.logs, c.host), mostClusterGaps)
 		if gaps > 0 {
 			t.Logf("%s: %d of them by Envoy Gateway, whose proxy had a rule and not its cluster", who, gaps)
 		}
@@ -140,7 +140,7 @@ func (c *walk) send(t *testing.T, who string, rate float64, header map[string]st
 }
 
 // target says where requests go.
-func (c *walk) target() load.Config {
+func (c *guideRun) target() load.Config {
 	return load.Config{
 		Address: c.addresses[c.gateway], Host: c.host, Path: c.path,
 		Timeout: await.Patience(), MaxInFlight: 1, Colors: c.colors,
@@ -148,58 +148,58 @@ func (c *walk) target() load.Config {
 }
 
 // state is what there is instead of what was waited for.
-func (c *walk) state() string { return c.seen.Get().String() + "; " + c.object.Get().String() }
+func (c *guideRun) state() string { return c.seen.Get().String() + "; " + c.object.Get().String() }
 
 // setImage starts a canary, by the guide's command.
-func (c *walk) setImage(t *testing.T, image string) {
+func (c *guideRun) setImage(t *testing.T, image string) {
 	t.Helper()
 	c.do(t, "kubectl", "argo", "rollouts", "set", "image", c.rollout, c.container+"="+image)
 }
 
 // promote goes on from a pause.
-func (c *walk) promote(t *testing.T) {
+func (c *guideRun) promote(t *testing.T) {
 	t.Helper()
 	await.Described(t, "the Rollout to pause", func() bool { return c.object.Get().Paused() }, c.state)
 	c.do(t, "kubectl", "argo", "rollouts", "promote", c.rollout)
 }
 
 // abort goes back.
-func (c *walk) abort(t *testing.T) {
+func (c *guideRun) abort(t *testing.T) {
 	t.Helper()
 	c.do(t, "kubectl", "argo", "rollouts", "abort", c.rollout)
 	await.Described(t, "the Rollout to be aborted", func() bool { return c.object.Get().Status.Abort }, c.state)
 }
 
-// reaches waits until the route has the weight for the canary and the rest for
+// awaitWeight waits until the route has the weight for the canary and the rest for
 // stable, is marked as in progress, and was taken by the implementation. It
 // returns when that was seen.
-func (c *walk) reaches(t *testing.T, weight int) time.Time {
+func (c *guideRun) awaitWeight(t *testing.T, weight int) time.Time {
 	t.Helper()
 	await.Described(t, fmt.Sprintf("weights %d/%d, marked and accepted", 100-weight, weight),
-		func() bool { return c.at(weight) && c.seen.Get().accepted() && c.seen.Get().marked() }, c.state)
+		func() bool { return c.at(weight) && c.seen.Get().isAccepted() && c.seen.Get().isInProgress() }, c.state)
 	return time.Now()
 }
 
 // at says whether the route has the weight for the canary.
-func (c *walk) at(weight int) bool {
+func (c *guideRun) at(weight int) bool {
 	weights, found := c.seen.Get().weights(c.stable, c.canary)
 	return found && weights == [2]int{100 - weight, weight}
 }
 
-// rests waits until the canary is over, at either end: 100/0, without a mark
+// awaitEnd waits until the canary is over, at either end: 100/0, without a mark
 // and without any rule that the guide does not have. It returns when that was
 // seen.
-func (c *walk) rests(t *testing.T) time.Time {
+func (c *guideRun) awaitEnd(t *testing.T) time.Time {
 	t.Helper()
 	await.Described(t, "weights 100/0 in the guide's one rule, without a mark", func() bool {
 		seen := c.seen.Get()
-		return c.at(0) && seen.unmarked() && len(seen.Spec.Rules) == 1 && seen.accepted()
+		return c.at(0) && seen.isNotInProgress() && len(seen.Spec.Rules) == 1 && seen.isAccepted()
 	}, c.state)
 	return time.Now()
 }
 
-// promoted waits until the Rollout has made its canary the stable version.
-func (c *walk) promoted(t *testing.T) {
+// awaitPromotion waits until the Rollout has made its canary the stable version.
+func (c *guideRun) awaitPromotion(t *testing.T) {
 	t.Helper()
 	await.Described(t, "the Rollout to be Healthy", func() bool { return c.object.Get().Healthy() }, c.state)
 }
@@ -207,7 +207,7 @@ func (c *walk) promoted(t *testing.T) {
 // weightChanges are the Rollout's TrafficWeightUpdated events, oldest first, as
 // the controller has logged them: without those that name no weight, because
 // only the pods that have the weights are others.
-func (c *walk) weightChanges(t *testing.T) []string {
+func (c *guideRun) weightChanges(t *testing.T) []string {
 	t.Helper()
 	logged := c.do(t, "kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts", "-c", "argo-rollouts", "--tail=-1")
 	pattern := regexp.MustCompile(regexp.QuoteMeta(c.uid(t)) + `.* Traffic weight updated ([^"]+)"`)
@@ -221,14 +221,14 @@ func (c *walk) weightChanges(t *testing.T) []string {
 // storedChanges counts the same events as far as the cluster has them: a client
 // of Kubernetes stores the first 25 events of an object, and then one every
 // five minutes.
-func (c *walk) storedChanges(t *testing.T) int {
+func (c *guideRun) storedChanges(t *testing.T) int {
 	t.Helper()
 	out := c.do(t, "kubectl", "get", "events", "--field-selector", "reason=TrafficWeightUpdated,involvedObject.uid="+c.uid(t), "-o", "name")
 	return strings.Count(out, "\n")
 }
 
 // uid tells the Rollout from one of the same name that is gone.
-func (c *walk) uid(t *testing.T) string {
+func (c *guideRun) uid(t *testing.T) string {
 	t.Helper()
 	return c.do(t, "kubectl", "get", "rollout", c.rollout, "-o", "jsonpath={.metadata.uid}")
 }

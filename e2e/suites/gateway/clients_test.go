@@ -19,9 +19,9 @@ import (
 // in the text.
 var errUnanswered = errors.New("no answer")
 
-// asker is a Pod that asks one port of the Gateway again and again, by a
+// testClient is a Pod that asks one port of the Gateway again and again, by a
 // schedule.
-type asker struct {
+type testClient struct {
 	// name is its Pod's.
 	name string
 	// protocol is tcp, tls or udp.
@@ -39,7 +39,7 @@ type asker struct {
 }
 
 // manifest is its Pod. address is the Gateway's.
-func (a *asker) manifest(address string) string {
+func (a *testClient) manifest(address string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
 metadata: {name: %s}
@@ -54,7 +54,7 @@ spec:
 }
 
 // follow reads its log while it is written.
-func (a *asker) follow(ctx context.Context, w world) error {
+func (a *testClient) follow(ctx context.Context, w environment) error {
 	err := w.runner.Stream(ctx, func(log io.Reader) error {
 		lines := bufio.NewScanner(log)
 		for lines.Scan() {
@@ -72,7 +72,7 @@ func (a *asker) follow(ctx context.Context, w world) error {
 
 // note takes in a line: a question's number, when it was due in milliseconds
 // since 1970, after how many microseconds it was answered, and the answer.
-func (a *asker) note(line string) error {
+func (a *testClient) note(line string) error {
 	var number int
 	var due, took int64
 	fields := strings.SplitN(line, " ", 4)
@@ -93,7 +93,7 @@ func (a *asker) note(line string) error {
 }
 
 // all are the questions that have ended, in the order of their numbers.
-func (a *asker) all() []load.Result {
+func (a *testClient) all() []load.Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var all []load.Result
@@ -106,7 +106,7 @@ func (a *asker) all() []load.Result {
 }
 
 // window looks at n questions that were due from a moment on.
-func (a *asker) window(from time.Time, n int) load.Window {
+func (a *testClient) window(from time.Time, n int) load.Window {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	first := load.Plan{Rate: a.rate}.First(from.Sub(a.begun))
@@ -120,7 +120,7 @@ func (a *asker) window(from time.Time, n int) load.Window {
 }
 
 // sample is a judge.Sample.
-func (a *asker) sample(ctx context.Context, from time.Time, n int) (load.Window, error) {
+func (a *testClient) sample(ctx context.Context, from time.Time, n int) (load.Window, error) {
 	var window load.Window
 	// The questions take their time even if each is answered at once.
 	limit := max(0, time.Until(from)) + load.Plan{Rate: a.rate}.At(n) + await.Patience()
@@ -131,22 +131,22 @@ func (a *asker) sample(ctx context.Context, from time.Time, n int) (load.Window,
 	return window, err
 }
 
-// answers waits for the first answer.
-func (a *asker) answers(t *testing.T) {
+// awaitAnswers waits for the first answer.
+func (a *testClient) awaitAnswers(t *testing.T) {
 	t.Helper()
 	await.Described(t, "an answer to "+a.name, func() bool { return len(a.all()) > 0 }, func() string { return "none" })
 }
 
 // summary says how its questions were answered.
-func (a *asker) summary() string {
+func (a *testClient) summary() string {
 	all := a.all()
 	window := load.NewWindow(len(all), all)
 	return fmt.Sprintf("%s: %d questions, %d without an answer; %s", a.name, window.Done, window.Failed, latencies(window))
 }
 
-// startAskers starts the Pods of askers, which ask until the test ends. What is to
+// startClients starts the Pods of askers, which ask until the test ends. What is to
 // be checked then of all that they have asked is for judge.
-func (w world) startAskers(t *testing.T, address string, all []*asker, judge func()) {
+func (w environment) startClients(t *testing.T, address string, all []*testClient, judge func()) {
 	t.Helper()
 	var manifests strings.Builder
 	var pods []string
@@ -155,7 +155,7 @@ func (w world) startAskers(t *testing.T, address string, all []*asker, judge fun
 		pods = append(pods, "pod/"+a.name)
 	}
 	w.applyText(t, manifests.String())
-	w.ready(t, "Ready", pods...)
+	w.awaitCondition(t, "Ready", pods...)
 	ctx, cancel := context.WithCancel(t.Context())
 	var logs sync.WaitGroup
 	t.Cleanup(func() {
@@ -171,6 +171,6 @@ func (w world) startAskers(t *testing.T, address string, all []*asker, judge fun
 		})
 	}
 	for _, a := range all {
-		a.answers(t)
+		a.awaitAnswers(t)
 	}
 }

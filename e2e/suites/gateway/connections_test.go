@@ -28,34 +28,34 @@ const (
 
 // connections is the walk with the routes that are no HTTP.
 type connections struct {
-	world
+	environment
 
 	object kube.Latest[kube.Rollout]
 	routes map[string]*kube.Latest[route] // by protocol
-	askers []*asker                       // one for each protocol
+	clients []*testClient                       // one for each protocol
 	// stray asks for a name that no route has: nothing may ever answer it.
-	stray   *asker
+	stray   *testClient
 	control *control
 	stalls  *stall.Detector
 	// moved is what the canaries cost the UDPRoute by design.
 	moved []moves
 }
 
-func newConnections(w world) *connections {
+func newConnections(w environment) *connections {
 	const name = "echo.example.com"
 	c := &connections{
-		world: w, routes: map[string]*kube.Latest[route]{},
-		askers: []*asker{
+		environment: w, routes: map[string]*kube.Latest[route]{},
+		clients: []*testClient{
 			{name: "ask-tcp", protocol: "tcp", port: 9000, rate: 50},
 			{name: "ask-tls", protocol: "tls", port: 8443, rate: 25, serverName: name},
 			// Envoy keeps a session for each port that a datagram came from until a
 			// minute has passed, and has no more than 1024 of them for a route.
 			{name: "ask-udp", protocol: "udp", port: 5300, rate: 14},
 		},
-		stray:   &asker{name: "ask-stray", protocol: "tls", port: 8443, rate: 1, serverName: "other.example.com"},
-		control: &control{asker: &asker{name: "ask-control", protocol: "udp", port: 5301, rate: 14}},
+		stray:   &testClient{name: "ask-stray", protocol: "tls", port: 8443, rate: 1, serverName: "other.example.com"},
+		control: &control{asker: &testClient{name: "ask-control", protocol: "udp", port: 5301, rate: 14}},
 	}
-	for _, a := range c.askers {
+	for _, a := range c.clients {
 		c.routes[a.protocol] = new(kube.Latest[route])
 	}
 	return c
@@ -63,7 +63,7 @@ func newConnections(w world) *connections {
 
 // testConnections drives a TCPRoute, a TLSRoute and a UDPRoute by one Rollout,
 // through one canary to its end and through another that is given up.
-func testConnections(t *testing.T, w world, p proxy) { //nolint:thelper // a subtest: its own lines tell how far it came
+func testConnections(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest: its own lines tell how far it came
 	c := newConnections(w)
 	c.stalls = stall.Watch(t)
 	c.install(t, p)
@@ -101,20 +101,20 @@ func testConnections(t *testing.T, w world, p proxy) { //nolint:thelper // a sub
 func (c *connections) install(t *testing.T, p proxy) {
 	t.Helper()
 	c.apply(t, "connections", p.manifest, "services", "routes", "rollout")
-	c.explain(t, "rollout,tcproute,tlsroute,udproute")
+	c.explainFailure(t, "rollout,tcproute,tlsroute,udproute")
 	const listener = `{"name":"control","protocol":"UDP","port":5301,"allowedRoutes":{"kinds":[{"kind":"UDPRoute"}]}}`
 	c.do(t, "kubectl", "patch", "gateway", "connections", "--type=json", "-p",
 		`[{"op":"add","path":"/spec/listeners/-","value":`+listener+`}]`)
 	c.applyFiles(t, filepath.Join("testdata", "control.yaml"))
-	c.ready(t, "Ready", "pod/control-blue", "pod/control-green")
+	c.awaitCondition(t, "Ready", "pod/control-blue", "pod/control-green")
 	c.watch(t)
 	c.healthy(t)
 	c.reach(t, 0)
-	c.ready(t, "Programmed", "gateway/connections")
+	c.awaitCondition(t, "Programmed", "gateway/connections")
 	// By its address: names are none of the Gateway's business.
 	address := c.do(t, "kubectl", "-n", "envoy-gateway-system", "get", "service", p.service, "-o", "jsonpath={.spec.clusterIP}")
-	c.startAskers(t, address, append([]*asker{c.stray, c.control.asker}, c.askers...), func() { c.judgeAll(t) })
-	c.control.start(t, c.world)
+	c.startClients(t, address, append([]*testClient{c.stray, c.control.asker}, c.clients...), func() { c.checkAll(t) })
+	c.control.start(t, c.environment)
 }
 
 // watch keeps the objects in view until the test ends.
@@ -152,8 +152,8 @@ func (c *connections) reach(t *testing.T, weight int) {
 		await.Described(t, fmt.Sprintf("weights %d/%d of the %s route, accepted", 100-weight, weight, protocol), func() bool {
 			seen := route.Get()
 			weights, found := seen.weights("echo-stable", "echo-canary")
-			return found && weights == [2]int{100 - weight, weight} && seen.accepted() &&
-				(weight > 0 && seen.marked() || weight == 0 && seen.unmarked())
+			return found && weights == [2]int{100 - weight, weight} && seen.isAccepted() &&
+				(weight > 0 && seen.isInProgress() || weight == 0 && seen.isNotInProgress())
 		}, func() string { return route.Get().String() })
 	}
 }
@@ -170,11 +170,11 @@ func (c *connections) moves(what string, times float64, change func()) {
 func (c *connections) answered(t *testing.T, color string, share float64, during time.Duration) {
 	t.Helper()
 	from := time.Now().Add(settle)
-	for _, a := range c.askers {
+	for _, a := range c.clients {
 		n := int(a.rate * during.Seconds())
 		m := measured{sample: a.sample, stands: func() bool { return true }}
-		found, err := m.split(t, assert.Asked{
-			Color: color, Share: share, From: from, First: n, Fresh: n, Rule: stats.DefaultRule(), Odd: odd(t, a.protocol, share),
+		found, err := m.split(t, assert.Expectation{
+			Color: color, Share: share, From: from, First: n, Second: n, Rule: stats.DefaultRule(), OnUnsure: logUnsure(t, a.protocol, share),
 		})
 		switch {
 		case errors.Is(err, assert.ErrSplit):
@@ -187,11 +187,11 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 	}
 }
 
-// judgeAll checks all that the askers have seen: an answer every time but for
+// checkAll checks all that the askers have seen: an answer every time but for
 // what a UDPRoute may lose, and for a name that no route has never one.
-func (c *connections) judgeAll(t *testing.T) {
+func (c *connections) checkAll(t *testing.T) {
 	t.Helper()
-	for _, a := range append([]*asker{c.stray, c.control.asker}, c.askers...) {
+	for _, a := range append([]*testClient{c.stray, c.control.asker}, c.clients...) {
 		t.Log(a.summary())
 		unanswered := 0
 		for _, r := range a.all() {
@@ -207,9 +207,9 @@ func (c *connections) judgeAll(t *testing.T) {
 			t.Errorf("%d of %d connections for a name without a route were answered", len(a.all())-unanswered, len(a.all()))
 		}
 	}
-	for _, a := range c.askers {
+	for _, a := range c.clients {
 		if a.protocol == "udp" {
-			found := newLoss(c.judgeable(t, a.all()), c.moved, c.control.judge(t), len(c.control.switched))
+			found := newLoss(c.withoutStalls(t, a.all()), c.moved, c.control.countFollowed(t), len(c.control.switched))
 			t.Log(found)
 			if problem := found.problem(); problem != "" {
 				invariant.Broken(t, invariant.FailedRequests, "%s: %s", problem, found)
@@ -218,9 +218,9 @@ func (c *connections) judgeAll(t *testing.T) {
 	}
 }
 
-// judgeable are the datagrams without those that were lost when nothing moved and the machine stood still: endpoints may
+// withoutStalls are the datagrams without those that were lost when nothing moved and the machine stood still: endpoints may
 // have moved late then.
-func (c *connections) judgeable(t *testing.T, all []load.Result) []load.Result {
+func (c *connections) withoutStalls(t *testing.T, all []load.Result) []load.Result {
 	t.Helper()
 	isVoid := func(r load.Result) bool {
 		moving := slices.ContainsFunc(c.moved, func(m moves) bool { return !r.Due.Before(m.from) && r.Due.Before(m.until) })
@@ -235,7 +235,7 @@ func (c *connections) judgeable(t *testing.T, all []load.Result) []load.Result {
 
 // applyText applies manifests that are no file of the repository, and removes
 // the objects when the test ends.
-func (w world) applyText(t *testing.T, manifests string) {
+func (w environment) applyText(t *testing.T, manifests string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
 	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {

@@ -40,7 +40,7 @@ type moves struct {
 // control is a UDPRoute without a canary, whose Service changes its pods: what
 // datagrams cost where nobody changes a weight.
 type control struct {
-	asker *asker
+	asker *testClient
 	// switched are the times of the switches, first to green. They are known once
 	// it has stopped.
 	switched []time.Time
@@ -50,7 +50,7 @@ type control struct {
 }
 
 // start switches the Service again and again, until the test ends if not before.
-func (c *control) start(t *testing.T, w world) {
+func (c *control) start(t *testing.T, w environment) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	c.cancel, c.ended = cancel, make(chan error, 1)
@@ -74,12 +74,12 @@ func (c *control) stop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last := len(c.switched) - 1; last >= 0 {
-		await.True(t, "the control's last switch", func() bool { return c.followed(last) })
+		await.True(t, "the control's last switch", func() bool { return c.hasFollowed(last) })
 	}
 }
 
-// followed returns whether a datagram was answered by the side of switch number n since then.
-func (c *control) followed(n int) bool {
+// hasFollowed returns whether a datagram was answered by the side of switch number n since then.
+func (c *control) hasFollowed(n int) bool {
 	return slices.ContainsFunc(c.asker.all(), func(r load.Result) bool { return r.Due.After(c.switched[n]) && r.Color == side(n) })
 }
 
@@ -88,7 +88,7 @@ func side(n int) string { return []string{"green", "blue"}[n%2] }
 
 // run switches the Service from one pod to the other until ctx ends, and never before datagrams have followed the switch
 // before. A switch that has begun is carried out and noted: it may cost a datagram.
-func (c *control) run(ctx context.Context, w world) error {
+func (c *control) run(ctx context.Context, w environment) error {
 	ticks := time.NewTicker(switchEvery)
 	defer ticks.Stop()
 	for n := 0; ; n++ {
@@ -103,16 +103,16 @@ func (c *control) run(ctx context.Context, w world) error {
 		if err != nil {
 			return fmt.Errorf("switch the control to %s: %w", side(n), err)
 		}
-		err = await.Until(ctx, "the control to answer by "+side(n), func() bool { return c.followed(n) }, c.asker.summary)
+		err = await.Until(ctx, "the control to answer by "+side(n), func() bool { return c.hasFollowed(n) }, c.asker.summary)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 }
 
-// judge checks that every switch has moved the datagrams before the next:
+// countFollowed checks that every switch has moved the datagrams before the next:
 // otherwise the control shows nothing. It returns how many were lost.
-func (c *control) judge(t *testing.T) int {
+func (c *control) countFollowed(t *testing.T) int {
 	t.Helper()
 	all := c.asker.all()
 	lost := load.NewWindow(len(all), all).Failed

@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
-// world is the running cluster and the way into it.
-type world struct {
+// environment is the running cluster and the way into it.
+type environment struct {
 	runner    kube.Runner
 	repo      string
 	logs      string // the folder with the node's logs
@@ -38,21 +38,21 @@ func forwards() map[string]string {
 }
 
 // start brings a cluster up with both implementations in it.
-func start(t *testing.T) world {
+func start(t *testing.T) environment {
 	t.Helper()
-	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway", "traefik"}, Forwards: forwards()})
-	w := world{runner: cluster, repo: repo, logs: cluster.Logs, addresses: cluster.Addresses}
-	w.applyFiles(t, w.example("gatewayclass.yaml"), testbed.Fair(repo))
+	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{"envoy-gateway", "traefik"}, Forwards: forwards()})
+	w := environment{runner: cluster, repo: repo, logs: cluster.Logs, addresses: cluster.Addresses}
+	w.applyFiles(t, w.example("gatewayclass.yaml"), testbed.LimitRangeFile(repo))
 	return w
 }
 
 // example is the path of one of the guides' files.
-func (w world) example(elements ...string) string {
+func (w environment) example(elements ...string) string {
 	return filepath.Join(append([]string{w.repo, "examples", "gatewayapi"}, elements...)...)
 }
 
 // do runs a command that must succeed, and returns what it printed.
-func (w world) do(t *testing.T, args ...string) string {
+func (w environment) do(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := w.try(t.Context(), args...)
 	if err != nil {
@@ -62,20 +62,20 @@ func (w world) do(t *testing.T, args ...string) string {
 }
 
 // try runs a command.
-func (w world) try(ctx context.Context, args ...string) (string, error) {
+func (w environment) try(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, testbed.CommandTimeout())
 	defer cancel()
 	return w.runner.Run(ctx, args...)
 }
 
-// ready waits until objects have a condition that is True.
-func (w world) ready(t *testing.T, condition string, objects ...string) {
+// awaitCondition waits until objects have a condition that is True.
+func (w environment) awaitCondition(t *testing.T, condition string, objects ...string) {
 	t.Helper()
 	w.do(t, append([]string{"kubectl", "wait", "--for=condition=" + condition, testbed.WaitTimeout()}, objects...)...)
 }
 
 // apply applies files of a guide, and removes their objects when the test ends.
-func (w world) apply(t *testing.T, guide string, files ...string) {
+func (w environment) apply(t *testing.T, guide string, files ...string) {
 	t.Helper()
 	paths := make([]string, 0, len(files))
 	for _, file := range files {
@@ -86,7 +86,7 @@ func (w world) apply(t *testing.T, guide string, files ...string) {
 
 // applyFiles applies files, and removes their objects when the test ends: kubectl
 // waits until they are gone.
-func (w world) applyFiles(t *testing.T, paths ...string) {
+func (w environment) applyFiles(t *testing.T, paths ...string) {
 	t.Helper()
 	files := []string{"-f", strings.Join(paths, ",")}
 	t.Cleanup(func() {
@@ -99,8 +99,8 @@ func (w world) applyFiles(t *testing.T, paths ...string) {
 	w.do(t, append([]string{"kubectl", "apply"}, files...)...)
 }
 
-// explain prints, when the test has failed, what helps to see why.
-func (w world) explain(t *testing.T, kinds string) {
+// explainFailure prints, when the test has failed, what helps to see why.
+func (w environment) explainFailure(t *testing.T, kinds string) {
 	t.Helper()
 	t.Cleanup(func() {
 		if !t.Failed() {
@@ -118,6 +118,6 @@ func (w world) explain(t *testing.T, kinds string) {
 			out, err := w.try(context.WithoutCancel(t.Context()), args...)
 			t.Logf("$ %s\n%s%v", strings.Join(args, " "), out, err)
 		}
-		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", testbed.EnvoyGatewayRefusals(w.logs))
+		t.Logf("requests that Envoy Gateway's proxies answered with an error:\n%s", testbed.EnvoyGatewayErrors(w.logs))
 	})
 }

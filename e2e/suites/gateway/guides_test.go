@@ -11,27 +11,27 @@ import (
 
 // testMyApp is the guide with the HTTPRoute my-app-route, word by word: its
 // pauses last as long as there. A second canary is given up halfway.
-func testMyApp(t *testing.T, w world, p proxy) { //nolint:thelper // a subtest: its own lines tell how far it came
+func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest: its own lines tell how far it came
 	w.apply(t, "my-app", p.manifest, "services", "httproute", "rollout")
-	w.explain(t, "rollout,httproute")
+	w.explainFailure(t, "rollout,httproute")
 	const image = "my-registry.example.com/my-app:"
 	c := begin(t, w, guide{
 		rollout: "my-app", container: "app", route: "my-app-route", stable: "my-app-stable", canary: "my-app-canary",
 		gateway: p.service, host: "api.example.com", path: "/my-app", colors: []string{"v1.0.0", "v1.1.0", "v1.2.0"},
 		rate: 100, sample: 1000,
 	})
-	c.everything(t, "v1.0.0", c.rests(t))
+	c.checkAll(t, "v1.0.0", c.awaitEnd(t))
 
 	c.setImage(t, image+"v1.1.0")
-	c.reaches(t, 5)
+	c.awaitWeight(t, 5)
 	c.split(t, 5, "v1.1.0")
 	c.promote(t)
 	for _, weight := range []int{25, 50, 75} {
-		c.reaches(t, weight)
+		c.awaitWeight(t, weight)
 		c.split(t, weight, "v1.1.0")
 	}
-	c.promoted(t)
-	c.everything(t, "v1.1.0", c.rests(t))
+	c.awaitPromotion(t)
+	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
 	want := []string{"to 0", "from 0 to 5", "from 5 to 25", "from 25 to 50", "from 50 to 75", "from 75 to 100", "from 100 to 0"}
 	if diff := cmp.Diff(want, c.weightChanges(t)); diff != "" {
 		t.Errorf("TrafficWeightUpdated events (-want +got):\n%s", diff)
@@ -41,19 +41,19 @@ func testMyApp(t *testing.T, w world, p proxy) { //nolint:thelper // a subtest: 
 	}
 
 	c.setImage(t, image+"v1.2.0")
-	c.reaches(t, 5)
+	c.awaitWeight(t, 5)
 	c.promote(t)
-	c.reaches(t, 25)
+	c.awaitWeight(t, 25)
 	c.split(t, 25, "v1.2.0")
 	c.abort(t)
-	c.everything(t, "v1.1.0", c.rests(t))
+	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
 }
 
 // testBookinfo is the guide with the HTTPRoute bookinfo-reviews, whose weights
 // are omitted and whose canary can be tried by a header before it has any.
-func testBookinfo(t *testing.T, w world, p proxy) { //nolint:thelper // a subtest: its own lines tell how far it came
+func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest: its own lines tell how far it came
 	w.apply(t, "bookinfo", p.manifest, "services", "httproute", "rollout")
-	w.explain(t, "rollout,httproute")
+	w.explainFailure(t, "rollout,httproute")
 	image := func(version string) string { return "docker.io/istio/examples-bookinfo-reviews-" + version + ":1.20.2" }
 	c := begin(t, w, guide{
 		rollout: "reviews-rollout", container: "reviews", route: "bookinfo-reviews", stable: "reviews-stable", canary: "reviews-canary",
@@ -61,7 +61,7 @@ func testBookinfo(t *testing.T, w world, p proxy) { //nolint:thelper // a subtes
 		// A first sample and a fresh one fit into the guide's pauses of 10 s.
 		rate: 150, sample: 600, header: map[string]string{"role": "qa"},
 	})
-	c.everything(t, "v1", c.rests(t))
+	c.checkAll(t, "v1", c.awaitEnd(t))
 	c.asQA(t, "v1")
 
 	c.setImage(t, image("v2"))
@@ -69,36 +69,36 @@ func testBookinfo(t *testing.T, w world, p proxy) { //nolint:thelper // a subtes
 	c.split(t, 0, "v2") // everybody else
 	c.promote(t)
 	for _, weight := range []int{10, 20, 40, 60} {
-		c.reaches(t, weight)
+		c.awaitWeight(t, weight)
 		c.split(t, weight, "v2")
 		c.asQA(t, "v2")
 	}
-	c.promoted(t)
-	c.everything(t, "v2", c.rests(t))
+	c.awaitPromotion(t)
+	c.checkAll(t, "v2", c.awaitEnd(t))
 	c.asQA(t, "v2")
 
 	c.setImage(t, image("v3"))
 	c.turnQA(t, "v2", "v3", c.pausedForQA(t))
 	c.promote(t)
-	c.reaches(t, 10)
+	c.awaitWeight(t, 10)
 	c.split(t, 10, "v3")
 	c.asQA(t, "v3")
 	c.abort(t)
-	over := c.rests(t)
+	over := c.awaitEnd(t)
 	// The header route goes before the weights do: a tester follows those meanwhile.
 	c.turnQA(t, "v3", "v2", over)
-	c.everything(t, "v2", over)
+	c.checkAll(t, "v2", over)
 	c.asQA(t, "v2")
 }
 
 // pausedForQA waits until the canary runs without any weight, and can be
 // reached by the header. It returns when that was seen.
-func (c *walk) pausedForQA(t *testing.T) time.Time {
+func (c *guideRun) pausedForQA(t *testing.T) time.Time {
 	t.Helper()
 	await.Described(t, "a header route behind the weights 100/0, marked and accepted", func() bool {
 		seen := c.seen.Get()
-		return c.object.Get().Paused() && c.at(0) && seen.marked() && seen.accepted() && len(seen.Spec.Rules) == 2 &&
-			seen.Spec.Rules[1].leads(c.canary, c.header)
+		return c.object.Get().Paused() && c.at(0) && seen.isInProgress() && seen.isAccepted() && len(seen.Spec.Rules) == 2 &&
+			seen.Spec.Rules[1].routesTo(c.canary, c.header)
 	}, c.state)
 	return time.Now()
 }

@@ -27,12 +27,12 @@ const (
 // split checks that the color's share of the requests is the weight, and that no request has failed so far. Proxies of
 // others may follow late: while the weight stands, a sample that is off is followed by another one. A guide's pauses end
 // by time, so the verdict is void when the machine stood still, or when the route went on before there was a sample.
-func (c *walk) split(t *testing.T, weight int, color string) {
+func (c *guideRun) split(t *testing.T, weight int, color string) {
 	t.Helper()
 	share := float64(weight) / 100
-	asked := assert.Asked{
-		Color: color, Share: share, From: time.Now().Add(settle), First: c.sample, Fresh: c.sample,
-		Rule: stats.DefaultRule(), Odd: odd(t, color, share),
+	asked := assert.Expectation{
+		Color: color, Share: share, From: time.Now().Add(settle), First: c.sample, Second: c.sample,
+		Rule: stats.DefaultRule(), OnUnsure: logUnsure(t, color, share),
 	}
 	began := time.Now()
 	m := measured{sample: c.all.Sample, stands: func() bool { return c.at(weight) }}
@@ -49,7 +49,7 @@ func (c *walk) split(t *testing.T, weight int, color string) {
 	}
 	t.Logf("%s: asked %d %%, measured %.2f %% of %d (%.1f σ); %s", color, weight,
 		found.Share()*100, found.Total, found.Sigmas(share), c.quality(found.Window))
-	c.noneFailed(t)
+	c.checkNoneFailed(t)
 }
 
 // measured is the measurement of a split that proxies of others may take late.
@@ -62,10 +62,10 @@ type measured struct {
 }
 
 // split measures until a sample agrees, the split stands no more, or await.Patience is over.
-func (m *measured) split(t *testing.T, asked assert.Asked) (assert.Finding, error) {
+func (m *measured) split(t *testing.T, asked assert.Expectation) (assert.Result, error) {
 	t.Helper()
 	for began := time.Now(); ; {
-		found, err := asked.Judge(t.Context(), m.sample)
+		found, err := asked.Check(t.Context(), m.sample)
 		if !errors.Is(err, assert.ErrSplit) || !m.stands() {
 			return found, err
 		}
@@ -78,8 +78,8 @@ func (m *measured) split(t *testing.T, asked assert.Asked) (assert.Finding, erro
 	}
 }
 
-// odd tells of a first sample that calls for a fresh one.
-func odd(t *testing.T, of string, share float64) func(first stats.Split) {
+// logUnsure tells of a first sample that calls for a fresh one.
+func logUnsure(t *testing.T, of string, share float64) func(first stats.Split) {
 	t.Helper()
 	return func(first stats.Split) {
 		t.Logf("%s: %.2f %% is %.1f σ from %.0f %%: a fresh sample decides", of, first.Share()*100, first.Sigmas(share), share*100)
@@ -91,19 +91,19 @@ func latencies(w load.Window) string {
 	return fmt.Sprintf("p50 %s, p99 %s", stats.Quantile(w.Latencies, 0.5), stats.Quantile(w.Latencies, 0.99))
 }
 
-// everything waits, after the end of a canary that was seen at a moment, until the color answers all, and logs how long
+// checkAll waits, after the end of a canary that was seen at a moment, until the color answers all, and logs how long
 // others did.
-func (c *walk) everything(t *testing.T, color string, since time.Time) {
+func (c *guideRun) checkAll(t *testing.T, color string, since time.Time) {
 	t.Helper()
-	window := c.allBy(t, c.all, c.sample, color)
+	window := c.checkAllFrom(t, c.all, c.sample, color)
 	first := c.all.Next(since)
-	turned := turn(c.all.Ended(first, c.all.Begun()-first), color, since)
+	turned := measureTurnover(c.all.Ended(first, c.all.Begun()-first), color, since)
 	t.Logf("%s: asked 100 %%, %s, usually %s at most; %s", color, turned, follows, c.quality(window))
-	c.noneFailed(t)
+	c.checkNoneFailed(t)
 }
 
-// allBy waits until the color answers all of n requests that are due from then on.
-func (c *walk) allBy(t *testing.T, client *load.Client, n int, color string) load.Window {
+// checkAllFrom waits until the color answers all of n requests that are due from then on.
+func (c *guideRun) checkAllFrom(t *testing.T, client *load.Client, n int, color string) load.Window {
 	t.Helper()
 	var window load.Window
 	var problem error
@@ -124,21 +124,21 @@ func (c *walk) allBy(t *testing.T, client *load.Client, n int, color string) loa
 
 // quality is how well the requests of a window were answered, and how late they
 // started at most so far.
-func (c *walk) quality(w load.Window) string {
+func (c *guideRun) quality(w load.Window) string {
 	totals := c.all.Totals()
 	return fmt.Sprintf("%s; %d requests so far, %d failed, at most %s late", latencies(w), totals.Sent, totals.Failed, totals.Lag)
 }
 
-// noneFailed checks that no request has failed so far.
-func (c *walk) noneFailed(t *testing.T) {
+// checkNoneFailed checks that no request has failed so far.
+func (c *guideRun) checkNoneFailed(t *testing.T) {
 	t.Helper()
 	if totals := c.all.Totals(); totals.Failed > 0 {
 		invariant.Broken(t, invariant.FailedRequests, "%d of %d so far: %v", totals.Failed, totals.Sent, totals.Reasons)
 	}
 }
 
-// turned is how requests come to be answered by one color.
-type turned struct {
+// turnover is how requests come to be answered by one color.
+type turnover struct {
 	right, wrong int
 	// last is when the last wrong one was due, counted from a moment; late counts
 	// the wrong ones since then.
@@ -148,9 +148,9 @@ type turned struct {
 	again int
 }
 
-// turn looks at good answers beside a moment.
-func turn(results []load.Result, color string, moment time.Time) turned {
-	var all turned
+// measureTurnover looks at good answers beside a moment.
+func measureTurnover(results []load.Result, color string, moment time.Time) turnover {
+	var all turnover
 	var answered time.Time // the first right one
 	for _, r := range results {
 		switch {
@@ -175,7 +175,7 @@ func turn(results []load.Result, color string, moment time.Time) turned {
 }
 
 // String implements fmt.Stringer.
-func (a turned) String() string {
+func (a turnover) String() string {
 	if a.wrong == 0 {
 		return fmt.Sprintf("%d right, none wrong", a.right)
 	}
@@ -186,8 +186,8 @@ func (a turned) String() string {
 // testers are users that send a guide's header all the time.
 type testers struct {
 	client *load.Client
-	// judged is the number of their first request that was not judged yet.
-	judged int
+	// checked is the number of their first request that was not judged yet.
+	checked int
 }
 
 // testersInARow is how many requests of the testers are judged at least.
@@ -195,10 +195,10 @@ const testersInARow = 50
 
 // asQA checks that the color has answered every request of the testers since the
 // last one that was judged.
-func (c *walk) asQA(t *testing.T, color string) {
+func (c *guideRun) asQA(t *testing.T, color string) {
 	t.Helper()
 	results := c.asked(t, time.Now())
-	turned := turn(results, color, results[0].Due)
+	turned := measureTurnover(results, color, results[0].Due)
 	t.Logf("testers: %s, %s", color, turned)
 	if turned.wrong > 0 {
 		invariant.Broken(t, invariant.Split, "%s is to answer the testers: %s", color, turned)
@@ -207,11 +207,11 @@ func (c *walk) asQA(t *testing.T, color string) {
 
 // turnQA waits until the testers, who were answered by one color, are answered by another, since the implementation said,
 // at a moment, that it has taken the route. No third one may answer them. How late others followed is logged.
-func (c *walk) turnQA(t *testing.T, from, to string, taken time.Time) {
+func (c *guideRun) turnQA(t *testing.T, from, to string, taken time.Time) {
 	t.Helper()
-	c.allBy(t, c.testers.client, testersInARow, to)
+	c.checkAllFrom(t, c.testers.client, testersInARow, to)
 	results := c.asked(t, time.Now())
-	turned := turn(results, to, taken)
+	turned := measureTurnover(results, to, taken)
 	t.Logf("testers: from %s to %s, %s, usually %s at most", from, to, turned, follows)
 	for color, n := range load.NewWindow(len(results), results).Colors {
 		if color != from && color != to {
@@ -222,13 +222,13 @@ func (c *walk) turnQA(t *testing.T, from, to string, taken time.Time) {
 
 // asked are the requests of the testers from the last that was judged, to those
 // that are due after a moment.
-func (c *walk) asked(t *testing.T, until time.Time) []load.Result {
+func (c *guideRun) asked(t *testing.T, until time.Time) []load.Result {
 	t.Helper()
 	if _, err := c.testers.client.Sample(t.Context(), until, testersInARow); err != nil {
 		t.Fatal(err)
 	}
-	first, end := c.testers.judged, c.testers.client.Next(until)+testersInARow
-	c.testers.judged = end
+	first, end := c.testers.checked, c.testers.client.Next(until)+testersInARow
+	c.testers.checked = end
 	return c.testers.client.Ended(first, end-first)
 }
 
@@ -241,38 +241,38 @@ func TestTurn(t *testing.T) {
 	tests := []struct {
 		name    string
 		results []load.Result
-		want    turned
+		want    turnover
 	}{
 		{
 			"before the route was taken",
 			[]load.Result{result("v1", -20, 5), result("v2", -10, 5), result("v2", 0, 5)},
-			turned{right: 2, wrong: 1, last: -20},
+			turnover{right: 2, wrong: 1, last: -20},
 		},
 		{
 			"after it",
 			[]load.Result{result("v1", 0, 5), result("v1", 10, 5), result("v2", 20, 5)},
-			turned{right: 1, wrong: 2, last: 10, late: 2},
+			turnover{right: 1, wrong: 2, last: 10, late: 2},
 		},
 		{
 			"under way with the first right one",
 			[]load.Result{result("v2", 0, 30), result("v1", 10, 5), result("v2", 20, 5)},
-			turned{right: 2, wrong: 1, last: 10, late: 1},
+			turnover{right: 2, wrong: 1, last: 10, late: 1},
 		},
 		{
 			"asked when a right one was just in",
 			[]load.Result{result("v2", 0, 5), result("v1", 10, 5)},
-			turned{right: 1, wrong: 1, last: 10, late: 1},
+			turnover{right: 1, wrong: 1, last: 10, late: 1},
 		},
 		{
 			"asked long after a right one was in",
 			[]load.Result{result("v2", 0, 5), result("v1", int(settle)+10, 5)},
-			turned{right: 1, wrong: 1, last: settle + 10, late: 1, again: 1},
+			turnover{right: 1, wrong: 1, last: settle + 10, late: 1, again: 1},
 		},
-		{"never", []load.Result{result("v1", 0, 5)}, turned{wrong: 1, late: 1}},
-		{"failed ones are counted elsewhere", []load.Result{{Err: load.ErrAnswer, Due: moment}}, turned{}},
+		{"never", []load.Result{result("v1", 0, 5)}, turnover{wrong: 1, late: 1}},
+		{"failed ones are counted elsewhere", []load.Result{{Err: load.ErrAnswer, Due: moment}}, turnover{}},
 	}
 	for _, tt := range tests {
-		if got := turn(tt.results, "v2", moment); got != tt.want {
+		if got := measureTurnover(tt.results, "v2", moment); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}

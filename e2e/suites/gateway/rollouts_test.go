@@ -14,7 +14,7 @@ import (
 // plan is a walk that can be chosen.
 type plan struct {
 	name  string
-	walk  func(t *testing.T, w world, p proxy)
+	walk  func(t *testing.T, w environment, p proxy)
 	proxy proxy
 }
 

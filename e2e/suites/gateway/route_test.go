@@ -72,18 +72,18 @@ func (r route) weights(stable, canary string) (weights [2]int, found bool) {
 	return weights, found
 }
 
-// marked says whether the route is labelled as part of a canary.
-func (r route) marked() bool { return r.Metadata.Labels[inProgress] == "in-progress" }
+// isInProgress says whether the route is labelled as part of a canary.
+func (r route) isInProgress() bool { return r.Metadata.Labels[inProgress] == "in-progress" }
 
-// unmarked says whether it is not: another value is neither.
-func (r route) unmarked() bool {
+// isNotInProgress says whether it is not: another value is neither.
+func (r route) isNotInProgress() bool {
 	_, label := r.Metadata.Labels[inProgress]
 	return !label
 }
 
-// leads says whether a rule sends to the Service, and to no other, what has just
+// routesTo says whether a rule sends to the Service, and to no other, what has just
 // these headers.
-func (r rule) leads(service string, headers map[string]string) bool {
+func (r rule) routesTo(service string, headers map[string]string) bool {
 	if len(r.BackendRefs) != 1 || r.BackendRefs[0].Name != service {
 		return false
 	}
@@ -99,11 +99,11 @@ func (r rule) leads(service string, headers map[string]string) bool {
 	return len(r.Matches) > 0
 }
 
-// accepted says whether every parent has taken the route as it is now.
-func (r route) accepted() bool {
+// isAccepted says whether every parent has taken the route as it is now.
+func (r route) isAccepted() bool {
 	for _, parent := range r.Status.Parents {
 		for _, kind := range []string{"Accepted", "ResolvedRefs"} {
-			if !r.holds(parent.Conditions, kind) {
+			if !r.haveCondition(parent.Conditions, kind) {
 				return false
 			}
 		}
@@ -111,7 +111,7 @@ func (r route) accepted() bool {
 	return len(r.Status.Parents) > 0
 }
 
-func (r route) holds(conditions []condition, kind string) bool {
+func (r route) haveCondition(conditions []condition, kind string) bool {
 	for _, c := range conditions {
 		if c.Type == kind {
 			return c.Status == "True" && c.ObservedGeneration == r.Metadata.Generation

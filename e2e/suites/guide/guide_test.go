@@ -32,24 +32,24 @@ func setImage(color string) string {
 func TestGuide(t *testing.T) {
 	r := launch(t)
 	r.chdir(t, "scaledobject.yaml", nil)
-	r.restartsTheController(t)
-	r.deploys(t)
-	r.startsACanary(t, "blue", "yellow")
-	r.troubleshoots(t)
-	r.promotes(t)
-	r.startsACanary(t, "yellow", "purple")
-	r.aborts(t, "yellow")
-	r.cleansUp(t)
+	r.restartController(t)
+	r.deploy(t)
+	r.startCanary(t, "blue", "yellow")
+	r.troubleshoot(t)
+	r.promote(t)
+	r.startCanary(t, "yellow", "purple")
+	r.abort(t, "yellow")
+	r.cleanUp(t)
 }
 
 // TestPublicSample does the same with the ScaledObject of the vendor's published sample, and its two waits.
 func TestPublicSample(t *testing.T) {
 	r := launch(t)
 	r.chdir(t, "scaledobject.yaml", sample)
-	r.deploys(t)
-	r.startsACanary(t, "blue", "yellow")
-	r.promotes(t)
-	r.cleansUp(t)
+	r.deploy(t)
+	r.startCanary(t, "blue", "yellow")
+	r.promote(t)
+	r.cleanUp(t)
 }
 
 // sample makes the published sample's ScaledObject of the guide's.
@@ -92,23 +92,23 @@ func (r *reader) chdir(t *testing.T, scaledObject string, edit func(string) stri
 	}
 }
 
-// restartsTheController is the end of Step 1. That the plugin is registered and may write is a matter of the
+// restartController is the end of Step 1. That the plugin is registered and may write is a matter of the
 // installation, see docs/how-to/install.md.
-func (r *reader) restartsTheController(t *testing.T) {
+func (r *reader) restartController(t *testing.T) {
 	t.Helper()
-	registered := r.types(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o jsonpath={.data.trafficRouterPlugins}")
+	registered := r.runLine(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o jsonpath={.data.trafficRouterPlugins}")
 	if !strings.Contains(registered, "kedify/http") {
 		t.Errorf("the plugin is not registered: %s", registered)
 	}
-	r.types(t, "kubectl -n argo-rollouts rollout restart deploy/argo-rollouts")
-	r.waits(t, "kubectl -n argo-rollouts rollout status deploy/argo-rollouts")
+	r.runLine(t, "kubectl -n argo-rollouts rollout restart deploy/argo-rollouts")
+	r.awaitLine(t, "kubectl -n argo-rollouts rollout status deploy/argo-rollouts")
 }
 
-// deploys is Step 2.
-func (r *reader) deploys(t *testing.T) {
+// deploy is Step 2.
+func (r *reader) deploy(t *testing.T) {
 	t.Helper()
-	r.types(t, "kubectl create ns rollouts-demo")
-	created := r.types(t, "kubectl -n rollouts-demo apply -f manifests.yaml")
+	r.runLine(t, "kubectl create ns rollouts-demo")
+	created := r.runLine(t, "kubectl -n rollouts-demo apply -f manifests.yaml")
 	want := `service/rollouts-demo-stable created
 service/rollouts-demo-canary created
 ingress.networking.k8s.io/rollouts-demo created
@@ -117,11 +117,11 @@ scaledobject.keda.sh/rollouts-demo created`
 	if diff := cmp.Diff(want, created); diff != "" {
 		t.Errorf("apply says (-want +got):\n%s", diff)
 	}
-	r.waits(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.status.loadBalancer.ingress}")
-	r.waits(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
-	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
-	r.waits(t, "kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready")
-	r.table(t, r.types(t, objects))
+	r.awaitLine(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.status.loadBalancer.ingress}")
+	r.awaitLine(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
+	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
+	r.awaitLine(t, "kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready")
+	r.checkTable(t, r.runLine(t, objects))
 }
 
 // The columns of the guide's tables.
@@ -131,8 +131,8 @@ var columns = []string{
 	"NAME SCALETARGETKIND SCALETARGETNAME MIN MAX READY ACTIVE FALLBACK PAUSED TRIGGERS AUTHENTICATIONS AGE",
 }
 
-// table compares the columns, and the beginnings of the rows.
-func (*reader) table(t *testing.T, printed string) {
+// checkTable compares the columns, and the beginnings of the rows.
+func (*reader) checkTable(t *testing.T, printed string) {
 	t.Helper()
 	var headers, rows []string
 	for line := range strings.Lines(printed) {
@@ -158,19 +158,19 @@ func (*reader) table(t *testing.T, printed string) {
 	}
 }
 
-// startsACanary is Step 3: the image, the step table, the annotation and 50 requests.
-func (r *reader) startsACanary(t *testing.T, from, to string) {
+// startCanary is Step 3: the image, the step table, the annotation and 50 requests.
+func (r *reader) startCanary(t *testing.T, from, to string) {
 	t.Helper()
-	if said := r.types(t, setImage(to)); said != `rollout "rollouts-demo" image updated` {
+	if said := r.runLine(t, setImage(to)); said != `rollout "rollouts-demo" image updated` {
 		t.Errorf("set image says %s", said)
 	}
-	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Paused")
+	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Paused")
 	r.steps(t, from, to)
 	want := "- service: rollouts-demo-stable\n  weight: 80\n- service: rollouts-demo-canary\n  weight: 20"
-	if diff := cmp.Diff(want, r.types(t, annotation)); diff != "" {
+	if diff := cmp.Diff(want, r.runLine(t, annotation)); diff != "" {
 		t.Errorf("annotation (-guide +ours):\n%s", diff)
 	}
-	counts := r.asks(t)
+	counts := r.askApp(t)
 	// 50 requests at 20 %: 10, with a standard deviation of 2.8.
 	if n := counts[to]; n < 2 || n > 18 || counts[from]+n != 50 {
 		t.Errorf("of 50 requests %d got %s and %d %s; 2 to 18 is within 3 σ of 20 %%", n, to, counts[from], from)
@@ -188,7 +188,7 @@ func (r *reader) steps(t *testing.T, from, to string) {
 	if from == "blue" { // later there are also the Pods of the version before, for a while
 		wanted = append(wanted, "Current: 3", "Ready: 3", "Available: 3")
 	}
-	plain := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(r.types(t, shown), "")
+	plain := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(r.runLine(t, shown), "")
 	said := strings.Join(strings.Fields(plain), " ")
 	for _, line := range wanted {
 		if !strings.Contains(said, line) {
@@ -197,10 +197,10 @@ func (r *reader) steps(t *testing.T, from, to string) {
 	}
 }
 
-// asks sends the guide's 50 requests.
-func (r *reader) asks(t *testing.T) map[string]int {
+// askApp sends the guide's 50 requests.
+func (r *reader) askApp(t *testing.T) map[string]int {
 	t.Helper()
-	said := r.types(t, `for i in $(seq 1 50); do
+	said := r.runLine(t, `for i in $(seq 1 50); do
   curl -s -H 'host: rollouts-demo.example.com' http://`+r.Addresses[provider.IngressAddress]+`/color
   echo
 done | sort | uniq -c`)
@@ -215,48 +215,48 @@ done | sort | uniq -c`)
 	return counts
 }
 
-// promotes is Step 4 up to the end of the canary.
-func (r *reader) promotes(t *testing.T) {
+// promote is Step 4 up to the end of the canary.
+func (r *reader) promote(t *testing.T) {
 	t.Helper()
-	if said := r.types(t, promote); said != "rollout 'rollouts-demo' promoted" {
+	if said := r.runLine(t, promote); said != "rollout 'rollouts-demo' promoted" {
 		t.Errorf("promote says %s", said)
 	}
-	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
-	r.ends(t, "yellow")
+	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
+	r.awaitEnd(t, "yellow")
 }
 
-// aborts is the way back.
-func (r *reader) aborts(t *testing.T, stable string) {
+// abort is the way back.
+func (r *reader) abort(t *testing.T, stable string) {
 	t.Helper()
-	if said := r.types(t, abort); said != "rollout 'rollouts-demo' aborted" {
+	if said := r.runLine(t, abort); said != "rollout 'rollouts-demo' aborted" {
 		t.Errorf("abort says %s", said)
 	}
-	r.waits(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Degraded")
-	r.ends(t, stable)
+	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Degraded")
+	r.awaitEnd(t, stable)
 }
 
-// ends sees that the annotation is gone, and everything is answered by one version.
-func (r *reader) ends(t *testing.T, color string) {
+// awaitEnd sees that the annotation is gone, and everything is answered by one version.
+func (r *reader) awaitEnd(t *testing.T, color string) {
 	t.Helper()
 	r.until(t, "the annotation to be gone", func() (string, bool) {
-		text := r.types(t, annotation)
+		text := r.runLine(t, annotation)
 		return text, text == ""
 	})
-	if counts := r.asks(t); counts[color] != 50 {
+	if counts := r.askApp(t); counts[color] != 50 {
 		t.Errorf("50 requests after the canary: %v, want only %s", counts, color)
 	}
 }
 
-// troubleshoots goes through the guide's troubleshooting, on an installation where there is nothing to shoot.
-func (r *reader) troubleshoots(t *testing.T) {
+// troubleshoot goes through the guide's troubleshooting, on an installation where there is nothing to shoot.
+func (r *reader) troubleshoot(t *testing.T) {
 	t.Helper()
-	if said := r.types(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden" | grep -i forbidden || true`); said != "" {
+	if said := r.runLine(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden" | grep -i forbidden || true`); said != "" {
 		t.Errorf("the controller's log speaks of what is forbidden: %s", said)
 	}
-	if said := r.types(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "plugin" | head -3`); said == "" {
+	if said := r.runLine(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "plugin" | head -3`); said == "" {
 		t.Error("the controller's log doesn't speak of plugins")
 	}
-	names := r.types(t, `kubectl -n rollouts-demo port-forward svc/kedify-proxy-admin 9901:9901 >/dev/null & trap "kill $!" EXIT
+	names := r.runLine(t, `kubectl -n rollouts-demo port-forward svc/kedify-proxy-admin 9901:9901 >/dev/null & trap "kill $!" EXIT
 for i in $(seq 1 50); do curl -sf localhost:9901/ready >/dev/null && break; sleep 0.2; done
 curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*rollouts-demo' | sort -u`)
 	for _, service := range []string{"rollouts-demo-stable", "rollouts-demo-canary"} {
@@ -264,19 +264,19 @@ curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*rollouts-demo' | sor
 			t.Errorf("config_dump names no cluster of Service %s", service)
 		}
 	}
-	if said := r.types(t, "kubectl -n rollouts-demo get rs -l app=rollouts-demo"); strings.Count(said, "rollouts-demo-") != 2 {
+	if said := r.runLine(t, "kubectl -n rollouts-demo get rs -l app=rollouts-demo"); strings.Count(said, "rollouts-demo-") != 2 {
 		t.Errorf("ReplicaSets of two versions: %s", said)
 	}
-	if said := r.types(t, "kubectl -n rollouts-demo get endpointslices"); !strings.Contains(said, "rollouts-demo-canary-") {
+	if said := r.runLine(t, "kubectl -n rollouts-demo get endpointslices"); !strings.Contains(said, "rollouts-demo-canary-") {
 		t.Errorf("no EndpointSlice of the canary's Service: %s", said)
 	}
 }
 
-// cleansUp is the guide's Cleanup. Nothing of the namespace may be left, anywhere.
-func (r *reader) cleansUp(t *testing.T) {
+// cleanUp is the guide's Cleanup. Nothing of the namespace may be left, anywhere.
+func (r *reader) cleanUp(t *testing.T) {
 	t.Helper()
-	r.waits(t, "kubectl delete ns rollouts-demo")
-	if left := r.types(t, "kubectl get ingress,rollout,httpso,scaledobject,hpa -A -o name | grep rollouts-demo || true"); left != "" {
+	r.awaitLine(t, "kubectl delete ns rollouts-demo")
+	if left := r.runLine(t, "kubectl get ingress,rollout,httpso,scaledobject,hpa -A -o name | grep rollouts-demo || true"); left != "" {
 		t.Errorf("left: %s", left)
 	}
 }

@@ -23,7 +23,7 @@ type reader struct {
 // what this project puts beside it.
 func launch(t *testing.T) *reader {
 	t.Helper()
-	cluster, repo := testbed.Launch(t, provider.Wishes{
+	cluster, repo := testbed.Launch(t, provider.Spec{
 		Addons: []string{"keda", "traefik"}, Forwards: map[string]string{provider.IngressAddress: provider.IngressTarget},
 	})
 	r := &reader{Cluster: cluster, repo: repo}
@@ -42,14 +42,14 @@ func launch(t *testing.T) *reader {
 	return r
 }
 
-// waits runs a command of kubectl that waits for something, for await.Patience.
-func (r *reader) waits(t *testing.T, line string) {
+// awaitLine runs a command of kubectl that waits for something, for await.Patience.
+func (r *reader) awaitLine(t *testing.T, line string) {
 	t.Helper()
-	r.types(t, line+" "+testbed.WaitTimeout())
+	r.runLine(t, line+" "+testbed.WaitTimeout())
 }
 
-// types runs a line of shell, and returns what it prints.
-func (r *reader) types(t *testing.T, line string) string {
+// runLine runs a line of shell, and returns what it prints.
+func (r *reader) runLine(t *testing.T, line string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.CommandTimeout())
 	defer cancel()

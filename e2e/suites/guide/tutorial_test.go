@@ -27,7 +27,7 @@ func TestTutorial(t *testing.T) {
 		if strings.HasPrefix(step.Commands, "kubectl http-canary") || strings.HasPrefix(step.Commands, "INGRESS=") {
 			continue
 		}
-		printed := r.types(t, ingress+timeout.ReplaceAllLiteralString(step.Commands, testbed.WaitTimeout()))
+		printed := r.runLine(t, ingress+timeout.ReplaceAllLiteralString(step.Commands, testbed.WaitTimeout()))
 		if err := step.Compare(printed); err != nil {
 			t.Errorf("$ %s%v", step.Commands, err)
 		}

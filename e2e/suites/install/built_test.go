@@ -20,20 +20,20 @@ func TestByPlugin(t *testing.T) {
 	}
 	step(t, "what the cluster came with is uninstalled", w.uninstallAll)
 	step(t, "a server with the programs", w.serve)
-	step(t, "the controller trusts the server", w.trusts)
-	step(t, "by the kubectl plugin: from Argo Rollouts and KEDA to a wake from zero and a measured 20 %", w.byPlugin)
+	step(t, "the controller trusts the server", w.trustCA)
+	step(t, "by the kubectl plugin: from Argo Rollouts and KEDA to a wake from zero and a measured 20 %", w.installByPlugin)
 	step(t, "all of it is uninstalled by the kubectl plugin", w.uninstallByPlugin)
 }
 
-// trusts has the controller trust the server, and waits until it does.
-func (w *world) trusts(t *testing.T) {
+// trustCA has the controller trust the server, and waits until it does.
+func (w *environment) trustCA(t *testing.T) {
 	t.Helper()
 	w.trustServer(t)
-	w.script(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
+	w.runScript(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
 }
 
 // buildRelease makes what the kubectl plugin reads of a release: the programs for this machine's kind of node, and their checksums.
-func (w *world) buildRelease(t *testing.T) {
+func (w *environment) buildRelease(t *testing.T) {
 	t.Helper()
 	w.dist, w.release = t.TempDir(), "dev"
 	var sums strings.Builder

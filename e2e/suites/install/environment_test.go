@@ -19,13 +19,13 @@ import (
 // releases is where the page says that releases are.
 const releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download/"
 
-// patient has the commands of a script wait for await.Patience each, however long the page says.
-func patient(text string) string {
+// withPatience has the commands of a script wait for await.Patience each, however long the page says.
+func withPatience(text string) string {
 	return regexp.MustCompile(`--timeout[= ]\d+[hms]+`).ReplaceAllString(text, testbed.WaitTimeout())
 }
 
-// world is a cluster, the page, and a folder of somebody who installs.
-type world struct {
+// environment is a cluster, the page, and a folder of somebody who installs.
+type environment struct {
 	*provider.Cluster
 
 	page page
@@ -43,10 +43,10 @@ type world struct {
 	ran   int
 }
 
-// script runs commands as they stand on the page, but for where releases are. They must succeed.
-func (w *world) script(t *testing.T, text string) string {
+// runScript runs commands as they stand on the page, but for where releases are. They must succeed.
+func (w *environment) runScript(t *testing.T, text string) string {
 	t.Helper()
-	text = patient(text)
+	text = withPatience(text)
 	text = regexp.MustCompile(`(?m)^VERSION=.*$`).ReplaceAllString(text, "VERSION="+w.release)
 	text = strings.ReplaceAll(text, releases+"v$VERSION", "file://"+w.folder+"/release")
 	began := time.Now()
@@ -59,8 +59,8 @@ func (w *world) script(t *testing.T, text string) string {
 	return out
 }
 
-// try runs commands that may fail, and returns what they say.
-func (w *world) try(ctx context.Context, text string) string {
+// tryScript runs commands that may fail, and returns what they say.
+func (w *environment) tryScript(ctx context.Context, text string) string {
 	ctx, cancel := context.WithTimeout(ctx, testbed.CommandTimeout())
 	defer cancel()
 	out, err := w.Run(ctx, "bash", "-c", "cd "+w.folder+"\n"+text)
@@ -71,26 +71,26 @@ func (w *world) try(ctx context.Context, text string) string {
 }
 
 // until waits until commands say something.
-func (w *world) until(t *testing.T, what, text, wanted string) {
+func (w *environment) until(t *testing.T, what, text, wanted string) {
 	t.Helper()
 	seen := ""
 	await.Described(t, what, func() bool {
-		seen = w.try(t.Context(), text)
+		seen = w.tryScript(t.Context(), text)
 		return strings.Contains(seen, wanted)
 	}, func() string { return seen })
 }
 
 // write writes a file of somebody who installs.
-func (w *world) write(t *testing.T, name, content string) {
+func (w *environment) write(t *testing.T, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(w.folder, name), []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// filled is a manifest of the page or of the release notes, from this snapshot and from the server in the
+// expand is a manifest of the page or of the release notes, from this snapshot and from the server in the
 // cluster. The page has words in place of sums.
-func (w *world) filled(text string) string {
+func (w *environment) expand(text string) string {
 	text = regexp.MustCompile(regexp.QuoteMeta(releases)+`v[^/"]+`).ReplaceAllString(text, serverURL)
 	return regexp.MustCompile(`<sum of ([\w-]+)>`).ReplaceAllStringFunc(text, func(words string) string {
 		return w.sums[strings.TrimSuffix(strings.TrimPrefix(words, "<sum of "), ">")]
@@ -98,7 +98,7 @@ func (w *world) filled(text string) string {
 }
 
 // prepare makes the folder: the snapshot's files, the examples, and helm.
-func (w *world) prepare(t *testing.T) {
+func (w *environment) prepare(t *testing.T) {
 	t.Helper()
 	w.folder = t.TempDir()
 	helm, err := filepath.Abs("testdata")
@@ -144,13 +144,13 @@ func build(t *testing.T, repo, source, target string) {
 	}
 }
 
-// explain shows the controller when the test has failed.
-func (w *world) explain(t *testing.T) {
+// explainFailure shows the controller when the test has failed.
+func (w *environment) explainFailure(t *testing.T) {
 	t.Helper()
 	if !t.Failed() {
 		return
 	}
-	t.Log(w.try(context.WithoutCancel(t.Context()), `
+	t.Log(w.tryScript(context.WithoutCancel(t.Context()), `
 kubectl get pods,deployments,rollouts,httpscaledobjects,httproutes -A 2>&1 | grep -v kube-system
 kubectl -n argo-rollouts get configmap argo-rollouts-config -o yaml
 kubectl -n argo-rollouts logs -l app.kubernetes.io/name=argo-rollouts --all-containers --prefix --tail=30

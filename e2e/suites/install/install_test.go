@@ -41,19 +41,19 @@ func TestInstall(t *testing.T) {
 	step(t, "a server with the snapshot", w.serve)
 	for _, named := range manifests {
 		w.version, w.manifest, _ = strings.Cut(named, "=")
-		w.script(t, "kubectl apply --server-side -f config/crd")
+		w.runScript(t, "kubectl apply --server-side -f config/crd")
 		step(t, w.version+", option A", w.optionA)
 		step(t, w.version+", option B", w.optionB)
-		step(t, w.version+", a wrong sum", w.wrongSum)
-		step(t, w.version+", uninstalled beside another plugin", w.besideAnother)
+		step(t, w.version+", a wrong sum", w.rejectWrongChecksum)
+		step(t, w.version+", uninstalled beside another plugin", w.keepOtherPlugin)
 		step(t, w.version+", option C", w.optionC)
 		step(t, w.version+", uninstalled", w.uninstallPlugins)
 	}
-	step(t, "from Argo Rollouts alone to a measured 20 %", w.walk)
+	step(t, "from Argo Rollouts alone to a measured 20 %", w.runCanary)
 	step(t, "the scaler and the agent", w.autoscaling)
-	w.script(t, "kubectl delete namespace rollouts-demo")
+	w.runScript(t, "kubectl delete namespace rollouts-demo")
 	step(t, "all of it is uninstalled", w.uninstallAll)
-	step(t, "by the kubectl plugin: from Argo Rollouts and KEDA to a wake from zero and a measured 20 %", w.byPlugin)
+	step(t, "by the kubectl plugin: from Argo Rollouts and KEDA to a wake from zero and a measured 20 %", w.installByPlugin)
 	step(t, "all of it is uninstalled by the kubectl plugin", w.uninstallByPlugin)
 }
 
@@ -68,13 +68,13 @@ func step(t *testing.T, name string, do func(t *testing.T)) {
 }
 
 // launch starts a cluster, which has what is installed with it.
-func launch(t *testing.T, addons ...string) *world {
+func launch(t *testing.T, addons ...string) *environment {
 	t.Helper()
-	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: addons})
-	w := &world{Cluster: cluster, page: readPage(t, repo), repo: repo}
+	cluster, repo := testbed.Launch(t, provider.Spec{Addons: addons})
+	w := &environment{Cluster: cluster, page: readPage(t, repo), repo: repo}
 	t.Cleanup(func() {
-		w.explain(t)
-		if err := os.RemoveAll(w.shared()); err != nil {
+		w.explainFailure(t)
+		if err := os.RemoveAll(w.sharedFolder()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -82,7 +82,7 @@ func launch(t *testing.T, addons ...string) *world {
 }
 
 // up starts the cluster for the snapshot, with the definitions of the Gateway API.
-func up(t *testing.T) *world {
+func up(t *testing.T) *environment {
 	t.Helper()
 	w := launch(t, "traefik", "argo-rollouts-v1.9.1", "keda")
 	w.dist = filepath.Join(w.repo, "dist")
@@ -98,53 +98,53 @@ func up(t *testing.T) *world {
 	}
 	w.release = about.Version
 	w.prepare(t)
-	w.script(t, w.page.block(t, "Before you begin", "sh", 0))
+	w.runScript(t, w.page.block(t, "Before you begin", "sh", 0))
 	w.tagImages(t)
 	return w
 }
 
-// withoutRollouts takes Argo Rollouts away, but for its definitions.
-func (w *world) withoutRollouts(t *testing.T) {
+// removeRollouts takes Argo Rollouts away, but for its definitions.
+func (w *environment) removeRollouts(t *testing.T) {
 	t.Helper()
-	w.script(t, `kubectl delete --ignore-not-found namespace argo-rollouts
+	w.runScript(t, `kubectl delete --ignore-not-found namespace argo-rollouts
 kubectl delete --ignore-not-found clusterrole,clusterrolebinding --selector app.kubernetes.io/part-of=argo-rollouts
 kubectl create namespace argo-rollouts`)
 }
 
 // trustServer lets the controller trust the server in the cluster, as the page says.
-func (w *world) trustServer(t *testing.T) {
+func (w *environment) trustServer(t *testing.T) {
 	t.Helper()
 	w.write(t, "plugin-server-ca.yaml", w.page.block(t, "Your own server", "yaml", 0))
-	w.script(t, w.page.block(t, "Your own server", "sh", 0))
+	w.runScript(t, w.page.block(t, "Your own server", "sh", 0))
 }
 
 // optionA installs argo-helm's chart, alone and below another one.
-func (w *world) optionA(t *testing.T) {
+func (w *environment) optionA(t *testing.T) {
 	t.Helper()
-	w.withoutRollouts(t)
-	values := w.filled(w.page.block(t, "Option A: the Helm chart of Argo Rollouts", "yaml", 0))
+	w.removeRollouts(t)
+	values := w.expand(w.page.block(t, "Option A: the Helm chart of Argo Rollouts", "yaml", 0))
 	w.write(t, "argo-rollouts-values.yaml", values)
 	w.write(t, "plugin-server-values.yaml", w.page.block(t, "Your own server", "yaml", 1))
 	w.write(t, "extra-values.yaml", "controller:\n  replicas: 1\n  image: {tag: "+w.version+"}\n")
-	w.script(t, "kubectl -n argo-rollouts create configmap plugin-server-ca --from-file=ca.crt")
+	w.runScript(t, "kubectl -n argo-rollouts create configmap plugin-server-ca --from-file=ca.crt")
 	install := w.page.block(t, "Option A: the Helm chart of Argo Rollouts", "sh", 0)
-	w.script(t, strings.TrimSpace(install)+" --values plugin-server-values.yaml\ncp rendered.yaml alone.yaml")
-	w.script(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
-	w.controllerIs(t)
+	w.runScript(t, strings.TrimSpace(install)+" --values plugin-server-values.yaml\ncp rendered.yaml alone.yaml")
+	w.runScript(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
+	w.checkController(t)
 	w.canaries(t)
 	// The same below a chart of one's own: with equal values it is the same, but for the names of its files.
 	w.subChart(t)
 }
 
 // subChart renders the chart as a dependency, with the values of option A one level deeper.
-func (w *world) subChart(t *testing.T) {
+func (w *environment) subChart(t *testing.T) {
 	t.Helper()
 	parent := filepath.Join(w.folder, "parent")
 	if err := os.MkdirAll(filepath.Join(parent, "charts"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	w.write(t, "parent/Chart.yaml", "apiVersion: v2\nname: parent\nversion: 0.1.0\n")
-	w.script(t, `cp -r "$INSTALL_CHART" parent/charts/argo-rollouts
+	w.runScript(t, `cp -r "$INSTALL_CHART" parent/charts/argo-rollouts
 for file in argo-rollouts-values plugin-server-values extra-values; do (echo 'argo-rollouts:'; sed 's/^/  /' $file.yaml) > sub-$file.yaml; done
 "$INSTALL_RENDER" --chart parent --release argo-rollouts --namespace argo-rollouts --values sub-argo-rollouts-values.yaml \
   --values sub-plugin-server-values.yaml --values sub-extra-values.yaml > sub.yaml
@@ -153,16 +153,16 @@ kubectl apply --server-side --force-conflicts -f sub.yaml`)
 }
 
 // optionB installs Argo Rollouts' own manifest, and the plugins beside it by the release notes.
-func (w *world) optionB(t *testing.T) {
+func (w *environment) optionB(t *testing.T) {
 	t.Helper()
-	w.withoutRollouts(t)
-	w.script(t, fmt.Sprintf(`kubectl apply -n argo-rollouts --server-side --force-conflicts -f %s
+	w.removeRollouts(t)
+	w.runScript(t, fmt.Sprintf(`kubectl apply -n argo-rollouts --server-side --force-conflicts -f %s
 kubectl -n argo-rollouts set image deployment/argo-rollouts argo-rollouts=quay.io/argoproj/argo-rollouts:%s`, w.manifest, w.version))
 	w.trustServer(t)
 	w.write(t, "argo-rollouts-config.yaml", w.released(t))
-	w.script(t, w.page.block(t, "Option B: an existing Argo Rollouts", "sh", 0))
-	w.controllerIs(t)
-	if said := w.try(t.Context(), logs); !strings.Contains(said, "Downloading plugin kedify/http from: "+serverURL) {
+	w.runScript(t, w.page.block(t, "Option B: an existing Argo Rollouts", "sh", 0))
+	w.checkController(t)
+	if said := w.tryScript(t.Context(), logs); !strings.Contains(said, "Downloading plugin kedify/http from: "+serverURL) {
 		t.Errorf("the controller does not say that it has downloaded the plugin:\n%s", said)
 	}
 	w.canaries(t)
@@ -173,7 +173,7 @@ const logs = `for pod in $(kubectl -n argo-rollouts get pods -o name); do
   kubectl -n argo-rollouts logs $pod --tail=200; kubectl -n argo-rollouts logs $pod --previous --tail=50 2>/dev/null; done`
 
 // released is the ConfigMap of the release notes for linux/amd64.
-func (w *world) released(t *testing.T) string {
+func (w *environment) released(t *testing.T) string {
 	t.Helper()
 	notes, err := os.ReadFile(filepath.Join(w.dist, "release-notes.md"))
 	if err != nil {
@@ -183,39 +183,39 @@ func (w *world) released(t *testing.T) string {
 	if found == nil {
 		t.Fatalf("the release notes have no ConfigMap for linux/amd64:\n%s", notes)
 	}
-	return w.filled(string(found[1]))
+	return w.expand(string(found[1]))
 }
 
-// controllerIs checks that it is the right version of the controller which runs.
-func (w *world) controllerIs(t *testing.T) {
+// checkController checks that it is the right version of the controller which runs.
+func (w *environment) checkController(t *testing.T) {
 	t.Helper()
 	w.until(t, "the controller "+w.version, logs, "version="+w.version)
 }
 
-// wrongSum has the controller refuse a binary, and take it again when the sum is right.
-func (w *world) wrongSum(t *testing.T) {
+// rejectWrongChecksum has the controller refuse a binary, and take it again when the sum is right.
+func (w *environment) rejectWrongChecksum(t *testing.T) {
 	t.Helper()
 	right := w.released(t)
 	sum := w.sums["rollouts-plugin-kedify-linux-amd64"]
 	w.write(t, "argo-rollouts-config.yaml", strings.Replace(right, sum, strings.Repeat("0", len(sum)), 1))
-	w.script(t, `kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml
+	w.runScript(t, `kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml
 kubectl -n argo-rollouts rollout restart deployment/argo-rollouts`)
 	refusal := "sha256 hash of downloaded plugin (" + serverURL + "/rollouts-plugin-kedify-linux-amd64) does not match expected hash"
 	w.until(t, "the controller refuses a wrong sum", logs, refusal)
 	w.write(t, "argo-rollouts-config.yaml", right)
-	w.script(t, `kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml
+	w.runScript(t, `kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml
 kubectl -n argo-rollouts rollout restart deployment/argo-rollouts
 kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s`)
 }
 
-// besideAnother uninstalls the plugins, and the entry of another one stays.
-func (w *world) besideAnother(t *testing.T) {
+// keepOtherPlugin uninstalls the plugins, and the entry of another one stays.
+func (w *environment) keepOtherPlugin(t *testing.T) {
 	t.Helper()
 	with := w.released(t) + "    " + strings.ReplaceAll(strings.TrimSpace(other), "\n", "\n    ") + "\n"
 	w.write(t, "argo-rollouts-config.yaml", with)
-	w.script(t, "kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml")
+	w.runScript(t, "kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml")
 	w.uninstall(t, other)
-	entries := w.script(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o jsonpath='{.data.trafficRouterPlugins}'")
+	entries := w.runScript(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o jsonpath='{.data.trafficRouterPlugins}'")
 	if entries != other {
 		t.Errorf("the entries of others were\n%s, they are\n%s", other, entries)
 	}
@@ -223,11 +223,11 @@ func (w *world) besideAnother(t *testing.T) {
 }
 
 // optionC has an init container bring the plugins.
-func (w *world) optionC(t *testing.T) {
+func (w *environment) optionC(t *testing.T) {
 	t.Helper()
 	w.write(t, "argo-rollouts-config.yaml", w.page.block(t, "Option C: an init container", "yaml", 0))
-	w.script(t, w.page.block(t, "Option C: an init container", "sh", 0))
-	users := w.script(t, `kubectl -n argo-rollouts get deployment argo-rollouts \
+	w.runScript(t, w.page.block(t, "Option C: an init container", "sh", 0))
+	users := w.runScript(t, `kubectl -n argo-rollouts get deployment argo-rollouts \
   -o jsonpath='{.spec.template.spec.initContainers[*].securityContext.runAsUser}'`)
 	if users != "999 999" {
 		t.Errorf("the init containers run as %q", users)
@@ -236,71 +236,71 @@ func (w *world) optionC(t *testing.T) {
 }
 
 // canaries runs a canary by each router to its first pause.
-func (w *world) canaries(t *testing.T) {
+func (w *environment) canaries(t *testing.T) {
 	t.Helper()
 	manifest, err := filepath.Abs("testdata/canaries.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	spent, ran := w.spent, w.ran
-	w.script(t, `kubectl create namespace canaries
+	w.runScript(t, `kubectl create namespace canaries
 kubectl -n canaries apply -f `+manifest+`
 kubectl -n canaries wait rollout --all --for=jsonpath='{.status.phase}'=Healthy --timeout=120s
 for rollout in web route; do kubectl -n canaries patch rollout $rollout --type json \
   --patch '[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"argoproj/rollouts-demo:yellow"}]'; done
 kubectl -n canaries wait rollout --all --for=jsonpath='{.status.phase}'=Paused --timeout=120s`)
-	written := w.script(t, `kubectl -n canaries get httpscaledobject web -o jsonpath='{.metadata.annotations.http\.kedify\.io/weighted-backends}'
+	written := w.runScript(t, `kubectl -n canaries get httpscaledobject web -o jsonpath='{.metadata.annotations.http\.kedify\.io/weighted-backends}'
 kubectl -n canaries get httproute route -o jsonpath='{.spec.rules[0].backendRefs[*].weight}'`)
 	for _, want := range []string{"weight: 80", "weight: 20", "80 20"} {
 		if !strings.Contains(written, want) {
 			t.Errorf("%q is not in what the routers wrote:\n%s", want, written)
 		}
 	}
-	w.script(t, "kubectl delete namespace canaries")
+	w.runScript(t, "kubectl delete namespace canaries")
 	w.spent, w.ran = spent, ran
 }
 
 // autoscaling installs what KEDA asks, and what makes HTTPScaledObjects.
-func (w *world) autoscaling(t *testing.T) {
+func (w *environment) autoscaling(t *testing.T) {
 	t.Helper()
-	w.script(t, w.page.block(t, "The data path", "sh", 1))
+	w.runScript(t, w.page.block(t, "The data path", "sh", 1))
 }
 
 // uninstall takes the plugins away as the page says; remaining is what the one who edits the list leaves.
-func (w *world) uninstall(t *testing.T, remaining string) {
+func (w *environment) uninstall(t *testing.T, remaining string) {
 	t.Helper()
-	w.script(t, w.page.block(t, "Remove the plugins", "sh", 0))
+	w.runScript(t, w.page.block(t, "Remove the plugins", "sh", 0))
 	w.write(t, "plugins.yaml", remaining)
-	w.script(t, w.page.block(t, "Remove the plugins", "sh", 1))
+	w.runScript(t, w.page.block(t, "Remove the plugins", "sh", 1))
 }
 
 // uninstallPlugins takes away what the options have put there.
-func (w *world) uninstallPlugins(t *testing.T) {
+func (w *environment) uninstallPlugins(t *testing.T) {
 	t.Helper()
 	w.uninstall(t, "[]\n")
-	w.script(t, w.page.block(t, "Remove the CRD", "sh", 0))
-	w.nothingIsLeft(t)
+	w.runScript(t, w.page.block(t, "Remove the CRD", "sh", 0))
+	w.checkNothingRemains(t)
 }
 
 // uninstallAll takes the data path away, too.
-func (w *world) uninstallAll(t *testing.T) {
+func (w *environment) uninstallAll(t *testing.T) {
 	t.Helper()
 	w.uninstall(t, "[]\n")
-	w.script(t, w.page.block(t, "Remove the data path", "sh", 0)+w.page.block(t, "Remove the CRD", "sh", 0))
-	w.nothingIsLeft(t)
+	w.runScript(t, w.page.block(t, "Remove the data path", "sh", 0)+w.page.block(t, "Remove the CRD", "sh", 0))
+	w.checkNothingRemains(t)
 }
 
 // ours is what the names of this project's objects have in them.
 var ours = regexp.MustCompile(
 	`(?i)kedify|http-add-on|keda-add-ons|gatewayapi-plugin|argo-rollouts-gateway-api|http\.keda\.sh|httpscaledobject`)
 
-// nothingIsLeft looks at every object of the cluster, by its name, and at what the controller has of ours.
+// checkNothingRemains looks at every object of the cluster, by its name, and at what the controller has of ours.
 // Some go a moment after those that they belong to.
-func (w *world) nothingIsLeft(t *testing.T) {
+func (w *environment) checkNothingRemains(t *testing.T) {
 	t.Helper()
 	var left []string
 	err := await.Until(t.Context(), "nothing to be left", func() bool {
-		left = w.left(t)
+		left = w.remainingObjects(t)
 		return len(left) == 0
 	}, func() string { return strings.Join(left, ", ") })
 	if err != nil {
@@ -308,15 +308,15 @@ func (w *world) nothingIsLeft(t *testing.T) {
 	}
 }
 
-// left lists what is there of ours.
-func (w *world) left(t *testing.T) []string {
+// remainingObjects lists what is there of ours.
+func (w *environment) remainingObjects(t *testing.T) []string {
 	t.Helper()
-	all := w.script(t, `kubectl get -A -o jsonpath='{range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name}{"\n"}{end}' \
+	all := w.runScript(t, `kubectl get -A -o jsonpath='{range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name}{"\n"}{end}' \
   "$(kubectl api-resources --verbs=list -o name | grep -v -e '^events' -e '\.metrics\.k8s\.io$' | paste -sd,)"`)
 	if strings.Count(all, "\n") < 50 {
 		t.Fatalf("only these objects are found:\n%s", all)
 	}
-	all += w.script(t, "kubectl -n argo-rollouts get deployment/argo-rollouts configmap/argo-rollouts-config -o yaml")
+	all += w.runScript(t, "kubectl -n argo-rollouts get deployment/argo-rollouts configmap/argo-rollouts-config -o yaml")
 	var out []string
 	for line := range strings.Lines(all) {
 		line = strings.TrimSpace(line)
@@ -328,8 +328,8 @@ func (w *world) left(t *testing.T) []string {
 	return out
 }
 
-// walk goes from a cluster that has Argo Rollouts and nothing else of ours to a measured split, and counts.
-func (w *world) walk(t *testing.T) {
+// runCanary goes from a cluster that has Argo Rollouts and nothing else of ours to a measured split, and counts.
+func (w *environment) runCanary(t *testing.T) {
 	t.Helper()
 	w.write(t, "argo-rollouts-config.yaml", w.released(t))
 	w.spent, w.ran = 0, 0
@@ -337,7 +337,7 @@ func (w *world) walk(t *testing.T) {
 	for _, heading := range []string{
 		"Before you begin", "Option B: an existing Argo Rollouts", "The data path", "An application",
 	} {
-		w.script(t, w.page.block(t, heading, "sh", 0))
+		w.runScript(t, w.page.block(t, heading, "sh", 0))
 	}
 	w.measure(t, began)
 }
@@ -346,7 +346,7 @@ func (w *world) walk(t *testing.T) {
 const measuredRate = 100
 
 // measure sends requests until the share of the new version is known, and says what came of the commands so far.
-func (w *world) measure(t *testing.T, began time.Time) {
+func (w *environment) measure(t *testing.T, began time.Time) {
 	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{
 		Address: w.Addresses[provider.ProxyAddress], Host: testbed.Host, Path: "/color", Rate: measuredRate, Timeout: await.Patience(),
@@ -356,9 +356,9 @@ func (w *world) measure(t *testing.T, began time.Time) {
 		t.Fatal(err)
 	}
 	defer client.Stop()
-	found, err := assert.Asked{
-		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Fresh: 2000, Rule: stats.DefaultRule(), Stalls: stall.Watch(t),
-	}.Judge(t.Context(), client.Sample)
+	found, err := assert.Expectation{
+		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Second: 2000, Rule: stats.DefaultRule(), Stalls: stall.Watch(t),
+	}.Check(t.Context(), client.Sample)
 	switch {
 	case errors.Is(err, assert.ErrSplit):
 		invariant.Broken(t, invariant.Split, "%v", err)

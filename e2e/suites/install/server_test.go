@@ -29,14 +29,14 @@ const (
 	serverURL  = "https://" + serverName
 )
 
-// shared is a folder that the node sees: it lies in the run directory of its cluster.
-func (w *world) shared() string { return filepath.Join(filepath.Dir(w.Kubeconfig), "plugin-server") }
+// sharedFolder is a folder that the node sees: it lies in the run directory of its cluster.
+func (w *environment) sharedFolder() string { return filepath.Join(filepath.Dir(w.Kubeconfig), "plugin-server") }
 
 // serve starts a web server in the cluster that has the snapshot. Its certificate is of an authority of
 // its own, ca.crt in the folder.
-func (w *world) serve(t *testing.T) {
+func (w *environment) serve(t *testing.T) {
 	t.Helper()
-	shared := w.shared()
+	shared := w.sharedFolder()
 	if err := os.MkdirAll(shared, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +56,11 @@ func (w *world) serve(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(t, "server.yaml", strings.ReplaceAll(string(manifest), "SHARED", shared))
-	w.script(t, "kubectl apply --server-side -f server.yaml\nkubectl -n plugin-server rollout status deployment/releases --timeout=5m")
+	w.runScript(t, "kubectl apply --server-side -f server.yaml\nkubectl -n plugin-server rollout status deployment/releases --timeout=5m")
 }
 
 // certify makes an authority, and the server's certificate by it.
-func (w *world) certify(t *testing.T, folder string) {
+func (w *environment) certify(t *testing.T, folder string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *world) certify(t *testing.T, folder string) {
 
 // tagImages gives the images of the checkout the tag of the snapshot, in the cluster's registry, as a
 // release pushes them.
-func (w *world) tagImages(t *testing.T) {
+func (w *environment) tagImages(t *testing.T) {
 	t.Helper()
 	socket := filepath.Join(filepath.Dir(w.Kubeconfig), "registry.sock")
 	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{

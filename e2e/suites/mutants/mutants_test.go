@@ -25,8 +25,8 @@ func mutants() []mutant {
 	return []mutant{
 		{"endpoints of stable and canary swapped under right weights", "swapped_endpoints", testbed.CheckSplit},
 		{"a cluster deleted before its route", "cluster_before_route", testbed.CheckFailedRequests},
-		{"an ACK reported before Envoy's", "early_ack", testbed.CheckOrder},
-		{"300 ms of a wrong weight", "brief_wrong_weight", testbed.CheckStrangeWeights},
+		{"an ACK reported before Envoy's", "early_ack", testbed.CheckEarlyACK},
+		{"300 ms of a wrong weight", "brief_wrong_weight", testbed.CheckUnexpectedWeights},
 		{"an abort that leaves 5 %", "unfinished_abort", testbed.CheckEnd},
 	}
 }
@@ -43,21 +43,21 @@ type run struct {
 func TestMutants(t *testing.T) {
 	runs := plan(t)
 	proper := runs[0].binary
-	b := testbed.Up(t, provider.Wishes{Programs: map[string]string{interceptor: proper}})
+	b := testbed.Up(t, provider.Spec{Programs: map[string]string{interceptor: proper}})
 	b.Deploy(t, nil)
 	ran := 0
 	for i, r := range runs {
 		t.Run(r.name, func(t *testing.T) {
 			ran++
 			if i > 0 {
-				b.Run(t, interceptor, r.binary)
+				b.ReplaceProgram(t, interceptor, r.binary)
 			}
-			judge(t, r, play(t.Context(), b))
+			checkFindings(t, r, runCanary(t.Context(), b))
 		})
 	}
 	if ran < len(runs) {
 		t.Errorf("%d of %d runs took place", ran, len(runs))
-		b.Run(t, interceptor, proper) // whoever uses the cluster next gets no mutant
+		b.ReplaceProgram(t, interceptor, proper) // whoever uses the cluster next gets no mutant
 	}
 }
 
@@ -73,21 +73,21 @@ func plan(t *testing.T) []run {
 	return append(runs, run{name: "no fault, in the end", binary: proper})
 }
 
-// play plays two weights and an abort.
-func play(ctx context.Context, b *testbed.Bed) *testbed.Verdict {
+// runCanary plays two weights and an abort.
+func runCanary(ctx context.Context, b *testbed.Testbed) *testbed.Verdict {
 	c := testbed.Canary{
-		From: "blue", To: "yellow", Left: "blue", Weights: []int{20, 50}, Asked: []int{0, 20, 50, 0},
+		From: "blue", To: "yellow", Final: "blue", Weights: []int{20, 50}, Requested: []int{0, 20, 50, 0},
 	}
-	return b.Play(ctx, c, func(ctx context.Context, trial *testbed.Trial) error {
-		if err := trial.Through(ctx, 20, 50); err != nil {
+	return b.RunCanary(ctx, c, func(ctx context.Context, trial *testbed.Trial) error {
+		if err := trial.RunSteps(ctx, 20, 50); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "abort", testbed.App)
 	})
 }
 
-// judge judges the checks by what they had to find.
-func judge(t *testing.T, r run, verdict *testbed.Verdict) {
+// checkFindings judges the checks by what they had to find.
+func checkFindings(t *testing.T, r run, verdict *testbed.Verdict) {
 	t.Helper()
 	out := t.Output()
 	verdict.Print(out)

@@ -29,39 +29,39 @@ const (
 	installed = 20
 )
 
-// world is a cluster, and the way into it.
-type world struct {
+// environment is a cluster, and the way into it.
+type environment struct {
 	cluster *provider.Cluster
 	inside  *inside.Cluster
 	repo    string
 }
 
 // launch brings a cluster up.
-func launch(t *testing.T) world {
+func launch(t *testing.T) environment {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root, to reach into the cluster: run make as root")
 	}
-	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway"}})
+	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{"envoy-gateway"}})
 	reached, err := inside.Open(cluster.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return world{cluster, reached, repo}
+	return environment{cluster, reached, repo}
 }
 
 // run is the app with one router.
 type run struct {
-	world
+	environment
 	testbed.Kubectl
 
 	address string // where requests go, in the cluster
 }
 
 // install applies the app with a router, and the files that belong to that, in a namespace of its own.
-func (w world) install(t *testing.T, namespace, plugin, file string) *run {
+func (w environment) install(t *testing.T, namespace, plugin, file string) *run {
 	t.Helper()
-	r := &run{world: w, Kubectl: testbed.Kubectl{Cluster: w.cluster, Namespace: namespace}}
+	r := &run{environment: w, Kubectl: testbed.Kubectl{Cluster: w.cluster, Namespace: namespace}}
 	r.CreateNamespace(t, namespace)
 	text, err := os.ReadFile("objects.yaml")
 	if err != nil {
@@ -76,7 +76,7 @@ func (w world) install(t *testing.T, namespace, plugin, file string) *run {
 		[]string{"get", "httproute,httpso", "-o", "yaml"},
 		[]string{"get", "events", "--sort-by=.lastTimestamp"},
 		[]string{"-n", "argo-rollouts", "logs", "deploy/argo-rollouts", "--tail=40"})
-	r.Do(t, "apply", "-f", testbed.Fair(w.repo))
+	r.Do(t, "apply", "-f", testbed.LimitRangeFile(w.repo))
 	r.Do(t, "apply", "-f", file)
 	r.Do(t, "apply", "-f", objects)
 	return r
@@ -112,10 +112,10 @@ func (r *run) target(host string) load.Config {
 	}
 }
 
-// answers waits until the app is installed, for the proxy too.
-func (r *run) answers(t *testing.T) {
+// awaitAnswers waits until the app is installed, for the proxy too.
+func (r *run) awaitAnswers(t *testing.T) {
 	t.Helper()
-	r.healthy(t)
+	r.awaitHealthy(t)
 	var answers int
 	var probed error
 	await.Described(t, fmt.Sprintf("%d answers in a row", installed), func() bool {
@@ -142,7 +142,7 @@ func (r *run) send(t *testing.T, who string, rate float64, header map[string]str
 		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent, totals.Failed, totals.Reasons, totals.Lag)
 		if totals.Failed > 0 || totals.Sent == 0 {
 			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d: %v", who, totals.Failed, totals.Sent, totals.Reasons)
-			t.Log(testbed.EnvoyGatewayRefusals(r.cluster.Logs))
+			t.Log(testbed.EnvoyGatewayErrors(r.cluster.Logs))
 		}
 		for _, p := range pinned {
 			if p.Lost != nil || p.Answered == 0 {
@@ -153,8 +153,8 @@ func (r *run) send(t *testing.T, who string, rate float64, header map[string]str
 	return client
 }
 
-// measured measures until there is no problem: proxies may follow late. A problem that stays is a broken split.
-func measured(t *testing.T, what string, problem func() string) {
+// awaitMeasured measures until there is no problem: proxies may follow late. A problem that stays is a broken split.
+func awaitMeasured(t *testing.T, what string, problem func() string) {
 	t.Helper()
 	found := ""
 	err := await.Until(t.Context(), what, func() bool {
@@ -188,15 +188,15 @@ func (r *run) rollout(t *testing.T) kube.Rollout {
 	return read
 }
 
-// healthy waits until nothing is rolled out.
-func (r *run) healthy(t *testing.T) {
+// awaitHealthy waits until nothing is rolled out.
+func (r *run) awaitHealthy(t *testing.T) {
 	t.Helper()
 	var seen kube.Rollout
 	await.Described(t, "the Rollout to be Healthy", func() bool { seen = r.rollout(t); return seen.Healthy() }, func() string { return "it is " + seen.String() })
 }
 
-// paused waits until the Rollout pauses at the step of that index.
-func (r *run) paused(t *testing.T, step int) {
+// awaitPause waits until the Rollout pauses at the step of that index.
+func (r *run) awaitPause(t *testing.T, step int) {
 	t.Helper()
 	var seen kube.Rollout
 	await.Described(t, fmt.Sprintf("the pause of step %d", step), func() bool {
@@ -296,8 +296,8 @@ func (r *run) byRole(t *testing.T, window load.Window) map[role]int {
 	return counts
 }
 
-// counted is how many requests for the colour all Pods of a role have had.
-func (r *run) counted(t *testing.T, of role) int {
+// countOf is how many requests for the colour all Pods of a role have had.
+func (r *run) countOf(t *testing.T, of role) int {
 	t.Helper()
 	client := http.Client{Transport: r.inside.Transport(), Timeout: await.Patience()}
 	defer client.CloseIdleConnections()

@@ -34,47 +34,47 @@ func TestRoutes(t *testing.T) {
 	t.Run("kedify", func(t *testing.T) {
 		r := w.install(t, "routes-kedify", "kedify/http: {httpScaledObjectName: web}", "kedify.yaml")
 		r.kedifyProxy(t)
-		r.walk(t)
+		r.runCanary(t)
 	})
 	t.Run("gatewayAPI", func(t *testing.T) {
 		r := w.install(t, "routes-gateway", "argoproj-labs/gatewayAPI: {httpRoute: web}", "gateway.yaml")
 		r.envoyGateway(t)
-		r.walk(t)
+		r.runCanary(t)
 		r.control(t)
 	})
 }
 
-// walk plays the canary of objects.yaml under load and measures at its steps. No request may fail.
-func (r *run) walk(t *testing.T) {
+// runCanary plays the canary of objects.yaml under load and measures at its steps. No request may fail.
+func (r *run) runCanary(t *testing.T) {
 	t.Helper()
-	r.answers(t)
+	r.awaitAnswers(t)
 	everybody := r.send(t, "everybody", rate, nil)
 	testers := r.send(t, "role: qa", testerRate, map[string]string{"role": "qa"})
 	r.Do(t, "patch", "rollout", "web", "--type=merge", "-p", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
 
-	r.paused(t, pauseWithHeader)
+	r.awaitPause(t, pauseWithHeader)
 	from := time.Now().Add(settle)
-	r.all(t, "role: qa at weight 0", testers, from, testersAsked, canary)
-	r.all(t, "everybody else meanwhile", everybody, from, testersAsked, stable)
+	r.checkAll(t, "role: qa at weight 0", testers, from, testersAsked, canary)
+	r.checkAll(t, "everybody else meanwhile", everybody, from, testersAsked, stable)
 	r.promote(t)
 
-	r.paused(t, pauseWithMirror)
-	r.copies(t, everybody, testers)
+	r.awaitPause(t, pauseWithMirror)
+	r.checkCopies(t, everybody, testers)
 	r.promote(t)
 
 	r.experiment(t)
-	r.shares(t, everybody, map[role]float64{stable: 0.65, canary: 0.20, "a": 0.10, "b": 0.05})
+	r.checkShares(t, everybody, map[role]float64{stable: 0.65, canary: 0.20, "a": 0.10, "b": 0.05})
 
-	r.paused(t, pauseAtLast)
+	r.awaitPause(t, pauseAtLast)
 	r.promote(t)
-	r.healthy(t)
-	r.all(t, "everybody afterwards", everybody, time.Now().Add(settle), testersAsked, stable)
+	r.awaitHealthy(t)
+	r.checkAll(t, "everybody afterwards", everybody, time.Now().Add(settle), testersAsked, stable)
 }
 
-// all checks that Pods of one role answer all of so many requests from a moment on.
-func (r *run) all(t *testing.T, what string, client *load.Client, from time.Time, n int, want role) {
+// checkAll checks that Pods of one role answer all of so many requests from a moment on.
+func (r *run) checkAll(t *testing.T, what string, client *load.Client, from time.Time, n int, want role) {
 	t.Helper()
-	measured(t, what, func() string {
+	awaitMeasured(t, what, func() string {
 		window := r.sample(t, client, from, n)
 		from = time.Now()
 		by := r.byRole(t, window)
@@ -86,8 +86,8 @@ func (r *run) all(t *testing.T, what string, client *load.Client, from time.Time
 	})
 }
 
-// copies checks that the canary, which has no weight, was asked as often as the mirror route says, and that it answered nobody.
-func (r *run) copies(t *testing.T, clients ...*load.Client) {
+// checkCopies checks that the canary, which has no weight, was asked as often as the mirror route says, and that it answered nobody.
+func (r *run) checkCopies(t *testing.T, clients ...*load.Client) {
 	t.Helper()
 	const percentage = 0.20
 	from := time.Now().Add(settle)
@@ -96,9 +96,9 @@ func (r *run) copies(t *testing.T, clients ...*load.Client) {
 		for _, client := range clients {
 			sent += client.Totals().OK
 		}
-		return r.counted(t, canary), sent
+		return r.countOf(t, canary), sent
 	}
-	measured(t, "the mirror", func() string {
+	awaitMeasured(t, "the mirror", func() string {
 		copied, sent := asked()
 		window := r.sample(t, clients[0], time.Now(), mirrored)
 		copiedAfter, sentAfter := asked()
@@ -114,10 +114,10 @@ func (r *run) copies(t *testing.T, clients ...*load.Client) {
 	})
 }
 
-// shares measures which part of the requests each role answers.
-func (r *run) shares(t *testing.T, client *load.Client, asked map[role]float64) {
+// checkShares measures which part of the requests each role answers.
+func (r *run) checkShares(t *testing.T, client *load.Client, asked map[role]float64) {
 	t.Helper()
-	measured(t, "the experiment", func() string {
+	awaitMeasured(t, "the experiment", func() string {
 		window := r.sample(t, client, time.Now().Add(settle), shared)
 		by := r.byRole(t, window)
 		problem := ""

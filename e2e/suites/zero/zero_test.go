@@ -34,32 +34,32 @@ const (
 // TestRequestsWakeTheApp, whatever happens to the parts that hold them or tell KEDA. None fails.
 func TestRequestsWakeTheApp(t *testing.T) {
 	s, node := launch(t)
-	t.Run("one, and several at once", s.wakesUndisturbed)
-	t.Run("many apps at once", s.wakesManyApps)
-	t.Run("the interceptor is replaced, and killed", s.wakesWithoutInterceptor)
+	t.Run("one, and several at once", s.wakeUndisturbed)
+	t.Run("many apps at once", s.wakeManyApps)
+	t.Run("the interceptor is replaced, and killed", s.wakeWithoutInterceptor)
 	for _, program := range []string{"scaler", "keda"} {
 		t.Run(program+" has just been killed", func(t *testing.T) {
-			s.atZero(t)
-			s.readyAfter(t, 0)
+			s.awaitZero(t)
+			s.setReadyDelay(t, 0)
 			kill(t, node, program)
-			s.wakes(t, together, func() {})
+			s.wake(t, together, func() {})
 		})
 	}
 }
 
-// wakesUndisturbed wakes the app when nothing happens.
-func (s suite) wakesUndisturbed(t *testing.T) {
-	s.atZero(t)
-	s.wakes(t, 1, func() {})
+// wakeUndisturbed wakes the app when nothing happens.
+func (s suite) wakeUndisturbed(t *testing.T) {
+	s.awaitZero(t)
+	s.wake(t, 1, func() {})
 	if got := s.ask(t.Context(), appHost); got.err != nil || got.status != http.StatusOK || got.isCold {
 		t.Errorf("a request for an app that runs: %+v", got)
 	}
-	s.atZero(t)
-	s.wakes(t, together, func() {})
+	s.awaitZero(t)
+	s.wake(t, together, func() {})
 }
 
-// wakesManyApps makes a request for each of many apps at once, all of which are at zero. Their Pods start at the same time.
-func (s suite) wakesManyApps(t *testing.T) {
+// wakeManyApps makes a request for each of many apps at once, all of which are at zero. Their Pods start at the same time.
+func (s suite) wakeManyApps(t *testing.T) {
 	one, err := os.ReadFile("objects.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -84,27 +84,27 @@ func (s suite) wakesManyApps(t *testing.T) {
 	if pods := s.Do(t, "get", "-n", namespace, "pods", "-o", "name"); strings.Contains(pods, "pod/crowd-") {
 		t.Fatalf("apps are awake before there is a request: %s", pods)
 	}
-	s.answered(t, hosts...)
+	s.checkAnswered(t, hosts...)
 }
 
-// wakesWithoutInterceptor wakes an app that takes longer than the parts that hold its requests, while they are replaced.
-func (s suite) wakesWithoutInterceptor(t *testing.T) {
+// wakeWithoutInterceptor wakes an app that takes longer than the parts that hold its requests, while they are replaced.
+func (s suite) wakeWithoutInterceptor(t *testing.T) {
 	const interceptor = "deployment/keda-add-ons-http-interceptor"
-	s.atZero(t)
-	s.readyAfter(t, 20) //nolint:mnd // seconds: longer than a rolling update
-	s.wakes(t, together, func() {
+	s.awaitZero(t)
+	s.setReadyDelay(t, 20) //nolint:mnd // seconds: longer than a rolling update
+	s.wake(t, together, func() {
 		s.Do(t, "rollout", "restart", "-n", "keda", interceptor)
 		s.Do(t, "rollout", "status", "-n", "keda", interceptor)
 	})
-	s.atZero(t)
-	s.wakes(t, together, func() {
+	s.awaitZero(t)
+	s.wake(t, together, func() {
 		s.Do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=interceptor", "--grace-period=0", "--force")
 		s.Do(t, "rollout", "status", "-n", "keda", interceptor)
 	})
 }
 
-// readyAfter has the app's next Pods take at least so many seconds.
-func (s suite) readyAfter(t *testing.T, seconds int) {
+// setReadyDelay has the app's next Pods take at least so many seconds.
+func (s suite) setReadyDelay(t *testing.T, seconds int) {
 	t.Helper()
 	s.Do(t, "patch", "-n", namespace, "deployment/web", "--type=json", "-p",
 		fmt.Sprintf(`[{"op":"add","path":"/spec/template/spec/containers/0/readinessProbe/initialDelaySeconds","value":%d}]`, seconds))
@@ -113,7 +113,7 @@ func (s suite) readyAfter(t *testing.T, seconds int) {
 // launch starts the cluster, with the app and its proxy.
 func launch(t *testing.T) (suite, *inside.Cluster) {
 	t.Helper()
-	cluster, repo := testbed.Launch(t, provider.Wishes{
+	cluster, repo := testbed.Launch(t, provider.Spec{
 		Addons: []string{"keda"}, Forwards: map[string]string{namespace: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
 	})
 	node, err := inside.Open(cluster.Node)
@@ -180,13 +180,13 @@ func (s suite) ask(ctx context.Context, host string) answer {
 	return answer{response.StatusCode, response.Header.Get(coldStart) == "true", string(body), time.Since(began), err}
 }
 
-// wakes makes requests at zero, and does something while they wait, once a replica is asked for. All have to be
+// wake makes requests at zero, and does something while they wait, once a replica is asked for. All have to be
 // answered.
-func (s suite) wakes(t *testing.T, requests int, meanwhile func()) {
+func (s suite) wake(t *testing.T, requests int, meanwhile func()) {
 	t.Helper()
 	began := time.Now()
 	answers := s.askAll(t, slices.Repeat([]string{appHost}, requests)...)
-	s.reaches(t, "1")
+	s.awaitReplicas(t, "1")
 	told := time.Since(began)
 	meanwhile()
 	t.Logf("%d of %d requests still wait", requests-len(answers), requests)
@@ -195,8 +195,8 @@ func (s suite) wakes(t *testing.T, requests int, meanwhile func()) {
 		requests, told.Seconds(), times[0].Seconds(), times[requests-1].Seconds())
 }
 
-// answered makes a request for each of several apps at zero at once. All have to be answered.
-func (s suite) answered(t *testing.T, hosts ...string) {
+// checkAnswered makes a request for each of several apps at zero at once. All have to be answered.
+func (s suite) checkAnswered(t *testing.T, hosts ...string) {
 	t.Helper()
 	times := all(t, s.askAll(t, hosts...))
 	t.Logf("%d requests for as many apps at zero: the answers come after %.2f, %.2f and %.2f s: the first, the one in the middle, the last",
@@ -231,17 +231,17 @@ func all(t *testing.T, answers <-chan answer) []time.Duration {
 	return times
 }
 
-// atZero waits until the app has no replica, and no Pod.
-func (s suite) atZero(t *testing.T) {
+// awaitZero waits until the app has no replica, and no Pod.
+func (s suite) awaitZero(t *testing.T) {
 	t.Helper()
 	began := time.Now()
-	s.reaches(t, "0")
+	s.awaitReplicas(t, "0")
 	s.Do(t, "wait", "-n", namespace, "pod", "-l", "app=web", "--for=delete")
 	t.Logf("no replica after %.0f s", time.Since(began).Seconds())
 }
 
-// reaches waits until the app is asked to have a number of replicas.
-func (s suite) reaches(t *testing.T, want string) {
+// awaitReplicas waits until the app is asked to have a number of replicas.
+func (s suite) awaitReplicas(t *testing.T, want string) {
 	t.Helper()
 	seen := ""
 	await.Described(t, want+" replicas", func() bool {

@@ -63,10 +63,10 @@ func (t *Traffic) Stop() {
 func (t *Traffic) CheckShare(answer string, want float64) {
 	t.tb.Helper()
 	rule, got := stats.DefaultRule(), t.sample(answer, sample)
-	verdict := rule.Judge(got, want)
+	verdict := rule.Evaluate(got, want)
 	if verdict == stats.Unsure {
 		got = t.sample(answer, 2*sample)
-		verdict = rule.JudgeFresh(got, want)
+		verdict = rule.EvaluateSecond(got, want)
 	}
 	if verdict != stats.Agrees {
 		t.tb.Errorf("%d of %d requests were answered by %s, want %.0f %%: off by %.1f standard deviations",

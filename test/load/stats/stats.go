@@ -94,9 +94,9 @@ type Rule struct {
 // fails it about once in 800 000 steps.
 func DefaultRule() Rule { return Rule{First: 3, Second: 3.5} }
 
-// Judge judges the first sample of a step. A share of 0 or 1 is exact: there a
+// Evaluate judges the first sample of a step. A share of 0 or 1 is exact: there a
 // difference is a fault, never chance.
-func (r Rule) Judge(s Split, asked float64) Verdict {
+func (r Rule) Evaluate(s Split, asked float64) Verdict {
 	switch off := s.Sigmas(asked); {
 	case off <= r.First:
 		return Agrees
@@ -107,8 +107,8 @@ func (r Rule) Judge(s Split, asked float64) Verdict {
 	}
 }
 
-// JudgeFresh judges the sample that a first one of verdict Unsure has asked for.
-func (r Rule) JudgeFresh(s Split, asked float64) Verdict {
+// EvaluateSecond judges the sample that a first one of verdict Unsure has asked for.
+func (r Rule) EvaluateSecond(s Split, asked float64) Verdict {
 	if s.Sigmas(asked) <= r.Second {
 		return Agrees
 	}

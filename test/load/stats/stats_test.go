@@ -72,10 +72,10 @@ func TestRule(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			rule := DefaultRule()
-			if got := rule.Judge(tt.split, tt.asked); got != tt.first {
+			if got := rule.Evaluate(tt.split, tt.asked); got != tt.first {
 				t.Errorf("first sample: verdict %d, want %d", got, tt.first)
 			}
-			if got := rule.JudgeFresh(tt.split, tt.asked); got != tt.fresh {
+			if got := rule.EvaluateSecond(tt.split, tt.asked); got != tt.fresh {
 				t.Errorf("fresh sample: verdict %d, want %d", got, tt.fresh)
 			}
 		})
@@ -98,9 +98,9 @@ func TestRuleTellsChanceFromFault(t *testing.T) {
 	faults := func(share float64) int {
 		n := 0
 		for range 2000 {
-			verdict := DefaultRule().Judge(draw(2000, share), 0.2)
+			verdict := DefaultRule().Evaluate(draw(2000, share), 0.2)
 			if verdict == Unsure {
-				verdict = DefaultRule().JudgeFresh(draw(4000, share), 0.2)
+				verdict = DefaultRule().EvaluateSecond(draw(4000, share), 0.2)
 			}
 			if verdict == Off {
 				n++
