@@ -98,7 +98,9 @@ func (b *Testbed) Deploy(t *testing.T, proxyPatch map[string]any) {
 }
 
 // LimitRangeFile is the file of the LimitRange that gives the pods of a namespace their share of a busy node.
-func LimitRangeFile(repo string) string { return filepath.Join(repo, "e2e", "testbed", "limitrange.yaml") }
+func LimitRangeFile(repo string) string {
+	return filepath.Join(repo, "e2e", "testbed", "limitrange.yaml")
+}
 
 // pods is what is read of a list of pods.
 type pods struct {

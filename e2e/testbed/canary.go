@@ -27,7 +27,7 @@ type Canary struct {
 
 // Trial is a canary that is being played.
 type Trial struct {
-	testbed     *Testbed
+	testbed *Testbed
 	canary  Canary
 	load    *Load
 	verdict Verdict
@@ -38,11 +38,11 @@ type Trial struct {
 // as everything that goes wrong is.
 func (b *Testbed) RunCanary(ctx context.Context, c Canary, steps func(context.Context, *Trial) error) *Verdict {
 	t := &Trial{testbed: b, canary: c}
-	var steps []Step
+	var rolloutSteps []Step
 	for _, weight := range c.Weights {
-		steps = append(steps, SetWeight(weight), Pause())
+		rolloutSteps = append(rolloutSteps, SetWeight(weight), Pause())
 	}
-	if err := b.Reset(ctx, c.From, steps...); err != nil {
+	if err := b.Reset(ctx, c.From, rolloutSteps...); err != nil {
 		t.verdict.add(CheckStuck, err.Error())
 		return &t.verdict
 	}

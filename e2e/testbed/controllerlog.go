@@ -23,7 +23,7 @@ const (
 	routerNotFound = "failed to get traffic router plugin"
 	routerFailed   = " via plugin: " // in each error that a router answers with
 	routerAnswered = `msg="Desired weight (stepIdx: `
-	notVerified     = ` not yet verified"`
+	notVerified    = ` not yet verified"`
 	syncFails      = `msg="roCtx.reconcile err `
 )
 

@@ -72,11 +72,11 @@ const (
 // Record keeps every weight that was seen, by place: the annotation, what the
 // reports say that all proxies have acknowledged, and each Envoy.
 type Record struct {
-	mu    sync.Mutex
-	state State
-	observed  map[string][]Observation
+	mu            sync.Mutex
+	state         State
+	observed      map[string][]Observation
 	weightsByHash map[string]int // weights by the hash of the annotation's text
-	steps []step
+	steps         []step
 }
 
 // step is a step that the Rollout came to.

@@ -41,8 +41,8 @@ type Testbed struct {
 	Repo string
 
 	launcher launcher
-	api    string // where kubectl proxy listens
-	http   *http.Client
+	api      string // where kubectl proxy listens
+	http     *http.Client
 }
 
 // Up launches a cluster (see Launch) and reaches into it, which needs root.

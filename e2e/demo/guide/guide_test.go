@@ -67,7 +67,9 @@ func (w *fakeCluster) guide() Guide {
 }
 
 //testbounds:allow the value is only compared
-func (w *fakeCluster) shell() shell.Shell { return shell.Shell{Runner: w, Screen: w, Within: time.Minute} }
+func (w *fakeCluster) shell() shell.Shell {
+	return shell.Shell{Runner: w, Screen: w, Within: time.Minute}
+}
 
 // deploy applies and waits.
 func (g Guide) deploy(ctx context.Context) error {

@@ -67,7 +67,7 @@ type Demo struct {
 
 	shell   shell.Shell
 	rollout kube.Latest[kube.Rollout]
-	display   display
+	display display
 }
 
 // New returns a run that has not begun.

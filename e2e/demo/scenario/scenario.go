@@ -95,7 +95,7 @@ type demo struct {
 	envoy     *envoyadmin.Client
 	view      kube.Latest[state]
 	strange   kube.Latest[string] // what Envoy ran and no step asks for
-	display     display
+	display   display
 
 	client  *load.Client
 	before  envoyadmin.Counters

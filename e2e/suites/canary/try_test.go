@@ -37,10 +37,10 @@ type tried struct {
 
 // TestTry plays throw-away canaries by the kubectl plugin on a cluster that it knows nothing of, and interrupts some. In the end everything is as it was.
 func TestTry(t *testing.T) {
-	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: []string{"envoy-gateway"}})
-	w := tryWorld{Cluster: cluster}
+	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{"envoy-gateway"}})
+	w := tryEnvironment{Cluster: cluster}
 	w.gateway(t, repo)
-	before := w.everything(t)
+	before := w.allObjects(t)
 	for _, test := range []struct {
 		name string
 		args []string
@@ -50,21 +50,21 @@ func TestTry(t *testing.T) {
 		{"kedify/http, aborted", []string{"--abort", "--weight=50", "--requests=400"}, "aborted"},
 		{"argoproj-labs/gatewayAPI", []string{"--router=argoproj-labs/gatewayAPI", "--gateway=istio-ingress/my-gateway"}, "promoted"},
 	} {
-		t.Run(test.name, func(t *testing.T) { w.plays(t, test.end, test.args...) })
+		t.Run(test.name, func(t *testing.T) { w.runTry(t, test.end, test.args...) })
 	}
 	for _, at := range []string{" created", "Load: ", "Canary: ", "Deleting namespace"} {
-		t.Run("interrupted at: "+at, func(t *testing.T) { w.interrupted(t, at) })
+		t.Run("interrupted at: "+at, func(t *testing.T) { w.interruptTry(t, at) })
 	}
-	if diff := cmp.Diff(before, w.everything(t)); diff != "" {
+	if diff := cmp.Diff(before, w.allObjects(t)); diff != "" {
 		t.Errorf("what is there (-before +after):\n%s", diff)
 	}
 }
 
-// tryWorld is a cluster on which canaries are tried.
-type tryWorld struct{ *provider.Cluster }
+// tryEnvironment is a cluster on which canaries are tried.
+type tryEnvironment struct{ *provider.Cluster }
 
 // kubectl runs kubectl, which must succeed.
-func (w *tryWorld) kubectl(t *testing.T, args ...string) string {
+func (w *tryEnvironment) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.CommandTimeout())
 	defer cancel()
@@ -76,7 +76,7 @@ func (w *tryWorld) kubectl(t *testing.T, args ...string) string {
 }
 
 // gateway makes the guide's Gateway, and removes it after the test.
-func (w *tryWorld) gateway(t *testing.T, repo string) {
+func (w *tryEnvironment) gateway(t *testing.T, repo string) {
 	t.Helper()
 	examples := filepath.Join(repo, "examples", "gatewayapi")
 	files := []string{"-f", filepath.Join(examples, "gatewayclass.yaml"), "-f", filepath.Join(examples, "my-app", "gateway.yaml")}
@@ -91,8 +91,8 @@ func (w *tryWorld) gateway(t *testing.T, repo string) {
 	w.kubectl(t, "-n", "istio-ingress", "wait", "gateway/my-gateway", "--for=condition=Programmed", testbed.WaitTimeout())
 }
 
-// everything names all objects that a trial could leave or change, and the plugins' list.
-func (w *tryWorld) everything(t *testing.T) []string {
+// allObjects names all objects that a trial could leave or change, and the plugins' list.
+func (w *tryEnvironment) allObjects(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for _, args := range [][]string{
@@ -106,14 +106,14 @@ func (w *tryWorld) everything(t *testing.T) []string {
 }
 
 // command is `try` with arguments.
-func (w *tryWorld) command(ctx context.Context, args ...string) *exec.Cmd {
+func (w *tryEnvironment) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, plugin(), append([]string{"try", "--kubeconfig", w.Kubeconfig, "--image=ghcr.io/kedify/rollouts-demo:dev", "--yes"}, args...)...)
 	command.Env = os.Environ()
 	return command
 }
 
-// plays has a canary tried to its end.
-func (w *tryWorld) plays(t *testing.T, end string, args ...string) {
+// runTry has a canary tried to its end.
+func (w *tryEnvironment) runTry(t *testing.T, end string, args ...string) {
 	t.Helper()
 	command := w.command(t.Context(), append(args, "--output=json")...)
 	var said strings.Builder
@@ -131,11 +131,11 @@ func (w *tryWorld) plays(t *testing.T, end string, args ...string) {
 	if !got.Agrees || !got.EndAgrees || !got.Removed || got.Requests < got.Measured || got.End != end {
 		t.Errorf("it ends with success, and says %s", out)
 	}
-	w.nothingIsLeft(t)
+	w.checkNothingRemains(t)
 }
 
-// interrupted interrupts a canary once a line with some words has been printed.
-func (w *tryWorld) interrupted(t *testing.T, at string) {
+// interruptTry interrupts a canary once a line with some words has been printed.
+func (w *tryEnvironment) interruptTry(t *testing.T, at string) {
 	t.Helper()
 	// Few requests: the removal is to be reached, too.
 	command := w.command(t.Context(), "--requests=100")
@@ -169,11 +169,11 @@ func (w *tryWorld) interrupted(t *testing.T, at string) {
 	if code := command.ProcessState.ExitCode(); code == 1 && !strings.Contains(problems.String(), "interrupt") {
 		t.Errorf("what it says does not name the interruption: %s", problems.String())
 	}
-	w.nothingIsLeft(t)
+	w.checkNothingRemains(t)
 }
 
-// nothingIsLeft checks that no namespace of a trial is there when the command has ended.
-func (w *tryWorld) nothingIsLeft(t *testing.T) {
+// checkNothingRemains checks that no namespace of a trial is there when the command has ended.
+func (w *tryEnvironment) checkNothingRemains(t *testing.T) {
 	t.Helper()
 	if left := w.kubectl(t, "get", "namespaces", "-l", "http.kedify.io/try", "-o", "name"); left != "" {
 		t.Errorf("it leaves %s", left)

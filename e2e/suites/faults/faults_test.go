@@ -26,9 +26,9 @@ const (
 
 // settings are what the environment says.
 type settings struct {
-	rounds int
-	seed   uint64
-	components  []component
+	rounds     int
+	seed       uint64
+	components []component
 }
 
 func fromEnvironment(t *testing.T) settings {
@@ -89,9 +89,9 @@ func TestFaults(t *testing.T) {
 
 // run is a whole run.
 type run struct {
-	testbed      *testbed.Testbed
-	plan   plan
-	rng     *rand.Rand
+	testbed  *testbed.Testbed
+	plan     plan
+	rng      *rand.Rand
 	stalls   *stall.Detector
 	next     int // the round of the script that comes next
 	outcomes []outcome

@@ -60,9 +60,9 @@ func TestTable(t *testing.T) {
 		},
 		{component: of("envoy"), stalled: 200 * time.Millisecond, times: times{down: 3 * time.Second}, tally: trace.Tally{Sent: 900, Lost: 90}},
 		{
-			component:  of("etcd"),
-			times: times{down: 2 * time.Second, idle: time.Second, recovered: 2 * time.Second, converged: 3 * time.Second},
-			tally: trace.Tally{Sent: 1000, Failed: 2}, unexpected: []string{"x"}, wrong: errors.New("x"),
+			component: of("etcd"),
+			times:     times{down: 2 * time.Second, idle: time.Second, recovered: 2 * time.Second, converged: 3 * time.Second},
+			tally:     trace.Tally{Sent: 1000, Failed: 2}, unexpected: []string{"x"}, wrong: errors.New("x"),
 		},
 	}
 	var drawn strings.Builder

@@ -65,9 +65,9 @@ type draw struct {
 type outcome struct {
 	times
 
-	component   component
-	drawn  draw
-	tally  trace.Tally
+	component  component
+	drawn      draw
+	tally      trace.Tally
 	unexpected []string
 	// wrong says that requests were not split as asked, nil if they were.
 	wrong error

@@ -21,7 +21,7 @@ type timeline struct {
 	accepted, taken, reached time.Time
 	version                  int64
 	syncs                    []trace.Sync // of the controller
-	routerRestarted                     bool         // whether the router has to be started again
+	routerRestarted          bool         // whether the router has to be started again
 }
 
 // times are how long a course took.

@@ -30,9 +30,9 @@ const (
 type connections struct {
 	environment
 
-	object kube.Latest[kube.Rollout]
-	routes map[string]*kube.Latest[route] // by protocol
-	clients []*testClient                       // one for each protocol
+	object  kube.Latest[kube.Rollout]
+	routes  map[string]*kube.Latest[route] // by protocol
+	clients []*testClient                  // one for each protocol
 	// stray asks for a name that no route has: nothing may ever answer it.
 	stray   *testClient
 	control *control

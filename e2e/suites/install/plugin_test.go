@@ -29,12 +29,12 @@ const (
 
 // byPlugin runs the page's commands. The release that the plugin is of is in the cluster, and not where it looks by
 // itself: that is added to the command.
-func (w *world) byPlugin(t *testing.T) {
+func (w *environment) installByPlugin(t *testing.T) {
 	t.Helper()
 	w.spent, w.ran = 0, 0
 	began := time.Now()
 	source := "http-canary install --from=" + serverURL + " --checksums=release/checksums.txt --image-tag=" + w.release + " "
-	said := w.script(t, strings.Replace(w.page.block(t, heading, "sh", 0), "http-canary install ", source, 1))
+	said := w.runScript(t, strings.Replace(w.page.block(t, heading, "sh", 0), "http-canary install ", source, 1))
 	t.Log(said)
 	if !strings.Contains(said, "No problems found.") {
 		t.Error("what is installed is not sound")
@@ -42,11 +42,11 @@ func (w *world) byPlugin(t *testing.T) {
 	w.until(t, "the Ingress to be wired", wired, "kedify-proxy ")
 	// The controller has just been started anew: without this there would be no replica yet, in place of none any more.
 	w.until(t, "the first replicas", `kubectl -n rollouts-demo get rollout rollouts-demo -o jsonpath='available={.status.availableReplicas}.'`, "available=2.")
-	w.script(t, w.page.block(t, heading, "sh", 1))
+	w.runScript(t, w.page.block(t, heading, "sh", 1))
 	w.until(t, "zero replicas", pods, noPods)
-	w.sleeps(t)
+	w.awaitZero(t)
 	took := w.wake(t)
-	w.script(t, w.page.block(t, heading, "sh", 2))
+	w.runScript(t, w.page.block(t, heading, "sh", 2))
 	if w.ran > mostCommands {
 		t.Errorf("the page has %d commands up to here, not at most %d", w.ran, mostCommands)
 	}
@@ -58,20 +58,20 @@ func (w *world) byPlugin(t *testing.T) {
 const pods, noPods = "kubectl -n rollouts-demo get pods -l app=rollouts-demo 2>&1", "No resources found"
 
 // sleeps ends KEDA's polls, and checks that the application stays without replicas for a while.
-func (w *world) sleeps(t *testing.T) {
+func (w *environment) awaitZero(t *testing.T) {
 	t.Helper()
-	if said := w.try(t.Context(), unpolled); !strings.Contains(said, "patched") {
+	if said := w.tryScript(t.Context(), unpolled); !strings.Contains(said, "patched") {
 		t.Fatalf("the ScaledObject is not patched: %s", said)
 	}
 	for began := time.Now(); time.Since(began) < asleep; {
-		if said := w.try(t.Context(), pods); !strings.Contains(said, noPods) {
+		if said := w.tryScript(t.Context(), pods); !strings.Contains(said, noPods) {
 			t.Fatalf("without a request there are\n%s", said)
 		}
 	}
 }
 
 // wake sends one request to an application without replicas, and returns how long its answer took.
-func (w *world) wake(t *testing.T) time.Duration {
+func (w *environment) wake(t *testing.T) time.Duration {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.Addresses[provider.ProxyAddress]+"/color", nil)
 	if err != nil {
@@ -93,19 +93,19 @@ func (w *world) wake(t *testing.T) time.Duration {
 }
 
 // uninstallByPlugin takes everything away: at first it is refused, because the application is there.
-func (w *world) uninstallByPlugin(t *testing.T) {
+func (w *environment) uninstallByPlugin(t *testing.T) {
 	t.Helper()
-	refused := w.try(t.Context(), "PATH="+w.folder+"/bin:$PATH kubectl http-canary uninstall 2>&1")
+	refused := w.tryScript(t.Context(), "PATH="+w.folder+"/bin:$PATH kubectl http-canary uninstall 2>&1")
 	if !strings.Contains(refused, "Rollout rollouts-demo/rollouts-demo uses router") {
 		t.Errorf("the application is in use, and it says\n%s", refused)
 	}
 	began := time.Now()
-	t.Log(w.script(t, w.page.block(t, "With the kubectl plugin", "sh", 0)))
+	t.Log(w.runScript(t, w.page.block(t, "With the kubectl plugin", "sh", 0)))
 	t.Logf("uninstalled in %.0f s", time.Since(began).Seconds())
-	if after := w.script(t, wired); !strings.HasPrefix(after, "rollouts-demo-stable ") || strings.Contains(after, "autowire") {
+	if after := w.runScript(t, wired); !strings.HasPrefix(after, "rollouts-demo-stable ") || strings.Contains(after, "autowire") {
 		t.Errorf("the Ingress is not as it was: %s", after)
 	}
-	w.script(t, "kubectl delete namespace rollouts-demo")
+	w.runScript(t, "kubectl delete namespace rollouts-demo")
 	var controller struct {
 		Spec struct {
 			Template struct {
@@ -113,11 +113,11 @@ func (w *world) uninstallByPlugin(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(w.script(t, "kubectl -n argo-rollouts get deployment argo-rollouts -o json")), &controller); err != nil {
+	if err := json.Unmarshal([]byte(w.runScript(t, "kubectl -n argo-rollouts get deployment argo-rollouts -o json")), &controller); err != nil {
 		t.Fatal(err)
 	}
 	if sum, is := controller.Spec.Template.Metadata.Annotations["http.kedify.io/plugins-sha256"]; is {
 		t.Errorf("the controller's Pods still have %s", sum)
 	}
-	w.nothingIsLeft(t)
+	w.checkNothingRemains(t)
 }

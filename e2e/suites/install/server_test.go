@@ -30,7 +30,9 @@ const (
 )
 
 // sharedFolder is a folder that the node sees: it lies in the run directory of its cluster.
-func (w *environment) sharedFolder() string { return filepath.Join(filepath.Dir(w.Kubeconfig), "plugin-server") }
+func (w *environment) sharedFolder() string {
+	return filepath.Join(filepath.Dir(w.Kubeconfig), "plugin-server")
+}
 
 // serve starts a web server in the cluster that has the snapshot. Its certificate is of an authority of
 // its own, ca.crt in the folder.

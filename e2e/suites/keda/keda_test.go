@@ -37,62 +37,62 @@ const (
 // TestKEDA has one workload follow what the scaler tells. The steps follow from each other.
 func TestKEDA(t *testing.T) {
 	binary := build(t)
-	cluster, repo := testbed.Launch(t, provider.Wishes{Addons: []string{testbed.KEDA()}, Programs: map[string]string{"scaler": binary}})
+	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{testbed.KEDAAddon()}, Programs: map[string]string{"scaler": binary}})
 	s := suite{testbed.Kubectl{Cluster: cluster}}
 	atZero := never // the pollingInterval while the workload is to be woken by a stream that was opened again
-	if s.SeeKEDA(t) == deaf {
+	if s.CheckKEDAVersion(t) == deaf {
 		atZero = polling
 	}
 	s.Do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/keda/objects.yaml"))
 	s.ExplainFailure(t, evidence()...)
 	s.Do(t, "wait", "-n", "scaled", "scaledobject/web", "--for=condition=Ready")
 
-	s.polls(t, never)
-	s.stays(t, "0", "without a request")
-	s.figure(t, held)
-	s.reaches(t, "1", "a queued request activates the workload")
-	s.polls(t, polling)
-	s.figure(t, `{"requestRate": 22}`)
-	s.reaches(t, "5", "22 requests a second, 5 a replica")
-	s.figure(t, `{"requestRate": 9}`)
-	s.reaches(t, "2", "9 requests a second")
-	s.figure(t, unknown)
-	s.stays(t, "2", "while the figure is not known")
-	s.figure(t, none)
-	s.reaches(t, "0", "no request")
+	s.setPollingInterval(t, never)
+	s.checkStays(t, "0", "without a request")
+	s.setMetric(t, held)
+	s.awaitReplicas(t, "1", "a queued request activates the workload")
+	s.setPollingInterval(t, polling)
+	s.setMetric(t, `{"requestRate": 22}`)
+	s.awaitReplicas(t, "5", "22 requests a second, 5 a replica")
+	s.setMetric(t, `{"requestRate": 9}`)
+	s.awaitReplicas(t, "2", "9 requests a second")
+	s.setMetric(t, unknown)
+	s.checkStays(t, "2", "while the figure is not known")
+	s.setMetric(t, none)
+	s.awaitReplicas(t, "0", "no request")
 
 	// A stream ends when a figure is not known. KEDA has to open it again without a poll.
-	s.polls(t, atZero)
-	s.figure(t, unknown)
-	s.stays(t, "0", "while the figure is not known")
-	s.figure(t, none)
+	s.setPollingInterval(t, atZero)
+	s.setMetric(t, unknown)
+	s.checkStays(t, "0", "while the figure is not known")
+	s.setMetric(t, none)
 	const weights = "http.kedify.io/weighted-backends"
 	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"=[{service: web, weight: 80}, {service: web-canary, weight: 20}]")
-	s.reaches(t, "1", "a canary wakes the workload")
-	s.polls(t, polling)
-	s.stays(t, "1", "while a canary is under way")
+	s.awaitReplicas(t, "1", "a canary wakes the workload")
+	s.setPollingInterval(t, polling)
+	s.checkStays(t, "1", "while a canary is under way")
 	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"-")
-	s.reaches(t, "0", "the canary is over")
+	s.awaitReplicas(t, "0", "the canary is over")
 
-	s.polls(t, atZero)
-	s.stays(t, "0", "before the scaler is restarted")
+	s.setPollingInterval(t, atZero)
+	s.checkStays(t, "0", "before the scaler is restarted")
 	s.Do(t, "rollout", "restart", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
 	s.Do(t, "rollout", "status", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
-	s.figure(t, held)
-	s.reaches(t, "1", "a queued request after the scaler was restarted")
+	s.setMetric(t, held)
+	s.awaitReplicas(t, "1", "a queued request after the scaler was restarted")
 }
 
 // suite is a cluster with the workload.
 type suite struct{ testbed.Kubectl }
 
-// figure sets what the scaler tells from now on.
-func (s suite) figure(t *testing.T, figure string) {
+// setMetric sets what the scaler tells from now on.
+func (s suite) setMetric(t *testing.T, figure string) {
 	t.Helper()
 	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", "--overwrite", "test.kedify.io/figure="+figure)
 }
 
-// polls sets the ScaledObject's pollingInterval. KEDA polls once when it changes, and opens a new stream.
-func (s suite) polls(t *testing.T, seconds int) {
+// setPollingInterval sets the ScaledObject's pollingInterval. KEDA polls once when it changes, and opens a new stream.
+func (s suite) setPollingInterval(t *testing.T, seconds int) {
 	t.Helper()
 	s.Do(t, "patch", "-n", "scaled", "scaledobject/web", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"pollingInterval":%d}}`, seconds))
 }
@@ -106,8 +106,8 @@ func (s suite) replicas(ctx context.Context) string {
 	return strings.TrimSpace(out)
 }
 
-// reaches waits for a number of replicas, and says how long it took.
-func (s suite) reaches(t *testing.T, want, why string) {
+// awaitReplicas waits for a number of replicas, and says how long it took.
+func (s suite) awaitReplicas(t *testing.T, want, why string) {
 	t.Helper()
 	began, seen := time.Now(), ""
 	await.Described(t, want+" replicas: "+why, func() bool {
@@ -117,8 +117,8 @@ func (s suite) reaches(t *testing.T, want, why string) {
 	t.Logf("%s replicas after %.1f s: %s", want, time.Since(began).Seconds(), why)
 }
 
-// stays has a number of replicas be the same for a while.
-func (s suite) stays(t *testing.T, want, why string) {
+// checkStays has a number of replicas be the same for a while.
+func (s suite) checkStays(t *testing.T, want, why string) {
 	t.Helper()
 	//testbounds:allow how long the replicas must stay
 	ctx, cancel := context.WithTimeout(t.Context(), steady)
