@@ -1,6 +1,6 @@
-// Command gatewayapi-plugin is the traffic router argoproj-labs/gatewayAPI for Argo Rollouts. The Argo Rollouts controller
-// starts it as a plugin and calls it over a socket. It writes the weights, header routes and mirror routes of canary
-// Rollouts to Gateway API routes.
+// Command gatewayapi-plugin is the traffic router argoproj-labs/gatewayAPI for Argo Rollouts. The Argo Rollouts
+// controller starts it as a plugin and calls it over a socket. It writes the weights, header routes and mirror routes
+// of canary Rollouts to Gateway API routes.
 //
 // Without the controller it prints its usage; "install" copies the binary to the controller's plugin folder.
 package main
@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
 )
 
-// version is the version of a release, set at build time by -ldflags "-X main.version=v1.2.3". Other builds use the build
-// information.
+// version is the version of a release, set at build time by -ldflags "-X main.version=v1.2.3". Other builds use the
+// build information.
 var version string
 
 func main() {

@@ -1,5 +1,5 @@
-// Command rollouts-plugin-kedify is the traffic router kedify/http for Argo Rollouts. The Argo Rollouts controller starts it
-// as a plugin and calls it over a socket. It writes the weights of canary Rollouts to the annotation
+// Command rollouts-plugin-kedify is the traffic router kedify/http for Argo Rollouts. The Argo Rollouts controller
+// starts it as a plugin and calls it over a socket. It writes the weights of canary Rollouts to the annotation
 // http.kedify.io/weighted-backends of HTTPScaledObjects.
 //
 // Without the controller it prints its usage; "install" copies the binary to the controller's plugin folder.
@@ -18,8 +18,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 )
 
-// version is the version of a release, set at build time by -ldflags "-X main.version=v1.2.3". Other builds use the build
-// information.
+// version is the version of a release, set at build time by -ldflags "-X main.version=v1.2.3". Other builds use the
+// build information.
 var version string
 
 func main() {

@@ -128,8 +128,12 @@ func ParseHeader(name string, value *string) (Header, error) {
 	case len(header.Value) > maxHeaderValue:
 		return Header{}, fmt.Errorf("%w: the value is longer than %d characters", ErrHeader, maxHeaderValue)
 	case strings.Trim(header.Value, " \t") != header.Value:
-		return Header{}, fmt.Errorf("%w: the value begins or ends with white space, which is never part of it in a request", ErrHeader)
-	case strings.ContainsFunc(header.Value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f || c == '\uFFFD' }):
+		return Header{}, fmt.Errorf("%w: the value begins or ends with white space, which is never part of it in a request",
+			ErrHeader)
+	case strings.ContainsFunc(header.Value, func(c rune) bool {
+		return c < ' ' && c != '\t' || c == 0x7f ||
+			c == '\uFFFD'
+	}):
 		return Header{}, fmt.Errorf("%w: the value contains a control character", ErrHeader)
 	}
 	return header, nil
@@ -218,5 +222,6 @@ func isLabel(text string) bool {
 
 // isTokenChar reports whether c may be part of a header name (tchar of RFC 9110, section 5.6.2).
 func isTokenChar(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }

@@ -148,9 +148,9 @@ func inCanary(rollout *v1alpha1.Rollout) bool {
 // RemoveManagedRoutes and VerifyWeight, which take some milliseconds each unless the API server is in trouble.
 const removalTTL = 20 * time.Second
 
-// RemovalTracker records the Rollouts whose managed routes were removed in the current reconcile. The following SetWeight
-// must not set them again: the controller removed them for a reason that the Rollout does not show, such as a canary
-// without available Pods.
+// RemovalTracker records the Rollouts whose managed routes were removed in the current reconcile. The following
+// SetWeight must not set them again: the controller removed them for a reason that the Rollout does not show, such as a
+// canary without available Pods.
 type RemovalTracker struct {
 	mu        sync.Mutex
 	removedAt map[types.UID]time.Time

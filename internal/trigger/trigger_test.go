@@ -144,18 +144,27 @@ func TestProblems(t *testing.T) {
 		}},
 		"an alias": {with(map[string]string{"headers": "[{name: &a x}, {name: *a}]"}),
 			[]string{`headers "[{name: &a x}, {name: *a}]": YAML anchors and aliases are not allowed`}},
-		"a header with a space": {with(map[string]string{"headers": "[{name: a b}]"}), []string{"headers \"[{name: a b}]\": \"a b\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only"}},
+		"a header with a space": {with(map[string]string{"headers": "[{name: a b}]"}),
+			[]string{"headers \"[{name: a b}]\": \"a b\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only"}},
 		"a Service elsewhere": {with(map[string]string{"service": "shop.other"}), []string{
 			`service "shop.other": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and hyphens`,
 		}},
-		"a port by name":       {with(map[string]string{"port": "http"}), []string{`port "http": use a whole number from 1 to 65535, or portName for a name`}},
-		"a port out of range":  {with(map[string]string{"port": "65536"}), []string{`port "65536": use a whole number from 1 to 65535, or portName for a name`}},
-		"port zero":            {with(map[string]string{"port": "0"}), []string{`port "0": use a whole number from 1 to 65535, or portName for a name`}},
-		"both ports":           {with(map[string]string{"portName": "http"}), []string{`portName "http": set exactly one of port and portName`}},
-		"another metric":       {with(map[string]string{"scalingMetric": "rps"}), []string{`scalingMetric "rps": use one of requestRate, concurrency`}},
-		"a target of zero":     {with(map[string]string{"targetValue": "0"}), []string{`targetValue "0": use a whole number of at least 1, such as 100`}},
-		"a target with a unit": {with(map[string]string{"targetValue": "5rps"}), []string{`targetValue "5rps": use a whole number of at least 1, such as 100`}},
-		"a negative threshold": {with(map[string]string{"activationTargetValue": "-1"}), []string{`activationTargetValue "-1": use a number of at least 0, such as 0 or 2.5`}},
+		"a port by name": {with(map[string]string{"port": "http"}),
+			[]string{`port "http": use a whole number from 1 to 65535, or portName for a name`}},
+		"a port out of range": {with(map[string]string{"port": "65536"}),
+			[]string{`port "65536": use a whole number from 1 to 65535, or portName for a name`}},
+		"port zero": {with(map[string]string{"port": "0"}),
+			[]string{`port "0": use a whole number from 1 to 65535, or portName for a name`}},
+		"both ports": {with(map[string]string{"portName": "http"}),
+			[]string{`portName "http": set exactly one of port and portName`}},
+		"another metric": {with(map[string]string{"scalingMetric": "rps"}),
+			[]string{`scalingMetric "rps": use one of requestRate, concurrency`}},
+		"a target of zero": {with(map[string]string{"targetValue": "0"}),
+			[]string{`targetValue "0": use a whole number of at least 1, such as 100`}},
+		"a target with a unit": {with(map[string]string{"targetValue": "5rps"}),
+			[]string{`targetValue "5rps": use a whole number of at least 1, such as 100`}},
+		"a negative threshold": {with(map[string]string{"activationTargetValue": "-1"}),
+			[]string{`activationTargetValue "-1": use a number of at least 0, such as 0 or 2.5`}},
 		"a window without unit": {with(map[string]string{"window": "60"}), []string{
 			`window "60": use a positive duration, e.g. 1s or 1m30s`,
 		}},
@@ -168,7 +177,8 @@ func TestProblems(t *testing.T) {
 		"another kind to wire": {with(map[string]string{"trafficAutowire": "ingress,Gateway"}), []string{
 			`trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, service, separated by commas, or false for none`,
 		}},
-		"a health check elsewhere": {with(map[string]string{"healthcheckPath": "healthz"}), []string{`healthcheckPath "healthz": must begin with /`}},
+		"a health check elsewhere": {with(map[string]string{"healthcheckPath": "healthz"}),
+			[]string{`healthcheckPath "healthz": must begin with /`}},
 		"another answerer": {with(map[string]string{"healthcheckPath": "/", "healthcheckResponse": "ok"}), []string{
 			`healthcheckResponse "ok": use one of static, passthrough`,
 		}},
@@ -225,7 +235,8 @@ func TestProblems(t *testing.T) {
 func TestParseScaling(t *testing.T) {
 	t.Parallel()
 	got, problems := trigger.ParseScaling(map[string]string{
-		"hosts": "a b", "port": "x", "colour": "red", "scalingMetric": "concurrency", "targetValue": "0", "activationTargetValue": " 2.5 ",
+		"hosts": "a b", "port": "x", "colour": "red", "scalingMetric": "concurrency", "targetValue": "0",
+		"activationTargetValue": " 2.5 ",
 	})
 	want := []trigger.Problem{{Key: "targetValue", Value: "0", Fix: "use a whole number of at least 1, such as 100"}}
 	if diff := cmp.Diff(want, problems); diff != "" {
@@ -249,19 +260,29 @@ func TestClassify(t *testing.T) {
 		metadata    map[string]string
 		want        trigger.Class
 	}{
-		"as the guides write it":      {"kedify-http", minimal(), trigger.Unconverted},
-		"converted":                   {"external-push", with(map[string]string{"convertedFrom": "kedify-http", "scalerAddress": "elsewhere:1"}), trigger.Managed},
-		"by hand":                     {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
-		"by hand, the long name":      {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed},
-		"by hand, .svc":               {"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}), trigger.Managed},
-		"by hand, without hosts":      {"external-push", map[string]string{"scalerAddress": address, "port": "80"}, trigger.Managed},
-		"by hand, misspelt":           {"external-push", map[string]string{"scalerAddress": address, "host": "a.test", "httpScaledObject": "shop"}, trigger.Managed},
-		"only what to scale by":       {"external-push", map[string]string{"scalerAddress": address, "targetValue": "5"}, trigger.Reference},
-		"of the HTTP add-on":          {"external-push", map[string]string{"scalerAddress": address, "httpScaledObject": "shop"}, trigger.Reference},
-		"another scaler's":            {"external-push", with(map[string]string{"scalerAddress": "other.keda:9090"}), trigger.OtherScaler},
-		"another port":                {"external-push", with(map[string]string{"scalerAddress": "scaler.keda:9091"}), trigger.OtherScaler},
-		"another namespace":           {"external-push", with(map[string]string{"scalerAddress": "scaler.keda2:9090"}), trigger.OtherScaler},
-		"another scaler, no hosts":    {"external-push", map[string]string{"scalerAddress": "other.keda:9090"}, trigger.Unrelated},
+		"as the guides write it": {"kedify-http", minimal(), trigger.Unconverted},
+		"converted": {"external-push", with(map[string]string{"convertedFrom": "kedify-http",
+			"scalerAddress": "elsewhere:1"}), trigger.Managed},
+		"by hand":                {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
+		"by hand, the long name": {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed},
+		"by hand, .svc": {"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}),
+			trigger.Managed},
+		"by hand, without hosts": {"external-push", map[string]string{"scalerAddress": address, "port": "80"},
+			trigger.Managed},
+		"by hand, misspelt": {"external-push", map[string]string{"scalerAddress": address, "host": "a.test",
+			"httpScaledObject": "shop"}, trigger.Managed},
+		"only what to scale by": {"external-push", map[string]string{"scalerAddress": address, "targetValue": "5"},
+			trigger.Reference},
+		"of the HTTP add-on": {"external-push", map[string]string{"scalerAddress": address,
+			"httpScaledObject": "shop"}, trigger.Reference},
+		"another scaler's": {"external-push", with(map[string]string{"scalerAddress": "other.keda:9090"}),
+			trigger.OtherScaler},
+		"another port": {"external-push", with(map[string]string{"scalerAddress": "scaler.keda:9091"}),
+			trigger.OtherScaler},
+		"another namespace": {"external-push", with(map[string]string{"scalerAddress": "scaler.keda2:9090"}),
+			trigger.OtherScaler},
+		"another scaler, no hosts": {"external-push", map[string]string{"scalerAddress": "other.keda:9090"},
+			trigger.Unrelated},
 		"a scaler that KEDA polls":    {"external", with(map[string]string{"scalerAddress": address}), trigger.Unrelated},
 		"another kind, though marked": {"cpu", with(map[string]string{"convertedFrom": "kedify-http"}), trigger.Unrelated},
 	}
@@ -314,7 +335,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(parsed.Hosts) == 0 || (parsed.Port == 0) == (parsed.PortName == "") || parsed.TargetValue < 1 ||
-			parsed.Granularity <= 0 || parsed.Window < parsed.Granularity || parsed.Metric == "" || parsed.ActivationTargetValue < 0 {
+			parsed.Granularity <= 0 || parsed.Window < parsed.Granularity || parsed.Metric == "" ||
+			parsed.ActivationTargetValue < 0 {
 			t.Errorf("usable, but not whole: %+v", parsed)
 		}
 		// The scaler uses the same values.

@@ -92,7 +92,8 @@ func validatePath(text string) error {
 	case len(text) > maxPath:
 		return fmt.Errorf("%w: it is longer than %d bytes", ErrMatch, maxPath)
 	case strings.ContainsFunc(text, isOther):
-		return fmt.Errorf(`%w: %.80q: a path has no space, control character, \, ? or #: percent-encode them and what is not ASCII`, ErrMatch, text)
+		return fmt.Errorf(`%w: %.80q: a path has no space, control character, \, ? or #: `+
+			"percent-encode them and what is not ASCII", ErrMatch, text)
 	}
 	for segment := range strings.SplitSeq(text, "/") {
 		if segment == "." || segment == ".." {

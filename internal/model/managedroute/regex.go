@@ -32,8 +32,8 @@ func validateRegex(text string) error {
 	case err != nil:
 		return fmt.Errorf("%w: %.80q: %w", ErrRegex, text, err)
 	case hasForeignEscape(text):
-		return fmt.Errorf(`%w: %.80q: it has an escape \p, \P, \x{} or of octal digits, and Envoy compares bytes: write the characters, such as [a-z], or \x and two `+
-			"digits", ErrRegex, text)
+		return fmt.Errorf(`%w: %.80q: it has an escape \p, \P, \x{} or of octal digits, and Envoy compares bytes: `+
+			`write the characters, such as [a-z], or \x and two digits`, ErrRegex, text)
 	}
 	if size := programSize(WithQuery(text)); size > MaxProgram {
 		return fmt.Errorf("%w: %.80q: its RE2 program may have %d instructions, and Envoy allows at most %d: shorten "+

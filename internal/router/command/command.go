@@ -47,8 +47,8 @@ type Environment struct {
 const usage = `%[1]s is the traffic router %[2]q for Argo Rollouts.
 It %[3]s.
 
-The Argo Rollouts controller starts it as a plugin. To register it, add this to the ConfigMap argo-rollouts-config in the
-controller's namespace and restart the controller:
+The Argo Rollouts controller starts it as a plugin. To register it, add this to the ConfigMap argo-rollouts-config in
+the controller's namespace and restart the controller:
 
   data:
     trafficRouterPlugins: |

@@ -16,7 +16,7 @@ type Reconciler[O kube.State] struct {
 	configs    *ConfigCache[Configuration[O]]
 	waits      *kube.Waits
 	removals   *router.RemovalTracker
-	events     *rollouts.Board
+	events     *rollouts.EventRecorder
 	promotions *rollouts.PromotionGate
 	log        *slog.Logger
 }
@@ -24,7 +24,7 @@ type Reconciler[O kube.State] struct {
 // New returns a Reconciler for routing. It reads Endpoints and writes Events, from component, through client, and logs
 // changes at info level.
 func New[O kube.State](routing Routing[O], client *kube.Client, component string, log *slog.Logger) *Reconciler[O] {
-	events := rollouts.NewBoard(client, component, log)
+	events := rollouts.NewEventRecorder(client, component, log)
 	return &Reconciler[O]{
 		routing: routing, configs: NewConfigCache(routing.Type, routing.Configure),
 		waits: kube.NewWaits(), removals: router.NewRemovalTracker(),

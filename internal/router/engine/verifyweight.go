@@ -131,7 +131,7 @@ func (r *Reconciler[O]) reportUnverified(
 	r.log.Log(ctx, level, "weights are not verified", "rollout", request.Name(), "object", object, "why", reason)
 	if elapsed >= unverifiedEventAfter && !request.IsAtRest() {
 		message := fmt.Sprintf("%s: weights not verified for %v: %s", object, elapsed.Round(time.Second), reason)
-		r.events.WarnOf(ctx, request.Rollout, "WeightNotVerified", object, message)
+		r.events.WarnTopic(ctx, request.Rollout, "WeightNotVerified", object, message)
 	}
 }
 

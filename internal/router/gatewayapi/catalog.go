@@ -99,7 +99,8 @@ func (c *catalog) discover(ctx context.Context, kind route.Kind) (servedKind, er
 		return servedKind{}, fmt.Errorf("discover %s: %w", group, err)
 	}
 	for _, version := range versions() {
-		if !slices.ContainsFunc(offered.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == version }) {
+		hasVersion := func(v metav1.GroupVersionForDiscovery) bool { return v.Version == version }
+		if !slices.ContainsFunc(offered.Versions, hasVersion) {
 			continue
 		}
 		var resources metav1.APIResourceList

@@ -25,7 +25,9 @@ func (c *configuration) intent(request engine.Request) route.Intent {
 
 // weightsOf converts a traffic split. Its weights are at most maxTrafficWeight, an int32.
 func weightsOf(split router.Split) *route.Weights {
-	weights := &route.Weights{Stable: int32(split.Stable.Weight), Canary: int32(split.Canary.Weight)} //nolint:gosec // see above
+	weights := &route.Weights{
+		Stable: int32(split.Stable.Weight), Canary: int32(split.Canary.Weight), //nolint:gosec // see above
+	}
 	for _, other := range split.Others {
 		weights.Others = append(weights.Others, route.Destination{
 			Service: other.Service, Weight: int32(other.Weight), //nolint:gosec // see above

@@ -70,12 +70,12 @@ func (p Promotion) key() string {
 // PromotionGate delays promotions until the stable Service has the promoted Pods.
 type PromotionGate struct {
 	client *kube.Client
-	events *Board
+	events *EventRecorder
 	waits  *kube.Waits
 }
 
 // NewPromotionGate returns a PromotionGate that reads Endpoints through client and emits Warning Events through events.
-func NewPromotionGate(client *kube.Client, events *Board) *PromotionGate {
+func NewPromotionGate(client *kube.Client, events *EventRecorder) *PromotionGate {
 	return &PromotionGate{client: client, events: events, waits: kube.NewWaits()}
 }
 
@@ -134,7 +134,7 @@ func (g *PromotionGate) notPromotedError(ctx context.Context, p Promotion, elaps
 		router.NameOf(p.Rollout), p.Stable, elapsed.Round(time.Second), promotionTimeout,
 		errors.Join(errNotPromoted, err), SafePromotionKey, p.ConfigField)
 	if elapsed >= eventAfter {
-		g.events.WarnOf(ctx, p.Rollout, "PromotionWaits", p.Stable, err.Error())
+		g.events.WarnTopic(ctx, p.Rollout, "PromotionWaits", p.Stable, err.Error())
 	}
 	return err
 }

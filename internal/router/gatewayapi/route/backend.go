@@ -217,7 +217,8 @@ func (d *draft) setPort(ref map[string]any, other Destination) error {
 	if !given || other.Ports == nil || d.intent.Weights.CanaryPorts == nil {
 		return nil
 	}
-	port, ok := serviceport.For(d.intent.Weights.CanaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the schema
+	canaryPorts := d.intent.Weights.CanaryPorts
+	port, ok := serviceport.For(canaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the schema
 	if !ok {
 		return fmt.Errorf("%w: Service %q has no port that corresponds to port %d of Service %q; its ports: %s: give the "+
 			"experiment's template "+

@@ -171,20 +171,20 @@ type Intent struct {
 	RuleName string
 	// Weights is the traffic split; nil leaves the weights and the destinations of an experiment as they are.
 	Weights *Weights
-	// ManagedRoutes is the full set of managed routes by precedence; nil leaves the existing ones, and an empty set removes
-	// them.
+	// ManagedRoutes is the full set of managed routes by precedence; nil leaves the existing ones, and an empty set
+	// removes them.
 	ManagedRoutes *[]ManagedRoute
 	// Label is the in-progress label; nil leaves labels as they are.
 	Label *Label
-	// HasRuleNames is true if the schema in the cluster has spec.rules[].name, by which managed rules are recognized. If the
-	// field is pruned, they are recognized by a hash of their content. (The standard channel has the field since Gateway
-	// API v1.4.)
+	// HasRuleNames is true if the schema in the cluster has spec.rules[].name, by which managed rules are recognized. If
+	// the field is pruned, they are recognized by a hash of their content. (The standard channel has the field since
+	// Gateway API v1.4.)
 	HasRuleNames bool
-	// HasMirrorPercent is true if the schema in the cluster has spec.rules[].filters[].requestMirror.percent. If the field is
-	// pruned, all requests would be mirrored, so a percentage below 100 is an error.
+	// HasMirrorPercent is true if the schema in the cluster has spec.rules[].filters[].requestMirror.percent. If the field
+	// is pruned, all requests would be mirrored, so a percentage below 100 is an error.
 	HasMirrorPercent bool
-	// GoneOwners are Rollouts ("namespace/name") that do not exist any more or do not reference this route: their entries do not
-	// count as owners, and what they own on the route is removed.
+	// GoneOwners are Rollouts ("namespace/name") that do not exist any more or do not reference this route: their entries
+	// do not count as owners, and what they own on the route is removed.
 	GoneOwners []string
 }
 

@@ -22,7 +22,8 @@ const nameChars = "!#$%&'*+-.^_`|~"
 // validate checks everything in an Intent that does not depend on the route.
 func (want Intent) validate() error {
 	if want.Stable == "" || want.Canary == "" || want.Stable == want.Canary {
-		return fmt.Errorf("%w: the stable Service is %q and the canary Service %q: name two Services", ErrInvalid, want.Stable, want.Canary)
+		return fmt.Errorf("%w: the stable Service is %q and the canary Service %q: name two Services", ErrInvalid,
+			want.Stable, want.Canary)
 	}
 	if want.Weights != nil {
 		if err := want.validateWeights(*want.Weights); err != nil {
@@ -33,7 +34,8 @@ func (want Intent) validate() error {
 		return nil
 	}
 	if len(*want.ManagedRoutes) > 0 && !want.Kind.HeaderRoutes() {
-		return fmt.Errorf("%w: a %s does not support header and mirror routes: remove setHeaderRoute and setMirrorRoute from the steps, or use an HTTPRoute or a GRPCRoute",
+		return fmt.Errorf("%w: a %s does not support header and mirror routes: remove setHeaderRoute and setMirrorRoute "+
+			"from the steps, or use an HTTPRoute or a GRPCRoute",
 			ErrUnsupported, want.Kind)
 	}
 	seen := map[string]bool{}
@@ -51,14 +53,17 @@ func (want Intent) validate() error {
 
 // validateWeights checks that all weights are in the API's range, and that no Service has two.
 func (want Intent) validateWeights(weights Weights) error {
-	all := append([]Destination{{Service: want.Stable, Weight: weights.Stable}, {Service: want.Canary, Weight: weights.Canary}}, weights.Others...)
+	all := append([]Destination{{Service: want.Stable, Weight: weights.Stable},
+		{Service: want.Canary, Weight: weights.Canary}}, weights.Others...)
 	seen := map[string]bool{}
 	for _, one := range all {
 		if one.Weight < 0 || one.Weight > maxWeight {
-			return fmt.Errorf("%w: the weight %d of Service %q: must be from 0 to %d", ErrInvalid, one.Weight, one.Service, maxWeight)
+			return fmt.Errorf("%w: the weight %d of Service %q: must be from 0 to %d", ErrInvalid, one.Weight, one.Service,
+				maxWeight)
 		}
 		if one.Service == "" || seen[one.Service] {
-			return fmt.Errorf("%w: Service %q has two weights or no name: use different Services for stable, canary and the experiment's templates", ErrInvalid,
+			return fmt.Errorf("%w: Service %q has two weights or no name: use different Services for stable, canary and the "+
+				"experiment's templates", ErrInvalid,
 				one.Service)
 		}
 		seen[one.Service] = true
@@ -81,11 +86,13 @@ func (want Intent) validateManaged(route ManagedRoute) error {
 	case mirror.Percent < 0 || mirror.Percent > fullPercent:
 		return fmt.Errorf("%w: the percentage %d: must be from 0 to 100", ErrInvalid, mirror.Percent)
 	case mirror.Percent != fullPercent && !want.HasMirrorPercent:
-		return fmt.Errorf("%w: the schema of %s in the cluster has no mirror percentage, so all requests would be mirrored and not %d %%: install the "+
+		return fmt.Errorf("%w: the schema of %s in the cluster has no mirror percentage, so all requests would be mirrored "+
+			"and not %d %%: install the "+
 			"CRDs of Gateway API v1.3 or later, or mirror 100 %%", ErrUnsupported, want.Kind, mirror.Percent)
 	}
 	for i, match := range mirror.Matches {
-		if err := errors.Join(validateMethod(match.Method), validatePath(match.Path), validateHeaders(match.Headers)); err != nil {
+		if err := errors.Join(validateMethod(match.Method), validatePath(match.Path),
+			validateHeaders(match.Headers)); err != nil {
 			return fmt.Errorf("match[%d]: %w", i, err)
 		}
 	}
@@ -100,7 +107,8 @@ func validateMethod(method *StringMatch) error {
 	case method == nil:
 		return nil
 	case method.Type != Exact:
-		return fmt.Errorf("%w: the method is matched by %s: the Gateway API supports only exact method matches: write one match for each method", ErrUnsupported, method.Type)
+		return fmt.Errorf("%w: the method is matched by %s: the Gateway API supports only exact method matches: write one "+
+			"match for each method", ErrUnsupported, method.Type)
 	case !slices.Contains(known, method.Value):
 		return fmt.Errorf("%w: the method %q: write one of %s", ErrInvalid, method.Value, strings.Join(known, ", "))
 	}
@@ -131,11 +139,14 @@ func validateHeaders(headers []HeaderMatch) error {
 		_, value := headerValue(header)
 		switch {
 		case header.Name == "" || len(header.Name) > maxHeaderName || strings.ContainsFunc(header.Name, isInvalid):
-			return fmt.Errorf("%w: the header name %.80q: write letters, digits and %s, at most %d", ErrInvalid, header.Name, nameChars, maxHeaderName)
+			return fmt.Errorf("%w: the header name %.80q: write letters, digits and %s, at most %d", ErrInvalid, header.Name,
+				nameChars, maxHeaderName)
 		case slices.ContainsFunc(headers[:i], same):
-			return fmt.Errorf("%w: header %q has two conditions, and a match can contain only one per header", ErrInvalid, header.Name)
+			return fmt.Errorf("%w: header %q has two conditions, and a match can contain only one per header", ErrInvalid,
+				header.Name)
 		case header.Value == "" || len(value) > maxHeaderValue:
-			return fmt.Errorf("%w: the value of header %q is empty or longer than %d bytes", ErrInvalid, header.Name, maxHeaderValue)
+			return fmt.Errorf("%w: the value of header %q is empty or longer than %d bytes", ErrInvalid, header.Name,
+				maxHeaderValue)
 		}
 	}
 	return nil

@@ -20,7 +20,8 @@ func TestTheSameWarningIsNotRepeatedForTenMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t)
 		var log bytes.Buffer
-		board := rollouts.NewBoard(kube.NewClient(func() (*rest.Config, error) { return api.Config(), nil }), "router",
+		recorder := rollouts.NewEventRecorder(kube.NewClient(func() (*rest.Config, error) { return api.Config(), nil }),
+			"router",
 			slog.New(slog.NewTextHandler(&log, nil)))
 		web, other := routertest.Rollout("kedify/http", ""), routertest.Rollout("kedify/http", "")
 		other.Name, other.UID = "api", "uid-of-api"
@@ -30,12 +31,12 @@ func TestTheSameWarningIsNotRepeatedForTenMinutes(t *testing.T) {
 			pause   time.Duration // before it
 			written int           // events so far
 		}{
-			{"the first", func() { board.Warn(t.Context(), web, "Odd", "it is odd") }, 0, 1},
-			{"the same again", func() { board.Warn(t.Context(), web, "Odd", "it is odd") }, 9 * time.Minute, 1},
-			{"another text", func() { board.Warn(t.Context(), web, "Odd", "it is very odd") }, 0, 2},
-			{"another Rollout", func() { board.Warn(t.Context(), other, "Odd", "it is odd") }, 0, 3},
-			{"the first after ten minutes", func() { board.Warn(t.Context(), web, "Odd", "it is odd") }, 2 * time.Minute, 4},
-			{"and not again", func() { board.Warn(t.Context(), web, "Odd", "it is odd") }, 9 * time.Minute, 4},
+			{"the first", func() { recorder.Warn(t.Context(), web, "Odd", "it is odd") }, 0, 1},
+			{"the same again", func() { recorder.Warn(t.Context(), web, "Odd", "it is odd") }, 9 * time.Minute, 1},
+			{"another text", func() { recorder.Warn(t.Context(), web, "Odd", "it is very odd") }, 0, 2},
+			{"another Rollout", func() { recorder.Warn(t.Context(), other, "Odd", "it is odd") }, 0, 3},
+			{"the first after ten minutes", func() { recorder.Warn(t.Context(), web, "Odd", "it is odd") }, 2 * time.Minute, 4},
+			{"and not again", func() { recorder.Warn(t.Context(), web, "Odd", "it is odd") }, 9 * time.Minute, 4},
 		}
 		for _, test := range tests {
 			<-time.After(test.pause)
