@@ -45,33 +45,33 @@ type settingsState struct {
 }
 
 // update processes a changed ConfigMap.
-func (t *settingsState) update(namespace string, change objectChange[parsedSettings]) {
-	delete(t.errors, namespace)
+func (s *settingsState) update(namespace string, change objectChange[parsedSettings]) {
+	delete(s.errors, namespace)
 	switch {
 	case !change.exists:
-		delete(t.active, namespace)
+		delete(s.active, namespace)
 	case change.object.reason != "":
-		t.errors[namespace] = change.object.reason
+		s.errors[namespace] = change.object.reason
 	default:
-		t.active[namespace] = change.object.settings
+		s.active[namespace] = change.object.settings
 	}
 }
 
 // errorFor returns the validation error of the settings for the objects of a namespace, "" if there is none. An error
 // in the namespace's own ConfigMap takes precedence.
-func (t *settingsState) errorFor(namespace string) string {
+func (s *settingsState) errorFor(namespace string) string {
 	scope, name := namespace, envoysettings.Name
-	if t.errors[scope] == "" {
+	if s.errors[scope] == "" {
 		scope, name = "", envoysettings.GlobalName
 	}
-	if t.errors[scope] == "" {
+	if s.errors[scope] == "" {
 		return ""
 	}
 	fallback := "none of its settings are active"
-	if t.active[scope] != nil {
+	if s.active[scope] != nil {
 		fallback = "its previous settings stay active"
 	}
-	return fmt.Sprintf("ConfigMap %q: %s (until corrected, %s)", name, t.errors[scope], fallback)
+	return fmt.Sprintf("ConfigMap %q: %s (until corrected, %s)", name, s.errors[scope], fallback)
 }
 
 // watchSettings creates the stores and sources of the ConfigMaps with settings of Envoy.

@@ -40,7 +40,7 @@ func newStore[K metav1.Object, T any](
 		parse: func(object any) (name model.Key, reduced T, err error) {
 			typed, ok := object.(K)
 			if !ok { // The reflector checks this too, so the store was created for another kind.
-				return name, reduced, fmt.Errorf("store of %T was given a %T", typed, object)
+				return name, reduced, fmt.Errorf("store of %T received %T", typed, object)
 			}
 			return model.Key{Namespace: typed.GetNamespace(), Name: typed.GetName()}, reduce(typed), nil
 		},

@@ -32,48 +32,48 @@ type claim struct {
 
 // set replaces the claim of an object, or removes it if routes is empty. The caller has to call resolveConflicts
 // afterwards.
-func (c *hostClaims) set(owner model.Key, routes []model.Route) {
-	c.claims = slices.DeleteFunc(c.claims, func(existing claim) bool { return existing.owner == owner })
+func (h *hostClaims) set(owner model.Key, routes []model.Route) {
+	h.claims = slices.DeleteFunc(h.claims, func(existing claim) bool { return existing.owner == owner })
 	if len(routes) > 0 {
-		c.claims = append(c.claims, claim{owner, routes})
+		h.claims = append(h.claims, claim{owner, routes})
 	}
 }
 
 // resolveConflicts determines the winners. It returns the objects with a possible change of their result, and whether
 // any winning Route changed.
-func (c *hostClaims) resolveConflicts() (affected map[model.Key]struct{}, changed bool) {
-	before := c.winners
-	c.winners, c.byMatch = nil, nil
-	if len(c.claims) == 1 {
-		c.winners = c.claims[0].routes // For Routes of one object both orders are equal.
-		c.byMatch = c.winners
-	} else if len(c.claims) > 1 {
+func (h *hostClaims) resolveConflicts() (affected map[model.Key]struct{}, changed bool) {
+	before := h.winners
+	h.winners, h.byMatch = nil, nil
+	if len(h.claims) == 1 {
+		h.winners = h.claims[0].routes // For Routes of one object both orders are equal.
+		h.byMatch = h.winners
+	} else if len(h.claims) > 1 {
 		var all []model.Route
-		for _, current := range c.claims {
+		for _, current := range h.claims {
 			all = append(all, current.routes...)
 		}
 		slices.SortFunc(all, comparePrecedence)
-		c.byMatch = slices.Clip(slices.CompactFunc(all, func(a, b model.Route) bool { return a.Match.Compare(b.Match) == 0 }))
-		c.winners = slices.SortedFunc(slices.Values(c.byMatch), model.CompareRoutes)
+		h.byMatch = slices.Clip(slices.CompactFunc(all, func(a, b model.Route) bool { return a.Match.Compare(b.Match) == 0 }))
+		h.winners = slices.SortedFunc(slices.Values(h.byMatch), model.CompareRoutes)
 	}
-	affected = make(map[model.Key]struct{}, len(c.claims))
-	for _, current := range c.claims {
+	affected = make(map[model.Key]struct{}, len(h.claims))
+	for _, current := range h.claims {
 		affected[current.owner] = struct{}{}
 	}
 	for _, route := range before {
 		affected[route.Owner] = struct{}{}
 	}
-	return affected, !slices.EqualFunc(before, c.winners, model.Route.Equal)
+	return affected, !slices.EqualFunc(before, h.winners, model.Route.Equal)
 }
 
 // winner returns the Route that wins a Match. There is one for every claimed Match.
-func (c *hostClaims) winner(match model.Match) (model.Route, bool) {
-	index, ok := slices.BinarySearchFunc(c.byMatch, match,
+func (h *hostClaims) winner(match model.Match) (model.Route, bool) {
+	index, ok := slices.BinarySearchFunc(h.byMatch, match,
 		func(route model.Route, match model.Match) int { return route.Match.Compare(match) })
 	if !ok {
 		return model.Route{}, false
 	}
-	return c.byMatch[index], true
+	return h.byMatch[index], true
 }
 
 // splitByHost splits the Routes of one object, in the order of their Matches, by host. The results share the memory

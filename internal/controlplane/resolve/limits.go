@@ -98,39 +98,39 @@ func usageOf(namespaces map[string]*namespaceUsage, namespace string) *namespace
 }
 
 // replace updates the counts for a new version of an object; nil stands for no object.
-func (c *namespaceUsage) replace(key model.Key, before, now *httpv1alpha1.HTTPScaledObject) {
+func (u *namespaceUsage) replace(key model.Key, before, now *httpv1alpha1.HTTPScaledObject) {
 	if before != nil {
-		c.hosts -= countHosts(before)
+		u.hosts -= countHosts(before)
 	}
 	if now == nil {
-		delete(c.objects, key.Name)
+		delete(u.objects, key.Name)
 		return
 	}
-	c.objects[key.Name] = struct{}{}
-	c.hosts += countHosts(now)
+	u.objects[key.Name] = struct{}{}
+	u.hosts += countHosts(now)
 }
 
 // applyLimits determines the objects that exceed the limits, and returns those with a different result than before.
 // It is free of cost if no limit is exceeded.
-func (c *namespaceUsage) applyLimits(
+func (u *namespaceUsage) applyLimits(
 	options Options, find func(name string) *httpv1alpha1.HTTPScaledObject,
 ) (changed []model.Key) {
-	before := c.overLimits
-	c.overLimits = nil
-	if options.isExceeded(len(c.objects), c.hosts) {
-		objects := make([]*httpv1alpha1.HTTPScaledObject, 0, len(c.objects))
-		for name := range c.objects {
+	before := u.overLimits
+	u.overLimits = nil
+	if options.isExceeded(len(u.objects), u.hosts) {
+		objects := make([]*httpv1alpha1.HTTPScaledObject, 0, len(u.objects))
+		for name := range u.objects {
 			objects = append(objects, find(name))
 		}
-		c.overLimits = options.objectsOverLimits(objects)
+		u.overLimits = options.objectsOverLimits(objects)
 	}
-	for key, issue := range c.overLimits {
+	for key, issue := range u.overLimits {
 		if before[key] != issue {
 			changed = append(changed, key)
 		}
 	}
 	for key := range before {
-		if _, isOver := c.overLimits[key]; !isOver {
+		if _, isOver := u.overLimits[key]; !isOver {
 			changed = append(changed, key)
 		}
 	}
