@@ -157,7 +157,7 @@ func (s *source) wrapError(err error) error {
 // The reflector's first list accepts any version (0), which a lagging API server may answer from an old cache. A
 // restarted interceptor must not return to old weights, so list requests the newest version. Pages are disabled
 // because after a first list with several pages the reflector always requests pages. A page of a given version has
-// exactly that version, so that a list after an outage would return old objects for as long as etcd retains them.
+// exactly that version. A list after an outage would then return old objects as long as etcd retains them.
 func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, listDeadline)
 	defer cancel()

@@ -34,9 +34,9 @@ type Outcome struct {
 	Proxies map[model.Fleet][]model.Proxy
 }
 
-// Resolver implements Build for changing Inputs. After any sequence of Updates the sum of its Outcomes equals the
-// result of Build for the current Inputs, with the result before the last Update as the published Config. Like Build
-// it is deterministic.
+// Resolver implements Build for changing Inputs. After any sequence of Updates the sum of the Outcomes equals the
+// result of Build for the current Inputs. The published Config of these Inputs is the result before the last Update.
+// Like Build it is deterministic.
 //
 // The cost of an Update depends on the changed objects and on those that share a host or a Service with them. A
 // Resolver is not safe for concurrent use. Make it with NewResolver.

@@ -39,8 +39,8 @@ import (
 //     disabled there does not exist.
 //   - The fallback listener is a second listener that only the proxy itself can reach. While a queued backend has no
 //     ready endpoint, the fallback listener is its only endpoint. It receives requests that reach the backend without
-//     having been queued, because a worker of Envoy may use a route or an endpoint list that is older than the
-//     acknowledged one. The fallback listener queues every request and then routes it again.
+//     having been queued. These exist because a worker of Envoy may use routes or endpoints that are older than the
+//     acknowledged ones. The fallback listener queues every request and then routes it again.
 const (
 	// HoldName is the name of the filter that queues requests, of the cluster of the interceptor, and of the fallback
 	// listener.

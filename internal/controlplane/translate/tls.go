@@ -25,8 +25,8 @@ import (
 // connections.
 //
 //   - An invalid host name never becomes a resource name. Envoy 1.40 crashes if a client sends a name that begins
-//     with "xdstp:" and is not a valid URL, and a name that is not UTF-8 would break the configuration stream. The
-//     TLS inspector therefore reads the name before the handshake, and a connection with an invalid name is closed.
+//     with "xdstp:" and is not a valid URL. A name that is not UTF-8 would break the configuration stream. The TLS
+//     inspector therefore reads the name before the handshake, and a connection with an invalid name is closed.
 //   - For a name without a certificate the interceptor answers that there is none, and Envoy rejects the handshake:
 //     there is no default certificate.
 //   - A client without a server name, such as many Ingress controllers, receives the certificate that is published
