@@ -129,7 +129,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		Resolve:    chosen.resolve(),
 		Translate:  chosen.translate,
 		Publisher:  controlplane.Publisher{Server: discovery, Sink: sink},
-		Observers:  []ingest.Observer{reporter, controlplane.Demand{Sink: sink}, holding},
+		Observers:  []ingest.Observer{reporter, controlplane.DemandObserver{Sink: sink}, holding},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,
 		Logger:     logger,

@@ -42,8 +42,8 @@ func (p Publisher) Retire(fleet model.Fleet) { p.Server.Retire(string(fleet)) }
 // Assign implements ingest.Publisher. An address is leaving when all its proxies serve but are no longer ready.
 func (p Publisher) Assign(proxies map[model.Fleet][]model.Proxy) {
 	members, isLeaving := map[netip.Addr][]string{}, map[netip.Addr]bool{}
-	for fleet, own := range proxies {
-		for _, proxy := range own {
+	for fleet, fleetProxies := range proxies {
+		for _, proxy := range fleetProxies {
 			for _, address := range proxy.Addresses {
 				others, isKnown := isLeaving[address]
 				isLeaving[address] = (others || !isKnown) && proxy.IsServing && !proxy.IsReady

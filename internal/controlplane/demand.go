@@ -9,14 +9,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Demand is an ingest.Observer that passes objects to a metric sink.
-type Demand struct {
+// DemandObserver is an ingest.Observer that passes objects to a metric sink.
+type DemandObserver struct {
 	// Sink receives the objects.
 	Sink *sink.Sink
 }
 
 // Observe implements ingest.Observer.
-func (d Demand) Observe(pass ingest.Pass) {
+func (d DemandObserver) Observe(pass ingest.Pass) {
 	if len(pass.Objects) > 0 {
 		d.Sink.SetObjects(metricsObjects(pass.Objects))
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 )
 
-// world is a Reader and Canaries in memory, which a test sets with put.
-type world struct {
+// fakeSource is a Reader and Canaries in memory, which a test sets with put.
+type fakeSource struct {
 	mu      sync.Mutex
 	known   map[types.NamespacedName]state
 	changes map[types.NamespacedName]chan struct{}
@@ -36,12 +36,12 @@ type state struct {
 	errCanary error
 }
 
-func newWorld() *world {
-	return &world{known: map[types.NamespacedName]state{}, changes: map[types.NamespacedName]chan struct{}{}}
+func newFakeSource() *fakeSource {
+	return &fakeSource{known: map[types.NamespacedName]state{}, changes: map[types.NamespacedName]chan struct{}{}}
 }
 
-// put sets the state of an object.
-func (w *world) put(object types.NamespacedName, s state) {
+// set sets the state of an object.
+func (w *fakeSource) set(object types.NamespacedName, s state) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.known[object] = s
@@ -51,7 +51,7 @@ func (w *world) put(object types.NamespacedName, s state) {
 	}
 }
 
-func (w *world) Demand(object model.Key) (metrics.Value, error) {
+func (w *fakeSource) Demand(object model.Key) (metrics.Value, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
@@ -62,11 +62,11 @@ func (w *world) Demand(object model.Key) (metrics.Value, error) {
 	return known.demand, known.err
 }
 
-func (w *world) Changed(object model.Key) <-chan struct{} {
+func (w *fakeSource) Changed(object model.Key) <-chan struct{} {
 	return w.Changes(types.NamespacedName(object))[0]
 }
 
-func (w *world) Changes(object types.NamespacedName) [2]<-chan struct{} {
+func (w *fakeSource) Changes(object types.NamespacedName) [2]<-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change, ok := w.changes[object]
@@ -77,7 +77,7 @@ func (w *world) Changes(object types.NamespacedName) [2]<-chan struct{} {
 	return [2]<-chan struct{}{change}
 }
 
-func (w *world) InProgress(object types.NamespacedName) (bool, error) {
+func (w *fakeSource) InProgress(object types.NamespacedName) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.known[object].canary, w.known[object].errCanary
@@ -96,7 +96,7 @@ func reference(metadata map[string]string) *externalscaler.ScaledObjectRef {
 // serve starts a server with a Service over w, and returns a client of it, the Service
 // and its metrics.
 func serve(
-	t *testing.T, w *world, maxStreams uint32,
+	t *testing.T, w *fakeSource, maxStreams uint32,
 ) (externalscaler.ExternalScalerClient, *scaler.Service, *prometheus.Registry) {
 	t.Helper()
 	connection, service, registry := connect(t, w, maxStreams)
@@ -104,7 +104,7 @@ func serve(
 }
 
 // connect is serve, but returns the connection instead of the client.
-func connect(t *testing.T, w *world, maxStreams uint32) (*grpc.ClientConn, *scaler.Service, *prometheus.Registry) {
+func connect(t *testing.T, w *fakeSource, maxStreams uint32) (*grpc.ClientConn, *scaler.Service, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	observer, err := scaler.NewMetrics(registry)

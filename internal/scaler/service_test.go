@@ -121,9 +121,9 @@ func TestResponses(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld()
+			w := newFakeSource()
 			if test.known != nil {
-				w.put(web, *test.known)
+				w.set(web, *test.known)
 			}
 			client, _, _ := serve(t, w, 10)
 			ref := reference(test.metadata)
@@ -203,7 +203,7 @@ func TestMetricSpec(t *testing.T) {
 			wantErr: []string{"httpScaledObject", "other/web"},
 		},
 	}
-	client, _, _ := serve(t, newWorld(), 10)
+	client, _, _ := serve(t, newFakeSource(), 10)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := client.GetMetricSpec(t.Context(), reference(test.metadata))
@@ -235,9 +235,9 @@ func TestMetricSpec(t *testing.T) {
 
 // TestNamespaceOfTheScaledObject requests the demand of another namespace by every metadata key that might name one.
 func TestNamespaceOfTheScaledObject(t *testing.T) {
-	w := newWorld()
-	w.put(types.NamespacedName{Namespace: "bank", Name: "web"}, state{demand: metrics.Value{RequestRate: 9, Queued: 1}})
-	w.put(web, state{})
+	w := newFakeSource()
+	w.set(types.NamespacedName{Namespace: "bank", Name: "web"}, state{demand: metrics.Value{RequestRate: 9, Queued: 1}})
+	w.set(web, state{})
 	client, _, _ := serve(t, w, 10)
 	for _, metadata := range []map[string]string{
 		{"namespace": "bank"}, {"scaledObjectNamespace": "bank"}, {"httpScaledObjectNamespace": "bank"}, {
@@ -257,8 +257,8 @@ func TestNamespaceOfTheScaledObject(t *testing.T) {
 }
 
 func TestCallsAreCounted(t *testing.T) {
-	w := newWorld()
-	w.put(web, state{err: errSilent})
+	w := newFakeSource()
+	w.set(web, state{err: errSilent})
 	client, _, registry := serve(t, w, 10)
 	for range 2 {
 		_, _ = client.IsActive(t.Context(), reference(nil))
@@ -277,7 +277,7 @@ kedify_scaler_calls_total{code="Unavailable",method="IsActive"} 2
 // TestStreamMetricSpecIsUnimplemented checks the only status after which KEDA 2.21, which opens such a stream for each
 // trigger, does not retry (streamMetricSpecOnce in pkg/scalers/external_scaler.go).
 func TestStreamMetricSpecIsUnimplemented(t *testing.T) {
-	connection, _, _ := connect(t, newWorld(), 10)
+	connection, _, _ := connect(t, newFakeSource(), 10)
 	stream, err := connection.NewStream(
 		t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/externalscaler.ExternalScaler/StreamMetricSpec",
 	)

@@ -70,8 +70,8 @@ func TestPushes(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				w.put(web, test.known[0])
+				w := newFakeSource()
+				w.set(web, test.known[0])
 				delete(test.known, 0)
 				ctx, cancel := context.WithCancel(t.Context())
 				stream := &recorder{ctx: ctx, began: time.Now()}
@@ -83,7 +83,7 @@ func TestPushes(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- service.StreamIsActive(reference(nil), stream) }()
 				for when, known := range test.known {
-					time.AfterFunc(when, func() { w.put(web, known) })
+					time.AfterFunc(when, func() { w.set(web, known) })
 				}
 				time.Sleep(5 * time.Second) // The clock is synctest's.
 				cancel()
@@ -114,8 +114,8 @@ func TestIdleStreamsDoNotPoll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				w.put(web, test.known)
+				w := newFakeSource()
+				w.set(web, test.known)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				observer, err := scaler.NewMetrics(prometheus.NewRegistry())
@@ -139,8 +139,8 @@ func TestIdleStreamsDoNotPoll(t *testing.T) {
 // TestCloseEndsStreamsCleanly checks what KEDA's back-off depends on: Close ends each stream with EOF, which is status
 // OK, and so does a later stream on the same connection.
 func TestCloseEndsStreamsCleanly(t *testing.T) {
-	w := newWorld()
-	w.put(web, state{demand: metrics.Value{Queued: 1}})
+	w := newFakeSource()
+	w.set(web, state{demand: metrics.Value{Queued: 1}})
 	client, service, _ := serve(t, w, 10)
 	stream, err := client.StreamIsActive(t.Context(), reference(nil))
 	if err != nil {
@@ -173,20 +173,20 @@ func TestCloseEndsStreamsCleanly(t *testing.T) {
 
 // TestStreamBeforeItsObject opens a stream before its HTTPScaledObject exists.
 func TestStreamBeforeItsObject(t *testing.T) {
-	w := newWorld()
+	w := newFakeSource()
 	client, _, _ := serve(t, w, 10)
 	stream, err := client.StreamIsActive(t.Context(), reference(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(web, state{demand: metrics.Value{Queued: 1}})
+	w.set(web, state{demand: metrics.Value{Queued: 1}})
 	if pushed, err := stream.Recv(); !pushed.GetResult() || err != nil {
 		t.Errorf("pushed %v, %v", pushed, err)
 	}
 }
 
 func TestStreamOfAnInvalidTriggerFails(t *testing.T) {
-	client, _, _ := serve(t, newWorld(), 10)
+	client, _, _ := serve(t, newFakeSource(), 10)
 	stream, err := client.StreamIsActive(t.Context(), reference(map[string]string{"targetValue": "x"}))
 	if err != nil {
 		t.Fatal(err)
@@ -198,8 +198,8 @@ func TestStreamOfAnInvalidTriggerFails(t *testing.T) {
 
 // TestStreamsOfAConnectionAreLimited opens one stream more than the limit of a connection. As in HTTP/2, it waits.
 func TestStreamsOfAConnectionAreLimited(t *testing.T) {
-	w := newWorld()
-	w.put(web, state{demand: metrics.Value{Queued: 1}})
+	w := newFakeSource()
+	w.set(web, state{demand: metrics.Value{Queued: 1}})
 	client, _, _ := serve(t, w, 1)
 	first, err := client.StreamIsActive(t.Context(), reference(nil))
 	if err != nil {

@@ -149,7 +149,7 @@ func serveTLS(t *testing.T, files scaler.TLS) string {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(options...)
-	scaler.NewService(newWorld(), newWorld(), metrics, slog.New(slog.DiscardHandler)).Register(server)
+	scaler.NewService(newFakeSource(), newFakeSource(), metrics, slog.New(slog.DiscardHandler)).Register(server)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -135,7 +135,7 @@ func (c *fakeCluster) startReplica(name string, elected elect) *replica {
 		},
 		Resolve:   c.options,
 		Translate: c.flags, Publisher: controlplane.Publisher{Server: r.xds, Sink: r.sink},
-		Observers:  []ingest.Observer{reporting, controlplane.Demand{Sink: r.sink}},
+		Observers:  []ingest.Observer{reporting, controlplane.DemandObserver{Sink: r.sink}},
 		Registerer: registry, Logger: logger,
 	})
 	if err != nil {

@@ -138,7 +138,7 @@ func set(tb testing.TB, size size) *stage {
 		},
 		Resolve: resolve.Options{SharedFleet: "keda"}, Translate: translate.DefaultOptions(),
 		Publisher:  controlplane.Publisher{Server: discovery, Sink: sink},
-		Observers:  []ingest.Observer{reporting, controlplane.Demand{Sink: sink}},
+		Observers:  []ingest.Observer{reporting, controlplane.DemandObserver{Sink: sink}},
 		Registerer: registry, Logger: logger,
 	})
 	s.must(err)

@@ -33,15 +33,15 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// stage has two workloads at zero.
-type stage struct {
+// environment has two workloads at zero.
+type environment struct {
 	*zerostage.Stage
 
 	t *testing.T
 }
 
-// newStage starts everything except an interceptor. deadline is that of queued requests. It ends with the test.
-func newStage(t *testing.T, deadline time.Duration) stage {
+// newEnvironment starts everything except an interceptor. deadline is that of queued requests. It ends with the test.
+func newEnvironment(t *testing.T, deadline time.Duration) environment {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
@@ -59,11 +59,11 @@ func newStage(t *testing.T, deadline time.Duration) stage {
 			t.Error(err)
 		}
 	})
-	return stage{s, t}
+	return environment{s, t}
 }
 
 // replica starts the interceptor with a number. It ends with the test.
-func (s stage) replica(number int) *zerostage.Replica {
+func (s environment) replica(number int) *zerostage.Replica {
 	s.t.Helper()
 	r, err := s.StartInterceptor(context.WithoutCancel(s.t.Context()), number)
 	if err != nil {
@@ -74,15 +74,15 @@ func (s stage) replica(number int) *zerostage.Replica {
 }
 
 // proxy starts Envoy.
-func (s stage) proxy() {
+func (s environment) proxy() {
 	s.t.Helper()
 	if err := s.StartProxy(context.WithoutCancel(s.t.Context())); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// begin sends requests to an app, and waits until all are queued.
-func (s stage) begin(ctx context.Context, at *zerostage.Replica, app int) []<-chan zerostage.Answer {
+// enqueue sends requests to an app, and waits until all are queued.
+func (s environment) enqueue(ctx context.Context, at *zerostage.Replica, app int) []<-chan zerostage.Answer {
 	s.t.Helper()
 	waiting := send(ctx, app)
 	s.awaitQueued(ctx, at, requests)
@@ -99,7 +99,7 @@ func send(ctx context.Context, app int) []<-chan zerostage.Answer {
 }
 
 // awaitSome waits until requests are queued at a replica.
-func (s stage) awaitSome(at *zerostage.Replica) {
+func (s environment) awaitSome(at *zerostage.Replica) {
 	s.t.Helper()
 	await.True(s.t, "requests are queued", func() bool {
 		queued, err := at.Held(s.t.Context())
@@ -108,7 +108,7 @@ func (s stage) awaitSome(at *zerostage.Replica) {
 }
 
 // awaitQueued waits until want requests are queued at a replica.
-func (s stage) awaitQueued(ctx context.Context, at *zerostage.Replica, want int) {
+func (s environment) awaitQueued(ctx context.Context, at *zerostage.Replica, want int) {
 	s.t.Helper()
 	queued := 0
 	err := await.Until(ctx, fmt.Sprint(want, " requests are queued"), func() bool {
@@ -121,8 +121,8 @@ func (s stage) awaitQueued(ctx context.Context, at *zerostage.Replica, want int)
 	}
 }
 
-// wake gives an app its endpoint.
-func (s stage) wake(app int) {
+// addEndpoint gives an app its endpoint.
+func (s environment) addEndpoint(app int) {
 	s.t.Helper()
 	if err := s.SetAwake(s.t.Context(), app, true); err != nil {
 		s.t.Fatal(err)
@@ -130,7 +130,7 @@ func (s stage) wake(app int) {
 }
 
 // awaitAnswer waits until an app responds.
-func (s stage) awaitAnswer(app int) {
+func (s environment) awaitAnswer(app int) {
 	s.t.Helper()
 	await.True(s.t, "the app answers", func() bool {
 		return await.Receive(s.t, "an answer", zerostage.Begin(s.t.Context(), zerostage.Proxy, app)).Status == 200
@@ -139,7 +139,7 @@ func (s stage) awaitAnswer(app int) {
 
 // expect compares the responses. It ignores the cold start header: a client that retries after a pause may find that
 // the app is ready.
-func (s stage) expect(waiting []<-chan zerostage.Answer, want zerostage.Answer) {
+func (s environment) expect(waiting []<-chan zerostage.Answer, want zerostage.Answer) {
 	s.t.Helper()
 	all := map[string]int{}
 	for _, each := range waiting {
@@ -159,16 +159,16 @@ func served() zerostage.Answer { return zerostage.Answer{Status: 200, IsApp: tru
 // interceptor is back and the app is ready. Envoy retries with a doubling pause, so the first retry is enough to show
 // it. The object has an Event about the cold start.
 func TestInterceptorIsKilled(t *testing.T) {
-	s := newStage(t, never)
+	s := newEnvironment(t, never)
 	first := s.replica(0)
 	s.proxy()
-	waiting := s.begin(t.Context(), first, 0)
+	waiting := s.enqueue(t.Context(), first, 0)
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	second := s.replica(0)
 	s.awaitSome(second)
-	s.wake(0)
+	s.addEndpoint(0)
 	s.expect(waiting, served())
 	var events eventsv1.EventList
 	await.True(t, "the Event about the cold start", func() bool {
@@ -184,12 +184,12 @@ func TestInterceptorIsKilled(t *testing.T) {
 // TestInterceptorIsReplaced replaces the interceptor as a rolling update does: the new replica is ready before the old
 // one stops. No request fails, neither the queued ones nor those to a ready app.
 func TestInterceptorIsReplaced(t *testing.T) {
-	s := newStage(t, never)
+	s := newEnvironment(t, never)
 	first := s.replica(0)
 	s.proxy()
-	s.wake(1)
+	s.addEndpoint(1)
 	s.awaitAnswer(1)
-	waiting := s.begin(t.Context(), first, 0)
+	waiting := s.enqueue(t.Context(), first, 0)
 	s.replica(1)
 	if err := first.Terminate(); err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestInterceptorIsReplaced(t *testing.T) {
 		default:
 		}
 	}
-	s.wake(0)
+	s.addEndpoint(0)
 	s.expect(waiting, served())
 	if !slices.Equal(slices.Collect(maps.Keys(others)), []int{200}) {
 		t.Errorf("the other app's answers by status: %v", others)
@@ -213,10 +213,10 @@ func TestInterceptorIsReplaced(t *testing.T) {
 // TestEnvoyIsKilled kills Envoy while requests are queued: they end with their connections and leave the queue at once,
 // and requests to the next Envoy are served.
 func TestEnvoyIsKilled(t *testing.T) {
-	s := newStage(t, never)
+	s := newEnvironment(t, never)
 	r := s.replica(0)
 	s.proxy()
-	waiting := s.begin(t.Context(), r, 0)
+	waiting := s.enqueue(t.Context(), r, 0)
 	if err := s.Envoy.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -227,8 +227,8 @@ func TestEnvoyIsKilled(t *testing.T) {
 	}
 	s.awaitQueued(t.Context(), r, 0)
 	s.proxy()
-	again := s.begin(t.Context(), r, 0)
-	s.wake(0)
+	again := s.enqueue(t.Context(), r, 0)
+	s.addEndpoint(0)
 	s.expect(again, served())
 }
 
@@ -236,10 +236,10 @@ func TestEnvoyIsKilled(t *testing.T) {
 // later requests get a 503 at their deadline, and requests to a ready app are served.
 func TestAPIServerIsStopped(t *testing.T) {
 	// The deadline is that of the product, and the test waits for it.
-	s := newStage(t, 20*time.Second)
+	s := newEnvironment(t, 20*time.Second)
 	r := s.replica(0)
 	s.proxy()
-	s.wake(1)
+	s.addEndpoint(1)
 	s.awaitAnswer(1)
 	before := send(t.Context(), 0)
 	s.awaitSome(r)

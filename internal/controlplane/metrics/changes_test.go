@@ -20,8 +20,8 @@ import (
 func TestChangesMakeTheWholeReport(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	s := newScene(t, "1", "2")
-	kept, taken := metrics.Report{Replica: "a"}, metrics.Report{Replica: "a"}
+	s := newFixture(t, "1", "2")
+	last, applied := metrics.Report{Replica: "a"}, metrics.Report{Replica: "a"}
 	for step := range 2000 {
 		s.now = s.now.Add(time.Duration(random.IntN(3)) * time.Second)
 		key := model.Key{Namespace: "apps", Name: fmt.Sprintf("shop-%d", random.IntN(4))}
@@ -39,26 +39,26 @@ func TestChangesMakeTheWholeReport(t *testing.T) {
 		default:
 			s.flush("1", float64(random.IntN(3)))
 		}
-		changes := s.meter.Changes(s.now, &kept)
+		changes := s.meter.Changes(s.now, &last)
 		if random.IntN(2) == 0 {
 			changes.Queued = map[string]metrics.Queued{key.String(): {Waiting: 1 + random.IntN(2)}}
 		}
-		before := overTheWire(t, taken) // ApplyTo reuses its argument.
-		told := overTheWire(t, changes)
-		names, isAny := told.Diff(taken)
-		taken = told.ApplyTo(taken)
+		before := overTheWire(t, applied) // ApplyTo reuses its argument.
+		received := overTheWire(t, changes)
+		names, isAny := received.Diff(applied)
+		applied = received.ApplyTo(applied)
 		want := s.meter.Report(s.now, "a")
 		want.Queued = changes.Queued
-		if diff := cmp.Diff(want, taken, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(want, applied, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("step %d: -want +got:\n%s", step, diff)
 		}
-		for name, object := range taken.Objects {
-			is := cmp.Equal(object, before.Objects[name], cmpopts.EquateEmpty()) && taken.Queued[name] == before.Queued[name]
-			if !is && !isAny && !slices.Contains(names, name) {
+		for name, object := range applied.Objects {
+			isUnchanged := cmp.Equal(object, before.Objects[name], cmpopts.EquateEmpty()) && applied.Queued[name] == before.Queued[name]
+			if !isUnchanged && !isAny && !slices.Contains(names, name) {
 				t.Fatalf("step %d: %s has changed, but the diff contains %v", step, name, names)
 			}
 		}
-		if isSame := cmp.Equal(before, taken, cmpopts.EquateEmpty()); isSame && (len(names) > 0 || isAny) {
+		if isSame := cmp.Equal(before, applied, cmpopts.EquateEmpty()); isSame && (len(names) > 0 || isAny) {
 			t.Fatalf("step %d: nothing has changed, but the diff contains %v, any: %v", step, names, isAny)
 		}
 		if whole, isAny := overTheWire(t, want).Diff(before); !isAny && slices.Compare(sorted(whole), sorted(names)) != 0 {
@@ -87,7 +87,7 @@ func overTheWire(t *testing.T, report metrics.Report) (read metrics.Report) {
 // changes allocate more than those of ten objects.
 func TestUnchangedObjectsMakeNoGarbage(t *testing.T) {
 	allocations := func(objects int) float64 {
-		s := newScene(t, "1")
+		s := newFixture(t, "1")
 		batch := metrics.Batch{HasZero: true}
 		for i := range objects {
 			key := model.Key{Namespace: "apps", Name: fmt.Sprintf("shop-%d", i)}

@@ -90,21 +90,21 @@ func (m *Meter) at(now time.Time) time.Duration { return max(0, now.Sub(m.began)
 // contain a Problem.
 func (m *Meter) SetObject(now time.Time, key model.Key, desired Object) {
 	m.version++
-	known := m.objects[key]
-	if known == nil || !known.hasSameCounting(desired) {
+	current := m.objects[key]
+	if current == nil || !current.hasSameCounting(desired) {
 		fresh := &object{name: key.String(), since: m.at(now)}
-		if known != nil {
-			fresh.totals, fresh.recent = known.totals, known.recent
+		if current != nil {
+			fresh.totals, fresh.recent = current.totals, current.recent
 			m.RemoveObject(key)
 		}
-		known = fresh
-		m.objects[key] = known
+		current = fresh
+		m.objects[key] = current
 	}
-	known.Object = desired
-	maps.DeleteFunc(known.totals, func(service string, _ *Totals) bool {
+	current.Object = desired
+	maps.DeleteFunc(current.totals, func(service string, _ *Totals) bool {
 		return !slices.Contains(desired.Services, service)
 	})
-	known.pruneRecent()
+	current.pruneRecent()
 	m.claimKey(key, desired.Spec.ExternalKey)
 }
 
@@ -175,11 +175,11 @@ func (m *Meter) HasExternalKeys() bool { return len(m.keys) > 0 }
 
 // SetProxies sets the proxies of all fleets.
 func (m *Meter) SetProxies(now time.Time, fleets map[model.Fleet][]model.Proxy) {
-	for fleet, known := range m.fleets {
+	for fleet, tracked := range m.fleets {
 		if fleet == ExternalFleet {
 			continue
 		}
-		for _, p := range known {
+		for _, p := range tracked {
 			p.isRemoved = !slices.ContainsFunc(fleets[fleet], func(proxy model.Proxy) bool { return proxy.Name == p.name })
 			if p.isRemoved {
 				p.isServing = false

@@ -13,18 +13,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// scene runs proxies of one Meter, each with 10 requests per second.
-type scene struct {
+// fixture runs proxies of one Meter, each with 10 requests per second.
+type fixture struct {
 	t       *testing.T
 	now     time.Time
 	meter   *metrics.Meter
 	streams map[string]*metrics.Stream
 }
 
-// newScene returns a scene with one object with a window of 10 s, and serving proxies.
-func newScene(t *testing.T, serving ...string) *scene {
+// newFixture returns a fixture with one object with a window of 10 s, and serving proxies.
+func newFixture(t *testing.T, serving ...string) *fixture {
 	t.Helper()
-	s := &scene{t: t, now: epoch, meter: metrics.NewMeter(epoch), streams: map[string]*metrics.Stream{}}
+	s := &fixture{t: t, now: epoch, meter: metrics.NewMeter(epoch), streams: map[string]*metrics.Stream{}}
 	s.serving(serving...)
 	s.meter.SetObject(s.now, shop, shopObject(""))
 	return s
@@ -40,7 +40,7 @@ func shopObject(externalKey string) metrics.Object {
 }
 
 // serving sets the proxies. A proxy with the prefix "-" no longer serves.
-func (s *scene) serving(names ...string) {
+func (s *fixture) serving(names ...string) {
 	var proxies []model.Proxy
 	for _, name := range names {
 		bare, isLeaving := strings.CutPrefix(name, "-")
@@ -50,7 +50,7 @@ func (s *scene) serving(names ...string) {
 }
 
 // flush reports requests of a proxy, as deltas.
-func (s *scene) flush(name string, requests float64) {
+func (s *fixture) flush(name string, requests float64) {
 	s.t.Helper()
 	if s.streams[name] == nil {
 		s.streams[name] = s.meter.Open(s.now, fleet, name)
@@ -69,7 +69,7 @@ func (s *scene) flush(name string, requests float64) {
 }
 
 // run lets seconds pass, in each of which each proxy reports 10 requests.
-func (s *scene) run(seconds int, names ...string) {
+func (s *fixture) run(seconds int, names ...string) {
 	s.t.Helper()
 	for range seconds {
 		s.now = s.now.Add(time.Second)
@@ -80,13 +80,13 @@ func (s *scene) run(seconds int, names ...string) {
 }
 
 // end ends the stream of a proxy.
-func (s *scene) end(name string) {
+func (s *fixture) end(name string) {
 	s.streams[name].Close()
 	delete(s.streams, name)
 }
 
 // want checks the request rate, or for -1 the reason why it is unknown.
-func (s *scene) want(rate float64, wantErr string) {
+func (s *fixture) want(rate float64, wantErr string) {
 	s.t.Helper()
 	value, err := metrics.Merge(shop, []metrics.Report{s.meter.Report(s.now, "a")}, nil)
 	if rate >= 0 {
@@ -102,29 +102,29 @@ func (s *scene) want(rate float64, wantErr string) {
 
 func TestProxyLifecycle(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(s *scene){
-		"a serving proxy without metrics makes the demand unknown": func(s *scene) {
+	tests := map[string]func(s *fixture){
+		"a serving proxy without metrics makes the demand unknown": func(s *fixture) {
 			s.want(-1, "proxy apps/1 sends no metrics; proxy apps/2 sends no metrics")
 			s.run(20, "1")
 			s.want(-1, "HTTPScaledObject apps/shop: demand is unknown: proxy apps/2 sends no metrics")
 			s.run(20, "1", "2")
 			s.want(20, "")
 		},
-		"a silent proxy makes the demand unknown after three flushes": func(s *scene) {
+		"a silent proxy makes the demand unknown after three flushes": func(s *fixture) {
 			s.run(20, "1", "2")
 			s.run(3, "1")
 			s.want(20, "")
 			s.run(1, "1")
 			s.want(-1, "proxy apps/2 sends no metrics")
 		},
-		"one flush is not enough for a rate": func(s *scene) {
+		"one flush is not enough for a rate": func(s *fixture) {
 			s.run(20, "1")
 			s.run(1, "1", "2")
 			s.want(-1, "proxy apps/2 has sent fewer than two flushes")
 			s.run(1, "1", "2")
 			s.want(20, "")
 		},
-		"a reconnected stream leaves a gap, which does not count as zero": func(s *scene) {
+		"a reconnected stream leaves a gap, which does not count as zero": func(s *fixture) {
 			s.run(20, "1", "2")
 			s.end("2")
 			s.want(-1, "proxy apps/2 sends no metrics")
@@ -132,7 +132,7 @@ func TestProxyLifecycle(t *testing.T) {
 			s.run(3, "1", "2")
 			s.want(20, "")
 		},
-		"the requests of a removed proxy remain in the window": func(s *scene) {
+		"the requests of a removed proxy remain in the window": func(s *fixture) {
 			s.run(20, "1", "2")
 			s.serving("1", "-2")
 			s.end("2")
@@ -143,19 +143,19 @@ func TestProxyLifecycle(t *testing.T) {
 			s.run(20, "1")
 			s.want(10, "")
 		},
-		"a new proxy counts from its start": func(s *scene) {
+		"a new proxy counts from its start": func(s *fixture) {
 			s.serving("1")
 			s.run(20, "1")
 			s.serving("1", "2")
 			s.run(5, "1", "2")
 			s.want(10+10*0.5, "")
 		},
-		"the demand of a fleet without a serving proxy is unknown": func(s *scene) {
+		"the demand of a fleet without a serving proxy is unknown": func(s *fixture) {
 			s.serving("-1")
 			s.run(20, "1")
 			s.want(-1, "fleet apps has no proxy that serves")
 		},
-		"a new stream of a proxy replaces the old one": func(s *scene) {
+		"a new stream of a proxy replaces the old one": func(s *fixture) {
 			s.run(20, "1", "2")
 			old := s.streams["2"]
 			delete(s.streams, "2")
@@ -165,7 +165,7 @@ func TestProxyLifecycle(t *testing.T) {
 			}
 			s.want(20, "")
 		},
-		"a new window resets the rate": func(s *scene) {
+		"a new window resets the rate": func(s *fixture) {
 			s.run(20, "1", "2")
 			other := shopObject("")
 			other.Spec.Window = 5 * time.Second
@@ -174,19 +174,19 @@ func TestProxyLifecycle(t *testing.T) {
 			s.run(5, "1", "2")
 			s.want(20, "")
 		},
-		"an unknown object": func(s *scene) {
+		"an unknown object": func(s *fixture) {
 			s.run(20, "1", "2")
 			s.meter.RemoveObject(shop)
 			s.want(-1, "no interceptor has reported it")
 		},
-		"an object with a validation error": func(s *scene) {
+		"an object with a validation error": func(s *fixture) {
 			s.run(20, "1", "2")
 			object := shopObject("")
 			object.SpecError = "the window is crooked"
 			s.meter.SetObject(s.now, shop, object)
 			s.want(-1, "the window is crooked")
 		},
-		"an object of another fleet": func(s *scene) {
+		"an object of another fleet": func(s *fixture) {
 			s.run(20, "1", "2")
 			object := shopObject("")
 			object.Fleet = "keda"
@@ -198,14 +198,14 @@ func TestProxyLifecycle(t *testing.T) {
 	for name, play := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			play(newScene(t, "1", "2"))
+			play(newFixture(t, "1", "2"))
 		})
 	}
 }
 
 func TestConcurrencyNeedsOneFlush(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, "1", "2")
+	s := newFixture(t, "1", "2")
 	object := shopObject("")
 	object.Spec.Metric = metrics.Concurrency
 	s.meter.SetObject(s.now, shop, object)
@@ -228,7 +228,7 @@ func TestConcurrencyNeedsOneFlush(t *testing.T) {
 // TestGaugeOfARemovedCluster removes a cluster in the middle of a request.
 func TestGaugeOfARemovedCluster(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, "1")
+	s := newFixture(t, "1")
 	s.run(5, "1")
 	for range 2 { // The flush after might be another part of it.
 		s.now = s.now.Add(time.Second)
@@ -317,8 +317,8 @@ func TestMergeOfReplicas(t *testing.T) {
 // TestMovedStreamCountsOnce moves a proxy's stream from one replica to another in the middle of the window.
 func TestMovedStreamCountsOnce(t *testing.T) {
 	t.Parallel()
-	a := newScene(t, "1", "2")
-	b := newScene(t, "1", "2")
+	a := newFixture(t, "1", "2")
+	b := newFixture(t, "1", "2")
 	want := func(rate float64, what string) {
 		t.Helper()
 		reports := []metrics.Report{a.meter.Report(a.now, "a"), b.meter.Report(a.now, "b")}
@@ -346,7 +346,7 @@ func TestMovedStreamCountsOnce(t *testing.T) {
 func TestExternalProxies(t *testing.T) {
 	t.Parallel()
 	const key = "outbound|80||shop.apps.svc.cluster.local"
-	s := newScene(t, "1")
+	s := newFixture(t, "1")
 	other := model.Key{Namespace: "a-greedy-one", Name: "shop"}
 	younger := shopObject(key)
 	younger.Created = epoch.Add(time.Second)
@@ -401,7 +401,7 @@ func TestExternalProxies(t *testing.T) {
 
 func TestBackendsAreCounted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, "1")
+	s := newFixture(t, "1")
 	s.run(11, "1")
 	read := func() map[string]metrics.Totals {
 		totals := map[string]metrics.Totals{}
@@ -431,7 +431,7 @@ func TestBackendsAreCounted(t *testing.T) {
 // the last minute.
 func TestRecentTotals(t *testing.T) {
 	t.Parallel()
-	a, b := newScene(t, "1", "2"), newScene(t, "1", "2")
+	a, b := newFixture(t, "1", "2"), newFixture(t, "1", "2")
 	read := func() map[string]metrics.Totals {
 		t.Helper()
 		value, err := metrics.Merge(shop, []metrics.Report{a.meter.Report(a.now, "a"), b.meter.Report(b.now, "b")}, nil)
@@ -499,7 +499,7 @@ func TestQuantiles(t *testing.T) {
 
 func TestStreamWithoutRequestCounters(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, "1")
+	s := newFixture(t, "1")
 	stream := s.meter.Open(s.now, fleet, "1")
 	var err error
 	for i := range 3 {
@@ -516,7 +516,7 @@ func TestStreamWithoutRequestCounters(t *testing.T) {
 // TestCounterReset removes a cluster and adds it again on a stream of totals.
 func TestCounterReset(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, "1")
+	s := newFixture(t, "1")
 	stream := s.meter.Open(s.now, fleet, "1")
 	for _, total := range []float64{1000, 1010, 1020, 1030, 10, 20} {
 		s.now = s.now.Add(time.Second)
@@ -533,7 +533,7 @@ func TestCounterReset(t *testing.T) {
 // TestTimeBeforeAnObjectIsNotCounted adds an object to a long-running stream of totals.
 func TestTimeBeforeAnObjectIsNotCounted(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, "1")
+	s := newFixture(t, "1")
 	s.meter.RemoveObject(shop)
 	stream := s.meter.Open(s.now, fleet, "1")
 	total := 100_000.0

@@ -19,8 +19,8 @@ var (
 	shop  = model.Key{Namespace: "apps", Name: "shop"}
 )
 
-// playedProxy is a proxy with an even request rate, half of it to a canary, that flushes its counters.
-type playedProxy struct {
+// simulatedProxy is a proxy with an even request rate, half of it to a canary, that flushes its counters.
+type simulatedProxy struct {
 	name     string
 	rate     float64 // requests per second
 	flush    time.Duration
@@ -44,7 +44,7 @@ type event struct {
 }
 
 // batch returns the flush of a proxy at a time.
-func (p *playedProxy) batch(now time.Time) metrics.Batch {
+func (p *simulatedProxy) batch(now time.Time) metrics.Batch {
 	asked := p.rate*now.Sub(p.since).Seconds() + p.carry
 	whole := math.Floor(asked)
 	p.carry, p.since = asked-whole, now
@@ -76,8 +76,8 @@ func (p *playedProxy) batch(now time.Time) metrics.Batch {
 // faults are the probabilities of each fault per flush.
 type faults struct{ lost, cut, repeated, restarted, clock float64 }
 
-// play runs proxies for a time and calls see after each flush, and before the next one.
-func play(t *testing.T, seed uint64, proxies []*playedProxy, spec metrics.Spec, likely faults, length time.Duration,
+// simulate runs proxies for a time and calls see after each flush, and before the next one.
+func simulate(t *testing.T, seed uint64, proxies []*simulatedProxy, spec metrics.Spec, likely faults, length time.Duration,
 	see func(now time.Time, m *metrics.Meter),
 ) {
 	t.Helper()
@@ -111,8 +111,8 @@ func play(t *testing.T, seed uint64, proxies []*playedProxy, spec metrics.Spec, 
 	}
 }
 
-// play sends one flush, or fails to.
-func (p *playedProxy) play(t *testing.T, now time.Time, m *metrics.Meter, random *rand.Rand, likely faults) {
+// play sends one flush, or simulates a fault.
+func (p *simulatedProxy) play(t *testing.T, now time.Time, m *metrics.Meter, random *rand.Rand, likely faults) {
 	t.Helper()
 	if random.Float64() < likely.restarted {
 		p.totals, p.carry, p.stream = 0, 0, nil
@@ -161,10 +161,10 @@ func TestRateIsExact(t *testing.T) {
 			Window: []time.Duration{time.Second, 10 * time.Second, time.Minute, 3 * time.Minute}[random.IntN(4)],
 		}
 		spec.Granularity = min(granularity, spec.Window)
-		var proxies []*playedProxy
+		var proxies []*simulatedProxy
 		var want float64
 		for i := range 1 + random.IntN(3) {
-			p := &playedProxy{
+			p := &simulatedProxy{
 				name: strconv.Itoa(i), rate: 20 + random.Float64()*500, isDeltas: seed%3 > 0,
 				flush: []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second}[random.IntN(3)],
 			}
@@ -175,7 +175,7 @@ func TestRateIsExact(t *testing.T) {
 		if seed%5 > 0 {
 			likely = faults{lost: 0.05, cut: 0.02, repeated: 0.1, restarted: 0.02, clock: 0.02}
 		}
-		play(t, seed, proxies, spec, likely, 3*time.Minute, func(now time.Time, m *metrics.Meter) {
+		simulate(t, seed, proxies, spec, likely, 3*time.Minute, func(now time.Time, m *metrics.Meter) {
 			value, err := metrics.Merge(shop, []metrics.Report{m.Report(now, "a")}, nil)
 			if err != nil {
 				if !errors.Is(err, metrics.ErrUnknown) {
@@ -211,9 +211,9 @@ func TestChangingRateIsAveraged(t *testing.T) {
 			Metric: metrics.RequestRate, Target: 10, Window: time.Minute,
 			Granularity: []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second}[seed%4],
 		}
-		p := &playedProxy{name: "p", rate: 100, isDeltas: seed%2 == 0, flush: time.Second}
+		p := &simulatedProxy{name: "p", rate: 100, isDeltas: seed%2 == 0, flush: time.Second}
 		const highest = 1000
-		play(t, seed, []*playedProxy{p}, spec, faults{repeated: 0.2}, 4*time.Minute, func(now time.Time, m *metrics.Meter) {
+		simulate(t, seed, []*simulatedProxy{p}, spec, faults{repeated: 0.2}, 4*time.Minute, func(now time.Time, m *metrics.Meter) {
 			if random.Float64() < 0.1 {
 				p.rate = random.Float64() * highest
 			}

@@ -94,19 +94,19 @@ func (m *Meter) Changes(now time.Time, last *Report) Report {
 }
 
 // removeDeleted removes deleted objects from those of a Report, and returns their names, sorted.
-func (m *Meter) removeDeleted(from map[string]ObjectReport) (gone []string) {
+func (m *Meter) removeDeleted(from map[string]ObjectReport) (deleted []string) {
 	exists := make(map[string]bool, len(m.objects))
 	for _, o := range m.objects {
 		exists[o.name] = true
 	}
 	maps.DeleteFunc(from, func(name string, _ ObjectReport) bool {
 		if !exists[name] {
-			gone = append(gone, name)
+			deleted = append(deleted, name)
 		}
 		return !exists[name]
 	})
-	slices.Sort(gone)
-	return gone
+	slices.Sort(deleted)
+	return deleted
 }
 
 // fleetReports returns the reports of the fleets, and the active requests of objects that have any. It drops rings that

@@ -62,8 +62,8 @@ func watch(t *testing.T, objects, rollouts http.HandlerFunc) *canary.Watcher {
 	return watcher
 }
 
-// known waits until a Watcher has the object, and returns whether a canary is in progress.
-func known(t *testing.T, watcher *canary.Watcher, name types.NamespacedName) (inProgress bool) {
+// inProgress waits until a Watcher has the object, and returns whether a canary is in progress.
+func inProgress(t *testing.T, watcher *canary.Watcher, name types.NamespacedName) (inProgress bool) {
 	t.Helper()
 	await.True(t, "whether a canary is under way", func() bool {
 		var err error
@@ -109,7 +109,7 @@ func TestInProgress(t *testing.T) {
 					"spec": {"scaleTargetRef": %s}}`, test.annotations, test.target)),
 				list(fmt.Sprintf(`{"metadata": {"namespace": "shop", "name": "web", "resourceVersion": "1"}, "status": {%s}}`, test.status),
 					`{"metadata": {"namespace": "bank", "name": "other", "resourceVersion": "1"}, "status": {"stableRS": "a", "currentPodHash": "b"}}`))
-			if got := known(t, watcher, types.NamespacedName{Namespace: "shop", Name: "web-http"}); got != test.want {
+			if got := inProgress(t, watcher, types.NamespacedName{Namespace: "shop", Name: "web-http"}); got != test.want {
 				t.Errorf("a canary is under way: %v", got)
 			}
 			if got, err := watcher.InProgress(
@@ -151,13 +151,13 @@ func TestChangesAreTold(t *testing.T) {
 		t, follow("HTTPScaledObject", fmt.Sprintf(object, 1, "")), follow("Rollout", fmt.Sprintf(rollout, 1, "a")),
 	)
 	name := types.NamespacedName{Namespace: "shop", Name: "web-http"}
-	if known(t, watcher, name) {
+	if inProgress(t, watcher, name) {
 		t.Fatal("a canary is under way")
 	}
 	changes := watcher.Changes(name)
 	events["Rollout"] <- `{"type": "MODIFIED", "object": ` + fmt.Sprintf(rollout, 2, "b") + `}`
 	<-changes[1]
-	if !known(t, watcher, name) {
+	if !inProgress(t, watcher, name) {
 		t.Error("the Rollout's canary is not under way")
 	}
 	changes = watcher.Changes(name)
@@ -167,7 +167,7 @@ func TestChangesAreTold(t *testing.T) {
 	weighted := strings.ReplaceAll(fmt.Sprintf(object, 4, `"http.kedify.io/weighted-backends": "x"`), "\n", "")
 	events["HTTPScaledObject"] <- `{"type": "MODIFIED", "object": ` + weighted + `}`
 	<-changes[0]
-	if !known(t, watcher, name) {
+	if !inProgress(t, watcher, name) {
 		t.Error("requests are shared, and no canary is under way")
 	}
 	if none := watcher.Changes(types.NamespacedName{Namespace: "shop", Name: "absent"}); none[0] == nil || none[1] != nil {
@@ -189,7 +189,7 @@ func TestWhatCannotBeWatchedIsNotKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			watcher := watch(t, list(object("plain", "Deployment"), object("canary", "Rollout")), rollouts)
-			if known(t, watcher, types.NamespacedName{Namespace: "shop", Name: "plain"}) {
+			if inProgress(t, watcher, types.NamespacedName{Namespace: "shop", Name: "plain"}) {
 				t.Error("a Deployment is in a canary")
 			}
 			if _, err := watcher.InProgress(

@@ -191,8 +191,8 @@ func TestChangedPerObject(t *testing.T) {
 			shops, others, updated := reader.Changed(shop), reader.Changed(other), reader.Updated()
 			a.reports <- c.report
 			<-updated
-			if told := [2]bool{isClosed(shops), isClosed(others)}; told != [2]bool{c.shop, c.others} {
-				t.Errorf("%s: notified of the object and of another one: %v", c.name, told)
+			if got := [2]bool{isClosed(shops), isClosed(others)}; got != [2]bool{c.shop, c.others} {
+				t.Errorf("%s: notified of the object and of another one: %v", c.name, got)
 			}
 			if value, err := reader.Demand(shop); (err == nil) != (c.rate >= 0) || err == nil && value.RequestRate != c.rate {
 				t.Errorf("%s: %+v, %v", c.name, value, err)

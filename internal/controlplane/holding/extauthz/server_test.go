@@ -45,8 +45,8 @@ func (s *stream) Number() uint64          { return s.number }
 func (s *stream) Fleet() string           { return s.fleet }
 func (s *stream) Serves(name string) bool { return strings.HasPrefix(name, cluster) && s.serves.Load() }
 
-// stage is a Server with a connected proxy and a workload.
-type stage struct {
+// fixture is a Server with a connected proxy and a workload.
+type fixture struct {
 	*extauthz.Server
 
 	t       *testing.T
@@ -54,12 +54,12 @@ type stage struct {
 	reasons *[]holding.Reason // of shop
 }
 
-// play runs a test in a bubble.
-func play(t *testing.T, run func(*testing.T, *stage)) {
+// run runs a test in a bubble.
+func run(t *testing.T, run func(*testing.T, *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server, reasons := newServerOf(t, holding.Limits{Object: 500, Namespace: 500, Proxy: 500, Total: 500})
-		s := &stage{Server: server, t: t, stream: &stream{number: 1, fleet: "apps"}, reasons: reasons}
+		s := &fixture{Server: server, t: t, stream: &stream{number: 1, fleet: "apps"}, reasons: reasons}
 		s.SetWorkloads(map[model.Key]*holding.Workload{shop: workload()})
 		s.Opened(proxy, s.stream)
 		run(t, s)
@@ -111,13 +111,13 @@ type result struct {
 }
 
 // call makes a call. The channel receives its result.
-func (s *stage) call(ctx context.Context, keys ...string) <-chan result {
+func (s *fixture) call(ctx context.Context, keys ...string) <-chan result {
 	s.t.Helper()
 	return s.callFor(ctx, new(authv3.CheckRequest), keys...)
 }
 
 // view is call for a browser that opens a page.
-func (s *stage) view() <-chan result {
+func (s *fixture) view() <-chan result {
 	s.t.Helper()
 	return s.callFor(s.t.Context(), pageView())
 }
@@ -157,19 +157,19 @@ func headerOf(response *authv3.CheckResponse, name string) string {
 }
 
 // callFor is call with a check request.
-func (s *stage) callFor(ctx context.Context, request *authv3.CheckRequest, keys ...string) <-chan result {
+func (s *fixture) callFor(ctx context.Context, request *authv3.CheckRequest, keys ...string) <-chan result {
 	s.t.Helper()
 	return s.start(callContext(ctx, keys...), request)
 }
 
 // callFrom is call from any proxy, for any cluster.
-func (s *stage) callFrom(ctx context.Context, from netip.Addr, name string) <-chan result {
+func (s *fixture) callFrom(ctx context.Context, from netip.Addr, name string) <-chan result {
 	s.t.Helper()
 	return s.start(callContextFor(ctx, from, name), new(authv3.CheckRequest))
 }
 
 // start makes a call with a context.
-func (s *stage) start(ctx context.Context, request *authv3.CheckRequest) <-chan result {
+func (s *fixture) start(ctx context.Context, request *authv3.CheckRequest) <-chan result {
 	s.t.Helper()
 	done := make(chan result, 1)
 	began := time.Now()
@@ -185,13 +185,13 @@ func (s *stage) start(ctx context.Context, request *authv3.CheckRequest) <-chan 
 }
 
 // pending reports whether a call waits.
-func (s *stage) pending(done <-chan result) bool {
+func (s *fixture) pending(done <-chan result) bool {
 	synctest.Wait()
 	return len(done) == 0
 }
 
 // expect compares the result of a call.
-func (s *stage) expect(done <-chan result, want result) {
+func (s *fixture) expect(done <-chan result, want result) {
 	s.t.Helper()
 	if diff := cmp.Diff(want, <-done, cmp.AllowUnexported(result{})); diff != "" {
 		s.t.Errorf("-want +got:\n%s", diff)
@@ -201,7 +201,7 @@ func (s *stage) expect(done <-chan result, want result) {
 // TestCallWaitsForItsProxy checks that a call waits until its own proxy has ACKed an endpoint.
 func TestCallWaitsForItsProxy(t *testing.T) {
 	t.Parallel()
-	play(t, func(t *testing.T, s *stage) {
+	run(t, func(t *testing.T, s *fixture) {
 		t.Helper()
 		done := s.call(t.Context())
 		time.Sleep(10 * time.Second)
@@ -228,41 +228,41 @@ func TestCallWaitsForItsProxy(t *testing.T) {
 func TestEndOfWait(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		do   func(*stage, context.CancelFunc)
+		do   func(*fixture, context.CancelFunc)
 		keys []string
 		want result
 	}{
 		"its deadline": {
-			func(*stage, context.CancelFunc) {}, nil, result{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute},
+			func(*fixture, context.CancelFunc) {}, nil, result{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute},
 		},
 		"the deadline via fallback": {
-			func(*stage, context.CancelFunc) {}, []string{translate.HoldFallbackKey},
+			func(*fixture, context.CancelFunc) {}, []string{translate.HoldFallbackKey},
 			result{status: 503, reason: extauthz.ReasonDeadline, after: 28 * time.Second},
 		},
 		"the client disconnects": {
-			func(_ *stage, cancel context.CancelFunc) { cancel() }, nil, result{code: codes.Canceled},
+			func(_ *fixture, cancel context.CancelFunc) { cancel() }, nil, result{code: codes.Canceled},
 		},
 		"the object is deleted": {
-			func(s *stage, _ context.CancelFunc) { s.SetWorkloads(map[model.Key]*holding.Workload{shop: nil}) }, nil,
+			func(s *fixture, _ context.CancelFunc) { s.SetWorkloads(map[model.Key]*holding.Workload{shop: nil}) }, nil,
 			result{status: 503, reason: extauthz.ReasonUnknown},
 		},
 		"the object is paused": {
-			func(s *stage, _ context.CancelFunc) { s.pause() }, nil, result{status: 503, reason: extauthz.ReasonPaused},
+			func(s *fixture, _ context.CancelFunc) { s.pause() }, nil, result{status: 503, reason: extauthz.ReasonPaused},
 		},
 		"the proxy disconnects": {
-			func(s *stage, _ context.CancelFunc) { s.Closed(proxy, s.stream) }, nil, result{code: codes.Unavailable},
+			func(s *fixture, _ context.CancelFunc) { s.Closed(proxy, s.stream) }, nil, result{code: codes.Unavailable},
 		},
 		"the interceptor stops": {
-			func(s *stage, _ context.CancelFunc) { s.Close() }, nil, result{code: codes.Unavailable},
+			func(s *fixture, _ context.CancelFunc) { s.Close() }, nil, result{code: codes.Unavailable},
 		},
-		"only a new stream": {func(s *stage, _ context.CancelFunc) {
+		"only a new stream": {func(s *fixture, _ context.CancelFunc) {
 			s.Opened(proxy, &stream{number: 2, fleet: "apps"})
 			s.Closed(proxy, s.stream)
 		}, nil, result{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			play(t, func(t *testing.T, s *stage) {
+			run(t, func(t *testing.T, s *fixture) {
 				t.Helper()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -281,7 +281,7 @@ func TestEndOfWait(t *testing.T) {
 }
 
 // pause pauses autoscaling of the workload.
-func (s *stage) pause() {
+func (s *fixture) pause() {
 	paused := workload()
 	paused.IsPaused = true
 	s.SetWorkloads(map[model.Key]*holding.Workload{shop: paused})
@@ -290,7 +290,7 @@ func (s *stage) pause() {
 // TestLatestStreamApplies has a proxy that has reconnected and still has its old stream.
 func TestLatestStreamApplies(t *testing.T) {
 	t.Parallel()
-	play(t, func(t *testing.T, s *stage) {
+	run(t, func(t *testing.T, s *fixture) {
 		t.Helper()
 		done := s.call(t.Context())
 		later := &stream{number: 2, fleet: "apps"}
@@ -310,7 +310,7 @@ func TestLatestStreamApplies(t *testing.T) {
 func TestCallBeforeStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{Server: newServer(t), t: t, stream: &stream{number: 1, fleet: "apps"}}
+		s := &fixture{Server: newServer(t), t: t, stream: &stream{number: 1, fleet: "apps"}}
 		s.stream.serves.Store(true)
 		s.expect(s.call(t.Context()), result{code: codes.Unavailable, after: 2 * time.Second})
 		done := s.call(t.Context())
@@ -328,7 +328,7 @@ func TestCallBeforeStream(t *testing.T) {
 // not for further ones.
 func TestFirstRequestIsUrgent(t *testing.T) {
 	t.Parallel()
-	play(t, func(t *testing.T, s *stage) {
+	run(t, func(t *testing.T, s *fixture) {
 		t.Helper()
 		isUrgent := func(urgent <-chan struct{}) bool {
 			synctest.Wait()
@@ -362,7 +362,7 @@ func TestFirstRequestIsUrgent(t *testing.T) {
 // burst is available again.
 func TestReleaseIsPaced(t *testing.T) {
 	t.Parallel()
-	play(t, func(t *testing.T, s *stage) {
+	run(t, func(t *testing.T, s *fixture) {
 		t.Helper()
 		for range 2 {
 			s.stream.serves.Store(false)
@@ -389,7 +389,7 @@ func TestReleaseIsPaced(t *testing.T) {
 // not affected.
 func TestWorkloadsShareThePacer(t *testing.T) {
 	t.Parallel()
-	play(t, func(t *testing.T, s *stage) {
+	run(t, func(t *testing.T, s *fixture) {
 		t.Helper()
 		const clusters, each = 10, 20
 		many := workload()
@@ -433,7 +433,7 @@ func TestWorkloadsShareThePacer(t *testing.T) {
 func nameOf(i int) string { return fmt.Sprint(cluster, "-", i) }
 
 // ended returns how many calls have ended.
-func (s *stage) ended(all []<-chan result) (count int) {
+func (s *fixture) ended(all []<-chan result) (count int) {
 	synctest.Wait()
 	for _, each := range all {
 		count += len(each)
@@ -445,7 +445,7 @@ func (s *stage) ended(all []<-chan result) (count int) {
 // wait as usual, and that the next view is released once the workload serves.
 func TestWaitingPage(t *testing.T) {
 	t.Parallel()
-	play(t, func(t *testing.T, s *stage) {
+	run(t, func(t *testing.T, s *fixture) {
 		t.Helper()
 		withPage := workload()
 		withPage.Page = new(page.Default())
@@ -496,7 +496,7 @@ func TestWaitingPage(t *testing.T) {
 // metadata, and leaves the queue.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	play(t, func(t *testing.T, s *stage) {
+	run(t, func(t *testing.T, s *fixture) {
 		t.Helper()
 		own := workload()
 		own.HasFailover = true
@@ -521,7 +521,7 @@ func TestFailover(t *testing.T) {
 }
 
 // expectReasons compares the reasons of all notifications.
-func (s *stage) expectReasons(want ...holding.Reason) {
+func (s *fixture) expectReasons(want ...holding.Reason) {
 	s.t.Helper()
 	if diff := cmp.Diff(want, *s.reasons); diff != "" {
 		s.t.Errorf("reasons (-want +got):\n%s", diff)
@@ -532,7 +532,7 @@ func (s *stage) expectReasons(want ...holding.Reason) {
 // none for requests that are served, canceled or moved.
 func TestNotify(t *testing.T) {
 	t.Parallel()
-	play(t, func(t *testing.T, s *stage) {
+	run(t, func(t *testing.T, s *fixture) {
 		t.Helper()
 		first := s.call(t.Context())
 		for range 499 {
@@ -559,7 +559,7 @@ func TestNotify(t *testing.T) {
 // TestCustomPage checks that the page of the object is shown, and that a view counts until its next refresh is overdue.
 func TestCustomPage(t *testing.T) {
 	t.Parallel()
-	play(t, func(t *testing.T, s *stage) {
+	run(t, func(t *testing.T, s *fixture) {
 		t.Helper()
 		own := workload()
 		own.Page = &page.Page{Body: "soon", Status: 202, RetryAfter: time.Minute}

@@ -17,9 +17,9 @@ import (
 func (s *Server) Opened(proxy netip.Addr, stream Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := append(slices.Clip(s.streams[proxy]), stream)
-	slices.SortFunc(own, func(a, b Stream) int { return cmp.Compare(a.Number(), b.Number()) })
-	s.streams[proxy] = own
+	streams := append(slices.Clip(s.streams[proxy]), stream)
+	slices.SortFunc(streams, func(a, b Stream) int { return cmp.Compare(a.Number(), b.Number()) })
+	s.streams[proxy] = streams
 	close(s.opened)
 	s.opened = make(chan struct{})
 }
@@ -56,8 +56,8 @@ func (s *Server) release(proxy netip.Addr) {
 	if pacer == nil {
 		pacer = new(proxyPacer)
 	}
-	if own := s.streams[proxy]; len(own) > 0 {
-		released := s.queue.Release(proxy, own[len(own)-1].Serves, pacer.Available())
+	if streams := s.streams[proxy]; len(streams) > 0 {
+		released := s.queue.Release(proxy, streams[len(streams)-1].Serves, pacer.Available())
 		for _, waiter := range released {
 			s.respond(waiter, outcome{isReleased: true})
 		}
@@ -87,17 +87,17 @@ func (s *Server) streamOf(ctx context.Context, proxy netip.Addr) (Stream, error)
 	defer timeout.Stop()
 	for {
 		s.mu.Lock()
-		own, opened := s.streams[proxy], s.opened
+		streams, opened := s.streams[proxy], s.opened
 		s.mu.Unlock()
 		ready := s.synced // Workloads are set before the first stream opens.
-		if len(own) > 0 {
+		if len(streams) > 0 {
 			opened = nil
 		} else {
 			ready = nil
 		}
 		select {
 		case <-ready:
-			return own[len(own)-1], nil
+			return streams[len(streams)-1], nil
 		case <-opened:
 		case <-ctx.Done():
 			return nil, status.FromContextError(ctx.Err()).Err()

@@ -13,8 +13,8 @@ import (
 // TestChangesQuery checks that the first line is always a whole report, and that further lines contain only changes for
 // clients with ChangesQuery.
 func TestChangesQuery(t *testing.T) {
-	s := newStage(t, nil)
-	s.joins(fleet)
+	s := newTestSink(t, nil)
+	s.assignTo(fleet)
 	proxy := s.connect()
 	proxy.flush("1000", "3")
 	mux := http.NewServeMux()

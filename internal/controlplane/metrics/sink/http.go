@@ -92,11 +92,11 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(cached.next.Sub(s.now())):
 			_, urgent = s.queued()
-			before, known := cached.number, 0
+			before, base := cached.number, 0
 			if wantsChanges {
-				known = before
+				base = before
 			}
-			if cached, err = s.reports.latest(s, known); cached.number == before {
+			if cached, err = s.reports.latest(s, base); cached.number == before {
 				line = nil // The timer fired early: do not send a report twice.
 			} else if line = cached.changes; line == nil {
 				line = cached.whole

@@ -105,12 +105,12 @@ func (b *backends) Collect(series chan<- prometheus.Metric) {
 	})
 	b.sink.mu.Unlock()
 	var nothing metrics.Totals
-	for _, each := range all {
-		labels := []string{each.key.Namespace, each.key.Name, each.service}
-		totals := cmp.Or(each.totals, &nothing)
+	for _, entry := range all {
+		labels := []string{entry.key.Namespace, entry.key.Name, entry.service}
+		totals := cmp.Or(entry.totals, &nothing)
 		series <- prometheus.MustNewConstMetric(b.requests, prometheus.CounterValue, totals.Requests, labels...)
 		series <- prometheus.MustNewConstMetric(b.errors, prometheus.CounterValue, totals.Errors, labels...)
-		if each.totals == nil {
+		if entry.totals == nil {
 			continue
 		}
 		buckets := make(map[float64]uint64, metrics.TimeBuckets)

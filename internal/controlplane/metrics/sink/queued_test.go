@@ -19,7 +19,7 @@ import (
 func TestQueuedRequestsAreUrgent(t *testing.T) {
 	var mu sync.Mutex
 	queued, urgent := map[model.Key]holding.Count{}, make(chan struct{})
-	s := newStage(t, func(options *sink.Options) {
+	s := newTestSink(t, func(options *sink.Options) {
 		options.Queued = func() (map[model.Key]holding.Count, <-chan struct{}) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -50,8 +50,8 @@ func (c *clock) now() time.Time { return c.began.Add(time.Duration(c.passed.Load
 // pass advances the clock.
 func (c *clock) pass(duration time.Duration) { c.passed.Add(int64(duration)) }
 
-// stage is a serving Sink.
-type stage struct {
+// testSink is a serving Sink.
+type testSink struct {
 	*sink.Sink
 
 	t        *testing.T
@@ -66,10 +66,10 @@ func inFlightSpec() metrics.Spec {
 	return metrics.Spec{Metric: metrics.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second}
 }
 
-// newStage starts a Sink with one object and no proxy.
-func newStage(t *testing.T, change func(*sink.Options)) *stage {
+// newTestSink starts a Sink with one object and no proxy.
+func newTestSink(t *testing.T, change func(*sink.Options)) *testSink {
 	t.Helper()
-	s := &stage{t: t, registry: prometheus.NewRegistry(), clock: &clock{began: time.Now().Add(time.Hour)}}
+	s := &testSink{t: t, registry: prometheus.NewRegistry(), clock: &clock{began: time.Now().Add(time.Hour)}}
 	options := sink.Options{
 		Replica: "a", Now: s.clock.now, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler), Hint: "see the manual",
 	}
@@ -102,8 +102,8 @@ func newStage(t *testing.T, change func(*sink.Options)) *stage {
 	return s
 }
 
-// joins makes the address of this host that of a ready proxy in each fleet.
-func (s *stage) joins(fleets ...model.Fleet) {
+// assignTo makes the address of this host that of a ready proxy in each fleet.
+func (s *testSink) assignTo(fleets ...model.Fleet) {
 	proxies := map[model.Fleet][]model.Proxy{}
 	for _, each := range fleets {
 		proxies[each] = []model.Proxy{
@@ -117,17 +117,17 @@ func (s *stage) joins(fleets ...model.Fleet) {
 type proxy struct {
 	metricsv3.MetricsService_StreamMetricsClient
 
-	s *stage
+	s *testSink
 }
 
 // connect opens a metric stream.
-func (s *stage) connect(options ...grpc.CallOption) *proxy {
+func (s *testSink) connect(options ...grpc.CallOption) *proxy {
 	s.t.Helper()
 	return s.connectFrom("127.0.0.1", options...)
 }
 
 // connectFrom opens a stream from an address of this host.
-func (s *stage) connectFrom(address string, options ...grpc.CallOption) *proxy {
+func (s *testSink) connectFrom(address string, options ...grpc.CallOption) *proxy {
 	s.t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	connection, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -171,8 +171,8 @@ func (p *proxy) send(text string) {
 	_ = p.Send(message) // An error is that of the end.
 }
 
-// ends waits for the end of the stream, and checks its status.
-func (p *proxy) ends(code codes.Code, says string) {
+// expectStatus waits for the end of the stream, and checks its status.
+func (p *proxy) expectStatus(code codes.Code, says string) {
 	p.s.t.Helper()
 	if code == codes.OK {
 		if _, err := p.CloseAndRecv(); err == nil || !strings.Contains(err.Error(), "EOF") &&
@@ -188,15 +188,15 @@ func (p *proxy) ends(code codes.Code, says string) {
 }
 
 // inFlight returns the concurrency of the object.
-func (s *stage) inFlight() (float64, error) {
+func (s *testSink) inFlight() (float64, error) {
 	report, _ := s.Report()
 	value, err := metrics.Merge(shop, []metrics.Report{report}, nil)
 	return value.Amount(), err
 }
 
 func TestProxyReports(t *testing.T) {
-	s := newStage(t, nil)
-	s.joins(fleet)
+	s := newTestSink(t, nil)
+	s.assignTo(fleet)
 	p := s.connect()
 	p.flush("1000", "3")
 	p.flush("2000", "4")
@@ -237,12 +237,12 @@ kedify_backend_requests_total{httpscaledobject="shop",namespace="apps",service="
 // of a metrics page. The first request to one of its backends adds the histograms of all, so that none starts in the
 // middle of a canary.
 func TestMetricsOfIdleObjects(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestSink(t, nil)
 	s.SetObjects(map[model.Key]*metrics.Object{
 		shop:                              {Fleet: fleet, Services: []string{"shop", "shop-canary"}, Spec: inFlightSpec()},
 		{Namespace: "apps", Name: "idle"}: {Fleet: fleet, Services: []string{"idle", "idle-canary"}, Spec: inFlightSpec()},
 	})
-	s.joins(fleet)
+	s.assignTo(fleet)
 	count := func(name string, want int) {
 		t.Helper()
 		if got, err := testutil.GatherAndCount(s.registry, "kedify_backend_"+name); err != nil || got != want {
@@ -263,8 +263,8 @@ func TestMetricsOfIdleObjects(t *testing.T) {
 func TestEndedStreamMakesDemandUnknown(t *testing.T) {
 	for name, isReady := range map[string]bool{"of a proxy that stays": true, "of one that leaves": false} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, nil)
-			s.joins(fleet)
+			s := newTestSink(t, nil)
+			s.assignTo(fleet)
 			p := s.connect()
 			p.flush("1000", "3")
 			s.SetProxies(map[model.Fleet][]model.Proxy{fleet: {
@@ -275,7 +275,7 @@ func TestEndedStreamMakesDemandUnknown(t *testing.T) {
 			if got, err := s.inFlight(); err != nil || got != 4 {
 				t.Errorf("%v requests in flight, %v; want 4", got, err)
 			}
-			p.ends(codes.OK, "")
+			p.expectStatus(codes.OK, "")
 			if got, err := s.inFlight(); err == nil {
 				t.Errorf("%v requests in flight without a stream", got)
 			}
@@ -288,83 +288,83 @@ func TestRejectedStreams(t *testing.T) {
 	const useless = `{"envoyMetrics": [{"name": "server.wip_protos", "metric": [{"counter": {"value": 0}, "timestampMs": "TIME"}]}]}`
 	tests := map[string]struct {
 		options func(*sink.Options)
-		play    func(s *stage)
+		play    func(s *testSink)
 	}{
-		"of an unknown proxy": {nil, func(s *stage) {
-			s.connect().ends(codes.PermissionDenied, "no fleet has a proxy with the address 127.0.0.1; see the manual")
+		"of an unknown proxy": {nil, func(s *testSink) {
+			s.connect().expectStatus(codes.PermissionDenied, "no fleet has a proxy with the address 127.0.0.1; see the manual")
 		}},
-		"of a proxy of two fleets": {nil, func(s *stage) {
-			s.joins(fleet, "other")
-			s.connect().ends(codes.PermissionDenied, "belongs to several proxies: apps/proxy-1, other/proxy-1")
+		"of a proxy of two fleets": {nil, func(s *testSink) {
+			s.assignTo(fleet, "other")
+			s.connect().expectStatus(codes.PermissionDenied, "belongs to several proxies: apps/proxy-1, other/proxy-1")
 		}},
-		"that is compressed": {nil, func(s *stage) {
-			s.joins(fleet)
+		"that is compressed": {nil, func(s *testSink) {
+			s.assignTo(fleet)
 			p := s.connect(grpc.UseCompressor(gzip.Name))
 			p.send(strings.ReplaceAll(useless, "TIME", "1"))
-			p.ends(codes.InvalidArgument, "compressed")
+			p.expectStatus(codes.InvalidArgument, "compressed")
 		}},
-		"that leaves out what counts": {nil, func(s *stage) {
-			s.joins(fleet)
+		"that leaves out what counts": {nil, func(s *testSink) {
+			s.assignTo(fleet)
 			p := s.connect()
 			for _, timestamp := range []string{"1", "2", "3"} {
 				p.send(strings.ReplaceAll(useless, "TIME", timestamp))
 			}
-			p.ends(codes.FailedPrecondition, "stats_matcher")
+			p.expectStatus(codes.FailedPrecondition, "stats_matcher")
 		}},
-		"of which there are too many": {func(o *sink.Options) { o.MaxStreams = 1 }, func(s *stage) {
+		"of which there are too many": {func(o *sink.Options) { o.MaxStreams = 1 }, func(s *testSink) {
 			s.SetProxies(map[model.Fleet][]model.Proxy{fleet: {
 				{Name: "proxy-1", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
 				{Name: "proxy-2", Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.2")}},
 			}})
 			p := s.connect()
 			p.flush("1000", "1")
-			s.connectFrom("127.0.0.2").ends(codes.ResourceExhausted, "the limit of 1 metric streams is reached")
-			p.ends(codes.OK, "")
+			s.connectFrom("127.0.0.2").expectStatus(codes.ResourceExhausted, "the limit of 1 metric streams is reached")
+			p.expectStatus(codes.OK, "")
 			s.connectFrom("127.0.0.2").flush("1000", "1")
 		}},
-		"above the limit of streams": {func(o *sink.Options) { o.MaxStreams = 1 }, func(s *stage) {
-			s.joins(fleet)
+		"above the limit of streams": {func(o *sink.Options) { o.MaxStreams = 1 }, func(s *testSink) {
+			s.assignTo(fleet)
 			old := s.connect()
 			old.flush("1000", "1")
 			s.connect().flush("2000", "2")
-			old.ends(codes.Aborted, "superseded by another stream") // It has sent nothing more.
+			old.expectStatus(codes.Aborted, "superseded by another stream") // It has sent nothing more.
 			if got, err := s.inFlight(); err != nil || got != 2 {
 				s.t.Errorf("%v requests in flight, %v; want 2", got, err)
 			}
 		}},
-		"of a proxy that was in no fleet, and is now": {nil, func(s *stage) {
+		"of a proxy that was in no fleet, and is now": {nil, func(s *testSink) {
 			s.SetObjects(map[model.Key]*metrics.Object{shop: {Fleet: fleet, Spec: metrics.Spec{
 				Metric: metrics.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second, ExternalKey: "x",
 			}}})
 			p := s.connect()
 			p.flush("1000", "1")
-			s.joins(fleet)
+			s.assignTo(fleet)
 			p.send(strings.ReplaceAll(useless, "TIME", "2000"))
-			p.ends(codes.Unavailable, "the address now belongs to proxy apps/proxy-1")
+			p.expectStatus(codes.Unavailable, "the address now belongs to proxy apps/proxy-1")
 		}},
-		"when the server ends": {nil, func(s *stage) {
-			s.joins(fleet)
+		"when the server ends": {nil, func(s *testSink) {
+			s.assignTo(fleet)
 			p := s.connect()
 			p.flush("1000", "1")
 			s.stop()
-			p.ends(codes.Unavailable, "shutting down")
+			p.expectStatus(codes.Unavailable, "shutting down")
 		}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.play(newStage(t, test.options))
+			test.play(newTestSink(t, test.options))
 		})
 	}
 }
 
 func TestStreamWaitsForItsFleet(t *testing.T) {
-	s := newStage(t, func(options *sink.Options) { options.MemberTimeout = await.Patience() })
+	s := newTestSink(t, func(options *sink.Options) { options.MemberTimeout = await.Patience() })
 	p := s.connect()
 	if _, err := p.Header(); err != nil { // It is there, and waits.
 		t.Fatal(err)
 	}
-	s.joins(fleet)
+	s.assignTo(fleet)
 	p.flush("1000", "3")
 	if got, err := s.inFlight(); err != nil || got != 3 {
 		t.Errorf("%v requests in flight, %v; want 3", got, err)
@@ -372,7 +372,7 @@ func TestStreamWaitsForItsFleet(t *testing.T) {
 }
 
 func TestExternalProxyReportsItsKeys(t *testing.T) {
-	s := newStage(t, nil)
+	s := newTestSink(t, nil)
 	s.SetObjects(map[model.Key]*metrics.Object{shop: {Fleet: fleet, Spec: metrics.Spec{
 		Metric: metrics.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second, ExternalKey: "apps/shop/shop",
 	}}})
@@ -383,8 +383,8 @@ func TestExternalProxyReportsItsKeys(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
-	s := newStage(t, nil)
-	s.joins(fleet)
+	s := newTestSink(t, nil)
+	s.assignTo(fleet)
 	s.connect().flush("1000", "3")
 	s.SetObjects(map[model.Key]*metrics.Object{{Namespace: "apps", Name: "other"}: {Fleet: fleet, Spec: metrics.Spec{
 		Metric: metrics.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second, ExternalKey: "outbound|80",
@@ -419,7 +419,7 @@ func TestPages(t *testing.T) {
 }
 
 // listen reads DemandPath. What it returns waits for the next report, and returns the object's requests in flight.
-func (s *stage) listen() (next func() (float64, error)) {
+func (s *testSink) listen() (next func() (float64, error)) {
 	s.t.Helper()
 	mux := http.NewServeMux()
 	s.Register(mux)
@@ -448,8 +448,8 @@ func (s *stage) listen() (next func() (float64, error)) {
 // TestOneReportForAllClients connects a second client while the report of the first is recent: it gets the same report,
 // and a second later both get the next one.
 func TestOneReportForAllClients(t *testing.T) {
-	s := newStage(t, nil)
-	s.joins(fleet)
+	s := newTestSink(t, nil)
+	s.assignTo(fleet)
 	proxy := s.connect()
 	proxy.flush("1000", "3")
 	want := func(amount float64, clients ...func() (float64, error)) {

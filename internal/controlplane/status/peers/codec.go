@@ -41,12 +41,12 @@ func (e *encoder) encode(d Delta) *peerspb.Delta {
 	e.sequence++
 	message := &peerspb.Delta{Sequence: e.sequence}
 	for object, digest := range d.Objects {
-		number, known := e.numbers[object]
+		number, isKnown := e.numbers[object]
 		update := &peerspb.Object{Number: number, Digest: []byte(digest)}
 		switch {
-		case !known && digest == "":
+		case !isKnown && digest == "":
 			continue
-		case !known:
+		case !isKnown:
 			e.last++
 			e.numbers[object], update.Number = e.last, e.last
 			update.Namespace, update.Name = object.Namespace, object.Name
@@ -70,9 +70,9 @@ func (e *encoder) proxy(address netip.Addr, proxy Proxy) *peerspb.Proxy {
 	}
 	update.Fleet, update.Full = string(proxy.Fleet), proxy.Full
 	for object, answer := range proxy.Answers {
-		number, known := e.numbers[object]
+		number, isKnown := e.numbers[object]
 		switch {
-		case !known:
+		case !isKnown:
 		case answer.Confirmed:
 			update.Confirmed = append(update.Confirmed, number)
 		default:
@@ -129,8 +129,8 @@ func (d *decoder) decode(message *peerspb.Delta) (Delta, error) {
 // object decodes the key of an object, and adds or removes its number.
 func (d *decoder) object(update *peerspb.Object) (model.Key, error) {
 	number, digest := update.GetNumber(), update.GetDigest()
-	object, known := d.objects[number]
-	if !known {
+	object, isKnown := d.objects[number]
+	if !isKnown {
 		object = model.Key{Namespace: update.GetNamespace(), Name: update.GetName()}
 	}
 	switch {
@@ -161,8 +161,8 @@ func (d *decoder) proxy(update *peerspb.Proxy) (Proxy, error) {
 	}
 	var unknown error
 	set := func(number uint32, answer Answer) {
-		object, known := d.objects[number]
-		if !known {
+		object, isKnown := d.objects[number]
+		if !isKnown {
 			unknown = fmt.Errorf("%w: answer about unknown object %d", errProtocol, number)
 		}
 		proxy.Answers[object] = answer

@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// one is a replica with one object that one proxy has.
+// one returns the Delta of a replica with one object that one proxy has ACKed.
 func one() Delta {
 	return Delta{
 		Objects: map[model.Key]string{key(1): digest(1)},
@@ -40,7 +40,7 @@ func one() Delta {
 	}
 }
 
-// newLocalServer is a Server that replicas on this host may watch.
+// newLocalServer returns a Server that admits callers on this host.
 func newLocalServer() *Server {
 	server := NewServer()
 	server.Admit(endpointsOf(map[string]string{"other": "127.0.0.1:5678"}))
@@ -136,7 +136,7 @@ func (o *observer) next(t *testing.T, what string, fits func(Delta) bool) {
 }
 
 func has(d Delta) bool  { return d.Objects[key(1)] == digest(1) && d.Proxies[address(1)].Full }
-func gone(d Delta) bool { is := d.Proxies[address(1)]; return is.Gone && is.Fleet == "apps" }
+func gone(d Delta) bool { proxy := d.Proxies[address(1)]; return proxy.Gone && proxy.Fleet == "apps" }
 
 // TestStoppedReplicaIsForgotten stops a replica, and starts it again.
 func TestStoppedReplicaIsForgotten(t *testing.T) {
@@ -181,7 +181,7 @@ func TestReplicaThatIsBackAtOnceIsWatchedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, ended := make(chan struct{}, 10), make(chan struct{}, 10)
 		snapshot := func() *peerspb.Delta { return (&encoder{numbers: map[model.Key]uint32{}}).encode(one()) }
-		over := listenInMemory(t, talker{tell: func(stream grpc.ServerStreamingServer[peerspb.Delta]) error {
+		over := listenInMemory(t, fakeReplica{tell: func(stream grpc.ServerStreamingServer[peerspb.Delta]) error {
 			began <- struct{}{}
 			defer func() { ended <- struct{}{} }()
 			if err := stream.Send(snapshot()); err != nil {
@@ -191,15 +191,15 @@ func TestReplicaThatIsBackAtOnceIsWatchedOnce(t *testing.T) {
 			return nil
 		}})
 		var count atomic.Int32
-		told, release := make(chan struct{}), make(chan struct{})
+		notified, release := make(chan struct{}), make(chan struct{})
 		o := observeSlowly(t, func() {
 			if count.Add(1) == 1 {
-				close(told)
+				close(notified)
 				<-release
 			}
 		}, over, "other")
 		<-began
-		<-told
+		<-notified
 		o.peers.Follow(nil)
 		<-ended
 		o.peers.Follow([]endpoints.Pod{{Name: "other", Address: "other"}})
@@ -222,7 +222,7 @@ func TestBackOffWhenStreamsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := make(chan time.Time, 100)
-		over := listenInMemory(t, talker{tell: func(stream grpc.ServerStreamingServer[peerspb.Delta]) error {
+		over := listenInMemory(t, fakeReplica{tell: func(stream grpc.ServerStreamingServer[peerspb.Delta]) error {
 			began <- time.Now()
 			return stream.Send((&encoder{numbers: map[model.Key]uint32{}}).encode(one()))
 		}})
@@ -238,15 +238,15 @@ func TestBackOffWhenStreamsEnd(t *testing.T) {
 	})
 }
 
-// talker is a replica that sends what a test sets.
-type talker struct {
+// fakeReplica is a replica that sends what a test sets.
+type fakeReplica struct {
 	peerspb.UnimplementedReplicasServer
 
 	tell func(grpc.ServerStreamingServer[peerspb.Delta]) error
 }
 
 // Watch is replicaspb.ReplicasServer's.
-func (s talker) Watch(
+func (s fakeReplica) Watch(
 	_ *peerspb.WatchRequest, stream grpc.ServerStreamingServer[peerspb.Delta],
 ) error {
 	return s.tell(stream)
@@ -273,7 +273,7 @@ func TestInvalidStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at, _ := listen(t, "127.0.0.1:0", talker{tell: func(stream grpc.ServerStreamingServer[peerspb.Delta]) error {
+			at, _ := listen(t, "127.0.0.1:0", fakeReplica{tell: func(stream grpc.ServerStreamingServer[peerspb.Delta]) error {
 				if err := stream.Send(snapshot()); err != nil {
 					return err
 				}

@@ -166,5 +166,5 @@ func (w watcher) add(changes Delta) {
 	case unsent = <-w:
 	default:
 	}
-	w <- unsent.with(changes)
+	w <- unsent.mergedWith(changes)
 }

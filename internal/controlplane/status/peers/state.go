@@ -38,15 +38,15 @@ type Answer struct {
 // IsEmpty reports whether the Delta contains no change.
 func (d Delta) IsEmpty() bool { return len(d.Objects) == 0 && len(d.Proxies) == 0 }
 
-// with merges a later Delta into d, and returns the result. It may change d.
-func (d Delta) with(later Delta) Delta {
+// mergedWith merges a later Delta into d, and returns the result. It may change d.
+func (d Delta) mergedWith(later Delta) Delta {
 	if d.Objects == nil {
 		d.Objects, d.Proxies = map[model.Key]string{}, map[netip.Addr]Proxy{}
 	}
 	maps.Copy(d.Objects, later.Objects)
 	for address, proxy := range later.Proxies {
-		before, known := d.Proxies[address]
-		if known && !proxy.Gone && !proxy.Full {
+		before, isKnown := d.Proxies[address]
+		if isKnown && !proxy.Gone && !proxy.Full {
 			maps.Copy(before.Answers, proxy.Answers)
 			continue
 		}
@@ -99,7 +99,7 @@ func (s *State) apply(d Delta) Delta {
 		}
 		changes.Objects[object], s.digests[object] = digest, digest
 		if digest == "" {
-			s.withdraw(object)
+			s.removeObject(object)
 		}
 	}
 	for address, proxy := range d.Proxies {
@@ -112,9 +112,9 @@ func (s *State) apply(d Delta) Delta {
 
 // applyProxy is apply for one proxy. changed are the objects with a new digest.
 func (s *State) applyProxy(address netip.Addr, proxy Proxy, changed map[model.Key]string) (Proxy, bool) {
-	state, known := s.proxies[address]
+	state, isKnown := s.proxies[address]
 	switch {
-	case proxy.Gone && !known, !known && !proxy.Full:
+	case proxy.Gone && !isKnown, !isKnown && !proxy.Full:
 		return Proxy{}, false
 	case proxy.Gone:
 		delete(s.proxies, address)
@@ -141,8 +141,8 @@ func (s *State) applyProxy(address netip.Addr, proxy Proxy, changed map[model.Ke
 	return changes, proxy.Full || len(changes.Answers) > 0
 }
 
-// withdraw removes an object.
-func (s *State) withdraw(object model.Key) {
+// removeObject removes an object.
+func (s *State) removeObject(object model.Key) {
 	delete(s.digests, object)
 	for _, proxy := range s.proxies {
 		delete(proxy.missing, object)
@@ -164,11 +164,11 @@ func (s *State) snapshot() Delta {
 
 // disconnected returns the Delta that removes all proxies.
 func (s *State) disconnected() Delta {
-	gone := Delta{Proxies: make(map[netip.Addr]Proxy, len(s.proxies))}
+	removed := Delta{Proxies: make(map[netip.Addr]Proxy, len(s.proxies))}
 	for address, proxy := range s.proxies {
-		gone.Proxies[address] = Proxy{Fleet: proxy.fleet, Gone: true}
+		removed.Proxies[address] = Proxy{Fleet: proxy.fleet, Gone: true}
 	}
-	return gone
+	return removed
 }
 
 // entries returns the size of the State: objects, proxies and missing objects.

@@ -27,7 +27,7 @@ func address(number int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, b
 // fleetOf is the fleet of a proxy.
 func fleetOf(proxy int) model.Fleet { return model.Fleet(fmt.Sprint("fleet-", proxy%2)) }
 
-// world is what is so at one replica: the digests of its objects and, of each proxy, its answers.
+// world is the true state of one replica: the digests of its objects and the answers of each proxy.
 type world struct {
 	random  *rand.Rand
 	digests [6]int // 0 for an object that is not published
@@ -59,22 +59,22 @@ func (w *world) step() Delta {
 		}
 	}
 	for proxy := range w.answers {
-		told := Proxy{Fleet: fleetOf(proxy), Answers: map[model.Key]Answer{}}
+		update := Proxy{Fleet: fleetOf(proxy), Answers: map[model.Key]Answer{}}
 		switch dice := w.random.IntN(12); {
 		case dice == 0:
-			w.answers[proxy], told.Gone = nil, true
+			w.answers[proxy], update.Gone = nil, true
 		case dice == 1 || w.answers[proxy] == nil && dice < 4:
-			w.answers[proxy], told.Full = map[int]Answer{}, true
+			w.answers[proxy], update.Full = map[int]Answer{}, true
 		}
 		for object, digest := range w.digests {
-			isDue := told.Full || object == published || w.random.IntN(8) == 0
+			isDue := update.Full || object == published || w.random.IntN(8) == 0
 			if w.answers[proxy] != nil && digest != 0 && isDue {
 				answer := w.answer()
-				w.answers[proxy][object], told.Answers[key(object)] = answer, answer
+				w.answers[proxy][object], update.Answers[key(object)] = answer, answer
 			}
 		}
-		if told.Gone || told.Full || len(told.Answers) > 0 {
-			d.Proxies[address(proxy)] = told
+		if update.Gone || update.Full || len(update.Answers) > 0 {
+			d.Proxies[address(proxy)] = update
 		}
 	}
 	return d
@@ -126,14 +126,14 @@ func TestDeltasAddUp(t *testing.T) {
 			if err := proto.Unmarshal(bytes, message); err != nil {
 				t.Fatal(err)
 			}
-			told, err := in.decode(message)
+			decoded, err := in.decode(message)
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			to.apply(told)
+			to.apply(decoded)
 		}
 		for step := range 60 {
-			unsent = unsent.with(own.apply(w.step()))
+			unsent = unsent.mergedWith(own.apply(w.step()))
 			if diff := cmp.Diff(w.want(), w.table(own)); diff != "" {
 				t.Fatalf("seed %d, step %d: own (-want +got):\n%s", seed, step, diff)
 			}
@@ -225,8 +225,8 @@ func TestDecodeErrors(t *testing.T) {
 	long := proxy(&peerspb.Proxy{
 		Unconfirmed: []uint32{1}, Refusals: []*peerspb.Refusal{{Number: 1, Message: strings.Repeat("x", 10000)}},
 	})
-	told, err := (&decoder{objects: map[uint32]model.Key{}}).decode(long)
-	if refusal := told.Proxies[address(1)].Answers[model.Key{Namespace: "apps", Name: "shop"}].Refusal; err != nil ||
+	decoded, err := (&decoder{objects: map[uint32]model.Key{}}).decode(long)
+	if refusal := decoded.Proxies[address(1)].Answers[model.Key{Namespace: "apps", Name: "shop"}].Refusal; err != nil ||
 		len(refusal) != MaxRefusal {
 		t.Errorf("a refusal of %d bytes is kept, %v", len(refusal), err)
 	}
@@ -247,11 +247,11 @@ func TestRefusalsOfEverythingFitAMessage(t *testing.T) {
 	if size := proto.Size(message); size > maxMessage {
 		t.Fatalf("the message has %d bytes, want at most %d", size, maxMessage)
 	}
-	told, err := (&decoder{objects: map[uint32]model.Key{}}).decode(message)
+	decoded, err := (&decoder{objects: map[uint32]model.Key{}}).decode(message)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, proxy := range told.Proxies {
+	for at, proxy := range decoded.Proxies {
 		count, whole := 0, 0
 		for _, answer := range proxy.Answers {
 			switch len(answer.Refusal) {
