@@ -13,14 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers/peerspb"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/endpoints"
@@ -135,7 +129,8 @@ func (o *observer) next(t *testing.T, what string, fits func(Delta) bool) {
 	}
 }
 
-func has(d Delta) bool  { return d.Objects[key(1)] == digest(1) && d.Proxies[address(1)].Full }
+func has(d Delta) bool { return d.Objects[key(1)] == digest(1) && d.Proxies[address(1)].Full }
+
 func gone(d Delta) bool { proxy := d.Proxies[address(1)]; return proxy.Gone && proxy.Fleet == "apps" }
 
 // TestStoppedReplicaIsForgotten stops a replica, and starts it again.
@@ -304,120 +299,5 @@ func TestStateLimit(t *testing.T) {
 		if tooMuch := i == 103; errors.Is(err, errProtocol) != tooMuch {
 			t.Fatalf("after %d proxies: %v", i+1, err)
 		}
-	}
-}
-
-// TestWatcherLimit opens one stream more than the limit.
-func TestWatcherLimit(t *testing.T) {
-	server, local := newLocalServer(), netip.MustParseAddr("127.0.0.1")
-	for range maxWatchers {
-		if _, err := server.join(local); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := server.join(local); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("join = %v, want ResourceExhausted", err)
-	}
-}
-
-// TestUnknownCallerIsRejected connects before and after Admit.
-func TestUnknownCallerIsRejected(t *testing.T) {
-	server := NewServer()
-	server.Apply(one())
-	at, _ := listen(t, "127.0.0.1:0", server)
-	o := observe(t, at)
-	if _, err := server.join(netip.MustParseAddr("127.0.0.1")); status.Code(err) != codes.PermissionDenied {
-		t.Errorf("join = %v, want PermissionDenied", err)
-	}
-	server.Admit(endpointsOf(map[string]string{"self": "127.0.0.1:5678"}))
-	o.next(t, "all of it", has)
-}
-
-// slowStream is a stream with a reader that accepts one message at a time.
-type slowStream struct {
-	grpc.ServerStreamingServer[peerspb.Delta]
-
-	context func() context.Context
-	sent    chan *peerspb.Delta
-}
-
-func (s slowStream) Context() context.Context { return s.context() }
-
-func (s slowStream) Send(message *peerspb.Delta) error {
-	select {
-	case s.sent <- message:
-		return nil
-	case <-s.context().Done():
-		return s.context().Err()
-	}
-}
-
-// TestSlowReaderBlocksNoOther checks that a slow reader gets all missed changes in one message. Without changes there
-// is a heartbeat each second. The clock is synctest's.
-func TestSlowReaderBlocksNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		from := &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
-		ctx, cancel := context.WithCancel(peer.NewContext(t.Context(), from))
-		server, stream := newLocalServer(), slowStream{
-			context: func() context.Context { return ctx }, sent: make(chan *peerspb.Delta),
-		}
-		done := make(chan error)
-		go func() { done <- server.Watch(new(peerspb.WatchRequest), stream) }()
-		if first := <-stream.sent; first.GetSequence() != 1 || len(first.GetObjects()) != 0 {
-			t.Errorf("the first message is %v", first)
-		}
-		server.Apply(Delta{Objects: map[model.Key]string{key(0): digest(1)}})
-		synctest.Wait() // It is on its way.
-		for i := range 1000 {
-			server.Apply(Delta{Objects: map[model.Key]string{key(i % 10): digest(i)}})
-		}
-		if second := <-stream.sent; len(second.GetObjects()) != 1 {
-			t.Errorf("the second message is %v", second)
-		}
-		if third := <-stream.sent; len(third.GetObjects()) != 10 {
-			t.Errorf("the third message has %d objects, want the 10 that changed", len(third.GetObjects()))
-		}
-		began := time.Now()
-		if sign := <-stream.sent; time.Since(began) > heartbeat || len(sign.GetObjects()) != 0 {
-			t.Errorf("after %v there is %v", time.Since(began), sign)
-		}
-		cancel()
-		if err := <-done; status.Code(err) != codes.Canceled {
-			t.Errorf("Watch = %v", err)
-		}
-	})
-}
-
-// endpointsOf returns the EndpointSlices of replicas at addresses, by name.
-func endpointsOf(replicas map[string]string) []*discoveryv1.EndpointSlice {
-	var slices []*discoveryv1.EndpointSlice
-	for name, address := range replicas {
-		at := netip.MustParseAddrPort(address)
-		port, portName := int32(at.Port()), PortName
-		slices = append(slices, &discoveryv1.EndpointSlice{
-			AddressType: discoveryv1.AddressTypeIPv4,
-			Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
-			Endpoints: []discoveryv1.Endpoint{{
-				Addresses: []string{at.Addr().String()}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: name},
-			}},
-		})
-	}
-	return slices
-}
-
-func TestOthers(t *testing.T) {
-	slices := endpointsOf(map[string]string{
-		"interceptor-0": "10.0.0.1:5678", "interceptor-1": "10.0.0.2:5678", "interceptor-2": "10.0.0.3:5679",
-	})
-	slices = append(slices, endpointsOf(map[string]string{"interceptor-1": "[fd00::2]:5678"})...)
-	metrics := "metrics"
-	strange := endpointsOf(map[string]string{"interceptor-7": "10.0.0.7:2223"})
-	strange[0].Ports[0].Name = &metrics
-	got := Others(append(slices, strange...), "interceptor-0")
-	want := []endpoints.Pod{
-		{Name: "interceptor-1", Address: "10.0.0.2:5678"}, {Name: "interceptor-2", Address: "10.0.0.3:5679"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("replicas (-want +got):\n%s", diff)
 	}
 }
