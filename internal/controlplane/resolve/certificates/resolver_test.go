@@ -40,7 +40,7 @@ func (h hostRoutes) updates(fleet model.Fleet) map[model.Fleet]model.Update {
 // result is the state of a Resolver after some Updates.
 type result struct {
 	Certificates map[model.Host]string // the Secret by host
-	Nameless     string                // the Secret for clients without a server name
+	NoServerName string                // the Secret for clients without a server name
 	Reasons      map[string][]string
 	Pending      []string
 }
@@ -76,12 +76,12 @@ func TestResolver(t *testing.T) {
 		},
 		"the host has the Secret's certificate": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls"},
 		},
 		"Secret not read yet": {[]step{{one, nil}}, result{Pending: []string{"shop"}}},
 		"Secret created later": {
 			[]step{{one, nil}, {nil, secrets("tls", secret("tls", 1, host))}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls"},
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls"},
 		},
 		"missing Secret": {[]step{{one, secrets("tls", deleted)}},
 			result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}}},
@@ -95,12 +95,12 @@ func TestResolver(t *testing.T) {
 		},
 		"the last valid certificate stays active after an invalid update": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", invalid)}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls",
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls",
 				Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
 		},
 		"the last valid certificate stays active without permission": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", forbidden)}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls",
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls",
 				Reasons: map[string][]string{"shop": {"SecretUnreadable"}}},
 		},
 		"deleted Secret": {
@@ -120,7 +120,7 @@ func TestResolver(t *testing.T) {
 			result{}},
 		"a certificate for another host is active and reported": {
 			[]step{{one, secrets("tls", secret("tls", 1, "other.example.com"))}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, Nameless: "apps/tls",
+			result{Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls",
 				Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
 		},
 		"a wildcard certificate covers a host and itself": {
@@ -128,12 +128,12 @@ func TestResolver(t *testing.T) {
 				host:            {route("apps", "shop", "tls", 1, host, "/")},
 				"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")},
 			}, secrets("tls", secret("tls", 1, "*.example.com"))}},
-			result{Certificates: map[model.Host]string{host: "apps/tls", "*.example.com": "apps/tls"}, Nameless: "apps/tls"},
+			result{Certificates: map[model.Host]string{host: "apps/tls", "*.example.com": "apps/tls"}, NoServerName: "apps/tls"},
 		},
 		"a host certificate does not cover a wildcard": {
 			[]step{{hostRoutes{"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")}},
 				secrets("tls", secret("tls", 1, host))}},
-			result{Certificates: map[model.Host]string{"*.example.com": "apps/tls"}, Nameless: "apps/tls",
+			result{Certificates: map[model.Host]string{"*.example.com": "apps/tls"}, NoServerName: "apps/tls",
 				Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
 		},
 		"the oldest object's certificate is active, regardless of paths": {
@@ -141,7 +141,7 @@ func TestResolver(t *testing.T) {
 				hostRoutes{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, host)),
 			}},
-			result{Certificates: map[model.Host]string{host: "apps/a"}, Nameless: "apps/a",
+			result{Certificates: map[model.Host]string{host: "apps/a"}, NoServerName: "apps/a",
 				Reasons: map[string][]string{"young": {"HostTaken"}}},
 		},
 		"two objects with the same Secret": {
@@ -149,14 +149,14 @@ func TestResolver(t *testing.T) {
 				hostRoutes{host: {route("apps", "young", "a", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host)),
 			}},
-			result{Certificates: map[model.Host]string{host: "apps/a"}, Nameless: "apps/a"},
+			result{Certificates: map[model.Host]string{host: "apps/a"}, NoServerName: "apps/a"},
 		},
 		"an invalid Secret of the oldest object does not count": {
 			[]step{{
 				hostRoutes{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", invalid, "b", secret("b", 1, host)),
 			}},
-			result{Certificates: map[model.Host]string{host: "apps/b"}, Nameless: "apps/b",
+			result{Certificates: map[model.Host]string{host: "apps/b"}, NoServerName: "apps/b",
 				Reasons: map[string][]string{"old": {"InvalidSecret"}}},
 		},
 		"clients without a server name receive the oldest object's certificate": {
@@ -165,7 +165,7 @@ func TestResolver(t *testing.T) {
 					host: {route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
 			}},
-			result{Certificates: map[model.Host]string{host: "apps/a", "a.test": "apps/b"}, Nameless: "apps/a"},
+			result{Certificates: map[model.Host]string{host: "apps/a", "a.test": "apps/b"}, NoServerName: "apps/a"},
 		},
 		"the next object's certificate is used after a deletion": {
 			[]step{{
@@ -173,7 +173,7 @@ func TestResolver(t *testing.T) {
 					host: {route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
 			}, {nil, secrets("a", deleted)}},
-			result{Certificates: map[model.Host]string{"a.test": "apps/b"}, Nameless: "apps/b",
+			result{Certificates: map[model.Host]string{"a.test": "apps/b"}, NoServerName: "apps/b",
 				Reasons: map[string][]string{"old": {"SecretNotFound"}}},
 		},
 	} {
@@ -186,7 +186,7 @@ func TestResolver(t *testing.T) {
 			var got result
 			for at, certificate := range book.ForFleet("apps") {
 				if at == model.NoServerName {
-					got.Nameless = certificate.Secret.String()
+					got.NoServerName = certificate.Secret.String()
 					continue
 				}
 				if got.Certificates == nil {
