@@ -53,7 +53,7 @@ spec: {hosts: [shop.test], scaleTargetRef: {service: shop, port: 80}}
 	expect(httpv1alpha1.ReasonInvalidWaitingPage,
 		`ConfigMap "page" in namespace "pages": key "body": missing or empty: set it to the HTML page.`)
 	page(label, `{body: "<h1>Soon</h1>"}`)
-	expect(httpv1alpha1.ReasonWaitingPageAccepted, "as the object asks for it")
+	expect(httpv1alpha1.ReasonWaitingPageAccepted, "The waiting page is valid.")
 	page(`{}`, `{body: "<h1>Soon</h1>"}`)
 	expect(httpv1alpha1.ReasonWaitingPageNotFound, none)
 }
