@@ -25,8 +25,8 @@ const (
 	scalerAccount      = "system:serviceaccount:keda:kedify-http-scaler"
 )
 
-// granted are the rights that our manifests give: no more than the product uses, each with its purpose.
-func granted() map[string]map[string]string {
+// grantedPermissions are the rights that our manifests give: no more than the product uses, each with its purpose.
+func grantedPermissions() map[string]map[string]string {
 	return map[string]map[string]string{
 		routerRoleFile: {
 			"get httpscaledobjects.http.keda.sh":   "the live object, before a write and at the full weight",
@@ -79,9 +79,9 @@ func granted() map[string]map[string]string {
 	}
 }
 
-// borrowed are the rights of the Argo Rollouts controller that the router uses. Its own installation grants them, among
+// controllerPermissions are the rights of the Argo Rollouts controller that the router uses. Its own installation grants them, among
 // many more.
-func borrowed() map[string]string {
+func controllerPermissions() map[string]string {
 	return map[string]string{
 		"get leases.coordination.k8s.io": "whether an interceptor lives",
 		"get endpoints":                  "whether a promotion is safe",
@@ -90,9 +90,9 @@ func borrowed() map[string]string {
 	}
 }
 
-// refused are rights that the product must not have. Those of the controller's account that Argo Rollouts grants it,
+// forbiddenPermissions are rights that the product must not have. Those of the controller's account that Argo Rollouts grants it,
 // Secrets among them, are not ours to refuse, so the router's are asked of an account that has our role alone.
-func refused() map[string][]string {
+func forbiddenPermissions() map[string][]string {
 	common := []string{
 		"get secrets", "list secrets", "watch secrets", "get configmaps", "list nodes", "create pods",
 		"create pods/exec", "delete pods",
@@ -121,12 +121,12 @@ func refused() map[string][]string {
 			"list endpointslices.discovery.k8s.io in shop", "create events", "create events.events.k8s.io",
 			"get leases.coordination.k8s.io in keda",
 		}, common...),
-		routerAlone: append([]string{
+		routerOnly: append([]string{
 			"list configmaps", "patch httpscaledobjects.http.keda.sh/status", "list services",
 			"list endpointslices.discovery.k8s.io", "list pods", "create events",
 			"get leases.coordination.k8s.io", "get rollouts.argoproj.io",
 		}, common...),
-		settingsAlone: {"list configmaps", "list configmaps/kedify-proxy-template-values-global",
+		settingsOnly: {"list configmaps", "list configmaps/kedify-proxy-template-values-global",
 			"get configmaps/kedify-proxy-template-values", "list services"},
 		rolloutsAccount: {
 			"create httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh",
@@ -136,11 +136,11 @@ func refused() map[string][]string {
 	}
 }
 
-// routerAlone is an account that has the router's role and nothing else.
-const routerAlone = "system:serviceaccount:default:router-alone"
+// routerOnly is an account that has the router's role and nothing else.
+const routerOnly = "system:serviceaccount:default:router-alone"
 
-// routerAloneBinding gives it.
-const routerAloneBinding = `
+// routerOnlyBinding gives it.
+const routerOnlyBinding = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: router-alone}
@@ -148,12 +148,12 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: argo-rol
 subjects: [{kind: ServiceAccount, name: router-alone, namespace: default}]
 `
 
-// settingsAlone is an account that may read settings of Envoy and nothing else: the interceptor may read any ConfigMap
+// settingsOnly is an account that may read settings of Envoy and nothing else: the interceptor may read any ConfigMap
 // by its role for pages.
-const settingsAlone = "system:serviceaccount:default:settings-alone"
+const settingsOnly = "system:serviceaccount:default:settings-alone"
 
-// settingsAloneBinding gives it.
-const settingsAloneBinding = `
+// settingsOnlyBinding gives it.
+const settingsOnlyBinding = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: settings-alone}
@@ -161,36 +161,36 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kedify-h
 subjects: [{kind: ServiceAccount, name: settings-alone, namespace: default}]
 `
 
-// TestRolesGrantWhatIsUsedAndNoMore compares the manifests, word for word, with the table. That the product uses each
+// TestRolesGrantOnlyUsedPermissions compares the manifests, word for word, with the table. That the product uses each
 // is TestTheProductUsesItsRights.
-func TestRolesGrantWhatIsUsedAndNoMore(t *testing.T) {
+func TestRolesGrantOnlyUsedPermissions(t *testing.T) {
 	t.Parallel()
-	for file, rights := range granted() {
-		if diff := cmp.Diff(slices.Sorted(maps.Keys(rights)), rightsIn(t, file)); diff != "" {
+	for file, rights := range grantedPermissions() {
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(rights)), permissionsIn(t, file)); diff != "" {
 			t.Errorf("%s (-table +manifest):\n%s", file, diff)
 		}
 	}
 }
 
-// TestTheAPIServerAgrees asks the authorizer about each right, as it stands after the official installation of Argo
+// TestAuthorizerAgrees asks the authorizer about each right, as it stands after the official installation of Argo
 // Rollouts and ours.
-func TestTheAPIServerAgrees(t *testing.T) {
+func TestAuthorizerAgrees(t *testing.T) {
 	t.Parallel()
-	shared.apply(t, "", routerAloneBinding)
-	shared.apply(t, "", settingsAloneBinding)
+	shared.apply(t, "", routerOnlyBinding)
+	shared.apply(t, "", settingsOnlyBinding)
 	allowed := map[string][]string{
-		interceptorAccount: slices.Sorted(maps.Keys(granted()[interceptorRoleFile])),
-		scalerAccount:      slices.Sorted(maps.Keys(granted()[scalerRoleFile])),
-		rolloutsAccount: slices.Concat(slices.Sorted(maps.Keys(granted()[routerRoleFile])),
-			slices.Sorted(maps.Keys(borrowed()))),
-		routerAlone: slices.Sorted(maps.Keys(granted()[routerRoleFile])),
-		settingsAlone: {"list configmaps/kedify-proxy-template-values",
+		interceptorAccount: slices.Sorted(maps.Keys(grantedPermissions()[interceptorRoleFile])),
+		scalerAccount:      slices.Sorted(maps.Keys(grantedPermissions()[scalerRoleFile])),
+		rolloutsAccount: slices.Concat(slices.Sorted(maps.Keys(grantedPermissions()[routerRoleFile])),
+			slices.Sorted(maps.Keys(controllerPermissions()))),
+		routerOnly: slices.Sorted(maps.Keys(grantedPermissions()[routerRoleFile])),
+		settingsOnly: {"list configmaps/kedify-proxy-template-values",
 			"watch configmaps/kedify-proxy-template-values"},
 	}
-	for want, table := range map[bool]map[string][]string{true: allowed, false: refused()} {
+	for want, table := range map[bool]map[string][]string{true: allowed, false: forbiddenPermissions()} {
 		for account, rights := range table {
 			for _, right := range rights {
-				if got := shared.may(t, account, right); got != want {
+				if got := shared.isAllowed(t, account, right); got != want {
 					t.Errorf("%s may %s: %v, want %v", account, right, got, want)
 				}
 			}
@@ -198,15 +198,15 @@ func TestTheAPIServerAgrees(t *testing.T) {
 	}
 }
 
-// may asks whether an account has a right.
-func (c *cluster) may(t *testing.T, account, right string) bool {
+// isAllowed asks whether an account has a right.
+func (c *cluster) isAllowed(t *testing.T, account, permission string) bool {
 	t.Helper()
 	parts := strings.Split(account, ":")
 	review := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: account,
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + parts[2],
 			"system:authenticated"},
-		ResourceAttributes: attributesOf(right),
+		ResourceAttributes: attributesOf(permission),
 	}}
 	review.APIVersion, review.Kind = "authorization.k8s.io/v1", "SubjectAccessReview"
 	body, err := json.Marshal(review)
@@ -226,9 +226,9 @@ func (c *cluster) may(t *testing.T, account, right string) bool {
 
 // attributesOf reads "verb resource.group/subresource-or-name in namespace". What follows the slash is the name for
 // Leases and ConfigMaps, and a subresource for others.
-func attributesOf(right string) *authorizationv1.ResourceAttributes {
-	right, namespace, _ := strings.Cut(right, " in ")
-	verb, resource, _ := strings.Cut(right, " ")
+func attributesOf(permission string) *authorizationv1.ResourceAttributes {
+	permission, namespace, _ := strings.Cut(permission, " in ")
+	verb, resource, _ := strings.Cut(permission, " ")
 	resource, detail, _ := strings.Cut(resource, "/")
 	resource, group, _ := strings.Cut(resource, ".")
 	attributes := &authorizationv1.ResourceAttributes{Verb: verb, Resource: resource, Group: group,
@@ -241,8 +241,8 @@ func attributesOf(right string) *authorizationv1.ResourceAttributes {
 	return attributes
 }
 
-// rightsIn lists what the roles of a manifest grant, in the notation of the tables.
-func rightsIn(t *testing.T, file string) []string {
+// permissionsIn lists what the roles of a manifest grant, in the notation of the tables.
+func permissionsIn(t *testing.T, file string) []string {
 	t.Helper()
 	manifest, err := os.Open(file)
 	if err != nil {
@@ -265,19 +265,19 @@ func rightsIn(t *testing.T, file string) []string {
 			t.Fatal(err)
 		}
 		for _, rule := range role.Rules {
-			rights = append(rights, rightsOf(rule, role.Namespace)...)
+			rights = append(rights, permissionsOf(rule, role.Namespace)...)
 		}
 	}
 }
 
-// rightsOf lists what one rule grants.
-func rightsOf(rule rbacv1.PolicyRule, namespace string) []string {
+// permissionsOf lists what one rule grants.
+func permissionsOf(rule rbacv1.PolicyRule, namespace string) []string {
 	var rights []string
 	for _, group := range rule.APIGroups {
 		for _, resource := range rule.Resources {
 			for _, name := range append(rule.ResourceNames, "")[:max(1, len(rule.ResourceNames))] {
 				for _, verb := range rule.Verbs {
-					rights = append(rights, rightTo(verb, group, resource, name, namespace))
+					rights = append(rights, permissionName(verb, group, resource, name, namespace))
 				}
 			}
 		}
@@ -285,8 +285,8 @@ func rightsOf(rule rbacv1.PolicyRule, namespace string) []string {
 	return rights
 }
 
-// rightTo writes a right as the tables do. resource may have a subresource.
-func rightTo(verb, group, resource, name, namespace string) string {
+// permissionName writes a right as the tables do. resource may have a subresource.
+func permissionName(verb, group, resource, name, namespace string) string {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	var text strings.Builder
 	for _, part := range []struct{ before, text string }{{"", verb}, {" ", resource}, {".", group}, {"/", subresource},

@@ -114,8 +114,8 @@ func patch(ctx context.Context, client rest.Interface, path, body string) error 
 	return client.Patch(types.MergePatchType).AbsPath(path).Body([]byte(body)).Do(ctx).Error()
 }
 
-// refusal is the message of an error of the API server.
-func refusal(t *testing.T, err error) string {
+// rejection is the message of an error of the API server.
+func rejection(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {
 		return ""

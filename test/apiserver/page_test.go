@@ -12,9 +12,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestAWaitingPage follows a ConfigMap from one that is missing to one that is right, with the built interceptor as its
+// TestWaitingPage follows a ConfigMap from one that is missing to one that is right, with the built interceptor as its
 // ServiceAccount: each time the object says what is wrong, and nothing is started anew.
-func TestAWaitingPage(t *testing.T) {
+func TestWaitingPage(t *testing.T) {
 	const namespace = "pages"
 	shared.newNamespace(t, namespace)
 	shared.apply(t, namespace, `

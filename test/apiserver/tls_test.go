@@ -18,10 +18,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestTheInterceptorReadsNamedSecretsOnly follows condition TLSReady of two objects in two namespaces through what a
+// TestInterceptorReadsOnlyNamedSecrets follows condition TLSReady of two objects in two namespaces through what a
 // user does: without a permission, with the one that the condition's own remedy gives, and with one for a single name.
 // All is done as the interceptor's ServiceAccount, which never asks for anything but these Secrets.
-func TestTheInterceptorReadsNamedSecretsOnly(t *testing.T) {
+func TestInterceptorReadsOnlyNamedSecrets(t *testing.T) {
 	t.Parallel()
 	const wide, narrow = "tls-wide", "tls-narrow"
 	for _, namespace := range []string{wide, narrow} {
@@ -42,7 +42,7 @@ func TestTheInterceptorReadsNamedSecretsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared.apply(t, wide, remedyIn(t, string(page), denied, wide))
+	shared.apply(t, wide, commandIn(t, string(page), denied, wide))
 	_, role, _ := strings.Cut(string(page), "```yaml role\n")
 	role, _, _ = strings.Cut(role, "```")
 	shared.apply(t, narrow, role)
@@ -107,8 +107,8 @@ func secretText(t *testing.T, name string, serial int64, host string) string {
 	return string(text)
 }
 
-// remedyIn is what the command in a condition's message makes, as a manifest. The page has the same command.
-func remedyIn(t *testing.T, page string, denied metav1.Condition, namespace string) string {
+// commandIn is what the command in a condition's message makes, as a manifest. The page has the same command.
+func commandIn(t *testing.T, page string, denied metav1.Condition, namespace string) string {
 	t.Helper()
 	command := regexp.MustCompile("`kubectl create rolebinding (\\S+) --namespace=(\\S+) --clusterrole=(\\S+) " +
 		"--serviceaccount=(\\S+):(\\S+)`").

@@ -51,27 +51,27 @@ func must(t *testing.T, call string, answer types.RpcError) {
 	}
 }
 
-// TestTheProductUsesItsRights runs the built plugin and the built interceptor as their ServiceAccounts through all that
+// TestGrantedPermissionsAreUsed runs the built plugin and the built interceptor as their ServiceAccounts through all that
 // they do with the API server. What they asked for must be what the tables say, nothing more and nothing less, and
 // nothing of it may be forbidden.
-func TestTheProductUsesItsRights(t *testing.T) {
+func TestGrantedPermissionsAreUsed(t *testing.T) {
 	const namespace = "usage"
 	shared.newNamespace(t, namespace)
 	useAsInterceptor(t, namespace)
 	useAsRouter(t, namespace)
 	useAsScaler(t)
 
-	wanted := slices.Sorted(maps.Keys(granted()[interceptorRoleFile]))
-	if diff := cmp.Diff(wanted, used(t, interceptorAccount)); diff != "" {
+	wanted := slices.Sorted(maps.Keys(grantedPermissions()[interceptorRoleFile]))
+	if diff := cmp.Diff(wanted, usedPermissions(t, interceptorAccount)); diff != "" {
 		t.Errorf("what the interceptor used (-table +audit log):\n%s", diff)
 	}
-	wanted = slices.Sorted(maps.Keys(granted()[scalerRoleFile]))
-	if diff := cmp.Diff(wanted, used(t, scalerAccount)); diff != "" {
+	wanted = slices.Sorted(maps.Keys(grantedPermissions()[scalerRoleFile]))
+	if diff := cmp.Diff(wanted, usedPermissions(t, scalerAccount)); diff != "" {
 		t.Errorf("what the scaler used (-table +audit log):\n%s", diff)
 	}
-	wanted = slices.Sorted(maps.Keys(granted()[routerRoleFile]))
-	wanted = slices.Sorted(slices.Values(append(wanted, slices.Collect(maps.Keys(borrowed()))...)))
-	if diff := cmp.Diff(wanted, used(t, rolloutsAccount)); diff != "" {
+	wanted = slices.Sorted(maps.Keys(grantedPermissions()[routerRoleFile]))
+	wanted = slices.Sorted(slices.Values(append(wanted, slices.Collect(maps.Keys(controllerPermissions()))...)))
+	if diff := cmp.Diff(wanted, usedPermissions(t, rolloutsAccount)); diff != "" {
 		t.Errorf("what the router used (-table +audit log):\n%s", diff)
 	}
 }
@@ -95,7 +95,7 @@ func useAsInterceptor(t *testing.T, namespace string) {
 			httpv1alpha1.ConditionAccepted)
 	})
 	await.True(t, "the Lease is renewed and the Event is there", func() bool {
-		return slices.Contains(used(t, interceptorAccount), "create events.events.k8s.io") &&
+		return slices.Contains(usedPermissions(t, interceptorAccount), "create events.events.k8s.io") &&
 			slices.ContainsFunc(shared.requests(t, interceptorAccount),
 				func(e apiserver.AuditEvent) bool { return e.Verb == "update" })
 	})
@@ -114,16 +114,16 @@ func useAsInterceptor(t *testing.T, namespace string) {
 	})
 	holder, names := second, [2]string{"interceptor-1", interceptorPod}
 	await.True(t, "a release of the Lease is found by the watch, and not by the next look", func() (isByWatch bool) {
-		holder, isByWatch = takesOver(t, holder, names[0])
+		holder, isByWatch = takeOver(t, holder, names[0])
 		names[0], names[1] = names[1], names[0]
 		return isByWatch // it is not where the machine stood still
 	})
 }
 
-// takesOver starts a replica that stands by, ends the holder of the Lease, and returns the replica once it holds the
+// takeOver starts a replica that stands by, ends the holder of the Lease, and returns the replica once it holds the
 // Lease. isByWatch says that its watch found the release: the pause until its next look, which begins with the watch,
 // was not half over.
-func takesOver(t *testing.T, holder *program.Process, successor string) (next *program.Process, isByWatch bool) {
+func takeOver(t *testing.T, holder *program.Process, successor string) (next *program.Process, isByWatch bool) {
 	t.Helper()
 	before := len(shared.requests(t, interceptorAccount))
 	watches := func() []apiserver.AuditEvent { // only who stands by watches the Lease
@@ -182,7 +182,7 @@ func useAsScaler(t *testing.T) {
 	program.Run(t, filepath.Join(shared.folder, "scaler"), "--kubeconfig="+shared.kubeconfig(t, apiserver.ScalerToken),
 		"--grpc-address="+free, "--health-address="+free, "--metrics-address="+free, "--shutdown-delay=0s")
 	await.True(t, "the scaler watches", func() bool {
-		return len(used(t, scalerAccount)) >= len(granted()[scalerRoleFile])
+		return len(usedPermissions(t, scalerAccount)) >= len(grantedPermissions()[scalerRoleFile])
 	})
 }
 
@@ -214,13 +214,13 @@ func useAsRouter(t *testing.T, namespace string) {
 	}
 	must(t, "SetWeight(0)", asked.SetWeight(canary, 0, nil))
 	await.True(t, "the plugin watches", func() bool {
-		return slices.Contains(used(t, rolloutsAccount), "watch httpscaledobjects.http.keda.sh")
+		return slices.Contains(usedPermissions(t, rolloutsAccount), "watch httpscaledobjects.http.keda.sh")
 	})
 }
 
-// used lists what an account has asked of the API server, in the notation of the tables. A request that was forbidden
+// usedPermissions lists what an account has asked of the API server, in the notation of the tables. A request that was forbidden
 // is a failure.
-func used(t *testing.T, account string) []string {
+func usedPermissions(t *testing.T, account string) []string {
 	t.Helper()
 	found := map[string]bool{}
 	for _, event := range shared.requests(t, account) {
@@ -242,7 +242,7 @@ func used(t *testing.T, account string) []string {
 				name = ref.Name
 			}
 		}
-		found[rightTo(event.Verb, ref.APIGroup, resource, name, namespace)] = true
+		found[permissionName(event.Verb, ref.APIGroup, resource, name, namespace)] = true
 	}
 	return slices.Sorted(maps.Keys(found))
 }

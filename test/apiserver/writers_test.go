@@ -24,9 +24,9 @@ import (
 const (
 	// writers is how many write to one object beside the router.
 	writers = 10
-	// writesEach is how often each of them writes for every weight that the router sets. A number in place of a rate
+	// writesPerWriter is how often each of them writes for every weight that the router sets. A number in place of a rate
 	// keeps a slow machine from being too slow.
-	writesEach = 2
+	writesPerWriter = 2
 	// weightsSet is how many weights the router sets meanwhile.
 	weightsSet = 20
 )
@@ -76,7 +76,7 @@ func TestTenWritersOnOneObject(t *testing.T) {
 
 // run writes writesEach times.
 func (w *writer) run(ctx context.Context, path string) error {
-	for wanted := w.writes + writesEach; w.writes < wanted; {
+	for wanted := w.writes + writesPerWriter; w.writes < wanted; {
 		if err := w.write(ctx, path); err != nil && !apierrors.IsConflict(err) {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// definitionsVariable is the environment's, which names the folder of the Gateway API's definitions.
-	definitionsVariable = "GATEWAY_API_CRDS"
+	// crdsVariable is the environment's, which names the folder of the Gateway API's definitions.
+	crdsVariable = "GATEWAY_API_CRDS"
 	// namespace is where the Rollouts and their objects are.
 	namespace = "shop"
 	// rollouts is how many Rollouts each call is made for, all at once.
 	rollouts = 10
 )
 
-// unwatched gives the ServiceAccount stranger what the routers' own roles give, but for list and watch.
-const unwatched = `
+// roleWithoutWatch gives the ServiceAccount stranger what the routers' own roles give, but for list and watch.
+const roleWithoutWatch = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: unwatched}
@@ -62,11 +62,11 @@ func TestMain(m *testing.M) {
 
 // install applies definitions and roles, and the Endpoints of all Services: those of promoted Pods everywhere.
 func (c *cluster) install(ctx context.Context) error {
-	if os.Getenv(definitionsVariable) == "" {
+	if os.Getenv(crdsVariable) == "" {
 		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part",
-			definitionsVariable)
+			crdsVariable)
 	}
-	manifests := []string{apiserver.RolloutsRole, unwatched}
+	manifests := []string{apiserver.RolloutsRole, roleWithoutWatch}
 	for _, name := range []string{namespace, httpv1alpha1.DefaultInterceptorNamespace} {
 		manifests = append(manifests, `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`)
 	}
@@ -79,7 +79,7 @@ func (c *cluster) install(ctx context.Context) error {
 	return errors.Join(
 		apiserver.Apply(ctx, c.admin, namespace, manifests...),
 		apiserver.ApplyFiles(ctx, c.admin, namespace,
-			filepath.Join(os.Getenv(definitionsVariable), "gateway.networking.k8s.io_httproutes.yaml"),
+			filepath.Join(os.Getenv(crdsVariable), "gateway.networking.k8s.io_httproutes.yaml"),
 			"../../config/crd/http.keda.sh_httpscaledobjects.yaml",
 			"../../config/argo-rollouts/rbac.yaml", "../../config/argo-rollouts/gatewayapi/rbac.yaml"))
 }

@@ -34,43 +34,43 @@ type plugin struct {
 	*pluginprocess.Process
 
 	account string
-	seen    int      // how many events of the audit log are counted
-	apart   requests // those that are not counted by call
+	counted    int      // how many events of the audit log are counted
+	excluded   requests // those that are not counted by call
 }
 
 // start starts a plugin as the user of token. Requests for the resources of apart are not counted by call.
-func start(t *testing.T, command, token string, apart ...string) *plugin {
+func start(t *testing.T, command, token string, excluded ...string) *plugin {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := shared.WriteKubeconfig(kubeconfig, token); err != nil {
 		t.Fatal(err)
 	}
-	p := &plugin{account: accounts[token], apart: requests{}}
+	p := &plugin{account: accounts[token], excluded: requests{}}
 	p.Process = pluginprocess.Run(t, filepath.Join(shared.folder, command), kubeconfig)
-	for _, request := range apart {
-		p.apart[request] = 0
+	for _, request := range excluded {
+		p.excluded[request] = 0
 	}
 	return p
 }
 
-// asked counts what the plugin has asked since the last time. The end of a request is in the log before its answer is
+// newRequests counts what the plugin has asked since the last time. The end of a request is in the log before its answer is
 // complete.
-func (p *plugin) asked(t *testing.T) requests {
+func (p *plugin) newRequests(t *testing.T) requests {
 	t.Helper()
 	events, err := shared.audit.Of(p.account)
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := requests{}
-	for _, event := range events[p.seen:] {
+	for _, event := range events[p.counted:] {
 		request := event.Verb + " " + cmp.Or(event.ObjectRef.Resource, event.RequestURI)
-		if _, isApart := p.apart[request]; isApart {
-			p.apart[request]++
+		if _, isApart := p.excluded[request]; isApart {
+			p.excluded[request]++
 		} else {
 			asked[request]++
 		}
 	}
-	p.seen = len(events)
+	p.counted = len(events)
 	return asked
 }
 
@@ -82,20 +82,20 @@ type step struct {
 	want   requests // nil for none
 }
 
-// play plays steps. Each begins when the one before has ended.
-func (p *plugin) play(t *testing.T, steps ...step) {
+// run plays steps. Each begins when the one before has ended.
+func (p *plugin) run(t *testing.T, steps ...step) {
 	t.Helper()
 	for _, step := range steps {
 		if step.before != nil {
 			forAll(t, step.name, step.before)
 		}
-		p.asked(t)
+		p.newRequests(t)
 		forAll(t, step.name, step.call)
 		want := requests{}
 		for request, count := range step.want {
 			want[request] = count * rollouts
 		}
-		if diff := gocmp.Diff(want, p.asked(t)); diff != "" {
+		if diff := gocmp.Diff(want, p.newRequests(t)); diff != "" {
 			t.Errorf("%s: requests for %d Rollouts (-want +got):\n%s", step.name, rollouts, diff)
 		}
 	}
@@ -123,9 +123,9 @@ func (p *plugin) awaitWatch(t *testing.T, call func(n int) error) {
 		}
 	}()
 	await.True(t, "calls without a request, once the watch is open", func() bool {
-		p.asked(t)
+		p.newRequests(t)
 		forAll(t, "while the watch opens", call)
-		last = p.asked(t)
+		last = p.newRequests(t)
 		return len(last) == 0
 	})
 }
@@ -147,8 +147,8 @@ type calls struct {
 	rollout func(n int) *v1alpha1.Rollout
 }
 
-// since are the calls of a later reconcile: the Rollouts' status says that the canary has this weight.
-func (c calls) since(weight int32) calls {
+// atWeight are the calls of a later reconcile: the Rollouts' status says that the canary has this weight.
+func (c calls) atWeight(weight int32) calls {
 	of := c.rollout
 	c.rollout = func(n int) *v1alpha1.Rollout {
 		r := of(n)
@@ -190,14 +190,14 @@ func (c calls) setMirrorRoute(n int) error {
 	return pluginprocess.Failure(c.SetMirrorRoute(c.rollout(n), mirrorRoute()))
 }
 
-var errVerified = errors.New("verified, which it should not be")
+var errUnexpectedlyVerified = errors.New("verified, which it should not be")
 
-// verifyNot is VerifyWeight where the weight is not verified.
-func (c calls) verifyNot(weight int32) func(n int) error {
+// expectUnverified is VerifyWeight where the weight is not verified.
+func (c calls) expectUnverified(weight int32) func(n int) error {
 	return func(n int) error {
 		verified, answer := c.VerifyWeight(c.rollout(n), weight, nil)
 		if verified == types.Verified {
-			return errVerified
+			return errUnexpectedlyVerified
 		}
 		return pluginprocess.Failure(answer)
 	}

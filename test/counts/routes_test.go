@@ -19,8 +19,8 @@ const (
 	putRoute   = "update httproutes"
 	getRoute   = "get httproutes"
 	listRoutes = "list httproutes"
-	// routesEach is how many routes a Rollout has. The first one takes header and mirror routes.
-	routesEach = 2
+	// routesPerRollout is how many routes a Rollout has. The first one takes header and mirror routes.
+	routesPerRollout = 2
 )
 
 // httpRoute is the i-th route of Rollout n.
@@ -28,16 +28,16 @@ const httpRoute = `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, m
   spec: {parentRefs: [{name: gateway}],
     rules: [{backendRefs: [{name: web-%[1]d-stable, port: 80}, {name: web-%[1]d-canary, port: 80}]}]}}`
 
-// ofRoutes are Rollouts with routesEach routes each, promoted.
-func ofRoutes(n int) *v1alpha1.Rollout {
+// routesRollout are Rollouts with routesEach routes each, promoted.
+func routesRollout(n int) *v1alpha1.Rollout {
 	return rollout(n, gatewayapi.Type,
 		fmt.Sprintf(`{"httpRoutes":[{"name":"web-%d-0","useHeaderRoutes":true},{"name":"web-%[1]d-1"}]}`, n))
 }
 
-// inCanary are those Rollouts at the step of that index of a canary.
-func inCanary(index int32) func(n int) *v1alpha1.Rollout {
+// routesCanary are those Rollouts at the step of that index of a canary.
+func routesCanary(index int32) func(n int) *v1alpha1.Rollout {
 	return func(n int) *v1alpha1.Rollout {
-		r := ofRoutes(n)
+		r := routesRollout(n)
 		r.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
 		r.Status.StableRS, r.Status.CurrentPodHash, r.Status.CurrentStepIndex = "old", "new", &index
 		canary := r.Spec.Strategy.Canary
@@ -56,7 +56,7 @@ func inCanary(index int32) func(n int) *v1alpha1.Rollout {
 // accept does the Gateway's part: it accepts the routes of a Rollout as they are.
 func accept(ctx context.Context) func(n int) error {
 	return func(n int) error {
-		for i := range routesEach {
+		for i := range routesPerRollout {
 			path := fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/httproutes/web-%d-%d", namespace, n,
 				i)
 			text, err := shared.admin.Get().AbsPath(path).DoRaw(ctx)
@@ -100,26 +100,26 @@ func TestRequestsForRoutes(t *testing.T) {
 	ctx := t.Context()
 	awaitSchema(t)
 	for n := range rollouts {
-		for i := range routesEach {
+		for i := range routesPerRollout {
 			shared.apply(t, fmt.Sprintf(httpRoute, n, i))
 		}
 	}
 	asked := start(t, "gatewayapi-plugin", apiserver.RolloutsToken)
-	at := func(index int32) calls { return calls{asked, inCanary(index)} }
-	first, header, mirror, full, promoted := at(0), at(1), at(2).since(20), at(3), calls{asked, ofRoutes}
-	weights := first.since(20)
+	at := func(index int32) calls { return calls{asked, routesCanary(index)} }
+	first, header, mirror, full, promoted := at(0), at(1), at(2).atWeight(20), at(3), calls{asked, routesRollout}
+	weights := first.atWeight(20)
 	asked.awaitWatch(t, promoted.removeManagedRoutes)
-	asked.play(t,
-		step{name: "SetWeight, another weight", call: first.setWeight(20), want: requests{putRoute: routesEach}},
+	asked.run(t,
+		step{name: "SetWeight, another weight", call: first.setWeight(20), want: requests{putRoute: routesPerRollout}},
 		step{name: "SetWeight, the same weight", call: weights.setWeight(20)},
 		step{name: "UpdateHash, in a canary", call: weights.updateHash("new", "old")},
-		step{name: "VerifyWeight, nothing accepted", call: weights.verifyNot(20)},
+		step{name: "VerifyWeight, nothing accepted", call: weights.expectUnverified(20)},
 		step{name: "VerifyWeight", before: accept(ctx), call: weights.verify(ctx, 20)},
 		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old
 		// Pods: none of them rests on a watch.
 		step{name: "VerifyWeight, in the first reconcile of a step", call: first.verify(ctx, 20),
-			want: requests{getRoute: routesEach}},
-		step{name: "VerifyWeight, another weight", call: weights.verifyNot(30), want: requests{getRoute: routesEach}},
+			want: requests{getRoute: routesPerRollout}},
+		step{name: "VerifyWeight, another weight", call: weights.expectUnverified(30), want: requests{getRoute: routesPerRollout}},
 		step{name: "SetHeaderRoute", call: header.setHeaderRoute, want: requests{putRoute: 1}},
 		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},
 		step{name: "SetMirrorRoute", call: mirror.setMirrorRoute, want: requests{putRoute: 1}},
@@ -127,20 +127,20 @@ func TestRequestsForRoutes(t *testing.T) {
 		step{name: "SetWeight, beside managed routes", call: mirror.setWeight(20)},
 		step{name: "RemoveManagedRoutes", call: full.removeManagedRoutes, want: requests{putRoute: 1}},
 		step{name: "RemoveManagedRoutes, none", call: full.removeManagedRoutes},
-		step{name: "SetWeight, full", call: full.setWeight(100), want: requests{putRoute: routesEach}},
+		step{name: "SetWeight, full", call: full.setWeight(100), want: requests{putRoute: routesPerRollout}},
 		step{name: "VerifyWeight, full", before: accept(ctx), call: full.verify(ctx, 100),
-			want: requests{getRoute: routesEach}},
+			want: requests{getRoute: routesPerRollout}},
 		step{name: "UpdateHash, a promotion", call: promoted.updateHash("new", "new"), want: requests{getEndpoints: 2}},
-		step{name: "SetWeight, none", call: promoted.setWeight(0), want: requests{putRoute: routesEach}},
+		step{name: "SetWeight, none", call: promoted.setWeight(0), want: requests{putRoute: routesPerRollout}},
 		step{name: "an idle resync", before: accept(ctx), call: promoted.reconcile(ctx)},
 	)
 
-	blind := calls{start(t, "gatewayapi-plugin", apiserver.StrangerToken, listRoutes), ofRoutes}
+	blind := calls{start(t, "gatewayapi-plugin", apiserver.StrangerToken, listRoutes), routesRollout}
 	forAll(t, "the first call, which finds out what the cluster serves", blind.removeManagedRoutes)
-	blind.play(t, step{
-		name: "an idle resync without a watch", call: blind.reconcile(ctx), want: requests{getRoute: 4 * routesEach},
+	blind.run(t, step{
+		name: "an idle resync without a watch", call: blind.reconcile(ctx), want: requests{getRoute: 4 * routesPerRollout},
 	})
-	if blind.apart[listRoutes] == 0 {
+	if blind.excluded[listRoutes] == 0 {
 		t.Error("the plugin that may not watch has not tried to")
 	}
 }

@@ -31,16 +31,16 @@ const (
 const scaledObject = `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: %s},
   spec: {hosts: [%[1]s.test], scaleTargetRef: {service: %[1]s-stable, port: 80}}}`
 
-// ofScaledObjects are Rollouts with an HTTPScaledObject each.
-func ofScaledObjects(n int) *v1alpha1.Rollout {
+// scaledObjectRollout are Rollouts with an HTTPScaledObject each.
+func scaledObjectRollout(n int) *v1alpha1.Rollout {
 	return rollout(n, httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":"web-%d"}`, n))
 }
 
-// atStep are those Rollouts in the middle of a canary, at the first or the second of two steps, which set a header and
+// scaledObjectCanary are those Rollouts in the middle of a canary, at the first or the second of two steps, which set a header and
 // a mirror route.
-func atStep(index int32) func(n int) *v1alpha1.Rollout {
+func scaledObjectCanary(index int32) func(n int) *v1alpha1.Rollout {
 	return func(n int) *v1alpha1.Rollout {
-		rollout := ofScaledObjects(n)
+		rollout := scaledObjectRollout(n)
 		rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
 		rollout.Status.StableRS, rollout.Status.CurrentPodHash, rollout.Status.CurrentStepIndex = "old", "new", &index
 		rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{{SetHeaderRoute: headerRoute()},
@@ -55,7 +55,7 @@ func report(ctx context.Context, weight uint32, stableHashes ...string) func(n i
 	return func(n int) error {
 		text := ""
 		if weight > 0 {
-			canary := ofScaledObjects(n).Spec.Strategy.Canary
+			canary := scaledObjectRollout(n).Spec.Strategy.Canary
 			text = split.Format([]split.Backend{
 				{Service: canary.StableService, Weight: 100 - weight}, {Service: canary.CanaryService, Weight: weight},
 			})
@@ -84,23 +84,23 @@ func TestRequestsForScaledObjects(t *testing.T) {
 	for n := range rollouts {
 		shared.apply(t, fmt.Sprintf(scaledObject, fmt.Sprint("web-", n)))
 	}
-	c := calls{start(t, "rollouts-plugin-kedify", apiserver.RolloutsToken, getLease), ofScaledObjects}
-	header, mirror := calls{c.plugin, atStep(0)}, calls{c.plugin, atStep(1)}
+	c := calls{start(t, "rollouts-plugin-kedify", apiserver.RolloutsToken, getLease), scaledObjectRollout}
+	header, mirror := calls{c.plugin, scaledObjectCanary(0)}, calls{c.plugin, scaledObjectCanary(1)}
 	c.awaitWatch(t, c.setWeight(0))
-	at20 := c.since(20)
+	at20 := c.atWeight(20)
 	renew := func(int) error { return renewLease(ctx) }
-	c.play(t,
+	c.run(t,
 		step{name: "SetWeight, another weight", call: c.setWeight(20), want: requests{patchObject: 1}},
 		step{name: "SetWeight, the same weight", call: at20.setWeight(20)},
 		step{name: "UpdateHash, in a canary", call: c.updateHash("new", "old")},
 		step{name: "RemoveManagedRoutes", call: c.removeManagedRoutes},
-		step{name: "VerifyWeight, nothing reported", before: renew, call: at20.verifyNot(20)},
+		step{name: "VerifyWeight, nothing reported", before: renew, call: at20.expectUnverified(20)},
 		step{name: "VerifyWeight", before: report(ctx, 20), call: at20.verify(ctx, 20)},
 		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old
 		// Pods: none of them rests on a watch.
 		step{name: "VerifyWeight, in the first reconcile of a step", call: c.verify(ctx, 20),
 			want: requests{getObject: 1}},
-		step{name: "VerifyWeight, another weight", call: c.verifyNot(30), want: requests{getObject: 1}},
+		step{name: "VerifyWeight, another weight", call: c.expectUnverified(30), want: requests{getObject: 1}},
 		step{name: "SetWeight, full", call: c.setWeight(100), want: requests{patchObject: 1}},
 		step{name: "VerifyWeight, full", before: report(ctx, 100), call: c.verify(ctx, 100),
 			want: requests{getObject: 1}},
@@ -120,21 +120,21 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		step{name: "SetWeight, behind it", call: mirror.setWeight(0), want: requests{patchObject: 1}},
 		step{name: "an idle resync", before: report(ctx, 0), call: c.reconcile(ctx)},
 	)
-	readsOfTheLease(t, c.plugin, began, machine)
+	checkLeaseReads(t, c.plugin, began, machine)
 
-	blind := calls{start(t, "rollouts-plugin-kedify", apiserver.StrangerToken, getLease, listObjects), ofScaledObjects}
-	blind.play(t, step{
+	blind := calls{start(t, "rollouts-plugin-kedify", apiserver.StrangerToken, getLease, listObjects), scaledObjectRollout}
+	blind.run(t, step{
 		name: "an idle resync without a watch", before: renew, call: blind.reconcile(ctx), want: requests{getObject: 3},
 	})
-	if blind.apart[listObjects] == 0 {
+	if blind.excluded[listObjects] == 0 {
 		t.Error("the plugin that may not watch has not tried to")
 	}
 }
 
-// readsOfTheLease fails unless the calls since a time have read the Lease together, and again only when a renewal was
+// checkLeaseReads fails unless the calls since a time have read the Lease together, and again only when a renewal was
 // due. An answer that takes a second counts as none, and the next call reads again: where the API server or the machine
 // stood still, a pause says nothing.
-func readsOfTheLease(t *testing.T, p *plugin, since time.Time, machine *stall.Detector) {
+func checkLeaseReads(t *testing.T, p *plugin, since time.Time, machine *stall.Detector) {
 	t.Helper()
 	reads, err := shared.audit.Of(p.account)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// ofTrigger is an HTTPScaledObject of one of the triggers of a ScaledObject.
-const ofTrigger = `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: %[1]s-%[2]s, ownerReferences: [{apiVersion: keda.sh/v1alpha1,
+// triggerObject is an HTTPScaledObject of one of the triggers of a ScaledObject.
+const triggerObject = `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: %[1]s-%[2]s, ownerReferences: [{apiVersion: keda.sh/v1alpha1,
   kind: ScaledObject, name: %[1]s, uid: uid-of-%[1]s, controller: true}]}, spec: {hosts: [%[2]s.%[1]s.test], scaleTargetRef: {service: web-stable, port: 80}}}`
 
-// ofTriggers are Rollouts with two HTTPScaledObjects each, of which they name one.
-func ofTriggers(n int) *v1alpha1.Rollout {
+// triggersRollout are Rollouts with two HTTPScaledObjects each, of which they name one.
+func triggersRollout(n int) *v1alpha1.Rollout {
 	return rollout(n, httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":"pair-%d-shop"}`, n))
 }
 
@@ -24,19 +24,19 @@ func TestRequestsForTriggers(t *testing.T) {
 	ctx := t.Context()
 	for n := range rollouts {
 		for _, host := range []string{"shop", "api"} {
-			shared.apply(t, fmt.Sprintf(ofTrigger, fmt.Sprint("pair-", n), host))
+			shared.apply(t, fmt.Sprintf(triggerObject, fmt.Sprint("pair-", n), host))
 		}
 	}
-	c := calls{start(t, "rollouts-plugin-kedify", apiserver.RolloutsToken, getLease), ofTriggers}
+	c := calls{start(t, "rollouts-plugin-kedify", apiserver.RolloutsToken, getLease), triggersRollout}
 	c.awaitWatch(t, c.setWeight(0))
-	at20 := c.since(20)
-	c.play(t,
+	at20 := c.atWeight(20)
+	c.run(t,
 		step{name: "SetWeight, another weight", call: c.setWeight(20), want: requests{patchObject: 2}},
 		step{name: "SetWeight, the same weight", call: at20.setWeight(20)},
 		step{name: "UpdateHash, in a canary", call: c.updateHash("new", "old")},
 		step{name: "RemoveManagedRoutes", call: c.removeManagedRoutes},
 		step{name: "SetWeight, full", call: at20.setWeight(100), want: requests{patchObject: 2}},
-		step{name: "SetWeight, none", call: c.since(100).setWeight(0), want: requests{patchObject: 2}},
+		step{name: "SetWeight, none", call: c.atWeight(100).setWeight(0), want: requests{patchObject: 2}},
 		step{name: "an idle resync", call: c.reconcile(ctx)},
 	)
 }

@@ -27,16 +27,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// foreign is a cluster of which somebody else installed the CustomResourceDefinition.
-type foreign struct {
+// crdCluster is a cluster of which somebody else installed the CustomResourceDefinition.
+type crdCluster struct {
 	cluster
 
-	definition map[string]any // ours
+	crd map[string]any // ours
 }
 
-// newForeign starts one without any definition: the shared one has ours. The interceptor's role is there. The shared
+// newCRDCluster starts one without any definition: the shared one has ours. The interceptor's role is there. The shared
 // API server is idle meanwhile: the test that calls this is not parallel.
-func newForeign(t *testing.T) *foreign {
+func newCRDCluster(t *testing.T) *crdCluster {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
@@ -53,12 +53,12 @@ func newForeign(t *testing.T) *foreign {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = running.Stop() })
-	f := &foreign{cluster: cluster{ControlPlane: running, audit: audit, folder: shared.folder}}
+	f := &crdCluster{cluster: cluster{ControlPlane: running, audit: audit, folder: shared.folder}}
 	if f.admin, err = f.Client(apiserver.AdminToken); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(crdFile)
-	if err := errors.Join(err, yaml.Unmarshal(text, &f.definition)); err != nil {
+	if err := errors.Join(err, yaml.Unmarshal(text, &f.crd)); err != nil {
 		t.Fatal(err)
 	}
 	err = apiserver.ApplyFiles(t.Context(), f.admin, "", "../../config/interceptor/namespace.yaml", interceptorRoleFile)
@@ -70,9 +70,9 @@ func newForeign(t *testing.T) *foreign {
 }
 
 // install installs our definition after edit has changed the schema of the status.
-func (f *foreign) install(t *testing.T, edit func(properties map[string]any)) {
+func (f *crdCluster) install(t *testing.T, edit func(properties map[string]any)) {
 	t.Helper()
-	text, err := json.Marshal(f.definition)
+	text, err := json.Marshal(f.crd)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func (f *foreign) install(t *testing.T, edit func(properties map[string]any)) {
 }
 
 // writer is a client of the interceptor's account, as one that has just started has it.
-func (f *foreign) writer(t *testing.T) status.Client {
+func (f *crdCluster) writer(t *testing.T) status.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := httpv1alpha1.AddToScheme(scheme); err != nil {
@@ -107,7 +107,7 @@ func (f *foreign) writer(t *testing.T) status.Client {
 }
 
 // report writes what two of two proxies took of the object, as the interceptor does, and returns the object.
-func (f *foreign) report(t *testing.T, writer status.Client) *httpv1alpha1.HTTPScaledObject {
+func (f *crdCluster) report(t *testing.T, writer status.Client) *httpv1alpha1.HTTPScaledObject {
 	t.Helper()
 	object := f.object(t, "shop", "shop")
 	object.Status = httpv1alpha1.StatusOf(object)
@@ -119,8 +119,8 @@ func (f *foreign) report(t *testing.T, writer status.Client) *httpv1alpha1.HTTPS
 	return f.object(t, "shop", "shop")
 }
 
-// beat renews the Lease as the interceptor does.
-func (f *foreign) beat(t *testing.T) {
+// renewLease renews the Lease as the interceptor does.
+func (f *crdCluster) renewLease(t *testing.T) {
 	t.Helper()
 	f.apply(t, "keda", `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kedify-http-interceptor}, spec: {holderIdentity: a, renewTime: "`+
 		time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")+`"}}`)
@@ -139,11 +139,11 @@ func withOtherConditions(properties map[string]any) {
 	}}
 }
 
-// TestTheReportReachesTheRouterOnAnyDefinition walks through the definitions that a cluster may have, in
+// TestReportReachesRouterWithAnyCRD walks through the definitions that a cluster may have, in
 // the order in which it may get them. On each the built interceptor comes to rest, what it reports is
 // read back as it was computed, and the built plugin verifies by it.
-func TestTheReportReachesTheRouterOnAnyDefinition(t *testing.T) {
-	f := newForeign(t)
+func TestReportReachesRouterWithAnyCRD(t *testing.T) {
+	f := newCRDCluster(t)
 	f.install(t, withOtherConditions)
 	if refused := f.create(t, "shop", "shop", bare); refused != "" {
 		t.Fatal(refused)
@@ -166,7 +166,7 @@ func TestTheReportReachesTheRouterOnAnyDefinition(t *testing.T) {
 			f.install(t, test.edit)
 			weight := int32(10 + i)
 			must(t, "SetWeight", plugin.SetWeight(canary, weight, nil))
-			f.comesToRest(t, weight)
+			f.awaitIdle(t, weight)
 
 			writer := f.writer(t)
 			for range 2 { // The second one may say where the rest is.
@@ -193,7 +193,7 @@ func TestTheReportReachesTheRouterOnAnyDefinition(t *testing.T) {
 				!is.DataPlane.Effective {
 				t.Errorf("read back: %+v", is)
 			}
-			f.beat(t)
+			f.renewLease(t)
 			verified, answer := plugin.VerifyWeight(canary, weight, nil)
 			must(t, "VerifyWeight", answer)
 			if verified != types.Verified {
@@ -203,8 +203,8 @@ func TestTheReportReachesTheRouterOnAnyDefinition(t *testing.T) {
 	}
 }
 
-// comesToRest has a built interceptor report the object, and then write nothing more. It has no proxies.
-func (f *foreign) comesToRest(t *testing.T, weight int32) {
+// awaitIdle has a built interceptor report the object, and then write nothing more. It has no proxies.
+func (f *crdCluster) awaitIdle(t *testing.T, weight int32) {
 	t.Helper()
 	running := f.startInterceptor(t, interceptorPod)
 	defer running.Stop(t)
@@ -239,8 +239,8 @@ func (f *foreign) comesToRest(t *testing.T, weight int32) {
 	})
 }
 
-// TestWhatTheAPIServerAnswers are the answers that the client goes by.
-func TestWhatTheAPIServerAnswers(t *testing.T) {
+// TestAPIServerResponses are the answers that the client goes by.
+func TestAPIServerResponses(t *testing.T) {
 	t.Parallel()
 	const namespace = "answers"
 	shared.newNamespace(t, namespace)

@@ -25,12 +25,12 @@ func (c *cluster) create(t *testing.T, namespace, name, spec string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return refusal(t, c.admin.Post().AbsPath(pathOf(namespace, "")).SetHeader("Content-Type", "application/json").
+	return rejection(t, c.admin.Post().AbsPath(pathOf(namespace, "")).SetHeader("Content-Type", "application/json").
 		Param("fieldValidation", "Strict").Body(body).Do(t.Context()).Error())
 }
 
-// TestTheDefinitionTakes are specs as users of the HTTP add-on have them, and what the API server makes of them.
-func TestTheDefinitionTakes(t *testing.T) {
+// TestCRDAccepts are specs as users of the HTTP add-on have them, and what the API server makes of them.
+func TestCRDAccepts(t *testing.T) {
 	t.Parallel()
 	const namespace = "takes"
 	shared.newNamespace(t, namespace)
@@ -82,8 +82,8 @@ func TestTheDefinitionTakes(t *testing.T) {
 	}
 }
 
-// TestTheDefinitionRefuses are specs that never reach the interceptor, and what their author reads.
-func TestTheDefinitionRefuses(t *testing.T) {
+// TestCRDRejects are specs that never reach the interceptor, and what their author reads.
+func TestCRDRejects(t *testing.T) {
 	t.Parallel()
 	const namespace = "refuses"
 	// What the API server adds when a mistake keeps it from looking further.
@@ -243,7 +243,7 @@ func TestStatusIsASubresource(t *testing.T) {
 			2, "shop-stable:80", "other.test", `status.dataPlane.proxies.acked`,
 		},
 	} {
-		got := refusal(t, patch(t.Context(), shared.admin, step.path, step.body))
+		got := rejection(t, patch(t.Context(), shared.admin, step.path, step.body))
 		if !strings.Contains(got, step.refusals) || (got == "") != (step.refusals == "") {
 			t.Errorf("%s: the API server answers %q, want %q in it", step.name, got, step.refusals)
 		}
