@@ -152,7 +152,7 @@ func cleaned(before map[string]any) map[string]any {
 
 // TestCleanupWithoutPermissions: without permission to list Rollouts, nothing is known to be a leftover.
 func TestCleanupWithoutPermissions(t *testing.T) {
-	got := run(t, apiserver.StrangerToken, "cleanup", "--apply")
+	got := run(t, apiserver.UnprivilegedToken, "cleanup", "--apply")
 	if got.code != 1 || !strings.Contains(got.err, "forbidden") {
 		t.Errorf("result %+v", got)
 	}

@@ -52,7 +52,7 @@ func sources(ctx context.Context) (argo, keda string, err error) {
 
 // install applies the manifests that users apply, and writes the status that controllers report.
 func (c *cluster) install(ctx context.Context) error {
-	for _, token := range []string{apiserver.AdminToken, apiserver.StrangerToken} {
+	for _, token := range []string{apiserver.AdminToken, apiserver.UnprivilegedToken} {
 		if err := c.WriteKubeconfig(c.kubeconfig(token), token); err != nil {
 			return err
 		}

@@ -248,7 +248,7 @@ func awaitCodes(t *testing.T, exit int, codes ...string) {
 
 // TestDoctorWithoutPermissions: a user who may read nothing gets a warning, and no false errors.
 func TestDoctorWithoutPermissions(t *testing.T) {
-	got := run(t, apiserver.StrangerToken, "doctor", "-o", "json")
+	got := run(t, apiserver.UnprivilegedToken, "doctor", "-o", "json")
 	if diff := cmp.Diff([]string{"NotExamined"}, codesOf(t, got.out)); diff != "" || got.code != 0 {
 		t.Errorf("exit code %d, findings (-want +got):\n%s", got.code, diff)
 	}

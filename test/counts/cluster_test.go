@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	// crdsVariable is the environment's, which names the folder of the Gateway API's definitions.
+	// crdsVariable is the environment variable with the folder of the Gateway API's CRDs.
 	crdsVariable = "GATEWAY_API_CRDS"
-	// namespace is where the Rollouts and their objects are.
+	// namespace is the namespace of the Rollouts and their objects.
 	namespace = "shop"
-	// rollouts is how many Rollouts each call is made for, all at once.
+	// rollouts is the number of Rollouts for which each call is made in parallel.
 	rollouts = 10
 )
 
-// roleWithoutWatch gives the ServiceAccount stranger what the routers' own roles give, but for list and watch.
+// roleWithoutWatch grants the ServiceAccount unprivileged the permissions of the roles of the routers, except list and
+// watch.
 const roleWithoutWatch = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -37,16 +38,16 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: unwatched}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: unwatched}
-subjects: [{kind: ServiceAccount, name: stranger, namespace: default}]
+subjects: [{kind: ServiceAccount, name: unprivileged, namespace: default}]
 `
 
-// cluster is an API server with what the routers need.
+// cluster is an API server with the CRDs and roles of the routers.
 type cluster struct {
 	*apiserver.ControlPlane
 
 	admin  *rest.RESTClient
 	audit  apiserver.AuditLog
-	folder string // has the built plugins
+	folder string // the folder of the built plugins
 }
 
 // shared is the cluster of all tests; TestMain starts it.
@@ -60,7 +61,7 @@ func TestMain(m *testing.M) {
 		}))
 }
 
-// install applies definitions and roles, and the Endpoints of all Services: those of promoted Pods everywhere.
+// install applies CRDs and roles, and the Endpoints of all Services, which are promoted Pods.
 func (c *cluster) install(ctx context.Context) error {
 	if os.Getenv(crdsVariable) == "" {
 		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part",

@@ -1,4 +1,4 @@
-// Package counts tests how many requests each call costs the API server: the built plugins, over go-plugin, against a
-// real API server, whose audit log has every request of the plugin's ServiceAccount. The numbers are exact. What
-// changes something writes each object once; what changes nothing asks nothing, as long as a watch shows what is there.
+// Package counts tests the number of API requests of each call. The built plugins run over go-plugin against a real API
+// server, whose audit log has all requests of their ServiceAccount. The numbers are exact: a call that changes an
+// object writes it once, and a call that changes nothing sends no request while a watch is open.
 package counts

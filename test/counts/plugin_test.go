@@ -20,10 +20,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// The ServiceAccounts of the plugins, by their tokens.
+// accounts are the ServiceAccounts of the plugins by token.
 var accounts = map[string]string{
-	apiserver.RolloutsToken: "system:serviceaccount:argo-rollouts:argo-rollouts",
-	apiserver.StrangerToken: "system:serviceaccount:default:unprivileged",
+	apiserver.RolloutsToken:     "system:serviceaccount:argo-rollouts:argo-rollouts",
+	apiserver.UnprivilegedToken: "system:serviceaccount:default:unprivileged",
 }
 
 // requests are numbers of requests by verb and resource, such as "get httpscaledobjects".
@@ -33,12 +33,12 @@ type requests map[string]int
 type plugin struct {
 	*pluginprocess.Process
 
-	account string
-	counted    int      // how many events of the audit log are counted
-	excluded   requests // those that are not counted by call
+	account  string
+	counted  int      // the number of counted events of the audit log
+	excluded requests // requests that are not counted per call
 }
 
-// start starts a plugin as the user of token. Requests for the resources of apart are not counted by call.
+// start starts a plugin as the user of token. The excluded requests are not counted per call.
 func start(t *testing.T, command, token string, excluded ...string) *plugin {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -53,36 +53,36 @@ func start(t *testing.T, command, token string, excluded ...string) *plugin {
 	return p
 }
 
-// newRequests counts what the plugin has asked since the last time. The end of a request is in the log before its answer is
-// complete.
+// newRequests counts the requests of the plugin since the last call. The audit log has the end of a request before its
+// response is complete.
 func (p *plugin) newRequests(t *testing.T) requests {
 	t.Helper()
 	events, err := shared.audit.Of(p.account)
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := requests{}
+	counts := requests{}
 	for _, event := range events[p.counted:] {
 		request := event.Verb + " " + cmp.Or(event.ObjectRef.Resource, event.RequestURI)
-		if _, isApart := p.excluded[request]; isApart {
+		if _, isExcluded := p.excluded[request]; isExcluded {
 			p.excluded[request]++
 		} else {
-			asked[request]++
+			counts[request]++
 		}
 	}
 	p.counted = len(events)
-	return asked
+	return counts
 }
 
-// step is a call that is made for every Rollout at once, and what it costs each.
+// step is a call for all Rollouts in parallel, with the wanted requests per Rollout.
 type step struct {
 	name   string
-	before func(n int) error // something that somebody else does to Rollout n; nil for nothing
+	before func(n int) error // a change to Rollout n by another client; nil for none
 	call   func(n int) error
 	want   requests // nil for none
 }
 
-// run plays steps. Each begins when the one before has ended.
+// run runs steps one after the other.
 func (p *plugin) run(t *testing.T, steps ...step) {
 	t.Helper()
 	for _, step := range steps {
@@ -101,7 +101,7 @@ func (p *plugin) run(t *testing.T, steps ...step) {
 	}
 }
 
-// forAll does the same for every Rollout at once.
+// forAll calls do for all Rollouts in parallel.
 func forAll(t *testing.T, name string, do func(n int) error) {
 	t.Helper()
 	var group errgroup.Group
@@ -113,13 +113,13 @@ func forAll(t *testing.T, name string, do func(n int) error) {
 	}
 }
 
-// awaitWatch waits until a call that changes nothing asks nothing.
+// awaitWatch waits until a call that changes nothing sends no request.
 func (p *plugin) awaitWatch(t *testing.T, call func(n int) error) {
 	t.Helper()
 	var last requests
 	defer func() {
 		if t.Failed() {
-			t.Logf("the last ones: %v", last)
+			t.Logf("the last requests: %v", last)
 		}
 	}()
 	await.True(t, "calls without a request, once the watch is open", func() bool {
@@ -130,7 +130,7 @@ func (p *plugin) awaitWatch(t *testing.T, call func(n int) error) {
 	})
 }
 
-// rollout is Rollout n, with config for router. Services have its name.
+// rollout returns Rollout n, with config for router. Its Services have its name.
 func rollout(n int, router, config string) *v1alpha1.Rollout {
 	r := routertest.Rollout(router, config)
 	r.Name, r.UID = fmt.Sprintf("web-%d", n), apitypes.UID(fmt.Sprintf("uid-of-%d", n))
@@ -140,18 +140,18 @@ func rollout(n int, router, config string) *v1alpha1.Rollout {
 	return r
 }
 
-// calls are the calls about the Rollouts of one router.
+// calls are the calls for the Rollouts of one router.
 type calls struct {
 	*plugin
 
 	rollout func(n int) *v1alpha1.Rollout
 }
 
-// atWeight are the calls of a later reconcile: the Rollouts' status says that the canary has this weight.
+// atWeight returns the calls of a later reconcile: the status of the Rollouts has this canary weight.
 func (c calls) atWeight(weight int32) calls {
-	of := c.rollout
+	rolloutOf := c.rollout
 	c.rollout = func(n int) *v1alpha1.Rollout {
-		r := of(n)
+		r := rolloutOf(n)
 		r.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: weight}}
 		return r
 	}
@@ -170,7 +170,7 @@ func (c calls) removeManagedRoutes(n int) error {
 	return pluginprocess.Failure(c.RemoveManagedRoutes(c.rollout(n)))
 }
 
-// headerRoute is the step that sends testers to the canary.
+// headerRoute returns a step that routes testers to the canary.
 func headerRoute() *v1alpha1.SetHeaderRoute {
 	role := v1alpha1.HeaderRoutingMatch{HeaderName: "role", HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}}
 	return &v1alpha1.SetHeaderRoute{Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{role}}
@@ -180,7 +180,7 @@ func (c calls) setHeaderRoute(n int) error {
 	return pluginprocess.Failure(c.SetHeaderRoute(c.rollout(n), headerRoute()))
 }
 
-// mirrorRoute is the step that copies requests to the canary.
+// mirrorRoute returns a step that mirrors requests to the canary.
 func mirrorRoute() *v1alpha1.SetMirrorRoute {
 	api := v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Prefix: "/api"}}
 	return &v1alpha1.SetMirrorRoute{Name: "copies", Percentage: new(int32(10)), Match: []v1alpha1.RouteMatch{api}}
@@ -190,9 +190,9 @@ func (c calls) setMirrorRoute(n int) error {
 	return pluginprocess.Failure(c.SetMirrorRoute(c.rollout(n), mirrorRoute()))
 }
 
-var errUnexpectedlyVerified = errors.New("verified, which it should not be")
+var errUnexpectedlyVerified = errors.New("unexpectedly verified")
 
-// expectUnverified is VerifyWeight where the weight is not verified.
+// expectUnverified calls VerifyWeight and expects that the weight isn't verified.
 func (c calls) expectUnverified(weight int32) func(n int) error {
 	return func(n int) error {
 		verified, answer := c.VerifyWeight(c.rollout(n), weight, nil)
@@ -203,7 +203,7 @@ func (c calls) expectUnverified(weight int32) func(n int) error {
 	}
 }
 
-// verify is VerifyWeight until the weight is verified: a watch may tell of it a moment later.
+// verify calls VerifyWeight until the weight is verified: the watch may deliver the report a moment later.
 func (c calls) verify(ctx context.Context, weight int32) func(n int) error {
 	return func(n int) error {
 		var answer types.RpcError
@@ -216,7 +216,7 @@ func (c calls) verify(ctx context.Context, weight int32) func(n int) error {
 	}
 }
 
-// reconcile makes the controller's calls for a promoted Rollout (argo-rollouts v1.10.1 rollout/trafficrouting.go,
+// reconcile makes the calls of the controller for a promoted Rollout (argo-rollouts v1.10.1 rollout/trafficrouting.go,
 // reconcileTrafficRouting).
 func (c calls) reconcile(ctx context.Context) func(n int) error {
 	return func(n int) error {

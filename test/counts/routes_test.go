@@ -19,7 +19,7 @@ const (
 	putRoute   = "update httproutes"
 	getRoute   = "get httproutes"
 	listRoutes = "list httproutes"
-	// routesPerRollout is how many routes a Rollout has. The first one takes header and mirror routes.
+	// routesPerRollout is the number of routes of a Rollout. The first one has header and mirror routes.
 	routesPerRollout = 2
 )
 
@@ -28,13 +28,13 @@ const httpRoute = `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, m
   spec: {parentRefs: [{name: gateway}],
     rules: [{backendRefs: [{name: web-%[1]d-stable, port: 80}, {name: web-%[1]d-canary, port: 80}]}]}}`
 
-// routesRollout are Rollouts with routesEach routes each, promoted.
+// routesRollout returns promoted Rollout n with routesPerRollout routes.
 func routesRollout(n int) *v1alpha1.Rollout {
 	return rollout(n, gatewayapi.Type,
 		fmt.Sprintf(`{"httpRoutes":[{"name":"web-%d-0","useHeaderRoutes":true},{"name":"web-%[1]d-1"}]}`, n))
 }
 
-// routesCanary are those Rollouts at the step of that index of a canary.
+// routesCanary returns these Rollouts in a canary, at the step with this index.
 func routesCanary(index int32) func(n int) *v1alpha1.Rollout {
 	return func(n int) *v1alpha1.Rollout {
 		r := routesRollout(n)
@@ -53,7 +53,7 @@ func routesCanary(index int32) func(n int) *v1alpha1.Rollout {
 	}
 }
 
-// accept does the Gateway's part: it accepts the routes of a Rollout as they are.
+// accept accepts the routes of a Rollout as a Gateway controller does.
 func accept(ctx context.Context) func(n int) error {
 	return func(n int) error {
 		for i := range routesPerRollout {
@@ -87,7 +87,8 @@ func accept(ctx context.Context) func(n int) error {
 	}
 }
 
-// awaitSchema waits until the API server publishes the schema of HTTPRoutes, which tells the router what it may write.
+// awaitSchema waits until the API server publishes the schema of HTTPRoutes, from which the router reads the supported
+// fields.
 func awaitSchema(t *testing.T) {
 	t.Helper()
 	await.True(t, "the schema of HTTPRoutes", func() bool {
@@ -115,8 +116,8 @@ func TestRequestsForRoutes(t *testing.T) {
 		step{name: "UpdateHash, in a canary", call: weights.updateHash("new", "old")},
 		step{name: "VerifyWeight, nothing accepted", call: weights.expectUnverified(20)},
 		step{name: "VerifyWeight", before: accept(ctx), call: weights.verify(ctx, 20)},
-		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old
-		// Pods: none of them rests on a watch.
+		// These results are never based on a watch: the end of a step, an unverified weight, which costs the controller
+		// 10 s, and the full weight, after which the old Pods are removed.
 		step{name: "VerifyWeight, in the first reconcile of a step", call: first.verify(ctx, 20),
 			want: requests{getRoute: routesPerRollout}},
 		step{name: "VerifyWeight, another weight", call: weights.expectUnverified(30), want: requests{getRoute: routesPerRollout}},
@@ -124,7 +125,7 @@ func TestRequestsForRoutes(t *testing.T) {
 		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},
 		step{name: "SetMirrorRoute", call: mirror.setMirrorRoute, want: requests{putRoute: 1}},
 		step{name: "SetMirrorRoute, the same", call: mirror.setMirrorRoute},
-		step{name: "SetWeight, beside managed routes", call: mirror.setWeight(20)},
+		step{name: "SetWeight, with managed routes", call: mirror.setWeight(20)},
 		step{name: "RemoveManagedRoutes", call: full.removeManagedRoutes, want: requests{putRoute: 1}},
 		step{name: "RemoveManagedRoutes, none", call: full.removeManagedRoutes},
 		step{name: "SetWeight, full", call: full.setWeight(100), want: requests{putRoute: routesPerRollout}},
@@ -135,12 +136,12 @@ func TestRequestsForRoutes(t *testing.T) {
 		step{name: "an idle resync", before: accept(ctx), call: promoted.reconcile(ctx)},
 	)
 
-	blind := calls{start(t, "gatewayapi-plugin", apiserver.StrangerToken, listRoutes), routesRollout}
-	forAll(t, "the first call, which finds out what the cluster serves", blind.removeManagedRoutes)
+	blind := calls{start(t, "gatewayapi-plugin", apiserver.UnprivilegedToken, listRoutes), routesRollout}
+	forAll(t, "the first call, which reads the API resources of the cluster", blind.removeManagedRoutes)
 	blind.run(t, step{
 		name: "an idle resync without a watch", call: blind.reconcile(ctx), want: requests{getRoute: 4 * routesPerRollout},
 	})
 	if blind.excluded[listRoutes] == 0 {
-		t.Error("the plugin that may not watch has not tried to")
+		t.Error("the plugin without permission to watch has not tried to")
 	}
 }

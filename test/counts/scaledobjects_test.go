@@ -22,22 +22,22 @@ const (
 	getObject   = "get httpscaledobjects"
 	listObjects = "list httpscaledobjects"
 	getLease    = "get leases"
-	// getEndpoints is asked by both routers.
+	// getEndpoints is a request of both routers.
 	getEndpoints = "get endpoints"
 	createEvent  = "create events"
 )
 
-// scaledObject is an HTTPScaledObject of a Rollout of its name.
+// scaledObject is the HTTPScaledObject of a Rollout with the same name.
 const scaledObject = `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: %s},
   spec: {hosts: [%[1]s.test], scaleTargetRef: {service: %[1]s-stable, port: 80}}}`
 
-// scaledObjectRollout are Rollouts with an HTTPScaledObject each.
+// scaledObjectRollout returns Rollout n with an HTTPScaledObject.
 func scaledObjectRollout(n int) *v1alpha1.Rollout {
 	return rollout(n, httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":"web-%d"}`, n))
 }
 
-// scaledObjectCanary are those Rollouts in the middle of a canary, at the first or the second of two steps, which set a header and
-// a mirror route.
+// scaledObjectCanary returns these Rollouts in a canary, at the first or second of two steps, which set a header and a
+// mirror route.
 func scaledObjectCanary(index int32) func(n int) *v1alpha1.Rollout {
 	return func(n int) *v1alpha1.Rollout {
 		rollout := scaledObjectRollout(n)
@@ -49,8 +49,8 @@ func scaledObjectCanary(index int32) func(n int) *v1alpha1.Rollout {
 	}
 }
 
-// report reports of an HTTPScaledObject that one proxy shares its requests as the weight says, 0 for without an
-// annotation, and which Pods the stable Service has. The interceptor that reports it is alive.
+// report writes a report that one proxy has ACKed a weight of an HTTPScaledObject, 0 for no annotation, with the Pods
+// of the stable Service. It also renews the Lease of the interceptor.
 func report(ctx context.Context, weight uint32, stableHashes ...string) func(n int) error {
 	return func(n int) error {
 		text := ""
@@ -96,8 +96,8 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		step{name: "RemoveManagedRoutes", call: c.removeManagedRoutes},
 		step{name: "VerifyWeight, nothing reported", before: renew, call: at20.expectUnverified(20)},
 		step{name: "VerifyWeight", before: report(ctx, 20), call: at20.verify(ctx, 20)},
-		// A step that passes, what isn't so, which costs the controller 10 s, and the full weight, which costs the old
-		// Pods: none of them rests on a watch.
+		// These results are never based on a watch: the end of a step, an unverified weight, which costs the controller
+		// 10 s, and the full weight, after which the old Pods are removed.
 		step{name: "VerifyWeight, in the first reconcile of a step", call: c.verify(ctx, 20),
 			want: requests{getObject: 1}},
 		step{name: "VerifyWeight, another weight", call: c.expectUnverified(30), want: requests{getObject: 1}},
@@ -114,26 +114,26 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		step{name: "SetHeaderRoute", call: header.setHeaderRoute, want: requests{patchObject: 1}},
 		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},
 		step{name: "SetMirrorRoute", call: mirror.setMirrorRoute, want: requests{patchObject: 1}},
-		step{name: "SetWeight, beside managed routes", call: mirror.setWeight(0)},
+		step{name: "SetWeight, with managed routes", call: mirror.setWeight(0)},
 		step{name: "RemoveManagedRoutes, of a canary", call: mirror.removeManagedRoutes,
 			want: requests{patchObject: 1}},
-		step{name: "SetWeight, behind it", call: mirror.setWeight(0), want: requests{patchObject: 1}},
+		step{name: "SetWeight, after the canary", call: mirror.setWeight(0), want: requests{patchObject: 1}},
 		step{name: "an idle resync", before: report(ctx, 0), call: c.reconcile(ctx)},
 	)
 	checkLeaseReads(t, c.plugin, began, machine)
 
-	blind := calls{start(t, "rollouts-plugin-kedify", apiserver.StrangerToken, getLease, listObjects), scaledObjectRollout}
+	blind := calls{start(t, "rollouts-plugin-kedify", apiserver.UnprivilegedToken, getLease, listObjects), scaledObjectRollout}
 	blind.run(t, step{
 		name: "an idle resync without a watch", before: renew, call: blind.reconcile(ctx), want: requests{getObject: 3},
 	})
 	if blind.excluded[listObjects] == 0 {
-		t.Error("the plugin that may not watch has not tried to")
+		t.Error("the plugin without permission to watch has not tried to")
 	}
 }
 
-// checkLeaseReads fails unless the calls since a time have read the Lease together, and again only when a renewal was
-// due. An answer that takes a second counts as none, and the next call reads again: where the API server or the machine
-// stood still, a pause says nothing.
+// checkLeaseReads fails unless the calls since a time have shared the reads of the Lease, and read it again only when a
+// renewal was due. A response after more than a second counts as a failure, and the next call reads again. So a stall
+// of the API server or the machine explains a short pause.
 func checkLeaseReads(t *testing.T, p *plugin, since time.Time, machine *stall.Detector) {
 	t.Helper()
 	reads, err := shared.audit.Of(p.account)

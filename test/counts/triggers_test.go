@@ -10,16 +10,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// triggerObject is an HTTPScaledObject of one of the triggers of a ScaledObject.
+// triggerObject is the HTTPScaledObject of one trigger of a ScaledObject.
 const triggerObject = `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: %[1]s-%[2]s, ownerReferences: [{apiVersion: keda.sh/v1alpha1,
   kind: ScaledObject, name: %[1]s, uid: uid-of-%[1]s, controller: true}]}, spec: {hosts: [%[2]s.%[1]s.test], scaleTargetRef: {service: web-stable, port: 80}}}`
 
-// triggersRollout are Rollouts with two HTTPScaledObjects each, of which they name one.
+// triggersRollout returns Rollout n with two HTTPScaledObjects, of which it names one.
 func triggersRollout(n int) *v1alpha1.Rollout {
 	return rollout(n, httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":"pair-%d-shop"}`, n))
 }
 
-// TestRequestsForTriggers: what is found by the watch costs nothing, and each object is written once.
+// TestRequestsForTriggers expects one write per object, and no request for objects that the watch has delivered.
 func TestRequestsForTriggers(t *testing.T) {
 	ctx := t.Context()
 	for n := range rollouts {

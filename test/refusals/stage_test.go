@@ -72,7 +72,7 @@ func newStage(t *testing.T) *stage {
 	s.install(t)
 	s.startInterceptor(t)
 	startEnvoy(t)
-	s.plugin, s.stranger = s.startPlugin(t, apiserver.RolloutsToken), s.startPlugin(t, apiserver.StrangerToken)
+	s.plugin, s.stranger = s.startPlugin(t, apiserver.RolloutsToken), s.startPlugin(t, apiserver.UnprivilegedToken)
 	return s
 }
 

@@ -30,21 +30,23 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// Ports of the address of a ControlPlane. They are not the usual ones, which a cluster of this machine may have on all its
-// addresses.
+// Ports of the address of a ControlPlane. They are not the usual ones, which a cluster of this machine may have on all
+// its addresses.
 const (
 	etcdPort, etcdPeerPort = 12379, 12380
 	securePort             = 16443
 )
 
-// RareCollections has an API server collect its garbage four times less often than by default. One collection takes a processor as much as a hundred writes.
+// RareCollections has an API server collect its garbage four times less often than by default. One collection takes a
+// processor as much as a hundred writes.
 const RareCollections = "GOGC=400"
 
 // Tokens of the static users. They open an API server that lives for one test or benchmark, on the loopback.
 const (
 	// AdminToken is that of a member of system:masters, who may do everything.
 	AdminToken = "admin"
-	// RolloutsToken is that of the Argo Rollouts controller's ServiceAccount, argo-rollouts in the namespace argo-rollouts.
+	// RolloutsToken is that of the Argo Rollouts controller's ServiceAccount, argo-rollouts in the namespace
+	// argo-rollouts.
 	RolloutsToken = "argo-rollouts"
 	// InterceptorToken is that of the interceptor's ServiceAccount, kedify-http-interceptor in the namespace keda.
 	InterceptorToken = "interceptor"
@@ -52,8 +54,9 @@ const (
 	ScalerToken = "scaler"
 	// AgentToken is that of the agent's ServiceAccount, kedify-http-agent in the namespace keda.
 	AgentToken = "agent"
-	// StrangerToken is that of the ServiceAccount stranger in the namespace default, to which no manifest binds any role.
-	StrangerToken = "stranger"
+	// UnprivilegedToken is the token of the ServiceAccount unprivileged in namespace default. No manifest binds a role
+	// to it.
+	UnprivilegedToken = "unprivileged"
 )
 
 // Binaries are the programs to run.
@@ -68,8 +71,8 @@ type Binaries struct {
 	Environment []string
 }
 
-// FromEnvironment finds the programs by the environment variables ETCD_BIN and KUBE_APISERVER_BIN, for tests: with RareCollections. An error names the one that
-// is missing, and the remedy.
+// FromEnvironment finds the programs by the environment variables ETCD_BIN and KUBE_APISERVER_BIN, for tests: with
+// RareCollections. An error names the one that is missing, and the remedy.
 func FromEnvironment(getenv func(string) string) (Binaries, error) {
 	found := Binaries{Etcd: getenv("ETCD_BIN"), APIServer: getenv("KUBE_APISERVER_BIN"), Environment: []string{RareCollections}}
 	for name, value := range map[string]string{"ETCD_BIN": found.Etcd, "KUBE_APISERVER_BIN": found.APIServer} {
@@ -80,8 +83,8 @@ func FromEnvironment(getenv func(string) string) (Binaries, error) {
 	return found, nil
 }
 
-// Flags adds the flags --etcd and --kube-apiserver to those of a program that measures, with the environment variables of FromEnvironment as their defaults.
-// Either may be left empty by the user.
+// Flags adds the flags --etcd and --kube-apiserver to those of a program that measures, with the environment variables
+// of FromEnvironment as their defaults. Either may be left empty by the user.
 func (b *Binaries) Flags(flags *flag.FlagSet, getenv func(string) string) {
 	b.Durable = true
 	flags.StringVar(&b.Etcd, "etcd", getenv("ETCD_BIN"), "`file` of etcd; by default $ETCD_BIN")
@@ -95,8 +98,8 @@ type ControlPlane struct {
 	processes []*program.Process
 }
 
-// Start starts both in folder, which must be empty, and returns when the API server is ready. Their logs are there. flags are given to the API server
-// beside its own.
+// Start starts both in folder, which must be empty, and returns when the API server is ready. Their logs are there.
+// flags are given to the API server beside its own.
 func Start(ctx context.Context, binaries Binaries, folder string, flags ...string) (*ControlPlane, error) {
 	c := &ControlPlane{folder: folder, address: loopback.Address()}
 	if err := c.writeIdentities(); err != nil {
@@ -133,7 +136,8 @@ func (c *ControlPlane) Config(token string) *rest.Config {
 	}
 }
 
-// Client is a client for the user of token that knows no types but those of answers, such as errors: for requests by path.
+// Client is a client for the user of token that knows no types but those of answers, such as errors: for requests by
+// path.
 func (c *ControlPlane) Client(token string) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
@@ -212,14 +216,15 @@ func (c *ControlPlane) writeIdentities() error {
 		serviceAccount(InterceptorToken, "keda", "kedify-http-interceptor") +
 		serviceAccount(ScalerToken, "keda", "kedify-http-scaler") +
 		serviceAccount(AgentToken, "keda", "kedify-http-agent") +
-		serviceAccount(StrangerToken, "default", "stranger")
+		serviceAccount(UnprivilegedToken, "default", "unprivileged")
 	return errors.Join(
 		os.WriteFile(c.path("sa.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), 0o600),
 		os.WriteFile(c.path("tokens.csv"), []byte(tokens), 0o600),
 	)
 }
 
-// serviceAccount is the line of a token file by which a token stands for a ServiceAccount, as one that the API server issues does.
+// serviceAccount is the line of a token file by which a token stands for a ServiceAccount, as one that the API server
+// issues does.
 func serviceAccount(token, namespace, name string) string {
 	return fmt.Sprintf("%s,system:serviceaccount:%s:%s,%s,\"system:serviceaccounts,system:serviceaccounts:%s\"\n", token, namespace, name, token, namespace)
 }
