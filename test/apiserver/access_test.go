@@ -18,14 +18,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The ServiceAccounts that the product runs as.
+// The ServiceAccounts of the product.
 const (
 	rolloutsAccount    = "system:serviceaccount:argo-rollouts:argo-rollouts"
 	interceptorAccount = "system:serviceaccount:keda:kedify-http-interceptor"
 	scalerAccount      = "system:serviceaccount:keda:kedify-http-scaler"
 )
 
-// grantedPermissions are the rights that our manifests give: no more than the product uses, each with its purpose.
+// grantedPermissions are the permissions that our manifests grant, with their purpose: only those that the product
+// uses.
 func grantedPermissions() map[string]map[string]string {
 	return map[string]map[string]string{
 		routerRoleFile: {
@@ -37,36 +38,36 @@ func grantedPermissions() map[string]map[string]string {
 		interceptorRoleFile: {
 			"list httpscaledobjects.http.keda.sh":  "what to route",
 			"watch httpscaledobjects.http.keda.sh": "what to route",
-			"patch httpscaledobjects.http.keda.sh": "the annotation status, where the installed definition has " +
-				"no place for the report",
+			"patch httpscaledobjects.http.keda.sh": "the annotation status, if the installed CRD lacks " +
+				"the report",
 			"patch httpscaledobjects.http.keda.sh/status": "conditions and the report, by server-side apply",
 			"list services":  "ports and protocols",
 			"watch services": "ports and protocols",
-			"list endpointslices.discovery.k8s.io": "where requests go, and which " +
-				"proxies there are",
-			"watch endpointslices.discovery.k8s.io": "where requests go, and which " +
-				"proxies there are",
+			"list endpointslices.discovery.k8s.io": "endpoints of backends, and " +
+				"proxies",
+			"watch endpointslices.discovery.k8s.io": "endpoints of backends, and " +
+				"proxies",
 			"list configmaps":  "waiting pages",
 			"watch configmaps": "waiting pages",
 			"list configmaps/kedify-proxy-template-values":                   "settings of Envoy",
 			"watch configmaps/kedify-proxy-template-values":                  "settings of Envoy",
 			"list configmaps/kedify-proxy-template-values-global in keda":    "settings of Envoy for all",
 			"watch configmaps/kedify-proxy-template-values-global in keda":   "settings of Envoy for all",
-			"create events.events.k8s.io":                                    "a mistake told to its owner",
+			"create events.events.k8s.io":                                    "a validation error",
 			"create leases.coordination.k8s.io in keda":                      "the election",
 			"get leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election",
-			"update leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election; client-go knows no " +
-				"patch here",
-			"watch leases.coordination.k8s.io/kedify-http-interceptor in keda": "to take over at once from a replica " +
-				"that ends in good order",
+			"update leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election; it writes the whole " +
+				"Lease",
+			"watch leases.coordination.k8s.io/kedify-http-interceptor in keda": "to take over immediately from a " +
+				"replica that shuts down",
 			"list endpointslices.discovery.k8s.io in keda": "the other replicas and the shared " +
-				"proxies, where the cluster role is bound in some namespaces only",
+				"proxies, if the cluster role is bound only in some namespaces",
 			"watch endpointslices.discovery.k8s.io in keda": "the other replicas and the shared " +
-				"proxies, where the cluster role is bound in some namespaces only",
+				"proxies, if the cluster role is bound only in some namespaces",
 		},
 		tlsRoleFile: {
-			"list secrets":  "a certificate, by the Secret's name, where somebody has bound the role",
-			"watch secrets": "a certificate, by the Secret's name, where somebody has bound the role",
+			"list secrets":  "a certificate, by the Secret's name, if a user has bound the role",
+			"watch secrets": "a certificate, by the Secret's name, if a user has bound the role",
 		},
 		scalerRoleFile: {
 			"list httpscaledobjects.http.keda.sh":           "which targets are in a canary",
@@ -79,19 +80,19 @@ func grantedPermissions() map[string]map[string]string {
 	}
 }
 
-// controllerPermissions are the rights of the Argo Rollouts controller that the router uses. Its own installation grants them, among
-// many more.
+// controllerPermissions are the permissions of the Argo Rollouts controller that the router uses. The installation of
+// Argo Rollouts grants these and many more.
 func controllerPermissions() map[string]string {
 	return map[string]string{
-		"get leases.coordination.k8s.io": "whether an interceptor lives",
+		"get leases.coordination.k8s.io": "whether an interceptor is alive",
 		"get endpoints":                  "whether a promotion is safe",
 		"get rollouts.argoproj.io":       "whether an owner's mark is true",
 		"create events":                  "a warning about a promotion",
 	}
 }
 
-// forbiddenPermissions are rights that the product must not have. Those of the controller's account that Argo Rollouts grants it,
-// Secrets among them, are not ours to refuse, so the router's are asked of an account that has our role alone.
+// forbiddenPermissions are permissions that the product must not have. Argo Rollouts grants its controller some of
+// them, such as Secrets, so the router's are checked for an account with only our role.
 func forbiddenPermissions() map[string][]string {
 	common := []string{
 		"get secrets", "list secrets", "watch secrets", "get configmaps", "list nodes", "create pods",
@@ -136,10 +137,10 @@ func forbiddenPermissions() map[string][]string {
 	}
 }
 
-// routerOnly is an account that has the router's role and nothing else.
+// routerOnly is an account with only the role of the router.
 const routerOnly = "system:serviceaccount:default:router-alone"
 
-// routerOnlyBinding gives it.
+// routerOnlyBinding binds the role.
 const routerOnlyBinding = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -148,11 +149,11 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: argo-rol
 subjects: [{kind: ServiceAccount, name: router-alone, namespace: default}]
 `
 
-// settingsOnly is an account that may read settings of Envoy and nothing else: the interceptor may read any ConfigMap
-// by its role for pages.
+// settingsOnly is an account that is only allowed to read Envoy settings: the role for waiting pages allows the
+// interceptor to read any ConfigMap.
 const settingsOnly = "system:serviceaccount:default:settings-alone"
 
-// settingsOnlyBinding gives it.
+// settingsOnlyBinding binds the role.
 const settingsOnlyBinding = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -172,8 +173,8 @@ func TestRolesGrantOnlyUsedPermissions(t *testing.T) {
 	}
 }
 
-// TestAuthorizerAgrees asks the authorizer about each right, as it stands after the official installation of Argo
-// Rollouts and ours.
+// TestAuthorizerAgrees checks each permission with the authorizer, after the installation of Argo Rollouts and of this
+// project.
 func TestAuthorizerAgrees(t *testing.T) {
 	t.Parallel()
 	shared.apply(t, "", routerOnlyBinding)
@@ -198,7 +199,7 @@ func TestAuthorizerAgrees(t *testing.T) {
 	}
 }
 
-// isAllowed asks whether an account has a right.
+// isAllowed reports whether an account has a permission.
 func (c *cluster) isAllowed(t *testing.T, account, permission string) bool {
 	t.Helper()
 	parts := strings.Split(account, ":")
@@ -224,8 +225,8 @@ func (c *cluster) isAllowed(t *testing.T, account, permission string) bool {
 	return review.Status.Allowed
 }
 
-// attributesOf reads "verb resource.group/subresource-or-name in namespace". What follows the slash is the name for
-// Leases and ConfigMaps, and a subresource for others.
+// attributesOf parses "verb resource.group/subresource-or-name in namespace". The part after the slash is the name for
+// Leases and ConfigMaps, and a subresource for other resources.
 func attributesOf(permission string) *authorizationv1.ResourceAttributes {
 	permission, namespace, _ := strings.Cut(permission, " in ")
 	verb, resource, _ := strings.Cut(permission, " ")
@@ -241,7 +242,7 @@ func attributesOf(permission string) *authorizationv1.ResourceAttributes {
 	return attributes
 }
 
-// permissionsIn lists what the roles of a manifest grant, in the notation of the tables.
+// permissionsIn lists the permissions in the roles of a manifest, in the notation of the tables.
 func permissionsIn(t *testing.T, file string) []string {
 	t.Helper()
 	manifest, err := os.Open(file)
@@ -270,7 +271,7 @@ func permissionsIn(t *testing.T, file string) []string {
 	}
 }
 
-// permissionsOf lists what one rule grants.
+// permissionsOf lists the permissions in one rule.
 func permissionsOf(rule rbacv1.PolicyRule, namespace string) []string {
 	var rights []string
 	for _, group := range rule.APIGroups {
@@ -285,7 +286,7 @@ func permissionsOf(rule rbacv1.PolicyRule, namespace string) []string {
 	return rights
 }
 
-// permissionName writes a right as the tables do. resource may have a subresource.
+// permissionName returns a permission in the notation of the tables. resource can have a subresource.
 func permissionName(verb, group, resource, name, namespace string) string {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	var text strings.Builder

@@ -25,17 +25,17 @@ const (
 	// routerRoleFile, interceptorRoleFile and scalerRoleFile are the roles that are installed.
 	routerRoleFile, interceptorRoleFile = "../../config/argo-rollouts/rbac.yaml", "../../config/interceptor/rbac.yaml"
 	scalerRoleFile                      = "../../config/scaler/rbac.yaml"
-	// tlsRoleFile is the role that users bind where they want TLS.
+	// tlsRoleFile is the role that users bind in namespaces with TLS.
 	tlsRoleFile = "../../config/interceptor/tls.yaml"
 )
 
-// cluster is an API server with everything installed that the product needs, as its users install it.
+// cluster is an API server with the product installed as users install it.
 type cluster struct {
 	*apiserver.ControlPlane
 
 	admin  *rest.RESTClient
 	audit  apiserver.AuditLog
-	folder string // has the built binaries
+	folder string // the folder of the built binaries
 }
 
 // shared is the cluster of all tests; TestMain starts it.
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 		}))
 }
 
-// install applies the manifests that users apply: those of Argo Rollouts and ours.
+// install applies the manifests of Argo Rollouts and of this project, as users do.
 func (c *cluster) install(ctx context.Context) error {
 	argo, err := program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *cluster) apply(t *testing.T, namespace string, manifests ...string) {
 	}
 }
 
-// newNamespace makes a namespace of the test's own.
+// newNamespace creates a namespace for a test.
 func (c *cluster) newNamespace(t *testing.T, name string) {
 	t.Helper()
 	c.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`)
@@ -90,7 +90,7 @@ func (c *cluster) kubeconfig(t *testing.T, token string) (file string) {
 	return file
 }
 
-// pathOf is the path of an HTTPScaledObject, or of all of a namespace where name is empty.
+// pathOf returns the path of an HTTPScaledObject, or of all in a namespace if name is empty.
 func pathOf(namespace, name string) string {
 	return strings.TrimSuffix("/apis/"+httpv1alpha1.SchemeGroupVersion.String()+"/namespaces/"+namespace+"/"+httpv1alpha1.Resource+"/"+name, "/")
 }
@@ -109,12 +109,12 @@ func (c *cluster) object(t *testing.T, namespace, name string) *httpv1alpha1.HTT
 	return object
 }
 
-// patch sends a merge patch and returns the answer's error.
+// patch sends a merge patch.
 func patch(ctx context.Context, client rest.Interface, path, body string) error {
 	return client.Patch(types.MergePatchType).AbsPath(path).Body([]byte(body)).Do(ctx).Error()
 }
 
-// rejection is the message of an error of the API server.
+// rejection returns the message of an API error, "" for nil.
 func rejection(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {
@@ -122,12 +122,12 @@ func rejection(t *testing.T, err error) string {
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		t.Fatalf("not an answer of the API server: %v", err)
+		t.Fatalf("not a response of the API server: %v", err)
 	}
 	return status.Status().Message
 }
 
-// requests reads what the user of an account has asked so far.
+// requests returns the requests of an account so far.
 func (c *cluster) requests(t *testing.T, user string) []apiserver.AuditEvent {
 	t.Helper()
 	events, err := c.audit.Of(user)
@@ -137,7 +137,7 @@ func (c *cluster) requests(t *testing.T, user string) []apiserver.AuditEvent {
 	return events
 }
 
-// table reads a list as kubectl asks for it.
+// table reads a list as kubectl does.
 func (c *cluster) table(t *testing.T, namespace string) metav1.Table {
 	t.Helper()
 	body, err := c.admin.Get().AbsPath(pathOf(namespace, "")).

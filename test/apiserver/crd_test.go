@@ -13,11 +13,11 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// bare is the smallest spec that does something.
+// bare is the smallest useful spec.
 const bare = `{hosts: [shop.test], scaleTargetRef: {service: shop-stable, port: 80}}`
 
-// create creates the HTTPScaledObject name with a spec, as kubectl does: unknown and repeated fields are refused. It
-// returns the refusal.
+// create creates an HTTPScaledObject as kubectl does: the API server rejects unknown and repeated fields. It returns
+// the rejection.
 func (c *cluster) create(t *testing.T, namespace, name, spec string) string {
 	t.Helper()
 	body, err := yaml.YAMLToJSON(fmt.Appendf(nil,
@@ -29,7 +29,7 @@ func (c *cluster) create(t *testing.T, namespace, name, spec string) string {
 		Param("fieldValidation", "Strict").Body(body).Do(t.Context()).Error())
 }
 
-// TestCRDAccepts are specs as users of the HTTP add-on have them, and what the API server makes of them.
+// TestCRDAccepts creates objects with specs of users of the HTTP add-on, and compares the stored ones.
 func TestCRDAccepts(t *testing.T) {
 	t.Parallel()
 	const namespace = "takes"
@@ -76,17 +76,17 @@ func TestCRDAccepts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got.Spec); diff != "" {
-				t.Errorf("what is stored (-want +got):\n%s", diff)
+				t.Errorf("the stored object (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestCRDRejects are specs that never reach the interceptor, and what their author reads.
+// TestCRDRejects creates objects with invalid specs, and compares the errors that users see.
 func TestCRDRejects(t *testing.T) {
 	t.Parallel()
 	const namespace = "refuses"
-	// What the API server adds when a mistake keeps it from looking further.
+	// The API server adds this if an error prevents further validation.
 	const unchecked = `, <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; ` +
 		`correct the existing errors to complete validation]`
 	shared.newNamespace(t, namespace)
@@ -149,13 +149,13 @@ func TestCRDRejects(t *testing.T) {
 			got := strings.TrimPrefix(shared.create(t, namespace, name, test.spec),
 				`HTTPScaledObject.http.keda.sh "`+name+`" is invalid: `)
 			if got != test.want {
-				t.Errorf("the API server answers\n%s, want\n%s", got, test.want)
+				t.Errorf("the API server returns\n%s, want\n%s", got, test.want)
 			}
 		})
 	}
 }
 
-// TestPrinterColumns is not parallel: an interceptor of a parallel test serves all namespaces, and would write this
+// TestPrinterColumns is not parallel: the interceptor of a parallel test serves all namespaces and would write this
 // status.
 func TestPrinterColumns(t *testing.T) {
 	const namespace = "columns"
@@ -210,8 +210,8 @@ func TestShortName(t *testing.T) {
 	}
 }
 
-// TestStatusIsASubresource: who writes a spec changes no status and the other way round, and only a spec is a new
-// generation. The test is not parallel, as TestPrinterColumns is not.
+// TestStatusIsASubresource: a write of the spec doesn't change the status and vice versa, and only a write of the spec
+// is a new generation. The test is not parallel for the reason of TestPrinterColumns.
 func TestStatusIsASubresource(t *testing.T) {
 	const namespace = "subresource"
 	shared.newNamespace(t, namespace)
@@ -245,7 +245,7 @@ func TestStatusIsASubresource(t *testing.T) {
 	} {
 		got := rejection(t, patch(t.Context(), shared.admin, step.path, step.body))
 		if !strings.Contains(got, step.refusals) || (got == "") != (step.refusals == "") {
-			t.Errorf("%s: the API server answers %q, want %q in it", step.name, got, step.refusals)
+			t.Errorf("%s: the API server returns %q, want %q in it", step.name, got, step.refusals)
 		}
 		object := shared.object(t, namespace, "shop")
 		if object.Generation != step.generation || object.Status.TargetService != step.service ||

@@ -1,6 +1,6 @@
-// Package apiserver tests what the product and a real API server make of each other: what the CustomResourceDefinition
-// takes and refuses, what the shipped roles allow, and what becomes of an annotation that many write to.
+// Package apiserver tests the product with a real API server: what the CustomResourceDefinition accepts and rejects,
+// what the shipped roles allow, and concurrent writers of one object.
 //
-// The tests need etcd and kube-apiserver, whose paths are in the environment variables ETCD_BIN and KUBE_APISERVER_BIN;
-// `make test-parts` provides them. Without them they fail.
+// The tests need etcd and kube-apiserver. Their paths are in the environment variables ETCD_BIN and KUBE_APISERVER_BIN,
+// which `make test-parts` sets. Without them the tests fail.
 package apiserver

@@ -27,15 +27,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// crdCluster is a cluster of which somebody else installed the CustomResourceDefinition.
+// crdCluster is a cluster with the CustomResourceDefinition of another project.
 type crdCluster struct {
 	cluster
 
 	crd map[string]any // ours
 }
 
-// newCRDCluster starts one without any definition: the shared one has ours. The interceptor's role is there. The shared
-// API server is idle meanwhile: the test that calls this is not parallel.
+// newCRDCluster starts a cluster with the interceptor's role and without a CRD: the shared cluster has ours. The test
+// that calls it is not parallel, so the shared API server is idle.
 func newCRDCluster(t *testing.T) *crdCluster {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
@@ -69,7 +69,7 @@ func newCRDCluster(t *testing.T) *crdCluster {
 	return f
 }
 
-// install installs our definition after edit has changed the schema of the status.
+// install installs our CRD with a status schema that edit has changed.
 func (f *crdCluster) install(t *testing.T, edit func(properties map[string]any)) {
 	t.Helper()
 	text, err := json.Marshal(f.crd)
@@ -89,7 +89,7 @@ func (f *crdCluster) install(t *testing.T, edit func(properties map[string]any))
 	f.apply(t, "", string(text))
 }
 
-// writer is a client of the interceptor's account, as one that has just started has it.
+// writer returns a new status client for the account of the interceptor.
 func (f *crdCluster) writer(t *testing.T) status.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -106,30 +106,30 @@ func (f *crdCluster) writer(t *testing.T) status.Client {
 	return status.NewClient(client, client, slog.New(slog.NewTextHandler(t.Output(), nil)))
 }
 
-// report writes what two of two proxies took of the object, as the interceptor does, and returns the object.
+// report writes the status of an object that two of two proxies have ACKed, and returns the object.
 func (f *crdCluster) report(t *testing.T, writer status.Client) *httpv1alpha1.HTTPScaledObject {
 	t.Helper()
 	object := f.object(t, "shop", "shop")
 	object.Status = httpv1alpha1.StatusOf(object)
-	taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
-	is := status.Compute(object, ingest.Outcome{Served: true}, taken, interceptorPod, time.Now())
-	if err := writer.ApplyStatus(t.Context(), object, is); err != nil {
+	acks := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
+	computed := status.Compute(object, ingest.Outcome{Served: true}, acks, interceptorPod, time.Now())
+	if err := writer.ApplyStatus(t.Context(), object, computed); err != nil {
 		t.Fatal(err)
 	}
 	return f.object(t, "shop", "shop")
 }
 
-// renewLease renews the Lease as the interceptor does.
+// renewLease renews the Lease of the interceptor.
 func (f *crdCluster) renewLease(t *testing.T) {
 	t.Helper()
 	f.apply(t, "keda", `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: kedify-http-interceptor}, spec: {holderIdentity: a, renewTime: "`+
 		time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")+`"}}`)
 }
 
-// withoutReport is the status of the HTTP add-on's newer definitions.
+// withoutReport is the status of newer CRDs of the HTTP add-on.
 func withoutReport(properties map[string]any) { delete(properties, "dataPlane") }
 
-// withOtherConditions is that of its older ones and of Kedify's chart.
+// withOtherConditions is the status of older ones and of the CRD in Kedify's chart.
 func withOtherConditions(properties map[string]any) {
 	withoutReport(properties)
 	text := map[string]any{"type": "string"}
@@ -139,9 +139,8 @@ func withOtherConditions(properties map[string]any) {
 	}}
 }
 
-// TestReportReachesRouterWithAnyCRD walks through the definitions that a cluster may have, in
-// the order in which it may get them. On each the built interceptor comes to rest, what it reports is
-// read back as it was computed, and the built plugin verifies by it.
+// TestReportReachesRouterWithAnyCRD installs the CRDs that a cluster can have, in a possible order. With each, the
+// built interceptor stops writing, its report is stored completely, and the built plugin verifies a weight by it.
 func TestReportReachesRouterWithAnyCRD(t *testing.T) {
 	f := newCRDCluster(t)
 	f.install(t, withOtherConditions)
@@ -154,10 +153,10 @@ func TestReportReachesRouterWithAnyCRD(t *testing.T) {
 	for i, test := range []struct {
 		name                string
 		edit                func(map[string]any)
-		annotated, reported bool // whether there is an annotation, and a report in the status
-		ready               bool // whether there are our conditions in the status
+		annotated, reported bool // whether the object has the annotation, and a report in the status
+		ready               bool // whether the status has our conditions
 	}{
-		{"conditions of another form", withOtherConditions, true, false, false},
+		{"conditions of another format", withOtherConditions, true, false, false},
 		{"conditions and no report", withoutReport, true, false, true},
 		{"ours", func(map[string]any) {}, false, true, true},
 		{"no report again", withoutReport, true, false, true},
@@ -169,7 +168,7 @@ func TestReportReachesRouterWithAnyCRD(t *testing.T) {
 			f.awaitIdle(t, weight)
 
 			writer := f.writer(t)
-			for range 2 { // The second one may say where the rest is.
+			for range 2 { // The second write can name the annotation.
 				f.report(t, writer)
 			}
 			before := f.object(t, "shop", "shop")
@@ -186,12 +185,12 @@ func TestReportReachesRouterWithAnyCRD(t *testing.T) {
 					isAnnotated, isReported, found != nil, test.annotated, test.reported, test.ready, after)
 			}
 			if found != nil && strings.Contains(found.Message, httpv1alpha1.AnnotationStatus) != test.annotated {
-				t.Errorf("condition Ready says %q", found.Message)
+				t.Errorf("condition Ready has %q", found.Message)
 			}
 			is := httpv1alpha1.StatusOf(after)
 			if !meta.IsStatusConditionTrue(is.Conditions, httpv1alpha1.ConditionProgrammed) || is.DataPlane == nil ||
 				!is.DataPlane.Effective {
-				t.Errorf("read back: %+v", is)
+				t.Errorf("status: %+v", is)
 			}
 			f.renewLease(t)
 			verified, answer := plugin.VerifyWeight(canary, weight, nil)
@@ -203,7 +202,7 @@ func TestReportReachesRouterWithAnyCRD(t *testing.T) {
 	}
 }
 
-// awaitIdle has a built interceptor report the object, and then write nothing more. It has no proxies.
+// awaitIdle runs a built interceptor without proxies until it has reported the object and writes nothing more.
 func (f *crdCluster) awaitIdle(t *testing.T, weight int32) {
 	t.Helper()
 	running := f.startInterceptor(t, interceptorPod)
@@ -214,7 +213,7 @@ func (f *crdCluster) awaitIdle(t *testing.T, weight int32) {
 		return report != nil && report.AnnotationHash == hash && report.ReportedBy == interceptorPod &&
 			report.Proxies.Ready == 0
 	})
-	// The Lease is renewed after 5 s: what would repeat itself every half second has had its time then.
+	// The Lease is renewed every 5 s. A write that repeats every half second would show in that time.
 	renewals := func() (count, patches int) {
 		for _, event := range f.requests(t, interceptorAccount) {
 			if event.ObjectRef.Resource == "leases" && event.Verb == "update" {
@@ -227,19 +226,19 @@ func (f *crdCluster) awaitIdle(t *testing.T, weight int32) {
 		return count, patches
 	}
 	renewed, before := renewals()
-	await.True(t, "the writes come to rest from one renewal to the next", func() bool {
+	await.True(t, "no write from one renewal to the next", func() bool {
 		last, after := renewals()
 		if last == renewed {
 			return false
 		}
 		t.Logf("weight %d: %d patches so far", weight, after)
-		isAtRest := after == before
+		isIdle := after == before
 		renewed, before = last, after
-		return isAtRest
+		return isIdle
 	})
 }
 
-// TestAPIServerResponses are the answers that the client goes by.
+// TestAPIServerResponses checks the responses that the status client depends on.
 func TestAPIServerResponses(t *testing.T) {
 	t.Parallel()
 	const namespace = "answers"
@@ -261,8 +260,8 @@ func TestAPIServerResponses(t *testing.T) {
 	}
 	const spec, status = `"spec": {}`, `"status": {"targetService": "shop:80"}`
 	isOtherUID := func(err error) bool {
-		cause, is := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
-		return is && cause.Field == "metadata.uid"
+		cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid)
+		return ok && cause.Field == "metadata.uid"
 	}
 	for name, test := range map[string]struct {
 		err  error
@@ -273,7 +272,7 @@ func TestAPIServerResponses(t *testing.T) {
 		"an object that is gone":     {apply("gone", uid, "", spec), apierrors.IsConflict},
 		"the status of one":          {apply("gone", uid, "/status", status), apierrors.IsNotFound},
 		"another object of the name": {apply("shop", "another", "", spec), isOtherUID},
-		// Of a custom resource's status nothing but the status is looked at.
+		// In a write of a custom resource's status the API server ignores everything except the status.
 		"the status of one of the name": {apply("shop", "another", "/status", status),
 			func(err error) bool { return err == nil }},
 	} {

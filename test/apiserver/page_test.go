@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestWaitingPage follows a ConfigMap from one that is missing to one that is right, with the built interceptor as its
-// ServiceAccount: each time the object says what is wrong, and nothing is started anew.
+// TestWaitingPage changes a ConfigMap from missing to invalid to valid, with the built interceptor as its
+// ServiceAccount. Each time the condition has the reason, without a restart.
 func TestWaitingPage(t *testing.T) {
 	const namespace = "pages"
 	shared.newNamespace(t, namespace)

@@ -18,9 +18,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestInterceptorReadsOnlyNamedSecrets follows condition TLSReady of two objects in two namespaces through what a
-// user does: without a permission, with the one that the condition's own remedy gives, and with one for a single name.
-// All is done as the interceptor's ServiceAccount, which never asks for anything but these Secrets.
+// TestInterceptorReadsOnlyNamedSecrets checks condition TLSReady of two objects in two namespaces: without a
+// permission, with the permission from the command in the condition, and with a permission for one name. The
+// interceptor runs as its ServiceAccount and requests only these Secrets.
 func TestInterceptorReadsOnlyNamedSecrets(t *testing.T) {
 	t.Parallel()
 	const wide, narrow = "tls-wide", "tls-narrow"
@@ -35,7 +35,7 @@ func TestInterceptorReadsOnlyNamedSecrets(t *testing.T) {
 	awaitTLS(t, narrow, httpv1alpha1.ReasonSecretUnreadable)
 	if accepted := meta.IsStatusConditionTrue(shared.object(t, wide, "shop").Status.Conditions,
 		httpv1alpha1.ConditionAccepted); !accepted {
-		t.Error("the object is not accepted, for want of a permission that only TLS needs")
+		t.Error("the object is not accepted without the permission for TLS")
 	}
 
 	page, err := os.ReadFile("../../docs/how-to/tls.md")
@@ -73,11 +73,11 @@ func TestInterceptorReadsOnlyNamedSecrets(t *testing.T) {
 		want["list "+namespace+"/shop-tls"], want["watch "+namespace+"/shop-tls"] = true, true
 	}
 	if diff := cmp.Diff(want, asked); diff != "" {
-		t.Errorf("what the interceptor asked about Secrets (-want +audit log):\n%s", diff)
+		t.Errorf("requests of the interceptor for Secrets (-want +audit log):\n%s", diff)
 	}
 }
 
-// awaitTLS waits until condition TLSReady of the object has a reason.
+// awaitTLS waits until condition TLSReady has a reason.
 func awaitTLS(t *testing.T, namespace, reason string) metav1.Condition {
 	t.Helper()
 	var is metav1.Condition
@@ -92,7 +92,7 @@ func awaitTLS(t *testing.T, namespace, reason string) metav1.Condition {
 	return is
 }
 
-// secretText is a Secret as a manifest.
+// secretText returns the manifest of a Secret.
 func secretText(t *testing.T, name string, serial int64, host string) string {
 	t.Helper()
 	secret := kit.NewTLSSecret(t, "", name, serial, host)
@@ -107,7 +107,7 @@ func secretText(t *testing.T, name string, serial int64, host string) string {
 	return string(text)
 }
 
-// commandIn is what the command in a condition's message makes, as a manifest. The page has the same command.
+// commandIn returns the manifest that the command in a condition's message creates. The page has the same command.
 func commandIn(t *testing.T, page string, denied metav1.Condition, namespace string) string {
 	t.Helper()
 	command := regexp.MustCompile("`kubectl create rolebinding (\\S+) --namespace=(\\S+) --clusterrole=(\\S+) " +

@@ -33,7 +33,7 @@ func (c *cluster) startPlugin(t *testing.T, token string) *pluginprocess.Process
 	return pluginprocess.Run(t, filepath.Join(c.folder, "rollouts-plugin-kedify"), c.kubeconfig(t, token))
 }
 
-// rollout is a canary Rollout of the namespace that names an HTTPScaledObject of its own name.
+// rollout returns a canary Rollout that names an HTTPScaledObject with the same name.
 func rollout(namespace, name string) *v1alpha1.Rollout {
 	r := routertest.Rollout(httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":%q}`, name))
 	r.Namespace, r.Name, r.UID = namespace, name, apitypes.UID("uid-of-"+name)
@@ -43,7 +43,7 @@ func rollout(namespace, name string) *v1alpha1.Rollout {
 	return r
 }
 
-// must fails the test when an answer is an error.
+// must fails the test if the result of a call is an error.
 func must(t *testing.T, call string, answer types.RpcError) {
 	t.Helper()
 	if answer.HasError() {
@@ -51,9 +51,9 @@ func must(t *testing.T, call string, answer types.RpcError) {
 	}
 }
 
-// TestGrantedPermissionsAreUsed runs the built plugin and the built interceptor as their ServiceAccounts through all that
-// they do with the API server. What they asked for must be what the tables say, nothing more and nothing less, and
-// nothing of it may be forbidden.
+// TestGrantedPermissionsAreUsed runs the built plugin, interceptor and scaler as their ServiceAccounts through all
+// their requests to the API server. The used permissions must be exactly those in the tables, and no request is
+// forbidden.
 func TestGrantedPermissionsAreUsed(t *testing.T) {
 	const namespace = "usage"
 	shared.newNamespace(t, namespace)
@@ -63,35 +63,35 @@ func TestGrantedPermissionsAreUsed(t *testing.T) {
 
 	wanted := slices.Sorted(maps.Keys(grantedPermissions()[interceptorRoleFile]))
 	if diff := cmp.Diff(wanted, usedPermissions(t, interceptorAccount)); diff != "" {
-		t.Errorf("what the interceptor used (-table +audit log):\n%s", diff)
+		t.Errorf("permissions of the interceptor (-table +audit log):\n%s", diff)
 	}
 	wanted = slices.Sorted(maps.Keys(grantedPermissions()[scalerRoleFile]))
 	if diff := cmp.Diff(wanted, usedPermissions(t, scalerAccount)); diff != "" {
-		t.Errorf("what the scaler used (-table +audit log):\n%s", diff)
+		t.Errorf("permissions of the scaler (-table +audit log):\n%s", diff)
 	}
 	wanted = slices.Sorted(maps.Keys(grantedPermissions()[routerRoleFile]))
 	wanted = slices.Sorted(slices.Values(append(wanted, slices.Collect(maps.Keys(controllerPermissions()))...)))
 	if diff := cmp.Diff(wanted, usedPermissions(t, rolloutsAccount)); diff != "" {
-		t.Errorf("what the router used (-table +audit log):\n%s", diff)
+		t.Errorf("permissions of the router (-table +audit log):\n%s", diff)
 	}
 }
 
-// useAsInterceptor has an interceptor be elected and report a mistake, then end and start again, so that it finds its
-// Lease.
+// useAsInterceptor runs an interceptor until it is the leader and has reported a validation error, then stops it and
+// starts it again, so that it finds its Lease.
 func useAsInterceptor(t *testing.T, namespace string) {
 	t.Helper()
-	if refused := shared.create(t, namespace, "mistaken",
-		`{scaleTargetRef: {service: nobody, port: 80}}`); refused != "" {
+	if refused := shared.create(t, namespace, "invalid",
+		`{scaleTargetRef: {service: missing, port: 80}}`); refused != "" {
 		t.Fatal(refused)
 	}
-	// What is left of another definition goes with the first report.
-	if err := patch(t.Context(), shared.admin, pathOf(namespace, "mistaken"),
+	// The first report removes the annotation that another CRD made necessary.
+	if err := patch(t.Context(), shared.admin, pathOf(namespace, "invalid"),
 		fmt.Sprintf(`{"metadata": {"annotations": {%q: "{}"}}}`, httpv1alpha1.AnnotationStatus)); err != nil {
 		t.Fatal(err)
 	}
 	first := shared.startInterceptor(t, interceptorPod)
-	await.True(t, "the mistake is reported", func() bool {
-		return meta.IsStatusConditionFalse(shared.object(t, namespace, "mistaken").Status.Conditions,
+	await.True(t, "the validation error is reported", func() bool {
+		return meta.IsStatusConditionFalse(shared.object(t, namespace, "invalid").Status.Conditions,
 			httpv1alpha1.ConditionAccepted)
 	})
 	await.True(t, "the Lease is renewed and the Event is there", func() bool {
@@ -113,20 +113,20 @@ func useAsInterceptor(t *testing.T, namespace string) {
 			*found.Spec.LeaseTransitions == *held.Spec.LeaseTransitions+1
 	})
 	holder, names := second, [2]string{"interceptor-1", interceptorPod}
-	await.True(t, "a release of the Lease is found by the watch, and not by the next look", func() (isByWatch bool) {
+	await.True(t, "the watch notices the release of the Lease before the next poll", func() (isByWatch bool) {
 		holder, isByWatch = takeOver(t, holder, names[0])
 		names[0], names[1] = names[1], names[0]
-		return isByWatch // it is not where the machine stood still
+		return isByWatch // false if the machine stalled
 	})
 }
 
-// takeOver starts a replica that stands by, ends the holder of the Lease, and returns the replica once it holds the
-// Lease. isByWatch says that its watch found the release: the pause until its next look, which begins with the watch,
+// takeOver starts a standby replica, stops the holder of the Lease, and returns the replica when it holds the Lease.
+// isByWatch reports whether its watch noticed the release: the pause until the next poll, which begins with the watch,
 // was not half over.
 func takeOver(t *testing.T, holder *program.Process, successor string) (next *program.Process, isByWatch bool) {
 	t.Helper()
 	before := len(shared.requests(t, interceptorAccount))
-	watches := func() []apiserver.AuditEvent { // only who stands by watches the Lease
+	watches := func() []apiserver.AuditEvent { // only a standby replica watches the Lease
 		return slices.DeleteFunc(shared.requests(t, interceptorAccount)[before:], func(e apiserver.AuditEvent) bool {
 			return e.Verb != "watch" || e.ObjectRef.Resource != "leases"
 		})
@@ -163,7 +163,7 @@ func (c *cluster) startInterceptor(t *testing.T, pod string) *program.Process {
 		"--pod-name="+pod, "--pod-namespace=keda", "--shutdown-delay=0s")
 }
 
-// interceptorLease reads the Lease by which interceptors are elected.
+// interceptorLease reads the Lease of the interceptors.
 func interceptorLease(t *testing.T) coordinationv1.Lease {
 	t.Helper()
 	var lease coordinationv1.Lease
@@ -175,7 +175,7 @@ func interceptorLease(t *testing.T) coordinationv1.Lease {
 	return lease
 }
 
-// useAsScaler has a scaler watch all that it watches.
+// useAsScaler runs a scaler until it has opened all its watches.
 func useAsScaler(t *testing.T) {
 	t.Helper()
 	const free = "127.0.0.1:0"
@@ -186,7 +186,8 @@ func useAsScaler(t *testing.T) {
 	})
 }
 
-// useAsRouter takes a Rollout through a canary, past another Rollout's mark, to a promotion that the Endpoints decide.
+// useAsRouter runs a canary on an object with the owner annotation of another Rollout, up to a promotion that depends
+// on Endpoints.
 func useAsRouter(t *testing.T, namespace string) {
 	t.Helper()
 	if refused := shared.create(t, namespace, "shop",
@@ -218,8 +219,8 @@ func useAsRouter(t *testing.T, namespace string) {
 	})
 }
 
-// usedPermissions lists what an account has asked of the API server, in the notation of the tables. A request that was forbidden
-// is a failure.
+// usedPermissions lists the permissions that the requests of an account needed, in the notation of the tables. A
+// forbidden request fails the test.
 func usedPermissions(t *testing.T, account string) []string {
 	t.Helper()
 	found := map[string]bool{}

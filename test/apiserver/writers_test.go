@@ -22,25 +22,24 @@ import (
 )
 
 const (
-	// writers is how many write to one object beside the router.
+	// writers is the number of writers of one object, in addition to the router.
 	writers = 10
-	// writesPerWriter is how often each of them writes for every weight that the router sets. A number in place of a rate
-	// keeps a slow machine from being too slow.
+	// writesPerWriter is the number of writes of each writer per weight of the router. With a number instead of a rate
+	// the test works on a slow machine.
 	writesPerWriter = 2
-	// weightsSet is how many weights the router sets meanwhile.
+	// weightsSet is the number of weights that the router sets in parallel.
 	weightsSet = 20
 )
 
-// writer is somebody with an annotation of their own, in which they count their writes.
+// writer is a client that counts its writes in its own annotation.
 type writer struct {
 	name   string
-	whole  bool // writes the whole object, not a patch
+	whole  bool // updates the whole object instead of a patch
 	writes int
 }
 
-// TestTenWritersOnOneObject has everybody write to one object at once, half of them the whole object and half of them a
-// patch. Each finds what it wrote last, the router sets each weight by one patch whatever the others do, and touches
-// nothing but its own two annotations.
+// TestTenWritersOnOneObject has ten writers write one object in parallel, half of them by update and half of them by
+// patch. No write is lost. The router sets each weight by one patch, and changes only its own two annotations.
 func TestTenWritersOnOneObject(t *testing.T) {
 	t.Parallel()
 	const namespace, name = "writers", "shop"
@@ -84,10 +83,10 @@ func (w *writer) run(ctx context.Context, path string) error {
 	return nil
 }
 
-// errLost says that a write is no longer there.
+// errLost is the error of a lost write.
 var errLost = errors.New("a write was lost")
 
-// write adds one to the count, in an update of the whole object or in a patch of the one annotation.
+// write increments the count, by an update of the whole object or a patch of the annotation.
 func (w *writer) write(ctx context.Context, path string) error {
 	body, err := shared.admin.Get().AbsPath(path).DoRaw(ctx)
 	if err != nil {
@@ -122,7 +121,7 @@ func (w *writer) write(ctx context.Context, path string) error {
 	return err
 }
 
-// checkWritten compares the object with what everybody wrote.
+// checkWritten compares the object with all writes.
 func checkWritten(t *testing.T, before, after *httpv1alpha1.HTTPScaledObject, all []*writer) {
 	t.Helper()
 	want := map[string]string{
@@ -148,7 +147,7 @@ func checkWritten(t *testing.T, before, after *httpv1alpha1.HTTPScaledObject, al
 	}
 	fields := `Update {"f:metadata":{"f:annotations":{"f:http.kedify.io/weighted-backends":{},"f:http.kedify.io/weighted-backends-owner":{}}}}`
 	if len(owned) == 1 {
-		// the map itself, where it was the first to write one
+		// the map itself, if the router wrote the first annotation
 		owned[0] = strings.Replace(owned[0], `"f:annotations":{".":{},`, `"f:annotations":{`, 1)
 	}
 	if diff := cmp.Diff([]string{fields}, owned); diff != "" {
@@ -156,7 +155,7 @@ func checkWritten(t *testing.T, before, after *httpv1alpha1.HTTPScaledObject, al
 	}
 }
 
-// checkPatches makes sure that what others write to the object was no conflict for the router.
+// checkPatches checks that writes of other clients caused no conflict for the router.
 func checkPatches(t *testing.T, namespace string) {
 	t.Helper()
 	codes := map[int]int{}
@@ -165,8 +164,8 @@ func checkPatches(t *testing.T, namespace string) {
 			codes[event.ResponseStatus.Code]++
 		}
 	}
-	// Whether there are annotations at all is the one thing that is tested beside the router's own: the first to write
-	// one may be somebody else.
+	// The router's patch tests its own annotations and whether there are annotations at all: another client may write
+	// the first one.
 	if codes[http.StatusOK] != weightsSet || codes[http.StatusUnprocessableEntity] > 1 ||
 		codes[http.StatusConflict] > 0 {
 		t.Errorf("patches by status code: %v, want %d times 200 and at most one 422", codes, weightsSet)
