@@ -162,8 +162,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kedify-h
 subjects: [{kind: ServiceAccount, name: settings-alone, namespace: default}]
 `
 
-// TestRolesGrantOnlyUsedPermissions compares the manifests, word for word, with the table. That the product uses each
-// is TestTheProductUsesItsRights.
+// TestRolesGrantOnlyUsedPermissions compares the manifests with the table. TestGrantedPermissionsAreUsed expects that
+// the product uses each permission.
 func TestRolesGrantOnlyUsedPermissions(t *testing.T) {
 	t.Parallel()
 	for file, rights := range grantedPermissions() {

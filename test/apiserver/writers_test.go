@@ -73,7 +73,7 @@ func TestTenWritersOnOneObject(t *testing.T) {
 	checkPatches(t, namespace)
 }
 
-// run writes writesEach times.
+// run makes writesPerWriter writes.
 func (w *writer) run(ctx context.Context, path string) error {
 	for wanted := w.writes + writesPerWriter; w.writes < wanted; {
 		if err := w.write(ctx, path); err != nil && !apierrors.IsConflict(err) {
