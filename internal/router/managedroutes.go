@@ -89,9 +89,9 @@ func managedRoute(step v1alpha1.CanaryStep) (route managedroute.Route, ok bool) 
 }
 
 // headerMatches converts the matches of a header route.
-func headerMatches(given []v1alpha1.HeaderRoutingMatch) []managedroute.HeaderMatch {
+func headerMatches(from []v1alpha1.HeaderRoutingMatch) []managedroute.HeaderMatch {
 	var matches []managedroute.HeaderMatch
-	for _, match := range given {
+	for _, match := range from {
 		matches = append(matches, managedroute.HeaderMatch{Name: match.HeaderName,
 			StringMatch: stringMatch(match.HeaderValue)})
 	}
@@ -118,16 +118,16 @@ func mirrorRoute(step *v1alpha1.SetMirrorRoute) managedroute.Route {
 
 // stringMatch converts a condition; nil becomes the zero value. Of several conditions, exact wins over prefix and
 // prefix over regex.
-func stringMatch(given *v1alpha1.StringMatch) managedroute.StringMatch {
+func stringMatch(from *v1alpha1.StringMatch) managedroute.StringMatch {
 	switch {
-	case given == nil:
+	case from == nil:
 		return managedroute.StringMatch{}
-	case given.Exact != "":
-		return managedroute.StringMatch{Type: managedroute.Exact, Value: given.Exact}
-	case given.Prefix != "":
-		return managedroute.StringMatch{Type: managedroute.Prefix, Value: given.Prefix}
-	case given.Regex != "":
-		return managedroute.StringMatch{Type: managedroute.Regex, Value: given.Regex}
+	case from.Exact != "":
+		return managedroute.StringMatch{Type: managedroute.Exact, Value: from.Exact}
+	case from.Prefix != "":
+		return managedroute.StringMatch{Type: managedroute.Prefix, Value: from.Prefix}
+	case from.Regex != "":
+		return managedroute.StringMatch{Type: managedroute.Regex, Value: from.Regex}
 	default:
 		return managedroute.StringMatch{}
 	}

@@ -112,8 +112,8 @@ func unknownKeys(metadata map[string]string) []Problem {
 	names := []string{
 		KeyScalerAddress, KeyHTTPScaledObject, KeyConvertedFrom, "enableTLS", "unsafeSsl",
 	}
-	for _, known := range keys() {
-		names = append(names, known.name)
+	for _, k := range keys() {
+		names = append(names, k.name)
 	}
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {

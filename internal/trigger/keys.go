@@ -58,9 +58,9 @@ func (k key) ineffective(metadata map[string]string) string {
 		return ""
 	}
 	other := strings.TrimSpace(metadata[k.needs])
-	for _, known := range keys() {
-		if known.name == k.needs && other == "" {
-			other = known.fallback
+	for _, k := range keys() {
+		if k.name == k.needs && other == "" {
+			other = k.fallback
 		}
 	}
 	switch {
@@ -148,8 +148,8 @@ type Key struct {
 // Keys returns all keys of a TypeHTTP trigger, in the order in which problems are reported.
 func Keys() []Key {
 	var all []Key
-	for _, known := range keys() {
-		all = append(all, Key{known.name, known.fallback})
+	for _, k := range keys() {
+		all = append(all, Key{k.name, k.fallback})
 	}
 	return all
 }

@@ -144,18 +144,18 @@ func ParseScaling(metadata map[string]string) (Trigger, []Problem) {
 
 // parseTable parses the keys of a table, and returns the problems of single keys.
 func parseTable(metadata map[string]string, table []key) (parsed Trigger, problems []Problem) {
-	for _, known := range table {
-		value, given := known.fallback, false
-		if text := strings.TrimSpace(metadata[known.name]); text != "" {
-			value, given = text, true
+	for _, k := range table {
+		value, isSet := k.fallback, false
+		if text := strings.TrimSpace(metadata[k.name]); text != "" {
+			value, isSet = text, true
 		}
 		if value == "" {
 			continue
 		}
-		if err := known.read(&parsed, value); err != nil {
-			problems = append(problems, Problem{Key: known.name, Value: value, Fix: err.Error()})
-		} else if reason := known.ineffective(metadata); given && reason != "" {
-			problems = append(problems, Problem{known.name, value, reason, true})
+		if err := k.read(&parsed, value); err != nil {
+			problems = append(problems, Problem{Key: k.name, Value: value, Fix: err.Error()})
+		} else if reason := k.ineffective(metadata); isSet && reason != "" {
+			problems = append(problems, Problem{k.name, value, reason, true})
 		}
 	}
 	return parsed, problems

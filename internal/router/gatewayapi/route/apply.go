@@ -88,16 +88,16 @@ func (d *draft) checkOwner() error {
 // correct values are unknown.
 func (d *draft) removeGone() error {
 	for _, rollout := range d.intent.GoneOwners {
-		gone := d.record[rollout]
-		if gone == nil || rollout == d.intent.Rollout {
+		entry := d.record[rollout]
+		if entry == nil || rollout == d.intent.Rollout {
 			continue
 		}
 		d.removeManaged(rollout)
 		d.warnUnmatched(rollout)
-		if err := d.removeDestinations(rollout, gone.Services, gone.Destinations); err != nil {
+		if err := d.removeDestinations(rollout, entry.Services, entry.Destinations); err != nil {
 			return err
 		}
-		d.removeLabel(gone.Label, rollout)
+		d.removeLabel(entry.Label, rollout)
 		delete(d.record, rollout)
 	}
 	return nil
@@ -105,23 +105,23 @@ func (d *draft) removeGone() error {
 
 // updateRecord updates record and label to the current rules, and returns whether the Rollout is active.
 func (d *draft) updateRecord() bool {
-	own := d.ownEntry()
-	own.UID = d.intent.UID
-	own.Services = []string{d.intent.Stable, d.intent.Canary}
-	slices.Sort(own.Services)
+	entry := d.ownEntry()
+	entry.UID = d.intent.UID
+	entry.Services = []string{d.intent.Stable, d.intent.Canary}
+	slices.Sort(entry.Services)
 	if d.intent.Weights != nil {
-		own.Weighted = !d.intent.Weights.IsStableOnly()
-		own.Rule, own.Destinations = "", nil
-		if own.Weighted {
-			own.Rule = d.scope()
+		entry.Weighted = !d.intent.Weights.IsStableOnly()
+		entry.Rule, entry.Destinations = "", nil
+		if entry.Weighted {
+			entry.Rule = d.scope()
 		}
 		for _, other := range d.intent.Weights.Others {
-			own.Destinations = append(own.Destinations, other.Service)
+			entry.Destinations = append(entry.Destinations, other.Service)
 		}
 	}
 	d.updateMarks()
-	active := own.active()
-	d.updateLabel(own, active)
+	active := entry.active()
+	d.updateLabel(entry, active)
 	if !active {
 		delete(d.record, d.intent.Rollout)
 	}
@@ -131,13 +131,13 @@ func (d *draft) updateRecord() bool {
 // updateLabel adds the in-progress label while the Rollout is active and removes it afterwards, unless another Rollout
 // needs it. If Rollouts configure different values for a key, the existing value stays: otherwise they would overwrite
 // each other forever. A label that a user has added is not changed: a Rollout may configure any key and value.
-func (d *draft) updateLabel(own *entry, active bool) {
-	before := own.Label
-	own.Label = ""
+func (d *draft) updateLabel(entry *entry, active bool) {
+	before := entry.Label
+	entry.Label = ""
 	if d.intent.Label != nil && active && !d.isUserLabel(d.intent.Label.Key, before) {
-		own.Label = d.intent.Label.Key
+		entry.Label = d.intent.Label.Key
 	}
-	if before != own.Label {
+	if before != entry.Label {
 		d.removeLabel(before, d.intent.Rollout)
 	}
 	if d.intent.Label == nil {
@@ -145,8 +145,8 @@ func (d *draft) updateLabel(own *entry, active bool) {
 	}
 	present := d.labelValue(d.intent.Label.Key)
 	switch {
-	case own.Label != "" && (present == "" || !d.record.labelled(own.Label, d.intent.Rollout)):
-		d.setMetadata("labels", own.Label, d.intent.Label.Value)
+	case entry.Label != "" && (present == "" || !d.record.labelled(entry.Label, d.intent.Rollout)):
+		d.setMetadata("labels", entry.Label, d.intent.Label.Value)
 	case !active && d.intent.Label.Key == DefaultLabelKey && present == d.intent.Label.Value && d.hasSource():
 		// Also a label without a record: the argoproj-labs plugin leaves one.
 		d.removeLabel(d.intent.Label.Key, d.intent.Rollout)
@@ -161,8 +161,8 @@ func (d *draft) labelValue(key string) string {
 
 // isUserLabel reports whether the route has a label that no router can have added. The argoproj-labs plugin uses the
 // default key too.
-func (d *draft) isUserLabel(key, own string) bool {
-	return d.labelValue(key) != "" && key != own && key != DefaultLabelKey && !d.record.labelled(key, "")
+func (d *draft) isUserLabel(key, ownKey string) bool {
+	return d.labelValue(key) != "" && key != ownKey && key != DefaultLabelKey && !d.record.labelled(key, "")
 }
 
 // hasSource reports whether a rule in scope has both Services.

@@ -35,23 +35,23 @@ func (d *draft) isServiceOf(ref map[string]any, namespace string, services []str
 
 // indexOf returns the index of the Service in backends, and -1 if it is missing. A duplicate is ErrAmbiguous.
 func (d *draft) indexOf(r *rule, backends []map[string]any, service string) (int, error) {
-	found := -1
+	index := -1
 	for i, ref := range backends {
 		if !d.isService(ref, service) {
 			continue
 		}
-		if found >= 0 {
+		if index >= 0 {
 			return -1, fmt.Errorf("%w: %s.backendRefs[%d] and [%d] are both Service %q: keep one of them", ErrAmbiguous, r.path,
-				found, i, service)
+				index, i, service)
 		}
-		found = i
+		index = i
 	}
-	return found, nil
+	return index, nil
 }
 
 // servicePair returns the indexes of the stable and the canary Service in the backends of a rule; both is false if one
 // of them is missing.
-func (d *draft) servicePair(r *rule) (backends []map[string]any, stable, canary int, both bool, err error) {
+func (d *draft) servicePair(r *rule) (backends []map[string]any, stable, canary int, hasBoth bool, err error) {
 	if backends, err = r.backends(); err != nil {
 		return nil, -1, -1, false, err
 	}
@@ -88,11 +88,11 @@ func (d *draft) resetScope(sources []*rule, before string, weights Weights) erro
 		if r.owner != "" || slices.Contains(sources, r) || before != allRules && r.name() != before {
 			continue
 		}
-		backends, stable, canary, both, err := d.servicePair(r)
+		backends, stable, canary, hasBoth, err := d.servicePair(r)
 		if err != nil {
 			return err
 		}
-		if both {
+		if hasBoth {
 			backends[stable]["weight"], backends[canary]["weight"] = int64(total), int64(0)
 		}
 	}
@@ -107,22 +107,22 @@ func (d *draft) sourceRules() ([]*rule, error) {
 			"v1.4 or later, or remove the rule name from the Rollout", ErrUnsupported, d.intent.Kind, d.intent.RuleName)
 	}
 	var sources []*rule
-	var seen serviceSearch
+	var search serviceSearch
 	for _, r := range d.rules {
 		if !d.inScope(r) {
 			continue
 		}
-		_, stable, canary, both, err := d.servicePair(r)
+		_, stable, canary, hasBoth, err := d.servicePair(r)
 		if err != nil {
 			return nil, err
 		}
-		seen = serviceSearch{rule: true, stable: seen.stable || stable >= 0, canary: seen.canary || canary >= 0}
-		if both {
+		search = serviceSearch{rule: true, stable: search.stable || stable >= 0, canary: search.canary || canary >= 0}
+		if hasBoth {
 			sources = append(sources, r)
 		}
 	}
 	if len(sources) == 0 {
-		return nil, d.noRuleError(seen)
+		return nil, d.noRuleError(search)
 	}
 	return sources, nil
 }
@@ -131,46 +131,47 @@ func (d *draft) sourceRules() ([]*rule, error) {
 type serviceSearch struct{ rule, stable, canary bool }
 
 // noRuleError returns the error for a route without a rule that has both Services.
-func (d *draft) noRuleError(seen serviceSearch) error {
+func (d *draft) noRuleError(search serviceSearch) error {
 	where := "spec.rules"
 	if d.intent.RuleName != "" {
 		where = fmt.Sprintf("spec.rules[name=%q]", d.intent.RuleName)
-		if !seen.rule {
+		if !search.rule {
 			return fmt.Errorf("%w: spec.rules has no rule named %q: add it, or correct the rule name in the Rollout", ErrNoRule,
 				d.intent.RuleName)
 		}
 	}
-	what := "neither is a backend of any rule"
+	problem := "neither is a backend of any rule"
 	switch {
-	case seen.stable && seen.canary:
-		what = "each is a backend, but not of the same rule"
-	case seen.stable:
-		what = fmt.Sprintf("%q is not a backend of any rule", d.intent.Canary)
-	case seen.canary:
-		what = fmt.Sprintf("%q is not a backend of any rule", d.intent.Stable)
+	case search.stable && search.canary:
+		problem = "each is a backend, but not of the same rule"
+	case search.stable:
+		problem = fmt.Sprintf("%q is not a backend of any rule", d.intent.Canary)
+	case search.canary:
+		problem = fmt.Sprintf("%q is not a backend of any rule", d.intent.Stable)
 	}
 	if d.namespace != d.intent.Namespace {
-		what += fmt.Sprintf(" with namespace: %s (a backendRef without namespace refers to %s, the namespace of the route)",
+		problem += fmt.Sprintf(" with namespace: %s (a backendRef without namespace refers to %s, the namespace of the "+
+			"route)",
 			d.intent.Namespace, d.namespace)
 	}
 	return fmt.Errorf("%w: %s: stable Service %q and canary Service %q: %s: add both to the backendRefs of one rule",
 		ErrNoRule, where, d.intent.Stable,
-		d.intent.Canary, what)
+		d.intent.Canary, problem)
 }
 
 // setWeights sets the weights and the destinations in the sources, and in the managed rules that are copies of such
 // rules.
 func (d *draft) setWeights(sources []*rule, weights Weights) error {
 	for _, r := range d.rules {
-		copied := r.owner == d.intent.Rollout || r.owner != "" && d.intent.RuleName == ""
-		if !copied && !slices.Contains(sources, r) {
+		isCopy := r.owner == d.intent.Rollout || r.owner != "" && d.intent.RuleName == ""
+		if !isCopy && !slices.Contains(sources, r) {
 			continue
 		}
-		backends, stable, canary, both, err := d.servicePair(r)
+		backends, stable, canary, hasBoth, err := d.servicePair(r)
 		if err != nil {
 			return err
 		}
-		if !both {
+		if !hasBoth {
 			continue
 		}
 		backends[stable]["weight"] = int64(weights.Stable)
@@ -213,8 +214,8 @@ func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, 
 
 // setPort sets the port of the backendRef of an experiment's Service, a copy of the canary's.
 func (d *draft) setPort(ref map[string]any, other Destination) error {
-	number, given := numberField(ref, "port")
-	if !given || other.Ports == nil || d.intent.Weights.CanaryPorts == nil {
+	number, hasPort := numberField(ref, "port")
+	if !hasPort || other.Ports == nil || d.intent.Weights.CanaryPorts == nil {
 		return nil
 	}
 	canaryPorts := d.intent.Weights.CanaryPorts
@@ -254,12 +255,12 @@ func (d *draft) removeDestinations(rollout string, services, destinations []stri
 func (d *draft) canaryWeight(sources []*rule) int32 {
 	var highest int64
 	for _, r := range sources {
-		backends, _, canary, both, err := d.servicePair(r)
-		if err != nil || !both {
+		backends, _, canary, hasBoth, err := d.servicePair(r)
+		if err != nil || !hasBoth {
 			continue
 		}
-		weight, given := numberField(backends[canary], "weight")
-		if !given {
+		weight, ok := numberField(backends[canary], "weight")
+		if !ok {
 			weight = defaultWeight
 		}
 		highest = max(highest, weight)

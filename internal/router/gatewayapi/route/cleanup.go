@@ -8,8 +8,8 @@ import (
 // RemoveOwners returns object without what the Rollouts in gone own on it: managed rules, an experiment's backends,
 // labels, and their entries in the record. Weights stay, because the correct values are unknown. It does not modify
 // object.
-func RemoveOwners(object map[string]any, gone []string) (map[string]any, error) {
-	d, err := newDraft(object, Intent{GoneOwners: gone})
+func RemoveOwners(object map[string]any, owners []string) (map[string]any, error) {
+	d, err := newDraft(object, Intent{GoneOwners: owners})
 	if err != nil {
 		return nil, err
 	}
@@ -40,10 +40,11 @@ func Entries(text string) []Entry {
 	}
 	var all []Entry
 	for _, rollout := range parsed.owners() {
-		own := parsed[rollout]
+		parsedEntry := parsed[rollout]
 		all = append(all, Entry{
-			Rollout: rollout, UID: own.UID, Weighted: own.Weighted,
-			Managed: slices.Sorted(maps.Keys(own.Managed)), Destinations: slices.Sorted(slices.Values(own.Destinations)),
+			Rollout: rollout, UID: parsedEntry.UID, Weighted: parsedEntry.Weighted,
+			Managed:      slices.Sorted(maps.Keys(parsedEntry.Managed)),
+			Destinations: slices.Sorted(slices.Values(parsedEntry.Destinations)),
 		})
 	}
 	return all

@@ -44,10 +44,10 @@ func (d *draft) checkLimits(added int) error {
 }
 
 // checkLimit returns an error if a list of a managed rule is too long.
-func checkLimit(path, what string, number, limit int) error {
+func checkLimit(path, list string, number, limit int) error {
 	if number <= limit {
 		return nil
 	}
 	return fmt.Errorf("%w: %s would have %d %s, the maximum is %d: give the managed route fewer conditions, or the rule "+
-		"fewer %s", ErrLimit, path, number, what, limit, what)
+		"fewer %s", ErrLimit, path, number, list, limit, list)
 }

@@ -70,26 +70,26 @@ func (d *draft) deriveRules(sources []*rule, route ManagedRoute) ([]*rule, error
 
 // combineMatches returns the matches of a source, each combined with each condition of a managed route.
 func (d *draft) combineMatches(derived *rule, route ManagedRoute) ([]map[string]any, error) {
-	own, err := objectListField(derived.fields, "matches", "matches")
+	sourceMatches, err := objectListField(derived.fields, "matches", "matches")
 	if err != nil {
 		return nil, err
 	}
-	if len(own) == 0 {
-		own = []map[string]any{{}}
+	if len(sourceMatches) == 0 {
+		sourceMatches = []map[string]any{{}}
 	}
 	conditions := []MirrorMatch{{Headers: route.Header}}
 	if route.Mirror != nil {
 		conditions = route.Mirror.Matches
 	}
 	var matches []map[string]any
-	for i, match := range own {
+	for i, match := range sourceMatches {
 		for _, condition := range conditions {
-			both, possible, err := d.intent.Kind.combine(match, condition)
+			combined, possible, err := d.intent.Kind.combine(match, condition)
 			if err != nil {
 				return nil, fmt.Errorf("matches[%d]: %w", i, err)
 			}
 			if possible {
-				matches = append(matches, both)
+				matches = append(matches, combined)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (d *draft) setBackends(derived *rule, route ManagedRoute) error {
 func mirrorFilter(backend map[string]any, percent int32) map[string]any {
 	target := map[string]any{"group": "", "kind": defaultKind, "name": backend["name"]}
 	for _, key := range []string{"namespace", "port"} {
-		if value, given := backend[key]; given {
+		if value, ok := backend[key]; ok {
 			target[key] = value
 		}
 	}
@@ -146,16 +146,16 @@ func (d *draft) assignNames(rules, block []*rule, route string) error {
 		for {
 			name := numberedName(base, number)
 			number++
-			taken := func(other *rule) bool { return other.name() == name }
-			at := slices.IndexFunc(d.rules, taken)
-			if at >= 0 && d.rules[at].owner == "" && equalExceptWeights(d.rules[at].fields, r.fields) {
-				d.rules = slices.Delete(d.rules, at, at+1)
-				at = -1
+			hasName := func(other *rule) bool { return other.name() == name }
+			index := slices.IndexFunc(d.rules, hasName)
+			if index >= 0 && d.rules[index].owner == "" && equalExceptWeights(d.rules[index].fields, r.fields) {
+				d.rules = slices.Delete(d.rules, index, index+1)
+				index = -1
 			}
-			if at >= 0 && d.rules[at].owner == "" {
+			if index >= 0 && d.rules[index].owner == "" {
 				return fmt.Errorf("%w: %s has the name %q, which the rules of managed route %q need: rename the rule or the "+
-					"managed route", ErrClash, d.rules[at].path, name, route)
-			} else if at >= 0 || slices.ContainsFunc(block, taken) {
+					"managed route", ErrClash, d.rules[index].path, name, route)
+			} else if index >= 0 || slices.ContainsFunc(block, hasName) {
 				continue
 			}
 			r.fields["name"] = name

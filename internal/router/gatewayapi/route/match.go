@@ -15,18 +15,18 @@ const (
 
 // combine returns a copy of match with condition added; possible is false if no request can match both. It is an error
 // if the API cannot express both.
-func (k Kind) combine(match map[string]any, condition MirrorMatch) (both map[string]any, possible bool, err error) {
-	both = cloneMap(match)
+func (k Kind) combine(match map[string]any, condition MirrorMatch) (combined map[string]any, possible bool, err error) {
+	combined = cloneMap(match)
 	if k == GRPCRoute {
-		possible, err = addGRPC(both, condition)
+		possible, err = addGRPC(combined, condition)
 	} else {
-		possible, err = addHTTP(both, condition)
+		possible, err = addHTTP(combined, condition)
 	}
 	if err != nil || !possible {
 		return nil, false, err
 	}
-	possible, err = addHeaders(both, condition.Headers)
-	return both, possible, err
+	possible, err = addHeaders(combined, condition.Headers)
+	return combined, possible, err
 }
 
 // addHeaders adds conditions on headers to match. The API allows one condition per header, so a second one for the same
@@ -38,12 +38,12 @@ func addHeaders(match map[string]any, conditions []HeaderMatch) (possible bool, 
 	}
 	for _, condition := range conditions {
 		kind, value := headerValue(condition)
-		same := headerNamed(headers, condition.Name)
-		if same == nil {
+		existing := headerNamed(headers, condition.Name)
+		if existing == nil {
 			headers = append(headers, map[string]any{"type": kind, "name": condition.Name, "value": value})
 			continue
 		}
-		otherKind, otherValue := stringField(same, "type", typeExact), stringField(same, "value", "")
+		otherKind, otherValue := stringField(existing, "type", typeExact), stringField(existing, "value", "")
 		switch {
 		case otherKind == kind && otherValue == value:
 		case otherKind == typeExact && kind == typeExact:
@@ -96,10 +96,11 @@ func addHTTP(match map[string]any, condition MirrorMatch) (possible bool, err er
 		match["method"] = condition.Method.Value
 	}
 	path := map[string]any{"type": typePrefix, "value": "/"}
-	if own, err := objectField(match, "path", "path"); err != nil {
+	if pathMatch, err := objectField(match, "path", "path"); err != nil {
 		return false, err
-	} else if len(own) > 0 {
-		path = map[string]any{"type": stringField(own, "type", typePrefix), "value": stringField(own, "value", "/")}
+	} else if len(pathMatch) > 0 {
+		path = map[string]any{"type": stringField(pathMatch, "type", typePrefix),
+			"value": stringField(pathMatch, "value", "/")}
 	}
 	if condition.Path != nil {
 		if path, possible, err = intersectPaths(path, pathOf(*condition.Path)); err != nil || !possible {
@@ -118,7 +119,7 @@ func pathOf(condition StringMatch) map[string]any {
 
 // intersectPaths returns the HTTPPathMatch for the paths that both a and b match; possible is false if there are none.
 // It is an error if the API cannot express it.
-func intersectPaths(a, b map[string]any) (both map[string]any, possible bool, err error) {
+func intersectPaths(a, b map[string]any) (intersection map[string]any, possible bool, err error) {
 	kindA, kindB := stringField(a, "type", ""), stringField(b, "type", "")
 	valueA, valueB := stringField(a, "value", ""), stringField(b, "value", "")
 	switch {
@@ -167,24 +168,24 @@ func addGRPC(match map[string]any, condition MirrorMatch) (possible bool, err er
 	if err != nil || service == "" {
 		return err == nil, err
 	}
-	own, err := objectField(match, "method", "method")
+	methodMatch, err := objectField(match, "method", "method")
 	if err != nil {
 		return false, err
 	}
-	if kind := stringField(own, "type", typeExact); kind != typeExact {
+	if kind := stringField(methodMatch, "type", typeExact); kind != typeExact {
 		return false, fmt.Errorf("%w: the rule matches methods by %s, and a match can contain only one method condition: "+
 			"match it exactly, or "+
 			"remove the path from the managed route", ErrUnsupported, kind)
 	}
-	ownService, ownMethod := stringField(own, "service", ""), stringField(own, "method", "")
+	ownService, ownMethod := stringField(methodMatch, "service", ""), stringField(methodMatch, "method", "")
 	if ownService != "" && ownService != service || method != "" && ownMethod != "" && ownMethod != method {
 		return false, nil
 	}
-	both := map[string]any{"type": typeExact, "service": service}
+	combined := map[string]any{"type": typeExact, "service": service}
 	if ownMethod+method != "" {
-		both["method"] = stringField(own, "method", method)
+		combined["method"] = stringField(methodMatch, "method", method)
 	}
-	match["method"] = both
+	match["method"] = combined
 	return true, nil
 }
 

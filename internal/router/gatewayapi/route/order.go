@@ -10,31 +10,31 @@ import "slices"
 // cannot be equally specific as another goes after the user's rules: some implementations identify rules by their index
 // and lose requests if a rule is added or removed before others. A rule that can be equally specific goes before them.
 func (d *draft) insertManaged(block []*rule) error {
-	equals := map[specificity]bool{}
+	taken := map[specificity]bool{}
 	for _, r := range d.rules {
 		if r.owner == "" {
-			if err := r.addSpecificities(equals); err != nil {
+			if err := r.addSpecificities(taken); err != nil {
 				return err
 			}
 		}
 	}
 	var front, behind []*rule
 	for _, r := range slices.Backward(block) {
-		own := map[specificity]bool{}
-		if err := r.addSpecificities(own); err != nil {
+		ownSpecificities := map[specificity]bool{}
+		if err := r.addSpecificities(ownSpecificities); err != nil {
 			return err
 		}
 		hasEqual := false
-		for one := range own {
-			hasEqual = hasEqual || equals[one]
+		for specific := range ownSpecificities {
+			hasEqual = hasEqual || taken[specific]
 		}
 		if !hasEqual {
 			behind = append(behind, r)
 			continue
 		}
 		front = append(front, r)
-		for one := range own {
-			equals[one] = true // rules listed before it must stay before it
+		for specific := range ownSpecificities {
+			taken[specific] = true // rules listed before it must stay before it
 		}
 	}
 	slices.Reverse(front)

@@ -9,12 +9,12 @@ import (
 // CheckSpec returns nil if the spec of object matches want, otherwise an ErrDiffers with the first difference, or an
 // error of Apply. Labels and the record are ignored: they route no requests.
 func CheckSpec(object map[string]any, want Intent) error {
-	asked, _, err := Apply(object, want)
+	desired, _, err := Apply(object, want)
 	if err != nil {
 		return err
 	}
-	if what := firstDifference("spec", object["spec"], asked["spec"]); what != "" {
-		return fmt.Errorf("%w: %s", ErrDiffers, what)
+	if difference := firstDifference("spec", object["spec"], desired["spec"]); difference != "" {
+		return fmt.Errorf("%w: %s", ErrDiffers, difference)
 	}
 	return nil
 }
@@ -32,8 +32,8 @@ func firstDifference(path string, have, want any) string {
 	if have, ok := have.([]any); ok {
 		if want, ok := want.([]any); ok {
 			for i := range min(len(have), len(want)) {
-				if what := firstDifference(fmt.Sprintf("%s[%d]", path, i), have[i], want[i]); what != "" {
-					return what
+				if difference := firstDifference(fmt.Sprintf("%s[%d]", path, i), have[i], want[i]); difference != "" {
+					return difference
 				}
 			}
 			return fmt.Sprintf("%s has %d elements and should have %d", path, len(have), len(want))
@@ -59,8 +59,8 @@ func firstDifferentField(path string, have, want map[string]any) string {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if what := firstDifference(path+"."+key, have[key], want[key]); what != "" {
-			return what
+		if difference := firstDifference(path+"."+key, have[key], want[key]); difference != "" {
+			return difference
 		}
 	}
 	return path + " differs"
@@ -91,8 +91,8 @@ func HasCanaryTraffic(object map[string]any, want Intent) bool {
 	if err != nil {
 		return false
 	}
-	own := d.record[want.Rollout]
-	return own != nil && own.Weighted
+	entry := d.record[want.Rollout]
+	return entry != nil && entry.Weighted
 }
 
 // HasStatus reports whether a parent has reported on the route, for any generation.
@@ -181,17 +181,17 @@ func conditionProblem(report map[string]any, path, kind string, generation int64
 	if err != nil {
 		return err.Error()
 	}
-	for _, one := range conditions {
-		if stringField(one, "type", "") != kind {
+	for _, condition := range conditions {
+		if stringField(condition, "type", "") != kind {
 			continue
 		}
 		path := fmt.Sprintf("%s (%s): condition %s", path, stringField(report, "controllerName", "no controllerName"), kind)
-		observed, _ := numberField(one, "observedGeneration")
+		observed, _ := numberField(condition, "observedGeneration")
 		switch {
-		case stringField(one, "status", "") != "True":
-			return fmt.Sprintf("%s is %s (%s): %.200s", path, stringField(one, "status", "missing"),
-				stringField(one, "reason", ""),
-				stringField(one, "message", ""))
+		case stringField(condition, "status", "") != "True":
+			return fmt.Sprintf("%s is %s (%s): %.200s", path, stringField(condition, "status", "missing"),
+				stringField(condition, "reason", ""),
+				stringField(condition, "message", ""))
 		case observed != generation:
 			return fmt.Sprintf("%s is about generation %d, the route has %d", path, observed, generation)
 		}

@@ -23,7 +23,7 @@ func TestAccepted(t *testing.T) {
 		"both parents": {accepted + "," +
 			report("{name: a}", "{name: b, namespace: gateways, sectionName: http}"), ""},
 		"a parent that is named no more": {accepted + "," + report("{name: a}", "{name: old}", "True", "False"), ""},
-		"nobody":                         {"", "status.parents: no parent in spec.parentRefs has reported on the route"},
+		"no parent":                      {"", "status.parents: no parent in spec.parentRefs has reported on the route"},
 		"only one named no more": {report("{name: a}", "{name: old}"),
 			"status.parents: no parent in spec.parentRefs has reported on the route"},
 		"another section": {report("{name: a}", "{name: b, namespace: gateways, sectionName: https}"),

@@ -38,12 +38,12 @@ func (want Intent) validate() error {
 			"from the steps, or use an HTTPRoute or a GRPCRoute",
 			ErrUnsupported, want.Kind)
 	}
-	seen := map[string]bool{}
+	names := map[string]bool{}
 	for _, route := range *want.ManagedRoutes {
-		if route.Name == "" || seen[route.Name] {
+		if route.Name == "" || names[route.Name] {
 			return fmt.Errorf("%w: the managed route %q is a duplicate or has no name", ErrInvalid, route.Name)
 		}
-		seen[route.Name] = true
+		names[route.Name] = true
 		if err := want.validateManaged(route); err != nil {
 			return fmt.Errorf("managed route %q: %w", route.Name, err)
 		}
@@ -56,17 +56,18 @@ func (want Intent) validateWeights(weights Weights) error {
 	all := append([]Destination{{Service: want.Stable, Weight: weights.Stable},
 		{Service: want.Canary, Weight: weights.Canary}}, weights.Others...)
 	seen := map[string]bool{}
-	for _, one := range all {
-		if one.Weight < 0 || one.Weight > maxWeight {
-			return fmt.Errorf("%w: the weight %d of Service %q: must be from 0 to %d", ErrInvalid, one.Weight, one.Service,
+	for _, destination := range all {
+		if destination.Weight < 0 || destination.Weight > maxWeight {
+			return fmt.Errorf("%w: the weight %d of Service %q: must be from 0 to %d", ErrInvalid, destination.Weight,
+				destination.Service,
 				maxWeight)
 		}
-		if one.Service == "" || seen[one.Service] {
+		if destination.Service == "" || seen[destination.Service] {
 			return fmt.Errorf("%w: Service %q has two weights or no name: use different Services for stable, canary and the "+
 				"experiment's templates", ErrInvalid,
-				one.Service)
+				destination.Service)
 		}
-		seen[one.Service] = true
+		seen[destination.Service] = true
 	}
 	return nil
 }
@@ -102,15 +103,15 @@ func (want Intent) validateManaged(route ManagedRoute) error {
 // validateMethod checks a condition on the HTTP method.
 func validateMethod(method *StringMatch) error {
 	// Gateway API, HTTPMethod.
-	known := []string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
+	methods := []string{"GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
 	switch {
 	case method == nil:
 		return nil
 	case method.Type != Exact:
 		return fmt.Errorf("%w: the method is matched by %s: the Gateway API supports only exact method matches: write one "+
 			"match for each method", ErrUnsupported, method.Type)
-	case !slices.Contains(known, method.Value):
-		return fmt.Errorf("%w: the method %q: write one of %s", ErrInvalid, method.Value, strings.Join(known, ", "))
+	case !slices.Contains(methods, method.Value):
+		return fmt.Errorf("%w: the method %q: write one of %s", ErrInvalid, method.Value, strings.Join(methods, ", "))
 	}
 	return nil
 }
