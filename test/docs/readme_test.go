@@ -76,7 +76,7 @@ func TestREADMEsFiguresAreHeld(t *testing.T) {
 		{"for a new weight", "1 write", "test/counts/scaledobjects_test.go", `"SetWeight, another weight", call: c\.setWeight\(20\), want: requests\{patchObject: 1\}`},
 		{"for a new weight", "no read", "bench/internal/routerbench/report.go", `limit\("reads of a SetWeight", changed\.Reads, 0, false\)`},
 		{"for an idle Rollout", "0", "test/counts/routes_test.go", `step\{name: "an idle resync", before: accept\(ctx\), call: promoted\.reconcile\(ctx\)\}`},
-		{"for a new weight", "1 write of each object", "test/counts/routes_test.go", `"SetWeight, another weight", call: first\.setWeight\(20\), want: requests\{putRoute: routesEach\}`},
+		{"for a new weight", "1 write of each object", "test/counts/routes_test.go", `"SetWeight, another weight", call: first\.setWeight\(20\), want: requests\{putRoute: routesPerRollout\}`},
 		{"calls a second", "0.85 ×", "docs/dev/benchmarks.md", `at least 0\.85 × the bare write`},
 		{"two canaries", "0 of 28 347", "docs/pictures/demo.txt", `✔ no request failed: 0 of 28 347`},
 		{"two canaries", "250 requests/s", "docs/pictures/demo.txt", `The load runs: 250 requests/s`},
