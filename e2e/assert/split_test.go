@@ -42,8 +42,10 @@ func TestJudge(t *testing.T) {
 		fails  error
 	}{
 		{name: "as asked", yellow: []int{200}, share: 0.2, want: stats.Agrees, sizes: []int{1000}},
-		{name: "odd by chance", yellow: []int{260, 410}, share: 0.2, want: stats.Agrees, sizes: []int{1000, 2000}, odd: []int{260}},
-		{name: "odd again", yellow: []int{260, 500}, share: 0.2, want: stats.Off, sizes: []int{1000, 2000}, odd: []int{260}, fails: ErrSplit},
+		{name: "odd by chance", yellow: []int{260, 410}, share: 0.2, want: stats.Agrees,
+			sizes: []int{1000, 2000}, odd: []int{260}},
+		{name: "odd again", yellow: []int{260, 500}, share: 0.2, want: stats.Off, sizes: []int{1000, 2000},
+			odd: []int{260}, fails: ErrSplit},
 		{name: "all but one of all", yellow: []int{999}, share: 1, want: stats.Off, sizes: []int{1000}, fails: ErrSplit},
 		{name: "no good answer", yellow: []int{-1}, share: 0.2, want: stats.Off, sizes: []int{1000}, fails: ErrSplit},
 		{
@@ -68,7 +70,8 @@ func TestJudge(t *testing.T) {
 			if diff := cmp.Diff(tt.odd, odd); diff != "" {
 				t.Errorf("odd first samples told of (-want +got):\n%s", diff)
 			}
-			if last := tt.yellow[len(tt.yellow)-1]; last >= 0 && (found.Hits != last || found.Total != tt.sizes[len(tt.sizes)-1]) {
+			if last := tt.yellow[len(tt.yellow)-1]; last >= 0 &&
+				(found.Hits != last || found.Total != tt.sizes[len(tt.sizes)-1]) {
 				t.Errorf("the finding is %d of %d, want the last sample", found.Hits, found.Total)
 			}
 			if !s.from[0].Equal(from) {
@@ -83,9 +86,10 @@ func TestJudge(t *testing.T) {
 
 func TestWithoutASampleThereIsNoVerdict(t *testing.T) {
 	late := errors.New("no answers")
-	_, err := Expectation{Share: 0.2, First: 10, Second: 20}.Check(t.Context(), func(context.Context, time.Time, int) (load.Window, error) {
-		return load.Window{}, late
-	})
+	_, err := Expectation{Share: 0.2, First: 10, Second: 20}.Check(t.Context(),
+		func(context.Context, time.Time, int) (load.Window, error) {
+			return load.Window{}, late
+		})
 	if !errors.Is(err, late) || errors.Is(err, ErrSplit) {
 		t.Errorf("error = %v, want the sample's", err)
 	}
@@ -119,7 +123,8 @@ func TestJudgeVoid(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &plannedSamples{yellow: tt.yellow}
 			_, err := Expectation{
-				Color: "yellow", Share: 1, From: time.Now(), First: 1000, Second: 2000, Rule: stats.DefaultRule(), Stalls: &stalledMachine{tt.still},
+				Color: "yellow", Share: 1, From: time.Now(), First: 1000, Second: 2000, Rule: stats.DefaultRule(),
+				Stalls: &stalledMachine{tt.still},
 			}.Check(t.Context(), s.sample)
 			if !errors.Is(err, tt.fails) || len(s.sizes) != len(tt.yellow) {
 				t.Errorf("error %v after %d samples, want %v after %d", err, len(s.sizes), tt.fails, len(tt.yellow))

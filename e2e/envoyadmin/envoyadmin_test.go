@@ -63,8 +63,10 @@ func TestSplit(t *testing.T) {
 		text     string
 		disagree bool
 	}{
-		{name: "weights", routes: []Route{route(80, 20), route(80, 20)}, want: Shares{stable: .8, canary: .2}, text: "canary 20 %, stable 80 %"},
-		{name: "any total", routes: []Route{route(8000, 2000), route(4, 1)}, want: Shares{stable: .8, canary: .2}, text: "canary 20 %, stable 80 %"},
+		{name: "weights", routes: []Route{route(80, 20), route(80, 20)}, want: Shares{stable: .8, canary: .2},
+			text: "canary 20 %, stable 80 %"},
+		{name: "any total", routes: []Route{route(8000, 2000), route(4, 1)}, want: Shares{stable: .8, canary: .2},
+			text: "canary 20 %, stable 80 %"},
 		{name: "weight 0 gets nothing", routes: []Route{route(1, 0)}, want: Shares{stable: 1}, text: "stable 100 %"},
 		{name: "no route", want: Shares{}, text: "no route"},
 		{name: "no weight", routes: []Route{route(0, 0)}, want: Shares{}, text: "no route"},
@@ -99,7 +101,8 @@ func TestParseCounters(t *testing.T) {
 }
 
 func TestNameLinesAreThoseOfTheGuide(t *testing.T) {
-	dump := "  \"name\": \"rollouts-demo/rollouts-demo/rollouts-demo-stable\",\n  \"name\": \"other\",\n  \"host\": \"rollouts-demo\"\n  \"name\": \"rollouts-demo\"\r\n"
+	dump := "  \"name\": \"rollouts-demo/rollouts-demo/rollouts-demo-stable\",\n  \"name\": \"other\",\n  \"host\": " +
+		"\"rollouts-demo\"\n  \"name\": \"rollouts-demo\"\r\n"
 	want := []string{`  "name": "rollouts-demo/rollouts-demo/rollouts-demo-stable",`, `  "name": "rollouts-demo"`}
 	if diff := cmp.Diff(want, NameLines(dump, "rollouts-demo")); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
@@ -117,7 +120,8 @@ func TestClient(t *testing.T) {
 			_, _ = w.Write(file(t, "routes.json"))
 		case "/stats":
 			pattern, err := regexp.Compile(r.URL.Query().Get("filter"))
-			if err != nil || r.URL.Query().Get("format") != "json" || !pattern.MatchString(SuccessCounter) || pattern.MatchString(SuccessCounter+"x") {
+			if err != nil || r.URL.Query().Get("format") != "json" || !pattern.MatchString(SuccessCounter) ||
+				pattern.MatchString(SuccessCounter+"x") {
 				http.Error(w, "bad query", http.StatusBadRequest)
 				return
 			}

@@ -31,7 +31,8 @@ func script(t *testing.T, name, body string) string {
 
 func TestExecRunsTheCommandOfTheBinFolder(t *testing.T) {
 	bin := script(t, "kubectl", `echo "$KUBECONFIG $KUBECACHEDIR $OTHER $*"`)
-	env := Environment([]string{"PATH=/usr/bin:/bin", "KUBECONFIG=/the/user's", "OTHER=kept"}, bin, "/run/kubeconfig", "/run/cache")
+	env := Environment([]string{"PATH=/usr/bin:/bin", "KUBECONFIG=/the/user's", "OTHER=kept"}, bin,
+		"/run/kubeconfig", "/run/cache")
 	out, err := Exec{Env: env}.Run(t.Context(), "kubectl", "get", "ns")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,8 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 func TestStreamEndsWhenNobodyReads(t *testing.T) {
 	bin := script(t, "kubectl", `echo "no json"; exec sleep 60`)
 	bad := errors.New("unreadable")
-	err := Exec{Env: Environment(os.Environ(), bin, "", "")}.Stream(t.Context(), func(io.Reader) error { return bad }, "kubectl")
+	err := Exec{Env: Environment(os.Environ(), bin, "", "")}.Stream(t.Context(),
+		func(io.Reader) error { return bad }, "kubectl")
 	if !errors.Is(err, bad) {
 		t.Errorf("error = %v, want %v", err, bad)
 	}
@@ -148,7 +150,9 @@ func TestForwardForgetsAnAddressThatIsGone(t *testing.T) {
 		runner := streamFunc(func(_ context.Context, read func(io.Reader) error) error { return read(reader) })
 		var address Latest[string]
 		go Forward(ctx, runner, &address, "kubectl", "port-forward")
-		if _, err := io.WriteString(writer, "Forwarding from 127.0.0.1:40123 -> 9901\nForwarding from [::1]:40123 -> 9901\nHandling connection for 40123\n"); err != nil {
+		if _, err := io.WriteString(writer,
+			"Forwarding from 127.0.0.1:40123 -> 9901\nForwarding from [::1]:40123 -> 9901\nHandling connection for "+
+				"40123\n"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -179,7 +183,8 @@ func TestRolloutPhases(t *testing.T) {
 	}{
 		{"nothing yet", `{}`, false, false, "no Rollout has been seen"},
 		{"healthy", `{"metadata":{"name":"r","generation":3},"spec":{"replicas":2},"status":{"phase":"Healthy","observedGeneration":"3","stableRS":"a","currentPodHash":"a","readyReplicas":2}}`, true, false, "the Rollout is Healthy, 2 of 2 replicas ready"},
-		{"healthy, but of the last spec", `{"metadata":{"name":"r","generation":4},"status":{"phase":"Healthy","observedGeneration":"3","stableRS":"a","currentPodHash":"a"}}`, false, false, "the Rollout is Healthy, 0 of 0 replicas ready"},
+		{"healthy, but of the last spec",
+			`{"metadata":{"name":"r","generation":4},"status":{"phase":"Healthy","observedGeneration":"3","stableRS":"a","currentPodHash":"a"}}`, false, false, "the Rollout is Healthy, 0 of 0 replicas ready"},
 		{"paused", `{"metadata":{"name":"r","generation":3},"spec":{"replicas":2},"status":{"phase":"Paused","message":"CanaryPauseStep","observedGeneration":"3","currentStepIndex":1,"readyReplicas":3,"pauseConditions":[{"reason":"CanaryPauseStep"}]}}`, false, true, "the Rollout is Paused at step 1, 3 of 2 replicas ready (CanaryPauseStep)"},
 	}
 	for _, tt := range tests {

@@ -69,7 +69,8 @@ type RolloutWeights struct {
 // Healthy says whether the controller has seen the latest spec and all of it
 // is running: nothing is being rolled out.
 func (r Rollout) Healthy() bool {
-	return r.isCurrent() && r.Status.Phase == "Healthy" && r.Status.StableRS != "" && r.Status.StableRS == r.Status.CurrentPodHash
+	return r.isCurrent() && r.Status.Phase == "Healthy" && r.Status.StableRS != "" &&
+		r.Status.StableRS == r.Status.CurrentPodHash
 }
 
 // Paused says whether the Rollout waits at a pause step, for a time or for a

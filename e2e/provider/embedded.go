@@ -59,7 +59,8 @@ func progressLine(state string, owns bool) string {
 	case state != Running:
 		return fmt.Sprintf("The local cluster is %s; it is started.", state)
 	case owns:
-		return "The local cluster runs, left by an earlier demo; this checkout's programs are brought into it, and it is taken down at the end."
+		return "The local cluster runs, left by an earlier demo; this checkout's programs are brought into it, and it is " +
+			"taken down at the end."
 	default:
 		return "The local cluster runs; this checkout's programs are brought into it."
 	}

@@ -21,7 +21,8 @@ func (e *existing) Up(ctx context.Context, wishes Spec) (*Cluster, error) {
 	}
 	kubeconfig := variable(e.Environ, "KUBECONFIG")
 	if kubeconfig == "" {
-		return nil, fmt.Errorf("%w: $KUBECONFIG is not set: the cluster that ~/.kube/config happens to name is not taken by surprise; "+
+		return nil, fmt.Errorf("%w: $KUBECONFIG is not set: the cluster that ~/.kube/config happens to name is not taken by "+
+			"surprise; "+
 			`set it, as by export KUBECONFIG="$HOME/.kube/config", to use that one`, ErrUnfit)
 	}
 	if err := inPath("kubectl", "kubectl-argo-rollouts"); err != nil {
@@ -32,13 +33,15 @@ func (e *existing) Up(ctx context.Context, wishes Spec) (*Cluster, error) {
 	if err := e.identify(ctx, c); err != nil {
 		return nil, err
 	}
-	e.Report(c.Name + " is used as it is: nothing is installed into it, and only the demo's namespace is made and removed.")
+	e.Report(c.Name + " is used as it is: nothing is installed into it, and only the demo's namespace is made and " +
+		"removed.")
 	return c, e.inspect(ctx, c)
 }
 
 // identify names the cluster after the context that kubectl uses.
 func (e *existing) identify(ctx context.Context, c *Cluster) error {
-	out, err := e.ask(ctx, c, "config", "view", "--minify", "-o", "jsonpath={.current-context} at {.clusters[0].cluster.server}")
+	out, err := e.ask(ctx, c, "config", "view", "--minify", "-o",
+		"jsonpath={.current-context} at {.clusters[0].cluster.server}")
 	if err != nil {
 		return fmt.Errorf("%w: $KUBECONFIG (%s) names no cluster: %w", ErrUnfit, c.Kubeconfig, err)
 	}
@@ -60,14 +63,19 @@ type requirement struct {
 func requirements() []requirement {
 	const install = "follow docs/how-to/install.md"
 	return []requirement{
-		{[]string{"auth", "can-i", "create", "namespaces"}, "yes", "the right to make a namespace", "use a kubeconfig that has it"},
-		{[]string{"get", "crd", "rollouts.argoproj.io", "-o", "name"}, "rollouts.argoproj.io", "Argo Rollouts", "install it: https://argo-rollouts.readthedocs.io/en/stable/installation/"},
-		{[]string{"get", "crd", "httpscaledobjects.http.keda.sh", "-o", "name"}, "httpscaledobjects", "the HTTPScaledObject API", install},
+		{[]string{"auth", "can-i", "create", "namespaces"}, "yes", "the right to make a namespace",
+			"use a kubeconfig that has it"},
+		{[]string{"get", "crd", "rollouts.argoproj.io", "-o", "name"}, "rollouts.argoproj.io", "Argo Rollouts",
+			"install it: https://argo-rollouts.readthedocs.io/en/stable/installation/"},
+		{[]string{"get", "crd", "httpscaledobjects.http.keda.sh", "-o", "name"}, "httpscaledobjects",
+			"the HTTPScaledObject API", install},
 		{
-			[]string{"get", "configmaps", "-A", "--field-selector", "metadata.name=argo-rollouts-config", "-o", "jsonpath={.items[*].data.trafficRouterPlugins}"},
+			[]string{"get", "configmaps", "-A", "--field-selector", "metadata.name=argo-rollouts-config", "-o",
+				"jsonpath={.items[*].data.trafficRouterPlugins}"},
 			"kedify/http", "the plugin kedify/http in ConfigMap argo-rollouts-config", install,
 		},
-		{[]string{"get", "deployments", "-A", "-l", "app.kubernetes.io/component=interceptor", "-o", "name"}, "interceptor", "the interceptor", install},
+		{[]string{"get", "deployments", "-A", "-l", "app.kubernetes.io/component=interceptor", "-o", "name"}, "interceptor",
+			"the interceptor", install},
 	}
 }
 

@@ -58,7 +58,8 @@ func (k *kind) Up(ctx context.Context, wishes Spec) (*Cluster, error) {
 	}
 	kubeconfig := filepath.Join(k.folder, "kubeconfig")
 	c := &Cluster{Name: "kind's cluster " + kindName, Kubeconfig: kubeconfig}
-	env := slices.DeleteFunc(slices.Clone(k.Environ), func(entry string) bool { return strings.HasPrefix(entry, "KUBECONFIG=") })
+	env := slices.DeleteFunc(slices.Clone(k.Environ),
+		func(entry string) bool { return strings.HasPrefix(entry, "KUBECONFIG=") })
 	c.Runner = kube.Exec{Env: append(env, "KUBECONFIG="+kubeconfig)}
 	return c, k.install(ctx, c)
 }
@@ -78,7 +79,8 @@ func (k *kind) create(ctx context.Context) error {
 	}
 	k.owns = true
 	k.Report("kind makes the cluster " + kindName + ".")
-	_, err = k.kind(ctx, "create", "cluster", "--name", kindName, "--kubeconfig", filepath.Join(k.folder, "kubeconfig"), "--wait", "2m")
+	_, err = k.kind(ctx, "create", "cluster", "--name", kindName, "--kubeconfig",
+		filepath.Join(k.folder, "kubeconfig"), "--wait", "2m")
 	return err
 }
 

@@ -67,15 +67,21 @@ func TestExisting(t *testing.T) {
 		plugin           bool
 		fails            []string
 	}{
-		"a cluster with all parts":      {kubectl: fitCluster, environ: config, plugin: true},
-		"not named":                     {kubectl: fitCluster, plugin: true, fails: []string{"$KUBECONFIG is not set", "by surprise"}},
-		"without the plugin of kubectl": {kubectl: fitCluster, environ: config, fails: []string{"kubectl-argo-rollouts is needed"}},
-		"asked for more than it has":    {kubectl: fitCluster, environ: config, plugin: true, wishes: Spec{Addons: []string{"traefik"}}, fails: []string{"nothing is installed"}},
-		"an empty cluster": {kubectl: "case \"$*\" in *view*) echo prod at here ;; *can-i*) echo no; exit 1 ;; esac", environ: config, plugin: true, fails: []string{
-			"the right to make a namespace is not found", "Argo Rollouts is not there: install it", "the HTTPScaledObject API is not there: follow docs/how-to/install.md",
-			"the plugin kedify/http in ConfigMap argo-rollouts-config is not there", "the interceptor is not there",
-		}},
-		"a file that names nothing": {kubectl: "echo no current context >&2; exit 1", environ: config, plugin: true, fails: []string{"names no cluster", "no current context"}},
+		"a cluster with all parts": {kubectl: fitCluster, environ: config, plugin: true},
+		"not named": {kubectl: fitCluster, plugin: true,
+			fails: []string{"$KUBECONFIG is not set", "by surprise"}},
+		"without the plugin of kubectl": {kubectl: fitCluster, environ: config,
+			fails: []string{"kubectl-argo-rollouts is needed"}},
+		"asked for more than it has": {kubectl: fitCluster, environ: config, plugin: true,
+			wishes: Spec{Addons: []string{"traefik"}}, fails: []string{"nothing is installed"}},
+		"an empty cluster": {kubectl: "case \"$*\" in *view*) echo prod at here ;; *can-i*) echo no; exit 1 ;; esac",
+			environ: config, plugin: true, fails: []string{
+				"the right to make a namespace is not found", "Argo Rollouts is not there: install it",
+				"the HTTPScaledObject API is not there: follow docs/how-to/install.md",
+				"the plugin kedify/http in ConfigMap argo-rollouts-config is not there", "the interceptor is not there",
+			}},
+		"a file that names nothing": {kubectl: "echo no current context >&2; exit 1", environ: config, plugin: true,
+			fails: []string{"names no cluster", "no current context"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -101,14 +107,16 @@ func TestExisting(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || cluster.Kubeconfig != "/home/me/config" || !strings.Contains(strings.Join(said, " "), "context prod at https://10.0.0.1:6443 is used as it is") {
+			if err != nil || cluster.Kubeconfig != "/home/me/config" ||
+				!strings.Contains(strings.Join(said, " "), "context prod at https://10.0.0.1:6443 is used as it is") {
 				t.Errorf("cluster %+v, said %q, error %v", cluster, said, err)
 			}
 			if from.Owns() || from.Down(t.Context()) != nil {
 				t.Error("the user's cluster is taken down")
 			}
 			for _, call := range p.calls(t) {
-				if !strings.HasPrefix(call, "kubectl get ") && !strings.HasPrefix(call, "kubectl auth can-i") && !strings.HasPrefix(call, "kubectl config view") {
+				if !strings.HasPrefix(call, "kubectl get ") && !strings.HasPrefix(call, "kubectl auth can-i") &&
+					!strings.HasPrefix(call, "kubectl config view") {
 					t.Errorf("the look into the cluster runs %q", call)
 				}
 			}

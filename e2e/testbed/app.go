@@ -174,7 +174,8 @@ func (b *Testbed) Reset(ctx context.Context, color string, steps ...Step) error 
 	}
 	var changed kube.Rollout
 	patch := map[string]any{"spec": map[string]any{"strategy": map[string]any{"canary": map[string]any{"steps": steps}}}}
-	err := Repeat(ctx, "the Rollout to have other steps", func() error { return b.MergePatch(ctx, RolloutPath, patch, &changed) })
+	err := Repeat(ctx, "the Rollout to have other steps",
+		func() error { return b.MergePatch(ctx, RolloutPath, patch, &changed) })
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,8 @@ func (b *Testbed) Reset(ctx context.Context, color string, steps ...Step) error 
 func (b *Testbed) AwaitHealthy(ctx context.Context, generation int64, weight int) error {
 	_, err := b.Await(ctx, "the Rollout to be Healthy", func() bool {
 		state := b.Record.Now()
-		return state.Rollout.Metadata.Generation >= generation && state.Rollout.Healthy() && state.HasWeight(weight, len(b.Proxies))
+		return state.Rollout.Metadata.Generation >= generation && state.Rollout.Healthy() &&
+			state.HasWeight(weight, len(b.Proxies))
 	})
 	return err
 }

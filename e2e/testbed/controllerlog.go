@@ -31,7 +31,8 @@ const (
 // one that was under way then included, by its own log. The log is read where
 // the kubelet keeps it, so that it can be while the API server is away.
 func (b *Testbed) Syncs(since time.Time) ([]trace.Sync, error) {
-	files, err := filepath.Glob(filepath.Join(b.Cluster.Logs, "pods", "argo-rollouts_argo-rollouts-*", "argo-rollouts", "*.log"))
+	files, err := filepath.Glob(filepath.Join(b.Cluster.Logs, "pods",
+		"argo-rollouts_argo-rollouts-*", "argo-rollouts", "*.log"))
 	if err != nil {
 		return nil, err
 	}

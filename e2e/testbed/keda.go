@@ -15,7 +15,8 @@ func KEDAAddon() string {
 	return "keda"
 }
 
-// CheckKEDAVersion sees that the version of KEDA runs that was asked for, by what its operator says of itself, and returns it.
+// CheckKEDAVersion sees that the version of KEDA runs that was asked for, by what its operator says of itself, and
+// returns it.
 func (k Kubectl) CheckKEDAVersion(t *testing.T) (version string) {
 	t.Helper()
 	const prefix = "KEDA Version: "

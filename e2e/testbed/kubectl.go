@@ -45,8 +45,8 @@ func (k Kubectl) Do(t *testing.T, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// CreateNamespace makes a namespace, which is told to go when the test ends. A test before this one may have told it that:
-// what is in it takes its time then, such as a proxy that serves on for 30 s.
+// CreateNamespace makes a namespace, which is told to go when the test ends. A test before this one may have told it
+// that: what is in it takes its time then, such as a proxy that serves on for 30 s.
 func (k Kubectl) CreateNamespace(t *testing.T, name string) {
 	t.Helper()
 	k.Do(t, "wait", "ns", name, "--for=delete")

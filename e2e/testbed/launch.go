@@ -34,15 +34,18 @@ func newLaunch(t *testing.T, wishes provider.Spec) launcher {
 	t.Helper()
 	binary, cache, repo := os.Getenv("LOCALCLUSTER_BIN"), os.Getenv("LOCALCLUSTER_CACHE"), os.Getenv("LOCALCLUSTER_REPO")
 	if binary == "" || cache == "" || repo == "" {
-		t.Fatal("LOCALCLUSTER_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run this test by its make target, see `make help`")
+		t.Fatal("LOCALCLUSTER_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run this test by its make target, " +
+			"see `make help`")
 	}
-	local := provider.LocalCluster{Path: binary, Repo: repo, Terminal: provider.Terminal{Err: outputFile(t)}, Patience: CommandTimeout()}
+	local := provider.LocalCluster{Path: binary, Repo: repo,
+		Terminal: provider.Terminal{Err: outputFile(t)}, Patience: CommandTimeout()}
 	status, err := local.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if status.State == provider.Running && !IsShared() {
-		t.Fatal("a cluster of this checkout runs already, and this test would break it: run `make cluster-down` first, or set E2E_SHARED=1")
+		t.Fatal("a cluster of this checkout runs already, and this test would break it: run `make cluster-down` first, or " +
+			"set E2E_SHARED=1")
 	}
 	kubectlCache := t.TempDir()
 	from, err := provider.New(provider.NameEmbedded, provider.Options{

@@ -47,7 +47,8 @@ func (b *Testbed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error
 	l := &Load{clients: map[string]*load.Client{}, stalls: stall.Start()}
 	for _, p := range proxies {
 		client, err := load.Start(ctx, load.Config{
-			Address: p.HTTP.String(), Dial: b.Inside.DialContext, Host: host, Path: "/color", Rate: Rate, Timeout: RequestTimeout(),
+			Address: p.HTTP.String(), Dial: b.Inside.DialContext, Host: host, Path: "/color",
+			Rate: Rate, Timeout: RequestTimeout(),
 			// As many as are due in the time that one may take: otherwise the client fails first when the machine stands still.
 			MaxInFlight: Rate * int(RequestTimeout().Seconds()), Colors: guide.Colors(),
 		})
@@ -90,7 +91,8 @@ const workerUpdateDelay = 200 * time.Millisecond
 // one of twice the size. The error wraps judge.ErrSplit if the split is off.
 func (l *Load) Split(ctx context.Context, color string, weight, n int) error {
 	_, err := assert.Expectation{
-		Color: color, Share: float64(weight) / 100, From: time.Now().Add(workerUpdateDelay), First: n, Second: 2 * n, Rule: stats.DefaultRule(),
+		Color: color, Share: float64(weight) / 100, From: time.Now().Add(workerUpdateDelay), First: n,
+		Second: 2 * n, Rule: stats.DefaultRule(),
 		Stalls: l.stalls,
 	}.Check(ctx, l.sample)
 	return err

@@ -34,7 +34,8 @@ func (s State) Weight() int { return annotationPair().AnnotationWeight(weightsOf
 // String implements fmt.Stringer.
 func (s State) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s; annotation %s, ACKed %s", s.Rollout, kube.ShortWeights(weightsOf(s.Object)), s.Object.AckedWeights())
+	fmt.Fprintf(&text, "%s; annotation %s, ACKed %s", s.Rollout,
+		kube.ShortWeights(weightsOf(s.Object)), s.Object.AckedWeights())
 	if w := s.Rollout.Status.Canary.Weights; w != nil && w.Verified != nil {
 		fmt.Fprintf(&text, ", weight %d verified %t", w.Canary.Weight, *w.Verified)
 	}
@@ -48,7 +49,8 @@ func (s State) String() string {
 // every proxy has acknowledged it by the HTTPScaledObject's status, and every
 // Envoy runs it.
 func (s State) HasWeight(weight, proxies int) bool {
-	if s.Weight() != weight || !s.Object.Acked() || s.Object.Status.DataPlane.Proxies.Ready != proxies || len(s.Envoys) != proxies {
+	if s.Weight() != weight || !s.Object.Acked() || s.Object.Status.DataPlane.Proxies.Ready != proxies ||
+		len(s.Envoys) != proxies {
 		return false
 	}
 	for _, runs := range s.Envoys {
@@ -88,7 +90,8 @@ type step struct {
 }
 
 func newRecord() *Record {
-	return &Record{state: State{Envoys: map[string]int{}}, observed: map[string][]Observation{}, weightsByHash: map[string]int{"": 0}}
+	return &Record{state: State{Envoys: map[string]int{}}, observed: map[string][]Observation{},
+		weightsByHash: map[string]int{"": 0}}
 }
 
 // Now returns what every place says.
@@ -155,7 +158,8 @@ func (r *Record) WrongFinalWeights(moment time.Time, asked int) []string {
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
 		if last := since[place][len(since[place])-1]; last.Weight != asked {
-			descriptions = append(descriptions, fmt.Sprintf("%s rests at %d since %+.3f s, asked %d", place, last.Weight, last.At.Sub(moment).Seconds(), asked))
+			descriptions = append(descriptions,
+				fmt.Sprintf("%s rests at %d since %+.3f s, asked %d", place, last.Weight, last.At.Sub(moment).Seconds(), asked))
 		}
 	}
 	return descriptions
@@ -171,7 +175,8 @@ func (r *Record) unexpected(moment time.Time, asked []int, selected func([]Obser
 			weights = append(weights, s.Weight)
 		}
 		if unexpected := trace.Unexpected(asked, weights); len(unexpected) > 0 {
-			descriptions = append(descriptions, fmt.Sprintf("%s: %s; asked %v, strange %v", place, formatObservations(since[place], moment), asked, unexpected))
+			descriptions = append(descriptions,
+				fmt.Sprintf("%s: %s; asked %v, strange %v", place, formatObservations(since[place], moment), asked, unexpected))
 		}
 	}
 	return descriptions
@@ -187,8 +192,9 @@ func (r *Record) EarlyACKs(moment time.Time, asked ...int) []string {
 			continue
 		}
 		for _, p := range trace.EarlyACKs(asked, since[acked], since[place]) {
-			descriptions = append(descriptions, fmt.Sprintf("%s said %d at %+.3f s, and a look at %s that began at %+.3f s found %d", acked, p.Weight,
-				p.Reported.Sub(moment).Seconds(), place, p.Polled.Sub(moment).Seconds(), p.Active))
+			descriptions = append(descriptions,
+				fmt.Sprintf("%s said %d at %+.3f s, and a look at %s that began at %+.3f s found %d", acked, p.Weight,
+					p.Reported.Sub(moment).Seconds(), place, p.Polled.Sub(moment).Seconds(), p.Active))
 		}
 	}
 	return descriptions
@@ -258,7 +264,8 @@ func (r *Record) addRollout(version inside.Version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state.Rollout, r.state.RolloutRevision = rollout, version.Revision
-	if index := rollout.Status.CurrentStepIndex; index != nil && (len(r.steps) == 0 || r.steps[len(r.steps)-1].index != *index) {
+	if index := rollout.Status.CurrentStepIndex; index != nil &&
+		(len(r.steps) == 0 || r.steps[len(r.steps)-1].index != *index) {
 		r.steps = append(r.steps, step{index: *index, at: version.Seen, version: version.Revision})
 	}
 }

@@ -73,7 +73,8 @@ func (b *Testbed) ReplaceProgram(t *testing.T, program, binary string) {
 	if program != interceptor {
 		return
 	}
-	_, err := b.Await(t.Context(), "one interceptor, which holds the Lease", func() bool { return b.hasOneInterceptor(t.Context()) })
+	_, err := b.Await(t.Context(), "one interceptor, which holds the Lease",
+		func() bool { return b.hasOneInterceptor(t.Context()) })
 	if err != nil {
 		t.Fatal(err)
 	}

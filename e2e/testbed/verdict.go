@@ -88,7 +88,8 @@ func (v *Verdict) add(check Check, texts ...string) {
 // that had these weights one after the other. One that has ended is judged by what
 // it left, too.
 func (v *Verdict) evaluate(record *Record, began time.Time, asked []int, tally trace.Tally, ended bool) {
-	v.Timeline = append([]string{fmt.Sprintf("%d requests, %d failed; weights asked for %v", tally.Sent, tally.Failed, asked)}, record.Timeline(began)...)
+	v.Timeline = append([]string{fmt.Sprintf("%d requests, %d failed; weights asked for %v", tally.Sent, tally.Failed,
+		asked)}, record.Timeline(began)...)
 	if tally.Failed > 0 || tally.Sent == 0 {
 		v.add(CheckFailedRequests, fmt.Sprintf("%d of %d requests failed: %v\n%s", tally.Failed, tally.Sent, tally.Reasons,
 			strings.Join(tally.Describe(began, RequestTimeout()), "\n")))

@@ -51,14 +51,20 @@ func TestVerdict(t *testing.T) {
 		want   []Check
 	}{
 		{"nothing", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), fine, true, nil},
-		{"a failed request", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), trace.Tally{Sent: 500, Failed: 1}, true, []Check{CheckFailedRequests}},
-		{"no request", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), trace.Tally{}, true, []Check{CheckFailedRequests}},
-		{"a strange weight on the way", recordOf(given(0), poll{0, 0}, poll{10, 30}, poll{11, 20}, poll{21, 0}), fine, true, []Check{CheckUnexpectedWeights}},
-		{"acknowledged too early", recordOf(given(0), poll{0, 0}, poll{12, 0}, poll{13, 20}, poll{21, 0}), fine, true, []Check{CheckEarlyACK}},
-		{"a strange weight is left", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}), fine, true, []Check{CheckEnd}},
+		{"a failed request", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), trace.Tally{Sent: 500, Failed: 1},
+			true, []Check{CheckFailedRequests}},
+		{"no request", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), trace.Tally{}, true,
+			[]Check{CheckFailedRequests}},
+		{"a strange weight on the way", recordOf(given(0), poll{0, 0}, poll{10, 30}, poll{11, 20}, poll{21, 0}), fine, true,
+			[]Check{CheckUnexpectedWeights}},
+		{"acknowledged too early", recordOf(given(0), poll{0, 0}, poll{12, 0}, poll{13, 20}, poll{21, 0}), fine,
+			true, []Check{CheckEarlyACK}},
+		{"a strange weight is left", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}),
+			fine, true, []Check{CheckEnd}},
 		{"one proxy is left behind", recordOf(given(0)[:4], poll{0, 0}, poll{11, 20}), fine, true, []Check{CheckEnd}},
 		{"stuck on the way", recordOf(given(0)[:3], poll{0, 0}, poll{11, 20}), fine, false, nil},
-		{"stuck at a strange weight", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}), fine, false, []Check{CheckUnexpectedWeights}},
+		{"stuck at a strange weight", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}), fine, false,
+			[]Check{CheckUnexpectedWeights}},
 	}
 	for _, tt := range tests {
 		var v Verdict
@@ -73,7 +79,8 @@ func TestVerdict(t *testing.T) {
 func TestFindings(t *testing.T) {
 	versions := []inside.Version{object(t, 0, 0, 0, 2, 2), object(t, 10, 20, 0, 2, 2), object(t, 11, 20, 20, 2, 2)}
 	var v Verdict
-	v.evaluate(recordOf(versions, poll{0, 0}, poll{12, 0}), start().Add(5*time.Second), []int{0, 20, 0}, trace.Tally{Sent: 1}, true)
+	v.evaluate(recordOf(versions, poll{0, 0}, poll{12, 0}), start().Add(5*time.Second),
+		[]int{0, 20, 0}, trace.Tally{Sent: 1}, true)
 	want := []string{
 		"ACK before Envoy: status.dataPlane said 20 at +6.000 s, and a look at e that began at +7.000 s found 0",
 		"end: annotation rests at 20 since +5.000 s, asked 0",

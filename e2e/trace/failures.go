@@ -97,7 +97,8 @@ func Summarize(results []load.Result, outage *Outage, timeout time.Duration) Tal
 	alive := servesSince(results, outage)
 	for _, r := range results {
 		tally.Sent++
-		diedWithProxy := outage != nil && !isAnswered(r) && !errors.Is(r.Err, load.ErrOverload) && isLostWithProxy(r, *outage, alive)
+		diedWithProxy := outage != nil && !isAnswered(r) && !errors.Is(r.Err, load.ErrOverload) &&
+			isLostWithProxy(r, *outage, alive)
 		switch {
 		case r.Err == nil:
 			if outage == nil || endOf(r).Before(outage.Signaled) || r.Due.After(alive) {
@@ -113,7 +114,8 @@ func Summarize(results []load.Result, outage *Outage, timeout time.Duration) Tal
 			if load.Unanswered(r.Err) {
 				tally.Unanswered = append(tally.Unanswered, unansweredSpan(r, timeout))
 			}
-			if len(tally.Examples) < maxExamples && !errors.Is(r.Err, load.ErrPinnedLost) && !errors.Is(r.Err, load.ErrOverload) {
+			if len(tally.Examples) < maxExamples && !errors.Is(r.Err, load.ErrPinnedLost) &&
+				!errors.Is(r.Err, load.ErrOverload) {
 				tally.Examples = append(tally.Examples, r)
 			}
 			if tally.Reasons == nil {

@@ -103,7 +103,8 @@ func TestPrematures(t *testing.T) {
 			[]Observation{run(0, 0, 21)},
 			[]EarlyACK{{Weight: 20, Reported: at(10), Polled: at(21)}, {Weight: 50, Reported: at(20), Polled: at(21)}},
 		},
-		{"a stray weight is another matter", []Observation{run(0, 0, 8), run(80, 9, 11), run(20, 12, 18), run(50, 19, 28), run(0, 29, 40)}, nil},
+		{"a stray weight is another matter",
+			[]Observation{run(0, 0, 8), run(80, 9, 11), run(20, 12, 18), run(50, 19, 28), run(0, 29, 40)}, nil},
 	}
 	for _, tt := range tests {
 		if diff := cmp.Diff(tt.want, EarlyACKs(asked, reports, tt.runs)); diff != "" {
@@ -123,7 +124,8 @@ func TestJudge(t *testing.T) {
 	}
 	// The proxy dies at 1000 and its successor takes its first connection at 1500.
 	outage := &Outage{Signaled: at(1000), Gone: at(1005)}
-	good := []load.Result{request(0, 10, 12, 200, nil), request(1500, 1500, 1503, 200, nil), request(1700, 1700, 1702, 200, nil)}
+	good := []load.Result{request(0, 10, 12, 200, nil), request(1500, 1500, 1503, 200, nil),
+		request(1700, 1700, 1702, 200, nil)}
 	tests := []struct {
 		name         string
 		result       load.Result
@@ -188,7 +190,8 @@ func TestJudge(t *testing.T) {
 	sum.Add(Summarize([]load.Result{request(5, 7, 8, 503, load.StatusError(503))}, nil, time.Second))
 	sum.Add(Summarize([]load.Result{request(0, 1, 2, 0, load.ErrPinnedLost)}, nil, time.Second))
 	sum.Add(Tally{Unanswered: slow.Unanswered, Slowest: time.Minute})
-	if sum.Sent != 2 || sum.Failed != 2 || sum.Reasons["HTTP status 503"] != 1 || len(sum.Unanswered) != 2 || sum.Slowest != time.Minute {
+	if sum.Sent != 2 || sum.Failed != 2 || sum.Reasons["HTTP status 503"] != 1 || len(sum.Unanswered) != 2 ||
+		sum.Slowest != time.Minute {
 		t.Errorf("sum %+v", sum)
 	}
 	want := []string{

@@ -62,9 +62,10 @@ func drive(t *testing.T, c Config, n int) (Totals, []Pinned) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await.Described(t, fmt.Sprintf("the end of %d requests", n), func() bool { return client.Window(0, n).Complete() }, func() string {
-		return fmt.Sprintf("%+v", client.Totals())
-	})
+	await.Described(t, fmt.Sprintf("the end of %d requests", n),
+		func() bool { return client.Window(0, n).Complete() }, func() string {
+			return fmt.Sprintf("%+v", client.Totals())
+		})
 	return client.Stop()
 }
 
@@ -96,7 +97,8 @@ func TestEveryKindIsAnsweredOnce(t *testing.T) {
 		if diff := cmp.Diff(perKind, totals.Answered); diff != "" {
 			t.Errorf("answers by kind (-planned +answered):\n%s", diff)
 		}
-		if want := totals.Answered[FreshHTTP2] + totals.Answered[KeptHTTP2] + totals.Answered[PinnedHTTP2]; second.Load() != int64(want) {
+		if want := totals.Answered[FreshHTTP2] + totals.Answered[KeptHTTP2] +
+			totals.Answered[PinnedHTTP2]; second.Load() != int64(want) {
 			t.Errorf("the server saw %d HTTP/2 requests, want %d", second.Load(), want)
 		}
 		for _, p := range pinned {
@@ -233,9 +235,12 @@ func TestFailuresAreCountedAndNotRetried(t *testing.T) {
 			_, _ = io.WriteString(w, `"bl`)
 			panic(http.ErrAbortHandler)
 		}, []string{"connection closed", "INTERNAL_ERROR", "pinned connection lost"}},
-		{"status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, []string{"HTTP status 503"}},
-		{"a colour nobody knows", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"pink"`) }, []string{"not a known color"}},
-		{"not a JSON string", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `blue`) }, []string{"not a known color"}},
+		{"status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+			[]string{"HTTP status 503"}},
+		{"a colour nobody knows", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"pink"`) },
+			[]string{"not a known color"}},
+		{"not a JSON string", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `blue`) },
+			[]string{"not a known color"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -253,7 +258,8 @@ func TestFailuresAreCountedAndNotRetried(t *testing.T) {
 				t.Errorf("sent %d requests, the server got %d", totals.Sent, asked.Load())
 			}
 			if held := totals.Reasons[ErrPinnedLost.Error()]; int64(totals.Failed-held) != failed.Load() {
-				t.Errorf("%d requests failed, %d of them held back; the server failed %d: %v", totals.Failed, held, failed.Load(), totals.Reasons)
+				t.Errorf("%d requests failed, %d of them held back; the server failed %d: %v", totals.Failed, held,
+					failed.Load(), totals.Reasons)
 			}
 			for reason := range totals.Reasons {
 				if !containsAny(reason, tt.reasons) {
@@ -381,7 +387,8 @@ func TestOverloadIsSaid(t *testing.T) {
 		c.Timeout = 300 * time.Millisecond
 		totals, _ := drive(t, c, 100)
 		held := totals.Reasons[ErrOverload.Error()] + totals.Reasons[ErrPinnedLost.Error()]
-		if !totals.Overloaded || totals.Reasons[ErrOverload.Error()] == 0 || totals.Ended != totals.Sent+held || totals.Failed != totals.Ended {
+		if !totals.Overloaded || totals.Reasons[ErrOverload.Error()] == 0 || totals.Ended != totals.Sent+held ||
+			totals.Failed != totals.Ended {
 			t.Errorf("totals: %+v", totals)
 		}
 	})
@@ -398,7 +405,8 @@ func TestLatenessIsOverload(t *testing.T) {
 		c.begin(t.Context(), 0, time.Now().Add(-c.config.Timeout))
 		close(c.ended)
 		totals, _ := c.Stop()
-		if !totals.Overloaded || totals.Failed != 1 || totals.Sent != 0 || totals.Lag < c.config.Timeout || asked.Load() != 0 {
+		if !totals.Overloaded || totals.Failed != 1 || totals.Sent != 0 ||
+			totals.Lag < c.config.Timeout || asked.Load() != 0 {
 			t.Errorf("%d were sent, totals: %+v", asked.Load(), totals)
 		}
 	})

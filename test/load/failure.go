@@ -44,7 +44,8 @@ func classify(a answer, known map[string]bool) (color string, err error) {
 // by its deadline, or this client was too busy to send it.
 func Unanswered(err error) bool {
 	var network net.Error
-	return errors.Is(err, ErrOverload) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
+	return errors.Is(err, ErrOverload) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &network) && network.Timeout()
 }
 
 // Reason puts an error into a few words that are the same for every request

@@ -46,7 +46,8 @@ func TestACutConnectionIsNotHidden(t *testing.T) {
 		return err
 	})
 	if failed != 0 || reached != 2*requests-1 {
-		t.Errorf("net/http: %d of %d requests failed, %d reached the server: does it not repeat them any more?", failed, requests, reached)
+		t.Errorf("net/http: %d of %d requests failed, %d reached the server: does it not repeat them any more?",
+			failed, requests, reached)
 	}
 
 	kept := keptHTTP1{target: config(server.Listener.Addr().String()).target(), idle: make(chan *http1Conn, 1)}

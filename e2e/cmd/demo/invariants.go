@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// brokenInvariants are the lines by which CI finds the invariants of the product that a run has found broken. A machine that does
-// not keep up the load breaks none.
+// brokenInvariants are the lines by which CI finds the invariants of the product that a run has found broken. A machine
+// that does not keep up the load breaks none.
 func brokenInvariants(err error, checks []report.Check) []string {
 	if errors.Is(err, scenario.ErrOverload) {
 		return nil

@@ -86,15 +86,20 @@ A cluster of yours without KEDA gets an HTTPScaledObject and proxies by hand, an
 	flags := c.Flags()
 	flags.BoolVar(&o.keep, "keep", false, "leave everything running and print how to reach it")
 	flags.StringVar((*string)(&o.only), "only", "", "one half of the demo: "+strings.Join(parts(), ", "))
-	flags.StringVar(&o.crd, "crd", "", "the file of another owner's definition of HTTPScaledObject, to show canaries on that")
-	flags.Float64Var(&o.settings.Rate, "rate", o.settings.Rate, "requests per second at most; a slow machine gets what it carries")
-	flags.StringVar(&o.provider, "provider", provider.NameEmbedded, "the cluster: "+strings.Join(provider.Names(), ", ")+"; existing is the one that $KUBECONFIG names")
+	flags.StringVar(&o.crd, "crd", "",
+		"the file of another owner's definition of HTTPScaledObject, to show canaries on that")
+	flags.Float64Var(&o.settings.Rate, "rate", o.settings.Rate,
+		"requests per second at most; a slow machine gets what it carries")
+	flags.StringVar(&o.provider, "provider", provider.NameEmbedded,
+		"the cluster: "+strings.Join(provider.Names(), ", ")+"; existing is the one that $KUBECONFIG names")
 	flags.StringVar(&o.local.Path, "localcluster", siblingPath("localcluster"), "the localcluster binary")
 	flags.StringVar(&o.repo, "repo", ".", "the folder with examples/ and config/")
-	flags.StringVar(&o.ingress, "ingress", "", "the address of the Ingress controller, as host:port; without it the one that the Ingress has in its status")
+	flags.StringVar(&o.ingress, "ingress", "",
+		"the address of the Ingress controller, as host:port; without it the one that the Ingress has in its status")
 	// The names are fixed lists: nothing can be wrong with the flags.
 	_ = c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(parts(), cobra.ShellCompDirectiveNoFileComp))
-	_ = c.RegisterFlagCompletionFunc("provider", cobra.FixedCompletions(provider.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("provider",
+		cobra.FixedCompletions(provider.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

@@ -104,7 +104,8 @@ func (o *options) announcement(stages []planStep) []string {
 	}
 	return append(lines,
 		"To use another cluster, which needs kubectl and kubectl-argo-rollouts in $PATH:",
-		"  make demo PROVIDER=existing   uses the cluster that $KUBECONFIG names, with Argo Rollouts and this project in it (docs/how-to/install.md)",
+		"  make demo PROVIDER=existing   uses the cluster that $KUBECONFIG names, with Argo Rollouts and this project in it "+
+			"(docs/how-to/install.md)",
 		"  make demo PROVIDER=kind       creates a cluster; needs Docker and kind",
 	)
 }

@@ -64,7 +64,8 @@ func (o *options) spec(h part) provider.Spec {
 	return wishes
 }
 
-// embeddedRest is three syncs of the embedded cluster's HorizontalPodAutoscaler, which has one every 2 s; elsewhere it is one in 15 s.
+// embeddedRest is three syncs of the embedded cluster's HorizontalPodAutoscaler, which has one every 2 s; elsewhere it
+// is one in 15 s.
 const embeddedRest = 6 * time.Second
 
 // run is the whole demo: cluster up, the scenario, the summary, and the end.
@@ -141,7 +142,8 @@ func (o *options) applyObjects(ctx context.Context, from provider.Provider, clus
 		return nil
 	}
 	if !from.Owns() {
-		return fmt.Errorf("%w: --crd changes a definition that others use: it is for a cluster that the demo starts; run make cluster-down first", provider.ErrUnfit)
+		return fmt.Errorf("%w: --crd changes a definition that others use: it is for a cluster that the demo starts; run "+
+			"make cluster-down first", provider.ErrUnfit)
 	}
 	_, err := o.terminal(cluster).Show(ctx, "kubectl", "replace", "-f", o.crd)
 	return err
@@ -188,7 +190,8 @@ func (o *options) present(ctx context.Context, from provider.Provider, cluster *
 }
 
 // measure runs the first half, in which replicas do not follow the requests.
-func (o *options) measure(ctx context.Context, cluster *provider.Cluster, g guide.Guide) (outcome scenario.Outcome, err error) {
+func (o *options) measure(ctx context.Context, cluster *provider.Cluster,
+	g guide.Guide) (outcome scenario.Outcome, err error) {
 	if !g.ByHand {
 		err = g.Target(ctx, guide.MeasuringTarget)
 	}
@@ -203,7 +206,8 @@ func (o *options) measure(ctx context.Context, cluster *provider.Cluster, g guid
 }
 
 // follow runs the second half, for which the embedded cluster gets KEDA now.
-func (o *options) follow(ctx context.Context, from provider.Provider, cluster *provider.Cluster, g guide.Guide) (scaling.Outcome, error) {
+func (o *options) follow(ctx context.Context, from provider.Provider, cluster *provider.Cluster,
+	g guide.Guide) (scaling.Outcome, error) {
 	if o.provider == provider.NameEmbedded && o.has(canaryPart) {
 		o.screen.Print("", "The scaling half needs KEDA: it is built if it is missing, and added to the cluster.")
 		if _, err := from.Up(ctx, o.spec(scalingPart)); err != nil {
@@ -219,13 +223,14 @@ func (o *options) follow(ctx context.Context, from provider.Provider, cluster *p
 // guide is the guide in the cluster.
 func (o *options) guide(cluster *provider.Cluster, byHand bool) guide.Guide {
 	return guide.Guide{
-		Shell: o.terminal(cluster), Repo: o.repo, ByHand: byHand, Ingress: cmp.Or(o.ingress, cluster.Addresses[provider.IngressAddress]),
+		Shell: o.terminal(cluster), Repo: o.repo, ByHand: byHand,
+		Ingress:  cmp.Or(o.ingress, cluster.Addresses[provider.IngressAddress]),
 		Patience: 2 * o.settings.Patience, Delete: o.settings.Delete,
 	}
 }
 
-// isManual says whether the objects that KEDA and the agent would make have to be applied: a cluster of the user's may be
-// without them.
+// isManual says whether the objects that KEDA and the agent would make have to be applied: a cluster of the user's may
+// be without them.
 func (o *options) isManual(ctx context.Context, cluster *provider.Cluster) (bool, error) {
 	possible, err := guide.IsSupported(ctx, o.terminal(cluster))
 	if err != nil || possible {
@@ -323,7 +328,8 @@ func (o *options) kept(cluster *provider.Cluster) []string {
 		end = "make cluster-down"
 	}
 	return append(lines,
-		"  next canary:   kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:orange",
+		"  next canary:   kubectl argo rollouts -n rollouts-demo set image rollouts-demo "+
+			"rollouts-demo=argoproj/rollouts-demo:orange",
 		"  take it down:  "+end,
 	)
 }

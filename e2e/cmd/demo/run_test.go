@@ -93,7 +93,8 @@ func (p fakeBin) calls(t *testing.T) []string {
 
 func (p fakeBin) options(keep bool, out *fakeScreen) options {
 	o := options{
-		keep: keep, provider: provider.NameEmbedded, settings: scenario.DefaultSettings(), scaling: scaling.DefaultSettings(), screen: out,
+		keep: keep, provider: provider.NameEmbedded, settings: scenario.DefaultSettings(),
+		scaling: scaling.DefaultSettings(), screen: out,
 		local: provider.LocalCluster{Path: filepath.Join(p.dir, "localcluster"), Terminal: provider.Terminal{Err: out}},
 	}
 	o.repo = filepath.Join(p.dir, "repo")
@@ -101,7 +102,8 @@ func (p fakeBin) options(keep bool, out *fakeScreen) options {
 }
 
 const (
-	remove = "kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo --wait=false"
+	remove = "kubectl delete ns -l " +
+		"kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo --wait=false"
 	// asked is what the guide asks of the cluster, up how the demo starts one.
 	asked = " --with keda-api --with traefik --forward ingress=traefik.traefik.svc.cluster.local:80"
 	up    = "localcluster up --transient" + asked
@@ -117,13 +119,20 @@ func TestWhatIsTakenAway(t *testing.T) {
 		want            []string
 		fails, says     string
 	}{
-		{name: "a cluster that the demo started", state: "stopped", want: []string{up, "localcluster down"}, fails: "refused", says: taken},
-		{name: "a cluster that ran before stays", state: "running", want: []string{up, remove}, fails: "refused", says: "goes on"},
-		{name: "a cluster that somebody else starts stays", state: "starting", want: []string{up, remove}, fails: "refused", says: "goes on"},
-		{name: "kept", state: "stopped", keep: true, want: []string{"localcluster up" + asked}, fails: "refused", says: "http://rollouts-demo.localhost:1234/"},
-		{name: "a start that fails and leaves nothing", state: "stopped", up: "exit 1", want: []string{up}, fails: up + ": exit status 1", says: "No local cluster runs."},
-		{name: "a start that fails and leaves something", state: "broken", up: "exit 1", want: []string{up}, fails: up + ": exit status 1", says: "No local cluster runs."},
-		{name: "a cluster that can't be brought up to date", state: "running", up: "exit 1", want: []string{up}, fails: up + ": exit status 1"},
+		{name: "a cluster that the demo started", state: "stopped", want: []string{up, "localcluster down"},
+			fails: "refused", says: taken},
+		{name: "a cluster that ran before stays", state: "running", want: []string{up, remove},
+			fails: "refused", says: "goes on"},
+		{name: "a cluster that somebody else starts stays", state: "starting", want: []string{up, remove},
+			fails: "refused", says: "goes on"},
+		{name: "kept", state: "stopped", keep: true, want: []string{"localcluster up" + asked}, fails: "refused",
+			says: "http://rollouts-demo.localhost:1234/"},
+		{name: "a start that fails and leaves nothing", state: "stopped", up: "exit 1", want: []string{up}, fails: up +
+			": exit status 1", says: "No local cluster runs."},
+		{name: "a start that fails and leaves something", state: "broken", up: "exit 1", want: []string{up}, fails: up +
+			": exit status 1", says: "No local cluster runs."},
+		{name: "a cluster that can't be brought up to date", state: "running", up: "exit 1", want: []string{up},
+			fails: up + ": exit status 1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -195,7 +204,8 @@ func TestTheVersionIsShown(t *testing.T) {
 func TestASlowStartIsSaid(t *testing.T) {
 	p, out := newFakeBin(t, "running"), new(fakeScreen)
 	o := p.options(false, out)
-	if err := o.run(t.Context()); err == nil || !strings.Contains(out.String(), "It took 100.0 s to start") || o.settings.Patience != 10*await.Patience()/3 {
+	if err := o.run(t.Context()); err == nil || !strings.Contains(out.String(), "It took 100.0 s to start") ||
+		o.settings.Patience != 10*await.Patience()/3 {
 		t.Errorf("%v, patience %s, printed:\n%s", err, o.settings.Patience, out)
 	}
 }
@@ -216,7 +226,8 @@ func (p fakeBin) demoProcess(t *testing.T) *exec.Cmd {
 	if err := lost.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), self, "--localcluster", filepath.Join(p.dir, "localcluster"), "--repo", filepath.Join(p.dir, "repo"))
+	c := exec.CommandContext(t.Context(), self, "--localcluster", filepath.Join(p.dir, "localcluster"), "--repo",
+		filepath.Join(p.dir, "repo"))
 	c.Env = append(os.Environ(), "TEST_RUNS_DEMO=yes")
 	c.Stdout, c.Stderr = terminal, terminal
 	return c

@@ -87,11 +87,12 @@ func (g Guide) Commands() [][]string {
 		commands = append(commands, Kubectl("apply", "-k", filepath.Join(g.Repo, "config", "kedify-proxy")))
 	}
 	example := filepath.Join(g.Repo, "examples", "argo-rollouts-canary")
-	return append(commands, Kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, object)))
+	return append(commands, Kubectl("apply", "-f", filepath.Join(example, "manifests.yaml"), "-f",
+		filepath.Join(example, object)))
 }
 
-// Ready waits until the proxies have what the agent makes of the ScaledObject and the Ingress leads to them, and shows all
-// of it. KEDA may still be missing. What is applied by hand needs no waiting.
+// Ready waits until the proxies have what the agent makes of the ScaledObject and the Ingress leads to them, and shows
+// all of it. KEDA may still be missing. What is applied by hand needs no waiting.
 func (g Guide) Ready(ctx context.Context) error {
 	if g.ByHand {
 		return nil
@@ -110,7 +111,8 @@ func (g Guide) Ready(ctx context.Context) error {
 	}
 	service, err := g.Shell.Run(ctx, Kubectl("get", "httpso", App, "-o", "jsonpath={.spec.scaleTargetRef.service}")...)
 	if err == nil && service != Stable {
-		err = fmt.Errorf("%w: the HTTPScaledObject is for Service %q, want that of the Rollout's stable side, %s", ErrCheck, service, Stable)
+		err = fmt.Errorf("%w: the HTTPScaledObject is for Service %q, want that of the Rollout's stable side, %s",
+			ErrCheck, service, Stable)
 	}
 	return err
 }
@@ -124,7 +126,8 @@ func (g Guide) Scales(ctx context.Context) error {
 func (g Guide) wait(ctx context.Context, args ...string) error {
 	slow := g.Shell
 	slow.Within = g.Patience + g.Shell.Within
-	_, err := slow.Show(ctx, Kubectl(append([]string{"wait"}, append(args, fmt.Sprintf("--timeout=%.0fs", g.Patience.Seconds()))...)...)...)
+	_, err := slow.Show(ctx, Kubectl(append([]string{"wait"},
+		append(args, fmt.Sprintf("--timeout=%.0fs", g.Patience.Seconds()))...)...)...)
 	return err
 }
 
@@ -132,8 +135,8 @@ func (g Guide) wait(ctx context.Context, args ...string) error {
 const (
 	// GuidesTarget is the guide's.
 	GuidesTarget = "5"
-	// MeasuringTarget takes its place while splits are measured: at the rate by which that takes seconds, the guide's would
-	// ask for more Pods than a laptop has room for.
+	// MeasuringTarget takes its place while splits are measured: at the rate by which that takes seconds, the guide's
+	// would ask for more Pods than a laptop has room for.
 	MeasuringTarget = "1000"
 )
 
@@ -155,7 +158,8 @@ func (g Guide) IngressAddress(ctx context.Context) (string, error) {
 	}
 	host := strings.TrimSpace(published)
 	if host == "" {
-		return "", fmt.Errorf("%w: Ingress %s/%s has no address in its status: see whether an Ingress controller runs", ErrCheck, Namespace, App)
+		return "", fmt.Errorf("%w: Ingress %s/%s has no address in its status: see whether an Ingress controller runs",
+			ErrCheck, Namespace, App)
 	}
 	return net.JoinHostPort(host, "80"), nil
 }

@@ -86,7 +86,8 @@ func (g Guide) deploy(ctx context.Context) error {
 const (
 	find   = "kubectl get ns -l kubernetes.io/metadata.name=rollouts-demo -o name"
 	create = "kubectl create -f repo/e2e/demo/namespace.yaml"
-	apply  = "kubectl -n rollouts-demo apply -f repo/examples/argo-rollouts-canary/manifests.yaml -f repo/examples/argo-rollouts-canary/"
+	apply  = "kubectl -n rollouts-demo apply -f repo/examples/argo-rollouts-canary/manifests.yaml -f " +
+		"repo/examples/argo-rollouts-canary/"
 )
 
 func TestTheGuidesObjectsAreApplied(t *testing.T) {
@@ -95,12 +96,14 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 		apply + "scaledobject.yaml",
 		"kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy --timeout=80s",
 		"kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.status.loadBalancer.ingress} --timeout=80s",
-		"kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy --timeout=80s",
+		"kubectl -n rollouts-demo wait ingress/rollouts-demo " +
+			"--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy --timeout=80s",
 		"kubectl -n rollouts-demo get rollout,httpso,scaledobject",
 		"kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath={.spec.scaleTargetRef.service}",
 		"kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready --timeout=80s",
 	}
-	byHand := []string{create, "kubectl -n rollouts-demo apply -k repo/config/kedify-proxy", apply + "httpscaledobject.yaml"}
+	byHand := []string{create, "kubectl -n rollouts-demo apply -k repo/config/kedify-proxy",
+		apply + "httpscaledobject.yaml"}
 	left := []string{
 		find,
 		"kubectl get ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo -o name",
@@ -139,9 +142,11 @@ func TestFaults(t *testing.T) {
 		is    error
 		says  string
 	}{
-		{"a namespace that is another's", fakeCluster{foreign: true}, shell.ErrForeign, "kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
+		{"a namespace that is another's", fakeCluster{foreign: true}, shell.ErrForeign,
+			"kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
 		{"objects that are refused", fakeCluster{fails: "apply"}, io.ErrUnexpectedEOF, ""},
-		{"KEDA that does not take the ScaledObject", fakeCluster{service: Stable, fails: "wait scaledobject"}, io.ErrUnexpectedEOF, ""},
+		{"KEDA that does not take the ScaledObject", fakeCluster{service: Stable, fails: "wait scaledobject"},
+			io.ErrUnexpectedEOF, ""},
 		{"an Ingress that is not wired", fakeCluster{fails: "=kedify-proxy"}, io.ErrUnexpectedEOF, ""},
 		{"another Service", fakeCluster{service: Canary}, ErrCheck, `Service "rollouts-demo-canary"`},
 	}

@@ -16,7 +16,8 @@ type Palette map[string]string
 // Light is for a light page.
 func Light() Palette {
 	return Palette{
-		"page": "#ffffff", "edge": "#d0d7de", "text": "#1f2328", "faint": "#59636e", "good": "#1a7f37", "bad": "#cf222e", "mark": "#1f2328",
+		"page": "#ffffff", "edge": "#d0d7de", "text": "#1f2328", "faint": "#59636e", "good": "#1a7f37",
+		"bad": "#cf222e", "mark": "#1f2328",
 		"blue": "#0969da", "yellow": "#d4a72c", "purple": "#8250df", "track": "#eaeef2",
 	}
 }
@@ -24,7 +25,8 @@ func Light() Palette {
 // Dark is for a dark page.
 func Dark() Palette {
 	return Palette{
-		"page": "#0d1117", "edge": "#3d444d", "text": "#f0f6fc", "faint": "#9198a1", "good": "#3fb950", "bad": "#f85149", "mark": "#f0f6fc",
+		"page": "#0d1117", "edge": "#3d444d", "text": "#f0f6fc", "faint": "#9198a1", "good": "#3fb950",
+		"bad": "#f85149", "mark": "#f0f6fc",
 		"blue": "#4493f8", "yellow": "#e3b341", "purple": "#ab7df8", "track": "#212830",
 	}
 }

@@ -58,14 +58,15 @@ type Requests struct{ Failed, Made string }
 
 // The lines that are drawn, as packages scenario, scaling and report write them.
 const (
-	number    = `([0-9.]+)`
-	count     = `([0-9]+(?: [0-9]{3})*)`
-	begun     = `^Canary demo, (\S+)$`
-	load      = `^The load runs: ([0-9]+) requests/s `
-	canary    = `^Canary (\w+) → (\w+)$`
-	reached   = `^\[` + number + ` s\] (.+): asked ` + number + ` % (\w+), annotation `
-	measured  = `  ` + number + ` % (\w+) .* ` + number + ` % \[` + number + `, ` + number + `\] ([✔✘]) +` + count + `  `
-	replicas  = `^\[` + number + ` s\] (.+): ([0-9]+) replicas are wanted, ([0-9]+) stable and ([0-9]+) canary after ` + number + ` s$`
+	number   = `([0-9.]+)`
+	count    = `([0-9]+(?: [0-9]{3})*)`
+	begun    = `^Canary demo, (\S+)$`
+	load     = `^The load runs: ([0-9]+) requests/s `
+	canary   = `^Canary (\w+) → (\w+)$`
+	reached  = `^\[` + number + ` s\] (.+): asked ` + number + ` % (\w+), annotation `
+	measured = `  ` + number + ` % (\w+) .* ` + number + ` % \[` + number + `, ` + number + `\] ([✔✘]) +` + count + `  `
+	replicas = `^\[` + number + ` s\] (.+): ([0-9]+) replicas are wanted, ([0-9]+) stable and ([0-9]+) canary after ` +
+		number + ` s$`
 	failed    = `^[✔✘] no request failed: ` + count + ` of ` + count
 	failed2nd = `^[✔✘] no request of the app that scales failed: ` + count + ` of ` + count
 	ended     = `^` + number + ` s in all\.$`
@@ -74,7 +75,8 @@ const (
 // Extract are the lines of a log that are drawn, as they are. Nothing else of a log needs to be kept.
 func Extract(log string) string {
 	var kept strings.Builder
-	drawn := regexp.MustCompile(strings.Join([]string{begun, load, canary, reached, measured, replicas, failed, failed2nd, ended}, "|"))
+	drawn := regexp.MustCompile(strings.Join([]string{begun, load, canary, reached, measured, replicas,
+		failed, failed2nd, ended}, "|"))
 	for line := range strings.Lines(log) {
 		if drawn.MatchString(strings.TrimSuffix(line, "\n")) {
 			kept.WriteString(line)
@@ -97,7 +99,8 @@ func Parse(log string) (Run, error) {
 	case len(r.Steps) == 0 || p.judged != len(r.Steps):
 		return Run{}, fmt.Errorf("%w: %d steps, and %d of them measured", ErrIncomplete, len(r.Steps), p.judged)
 	case len(r.Rates) == 0 || r.Canaries.Made == "" || r.Scaling.Made == "" || r.Seconds == 0 || r.Rate == "":
-		return Run{}, fmt.Errorf("%w: %d rates, %q and %q requests", ErrIncomplete, len(r.Rates), r.Canaries.Made, r.Scaling.Made)
+		return Run{}, fmt.Errorf("%w: %d rates, %q and %q requests", ErrIncomplete, len(r.Rates),
+			r.Canaries.Made, r.Scaling.Made)
 	}
 	return r, nil
 }
@@ -121,7 +124,8 @@ func (p *parser) read(line string) {
 	} else if f := p.find(canary, line); f != nil {
 		p.from, p.to = f[1], f[2]
 	} else if f := p.find(reached, line); f != nil {
-		r.Steps = append(r.Steps, Step{From: p.from, To: p.to, Color: f[4], Name: f[2], At: p.float(f[1]), Asked: p.float(f[3])})
+		r.Steps = append(r.Steps, Step{From: p.from, To: p.to, Color: f[4], Name: f[2],
+			At: p.float(f[1]), Asked: p.float(f[3])})
 	} else if f := p.find(measured, line); f != nil {
 		p.parseVerdict(f)
 	} else if f := p.find(replicas, line); f != nil {
@@ -137,7 +141,8 @@ func (p *parser) read(line string) {
 
 // parseVerdict takes a row of the summary, which has the figures of the next step.
 func (p *parser) parseVerdict(row []string) {
-	if p.judged == len(p.run.Steps) || p.run.Steps[p.judged].Color != row[2] || p.run.Steps[p.judged].Asked != p.float(row[1]) {
+	if p.judged == len(p.run.Steps) || p.run.Steps[p.judged].Color != row[2] ||
+		p.run.Steps[p.judged].Asked != p.float(row[1]) {
 		p.err = fmt.Errorf("%w: row %d of the summary is of no step: %s", ErrIncomplete, p.judged+1, row[0])
 		return
 	}

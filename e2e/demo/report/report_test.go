@@ -17,7 +17,8 @@ var update = flag.Bool("update", false, "write the golden files anew and remove 
 func rows() []Row {
 	row := func(step string, asked float64, colors map[string]int, sigmas float64) Row {
 		r := Row{
-			Canary: "blue → yellow", Step: step, Color: "yellow", Asked: asked, Annotation: "80/20", Acked: "80/20", Envoy: "80/20",
+			Canary: "blue → yellow", Step: step, Color: "yellow", Asked: asked, Annotation: "80/20",
+			Acked: "80/20", Envoy: "80/20",
 			Colors: colors, P50: 1234 * time.Microsecond, P99: 6789 * time.Microsecond, Sigmas: sigmas, State: Right,
 		}
 		for _, n := range colors {
@@ -35,10 +36,12 @@ func rows() []Row {
 
 func live() Live {
 	measuring := Row{
-		Canary: "yellow → purple", Step: "50 %", Color: "purple", Asked: 0.5, Annotation: "50/50", Acked: "50/50", Envoy: "50/50",
+		Canary: "yellow → purple", Step: "50 %", Color: "purple", Asked: 0.5, Annotation: "50/50",
+		Acked: "50/50", Envoy: "50/50",
 		Colors: map[string]int{"yellow": 300, "purple": 310}, Planned: 2000, Done: 610, State: Measuring,
 	}
-	waiting := Row{Canary: "yellow → purple", Step: "aborted", Color: "yellow", Asked: 1, Annotation: "–", Acked: "0 of 1", Envoy: "50/50"}
+	waiting := Row{Canary: "yellow → purple", Step: "aborted", Color: "yellow", Asked: 1, Annotation: "–",
+		Acked: "0 of 1", Envoy: "50/50"}
 	return Live{
 		Elapsed: 83 * time.Second, Doing: "waiting for Envoy to run the asked split", Rate: 250,
 		Colors: map[string]int{"yellow": 124, "purple": 126}, Ended: 18123, Failed: 3, InFlight: 2,
@@ -59,7 +62,8 @@ func TestGolden(t *testing.T) {
 	scenarios := map[string]func() []string{
 		"replicas": func() []string { return Style{}.ReplicasTable(replicas()) },
 		"frame-replicas": func() []string {
-			return Style{}.FollowersFrame(Followers{Elapsed: 83 * time.Second, Doing: "waiting", Ended: 1234, Failed: 1, Rows: replicas()}, 100)
+			return Style{}.FollowersFrame(Followers{Elapsed: 83 * time.Second, Doing: "waiting", Ended: 1234,
+				Failed: 1, Rows: replicas()}, 100)
 		},
 		"table": func() []string { return Style{}.Table(rows()) },
 		"bars": func() []string {
@@ -74,7 +78,8 @@ func TestGolden(t *testing.T) {
 		"frame-color":  func() []string { return Style{Color: true}.Frame(live(), 100) },
 		"frame-empty":  func() []string { return Style{}.Frame(Live{Doing: "waiting for the first answer"}, 80) },
 		"checks": func() []string {
-			return Style{}.Checks([]Check{{Name: "no request failed", Detail: "0 of 27 431", OK: true}, {Name: "the annotation is gone", Detail: "80/20"}})
+			return Style{}.Checks([]Check{{Name: "no request failed", Detail: "0 of 27 431", OK: true},
+				{Name: "the annotation is gone", Detail: "80/20"}})
 		},
 	}
 	for name, draw := range scenarios {
@@ -141,8 +146,10 @@ func TestNumbers(t *testing.T) {
 	for _, n := range []int{0, 999, 1000, 27431, 1234567, -1000, -100} {
 		got = append(got, Count(n))
 	}
-	got = append(got, Latency(1234*time.Microsecond), Seconds(61234*time.Millisecond), Percent(0.2), Percent(0.125), Percent(1), clock(603*time.Second))
-	want := []string{"0", "999", "1 000", "27 431", "1 234 567", "-1 000", "-100", "1.2 ms", "61.2 s", "20 %", "12.5 %", "100 %", "10:03"}
+	got = append(got, Latency(1234*time.Microsecond), Seconds(61234*time.Millisecond), Percent(0.2), Percent(0.125),
+		Percent(1), clock(603*time.Second))
+	want := []string{"0", "999", "1 000", "27 431", "1 234 567", "-1 000", "-100", "1.2 ms", "61.2 s",
+		"20 %", "12.5 %", "100 %", "10:03"}
 	if !slices.Equal(got, want) {
 		t.Errorf("numbers %q, want %q", got, want)
 	}

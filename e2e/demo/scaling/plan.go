@@ -23,8 +23,8 @@ const (
 	target, least, most = 5, 2, 10
 	// weight is the canary's share in percent while it pauses.
 	weight = 20
-	// inFlight bounds the requests that are under way at once: more than come in the time that one may take, or this client would be the first to
-	// fail where everything stands still.
+	// inFlight bounds the requests that are under way at once: more than come in the time that one may take, or this
+	// client would be the first to fail where everything stands still.
 	inFlight = 4000
 )
 
@@ -49,7 +49,8 @@ func (d *Demo) plan() []phase {
 		{rate: 8, commands: [][]string{guide.Kubectl("patch", "scaledobject", guide.App, "--type=merge", "-p",
 			`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)}},
 		{rate: 25},
-		{rate: 25, in: ", canary at 20 %", paused: true, commands: [][]string{guide.Argo("set", "image", guide.App, guide.App+"="+guide.Image+":"+d.Canary)}},
+		{rate: 25, in: ", canary at 20 %", paused: true,
+			commands: [][]string{guide.Argo("set", "image", guide.App, guide.App+"="+guide.Image+":"+d.Canary)}},
 		{rate: 45, in: ", canary at 20 %", paused: true},
 		{rate: 8, in: ", aborted", commands: [][]string{guide.Argo("abort", guide.App)}},
 	}
@@ -94,15 +95,17 @@ func (d *Demo) awaitReplicas(ctx context.Context, p phase, began time.Time) (rep
 		return r
 	}
 	d.display.setStatus(fmt.Sprintf("waiting for the %d replicas that %s ask for", row.Wanted, p))
-	err := await.Within(ctx, "the replicas for "+p.String(), d.Followed, func() bool { return p.isReached(now()) }, func() string {
-		return fmt.Sprintf("%s; %d stable and %d canary pods", d.rollout.Get(), row.Stable, row.Canary)
-	})
+	err := await.Within(ctx, "the replicas for "+p.String(), d.Followed,
+		func() bool { return p.isReached(now()) }, func() string {
+			return fmt.Sprintf("%s; %d stable and %d canary pods", d.rollout.Get(), row.Stable, row.Canary)
+		})
 	row.After = time.Since(began)
 	if err != nil {
 		return row, err
 	}
 	d.display.setStatus(fmt.Sprintf("seeing that they stay for %s", d.Rest))
-	err = await.Within(ctx, "a wrong number of replicas", d.Rest, func() bool { return !isWanted(now().Spec.Replicas, p.rate) }, func() string { return "none" })
+	err = await.Within(ctx, "a wrong number of replicas", d.Rest,
+		func() bool { return !isWanted(now().Spec.Replicas, p.rate) }, func() string { return "none" })
 	switch {
 	case errors.Is(err, await.ErrNotReached): // as it should be
 		row.State = report.Right
@@ -132,7 +135,8 @@ func (d *Demo) evaluate(rows []report.Replicas, totals load.Totals) ([]report.Ch
 			hits++
 		}
 	}
-	followed := report.Check{Name: "replicas followed every rate", OK: hits == len(d.plan()), Detail: fmt.Sprintf("%d of %d", hits, len(d.plan()))}
+	followed := report.Check{Name: "replicas followed every rate", OK: hits == len(d.plan()),
+		Detail: fmt.Sprintf("%d of %d", hits, len(d.plan()))}
 	var failures []error
 	for _, c := range []report.Check{none, followed} {
 		if !c.OK {

@@ -42,7 +42,8 @@ type Settings struct {
 func DefaultSettings() Settings {
 	patience := await.Patience()
 	//testbounds:allow how long the replicas must stay right
-	return Settings{Stable: "blue", Canary: "yellow", Followed: patience, Rest: 16 * time.Second, Timeout: patience, Woken: patience}
+	return Settings{Stable: "blue", Canary: "yellow", Followed: patience, Rest: 16 * time.Second,
+		Timeout: patience, Woken: patience}
 }
 
 // Scaled are the settings for a machine that takes so many times as long as a usual one.
@@ -131,6 +132,7 @@ func (d *Demo) phase(ctx context.Context, p phase) error {
 	row, err := d.awaitReplicas(ctx, p, began)
 	d.display.end(row)
 	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Begun)), p)) +
-		fmt.Sprintf(": %d replicas are wanted, %d stable and %d canary after %s", row.Wanted, row.Stable, row.Canary, report.Seconds(row.After)))
+		fmt.Sprintf(": %d replicas are wanted, %d stable and %d canary after %s", row.Wanted, row.Stable,
+			row.Canary, report.Seconds(row.After)))
 	return err
 }

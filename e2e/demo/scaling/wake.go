@@ -36,7 +36,8 @@ func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 	if err != nil {
 		return check, err
 	}
-	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] at zero", report.Seconds(time.Since(d.Begun)))) + ": no pod is left; one request comes")
+	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] at zero", report.Seconds(time.Since(d.Begun)))) +
+		": no pod is left; one request comes")
 	w := d.sendFirstRequest(ctx)
 	check.OK, check.Detail = w.err == nil, w.String()
 	if w.err != nil {

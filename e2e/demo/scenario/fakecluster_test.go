@@ -139,7 +139,8 @@ func (w *fakeCluster) serveAdmin(out http.ResponseWriter, r *http.Request) {
 		if w.swapsWeights {
 			s, c = c, s
 		}
-		route = fmt.Sprintf("{\"weighted_clusters\": {\"clusters\": [\n{\"name\": %q, \"weight\": %d},\n{\"name\": %q, \"weight\": %d}\n]}}",
+		route = fmt.Sprintf("{\"weighted_clusters\": {\"clusters\": [\n{\"name\": %q, \"weight\": %d},\n{\"name\": %q, "+
+			"\"weight\": %d}\n]}}",
 			cluster(stable), s, cluster(canary), c)
 	}
 	_, _ = fmt.Fprintf(out, `{"configs":[{"scoped_route_configs":[{"name":%q,"route_configuration":{"virtual_hosts":[{"name":%q,"routes":[{"route":%s}]}]}}]}]}`, guide.Host, guide.Host, route)

@@ -44,7 +44,8 @@ func (d *demo) showGuide(ctx context.Context) error {
 		return err
 	}
 	lines := envoyadmin.NameLines(dump, app)
-	d.screen.Print(append([]string{d.style.Command(`curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*` + app + `'`)}, lines...)...)
+	d.screen.Print(append([]string{d.style.Command(`curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*` +
+		app + `'`)}, lines...)...)
 	for _, service := range []string{stable, canary} {
 		if !strings.Contains(strings.Join(lines, "\n"), `"`+cluster(service)+`"`) {
 			return fmt.Errorf("config_dump names no cluster %s: %w", cluster(service), guide.ErrCheck)
@@ -83,9 +84,11 @@ func Diagnose(ctx context.Context, terminal shell.Shell) {
 		guide.Kubectl(append([]string{"logs", "-l", "app=kedify-proxy"}, tail...)...),
 	}
 	for _, part := range []string{"interceptor", "agent", "scaler"} {
-		commands = append(commands, append([]string{"kubectl", "-n", "keda", "logs", "-l", "app.kubernetes.io/component=" + part}, tail...))
+		commands = append(commands, append([]string{"kubectl", "-n", "keda", "logs", "-l",
+			"app.kubernetes.io/component=" + part}, tail...))
 	}
-	commands = append(commands, append([]string{"kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts"}, tail...))
+	commands = append(commands, append([]string{"kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts"},
+		tail...))
 	style := terminal.Style
 	terminal.Screen.Print("", style.Heading("What the cluster says"))
 	for _, args := range commands {

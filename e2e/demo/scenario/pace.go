@@ -30,7 +30,8 @@ const safeShare = 1. / 3
 func (s Settings) paced(capacity float64) (Settings, error) {
 	carried := math.Floor(capacity * safeShare)
 	if carried < MinRate {
-		return s, fmt.Errorf("%w: it carries about %.1f requests/s, and a third of that is less than the %d that a run needs; end what else runs on it, or use one with more or faster cores",
+		return s, fmt.Errorf("%w: it carries about %.1f requests/s, and a third of that is less than the %d that a run "+
+			"needs; end what else runs on it, or use one with more or faster cores",
 			ErrTooSlow, capacity, MinRate)
 	}
 	s.Rate = min(s.Rate, carried)
@@ -65,7 +66,8 @@ func (d *demo) pace(ctx context.Context) error {
 		return err
 	}
 	if fitting.Rate < d.Rate {
-		d.screen.Print("", fmt.Sprintf("This machine carries about %s requests/s; the load is %s requests/s instead of %s, so each step takes longer: the judgement needs %s requests, not a rate.",
+		d.screen.Print("", fmt.Sprintf("This machine carries about %s requests/s; the load is %s requests/s instead of %s, "+
+			"so each step takes longer: the judgement needs %s requests, not a rate.",
 			report.Count(int(capacity)), report.Count(int(fitting.Rate)), report.Count(int(d.Rate)), report.Count(d.Sample)))
 	}
 	usual := d.Pause
@@ -73,7 +75,8 @@ func (d *demo) pace(ctx context.Context) error {
 	if d.Pause == usual {
 		return nil
 	}
-	d.screen.Print("", fmt.Sprintf("A sample and a fresh one of twice the size take up to %s at %.0f requests/s: the guide's timed pauses of %s are too short for that.",
+	d.screen.Print("", fmt.Sprintf("A sample and a fresh one of twice the size take up to %s at %.0f requests/s: the "+
+		"guide's timed pauses of %s are too short for that.",
 		report.Seconds(d.pauseNeeded()), d.Rate, report.Seconds(usual)))
 	return d.show(ctx, guide.Kubectl("patch", "rollout", app, "--type=json", "-p", pausePatch(d.Pause)))
 }
@@ -82,7 +85,9 @@ func (d *demo) pace(ctx context.Context) error {
 func pausePatch(pause time.Duration) string {
 	var operations []string
 	for _, step := range timedPauses() {
-		operations = append(operations, fmt.Sprintf(`{"op":"replace","path":"/spec/strategy/canary/steps/%d/pause/duration","value":"%.0fs"}`, step, pause.Seconds()))
+		operations = append(operations,
+			fmt.Sprintf(`{"op":"replace","path":"/spec/strategy/canary/steps/%d/pause/duration","value":"%.0fs"}`,
+				step, pause.Seconds()))
 	}
 	return "[" + strings.Join(operations, ",") + "]"
 }
@@ -97,6 +102,7 @@ func (d *demo) overload(totals load.Totals) error {
 	if d.Rate <= MinRate {
 		remedy = "end what else runs on this machine, or use one with more or faster cores"
 	}
-	return fmt.Errorf("%w: %d requests are in flight (%d may be at once) and one began %s late (%s is too late); this machine or the proxy is too slow for %.0f requests/s: %s",
+	return fmt.Errorf("%w: %d requests are in flight (%d may be at once) and one began %s late (%s is too late); this "+
+		"machine or the proxy is too slow for %.0f requests/s: %s",
 		ErrOverload, totals.InFlight, d.MaxInFlight, report.Seconds(totals.Lag), report.Seconds(d.Timeout), d.Rate, remedy)
 }

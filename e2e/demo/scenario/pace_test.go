@@ -20,7 +20,8 @@ import (
 // machine, and none is shorter where it was quick.
 func TestScaled(t *testing.T) {
 	usual := DefaultSettings()
-	for start, factor := range map[float64]float64{-1: 1, 0: 1, 13: 1, 30: 1, 45: 1.5, 202: 202.0 / 30, 1000: 20, 90000: 20} {
+	for start, factor := range map[float64]float64{-1: 1, 0: 1, 13: 1, 30: 1, 45: 1.5,
+		202: 202.0 / 30, 1000: 20, 90000: 20} {
 		scaled := usual.Scaled(start)
 		before, after := reflect.ValueOf(usual.Waits), reflect.ValueOf(scaled.Waits)
 		for i := range before.NumField() {
@@ -47,9 +48,11 @@ func TestPaced(t *testing.T) {
 	}{
 		{name: "a usual machine", asked: 250, capacity: 2500, rate: 250, inFlight: 1000, pause: 30 * time.Second},
 		{name: "just enough", asked: 250, capacity: 750, rate: 250, inFlight: 1000, pause: 30 * time.Second},
-		{name: "the least that fits into the guide's pause", asked: 220, capacity: 2500, rate: 220, inFlight: 880, pause: 30 * time.Second},
+		{name: "the least that fits into the guide's pause", asked: 220, capacity: 2500, rate: 220,
+			inFlight: 880, pause: 30 * time.Second},
 		{name: "a slow machine", asked: 250, capacity: 48.9, rate: 16, inFlight: 64, pause: 380 * time.Second},
-		{name: "more than it carries is asked", asked: 2000, capacity: 1801, rate: 600, inFlight: 1000, pause: 30 * time.Second},
+		{name: "more than it carries is asked", asked: 2000, capacity: 1801, rate: 600,
+			inFlight: 1000, pause: 30 * time.Second},
 		{name: "little is asked", asked: 5, capacity: 2500, rate: 5, inFlight: 20, pause: 1210 * time.Second},
 		{name: "the slowest", asked: 250, capacity: 15, rate: 5, inFlight: 20, pause: 1210 * time.Second},
 		{name: "too slow", asked: 250, capacity: 14.9, rate: 250, inFlight: 1000, pause: 30 * time.Second, fails: ErrTooSlow},
@@ -60,7 +63,8 @@ func TestPaced(t *testing.T) {
 		s.Rate, s.Timeout, s.MaxInFlight = tt.asked, 5*time.Second, 1000
 		got, err := s.paced(tt.capacity)
 		if !errors.Is(err, tt.fails) || got.Rate != tt.rate || got.MaxInFlight != tt.inFlight || got.Pause != tt.pause {
-			t.Errorf("%s: %v requests/s, %d in flight, pauses of %s, error %v; want %+v", tt.name, got.Rate, got.MaxInFlight, got.Pause, err, tt)
+			t.Errorf("%s: %v requests/s, %d in flight, pauses of %s, error %v; want %+v", tt.name, got.Rate,
+				got.MaxInFlight, got.Pause, err, tt)
 		}
 	}
 }
@@ -78,8 +82,10 @@ func TestDemoOnASlowMachine(t *testing.T) {
 			t.Fatalf("%v\n%s", err, w.text())
 		}
 		for _, line := range []string{
-			"This machine carries about 300 requests/s; the load is 100 requests/s instead of 200, so each step takes longer: the judgement needs 60 requests, not a rate.",
-			"A sample and a fresh one of twice the size take up to 1.9 s at 100 requests/s: the guide's timed pauses of 1.0 s are too short for that.",
+			"This machine carries about 300 requests/s; the load is 100 requests/s instead of 200, so each step takes longer: " +
+				"the judgement needs 60 requests, not a rate.",
+			"A sample and a fresh one of twice the size take up to 1.9 s at 100 requests/s: the guide's timed pauses of 1.0 s " +
+				"are too short for that.",
 			"The load runs: 100 requests/s",
 		} {
 			if !strings.Contains(w.text(), line) {
@@ -126,9 +132,10 @@ func TestTimedPausesAreTheGuides(t *testing.T) {
 // Who is told of an overload is told what to do.
 func TestOverloadNamesNumbersAndARemedy(t *testing.T) {
 	for rate, says := range map[float64]string{
-		250: "12 requests are in flight (1000 may be at once) and one began 0.3 s late (5.0 s is too late); this machine or the proxy is too slow for 250 requests/s: try --rate 125,",
-		7:   "try --rate 5,",
-		5:   "use one with more or faster cores",
+		250: "12 requests are in flight (1000 may be at once) and one began 0.3 s late (5.0 s is too late); this machine or " +
+			"the proxy is too slow for 250 requests/s: try --rate 125,",
+		7: "try --rate 5,",
+		5: "use one with more or faster cores",
 	} {
 		d := &demo{Settings: DefaultSettings()}
 		//testbounds:allow a value of a pure function

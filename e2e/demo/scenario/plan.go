@@ -99,8 +99,8 @@ func plan(pause, patience time.Duration) []rollout {
 	}
 }
 
-// isRequestedSplit says whether Envoy may run these shares: those of a step, or of one side alone. Before the first object there
-// are none.
+// isRequestedSplit says whether Envoy may run these shares: those of a step, or of one side alone. Before the first
+// object there are none.
 func isRequestedSplit(shares envoyadmin.Shares) bool {
 	if len(shares) == 0 || shares.Equal(pair(0, 1)) {
 		return true

@@ -45,7 +45,8 @@ type Settings struct {
 	// machine that carries less gets less.
 	Rate float64
 	// Capacity measures what the machine carries: see load.Capacity.
-	Capacity func(ctx context.Context, target load.Config, burst time.Duration) (rate float64, totals load.Totals, err error)
+	Capacity func(ctx context.Context, target load.Config, burst time.Duration) (rate float64,
+		totals load.Totals, err error)
 	// Sample is the number of requests that a step is judged by.
 	Sample int
 	// Rule judges them.
@@ -105,7 +106,8 @@ type demo struct {
 
 // Run carries out the guide's canaries, on objects that are applied. The outcome holds what was found even if the run
 // fails; the error says all that was wrong.
-func Run(ctx context.Context, runner kube.Runner, screen shell.Screen, style report.Style, settings Settings) (Outcome, error) {
+func Run(ctx context.Context, runner kube.Runner, screen shell.Screen, style report.Style,
+	settings Settings) (Outcome, error) {
 	d := &demo{Settings: settings, runner: runner, screen: screen, style: style}
 	d.envoy = envoyadmin.NewClient(d.Admin, d.Dial, d.address.Get)
 	defer d.envoy.Close()
@@ -153,7 +155,8 @@ func (d *demo) underLoad(ctx context.Context) error {
 	}
 	d.client = client
 	d.display.load(client)
-	d.screen.Print("", d.style.Heading(fmt.Sprintf("The load runs: %.0f requests/s through kedify-proxy, never repeated, over fresh, kept and pinned HTTP/1.1 and h2c connections", d.Rate)))
+	d.screen.Print("", d.style.Heading(fmt.Sprintf("The load runs: %.0f requests/s through kedify-proxy, never repeated, "+
+		"over fresh, kept and pinned HTTP/1.1 and h2c connections", d.Rate)))
 	err = d.canaries(ctx)
 	totals, pinned := client.Stop()
 	d.outcome.Totals = totals

@@ -99,7 +99,8 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 	err = d.await(ctx, "Envoy to run what the annotation says ("+s.shares().String()+")", d.EnvoyPatience,
 		func() bool { v := d.view.Get(); return v.err == nil && v.shares.Equal(s.shares()) },
 		func() string {
-			return fmt.Sprintf("Envoy runs %s. The router has done its part; does the interceptor live, and does Envoy hear it?", d.view.Get())
+			return fmt.Sprintf("Envoy runs %s. The router has done its part; does the interceptor live, and does Envoy hear it?",
+				d.view.Get())
 		})
 	if err != nil {
 		return time.Time{}, err
@@ -109,7 +110,8 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 	err = d.await(ctx, "the HTTPScaledObject to say that every proxy has acknowledged the weights", d.EnvoyPatience,
 		func() bool { return d.object.Get().Acked() },
 		func() string {
-			return fmt.Sprintf("its status.dataPlane says %s. Envoy runs them; does the interceptor hear it?", d.object.Get().AckedWeights())
+			return fmt.Sprintf("its status.dataPlane says %s. Envoy runs them; does the interceptor hear it?",
+				d.object.Get().AckedWeights())
 		})
 	if err != nil {
 		return time.Time{}, err
@@ -117,7 +119,8 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 	row := d.display.change(func(row *report.Row) { row.Acked = d.object.Get().AckedWeights() })
 	d.screen.Print("", d.style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Begun)), s.name))+
 		fmt.Sprintf(": asked %s %s, annotation %s, ACKed %s, Envoy runs %s (seen %s after the annotation)",
-			report.Percent(row.Asked), row.Color, row.Annotation, row.Acked, row.Envoy, report.Seconds(max(0, shown.at.Sub(written)))))
+			report.Percent(row.Asked), row.Color, row.Annotation, row.Acked, row.Envoy, report.Seconds(max(0,
+				shown.at.Sub(written)))))
 	return shown.at, nil
 }
 
@@ -128,7 +131,8 @@ func (d *demo) settled(ctx context.Context, s step) error {
 	case s.split():
 		return nil
 	case s.action == abort:
-		err := d.await(ctx, "the Rollout to be aborted", d.Patience, func() bool { return d.rollout.Get().Status.Abort }, state)
+		err := d.await(ctx, "the Rollout to be aborted", d.Patience,
+			func() bool { return d.rollout.Get().Status.Abort }, state)
 		if err != nil {
 			return err
 		}
@@ -151,7 +155,8 @@ func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
 	_, err := assert.Expectation{
 		Color: s.color, Share: s.share(), From: shown.Add(settle), First: d.Sample, Second: 2 * d.Sample, Rule: d.Rule,
 		OnUnsure: func(first stats.Split) {
-			d.screen.Print(fmt.Sprintf("  %.2f %% is %.1f σ from the asked share: chance or fault? A fresh sample of twice the size decides.",
+			d.screen.Print(fmt.Sprintf("  %.2f %% is %.1f σ from the asked share: chance or fault? A fresh sample of twice the "+
+				"size decides.",
 				first.Share()*100, first.Sigmas(s.share())))
 		},
 	}.Check(ctx, func(ctx context.Context, from time.Time, n int) (load.Window, error) {
@@ -187,7 +192,8 @@ func (d *demo) sample(ctx context.Context, s step, from time.Time, n int) (load.
 		return w, err
 	}
 	if v := d.readState(ctx); v.err == nil && !v.shares.Equal(s.shares()) {
-		return w, fmt.Errorf("%w: a full sample of %d requests; instead: Envoy has gone on to %s meanwhile", await.ErrNotReached, n, v)
+		return w, fmt.Errorf("%w: a full sample of %d requests; instead: Envoy has gone on to %s meanwhile",
+			await.ErrNotReached, n, v)
 	}
 	since := d.client.Window(d.counted, begin+n-d.counted)
 	d.counted = begin + n

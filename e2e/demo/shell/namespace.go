@@ -53,6 +53,7 @@ func (s Shell) Leave(ctx context.Context, namespace string, within time.Duration
 func (s Shell) remove(ctx context.Context, namespace string, within time.Duration, flags ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	_, err := s.Runner.Run(ctx, append([]string{"kubectl", "delete", "ns", "-l", named(namespace) + "," + Mark}, flags...)...)
+	_, err := s.Runner.Run(ctx, append([]string{"kubectl", "delete", "ns", "-l", named(namespace) + "," + Mark},
+		flags...)...)
 	return err
 }

@@ -58,7 +58,8 @@ type guide struct{ testbed.Kubectl }
 func launch(t *testing.T) (g guide, repo string) {
 	t.Helper()
 	cluster, repo := testbed.Launch(t, provider.Spec{
-		Addons: []string{testbed.KEDAAddon()}, Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
+		Addons:   []string{testbed.KEDAAddon()},
+		Forwards: map[string]string{proxies: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
 	})
 	g = guide{testbed.Kubectl{Cluster: cluster}}
 	g.CheckKEDAVersion(t)
@@ -66,7 +67,8 @@ func launch(t *testing.T) (g guide, repo string) {
 	return g, repo
 }
 
-// removeScaleInDelay takes the default away by which replicas go after five minutes, the highest number of which counts.
+// removeScaleInDelay takes the default away by which replicas go after five minutes, the highest number of which
+// counts.
 func (g guide) removeScaleInDelay(t *testing.T) {
 	t.Helper()
 	g.Do(t, "patch", "-n", namespace, "scaledobject/"+testbed.App, "--type=merge", "-p",
@@ -82,19 +84,22 @@ func (g guide) deploy(t *testing.T, repo string) {
 	example := filepath.Join(repo, "examples", "argo-rollouts-canary")
 	g.Do(t, "apply", "-n", namespace, "-f", testbed.LimitRangeFile(repo))
 	g.Do(t, "apply", "-n", namespace, "-k", filepath.Join(repo, "config", "kedify-proxy"))
-	g.Do(t, "apply", "-n", namespace, "-f", filepath.Join(example, "manifests.yaml"), "-f", filepath.Join(example, "scaledobject.yaml"))
+	g.Do(t, "apply", "-n", namespace, "-f", filepath.Join(example, "manifests.yaml"), "-f",
+		filepath.Join(example, "scaledobject.yaml"))
 	began := time.Now()
 	g.Do(t, "wait", "-n", namespace, "scaledobject/"+testbed.App, "--for=condition=Ready")
 	g.Do(t, "wait", "-n", namespace, "httpscaledobject/"+testbed.App, "--for=condition=Programmed")
-	t.Logf("after %.1f s:\n%s", time.Since(began).Seconds(), g.Do(t, "get", "-n", namespace, "rollout,httpso,scaledobject,hpa"))
-	service := g.Do(t, "get", "-n", namespace, "httpscaledobject/"+testbed.App, "-o", "jsonpath={.spec.scaleTargetRef.service}")
+	t.Logf("after %.1f s:\n%s", time.Since(began).Seconds(),
+		g.Do(t, "get", "-n", namespace, "rollout,httpso,scaledobject,hpa"))
+	service := g.Do(t, "get", "-n", namespace, "httpscaledobject/"+testbed.App, "-o",
+		"jsonpath={.spec.scaleTargetRef.service}")
 	if service != "rollouts-demo-stable" {
 		t.Errorf("the HTTPScaledObject is for Service %q, want that of the Rollout's stable side", service)
 	}
 }
 
-// abortByAnalysis sets an image of which every second answer is an error, with the analysis of docs/how-to/analysis.md: it is
-// aborted by nobody but the analysis. The requests that go on afterwards, see ask, don't fail any more.
+// abortByAnalysis sets an image of which every second answer is an error, with the analysis of docs/how-to/analysis.md:
+// it is aborted by nobody but the analysis. The requests that go on afterwards, see ask, don't fail any more.
 func (g guide) abortByAnalysis(t *testing.T, repo string) {
 	t.Helper()
 	g.Do(t, "apply", "-n", namespace, "-f", filepath.Join(repo, "examples", "argo-rollouts-canary", "analysis.yaml"))
@@ -103,7 +108,8 @@ func (g guide) abortByAnalysis(t *testing.T, repo string) {
 	client := g.send(t, 25)
 	began := time.Now()
 	g.Do(t, "patch", "-n", namespace, "rollout/"+testbed.App, "--type=merge", "-p", analysis(t, repo))
-	g.Do(t, "patch", "-n", namespace, "rollout/"+testbed.App, "--type=merge", "-p", `{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
+	g.Do(t, "patch", "-n", namespace, "rollout/"+testbed.App, "--type=merge", "-p",
+		`{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
 	g.Do(t, "wait", "-n", namespace, "rollout/"+testbed.App, "--for=jsonpath={.status.abort}=true")
 	took := time.Since(began)
 	totals, _ := client.Stop()
@@ -111,7 +117,8 @@ func (g guide) abortByAnalysis(t *testing.T, repo string) {
 	if !strings.Contains(why, `"error-rate" assessed Failed`) || totals.Failed == 0 {
 		t.Errorf("aborted with %q, after %d failed requests", why, totals.Failed)
 	}
-	t.Logf("a canary with errors is aborted after %.1f s and %d of %d requests: %s", took.Seconds(), totals.Failed, totals.Sent, why)
+	t.Logf("a canary with errors is aborted after %.1f s and %d of %d requests: %s", took.Seconds(),
+		totals.Failed, totals.Sent, why)
 	await.True(t, "the canary has no weight", func() bool { return g.weights(t) == "" })
 }
 
@@ -198,7 +205,8 @@ func (g guide) checkStaysWanted(t *testing.T, rate float64, why string) {
 // count is how many replicas the Rollout is asked to have.
 func (g guide) count(t *testing.T) int {
 	t.Helper()
-	replicas, err := strconv.Atoi(g.Do(t, "get", "-n", namespace, "rollout/"+testbed.App, "-o", "jsonpath={.spec.replicas}"))
+	replicas, err := strconv.Atoi(g.Do(t, "get", "-n", namespace, "rollout/"+testbed.App, "-o",
+		"jsonpath={.spec.replicas}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +216,8 @@ func (g guide) count(t *testing.T) int {
 // argo runs a command of kubectl-argo-rollouts.
 func (g guide) argo(t *testing.T, args ...string) {
 	t.Helper()
-	if _, err := g.Run(t.Context(), append([]string{"kubectl", "argo", "rollouts", "-n", namespace}, args...)...); err != nil {
+	if _, err := g.Run(t.Context(),
+		append([]string{"kubectl", "argo", "rollouts", "-n", namespace}, args...)...); err != nil {
 		t.Fatal(err)
 	}
 }

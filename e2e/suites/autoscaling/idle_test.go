@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// idle is how long nobody asks: ten times the cool-down of the ScaledObject here, and about as many polls and thirty syncs of the
-	// HorizontalPodAutoscaler.
+	// idle is how long nobody asks: ten times the cool-down of the ScaledObject here, and about as many polls and thirty
+	// syncs of the HorizontalPodAutoscaler.
 	idle = 60 * time.Second
 	// idling makes the guide's ScaledObject one without minReplicaCount, for which KEDA takes 0, and with short times.
 	idling = `{"spec":{"minReplicaCount":null,"pollingInterval":5,"cooldownPeriod":5}}`
@@ -22,9 +22,9 @@ const (
 	byTime = `[{"setWeight":20},{"pause":{"duration":"10s"}},{"setWeight":60},{"pause":{"duration":"10s"}}]`
 )
 
-// TestAnIdleCanaryKeepsAPodOfEachSide has a canary of a workload that may go to zero, without a request: it keeps a Pod of each side for
-// as long as it is under way. Without replicas a Rollout goes through its timed steps all the same, so a new version that is set at zero
-// wakes the workload, and is promoted after it has had a Pod.
+// TestAnIdleCanaryKeepsAPodOfEachSide has a canary of a workload that may go to zero, without a request: it keeps a Pod
+// of each side for as long as it is under way. Without replicas a Rollout goes through its timed steps all the same, so
+// a new version that is set at zero wakes the workload, and is promoted after it has had a Pod.
 func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 	g, _ := launch(t)
 	g.removeScaleInDelay(t)
@@ -33,10 +33,12 @@ func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 	g.argo(t, "set", "image", testbed.App, testbed.App+"=argoproj/rollouts-demo:yellow")
 	g.awaitRollout(t, "a Pod of each side at 20 %", hasOneOfEach)
 	weights := g.weights(t)
-	g.checkStays(t, "a Pod of each side", func(r kube.Rollout) bool { return hasOneOfEach(r) && r.Paused() && g.weights(t) == weights })
+	g.checkStays(t, "a Pod of each side",
+		func(r kube.Rollout) bool { return hasOneOfEach(r) && r.Paused() && g.weights(t) == weights })
 
 	g.argo(t, "abort", testbed.App)
-	g.awaitRollout(t, "no replica after the canary", func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
+	g.awaitRollout(t, "no replica after the canary",
+		func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
 	stable := g.rollout(t).Status.StableRS
 	// One change: other steps alone would begin the aborted canary anew.
 	g.Do(t, "patch", "-n", namespace, "rollout/"+testbed.App, "--type=json", "-p", `[
@@ -50,7 +52,8 @@ func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 	if !tested {
 		t.Error("a version was promoted that has never had a ready Pod beside a stable one")
 	}
-	g.awaitRollout(t, "no replica of the new version", func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
+	g.awaitRollout(t, "no replica of the new version",
+		func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
 }
 
 // hasOneOfEach says whether a canary is under way with one ready Pod of each side.
@@ -89,7 +92,8 @@ func (g guide) checkStays(t *testing.T, what string, isExpected func(kube.Rollou
 func (g guide) rollout(t *testing.T) kube.Rollout {
 	t.Helper()
 	var r kube.Rollout
-	if err := json.Unmarshal([]byte(g.Do(t, "get", "-n", namespace, "rollout/"+testbed.App, "-o", "json")), &r); err != nil {
+	if err := json.Unmarshal([]byte(g.Do(t, "get", "-n", namespace, "rollout/"+testbed.App, "-o", "json")),
+		&r); err != nil {
 		t.Fatal(fmt.Errorf("read the Rollout: %w", err))
 	}
 	return r
@@ -98,5 +102,6 @@ func (g guide) rollout(t *testing.T) kube.Rollout {
 // weights is the annotation with the weights; empty without one.
 func (g guide) weights(t *testing.T) string {
 	t.Helper()
-	return g.Do(t, "get", "-n", namespace, "httpscaledobject/"+testbed.App, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`)
+	return g.Do(t, "get", "-n", namespace, "httpscaledobject/"+testbed.App, "-o",
+		`jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`)
 }

@@ -72,7 +72,8 @@ func (g guide) checkSurvives(t *testing.T, node *inside.Cluster, client *load.Cl
 	if failed > 0 && program != "envoy" {
 		invariant.Broken(t, invariant.FailedRequests, "%d when %s was killed: %v", failed, program, after.Reasons)
 	}
-	t.Logf("%d × %s killed: at least %d of %d replicas; the figure was missed: %v; figures again after %.0f s; %d of %d requests failed",
+	t.Logf("%d × %s killed: at least %d of %d replicas; the figure was missed: %v; figures again after %.0f s; %d of %d "+
+		"requests failed",
 		killed, program, least, had, unknown, time.Since(began).Seconds(), failed, after.Sent-before.Sent)
 }
 

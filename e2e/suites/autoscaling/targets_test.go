@@ -55,12 +55,14 @@ func targets() []workload {
 	const rollout, scaled = "rollout/web", 3
 	return []workload{
 		{
-			name: "two-hosts", kind: "Rollout, two triggers", resource: rollout, objects: map[string]string{"web": "web-stable", "web-second": "web-stable"},
-			rates: map[string]float64{"one.test": 17, "two.test": 8}, replicas: 4, then: sharesBothHosts,
+			name: "two-hosts", kind: "Rollout, two triggers", resource: rollout,
+			objects: map[string]string{"web": "web-stable", "web-second": "web-stable"},
+			rates:   map[string]float64{"one.test": 17, "two.test": 8}, replicas: 4, then: sharesBothHosts,
 		},
 		{
-			name: "workload-ref", kind: "Rollout, workloadRef", resource: rollout, objects: map[string]string{"web": "web-stable"},
-			rates: map[string]float64{"referenced.test": 12}, replicas: scaled,
+			name: "workload-ref", kind: "Rollout, workloadRef", resource: rollout,
+			objects: map[string]string{"web": "web-stable"},
+			rates:   map[string]float64{"referenced.test": 12}, replicas: scaled,
 		},
 		{
 			name: "blue-green", kind: "Rollout, blue-green", resource: rollout, objects: map[string]string{"web": "web-active"},
@@ -75,17 +77,20 @@ func targets() []workload {
 			rates: map[string]float64{"statefulset.test": 12}, replicas: scaled,
 		},
 		{
-			name: "readme", kind: "Rollout, README's ScaledObject", resource: "rollout/myapp", objects: map[string]string{"myapp": "myapp-stable"},
-			rates: map[string]float64{"myapp.example.com": 12}, replicas: scaled,
+			name: "readme", kind: "Rollout, README's ScaledObject", resource: "rollout/myapp",
+			objects: map[string]string{"myapp": "myapp-stable"},
+			rates:   map[string]float64{"myapp.example.com": 12}, replicas: scaled,
 		},
 		{
-			name: "sample", kind: "Rollout, the sample's settings", resource: rollout, objects: map[string]string{"web": "web-stable"},
-			rates: map[string]float64{"sample.test": 12}, replicas: 2, after: restoresReplicas,
+			name: "sample", kind: "Rollout, the sample's settings", resource: rollout,
+			objects: map[string]string{"web": "web-stable"},
+			rates:   map[string]float64{"sample.test": 12}, replicas: 2, after: restoresReplicas,
 		},
 	}
 }
 
-// TestTargets has every kind of target follow its requests at the same time, with a stock KEDA and a real HorizontalPodAutoscaler, without a failed request.
+// TestTargets has every kind of target follow its requests at the same time, with a stock KEDA and a real
+// HorizontalPodAutoscaler, without a failed request.
 func TestTargets(t *testing.T) {
 	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{testbed.KEDAAddon()}})
 	node, err := inside.Open(cluster.Node)
@@ -144,7 +149,8 @@ func table(rows []*row) string {
 func (r *row) run(t *testing.T, repo string) {
 	t.Helper()
 	r.CreateNamespace(t, r.Namespace)
-	r.ExplainFailure(t, []string{"get", "scaledobject,httpso,hpa,pods,rollout,deployment,statefulset"}, []string{"describe", "scaledobject"},
+	r.ExplainFailure(t, []string{"get", "scaledobject,httpso,hpa,pods,rollout,deployment,statefulset"},
+		[]string{"describe", "scaledobject"},
 		[]string{"describe", "hpa"}, []string{"get", "events"})
 	r.Do(t, "apply", "-f", testbed.LimitRangeFile(repo))
 	r.Do(t, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy"))
@@ -153,7 +159,8 @@ func (r *row) run(t *testing.T, repo string) {
 	r.Do(t, "rollout", "status", "deployment/kedify-proxy")
 	for object, service := range r.target.objects {
 		r.Do(t, "wait", "httpscaledobject/"+object, "--for=condition=Programmed")
-		if got := r.Do(t, "get", "httpscaledobject/"+object, "-o", "jsonpath={.spec.scaleTargetRef.service}"); got != service {
+		if got := r.Do(t, "get", "httpscaledobject/"+object, "-o",
+			"jsonpath={.spec.scaleTargetRef.service}"); got != service {
 			t.Errorf("HTTPScaledObject %s is for Service %q, want %q", object, got, service)
 		}
 	}
@@ -197,8 +204,9 @@ func (r *row) send(t *testing.T) {
 	r.clients = map[string]*load.Client{}
 	for host, rate := range r.target.rates {
 		client, err := load.Start(t.Context(), load.Config{
-			Address: address, Dial: r.node.DialContext, Host: host, Path: "/color", Rate: rate, Timeout: await.Patience(), MaxInFlight: inFlight(rate),
-			Colors: []string{"blue", "yellow"},
+			Address: address, Dial: r.node.DialContext, Host: host, Path: "/color", Rate: rate, Timeout: await.Patience(),
+			MaxInFlight: inFlight(rate),
+			Colors:      []string{"blue", "yellow"},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +222,8 @@ func (r *row) stop(t *testing.T) {
 		totals, _ := client.Stop()
 		r.sent, r.failed = r.sent+totals.Sent, r.failed+totals.Failed
 		if totals.Failed > 0 {
-			invariant.Broken(t, invariant.FailedRequests, "%d of %d for %s: %v", totals.Failed, totals.Sent, host, totals.Reasons)
+			invariant.Broken(t, invariant.FailedRequests, "%d of %d for %s: %v", totals.Failed,
+				totals.Sent, host, totals.Reasons)
 		}
 	}
 }
@@ -259,10 +268,12 @@ func (r *row) await(t *testing.T, what string, isReached func() bool) {
 	}, func() string { return fmt.Sprintf("the replicas were %v", r.seen) })
 }
 
-// sharesBothHosts has a canary stand at 20 %: of each host's requests it has as many, and each trigger's metric has those of both sides.
+// sharesBothHosts has a canary stand at 20 %: of each host's requests it has as many, and each trigger's metric has
+// those of both sides.
 func sharesBothHosts(t *testing.T, r *row) {
 	t.Helper()
-	if _, err := r.Run(t.Context(), "kubectl", "argo", "rollouts", "-n", r.Namespace, "set", "image", "web", "web=argoproj/rollouts-demo:yellow"); err != nil {
+	if _, err := r.Run(t.Context(), "kubectl", "argo", "rollouts", "-n", r.Namespace, "set", "image", "web",
+		"web=argoproj/rollouts-demo:yellow"); err != nil {
 		t.Fatal(err)
 	}
 	r.Do(t, "wait", r.target.resource, "--for=jsonpath={.status.phase}=Paused")
@@ -291,8 +302,9 @@ func sharesBothHosts(t *testing.T, r *row) {
 func (r *row) metric(t *testing.T, trigger int) float64 {
 	t.Helper()
 	selector := url.QueryEscape("scaledobject.keda.sh/name=web")
-	raw := r.Do(t, "get", "--raw", fmt.Sprintf("/apis/external.metrics.k8s.io/v1beta1/namespaces/%s/s%d-http-request-rate?labelSelector=%s",
-		r.Namespace, trigger, selector))
+	raw := r.Do(t, "get", "--raw",
+		fmt.Sprintf("/apis/external.metrics.k8s.io/v1beta1/namespaces/%s/s%d-http-request-rate?labelSelector=%s",
+			r.Namespace, trigger, selector))
 	var list struct {
 		Items []struct {
 			Value string `json:"value"`
@@ -315,8 +327,10 @@ func (r *row) metric(t *testing.T, trigger int) float64 {
 // promotesBlueGreen sets a new version under load, and promotes it: requests go on, and so do the replicas.
 func promotesBlueGreen(t *testing.T, r *row) {
 	t.Helper()
-	for _, args := range [][]string{{"set", "image", "web", "web=argoproj/rollouts-demo:yellow"}, {"promote", "web", "--full"}} {
-		if _, err := r.Run(t.Context(), append([]string{"kubectl", "argo", "rollouts", "-n", r.Namespace}, args...)...); err != nil {
+	for _, args := range [][]string{{"set", "image", "web", "web=argoproj/rollouts-demo:yellow"},
+		{"promote", "web", "--full"}} {
+		if _, err := r.Run(t.Context(),
+			append([]string{"kubectl", "argo", "rollouts", "-n", r.Namespace}, args...)...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -334,6 +348,7 @@ func restoresReplicas(t *testing.T, r *row) {
 	t.Helper()
 	r.Do(t, "delete", "scaledobject/web")
 	const before = 3
-	r.await(t, fmt.Sprintf("%d replicas, as before the ScaledObject", before), func() bool { return r.replicas(t) == before })
+	r.await(t, fmt.Sprintf("%d replicas, as before the ScaledObject", before),
+		func() bool { return r.replicas(t) == before })
 	r.notes = append(r.notes, "restored when the ScaledObject goes")
 }

@@ -32,13 +32,14 @@ const (
 	host = "autowired.example.com"
 	// direct and proxied are the Services that the Ingress and the HTTPRoute name in turn.
 	direct, proxied = "rollouts-demo-stable", "kedify-proxy"
-	// immediately and inTime say when the fronts' objects name another Service: when a change has been made, or some time later.
+	// immediately and inTime say when the fronts' objects name another Service: when a change has been made, or some time
+	// later.
 	immediately, eventually = false, true
 	// usualRate is how many requests come in a second, through each front, where AUTOWIRE_RATE asks for no other number.
 	usualRate = 100
-	// gap is how long requests may fail after the backends were restored when all proxies go away at once. The Ingress controller
-	// learns of it as soon as the agent does, and has nowhere to send them until it has seen the agent's write: 5 to 26 of 100 a second were lost,
-	// and 59 on a machine with much other work.
+	// gap is how long requests may fail after the backends were restored when all proxies go away at once. The Ingress
+	// controller learns of it as soon as the agent does, and has nowhere to send them until it has seen the agent's write:
+	// 5 to 26 of 100 a second were lost, and 59 on a machine with much other work.
 	gap = time.Second
 	// maxVoid is the number of times that a part may be void because the machine stood still.
 	maxVoid = 5
@@ -66,8 +67,8 @@ func fronts() []front {
 const both = "ingress,httproute"
 
 // TestAutowire has an Ingress and an HTTPRoute wired and unwired in each way there is. The requests come through the
-// Ingress controller and the Gateway all the time. One cluster and one app serve all steps, each of which begins where the
-// one before has left them.
+// Ingress controller and the Gateway all the time. One cluster and one app serve all steps, each of which begins where
+// the one before has left them.
 func TestAutowire(t *testing.T) {
 	w := launch(t)
 	original := w.specs(t)
@@ -83,7 +84,8 @@ func (w *environment) checkWiring(t *testing.T, original []string) {
 	w.step(t, "a ScaledObject comes, and proxies", proxied, eventually, 0, func() { w.applyScaledObject(t) })
 	w.checkQueue(t)
 	w.step(t, "a canary at 20 %", proxied, immediately, 0, func() { w.canary(t) })
-	w.step(t, "the proxies are replaced", proxied, immediately, 0, func() { w.restart(t, namespace, "deployment/kedify-proxy") })
+	w.step(t, "the proxies are replaced", proxied, immediately, 0,
+		func() { w.restart(t, namespace, "deployment/kedify-proxy") })
 	w.step(t, "the agents are killed", proxied, immediately, 0, func() {
 		w.Do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--grace-period=0", "--force")
 		w.Do(t, "rollout", "status", "-n", "keda", agents)
@@ -96,7 +98,8 @@ func (w *environment) checkWiring(t *testing.T, original []string) {
 // uninstall has the agent restore what it has wired before it goes, and a user do so when it is gone.
 func (w *environment) uninstall(t *testing.T, original []string) {
 	t.Helper()
-	w.step(t, "the agent is about to be uninstalled", direct, eventually, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
+	w.step(t, "the agent is about to be uninstalled", direct, eventually, 0,
+		func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
 	w.checkOriginal(t, original)
 	w.step(t, "the agent stays", proxied, eventually, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
 	replicas := w.Do(t, "get", "-n", "keda", agents, "-o", "jsonpath={.spec.replicas}")
@@ -112,7 +115,8 @@ func (w *environment) uninstall(t *testing.T, original []string) {
 func (w *environment) loseProxies(t *testing.T) {
 	t.Helper()
 	w.repeatVoid(t, func() (isVoid bool) {
-		isVoid = w.step(t, "the proxies go away", direct, eventually, gap, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
+		isVoid = w.step(t, "the proxies go away", direct, eventually, gap,
+			func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") })
 		w.step(t, "the proxies are back", proxied, eventually, 0, func() {
 			w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=2")
 			w.Do(t, "rollout", "status", "deployment/kedify-proxy")
@@ -147,7 +151,8 @@ type environment struct {
 // controller is an Ingress controller.
 type controller struct {
 	addon, target string
-	// hasStandby says that docs/how-to/autowire.md has an object that it needs beside an Ingress, for a change of backends to lose nothing.
+	// hasStandby says that docs/how-to/autowire.md has an object that it needs beside an Ingress, for a change of backends
+	// to lose nothing.
 	hasStandby bool
 }
 
@@ -165,8 +170,8 @@ func ingress(t *testing.T) controller {
 	return chosen
 }
 
-// launch brings a cluster up with the guide's objects and a Gateway with a route in it, without the ScaledObject, and waits
-// until the app answers through both fronts.
+// launch brings a cluster up with the guide's objects and a Gateway with a route in it, without the ScaledObject, and
+// waits until the app answers through both fronts.
 func launch(t *testing.T) *environment {
 	t.Helper()
 	by := ingress(t)
@@ -176,12 +181,14 @@ func launch(t *testing.T) *environment {
 			"autowired":             "autowired-gateway.envoy-gateway-system.svc.cluster.local:80",
 		},
 	})
-	w := &environment{Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo, rate: rate(t), stalls: stall.Watch(t)}
+	w := &environment{Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo,
+		rate: rate(t), stalls: stall.Watch(t)}
 	t.Cleanup(func() {
 		// The class stays for as long as its Gateway does, whose namespace is gone when the proxies in it have drained.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
 		defer cancel()
-		if _, err := w.Run(ctx, "kubectl", "delete", "gatewayclass", "autowired", "--ignore-not-found", testbed.WaitTimeout()); err != nil {
+		if _, err := w.Run(ctx, "kubectl", "delete", "gatewayclass", "autowired", "--ignore-not-found",
+			testbed.WaitTimeout()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -220,7 +227,8 @@ func rate(t *testing.T) int {
 	return asked
 }
 
-// applyScaledObject applies the guide's ScaledObject, for both kinds of fronts. Further changes are texts, each followed by what comes in its place.
+// applyScaledObject applies the guide's ScaledObject, for both kinds of fronts. Further changes are texts, each
+// followed by what comes in its place.
 func (w *environment) applyScaledObject(t *testing.T, changes ...string) {
 	t.Helper()
 	file := testbed.Example(t, w.repo, host, "scaledobject.yaml")[0]
@@ -246,8 +254,8 @@ func (w *environment) checkOriginal(t *testing.T, original []string) {
 	}
 }
 
-// load are the requests through a front, for the guide's host. As many may be under way as come in the time that one may take: else this client would
-// be the first to fail where everything stands still for a while.
+// load are the requests through a front, for the guide's host. As many may be under way as come in the time that one
+// may take: else this client would be the first to fail where everything stands still for a while.
 func (w *environment) load(front front) load.Config {
 	return load.Config{
 		Address: w.Addresses[front.name], Host: host, Path: "/color", Rate: float64(w.rate), Timeout: await.Patience(),
@@ -259,13 +267,15 @@ func (w *environment) load(front front) load.Config {
 // change is made. No request may fail if gap is 0. Otherwise requests may fail from the change on until gap after the
 // objects name the Service. It returns whether the verdict is void, because requests failed at another time and the
 // machine stood still.
-func (w *environment) step(t *testing.T, name, backend string, inTime bool, gap time.Duration, change func()) (isVoid bool) {
+func (w *environment) step(t *testing.T, name, backend string, inTime bool, gap time.Duration,
+	change func()) (isVoid bool) {
 	t.Helper()
 	return w.stepTo(t, name, []string{backend, backend}, inTime, gap, change)
 }
 
 // stepTo is a step after which each front's object names a Service of its own.
-func (w *environment) stepTo(t *testing.T, name string, backends []string, inTime bool, gap time.Duration, change func()) (isVoid bool) {
+func (w *environment) stepTo(t *testing.T, name string, backends []string, inTime bool, gap time.Duration,
+	change func()) (isVoid bool) {
 	t.Helper()
 	var clients []*load.Client
 	for _, front := range fronts() {
@@ -297,15 +307,18 @@ func (w *environment) stepTo(t *testing.T, name string, backends []string, inTim
 			until = began.Add(took[i] + gap)
 		}
 		unexcused, still := countOutside(results, began, until), w.stalls.Largest(began, until)
-		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, %d of them out of time, %s, usually within %s, %v; %s; the machine stood still for %s",
-			name, front.object, backends[i], took[i].Seconds(), totals.Failed, totals.Ended, unexcused, w.outage(results, began), gap,
+		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, %d of them out of time, %s, usually within %s, "+
+			"%v; %s; the machine stood still for %s",
+			name, front.object, backends[i], took[i].Seconds(), totals.Failed, totals.Ended, unexcused,
+			w.outage(results, began), gap,
 			totals.Reasons, slowest(results), still)
 		switch {
 		case unexcused > 0 && gap > 0 && still > stall.Limit:
 			t.Logf("%s: void", name)
 			isVoid = true
 		case unexcused > 0:
-			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d through %s out of time: %v", name, unexcused, totals.Ended, front.name, totals.Reasons)
+			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d through %s out of time: %v", name, unexcused,
+				totals.Ended, front.name, totals.Reasons)
 		}
 	}
 	return isVoid
@@ -322,7 +335,8 @@ func countOutside(results []load.Result, from, until time.Time) int {
 	return count
 }
 
-// slowest says how late a request was sent, and answered, at worst: what it takes where this client, or all of the machine, stood still.
+// slowest says how late a request was sent, and answered, at worst: what it takes where this client, or all of the
+// machine, stood still.
 func slowest(results []load.Result) string {
 	var lag, latency time.Duration
 	for _, result := range results {
@@ -350,7 +364,8 @@ func (w *environment) rollBack(t *testing.T) {
 // runCommands runs commands of docs/how-to/autowire.md, for the guide's objects.
 func (w *environment) runCommands(t *testing.T, commands string) {
 	t.Helper()
-	script := strings.NewReplacer("kubectl", "kubectl --namespace "+namespace, " shop ", " rollouts-demo ").Replace(commands)
+	script := strings.NewReplacer("kubectl", "kubectl --namespace "+namespace, " shop ",
+		" rollouts-demo ").Replace(commands)
 	if out, err := w.Run(t.Context(), "bash", "-euo", "pipefail", "-c", script); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -402,7 +417,8 @@ func (w *environment) scaleAgents(t *testing.T, replicas string) {
 func (w *environment) checkQueue(t *testing.T) {
 	t.Helper()
 	w.Do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.status.loadBalancer.ingress}")
-	w.Do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
+	w.Do(t, "wait", "ingress/rollouts-demo",
+		"--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
 }
 
 // canary sets another image, and measures its share at the first pause, through each front.

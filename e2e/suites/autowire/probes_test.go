@@ -25,8 +25,9 @@ const (
 // probe is what a load balancer asks, through a front.
 type probe struct{ address, host, agent string }
 
-// TestProbes has load balancers probe the app all the time, by its own host and by one that nobody knows, through the Ingress controller and the
-// Gateway. Each is answered, the app goes to zero all the same and stays there, and a request wakes it.
+// TestProbes has load balancers probe the app all the time, by its own host and by one that nobody knows, through the
+// Ingress controller and the Gateway. Each is answered, the app goes to zero all the same and stays there, and a
+// request wakes it.
 func TestProbes(t *testing.T) {
 	w := launch(t)
 	w.Do(t, "create", "ingress", "probes", "--default-backend=rollouts-demo-stable:80")
@@ -57,7 +58,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// probe asks what load balancers ask, until it is told to stop. Then it says how many probes were sent, and why some failed.
+// probe asks what load balancers ask, until it is told to stop. Then it says how many probes were sent, and why some
+// failed.
 func (w *environment) probe(t *testing.T) (stop func() (asked int, failed []error)) {
 	t.Helper()
 	var all []probe

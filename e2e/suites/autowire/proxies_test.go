@@ -15,12 +15,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// killed is how long requests may fail after the backends were restored when all proxies are killed: from the kill on it was 0.24 and 0.63 s with an agent that
-// keeps a connection to each, and 1.8 s before, when the kubelet and the endpoints had to tell.
+// killed is how long requests may fail after the backends were restored when all proxies are killed: from the kill on
+// it was 0.24 and 0.63 s with an agent that keeps a connection to each, and 1.8 s before, when the kubelet and the
+// endpoints had to tell.
 const killed = time.Second
 
-// TestProxies takes proxies away, in each way there is, under load: some of them, and all. Where their end is somebody's decision the backends are
-// restored before it begins, and nothing is lost. How long requests failed where it is not, is printed.
+// TestProxies takes proxies away, in each way there is, under load: some of them, and all. Where their end is
+// somebody's decision the backends are restored before it begins, and nothing is lost. How long requests failed where
+// it is not, is printed.
 func TestProxies(t *testing.T) {
 	w, node := launchToKill(t)
 	step := func(name, backend string, inTime bool, change func()) {
@@ -38,8 +40,8 @@ func TestProxies(t *testing.T) {
 		begin func()
 	}{
 		{"scaled to zero", 0, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") }},
-		// The garbage collector deletes the Pods within 0.1 s, and may be ahead of the agent: 4 requests were lost by Traefik, which sends nothing to
-		// Pods that serve on but end.
+		// The garbage collector deletes the Pods within 0.1 s, and may be ahead of the agent: 4 requests were lost by
+		// Traefik, which sends nothing to Pods that serve on but end.
 		{"the Deployment is deleted", gap, func() { w.Do(t, "delete", "deployment", "kedify-proxy", "--wait=false") }},
 		{"all Pods are deleted", gap, func() { w.Do(t, "delete", "pod", "-l", "app=kedify-proxy", "--wait=false") }},
 		{"kill -9 of all", killed, func() { w.kill(t, node, 2) }},
@@ -88,7 +90,8 @@ func (w *environment) evict(t *testing.T) {
 	t.Helper()
 	name := w.proxies(t)[0]
 	file := filepath.Join(t.TempDir(), "eviction.json")
-	text := `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "` + name + `", "namespace": "` + namespace + `"}}`
+	text := `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "` + name +
+		`", "namespace": "` + namespace + `"}}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +123,8 @@ func (w *environment) kill(t *testing.T, node *inside.Cluster, n int) {
 	}
 }
 
-// outage says for how long one request failed after the other, at the longest, and how long after a moment the first one did.
+// outage says for how long one request failed after the other, at the longest, and how long after a moment the first
+// one did.
 func (w *environment) outage(results []load.Result, after time.Time) string {
 	var since, first time.Time
 	var longest time.Duration

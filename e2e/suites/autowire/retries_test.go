@@ -18,7 +18,8 @@ import (
 // kills is how often one of two proxies is killed where requests are retried.
 const kills = 3
 
-// TestRetries kills proxies under load, without the retries of docs/how-to/autowire-retries.md and with them. With them no request fails, whether one proxy is left or, but for Contour, none.
+// TestRetries kills proxies under load, without the retries of docs/how-to/autowire-retries.md and with them. With them
+// no request fails, whether one proxy is left or, but for Contour, none.
 func TestRetries(t *testing.T) {
 	w, node := launchToKill(t)
 	if ingress(t).addon == "traefik" {
@@ -39,7 +40,8 @@ func TestRetries(t *testing.T) {
 	}
 	longest := time.Duration(0)
 	if ingress(t).addon == "contour" {
-		longest = killed // no retry of Contour's waits longer than 0.25 s: 16 of 492 requests failed when no proxy was an endpoint any more
+		// no retry of Contour's waits longer than 0.25 s: 16 of 492 requests failed when no proxy was an endpoint any more
+		longest = killed
 	}
 	w.repeatVoid(t, func() (isVoid bool) {
 		if isVoid = w.step(t, "kill -9 of all, retried", direct, eventually, longest, func() { w.kill(t, node, 2) }); isVoid {
@@ -95,7 +97,8 @@ func (w *environment) retry(t *testing.T) {
 // middleware is the name of the documented Middleware in Traefik's file.
 const middleware = "retry"
 
-// middlewares gives Traefik the documented Middleware by a file, which it reads when it starts: the cluster has none of Traefik's own definitions.
+// middlewares gives Traefik the documented Middleware by a file, which it reads when it starts: the cluster has none of
+// Traefik's own definitions.
 func (w *environment) middlewares(t *testing.T) {
 	t.Helper()
 	var documented struct {

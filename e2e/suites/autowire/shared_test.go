@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestShared has the HTTPRoute pointed at the shared fleet, which is in the interceptor's namespace, in each way there is, under load. An Ingress cannot
-// name it, and keeps the app.
+// TestShared has the HTTPRoute pointed at the shared fleet, which is in the interceptor's namespace, in each way there
+// is, under load. An Ingress cannot name it, and keeps the app.
 func TestShared(t *testing.T) {
 	w := launch(t)
 	original := w.specs(t)
@@ -18,7 +18,8 @@ func TestShared(t *testing.T) {
 		if backend == proxied {
 			want = "keda"
 		}
-		if is := w.Do(t, "get", "httproute/rollouts-demo", "-o", "jsonpath={.spec.rules[0].backendRefs[0].namespace}"); is != want {
+		if is := w.Do(t, "get", "httproute/rollouts-demo", "-o",
+			"jsonpath={.spec.rules[0].backendRefs[0].namespace}"); is != want {
 			t.Errorf("%s: the HTTPRoute names namespace %q, want %q", name, is, want)
 		}
 		return isVoid
@@ -33,12 +34,15 @@ func TestShared(t *testing.T) {
 	step("a user says no", direct, eventually, 0, func() { w.autowire(t, "false") })
 	w.checkOriginal(t, original)
 	step("a user says yes", proxied, eventually, 0, func() { w.autowire(t, both) })
-	step("the agent is about to be uninstalled", direct, eventually, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
+	step("the agent is about to be uninstalled", direct, eventually, 0,
+		func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
 	w.checkOriginal(t, original)
 	w.until(t, "the ReferenceGrant is gone", "", func() string { return w.referenceGrants(t) })
 	step("the agent stays", proxied, eventually, 0, func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE-") })
-	step("the proxies go away", direct, eventually, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=0") })
-	step("the proxies are back", proxied, eventually, 0, func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=2") })
+	step("the proxies go away", direct, eventually, 0,
+		func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=0") })
+	step("the proxies are back", proxied, eventually, 0,
+		func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=2") })
 	// What is lost is what a Gateway answers until there is another one: it has to take the right away at once.
 	w.repeatVoid(t, func() bool {
 		return step("somebody deletes the ReferenceGrant", proxied, immediately, gap, func() {
@@ -53,10 +57,12 @@ func TestShared(t *testing.T) {
 // referenceGrants are the agent's ReferenceGrants.
 func (w *environment) referenceGrants(t *testing.T) string {
 	t.Helper()
-	return w.Do(t, "get", "referencegrants", "-n", "keda", "-l", "app.kubernetes.io/managed-by=kedify-http-agent", "-o", "name")
+	return w.Do(t, "get", "referencegrants", "-n", "keda", "-l",
+		"app.kubernetes.io/managed-by=kedify-http-agent", "-o", "name")
 }
 
-// rollBackRoute runs the documented command that restores the HTTPRoute, with no agent there, and starts the agents again.
+// rollBackRoute runs the documented command that restores the HTTPRoute, with no agent there, and starts the agents
+// again.
 func (w *environment) rollBackRoute(t *testing.T) {
 	t.Helper()
 	replicas := w.Do(t, "get", "-n", "keda", agents, "-o", "jsonpath={.spec.replicas}")
@@ -66,7 +72,8 @@ func (w *environment) rollBackRoute(t *testing.T) {
 			w.runCommands(t, line)
 		}
 	}
-	if is := w.Do(t, "get", "httproute/rollouts-demo", "-o", "jsonpath={.spec.rules[0].backendRefs[0]['name','namespace']}"); is != direct {
+	if is := w.Do(t, "get", "httproute/rollouts-demo", "-o",
+		"jsonpath={.spec.rules[0].backendRefs[0]['name','namespace']}"); is != direct {
 		t.Errorf("the HTTPRoute names %q, want %q and no namespace", is, direct)
 	}
 	w.scaleAgents(t, replicas)

@@ -106,8 +106,8 @@ func fullWeight(t *testing.T, b *testbed.Testbed, from, to string) {
 	})
 }
 
-// runCanary plays a canary. No check may find anything, doctor neither before nor after it, and split is to tell all weights in
-// their order meanwhile, as the Envoys are judged by the verdict.
+// runCanary plays a canary. No check may find anything, doctor neither before nor after it, and split is to tell all
+// weights in their order meanwhile, as the Envoys are judged by the verdict.
 func runCanary(t *testing.T, b *testbed.Testbed, c testbed.Canary, course func(context.Context, *testbed.Trial) error) {
 	t.Helper()
 	c.Afterwards = afterwards
@@ -119,7 +119,8 @@ func runCanary(t *testing.T, b *testbed.Testbed, c testbed.Canary, course func(c
 	for _, finding := range verdict.Findings {
 		finding.Report(t)
 	}
-	if _, err := b.Await(t.Context(), "split to tell all weights", func() bool { return seen.hasWeights(c.Requested) }); err != nil {
+	if _, err := b.Await(t.Context(), "split to tell all weights",
+		func() bool { return seen.hasWeights(c.Requested) }); err != nil {
 		t.Errorf("%v: it told %s, asked for were %v", err, seen, c.Requested)
 	}
 	checkDoctor(t.Context(), t, b, "afterwards")

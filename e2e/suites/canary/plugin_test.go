@@ -45,8 +45,8 @@ func (s splitReport) weight() (int, bool) {
 	return 100 * canary / max(1, stable+canary), true
 }
 
-// runSteps goes through steps as Trial.Through does. At each pause Envoys have the weight, split says the same, and doctor
-// has nothing to say.
+// runSteps goes through steps as Trial.Through does. At each pause Envoys have the weight, split says the same, and
+// doctor has nothing to say.
 func runSteps(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testbed.Trial, weights ...int) error {
 	t.Helper()
 	for i, weight := range weights {
@@ -81,7 +81,9 @@ func checkWeight(ctx context.Context, t *testing.T, b *testbed.Testbed, weight i
 	}
 }
 
-// checkDoctor checks that doctor has nothing to say, except for a while that a Pod is not ready: that of a Pod that stood still. On a cluster of several suites it may say that the agent is away: e2e/suites/autowire kills it there, and doctor is right.
+// checkDoctor checks that doctor has nothing to say, except for a while that a Pod is not ready: that of a Pod that
+// stood still. On a cluster of several suites it may say that the agent is away: e2e/suites/autowire kills it there,
+// and doctor is right.
 func checkDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when string) {
 	t.Helper()
 	var wrong []string
@@ -152,7 +154,8 @@ func follow(ctx context.Context, b *testbed.Testbed) (seen *followOutput, end fu
 	go func() {
 		defer close(ended)
 		// That it is ended is an error; one that ends by itself has told too little.
-		_ = b.Cluster.Stream(ctx, seen.read, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--watch", "--output", "json")
+		_ = b.Cluster.Stream(ctx, seen.read, plugin(), "split", testbed.App, "--namespace", testbed.Namespace,
+			"--watch", "--output", "json")
 	}()
 	return seen, func() {
 		cancel()
@@ -176,8 +179,8 @@ func (f *followOutput) read(out io.Reader) error {
 	}
 }
 
-// hasWeights says whether it has told what was asked for, in its order and nothing else. One weight may be missing that passed
-// while a watch was opened anew: the full one of a promotion is there for less than a second.
+// hasWeights says whether it has told what was asked for, in its order and nothing else. One weight may be missing that
+// passed while a watch was opened anew: the full one of a promotion is there for less than a second.
 func (f *followOutput) hasWeights(asked []int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

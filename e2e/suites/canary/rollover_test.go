@@ -49,7 +49,8 @@ func TestRollover(t *testing.T) {
 		}
 	})
 	began, leases := time.Now(), watchLease(t, b)
-	c := testbed.Canary{From: deployed, To: "red", Final: "red", Weights: []int{20, 50, 80}, Requested: []int{0, 20, 50, 80, 100, 0}}
+	c := testbed.Canary{From: deployed, To: "red", Final: "red", Weights: []int{20, 50, 80},
+		Requested: []int{0, 20, 50, 80, 100, 0}}
 	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := trial.RunSteps(ctx, 20); err != nil {
 			return err
@@ -75,7 +76,8 @@ func TestRollover(t *testing.T) {
 	}
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, byAnnotationAlone) && !leases.hasLapsed() {
-			t.Errorf("the router took the interceptors for gone, whose Lease was renewed after %s at most: %s", leases.longest(), line)
+			t.Errorf("the router took the interceptors for gone, whose Lease was renewed after %s at most: %s",
+				leases.longest(), line)
 		}
 	}
 }

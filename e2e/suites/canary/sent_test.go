@@ -30,8 +30,8 @@ const (
 // requestCounts are the requests that each proxy has sent to the stable Service and to the canary, since its start.
 type requestCounts map[string][]int64
 
-// byPlugin goes through a canary with `split --sent` beside the Envoys: it tells what their own admin interfaces count, and of what it tells the canary has the
-// share that was asked for.
+// byPlugin goes through a canary with `split --sent` beside the Envoys: it tells what their own admin interfaces count,
+// and of what it tells the canary has the share that was asked for.
 func byPlugin(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
 	c := testbed.Canary{From: from, To: to, Final: from, Weights: []int{20, 50}, Requested: []int{0, 20, 50, 0}}
@@ -53,7 +53,8 @@ func byPlugin(t *testing.T, b *testbed.Testbed, from, to string) {
 	end()
 	fmt.Fprintf(t.Output(), "kubectl http-canary split --watch --sent:\n%s", said)
 	for _, proxy := range b.Proxies {
-		if text := said.String(); !strings.Contains(text, "sent by "+proxy.Name+": ") || !strings.Contains(text, " since start") {
+		if text := said.String(); !strings.Contains(text, "sent by "+proxy.Name+": ") ||
+			!strings.Contains(text, " since start") {
 			t.Errorf("split --watch --sent tells nothing of %s", proxy.Name)
 		}
 	}
@@ -77,8 +78,10 @@ func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) er
 	fmt.Fprintf(t.Output(), "Envoys have sent %v, the plugin tells %v, and then they have sent %v\n", before, told, after)
 	for _, proxy := range b.Proxies {
 		for role := range before[proxy.Name] {
-			if len(told[proxy.Name]) != 2 || told[proxy.Name][role] < before[proxy.Name][role] || told[proxy.Name][role] > after[proxy.Name][role] {
-				t.Errorf("%s: the plugin tells %v, and it has sent %v before and %v after", proxy.Name, told[proxy.Name], before[proxy.Name], after[proxy.Name])
+			if len(told[proxy.Name]) != 2 || told[proxy.Name][role] < before[proxy.Name][role] ||
+				told[proxy.Name][role] > after[proxy.Name][role] {
+				t.Errorf("%s: the plugin tells %v, and it has sent %v before and %v after", proxy.Name, told[proxy.Name],
+					before[proxy.Name], after[proxy.Name])
 				break
 			}
 		}
@@ -90,9 +93,11 @@ func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) er
 func checkShare(ctx context.Context, t *testing.T, b *testbed.Testbed, weight int) error {
 	t.Helper()
 	found, err := assert.Expectation{
-		Color: "canary", Share: float64(weight) / 100, From: time.Now(), First: counted, Second: 2 * counted, Rule: stats.DefaultRule(),
+		Color: "canary", Share: float64(weight) / 100, From: time.Now(), First: counted,
+		Second: 2 * counted, Rule: stats.DefaultRule(),
 	}.Check(ctx, func(ctx context.Context, _ time.Time, n int) (load.Window, error) { return sampleNew(ctx, b, n) })
-	fmt.Fprintf(t.Output(), "asked %d %%, and by the plugin %d of %d requests went to the canary\n", weight, found.Hits, found.Total)
+	fmt.Fprintf(t.Output(), "asked %d %%, and by the plugin %d of %d requests went to the canary\n",
+		weight, found.Hits, found.Total)
 	return err
 }
 
@@ -124,7 +129,8 @@ func sampleNew(ctx context.Context, b *testbed.Testbed, n int) (load.Window, err
 
 // pluginCounts is what `split --sent` tells.
 func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error) {
-	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--sent", "--output", "json")
+	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace,
+		"--sent", "--output", "json")
 	if err != nil {
 		return nil, err
 	}
@@ -157,12 +163,14 @@ func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error
 
 // envoyCounts is what the admin interfaces of the Envoys count.
 func envoyCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error) {
-	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{DialContext: b.Inside.DialContext, DisableKeepAlives: true}}
+	client := &http.Client{Timeout: await.Patience(),
+		Transport: &http.Transport{DialContext: b.Inside.DialContext, DisableKeepAlives: true}}
 	all := requestCounts{}
 	for _, proxy := range b.Proxies {
 		for _, service := range []string{testbed.App + "-stable", testbed.App + "-canary"} {
 			counter := "cluster." + testbed.Namespace + "/" + testbed.App + "/" + service + ".upstream_rq_total"
-			count, err := read(ctx, client, "http://"+proxy.Admin.String()+"/stats?format=json&filter="+url.QueryEscape("^"+counter+"$"), counter)
+			count, err := read(ctx, client,
+				"http://"+proxy.Admin.String()+"/stats?format=json&filter="+url.QueryEscape("^"+counter+"$"), counter)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", proxy.Name, err)
 			}

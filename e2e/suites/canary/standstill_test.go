@@ -19,14 +19,12 @@ import (
 // maxVoid is the number of times that a case may be void.
 const maxVoid = 3
 
-// One of two proxies stops to run, at 20 %, and the Rollout is promoted to 50 %.
-// The other proxy takes the weight and serves on. The status says that one of
-// two has it, the router doesn't verify the weight, and the Rollout stays where
+// One of two proxies stops to run, at 20 %, and the Rollout is promoted to 50 %. The other proxy takes the weight and
+// serves on. The status says that one of two has it, the router doesn't verify the weight, and the Rollout stays where
 // it is. When the proxy runs again, all of that heals by itself.
 //
-// The load goes to the other proxy only: whoever is connected to a process that
-// stands still waits. When no interceptor renewed its Lease in time the case is repeated, because the router is right to
-// judge by the annotation then.
+// The load goes to the other proxy only: whoever is connected to a process that stands still waits. When no interceptor
+// renewed its Lease in time the case is repeated, because the router is right to judge by the annotation then.
 func standstill(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
 	for range maxVoid {
@@ -43,7 +41,8 @@ func runStandstill(t *testing.T, b *testbed.Testbed, from, to string, leases *le
 	t.Helper()
 	still, running := b.Proxies[0], b.Proxies[1]
 	c := testbed.Canary{
-		From: from, To: to, Final: from, Weights: []int{20, 50}, Requested: []int{0, 20, 50, 0}, Load: []testbed.Proxy{running},
+		From: from, To: to, Final: from, Weights: []int{20, 50}, Requested: []int{0, 20, 50, 0},
+		Load: []testbed.Proxy{running},
 	}
 	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := trial.RunSteps(ctx, 20); err != nil {
@@ -56,7 +55,8 @@ func runStandstill(t *testing.T, b *testbed.Testbed, from, to string, leases *le
 	})
 }
 
-func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testbed.Trial, still, running testbed.Proxy, leases *leaseWatcher) error {
+func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testbed.Trial, still,
+	running testbed.Proxy, leases *leaseWatcher) error {
 	t.Helper()
 	envoy, err := processOf(b, still)
 	if err != nil {
@@ -119,7 +119,8 @@ func processOf(b *testbed.Testbed, p testbed.Proxy) (inside.Process, error) {
 // awaitUnverified waits until the weight of 50 is written and taken by the running
 // proxy, and the controller was told that it is not verified.
 func awaitUnverified(ctx context.Context, b *testbed.Testbed, running testbed.Proxy) error {
-	_, err := b.Await(ctx, "weight 50, taken by one of two proxies and not verified", func() bool { return isWaiting(b.Record.Now(), running) })
+	_, err := b.Await(ctx, "weight 50, taken by one of two proxies and not verified",
+		func() bool { return isWaiting(b.Record.Now(), running) })
 	return err
 }
 
@@ -129,13 +130,15 @@ func isWaiting(state testbed.State, running testbed.Proxy) bool {
 	index, weights, report := state.Rollout.Status.CurrentStepIndex, state.Rollout.Status.Canary.Weights, state.Object.Status.DataPlane
 	return state.Weight() == 50 && state.Envoys[running.Name] == 50 &&
 		report != nil && report.Proxies.Ready == 2 && report.Proxies.Acked == 1 && !report.Effective &&
-		index != nil && *index == 2 && weights != nil && weights.Canary.Weight == 50 && weights.Verified != nil && !*weights.Verified
+		index != nil && *index == 2 && weights != nil && weights.Canary.Weight == 50 &&
+		weights.Verified != nil && !*weights.Verified
 }
 
-// staysUnverified waits until the controller has asked its router once more for the weight that one of two proxies does not have.
-// Until then the router must not verify the weight, no report may say that all proxies have acknowledged it, and the
-// Rollout must not go on.
-func staysUnverified(ctx context.Context, t *testing.T, b *testbed.Testbed, promoted time.Time, leases *leaseWatcher) error {
+// staysUnverified waits until the controller has asked its router once more for the weight that one of two proxies does
+// not have. Until then the router must not verify the weight, no report may say that all proxies have acknowledged it,
+// and the Rollout must not go on.
+func staysUnverified(ctx context.Context, t *testing.T, b *testbed.Testbed, promoted time.Time,
+	leases *leaseWatcher) error {
 	t.Helper()
 	_, version := b.Record.StepReached(2)
 	since := time.Now()
@@ -146,19 +149,23 @@ func staysUnverified(ctx context.Context, t *testing.T, b *testbed.Testbed, prom
 		if syncs, problem = b.Syncs(promoted); problem != nil {
 			return true
 		}
-		verified = slices.ContainsFunc(syncs, func(s trace.Sync) bool { return s.Version >= version && s.Answer == trace.Verified })
-		again := slices.ContainsFunc(syncs, func(s trace.Sync) bool { return s.Began.After(since) && s.Answer == trace.Unverified })
+		verified = slices.ContainsFunc(syncs,
+			func(s trace.Sync) bool { return s.Version >= version && s.Answer == trace.Verified })
+		again := slices.ContainsFunc(syncs,
+			func(s trace.Sync) bool { return s.Began.After(since) && s.Answer == trace.Unverified })
 		return verified || again
 	})
 	if err := errors.Join(err, problem); err != nil {
 		return err
 	}
 	if b.Record.ACKed(promoted, 50) {
-		invariant.Broken(t, invariant.EarlyACK, "a report says that all proxies have 50 while one stands still: %s", b.Record.Now())
+		invariant.Broken(t, invariant.EarlyACK, "a report says that all proxies have 50 while one stands still: %s",
+			b.Record.Now())
 	}
 	taken, _ := b.Record.StepReached(3)
 	if (verified || !taken.IsZero()) && !leases.hasLapsed() {
-		invariant.Broken(t, invariant.EarlyACK, "the Rollout did not wait for the proxy that stands still: %s", b.Record.Now())
+		invariant.Broken(t, invariant.EarlyACK,
+			"the Rollout did not wait for the proxy that stands still: %s", b.Record.Now())
 	}
 	return nil
 }

@@ -35,7 +35,8 @@ type tried struct {
 	Seconds   float64 `json:"seconds"`
 }
 
-// TestTry plays throw-away canaries by the kubectl plugin on a cluster that it knows nothing of, and interrupts some. In the end everything is as it was.
+// TestTry plays throw-away canaries by the kubectl plugin on a cluster that it knows nothing of, and interrupts some.
+// In the end everything is as it was.
 func TestTry(t *testing.T) {
 	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{"envoy-gateway"}})
 	w := tryEnvironment{Cluster: cluster}
@@ -48,7 +49,8 @@ func TestTry(t *testing.T) {
 	}{
 		{"kedify/http", nil, "promoted"},
 		{"kedify/http, aborted", []string{"--abort", "--weight=50", "--requests=400"}, "aborted"},
-		{"argoproj-labs/gatewayAPI", []string{"--router=argoproj-labs/gatewayAPI", "--gateway=istio-ingress/my-gateway"}, "promoted"},
+		{"argoproj-labs/gatewayAPI", []string{"--router=argoproj-labs/gatewayAPI", "--gateway=istio-ingress/my-gateway"},
+			"promoted"},
 	} {
 		t.Run(test.name, func(t *testing.T) { w.runTry(t, test.end, test.args...) })
 	}
@@ -79,7 +81,8 @@ func (w *tryEnvironment) kubectl(t *testing.T, args ...string) string {
 func (w *tryEnvironment) gateway(t *testing.T, repo string) {
 	t.Helper()
 	examples := filepath.Join(repo, "examples", "gatewayapi")
-	files := []string{"-f", filepath.Join(examples, "gatewayclass.yaml"), "-f", filepath.Join(examples, "my-app", "gateway.yaml")}
+	files := []string{"-f", filepath.Join(examples, "gatewayclass.yaml"), "-f",
+		filepath.Join(examples, "my-app", "gateway.yaml")}
 	w.kubectl(t, append([]string{"apply", "--server-side"}, files...)...)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
@@ -99,15 +102,19 @@ func (w *tryEnvironment) allObjects(t *testing.T) []string {
 		{"namespaces,clusterroles,clusterrolebindings,customresourcedefinitions,gatewayclasses"},
 		{"rollouts,deployments,replicasets,httpscaledobjects,httproutes,gateways,services,configmaps,serviceaccounts,poddisruptionbudgets", "--all-namespaces"},
 	} {
-		out := w.kubectl(t, append(append([]string{"get"}, args...), "-o", `jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`)...)
+		out := w.kubectl(t, append(append([]string{"get"}, args...), "-o",
+			`jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name}{"\n"}{end}`)...)
 		all = append(all, strings.Split(strings.TrimSpace(out), "\n")...)
 	}
-	return append(all, w.kubectl(t, "-n", "argo-rollouts", "get", "configmap", "argo-rollouts-config", "-o", "jsonpath={.data}"))
+	return append(all, w.kubectl(t, "-n", "argo-rollouts", "get", "configmap",
+		"argo-rollouts-config", "-o", "jsonpath={.data}"))
 }
 
 // command is `try` with arguments.
 func (w *tryEnvironment) command(ctx context.Context, args ...string) *exec.Cmd {
-	command := exec.CommandContext(ctx, plugin(), append([]string{"try", "--kubeconfig", w.Kubeconfig, "--image=ghcr.io/kedify/rollouts-demo:dev", "--yes"}, args...)...)
+	command := exec.CommandContext(ctx, plugin(),
+		append([]string{"try", "--kubeconfig", w.Kubeconfig, "--image=ghcr.io/kedify/rollouts-demo:dev", "--yes"},
+			args...)...)
 	command.Env = os.Environ()
 	return command
 }
@@ -126,7 +133,8 @@ func (w *tryEnvironment) runTry(t *testing.T, end string, args ...string) {
 	fmt.Fprintf(t.Output(), "%d of %d requests failed, %.0f s; asked %d %%, measured %d of %d; %s\n",
 		got.Failed, got.Requests, got.Seconds, got.Weight, got.Canary, got.Measured, got.End)
 	if got.Failed > 0 {
-		invariant.Broken(t, invariant.FailedRequests, "%d of %d requests of try %s failed", got.Failed, got.Requests, strings.Join(args, " "))
+		invariant.Broken(t, invariant.FailedRequests, "%d of %d requests of try %s failed", got.Failed,
+			got.Requests, strings.Join(args, " "))
 	}
 	if !got.Agrees || !got.EndAgrees || !got.Removed || got.Requests < got.Measured || got.End != end {
 		t.Errorf("it ends with success, and says %s", out)
@@ -161,7 +169,8 @@ func (w *tryEnvironment) interruptTry(t *testing.T, at string) {
 		t.Error(err)
 	}
 	_ = command.Wait() // The exit code tells.
-	fmt.Fprintf(t.Output(), "interrupted at %q: it has ended after %.0f s with %d: %s\n", at, time.Since(began).Seconds(), command.ProcessState.ExitCode(), &problems)
+	fmt.Fprintf(t.Output(), "interrupted at %q: it has ended after %.0f s with %d: %s\n", at, time.Since(began).Seconds(),
+		command.ProcessState.ExitCode(), &problems)
 	// While it is being removed the canary is over, and has its result.
 	if code := command.ProcessState.ExitCode(); code != 1 && (code != 0 || at != "Deleting namespace") {
 		t.Errorf("interrupted it ends with %d:\n%s%s", code, rest, problems.String())

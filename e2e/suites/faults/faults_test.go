@@ -46,9 +46,11 @@ func fromEnvironment(t *testing.T) settings {
 		}
 	}
 	if text := os.Getenv("FAULTS_ONLY"); text != "" {
-		s.components = slices.DeleteFunc(s.components, func(p component) bool { return !slices.Contains(strings.Split(text, ","), p.name) })
+		s.components = slices.DeleteFunc(s.components,
+			func(p component) bool { return !slices.Contains(strings.Split(text, ","), p.name) })
 		if len(s.components) == 0 {
-			t.Fatalf("FAULTS_ONLY=%q names no part; there are nothing, plugin, controller, interceptor, envoy, apiserver, etcd", text)
+			t.Fatalf("FAULTS_ONLY=%q names no part; there are nothing, plugin, controller, interceptor, envoy, apiserver, etcd",
+				text)
 		}
 	}
 	return s

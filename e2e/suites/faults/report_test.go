@@ -92,11 +92,13 @@ func (o outcome) String() string {
 // table draws the lines. Times stand next to their limits, which fail nothing.
 func table(out io.Writer, lines []line) error {
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(columns, "killed\trounds\trequests\tfailed\tlost with it\tslowest\tstrange weights\twrong splits\tmachine still\t"+
+	fmt.Fprintln(columns, "killed\trounds\trequests\tfailed\tlost with it\tslowest\tstrange weights\twrong "+
+		"splits\tmachine still\t"+
 		"down p50\tp90\tmax\tlimit\tidle p50\tp90\tmax\trecovered p50\tp90\tmax\tlimit\tconverged p50\tp90\tmax\tlimit\t")
 	for _, l := range lines {
 		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.part, l.rounds,
-			report.Count(l.sent), report.Count(l.failed), report.Count(l.lost), seconds(l.slowest), l.strays, l.wrong, seconds(l.stalled),
+			report.Count(l.sent), report.Count(l.failed), report.Count(l.lost), seconds(l.slowest), l.strays,
+			l.wrong, seconds(l.stalled),
 			span(l.down), seconds(l.limit), span(l.idle), span(l.recovered), seconds(recoveredLimit), span(l.converged), seconds(convergedLimit))
 	}
 	return columns.Flush()
@@ -104,7 +106,8 @@ func table(out io.Writer, lines []line) error {
 
 // span draws the median, the 90th percentile and the largest of some times as three columns.
 func span(times []time.Duration) string {
-	return seconds(stats.Quantile(times, 0.5)) + "\t" + seconds(stats.Quantile(times, 0.9)) + "\t" + seconds(stats.Quantile(times, 1))
+	return seconds(stats.Quantile(times, 0.5)) + "\t" + seconds(stats.Quantile(times, 0.9)) + "\t" +
+		seconds(stats.Quantile(times, 1))
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

@@ -79,7 +79,8 @@ type outcome struct {
 // round is one step of the canary in which one process is killed. An error
 // means that the test could not go on; whatever the system did wrong is in the
 // outcome.
-func round(ctx context.Context, b *testbed.Testbed, stalls *stall.Detector, p component, s plan, n int, drawn draw) (outcome, error) {
+func round(ctx context.Context, b *testbed.Testbed, stalls *stall.Detector, p component, s plan, n int,
+	drawn draw) (outcome, error) {
 	o := outcome{component: p, drawn: drawn}
 	from, to := s.weights[n], s.weights[n+1]
 	if err := b.AwaitPause(ctx, s.pause(n), from); err != nil {
@@ -123,7 +124,8 @@ func round(ctx context.Context, b *testbed.Testbed, stalls *stall.Detector, p co
 // converge waits until a weight is in force everywhere, requests are split so, and
 // the router has answered again. A wrong split is the system's, any other error
 // ends the test.
-func (c *timeline) converge(ctx context.Context, b *testbed.Testbed, load *testbed.Load, pause, weight int) (wrong, err error) {
+func (c *timeline) converge(ctx context.Context, b *testbed.Testbed, load *testbed.Load, pause,
+	weight int) (wrong, err error) {
 	if err := c.awaitWeight(ctx, b, pause, weight); err != nil {
 		return nil, err
 	}
@@ -137,7 +139,8 @@ func (c *timeline) converge(ctx context.Context, b *testbed.Testbed, load *testb
 
 // killAndPromote kills a process around the moment at which the next step is asked
 // for, and returns when the part works again and the promotion was accepted.
-func killAndPromote(ctx context.Context, b *testbed.Testbed, p component, process inside.Process, before stateBefore, pause int, at time.Time, offset time.Duration) (*timeline, error) {
+func killAndPromote(ctx context.Context, b *testbed.Testbed, p component, process inside.Process, before stateBefore,
+	pause int, at time.Time, offset time.Duration) (*timeline, error) {
 	timeline := &timeline{routerRestarted: p.router}
 	asked := make(chan promotion, 1)
 	go func() { asked <- promote(ctx, b, pause, at) }()
@@ -147,7 +150,8 @@ func killAndPromote(ctx context.Context, b *testbed.Testbed, p component, proces
 	}
 	timeline.outage.Back = timeline.outage.Signaled
 	if err == nil && p.back != nil {
-		timeline.outage.Back, err = awaitBack(ctx, func(ctx context.Context) (bool, error) { return p.back(ctx, b, process, before) })
+		timeline.outage.Back, err = awaitBack(ctx,
+			func(ctx context.Context) (bool, error) { return p.back(ctx, b, process, before) })
 	}
 	accepted := <-asked
 	timeline.accepted = accepted.at
@@ -216,7 +220,8 @@ func promote(ctx context.Context, b *testbed.Testbed, pause int, at time.Time) p
 			"status":   map[string]any{"pauseConditions": nil},
 		}, nil)
 		var refused testbed.StatusError
-		if errors.As(last, &refused) && refused/100 == 4 && refused != http.StatusConflict && refused != http.StatusTooManyRequests {
+		if errors.As(last, &refused) && refused/100 == 4 && refused != http.StatusConflict &&
+			refused != http.StatusTooManyRequests {
 			refusal = last
 		}
 		return last == nil || refusal != nil

@@ -59,23 +59,27 @@ func TestTimes(t *testing.T) {
 			call(7, 0.636, 0.660, trace.Verified), starting(call(7, 2.245, 7.291, trace.Verified)),
 		}, 0, 5.046, 0},
 		{"killed afterwards, and not started until the next change", afterwards, []trace.Sync{
-			call(7, 0.636, 0.660, trace.Verified), call(7, 2.245, 2.3, trace.Failed), starting(call(8, 62.3, 62.35, trace.Verified)),
+			call(7, 0.636, 0.660, trace.Verified), call(7, 2.245, 2.3, trace.Failed),
+			starting(call(8, 62.3, 62.35, trace.Verified)),
 		}, 0, 60.105, 0},
 		{"killed before", early, []trace.Sync{
 			starting(call(6, 0.62, 0.68, trace.Verified)), call(7, 0.69, 0.74, trace.Verified),
 		}, 0.02, 0.06, 0.12},
 		{"killed in the call", early, []trace.Sync{
-			call(6, 0.495, 0.52, trace.Failed), starting(call(6, 0.53, 0.68, trace.Verified)), call(7, 0.69, 0.74, trace.Verified),
+			call(6, 0.495, 0.52, trace.Failed), starting(call(6, 0.53, 0.68, trace.Verified)),
+			call(7, 0.69, 0.74, trace.Verified),
 		}, 0.01, 0.18, 0.13},
 		{"the watch is back late", away, last, 2.94, 0.01, 0.06},
 		{"some of what the controller has read is old", late, []trace.Sync{
-			call(6, 6.5, 6.51, trace.Verified), failing(call(7, 6.55, 6.56, trace.NotCalled)), failing(call(7, 14.8, 14.81, trace.NotCalled)),
+			call(6, 6.5, 6.51, trace.Verified), failing(call(7, 6.55, 6.56, trace.NotCalled)),
+			failing(call(7, 14.8, 14.81, trace.NotCalled)),
 			call(7, 23.1, 23.15, trace.Verified),
 		}, 19.49, 0.01, 0.11},
 		{"nothing keeps the controller from its router", late, []trace.Sync{
 			call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.56, trace.NotCalled), call(7, 23.1, 23.15, trace.Verified),
 		}, 2.94, 0.01, 16.66},
-		{"the controller's own write waits", away, append([]trace.Sync{call(6, 3.2, 5.5, trace.NotCalled)}, last...), 2.94, 0.01, 0.06},
+		{"the controller's own write waits", away, append([]trace.Sync{call(6, 3.2, 5.5, trace.NotCalled)}, last...),
+			2.94, 0.01, 0.06},
 		{"the router waits", away, append([]trace.Sync{call(6, 0.7, 5.5, trace.Verified)}, last...), 1.04, 2.01, 1.96},
 		{"the router has given up", away, append([]trace.Sync{call(6, 0.7, 3.4, trace.Failed)}, last...), 0.04, 3.01, 2.96},
 		{"the router doesn't find the weight in force", away, []trace.Sync{
@@ -88,7 +92,8 @@ func TestTimes(t *testing.T) {
 		figures := []time.Duration{got.idle, got.recovered, got.converged}
 		for i, want := range []float64{tt.idle, tt.recovered, tt.converged} {
 			if figures[i].Round(time.Millisecond).Seconds() != want {
-				t.Errorf("%s: idle, recovered, converged %v, want %g, %g, %g", tt.name, figures, tt.idle, tt.recovered, tt.converged)
+				t.Errorf("%s: idle, recovered, converged %v, want %g, %g, %g", tt.name, figures,
+					tt.idle, tt.recovered, tt.converged)
 			}
 		}
 	}

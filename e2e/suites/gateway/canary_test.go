@@ -114,7 +114,8 @@ func (c *guideRun) send(t *testing.T, who string, rate float64, header map[strin
 	t.Helper()
 	config := c.target()
 	config.Rate, config.Header = rate, header
-	// As many as come in the time that one may take: else this client would be the first to fail where everything stands still.
+	// As many as come in the time that one may take: else this client would be the first to fail where everything stands
+	// still.
 	config.MaxInFlight = int(rate * config.Timeout.Seconds())
 	client, err := load.Start(t.Context(), config)
 	if err != nil {
@@ -122,7 +123,8 @@ func (c *guideRun) send(t *testing.T, who string, rate float64, header map[strin
 	}
 	t.Cleanup(func() {
 		totals, pinned := client.Stop()
-		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent, totals.Failed, totals.Reasons, totals.Lag)
+		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent,
+			totals.Failed, totals.Reasons, totals.Lag)
 		gaps := min(totals.Reasons["HTTP status 503"], testbed.CountClusterNotFound(c.logs, c.host), mostClusterGaps)
 		if gaps > 0 {
 			t.Logf("%s: %d of them by Envoy Gateway, whose proxy had a rule and not its cluster", who, gaps)
@@ -223,7 +225,8 @@ func (c *guideRun) weightChanges(t *testing.T) []string {
 // five minutes.
 func (c *guideRun) storedChanges(t *testing.T) int {
 	t.Helper()
-	out := c.do(t, "kubectl", "get", "events", "--field-selector", "reason=TrafficWeightUpdated,involvedObject.uid="+c.uid(t), "-o", "name")
+	out := c.do(t, "kubectl", "get", "events", "--field-selector",
+		"reason=TrafficWeightUpdated,involvedObject.uid="+c.uid(t), "-o", "name")
 	return strings.Count(out, "\n")
 }
 

@@ -112,7 +112,8 @@ func (c *connections) install(t *testing.T, p proxy) {
 	c.reach(t, 0)
 	c.awaitCondition(t, "Programmed", "gateway/connections")
 	// By its address: names are none of the Gateway's business.
-	address := c.do(t, "kubectl", "-n", "envoy-gateway-system", "get", "service", p.service, "-o", "jsonpath={.spec.clusterIP}")
+	address := c.do(t, "kubectl", "-n", "envoy-gateway-system", "get", "service", p.service, "-o",
+		"jsonpath={.spec.clusterIP}")
 	c.startClients(t, address, append([]*testClient{c.stray, c.control.asker}, c.clients...), func() { c.checkAll(t) })
 	c.control.start(t, c.environment)
 }
@@ -174,7 +175,8 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 		n := int(a.rate * during.Seconds())
 		m := measured{sample: a.sample, stands: func() bool { return true }}
 		found, err := m.split(t, assert.Expectation{
-			Color: color, Share: share, From: from, First: n, Second: n, Rule: stats.DefaultRule(), OnUnsure: logUnsure(t, a.protocol, share),
+			Color: color, Share: share, From: from, First: n, Second: n, Rule: stats.DefaultRule(),
+			OnUnsure: logUnsure(t, a.protocol, share),
 		})
 		switch {
 		case errors.Is(err, assert.ErrSplit):
@@ -218,8 +220,8 @@ func (c *connections) checkAll(t *testing.T) {
 	}
 }
 
-// withoutStalls are the datagrams without those that were lost when nothing moved and the machine stood still: endpoints may
-// have moved late then.
+// withoutStalls are the datagrams without those that were lost when nothing moved and the machine stood still:
+// endpoints may have moved late then.
 func (c *connections) withoutStalls(t *testing.T, all []load.Result) []load.Result {
 	t.Helper()
 	isVoid := func(r load.Result) bool {

@@ -80,14 +80,15 @@ func (c *control) stop(t *testing.T) {
 
 // hasFollowed returns whether a datagram was answered by the side of switch number n since then.
 func (c *control) hasFollowed(n int) bool {
-	return slices.ContainsFunc(c.asker.all(), func(r load.Result) bool { return r.Due.After(c.switched[n]) && r.Color == side(n) })
+	return slices.ContainsFunc(c.asker.all(),
+		func(r load.Result) bool { return r.Due.After(c.switched[n]) && r.Color == side(n) })
 }
 
 // side is the pod that switch number n leads to.
 func side(n int) string { return []string{"green", "blue"}[n%2] }
 
-// run switches the Service from one pod to the other until ctx ends, and never before datagrams have followed the switch
-// before. A switch that has begun is carried out and noted: it may cost a datagram.
+// run switches the Service from one pod to the other until ctx ends, and never before datagrams have followed the
+// switch before. A switch that has begun is carried out and noted: it may cost a datagram.
 func (c *control) run(ctx context.Context, w environment) error {
 	ticks := time.NewTicker(switchEvery)
 	defer ticks.Stop()
@@ -192,7 +193,8 @@ func (l loss) problem() string {
 
 // String implements fmt.Stringer.
 func (l loss) String() string {
-	return fmt.Sprintf("datagrams lost: %d in %.1f moves of the canary, %d while nothing moved, %d in %d switches of the control; "+
+	return fmt.Sprintf("datagrams lost: %d in %.1f moves of the canary, %d while nothing moved, %d in %d switches of the "+
+		"control; "+
 		"so many or more have a chance of %.2g", l.lost, l.moves, l.elsewhere, l.byControl, l.switches, l.chance())
 }
 

@@ -32,7 +32,8 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 	}
 	c.awaitPromotion(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
-	want := []string{"to 0", "from 0 to 5", "from 5 to 25", "from 25 to 50", "from 50 to 75", "from 75 to 100", "from 100 to 0"}
+	want := []string{"to 0", "from 0 to 5", "from 5 to 25", "from 25 to 50", "from 50 to 75",
+		"from 75 to 100", "from 100 to 0"}
 	if diff := cmp.Diff(want, c.weightChanges(t)); diff != "" {
 		t.Errorf("TrafficWeightUpdated events (-want +got):\n%s", diff)
 	}
@@ -56,7 +57,8 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 	w.explainFailure(t, "rollout,httproute")
 	image := func(version string) string { return "docker.io/istio/examples-bookinfo-reviews-" + version + ":1.20.2" }
 	c := begin(t, w, guide{
-		rollout: "reviews-rollout", container: "reviews", route: "bookinfo-reviews", stable: "reviews-stable", canary: "reviews-canary",
+		rollout: "reviews-rollout", container: "reviews", route: "bookinfo-reviews",
+		stable: "reviews-stable", canary: "reviews-canary",
 		gateway: p.service, host: "www.bookinfo.com", path: "/reviews/0", colors: []string{"v1", "v2", "v3"},
 		// A first sample and a fresh one fit into the guide's pauses of 10 s.
 		rate: 150, sample: 600, header: map[string]string{"role": "qa"},

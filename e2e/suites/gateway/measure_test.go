@@ -25,8 +25,9 @@ const (
 )
 
 // split checks that the color's share of the requests is the weight, and that no request has failed so far. Proxies of
-// others may follow late: while the weight stands, a sample that is off is followed by another one. A guide's pauses end
-// by time, so the verdict is void when the machine stood still, or when the route went on before there was a sample.
+// others may follow late: while the weight stands, a sample that is off is followed by another one. A guide's pauses
+// end by time, so the verdict is void when the machine stood still, or when the route went on before there was a
+// sample.
 func (c *guideRun) split(t *testing.T, weight int, color string) {
 	t.Helper()
 	share := float64(weight) / 100
@@ -43,7 +44,8 @@ func (c *guideRun) split(t *testing.T, weight int, color string) {
 	case errors.Is(err, assert.ErrSplit) && stood:
 		invariant.Broken(t, invariant.Split, "%v", err)
 	case errors.Is(err, assert.ErrSplit):
-		t.Logf("void: %d %% of %s was not measured while the route stood and the machine ran: %v; %s", weight, color, err, c.seen.Get())
+		t.Logf("void: %d %% of %s was not measured while the route stood and the machine ran: %v; %s",
+			weight, color, err, c.seen.Get())
 	case err != nil:
 		t.Fatal(err)
 	}
@@ -82,7 +84,8 @@ func (m *measured) split(t *testing.T, asked assert.Expectation) (assert.Result,
 func logUnsure(t *testing.T, of string, share float64) func(first stats.Split) {
 	t.Helper()
 	return func(first stats.Split) {
-		t.Logf("%s: %.2f %% is %.1f σ from %.0f %%: a fresh sample decides", of, first.Share()*100, first.Sigmas(share), share*100)
+		t.Logf("%s: %.2f %% is %.1f σ from %.0f %%: a fresh sample decides", of, first.Share()*100,
+			first.Sigmas(share), share*100)
 	}
 }
 
@@ -126,7 +129,8 @@ func (c *guideRun) checkAllFrom(t *testing.T, client *load.Client, n int, color 
 // started at most so far.
 func (c *guideRun) quality(w load.Window) string {
 	totals := c.all.Totals()
-	return fmt.Sprintf("%s; %d requests so far, %d failed, at most %s late", latencies(w), totals.Sent, totals.Failed, totals.Lag)
+	return fmt.Sprintf("%s; %d requests so far, %d failed, at most %s late", latencies(w),
+		totals.Sent, totals.Failed, totals.Lag)
 }
 
 // checkNoneFailed checks that no request has failed so far.
@@ -144,7 +148,8 @@ type turnover struct {
 	// the wrong ones since then.
 	last time.Duration
 	late int
-	// again counts the wrong ones that were asked when a right answer had been in for settle: a proxy's workers take a route over one by one.
+	// again counts the wrong ones that were asked when a right answer had been in for settle: a proxy's workers take a
+	// route over one by one.
 	again int
 }
 
@@ -179,7 +184,8 @@ func (a turnover) String() string {
 	if a.wrong == 0 {
 		return fmt.Sprintf("%d right, none wrong", a.right)
 	}
-	return fmt.Sprintf("%d right, %d wrong, %d of them since the route was taken, the last %s after that, %d long after a right answer was in",
+	return fmt.Sprintf("%d right, %d wrong, %d of them since the route was taken, the last %s after that, %d long after "+
+		"a right answer was in",
 		a.right, a.wrong, a.late, a.last, a.again)
 }
 
@@ -205,8 +211,8 @@ func (c *guideRun) asQA(t *testing.T, color string) {
 	}
 }
 
-// turnQA waits until the testers, who were answered by one color, are answered by another, since the implementation said,
-// at a moment, that it has taken the route. No third one may answer them. How late others followed is logged.
+// turnQA waits until the testers, who were answered by one color, are answered by another, since the implementation
+// said, at a moment, that it has taken the route. No third one may answer them. How late others followed is logged.
 func (c *guideRun) turnQA(t *testing.T, from, to string, taken time.Time) {
 	t.Helper()
 	c.checkAllFrom(t, c.testers.client, testersInARow, to)
@@ -215,7 +221,8 @@ func (c *guideRun) turnQA(t *testing.T, from, to string, taken time.Time) {
 	t.Logf("testers: from %s to %s, %s, usually %s at most", from, to, turned, follows)
 	for color, n := range load.NewWindow(len(results), results).Colors {
 		if color != from && color != to {
-			invariant.Broken(t, invariant.Split, "%s has answered %d requests of the testers on their way from %s to %s", color, n, from, to)
+			invariant.Broken(t, invariant.Split, "%s has answered %d requests of the testers on their way from %s to %s",
+				color, n, from, to)
 		}
 	}
 }

@@ -96,7 +96,8 @@ func (r *reader) chdir(t *testing.T, scaledObject string, edit func(string) stri
 // installation, see docs/how-to/install.md.
 func (r *reader) restartController(t *testing.T) {
 	t.Helper()
-	registered := r.runLine(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o jsonpath={.data.trafficRouterPlugins}")
+	registered := r.runLine(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o "+
+		"jsonpath={.data.trafficRouterPlugins}")
 	if !strings.Contains(registered, "kedify/http") {
 		t.Errorf("the plugin is not registered: %s", registered)
 	}
@@ -118,7 +119,8 @@ scaledobject.keda.sh/rollouts-demo created`
 		t.Errorf("apply says (-want +got):\n%s", diff)
 	}
 	r.awaitLine(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.status.loadBalancer.ingress}")
-	r.awaitLine(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
+	r.awaitLine(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo "+
+		"--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
 	r.awaitLine(t, "kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready")
 	r.checkTable(t, r.runLine(t, objects))
@@ -183,7 +185,8 @@ func (r *reader) steps(t *testing.T, from, to string) {
 	wanted := []string{
 		"Name: rollouts-demo", "Namespace: rollouts-demo", "Status: ॥ Paused", "Message: CanaryPauseStep", "Strategy: Canary",
 		"Step: 1/6", "SetWeight: 20", "ActualWeight: 20",
-		"argoproj/rollouts-demo:" + from + " (stable)", "argoproj/rollouts-demo:" + to + " (canary)", "Desired: 2", "Updated: 1",
+		"argoproj/rollouts-demo:" + from + " (stable)", "argoproj/rollouts-demo:" + to +
+			" (canary)", "Desired: 2", "Updated: 1",
 	}
 	if from == "blue" { // later there are also the Pods of the version before, for a while
 		wanted = append(wanted, "Current: 3", "Ready: 3", "Available: 3")
@@ -264,10 +267,12 @@ curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*rollouts-demo' | sor
 			t.Errorf("config_dump names no cluster of Service %s", service)
 		}
 	}
-	if said := r.runLine(t, "kubectl -n rollouts-demo get rs -l app=rollouts-demo"); strings.Count(said, "rollouts-demo-") != 2 {
+	if said := r.runLine(t, "kubectl -n rollouts-demo get rs -l app=rollouts-demo"); strings.Count(said,
+		"rollouts-demo-") != 2 {
 		t.Errorf("ReplicaSets of two versions: %s", said)
 	}
-	if said := r.runLine(t, "kubectl -n rollouts-demo get endpointslices"); !strings.Contains(said, "rollouts-demo-canary-") {
+	if said := r.runLine(t, "kubectl -n rollouts-demo get endpointslices"); !strings.Contains(said,
+		"rollouts-demo-canary-") {
 		t.Errorf("no EndpointSlice of the canary's Service: %s", said)
 	}
 }
@@ -276,7 +281,8 @@ curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*rollouts-demo' | sor
 func (r *reader) cleanUp(t *testing.T) {
 	t.Helper()
 	r.awaitLine(t, "kubectl delete ns rollouts-demo")
-	if left := r.runLine(t, "kubectl get ingress,rollout,httpso,scaledobject,hpa -A -o name | grep rollouts-demo || true"); left != "" {
+	if left := r.runLine(t, "kubectl get ingress,rollout,httpso,scaledobject,hpa -A -o name | grep rollouts-demo || "+
+		"true"); left != "" {
 		t.Errorf("left: %s", left)
 	}
 }

@@ -19,8 +19,8 @@ type reader struct {
 	dir  string // with the guide's manifests.yaml
 }
 
-// launch brings a cluster up that has what the guide asks for: an Ingress controller that publishes an address, KEDA, and
-// what this project puts beside it.
+// launch brings a cluster up that has what the guide asks for: an Ingress controller that publishes an address, KEDA,
+// and what this project puts beside it.
 func launch(t *testing.T) *reader {
 	t.Helper()
 	cluster, repo := testbed.Launch(t, provider.Spec{

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestByPlugin goes the kubectl plugin's way alone, from a cluster that has Argo Rollouts and KEDA to a wake from zero and a measured 20 %, and back. It takes this
-// checkout's programs in place of a snapshot, which takes minutes to make: they are of the same source, and the images that the cluster has are, too.
+// TestByPlugin goes the kubectl plugin's way alone, from a cluster that has Argo Rollouts and KEDA to a wake from zero
+// and a measured 20 %, and back. It takes this checkout's programs in place of a snapshot, which takes minutes to make:
+// they are of the same source, and the images that the cluster has are, too.
 func TestByPlugin(t *testing.T) {
 	w := launch(t, "traefik", "keda")
 	w.buildRelease(t)
@@ -21,7 +22,8 @@ func TestByPlugin(t *testing.T) {
 	step(t, "what the cluster came with is uninstalled", w.uninstallAll)
 	step(t, "a server with the programs", w.serve)
 	step(t, "the controller trusts the server", w.trustCA)
-	step(t, "by the kubectl plugin: from Argo Rollouts and KEDA to a wake from zero and a measured 20 %", w.installByPlugin)
+	step(t, "by the kubectl plugin: from Argo Rollouts and KEDA to a wake from zero and a measured 20 %",
+		w.installByPlugin)
 	step(t, "all of it is uninstalled by the kubectl plugin", w.uninstallByPlugin)
 }
 
@@ -32,7 +34,8 @@ func (w *environment) trustCA(t *testing.T) {
 	w.runScript(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
 }
 
-// buildRelease makes what the kubectl plugin reads of a release: the programs for this machine's kind of node, and their checksums.
+// buildRelease makes what the kubectl plugin reads of a release: the programs for this machine's kind of node, and
+// their checksums.
 func (w *environment) buildRelease(t *testing.T) {
 	t.Helper()
 	w.dist, w.release = t.TempDir(), "dev"

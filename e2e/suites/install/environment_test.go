@@ -50,7 +50,8 @@ func (w *environment) runScript(t *testing.T, text string) string {
 	text = regexp.MustCompile(`(?m)^VERSION=.*$`).ReplaceAllString(text, "VERSION="+w.release)
 	text = strings.ReplaceAll(text, releases+"v$VERSION", "file://"+w.folder+"/release")
 	began := time.Now()
-	out, err := w.Run(t.Context(), "bash", "-euo", "pipefail", "-c", "PATH="+w.helm+":"+w.folder+"/bin:$PATH\ncd "+w.folder+"\n"+text)
+	out, err := w.Run(t.Context(), "bash", "-euo", "pipefail", "-c",
+		"PATH="+w.helm+":"+w.folder+"/bin:$PATH\ncd "+w.folder+"\n"+text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -136,7 +137,8 @@ func (w *environment) prepare(t *testing.T) {
 // build builds a program of the suite's own.
 func build(t *testing.T, repo, source, target string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false",
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace",
+		"-gcflags=all=-dwarf=false",
 		"-ldflags", "-s -w", "-o", target, source)
 	command.Dir, command.Env = repo, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {

@@ -34,7 +34,8 @@ func TestInstall(t *testing.T) {
 		t.Fatal("INSTALL_ROLLOUTS is not set: run this test by `make test-install`")
 	}
 	if os.Getenv("INSTALL_CHART") == "" {
-		t.Fatal("INSTALL_CHART is not set, and option A needs the chart: run `make test-install CHART=<folder of argo-helm's chart argo-rollouts>`")
+		t.Fatal("INSTALL_CHART is not set, and option A needs the chart: run `make test-install CHART=<folder of " +
+			"argo-helm's chart argo-rollouts>`")
 	}
 	w := up(t)
 	step(t, "what the cluster came with is uninstalled", w.uninstallAll)
@@ -53,7 +54,8 @@ func TestInstall(t *testing.T) {
 	step(t, "the scaler and the agent", w.autoscaling)
 	w.runScript(t, "kubectl delete namespace rollouts-demo")
 	step(t, "all of it is uninstalled", w.uninstallAll)
-	step(t, "by the kubectl plugin: from Argo Rollouts and KEDA to a wake from zero and a measured 20 %", w.installByPlugin)
+	step(t, "by the kubectl plugin: from Argo Rollouts and KEDA to a wake from zero and a measured 20 %",
+		w.installByPlugin)
 	step(t, "all of it is uninstalled by the kubectl plugin", w.uninstallByPlugin)
 }
 
@@ -200,7 +202,8 @@ func (w *environment) rejectWrongChecksum(t *testing.T) {
 	w.write(t, "argo-rollouts-config.yaml", strings.Replace(right, sum, strings.Repeat("0", len(sum)), 1))
 	w.runScript(t, `kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml
 kubectl -n argo-rollouts rollout restart deployment/argo-rollouts`)
-	refusal := "sha256 hash of downloaded plugin (" + serverURL + "/rollouts-plugin-kedify-linux-amd64) does not match expected hash"
+	refusal := "sha256 hash of downloaded plugin (" + serverURL +
+		"/rollouts-plugin-kedify-linux-amd64) does not match expected hash"
 	w.until(t, "the controller refuses a wrong sum", logs, refusal)
 	w.write(t, "argo-rollouts-config.yaml", right)
 	w.runScript(t, `kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml
@@ -215,7 +218,8 @@ func (w *environment) keepOtherPlugin(t *testing.T) {
 	w.write(t, "argo-rollouts-config.yaml", with)
 	w.runScript(t, "kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml")
 	w.uninstall(t, other)
-	entries := w.runScript(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o jsonpath='{.data.trafficRouterPlugins}'")
+	entries := w.runScript(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o "+
+		"jsonpath='{.data.trafficRouterPlugins}'")
 	if entries != other {
 		t.Errorf("the entries of others were\n%s, they are\n%s", other, entries)
 	}
@@ -349,7 +353,8 @@ const measuredRate = 100
 func (w *environment) measure(t *testing.T, began time.Time) {
 	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{
-		Address: w.Addresses[provider.ProxyAddress], Host: testbed.Host, Path: "/color", Rate: measuredRate, Timeout: await.Patience(),
+		Address: w.Addresses[provider.ProxyAddress], Host: testbed.Host, Path: "/color",
+		Rate: measuredRate, Timeout: await.Patience(),
 		MaxInFlight: measuredRate * int(await.Patience().Seconds()), Colors: []string{"blue", "yellow"},
 	})
 	if err != nil {
@@ -357,7 +362,8 @@ func (w *environment) measure(t *testing.T, began time.Time) {
 	}
 	defer client.Stop()
 	found, err := assert.Expectation{
-		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Second: 2000, Rule: stats.DefaultRule(), Stalls: stall.Watch(t),
+		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Second: 2000,
+		Rule: stats.DefaultRule(), Stalls: stall.Watch(t),
 	}.Check(t.Context(), client.Sample)
 	switch {
 	case errors.Is(err, assert.ErrSplit):

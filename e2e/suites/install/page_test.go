@@ -59,7 +59,8 @@ func (p page) block(t *testing.T, heading, language string, n int) string {
 func commands(script string) int {
 	count := 0
 	for line := range strings.Lines(script) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && !regexp.MustCompile(`^[A-Z]+=`).MatchString(line) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") &&
+			!regexp.MustCompile(`^[A-Z]+=`).MatchString(line) {
 			count++
 		}
 	}

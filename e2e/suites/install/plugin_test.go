@@ -33,7 +33,8 @@ func (w *environment) installByPlugin(t *testing.T) {
 	t.Helper()
 	w.spent, w.ran = 0, 0
 	began := time.Now()
-	source := "http-canary install --from=" + serverURL + " --checksums=release/checksums.txt --image-tag=" + w.release + " "
+	source := "http-canary install --from=" + serverURL +
+		" --checksums=release/checksums.txt --image-tag=" + w.release + " "
 	said := w.runScript(t, strings.Replace(w.page.block(t, heading, "sh", 0), "http-canary install ", source, 1))
 	t.Log(said)
 	if !strings.Contains(said, "No problems found.") {
@@ -41,7 +42,9 @@ func (w *environment) installByPlugin(t *testing.T) {
 	}
 	w.until(t, "the Ingress to be wired", wired, "kedify-proxy ")
 	// The controller has just been started anew: without this there would be no replica yet, in place of none any more.
-	w.until(t, "the first replicas", `kubectl -n rollouts-demo get rollout rollouts-demo -o jsonpath='available={.status.availableReplicas}.'`, "available=2.")
+	w.until(t, "the first replicas",
+		`kubectl -n rollouts-demo get rollout rollouts-demo -o jsonpath='available={.status.availableReplicas}.'`,
+		"available=2.")
 	w.runScript(t, w.page.block(t, heading, "sh", 1))
 	w.until(t, "zero replicas", pods, noPods)
 	w.awaitZero(t)
@@ -73,7 +76,8 @@ func (w *environment) awaitZero(t *testing.T) {
 // wake sends one request to an application without replicas, and returns how long its answer took.
 func (w *environment) wake(t *testing.T) time.Duration {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.Addresses[provider.ProxyAddress]+"/color", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+w.Addresses[provider.ProxyAddress]+"/color", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +106,8 @@ func (w *environment) uninstallByPlugin(t *testing.T) {
 	began := time.Now()
 	t.Log(w.runScript(t, w.page.block(t, "With the kubectl plugin", "sh", 0)))
 	t.Logf("uninstalled in %.0f s", time.Since(began).Seconds())
-	if after := w.runScript(t, wired); !strings.HasPrefix(after, "rollouts-demo-stable ") || strings.Contains(after, "autowire") {
+	if after := w.runScript(t, wired); !strings.HasPrefix(after, "rollouts-demo-stable ") ||
+		strings.Contains(after, "autowire") {
 		t.Errorf("the Ingress is not as it was: %s", after)
 	}
 	w.runScript(t, "kubectl delete namespace rollouts-demo")
@@ -113,7 +118,8 @@ func (w *environment) uninstallByPlugin(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(w.runScript(t, "kubectl -n argo-rollouts get deployment argo-rollouts -o json")), &controller); err != nil {
+	if err := json.Unmarshal([]byte(w.runScript(t, "kubectl -n argo-rollouts get deployment argo-rollouts -o json")),
+		&controller); err != nil {
 		t.Fatal(err)
 	}
 	if sum, is := controller.Spec.Template.Metadata.Annotations["http.kedify.io/plugins-sha256"]; is {

@@ -58,7 +58,8 @@ func (w *environment) serve(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(t, "server.yaml", strings.ReplaceAll(string(manifest), "SHARED", shared))
-	w.runScript(t, "kubectl apply --server-side -f server.yaml\nkubectl -n plugin-server rollout status deployment/releases --timeout=5m")
+	w.runScript(t, "kubectl apply --server-side -f server.yaml\nkubectl -n plugin-server rollout status "+
+		"deployment/releases --timeout=5m")
 }
 
 // certify makes an authority, and the server's certificate by it.
@@ -103,7 +104,8 @@ func (w *environment) tagImages(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 	}}
-	for _, image := range []string{"argo-rollouts-plugin", "interceptor", "http-external-scaler", "agent", "rollouts-demo"} {
+	for _, image := range []string{"argo-rollouts-plugin", "interceptor",
+		"http-external-scaler", "agent", "rollouts-demo"} {
 		manifests := "http://registry/v2/kedify/" + image + "/manifests/"
 		kind, manifest := exchange(t, client, http.MethodGet, manifests+"dev", "", nil)
 		exchange(t, client, http.MethodPut, manifests+w.release, kind, manifest)

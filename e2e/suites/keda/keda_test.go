@@ -19,8 +19,9 @@ const (
 	// polling is the ScaledObject's pollingInterval in seconds. With never, no poll comes while the test waits: what wakes
 	// the workload then is what the scaler has pushed.
 	polling, never = 5, 24 * 60 * 60
-	// deaf is the KEDA that closes the connection under its own stream when a figure is not known, and then needs as long as the next poll, at least, until it can open
-	// another one: see docs/how-to/scale-with-keda.md. There the poll wakes the workload.
+	// deaf is the KEDA that closes the connection under its own stream when a figure is not known, and then needs as long
+	// as the next poll, at least, until it can open another one: see docs/how-to/scale-with-keda.md. There the poll wakes
+	// the workload.
 	deaf = "2.21.0"
 	// steady is how long a number has to stay: several polls and syncs, and more than the
 	// cool-down.
@@ -37,7 +38,8 @@ const (
 // TestKEDA has one workload follow what the scaler tells. The steps follow from each other.
 func TestKEDA(t *testing.T) {
 	binary := build(t)
-	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{testbed.KEDAAddon()}, Programs: map[string]string{"scaler": binary}})
+	cluster, repo := testbed.Launch(t,
+		provider.Spec{Addons: []string{testbed.KEDAAddon()}, Programs: map[string]string{"scaler": binary}})
 	s := suite{testbed.Kubectl{Cluster: cluster}}
 	atZero := never // the pollingInterval while the workload is to be woken by a stream that was opened again
 	if s.CheckKEDAVersion(t) == deaf {
@@ -67,7 +69,8 @@ func TestKEDA(t *testing.T) {
 	s.checkStays(t, "0", "while the figure is not known")
 	s.setMetric(t, none)
 	const weights = "http.kedify.io/weighted-backends"
-	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", weights+"=[{service: web, weight: 80}, {service: web-canary, weight: 20}]")
+	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web",
+		weights+"=[{service: web, weight: 80}, {service: web-canary, weight: 20}]")
 	s.awaitReplicas(t, "1", "a canary wakes the workload")
 	s.setPollingInterval(t, polling)
 	s.checkStays(t, "1", "while a canary is under way")
@@ -94,7 +97,8 @@ func (s suite) setMetric(t *testing.T, figure string) {
 // setPollingInterval sets the ScaledObject's pollingInterval. KEDA polls once when it changes, and opens a new stream.
 func (s suite) setPollingInterval(t *testing.T, seconds int) {
 	t.Helper()
-	s.Do(t, "patch", "-n", "scaled", "scaledobject/web", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"pollingInterval":%d}}`, seconds))
+	s.Do(t, "patch", "-n", "scaled", "scaledobject/web", "--type=merge", "-p",
+		fmt.Sprintf(`{"spec":{"pollingInterval":%d}}`, seconds))
 }
 
 // replicas is how many the workload is asked to have.
@@ -146,7 +150,8 @@ func evidence() [][]string {
 func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "scaler")
-	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w",
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace",
+		"-gcflags=all=-dwarf=false", "-ldflags", "-s -w",
 		"-o", binary, "./test/annotatedscaler")
 	command.Dir, command.Env = os.Getenv("LOCALCLUSTER_REPO"), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {

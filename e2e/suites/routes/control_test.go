@@ -24,9 +24,10 @@ const (
 	withoutHeader = `{"spec":{"rules":[` + stableRule + `]}}`
 )
 
-// control lets a header rule come and go without any router, under load, and counts what that costs: at once, and by way of a rule that no request meets. Envoy
-// Gateway has a cluster for each rule and sends rules and clusters apart, so that for some milliseconds a worker of its proxy has the one and not the other. The walk
-// loses nothing to that, because the router has a rule come and go for nobody.
+// control lets a header rule come and go without any router, under load, and counts what that costs: at once, and by
+// way of a rule that no request meets. Envoy Gateway has a cluster for each rule and sends rules and clusters apart, so
+// that for some milliseconds a worker of its proxy has the one and not the other. The walk loses nothing to that,
+// because the router has a rule come and go for nobody.
 func (r *run) control(t *testing.T) {
 	t.Helper()
 	config := r.target(controlHost)
@@ -51,11 +52,13 @@ func (r *run) control(t *testing.T) {
 				lost[i] += client.Totals().Failed - before
 			}
 		}
-		t.Logf("control, without any router, %s, %d times: %d requests, failed at each of these writes: %v", way.name, flips, client.Totals().Sent-begun, lost)
+		t.Logf("control, without any router, %s, %d times: %d requests, failed at each of these writes: %v", way.name, flips,
+			client.Totals().Sent-begun, lost)
 	}
 	totals, _ := client.Stop()
 	gaps := testbed.CountClusterNotFound(r.cluster.Logs, controlHost)
-	t.Logf("control: %d of %d requests failed %v, %d of them met a rule without its cluster", totals.Failed, totals.Sent, totals.Reasons, gaps)
+	t.Logf("control: %d of %d requests failed %v, %d of them met a rule without its cluster", totals.Failed,
+		totals.Sent, totals.Reasons, gaps)
 	if totals.Failed > gaps {
 		t.Errorf("the control failed otherwise than by Envoy Gateway's gaps: %v", totals.Reasons)
 	}

@@ -68,7 +68,8 @@ func (w environment) install(t *testing.T, namespace, plugin, file string) *run 
 		t.Fatal(err)
 	}
 	objects := filepath.Join(t.TempDir(), "objects.yaml")
-	if err := os.WriteFile(objects, []byte(strings.Replace(string(text), "plugins: {PLUGIN}", "plugins: {"+plugin+"}", 1)), 0o600); err != nil {
+	if err := os.WriteFile(objects, []byte(strings.Replace(string(text), "plugins: {PLUGIN}", "plugins: {"+plugin+"}", 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.ExplainFailure(t,
@@ -97,18 +98,21 @@ func (r *run) envoyGateway(t *testing.T) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
 		defer cancel()
-		if _, err := r.Run(ctx, "kubectl", "delete", "gatewayclass", "routes", "--ignore-not-found", "--wait=false"); err != nil {
+		if _, err := r.Run(ctx, "kubectl", "delete", "gatewayclass", "routes", "--ignore-not-found",
+			"--wait=false"); err != nil {
 			t.Error(err)
 		}
 	})
 	r.Do(t, "wait", "gateway/routes", "--for=condition=Programmed")
-	r.address = r.Do(t, "-n", "envoy-gateway-system", "get", "service", "routes-gateway", "-o", "jsonpath={.spec.clusterIP}") + ":80"
+	r.address = r.Do(t, "-n", "envoy-gateway-system", "get", "service", "routes-gateway", "-o",
+		"jsonpath={.spec.clusterIP}") + ":80"
 }
 
 // target says where requests go.
 func (r *run) target(host string) load.Config {
 	return load.Config{
-		Address: r.address, Dial: r.inside.DialContext, Host: host, Path: "/color", Timeout: await.Patience(), MaxInFlight: rate * int(await.Patience().Seconds()),
+		Address: r.address, Dial: r.inside.DialContext, Host: host, Path: "/color", Timeout: await.Patience(),
+		MaxInFlight: rate * int(await.Patience().Seconds()),
 	}
 }
 
@@ -139,7 +143,8 @@ func (r *run) send(t *testing.T, who string, rate float64, header map[string]str
 	}
 	t.Cleanup(func() {
 		totals, pinned := client.Stop()
-		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent, totals.Failed, totals.Reasons, totals.Lag)
+		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent,
+			totals.Failed, totals.Reasons, totals.Lag)
 		if totals.Failed > 0 || totals.Sent == 0 {
 			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d: %v", who, totals.Failed, totals.Sent, totals.Reasons)
 			t.Log(testbed.EnvoyGatewayErrors(r.cluster.Logs))
@@ -192,7 +197,8 @@ func (r *run) rollout(t *testing.T) kube.Rollout {
 func (r *run) awaitHealthy(t *testing.T) {
 	t.Helper()
 	var seen kube.Rollout
-	await.Described(t, "the Rollout to be Healthy", func() bool { seen = r.rollout(t); return seen.Healthy() }, func() string { return "it is " + seen.String() })
+	await.Described(t, "the Rollout to be Healthy", func() bool { seen = r.rollout(t); return seen.Healthy() },
+		func() string { return "it is " + seen.String() })
 }
 
 // awaitPause waits until the Rollout pauses at the step of that index.
@@ -219,7 +225,8 @@ func (r *run) experiment(t *testing.T) {
 	const want = "10 5 true"
 	seen := ""
 	await.Described(t, "the Experiment's weights", func() bool {
-		seen = r.Do(t, "get", "rollout", "web", "-o", "jsonpath={.status.canary.weights.additional[*].weight} {.status.canary.weights.verified}")
+		seen = r.Do(t, "get", "rollout", "web", "-o",
+			"jsonpath={.status.canary.weights.additional[*].weight} {.status.canary.weights.verified}")
 		return seen == want
 	}, func() string { return seen })
 }
@@ -303,7 +310,8 @@ func (r *run) countOf(t *testing.T, of role) int {
 	defer client.CloseIdleConnections()
 	sum := 0
 	for _, each := range r.pods(t)[of] {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+each.Status.PodIP+":8080/requests", http.NoBody)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+each.Status.PodIP+":8080/requests", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}

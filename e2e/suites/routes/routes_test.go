@@ -14,10 +14,11 @@ const (
 	rate, testerRate = 100, 25
 	// testersAsked, mirrored and shared are the numbers of requests that each of the three is judged by.
 	testersAsked, mirrored, shared = 150, 2000, 2000
-	// settle is the time between the Rollout's word that a step is reached and the first request that counts: workers of a proxy take a route over one by one, and
-	// Envoy Gateway's status does not tell of them at all.
+	// settle is the time between the Rollout's word that a step is reached and the first request that counts: workers of a
+	// proxy take a route over one by one, and Envoy Gateway's status does not tell of them at all.
 	settle = 2 * time.Second
-	// mostSigmas is how far, in standard deviations, a measured share may lie from the asked one. Ten shares are measured: by chance one lies farther in one of 1500 runs.
+	// mostSigmas is how far, in standard deviations, a measured share may lie from the asked one. Ten shares are measured:
+	// by chance one lies farther in one of 1500 runs.
 	mostSigmas = 4
 )
 
@@ -50,7 +51,8 @@ func (r *run) runCanary(t *testing.T) {
 	r.awaitAnswers(t)
 	everybody := r.send(t, "everybody", rate, nil)
 	testers := r.send(t, "role: qa", testerRate, map[string]string{"role": "qa"})
-	r.Do(t, "patch", "rollout", "web", "--type=merge", "-p", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
+	r.Do(t, "patch", "rollout", "web", "--type=merge", "-p",
+		`{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
 
 	r.awaitPause(t, pauseWithHeader)
 	from := time.Now().Add(settle)
@@ -86,7 +88,8 @@ func (r *run) checkAll(t *testing.T, what string, client *load.Client, from time
 	})
 }
 
-// checkCopies checks that the canary, which has no weight, was asked as often as the mirror route says, and that it answered nobody.
+// checkCopies checks that the canary, which has no weight, was asked as often as the mirror route says, and that it
+// answered nobody.
 func (r *run) checkCopies(t *testing.T, clients ...*load.Client) {
 	t.Helper()
 	const percentage = 0.20
@@ -103,12 +106,14 @@ func (r *run) checkCopies(t *testing.T, clients ...*load.Client) {
 		window := r.sample(t, clients[0], time.Now(), mirrored)
 		copiedAfter, sentAfter := asked()
 		split := stats.Split{Hits: copiedAfter - copied, Total: sentAfter - sent}
-		t.Logf("mirror: asked 20 %%, copied %.1f %% of %d (%.1f σ, limit %d)", 100*split.Share(), split.Total, split.Sigmas(percentage), mostSigmas)
+		t.Logf("mirror: asked 20 %%, copied %.1f %% of %d (%.1f σ, limit %d)", 100*split.Share(), split.Total,
+			split.Sigmas(percentage), mostSigmas)
 		if split.Sigmas(percentage) > mostSigmas {
 			return fmt.Sprintf("%d of %d requests were copied, asked 20 %%", split.Hits, split.Total)
 		}
 		if by := r.byRole(t, window); window.Failed > 0 || by[stable] != mirrored {
-			return fmt.Sprintf("%d of %d requests failed, and the rest was answered by %v; all are for the stable side", window.Failed, mirrored, by)
+			return fmt.Sprintf("%d of %d requests failed, and the rest was answered by %v; all are for the stable side",
+				window.Failed, mirrored, by)
 		}
 		return ""
 	})

@@ -58,7 +58,8 @@ func (s suite) wakeUndisturbed(t *testing.T) {
 	s.wake(t, together, func() {})
 }
 
-// wakeManyApps makes a request for each of many apps at once, all of which are at zero. Their Pods start at the same time.
+// wakeManyApps makes a request for each of many apps at once, all of which are at zero. Their Pods start at the same
+// time.
 func (s suite) wakeManyApps(t *testing.T) {
 	one, err := os.ReadFile("objects.yaml")
 	if err != nil {
@@ -69,7 +70,8 @@ func (s suite) wakeManyApps(t *testing.T) {
 	for i := range together {
 		name := fmt.Sprintf("crowd-%02d", i)
 		names = append(names, "httpscaledobject/"+name)
-		hosts, manifests = append(hosts, name+".test"), append(manifests, regexp.MustCompile(`\bweb\b`).ReplaceAllString(app, name))
+		hosts, manifests = append(hosts, name+".test"), append(manifests,
+			regexp.MustCompile(`\bweb\b`).ReplaceAllString(app, name))
 	}
 	file := filepath.Join(t.TempDir(), "apps.yaml")
 	if err := os.WriteFile(file, []byte(strings.Join(manifests, "---\n")), 0o600); err != nil {
@@ -107,14 +109,16 @@ func (s suite) wakeWithoutInterceptor(t *testing.T) {
 func (s suite) setReadyDelay(t *testing.T, seconds int) {
 	t.Helper()
 	s.Do(t, "patch", "-n", namespace, "deployment/web", "--type=json", "-p",
-		fmt.Sprintf(`[{"op":"add","path":"/spec/template/spec/containers/0/readinessProbe/initialDelaySeconds","value":%d}]`, seconds))
+		fmt.Sprintf(`[{"op":"add","path":"/spec/template/spec/containers/0/readinessProbe/initialDelaySeconds","value":%d}]`,
+			seconds))
 }
 
 // launch starts the cluster, with the app and its proxy.
 func launch(t *testing.T) (suite, *inside.Cluster) {
 	t.Helper()
 	cluster, repo := testbed.Launch(t, provider.Spec{
-		Addons: []string{"keda"}, Forwards: map[string]string{namespace: "kedify-proxy." + namespace + ".svc.cluster.local:8080"},
+		Addons: []string{"keda"}, Forwards: map[string]string{namespace: "kedify-proxy." +
+			namespace + ".svc.cluster.local:8080"},
 	})
 	node, err := inside.Open(cluster.Node)
 	if err != nil {
@@ -199,7 +203,8 @@ func (s suite) wake(t *testing.T, requests int, meanwhile func()) {
 func (s suite) checkAnswered(t *testing.T, hosts ...string) {
 	t.Helper()
 	times := all(t, s.askAll(t, hosts...))
-	t.Logf("%d requests for as many apps at zero: the answers come after %.2f, %.2f and %.2f s: the first, the one in the middle, the last",
+	t.Logf("%d requests for as many apps at zero: the answers come after %.2f, %.2f and %.2f s: the first, the one in "+
+		"the middle, the last",
 		len(hosts), times[0].Seconds(), times[len(times)/2].Seconds(), times[len(times)-1].Seconds())
 }
 

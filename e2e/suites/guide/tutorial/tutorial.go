@@ -16,7 +16,8 @@ type Step struct {
 	Output string
 }
 
-// Read returns the steps of a page up to the given heading. Commands are blocks of sh and bash, outputs are blocks of text.
+// Read returns the steps of a page up to the given heading. Commands are blocks of sh and bash, outputs are blocks of
+// text.
 func Read(page, until string) []Step {
 	page, _, _ = strings.Cut(page, "\n## "+until+"\n")
 	var steps []Step
@@ -34,12 +35,12 @@ func Read(page, until string) []Step {
 // count is a line of `uniq -c`.
 var count = regexp.MustCompile(`^(\d+) ("\w+")$`)
 
-// Tolerance bounds the difference between a count that the page shows and a printed one. Of 50 requests at 20 % the standard
-// deviation is 2.8.
+// Tolerance bounds the difference between a count that the page shows and a printed one. Of 50 requests at 20 % the
+// standard deviation is 2.8.
 const Tolerance = 8
 
-// Compare returns an error if a line of the shown output is not in the printed one, in this order. Spaces and colors do not
-// matter, a line "…" stands for any lines. Counts of 50 have to match exactly, other counts within Tolerance.
+// Compare returns an error if a line of the shown output is not in the printed one, in this order. Spaces and colors do
+// not matter, a line "…" stands for any lines. Counts of 50 have to match exactly, other counts within Tolerance.
 func (s Step) Compare(printed string) error {
 	rest := lines(regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(printed, ""))
 	for _, shown := range lines(s.Output) {

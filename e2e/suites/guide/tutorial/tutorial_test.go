@@ -33,13 +33,14 @@ func TestCompare(t *testing.T) {
 		shown, printed string
 		isDifferent    bool
 	}{
-		"equal":                  {shown: "a b\nc\n", printed: "a   b\nc\n"},
-		"colors":                 {shown: "Status: Paused\n", printed: "Status: \x1b[33mPaused\x1b[0m\n"},
-		"further lines":          {shown: "…\nc\n", printed: "a\nb\nc\nd\n"},
-		"a missing line":         {shown: "a\nb\n", printed: "a\n", isDifferent: true},
-		"the other order":        {shown: "a\nb\n", printed: "b\na\n", isDifferent: true},
-		"similar counts":         {shown: "40 \"blue\"\n10 \"yellow\"\n", printed: "     37 \"blue\"\n     13 \"yellow\"\n"},
-		"another count":          {shown: "40 \"blue\"\n10 \"yellow\"\n", printed: "25 \"blue\"\n25 \"yellow\"\n", isDifferent: true},
+		"equal":           {shown: "a b\nc\n", printed: "a   b\nc\n"},
+		"colors":          {shown: "Status: Paused\n", printed: "Status: \x1b[33mPaused\x1b[0m\n"},
+		"further lines":   {shown: "…\nc\n", printed: "a\nb\nc\nd\n"},
+		"a missing line":  {shown: "a\nb\n", printed: "a\n", isDifferent: true},
+		"the other order": {shown: "a\nb\n", printed: "b\na\n", isDifferent: true},
+		"similar counts":  {shown: "40 \"blue\"\n10 \"yellow\"\n", printed: "     37 \"blue\"\n     13 \"yellow\"\n"},
+		"another count": {shown: "40 \"blue\"\n10 \"yellow\"\n",
+			printed: "25 \"blue\"\n25 \"yellow\"\n", isDifferent: true},
 		"not all":                {shown: "50 \"blue\"\n", printed: "49 \"blue\"\n1 \"yellow\"\n", isDifferent: true},
 		"the page shows nothing": {printed: "a\n"},
 	}
