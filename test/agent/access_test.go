@@ -26,7 +26,7 @@ func background() context.Context { return context.Background() }
 // tests as well, with the roles of config/agent: every permission must be used, and every request permitted.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	withWebhook(t, "rights") // the certificate, and whom to trust
+	withWebhook(t, "rights") // uses the certificate and the CA bundle
 	team := namespace(t, "rights-used")
 	patch(t, "/api/v1/namespaces/"+team, `{"metadata": {"annotations": {"http.kedify.io/proxy-max-replicas": "3"}}}`)
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, colour: red}`))

@@ -225,7 +225,7 @@ func scaledObject(namespace, name string) string {
 	return "/apis/keda.sh/v1alpha1/namespaces/" + namespace + "/scaledobjects/" + name
 }
 
-// get reads an object into target. It says whether it is there.
+// get reads an object into target. It reports whether the object exists.
 func get(t *testing.T, path string, target any) bool {
 	t.Helper()
 	body, err := shared.admin.Get().AbsPath(path).DoRaw(t.Context())

@@ -39,9 +39,9 @@ func otherConditions(t *testing.T) string {
 	return string(edited)
 }
 
-// clusterOfItsOwn puts a cluster of the test's own in the place of the others', until the test ends. It has KEDA's definition, and
-// of ours the agent's role alone. It returns a folder for the test's files. The shared API server is idle meanwhile: tests
-// that call this are not parallel.
+// clusterOfItsOwn replaces the shared cluster by one of the test until the test ends. It has KEDA's CRD and, of
+// the agent's manifests, only the role. It returns a folder for the test's files. The shared API server is idle
+// meanwhile, so tests that call this function are not parallel.
 func clusterOfItsOwn(t *testing.T) (folder string) {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
@@ -70,9 +70,10 @@ func clusterOfItsOwn(t *testing.T) (folder string) {
 	return folder
 }
 
-// TestSingleNamespace binds the role in one namespace, as config/agent/rbac.yaml says, and starts the agent for that one.
+// TestSingleNamespace binds the role in one namespace, as config/agent/rbac.yaml describes, and starts the agent
+// for that one.
 //
-//nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
+//nolint:paralleltest // it replaces the shared cluster
 func TestSingleNamespace(t *testing.T) {
 	definition, err := os.ReadFile(manifests + "crd/http.keda.sh_httpscaledobjects.yaml")
 	if err != nil {
@@ -103,10 +104,10 @@ func TestSingleNamespace(t *testing.T) {
 	}
 }
 
-// TestCRDWithoutConditions has the agent run where somebody else's definition is
-// installed, and the Gateway API is not: everything is made, wired and deleted as elsewhere.
+// TestCRDWithoutConditions runs the agent with the CRD of another project and without the Gateway API: every
+// object is created, wired and deleted regardless.
 //
-//nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
+//nolint:paralleltest // it replaces the shared cluster
 func TestCRDWithoutConditions(t *testing.T) {
 	folder := clusterOfItsOwn(t)
 	apply(t, "", otherConditions(t))

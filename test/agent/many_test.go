@@ -94,10 +94,10 @@ func requests(t *testing.T) (counts map[string]int, renewals int) {
 	return counts, renewals
 }
 
-// TestManyIngresses wires 500 Ingresses in 50 namespaces from nothing, and 50 HTTPRoutes beside them, counts what that asks of
-// the API server, and that nothing is asked afterwards.
+// TestManyIngresses wires 500 Ingresses in 50 namespaces, and 50 HTTPRoutes. It counts the requests to the API
+// server, and checks that none follows afterwards.
 //
-//nolint:paralleltest // it has a cluster of its own, and puts it in the place of the others'
+//nolint:paralleltest // it replaces the shared cluster
 func TestManyIngresses(t *testing.T) {
 	folder := clusterOfItsOwn(t)
 	argo, err := program.ModuleFolder(t.Context(), ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
@@ -122,7 +122,7 @@ func TestManyIngresses(t *testing.T) {
 		{"patch httproutes/", manyNamespaces, manyNamespaces},
 		// What the watch does not show yet is written again: mostly the last one of a namespace.
 		{"patch httpscaledobjects/status", ingresses, ingresses + 2*manyNamespaces},
-		// One tells who is the leader.
+		// One Event is about the leader election.
 		{"create events/", ingresses + manyNamespaces, ingresses + manyNamespaces + 1},
 	}
 	for n := range manyNamespaces {

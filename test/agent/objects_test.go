@@ -151,7 +151,7 @@ func TestRemoveUserAdditions(t *testing.T) {
 			})
 			patch(t, httpScaledObject(team, "shop"), `{"metadata": {"annotations": {"team": "a"}}, "spec": {"scaledownPeriod": 7}}`)
 			patch(t, httpScaledObject(team, "shop"), body)
-			after := awaitObject(t, team, "shop", "as it was, but for what is the user's", func(object *httpv1alpha1.HTTPScaledObject) bool {
+			after := awaitObject(t, team, "shop", "restored, except the user's fields", func(object *httpv1alpha1.HTTPScaledObject) bool {
 				want := before.DeepCopy()
 				want.Spec.ScaledownPeriod, want.Annotations["team"] = new(int32(7)), "a"
 				return object.Generation > before.Generation && cmp.Equal(want.Spec, object.Spec) && cmp.Equal(want.Annotations, object.Annotations)
@@ -191,7 +191,7 @@ func TestAddAndRemoveTriggers(t *testing.T) {
 	apply(t, team, shop(simple))
 	awaitGone(t, team, "shop-api")
 	if same := awaitObject(t, team, "shop", "still there", there); same.UID != first.UID {
-		t.Error("the first trigger's object was made anew")
+		t.Error("the first trigger's object was created again")
 	}
 
 	remove(t, scaledObject(team, "shop"))
@@ -223,7 +223,7 @@ func TestNameTaken(t *testing.T) {
 // TestReportProblems has validation errors in the metadata, before and after the object exists.
 func TestReportProblems(t *testing.T) {
 	t.Parallel()
-	team := namespace(t, "mistakes")
+	team := namespace(t, "problems")
 	const says = `spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`
 	apply(t, team, shop(`{hosts: shop.test, port: http, service: shop}`))
 	awaitEvent(t, team, httpv1alpha1.ReasonInvalidTrigger, says)
@@ -239,7 +239,7 @@ func TestReportProblems(t *testing.T) {
 		t.Errorf("condition %+v, want one that ends with %q", accepted, want)
 	}
 	apply(t, team, shop(`{hosts: other.test, port: http, service: shop}`))
-	found = awaitObject(t, team, "shop", "the mistake is told", func(object *httpv1alpha1.HTTPScaledObject) bool {
+	found = awaitObject(t, team, "shop", "the problem is reported", func(object *httpv1alpha1.HTTPScaledObject) bool {
 		return meta.IsStatusConditionFalse(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
 	})
 	if accepted := meta.FindStatusCondition(found.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted); accepted.Message != says {

@@ -60,7 +60,7 @@ type backend struct {
 }
 
 // precondition is a field by which a backend is found again after its index has changed. The first two fields of a
-// backend say which requests it receives. If only one of them changes, it is still the same backend.
+// backend identify the requests that it receives. If only one of them changes, it is still the same backend.
 type precondition struct {
 	pointer string // JSON pointer
 	value   string // JSON in the form of canonicalJSON; null for a missing field

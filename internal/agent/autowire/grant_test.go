@@ -245,7 +245,7 @@ func TestUnmanagedGrant(t *testing.T) {
 	if grant := w.converge(t).Grant; grant.Apply == nil || grant.Apply.UID == "" || len(grant.Apply.Spec.To) != 1 {
 		t.Errorf("edited: %+v", grant)
 	}
-	w.Shared.Grants[0].Labels = nil // somebody takes it over
+	w.Shared.Grants[0].Labels = nil // another user takes it over
 	w.Targets = nil
 	if grant := w.converge(t).Grant; grant.Apply != nil || grant.Delete != nil {
 		t.Errorf("taken over: %+v", grant)

@@ -185,7 +185,7 @@ func (m maker) targets() []autowire.Target {
 }
 
 // edit returns a user's edit of an object, by position, so that it also applies to the original. Manually written
-// proxy backends are set before the edits and not mixed with them: a manual one in the place of a previous backend
+// proxy backends are set before the edits and not mixed with them: a manual one that replaces a previous backend
 // of the agent is ambiguous.
 func (m maker) edit(seed uint64) func(map[string]any) {
 	return func(ingress map[string]any) {
@@ -208,7 +208,7 @@ func (m maker) edit(seed uint64) func(map[string]any) {
 			spec["defaultBackend"] = map[string]any{"service": map[string]any{"name": "new", "port": map[string]any{"number": 1}}}
 		case 3:
 			ingress["metadata"].(map[string]any)["labels"] = map[string]any{"team": "b"}
-		case 4: // somebody else's requests, or ours
+		case 4: // the same requests or others
 			if len(rules) > 0 {
 				http, _ := rules[m.IntN(len(rules))].(map[string]any)["http"].(map[string]any)
 				if paths, _ := http["paths"].([]any); len(paths) > 0 {
@@ -240,7 +240,7 @@ func (m maker) editRoute(route map[string]any) {
 		slices.Reverse(rules)
 	case 3:
 		route["metadata"].(map[string]any)["labels"] = map[string]any{"team": "b"}
-	case 4: // somebody else's requests, or ours
+	case 4: // the same requests or others
 		if len(refs) > 0 {
 			refs[m.IntN(len(refs))] = m.ref()
 		}
@@ -291,7 +291,7 @@ func FuzzPlan(f *testing.F) {
 	for seed := range uint64(100) {
 		f.Add(seed)
 	}
-	for _, seed := range []uint64{462, 3164, 5088} { // one path of an Ingress twice, once written by hand
+	for _, seed := range []uint64{462, 3164, 5088} { // one path of an Ingress twice, once manually
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
@@ -321,7 +321,7 @@ func FuzzPlan(f *testing.F) {
 				w.HasProxy, w.HasTLSProxy = !w.HasProxy, m.IntN(3) > 0
 			case "fleet":
 				w.Shared.HasProxy, w.Shared.GrantsSynced = !w.Shared.HasProxy, w.Shared.GrantsSynced || m.IntN(2) == 0
-			case "grants": // somebody else's come and go, the agent's goes, nobody knows
+			case "grants": // other grants are created and deleted, the agent's is deleted, or the grants are unknown
 				w.Shared.Grants = nil
 				if w.Shared.GrantsSynced = m.IntN(4) > 0; m.IntN(3) == 0 {
 					w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now)}

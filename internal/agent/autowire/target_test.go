@@ -28,8 +28,8 @@ func TestTargetOf(t *testing.T) {
 		certificate      autowire.Certificate
 	}{
 		"made by the agent":     {metadata: made, isTarget: true, kinds: both},
-		"made by hand":          {metadata: `annotations: {}`},
-		"made by hand, asked":   {metadata: `annotations: {http.kedify.io/traffic-autowire: ingress}`, isTarget: true, kinds: ingress},
+		"manual":                {metadata: `annotations: {}`},
+		"manual, annotated":     {metadata: `annotations: {http.kedify.io/traffic-autowire: ingress}`, isTarget: true, kinds: ingress},
 		"opted out":             {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "false"}`},
 		"other kinds":           {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "virtualservice,route"}`, isTarget: true, unsupportedKinds: "of the kinds in trafficAutowire, this version supports only ingress and httproute"},
 		"one kind":              {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, kinds: route},

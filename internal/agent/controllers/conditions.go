@@ -28,7 +28,7 @@ type place struct {
 	missing time.Time // when it had none
 }
 
-// isMissing says that there was none a moment ago.
+// isMissing reports whether the CRD recently had no place for them.
 func (p *place) isMissing(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -153,7 +153,7 @@ func TestPlan(t *testing.T) {
 		"an Ingress is wired again": append(unneeded[:3:3],
 			event{"an Ingress is wired", func(_ *testing.T, w *fixture) { w.IsWired = true }, "+deploy"},
 			event{"it is restored, much later", func(_ *testing.T, w *fixture) { w.IsWired, w.Now = false, w.Now.Add(time.Hour) }, "+deploy again in 1m0s"}),
-		"somebody writes no time": append(unneeded[:3:3], event{"the mark is broken", func(t *testing.T, w *fixture) {
+		"the time is removed": append(unneeded[:3:3], event{"the mark is broken", func(t *testing.T, w *fixture) {
 			t.Helper()
 			w.set(t, "deploy", "yesterday", "metadata", "annotations", marked)
 		}, "+deploy again in 1m0s"}),
@@ -164,7 +164,7 @@ func TestPlan(t *testing.T) {
 				w.set(t, "svc", []any{map[string]any{"name": "http", "port": int64(80)}}, "spec", "ports")
 			}, "+svc"},
 			event{"defaults are filled in", func(t *testing.T, w *fixture) { t.Helper(); w.set(t, "svc", "ClusterIP", "spec", "type") }, ""}),
-		"somebody scales them": append(installed[:2:2],
+		"another user scales them": append(installed[:2:2],
 			event{"there are five", func(t *testing.T, w *fixture) { t.Helper(); w.set(t, "deploy", int64(5), "spec", "replicas") }, ""},
 			event{"another image is asked for, which changes no number", func(_ *testing.T, w *fixture) { w.Settings.Image = "a:b" }, "+deploy"},
 			event{"two are asked for", func(_ *testing.T, w *fixture) { w.Settings.Replicas = 2 }, "+deploy"},
@@ -178,8 +178,8 @@ func TestPlan(t *testing.T) {
 			event{"there are three", func(t *testing.T, w *fixture) { t.Helper(); w.set(t, "deploy", int64(3), "spec", "replicas") }, ""},
 			event{"two at least: the three stay", func(_ *testing.T, w *fixture) { w.Settings.Replicas = 2 }, "+deploy +so"},
 			event{"there are still three, and two would be too few room", atMost("2"), "-so InvalidProxySettings"},
-			event{"nobody is to scale them", atMost("0"), ""},
-			event{"somebody is again", atMost("4"), "+so"},
+			event{"scaling is disabled", atMost("0"), ""},
+			event{"scaling is enabled again", atMost("4"), "+so"},
 			event{"the last object goes", need(false), "+deploy again in 1m0s"},
 			event{"the delay is over", after(delay), "-so -deploy"},
 			event{"the rest", nothing, "-pdb -svc-admin -svc -cm-bootstrap"}),
@@ -196,18 +196,18 @@ func TestPlan(t *testing.T) {
 				w.drop(w.find(t, "deploy"))
 				w.IsNeeded, w.HasEndpoints = false, true
 			}, "-so"}),
-		"somebody else's ScaledObject": append(installed[:2:2],
+		"a third-party ScaledObject": append(installed[:2:2],
 			event{"it comes", func(_ *testing.T, w *fixture) {
 				w.Autoscaler = &unstructured.Unstructured{Object: map[string]any{"kind": "ScaledObject", "metadata": map[string]any{"name": "kedify-proxy"}}}
 			}, ""},
 			event{"a highest number is set", atMost("3"), "NameTaken"},
 			event{"the last object goes", need(false), "+deploy again in 1m0s"},
 			event{"the delay is over", after(delay), "-deploy"}),
-		"a mistake in an annotation": {{"it is there from the first", func(_ *testing.T, w *fixture) {
+		"an invalid annotation": {{"it is there from the first", func(_ *testing.T, w *fixture) {
 			w.Annotations = map[string]string{httpv1alpha1.AnnotationProxyReplicas: "0"}
 		}, all + " InvalidProxySettings"}},
-		"a name is taken":     append(installed[:2:2], event{"the ConfigMap is somebody else's", foreign("cm-bootstrap"), "NameTaken"}, event{"the last object goes", need(false), "+deploy again in 1m0s"}, event{"the delay is over", after(delay), "-deploy"}, event{"nothing of theirs goes", nothing, "-pdb -svc-admin -svc"}, event{"nothing happens", nothing, ""}),
-		"they are somebody's": append(installed[:2:2], event{"Service and Deployment are somebody else's", func(t *testing.T, w *fixture) { t.Helper(); foreign("svc")(t, w); foreign("deploy")(t, w) }, "InstalledByHand"}),
+		"a name is taken":     append(installed[:2:2], event{"the ConfigMap is third-party", foreign("cm-bootstrap"), "NameTaken"}, event{"the last object goes", need(false), "+deploy again in 1m0s"}, event{"the delay is over", after(delay), "-deploy"}, event{"nothing of theirs goes", nothing, "-pdb -svc-admin -svc"}, event{"nothing happens", nothing, ""}),
+		"third-party proxies": append(installed[:2:2], event{"Service and Deployment are third-party", func(t *testing.T, w *fixture) { t.Helper(); foreign("svc")(t, w); foreign("deploy")(t, w) }, "InstalledByHand"}),
 		"a part is on its way": append(gone[:4:4], event{"the Service goes already", func(t *testing.T, w *fixture) {
 			t.Helper()
 			w.set(t, "svc", "2026-01-01T00:00:00Z", "metadata", "deletionTimestamp")
@@ -276,7 +276,7 @@ func TestConditions(t *testing.T) {
 		want *metav1.Condition
 	}{
 		"nothing is in the way": {func(*testing.T, *fixture) {}, nil},
-		"by hand": {taken("svc", "deploy"), &metav1.Condition{
+		"manual": {taken("svc", "deploy"), &metav1.Condition{
 			Type: "ProxyInstalled", Status: metav1.ConditionTrue, Reason: "InstalledByHand",
 			Message: "Service kedify-proxy is not managed by the agent; the proxies are left to its owner",
 		}},
@@ -285,7 +285,7 @@ func TestConditions(t *testing.T) {
 			Message: "no proxies are installed, because objects that the agent does not manage have their names: Deployment kedify-proxy, PodDisruptionBudget kedify-proxy; " +
 				"delete or rename them, or install the proxies manually, including Service kedify-proxy",
 		}},
-		"mistakes": {func(_ *testing.T, w *fixture) {
+		"invalid settings": {func(_ *testing.T, w *fixture) {
 			w.Annotations = map[string]string{"http.kedify.io/proxy-image": "a b", "http.kedify.io/proxy-replicas": "1e3"}
 		}, &metav1.Condition{
 			Type: "ProxyInstalled", Status: metav1.ConditionFalse, Reason: "InvalidProxySettings",
@@ -315,11 +315,11 @@ func TestNeedsProxy(t *testing.T) {
 		"one of a trigger": {func(o *httpv1alpha1.HTTPScaledObject) {
 			o.Labels = map[string]string{"app.kubernetes.io/managed-by": "kedify-http-agent"}
 		}, true, "team"},
-		"one of a trigger whose backends are written by hand": {func(o *httpv1alpha1.HTTPScaledObject) {
+		"one of a trigger with manual backends": {func(o *httpv1alpha1.HTTPScaledObject) {
 			o.Labels = map[string]string{"app.kubernetes.io/managed-by": "kedify-http-agent"}
 			o.Annotations = map[string]string{"http.kedify.io/traffic-autowire": "false"}
 		}, true, "team"},
-		"one of somebody else's": {func(*httpv1alpha1.HTTPScaledObject) {}, false, "team"},
+		"a third-party object": {func(*httpv1alpha1.HTTPScaledObject) {}, false, "team"},
 		"one that asks to be wired": {func(o *httpv1alpha1.HTTPScaledObject) {
 			o.Annotations = map[string]string{"http.kedify.io/traffic-autowire": "ingress"}
 		}, true, "team"},
