@@ -96,7 +96,7 @@ func TestKilledProxyIsGone(t *testing.T) {
 	prober, events := start(t)
 	both := []netip.AddrPort{one.at, two.at}
 	if gone := prober.Watch("shop", both); len(gone) > 0 {
-		t.Errorf("%v are gone, and nobody has looked", gone)
+		t.Errorf("%v are gone, before any probe", gone)
 	}
 	first := one.connection()
 	defer func() { _ = two.connection().Close() }()
