@@ -58,9 +58,9 @@ func (k key) ineffective(metadata map[string]string) string {
 		return ""
 	}
 	other := strings.TrimSpace(metadata[k.needs])
-	for _, k := range keys() {
-		if k.name == k.needs && other == "" {
-			other = k.fallback
+	for _, row := range keys() {
+		if row.name == k.needs && other == "" {
+			other = row.fallback
 		}
 	}
 	switch {
