@@ -108,7 +108,8 @@ func (c *Cache[S]) Recent(
 // state and whether done returned true for it. While the cache isn't current, Await reads the object every rereadPause.
 // An error is that of read, or that of ctx if it ended first.
 func (c *Cache[S]) Await(
-	ctx context.Context, name types.NamespacedName, initial S, limit time.Duration, read func(context.Context) (S, error),
+	ctx context.Context, name types.NamespacedName, initial S, limit time.Duration,
+	read func(context.Context) (S, error),
 	done func(S) bool,
 ) (last S, isDone bool, err error) {
 	last = initial

@@ -50,7 +50,8 @@ func find(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 		if err != nil {
-			return nil, fmt.Errorf("cannot connect to the API server: kubeconfig %q of --kubeconfig: %w", kubeconfig, err)
+			return nil, fmt.Errorf("cannot connect to the API server: kubeconfig %q of --kubeconfig: %w", kubeconfig,
+				err)
 		}
 		return config, nil
 	}

@@ -58,8 +58,9 @@ func Retry(ctx context.Context, attempt func(context.Context) error) error {
 	}
 }
 
-// isStarting reports whether err is the response of an API server that doesn't serve all paths yet: 503 with Retry-After,
-// which is 5 s however soon it is ready (k8s.io/apiserver, notfoundhandler). No other component responds like that.
+// isStarting reports whether err is the response of an API server that doesn't serve all paths yet: 503 with
+// Retry-After, which is 5 s however soon it is ready (k8s.io/apiserver, notfoundhandler). No other component responds
+// like that.
 func isStarting(err error) bool {
 	_, comeAgain := apierrors.SuggestsClientDelay(err)
 	return comeAgain && apierrors.IsServiceUnavailable(err)
@@ -80,8 +81,8 @@ func Sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// isFault reports whether err is a transient failure of the API server or the connection. The request can be repeated: a
-// repeated write whose first response was lost changes nothing.
+// isFault reports whether err is a transient failure of the API server or the connection. The request can be repeated:
+// a repeated write whose first response was lost changes nothing.
 func isFault(err error) bool {
 	var network net.Error
 	return apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||

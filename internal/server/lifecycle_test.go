@@ -44,11 +44,13 @@ func TestHealth(t *testing.T) {
 		says         string
 	}{
 		{"alive from the start", func() {}, http.MethodGet, "/livez", 200, "", "ok"},
-		{"not ready before the seed, with the reason", func() {}, http.MethodGet, "/readyz", 503, "", "install the CRD"},
+		{"not ready before the seed, with the reason", func() {}, http.MethodGet, "/readyz", 503, "",
+			"install the CRD"},
 		{"ready", health.SetReady, http.MethodGet, "/readyz", 200, "", "ok"},
 		{"a request for an application gets Retry-After", func() {}, http.MethodPost, "/shop/cart", 503, "1",
 			"no endpoint"},
-		{"not ready during shutdown", func() { health.SetNotReady("shutting down") }, http.MethodGet, "/readyz", 503, "",
+		{"not ready during shutdown", func() { health.SetNotReady("shutting down") }, http.MethodGet, "/readyz", 503,
+			"",
 			"shutting down"},
 		{"but alive", func() {}, http.MethodGet, "/livez", 200, "", "ok"},
 	}

@@ -120,7 +120,8 @@ func TestRequestsForRoutes(t *testing.T) {
 		// 10 s, and the full weight, after which the old Pods are removed.
 		step{name: "VerifyWeight, in the first reconcile of a step", call: first.verify(ctx, 20),
 			want: requests{getRoute: routesPerRollout}},
-		step{name: "VerifyWeight, another weight", call: weights.expectUnverified(30), want: requests{getRoute: routesPerRollout}},
+		step{name: "VerifyWeight, another weight", call: weights.expectUnverified(30),
+			want: requests{getRoute: routesPerRollout}},
 		step{name: "SetHeaderRoute", call: header.setHeaderRoute, want: requests{putRoute: 1}},
 		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},
 		step{name: "SetMirrorRoute", call: mirror.setMirrorRoute, want: requests{putRoute: 1}},
@@ -139,7 +140,8 @@ func TestRequestsForRoutes(t *testing.T) {
 	blind := calls{start(t, "gatewayapi-plugin", apiserver.UnprivilegedToken, listRoutes), routesRollout}
 	forAll(t, "the first call, which reads the API resources of the cluster", blind.removeManagedRoutes)
 	blind.run(t, step{
-		name: "an idle resync without a watch", call: blind.reconcile(ctx), want: requests{getRoute: 4 * routesPerRollout},
+		name: "an idle resync without a watch", call: blind.reconcile(ctx),
+		want: requests{getRoute: 4 * routesPerRollout},
 	})
 	if blind.excluded[listRoutes] == 0 {
 		t.Error("the plugin without permission to watch has not tried to")

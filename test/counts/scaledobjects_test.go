@@ -122,7 +122,8 @@ func TestRequestsForScaledObjects(t *testing.T) {
 	)
 	checkLeaseReads(t, c.plugin, began, machine)
 
-	blind := calls{start(t, "rollouts-plugin-kedify", apiserver.UnprivilegedToken, getLease, listObjects), scaledObjectRollout}
+	blind := calls{start(t, "rollouts-plugin-kedify", apiserver.UnprivilegedToken, getLease, listObjects),
+		scaledObjectRollout}
 	blind.run(t, step{
 		name: "an idle resync without a watch", before: renew, call: blind.reconcile(ctx), want: requests{getObject: 3},
 	})

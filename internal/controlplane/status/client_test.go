@@ -61,7 +61,8 @@ func serve(t *testing.T, code int) (status.Client, *[]request) {
 	}
 	client := func(group schema.GroupVersion) *rest.RESTClient {
 		config := &rest.Config{Host: server.URL, APIPath: "/apis"}
-		config.GroupVersion, config.NegotiatedSerializer = &group, serializer.NewCodecFactory(scheme).WithoutConversion()
+		config.GroupVersion = &group
+		config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 		made, err := rest.RESTClientFor(config)
 		if err != nil {
 			t.Fatal(err)

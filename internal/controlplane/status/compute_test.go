@@ -12,7 +12,6 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -163,7 +162,9 @@ func TestComputeScalingMetric(t *testing.T) {
 	if got := look(noon()); got != nil {
 		t.Errorf("valid: %+v", got)
 	}
-	object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: -1}}
+	object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{
+		Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: -1},
+	}
 	const says = "spec.scalingMetric.concurrency.targetValue is -1; set it to 1 or more"
 	got := look(noon())
 	if got == nil || got.Status != "False" || got.Reason != "InvalidScalingMetric" ||
@@ -346,57 +347,5 @@ func TestComputeTruncatesMessages(t *testing.T) {
 	if len(message) > 4096 || !utf8.ValidString(message) || !strings.HasSuffix(message, "ä…") {
 		t.Errorf("a message of %d bytes, valid UTF-8: %v, ends in %q", len(message), utf8.ValidString(message),
 			message[len(message)-8:])
-	}
-}
-
-// TestComputeTLS expects the condition TLSReady, on which nothing else depends.
-func TestComputeTLS(t *testing.T) {
-	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
-	wrong := []model.Problem{problem(httpv1alpha1.ReasonInvalidSecret, "one"),
-		problem(httpv1alpha1.ReasonHostNotCovered, "two")}
-	for name, c := range map[string]struct {
-		seen *certificates.State
-		want *metav1.Condition // nil for none
-	}{
-		"nothing is asked for": {},
-		"fine": {
-			&certificates.State{Secret: "tls", Expires: ends},
-			&metav1.Condition{
-				Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonTLSReady,
-				Message: `The proxies serve TLS with the certificate in Secret "tls", valid until 2027-01-02T03:04:05Z.`,
-			},
-		},
-		"not read yet": {
-			&certificates.State{Secret: "tls", IsPending: true},
-			&metav1.Condition{Status: metav1.ConditionUnknown, Reason: httpv1alpha1.ReasonSecretPending,
-				Message: `Secret "tls" has not been read yet.`},
-		},
-		"wrong": {
-			&certificates.State{Secret: "tls", Problems: wrong, Expires: ends},
-			&metav1.Condition{Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidSecret,
-				Message: "one; two"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			object := shop()
-			object.Status.Conditions = []metav1.Condition{{
-				Type: httpv1alpha1.ConditionTLSReady, Status: metav1.ConditionFalse,
-				LastTransitionTime: metav1.NewTime(noon()), Reason: "Former",
-			}}
-			got := status.Compute(object, ingest.Outcome{Served: true, TLS: c.seen}, status.Acks{}, "pod-1",
-				later())
-			is := meta.FindStatusCondition(got.Conditions, httpv1alpha1.ConditionTLSReady)
-			if c.want == nil || is == nil {
-				if is != nil || c.want != nil {
-					t.Errorf("the condition is %+v, want %+v", is, c.want)
-				}
-			} else if is.Status != c.want.Status || is.Reason != c.want.Reason || is.Message != c.want.Message || is.ObservedGeneration != object.Generation {
-				t.Errorf("the condition is %+v, want %+v", is, c.want)
-			}
-			if accepted := meta.FindStatusCondition(got.Conditions,
-				httpv1alpha1.ConditionAccepted); accepted.Status != metav1.ConditionTrue {
-				t.Errorf("condition Accepted: %+v", accepted)
-			}
-		})
 	}
 }

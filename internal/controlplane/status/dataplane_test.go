@@ -390,7 +390,8 @@ func TestRejectionIsACondition(t *testing.T) {
 	got := conditions(t, status.Compute(shop(), ingest.Outcome{Served: true},
 		status.Acks{Rejection: "proxy 10.0.0.7: bad route"}, "interceptor-0", noon()))["Ready"]
 	want := condition{
-		"False", "RefusedByProxy", "A proxy rejected the route and keeps its previous configuration; this is a bug in " +
+		"False", "RefusedByProxy", "A proxy rejected the route and keeps its previous configuration; this is a " +
+			"bug in " +
 			"the interceptor: proxy 10.0.0.7: bad route",
 		got.since,
 	}

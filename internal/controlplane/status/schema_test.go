@@ -121,7 +121,8 @@ func (s *schemaServer) client(t *testing.T) status.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	config := &rest.Config{APIPath: "/apis", Transport: s}
-	config.GroupVersion, config.NegotiatedSerializer = &httpv1alpha1.SchemeGroupVersion, serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.GroupVersion = &httpv1alpha1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	made, err := rest.RESTClientFor(config)
 	if err := errors.Join(err, httpv1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)

@@ -25,10 +25,11 @@ type Stream interface {
 	Address() netip.Addr
 	// Fleet is the fleet that the proxy belongs to and receives the resources of.
 	Fleet() model.Fleet
-	// Changed returns the names of the resources of an xDS type URL for which Confirmation may return another result than
-	// at the last Poll.
+	// Changed returns the names of the resources of an xDS type URL for which Confirmation may return another result
+	// than at the last Poll.
 	Changed(typeURL string) iter.Seq[string]
-	// Confirmation looks up a resource. It returns the zero value for a resource that the proxy neither ACKed nor NACKed.
+	// Confirmation looks up a resource. It returns the zero value for a resource that the proxy neither ACKed nor
+	// NACKed.
 	Confirmation(typeURL, name string) Confirmation
 }
 
@@ -171,9 +172,9 @@ func (t *AckTracker) answers(stream Stream, isNew bool) map[model.Key]peers.Answ
 	return answers
 }
 
-// answer reports whether a stream has ACKed all resources of an object, and otherwise the message of a NACK of a response
-// with one of them. Such a response can also contain valid resources: these count as rejected until the proxy ACKs
-// them.
+// answer reports whether a stream has ACKed all resources of an object, and otherwise the message of a NACK of a
+// response with one of them. Such a response can also contain valid resources: these count as rejected until the proxy
+// ACKs them.
 func (t *AckTracker) answer(object Publication, stream Stream) peers.Answer {
 	answer := peers.Answer{Confirmed: true}
 	add := func(typeURL, name string) {

@@ -100,7 +100,8 @@ func TestChangesEqualFullComparison(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 5))
-		source := &randomProxies{proxies: newProxies(), random: random, changes: map[string]map[string]map[string]struct{}{}}
+		source := &randomProxies{proxies: newProxies(), random: random,
+			changes: map[string]map[string]map[string]struct{}{}}
 		incremental := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(), nil}
 		for step := range 60 {
 			if step == 0 || random.IntN(4) == 0 {

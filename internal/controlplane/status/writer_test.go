@@ -326,7 +326,9 @@ func TestInvalidScalingMetricEvents(t *testing.T) {
 		defer s.lead(t)()
 		for _, target := range []int{1, -1, -1, 2} {
 			object = object.DeepCopy()
-			object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: target}}
+			object.Spec.ScalingMetric = &httpv1alpha1.ScalingMetric{
+				Concurrency: &httpv1alpha1.ConcurrencyMetric{TargetValue: target},
+			}
 			s.listed = []*httpv1alpha1.HTTPScaledObject{object}
 			s.report()
 			time.Sleep(time.Minute)

@@ -67,9 +67,9 @@ func FieldSchema(
 	return nil, nil //nolint:nilnil // no published schema is no failure
 }
 
-// MayBeUndeclared reports whether the API server may have rejected a write because the schema lacks a field or a value in
-// it. Server-side apply answers an undeclared field with an internal error (Kubernetes 1.34), so this is necessary and
-// not sufficient.
+// MayBeUndeclared reports whether the API server may have rejected a write because the schema lacks a field or a value
+// in it. Server-side apply answers an undeclared field with an internal error (Kubernetes 1.34), so this is necessary
+// and not sufficient.
 func MayBeUndeclared(err error) bool {
 	return apierrors.IsInternalError(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }

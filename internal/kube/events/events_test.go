@@ -49,7 +49,8 @@ func TestTextsAreCutToTheLimitsOfTheAPI(t *testing.T) {
 	e.Note, e.Instance, e.Object.Name = strings.Repeat("n", 2000), strings.Repeat("i", 200), strings.Repeat("o", 250)
 	got := e.V1()
 	if len(got.Note) != 1024 || len(got.ReportingInstance) != 128 || len(got.Name) > 253 {
-		t.Errorf("note of %d bytes, instance of %d, name of %d", len(got.Note), len(got.ReportingInstance), len(got.Name))
+		t.Errorf("note of %d bytes, instance of %d, name of %d", len(got.Note), len(got.ReportingInstance),
+			len(got.Name))
 	}
 }
 

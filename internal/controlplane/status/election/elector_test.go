@@ -133,7 +133,8 @@ func (s *leaseServer) client(t *testing.T) rest.Interface {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	config := &rest.Config{APIPath: "/apis", Transport: s}
-	config.GroupVersion, config.NegotiatedSerializer = &coordinationv1.SchemeGroupVersion, serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.GroupVersion = &coordinationv1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	client, err := rest.RESTClientFor(config)
 	if err := errors.Join(err, coordinationv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
@@ -201,7 +202,8 @@ func TestElection(t *testing.T) {
 			step.do()
 			time.Sleep(step.after)
 			if first.isLeader.Load() != step.first || second.isLeader.Load() != step.second {
-				t.Errorf("%s: the first leads: %v, the second: %v", step.name, first.isLeader.Load(), second.isLeader.Load())
+				t.Errorf("%s: the first leads: %v, the second: %v", step.name, first.isLeader.Load(),
+					second.isLeader.Load())
 			}
 		}
 		renewed := func() time.Time {
@@ -256,7 +258,8 @@ func TestReplicaThatLosesTheRaceStandsBy(t *testing.T) {
 			return nil
 		}
 		var leaders atomic.Int32
-		first, second := startCandidate(t, leases, &leaders, "interceptor-0"), startCandidate(t, leases, &leaders, "interceptor-1")
+		first, second := startCandidate(t, leases, &leaders, "interceptor-0"), startCandidate(t, leases, &leaders,
+			"interceptor-1")
 		time.Sleep(2 * time.Second)
 		if first.isLeader.Load() == second.isLeader.Load() {
 			t.Errorf("of two replicas %d lead", leaders.Load())
