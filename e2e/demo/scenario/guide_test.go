@@ -10,12 +10,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 )
 
-// The commands of docs/tutorials/first-canary.md that drive the canary are the demo's, to the letter.
+// The commands of the tutorial, with and without KEDA, that drive the canary are the demo's, to the letter.
 func TestTheGuidesCommandsAreTheDemos(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/tutorials/first-canary.md")
-	if err != nil {
-		t.Fatal(err)
+	var page strings.Builder
+	for _, name := range []string{"tutorials/first-canary.md", "how-to/without-keda.md"} {
+		text, err := os.ReadFile("../../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page.Write(text)
 	}
 	lines := slices.Clone(commands)
 	for _, byHand := range []bool{false, true} {
@@ -25,7 +29,7 @@ func TestTheGuidesCommandsAreTheDemos(t *testing.T) {
 	}
 	run := strings.NewReplacer("repo/", "", `'`, "").Replace(strings.Join(lines, "\n"))
 	found := 0
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(page.String(), -1) {
 		for line := range strings.Lines(block[1]) {
 			if strings.HasPrefix(line, "kubectl http-canary") {
 				continue // run by test/cli
