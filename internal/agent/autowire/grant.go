@@ -154,34 +154,34 @@ func (n *Namespace) grantedSince() time.Time {
 // grantBlocker returns why no backend may reference the shared fleet's Service now. An empty reason means that
 // nothing blocks it. A backend that already references it stays while the ReferenceGrants are unknown, and while
 // this plan creates the grant again: that takes less time than two changes of the route.
-func (w *objectPlan) grantBlocker(isWired bool) (reason, message string) {
-	if !w.Shared.GrantsSynced {
+func (p *objectPlan) grantBlocker(isWired bool) (reason, message string) {
+	if !p.Shared.GrantsSynced {
 		if isWired {
 			return "", ""
 		}
 		return httpv1alpha1.ReasonNotGranted, fmt.Sprintf("ReferenceGrants of namespace %s cannot be read yet; "+
-			"if this persists, check the agent's log, and its Role in config/agent/rbac.yaml", w.Shared.Namespace)
+			"if this persists, check the agent's log, and its Role in config/agent/rbac.yaml", p.Shared.Namespace)
 	}
 	subject := fmt.Sprintf("ReferenceGrant %s/%s, which allows HTTPRoutes of namespace %s to reference Service %s,",
-		w.Shared.Namespace, GrantName(w.Name), w.Name, ProxyService)
-	since := w.grantedSince()
-	rest := grantMinAge - w.Now.Sub(since)
+		p.Shared.Namespace, GrantName(p.Name), p.Name, ProxyService)
+	since := p.grantedSince()
+	rest := grantMinAge - p.Now.Sub(since)
 	switch {
-	case since.IsZero() && w.Shared.GrantError != "":
+	case since.IsZero() && p.Shared.GrantError != "":
 		return httpv1alpha1.ReasonRefused, subject + " is missing, " +
-			"and the API server rejected the agent's write: " + w.Shared.GrantError + "; create it manually"
+			"and the API server rejected the agent's write: " + p.Shared.GrantError + "; create it manually"
 	case since.IsZero() && !isWired:
 		return httpv1alpha1.ReasonNotGranted, subject + " is missing"
 	case !isWired && rest > 0:
-		w.requeueIn(rest)
+		p.requeueIn(rest)
 		return httpv1alpha1.ReasonNotGranted, subject + " is new; the agent waits until Gateways have observed it"
 	}
 	return "", ""
 }
 
 // fleetBlocker returns why one backend cannot reference the proxies of all its targets.
-func (w *objectPlan) fleetBlocker(targets []*Target) (reason, message string) {
-	if other := w.mixedFleet(targets); other != nil {
+func (p *objectPlan) fleetBlocker(targets []*Target) (reason, message string) {
+	if other := p.mixedFleet(targets); other != nil {
 		return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf(
 			"HTTPScaledObjects %q and %q match its requests, and only one of them uses the shared fleet",
 			targets[0].Name, other.Name)
@@ -189,11 +189,11 @@ func (w *objectPlan) fleetBlocker(targets []*Target) (reason, message string) {
 	switch {
 	case !targets[0].IsShared:
 		return "", ""
-	case w.object.kind != trigger.AutowireHTTPRoute:
+	case p.object.kind != trigger.AutowireHTTPRoute:
 		return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf(
 			"the shared fleet is in another namespace, which no %s can reference; use an "+
-				"HTTPRoute, or remove annotation %s", kindNames()[w.object.kind], httpv1alpha1.AnnotationFleet)
-	case w.Shared.Namespace == "":
+				"HTTPRoute, or remove annotation %s", kindNames()[p.object.kind], httpv1alpha1.AnnotationFleet)
+	case p.Shared.Namespace == "":
 		return httpv1alpha1.ReasonNotCarriedOut,
 			"the agent does not watch the namespace of the shared fleet; add it to --namespaces"
 	}
@@ -201,7 +201,7 @@ func (w *objectPlan) fleetBlocker(targets []*Target) (reason, message string) {
 }
 
 // mixedFleet returns a target that is served by another fleet than the first one, or nil.
-func (w *objectPlan) mixedFleet(targets []*Target) *Target {
+func (p *objectPlan) mixedFleet(targets []*Target) *Target {
 	at := slices.IndexFunc(targets, func(target *Target) bool { return target.IsShared != targets[0].IsShared })
 	if at < 0 {
 		return nil
@@ -210,16 +210,16 @@ func (w *objectPlan) mixedFleet(targets []*Target) *Target {
 }
 
 // isInFleet reports whether a proxy backend references the fleet of a target.
-func (w *objectPlan) isInFleet(ref *backend, target *Target) bool {
+func (p *objectPlan) isInFleet(ref *backend, target *Target) bool {
 	if target.IsShared {
-		return ref.isCrossNamespace && ref.namespace == w.Shared.Namespace
+		return ref.isCrossNamespace && ref.namespace == p.Shared.Namespace
 	}
 	return !ref.isCrossNamespace
 }
 
 // requeueIn schedules the next plan after a delay, or earlier if one is already scheduled.
-func (w *objectPlan) requeueIn(rest time.Duration) {
-	if w.requeueAfter == 0 || rest < w.requeueAfter {
-		w.requeueAfter = rest
+func (p *objectPlan) requeueIn(rest time.Duration) {
+	if p.requeueAfter == 0 || rest < p.requeueAfter {
+		p.requeueAfter = rest
 	}
 }

@@ -26,23 +26,23 @@ func (o outcome) isBlocking() bool {
 type outcomes map[string][]outcome
 
 // recordOutcome records the result for a backend for each of its targets.
-func (w *objectPlan) recordOutcome(targets []*Target, ref *backend, reason, message string) {
-	where := w.object.String() + ", " + ref.label
+func (p *objectPlan) recordOutcome(targets []*Target, ref *backend, reason, message string) {
+	where := p.object.String() + ", " + ref.label
 	if message != "" {
 		where += ": " + message
 	} else if !slices.ContainsFunc(targets, func(t *Target) bool { return t.matchesAll(ref.requests) }) {
 		where += " (requests that match no trigger get status 404)"
 	}
 	for _, target := range targets {
-		w.results[target.Name] = append(w.results[target.Name], outcome{reason, where})
+		p.results[target.Name] = append(p.results[target.Name], outcome{reason, where})
 	}
 }
 
 // recordForAll records the same result for every backend of a target in the object.
-func (w *objectPlan) recordForAll(reason, message string) {
-	for i := range w.object.backends {
-		ref := &w.object.backends[i]
-		w.recordOutcome(w.targetsOf(ref), ref, reason, message)
+func (p *objectPlan) recordForAll(reason, message string) {
+	for i := range p.object.backends {
+		ref := &p.object.backends[i]
+		p.recordOutcome(p.targetsOf(ref), ref, reason, message)
 	}
 }
 

@@ -84,7 +84,6 @@ func (n *Namespace) Plan() (Plan, error) {
 		if current.requeueAfter > 0 && (plan.RequeueAfter == 0 || current.requeueAfter < plan.RequeueAfter) {
 			plan.RequeueAfter = current.requeueAfter
 		}
-		// needsGrant reports whether a backend references the shared fleet, or will as soon as nothing blocks it.
 		needsGrant = needsGrant || current.needsGrant
 	}
 	plan.Grant = n.planGrant(needsGrant)
@@ -109,34 +108,34 @@ type objectPlan struct {
 }
 
 // plan compares the object with its desired state.
-func (w *objectPlan) plan() (Change, error) {
-	record, err := parseRestorePatch(w.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
+func (p *objectPlan) plan() (Change, error) {
+	record, err := parseRestorePatch(p.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
 	if err != nil {
-		w.recordForAll(httpv1alpha1.ReasonUndoUnreadable, err.Error())
+		p.recordForAll(httpv1alpha1.ReasonUndoUnreadable, err.Error())
 		return Change{}, nil
 	}
-	originals, isRestored := matchOriginals(w.object.backends, record)
-	state := coolDownOf(w.object.meta)
+	originals, isRestored := matchOriginals(p.object.backends, record)
+	state := coolDownOf(p.object.meta)
 	switch {
 	case isRestored:
-		state = state.afterRestore(lastSpecManager(w.object.meta), w.Now)
-	case w.isProxyLost(originals):
-		state = coolDown{Reason: httpv1alpha1.ReasonProxyUnavailable, At: w.Now}
+		state = state.afterRestore(lastSpecManager(p.object.meta), p.Now)
+	case p.isProxyLost(originals):
+		state = coolDown{Reason: httpv1alpha1.ReasonProxyUnavailable, At: p.Now}
 	}
-	wired, hasTarget := w.selectBackends(originals, state)
+	wired, hasTarget := p.selectBackends(originals, state)
 	if isExpired := state.Reason == httpv1alpha1.ReasonProxyUnavailable && len(wired) > 0; isExpired || !hasTarget {
 		state = coolDown{}
 	}
-	return w.change(originals, wired, state, isRestored)
+	return p.change(originals, wired, state, isRestored)
 }
 
 // isProxyLost reports whether a rewritten backend no longer reaches a proxy that serves it: no proxy is available,
 // or the target has moved to the other fleet. The previous fleet drops the object when the new one serves it.
-func (w *objectPlan) isProxyLost(originals map[int]backend) bool {
+func (p *objectPlan) isProxyLost(originals map[int]backend) bool {
 	for i, original := range originals {
-		ref := &w.object.backends[i]
-		targets := w.targetsOf(&original)
-		if !w.hasProxy(ref) || len(targets) > 0 && w.mixedFleet(targets) == nil && !w.isInFleet(ref, targets[0]) {
+		ref := &p.object.backends[i]
+		targets := p.targetsOf(&original)
+		if !p.hasProxy(ref) || len(targets) > 0 && p.mixedFleet(targets) == nil && !p.isInFleet(ref, targets[0]) {
 			return true
 		}
 	}
@@ -144,44 +143,44 @@ func (w *objectPlan) isProxyLost(originals map[int]backend) bool {
 }
 
 // hasProxy reports whether requests to a rewritten backend reach a proxy.
-func (w *objectPlan) hasProxy(ref *backend) bool {
+func (p *objectPlan) hasProxy(ref *backend) bool {
 	if ref.isCrossNamespace {
-		return ref.namespace == w.Shared.Namespace && w.Shared.HasProxy
+		return ref.namespace == p.Shared.Namespace && p.Shared.HasProxy
 	}
-	return w.HasProxy && (ref.service.Port.Number != TLSPort || w.HasTLSProxy)
+	return p.HasProxy && (ref.service.Port.Number != TLSPort || p.HasTLSProxy)
 }
 
 // selectBackends returns the backends to rewrite, by index. hasTarget reports whether the object has any backend
 // of a target, blocked ones included.
-func (w *objectPlan) selectBackends(
+func (p *objectPlan) selectBackends(
 	originals map[int]backend, state coolDown,
 ) (wired map[int]rewrite, hasTarget bool) {
 	wired = map[int]rewrite{}
-	backends := w.originalBackends(originals)
+	backends := p.originalBackends(originals)
 	for i := range backends {
-		ref, original := &w.object.backends[i], &backends[i]
+		ref, original := &p.object.backends[i], &backends[i]
 		_, isWired := originals[i]
-		targets := w.targetsOf(original)
-		if w.needsGrant = w.needsGrant || isWired && ref.isCrossNamespace; len(targets) == 0 {
+		targets := p.targetsOf(original)
+		if p.needsGrant = p.needsGrant || isWired && ref.isCrossNamespace; len(targets) == 0 {
 			continue
 		}
 		if ref.isProxy() && !isWired { // written by the user: the agent has no original to restore
-			w.recordOutcome(targets, ref, httpv1alpha1.ReasonWired, "")
+			p.recordOutcome(targets, ref, httpv1alpha1.ReasonWired, "")
 			continue
 		}
 		hasTarget = true
-		to := w.destination(original, targets)
-		reason, message := w.unmanaged(original, backends)
+		to := p.destination(original, targets)
+		reason, message := p.unmanaged(original, backends)
 		if reason == "" {
-			reason, message = w.fleetBlocker(targets)
+			reason, message = p.fleetBlocker(targets)
 		}
-		isCurrent := isWired && w.isInFleet(ref, targets[0])
+		isCurrent := isWired && p.isInFleet(ref, targets[0])
 		if reason == "" {
-			reason, message = w.protocolBlocker(targets, to.service.Port.Number, isCurrent)
+			reason, message = p.protocolBlocker(targets, to.service.Port.Number, isCurrent)
 		}
 		if reason == "" {
-			w.needsGrant = w.needsGrant || to.isCrossNamespace
-			reason, message = w.blocker(targets, &to, isCurrent, state)
+			p.needsGrant = p.needsGrant || to.isCrossNamespace
+			reason, message = p.blocker(targets, &to, isCurrent, state)
 		}
 		if reason == "" {
 			wired[i], reason = rewrite{original: *original, replacement: to}, httpv1alpha1.ReasonWired
@@ -189,7 +188,7 @@ func (w *objectPlan) selectBackends(
 		if reason == httpv1alpha1.ReasonWired {
 			ref = ref.withLabelSuffix(to.suffix())
 		}
-		w.recordOutcome(targets, ref, reason, message)
+		p.recordOutcome(targets, ref, reason, message)
 	}
 	return wired, hasTarget
 }
@@ -198,8 +197,8 @@ func (w *objectPlan) selectBackends(
 type rewrite struct{ original, replacement backend }
 
 // originalBackends returns the object's backends with every rewrite restored.
-func (w *objectPlan) originalBackends(originals map[int]backend) []backend {
-	all := slices.Clone(w.object.backends)
+func (p *objectPlan) originalBackends(originals map[int]backend) []backend {
+	all := slices.Clone(p.object.backends)
 	for i, original := range originals {
 		all[i] = original
 	}
@@ -207,13 +206,13 @@ func (w *objectPlan) originalBackends(originals map[int]backend) []backend {
 }
 
 // targetsOf returns the targets whose traffic reaches a backend with this original.
-func (w *objectPlan) targetsOf(original *backend) []*Target {
+func (p *objectPlan) targetsOf(original *backend) []*Target {
 	var targets []*Target
-	for i := range w.Targets {
-		target := &w.Targets[i]
-		isFor := original.isProxy() && w.isInFleet(original, target) ||
-			target.matchesService(original.service, w.Ports[original.service.Name])
-		if target.Unsupported == "" && slices.Contains(target.Kinds, w.object.kind) && isFor &&
+	for i := range p.Targets {
+		target := &p.Targets[i]
+		isFor := original.isProxy() && p.isInFleet(original, target) ||
+			target.matchesService(original.service, p.Ports[original.service.Name])
+		if target.Unsupported == "" && slices.Contains(target.Kinds, p.object.kind) && isFor &&
 			target.matches(original.requests) {
 			targets = append(targets, target)
 		}
@@ -224,9 +223,9 @@ func (w *objectPlan) targetsOf(original *backend) []*Target {
 // unmanaged returns why the agent must not rewrite a backend: something else splits its traffic. That is another
 // router, or a rule with weights of which other backends belong to a target as well. The proxies select routes by
 // the request's attributes, and would not keep the rule's weights.
-func (w *objectPlan) unmanaged(original *backend, all []backend) (reason, message string) {
-	if w.object.router != "" {
-		return httpv1alpha1.ReasonRouted, w.object.router + " manages its weights"
+func (p *objectPlan) unmanaged(original *backend, all []backend) (reason, message string) {
+	if p.object.router != "" {
+		return httpv1alpha1.ReasonRouted, p.object.router + " manages its weights"
 	}
 	for i := range all {
 		other := &all[i]
@@ -235,7 +234,7 @@ func (w *objectPlan) unmanaged(original *backend, all []backend) (reason, messag
 		case sharesRule && other.isProxy():
 			return httpv1alpha1.ReasonNotCarriedOut,
 				"its rule also has a backend that the agent did not write, Service " + ProxyService
-		case sharesRule && len(w.targetsOf(other)) > 0:
+		case sharesRule && len(p.targetsOf(other)) > 0:
 			return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf("its rule also splits traffic to Service %s "+
 				"of another trigger; the proxies would not keep its weights", other.service.Name)
 		}
@@ -244,22 +243,22 @@ func (w *objectPlan) unmanaged(original *backend, all []backend) (reason, messag
 }
 
 // destination returns the backend that replaces original and references the proxies of its targets.
-func (w *objectPlan) destination(original *backend, targets []*Target) backend {
+func (p *objectPlan) destination(original *backend, targets []*Target) backend {
 	if len(targets) > 0 && targets[0].IsShared {
-		to := original.withService(proxyBackend(ProxyPort), w.Shared.Namespace)
+		to := original.withService(proxyBackend(ProxyPort), p.Shared.Namespace)
 		to.isCrossNamespace = true
 		return to
 	}
-	return original.withService(proxyBackend(w.proxyPort(original, targets)), original.namespace)
+	return original.withService(proxyBackend(p.proxyPort(original, targets)), original.namespace)
 }
 
 // proxyPort returns the proxies' port that a backend references. It is TLSPort if the Ingress requires TLS to its
 // backends, or if its Service's port does and the targets have certificates.
-func (w *objectPlan) proxyPort(original *backend, targets []*Target) int32 {
+func (p *objectPlan) proxyPort(original *backend, targets []*Target) int32 {
 	isMissing := func(t *Target) bool { return t.Certificate == CertificateNotConfigured }
-	wantsTLS := w.object.kind == trigger.AutowireIngress && !slices.ContainsFunc(targets, isMissing) &&
-		isTLSPort(original.service.Port, w.Ports[original.service.Name])
-	if w.object.protocol.isTLS || wantsTLS {
+	wantsTLS := p.object.kind == trigger.AutowireIngress && !slices.ContainsFunc(targets, isMissing) &&
+		isTLSPort(original.service.Port, p.Ports[original.service.Name])
+	if p.object.protocol.isTLS || wantsTLS {
 		return TLSPort
 	}
 	return ProxyPort
@@ -268,11 +267,11 @@ func (w *objectPlan) proxyPort(original *backend, targets []*Target) int32 {
 // protocolBlocker returns why the proxies cannot serve the protocol that the Ingress controller uses to a backend.
 // TLS requires a certificate. A backend that already references the proxies stays there while an earlier
 // certificate may still be active.
-func (w *objectPlan) protocolBlocker(
+func (p *objectPlan) protocolBlocker(
 	targets []*Target, port int32, isWired bool,
 ) (reason, message string) {
-	if w.object.protocol.isUnsupported {
-		return httpv1alpha1.ReasonNotCarriedOut, w.object.protocol.annotation +
+	if p.object.protocol.isUnsupported {
+		return httpv1alpha1.ReasonNotCarriedOut, p.object.protocol.annotation +
 			" sets a protocol that the proxies do not support; use HTTP or HTTPS"
 	}
 	if port != TLSPort {
@@ -283,7 +282,7 @@ func (w *objectPlan) protocolBlocker(
 		case target.Certificate == CertificateNotConfigured:
 			return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf(
 				"%s requires TLS to the backends, and HTTPScaledObject %q has no certificate; "+
-					"set tlsSecretName in its trigger", w.object.protocol.annotation, target.Name)
+					"set tlsSecretName in its trigger", p.object.protocol.annotation, target.Name)
 		case target.Certificate == CertificateMissing, target.Certificate == CertificateMaybeActive && !isWired:
 			return httpv1alpha1.ReasonNoCertificate, fmt.Sprintf(
 				"the proxies lack a certificate for a host of HTTPScaledObject %q; "+
@@ -296,17 +295,17 @@ func (w *objectPlan) protocolBlocker(
 // blocker returns why a backend must not reference the proxies now. An empty reason means that nothing blocks it.
 // A backend that already references them stays, whatever condition Programmed reports: the proxies keep their last
 // good configuration.
-func (w *objectPlan) blocker(
+func (p *objectPlan) blocker(
 	targets []*Target, to *backend, isWired bool, state coolDown,
 ) (reason, message string) {
-	rest := state.remaining(w.CoolDown, w.Now)
+	rest := state.remaining(p.CoolDown, p.Now)
 	if to.isCrossNamespace {
-		if reason, message = w.grantBlocker(isWired); reason != "" {
+		if reason, message = p.grantBlocker(isWired); reason != "" {
 			return reason, message
 		}
 	}
 	switch pending := slices.IndexFunc(targets, func(t *Target) bool { return !t.IsProgrammed }); {
-	case !w.hasProxy(to):
+	case !p.hasProxy(to):
 		return httpv1alpha1.ReasonProxyUnavailable,
 			fmt.Sprintf("Service %[1]s%[3]s has no ready endpoint, or no port %[2]d, "+
 				"or all Pods of Deployment %[1]s are terminating",
@@ -319,7 +318,7 @@ func (w *objectPlan) blocker(
 				"configure it to ignore the backends, then remove annotation %s",
 			state.By, state.Times, httpv1alpha1.AnnotationAutowireHold)
 	case rest > 0 && state.Reason != "":
-		w.requeueIn(rest)
+		p.requeueIn(rest)
 		if state.Reason == httpv1alpha1.ReasonRestored {
 			return state.Reason, state.By + " has restored it; the agent retries later"
 		}
@@ -334,7 +333,7 @@ func (w *objectPlan) blocker(
 }
 
 // change returns the write after which exactly the backends in wired reference the proxies.
-func (w *objectPlan) change(
+func (p *objectPlan) change(
 	originals map[int]backend, wired map[int]rewrite, state coolDown, isRestored bool,
 ) (Change, error) {
 	var replacements, replaced []backend
@@ -349,11 +348,11 @@ func (w *objectPlan) change(
 	if err != nil {
 		return Change{}, err
 	}
-	change := Change{Patch: w.annotate(
+	change := Change{Patch: p.annotate(
 		httpv1alpha1.AnnotationAutowireUndo, restoreText, httpv1alpha1.AnnotationAutowireHold, coolDownText)}
 	var on, off []string
-	for i := range w.object.backends {
-		ref := &w.object.backends[i]
+	for i := range p.object.backends {
+		ref := &p.object.backends[i]
 		original, wasWired := originals[i]
 		switch planned, isPlanned := wired[i]; {
 		case isPlanned && !ref.equals(&planned.replacement):
@@ -369,9 +368,9 @@ func (w *objectPlan) change(
 
 // annotate returns the operations that set the object's annotations. pairs are names, each followed by its value.
 // An empty value removes the annotation.
-func (w *objectPlan) annotate(pairs ...string) []desired.Operation {
+func (p *objectPlan) annotate(pairs ...string) []desired.Operation {
 	var patch []desired.Operation
-	annotations := w.object.meta.GetAnnotations()
+	annotations := p.object.meta.GetAnnotations()
 	has := annotations != nil
 	for pair := range slices.Chunk(pairs, 2) {
 		name, value := pair[0], pair[1]

@@ -75,7 +75,7 @@ type AutowireReconciler struct {
 	// sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
 
-	conditions place
+	conditions conditionWriter
 }
 
 // Reconcile updates the backends of the namespace that the request names.
@@ -257,7 +257,7 @@ func (a *AutowireReconciler) report(
 			want != nil && desired.HasConditions(object.Status.Conditions, want) {
 			continue
 		}
-		err := a.conditions.put(ctx, a.Client, autowireOwner, a.Now(), object, want)
+		err := a.conditions.write(ctx, a.Client, autowireOwner, a.Now(), object, want)
 		if client.IgnoreNotFound(err) != nil {
 			name := client.ObjectKeyFromObject(object)
 			failed = errors.Join(failed, fmt.Errorf("write the condition of HTTPScaledObject %s: %w", name, err))

@@ -17,38 +17,37 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 )
 
-// placeAgain is how long a definition is taken to have no place for conditions after it had none.
-const placeAgain = time.Minute
+// conditionRetryInterval is how long conditions are not written after the installed CRD rejected one.
+const conditionRetryInterval = time.Minute
 
-// place remembers whether the installed CustomResourceDefinition has a place for the agent's conditions:
-// those of the KEDA HTTP add-on before v0.12 and of Kedify's chart have one for conditions of their own
-// only, and refuse the whole write.
-type place struct {
-	mu      sync.Mutex
-	missing time.Time // when it had none
+// conditionWriter writes the agent's conditions if the installed CRD accepts them. The CRDs of the KEDA HTTP
+// add-on before v0.12 and of Kedify's chart only accept conditions of their own, and reject the whole write.
+type conditionWriter struct {
+	mu               sync.Mutex
+	unsupportedSince time.Time // when the CRD last rejected a condition
 }
 
-// isMissing reports whether the CRD recently had no place for them.
-func (p *place) isMissing(now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.missing.IsZero() && now.Sub(p.missing) < placeAgain
+// isUnsupported reports whether the CRD rejected a condition within conditionRetryInterval.
+func (w *conditionWriter) isUnsupported(now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.unsupportedSince.IsZero() && now.Sub(w.unsupportedSince) < conditionRetryInterval
 }
 
-// miss notes that there is none.
-func (p *place) miss(now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.missing = now
+// markUnsupported records that the CRD rejected a condition.
+func (w *conditionWriter) markUnsupported(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unsupportedSince = now
 }
 
-// putConditions writes the conditions of objects, unless the definition has no place for them.
-func (r *ScaledObjectReconciler) putConditions(
+// writeConditions writes the conditions of objects, unless the CRD does not accept them.
+func (r *ScaledObjectReconciler) writeConditions(
 	ctx context.Context, scaled *apis.ScaledObject, all map[string][]metav1.Condition,
 	current map[string]*httpv1alpha1.HTTPScaledObject,
 ) (failed error) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		err := r.conditions.put(ctx, r.Client, fieldOwner, r.Now(), current[name], all[name])
+		err := r.conditions.write(ctx, r.Client, fieldOwner, r.Now(), current[name], all[name])
 		if err != nil {
 			failed = errors.Join(failed, r.reportWriteError(scaled, name, err))
 		}
@@ -56,17 +55,17 @@ func (r *ScaledObjectReconciler) putConditions(
 	return failed
 }
 
-// put makes the conditions of a field owner on an object what they should be, where there is a place for them.
-// A condition whose status does not change keeps its time.
-func (p *place) put(
+// write replaces the conditions of a field owner on an object, unless the CRD does not accept them. A condition
+// whose status does not change keeps its time.
+func (w *conditionWriter) write(
 	ctx context.Context, api client.Client, owner client.FieldOwner, now time.Time,
 	object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition,
 ) error {
-	if p.isMissing(now) {
+	if w.isUnsupported(now) {
 		return nil
 	}
 	body := fieldsOf(object)
-	body.Status = &fieldsStatus{Conditions: []metav1.Condition{}} // null would be refused
+	body.Status = &fieldsStatus{Conditions: []metav1.Condition{}} // the API server rejects null
 	for _, condition := range conditions {
 		condition.LastTransitionTime = metav1.NewTime(now)
 		before := meta.FindStatusCondition(object.Status.Conditions, condition.Type)
@@ -81,7 +80,7 @@ func (p *place) put(
 	}
 	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(object)}
 	if err = api.Status().Patch(ctx, written, patch, owner, client.ForceOwnership); crd.MayBeUndeclared(err) {
-		p.miss(now)
+		w.markUnsupported(now)
 		return nil
 	}
 	return err

@@ -38,8 +38,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
-// installerOwner is the field manager of the condition that the ProxyReconciler writes.
-const installerOwner = fieldOwner + "-proxies"
+// proxyOwner is the field manager of the condition that the ProxyReconciler writes.
+const proxyOwner = fieldOwner + "-proxies"
 
 // Names of the proxies' objects, in addition to their Deployment, Service and PodDisruptionBudget, which are named
 // proxies.Service.
@@ -69,7 +69,7 @@ type ProxyReconciler struct {
 	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute. SetupWithManager sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
 
-	conditions place
+	conditions conditionWriter
 }
 
 // Reconcile updates the proxies of the namespace that the request names.
@@ -173,14 +173,14 @@ func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, 
 	if err == nil && p.IsInstalled(apis.HTTPRouteKind()) {
 		err = p.Client.List(ctx, &routes, where...)
 	}
-	return slices.ContainsFunc(ingresses.Items, func(ingress networkingv1.Ingress) bool { return hasUndo(&ingress) }) ||
+	return slices.ContainsFunc(ingresses.Items, func(ingress networkingv1.Ingress) bool { return hasRestoreRecord(&ingress) }) ||
 		slices.ContainsFunc(routes.Items, func(route apis.HTTPRoute) bool {
-			return hasUndo(&route) && slices.Contains(autowire.ProxyNamespaces(&route), namespace)
+			return hasRestoreRecord(&route) && slices.Contains(autowire.ProxyNamespaces(&route), namespace)
 		}), err
 }
 
-// hasUndo reports whether an object has a restore record of the AutowireReconciler.
-func hasUndo(object client.Object) bool {
+// hasRestoreRecord reports whether an object has a restore record of the AutowireReconciler.
+func hasRestoreRecord(object client.Object) bool {
 	return object.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo] != ""
 }
 
@@ -264,7 +264,7 @@ func (p *ProxyReconciler) report(
 		if before == nil && want == nil || want != nil && desired.HasConditions(object.Status.Conditions, want) {
 			continue
 		}
-		err := p.conditions.put(ctx, p.Client, installerOwner, p.Now(), object, want)
+		err := p.conditions.write(ctx, p.Client, proxyOwner, p.Now(), object, want)
 		if client.IgnoreNotFound(err) != nil {
 			name := client.ObjectKeyFromObject(object)
 			failed = errors.Join(failed, fmt.Errorf("write the condition of HTTPScaledObject %s: %w", name, err))

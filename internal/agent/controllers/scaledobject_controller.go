@@ -43,7 +43,7 @@ type ScaledObjectReconciler struct {
 	// ScalerAddress is the address at which KEDA reaches the scaler, as host:port.
 	ScalerAddress string
 
-	conditions place
+	conditions conditionWriter
 }
 
 // retryAfter is the delay after a write of an outdated version, and of a deletion that waits for Ingresses. The
@@ -99,8 +99,8 @@ func (r *ScaledObjectReconciler) reconcile(ctx context.Context, scaled *apis.Sca
 	failed := r.applyChanges(ctx, scaled, changes, existing)
 	failed = errors.Join(failed, r.convertTriggers(ctx, scaled))
 	failed = errors.Join(failed, r.reportProblems(ctx, scaled, changes.Problems))
-	if r.conditions.isMissing(r.Now()) {
-		return ctrl.Result{RequeueAfter: placeAgain}, failed
+	if r.conditions.isUnsupported(r.Now()) {
+		return ctrl.Result{RequeueAfter: conditionRetryInterval}, failed
 	}
 	return ctrl.Result{}, failed
 }
@@ -123,7 +123,7 @@ func (r *ScaledObjectReconciler) applyChanges(
 		}
 		current[want.Name] = written
 	}
-	failed = errors.Join(failed, r.putConditions(ctx, scaled, changes.Conditions, current))
+	failed = errors.Join(failed, r.writeConditions(ctx, scaled, changes.Conditions, current))
 	if failed != nil {
 		return failed // the objects to delete may be the only ones that receive traffic
 	}

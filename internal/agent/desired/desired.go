@@ -41,10 +41,10 @@ type Want struct {
 
 // managedTrigger is a trigger of the agent with the name of its HTTPScaledObject.
 type managedTrigger struct {
-	trigger  apis.Trigger
-	index    int // in spec.triggers
-	standing trigger.Class
-	name     string
+	trigger apis.Trigger
+	index   int // in spec.triggers
+	class   trigger.Class
+	name    string
 }
 
 // managedTriggers returns the triggers that scale by HTTP requests, each with the name of its HTTPScaledObject.
@@ -58,9 +58,9 @@ func managedTriggers(scaled, old *apis.ScaledObject, address string) []managedTr
 	var triggers []managedTrigger
 	taken := map[string]bool{}
 	for i, candidate := range scaled.Spec.Triggers {
-		standing := trigger.Classify(candidate.Type, candidate.Metadata, address)
-		managed := managedTrigger{trigger: candidate, index: i, standing: standing}
-		switch managed.standing {
+		class := trigger.Classify(candidate.Type, candidate.Metadata, address)
+		managed := managedTrigger{trigger: candidate, index: i, class: class}
+		switch managed.class {
 		case trigger.Unconverted:
 			managed.name = trigger.ObjectName(candidate.Metadata, "")
 		case trigger.Managed:
@@ -113,8 +113,8 @@ func inheritedName(current apis.Trigger, old *apis.ScaledObject) string {
 // deleted.
 func PreventsDeletion(scaled *apis.ScaledObject, address string) bool {
 	return slices.ContainsFunc(scaled.Spec.Triggers, func(candidate apis.Trigger) bool {
-		standing := trigger.Classify(candidate.Type, candidate.Metadata, address)
-		return standing == trigger.Reference || standing == trigger.OtherScaler
+		class := trigger.Classify(candidate.Type, candidate.Metadata, address)
+		return class == trigger.Reference || class == trigger.OtherScaler
 	})
 }
 

@@ -26,7 +26,7 @@ type Operation struct {
 func Convert(scaled, old *apis.ScaledObject, address string) []Operation {
 	var patch []Operation
 	for _, managed := range managedTriggers(scaled, old, address) {
-		if managed.standing != trigger.Unconverted {
+		if managed.class != trigger.Unconverted {
 			continue
 		}
 		path := "/spec/triggers/" + strconv.Itoa(managed.index)
