@@ -62,7 +62,7 @@ func newClients(kubeconfig string) (clients, error) {
 	brief := rest.CopyConfig(binary)
 	brief.Timeout = requestTimeout
 	var all clients
-	for _, each := range []struct {
+	for _, entry := range []struct {
 		client **rest.RESTClient
 		config *rest.Config
 		group  schema.GroupVersion
@@ -73,13 +73,13 @@ func newClients(kubeconfig string) (clients, error) {
 		{&all.leases, brief, coordinationv1.SchemeGroupVersion},
 		{&all.events, brief, eventsv1.SchemeGroupVersion},
 	} {
-		own := rest.CopyConfig(each.config)
-		own.GroupVersion, own.APIPath = &each.group, "/apis"
-		if each.group.Group == corev1.GroupName {
-			own.APIPath = "/api"
+		groupConfig := rest.CopyConfig(entry.config)
+		groupConfig.GroupVersion, groupConfig.APIPath = &entry.group, "/apis"
+		if entry.group.Group == corev1.GroupName {
+			groupConfig.APIPath = "/api"
 		}
-		if *each.client, err = rest.RESTClientFor(own); err != nil {
-			return clients{}, fmt.Errorf("client for %s: %w", each.group, err)
+		if *entry.client, err = rest.RESTClientFor(groupConfig); err != nil {
+			return clients{}, fmt.Errorf("client for %s: %w", entry.group, err)
 		}
 	}
 	return all, nil

@@ -57,12 +57,12 @@ func indexKeys(state State) []string {
 type Cache[S State] struct {
 	merge func(next, known S) S // nil if states have no history
 
-	mu      sync.Mutex
-	states  map[types.NamespacedName]S
-	index   map[string]map[types.NamespacedName]bool // the states by index key
-	changes map[types.NamespacedName]chan struct{}   // closed at the next change of the object
-	open    bool                                     // whether the watch that follows a complete list is open
-	heard   time.Time                                // when the watch last delivered an event
+	mu        sync.Mutex
+	states    map[types.NamespacedName]S
+	index     map[string]map[types.NamespacedName]bool // the states by index key
+	changes   map[types.NamespacedName]chan struct{}   // closed at the next change of the object
+	open      bool                                     // whether the watch that follows a complete list is open
+	lastEvent time.Time                                // when the watch last delivered an event
 }
 
 // NewCache returns an empty Cache, which isn't current until Follow fills it. merge, which can be nil, returns the
@@ -155,7 +155,7 @@ func (c *Cache[S]) Select(match func(S) bool) (states []S, current bool) {
 	return states, c.isCurrent()
 }
 
-func (c *Cache[S]) isCurrent() bool { return c.open && time.Since(c.heard) < maxSilence }
+func (c *Cache[S]) isCurrent() bool { return c.open && time.Since(c.lastEvent) < maxSilence }
 
 // Changed returns a channel that is closed at the next change of an object. A caller that calls it before Get misses no
 // change.
@@ -254,11 +254,11 @@ func (c *Cache[S]) notify(name types.NamespacedName) {
 	}
 }
 
-// markHeard records that the watch was opened or has delivered an event.
-func (c *Cache[S]) markHeard() {
+// markAlive records that the watch was opened or has delivered an event.
+func (c *Cache[S]) markAlive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open, c.heard = true, time.Now()
+	c.open, c.lastEvent = true, time.Now()
 }
 
 // markClosed records that the watch has ended.

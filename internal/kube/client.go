@@ -136,15 +136,15 @@ func (c *Client) connection() (rest.Interface, error) {
 func restClient(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // Status
-	own := rest.CopyConfig(config)
-	own.ContentType = runtime.ContentTypeJSON
-	own.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.HTTPClientFor(own)
+	untyped := rest.CopyConfig(config)
+	untyped.ContentType = runtime.ContentTypeJSON
+	untyped.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.HTTPClientFor(untyped)
 	if err != nil {
 		return nil, err
 	}
-	if own.ExecProvider != nil {
-		client.Transport = boundedTransport{next: client.Transport, plugin: own.ExecProvider.Command}
+	if untyped.ExecProvider != nil {
+		client.Transport = boundedTransport{next: client.Transport, plugin: untyped.ExecProvider.Command}
 	}
-	return rest.UnversionedRESTClientForConfigAndClient(own, client)
+	return rest.UnversionedRESTClientForConfigAndClient(untyped, client)
 }

@@ -31,13 +31,13 @@ func (p boundedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		results <- result{response, err}
 	}()
 	select {
-	case got := <-results:
-		return got.response, got.err
+	case r := <-results:
+		return r.response, r.err
 	case <-request.Context().Done():
 	}
 	select {
-	case got := <-results:
-		return got.response, got.err
+	case r := <-results:
+		return r.response, r.err
 	case <-time.After(credentialGrace):
 	}
 	go discard(results)

@@ -186,7 +186,7 @@ func (c *Cache[S]) read(
 ) (string, error) {
 	defer stream.Close()
 	begin, first := time.Now(), version
-	c.markHeard()
+	c.markAlive()
 	events := json.NewDecoder(stream)
 	for {
 		var e event
@@ -198,7 +198,7 @@ func (c *Cache[S]) read(
 			return version, err
 		}
 		version = next
-		c.markHeard()
+		c.markAlive()
 	}
 	c.markClosed()
 	if version == first && time.Since(begin) < time.Second {

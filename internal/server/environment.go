@@ -20,8 +20,8 @@ func ApplyEnvironment(
 		if flag.Changed || flag.Name == "help" || flag.Name == "version" {
 			return
 		}
-		own := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
-		for _, variable := range []string{own, alternatives[flag.Name]} {
+		prefixed := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+		for _, variable := range []string{prefixed, alternatives[flag.Name]} {
 			value, isSet := lookup(variable)
 			if !isSet {
 				continue

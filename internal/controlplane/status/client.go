@@ -187,8 +187,8 @@ func (c *apiClient) CreateEvent(ctx context.Context, event *eventsv1.Event) erro
 // ownConditions returns the conditions that the interceptor owns: server-side apply makes the writer the owner of every
 // field that it sends.
 func ownConditions(conditions []metav1.Condition) []metav1.Condition {
-	own := append(eventConditions(), httpv1alpha1.ConditionReady, httpv1alpha1.ConditionProgrammed)
+	owned := append(eventConditions(), httpv1alpha1.ConditionReady, httpv1alpha1.ConditionProgrammed)
 	return slices.DeleteFunc(slices.Clone(conditions), func(condition metav1.Condition) bool {
-		return !slices.Contains(own, condition.Type)
+		return !slices.Contains(owned, condition.Type)
 	})
 }
