@@ -51,9 +51,9 @@ func newCommand(
 		Long: `scaler is an external scaler for KEDA triggers of the type external-push: it reports the HTTP requests of a
 workload, and whether the workload should be active.
 
-Every flag has an environment variable, which applies if the flag is not set: ` + envPrefix + ` and the flag's name
-in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level. POD_NAMESPACE, as set by the
-downward API, applies to --interceptor-namespace.`,
+Every flag has an environment variable, which is used if the flag is not set: ` + envPrefix + ` followed by the
+flag's name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level.
+POD_NAMESPACE, as the downward API sets it, sets --interceptor-namespace.`,
 		Version:       server.Version(version),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
@@ -77,7 +77,7 @@ downward API, applies to --interceptor-namespace.`,
 func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "",
-		"kubeconfig `file`; by default the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config")
+		"kubeconfig `file`; by default $KUBECONFIG, else the Pod's ServiceAccount, else ~/.kube/config")
 
 	flags.StringVar(&s.grpcAddress, "grpc-address", ":9090", "`address` for KEDA (gRPC)")
 	flags.StringVar(&s.healthAddress, "health-address", ":8080", "`address` for /livez and /readyz")
@@ -97,9 +97,10 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"`namespace` of the interceptors")
 
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
-		"`time` between SIGTERM and the shutdown, in which the process serves but is not ready")
+		"`time` to keep serving, unready, after SIGTERM")
 	flags.DurationVar(
-		&s.shutdownDeadline, "shutdown-deadline", 15*time.Second, "maximum `time` of the shutdown after that",
+		&s.shutdownDeadline, "shutdown-deadline", 15*time.Second,
+		"`time` allowed for graceful shutdown after --shutdown-delay",
 	)
 
 	flags.StringVar(&s.logFormat, "log-format", server.FormatJSON, "log `format`: json or text")
@@ -116,11 +117,11 @@ func (s *settings) check() error {
 		"shutdown-delay": s.shutdownDelay, "shutdown-deadline": s.shutdownDeadline,
 	} {
 		if value < 0 {
-			return fmt.Errorf("%w: --%s is %v: use a duration of at least 0s", errSetting, name, value)
+			return fmt.Errorf("%w: --%s: %v is negative: use 0s or more", errSetting, name, value)
 		}
 	}
 	if s.maxStreams < 1 {
-		return fmt.Errorf("%w: --max-streams is %d: use at least 1", errSetting, s.maxStreams)
+		return fmt.Errorf("%w: --max-streams: %d is too small: use at least 1", errSetting, s.maxStreams)
 	}
 	if (s.tls.Certificate == "") != (s.tls.Key == "") || s.tls.ClientCA != "" && s.tls.Certificate == "" {
 		return fmt.Errorf(

@@ -47,8 +47,8 @@ func TestSettings(t *testing.T) {
 		},
 		"a certificate without a key": {args: []string{"--tls-cert-file=c"}, wantErr: "--tls-key-file"},
 		"a client CA alone":           {args: []string{"--tls-client-ca-file=a"}, wantErr: "--tls-client-ca-file needs both"},
-		"no streams":                  {args: []string{"--max-streams=0"}, wantErr: "--max-streams is 0"},
-		"a negative time":             {args: []string{"--shutdown-delay=-1s"}, wantErr: "--shutdown-delay is -1s"},
+		"no streams":                  {args: []string{"--max-streams=0"}, wantErr: "--max-streams: 0 is too small"},
+		"a negative time":             {args: []string{"--shutdown-delay=-1s"}, wantErr: "--shutdown-delay: -1s is negative"},
 		"an invalid variable": {
 			environment: map[string]string{"KEDIFY_SCALER_MAX_STREAMS": "many"}, wantErr: "KEDIFY_SCALER_MAX_STREAMS",
 		},
