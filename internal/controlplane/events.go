@@ -19,14 +19,15 @@ func EventFor(reason holding.Reason) status.RequestEvent {
 	case holding.Rejected:
 		return status.RequestEvent{
 			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonTooManyHeld,
-			Note: "Request rejected with 503: the limit of queued requests is reached. Start the workload faster, keep a replica " +
-				"(spec.replicas.min), or have the operator raise the limits (--max-held-per-object and the other --max-held flags).",
+			Note: "Request rejected with 503: the limit of queued requests is reached. Start the workload faster, keep a " +
+				"replica (spec.replicas.min), or have the operator raise the limits (--max-held-per-object and the other " +
+				"--max-held flags).",
 		}
 	case holding.TimedOut:
 		return status.RequestEvent{
 			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonColdStartTimeout,
-			Note: "Request timed out with 503: no endpoint became ready in time. Check why the workload has no ready Pod, or raise " +
-				"spec.timeouts.conditionWait.",
+			Note: "Request timed out with 503: no endpoint became ready in time. Check why the workload has no ready Pod, or " +
+				"raise spec.timeouts.conditionWait.",
 		}
 	default: // holding.FailedOver
 		return status.RequestEvent{

@@ -1,6 +1,6 @@
-// Package scaler is an external scaler for KEDA: a gRPC service for triggers of the types external-push and external. It
-// reports whether a workload should run, and the value of its metric. It reads demand from a Reader and canaries from
-// Canaries.
+// Package scaler is an external scaler for KEDA: a gRPC service for triggers of the types external-push and external.
+// It reports whether a workload should run, and the value of its metric. It reads demand from a Reader and canaries
+// from Canaries.
 //
 // Its rules follow from how KEDA 2.19 handles the answers (pkg/scalers/external_scaler.go, pkg/scaling/scale_handler.go
 // and pkg/scaling/executor there):

@@ -91,7 +91,8 @@ func TestTLS(t *testing.T) {
 	servers, clients := newAuthority(t, "servers"), newAuthority(t, "clients")
 	folder := t.TempDir()
 	files := scaler.TLS{
-		Certificate: filepath.Join(folder, "tls.crt"), Key: filepath.Join(folder, "tls.key"), ClientCA: filepath.Join(folder, "ca.crt"),
+		Certificate: filepath.Join(folder, "tls.crt"), Key: filepath.Join(folder, "tls.key"),
+		ClientCA: filepath.Join(folder, "ca.crt"),
 	}
 	renew := func(serial int64) {
 		certificate, key := servers.issue(t, serial)

@@ -53,7 +53,8 @@ func TestChangesMakeTheWholeReport(t *testing.T) {
 			t.Fatalf("step %d: -want +got:\n%s", step, diff)
 		}
 		for name, object := range applied.Objects {
-			isUnchanged := cmp.Equal(object, before.Objects[name], cmpopts.EquateEmpty()) && applied.Queued[name] == before.Queued[name]
+			isUnchanged := cmp.Equal(object, before.Objects[name], cmpopts.EquateEmpty()) &&
+				applied.Queued[name] == before.Queued[name]
 			if !isUnchanged && !isAny && !slices.Contains(names, name) {
 				t.Fatalf("step %d: %s has changed, but the diff contains %v", step, name, names)
 			}

@@ -124,7 +124,8 @@ func TestConcurrencyNeedsOneFlush(t *testing.T) {
 	if err != nil || value.Amount() != 4 {
 		t.Errorf("%+v, %v; want 4 requests in flight", value, err)
 	}
-	const wantErr = "HTTPScaledObject apps/shop: demand is unknown: proxy apps/1 has sent fewer than two flushes; proxy apps/2 has"
+	const wantErr = "HTTPScaledObject apps/shop: demand is unknown: " +
+		"proxy apps/1 has sent fewer than two flushes; proxy apps/2 has"
 	if got := value.RateError; !errors.Is(got, metrics.ErrUnknown) || !strings.HasPrefix(got.Error(), wantErr) {
 		t.Errorf("the rate after one flush: %v, want an error with %q", got, wantErr)
 	}

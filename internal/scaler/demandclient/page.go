@@ -12,7 +12,8 @@ import (
 // BackendPath serves the requests, errors and response times of one backend of an HTTPScaledObject in the last minute,
 // over all proxies and interceptors. An analysis can judge a canary by it.
 //
-//	{"requests": 1200, "errors": 3, "errorRate": 0.0025, "responseSeconds": {"mean": …, "p50": …, "p90": …, "p95": …, "p99": …}}
+//	{"requests": 1200, "errors": 3, "errorRate": 0.0025,
+//	 "responseSeconds": {"mean": …, "p50": …, "p90": …, "p95": …, "p99": …}}
 //
 // Rates are from 0 to 1; without requests all values are 0. The status is 503 with the reason if the demand is unknown,
 // and 404 for a Service that is no backend of the object.
@@ -50,8 +51,8 @@ func (r *Reader) serveBackend(w http.ResponseWriter, request *http.Request) {
 	service := request.PathValue("service")
 	totals, isBackend := value.Backends[service]
 	if !isBackend {
-		http.Error(w, fmt.Sprintf("HTTPScaledObject %s: no traffic split with Service %s: check the name, and that a canary is "+
-			"in progress", key, service), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("HTTPScaledObject %s: no traffic split with Service %s: check the name, and that "+
+			"a canary is in progress", key, service), http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -53,7 +53,7 @@ type Reader struct {
 	replicasChanged chan struct{}                     // receives one element when replicas change
 	reports         map[endpoints.Pod]*metrics.Report // no entry before the first attempt; nil after a failed one
 	updated         chan struct{}                     // closed and replaced at the next report, or the loss of one
-	values          map[string]metrics.Value          // known demand since the last change, by the object's name in reports
+	values          map[string]metrics.Value          // known demand, by the object's name in reports
 	changes         map[string]chan struct{}          // closed when the demand may change, by the object's name in reports
 }
 
