@@ -45,7 +45,7 @@ func newAuthority(t *testing.T, name string) authority {
 	return a
 }
 
-// sign makes a key and a certificate for it; an authority that has no key yet signs its own.
+// sign creates a key and a certificate for it; an authority without a key signs its own.
 func (a authority) sign(t *testing.T, certificate *x509.Certificate) (*ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -63,7 +63,7 @@ func (a authority) sign(t *testing.T, certificate *x509.Certificate) (*ecdsa.Pri
 	return key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
-// issue makes a certificate for the host scaler, and its key, both as PEM.
+// issue creates a certificate for the host scaler, and its key, both as PEM.
 func (a authority) issue(t *testing.T, serial int64) (certificate, key []byte) {
 	t.Helper()
 	secret, certificate := a.sign(t, &x509.Certificate{
@@ -77,7 +77,7 @@ func (a authority) issue(t *testing.T, serial int64) (certificate, key []byte) {
 	return certificate, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
-// write puts a file into a folder.
+// write writes a file into a folder.
 func write(t *testing.T, path string, content []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -178,7 +178,7 @@ func call(t *testing.T, address string, config *tls.Config) error {
 	return err
 }
 
-func TestFilesThatCannotBeUsed(t *testing.T) {
+func TestInvalidTLSFiles(t *testing.T) {
 	folder := t.TempDir()
 	certificate, key := newAuthority(t, "servers").issue(t, 1)
 	good := scaler.TLS{Certificate: filepath.Join(folder, "tls.crt"), Key: filepath.Join(folder, "tls.key")}

@@ -67,7 +67,7 @@ func (p *simulatedProxy) batch(now time.Time) metrics.Batch {
 		Samples: []metrics.Sample{
 			sample("stable", metrics.RequestsTotal, stable), sample("canary", metrics.RequestsTotal, all-stable),
 			sample("stable", metrics.RequestsActive, 3), sample("canary", metrics.RequestsActive, 1),
-			{Cluster: "apps/stranger/x", Measure: metrics.RequestsTotal, Value: 1e6},
+			{Cluster: "apps/unknown/x", Measure: metrics.RequestsTotal, Value: 1e6},
 			{Cluster: "kedify_metrics_service", Measure: metrics.RequestsTotal, Value: 1},
 		},
 	}
@@ -201,8 +201,8 @@ func TestRateIsExact(t *testing.T) {
 	}
 }
 
-// TestChangingRateIsAveraged lets the rate change at random. The value is what came in the window, within what the
-// window's edges hold.
+// TestChangingRateIsAveraged changes the rate at random. The value equals the requests of the window, within the
+// requests in the buckets at its edges.
 func TestChangingRateIsAveraged(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {

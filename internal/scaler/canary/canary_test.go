@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// list answers a list request with items, and keeps a watch open.
+// list responds to a list request with items, and keeps a watch open.
 func list(items ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -34,14 +34,14 @@ func list(items ...string) http.HandlerFunc {
 	}
 }
 
-// refuse responds as the API server does without the permission to list.
-func refuse(w http.ResponseWriter, _ *http.Request) {
+// forbid responds as the API server does without the permission to list.
+func forbid(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
 	_, _ = fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}`)
 }
 
-// watch runs a Watcher against an API server with these answers until the test ends.
+// watch runs a Watcher against an API server with these responses until the test ends.
 func watch(t *testing.T, objects, rollouts http.HandlerFunc) *canary.Watcher {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -121,8 +121,8 @@ func TestInProgress(t *testing.T) {
 	}
 }
 
-// TestChangesAreTold has the Rollout of an object begin a canary, and an object get weights.
-func TestChangesAreTold(t *testing.T) {
+// TestChanges starts a canary of an object's Rollout, and sets weights of an object.
+func TestChanges(t *testing.T) {
 	t.Parallel()
 	events := map[string]chan string{"HTTPScaledObject": make(chan string), "Rollout": make(chan string)}
 	follow := func(kind, item string) http.HandlerFunc {
@@ -175,9 +175,9 @@ func TestChangesAreTold(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeWatchedIsNotKnown has a cluster without Argo Rollouts, or one where Rollouts may not
-// be watched: only targets that are Rollouts depend on them.
-func TestWhatCannotBeWatchedIsNotKnown(t *testing.T) {
+// TestUnknownWithoutAWatch has a cluster without Argo Rollouts, or without the permission to watch Rollouts. Only
+// targets that are Rollouts depend on them.
+func TestUnknownWithoutAWatch(t *testing.T) {
 	t.Parallel()
 	object := func(name, kind string) string {
 		return fmt.Sprintf(
@@ -185,7 +185,7 @@ func TestWhatCannotBeWatchedIsNotKnown(t *testing.T) {
 			name, kind,
 		)
 	}
-	for name, rollouts := range map[string]http.HandlerFunc{"forbidden": refuse, "not installed": http.NotFound} {
+	for name, rollouts := range map[string]http.HandlerFunc{"forbidden": forbid, "not installed": http.NotFound} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			watcher := watch(t, list(object("plain", "Deployment"), object("canary", "Rollout")), rollouts)

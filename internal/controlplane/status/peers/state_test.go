@@ -80,7 +80,7 @@ func (w *world) step() Delta {
 	return d
 }
 
-// table is what a State answers about everything.
+// table returns the answers of a State about everything.
 func (w *world) table(s *State) map[string]string {
 	out := map[string]string{}
 	for proxy := range w.answers {
@@ -92,7 +92,7 @@ func (w *world) table(s *State) map[string]string {
 	return out
 }
 
-// want is what it should answer.
+// want returns the expected answers.
 func (w *world) want() map[string]string {
 	out := map[string]string{}
 	for proxy, answers := range w.answers {
