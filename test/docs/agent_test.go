@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// scaledInGit is a ScaledObject as it is in a repository.
+// scaledInGit is a ScaledObject in a Git repository.
 const scaledInGit = `
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -29,7 +29,7 @@ spec:
     - {type: external-push, metadata: {scalerAddress: "other:1"}}
 `
 
-// converted is what the agent makes of it.
+// converted returns scaledInGit after the agent has converted it.
 func converted(t *testing.T) map[string]any {
 	t.Helper()
 	var typed apis.ScaledObject
@@ -55,8 +55,9 @@ func converted(t *testing.T) map[string]any {
 	return live
 }
 
-// With the page's recipe Argo CD sees no difference after the conversion, and still sees what somebody else changes.
-func TestArgoCDAndTheWebhook(t *testing.T) {
+// TestArgoCDIgnoresConversion: with the page's recipe Argo CD shows no difference after the conversion, but shows other
+// changes.
+func TestArgoCDIgnoresConversion(t *testing.T) {
 	git := map[string]any{}
 	if err := yaml.Unmarshal([]byte(scaledInGit), &git); err != nil {
 		t.Fatal(err)
@@ -64,23 +65,23 @@ func TestArgoCDAndTheWebhook(t *testing.T) {
 	live, expressions := converted(t), recipe(t, "docs/reference/agent.md", "argocd")
 	want := normalized(t, git, expressions)
 	if cmp.Equal(normalized(t, git, nil), normalized(t, live, nil)) {
-		t.Error("there is no difference to ignore")
+		t.Error("the conversion makes no difference: the test proves nothing")
 	}
 	if diff := cmp.Diff(want, normalized(t, live, expressions)); diff != "" {
-		t.Errorf("Argo CD sees a difference (-git +live):\n%s", diff)
+		t.Errorf("Argo CD shows a difference (-git +live):\n%s", diff)
 	}
 	for index, key := range map[int]string{0: "value", 1: "hosts", 2: "scalerAddress"} {
 		changed := converted(t)
 		of := changed["spec"].(map[string]any)["triggers"].([]any)[index].(map[string]any)
 		of["metadata"].(map[string]any)[key] = "changed"
 		if cmp.Equal(want, normalized(t, changed, expressions)) {
-			t.Errorf("Argo CD does not see that somebody changed %s of trigger %d", key, index)
+			t.Errorf("Argo CD does not show a change of %s of trigger %d", key, index)
 		}
 	}
 }
 
-// TestTheTableOfKeys holds the page's table of keys against the program: each key that it has is known, with the default that it names.
-func TestTheTableOfKeys(t *testing.T) {
+// TestTriggerKeysTable compares the page's table of trigger keys and their defaults with the program.
+func TestTriggerKeysTable(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, configurationPage))
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +101,7 @@ func TestTheTableOfKeys(t *testing.T) {
 	for _, key := range trigger.Keys() {
 		known[key.Name] = key.Default
 	}
-	known["healthcheckResponse"] = string(trigger.HealthcheckPassthrough) // which it has beside healthcheckPath only
+	known["healthcheckResponse"] = string(trigger.HealthcheckPassthrough) // the default together with healthcheckPath only
 	if diff := cmp.Diff(known, defaults); diff != "" {
 		text, _ := json.Marshal(defaults)
 		t.Errorf("keys and defaults (-program +page):\n%s%s", diff, text)

@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
-// inGit is a route as it is in a repository.
+// inGit is a route in a Git repository.
 const inGit = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
@@ -33,7 +33,7 @@ spec:
         - {group: "", kind: Service, name: docs, port: 80, weight: 1}
 `
 
-// recipe are the jqPathExpressions of the block with that mark in a page.
+// recipe returns the jqPathExpressions of the block with this mark in a page.
 func recipe(t *testing.T, file, mark string) []string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, file))
@@ -53,8 +53,8 @@ func recipe(t *testing.T, file, mark string) []string {
 	return parsed.IgnoreDifferences[0].JQPathExpressions
 }
 
-// normalized is what Argo CD compares of an object: each expression is deleted from it, by itself (argo-cd util/argo/normalizers, the same in versions 2 and 3).
-// Status, and what is live only in labels and annotations, is no difference to it.
+// normalized returns the part of an object that Argo CD compares. Argo CD deletes each expression separately (argo-cd
+// util/argo/normalizers, the same in versions 2 and 3). It ignores status, and labels and annotations that are not in Git.
 func normalized(t *testing.T, object map[string]any, expressions []string) map[string]any {
 	t.Helper()
 	var current any = plain(t, object)
@@ -76,7 +76,7 @@ func normalized(t *testing.T, object map[string]any, expressions []string) map[s
 	return current.(map[string]any)["spec"].(map[string]any)
 }
 
-// plain is an object with the types that encoding/json makes.
+// plain returns an object with the types of encoding/json.
 func plain(t *testing.T, object map[string]any) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(object)
@@ -90,7 +90,7 @@ func plain(t *testing.T, object map[string]any) map[string]any {
 	return copied
 }
 
-// inCanary is the route during a canary, with the label.
+// inCanary returns the route during a canary, with the label.
 func inCanary(t *testing.T, git map[string]any, weights route.Weights, managed []route.ManagedRoute, named bool) map[string]any {
 	t.Helper()
 	live, _, err := route.Apply(git, route.Intent{
@@ -103,8 +103,8 @@ func inCanary(t *testing.T, git map[string]any, weights route.Weights, managed [
 	return live
 }
 
-// The expression that goes by the label makes a difference, as the page says, because the label is not in Git.
-func TestArgoCDByTheLabelAlone(t *testing.T) {
+// TestArgoCDByLabelAlone: an expression that selects by the label creates a difference, because the label is not in Git.
+func TestArgoCDByLabelAlone(t *testing.T) {
 	git := map[string]any{}
 	if err := yaml.Unmarshal([]byte(inGit), &git); err != nil {
 		t.Fatal(err)
@@ -112,11 +112,12 @@ func TestArgoCDByTheLabelAlone(t *testing.T) {
 	live := inCanary(t, git, route.Weights{Stable: 80, Canary: 20}, nil, true)
 	byLabel := []string{`select(.metadata.labels["rollouts.argoproj.io/gatewayapi-canary"] == "in-progress") | .spec.rules`}
 	if cmp.Equal(normalized(t, git, byLabel), normalized(t, live, byLabel)) {
-		t.Error("Argo CD sees no difference: correct the page")
+		t.Error("Argo CD shows no difference: correct the page")
 	}
 }
 
-// With the recipe, Argo CD sees no difference between Git and a route in any state of a canary, and still sees what somebody else changes.
+// TestArgoCDRecipe: with the recipe, Argo CD shows no difference between Git and a route in any state of a canary, but
+// shows other changes.
 func TestArgoCDRecipe(t *testing.T) {
 	git := map[string]any{}
 	if err := yaml.Unmarshal([]byte(inGit), &git); err != nil {
@@ -144,12 +145,12 @@ func TestArgoCDRecipe(t *testing.T) {
 				expressions := recipe(t, "docs/how-to/gateway-api-gitops.md", mark)
 				want := normalized(t, git, expressions)
 				if diff := cmp.Diff(want, normalized(t, live, expressions)); diff != "" {
-					t.Errorf("Argo CD sees a difference (-git +live):\n%s", diff)
+					t.Errorf("Argo CD shows a difference (-git +live):\n%s", diff)
 				}
 				rules := live["spec"].(map[string]any)["rules"].([]any)
 				rules[len(rules)-1].(map[string]any)["timeouts"] = map[string]any{"request": "1s"}
 				if cmp.Equal(want, normalized(t, live, expressions)) {
-					t.Error("Argo CD does not see that somebody changed a rule")
+					t.Error("Argo CD does not show a change of a rule")
 				}
 			})
 		}

@@ -43,7 +43,7 @@ spec:
 `
 )
 
-// TestArgoCDIgnoresWiredBackends applies the page's expressions as Argo CD does, to an object in Git and to the same one wired.
+// TestArgoCDIgnoresWiredBackends applies the page's expressions as Argo CD does, to an object in Git and to the wired one.
 func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 	var ingress networkingv1.Ingress
 	var route apis.HTTPRoute
@@ -97,7 +97,7 @@ func decode(t *testing.T, text string, into any) {
 	}
 }
 
-// wired is an object after the agent has wired it, to the shared fleet or that of its namespace, as JSON.
+// wired returns an object as JSON after the agent has wired it, to the shared fleet or to that of its namespace.
 func wired(t *testing.T, inGit map[string]any, object autowire.Object, isShared bool) []byte {
 	t.Helper()
 	namespace := autowire.Namespace{

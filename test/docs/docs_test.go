@@ -1,6 +1,5 @@
-// Package docs tests that what the documents say about this repository is so:
-// every link leads somewhere, every make target and every path exists, and what
-// `make build` makes is what it is said to be.
+// Package docs tests statements of the pages about this repository: links, make targets, paths, generated tables,
+// metrics, alerts, and the binaries of `make build`.
 package docs
 
 import (
@@ -16,7 +15,7 @@ import (
 	"testing"
 )
 
-// root is the repository's root, seen from this package.
+// root is the path of the repository's root.
 const root = "../.."
 
 // documents returns every Markdown file of the repository by its path.
@@ -36,12 +35,12 @@ func documents(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	if len(out) < 5 {
-		t.Fatalf("only %d documents are found", len(out))
+		t.Fatalf("found only %d pages", len(out))
 	}
 	return out
 }
 
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestLinksResolve(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 	for path, text := range documents(t) {
 		for _, found := range link.FindAllStringSubmatch(text, -1) {
@@ -60,7 +59,7 @@ func makeTargets(t *testing.T) []string {
 	t.Helper()
 	included, err := filepath.Glob(filepath.Join(root, "make", "*.mk"))
 	if err != nil || len(included) == 0 {
-		t.Fatal("there are no files in make/ ", err)
+		t.Fatal("make/ contains no files ", err)
 	}
 	var targets []string
 	for _, file := range append(included, filepath.Join(root, "Makefile")) {
@@ -91,7 +90,7 @@ func TestMakeTargetsExist(t *testing.T) {
 	}
 }
 
-func TestManifestsThatCommandsNameExist(t *testing.T) {
+func TestManifestsInCommandsExist(t *testing.T) {
 	manifest := regexp.MustCompile(`(?:config|examples)/[\w./-]+`)
 	for path, text := range documents(t) {
 		for line := range strings.Lines(text) {
@@ -107,7 +106,7 @@ func TestManifestsThatCommandsNameExist(t *testing.T) {
 	}
 }
 
-func TestBuildMakesStaticLinuxBinaries(t *testing.T) {
+func TestBuildCreatesStaticLinuxBinaries(t *testing.T) {
 	folder := t.TempDir()
 	binaries := map[string]string{"PLUGIN": filepath.Join(folder, "rollouts-plugin-kedify"), "GATEWAY_PLUGIN": filepath.Join(folder, "gatewayapi-plugin")}
 	args := []string{"-C", root, "build"}
@@ -128,13 +127,13 @@ func TestBuildMakesStaticLinuxBinaries(t *testing.T) {
 		}
 		for _, segment := range program.Progs {
 			if segment.Type == elf.PT_INTERP {
-				t.Errorf("%s asks for a dynamic loader: it is not static", filepath.Base(binary))
+				t.Errorf("%s needs a dynamic loader: it is not static", filepath.Base(binary))
 			}
 		}
 	}
 }
 
-// anchors are those that GitHub makes of a page's headings: of the same words again with a number behind them.
+// anchors returns the anchors that GitHub creates for a page's headings. Repeated headings get a numeric suffix.
 func anchors(page string) map[string]bool {
 	found, seen := map[string]bool{}, map[string]int{}
 	inBlock := false
@@ -157,7 +156,7 @@ func anchors(page string) map[string]bool {
 	return found
 }
 
-func TestAnchorsLeadSomewhere(t *testing.T) {
+func TestAnchorsResolve(t *testing.T) {
 	pages, looked := documents(t), 0
 	for path, text := range pages {
 		for _, found := range regexp.MustCompile(`\]\(([^)#\s]*)#([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
@@ -179,8 +178,9 @@ func TestAnchorsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// docs/README.md links to each page, except to the records of decisions, which have an index of their own.
-func TestTheMapHasEveryPage(t *testing.T) {
+// TestMapLinksToEveryPage: docs/README.md links to each page, except to the records of decisions, which have an index of
+// their own.
+func TestMapLinksToEveryPage(t *testing.T) {
 	pages := documents(t)
 	for path := range pages {
 		relative, is := strings.CutPrefix(path, "docs/")

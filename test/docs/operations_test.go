@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// metrics are the names of the metrics that the code makes. A file makes those of one subsystem, by fields Name or by a function of
-// its own that takes the name first.
+// metrics returns the names of the metrics in the code. A file creates those of one subsystem, by fields Name or by a
+// function of its own with the name as first argument.
 func metrics(t *testing.T) []string {
 	t.Helper()
 	found := map[string]bool{}
@@ -48,7 +48,7 @@ func metrics(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// The page has every metric that there is, and no other one, and neither has any other page.
+// TestEveryMetricIsDocumented: the page lists exactly the metrics of the code, and no page names another metric.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	_, table, _ := strings.Cut(text(t, "docs/reference/metrics.md"), "<!-- metrics -->")
 	table, _, _ = strings.Cut(table, "<!-- end of metrics -->")
@@ -65,13 +65,14 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		for _, name := range regexp.MustCompile(`\bkedify_[a-z]+_[a-z_]+[a-z]`).FindAllString(page, -1) {
 			series := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 			if !slices.Contains(known, name) && !slices.Contains(known, series) {
-				t.Errorf("%s names the metric %s, which nothing makes", path, name)
+				t.Errorf("%s names the metric %s, which does not exist", path, name)
 			}
 		}
 	}
 }
 
-// The page has every alert of the rules, and what to do about it. What their expressions mean to Prometheus is tested in tools/promrules.
+// TestEveryAlertIsDocumented: the page lists every alert of the rules with its response. tools/promrules tests their
+// expressions with Prometheus' parser.
 func TestEveryAlertIsDocumented(t *testing.T) {
 	var rules struct {
 		Groups []struct {
@@ -88,11 +89,11 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 			alerts = append(alerts, rule.Alert)
 			named := regexp.MustCompile(`\bkedify_\w+`).FindAllString(rule.Expr, -1)
 			if len(named) == 0 {
-				t.Errorf("%s is about no metric of ours", rule.Alert)
+				t.Errorf("%s uses no metric of this project", rule.Alert)
 			}
 			for _, name := range named {
 				if !slices.Contains(known, name) {
-					t.Errorf("%s is about %s, which nothing makes", rule.Alert, name)
+					t.Errorf("%s uses %s, which does not exist", rule.Alert, name)
 				}
 			}
 		}
@@ -107,8 +108,8 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 	}
 }
 
-// Deployments that commands name are those of our manifests, or of what stands beside them.
-func TestDeploymentsThatCommandsNameExist(t *testing.T) {
+// TestDeploymentsInCommandsExist: commands name Deployments of our manifests, or known ones of other projects.
+func TestDeploymentsInCommandsExist(t *testing.T) {
 	known := []string{"argo-rollouts", "keda-operator", "traefik", "shop"}
 	manifests, err := filepath.Glob(filepath.Join(root, "config/*/*.yaml"))
 	if err != nil {

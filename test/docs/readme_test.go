@@ -21,7 +21,7 @@ func text(t *testing.T, name string) string {
 	return string(raw)
 }
 
-// block is the YAML block with that mark in a page.
+// block returns the YAML block with this mark in a page.
 func block(t *testing.T, page, mark string) map[string]any {
 	t.Helper()
 	found := regexp.MustCompile("(?s)```yaml " + mark + "\n(.*?)```").FindStringSubmatch(text(t, page))
@@ -35,7 +35,7 @@ func block(t *testing.T, page, mark string) map[string]any {
 	return parsed
 }
 
-// strategies are the canary strategies of the Rollouts in a text, whatever stands around their manifests.
+// strategies returns the canary strategies of the Rollouts in a file. Text around the manifests is ignored.
 func strategies(t *testing.T, name string) []any {
 	t.Helper()
 	var found []any
@@ -54,7 +54,8 @@ func strategies(t *testing.T, name string) []any {
 	return found
 }
 
-// What README shows of a Rollout is what a tested one has: the guide's, and the one that the tests of the Gateway API's page play.
+// TestREADMEShowsTestedRollouts: the Rollouts in README are those of the example and of the Gateway API tutorial, which
+// tests run.
 func TestREADMEShowsTestedRollouts(t *testing.T) {
 	for mark, tested := range map[string]string{
 		"rollout": "examples/argo-rollouts-canary/manifests.yaml", "rollout gatewayapi": "docs/tutorials/gateway-api.md",
@@ -66,8 +67,8 @@ func TestREADMEShowsTestedRollouts(t *testing.T) {
 	}
 }
 
-// Each figure of README's table is in the test, the page or the record that holds it.
-func TestREADMEsFiguresAreHeld(t *testing.T) {
+// TestREADMEMeasurementsAreVerified: each value of README's table is in the test, page or record that verifies it.
+func TestREADMEMeasurementsAreVerified(t *testing.T) {
 	_, table, _ := strings.Cut(text(t, "README.md"), "<!-- figures -->")
 	table, _, _ = strings.Cut(table, "<!-- end of figures -->")
 	held := []struct{ row, figure, file, says string }{
@@ -91,10 +92,10 @@ func TestREADMEsFiguresAreHeld(t *testing.T) {
 			}
 		}
 		if !strings.Contains(row, h.figure) {
-			t.Errorf("README's row %q does not say %q: %s", h.row, h.figure, row)
+			t.Errorf("README's row %q does not contain %q: %s", h.row, h.figure, row)
 		}
 		if !regexp.MustCompile(h.says).MatchString(text(t, h.file)) {
-			t.Errorf("%s does not hold %q of the row %q: it has no %s", h.file, h.figure, h.row, h.says)
+			t.Errorf("%s does not verify %q of the row %q: it has no %s", h.file, h.figure, h.row, h.says)
 		}
 	}
 }

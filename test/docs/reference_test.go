@@ -30,9 +30,9 @@ const (
 
 var update = flag.Bool("update", false, "write the generated parts of these pages")
 
-// The generated parts of the page are what their sources say: the CustomResourceDefinition, the constants of the API's package,
-// the programs' own --help.
-func TestTheReferenceIsGenerated(t *testing.T) {
+// TestReferenceIsGenerated compares the generated parts of the pages with their sources: the CRD, the constants of the
+// API's package, and --help of the programs.
+func TestReferenceIsGenerated(t *testing.T) {
 	folder := t.TempDir()
 	programs := []string{"rollouts-plugin-kedify", "gatewayapi-plugin", "interceptor", "scaler", "agent"}
 	if err := program.Build(t.Context(), folder, "v0.0.0", programs...); err != nil {
@@ -67,11 +67,11 @@ func compareParts(t *testing.T, name string, parts map[string]string) {
 		return
 	}
 	if diff := cmp.Diff(wanted, page); diff != "" {
-		t.Errorf("%s is not what its sources say: run `make reference` (-sources +page):\n%s", name, diff)
+		t.Errorf("%s differs from its sources: run `make reference` (-sources +page):\n%s", name, diff)
 	}
 }
 
-// schema is what is shown of a schema in a CustomResourceDefinition.
+// schema is the documented part of a schema in a CRD.
 type schema struct {
 	Type, Description, Format string
 	Default                   any
@@ -81,7 +81,7 @@ type schema struct {
 	Rules                     []struct{ Message string } `json:"x-kubernetes-validations"`
 }
 
-// fields is a table of the fields of an HTTPScaledObject's spec.
+// fields returns the table of the fields of an HTTPScaledObject's spec.
 func fields(t *testing.T) string {
 	t.Helper()
 	var definition struct {
@@ -102,7 +102,7 @@ func fields(t *testing.T) string {
 	return table.String()
 }
 
-// rows are the rows of the fields below a path.
+// rows writes the rows of the fields below a path.
 func rows(table *strings.Builder, path string, of schema) {
 	for _, name := range sortedKeys(of.Properties) {
 		field, at := of.Properties[name], path+"."+name
@@ -129,7 +129,7 @@ func rows(table *strings.Builder, path string, of schema) {
 	}
 }
 
-// escaped is a text in a cell of a table.
+// escaped returns a text as a cell of a table.
 func escaped(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(text)
 }
@@ -143,7 +143,7 @@ func sortedKeys(of map[string]schema) []string {
 	return names
 }
 
-// annotations is a table of the annotations in the API's package.
+// annotations returns the table of the annotations in the API's package.
 func annotations(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(root, "api/http/v1alpha1")
@@ -177,7 +177,7 @@ func annotations(t *testing.T) string {
 	return written
 }
 
-// constantText is the text of a string constant, which may be made of those before.
+// constantText returns the value of a string constant, which may consist of known ones.
 func constantText(of ast.Expr, known map[string]string) string {
 	switch expression := of.(type) {
 	case *ast.BasicLit:
@@ -192,7 +192,7 @@ func constantText(of ast.Expr, known map[string]string) string {
 	}
 }
 
-// flags is what a program says about its flags.
+// flags returns the help of a program.
 func flags(ctx context.Context, t *testing.T, binary string) string {
 	t.Helper()
 	help, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput()
@@ -206,11 +206,12 @@ func flags(ctx context.Context, t *testing.T, binary string) string {
 	return "```text\n" + strings.TrimSpace(shown.String()) + "\n```"
 }
 
-// The table of the router's keys is what the router says that the keys are: docs/reference/errors.md is written by its tests.
-func TestTheTableOfTheRoutersKeys(t *testing.T) {
+// TestRouterKeysTable compares the table of keys with the router's error for an unknown key in docs/reference/errors.md,
+// which the router's tests write.
+func TestRouterKeysTable(t *testing.T) {
 	list := regexp.MustCompile("has the unknown key [^`]*the keys are ([a-zA-Z, ]+)`").FindStringSubmatch(text(t, "docs/reference/errors.md"))
 	if list == nil {
-		t.Fatal("docs/reference/errors.md does not say what the keys are")
+		t.Fatal("docs/reference/errors.md has no error that lists the keys")
 	}
 	_, section, _ := strings.Cut(text(t, configurationPage), "## The router kedify/http\n")
 	section, _, _ = strings.Cut(section, "For the whole process")

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// configuration is what is read of .goreleaser.yaml.
+// configuration is the tested part of .goreleaser.yaml.
 type configuration struct {
 	Version int `json:"version"`
 	Builds  []struct {
@@ -41,8 +41,8 @@ type configuration struct {
 	} `json:"release"`
 }
 
-// A snapshot takes minutes; that the configuration says what a release is takes none.
-func TestTheReleasesConfiguration(t *testing.T) {
+// TestReleaseConfiguration tests the configuration of a release without the minutes of a snapshot.
+func TestReleaseConfiguration(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root, ".goreleaser.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -79,12 +79,12 @@ func TestTheReleasesConfiguration(t *testing.T) {
 	}
 }
 
-// The workflows run what a developer runs.
-func TestWorkflowsCallWhatExists(t *testing.T) {
+// TestWorkflowTargetsExist: the workflows call existing make targets.
+func TestWorkflowTargetsExist(t *testing.T) {
 	targets := makeTargets(t)
 	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
 	if err != nil || len(workflows) == 0 {
-		t.Fatal("there are no workflows ", err)
+		t.Fatal("no workflows found ", err)
 	}
 	called := 0
 	for _, file := range workflows {
