@@ -225,13 +225,13 @@ func TestEffectiveWeightsProperties(t *testing.T) {
 			case desired[i] == 0 && weight != 0:
 				t.Fatalf("desired %v, ready %v: got %v: weight 0 got requests", desired, ready, got)
 			case i == 0 && weight < desired[0]:
-				t.Fatalf("desired %v, ready %v: got %v: the stable share fell to a canary", desired, ready, got)
+				t.Fatalf("desired %v, ready %v: got %v: the stable weight went to a canary", desired, ready, got)
 			case i > 0 && weight > desired[i]:
-				t.Fatalf("desired %v, ready %v: got %v: a canary got more than its share", desired, ready, got)
+				t.Fatalf("desired %v, ready %v: got %v: a canary got more than its weight", desired, ready, got)
 			case i > 0 && ready[i] && weight != desired[i]:
-				t.Fatalf("desired %v, ready %v: got %v: a ready canary lost its share", desired, ready, got)
+				t.Fatalf("desired %v, ready %v: got %v: a ready canary lost its weight", desired, ready, got)
 			case i > 0 && !ready[i] && weight != 0 && desired[0] > 0:
-				t.Fatalf("desired %v, ready %v: got %v: a share that nobody can serve was kept", desired, ready, got)
+				t.Fatalf("desired %v, ready %v: got %v: the weight of a backend without ready endpoints was kept", desired, ready, got)
 			}
 		}
 	}

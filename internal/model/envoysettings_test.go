@@ -31,7 +31,7 @@ func TestOver(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ own, all, want *model.EnvoySettings }{
 		"both": {own, all, want}, "none": {nil, nil, nil}, "the wider": {nil, all, all}, "the own": {own, nil, own},
-		"one that says nothing": {new(model.EnvoySettings), all, all},
+		"empty settings": {new(model.EnvoySettings), all, all},
 	} {
 		if diff := cmp.Diff(test.want, test.own.Over(test.all)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -77,7 +77,7 @@ func TestManagedRoutesDependOnTheRolloutOnly(t *testing.T) {
 		"an earlier step": {inTheMiddle(2, header("a", "qa"), weight, weight),
 			[]managedroute.Route{set("a", "qa")}},
 		"a later step": {inTheMiddle(1, weight, weight, header("a", "qa")), nil},
-		"rolled back within the window, by which no step was taken": {changed(func(r *v1alpha1.Rollout) {
+		"rolled back within the window, without any step": {changed(func(r *v1alpha1.Rollout) {
 			r.Spec.RollbackWindow = &v1alpha1.RollbackWindowSpec{Revisions: 3}
 		}, 2, header("a", "qa"), weight), nil},
 		"in the steps of one that could be rolled back": {changed(func(r *v1alpha1.Rollout) {
@@ -105,7 +105,7 @@ func TestManagedRoutesDependOnTheRolloutOnly(t *testing.T) {
 			header("a", "qa")), nil},
 		"the first revision": {changed(func(r *v1alpha1.Rollout) { r.Annotations["rollout.argoproj.io/revision"] = "1" }, 0,
 			header("a", "qa")), nil},
-		"a revision that is not told": {changed(func(r *v1alpha1.Rollout) { r.Annotations = nil }, 0,
+		"no revision": {changed(func(r *v1alpha1.Rollout) { r.Annotations = nil }, 0,
 			header("a", "qa")), nil},
 		"no canary":                              {&v1alpha1.Rollout{}, nil},
 		"no traffic routing":                     {changed(func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.TrafficRouting = nil }, 0, header("a", "qa")), nil},

@@ -65,32 +65,32 @@ func (s scripted) RemoveManagedRoutes(ctx context.Context, _ *v1alpha1.Rollout) 
 // overRPC returns the controller's client of a plugin with router, connected by net/rpc and gob.
 func overRPC(t *testing.T, r router.Router, log io.Writer) rpc.TrafficRouterPlugin {
 	t.Helper()
-	client, _ := plugin.TestPluginRPCConn(t, plugin.PluginSet{
+	connection, _ := plugin.TestPluginRPCConn(t, plugin.PluginSet{
 		router.PluginName: &rpc.RpcTrafficRouterPlugin{Impl: router.NewPlugin(r, router.NewLogger(log, slog.LevelInfo))},
 	}, nil)
-	t.Cleanup(func() { _ = client.Close() })
-	dispensed, err := client.Dispense(router.PluginName)
+	t.Cleanup(func() { _ = connection.Close() })
+	dispensed, err := connection.Dispense(router.PluginName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked, ok := dispensed.(rpc.TrafficRouterPlugin)
+	client, ok := dispensed.(rpc.TrafficRouterPlugin)
 	if !ok {
 		t.Fatalf("dispensed a %T", dispensed)
 	}
-	return asked
+	return client
 }
 
 // everyCall makes each call that has a Rollout and returns the results by method.
-func everyCall(asked rpc.TrafficRouterPlugin) (map[string]types.RpcError, types.RpcVerified) {
+func everyCall(client rpc.TrafficRouterPlugin) (map[string]types.RpcError, types.RpcVerified) {
 	rollout := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
-	verified, verifyError := asked.VerifyWeight(rollout, 0, nil)
+	verified, verifyError := client.VerifyWeight(rollout, 0, nil)
 	return map[string]types.RpcError{
-		"SetWeight":           asked.SetWeight(rollout, 0, nil),
+		"SetWeight":           client.SetWeight(rollout, 0, nil),
 		"VerifyWeight":        verifyError,
-		"UpdateHash":          asked.UpdateHash(rollout, "", "", nil),
-		"SetHeaderRoute":      asked.SetHeaderRoute(rollout, &v1alpha1.SetHeaderRoute{}),
-		"SetMirrorRoute":      asked.SetMirrorRoute(rollout, &v1alpha1.SetMirrorRoute{}),
-		"RemoveManagedRoutes": asked.RemoveManagedRoutes(rollout),
+		"UpdateHash":          client.UpdateHash(rollout, "", "", nil),
+		"SetHeaderRoute":      client.SetHeaderRoute(rollout, &v1alpha1.SetHeaderRoute{}),
+		"SetMirrorRoute":      client.SetMirrorRoute(rollout, &v1alpha1.SetMirrorRoute{}),
+		"RemoveManagedRoutes": client.RemoveManagedRoutes(rollout),
 	}, verified
 }
 
@@ -105,14 +105,14 @@ func TestResultsPassUnchanged(t *testing.T) {
 		"done":                   {true, nil, "", types.Verified},
 		"not verified":           {false, nil, "", types.NotVerified},
 		"an error":               {false, errors.New("no such Service"), "no such Service", types.NotVerified},
-		"true beside an error":   {true, errors.New("no such Service"), "no such Service", types.NotVerified},
+		"true and an error":      {true, errors.New("no such Service"), "no such Service", types.NotVerified},
 		"an error without words": {false, errors.New(""), "without a text", types.NotVerified},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked := overRPC(t, scripted{func(context.Context) (bool, error) { return test.verified, test.err }}, io.Discard)
-			answers, verified := everyCall(asked)
+			client := overRPC(t, scripted{func(context.Context) (bool, error) { return test.verified, test.err }}, io.Discard)
+			answers, verified := everyCall(client)
 			for method, answer := range answers {
 				if answer.HasError() != (test.err != nil) || !strings.Contains(answer.ErrorString, test.want) {
 					t.Errorf("%s answered %q, want %q", method, answer.ErrorString, test.want)
@@ -121,10 +121,10 @@ func TestResultsPassUnchanged(t *testing.T) {
 			if verified != test.wantVerified {
 				t.Errorf("VerifyWeight answered %v, want %v", verified, test.wantVerified)
 			}
-			if init := asked.InitPlugin(); init.HasError() {
+			if init := client.InitPlugin(); init.HasError() {
 				t.Errorf("InitPlugin: %v", init)
 			}
-			if got := asked.Type(); got != "test/scripted" {
+			if got := client.Type(); got != "test/scripted" {
 				t.Errorf("Type is %q", got)
 			}
 		})
@@ -135,13 +135,13 @@ func TestPanicFailsOnlyItsCall(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	broken := true
-	asked := overRPC(t, scripted{func(context.Context) (bool, error) {
+	client := overRPC(t, scripted{func(context.Context) (bool, error) {
 		if broken {
 			panic("index out of range")
 		}
 		return true, nil
 	}}, &log)
-	answers, verified := everyCall(asked)
+	answers, verified := everyCall(client)
 	for method, answer := range answers {
 		if !strings.Contains(answer.ErrorString, "panic: index out of range") ||
 			!strings.Contains(answer.ErrorString, `"shop/web"`) {
@@ -149,7 +149,7 @@ func TestPanicFailsOnlyItsCall(t *testing.T) {
 		}
 	}
 	if verified != types.NotVerified {
-		t.Errorf("VerifyWeight answered %v beside its panic", verified)
+		t.Errorf("VerifyWeight returned %v after a panic", verified)
 	}
 	for line := range strings.Lines(log.String()) {
 		var record map[string]any
@@ -164,7 +164,7 @@ func TestPanicFailsOnlyItsCall(t *testing.T) {
 		t.Errorf("%d log lines, want %d", lines, len(answers))
 	}
 	broken = false
-	if answer := asked.SetWeight(&v1alpha1.Rollout{}, 0, nil); answer.HasError() {
+	if answer := client.SetWeight(&v1alpha1.Rollout{}, 0, nil); answer.HasError() {
 		t.Errorf("the next call: %v", answer)
 	}
 }

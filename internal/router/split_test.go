@@ -36,7 +36,7 @@ func TestSplitAddsUpToTheMaximum(t *testing.T) {
 			asked += int64(other.Weight)
 		}
 		if (err != nil) != (asked > int64(limit)) {
-			t.Fatalf("%d of %d asked for: %v", asked, limit, err)
+			t.Fatalf("%d of %d requested: %v", asked, limit, err)
 		}
 		if err != nil {
 			refused++
@@ -51,7 +51,7 @@ func TestSplitAddsUpToTheMaximum(t *testing.T) {
 		}
 	}
 	if refused == 0 {
-		t.Error("the generator never asked for too much")
+		t.Error("the generator never requested too much")
 	}
 }
 
@@ -77,8 +77,8 @@ func TestSplitForUnusualRollouts(t *testing.T) {
 			want: "web-stable 0, web-canary 10"},
 		"above a greater maximum": {change: limited(1000), weight: 1001,
 			want: `rollout "shop/web": the canary weight 1001 is above 1000: correct setWeight in spec.strategy.canary.steps`},
-		"ping-pong beside stable and canary Services":  {change: both, weight: 20, want: "web-stable 80, web-canary 20"},
-		"ping-pong beside one of them, which is wrong": {change: func(r *v1alpha1.Rollout) { both(r); r.Spec.Strategy.Canary.CanaryService = "" }, weight: 20, want: `rollout "shop/web": spec.strategy.canary.canaryService is empty: name the Service there`},
+		"ping-pong and stable and canary Services":         {change: both, weight: 20, want: "web-stable 80, web-canary 20"},
+		"ping-pong and only one of them, which is invalid": {change: func(r *v1alpha1.Rollout) { both(r); r.Spec.Strategy.Canary.CanaryService = "" }, weight: 20, want: `rollout "shop/web": spec.strategy.canary.canaryService is empty: name the Service there`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestSplitForFillsInServiceNames(t *testing.T) {
 			destinations{{Weight: 10}}, "web-1-a"},
 		"by the template": {[]v1alpha1.RolloutExperimentTemplate{template("a", "try", 10)},
 			destinations{{Weight: 10}}, "try"},
-		"beside one without a weight": {[]v1alpha1.RolloutExperimentTemplate{template("x", "", 0), template("a", "", 10)},
+		"next to one without a weight": {[]v1alpha1.RolloutExperimentTemplate{template("x", "", 0), template("a", "", 10)},
 			destinations{{Weight: 10}}, "web-1-a"},
 		"one of two": {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10), template("b", "", 10)},
 			destinations{{ServiceName: "web-1-a", Weight: 10}, {Weight: 10}}, "web-1-a web-1-b"},

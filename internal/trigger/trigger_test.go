@@ -202,7 +202,7 @@ func TestProblems(t *testing.T) {
 		"a key of another scaler": {with(map[string]string{"serverAddress": "http://prometheus"}), []string{
 			`(ignored) serverAddress "http://prometheus": unknown key, ignored; remove it`,
 		}},
-		"every mistake at once": {with(map[string]string{"hosts": "", "port": "x", "colour": "red"}), []string{
+		"all errors at once": {with(map[string]string{"hosts": "", "port": "x", "colour": "red"}), []string{
 			`port "x": use a whole number from 1 to 65535, or portName for a name`,
 			`hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
 			`(ignored) colour "red": unknown key, ignored; remove it`,

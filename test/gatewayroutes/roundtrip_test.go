@@ -150,7 +150,7 @@ func (s stage) play(t *testing.T, folder string, object map[string]any) (written
 		}
 		again, second, err := route.Apply(live, want)
 		if err != nil || second.Changed {
-			t.Errorf("%s: after the write there is something left to change: %+v, %v\n%s", step.Do, second, err,
+			t.Errorf("%s: not stable after the write: %+v, %v\n%s", step.Do, second, err,
 				cmp.Diff(live, again))
 		}
 		if err := route.CheckSpec(live, want); err != nil {

@@ -83,7 +83,7 @@ func TestInstall(t *testing.T) {
 				t.Errorf("mode is %v", mode)
 			}
 			if _, stdout, _ := runWithoutCookie(t, test.want, "--version"); !strings.Contains(stdout, builtVersion) {
-				t.Errorf("the installed binary says %q", stdout)
+				t.Errorf("the installed binary printed %q", stdout)
 			}
 		})
 	}

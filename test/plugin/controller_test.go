@@ -92,20 +92,20 @@ func startRouter(t *testing.T, router, file, kubeconfig string, args ...string) 
 	if err != nil {
 		t.Fatalf("dispense: %v", err)
 	}
-	asked, ok := dispensed.(rpc.TrafficRouterPlugin)
+	client, ok := dispensed.(rpc.TrafficRouterPlugin)
 	if !ok {
 		t.Fatalf("dispensed a %T", dispensed)
 	}
-	if answer := asked.InitPlugin(); answer.HasError() {
+	if answer := client.InitPlugin(); answer.HasError() {
 		t.Fatalf("InitPlugin: %v", answer)
 	}
 	if err := control.Ping(); err != nil {
 		t.Fatalf("Ping: %v", err)
 	}
-	if name := asked.Type(); name != router {
+	if name := client.Type(); name != router {
 		t.Fatalf("Type is %q", name)
 	}
-	return controller{TrafficRouterPlugin: asked, process: process, control: control, log: log}
+	return controller{TrafficRouterPlugin: client, process: process, control: control, log: log}
 }
 
 // journal contains what the controller would log of the plugin's stderr.

@@ -69,7 +69,7 @@ func ruleNames(api *routertest.RoutesServer) string {
 
 func TestGatewayCanaryOverTheSocket(t *testing.T) {
 	t.Parallel()
-	api, asked := startedGateway(t)
+	api, client := startedGateway(t)
 	expect := func(when, want string) {
 		t.Helper()
 		if got := ruleNames(api); got != want {
@@ -77,26 +77,26 @@ func TestGatewayCanaryOverTheSocket(t *testing.T) {
 		}
 	}
 	first, last := inCanary(0), inCanary(2) // gob drops an index of 0
-	must(t, "SetHeaderRoute", asked.SetHeaderRoute(first, first.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
+	must(t, "SetHeaderRoute", client.SetHeaderRoute(first, first.Spec.Strategy.Canary.Steps[0].SetHeaderRoute))
 	expect("after the first step", "<nil> <nil> qa")
-	must(t, "SetWeight", asked.SetWeight(first, 0, nil))
+	must(t, "SetWeight", client.SetWeight(first, 0, nil))
 	expect("with a weight of 0", "100 0 qa")
 	second := inCanary(1)
-	must(t, "SetMirrorRoute", asked.SetMirrorRoute(second, second.Spec.Strategy.Canary.Steps[1].SetMirrorRoute))
+	must(t, "SetMirrorRoute", client.SetMirrorRoute(second, second.Spec.Strategy.Canary.Steps[1].SetMirrorRoute))
 	expect("after the second step", "copies 100 0 qa")
-	must(t, "SetWeight", asked.SetWeight(last, 20, nil))
+	must(t, "SetWeight", client.SetWeight(last, 20, nil))
 	expect("at 20", "copies 80 20 qa")
-	if verified, answer := asked.VerifyWeight(last, 20, nil); answer.HasError() || verified != types.NotVerified {
+	if verified, answer := client.VerifyWeight(last, 20, nil); answer.HasError() || verified != types.NotVerified {
 		t.Errorf("VerifyWeight before the Gateway has accepted it: %v, %v", verified, answer)
 	}
 	api.Accept("httproutes", "shop", "web", true)
-	if verified, answer := asked.VerifyWeight(last, 20, nil); answer.HasError() || verified != types.Verified {
+	if verified, answer := client.VerifyWeight(last, 20, nil); answer.HasError() || verified != types.Verified {
 		t.Errorf("VerifyWeight afterwards: %v, %v", verified, answer)
 	}
-	must(t, "RemoveManagedRoutes", asked.RemoveManagedRoutes(last))
+	must(t, "RemoveManagedRoutes", client.RemoveManagedRoutes(last))
 	expect("after RemoveManagedRoutes", "80 20")
 	last.Status.Abort = true
-	must(t, "SetWeight", asked.SetWeight(last, 0, nil))
+	must(t, "SetWeight", client.SetWeight(last, 0, nil))
 	expect("aborted", "100 0")
 	for _, request := range api.Requests(http.MethodPut, "") {
 		if request.FieldManager != gatewayapi.FieldManager || request.UserAgent != "gatewayapi-plugin/"+builtVersion {
@@ -131,27 +131,27 @@ func TestKilledGatewayPluginContinues(t *testing.T) {
 
 func TestEmptyRolloutIsAnErrorOfTheGatewayPluginNotACrash(t *testing.T) {
 	t.Parallel()
-	_, asked := startedGateway(t)
+	_, client := startedGateway(t)
 	for _, rollout := range []*v1alpha1.Rollout{{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}}} {
 		answers := map[string]types.RpcError{
-			"SetWeight":           asked.SetWeight(rollout, 20, nil),
-			"RemoveManagedRoutes": asked.RemoveManagedRoutes(rollout),
-			"SetHeaderRoute":      asked.SetHeaderRoute(rollout, &v1alpha1.SetHeaderRoute{}),
-			"SetMirrorRoute":      asked.SetMirrorRoute(rollout, &v1alpha1.SetMirrorRoute{}),
+			"SetWeight":           client.SetWeight(rollout, 20, nil),
+			"RemoveManagedRoutes": client.RemoveManagedRoutes(rollout),
+			"SetHeaderRoute":      client.SetHeaderRoute(rollout, &v1alpha1.SetHeaderRoute{}),
+			"SetMirrorRoute":      client.SetMirrorRoute(rollout, &v1alpha1.SetMirrorRoute{}),
 		}
 		for call, answer := range answers {
 			if !strings.Contains(answer.ErrorString, "spec.strategy.canary") || strings.Contains(answer.ErrorString, "panic") {
 				t.Errorf("%s answered %q", call, answer.ErrorString)
 			}
 		}
-		if answer := asked.UpdateHash(rollout, "new", "new", nil); answer.HasError() {
-			t.Errorf("UpdateHash answered %v, which SetWeight says", answer)
+		if answer := client.UpdateHash(rollout, "new", "new", nil); answer.HasError() {
+			t.Errorf("UpdateHash returned %v, which SetWeight reports", answer)
 		}
-		if verified, answer := asked.VerifyWeight(rollout, 20, nil); !answer.HasError() || verified != types.NotVerified {
+		if verified, answer := client.VerifyWeight(rollout, 20, nil); !answer.HasError() || verified != types.NotVerified {
 			t.Errorf("VerifyWeight answered %v, %v", verified, answer)
 		}
 	}
-	if err := asked.control.Ping(); err != nil {
+	if err := client.control.Ping(); err != nil {
 		t.Errorf("Ping after it: %v", err)
 	}
 }
@@ -171,15 +171,15 @@ func TestFlagsOfTheArgoprojLabsPlugin(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api, asked := startedGateway(t, test.args...)
-			must(t, "SetWeight", asked.SetWeight(inCanary(2), 20, nil))
+			api, client := startedGateway(t, test.args...)
+			must(t, "SetWeight", client.SetWeight(inCanary(2), 20, nil))
 			if got := ruleNames(api); got != "copies 80 20 qa" {
 				t.Errorf("the route has %q", got)
 			}
-			asked.process.Kill() // ends the journal
-			if shown := strings.Contains(asked.log.String(), "weights written"); shown != (test.log != "") ||
-				!strings.Contains(asked.log.String(), test.log) {
-				t.Errorf("the log is\n%s", asked.log)
+			client.process.Kill() // ends the journal
+			if shown := strings.Contains(client.log.String(), "weights written"); shown != (test.log != "") ||
+				!strings.Contains(client.log.String(), test.log) {
+				t.Errorf("the log is\n%s", client.log)
 			}
 		})
 	}
@@ -187,9 +187,9 @@ func TestFlagsOfTheArgoprojLabsPlugin(t *testing.T) {
 
 func TestRouteNamespacesLimit(t *testing.T) {
 	t.Parallel()
-	_, asked := startedGateway(t, "-routeNamespaces=gateways")
+	_, client := startedGateway(t, "-routeNamespaces=gateways")
 	rollout := routertest.Rollout(gatewayapi.Type, `{"httpRoute":"web","namespace":"default"}`)
-	if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "-routeNamespaces") {
+	if answer := client.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "-routeNamespaces") {
 		t.Errorf("SetWeight answered %q", answer.ErrorString)
 	}
 }

@@ -24,20 +24,20 @@ func TestBadInput(t *testing.T) {
 			if test.Annotation != "" {
 				object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: test.Annotation}
 			}
-			api, asked := startedWith(t, object, test.Situation)
+			api, client := startedWith(t, object, test.Situation)
 			rollout := test.Rollout(httpso.Type)
 
-			answer := asked.SetWeight(rollout, test.Weight, test.Others)
+			answer := client.SetWeight(rollout, test.Weight, test.Others)
 
 			if answer.ErrorString != test.Want {
 				t.Errorf("SetWeight answered\n%s, want\n%s", answer.ErrorString, test.Want)
 			}
 			expect(t, api, "afterwards", test.AfterText())
-			if verified, _ := asked.VerifyWeight(rollout, test.Weight,
+			if verified, _ := client.VerifyWeight(rollout, test.Weight,
 				test.Others); (verified == types.Verified) != (test.Want == "") {
 				t.Errorf("VerifyWeight answered %v", verified)
 			}
-			neighbourMoves(t, api, asked)
+			neighbourMoves(t, api, client)
 		})
 	}
 }
@@ -71,7 +71,7 @@ func startedWith(
 }
 
 // neighbourMoves changes the weight of another Rollout through the same process.
-func neighbourMoves(t *testing.T, api *routertest.APIServer, asked controller) {
+func neighbourMoves(t *testing.T, api *routertest.APIServer, client controller) {
 	t.Helper()
 	object := routertest.ScaledObject(nil)
 	object.Name = "neighbour"
@@ -79,7 +79,7 @@ func neighbourMoves(t *testing.T, api *routertest.APIServer, asked controller) {
 	rollout := routertest.Rollout(httpso.Type, `{"httpScaledObjectName":"neighbour"}`)
 	rollout.Name, rollout.UID = "neighbour", "uid-of-neighbour"
 	for _, weight := range []int32{20, 100} {
-		must(t, fmt.Sprintf("SetWeight(%d) of the neighbour", weight), asked.SetWeight(rollout, weight, nil))
+		must(t, fmt.Sprintf("SetWeight(%d) of the neighbour", weight), client.SetWeight(rollout, weight, nil))
 	}
 	if got := api.Object("shop", "neighbour").Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != at100 {
 		t.Errorf("the neighbour's annotation is %q", got)

@@ -54,7 +54,7 @@ func expect(t *testing.T, api *routertest.APIServer, when, want string) {
 
 func TestCanaryFromFirstStepToPromotion(t *testing.T) {
 	t.Parallel()
-	api, asked := started(t)
+	api, client := started(t)
 	rollout := routertest.Rollout(httpso.Type, config)
 	steps := []struct {
 		weight int32
@@ -64,14 +64,14 @@ func TestCanaryFromFirstStepToPromotion(t *testing.T) {
 		{0, "", 0}, {20, at20, 1}, {20, at20, 1}, {100, at100, 2}, {0, "", 3}, {0, "", 3},
 	}
 	for _, step := range steps {
-		must(t, "UpdateHash", asked.UpdateHash(rollout, "new", "old", nil))
-		must(t, "SetWeight", asked.SetWeight(rollout, step.weight, nil))
+		must(t, "UpdateHash", client.UpdateHash(rollout, "new", "old", nil))
+		must(t, "SetWeight", client.SetWeight(rollout, step.weight, nil))
 		expect(t, api, fmt.Sprint("at ", step.weight), step.want)
-		if verified, answer := asked.VerifyWeight(rollout, step.weight, nil); answer.HasError() ||
+		if verified, answer := client.VerifyWeight(rollout, step.weight, nil); answer.HasError() ||
 			verified != types.Verified {
 			t.Fatalf("VerifyWeight(%d): %v, %v", step.weight, verified, answer)
 		}
-		if verified, answer := asked.VerifyWeight(rollout, 99-step.weight/2, nil); answer.HasError() ||
+		if verified, answer := client.VerifyWeight(rollout, 99-step.weight/2, nil); answer.HasError() ||
 			verified != types.NotVerified {
 			t.Fatalf("VerifyWeight(%d) at %d: %v, %v", 99-step.weight/2, step.weight, verified, answer)
 		}
@@ -88,41 +88,41 @@ func TestCanaryFromFirstStepToPromotion(t *testing.T) {
 
 func TestRemoveManagedRoutesKeepsTheWeights(t *testing.T) {
 	t.Parallel()
-	api, asked := started(t)
+	api, client := started(t)
 	rollout := routertest.Rollout(httpso.Type, config)
-	must(t, "SetWeight", asked.SetWeight(rollout, 20, nil))
-	must(t, "RemoveManagedRoutes", asked.RemoveManagedRoutes(rollout))
+	must(t, "SetWeight", client.SetWeight(rollout, 20, nil))
+	must(t, "RemoveManagedRoutes", client.RemoveManagedRoutes(rollout))
 	expect(t, api, "after RemoveManagedRoutes", at20)
 }
 
 func TestValuesThatGobDrops(t *testing.T) {
 	t.Parallel()
-	api, asked := started(t)
+	api, client := started(t)
 	rollout := routertest.Rollout(httpso.Type, config)
 	rollout.Status.CurrentStepIndex = new(int32)
 	rollout.Spec.Replicas = new(int32)
 	rollout.Spec.Strategy.Canary.TrafficRouting.MaxTrafficWeight = new(int32)
 	rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{{SetWeight: new(int32)}}
-	must(t, "SetWeight", asked.SetWeight(rollout, 20, []v1alpha1.WeightDestination{}))
+	must(t, "SetWeight", client.SetWeight(rollout, 20, []v1alpha1.WeightDestination{}))
 	expect(t, api, "at 20", at20)
-	must(t, "SetWeight", asked.SetWeight(rollout, 0, nil))
+	must(t, "SetWeight", client.SetWeight(rollout, 0, nil))
 	expect(t, api, "at 0", "")
-	must(t, "SetHeaderRoute", asked.SetHeaderRoute(rollout, &v1alpha1.SetHeaderRoute{}))
-	must(t, "SetMirrorRoute", asked.SetMirrorRoute(rollout, &v1alpha1.SetMirrorRoute{Percentage: new(int32)}))
+	must(t, "SetHeaderRoute", client.SetHeaderRoute(rollout, &v1alpha1.SetHeaderRoute{}))
+	must(t, "SetMirrorRoute", client.SetMirrorRoute(rollout, &v1alpha1.SetMirrorRoute{Percentage: new(int32)}))
 }
 
 func TestEmptyRolloutIsAnErrorNotACrash(t *testing.T) {
 	t.Parallel()
-	_, asked := started(t)
+	_, client := started(t)
 	for _, rollout := range []*v1alpha1.Rollout{{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}}} {
-		if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "spec.strategy.canary") {
+		if answer := client.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "spec.strategy.canary") {
 			t.Errorf("SetWeight answered %q", answer.ErrorString)
 		}
-		if verified, answer := asked.VerifyWeight(rollout, 20, nil); !answer.HasError() || verified != types.NotVerified {
+		if verified, answer := client.VerifyWeight(rollout, 20, nil); !answer.HasError() || verified != types.NotVerified {
 			t.Errorf("VerifyWeight answered %v, %v", verified, answer)
 		}
 	}
-	if err := asked.control.Ping(); err != nil {
+	if err := client.control.Ping(); err != nil {
 		t.Errorf("Ping after it: %v", err)
 	}
 }
@@ -131,20 +131,20 @@ func TestMissingKubeconfigHeals(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	asked := start(t, file)
+	client := start(t, file)
 	rollout := routertest.Rollout(httpso.Type, config)
-	if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString,
+	if answer := client.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString,
 		"cannot connect to the API server") {
 		t.Fatalf("SetWeight without a kubeconfig answered %q", answer.ErrorString)
 	}
 	api.WriteKubeconfig(t, file)
-	must(t, "SetWeight", asked.SetWeight(rollout, 20, nil))
+	must(t, "SetWeight", client.SetWeight(rollout, 20, nil))
 	expect(t, api, "once there is a kubeconfig", at20)
 }
 
 func TestUnavailableAPIServerHeals(t *testing.T) {
 	t.Parallel()
-	api, asked := started(t)
+	api, client := started(t)
 	rollout := routertest.Rollout(httpso.Type, config)
 	var down [5]http.HandlerFunc
 	for i := range down {
@@ -153,14 +153,14 @@ func TestUnavailableAPIServerHeals(t *testing.T) {
 	api.Fail(down[:]...)
 	api.Unlisted(routertest.Cut)
 	api.Expire()
-	if answer := asked.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, `HTTPScaledObject "shop/web"`) {
+	if answer := client.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, `HTTPScaledObject "shop/web"`) {
 		t.Fatalf("SetWeight while the API server is down answered %q", answer.ErrorString)
 	}
-	if verified, answer := asked.VerifyWeight(rollout, 20, nil); answer.HasError() || verified != types.NotVerified {
+	if verified, answer := client.VerifyWeight(rollout, 20, nil); answer.HasError() || verified != types.NotVerified {
 		t.Fatalf("VerifyWeight while the API server is down: %v, %v; want false without an error", verified, answer)
 	}
 	api.Unlisted(nil)
-	must(t, "SetWeight", asked.SetWeight(rollout, 20, nil))
+	must(t, "SetWeight", client.SetWeight(rollout, 20, nil))
 	expect(t, api, "once the API server is back", at20)
 }
 
@@ -195,7 +195,7 @@ func TestKilledPluginContinues(t *testing.T) {
 func TestManyRolloutsAtOnce(t *testing.T) {
 	t.Parallel()
 	const rollouts, workers = 100, 10
-	api, asked := started(t)
+	api, client := started(t)
 	for i := range rollouts {
 		object := routertest.ScaledObject(nil)
 		object.Name = fmt.Sprint("web-", i)
@@ -212,7 +212,7 @@ func TestManyRolloutsAtOnce(t *testing.T) {
 			for i := range queue {
 				rollout := routertest.Rollout(httpso.Type, fmt.Sprintf(`{"httpScaledObjectName":"web-%d"}`, i))
 				rollout.Name = fmt.Sprint("web-", i)
-				if answer := asked.SetWeight(rollout, 20, nil); answer.HasError() {
+				if answer := client.SetWeight(rollout, 20, nil); answer.HasError() {
 					t.Errorf("SetWeight %d: %v", i, answer)
 				}
 			}
@@ -231,20 +231,20 @@ func TestLogKeepsLevelsAndIsQuiet(t *testing.T) {
 	api.Unlisted(unavailable)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	api.WriteKubeconfig(t, file)
-	asked := start(t, file)
+	client := start(t, file)
 	rollout := routertest.Rollout(httpso.Type, config)
 	for range 3 {
-		must(t, "SetWeight", asked.SetWeight(rollout, 20, nil))
-		if _, answer := asked.VerifyWeight(rollout, 20, nil); answer.HasError() {
+		must(t, "SetWeight", client.SetWeight(rollout, 20, nil))
+		if _, answer := client.VerifyWeight(rollout, 20, nil); answer.HasError() {
 			t.Fatal(answer)
 		}
 	}
 	api.Fail(unavailable)
-	if _, answer := asked.VerifyWeight(rollout, 20, nil); answer.HasError() {
+	if _, answer := client.VerifyWeight(rollout, 20, nil); answer.HasError() {
 		t.Fatal(answer)
 	}
-	asked.process.Kill() // ends the journal
-	lines := slices.DeleteFunc(strings.Split(asked.log.String(), "\n"), func(line string) bool {
+	client.process.Kill() // ends the journal
+	lines := slices.DeleteFunc(strings.Split(client.log.String(), "\n"), func(line string) bool {
 		return !strings.Contains(line, " "+filepath.Base(binary)+": ") // lines of go-plugin itself
 	})
 	for _, want := range []string{

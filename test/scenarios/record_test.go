@@ -32,16 +32,16 @@ func recorded() map[string]string {
 // recorder contains the traffic split of each version of each routing object.
 type recorder struct {
 	mu     sync.Mutex
-	shares map[string][]shared // by resource/namespace/name, oldest first, without repetitions
+	splits map[string][]storedSplit // by resource/namespace/name, oldest first, without repetitions
 }
 
-// shared is the traffic split of one stored version, and the time when it was seen.
-type shared struct {
+// storedSplit is the traffic split of one stored version, and the time when it was seen.
+type storedSplit struct {
 	text string
 	at   time.Time
 }
 
-func newRecorder() *recorder { return &recorder{shares: map[string][]shared{}} }
+func newRecorder() *recorder { return &recorder{splits: map[string][]storedSplit{}} }
 
 // stored is an object with the fields that these tests use.
 type stored struct {
@@ -96,37 +96,37 @@ func (r *recorder) add(resource string, object stored) {
 	key := resource + "/" + object.Metadata.Namespace + "/" + object.Metadata.Name
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.shares[key]; len(known) == 0 || known[len(known)-1].text != text {
-		r.shares[key] = append(known, shared{text, time.Now()})
+	if known := r.splits[key]; len(known) == 0 || known[len(known)-1].text != text {
+		r.splits[key] = append(known, storedSplit{text, time.Now()})
 	}
 }
 
-// of returns all traffic splits of an object.
-func (r *recorder) of(resource, namespace, name string) string {
+// history returns all traffic splits of an object.
+func (r *recorder) history(resource, namespace, name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	texts := make([]string, 0, 8)
-	for _, one := range r.shares[resource+"/"+namespace+"/"+name] {
+	for _, one := range r.splits[resource+"/"+namespace+"/"+name] {
 		texts = append(texts, one.text)
 	}
 	return strings.Join(texts, " ")
 }
 
 // since returns the traffic splits of an object, from that number on.
-func (r *recorder) since(resource, namespace, name string, number int) []shared {
+func (r *recorder) since(resource, namespace, name string, number int) []storedSplit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.shares[resource+"/"+namespace+"/"+name]
+	known := r.splits[resource+"/"+namespace+"/"+name]
 	return slices.Clone(known[min(number, len(known)):])
 }
 
 // last returns the current traffic split of an object, and its time.
-func (r *recorder) last(resource, namespace, name string) shared {
+func (r *recorder) last(resource, namespace, name string) storedSplit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.shares[resource+"/"+namespace+"/"+name]
+	known := r.splits[resource+"/"+namespace+"/"+name]
 	if len(known) == 0 {
-		return shared{}
+		return storedSplit{}
 	}
 	return known[len(known)-1]
 }

@@ -20,8 +20,8 @@ func TestScenarios(t *testing.T) {
 	row := func(s *stage, one scenario, verdict string) {
 		mu.Lock()
 		defer mu.Unlock()
-		stored := s.of(s.router.resource, s.namespace, "web")
-		if next := s.of(s.router.resource, s.namespace, "next"); next != "" {
+		stored := s.history(s.router.resource, s.namespace, "web")
+		if next := s.history(s.router.resource, s.namespace, "next"); next != "" {
 			stored += "; the second object: " + next
 		}
 		rows = append(rows, strings.Join([]string{one.name, s.router.plugin, s.release.name, stored, verdict}, "\t"))
@@ -34,7 +34,7 @@ func TestScenarios(t *testing.T) {
 	slices.Sort(rows)
 	var table strings.Builder
 	writer := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(writer, "scenario\trouter\tArgo Rollouts\tevery share of the canary that was stored, in percent\tverdict")
+	fmt.Fprintln(writer, "scenario\trouter\tArgo Rollouts\tall stored canary weights, in percent\tresult")
 	for _, one := range rows {
 		fmt.Fprintln(writer, one)
 	}
@@ -46,17 +46,17 @@ func TestScenarios(t *testing.T) {
 
 // result returns the text for a completed scenario.
 func (s *stage) result() string {
-	said := "as it should be"
+	text := "as it should be"
 	if s.t.Failed() {
-		said = "WRONG"
+		text = "WRONG"
 	}
 	if s.refused != "" {
-		said += ", refused by the controller: " + s.refused
+		text += ", rejected by the controller: " + s.refused
 	}
 	if s.aborted > 0 {
-		said += fmt.Sprintf(", abort → share 0: %.1f s, of these in the plugin %s", s.aborted.Seconds(), s.inPlugin)
+		text += fmt.Sprintf(", abort → weight 0: %.1f s, of these in the plugin %s", s.aborted.Seconds(), s.inPlugin)
 	}
-	return said
+	return text
 }
 
 // awaitRejection waits until the controller rejects the Rollout.
@@ -66,8 +66,8 @@ func (s *stage) awaitRejection() {
 	if message := s.status("message"); !strings.Contains(message, s.refused) {
 		s.t.Errorf("the Rollout's message is %s, want %q in it", message, s.refused)
 	}
-	if got := s.of(s.router.resource, s.namespace, "web"); got != "0" {
-		s.t.Errorf("stored shares are %q, want none", got)
+	if got := s.history(s.router.resource, s.namespace, "web"); got != "0" {
+		s.t.Errorf("stored weights are %q, want none", got)
 	}
 }
 
@@ -126,8 +126,8 @@ func (s *stage) run(one scenario) {
 func (s *stage) compare(name, want, or string) {
 	s.t.Helper()
 	got, wanted := "", slices.DeleteFunc([]string{want, or}, func(one string) bool { return one == "" && want != "" })
-	s.await("the stored shares of "+name, "final", func() string {
-		got = s.of(s.router.resource, s.namespace, name)
+	s.await("the stored weights of "+name, "final", func() string {
+		got = s.history(s.router.resource, s.namespace, name)
 		isUnderWay := slices.ContainsFunc(wanted, func(one string) bool { return strings.HasPrefix(one, got) })
 		if slices.Contains(wanted, got) || !isUnderWay {
 			return "final"
@@ -142,5 +142,5 @@ func (s *stage) compare(name, want, or string) {
 			invariant.Broken(s.t, invariant.StrangeWeights, "%s was shared as %q, which no step requests", name, one)
 		}
 	}
-	s.t.Errorf("stored shares of %s are %q, want %q", name, got, want)
+	s.t.Errorf("stored weights of %s are %q, want %q", name, got, want)
 }

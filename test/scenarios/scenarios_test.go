@@ -34,9 +34,9 @@ type scenario struct {
 }
 
 // ahead continues a Rollout that pauses at these weights.
-func ahead(shares string) func(*stage) {
+func ahead(weights string) func(*stage) {
 	return func(s *stage) {
-		s.awaitPause(shares)
+		s.awaitPause(weights)
 		s.promote()
 	}
 }
@@ -231,7 +231,7 @@ func scenarios() []scenario {
 			s.abort()
 			s.reconciled()
 			if got := s.last(s.router.resource, s.namespace, "web").text; got != "20" { // where would the requests go?
-				s.t.Errorf("the controller has reconciled the abort without a ready stable Pod, and the shares are %q, want %q", got,
+				s.t.Errorf("the controller has reconciled the abort without a ready stable Pod, and the weights are %q, want %q", got,
 					"20")
 			}
 			s.player.Unlimit(s.namespace, "1")
@@ -249,9 +249,9 @@ func (s *stage) abortAtOnce(happens func()) {
 	s.abort()
 	s.aborted = s.awaitSplit("0").Sub(begin)
 	if first := s.since(s.router.resource, s.namespace, "web", before)[0].text; first != "0" {
-		invariant.Broken(s.t, invariant.StrangeWeights, "the first shares after the abort are %q, want %q", first, "0")
+		invariant.Broken(s.t, invariant.StrangeWeights, "the first weights after the abort are %q, want %q", first, "0")
 	}
-	s.await("the plugin's word on the abort", "true", func() string {
+	s.await("the plugin's log of the abort", "true", func() string {
 		s.inPlugin = tookToEnd(s.log())
 		return strconv.FormatBool(s.inPlugin != "")
 	})

@@ -220,11 +220,11 @@ func (s *stage) awaitSplit(want string) time.Time {
 func (s *stage) awaitSplitOf(name, want string) time.Time {
 	s.t.Helper()
 	var since time.Time
-	s.await("the shares of "+name, want, func() string {
+	s.await("the weights of "+name, want, func() string {
 		all := s.since(s.router.resource, s.namespace, name, s.seen[name])
-		i := slices.IndexFunc(all, func(one shared) bool { return one.text == want })
+		i := slices.IndexFunc(all, func(one storedSplit) bool { return one.text == want })
 		if i < 0 {
-			return s.of(s.router.resource, s.namespace, name)
+			return s.history(s.router.resource, s.namespace, name)
 		}
 		since = all[i].at
 		s.seen[name] += i

@@ -83,7 +83,7 @@ func TestParse(t *testing.T) {
 				t.Fatalf("Parse(%.200q): %v, want %v", test.text, err, test.want)
 			}
 			if err != nil && routes != nil {
-				t.Errorf("refused, but %v", routes)
+				t.Errorf("rejected, but %v", routes)
 			}
 		})
 	}

@@ -119,7 +119,7 @@ func TestParseRejects(t *testing.T) {
 				t.Errorf("Parse error is %v, want %v", err, test.want)
 			}
 			if got != nil {
-				t.Errorf("Parse returned %v beside its error", got)
+				t.Errorf("Parse returned %v and an error", got)
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if err := split.Validate(backends); err != nil {
-			t.Fatalf("Parse(%q) = %v, which Validate refuses: %v", text, backends, err)
+			t.Fatalf("Parse(%q) = %v, which Validate rejects: %v", text, backends, err)
 		}
 		again, err := split.Parse(split.Format(backends))
 		if err != nil || !slices.Equal(backends, again) {

@@ -212,10 +212,10 @@ func TestPreviousRouteIsReset(t *testing.T) {
 				}
 				if web, next := weights(api, "httproutes", "web"), weights(api, "httproutes", "api"); web != "100/0" ||
 					next != "50/50" || rules(api) != 1 {
-					t.Errorf("weights of before %s with %d rules, of now %s", web, rules(api), next)
+					t.Errorf("previous weights %s with %d rules, current weights %s", web, rules(api), next)
 				}
 				if _, recorded := annotationsOf(api)["rollouts.kedify.io/gatewayapi"]; recorded {
-					t.Errorf("the route of before has annotations %v", annotationsOf(api))
+					t.Errorf("the previous route has annotations %v", annotationsOf(api))
 				}
 			})
 		})

@@ -50,9 +50,9 @@ func TestTenThousandRoutesNeedLittleMemory(t *testing.T) { //nolint:paralleltest
 		}
 	}
 	if took := heap() - before; took > limit {
-		t.Errorf("%d routes, %d of them in use, take %d KB, want at most %d", routes, used, took>>10, limit>>10)
+		t.Errorf("%d routes, %d of them in use, need %d KB, want at most %d", routes, used, took>>10, limit>>10)
 	} else {
-		t.Logf("%d routes, %d of them in use, take %d KB", routes, used, took>>10)
+		t.Logf("%d routes, %d of them in use, need %d KB", routes, used, took>>10)
 	}
 	runtime.KeepAlive(cache)
 }

@@ -50,7 +50,7 @@ func TestRequestsOfSetWeight(t *testing.T) {
 			{"end", nothing, 0, 0, 1},
 			{"idle", nothing, 0, 0, 0},
 		},
-		"a write of somebody else in between costs one more of each": {
+		"a concurrent write costs one more of each": {
 			{"first step", nothing, 20, 1, 1},
 			{"conflict", anotherWrites, 50, 1, 2},
 			{"again", nothing, 50, 0, 0},
@@ -177,7 +177,7 @@ func TestServedVersionIsDiscovered(t *testing.T) {
 			t.Errorf("%v; weights %s", err, weights(api, "tcproutes", "web"))
 		}
 	})
-	t.Run("one that nobody knows", func(t *testing.T) {
+	t.Run("an unknown version", func(t *testing.T) {
 		t.Parallel()
 		api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v9"}, routeOf("TCPRoute", "web"))
 		const want = `TCPRoute "shop/web" of rollout "shop/web": the cluster does not serve it in a supported version (v1, v1beta1, v1alpha3, v1alpha2): ` +
@@ -201,7 +201,7 @@ func TestRouteSelectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if reads = len(api.Requests(http.MethodGet, "/namespaces/shop/httproutes")) - reads; weight == 50 && reads > 0 {
-				t.Errorf("%d reads beside the watch", reads)
+				t.Errorf("%d reads in addition to the watch", reads)
 			}
 			want := fmt.Sprintf("%d/%d", 100-weight, weight)
 			got := map[string]string{"web": weights(api, "httproutes", "web"), "api": weights(api, "httproutes", "api"),
@@ -217,7 +217,7 @@ func TestRouteSelectors(t *testing.T) {
 			t.Errorf("error is %v", err)
 		}
 		if err := router.SetWeight(deadlined(t), none, 0, nil); err != nil {
-			t.Errorf("nothing to share: %v", err)
+			t.Errorf("no canary weight: %v", err)
 		}
 	})
 }

@@ -73,7 +73,7 @@ func TestInvalidConfigurations(t *testing.T) {
 				t.Errorf("VerifyWeight: %v, %v", verified, err)
 			}
 			if reads := len(api.Requests("GET", "")); reads > 0 {
-				t.Errorf("%d requests for a configuration that is refused", reads)
+				t.Errorf("%d requests for an invalid configuration", reads)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func TestVerifyWeight(t *testing.T) {
 		"accepted":         {before: accept, want: true},
 		"accepted in time": {later: accept, want: true, took: 100 * time.Millisecond},
 		"never accepted":   {took: 200 * time.Millisecond},
-		"refused": {before: func(api *routertest.RoutesServer) {
+		"rejected": {before: func(api *routertest.RoutesServer) {
 			api.Accept("httproutes", "shop", "web",
 				false)
 		}, took: 200 * time.Millisecond},
@@ -166,7 +166,7 @@ func TestPromotionWaitsForTheStableService(t *testing.T) {
 	}{
 		"it has the promoted Pods": {weight: 100, stable: []string{"10.0.0.2"}, want: true},
 		"it has the old Pods":      {weight: 100, stable: []string{"10.0.0.1"}},
-		"the canary has no share":  {weight: 0, stable: []string{"10.0.0.1"}, want: true},
+		"the canary has no weight": {weight: 0, stable: []string{"10.0.0.1"}, want: true},
 		"the Rollout is aborted": {weight: 100, stable: []string{"10.0.0.1"},
 			change: func(r *v1alpha1.Rollout) { r.Status.Abort = true }, want: true},
 		"the Rollout doesn't want it": {weight: 100, stable: []string{"10.0.0.1"}, want: true,

@@ -46,9 +46,9 @@ func TestAbortRemovesTheCanaryWeightImmediately(t *testing.T) {
 		config string
 		ends   bool
 	}{
-		"one stable Pod is ready":   {stable: []string{"10.0.0.1"}, ends: true},
-		"no stable Pod is ready":    {},
-		"the Endpoints are refused": {fault: forbidden},
+		"one stable Pod is ready":     {stable: []string{"10.0.0.1"}, ends: true},
+		"no stable Pod is ready":      {},
+		"the Endpoints are forbidden": {fault: forbidden},
 		"no abort": {stable: []string{"10.0.0.1"},
 			change: func(r *v1alpha1.Rollout) { r.Status.Abort = false }},
 		"dynamicStableScale": {stable: []string{"10.0.0.1"}, change: func(r *v1alpha1.Rollout) {
@@ -100,10 +100,10 @@ func TestIdleRolloutDoesNotWait(t *testing.T) {
 		took    time.Duration
 	}{
 		"no report":                          {nil, weighing(0), true, 0},
-		"no proxy is Ready":                  {taken("", 0), weighing(0), true, 0},
+		"no proxy is Ready":                  {ackedReport("", 0), weighing(0), true, 0},
 		"the first installation":             {nil, routertest.Rollout(httpso.Type, config), true, 0},
-		"a Ready proxy has not taken it":     {taken(at20, 1), weighing(0), false, 0},
-		"the weight has only just gone to 0": {taken(at20, 1), weighing(20), false, 200 * time.Millisecond},
+		"a Ready proxy has not ACKed it":     {ackedReport(at20, 1), weighing(0), false, 0},
+		"the weight has only just gone to 0": {ackedReport(at20, 1), weighing(20), false, 200 * time.Millisecond},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestPreviousObjectIsReset(t *testing.T) {
 		}
 		if annotationOf(api, "web") != "" || annotationOf(api, "api") != byAPI ||
 			!strings.Contains(annotationOf(api, "next"), "weight: 50") {
-			t.Errorf("annotations: of before %q, of another Rollout %q, of now %q", annotationOf(api, "web"),
+			t.Errorf("annotations: previous %q, of another Rollout %q, current %q", annotationOf(api, "web"),
 				annotationOf(api, "api"), annotationOf(api, "next"))
 		}
 		if writes := len(api.Requests(http.MethodPatch)); writes != 2 {
@@ -210,13 +210,13 @@ func TestBlockedRolloutGetsAnEvent(t *testing.T) {
 		reason string
 		text   []string
 	}{
-		"a proxy does not take the weight": {
+		"a proxy does not ACK the weight": {
 			report: &httpv1alpha1.DataPlaneStatus{AnnotationHash: split.Hash(at20, ""), Effective: true,
 				Proxies: httpv1alpha1.ProxyCounts{Ready: 3, Acked: 2}},
 			call: verifies, reason: "WeightNotVerified",
 			text: []string{`HTTPScaledObject "shop/web"`, "2 of 3 Ready proxies", "kedify-proxy", "verifyDataPlane: false"},
 		},
-		"no proxy is Ready": {report: taken(at20, 0), call: verifies, reason: "WeightNotVerified",
+		"no proxy is Ready": {report: ackedReport(at20, 0), call: verifies, reason: "WeightNotVerified",
 			text: []string{"no proxy is Ready", `namespace "shop"`}},
 		"nothing was reported": {call: verifies, reason: "WeightNotVerified", text: []string{"no interceptor has reported"}},
 		"a promotion waits": {
@@ -224,14 +224,14 @@ func TestBlockedRolloutGetsAnEvent(t *testing.T) {
 				t.Helper()
 				for range 15 {
 					if router.UpdateHash(deadlined(t), promoted(config), "new", "new", nil) == nil {
-						t.Error("the promotion goes on")
+						t.Error("the promotion continues")
 					}
 					pass(time.Second)
 				}
 			},
 			reason: "PromotionWaits", text: []string{`Service "web-stable"`, "safePromotion: false"},
 		},
-		"a step that is refused": {
+		"an invalid step": {
 			call: func(t *testing.T, router *httpso.Router) {
 				t.Helper()
 				for range 3 {

@@ -148,7 +148,7 @@ func TestManagedRoutes(t *testing.T) {
 			plays: []play{remove, weigh(0), verify(0)}, writes: 2},
 		"the steps are others by now": {rollout: plain, weights: at20, managed: "[" + qa + "]",
 			plays: []play{remove, weigh(0), verify(0)}, writes: 1},
-		"a leftover without weights goes": {rollout: plain, managed: "[" + qa + "]", plays: []play{weigh(0), verify(0)},
+		"a leftover without weights is removed": {rollout: plain, managed: "[" + qa + "]", plays: []play{weigh(0), verify(0)},
 			writes: 1},
 		"a Rollout without such steps": {rollout: plain, weights: at20, plays: []play{remove, weigh(20), verify(20)},
 			wantWeights: at20},
@@ -204,15 +204,15 @@ func TestReportCoversBothAnnotations(t *testing.T) {
 		hash string
 		want bool
 	}{
-		"about both":                    {split.Hash(at0, "["+qa+"]"), true},
-		"about the weights":             {split.Hash(at0, ""), false},
-		"about other header routes":     {split.Hash(at0, "["+shadow+"]"), false},
-		"about other weights beside it": {split.Hash(at20, "["+qa+"]"), false},
+		"about both":                {split.Hash(at0, "["+qa+"]"), true},
+		"about the weights":         {split.Hash(at0, ""), false},
+		"about other header routes": {split.Hash(at0, "["+shadow+"]"), false},
+		"about other weights":       {split.Hash(at20, "["+qa+"]"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				report := taken(at0, 2)
+				report := ackedReport(at0, 2)
 				report.AnnotationHash = test.hash
 				object := reported(at0, report)
 				object.Annotations[httpv1alpha1.AnnotationManagedRoutes] = "[" + qa + "]"

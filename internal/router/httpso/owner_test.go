@@ -53,7 +53,7 @@ func TestSecondRolloutIsAnError(t *testing.T) {
 		"a Rollout of its name came after it":   {mark: apiMark, owner: successor, taken: true},
 		"the owner names another object now":    {mark: apiMark, owner: apiRollout("other"), taken: true},
 		"the owner routes in another way now":   {mark: apiMark, owner: routertest.Rollout(httpso.Type, ""), taken: true},
-		"the mark is nobody's":                  {mark: "yes", owner: apiRollout("web"), taken: true},
+		"the mark has no owner":                 {mark: "yes", owner: apiRollout("web"), taken: true},
 		"the mark is of another namespace":      {mark: "shipping/api uid-of-api", owner: apiRollout("web"), taken: true},
 		"no mark, as by hand or by another one": {mark: "", owner: apiRollout("web"), taken: true},
 		"its own mark from before":              {mark: "shop/web uid-of-before", owner: apiRollout("web"), taken: true},

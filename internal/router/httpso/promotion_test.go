@@ -38,7 +38,7 @@ func promoted(given string) *v1alpha1.Rollout {
 
 // withHashes returns a report with the hashes of the stable Service's Pods.
 func withHashes(hashes ...string) *httpv1alpha1.DataPlaneStatus {
-	report := taken(at100, 1)
+	report := ackedReport(at100, 1)
 	report.StableHashes = hashes
 	return report
 }
@@ -60,7 +60,7 @@ func TestPromotionWaitsForTheStableService(t *testing.T) {
 		"its endpoints are the promoted Pods": {stable: []string{"10.0.0.2", "10.0.0.3"}, want: true, atOnce: true},
 		"some of them":                        {stable: []string{"10.0.0.3"}, want: true, atOnce: true},
 		"old Pods for ever":                   {stable: []string{"10.0.0.1"}},
-		"old Pods beside new ones":            {stable: []string{"10.0.0.1", "10.0.0.2"}},
+		"old and new Pods":                    {stable: []string{"10.0.0.1", "10.0.0.2"}},
 		"none for ever":                       {},
 		"old Pods, then the promoted ones":    {stable: []string{"10.0.0.1"}, later: move, want: true},
 		"none, then the promoted Pods":        {later: move, want: true},
@@ -69,7 +69,7 @@ func TestPromotionWaitsForTheStableService(t *testing.T) {
 		"the interceptor still has the old ones": {stable: []string{"10.0.0.2"}, hashes: []string{"old"}},
 		"the interceptor has both":               {stable: []string{"10.0.0.2"}, hashes: []string{"new", "old"}},
 		"the interceptor gets the promoted Pods": {hashes: []string{"old"}, later: report("new"), want: true},
-		"an interceptor that is gone is not asked": {stable: []string{"10.0.0.2"}, hashes: []string{"old"}, silent: true,
+		"a stopped interceptor is not used": {stable: []string{"10.0.0.2"}, hashes: []string{"old"}, silent: true,
 			want: true, atOnce: true},
 	}
 	for name, test := range tests {
@@ -112,14 +112,14 @@ func TestPromotionsThatDoNotWait(t *testing.T) {
 		text    string
 		hash    string // of the canary; the stable one is "new"
 	}{
-		"mid-canary":              {text: at20, hash: "newer"},
-		"the canary has no share": {text: "", hash: "new"},
-		"another Rollout's share": {text: byAPI, hash: "new"},
-		"aborted":                 {rollout: func(r *v1alpha1.Rollout) { r.Status.Abort = true }, text: at100, hash: "new"},
-		"scaled to zero":          {rollout: func(r *v1alpha1.Rollout) { r.Spec.Replicas = nil }, text: at100, hash: "new"},
-		"opted out":               {config: `{"httpScaledObjectName":"web","safePromotion":false}`, text: at100, hash: "new"},
-		"a field is wrong":        {config: `{"httpScaledObjectName":7}`, text: at100, hash: "new"},
-		"no such object":          {config: `{"httpScaledObjectName":"none"}`, text: at100, hash: "new"},
+		"mid-canary":               {text: at20, hash: "newer"},
+		"the canary has no weight": {text: "", hash: "new"},
+		"another Rollout's weight": {text: byAPI, hash: "new"},
+		"aborted":                  {rollout: func(r *v1alpha1.Rollout) { r.Status.Abort = true }, text: at100, hash: "new"},
+		"scaled to zero":           {rollout: func(r *v1alpha1.Rollout) { r.Spec.Replicas = nil }, text: at100, hash: "new"},
+		"opted out":                {config: `{"httpScaledObjectName":"web","safePromotion":false}`, text: at100, hash: "new"},
+		"a field is wrong":         {config: `{"httpScaledObjectName":7}`, text: at100, hash: "new"},
+		"no such object":           {config: `{"httpScaledObjectName":"none"}`, text: at100, hash: "new"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

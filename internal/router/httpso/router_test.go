@@ -79,7 +79,7 @@ func TestSetWeight(t *testing.T) {
 		"0 where there is none":    {weight: 0, want: "", writes: 0},
 		"another notation of it":   {weight: 20, have: "[{service: web-stable, weight: 80}, {service: web-canary, weight: 20}]", want: at20, writes: 1},
 		"something broken":         {weight: 20, have: "{{{", want: at20, writes: 1},
-		"an experiment takes a share": {
+		"an experiment has weight": {
 			weight: 20, others: []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}},
 			want:   "- service: web-stable\n  weight: 70\n- service: web-canary\n  weight: 20\n- service: web-try\n  weight: 10\n",
 			writes: 1,
@@ -155,7 +155,7 @@ func TestSetWeightChangesOnlyItsAnnotations(t *testing.T) {
 		want   string
 	}{
 		"where nothing is annotated": {nil, 20, `[["test","/metadata/annotations",null],["add","/metadata/annotations",{}],["add","` + backends + `","AT20"],["add","` + owner + `","MARK"]]`},
-		"beside other annotations": {map[string]string{foreign: "stays"}, 20, `[["test","` + backends + `",null],["test","` +
+		"with other annotations": {map[string]string{foreign: "stays"}, 20, `[["test","` + backends + `",null],["test","` +
 			owner + `",null],["add","` + backends + `","AT20"],["add","` +
 			owner + `","MARK"]]`},
 		"over what is there": {weighted("old"), 20, `[["test","` + backends + `","old"],["test","` + owner +

@@ -52,8 +52,8 @@ func beat(t *testing.T, api *routertest.APIServer) {
 	}()
 }
 
-// taken returns a report that all of ready proxies have ACKed text.
-func taken(text string, ready int32) *httpv1alpha1.DataPlaneStatus {
+// ackedReport returns a report that all of ready proxies have ACKed text.
+func ackedReport(text string, ready int32) *httpv1alpha1.DataPlaneStatus {
 	return &httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: ready},
 		Effective: ready > 0, ReportedBy: "interceptor-a",

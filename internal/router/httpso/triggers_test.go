@@ -98,7 +98,7 @@ func TestEveryTriggerGetsTheSplit(t *testing.T) {
 						}
 					}
 					if diff := cmp.Diff(test.want, annotationsOf(api)); diff != "" {
-						t.Errorf("shares (-want +got):\n%s", diff)
+						t.Errorf("splits (-want +got):\n%s", diff)
 					}
 					if writes := len(api.Requests(http.MethodPatch)); writes != test.writes {
 						t.Errorf("%d writes, want %d", writes, test.writes)
@@ -127,17 +127,17 @@ func TestVerifyWeightCoversEveryTrigger(t *testing.T) {
 		report *httpv1alpha1.DataPlaneStatus
 		want   bool
 	}{
-		"taken":                          {at20, taken(at20, 2), true},
-		"not taken":                      {at20, taken(at100, 2), false},
-		"not reported":                   {at20, nil, false},
-		"not written":                    {"", taken("", 2), false},
-		"written by somebody, by a hand": {at100, taken(at100, 2), false},
+		"ACKed":            {at20, ackedReport(at20, 2), true},
+		"not ACKed":        {at20, ackedReport(at100, 2), false},
+		"not reported":     {at20, nil, false},
+		"not written":      {"", ackedReport("", 2), false},
+		"written manually": {at100, ackedReport(at100, 2), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				objects := twoTriggers(weighted(at20))
-				objects[0].Status.DataPlane, objects[1].Status.DataPlane = taken(at20, 2), test.report
+				objects[0].Status.DataPlane, objects[1].Status.DataPlane = ackedReport(at20, 2), test.report
 				objects[1].Annotations = weighted(test.text)
 				if test.text == "" {
 					objects[1].Annotations = nil
@@ -223,7 +223,7 @@ func TestAddedAndRemovedTriggers(t *testing.T) {
 					t.Errorf("error is %v, want %q", err, test.err)
 				}
 				if diff := cmp.Diff(test.want, annotationsOf(api)); diff != "" {
-					t.Errorf("shares (-want +got):\n%s", diff)
+					t.Errorf("splits (-want +got):\n%s", diff)
 				}
 				if err != nil { // the controller asks again, once what was wrong has passed
 					api.Put(ofTrigger("web", "web", nil))
@@ -232,7 +232,7 @@ func TestAddedAndRemovedTriggers(t *testing.T) {
 						t.Fatal(err)
 					}
 					if diff := cmp.Diff(map[string]string{"web": at20, "web-api": at20}, annotationsOf(api)); diff != "" {
-						t.Errorf("shares after it (-want +got):\n%s", diff)
+						t.Errorf("splits after it (-want +got):\n%s", diff)
 					}
 				}
 			})
@@ -282,7 +282,7 @@ func TestRequestsForTriggersWithoutAWatch(t *testing.T) {
 					t.Errorf("%d lists, want %d", lists, test.lists)
 				}
 				if diff := cmp.Diff(test.want, annotationsOf(api)); diff != "" {
-					t.Errorf("shares (-want +got):\n%s", diff)
+					t.Errorf("splits (-want +got):\n%s", diff)
 				}
 				if events := api.Events(); (len(events) == 1) != test.warns || test.warns &&
 					!strings.Contains(events[0].Message, "list httpscaledobjects") {

@@ -30,22 +30,22 @@ func TestVerifyWeightChecksTheDataPlane(t *testing.T) {
 		config string
 		want   bool
 	}{
-		"every proxy took it":              {text: at20, weight: 20, report: taken(at20, 2), want: true},
-		"every proxy took the removal":     {text: "", weight: 0, report: taken("", 2), want: true},
+		"every proxy ACKed it":             {text: at20, weight: 20, report: ackedReport(at20, 2), want: true},
+		"every proxy ACKed the removal":    {text: "", weight: 0, report: ackedReport("", 2), want: true},
 		"nothing is reported yet":          {text: at20, weight: 20},
-		"the report is about another text": {text: at20, weight: 20, report: taken(at100, 2)},
-		"the report is about no text":      {text: at20, weight: 20, report: taken("", 2)},
+		"the report is about another text": {text: at20, weight: 20, report: ackedReport(at100, 2)},
+		"the report is about no text":      {text: at20, weight: 20, report: ackedReport("", 2)},
 		"one proxy of two did not": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
 			AnnotationHash: split.Hash(at20, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 1}, Effective: true,
 		}},
-		"a share is redirected": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
+		"a weight is redirected": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
 			AnnotationHash: split.Hash(at20, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2},
 		}},
-		"no proxy is Ready": {text: at20, weight: 20, report: taken(at20, 0)},
-		"no proxy is Ready, whatever else is said": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
+		"no proxy is Ready": {text: at20, weight: 20, report: ackedReport(at20, 0)},
+		"no proxy is Ready, whatever else is reported": {text: at20, weight: 20, report: &httpv1alpha1.DataPlaneStatus{
 			AnnotationHash: split.Hash(at20, ""), Effective: true,
 		}},
-		"they took what was not asked for": {text: at100, weight: 20, report: taken(at100, 2)},
+		"they ACKed another weight": {text: at100, weight: 20, report: ackedReport(at100, 2)},
 		"the Rollout opted out": {
 			text: at20, weight: 20, want: true,
 			config: `{"httpScaledObjectName":"web","verifyDataPlane":false}`,
@@ -91,11 +91,11 @@ func TestVerifyWeightReadsTheAnnotation(t *testing.T) {
 		of                  string
 		want                bool
 	}{
-		"of this object":            {annotated: taken(at20, 2), of: "uid-of-web", want: true},
-		"of another text":           {annotated: taken(at100, 2), of: "uid-of-web"},
-		"of another object":         {annotated: taken(at20, 2), of: "uid-of-copy"},
-		"the status knows better":   {annotated: taken(at100, 2), inStatus: taken(at20, 2), of: "uid-of-web", want: true},
-		"the status does not agree": {annotated: taken(at20, 2), inStatus: taken(at100, 2), of: "uid-of-web"},
+		"of this object":            {annotated: ackedReport(at20, 2), of: "uid-of-web", want: true},
+		"of another text":           {annotated: ackedReport(at100, 2), of: "uid-of-web"},
+		"of another object":         {annotated: ackedReport(at20, 2), of: "uid-of-copy"},
+		"the status is newer":       {annotated: ackedReport(at100, 2), inStatus: ackedReport(at20, 2), of: "uid-of-web", want: true},
+		"the status does not agree": {annotated: ackedReport(at20, 2), inStatus: ackedReport(at100, 2), of: "uid-of-web"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,11 +137,11 @@ func TestVerifyWeightWaitsForTheReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				api := routertest.NewInMemory(t, reported(at20, taken("", 2)))
+				api := routertest.NewInMemory(t, reported(at20, ackedReport("", 2)))
 				api.Unlisted(test.unlisted)
 				beat(t, api)
 				router := watching(t, api)
-				time.AfterFunc(test.after, func() { api.Report("shop", "web", taken(at20, 2)) })
+				time.AfterFunc(test.after, func() { api.Report("shop", "web", ackedReport(at20, 2)) })
 				begin := time.Now()
 				verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 20, nil)
 				if err != nil || verified != test.want || time.Since(begin) != test.took {
@@ -171,7 +171,7 @@ func TestLeaseDecidesWhetherReportsCount(t *testing.T) {
 		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "interceptor-a",
 			"renewTime": "1999-12-31T23:59:59.000000Z"}})
 		pass(5 * time.Second)
-		expect("at first sight, whatever its clock says", false)
+		expect("at the first read, whatever its clock", false)
 		pass(10 * time.Second)
 		expect("10 s later", false)
 		pass(5 * time.Second)
@@ -182,11 +182,11 @@ func TestLeaseDecidesWhetherReportsCount(t *testing.T) {
 		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "",
 			"renewTime": "2000-01-01T00:00:00.000000Z"}})
 		pass(5 * time.Second)
-		expect("given up by its holder, whom another replica follows", false)
+		expect("released by its holder, taken by another replica", false)
 		pass(10 * time.Second)
 		expect("10 s after that", false)
 		pass(5 * time.Second)
-		expect("nobody followed for 15 s", true)
+		expect("no new holder for 15 s", true)
 		renew(api)
 		pass(5 * time.Second)
 		expect("held again", false)
@@ -231,10 +231,10 @@ func TestFullCanaryWeightWaitsForAProxyForALimitedTime(t *testing.T) {
 		report *httpv1alpha1.DataPlaneStatus
 		want   bool // after a minute
 	}{
-		"no Ready proxy":                 {at100, 100, taken(at100, 0), true},
+		"no Ready proxy":                 {at100, 100, ackedReport(at100, 0), true},
 		"no report":                      {at100, 100, nil, true},
-		"a Ready proxy that stalls":      {at100, 100, taken(at20, 1), false},
-		"no Ready proxy, a lower weight": {at20, 20, taken(at20, 0), false},
+		"a Ready proxy that stalls":      {at100, 100, ackedReport(at20, 1), false},
+		"no Ready proxy, a lower weight": {at20, 20, ackedReport(at20, 0), false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestFullCanaryWeightWaitsForAProxyForALimitedTime(t *testing.T) {
 					asked := time.Since(begin)
 					verified, err := router.VerifyWeight(deadlined(t), rollout, test.weight, nil)
 					if want := test.want && time.Since(begin) >= time.Minute; err != nil || verified != want {
-						t.Fatalf("asked after %v: %v, %v; want %v", asked, verified, err, want)
+						t.Fatalf("after %v: %v, %v; want %v", asked, verified, err, want)
 					}
 					pass(10 * time.Second)
 				}
@@ -272,7 +272,7 @@ func TestFullCanaryWeightWaitsForAProxyForALimitedTime(t *testing.T) {
 func TestFullCanaryWeightIsReadLive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		api := routertest.NewInMemory(t, reported(at100, taken(at100, 1)))
+		api := routertest.NewInMemory(t, reported(at100, ackedReport(at100, 1)))
 		beat(t, api)
 		router := watching(t, api)
 		if verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 100,
@@ -294,7 +294,7 @@ func TestCachedDifferenceIsConfirmedLive(t *testing.T) {
 		api.Put(reported(at20, nil)) // by another process of the controller
 		if verified, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, config), 20, nil); err != nil ||
 			!verified {
-			t.Errorf("VerifyWeight before the watch tells: %v, %v; want true, a no would cost 10 s", verified, err)
+			t.Errorf("VerifyWeight before the watch event: %v, %v; want true, false would cost 10 s", verified, err)
 		}
 	})
 }

@@ -48,7 +48,7 @@ func TestRequestsOfSetWeight(t *testing.T) {
 			{"end", nothing, 0, 0, 1, ""},
 			{"idle", nothing, 0, 0, 0, ""},
 		},
-		"a write of somebody else in between costs nothing more": {
+		"a concurrent write costs no more requests": {
 			{"a label", anotherWrites, 20, 0, 1, ""},
 			{"again", nothing, 20, 0, 0, ""},
 		},
@@ -57,13 +57,13 @@ func TestRequestsOfSetWeight(t *testing.T) {
 			{"reverted", revert, 20, 0, 1, ""},
 			{"again", nothing, 20, 0, 0, ""},
 		},
-		"that an object is missing is the API server's word": {
+		"a missing object is confirmed by the API server": {
 			{"first step", nothing, 20, 0, 1, ""},
 			{"deleted", remove, 20, 1, 0, "not found"},
 			{"nothing to do without it", nothing, 0, 1, 0, ""},
 			{"created again", revert, 20, 0, 1, ""},
 		},
-		"a watch that expires goes on from a new list": {
+		"an expired watch continues from a new list": {
 			{"first step", nothing, 20, 0, 1, ""},
 			{"while there is none", (*routertest.APIServer).Expire, 20, 1, 0, ""},
 			{"with the next one", func(*routertest.APIServer) { pass(time.Second) }, 20, 0, 0, ""},

@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("Apply: %v\nwant %v, with: %s", err, test.kind, test.text)
 			}
 			if report.Changed || report.Active {
-				t.Errorf("with an error there is nothing to report: %+v", report)
+				t.Errorf("a report with an error: %+v", report)
 			}
 		})
 	}

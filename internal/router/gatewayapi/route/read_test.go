@@ -28,7 +28,7 @@ func TestAccepted(t *testing.T) {
 			"status.parents: no parent in spec.parentRefs has reported on the route"},
 		"another section": {report("{name: a}", "{name: b, namespace: gateways, sectionName: https}"),
 			"status.parents: no parent in spec.parentRefs has reported on the route"},
-		"one of two refuses": {
+		"one of two rejects": {
 			accepted + "," + report("{name: a}", "{name: b, namespace: gateways, sectionName: http}",
 				`ResolvedRefs, status: "True"`, `ResolvedRefs, status: "False", reason: BackendNotFound, message: no Service`),
 			"status.parents[1] (x/y): condition ResolvedRefs is False (BackendNotFound): no Service",
@@ -86,7 +86,7 @@ func TestCheckSpec(t *testing.T) {
 	}
 	want.Label = nil
 	if err := CheckSpec(object, want); err != nil {
-		t.Errorf("labels don't count, but Holds says %v", err)
+		t.Errorf("labels don't count, but CheckSpec = %v", err)
 	}
 }
 

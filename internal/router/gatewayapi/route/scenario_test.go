@@ -70,7 +70,7 @@ func play(t *testing.T, object map[string]any, want Intent) (map[string]any, str
 	}
 	if err != nil {
 		if holds := CheckSpec(object, want); holds == nil || holds.Error() != err.Error() {
-			t.Errorf("Apply says %v and Holds %v", err, holds)
+			t.Errorf("Apply = %v, CheckSpec = %v", err, holds)
 		}
 		return object, fmt.Sprintf("# error: %v\n---\n", err)
 	}

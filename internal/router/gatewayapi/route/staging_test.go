@@ -62,7 +62,7 @@ func TestStagedRemoval(t *testing.T) {
 			headers, _ := match.(map[string]any)["headers"].([]any)
 			last, _ := headers[len(headers)-1].(map[string]any)
 			if len(headers) != 2 || last["name"] != unmatchableHeader {
-				t.Errorf("named %v: a match for somebody: %v", named, match)
+				t.Errorf("named %v: a matchable match: %v", named, match)
 			}
 		}
 		if len(matches) != 2 {
@@ -109,12 +109,12 @@ func TestStagedAddition(t *testing.T) {
 		for _, match := range matches {
 			headers, _ := match.(map[string]any)["headers"].([]any)
 			if last, _ := headers[len(headers)-1].(map[string]any); len(headers) != 2 || last["name"] != unmatchableHeader {
-				t.Errorf("named %v: a match for somebody: %v", named, match)
+				t.Errorf("named %v: a matchable match: %v", named, match)
 			}
 		}
 		last, report, err := Apply(after, want)
 		if Staged(after, want, last) != nil {
-			t.Errorf("named %v: it comes for nobody twice", named)
+			t.Errorf("named %v: staged twice", named)
 		}
 		if diff := cmp.Diff(direct, last); diff != "" || err != nil || len(report.Warnings) > 0 || len(matches) != 2 {
 			t.Errorf("named %v: what is there at last (-at once +after it): %v %v\n%s", named, err, report.Warnings, diff)
@@ -135,9 +135,9 @@ func TestNothingToStage(t *testing.T) {
 		want             bool
 	}{
 		{name: "the header route goes", controller: indexedController, managed: none, want: true},
-		{name: "it goes, and nobody counts", controller: "traefik.io/gateway-controller", managed: none},
+		{name: "it is removed, and no controller indexes rules", controller: "traefik.io/gateway-controller", managed: none},
 		{name: "it stays", controller: indexedController, managed: same},
-		{name: "another takes its place", controller: indexedController, managed: other},
+		{name: "another one replaces it", controller: indexedController, managed: other},
 		{name: "weights", controller: indexedController, weights: &Weights{Stable: 50, Canary: 50}},
 	}
 	for _, tt := range tests {
