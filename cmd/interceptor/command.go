@@ -201,8 +201,10 @@ func (s *settings) check() error {
 	if s.maxStreams < 1 {
 		return fmt.Errorf("%w: --max-streams: %d is too small: use at least 1", errSetting, s.maxStreams)
 	}
-	for name, value := range map[string]int{"max-objects-per-namespace": s.maxObjects,
-		"max-hosts-per-namespace": s.maxHosts} {
+	for name, value := range map[string]int{
+		"max-objects-per-namespace": s.maxObjects,
+		"max-hosts-per-namespace":   s.maxHosts,
+	} {
 		if value < 0 {
 			return fmt.Errorf("%w: --%s: %d is negative: use 0 or more", errSetting, name, value)
 		}

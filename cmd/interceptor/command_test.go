@@ -54,8 +54,10 @@ func TestSettings(t *testing.T) {
 				"KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES": "9",
 			},
 			want: changed(func(s *settings) {
-				s.namespaces, s.shutdownDelay, s.podNamespace, s.translate.MaxRetries = []string{"a",
-					"b"}, time.Second, "elsewhere", 9
+				s.namespaces, s.shutdownDelay, s.podNamespace, s.translate.MaxRetries = []string{
+					"a",
+					"b",
+				}, time.Second, "elsewhere", 9
 			}),
 		},
 		"the address of the Pod": {
@@ -102,21 +104,33 @@ func TestInvalidSettings(t *testing.T) {
 	}{
 		"a flag that does not exist": {args: []string{"--port", "1"}, says: "unknown flag: --port"},
 		"an argument":                {args: []string{"start"}, says: `unknown command "start"`},
-		"a value in the environment": {environment: map[string]string{"KEDIFY_INTERCEPTOR_MAX_STREAMS": "many"},
-			says: "environment variable KEDIFY_INTERCEPTOR_MAX_STREAMS"},
+		"a value in the environment": {
+			environment: map[string]string{"KEDIFY_INTERCEPTOR_MAX_STREAMS": "many"},
+			says:        "environment variable KEDIFY_INTERCEPTOR_MAX_STREAMS",
+		},
 		"a negative time": {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay: -1s is negative"},
-		"a negative bound": {args: []string{"--max-hosts-per-namespace=-1"},
-			says: `--max-hosts-per-namespace: -1 is negative: use 0 or more`},
+		"a negative bound": {
+			args: []string{"--max-hosts-per-namespace=-1"},
+			says: `--max-hosts-per-namespace: -1 is negative: use 0 or more`,
+		},
 		"no proxy allowed": {args: []string{"--max-streams=0"}, says: "--max-streams: 0 is too small"},
 		"no address":       {args: []string{"--pod-ip=here"}, says: "--pod-ip: ParseAddr"},
-		"a port by its name": {args: []string{"--pod-ip=10.1.2.3", "--xds-address=:xds"},
-			says: "--xds-address: no port number at the end"},
-		"no timeout": {args: []string{"--cold-start-timeout=0s"},
-			says: "--cold-start-timeout: 0s is out of range: use more than 0s and at most 55m0s"},
-		"a timeout above the limit of Envoy": {args: []string{"--cold-start-timeout=1h"},
-			says: "--cold-start-timeout: 1h0m0s is out of range"},
-		"no queued request": {args: []string{"--max-held-per-proxy=0"},
-			says: "or leave --pod-ip empty to queue no requests"},
+		"a port by its name": {
+			args: []string{"--pod-ip=10.1.2.3", "--xds-address=:xds"},
+			says: "--xds-address: no port number at the end",
+		},
+		"no timeout": {
+			args: []string{"--cold-start-timeout=0s"},
+			says: "--cold-start-timeout: 0s is out of range: use more than 0s and at most 55m0s",
+		},
+		"a timeout above the limit of Envoy": {
+			args: []string{"--cold-start-timeout=1h"},
+			says: "--cold-start-timeout: 1h0m0s is out of range",
+		},
+		"no queued request": {
+			args: []string{"--max-held-per-proxy=0"},
+			says: "or leave --pod-ip empty to queue no requests",
+		},
 		"a time without a unit":             {args: []string{"--cluster-grace=5"}, says: "missing unit"},
 		"a number that should be a boolean": {args: []string{"--pprof=7"}, says: "--pprof"},
 	}

@@ -107,8 +107,10 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	reporter, err = status.New(status.Options{
 		Client: api.statusClient(logger),
 		Source: controlplane.ProxyStates{Server: discovery},
-		Elect: election.Elector{Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName,
-			Logger: logger}.Run,
+		Elect: election.Elector{
+			Client: api.leases, Namespace: chosen.podNamespace, Identity: chosen.podName,
+			Logger: logger,
+		}.Run,
 		Replica:    chosen.podName,
 		Registerer: registry,
 		Logger:     logger,

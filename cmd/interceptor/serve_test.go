@@ -125,8 +125,10 @@ func TestServeRefuses(t *testing.T) {
 			[]string{taken.Addr().String(), "metrics", "--metrics-address"},
 		},
 		"an unknown log format": {func(s *settings) { s.logFormat = "xml" }, []string{"xml", "json or text"}},
-		"a kubeconfig that is not there": {func(s *settings) { s.kubeconfig = "/nowhere" },
-			[]string{"/nowhere", "--kubeconfig"}},
+		"a kubeconfig that is not there": {
+			func(s *settings) { s.kubeconfig = "/nowhere" },
+			[]string{"/nowhere", "--kubeconfig"},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -82,8 +82,10 @@ func TestWarningsAreDropped(t *testing.T) {
 
 func TestConfigErrorNamesTheSources(t *testing.T) {
 	outsideOfAPod(t)
-	for flag, want := range map[string]string{"": "neither $KUBECONFIG nor ~/.kube/config",
-		"/does/not/exist": `kubeconfig "/does/not/exist"`} {
+	for flag, want := range map[string]string{
+		"":                "neither $KUBECONFIG nor ~/.kube/config",
+		"/does/not/exist": `kubeconfig "/does/not/exist"`,
+	} {
 		if _, err := kube.Config(flag, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Config(%q): %v, want an error with %q", flag, err, want)
 		}
@@ -120,8 +122,10 @@ func TestOnlyAnOverloadedAPIServerIsWaitedFor(t *testing.T) {
 				if requests > 1 {
 					code = http.StatusOK
 				}
-				return &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {"5"}},
-					Body: io.NopCloser(strings.NewReader("{}"))}, nil
+				return &http.Response{
+					StatusCode: code, Header: http.Header{"Retry-After": {"5"}},
+					Body: io.NopCloser(strings.NewReader("{}")),
+				}, nil
 			})
 			config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
 			client, err := rest.UnversionedRESTClientFor(config)

@@ -34,21 +34,33 @@ func TestRetry(t *testing.T) {
 		"success":           {[]error{nil}, nil, 1, 0, 0},
 		"an error for good": {[]error{forbidden}, forbidden, 1, 0, 0},
 		"one fault":         {[]error{busy, nil}, nil, 2, 20 * time.Millisecond, 30 * time.Millisecond},
-		"faults without end": {[]error{busy}, busy, 1 + maxFaults, 140 * time.Millisecond,
-			210 * time.Millisecond},
+		"faults without end": {
+			[]error{busy}, busy, 1 + maxFaults, 140 * time.Millisecond,
+			210 * time.Millisecond,
+		},
 		"a wait that was asked for": {[]error{asked, nil}, nil, 2, 2 * time.Second, 2 * time.Second},
-		"an API server that comes back": {[]error{away, away, away, away, away, away, nil}, nil, 7, 6 * awayPause,
-			6 * awayPause},
+		"an API server that comes back": {
+			[]error{away, away, away, away, away, away, nil}, nil, 7, 6 * awayPause,
+			6 * awayPause,
+		},
 		"an API server that does not": {[]error{away}, away, 0, 9 * time.Second, 9 * time.Second},
-		"an API server that starts": {[]error{away, starting, starting, starting, starting, nil}, nil, 6,
-			5 * awayPause, 5 * awayPause},
-		"one that knows no rules yet": {[]error{starting, forbidden, forbidden, nil}, nil, 4, 3 * awayPause,
-			3 * awayPause},
+		"an API server that starts": {
+			[]error{away, starting, starting, starting, starting, nil}, nil, 6,
+			5 * awayPause, 5 * awayPause,
+		},
+		"one that knows no rules yet": {
+			[]error{starting, forbidden, forbidden, nil}, nil, 4, 3 * awayPause,
+			3 * awayPause,
+		},
 		"one that knows its rules": {[]error{away, forbidden}, forbidden, 0, startTime, startTime + 2*awayPause},
-		"conflicts": {[]error{conflict, conflict, conflict, conflict, conflict, nil}, nil, 6,
-			25 * time.Millisecond, 50 * time.Millisecond},
-		"a wait beyond the deadline": {[]error{apierrors.NewTooManyRequests("later", 60)}, nil, 1, 9 * time.Second,
-			9 * time.Second},
+		"conflicts": {
+			[]error{conflict, conflict, conflict, conflict, conflict, nil}, nil, 6,
+			25 * time.Millisecond, 50 * time.Millisecond,
+		},
+		"a wait beyond the deadline": {
+			[]error{apierrors.NewTooManyRequests("later", 60)}, nil, 1, 9 * time.Second,
+			9 * time.Second,
+		},
 		"conflicts up to the deadline": {[]error{conflict}, conflict, 0, 9 * time.Second, 9 * time.Second},
 	}
 	for name, test := range tests {

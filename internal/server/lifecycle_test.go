@@ -32,8 +32,10 @@ func get(ctx context.Context, h http.Handler, method, path string) (code int, re
 
 func TestHealth(t *testing.T) {
 	health := server.NewHealth(service, func() []string {
-		return []string{"the first list of services",
-			"httpscaledobjects: install the CRD"}
+		return []string{
+			"the first list of services",
+			"httpscaledobjects: install the CRD",
+		}
 	})
 	steps := []struct {
 		name         string
@@ -44,14 +46,20 @@ func TestHealth(t *testing.T) {
 		says         string
 	}{
 		{"alive from the start", func() {}, http.MethodGet, "/livez", 200, "", "ok"},
-		{"not ready before the seed, with the reason", func() {}, http.MethodGet, "/readyz", 503, "",
-			"install the CRD"},
+		{
+			"not ready before the seed, with the reason", func() {}, http.MethodGet, "/readyz", 503, "",
+			"install the CRD",
+		},
 		{"ready", health.SetReady, http.MethodGet, "/readyz", 200, "", "ok"},
-		{"a request for an application gets Retry-After", func() {}, http.MethodPost, "/shop/cart", 503, "1",
-			"no endpoint"},
-		{"not ready during shutdown", func() { health.SetNotReady("shutting down") }, http.MethodGet, "/readyz", 503,
+		{
+			"a request for an application gets Retry-After", func() {}, http.MethodPost, "/shop/cart", 503, "1",
+			"no endpoint",
+		},
+		{
+			"not ready during shutdown", func() { health.SetNotReady("shutting down") }, http.MethodGet, "/readyz", 503,
 			"",
-			"shutting down"},
+			"shutting down",
+		},
 		{"but alive", func() {}, http.MethodGet, "/livez", 200, "", "ok"},
 	}
 	for _, step := range steps {

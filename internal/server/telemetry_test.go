@@ -19,10 +19,14 @@ func TestNewLogger(t *testing.T) {
 		{name: "JSON", format: "json", level: "info", want: `"msg":"shown","port":5678`},
 		{name: "text", format: "text", level: "INFO", want: `msg=shown port=5678`},
 		{name: "a level that hides the record", format: "text", level: "warn"},
-		{name: "an unknown format is refused by name", format: "xml", level: "info",
-			wantError: `unknown log format "xml": use json or text`},
-		{name: "an unknown level is refused by name", format: "json", level: "loud",
-			wantError: `log level "loud": use debug`},
+		{
+			name: "an unknown format is refused by name", format: "xml", level: "info",
+			wantError: `unknown log format "xml": use json or text`,
+		},
+		{
+			name: "an unknown level is refused by name", format: "json", level: "loud",
+			wantError: `log level "loud": use debug`,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -56,8 +60,10 @@ func TestMetricsHandler(t *testing.T) {
 	recorder := httptest.NewRecorder()
 	server.MetricsHandler(registry).ServeHTTP(recorder,
 		httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
-	for _, want := range []string{`kedify_build_info{component="interceptor",version="v1.2.3"} 1`, "go_goroutines ",
-		"process_resident_memory_bytes "} {
+	for _, want := range []string{
+		`kedify_build_info{component="interceptor",version="v1.2.3"} 1`, "go_goroutines ",
+		"process_resident_memory_bytes ",
+	} {
 		if !strings.Contains(recorder.Body.String(), want) {
 			t.Errorf("/metrics lacks %q", want)
 		}

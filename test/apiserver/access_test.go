@@ -127,8 +127,10 @@ func forbiddenPermissions() map[string][]string {
 			"list endpointslices.discovery.k8s.io", "list pods", "create events",
 			"get leases.coordination.k8s.io", "get rollouts.argoproj.io",
 		}, common...),
-		settingsOnly: {"list configmaps", "list configmaps/kedify-proxy-template-values-global",
-			"get configmaps/kedify-proxy-template-values", "list services"},
+		settingsOnly: {
+			"list configmaps", "list configmaps/kedify-proxy-template-values-global",
+			"get configmaps/kedify-proxy-template-values", "list services",
+		},
 		rolloutsAccount: {
 			"create httpscaledobjects.http.keda.sh", "update httpscaledobjects.http.keda.sh",
 			"delete httpscaledobjects.http.keda.sh",
@@ -185,8 +187,10 @@ func TestAuthorizerAgrees(t *testing.T) {
 		rolloutsAccount: slices.Concat(slices.Sorted(maps.Keys(grantedPermissions()[routerRoleFile])),
 			slices.Sorted(maps.Keys(controllerPermissions()))),
 		routerOnly: slices.Sorted(maps.Keys(grantedPermissions()[routerRoleFile])),
-		settingsOnly: {"list configmaps/kedify-proxy-template-values",
-			"watch configmaps/kedify-proxy-template-values"},
+		settingsOnly: {
+			"list configmaps/kedify-proxy-template-values",
+			"watch configmaps/kedify-proxy-template-values",
+		},
 	}
 	for want, table := range map[bool]map[string][]string{true: allowed, false: forbiddenPermissions()} {
 		for account, rights := range table {
@@ -205,8 +209,10 @@ func (c *cluster) isAllowed(t *testing.T, account, permission string) bool {
 	parts := strings.Split(account, ":")
 	review := authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: account,
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + parts[2],
-			"system:authenticated"},
+		Groups: []string{
+			"system:serviceaccounts", "system:serviceaccounts:" + parts[2],
+			"system:authenticated",
+		},
 		ResourceAttributes: attributesOf(permission),
 	}}
 	review.APIVersion, review.Kind = "authorization.k8s.io/v1", "SubjectAccessReview"
@@ -232,8 +238,10 @@ func attributesOf(permission string) *authorizationv1.ResourceAttributes {
 	verb, resource, _ := strings.Cut(permission, " ")
 	resource, detail, _ := strings.Cut(resource, "/")
 	resource, group, _ := strings.Cut(resource, ".")
-	attributes := &authorizationv1.ResourceAttributes{Verb: verb, Resource: resource, Group: group,
-		Namespace: namespace}
+	attributes := &authorizationv1.ResourceAttributes{
+		Verb: verb, Resource: resource, Group: group,
+		Namespace: namespace,
+	}
 	if resource == "leases" || resource == "configmaps" {
 		attributes.Name = detail
 	} else {
@@ -290,8 +298,10 @@ func permissionsOf(rule rbacv1.PolicyRule, namespace string) []string {
 func permissionName(verb, group, resource, name, namespace string) string {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	var text strings.Builder
-	for _, part := range []struct{ before, text string }{{"", verb}, {" ", resource}, {".", group}, {"/", subresource},
-		{"/", name}, {" in ", namespace}} {
+	for _, part := range []struct{ before, text string }{
+		{"", verb}, {" ", resource}, {".", group}, {"/", subresource},
+		{"/", name}, {" in ", namespace},
+	} {
 		if part.text != "" {
 			text.WriteString(part.before + part.text)
 		}

@@ -36,8 +36,10 @@ func TestCRDAccepts(t *testing.T) {
 	shared.newNamespace(t, namespace)
 	for name, test := range map[string]struct{ spec, want string }{
 		"bare": {bare, bare},
-		"port-name": {`{scaleTargetRef: {service: shop, portName: http}}`,
-			`{scaleTargetRef: {service: shop, portName: http}}`},
+		"port-name": {
+			`{scaleTargetRef: {service: shop, portName: http}}`,
+			`{scaleTargetRef: {service: shop, portName: http}}`,
+		},
 		"everything": {
 			`{hosts: [a.test, "*.b.test", "*"], pathPrefixes: [/, /app], headers: [{name: X-Tenant, value: a}, {name: X-Any}],
 			  scaleTargetRef: {name: shop, apiVersion: argoproj.io/v1alpha1, kind: Rollout, service: shop-stable, port: 80}, replicas: {min: 2, max: 10},
@@ -175,8 +177,10 @@ func TestPrinterColumns(t *testing.T) {
 	for _, column := range table.ColumnDefinitions {
 		names = append(names, column.Name)
 	}
-	if diff := cmp.Diff([]string{"Name", "TargetWorkload", "TargetService", "MinReplicas", "MaxReplicas", "Age",
-		"Active", "Programmed"}, names); diff != "" {
+	if diff := cmp.Diff([]string{
+		"Name", "TargetWorkload", "TargetService", "MinReplicas", "MaxReplicas", "Age",
+		"Active", "Programmed",
+	}, names); diff != "" {
 		t.Fatalf("columns (-want +got):\n%s", diff)
 	}
 	cells := table.Rows[0].Cells
@@ -184,8 +188,10 @@ func TestPrinterColumns(t *testing.T) {
 		t.Errorf("the age is %v", age)
 	}
 	cells[5] = "some"
-	if diff := cmp.Diff([]any{"shop", "argoproj.io/v1alpha1/Rollout/shop", "shop-stable:80", float64(2), float64(10),
-		"some", "True", "False"}, cells); diff != "" {
+	if diff := cmp.Diff([]any{
+		"shop", "argoproj.io/v1alpha1/Rollout/shop", "shop-stable:80", float64(2), float64(10),
+		"some", "True", "False",
+	}, cells); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}
 }
@@ -225,12 +231,18 @@ func TestStatusIsASubresource(t *testing.T) {
 		service, host, refusals string
 	}{
 		{"a status", status, `{"status": {"targetService": "shop-stable:80"}}`, 1, "shop-stable:80", "shop.test", ""},
-		{"a status by way of the object", main, `{"status": {"targetService": "forged:80"}}`, 1, "shop-stable:80",
-			"shop.test", ""},
-		{"a spec by way of the status", status, `{"spec": {"hosts": ["forged.test"]}}`, 1, "shop-stable:80",
-			"shop.test", ""},
-		{"an annotation", main, `{"metadata": {"annotations": {"http.kedify.io/weighted-backends": "[]"}}}`, 1,
-			"shop-stable:80", "shop.test", ""},
+		{
+			"a status by way of the object", main, `{"status": {"targetService": "forged:80"}}`, 1, "shop-stable:80",
+			"shop.test", "",
+		},
+		{
+			"a spec by way of the status", status, `{"spec": {"hosts": ["forged.test"]}}`, 1, "shop-stable:80",
+			"shop.test", "",
+		},
+		{
+			"an annotation", main, `{"metadata": {"annotations": {"http.kedify.io/weighted-backends": "[]"}}}`, 1,
+			"shop-stable:80", "shop.test", "",
+		},
 		{"a spec", main, `{"spec": {"hosts": ["other.test"]}}`, 2, "shop-stable:80", "other.test", ""},
 		{
 			"a hash that is none", status,

@@ -267,14 +267,18 @@ func TestAPIServerResponses(t *testing.T) {
 		err  error
 		want func(error) bool
 	}{
-		"a field that the schema lacks": {apply("shop", uid, "/status", `"status": {"nonsense": 1}`),
-			apierrors.IsInternalError},
+		"a field that the schema lacks": {
+			apply("shop", uid, "/status", `"status": {"nonsense": 1}`),
+			apierrors.IsInternalError,
+		},
 		"an object that is gone":     {apply("gone", uid, "", spec), apierrors.IsConflict},
 		"the status of one":          {apply("gone", uid, "/status", status), apierrors.IsNotFound},
 		"another object of the name": {apply("shop", "another", "", spec), isOtherUID},
 		// In a write of a custom resource's status the API server ignores everything except the status.
-		"the status of one of the name": {apply("shop", "another", "/status", status),
-			func(err error) bool { return err == nil }},
+		"the status of one of the name": {
+			apply("shop", "another", "/status", status),
+			func(err error) bool { return err == nil },
+		},
 	} {
 		t.Logf("%s: %v", name, test.err)
 		if !test.want(test.err) {

@@ -63,8 +63,10 @@ func TestTenWritersOnOneObject(t *testing.T) {
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		want := split.Format([]split.Backend{{Service: "shop-stable", Weight: uint32(100 - weight)},
-			{Service: "shop-canary", Weight: uint32(weight)}})
+		want := split.Format([]split.Backend{
+			{Service: "shop-stable", Weight: uint32(100 - weight)},
+			{Service: "shop-canary", Weight: uint32(weight)},
+		})
 		if got := shared.object(t, namespace, name).Annotations[httpv1alpha1.AnnotationWeightedBackends]; got != want {
 			t.Fatalf("after SetWeight(%d) the annotation is %q", weight, got)
 		}

@@ -41,8 +41,10 @@ func routesCanary(index int32) func(n int) *v1alpha1.Rollout {
 		r.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
 		r.Status.StableRS, r.Status.CurrentPodHash, r.Status.CurrentStepIndex = "old", "new", &index
 		canary := r.Spec.Strategy.Canary
-		canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: headerRoute().Name},
-			{Name: mirrorRoute().Name}}
+		canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{
+			{Name: headerRoute().Name},
+			{Name: mirrorRoute().Name},
+		}
 		canary.Steps = []v1alpha1.CanaryStep{
 			{SetWeight: new(int32(20))},
 			{SetHeaderRoute: headerRoute()},
@@ -118,10 +120,14 @@ func TestRequestsForRoutes(t *testing.T) {
 		step{name: "VerifyWeight", before: accept(ctx), call: weights.verify(ctx, 20)},
 		// These results are never based on a watch: the end of a step, an unverified weight, which costs the controller
 		// 10 s, and the full weight, after which the old Pods are removed.
-		step{name: "VerifyWeight, in the first reconcile of a step", call: first.verify(ctx, 20),
-			want: requests{getRoute: routesPerRollout}},
-		step{name: "VerifyWeight, another weight", call: weights.expectUnverified(30),
-			want: requests{getRoute: routesPerRollout}},
+		step{
+			name: "VerifyWeight, in the first reconcile of a step", call: first.verify(ctx, 20),
+			want: requests{getRoute: routesPerRollout},
+		},
+		step{
+			name: "VerifyWeight, another weight", call: weights.expectUnverified(30),
+			want: requests{getRoute: routesPerRollout},
+		},
 		step{name: "SetHeaderRoute", call: header.setHeaderRoute, want: requests{putRoute: 1}},
 		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},
 		step{name: "SetMirrorRoute", call: mirror.setMirrorRoute, want: requests{putRoute: 1}},
@@ -130,8 +136,10 @@ func TestRequestsForRoutes(t *testing.T) {
 		step{name: "RemoveManagedRoutes", call: full.removeManagedRoutes, want: requests{putRoute: 1}},
 		step{name: "RemoveManagedRoutes, none", call: full.removeManagedRoutes},
 		step{name: "SetWeight, full", call: full.setWeight(100), want: requests{putRoute: routesPerRollout}},
-		step{name: "VerifyWeight, full", before: accept(ctx), call: full.verify(ctx, 100),
-			want: requests{getRoute: routesPerRollout}},
+		step{
+			name: "VerifyWeight, full", before: accept(ctx), call: full.verify(ctx, 100),
+			want: requests{getRoute: routesPerRollout},
+		},
 		step{name: "UpdateHash, a promotion", call: promoted.updateHash("new", "new"), want: requests{getEndpoints: 2}},
 		step{name: "SetWeight, none", call: promoted.setWeight(0), want: requests{putRoute: routesPerRollout}},
 		step{name: "an idle resync", before: accept(ctx), call: promoted.reconcile(ctx)},

@@ -43,8 +43,10 @@ func scaledObjectCanary(index int32) func(n int) *v1alpha1.Rollout {
 		rollout := scaledObjectRollout(n)
 		rollout.Annotations = map[string]string{"rollout.argoproj.io/revision": "2"}
 		rollout.Status.StableRS, rollout.Status.CurrentPodHash, rollout.Status.CurrentStepIndex = "old", "new", &index
-		rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{{SetHeaderRoute: headerRoute()},
-			{SetMirrorRoute: mirrorRoute()}}
+		rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{
+			{SetHeaderRoute: headerRoute()},
+			{SetMirrorRoute: mirrorRoute()},
+		}
 		return rollout
 	}
 }
@@ -98,12 +100,16 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		step{name: "VerifyWeight", before: report(ctx, 20), call: at20.verify(ctx, 20)},
 		// These results are never based on a watch: the end of a step, an unverified weight, which costs the controller
 		// 10 s, and the full weight, after which the old Pods are removed.
-		step{name: "VerifyWeight, in the first reconcile of a step", call: c.verify(ctx, 20),
-			want: requests{getObject: 1}},
+		step{
+			name: "VerifyWeight, in the first reconcile of a step", call: c.verify(ctx, 20),
+			want: requests{getObject: 1},
+		},
 		step{name: "VerifyWeight, another weight", call: c.expectUnverified(30), want: requests{getObject: 1}},
 		step{name: "SetWeight, full", call: c.setWeight(100), want: requests{patchObject: 1}},
-		step{name: "VerifyWeight, full", before: report(ctx, 100), call: c.verify(ctx, 100),
-			want: requests{getObject: 1}},
+		step{
+			name: "VerifyWeight, full", before: report(ctx, 100), call: c.verify(ctx, 100),
+			want: requests{getObject: 1},
+		},
 		step{name: "UpdateHash, a promotion", call: c.updateHash("new", "new"), want: requests{getEndpoints: 2}},
 		step{
 			name:   "VerifyWeight, full, the stable Service has the new Pods",
@@ -115,15 +121,19 @@ func TestRequestsForScaledObjects(t *testing.T) {
 		step{name: "SetHeaderRoute, the same", call: header.setHeaderRoute},
 		step{name: "SetMirrorRoute", call: mirror.setMirrorRoute, want: requests{patchObject: 1}},
 		step{name: "SetWeight, with managed routes", call: mirror.setWeight(0)},
-		step{name: "RemoveManagedRoutes, of a canary", call: mirror.removeManagedRoutes,
-			want: requests{patchObject: 1}},
+		step{
+			name: "RemoveManagedRoutes, of a canary", call: mirror.removeManagedRoutes,
+			want: requests{patchObject: 1},
+		},
 		step{name: "SetWeight, after the canary", call: mirror.setWeight(0), want: requests{patchObject: 1}},
 		step{name: "an idle resync", before: report(ctx, 0), call: c.reconcile(ctx)},
 	)
 	checkLeaseReads(t, c.plugin, began, machine)
 
-	blind := calls{start(t, "rollouts-plugin-kedify", apiserver.UnprivilegedToken, getLease, listObjects),
-		scaledObjectRollout}
+	blind := calls{
+		start(t, "rollouts-plugin-kedify", apiserver.UnprivilegedToken, getLease, listObjects),
+		scaledObjectRollout,
+	}
 	blind.run(t, step{
 		name: "an idle resync without a watch", before: renew, call: blind.reconcile(ctx), want: requests{getObject: 3},
 	})

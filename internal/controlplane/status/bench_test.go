@@ -27,11 +27,15 @@ func benchmarkChanges(b *testing.B, count int) {
 	b.Helper()
 	config := model.Config{Services: map[model.ServicePort]model.Endpoints{}}
 	for i := range count {
-		route := model.Route{Owner: model.Key{Namespace: "apps", Name: fmt.Sprint("shop-", i)}, Fleet: "apps",
-			Match: model.Match{Host: model.Host(fmt.Sprint(i, ".test")), PathPrefix: "/"}}
+		route := model.Route{
+			Owner: model.Key{Namespace: "apps", Name: fmt.Sprint("shop-", i)}, Fleet: "apps",
+			Match: model.Match{Host: model.Host(fmt.Sprint(i, ".test")), PathPrefix: "/"},
+		}
 		for _, service := range []string{"stable", "canary"} {
-			backend := model.Backend{Service: model.Key{Namespace: "apps", Name: fmt.Sprint(service, i)}, Port: 80,
-				Weight: 50, Protocol: model.HTTP1}
+			backend := model.Backend{
+				Service: model.Key{Namespace: "apps", Name: fmt.Sprint(service, i)}, Port: 80,
+				Weight: 50, Protocol: model.HTTP1,
+			}
 			route.Backends = append(route.Backends, backend)
 			config.Services[backend.ServicePort()] = ready("10.1.0.1")
 		}

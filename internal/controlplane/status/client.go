@@ -46,8 +46,10 @@ type apiClient struct {
 // installed CustomResourceDefinition lacks a field of the status, it also needs the permission to patch
 // httpscaledobjects: it writes such fields to httpv1alpha1.AnnotationStatus, and logs that once with the fix.
 func NewClient(scaledObjects, eventsAPI rest.Interface, logger *slog.Logger) Client {
-	return &apiClient{scaledObjects: scaledObjects, eventsAPI: eventsAPI,
-		schema: statusSchema{client: scaledObjects, logger: logger}}
+	return &apiClient{
+		scaledObjects: scaledObjects, eventsAPI: eventsAPI,
+		schema: statusSchema{client: scaledObjects, logger: logger},
+	}
 }
 
 // ApplyStatus uses server-side apply and takes over fields that another field manager owns. Fields that the installed

@@ -119,8 +119,10 @@ func TestClientErrors(t *testing.T) {
 		return client.ApplyStatus(ctx, shop(), httpv1alpha1.HTTPScaledObjectStatus{})
 	}
 	create := func(ctx context.Context, client status.Client) error {
-		return client.CreateEvent(ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "apps",
-			Name: "shop.1"}})
+		return client.CreateEvent(ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "apps",
+			Name:      "shop.1",
+		}})
 	}
 	tests := []struct {
 		name       string

@@ -88,8 +88,10 @@ func met(kind, reason, message string) metav1.Condition {
 
 // unmet returns a condition that is False.
 func unmet(kind, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason,
-		Message: truncate.Text(message, maxMessage)}
+	return metav1.Condition{
+		Type: kind, Status: metav1.ConditionFalse, Reason: reason,
+		Message: truncate.Text(message, maxMessage),
+	}
 }
 
 // accepted returns the condition that the object is valid.

@@ -82,16 +82,20 @@ func TestComputeConditions(t *testing.T) {
 				problem(httpv1alpha1.ReasonConflict, "a.test is taken"),
 			}},
 			accepted: condition{"False", "InvalidWeightedBackends", "all weights are zero; a.test is taken", atNoon},
-			ready: condition{"False", "NotAccepted",
-				"See the condition Accepted. Requests are routed as last published.", atNoon},
+			ready: condition{
+				"False", "NotAccepted",
+				"See the condition Accepted. Requests are routed as last published.", atNoon,
+			},
 		},
 		{
 			name: "invalid from the start",
 			seen: ingest.Outcome{Problems: []model.Problem{problem(httpv1alpha1.ReasonServiceNotFound,
 				"no Service shop-stable")}},
 			accepted: condition{"False", "ServiceNotFound", "no Service shop-stable", atNoon},
-			ready: condition{"False", "NotAccepted",
-				"See the condition Accepted. No request is routed to the object.", atNoon},
+			ready: condition{
+				"False", "NotAccepted",
+				"See the condition Accepted. No request is routed to the object.", atNoon,
+			},
 		},
 		{
 			name:     "a failed publication is not a validation error",
@@ -130,15 +134,21 @@ func TestComputeProgrammed(t *testing.T) {
 		{"one of two has it", fine, 2, 1, "", "False", "Pending"},
 		{"no proxy is Ready", fine, 0, 0, "", "False", "NoReadyProxy"},
 		{"a proxy rejected it", fine, 2, 1, "no", "False", "NotReady"},
-		{"they have the last valid version",
+		{
+			"they have the last valid version",
 			ingest.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, 2, 2, "",
-			"False", "NotReady"},
-		{"they have the last published version", ingest.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False",
-			"NotReady"},
+			"False", "NotReady",
+		},
+		{
+			"they have the last published version", ingest.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False",
+			"NotReady",
+		},
 		{"it is not served", ingest.Outcome{}, 2, 2, "", "False", "NotReady"},
 	} {
-		taken := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: test.ready, Acked: test.acked},
-			Rejection: test.refusal}
+		taken := status.Acks{
+			Proxies:   httpv1alpha1.ProxyCounts{Ready: test.ready, Acked: test.acked},
+			Rejection: test.refusal,
+		}
 		got := meta.FindStatusCondition(status.Compute(shop(), test.seen, taken, "interceptor-0", noon()).Conditions,
 			"Programmed")
 		if got == nil || got.Status != test.status || got.Reason != test.reason || got.Message == "" ||
@@ -287,8 +297,10 @@ func TestComputeTargets(t *testing.T) {
 	}{
 		{
 			name: "a Rollout and a port number",
-			ref: httpv1alpha1.ScaleTargetRef{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout",
-				Name: "rollouts-demo", Service: "rollouts-demo-stable", Port: 80},
+			ref: httpv1alpha1.ScaleTargetRef{
+				APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout",
+				Name: "rollouts-demo", Service: "rollouts-demo-stable", Port: 80,
+			},
 			workload: "argoproj.io/v1alpha1/Rollout/rollouts-demo", service: "rollouts-demo-stable:80",
 		},
 		{
@@ -316,8 +328,10 @@ func TestComputeTargets(t *testing.T) {
 }
 
 func TestComputeIsStable(t *testing.T) {
-	foreign := metav1.Condition{Type: "Audited", Status: "True", Reason: "ByHand",
-		LastTransitionTime: metav1.NewTime(noon().Truncate(time.Second))}
+	foreign := metav1.Condition{
+		Type: "Audited", Status: "True", Reason: "ByHand",
+		LastTransitionTime: metav1.NewTime(noon().Truncate(time.Second)),
+	}
 	object := shop()
 	object.Status.Conditions = []metav1.Condition{foreign}
 	object.Status = status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
@@ -327,10 +341,14 @@ func TestComputeIsStable(t *testing.T) {
 	if diff := cmp.Diff(before.Status, again); diff != "" {
 		t.Errorf("nothing happened, but the status changed (-before +after):\n%s", diff)
 	}
-	broken := status.Compute(object, ingest.Outcome{Served: true,
-		Problems: []model.Problem{problem("Conflict", "taken")}}, status.Acks{}, "interceptor-0", later())
-	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{ObjectMeta: object.ObjectMeta, Spec: object.Spec,
-		Status: broken},
+	broken := status.Compute(object, ingest.Outcome{
+		Served:   true,
+		Problems: []model.Problem{problem("Conflict", "taken")},
+	}, status.Acks{}, "interceptor-0", later())
+	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{
+		ObjectMeta: object.ObjectMeta, Spec: object.Spec,
+		Status: broken,
+	},
 		ingest.Outcome{Served: true, Problems: []model.Problem{problem("ServiceNotFound",
 			"gone")}}, status.Acks{}, "interceptor-0", later().Add(time.Hour)))["Accepted"]
 	if want := (condition{"False", "ServiceNotFound", "gone", later().Truncate(time.Second)}); got != want {

@@ -17,8 +17,10 @@ import (
 // TestComputeTLS expects the condition TLSReady, on which nothing else depends.
 func TestComputeTLS(t *testing.T) {
 	ends := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
-	wrong := []model.Problem{problem(httpv1alpha1.ReasonInvalidSecret, "one"),
-		problem(httpv1alpha1.ReasonHostNotCovered, "two")}
+	wrong := []model.Problem{
+		problem(httpv1alpha1.ReasonInvalidSecret, "one"),
+		problem(httpv1alpha1.ReasonHostNotCovered, "two"),
+	}
 	for name, c := range map[string]struct {
 		seen *certificates.State
 		want *metav1.Condition // nil for none
@@ -33,13 +35,17 @@ func TestComputeTLS(t *testing.T) {
 		},
 		"not read yet": {
 			&certificates.State{Secret: "tls", IsPending: true},
-			&metav1.Condition{Status: metav1.ConditionUnknown, Reason: httpv1alpha1.ReasonSecretPending,
-				Message: `Secret "tls" has not been read yet.`},
+			&metav1.Condition{
+				Status: metav1.ConditionUnknown, Reason: httpv1alpha1.ReasonSecretPending,
+				Message: `Secret "tls" has not been read yet.`,
+			},
 		},
 		"wrong": {
 			&certificates.State{Secret: "tls", Problems: wrong, Expires: ends},
-			&metav1.Condition{Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidSecret,
-				Message: "one; two"},
+			&metav1.Condition{
+				Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidSecret,
+				Message: "one; two",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -98,8 +98,10 @@ func TestAcksByObject(t *testing.T) {
 		{"an earlier scope", func(r *replica) {
 			r.answer(peer, scope, "shop.test", status.Confirmation{Acked: "1"})
 		}, []string{"shop"}},
-		{"no scope, or its scope while another version is in flight",
-			func(r *replica) { r.answer(peer, scope, "shop.test", status.Confirmation{}) }, []string{"shop"}},
+		{
+			"no scope, or its scope while another version is in flight",
+			func(r *replica) { r.answer(peer, scope, "shop.test", status.Confirmation{}) }, []string{"shop"},
+		},
 		{"a NACK", func(r *replica) { r.answer(peer, scope, "other.test", r.nack("other.test")) }, []string{"other"}},
 		{"another version of a cluster", func(r *replica) {
 			old := status.Confirmation{Acked: "old"}
@@ -273,13 +275,19 @@ func TestCountAcks(t *testing.T) {
 	}{
 		{"no proxy", nil, nil, counts(0, 0), counts(0, 0)},
 		{"the proxies of the fleet", both, []*replica{first, second}, counts(2, 2), counts(2, 2)},
-		{"one that is not Ready does not count", append(both[:2:2], starting), []*replica{first, second}, counts(2, 2),
-			counts(2, 2)},
+		{
+			"one that is not Ready does not count", append(both[:2:2], starting), []*replica{first, second}, counts(2, 2),
+			counts(2, 2),
+		},
 		{"a replica is unreachable", both, []*replica{first}, counts(2, 1), counts(2, 1)},
-		{"a proxy is not connected", append(both[:2:2], readyProxy("c", "10.0.0.9")), []*replica{first, second},
-			counts(3, 2), counts(3, 2)},
-		{"a replica has an older shop", []model.Proxy{readyProxy("d", "10.0.0.4")}, []*replica{first, late},
-			counts(1, 0), counts(1, 1)},
+		{
+			"a proxy is not connected", append(both[:2:2], readyProxy("c", "10.0.0.9")), []*replica{first, second},
+			counts(3, 2), counts(3, 2),
+		},
+		{
+			"a replica has an older shop", []model.Proxy{readyProxy("d", "10.0.0.4")}, []*replica{first, late},
+			counts(1, 0), counts(1, 1),
+		},
 		{
 			"a proxy is connected to two replicas, of which one has an older shop", both[:1],
 			[]*replica{first, late},
@@ -288,8 +296,10 @@ func TestCountAcks(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			for key, want := range map[model.Key]httpv1alpha1.ProxyCounts{shopKey(): test.shop,
-				otherKey(): test.other} {
+			for key, want := range map[model.Key]httpv1alpha1.ProxyCounts{
+				shopKey():  test.shop,
+				otherKey(): test.other,
+			} {
 				got := countAcks(key, first, test.proxies, test.replicas...)
 				if diff := cmp.Diff(status.Acks{Proxies: want, AsDesired: true}, got); diff != "" {
 					t.Errorf("ACKs of %s (-want +got):\n%s", key, diff)
@@ -356,8 +366,10 @@ func TestPublicationDigest(t *testing.T) {
 		{"a neighbour in the same scope", func(c *model.Config) { c.Routes[0].Match.Host = "shop.test" }, true, true},
 		{"a weight", func(c *model.Config) { c.Routes[1].Backends[0].Weight = 7 }, false, true},
 		{"a host", func(c *model.Config) { c.Routes[1].Match.Host = "*.test" }, false, true},
-		{"a header", func(c *model.Config) { c.Routes[1].Match.Headers = []model.Header{{Name: "a", Any: true}} },
-			false, true},
+		{
+			"a header", func(c *model.Config) { c.Routes[1].Match.Headers = []model.Header{{Name: "a", Any: true}} },
+			false, true,
+		},
 		{"a timeout", func(c *model.Config) { c.Routes[1].Timeouts.ResponseHeader = 1 }, false, true},
 		{"a fleet", func(c *model.Config) { c.Routes[1].Fleet = "keda" }, false, true},
 		{"an endpoint", func(c *model.Config) { c.Services[stable] = ready("10.1.0.2") }, false, true},
@@ -365,8 +377,10 @@ func TestPublicationDigest(t *testing.T) {
 			c.Services[stable] = model.Endpoints{Ready: ready("10.1.0.1").Ready, Draining: ready("10.1.0.2").Ready}
 		}, false, true},
 		{"a protocol", func(c *model.Config) { c.Routes[1].Backends[0].Protocol = model.HTTP2 }, false, true},
-		{"a header route", func(c *model.Config) { c.Routes[1].Managed = []managedroute.Route{{Name: "qa"}} }, false,
-			true},
+		{
+			"a header route", func(c *model.Config) { c.Routes[1].Managed = []managedroute.Route{{Name: "qa"}} }, false,
+			true,
+		},
 		{"a header route to a canary without endpoints", func(c *model.Config) {
 			c.Routes[1].Backends[0].Weight, c.Routes[1].Backends[1].Weight = 100, 0
 			c.Routes[1].Managed, c.Services[canary] = []managedroute.Route{{Name: "qa"}}, model.Endpoints{}

@@ -40,13 +40,19 @@ func TestDataPlaneReport(t *testing.T) {
 		acks    status.Acks
 		want    *httpv1alpha1.DataPlaneStatus
 	}{
-		{"all have ACKed it", nil, fine, status.Acks{Proxies: counts(2, 2), AsDesired: true},
-			report([]string{"new"}, counts(2, 2), true)},
-		{"one has not", nil, fine, status.Acks{Proxies: counts(2, 1), AsDesired: true},
-			report([]string{"new"}, counts(2, 1), false)},
+		{
+			"all have ACKed it", nil, fine, status.Acks{Proxies: counts(2, 2), AsDesired: true},
+			report([]string{"new"}, counts(2, 2), true),
+		},
+		{
+			"one has not", nil, fine, status.Acks{Proxies: counts(2, 1), AsDesired: true},
+			report([]string{"new"}, counts(2, 1), false),
+		},
 		{"no proxy", nil, fine, status.Acks{AsDesired: true}, report([]string{"new"}, counts(0, 0), false)},
-		{"a weight is redirected", nil, fine, status.Acks{Proxies: counts(2, 2)},
-			report([]string{"new"}, counts(2, 2), false)},
+		{
+			"a weight is redirected", nil, fine, status.Acks{Proxies: counts(2, 2)},
+			report([]string{"new"}, counts(2, 2), false),
+		},
 		{
 			"invalid: the published weights are not those of the annotation", nil,
 			ingest.Outcome{Served: true, Problems: []model.Problem{problem("InvalidWeightedBackends", "no")}},
@@ -59,8 +65,10 @@ func TestDataPlaneReport(t *testing.T) {
 			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report(nil, counts(2, 0), false),
 		},
-		{"new Pods behind the stable Service, and all proxies have them", before, fine,
-			status.Acks{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true)},
+		{
+			"new Pods behind the stable Service, and all proxies have them", before, fine,
+			status.Acks{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true),
+		},
 		{
 			"new Pods, and a proxy may still use the old ones", before, fine,
 			status.Acks{Proxies: counts(2, 1), AsDesired: true},

@@ -18,8 +18,10 @@ func TestEmitEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop()}}}
 		stages := []*fixture{
-			{server: &client.server, reporter: newReporter(t, client, newProxies(), "a"),
-				listed: []*httpv1alpha1.HTTPScaledObject{shop()}},
+			{
+				server: &client.server, reporter: newReporter(t, client, newProxies(), "a"),
+				listed: []*httpv1alpha1.HTTPScaledObject{shop()},
+			},
 			{
 				server: &client.server, reporter: newReporterWith(t, client, newProxies(), "b", never),
 				listed: []*httpv1alpha1.HTTPScaledObject{shop()},
@@ -54,8 +56,10 @@ func TestEmitEvent(t *testing.T) {
 			count[event.Type+" "+event.Reason+" "+event.Note+" "+event.Regarding.Name+" "+event.Action]++
 			names[event.Name] = struct{}{}
 		}
-		want := map[string]int{"Normal ColdStart A request waits. shop Hold": 4,
-			"Warning TooManyHeld No more may wait. shop Hold": 2}
+		want := map[string]int{
+			"Normal ColdStart A request waits. shop Hold":     4,
+			"Warning TooManyHeld No more may wait. shop Hold": 2,
+		}
 		if diff := cmp.Diff(want, count); diff != "" || len(names) != 4 {
 			t.Errorf("%d names\n%s", len(names), diff)
 		}

@@ -72,8 +72,10 @@ func TestReportsFollowACKs(t *testing.T) {
 			{"no proxy answers for some time", func() {}, 60 * ms, "2/0 false", 1},
 			{"one proxy answers", func() { s.proxies.confirm("10.0.0.1:1") }, 50 * ms, "2/0 false", 0},
 			{"and then the other", func() { s.proxies.confirm("10.0.0.2:1") }, 30 * ms, "2/2 true", 1},
-			{"ACKs in short succession are one write", func() { s.canary(80); both() }, 200 * ms,
-				"2/2 true", 1},
+			{
+				"ACKs in short succession are one write", func() { s.canary(80); both() }, 200 * ms,
+				"2/2 true", 1,
+			},
 			{"the scope is rejected for a moment", func() {
 				s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
 				time.Sleep(50 * ms)

@@ -25,8 +25,10 @@ type proxies struct {
 }
 
 func newProxies() *proxies {
-	return &proxies{streams: map[string]map[string]map[string]status.Confirmation{}, numbers: map[string]uint64{},
-		changed: make(chan struct{}, 1)}
+	return &proxies{
+		streams: map[string]map[string]map[string]status.Confirmation{}, numbers: map[string]uint64{},
+		changed: make(chan struct{}, 1),
+	}
 }
 
 // publish sets the published versions of all clusters, load assignments and scopes of config. The version of a scope is
@@ -178,11 +180,15 @@ func splitAt(weights map[string]uint32) model.Config {
 		if !ok {
 			continue
 		}
-		route := model.Route{Owner: model.Key{Namespace: "apps", Name: name}, Fleet: "apps",
-			Match: model.Match{Host: model.Host(name + ".test"), PathPrefix: "/"}}
+		route := model.Route{
+			Owner: model.Key{Namespace: "apps", Name: name}, Fleet: "apps",
+			Match: model.Match{Host: model.Host(name + ".test"), PathPrefix: "/"},
+		}
 		for service, share := range map[string]uint32{"-stable": 100 - weight, "-canary": weight} {
-			backend := model.Backend{Service: model.Key{Namespace: "apps", Name: name + service}, Port: 80,
-				Weight: share, Protocol: model.HTTP1}
+			backend := model.Backend{
+				Service: model.Key{Namespace: "apps", Name: name + service}, Port: 80,
+				Weight: share, Protocol: model.HTTP1,
+			}
 			route.Backends = append(route.Backends, backend)
 			config.Services[backend.ServicePort()] = ready("10.1.0.1")
 		}

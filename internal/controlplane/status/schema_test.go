@@ -101,8 +101,10 @@ func (s *schemaServer) schema() map[string]any {
 		"http.keda.sh.v1alpha1.HTTPScaledObjectList": map[string]any{},
 		"http.keda.sh.v1alpha1.HTTPScaledObject": map[string]any{
 			"properties": map[string]any{"status": map[string]any{"properties": properties}},
-			"x-kubernetes-group-version-kind": []any{map[string]any{"group": "http.keda.sh", "version": "v1alpha1",
-				"kind": "HTTPScaledObject"}},
+			"x-kubernetes-group-version-kind": []any{map[string]any{
+				"group": "http.keda.sh", "version": "v1alpha1",
+				"kind": "HTTPScaledObject",
+			}},
 		},
 	}}}
 }
@@ -143,8 +145,10 @@ func (s *schemaServer) expect(t *testing.T, when string, want ...string) {
 
 func TestSchemaWithoutReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		older, ours := []string{"targetService", "targetWorkload"}, []string{"targetService", "targetWorkload",
-			"conditions", "dataPlane"}
+		older, ours := []string{"targetService", "targetWorkload"}, []string{
+			"targetService", "targetWorkload",
+			"conditions", "dataPlane",
+		}
 		server := &schemaServer{declared: older}
 		client := server.client(t)
 		object := shop()
@@ -183,8 +187,10 @@ func TestSchemaWithoutReport(t *testing.T) {
 
 func TestForbiddenAnnotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &schemaServer{declared: []string{"targetService", "targetWorkload", "conditions"},
-			forbidden: true}
+		server := &schemaServer{
+			declared:  []string{"targetService", "targetWorkload", "conditions"},
+			forbidden: true,
+		}
 		client := server.client(t)
 		apply := func() error {
 			return client.ApplyStatus(t.Context(), shop(),

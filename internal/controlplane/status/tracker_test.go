@@ -50,8 +50,10 @@ func (a *randomProxies) step() {
 			resourcev3.ScopedRouteType: {}, resourcev3.ClusterType: {}, resourcev3.EndpointType: {},
 		}
 	default:
-		typeURL := []string{resourcev3.ClusterType, resourcev3.EndpointType,
-			resourcev3.ScopedRouteType}[a.random.IntN(3)]
+		typeURL := []string{
+			resourcev3.ClusterType, resourcev3.EndpointType,
+			resourcev3.ScopedRouteType,
+		}[a.random.IntN(3)]
 		for _, name := range slices.Sorted(maps.Keys(a.published[typeURL])) {
 			if a.random.IntN(2) > 0 {
 				continue
@@ -78,14 +80,18 @@ func randomSplit(random *rand.Rand) (config model.Config) {
 			continue
 		}
 		name := fmt.Sprint("shop-", i)
-		route := model.Route{Owner: model.Key{Namespace: "apps", Name: name}, Fleet: "apps",
-			Match: model.Match{Host: model.Host(name + ".test"), PathPrefix: "/"}}
+		route := model.Route{
+			Owner: model.Key{Namespace: "apps", Name: name}, Fleet: "apps",
+			Match: model.Match{Host: model.Host(name + ".test"), PathPrefix: "/"},
+		}
 		if i > 0 {
 			route.Match.Host = model.Host("*." + name + ".test")
 		}
 		for service, share := range []uint32{3 - weight, weight} {
-			backend := model.Backend{Service: model.Key{Namespace: "apps", Name: fmt.Sprint(name, "-", service)},
-				Port: 80, Weight: share, Protocol: model.HTTP1}
+			backend := model.Backend{
+				Service: model.Key{Namespace: "apps", Name: fmt.Sprint(name, "-", service)},
+				Port:    80, Weight: share, Protocol: model.HTTP1,
+			}
 			route.Backends = append(route.Backends, backend)
 			config.Services[backend.ServicePort()] = ready("10.1.0.1")
 		}
@@ -100,8 +106,10 @@ func TestChangesEqualFullComparison(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 5))
-		source := &randomProxies{proxies: newProxies(), random: random,
-			changes: map[string]map[string]map[string]struct{}{}}
+		source := &randomProxies{
+			proxies: newProxies(), random: random,
+			changes: map[string]map[string]map[string]struct{}{},
+		}
 		incremental := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(), nil}
 		for step := range 60 {
 			if step == 0 || random.IntN(4) == 0 {

@@ -131,8 +131,10 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	other := shop()
 	other.Name, other.UID = "other", "u2"
-	s := &fixture{server: &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}},
-		proxies: newProxies()}
+	s := &fixture{
+		server:  &server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop(), "other": other}},
+		proxies: newProxies(),
+	}
 	s.reporter = newReporter(t, s.server, s.proxies, "interceptor-0")
 	s.watch()
 	return s
@@ -189,8 +191,10 @@ func TestWriterWritesChangesOnce(t *testing.T) {
 			do   func()
 			want []string
 		}{
-			{"new objects get a status and no event", func() { s.report() },
-				[]string{"status other Accepted", "status shop Accepted"}},
+			{
+				"new objects get a status and no event", func() { s.report() },
+				[]string{"status other Accepted", "status shop Accepted"},
+			},
 			{"the same pass again, before the watch delivers the status", func() { s.report() }, nil},
 			{"and after", func() { s.watch(); s.report() }, nil},
 			{"an invalid object", func() { s.report(zero) }, []string{
@@ -355,8 +359,10 @@ func TestEventsFitAPILimits(t *testing.T) {
 		reporter := newReporter(t, client, newProxies(), strings.Repeat("i", 300))
 		s := &fixture{server: &client.server, reporter: reporter, listed: []*httpv1alpha1.HTTPScaledObject{object}}
 		defer s.lead(t)()
-		long := model.Problem{On: model.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts",
-			Message: strings.Repeat("ö", 2000)}
+		long := model.Problem{
+			On: model.Key{Namespace: "apps", Name: object.Name}, Reason: "InvalidHosts",
+			Message: strings.Repeat("ö", 2000),
+		}
 		s.report(long)
 		client.mu.Lock()
 		defer client.mu.Unlock()

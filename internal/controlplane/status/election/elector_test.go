@@ -149,8 +149,10 @@ func newLeaseServer() *leaseServer { return &leaseServer{watching: map[*io.PipeW
 func startCandidate(t *testing.T, leases *leaseServer, leaders *atomic.Int32, identity string) *candidate {
 	t.Helper()
 	c := &candidate{}
-	elector := election.Elector{Client: leases.client(t), Namespace: "keda", Identity: identity,
-		Logger: slog.New(slog.DiscardHandler)}
+	elector := election.Elector{
+		Client: leases.client(t), Namespace: "keda", Identity: identity,
+		Logger: slog.New(slog.DiscardHandler),
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
