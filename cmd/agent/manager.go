@@ -60,7 +60,7 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 		GracefulShutdownTimeout:       &chosen.shutdownDeadline,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("controllers: %w", err)
+		return nil, fmt.Errorf("create the controller manager: %w", err)
 	}
 	return mgr, nil
 }

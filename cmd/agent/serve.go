@@ -77,7 +77,7 @@ func newProcess(chosen settings, config *rest.Config, logger *slog.Logger) (*pro
 	options := client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}
 	direct, err := client.New(config, options)
 	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
 	p := &process{settings: chosen, logger: logger, manager: mgr, installed: make(chan struct{})}
 	p.health = server.NewHealth("kedify-http-agent", p.pendingComponents)

@@ -164,7 +164,7 @@ func TestManualProxies(t *testing.T) {
 	apply(t, last, shop(simple))
 	awaitParts(t, last, len(proxyParts))
 	if diff := cmp.Diff(before, parts(t, team)); diff != "" {
-		t.Errorf("somebody else's proxies (-before +after):\n%s", diff)
+		t.Errorf("third-party proxies (-before +after):\n%s", diff)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestNamespaceSettings(t *testing.T) {
 		return *found.Spec.Replicas == 2 && image(found) == "mirror.test/envoy:v1.40.0"
 	})
 	patch(t, part("Deployment", team), `{"spec": {"replicas": 5, "paused": true}, "metadata": {"labels": {"app": "mine"}}}`)
-	awaitProxy(t, team, "scaled by somebody, and otherwise as before", func(found *appsv1.Deployment) bool {
+	awaitProxy(t, team, "scaled by a user and otherwise unchanged", func(found *appsv1.Deployment) bool {
 		return *found.Spec.Replicas == 5 && found.Labels["app"] == "kedify-proxy"
 	})
 	remove(t, part("admin Service", team))

@@ -56,7 +56,7 @@ func withWebhook(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`, labels: {webhook: "on"}}}`)
-	await.True(t, "the agent says whom to trust", func() bool {
+	await.True(t, "the agent sets the CA bundle", func() bool {
 		var found admissionregistrationv1.MutatingWebhookConfiguration
 		return get(t, webhooks+"/kedify-http-agent", &found) && len(found.Webhooks[0].ClientConfig.CABundle) > 0
 	})
@@ -299,7 +299,7 @@ func TestMatchConditions(t *testing.T) {
 	}
 	apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: dead, labels: {webhook: dead}}}`)
 	collection := strings.TrimSuffix(scaledObject("dead", ""), "/")
-	await.True(t, "kedify-http is refused while nobody answers", func() bool {
+	await.True(t, "kedify-http is rejected while the webhook is unreachable", func() bool {
 		_, _, err := send(t, shared.admin.Post().AbsPath(collection).Param("dryRun", "All"), shop(simple))
 		return err != nil && strings.Contains(err.Error(), "failed calling webhook")
 	})

@@ -24,22 +24,22 @@ func TestProxiesCanServe(t *testing.T) {
 		service, slices, deployment string
 		want                        bool
 	}{
-		"one of two is ready":  {service, `[{}, {endpoints: [{conditions: {ready: false}}, {conditions: {ready: true}}]}]`, "", true},
-		"nobody says":          {service, `[{endpoints: [{}]}]`, "", true},
-		"none is ready":        {service, `[{endpoints: [{conditions: {ready: false}}]}]`, runs, false},
-		"no endpoint":          {service, `[{}]`, runs, false},
-		"another port":         {`{spec: {ports: [{port: 80}]}}`, ready, runs, false},
-		"no Service":           {"", ready, runs, false},
-		"the agent's":          {installed, ready, runs, true},
-		"nobody has seen it":   {installed, ready, `{spec: {replicas: 2}}`, true},
-		"one replica, unsaid":  {installed, ready, `{status: {observedGeneration: 1, replicas: 1, readyReplicas: 1}}`, true},
-		"scaled to zero":       {installed, ready, `{spec: {replicas: 0}, status: {observedGeneration: 1, replicas: 2, readyReplicas: 2}}`, false},
-		"by hand, also":        {service, ready, `{spec: {replicas: 0}, status: {observedGeneration: 1, replicas: 2, readyReplicas: 2}}`, false},
-		"a leftover at zero":   {service, ready, `{spec: {replicas: 0}, status: {observedGeneration: 1}}`, true},
-		"deleted":              {installed, ready, "", false},
-		"deleted, Pods first":  {installed, ready, `{metadata: {deletionTimestamp: "2026-05-01T12:00:00Z"}, spec: {replicas: 2}, status: {replicas: 2, readyReplicas: 2}}`, false},
-		"deleted and new":      {installed, ready, `{spec: {replicas: 2}, status: {observedGeneration: 1, replicas: 2}}`, false},
-		"scaled in, one stays": {installed, ready, `{spec: {replicas: 1}, status: {observedGeneration: 1, replicas: 2, readyReplicas: 2}}`, true},
+		"one of two is ready":             {service, `[{}, {endpoints: [{conditions: {ready: false}}, {conditions: {ready: true}}]}]`, "", true},
+		"no condition":                    {service, `[{endpoints: [{}]}]`, "", true},
+		"none is ready":                   {service, `[{endpoints: [{conditions: {ready: false}}]}]`, runs, false},
+		"no endpoint":                     {service, `[{}]`, runs, false},
+		"another port":                    {`{spec: {ports: [{port: 80}]}}`, ready, runs, false},
+		"no Service":                      {"", ready, runs, false},
+		"the agent's":                     {installed, ready, runs, true},
+		"no TLSReady condition":           {installed, ready, `{spec: {replicas: 2}}`, true},
+		"one replica by default":          {installed, ready, `{status: {observedGeneration: 1, replicas: 1, readyReplicas: 1}}`, true},
+		"scaled to zero":                  {installed, ready, `{spec: {replicas: 0}, status: {observedGeneration: 1, replicas: 2, readyReplicas: 2}}`, false},
+		"manual, scaled to zero":          {service, ready, `{spec: {replicas: 0}, status: {observedGeneration: 1, replicas: 2, readyReplicas: 2}}`, false},
+		"leftover proxies scaled to zero": {service, ready, `{spec: {replicas: 0}, status: {observedGeneration: 1}}`, true},
+		"deleted":                         {installed, ready, "", false},
+		"deleted, Pods first":             {installed, ready, `{metadata: {deletionTimestamp: "2026-05-01T12:00:00Z"}, spec: {replicas: 2}, status: {replicas: 2, readyReplicas: 2}}`, false},
+		"deleted and new":                 {installed, ready, `{spec: {replicas: 2}, status: {observedGeneration: 1, replicas: 2}}`, false},
+		"scaled in, one stays":            {installed, ready, `{spec: {replicas: 1}, status: {observedGeneration: 1, replicas: 2, readyReplicas: 2}}`, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -98,26 +98,26 @@ func TestSharedFleetConditions(t *testing.T) {
 		change func(w *fixture)
 		says   string // the condition's reason, and a part of its message
 	}{
-		"nothing":                  {"", func(*fixture) {}, "Wired: HTTPRoute web, shop.test/ in namespace keda"},
-		"an Ingress":               {ingress("shop.test", "Prefix", "/", port80), func(*fixture) {}, "NotCarriedOut: Ingress web, shop.test/: the shared fleet is in another namespace, which no Ingress can reference"},
-		"HTTPRoutes only":          {"", func(w *fixture) { w.Targets[0].Kinds = []trigger.AutowireKind{trigger.AutowireHTTPRoute} }, "Wired"},
-		"no proxy":                 {"", func(w *fixture) { w.Shared.HasProxy = false }, "ProxyUnavailable: HTTPRoute web, shop.test/: Service kedify-proxy in namespace keda has no ready endpoint"},
-		"proxies of its namespace": {"", func(w *fixture) { w.Shared.HasProxy, w.HasProxy = false, true }, "ProxyUnavailable"},
-		"not programmed":           {"", func(w *fixture) { w.Targets[0].IsProgrammed = false }, "NotProgrammed"},
-		"no grant":                 {"", func(w *fixture) { w.Shared.Grants = nil }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which allows HTTPRoutes of namespace team to reference Service kedify-proxy, is missing"},
-		"a refused grant":          {"", func(w *fixture) { w.Shared.Grants, w.Shared.GrantError = nil, "forbidden" }, "Refused: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which allows HTTPRoutes of namespace team to reference Service kedify-proxy, is missing, and the API server rejected the agent's write: forbidden"},
-		"a new grant":              {"", func(w *fixture) { w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now)} }, "NotGranted"},
-		"grants that nobody knows": {"", func(w *fixture) { w.Shared.Grants, w.Shared.GrantsSynced = nil, false }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrants of namespace keda cannot be read"},
-		"a grant for others":       {"", func(w *fixture) { w.Shared.Grants[0].Spec.From[0].Namespace = "other" }, "NotGranted"},
-		"a grant for another kind": {"", func(w *fixture) { w.Shared.Grants[0].Spec.From[0].Kind = "GRPCRoute" }, "NotGranted"},
-		"a grant of Secrets":       {"", func(w *fixture) { w.Shared.Grants[0].Spec.To[0].Kind = "Secret" }, "NotGranted"},
-		"a grant of another one":   {"", func(w *fixture) { w.Shared.Grants[0].Spec.To[0].Name = new("cart") }, "NotGranted"},
-		"a namespace out of sight": {"", func(w *fixture) { w.Shared.Namespace = "" }, "NotCarriedOut: HTTPRoute web, shop.test/: the agent does not watch the namespace of the shared fleet"},
+		"nothing":                              {"", func(*fixture) {}, "Wired: HTTPRoute web, shop.test/ in namespace keda"},
+		"an Ingress":                           {ingress("shop.test", "Prefix", "/", port80), func(*fixture) {}, "NotCarriedOut: Ingress web, shop.test/: the shared fleet is in another namespace, which no Ingress can reference"},
+		"HTTPRoutes only":                      {"", func(w *fixture) { w.Targets[0].Kinds = []trigger.AutowireKind{trigger.AutowireHTTPRoute} }, "Wired"},
+		"no proxy":                             {"", func(w *fixture) { w.Shared.HasProxy = false }, "ProxyUnavailable: HTTPRoute web, shop.test/: Service kedify-proxy in namespace keda has no ready endpoint"},
+		"proxies of its namespace":             {"", func(w *fixture) { w.Shared.HasProxy, w.HasProxy = false, true }, "ProxyUnavailable"},
+		"not programmed":                       {"", func(w *fixture) { w.Targets[0].IsProgrammed = false }, "NotProgrammed"},
+		"no grant":                             {"", func(w *fixture) { w.Shared.Grants = nil }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which allows HTTPRoutes of namespace team to reference Service kedify-proxy, is missing"},
+		"ReferenceGrant rejected":              {"", func(w *fixture) { w.Shared.Grants, w.Shared.GrantError = nil, "forbidden" }, "Refused: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which allows HTTPRoutes of namespace team to reference Service kedify-proxy, is missing, and the API server rejected the agent's write: forbidden"},
+		"a new grant":                          {"", func(w *fixture) { w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now)} }, "NotGranted"},
+		"ReferenceGrants unknown":              {"", func(w *fixture) { w.Shared.Grants, w.Shared.GrantsSynced = nil, false }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrants of namespace keda cannot be read"},
+		"ReferenceGrant for another namespace": {"", func(w *fixture) { w.Shared.Grants[0].Spec.From[0].Namespace = "other" }, "NotGranted"},
+		"ReferenceGrant for another kind":      {"", func(w *fixture) { w.Shared.Grants[0].Spec.From[0].Kind = "GRPCRoute" }, "NotGranted"},
+		"ReferenceGrant to Secrets":            {"", func(w *fixture) { w.Shared.Grants[0].Spec.To[0].Kind = "Secret" }, "NotGranted"},
+		"ReferenceGrant to another Service":    {"", func(w *fixture) { w.Shared.Grants[0].Spec.To[0].Name = new("cart") }, "NotGranted"},
+		"namespace not watched":                {"", func(w *fixture) { w.Shared.Namespace = "" }, "NotCarriedOut: HTTPRoute web, shop.test/: the agent does not watch the namespace of the shared fleet"},
 		"two fleets": {"", func(w *fixture) {
 			w.Targets = append(w.Targets, target("other", "shop.test"))
 		}, `NotCarriedOut: HTTPRoute web, shop.test/: HTTPScaledObjects "shop" and "other" match its requests`},
-		"written by hand":       {route("shop.test", `backendRefs: [{name: kedify-proxy, namespace: keda, port: 8080}]`), func(*fixture) {}, "Wired: HTTPRoute web, shop.test/"},
-		"another fleet by hand": {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), func(*fixture) {}, "NothingToWire"},
+		"manual":                {route("shop.test", `backendRefs: [{name: kedify-proxy, namespace: keda, port: 8080}]`), func(*fixture) {}, "Wired: HTTPRoute web, shop.test/"},
+		"another fleet, manual": {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), func(*fixture) {}, "NothingToWire"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestSharedFleetConditions(t *testing.T) {
 			if says := condition.Reason + ": " + condition.Message; !strings.HasPrefix(says, test.says) {
 				t.Errorf("condition %q, want %q", says, test.says)
 			}
-			if isWired := annotation(t, w.stored[0], undo) != ""; isWired != (condition.Reason == "Wired") && name != "written by hand" {
+			if isWired := annotation(t, w.stored[0], undo) != ""; isWired != (condition.Reason == "Wired") && name != "manual" {
 				t.Errorf("wired: %v\n%s", isWired, asYAML(t, w.stored[0]))
 			}
 			if diff := cmp.Diff(canonicalJSON(t, object), w.unwired(t)[0]); diff != "" {
@@ -149,16 +149,16 @@ func TestSharedFleetBecomesUnavailable(t *testing.T) {
 		change  func(w *fixture)
 		isWired bool
 	}{
-		"its proxies":                    {func(w *fixture) { w.Shared.HasProxy = false }, false},
-		"the grant":                      {func(w *fixture) { w.Shared.Grants = nil }, true},
-		"the grant, for good":            {func(w *fixture) { w.Shared.Grants, w.Shared.GrantError = nil, "forbidden" }, false},
-		"the interceptor's namespace":    {func(w *fixture) { w.Shared.Namespace = "elsewhere" }, false},
-		"what is known of grants":        {func(w *fixture) { w.Shared.Grants, w.Shared.GrantsSynced = nil, false }, true},
-		"Programmed":                     {func(w *fixture) { w.Targets[0].IsProgrammed = false }, true},
-		"the annotation":                 {func(w *fixture) { w.Targets[0].IsShared, w.HasProxy = false, true }, false},
-		"the proxies of its namespace":   {func(w *fixture) { w.HasProxy = false }, true},
-		"the grant, for a younger one":   {func(w *fixture) { w.Shared.Grants[0].CreationTimestamp.Time = w.Now }, true},
-		"the agent's right to the grant": {func(w *fixture) { w.Shared.GrantError = "forbidden" }, true},
+		"its proxies":                            {func(w *fixture) { w.Shared.HasProxy = false }, false},
+		"ReferenceGrant":                         {func(w *fixture) { w.Shared.Grants = nil }, true},
+		"ReferenceGrant, permanently":            {func(w *fixture) { w.Shared.Grants, w.Shared.GrantError = nil, "forbidden" }, false},
+		"the interceptor's namespace":            {func(w *fixture) { w.Shared.Namespace = "elsewhere" }, false},
+		"knowledge of ReferenceGrants":           {func(w *fixture) { w.Shared.Grants, w.Shared.GrantsSynced = nil, false }, true},
+		"Programmed":                             {func(w *fixture) { w.Targets[0].IsProgrammed = false }, true},
+		"the annotation":                         {func(w *fixture) { w.Targets[0].IsShared, w.HasProxy = false, true }, false},
+		"the proxies of its namespace":           {func(w *fixture) { w.HasProxy = false }, true},
+		"ReferenceGrant replaced by a newer one": {func(w *fixture) { w.Shared.Grants[0].CreationTimestamp.Time = w.Now }, true},
+		"permission for the ReferenceGrant":      {func(w *fixture) { w.Shared.GrantError = "forbidden" }, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -99,41 +99,41 @@ func TestHTTPRouteConditions(t *testing.T) {
 		target autowire.Target
 		says   string // the condition's reason, and a part of its message
 	}{
-		"same host":                  {route("shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
-		"another host":               {route("cart.test", toShop), target("shop", "shop.test"), "NothingToWire: no Ingress or HTTPRoute has a backend with Service shop"},
-		"one of two hosts":           {route("cart.test, shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, cart.test/ and others (requests that match no trigger get status 404)"},
-		"the hosts of its listeners": {route("", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, / (requests that match no trigger get status 404)"},
-		"a wildcard":                 {route(`"*.test"`, toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, *.test/ (requests"},
-		"another Service":            {route("shop.test", `backendRefs: [{name: cart, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
-		"another port":               {route("shop.test", `backendRefs: [{name: shop, port: 81}]`), target("shop", "shop.test"), "NothingToWire"},
-		"no port":                    {route("shop.test", `backendRefs: [{name: shop}]`), target("shop", "shop.test"), "NothingToWire"},
-		"a port beyond all":          {route("shop.test", `backendRefs: [{name: shop, port: 4294967376}]`), target("shop", "shop.test"), "NothingToWire"},
-		"no rule":                    {`{kind: HTTPRoute, metadata: {name: web}, spec: {}}`, target("shop", "shop.test"), "NothingToWire"},
-		"a rule without a backend":   {route("shop.test", `filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]`), target("shop", "shop.test"), "NothingToWire"},
-		"in its namespace, by name":  {route("shop.test", `backendRefs: [{name: shop, namespace: team, port: 80}]`), target("shop", "shop.test"), "Wired"},
-		"in another namespace":       {route("shop.test", `backendRefs: [{name: shop, namespace: b, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
-		"another kind":               {route("shop.test", `backendRefs: [{name: shop, kind: ServiceImport, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
-		"another group":              {route("shop.test", `backendRefs: [{name: shop, group: a, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
-		"a shorter prefix":           {route("shop.test", matching("PathPrefix", "/api/v1")), paths("/api"), "Wired: HTTPRoute web, shop.test/api/v1"},
-		"a longer prefix":            {route("shop.test", matching("PathPrefix", "/")), paths("/api"), "Wired: HTTPRoute web, shop.test/ (requests"},
-		"another prefix":             {route("shop.test", matching("PathPrefix", "/api")), paths("/ap"), "NothingToWire"},
-		"an exact path":              {route("shop.test", matching("Exact", "/api")), paths("/api"), "Wired: HTTPRoute web, shop.test/api"},
-		"an exact path, not ours":    {route("shop.test", matching("Exact", "/")), paths("/api"), "NothingToWire"},
-		"an expression":              {route("shop.test", matching("RegularExpression", `"/api/v[12]"`)), paths("/api"), "Wired"},
-		"another expression":         {route("shop.test", matching("RegularExpression", "/a/b.*")), paths("/api"), "NothingToWire"},
-		"one of two paths":           {route("shop.test", `matches: [{path: {value: /x}}, {path: {value: /api}}], `+toShop), paths("/api"), "Wired: HTTPRoute web, shop.test/x and others (requests"},
-		"a header":                   {route("shop.test", `matches: [{headers: [{name: a, value: b}]}], `+toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
-		"another host by a filter":   {route("shop.test", `filters: [{urlRewrite: {hostname: b.test}}], `+toShop), target("shop", "shop.test"), "NothingToWire"},
-		"our host by a filter":       {route("b.test", `filters: [{urlRewrite: {hostname: shop.test}}], `+toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, b.test/"},
-		"our path by a filter":       {route("shop.test", `matches: [{path: {value: /x}}], filters: [{urlRewrite: {path: {replacePrefixMatch: /api}}}], `+toShop), paths("/api"), "Wired: HTTPRoute web, shop.test/x"},
-		"another path by a filter":   {route("shop.test", `matches: [{path: {value: /api}}], filters: [{urlRewrite: {path: {replaceFullPath: /}}}], `+toShop), paths("/api"), "NothingToWire"},
-		"by a filter of the backend": {route("b.test", `backendRefs: [{name: shop, port: 80, filters: [{urlRewrite: {hostname: shop.test}}]}]`), target("shop", "shop.test"), "Wired"},
-		"the same Service twice":     {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 1}, {name: shop, port: 80, weight: 2}]`), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/; HTTPRoute web, shop.test/"},
-		"HTTPRoutes only":            {route("shop.test", toShop), of(trigger.AutowireHTTPRoute), "Wired"},
-		"Ingresses only":             {route("shop.test", toShop), of(trigger.AutowireIngress), "NothingToWire: no Ingress has a backend"},
-		"written by hand":            {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
-		"beside one by hand":         {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 9}, {name: kedify-proxy, port: 8080, weight: 1}]`), target("shop", "shop.test"), "NotCarriedOut: HTTPRoute web, shop.test/: its rule also has a backend that the agent did not write, Service kedify-proxy"},
-		"a Rollout's router":         {route("shop.test", toShop), target("shop", "shop.test"), "Routed: HTTPRoute web, shop.test/: plugin argoproj-labs/gatewayAPI of Rollout team/shop manages its weights"},
+		"same host":                   {route("shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
+		"another host":                {route("cart.test", toShop), target("shop", "shop.test"), "NothingToWire: no Ingress or HTTPRoute has a backend with Service shop"},
+		"one of two hosts":            {route("cart.test, shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, cart.test/ and others (requests that match no trigger get status 404)"},
+		"the hosts of its listeners":  {route("", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, / (requests that match no trigger get status 404)"},
+		"a wildcard":                  {route(`"*.test"`, toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, *.test/ (requests"},
+		"another Service":             {route("shop.test", `backendRefs: [{name: cart, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
+		"another port":                {route("shop.test", `backendRefs: [{name: shop, port: 81}]`), target("shop", "shop.test"), "NothingToWire"},
+		"no port":                     {route("shop.test", `backendRefs: [{name: shop}]`), target("shop", "shop.test"), "NothingToWire"},
+		"port out of range":           {route("shop.test", `backendRefs: [{name: shop, port: 4294967376}]`), target("shop", "shop.test"), "NothingToWire"},
+		"no rule":                     {`{kind: HTTPRoute, metadata: {name: web}, spec: {}}`, target("shop", "shop.test"), "NothingToWire"},
+		"a rule without a backend":    {route("shop.test", `filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]`), target("shop", "shop.test"), "NothingToWire"},
+		"in its namespace, by name":   {route("shop.test", `backendRefs: [{name: shop, namespace: team, port: 80}]`), target("shop", "shop.test"), "Wired"},
+		"in another namespace":        {route("shop.test", `backendRefs: [{name: shop, namespace: b, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
+		"another kind":                {route("shop.test", `backendRefs: [{name: shop, kind: ServiceImport, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
+		"another group":               {route("shop.test", `backendRefs: [{name: shop, group: a, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
+		"a shorter prefix":            {route("shop.test", matching("PathPrefix", "/api/v1")), paths("/api"), "Wired: HTTPRoute web, shop.test/api/v1"},
+		"a longer prefix":             {route("shop.test", matching("PathPrefix", "/")), paths("/api"), "Wired: HTTPRoute web, shop.test/ (requests"},
+		"another prefix":              {route("shop.test", matching("PathPrefix", "/api")), paths("/ap"), "NothingToWire"},
+		"an exact path":               {route("shop.test", matching("Exact", "/api")), paths("/api"), "Wired: HTTPRoute web, shop.test/api"},
+		"exact path of another app":   {route("shop.test", matching("Exact", "/")), paths("/api"), "NothingToWire"},
+		"an expression":               {route("shop.test", matching("RegularExpression", `"/api/v[12]"`)), paths("/api"), "Wired"},
+		"another expression":          {route("shop.test", matching("RegularExpression", "/a/b.*")), paths("/api"), "NothingToWire"},
+		"one of two paths":            {route("shop.test", `matches: [{path: {value: /x}}, {path: {value: /api}}], `+toShop), paths("/api"), "Wired: HTTPRoute web, shop.test/x and others (requests"},
+		"a header":                    {route("shop.test", `matches: [{headers: [{name: a, value: b}]}], `+toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
+		"another host by a filter":    {route("shop.test", `filters: [{urlRewrite: {hostname: b.test}}], `+toShop), target("shop", "shop.test"), "NothingToWire"},
+		"target host by a filter":     {route("b.test", `filters: [{urlRewrite: {hostname: shop.test}}], `+toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, b.test/"},
+		"target path by a filter":     {route("shop.test", `matches: [{path: {value: /x}}], filters: [{urlRewrite: {path: {replacePrefixMatch: /api}}}], `+toShop), paths("/api"), "Wired: HTTPRoute web, shop.test/x"},
+		"another path by a filter":    {route("shop.test", `matches: [{path: {value: /api}}], filters: [{urlRewrite: {path: {replaceFullPath: /}}}], `+toShop), paths("/api"), "NothingToWire"},
+		"by a filter of the backend":  {route("b.test", `backendRefs: [{name: shop, port: 80, filters: [{urlRewrite: {hostname: shop.test}}]}]`), target("shop", "shop.test"), "Wired"},
+		"the same Service twice":      {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 1}, {name: shop, port: 80, weight: 2}]`), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/; HTTPRoute web, shop.test/"},
+		"HTTPRoutes only":             {route("shop.test", toShop), of(trigger.AutowireHTTPRoute), "Wired"},
+		"Ingresses only":              {route("shop.test", toShop), of(trigger.AutowireIngress), "NothingToWire: no Ingress has a backend"},
+		"manual":                      {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
+		"with a manual proxy backend": {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 9}, {name: kedify-proxy, port: 8080, weight: 1}]`), target("shop", "shop.test"), "NotCarriedOut: HTTPRoute web, shop.test/: its rule also has a backend that the agent did not write, Service kedify-proxy"},
+		"a Rollout's router":          {route("shop.test", toShop), target("shop", "shop.test"), "Routed: HTTPRoute web, shop.test/: plugin argoproj-labs/gatewayAPI of Rollout team/shop manages its weights"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestHTTPRouteConditions(t *testing.T) {
 			}
 			isWired := condition.Reason == "Wired"
 			isMarked := annotation(t, w.stored[0], undo) != ""
-			if isMarked != isWired && name != "written by hand" {
+			if isMarked != isWired && name != "manual" {
 				t.Errorf("wired: %v\n%s", isMarked, asYAML(t, w.stored[0]))
 			}
 			if isWired != (condition.Status == "True") {
@@ -183,19 +183,19 @@ func TestRoutings(t *testing.T) {
 		isRouted          bool
 		namespaces        []string
 	}{
-		"by its name":                 {"team", `{httpRoute: web}`, true, []string{"team"}},
-		"by another spelling":         {"team", `{HTTPROUTE: web}`, true, []string{"team"}},
-		"another one":                 {"team", `{httpRoute: api}`, false, []string{"team"}},
-		"in a list":                   {"team", `{httpRoutes: [{name: api}, {name: web, useHeaderRoutes: true}]}`, true, []string{"team"}},
-		"from elsewhere":              {"other", `{httpRoute: web, namespace: team}`, true, []string{"team"}},
-		"from elsewhere, in a list":   {"other", `{httpRoutes: [{name: web, namespace: team}]}`, true, []string{"other", "team"}},
-		"elsewhere":                   {"other", `{httpRoute: web}`, false, []string{"other"}},
-		"elsewhere, in a list":        {"team", `{httpRoutes: [{name: web, namespace: other}]}`, false, []string{"team", "other"}},
-		"by its labels":               {"team", `{httpRouteSelector: {matchLabels: {app: shop}}}`, true, []string{"team"}},
-		"by its labels, elsewhere":    {"other", `{httpRouteSelector: {matchLabels: {app: shop}}}`, false, []string{"other"}},
-		"by other labels":             {"team", `{httpRouteSelector: {matchLabels: {app: cart}}}`, false, []string{"team"}},
-		"a route of another protocol": {"team", `{grpcRoute: web}`, false, []string{"team"}},
-		"nothing that can be read":    {"team", `[web]`, false, nil},
+		"by its name":                       {"team", `{httpRoute: web}`, true, []string{"team"}},
+		"with different spelling":           {"team", `{HTTPROUTE: web}`, true, []string{"team"}},
+		"another one":                       {"team", `{httpRoute: api}`, false, []string{"team"}},
+		"in a list":                         {"team", `{httpRoutes: [{name: api}, {name: web, useHeaderRoutes: true}]}`, true, []string{"team"}},
+		"from another namespace":            {"other", `{httpRoute: web, namespace: team}`, true, []string{"team"}},
+		"from another namespace, in a list": {"other", `{httpRoutes: [{name: web, namespace: team}]}`, true, []string{"other", "team"}},
+		"other namespace":                   {"other", `{httpRoute: web}`, false, []string{"other"}},
+		"other namespace, in a list":        {"team", `{httpRoutes: [{name: web, namespace: other}]}`, false, []string{"team", "other"}},
+		"by its labels":                     {"team", `{httpRouteSelector: {matchLabels: {app: shop}}}`, true, []string{"team"}},
+		"by labels, other namespace":        {"other", `{httpRouteSelector: {matchLabels: {app: shop}}}`, false, []string{"other"}},
+		"by other labels":                   {"team", `{httpRouteSelector: {matchLabels: {app: cart}}}`, false, []string{"team"}},
+		"a route of another protocol":       {"team", `{grpcRoute: web}`, false, []string{"team"}},
+		"unreadable":                        {"team", `[web]`, false, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -26,10 +26,10 @@ func TestDeleteAfterRestore(t *testing.T) {
 		conditions []metav1.Condition
 		isGone     bool
 	}{
-		"all is wired":     {[]metav1.Condition{{Type: "Autowired", Status: "True", Reason: "Wired"}}, false},
-		"some of it is":    {[]metav1.Condition{{Type: "Autowired", Status: "False", Reason: "Restored"}}, false},
-		"all is restored":  {[]metav1.Condition{{Type: "Programmed", Status: "True", Reason: "Programmed"}}, true},
-		"nothing was said": {nil, true},
+		"all is wired":    {[]metav1.Condition{{Type: "Autowired", Status: "True", Reason: "Wired"}}, false},
+		"partly wired":    {[]metav1.Condition{{Type: "Autowired", Status: "False", Reason: "Restored"}}, false},
+		"all is restored": {[]metav1.Condition{{Type: "Programmed", Status: "True", Reason: "Programmed"}}, true},
+		"no annotation":   {nil, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -46,8 +46,8 @@ func TestReportWriteErrors(t *testing.T) {
 			answer: apierrors.NewForbidden(deployments, "kedify-proxy", errors.New("exceeded quota")),
 			event:  "Warning Refused write Deployment team/kedify-proxy: ", status: 1, isTried: true,
 		},
-		"another one was faster": {answer: apierrors.NewConflict(deployments, "kedify-proxy", errors.New("it is another one")), isSoon: true},
-		"the namespace goes":     {answer: ending},
+		"conflict":              {answer: apierrors.NewConflict(deployments, "kedify-proxy", errors.New("it is another one")), isSoon: true},
+		"namespace terminating": {answer: ending},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -77,46 +77,46 @@ func TestDesired(t *testing.T) {
 		want     []summary
 	}{
 		"one has the ScaledObject's name": {`[` + other + `, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}}},
-		"no trigger is ours":              {`[` + other + `]`, canary, nil},
+		"no managed trigger":              {`[` + other + `]`, canary, nil},
 		"several have names of their own": {`[` + other + `, ` + plain + `, {type: kedify-http, name: api, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-api", "shop-stable", nil}}},
-		"a name that is given stays":      {`[{type: external-push, metadata: {hosts: a.test, port: "80", convertedFrom: kedify-http, httpScaledObject: shop}}, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-1", "shop-stable", nil}}},
-		"written by hand":                 {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
-		"several written by hand": {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}, ` +
+		"explicit name":                   {`[{type: external-push, metadata: {hosts: a.test, port: "80", convertedFrom: kedify-http, httpScaledObject: shop}}, ` + plain + `]`, canary, []summary{{"shop", "shop-stable", nil}, {"shop-1", "shop-stable", nil}}},
+		"manual":                          {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
+		"several manual triggers": {`[{type: external-push, metadata: {hosts: a.test, port: "80", scalerAddress: "` + address + `"}}, ` +
 			`{type: external-push, name: b, metadata: {hosts: b.test, port: "80", scalerAddress: "` + address + `"}}, ` +
 			`{type: external-push, metadata: {hosts: c.test, port: "80", scalerAddress: "` + address + `", httpScaledObject: shop-c}}]`, canary, []summary{
 			{"shop", "shop-stable", nil},
 			{"", "", []string{`InvalidName: spec.triggers[1]: another trigger already uses HTTPScaledObject "shop"; set a different httpScaledObject in the metadata`}},
 			{"shop-c", "shop-stable", nil},
 		}},
-		"one written by hand beside one that is not": {`[` + plain + `, {type: external-push, metadata: {hosts: b.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{
+		"manual and converted triggers": {`[` + plain + `, {type: external-push, metadata: {hosts: b.test, port: "80", scalerAddress: "` + address + `"}}]`, canary, []summary{
 			{"shop-0", "shop-stable", nil}, {"shop", "shop-stable", nil},
 		}},
 		"the ScaledObject's name is taken": {`[` + plain + `, {type: kedify-http, metadata: {hosts: b.test, port: "80", httpScaledObject: shop}}]`, canary, []summary{{"shop-0", "shop-stable", nil}, {"shop", "shop-stable", nil}}},
-		"an object that the user made":     {`[{type: external-push, metadata: {httpScaledObject: mine, scalerAddress: "` + address + `"}}]`, canary, nil},
-		"a service that agrees":            {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop-stable}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
-		"a service that names another one": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, canary, []summary{{"shop", "shop", []string{`ServiceDisagrees: spec.triggers[0].metadata.service: "shop" differs from the stable Service "shop-stable" of Rollout "shop"; remove service to use the Rollout's`}}}},
+		"object of a user":                 {`[{type: external-push, metadata: {httpScaledObject: mine, scalerAddress: "` + address + `"}}]`, canary, nil},
+		"service matches the Rollout":      {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop-stable}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
+		"service differs from the Rollout": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, canary, []summary{{"shop", "shop", []string{`ServiceDisagrees: spec.triggers[0].metadata.service: "shop" differs from the stable Service "shop-stable" of Rollout "shop"; remove service to use the Rollout's`}}}},
 		"a service, and no Rollout yet":    {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, "", []summary{{"shop", "shop", nil}}},
 		"no service, and no Rollout yet": {`[` + plain + `]`, "", []summary{{"shop", "", []string{
 			`ServiceUnknown: spec.triggers[0]: Rollout "shop", which defines the Service, does not exist; create it, or set service in the metadata`,
 		}}}},
-		"blue-green":                    {`[` + plain + `]`, `{spec: {strategy: {blueGreen: {activeService: shop-active}}}}`, []summary{{"shop", "shop-active", nil}}},
-		"ping-pong, before a turn":      {`[` + plain + `]`, `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}}`, []summary{{"shop", "pong", nil}}},
-		"ping-pong, on the ping's turn": {`[` + plain + `]`, `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}, status: {canary: {stablePingPong: ping}}}`, []summary{{"shop", "ping", nil}}},
+		"blue-green":                {`[` + plain + `]`, `{spec: {strategy: {blueGreen: {activeService: shop-active}}}}`, []summary{{"shop", "shop-active", nil}}},
+		"ping-pong, initial":        {`[` + plain + `]`, `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}}`, []summary{{"shop", "pong", nil}}},
+		"ping-pong, ping is stable": {`[` + plain + `]`, `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}, status: {canary: {stablePingPong: ping}}}`, []summary{{"shop", "ping", nil}}},
 		"a Rollout without Services": {`[` + plain + `]`, `{spec: {strategy: {canary: {}}}}`, []summary{{"shop", "", []string{
 			`ServiceUnknown: spec.triggers[0]: Rollout "shop" defines no Service; set its spec.strategy.canary.stableService or spec.strategy.blueGreen.activeService, or service in the metadata`,
 		}}}},
-		"a key that is unknown": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", pathPrefix: /a}}]`, canary, []summary{{"shop", "shop-stable", []string{
+		"unknown key": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", pathPrefix: /a}}]`, canary, []summary{{"shop", "shop-stable", []string{
 			`KeyIgnored: spec.triggers[0].metadata.pathPrefix "/a": unknown key, ignored; did you mean pathPrefixes?`,
 		}}}},
-		"a value that is wrong, and a neighbour": {`[{type: kedify-http, metadata: {hosts: a.test, port: http}}, ` + plain + `]`, canary, []summary{
+		"one invalid value of two": {`[{type: kedify-http, metadata: {hosts: a.test, port: http}}, ` + plain + `]`, canary, []summary{
 			{"shop", "", []string{`InvalidTrigger: spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`}},
 			{"shop-1", "shop-stable", nil},
 		}},
-		"a name that cannot be one": {`[` + plain + `, {type: kedify-http, name: My API, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
+		"invalid name": {`[` + plain + `, {type: kedify-http, name: My API, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
 			{"shop", "shop-stable", nil},
 			{"", "", []string{`InvalidName: spec.triggers[1]: invalid HTTPScaledObject name "shop-My API": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'); use lower-case letters, digits and hyphens in the trigger's name`}},
 		}},
-		"a name twice": {`[` + plain + `, {type: kedify-http, name: x, metadata: {hosts: c.test, port: "80"}}, {type: kedify-http, name: x, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
+		"duplicate name": {`[` + plain + `, {type: kedify-http, name: x, metadata: {hosts: c.test, port: "80"}}, {type: kedify-http, name: x, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
 			{"shop", "shop-stable", nil},
 			{"shop-x", "shop-stable", nil},
 			{"", "", []string{`InvalidName: spec.triggers[2]: another trigger already uses HTTPScaledObject "shop-x"; set a different httpScaledObject in the metadata`}},
@@ -308,28 +308,28 @@ func TestCompare(t *testing.T) {
 	}{
 		"nothing there":   {want: changes{Create: []string{"shop"}, Conditions: map[string][]string{"shop": accepted}}},
 		"nothing changed": {object: func(*httpv1alpha1.HTTPScaledObject) {}},
-		"what others add": {object: func(object *httpv1alpha1.HTTPScaledObject) {
+		"additions by others": {object: func(object *httpv1alpha1.HTTPScaledObject) {
 			object.Annotations[httpv1alpha1.AnnotationWeightedBackends] = "[{service: shop, weight: 1}]"
 			object.Labels["team"] = "a"
 			object.Spec.Timeouts = &httpv1alpha1.Timeouts{}
 			object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{Type: "Ready", Status: "True"})
 		}},
-		"a trigger that says something else": {
+		"trigger changed": {
 			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "c.test" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Update: []string{"shop"}},
 		},
-		"a key that is gone": {
+		"key removed": {
 			scaled: func(scaled *apis.ScaledObject) {
 				delete(scaled.Spec.Triggers[0].Metadata, "healthcheckResponse")
 			},
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Update: []string{"shop"}},
 		},
-		"a spec that somebody edited":      {object: func(object *httpv1alpha1.HTTPScaledObject) { object.Spec.ScaleTargetRef.PortName = "x" }, want: changes{Update: []string{"shop"}}},
-		"an owner that somebody removed":   {object: func(object *httpv1alpha1.HTTPScaledObject) { object.OwnerReferences[0].UID = "gone" }, want: changes{Update: []string{"shop"}}},
-		"a label that somebody removed":    {object: func(object *httpv1alpha1.HTTPScaledObject) { object.Labels = nil }, want: changes{Update: []string{"shop"}}},
-		"conditions that somebody removed": {object: func(object *httpv1alpha1.HTTPScaledObject) { object.Status.Conditions = nil }, want: changes{Conditions: map[string][]string{"shop": accepted}}},
+		"spec edited by a user":        {object: func(object *httpv1alpha1.HTTPScaledObject) { object.Spec.ScaleTargetRef.PortName = "x" }, want: changes{Update: []string{"shop"}}},
+		"owner removed by a user":      {object: func(object *httpv1alpha1.HTTPScaledObject) { object.OwnerReferences[0].UID = "gone" }, want: changes{Update: []string{"shop"}}},
+		"label removed by a user":      {object: func(object *httpv1alpha1.HTTPScaledObject) { object.Labels = nil }, want: changes{Update: []string{"shop"}}},
+		"conditions removed by a user": {object: func(object *httpv1alpha1.HTTPScaledObject) { object.Status.Conditions = nil }, want: changes{Conditions: map[string][]string{"shop": accepted}}},
 		"an object that is being deleted": {object: func(object *httpv1alpha1.HTTPScaledObject) {
 			object.DeletionTimestamp, object.Spec.Hosts = &metav1.Time{}, nil
 		}},
@@ -338,7 +338,7 @@ func TestCompare(t *testing.T) {
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Update: []string{"shop"}},
 		},
-		"a mistake keeps what is there": {
+		"an error keeps the object": {
 			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want: changes{
@@ -346,11 +346,11 @@ func TestCompare(t *testing.T) {
 				Problems:   `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
 			},
 		},
-		"a mistake from the start": {
+		"always invalid": {
 			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
 			want:   changes{Problems: `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`},
 		},
-		"a trigger that is gone": {
+		"trigger removed": {
 			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers = nil },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Delete: []string{"shop"}},
@@ -369,19 +369,19 @@ func TestCompare(t *testing.T) {
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Problems: `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`},
 		},
-		"a name that cannot be one deletes nothing": {
+		"an invalid name deletes nothing": {
 			scaled: func(scaled *apis.ScaledObject) {
 				scaled.Spec.Triggers[0].Metadata["httpScaledObject"] = "-"
 			},
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Problems: `spec.triggers[0]: invalid HTTPScaledObject name "-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'); use lower-case letters, digits and hyphens in the trigger's name`},
 		},
-		"a ScaledObject of the same name, made anew": {
+		"ScaledObject recreated with the same name": {
 			scaled: func(scaled *apis.ScaledObject) { scaled.UID = "uid-2" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Update: []string{"shop"}},
 		},
-		"somebody else's object": {
+		"object of another owner": {
 			object: func(object *httpv1alpha1.HTTPScaledObject) { object.OwnerReferences = nil },
 			want:   changes{Problems: `HTTPScaledObject "shop" already exists and belongs to another owner; delete it, or set a different httpScaledObject in the trigger's metadata`},
 		},
@@ -424,9 +424,9 @@ func TestConvert(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ triggers, want string }{
 		"the guide's":          {`[` + plain + `]`, `[{"op":"replace","path":"/spec/triggers/0/type","value":"external-push"},{"op":"add","path":"/spec/triggers/0/metadata/convertedFrom","value":"kedify-http"},{"op":"add","path":"/spec/triggers/0/metadata/httpScaledObject","value":"shop"},{"op":"add","path":"/spec/triggers/0/metadata/scalerAddress","value":"scaler.keda:9090"}]`},
-		"among others":         {`[` + other + `, {type: kedify-http, metadata: {scalerAddress: mine}}, ` + other + `]`, `[{"op":"replace","path":"/spec/triggers/1/type","value":"external-push"},{"op":"add","path":"/spec/triggers/1/metadata/convertedFrom","value":"kedify-http"},{"op":"add","path":"/spec/triggers/1/metadata/httpScaledObject","value":"shop"}]`},
+		"with other hosts":     {`[` + other + `, {type: kedify-http, metadata: {scalerAddress: mine}}, ` + other + `]`, `[{"op":"replace","path":"/spec/triggers/1/type","value":"external-push"},{"op":"add","path":"/spec/triggers/1/metadata/convertedFrom","value":"kedify-http"},{"op":"add","path":"/spec/triggers/1/metadata/httpScaledObject","value":"shop"}]`},
 		"without any metadata": {`[{type: kedify-http}]`, `[{"op":"replace","path":"/spec/triggers/0/type","value":"external-push"},{"op":"add","path":"/spec/triggers/0/metadata","value":{"convertedFrom":"kedify-http","httpScaledObject":"shop","scalerAddress":"scaler.keda:9090"}}]`},
-		"beside a converted one": {
+		"with a converted trigger": {
 			`[{type: external-push, metadata: {convertedFrom: kedify-http, httpScaledObject: shop}}, {type: kedify-http, name: b, metadata: {hosts: b.test}}]`,
 			`[{"op":"replace","path":"/spec/triggers/1/type","value":"external-push"},{"op":"add","path":"/spec/triggers/1/metadata/convertedFrom","value":"kedify-http"},{"op":"add","path":"/spec/triggers/1/metadata/httpScaledObject","value":"shop-b"},{"op":"add","path":"/spec/triggers/1/metadata/scalerAddress","value":"scaler.keda:9090"}]`,
 		},
@@ -473,9 +473,9 @@ func TestConvertKeepsObjectNames(t *testing.T) {
 		want     string // the objects of the triggers, in order
 	}{
 		"unchanged":                  {[]string{stored("", "a.test", "shop")}, []string{written("", "a.test")}, "shop"},
-		"one more behind":            {[]string{stored("", "a.test", "shop")}, []string{written("", "a.test"), written("", "b.test")}, "shop shop-1"},
-		"one more before":            {[]string{stored("", "a.test", "shop")}, []string{written("", "b.test"), written("", "a.test")}, "shop-0 shop"},
-		"the first one goes":         {[]string{stored("", "a.test", "shop"), stored("", "b.test", "shop-1")}, []string{written("", "b.test")}, "shop-1"},
+		"appended":                   {[]string{stored("", "a.test", "shop")}, []string{written("", "a.test"), written("", "b.test")}, "shop shop-1"},
+		"inserted before":            {[]string{stored("", "a.test", "shop")}, []string{written("", "b.test"), written("", "a.test")}, "shop-0 shop"},
+		"first trigger removed":      {[]string{stored("", "a.test", "shop"), stored("", "b.test", "shop-1")}, []string{written("", "b.test")}, "shop-1"},
 		"another host, a name":       {[]string{stored("api", "a.test", "shop")}, []string{written("", "b.test"), written("api", "c.test")}, "shop-0 shop"},
 		"another host, without one":  {[]string{stored("", "a.test", "shop")}, []string{written("", "c.test")}, "shop"},
 		"the same host in two paths": {[]string{stored("", "a.test", "shop")}, []string{written("", "a.test"), written("", "a.test")}, "shop shop-1"},

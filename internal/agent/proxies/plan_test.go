@@ -144,12 +144,12 @@ func TestPlan(t *testing.T) {
 	unneeded := slices.Concat(installed, []event{{"the last object goes", need(false), "+deploy again in 1m0s"}})
 	gone := slices.Concat(unneeded, []event{{"the delay is over", after(delay), "-deploy"}})
 	tests := map[string][]event{
-		"nothing needs proxies":   {{"nothing happens", need(false), ""}},
-		"the last object goes":    append(gone[:4:4], event{"they end their requests", func(_ *testing.T, w *fixture) { w.HasEndpoints = true }, ""}, event{"and are gone", func(_ *testing.T, w *fixture) { w.HasEndpoints = false }, "-pdb -svc-admin -svc -cm-bootstrap"}, event{"nothing happens", nothing, ""}),
-		"the delay is not over":   append(unneeded[:3:3], event{"it is 40 s later", after(40 * time.Second), "again in 20s"}),
-		"another object comes":    append(unneeded[:3:3], event{"another object comes", need(true), "+deploy"}, event{"it goes", need(false), "+deploy again in 1m0s"}),
-		"another one comes late":  append(gone[:4:4], event{"another object comes", need(true), "+deploy"}),
-		"an Ingress is wired yet": append(installed[:2:2], event{"the last object goes", func(_ *testing.T, w *fixture) { w.IsNeeded, w.IsWired = false, true }, ""}, event{"it is restored", func(_ *testing.T, w *fixture) { w.IsWired = false }, "+deploy again in 1m0s"}),
+		"nothing needs proxies":       {{"nothing happens", need(false), ""}},
+		"last object deleted":         append(gone[:4:4], event{"they end their requests", func(_ *testing.T, w *fixture) { w.HasEndpoints = true }, ""}, event{"and are gone", func(_ *testing.T, w *fixture) { w.HasEndpoints = false }, "-pdb -svc-admin -svc -cm-bootstrap"}, event{"nothing happens", nothing, ""}),
+		"within the delay":            append(unneeded[:3:3], event{"it is 40 s later", after(40 * time.Second), "again in 20s"}),
+		"another object comes":        append(unneeded[:3:3], event{"another object comes", need(true), "+deploy"}, event{"it goes", need(false), "+deploy again in 1m0s"}),
+		"another object created late": append(gone[:4:4], event{"another object comes", need(true), "+deploy"}),
+		"Ingress still wired":         append(installed[:2:2], event{"the last object goes", func(_ *testing.T, w *fixture) { w.IsNeeded, w.IsWired = false, true }, ""}, event{"it is restored", func(_ *testing.T, w *fixture) { w.IsWired = false }, "+deploy again in 1m0s"}),
 		"an Ingress is wired again": append(unneeded[:3:3],
 			event{"an Ingress is wired", func(_ *testing.T, w *fixture) { w.IsWired = true }, "+deploy"},
 			event{"it is restored, much later", func(_ *testing.T, w *fixture) { w.IsWired, w.Now = false, w.Now.Add(time.Hour) }, "+deploy again in 1m0s"}),
@@ -157,8 +157,8 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			w.set(t, "deploy", "yesterday", "metadata", "annotations", marked)
 		}, "+deploy again in 1m0s"}),
-		"a part is lost": append(installed[:2:2], event{"the Service is lost", func(t *testing.T, w *fixture) { t.Helper(); w.drop(w.find(t, "svc")) }, "+svc"}),
-		"a part is edited": append(installed[:2:2],
+		"object deleted": append(installed[:2:2], event{"the Service is lost", func(t *testing.T, w *fixture) { t.Helper(); w.drop(w.find(t, "svc")) }, "+svc"}),
+		"object edited": append(installed[:2:2],
 			event{"a port is another one", func(t *testing.T, w *fixture) {
 				t.Helper()
 				w.set(t, "svc", []any{map[string]any{"name": "http", "port": int64(80)}}, "spec", "ports")
@@ -169,7 +169,7 @@ func TestPlan(t *testing.T) {
 			event{"another image is asked for, which changes no number", func(_ *testing.T, w *fixture) { w.Settings.Image = "a:b" }, "+deploy"},
 			event{"two are asked for", func(_ *testing.T, w *fixture) { w.Settings.Replicas = 2 }, "+deploy"},
 			event{"nothing happens", nothing, ""}),
-		"another agent knows more memory": append(installed[:2:2], event{"a limit is set", func(_ *testing.T, w *fixture) {
+		"another version of the agent, more memory": append(installed[:2:2], event{"a limit is set", func(_ *testing.T, w *fixture) {
 			w.Annotations = map[string]string{httpv1alpha1.AnnotationProxyResources: "{limits: {memory: 2Gi}}"}
 		}, "+cm-bootstrap +deploy"}),
 		"KEDA scales them": append(installed[:2:2],
@@ -208,11 +208,11 @@ func TestPlan(t *testing.T) {
 		}, all + " InvalidProxySettings"}},
 		"a name is taken":     append(installed[:2:2], event{"the ConfigMap is third-party", foreign("cm-bootstrap"), "NameTaken"}, event{"the last object goes", need(false), "+deploy again in 1m0s"}, event{"the delay is over", after(delay), "-deploy"}, event{"nothing of theirs goes", nothing, "-pdb -svc-admin -svc"}, event{"nothing happens", nothing, ""}),
 		"third-party proxies": append(installed[:2:2], event{"Service and Deployment are third-party", func(t *testing.T, w *fixture) { t.Helper(); foreign("svc")(t, w); foreign("deploy")(t, w) }, "InstalledByHand"}),
-		"a part is on its way": append(gone[:4:4], event{"the Service goes already", func(t *testing.T, w *fixture) {
+		"object terminating": append(gone[:4:4], event{"the Service goes already", func(t *testing.T, w *fixture) {
 			t.Helper()
 			w.set(t, "svc", "2026-01-01T00:00:00Z", "metadata", "deletionTimestamp")
 		}, "-pdb -svc-admin -cm-bootstrap"}),
-		"it comes while it goes": append(unneeded[:3:3], event{"the Deployment goes, and an object comes", func(t *testing.T, w *fixture) {
+		"needed again during removal": append(unneeded[:3:3], event{"the Deployment goes, and an object comes", func(t *testing.T, w *fixture) {
 			t.Helper()
 			w.IsNeeded = true
 			w.set(t, "deploy", "2026-01-01T00:00:00Z", "metadata", "deletionTimestamp")
@@ -320,16 +320,16 @@ func TestNeedsProxy(t *testing.T) {
 			o.Annotations = map[string]string{"http.kedify.io/traffic-autowire": "false"}
 		}, true, "team"},
 		"a third-party object": {func(*httpv1alpha1.HTTPScaledObject) {}, false, "team"},
-		"one that asks to be wired": {func(o *httpv1alpha1.HTTPScaledObject) {
+		"requests autowiring": {func(o *httpv1alpha1.HTTPScaledObject) {
 			o.Annotations = map[string]string{"http.kedify.io/traffic-autowire": "ingress"}
 		}, true, "team"},
-		"one that asks not to be wired": {func(o *httpv1alpha1.HTTPScaledObject) {
+		"opted out of autowiring": {func(o *httpv1alpha1.HTTPScaledObject) {
 			o.Annotations = map[string]string{"http.kedify.io/traffic-autowire": "false"}
 		}, false, "team"},
 		"one of the shared proxies": {func(o *httpv1alpha1.HTTPScaledObject) {
 			o.Annotations = map[string]string{"http.kedify.io/traffic-autowire": "httproute", "http.kedify.io/fleet": "shared"}
 		}, true, "keda"},
-		"one that is about to go": {func(o *httpv1alpha1.HTTPScaledObject) {
+		"terminating object": {func(o *httpv1alpha1.HTTPScaledObject) {
 			o.Labels = map[string]string{"app.kubernetes.io/managed-by": "kedify-http-agent"}
 			o.DeletionTimestamp = &metav1.Time{Time: began}
 		}, false, "team"},

@@ -89,7 +89,7 @@ func TestAgentAppliesConfigKedifyProxy(t *testing.T) {
 	template := got["deploy"]["spec"].(map[string]any)["template"].(map[string]any)
 	delete(template["metadata"].(map[string]any)["annotations"].(map[string]any), httpv1alpha1.AnnotationProxyBootstrap)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("objects (-by hand +by the agent):\n%s", diff)
+		t.Errorf("objects (-manually +by the agent):\n%s", diff)
 	}
 }
 
@@ -171,15 +171,15 @@ func lines(t *testing.T, objects map[string]map[string]any) []string {
 // TestInvalidResources has rejected values and their errors.
 func TestInvalidResources(t *testing.T) {
 	tests := map[string]struct{ text, says string }{
-		"no object":          {"1Gi", "does not have the form of container resources"},
-		"another key":        {`{limit: {memory: 1Gi}}`, "does not have the form of container resources"},
-		"no quantity":        {`{limits: {memory: much}}`, "does not have the form of container resources"},
-		"nothing":            {`{}`, "must contain requests, limits or both"},
-		"claims":             {`{limits: {memory: 1Gi}, claims: [{name: gpu}]}`, "must contain requests, limits or both, and nothing else"},
-		"another resource":   {`{limits: {example.com/gpu: 1}}`, "example.com/gpu: 1; only cpu and memory are allowed"},
-		"less than nothing":  {`{requests: {cpu: -1}}`, "cpu: -1; only cpu and memory are allowed, and only positive amounts"},
-		"more than may be":   {`{requests: {memory: 2Gi}, limits: {memory: 1Gi}}`, "memory: the request 2Gi exceeds the limit 1Gi"},
-		"too little to live": {`{limits: {memory: 64Mi}}`, "the memory limit 64Mi is below the minimum 128Mi"},
+		"no object":            {"1Gi", "does not have the form of container resources"},
+		"another key":          {`{limit: {memory: 1Gi}}`, "does not have the form of container resources"},
+		"no quantity":          {`{limits: {memory: much}}`, "does not have the form of container resources"},
+		"nothing":              {`{}`, "must contain requests, limits or both"},
+		"claims":               {`{limits: {memory: 1Gi}, claims: [{name: gpu}]}`, "must contain requests, limits or both, and nothing else"},
+		"another resource":     {`{limits: {example.com/gpu: 1}}`, "example.com/gpu: 1; only cpu and memory are allowed"},
+		"negative":             {`{requests: {cpu: -1}}`, "cpu: -1; only cpu and memory are allowed, and only positive amounts"},
+		"request above limit":  {`{requests: {memory: 2Gi}, limits: {memory: 1Gi}}`, "memory: the request 2Gi exceeds the limit 1Gi"},
+		"memory below minimum": {`{limits: {memory: 64Mi}}`, "the memory limit 64Mi is below the minimum 128Mi"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -22,9 +22,9 @@ func TestNamespaces(t *testing.T) {
 		converts   bool
 		warns      []string
 	}{
-		"all":                {nil, true, nil},
-		"one of them":        {[]string{"team-a", "team-c"}, true, nil},
-		"another one's only": {[]string{"team-a"}, false, []string{stays}},
+		"all":              {nil, true, nil},
+		"one of them":      {[]string{"team-a", "team-c"}, true, nil},
+		"other owner only": {[]string{"team-a"}, false, []string{stays}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
