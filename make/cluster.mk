@@ -62,9 +62,13 @@ tools-cluster:
 kubectl-plugin:
 	@$(COMPILE) $(GREED) go build -buildvcs=false -ldflags '$(LDFLAGS)' -o $(CLUSTER_BIN)/ ./cmd/kubectl-http_canary
 
+.PHONY: cleanvm
+cleanvm: tools-cluster ## [root, 60 min] clone and run README's commands on a fresh Debian with systemd, Docker and sudo, in QEMU (ARGS=--dirty)
+	$(CLUSTER_BIN)/cleanvm --repo $(CURDIR) --cache $(CACHE) $(ARGS)
+
+# The former name of cleanvm.
 .PHONY: stranger
-stranger: tools-cluster ## [root, 60 min] clone and run README's commands on a fresh Debian with systemd, Docker and sudo, in QEMU (ARGS=--dirty)
-	$(CLUSTER_BIN)/stranger --repo $(CURDIR) --cache $(CACHE) $(ARGS)
+stranger: cleanvm
 
 .PHONY: container
 container: tools-cluster ## [root, 5 min] run the demo in a privileged container, without Docker (needs mmdebstrap)

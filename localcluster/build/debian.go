@@ -10,18 +10,16 @@ import (
 	"strings"
 )
 
-// DebianPackages unpacks packages of the host's own Debian or Ubuntu release.
-// Nothing is installed: the package lists, the downloads and the files stay
-// below the cache, so no service starts and nothing of the host is replaced.
+// DebianPackages unpacks packages of the host's own Debian or Ubuntu release. Nothing is installed: the package lists,
+// the downloads and the files stay in the cache. So no service starts, and no file of the host is replaced.
 type DebianPackages struct {
-	// Names are the packages, with the libraries that they need and that a
-	// minimal host may lack.
+	// Names are the packages, including libraries that they need and that a minimal host may lack.
 	Names []string
-	// Release tells the host's release apart, such as "debian-12".
+	// Release identifies the host's release, such as "debian-12".
 	Release string
 }
 
-// Fingerprint covers the packages' names and the release they come from.
+// Fingerprint covers the packages' names and their release.
 func (d DebianPackages) Fingerprint() ([]byte, error) {
 	return []byte(d.Release + "\nmerged /usr\n" + strings.Join(d.Names, "\n")), nil
 }
@@ -61,9 +59,8 @@ func (d DebianPackages) Make(ctx context.Context, dest string, log io.Writer) er
 	return mergeUsr(ctx, dest, log)
 }
 
-// mergeUsr moves what a package has in /lib and the like below /usr, where newer
-// releases have it (https://wiki.debian.org/UsrMerge), so that a part is laid
-// out alike whatever the release.
+// mergeUsr moves the files that a package installs in /lib and similar folders below /usr, where newer releases install
+// them (https://wiki.debian.org/UsrMerge). So a component has the same layout for every release.
 func mergeUsr(ctx context.Context, dest string, log io.Writer) error {
 	for _, folder := range []string{"bin", "sbin", "lib", "lib64"} {
 		from, to := filepath.Join(dest, folder), filepath.Join(dest, "usr", folder)

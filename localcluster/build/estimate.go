@@ -2,14 +2,14 @@ package build
 
 import "time"
 
-// Cost is how long a part takes.
+// Cost is the build time of a component.
 type Cost struct {
-	// Planned is its Estimate, Took what was measured: 0 for a part that is not made yet.
+	// Planned is the component's Estimate. Took is the measured time, 0 until the component is built.
 	Planned, Took time.Duration
 }
 
-// Left estimates how long the parts take that are not made yet. The planned costs are about right relative to each
-// other, on every machine. So the parts that are made show how much slower or faster than planned this machine is.
+// Left estimates the build time of the components that are not built yet. The planned costs are about right relative to
+// each other on every machine. So the components already built show how this machine compares with the plan.
 func Left(costs []Cost) time.Duration {
 	var planned, took, left time.Duration
 	for _, c := range costs {
@@ -26,14 +26,14 @@ func Left(costs []Cost) time.Duration {
 	return time.Duration(float64(left) * float64(took) / float64(planned))
 }
 
-// Planned is how long the parts take on two cores with nothing cached. Downloads cost nothing as long as something is
-// compiled, because they run in parallel.
+// Planned returns the build time on two cores with an empty cache. Downloads are free while something compiles, because
+// they run in parallel.
 func Planned(parts []Part) time.Duration {
 	compiled, downloaded := lanes(parts)
 	return max(Left(costs(compiled)), Left(costs(downloaded)))
 }
 
-// costs are the costs of parts of which none is made.
+// costs returns the costs of components of which none is built.
 func costs(parts []Part) []Cost {
 	out := make([]Cost, len(parts))
 	for i, part := range parts {
@@ -42,14 +42,14 @@ func costs(parts []Part) []Cost {
 	return out
 }
 
-// compiler is a recipe that takes the processors. Such parts are made one at a time: two of them would compile what
-// they share twice.
+// compiler is a recipe that uses all processors. Such components are built one at a time: two in parallel would compile
+// their common packages twice.
 type compiler interface {
 	// compiles returns the programs that the recipe compiles.
 	compiles() GoTools
 }
 
-// lanes separates the parts that are compiled from those that are only downloaded.
+// lanes separates components that are compiled from components that are only downloaded.
 func lanes(parts []Part) (compiled, downloaded []Part) {
 	for _, part := range parts {
 		if _, ok := part.Recipe.(compiler); ok {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// measured is what the components of a cluster took in two runs on two cores, with nothing cached, in the order in which
-// they are built.
+// measured are the build times of a cluster's components in two runs on two cores with an empty cache, in build order.
 func measured() map[string][]Cost {
 	runs := map[string]map[string]float64{
 		"first": {
@@ -30,7 +29,7 @@ func measured() map[string][]Cost {
 	return out
 }
 
-// From the first component on the estimate is at most a quarter wrong, however fast the machine is.
+// After the first component, the estimate is at most a quarter wrong, at any speed of the machine.
 func TestLeftCorrectsItself(t *testing.T) {
 	for name, costs := range measured() {
 		for _, factor := range []float64{0.4, 1, 3, 20} {
@@ -73,7 +72,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// Downloads cost nothing next to a compilation.
+// Downloads are free while something compiles.
 func TestPlanned(t *testing.T) {
 	parts := []Part{{"a", 60, compiled{}}, {"b", 30, compiled{}}, {"c", 40, recipe{}}}
 	if got := Planned(parts); got != 90 {

@@ -11,54 +11,53 @@ import (
 	"strings"
 )
 
-// GoTools builds programs from the dependencies that a go.mod of its own pins.
+// GoTools builds programs from the dependencies that its own go.mod pins.
 type GoTools struct {
 	// Dir is the folder with the go.mod.
 	Dir string
 	// Packages are the main packages.
 	Packages []string
-	// Output names the program of a single package; several are named after
-	// their packages.
+	// Output names the program if there is a single package. Several programs are named after their packages.
 	Output string
 	// Tags are build tags.
 	Tags []string
-	// Stamps are variables of the programs that get the version of a module.
+	// Stamps are variables of the programs that the linker sets to the version of a module.
 	Stamps []Stamp `json:",omitempty"`
-	// Module and Copies name files or folders of a dependency that are kept
-	// with the programs, below a folder named after the part they are for.
+	// Module and Copies name files or folders of a dependency that are stored with the programs, in a folder named
+	// after the component.
 	Module string
-	// Copies maps paths in the module to paths in the part.
+	// Copies maps paths in the module to paths in the component.
 	Copies map[string]string
-	// Prints are files of the part that its own programs write.
-	Prints []Print `json:",omitempty"` // absent from the keys of parts that print nothing
+	// Prints are files of the component that its own programs write.
+	Prints []Print `json:",omitempty"` // omitted from the fingerprints of components without such files
 }
 
-// Stamp is a variable that the linker sets to the version of a module that the
-// go.mod pins, so that a program never says another version than its own.
+// Stamp is a variable that the linker sets to the version of a module that the go.mod pins. So a program always reports
+// its real version.
 type Stamp struct {
-	// Variable is its package path and name, Module the module's path.
+	// Variable is its package path and name. Module is the module's path.
 	Variable, Module string
-	// Bare leaves the v of the version out.
+	// Bare omits the v of the version.
 	Bare bool `json:",omitempty"`
 }
 
-// Print is a file with what a built program prints.
+// Print is a file with the output of a built program.
 type Print struct {
-	// Program is the program's name in the part's bin folder.
+	// Program is the program's name in the component's bin folder.
 	Program string
-	// Args are its arguments. It runs in the part's folder.
+	// Args are its arguments. It runs in the component's folder.
 	Args []string
-	// Output is the file's path in the part.
+	// Output is the file's path in the component.
 	Output string
 }
 
-// Fingerprint covers the module's own files and the way it is built.
+// Fingerprint covers the module's own files and the build flags.
 func (g GoTools) Fingerprint() ([]byte, error) {
 	out, err := Contents(g.Dir)
 	if err != nil {
 		return nil, err
 	}
-	g.Dir = "" // where the tree lies makes no difference
+	g.Dir = "" // independent of the path of the checkout
 	how, err := json.Marshal(g)
 	if err != nil {
 		return nil, fmt.Errorf("describe the build: %w", err)
@@ -78,11 +77,11 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 	}
 	args := []string{
 		"build", "-trimpath", "-buildvcs=false",
-		// Debug information would be made for every package and then stripped from
-		// the program: leaving it out saves an eighth of the time.
+		// Debug information would be generated for each package and then stripped from the program. Omitting it saves
+		// an eighth of the build time.
 		"-gcflags=all=-dwarf=false",
-		// What traces gRPC calls brings the template engine, and with it every method of every type: without it a
-		// program that speaks gRPC is a sixth smaller. The Makefile says so too, so that the compiler's cache is shared.
+		// gRPC's tracing links the template engine, and with it every method of every type. Without it a program that
+		// uses gRPC is a sixth smaller. The Makefile sets the same flag so that both share the compiler's cache.
 		"-tags", g.tags(),
 		"-ldflags", flags,
 		"-o", output,
@@ -102,16 +101,16 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 // compiles implements compiler.
 func (g GoTools) compiles() GoTools { return g }
 
-// fetch downloads the modules that the programs are compiled from, and no others that the go.mod names.
+// fetch downloads only the modules that the programs are compiled from, not everything that the go.mod names.
 func (g GoTools) fetch(ctx context.Context, log io.Writer) error {
 	args := append([]string{"list", "-deps", "-f", "{{.Name}}", "-tags", g.tags()}, g.Packages...)
 	return run(ctx, g.Dir, log, []string{"CGO_ENABLED=0"}, "go", args...)
 }
 
-// tags are the build tags of all programs, and those of g.
+// tags returns the build tags of all programs and those of g.
 func (g GoTools) tags() string { return strings.Join(append([]string{"grpcnotrace"}, g.Tags...), ",") }
 
-// linkerFlags leave debug information out and set the stamps.
+// linkerFlags omits debug information and sets the stamps.
 func (g GoTools) linkerFlags(ctx context.Context) (string, error) {
 	flags := []string{"-s", "-w"}
 	for _, stamp := range g.Stamps {
@@ -127,8 +126,8 @@ func (g GoTools) linkerFlags(ctx context.Context) (string, error) {
 	return strings.Join(flags, " "), nil
 }
 
-// ModuleVersion returns the version of a module that the go.mod of a folder pins
-// and, where it is replaced, that of its replacement.
+// ModuleVersion returns the version of a module that a folder's go.mod pins. For a replaced module it returns the
+// replacement's version.
 func ModuleVersion(ctx context.Context, dir, module string) (string, error) {
 	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}", module)
 	command.Dir = dir
@@ -140,7 +139,7 @@ func ModuleVersion(ctx context.Context, dir, module string) (string, error) {
 	return version, nil
 }
 
-// print runs the built programs that have something to print.
+// print runs the built programs whose output is stored.
 func (g GoTools) print(ctx context.Context, dest string, log io.Writer) error {
 	for _, p := range g.Prints {
 		output := filepath.Join(dest, p.Output)
@@ -161,7 +160,7 @@ func (g GoTools) print(ctx context.Context, dest string, log io.Writer) error {
 	return nil
 }
 
-// run runs one tool with its output in the log.
+// run runs a tool and writes its output to the log.
 func run(ctx context.Context, dir string, log io.Writer, env []string, name string, args ...string) error {
 	fmt.Fprintf(log, "+ %s %s\n", name, strings.Join(args, " "))
 	command := exec.CommandContext(ctx, name, args...)

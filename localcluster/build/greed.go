@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CompilerEnv is the environment of `go build`. A compiler lives for seconds and need not collect garbage
-// as often as a server: where there is memory for it, an eighth of the processor time is saved. The
-// Makefile does the same for what it compiles.
+// CompilerEnv returns the environment of `go build`. A compiler lives for seconds and needs fewer garbage collections
+// than a server. With enough memory that saves an eighth of the processor time. The Makefile does the same.
 func CompilerEnv() []string {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -18,8 +17,8 @@ func CompilerEnv() []string {
 	return compilerEnv(info.Totalram*uint64(info.Unit), runtime.NumCPU())
 }
 
-// compilerEnv is for a machine with so many bytes of memory and processors: each compiler may take a fourth
-// of its share of the memory.
+// compilerEnv returns the environment for a machine with the given bytes of memory and number of processors. Each
+// compiler may use a quarter of the memory per processor.
 func compilerEnv(memory uint64, processors int) []string {
 	const enough = 4 << 30
 	share := memory / uint64(max(processors, 1))

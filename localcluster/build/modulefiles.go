@@ -11,24 +11,24 @@ import (
 	"path/filepath"
 )
 
-// ModuleFiles keeps files of a Go module that a go.mod of its own pins, such
-// as the manifests that come with it. It builds nothing.
+// ModuleFiles stores files of a Go module that its own go.mod pins, such as the module's manifests. It compiles
+// nothing.
 type ModuleFiles struct {
 	// Dir is the folder with the go.mod.
 	Dir string
 	// Module is the module's path.
 	Module string
-	// Copies maps files or folders of the module to paths in the part.
+	// Copies maps files or folders of the module to paths in the component.
 	Copies map[string]string
 }
 
-// Fingerprint covers the pin and what is copied.
+// Fingerprint covers the pinned version and the copied paths.
 func (m ModuleFiles) Fingerprint() ([]byte, error) {
 	out, err := Contents(m.Dir)
 	if err != nil {
 		return nil, err
 	}
-	m.Dir = "" // where the tree lies makes no difference
+	m.Dir = "" // independent of the path of the checkout
 	how, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("describe the copies: %w", err)
@@ -36,8 +36,7 @@ func (m ModuleFiles) Fingerprint() ([]byte, error) {
 	return append(out, how...), nil
 }
 
-// Make downloads the module, whose content its go.sum vouches for, and copies
-// the files into dest.
+// Make downloads the module, verifies it by go.sum, and copies the files into dest.
 func (m ModuleFiles) Make(ctx context.Context, dest string, log io.Writer) error {
 	if len(m.Copies) == 0 {
 		return nil
@@ -60,8 +59,7 @@ func (m ModuleFiles) Make(ctx context.Context, dest string, log io.Writer) error
 	return nil
 }
 
-// Contents are the contents of all files below a folder, in the order of their
-// paths.
+// Contents returns the contents of all files below a folder, ordered by path.
 func Contents(dir string) ([]byte, error) {
 	var out []byte
 	tree := os.DirFS(dir)
@@ -79,8 +77,7 @@ func Contents(dir string) ([]byte, error) {
 	return out, nil
 }
 
-// copyTree copies a file, or a folder with all that is in it. The module cache
-// is read-only; the copies are not.
+// copyTree copies a file or a folder. The module cache is read-only; the copies are writable.
 func copyTree(from, to string) error {
 	stat, err := os.Stat(from)
 	if err != nil {

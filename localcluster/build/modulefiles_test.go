@@ -45,8 +45,8 @@ func TestPartKeepsWhatItsProgramsPrint(t *testing.T) {
 	}
 }
 
-// TestFingerprintsOfPartsThatPrintNothing guards the cache: a field that few
-// parts use must not make all others anew.
+// TestFingerprintsOfPartsThatPrintNothing guards the cache: a field that few components use must not change the
+// fingerprints of all others.
 func TestFingerprintsOfPartsThatPrintNothing(t *testing.T) {
 	dir := t.TempDir()
 	got, err := GoTools{Dir: dir, Output: "x"}.Fingerprint()
@@ -69,7 +69,7 @@ func writeFile(t *testing.T, path, content string, mode os.FileMode) {
 	}
 }
 
-// contents are the files below dir by their paths.
+// contents returns the files below dir by path.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

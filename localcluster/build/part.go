@@ -1,6 +1,5 @@
-// Package build makes the programs of the embedded cluster once and keeps them
-// in a cache outside the tree: from pinned Go modules, Debian packages and
-// Python wheels, with nothing installed on the host.
+// Package build builds the programs of the embedded cluster once and caches them outside the tree. The sources are
+// pinned Go modules, Debian packages and Python wheels. Nothing is installed on the host.
 package build
 
 import (
@@ -22,54 +21,52 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/logtail"
 )
 
-// Part is one thing that is built as a whole and cached under a key of all
-// that its content depends on.
+// Part is a component that is built as a whole and cached under a key of all its inputs.
 type Part struct {
-	// Name names the part and its folder in the cache.
+	// Name is the component's name and its folder in the cache.
 	Name string
-	// Estimate is about how long it takes on two cores with nothing cached.
+	// Estimate is the approximate build time on two cores with an empty cache.
 	Estimate time.Duration
-	// Recipe makes it.
+	// Recipe builds it.
 	Recipe Recipe
 }
 
-// Recipe makes a part.
+// Recipe builds a component.
 type Recipe interface {
-	// Fingerprint returns what the part's content depends on: equal
-	// fingerprints give parts that can stand for each other.
+	// Fingerprint returns the inputs of the component's content: components with equal fingerprints are
+	// interchangeable.
 	Fingerprint() ([]byte, error)
-	// Make puts the part below the folder dest, which exists and is empty.
-	// What the tools print goes to log.
+	// Make writes the component below the folder dest, which exists and is empty. The output of tools goes to log.
 	Make(ctx context.Context, dest string, log io.Writer) error
 }
 
-// Cache is the folder that built parts are kept in.
+// Cache is the folder of built components.
 type Cache struct {
-	// Dir is the cache's folder; it is made when it is needed.
+	// Dir is the cache's folder. It is created on first use.
 	Dir string
 }
 
-// Progress is told about each part that has to be made, one Step at a time.
+// Progress is called for each component that has to be built, one Step at a time.
 type Progress func(Step)
 
-// Step is one moment in the making of the parts.
+// Step is the start or the end of the build of one component.
 type Step struct {
-	// Part is the part's name.
+	// Part is the component's name.
 	Part string
-	// Number and Total say which of how many missing parts it is.
+	// Number and Total count the missing components.
 	Number, Total int
-	// Remaining estimates how long all that is left takes: see Left.
+	// Remaining estimates the time until all missing components are built: see Left.
 	Remaining time.Duration
-	// Took is how long the part took; 0 when it begins.
+	// Took is the build time; 0 at the start.
 	Took time.Duration
 }
 
-// ErrBuild is wrapped by the error of a part that could not be made.
+// ErrBuild is wrapped by the error of a component whose build failed.
 var ErrBuild = errors.New("build failed")
 
-// Ensure makes the parts that the cache lacks and returns the folder of each. Parts are compiled one after the other,
-// in their order. Downloads run in parallel: first the parts that need nothing else, so that a missing tool or
-// repository shows within the first minute, then the modules that are compiled later.
+// Ensure builds the components that the cache lacks and returns the folder of each. Components are compiled one after
+// the other, in their order. Downloads run in parallel: first the components that are only downloaded, so that a
+// missing tool or repository shows within the first minute, then the modules that are compiled later.
 func (c Cache) Ensure(ctx context.Context, parts []Part, progress Progress) (map[string]string, error) {
 	folders := make(map[string]string, len(parts))
 	for _, part := range parts {
@@ -101,7 +98,7 @@ func (c Cache) Ensure(ctx context.Context, parts []Part, progress Progress) (map
 	return folders, nil
 }
 
-// making is one call of Ensure.
+// making is the state of one call of Ensure.
 type making struct {
 	cache    Cache
 	folders  map[string]string
@@ -110,10 +107,10 @@ type making struct {
 
 	mu    sync.Mutex
 	begun int
-	costs [][]Cost // of each lane
+	costs [][]Cost // per lane
 }
 
-// all makes the parts of a lane. Their costs are updated.
+// all builds the components of a lane and updates their costs.
 func (m *making) all(ctx context.Context, parts []Part, costs []Cost) error {
 	for i, part := range parts {
 		step := Step{Part: part.Name, Total: m.total}
@@ -128,7 +125,7 @@ func (m *making) all(ctx context.Context, parts []Part, costs []Cost) error {
 	return nil
 }
 
-// report changes what is known and reports a step. The lane that takes longest says how long all takes.
+// report updates the costs and reports a step. The lane that takes longest determines the remaining time.
 func (m *making) report(step *Step, change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,10 +137,10 @@ func (m *making) report(step *Step, change func()) {
 	m.progress(*step)
 }
 
-// fetch downloads the modules that the missing parts compile. A download that fails is repeated by the part's own
-// build, which reports it.
+// fetch downloads the modules that the missing components compile. A failed download is repeated by the component's own
+// build, which reports the error.
 func (m *making) fetch(ctx context.Context, parts []Part) {
-	var all []GoTools // one for each go.mod
+	var all []GoTools // one per go.mod
 	for _, part := range parts {
 		recipe, ok := part.Recipe.(compiler)
 		if _, err := os.Stat(m.folders[part.Name]); err == nil || !ok {
@@ -165,7 +162,7 @@ func (m *making) fetch(ctx context.Context, parts []Part) {
 	}
 }
 
-// Missing returns the parts that the cache lacks.
+// Missing returns the components that the cache lacks.
 func (c Cache) Missing(parts []Part) ([]Part, error) {
 	var out []Part
 	for _, part := range parts {
@@ -180,7 +177,7 @@ func (c Cache) Missing(parts []Part) ([]Part, error) {
 	return out, nil
 }
 
-// folder names the part's place in the cache by its content's key.
+// folder returns the component's folder in the cache, named by its content's key.
 func (c Cache) folder(part Part) (string, error) {
 	fingerprint, err := part.Recipe.Fingerprint()
 	if err != nil {
@@ -192,8 +189,7 @@ func (c Cache) folder(part Part) (string, error) {
 	return filepath.Join(c.Dir, "parts", part.Name+"-"+hex.EncodeToString(sum.Sum(nil))[:12]), nil
 }
 
-// make builds into a folder of its own and moves it to its place when it is
-// complete, so that an interrupted build is never taken for a finished one.
+// make builds into a temporary folder and renames it when it is complete. So an interrupted build never looks finished.
 func (c Cache) make(ctx context.Context, part Part, folder string) error {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return fmt.Errorf("make the cache folder: %w", err)
@@ -217,7 +213,7 @@ func (c Cache) make(ctx context.Context, part Part, folder string) error {
 	}
 	if err := os.Rename(work, folder); err != nil {
 		if _, statErr := os.Stat(folder); statErr == nil {
-			return nil // another build of the same part was faster
+			return nil // another build of the same component was faster
 		}
 		return fmt.Errorf("finish part %s: %w", part.Name, err)
 	}

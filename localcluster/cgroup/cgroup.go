@@ -1,6 +1,5 @@
-// Package cgroup gives the embedded cluster its control group, with the
-// controllers that the kubelet asks for, on machines with cgroups of version 1 and
-// of version 2, with systemd and without, and takes all of that back.
+// Package cgroup creates the embedded cluster's control group with the controllers that the kubelet requires, and
+// removes it. It supports cgroup versions 1 and 2, with and without systemd.
 package cgroup
 
 import (
@@ -18,19 +17,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// root is where the hierarchies are mounted
-// (https://man7.org/linux/man-pages/man7/cgroups.7.html).
+// root is the mount point of the hierarchies (https://man7.org/linux/man-pages/man7/cgroups.7.html).
 const root = "/sys/fs/cgroup"
 
-// Unified tells whether this machine has cgroups version 2.
+// Unified reports whether this machine has cgroups version 2.
 func Unified() bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(root, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// folders lists the folders that a cluster's cgroup may have: one for each
-// hierarchy with version 1; with version 2 the one below the root, or that of
-// the scope that systemd delegates to the cluster.
+// folders returns the possible folders of a cluster's cgroup. With version 1 that is one per hierarchy. With version 2
+// it is the folder below the root, or the folder of the scope that systemd delegates to the cluster.
 func folders(s cluster.Settings) ([]string, error) {
 	if Unified() {
 		return []string{
@@ -51,7 +48,7 @@ func folders(s cluster.Settings) ([]string, error) {
 	return out, nil
 }
 
-// Exists tells whether a cluster left its cgroup.
+// Exists reports whether a cluster left its cgroup.
 func Exists(s cluster.Settings) bool {
 	all, err := folders(s)
 	return err == nil && slices.ContainsFunc(all, func(folder string) bool {
@@ -60,9 +57,8 @@ func Exists(s cluster.Settings) bool {
 	})
 }
 
-// Create makes the cluster's cgroup, with what the kubelet expects in it, and
-// returns the folder that the inside of the cluster starts in; with version
-// 1 there is none: only the pods need a cgroup.
+// Create creates the cluster's cgroup with the children that the kubelet expects. It returns the folder in which the
+// inside of the cluster starts. With version 1 there is none, because only the pods need a cgroup.
 func Create(s cluster.Settings) (string, error) {
 	if Unified() {
 		return delegate(s)
@@ -79,9 +75,8 @@ func Create(s cluster.Settings) (string, error) {
 	return "", nil
 }
 
-// Remove ends whatever is left in the cluster's cgroup, removes it, and takes
-// back what was changed above it. Its last processes may still be on their way
-// out, so it tries until the deadline has passed.
+// Remove kills all processes in the cluster's cgroup, removes the cgroup, and reverts the changes above it. The last
+// processes may still be terminating, so it retries until the deadline.
 func Remove(s cluster.Settings, deadline time.Duration) error {
 	all, err := folders(s)
 	if err != nil {
@@ -105,20 +100,20 @@ func Remove(s cluster.Settings, deadline time.Duration) error {
 	}
 }
 
-// leave moves this process out of the folders that are to be removed: to the
-// root, or to where the processes of a container's root are kept.
+// leave moves this process out of the folders that are about to be removed: to the root, or to the cgroup that holds
+// the processes of a container's root.
 func leave(folders []string) {
 	own, err := ownCgroup()
 	if err != nil || !slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(own+"/", f+"/") }) {
 		return
 	}
 	if Move(os.Getpid(), root) != nil {
-		_ = Move(os.Getpid(), filepath.Join(root, AsideName)) // the removal says if this mattered
+		_ = Move(os.Getpid(), filepath.Join(root, AsideName)) // the removal reports an error if this mattered
 	}
 }
 
-// kill ends every process of a cgroup of version 2; version 1 has no such
-// file, and its processes have ended with their PID namespace.
+// kill kills every process of a cgroup of version 2. Version 1 has no such file; its processes have ended with their
+// PID namespace.
 func kill(folder string) error {
 	err := os.WriteFile(filepath.Join(folder, "cgroup.kill"), []byte("1"), 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENODEV) {
@@ -127,8 +122,8 @@ func kill(folder string) error {
 	return err
 }
 
-// removeTree removes a cgroup with all below it. A cgroup's files cannot be
-// removed and go with it, so only folders count, deepest first.
+// removeTree removes a cgroup and everything below it. The kernel removes a cgroup's files with its folder, so only
+// folders are removed, deepest first.
 func removeTree(tree string) error {
 	var folders []string
 	err := filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {

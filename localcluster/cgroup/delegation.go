@@ -24,35 +24,34 @@ const (
 	procsFile       = "cgroup.procs"
 )
 
-// RecordFile is the name, in the run directory, of the record of what is changed
-// above the cluster's own cgroup. It is there until all of that is taken back.
+// RecordFile is the name, in the run directory, of the record of changes above the cluster's own cgroup. It exists
+// until all of them are reverted.
 const RecordFile = "cgroup.json"
 
-// AsideName is where the processes of a container's root cgroup are kept while a
-// cluster runs: a cgroup that hands controllers down may have none of its own.
+// AsideName is the cgroup that holds the processes of a container's root cgroup while a cluster runs: a cgroup that
+// delegates controllers must not have processes.
 const AsideName = "kedify-localcluster-aside"
 
-// delegation is what a cluster changed above its own cgroup. The record is
-// written before the change, so that whoever cleans up can take all of it back.
+// delegation records the changes of a cluster above its own cgroup. The record is written before the change, so that a
+// cleanup can always revert it.
 type delegation struct {
-	// Enabled are the controllers that the root handed down to nobody before.
+	// Enabled are the controllers that the root did not delegate before.
 	Enabled []string `json:"enabled"`
-	// Aside says that the root's processes were moved out of the way.
+	// Aside reports whether the root's processes were moved to AsideName.
 	Aside bool `json:"aside"`
 }
 
-// ScopeUnit names the unit of systemd that a cluster runs in.
+// ScopeUnit returns the name of the systemd unit that a cluster runs in.
 func ScopeUnit(name string) string { return "kedify-localcluster-" + name + ".scope" }
 
-// delegate makes the cluster's cgroup of version 2:
+// delegate creates the cluster's cgroup of version 2:
 //
 //	BASE/supervisor   this process
 //	BASE/cluster      the root of the cluster's cgroup namespace
 //
-// BASE is the scope that this process was started in by systemd, which has
-// handed the controllers down to it; without systemd it is a cgroup below the
-// root. A cgroup either has processes or hands controllers down, so those are
-// enabled level by level before any process sits in between.
+// BASE is the scope in which systemd started this process, and to which systemd delegated the controllers. Without
+// systemd it is a cgroup below the root. A cgroup either has processes or delegates controllers. So controllers are
+// enabled level by level before any process is moved below.
 func delegate(s cluster.Settings) (string, error) {
 	base, err := ownCgroup()
 	if err != nil {
@@ -75,7 +74,7 @@ func delegate(s cluster.Settings) (string, error) {
 	return filepath.Join(base, "cluster"), HandDown(base)
 }
 
-// ownCgroup is the folder of this process's cgroup of version 2.
+// ownCgroup returns the folder of this process's cgroup of version 2.
 func ownCgroup() (string, error) {
 	raw, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -89,13 +88,13 @@ func ownCgroup() (string, error) {
 	return "", errors.New("find this process's cgroup: it has none of version 2")
 }
 
-// HandDown enables, for the cgroups below a folder, those controllers that the
-// kubelet asks for (k8s.io/kubernetes/pkg/kubelet/cm) and that the folder has.
+// HandDown delegates to the children of a folder the controllers that the kubelet requires
+// (k8s.io/kubernetes/pkg/kubelet/cm) and that the folder has.
 func HandDown(folder string) error {
 	return enable(folder, missing(folder))
 }
 
-// missing lists the wanted controllers that a folder has and doesn't hand down.
+// missing returns the required controllers that a folder has and does not delegate.
 func missing(folder string) []string {
 	offered, enabled := words(folder, controllersFile), words(folder, subtreeFile)
 	var out []string
@@ -126,9 +125,8 @@ func enable(folder string, controllers []string) error {
 	return nil
 }
 
-// handDownFromRoot lets the root hand its controllers down, and records what was
-// changed. The root of a container is no root to the kernel: it must not have
-// processes then, so they are moved aside.
+// handDownFromRoot makes the root delegate its controllers, and records the changes. The root of a container is an
+// ordinary cgroup to the kernel and must not have processes then. So they are moved aside.
 func handDownFromRoot(s cluster.Settings) error {
 	d := delegation{Enabled: missing(root)}
 	if err := writeDelegation(s, d); err != nil {
@@ -146,7 +144,7 @@ func handDownFromRoot(s cluster.Settings) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the cgroup %s: %w", folder, err)
 	}
-	for range 20 { // a process may have forked meanwhile
+	for range 20 { // a process may have forked in between
 		if err := moveAll(root, folder); err != nil {
 			return err
 		}
@@ -157,10 +155,9 @@ func handDownFromRoot(s cluster.Settings) error {
 	return err
 }
 
-// takeBack undoes what a cluster changed above its own cgroup, and removes the
-// record. Another cluster may use a controller by now: the kernel refuses to take
-// that one back, and it stays. Then the root's processes stay aside, too: a cgroup
-// that hands controllers down may have none.
+// takeBack reverts the changes of a cluster above its own cgroup and removes the record. If another cluster uses a
+// controller meanwhile, the kernel refuses to disable it, and it stays enabled. Then the root's processes stay aside,
+// too: a cgroup that delegates controllers must not have processes.
 func takeBack(s cluster.Settings) error {
 	raw, err := os.ReadFile(s.Path(RecordFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,8 +191,7 @@ func takeBack(s cluster.Settings) error {
 	return nil
 }
 
-// Recorded says whether a cluster has left something to be taken back above its
-// own cgroup.
+// Recorded reports whether a cluster left changes above its own cgroup.
 func Recorded(s cluster.Settings) bool {
 	_, err := os.Stat(s.Path(RecordFile))
 	return !errors.Is(err, fs.ErrNotExist)

@@ -39,8 +39,8 @@ func TestExtraArgumentsComeLast(t *testing.T) {
 	}
 }
 
-// A flag that names a file below the run directory must name one that is made:
-// a configuration file, a certificate, or what the component writes itself.
+// A flag that names a file below the run directory must name a file that exists: a configuration file, a certificate,
+// or a file that the component writes.
 func TestConfigurationFilesThatFlagsNameAreWritten(t *testing.T) {
 	s := settings()
 	files := Files(s)

@@ -8,26 +8,25 @@ import (
 
 // Component is one process of the node.
 type Component struct {
-	// Name is the component's name, also that of its binary and of its log.
+	// Name is the name of the component, of its binary and of its log.
 	Name string
 	// Args are the arguments of its command line.
 	Args []string
-	// Ready says how it shows that it works.
+	// Ready is the probe of its readiness.
 	Ready Probe
 	// After names components that must be ready before this one starts.
 	After []string
 }
 
-// Probe is a sign that a component is ready. Exactly one field is set.
+// Probe is a readiness check. Exactly one field is set.
 type Probe struct {
-	// URL answers 200.
+	// URL returns status 200.
 	URL string
-	// Socket is a Unix socket that accepts a connection.
+	// Socket is a Unix socket that accepts connections.
 	Socket string
 }
 
-// Components returns the node's processes. The order is the order of start of
-// those that wait for the same others.
+// Components returns the node's processes. Components that wait for the same others start in this order.
 func Components(s Settings) []Component {
 	all := []Component{
 		etcd(s), apiserver(s), controllerManager(s), scheduler(s),
@@ -48,7 +47,7 @@ func etcd(s Settings) Component {
 			"--listen-client-urls=" + client,
 			"--advertise-client-urls=" + client,
 			"--listen-peer-urls=http://127.0.0.1:2380",
-			// The store lives as long as the cluster: a lost write costs nothing.
+			// The data is deleted with the cluster, so a lost write does no harm.
 			"--unsafe-no-fsync=true",
 			"--log-level=warn",
 		},
@@ -67,15 +66,15 @@ func apiserver(s Settings) Component {
 			"--service-cluster-ip-range=" + s.Addresses.Services,
 			"--allow-privileged=true",
 			"--authorization-mode=Node,RBAC",
-			// A pull is a question to the registry beside it, so asking each time costs
-			// nothing, and an image that was built anew is what the next pod runs.
+			// The registry runs on the same node, so a pull for each pod costs nothing. The next pod then runs an image
+			// that was rebuilt.
 			"--enable-admission-plugins=NodeRestriction,AlwaysPullImages",
 			"--client-ca-file=" + pki("ca.crt"),
 			"--tls-cert-file=" + pki("apiserver.crt"),
 			"--tls-private-key-file=" + pki("apiserver.key"),
 			"--kubelet-client-certificate=" + pki("kubelet-client.crt"),
 			"--kubelet-client-key=" + pki("kubelet-client.key"),
-			// The node's name is in no DNS, so logs and port-forward go by address.
+			// The node's name is not in DNS, so logs and port-forward use addresses.
 			"--kubelet-preferred-address-types=InternalIP",
 			"--service-account-issuer=https://kubernetes.default.svc." + Domain,
 			"--service-account-key-file=" + pki("sa.pub"),
@@ -114,7 +113,7 @@ func controllerManager(s Settings) Component {
 			"--use-service-account-credentials=true",
 			"--leader-elect=false",
 			"--flex-volume-plugin-dir=" + s.Path("kubelet", "plugins"),
-			// Scaling is meant to be watched.
+			// Users watch the scaling.
 			"--horizontal-pod-autoscaler-sync-period=2s",
 			"--profiling=false",
 		},
@@ -171,7 +170,7 @@ func kubeProxy(s Settings) Component {
 			"--proxy-mode=nftables",
 			"--cluster-cidr=" + s.Addresses.Pods,
 			"--hostname-override=" + NodeName,
-			// Connection tracking is sized by the host; a namespace may not change it.
+			// The host configures the size of connection tracking; a namespace may not change it.
 			"--conntrack-max-per-core=0",
 			"--conntrack-min=0",
 			"--oom-score-adj=0",
@@ -182,7 +181,7 @@ func kubeProxy(s Settings) Component {
 	}
 }
 
-// String shows a probe to a person.
+// String formats a probe.
 func (p Probe) String() string {
 	return strings.TrimSpace(p.URL + p.Socket)
 }

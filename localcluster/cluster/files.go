@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Files returns the configuration files of the components: path below the run
-// directory to content.
+// Files returns the configuration files of the components: path below the run directory to content.
 func Files(s Settings) map[string]string {
 	return map[string]string{
 		"etc/containerd.toml":              containerdConfig(s),
@@ -19,7 +18,7 @@ func Files(s Settings) map[string]string {
 	}
 }
 
-// Executable tells which of Files are programs.
+// Executable reports which of Files are programs.
 func Executable(path string) bool { return strings.HasPrefix(path, "bin/") }
 
 // SandboxImage is the image of every pod's sandbox.
@@ -55,9 +54,8 @@ state = "/run/containerd"
 `, s.Path("containerd"), ContainerdSocket, s.Bin, s.Path("etc", "cni"), s.Path("bin", "runc"), SandboxImage, s.Path("etc", "certs.d"))
 }
 
-// registryHosts sends the pull of every image, whatever registry its name
-// says, to the cluster's own registry, so that official manifests apply
-// unchanged (https://github.com/containerd/containerd/blob/main/docs/hosts.md).
+// registryHosts redirects the pull of every image, from any registry, to the cluster's own registry, so that official
+// manifests apply unchanged (https://github.com/containerd/containerd/blob/main/docs/hosts.md).
 func registryHosts(s Settings) string {
 	return fmt.Sprintf("[host.\"http://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n", s.Registry())
 }
@@ -98,8 +96,8 @@ shutdownGracePeriod: 0s
 		s.Path("logs", "pods"), s.Path("etc", "resolv.conf"), s.Path("kubelet", "plugins"))
 }
 
-// networkConfig gives each pod a virtual cable of its own to the node, which
-// routes between them: no bridge, so nothing depends on br_netfilter.
+// networkConfig gives each pod a veth pair to the node, which routes between them: without a bridge, nothing depends on
+// br_netfilter.
 func networkConfig(s Settings) string {
 	return fmt.Sprintf(`{
   "cniVersion": "1.0.0",
@@ -120,14 +118,13 @@ func networkConfig(s Settings) string {
 `, s.Path("cni"), s.Addresses.Pods)
 }
 
-// ResolvConf is what the node and pods with dnsPolicy Default have: the cluster has no way
-// out, so no name server but its own makes sense.
+// ResolvConf is the resolver configuration of the node and of pods with dnsPolicy Default. The cluster has no route to
+// the Internet, so its own name server is the only one.
 func ResolvConf(s Settings) string {
 	return fmt.Sprintf("nameserver %s\n", s.Addresses.DNS)
 }
 
-// wrapper runs a program of an unpacked Debian package with the package's own
-// libraries.
+// wrapper runs a program of an unpacked Debian package with the package's own libraries.
 func wrapper(s Settings, program string) string {
 	return fmt.Sprintf(`#!/bin/sh
 root=%q

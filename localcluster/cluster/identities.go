@@ -6,7 +6,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/pki"
 )
 
-// Certificates says which identities the components need.
+// Certificates returns the identities that the components need.
 func Certificates(s Settings) pki.Plan {
 	return pki.Plan{
 		Server: s.APIServer(),

@@ -1,7 +1,6 @@
-// Package cluster describes the embedded cluster as plain values: its
-// addresses and folders, the processes that make it up, their configuration
-// files and how each shows that it is ready. It starts nothing and reads
-// nothing; package node carries out what stands here.
+// Package cluster describes the embedded cluster as plain values: its addresses and folders, its processes, their
+// configuration files and their readiness probes. It starts nothing and reads nothing; package node starts what this
+// package describes.
 package cluster
 
 import (
@@ -12,12 +11,12 @@ import (
 	"strconv"
 )
 
-// Addresses are the address ranges of the cluster. They exist only inside the
-// cluster's own network namespace, so they collide with nothing on the host.
+// Addresses are the address ranges of the cluster. They exist only in the cluster's own network namespace, so they
+// conflict with nothing on the host.
 type Addresses struct {
 	// Node is the node's own address.
 	Node string `json:"node"`
-	// Pods is the CIDR that pods get addresses from.
+	// Pods is the CIDR of pod addresses.
 	Pods string `json:"pods"`
 	// Services is the CIDR of ClusterIPs.
 	Services string `json:"services"`
@@ -27,8 +26,7 @@ type Addresses struct {
 	DNS string `json:"dns"`
 }
 
-// DefaultAddresses returns the ranges that are used unless a user says
-// otherwise.
+// DefaultAddresses returns the default ranges.
 func DefaultAddresses() Addresses {
 	return Addresses{
 		Node:       "10.244.0.1",
@@ -39,8 +37,7 @@ func DefaultAddresses() Addresses {
 	}
 }
 
-// The ports of the node's processes, all inside the cluster's own network
-// namespace.
+// Ports of the node's processes, all in the cluster's own network namespace.
 const (
 	APIPort      = 6443
 	EtcdPort     = 2379
@@ -53,24 +50,22 @@ const Domain = "cluster.local"
 // NodeName is the name of the cluster's only node.
 const NodeName = "localcluster"
 
-// Settings are all that the description of a cluster depends on.
+// Settings are all inputs of a cluster's description.
 type Settings struct {
-	// Name tells this cluster from others on the same machine; it names the
-	// cgroup.
+	// Name distinguishes clusters on the same machine. It is the name of the cgroup.
 	Name string `json:"name"`
-	// Dir is the run directory: all that the cluster writes is below it.
+	// Dir is the run directory: the cluster writes only below it.
 	Dir string `json:"dir"`
 	// Bin is the folder with the component binaries.
 	Bin string `json:"bin"`
-	// Reads are the folders outside of Dir that the node reads, at their own
-	// paths: those of built programs and of manifests.
+	// Reads are the folders outside of Dir that the node reads, at their original paths: built programs and manifests.
 	Reads []string `json:"reads"`
-	// UnifiedCgroups says that the machine has cgroups of version 2.
+	// UnifiedCgroups reports whether the machine has cgroups version 2.
 	UnifiedCgroups bool `json:"unifiedCgroups"`
 	// Addresses are the cluster's address ranges.
 	Addresses Addresses `json:"addresses"`
-	// ExtraArgs are appended to a component's command line, by component name.
-	// They are for trying out flags, and for breaking things on purpose.
+	// ExtraArgs are appended to a component's command line, by component name. They are for trying out flags and for
+	// injecting faults.
 	ExtraArgs map[string][]string `json:"extraArgs,omitempty"`
 }
 
@@ -79,8 +74,8 @@ func (s Settings) Path(elements ...string) string {
 	return filepath.Join(append([]string{s.Dir}, elements...)...)
 }
 
-// NameOf returns the name of a cluster on this machine. It depends on the path of the checkout, so that two checkouts have
-// two clusters, and on name, which tells the clusters of one checkout apart and may be empty.
+// NameOf returns the name of a cluster on this machine. It is derived from the path of the checkout, so that two
+// checkouts have two clusters, and from name, which distinguishes the clusters of one checkout and may be empty.
 func NameOf(repo, name string) string {
 	key := repo
 	if name != "" {
@@ -90,12 +85,11 @@ func NameOf(repo, name string) string {
 	return hex.EncodeToString(sum[:])[:8]
 }
 
-// Cgroup is the path of the cluster's cgroup below each hierarchy's root, unless
-// systemd has delegated one to it.
+// Cgroup is the path of the cluster's cgroup below each hierarchy's root, unless systemd delegated one.
 func (s Settings) Cgroup() string { return "/kedify-localcluster-" + s.Name }
 
-// PodsCgroup is the path of the cgroup that the kubelet keeps the pods in, as
-// the node sees it: with version 2 the cluster's own cgroup is the root there.
+// PodsCgroup is the path of the kubelet's cgroup for pods, as the node sees it: with version 2 the cluster's own cgroup
+// is the root there.
 func (s Settings) PodsCgroup() string {
 	if s.UnifiedCgroups {
 		return "/pods"
@@ -113,6 +107,6 @@ func (s Settings) Registry() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(RegistryPort))
 }
 
-// ContainerdSocket is where the container runtime listens. The run folder is a
-// file system of the cluster's own, so the usual path is free.
+// ContainerdSocket is the socket of the container runtime. The run folder is a file system of the cluster's own, so the
+// default path is free.
 const ContainerdSocket = "/run/containerd/containerd.sock"

@@ -1,7 +1,6 @@
-// Package forward leads TCP connections from a listener to an address that
-// only exists in another network namespace. A listener keeps the namespace in
-// which it was opened, so a process inside the cluster can accept connections
-// of the host without any route, bridge or firewall rule there.
+// Package forward forwards TCP connections from a listener to an address that only exists in another network namespace.
+// A listener keeps the namespace in which it was opened. So a process inside the cluster can accept connections of the
+// host without any route, bridge or firewall rule there.
 package forward
 
 import (
@@ -15,19 +14,19 @@ import (
 )
 
 const (
-	// dialTimeout bounds how long a connection may take to be made inside. It is
-	// longer than any client waits: how long is too long is for the client to say.
+	// dialTimeout bounds the connection to the target. It is longer than any client's timeout, so that the client
+	// decides how long it waits.
 	dialTimeout = time.Minute
-	// acceptPause is how long a listener rests when the process has no file left
-	// for one more connection: others end meanwhile.
+	// acceptPause is the pause of a listener after the process has run out of file descriptors: other connections end
+	// meanwhile.
 	acceptPause = 50 * time.Millisecond
 )
 
 // Dial connects to the target.
 type Dial func(ctx context.Context) (net.Conn, error)
 
-// Serve accepts connections and copies bytes both ways until the context ends.
-// A connection whose target cannot be reached is closed.
+// Serve accepts connections and copies bytes in both directions until the context ends. It closes a connection if its
+// target is unreachable.
 func Serve(ctx context.Context, listener net.Listener, dial Dial) error {
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
@@ -40,8 +39,7 @@ func Serve(ctx context.Context, listener net.Listener, dial Dial) error {
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			return nil
 		case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED):
-			// Too many connections, or one that is gone already: no reason to end
-			// the cluster.
+			// Too many connections, or a connection that was closed already: no reason to stop the cluster.
 			select {
 			case <-ctx.Done():
 			case <-time.After(acceptPause):
@@ -60,7 +58,7 @@ func forward(ctx context.Context, client net.Conn, dial Dial) {
 	target, err := dial(dialCtx)
 	cancel()
 	if err != nil {
-		return // the client sees its connection closed: there is nobody to talk to
+		return // the client sees its connection closed; there is no one to report to
 	}
 	defer target.Close()
 	stop := context.AfterFunc(ctx, func() { _ = client.Close(); _ = target.Close() })
@@ -71,11 +69,11 @@ func forward(ctx context.Context, client net.Conn, dial Dial) {
 	copies.Wait()
 }
 
-// copyHalf copies one direction and passes the end of the stream on.
+// copyHalf copies one direction and forwards the end of the stream.
 func copyHalf(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if err != nil {
-		// A reset on one side must not look like a clean end on the other.
+		// A reset on one side must not look like an orderly end on the other.
 		_ = to.Close()
 		return
 	}

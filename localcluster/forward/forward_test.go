@@ -77,7 +77,7 @@ func TestAConnectionWithoutTargetIsClosed(t *testing.T) {
 	}
 }
 
-// exhausted is a listener that has no file left for its first connection.
+// exhausted is a listener without a file descriptor for its first connection.
 type exhausted struct {
 	net.Listener
 

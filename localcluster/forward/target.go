@@ -10,19 +10,17 @@ import (
 )
 
 const (
-	// freshFor is how long an answer of the DNS counts. A Service that is deleted
-	// and made again gets another address.
+	// freshFor is how long a DNS answer is cached. A Service that is deleted and created again gets another address.
 	freshFor = time.Second
-	// lookupTimeout bounds a question to the DNS.
+	// lookupTimeout bounds a DNS query.
 	lookupTimeout = 2 * time.Second
 )
 
-// Lookup finds the addresses of a host, as net.Resolver.LookupHost does.
+// Lookup returns the addresses of a host, as net.Resolver.LookupHost does.
 type Lookup func(ctx context.Context, host string) ([]string, error)
 
-// Target is a host and port whose address is asked for once in a while, not for
-// each connection: a question that gets lost delays a connection, and does not
-// cost it.
+// Target is a host and port. Its address is looked up once in a while, not for each connection: a lost query delays a
+// connection and does not fail it.
 type Target struct {
 	host, port string
 	lookup     Lookup
@@ -33,7 +31,7 @@ type Target struct {
 	found   time.Time
 }
 
-// NewTarget is the target of a "host:port".
+// NewTarget returns the target of a "host:port".
 func NewTarget(hostPort string, lookup Lookup) (*Target, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
@@ -51,8 +49,8 @@ func (t *Target) Dial(ctx context.Context) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(address, t.port))
 }
 
-// resolve returns the address by the last answer, if that is fresh or there is no
-// other. A host that the DNS does not know has none.
+// resolve returns the cached address, if that is fresh or if the lookup fails. A host that the DNS does not know has
+// none.
 func (t *Target) resolve(ctx context.Context) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

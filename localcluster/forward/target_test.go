@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// An address is asked for once a second. A question without an answer changes
-// nothing; a host that is gone has no address, and may get another one.
+// An address is looked up once a second. A query without an answer changes nothing. A deleted host has no address, and
+// may get another one.
 func TestTheAddressOfATarget(t *testing.T) {
 	lost, gone := errors.New("i/o timeout"), &net.DNSError{Err: "no such host", IsNotFound: true}
 	answers := []struct {

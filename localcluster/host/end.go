@@ -13,18 +13,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cgroup"
 )
 
-// endFile asks the supervisor, which is root, to end the cluster. Only those who
-// may write to the run directory can: root, and the user who asked for the
-// cluster. So ending a cluster takes no password.
+// endFile requests from the supervisor, which is root, the end of the cluster. Only root and the user who started the
+// cluster can write to the run directory. So stopping a cluster needs no password.
 const endFile = "end"
 
-// askGrace is how long the supervisor may take for it, also on a slow machine.
+// askGrace is how long the supervisor may take to stop the cluster, also on a slow machine.
 const askGrace = time.Minute
 
-// lookInterval is how often the supervisor looks for the request.
+// lookInterval is how often the supervisor looks for endFile.
 const lookInterval = 100 * time.Millisecond
 
-// awaitEnd returns when the end is asked for, or with the context.
+// awaitEnd returns when the end is requested or when the context ends.
 func awaitEnd(ctx context.Context, dir string) {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
@@ -40,13 +39,13 @@ func awaitEnd(ctx context.Context, dir string) {
 	}
 }
 
-// endOrder removes all that the cluster has written if its end was asked for in
-// the run directory. Otherwise whoever sent a signal does it.
+// endOrder removes all files of the cluster if endFile requests its end. Otherwise the process that sent the signal
+// removes them.
 func endOrder(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, endFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	// The lock goes last: as long as it is held, the end is not reached.
+	// The lock goes last: the cluster counts as running while the lock is held.
 	if err := removeAllBut(dir, lockFile); err != nil {
 		return err
 	}
@@ -56,7 +55,7 @@ func endOrder(dir string) error {
 	return nil
 }
 
-// removeAllBut removes what is in a folder, but for some names.
+// removeAllBut removes the content of a folder, except some names.
 func removeAllBut(dir string, names ...string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -73,9 +72,8 @@ func removeAllBut(dir string, names ...string) error {
 	return nil
 }
 
-// AskForEnd ends the cluster of a run directory by its supervisor, without root,
-// and tells whether nothing of it is left. It is false when there is no
-// supervisor, or none that can do it in time.
+// AskForEnd stops the cluster of a run directory through its supervisor, without root, and reports whether nothing of
+// it is left. It returns false if no supervisor runs, or if the supervisor does not stop the cluster in time.
 func AskForEnd(ctx context.Context, dir string) (bool, error) {
 	holder, err := LockHolder(dir)
 	if err != nil || holder == 0 {
@@ -88,7 +86,7 @@ func AskForEnd(ctx context.Context, dir string) (bool, error) {
 	defer cancel()
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
-	given := false // the lock was free when last looked at
+	given := false // the lock was free at the last check
 	for {
 		holder, err := LockHolder(dir)
 		if err != nil {
@@ -108,14 +106,13 @@ func AskForEnd(ctx context.Context, dir string) (bool, error) {
 	}
 }
 
-// handOver keeps, of what a failed cluster has written, only what tells why, and
-// gives it to the owner, so that cleaning up takes no root. What is left to be
-// taken back in the cgroups stays on record.
+// handOver removes all files of a failed cluster except those that explain the failure. It changes their owner to the
+// user, so that cleaning up needs no root. The record of cgroup changes stays until they are reverted.
 func handOver(dir string, owner int) error {
 	if err := removeAllBut(dir, lockFile, PlanFile, StatusFile, ProgressFile, LogFile, cgroup.RecordFile, "logs", "demo"); err != nil {
 		return err
 	}
-	// The folder is the user's, who could put a link anywhere into it meanwhile.
+	// The folder belongs to the user, who could create a link anywhere in it meanwhile.
 	folder, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("open the run directory: %w", err)

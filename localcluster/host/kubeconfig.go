@@ -8,12 +8,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// APIAddress is the name of the forward that leads to the API server.
+// APIAddress is the name of the forward to the API server.
 const APIAddress = "apiserver"
 
-// hostKubeconfig writes the administrator's kubeconfig with the API server's
-// address on the host, owned by the user who asked for the cluster, and returns
-// its path.
+// hostKubeconfig writes the administrator's kubeconfig with the API server's address on the host, owned by the user who
+// started the cluster, and returns its path.
 func hostKubeconfig(s cluster.Settings, address string, owner int) (string, error) {
 	inside, err := os.ReadFile(s.Path("pki", "admin.kubeconfig"))
 	if err != nil {

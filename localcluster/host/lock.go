@@ -11,13 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrRunning says that a supervisor holds the lock already.
+// ErrRunning is returned if another supervisor holds the lock.
 var ErrRunning = errors.New("a cluster is running here already")
 
-// acquireLock takes the run directory's lock for the life of this process. The
-// kernel gives a record lock back when its holder dies and tells who holds it,
-// so that no stale process id can mislead anybody. The returned file must stay
-// open.
+// acquireLock acquires the run directory's lock for the lifetime of this process. The kernel releases a record lock
+// when its holder dies, and returns the holder's process ID, so there is no stale process ID. The returned file must
+// stay open.
 func acquireLock(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -36,8 +35,7 @@ func acquireLock(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// LockHolder returns the process id of the supervisor that runs in a run
-// directory, or 0.
+// LockHolder returns the process ID of the supervisor of a run directory, or 0.
 func LockHolder(dir string) (int, error) {
 	file, err := os.Open(filepath.Join(dir, lockFile))
 	if errors.Is(err, fs.ErrNotExist) {

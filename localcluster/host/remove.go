@@ -13,13 +13,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// endGrace is how long a supervisor may take to end its cluster before it is
-// killed, which ends the cluster too.
+// endGrace is how long a supervisor may take to stop its cluster. After that it is killed, which stops the cluster,
+// too.
 const endGrace = 8 * time.Second
 
-// Remove ends the cluster of a run directory, whatever state it is in, and
-// removes its cgroup and its files. It needs root. It is fine when nothing is
-// there.
+// Remove stops the cluster of a run directory in any state, and removes its cgroup and its files. It needs root. It
+// succeeds if nothing exists.
 func Remove(ctx context.Context, s cluster.Settings) error {
 	if err := endSupervisor(ctx, s.Dir); err != nil {
 		return err
@@ -33,8 +32,8 @@ func Remove(ctx context.Context, s cluster.Settings) error {
 	return nil
 }
 
-// endSupervisor asks the supervisor to end, and kills it when it doesn't. The
-// process is the one that holds the lock at this moment, never a recorded id.
+// endSupervisor signals the supervisor to end, and kills it after endGrace. The process is the current holder of the
+// lock, never a recorded ID.
 func endSupervisor(ctx context.Context, dir string) error {
 	signal := unix.SIGTERM
 	deadline := time.Now().Add(endGrace)

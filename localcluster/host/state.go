@@ -1,7 +1,6 @@
-// Package host is the outside of the embedded cluster: it starts the cluster's
-// namespaces from a supervisor process, opens the few listeners that a user
-// needs on the loopback address, keeps the record of what runs, and takes
-// everything down again, whatever state it is in.
+// Package host is the part of the embedded cluster that runs outside of its namespaces. Its supervisor process starts
+// the namespaces, opens the few listeners that a user needs on the loopback address, records what runs, and removes all
+// of it in any state.
 package host
 
 import (
@@ -13,11 +12,11 @@ import (
 	"path/filepath"
 )
 
-// Phase is what a user is told about a cluster.
+// Phase is the state of a cluster as users see it.
 type Phase string
 
-// The phases of a cluster. Broken means that a start failed, or that the
-// supervisor is gone and left something to clean up.
+// The phases of a cluster. Broken means that a start failed, or that the supervisor died and left something to clean
+// up.
 const (
 	PhaseStopped  Phase = "stopped"
 	PhaseStarting Phase = "starting"
@@ -33,24 +32,23 @@ type Status struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// Bin is the folder with kubectl and its plugins.
 	Bin string `json:"bin,omitempty"`
-	// Addresses are the host addresses that lead into the cluster, by name.
+	// Addresses are the host addresses of forwards into the cluster, by name.
 	Addresses map[string]string `json:"addresses,omitempty"`
-	// Transient says that the cluster belongs to the command that started it. If
-	// that command has died, nobody wants the cluster any more.
+	// Transient reports whether the cluster belongs to the command that started it. If that command has died, the
+	// cluster is no longer needed.
 	Transient bool `json:"transient,omitempty"`
-	// StartSeconds is how long the start took.
+	// StartSeconds is the duration of the start.
 	StartSeconds float64 `json:"startSeconds,omitempty"`
-	// Node is the first process of the cluster's namespaces, as the host counts
-	// processes; 0 while there is none.
+	// Node is the process ID, on the host, of the first process of the cluster's namespaces; 0 if there is none.
 	Node int `json:"node,omitempty"`
 	// Logs is the folder with the components' logs.
 	Logs string `json:"logs,omitempty"`
-	// Message is the last thing that happened.
+	// Message is the last event.
 	Message string `json:"message,omitempty"`
 }
 
-// The files of a run directory that the supervisor and those who wait for it
-// share: what was asked for, what runs, what happened, and what was printed.
+// Files of a run directory that the supervisor and waiting commands share: the configuration, the state, the events,
+// and the output.
 const (
 	PlanFile     = "plan.json"
 	StatusFile   = "status.json"
@@ -61,8 +59,8 @@ const (
 	transientFile = "transient"
 )
 
-// ReadStatus tells what runs in a run directory. The record on disk is believed
-// only while the supervisor that wrote it holds its lock.
+// ReadStatus returns the state of a run directory. The record on disk is valid only while the supervisor that wrote it
+// holds its lock.
 func ReadStatus(dir string) (Status, error) {
 	holder, err := LockHolder(dir)
 	if err != nil {
@@ -89,8 +87,7 @@ func ReadStatus(dir string) (Status, error) {
 	return status, nil
 }
 
-// unrecorded tells a run directory that a start never got to describe from one
-// that isn't there.
+// unrecorded returns the state of a run directory without a record: of a start that failed early, or of none.
 func unrecorded(dir string) (Status, error) {
 	_, err := os.Stat(dir)
 	switch {
@@ -103,8 +100,7 @@ func unrecorded(dir string) (Status, error) {
 	}
 }
 
-// SetTransient says whether the cluster of a run directory belongs to the command
-// that started it.
+// SetTransient records whether the cluster of a run directory belongs to the command that started it.
 func SetTransient(dir string, transient bool) error {
 	path := filepath.Join(dir, transientFile)
 	var err error
@@ -127,7 +123,7 @@ func writeStatus(dir string, status Status) error {
 	return replaceFile(filepath.Join(dir, StatusFile), raw)
 }
 
-// replaceFile writes a file so that a reader sees the old or the new content.
+// replaceFile writes a file atomically: a reader sees the old or the new content.
 func replaceFile(path string, content []byte) error {
 	next := path + ".next"
 	if err := os.WriteFile(next, content, 0o644); err != nil {

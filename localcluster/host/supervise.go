@@ -30,10 +30,9 @@ const (
 	cgroupGrace = 10 * time.Second
 )
 
-// Supervise runs one cluster until the context ends or its owner asks for the
-// end: it is the life of the supervisor process. It must be called on the
-// program's main goroutine, locked to its thread: the kernel ends the cluster
-// when that thread dies. What a failed start leaves is the owner's.
+// Supervise runs one cluster until the context ends or until its owner requests the end. It is the main function of the
+// supervisor process. Call it on the program's main goroutine, locked to its thread: the kernel kills the cluster when
+// that thread dies. The owner gets the files of a failed start.
 func Supervise(ctx context.Context, config node.Config) (err error) {
 	began := time.Now()
 	dir := config.Settings.Dir
@@ -76,7 +75,7 @@ func Supervise(ctx context.Context, config node.Config) (err error) {
 	return w.watch(ctx, inside, events)
 }
 
-// openListeners opens one listener on a free loopback port for each forward.
+// openListeners opens one listener on a free loopback port per forward.
 func openListeners(forwards []node.Forward, addresses map[string]string) ([]*os.File, error) {
 	var files []*os.File
 	for _, f := range forwards {
@@ -95,8 +94,7 @@ func openListeners(forwards []node.Forward, addresses map[string]string) ([]*os.
 	return files, nil
 }
 
-// startInside starts the first process of the cluster's namespaces, in the
-// cgroup of a folder if there is one.
+// startInside starts the first process of the cluster's namespaces, in the cgroup of a folder if that is set.
 func startInside(config node.Config, folder string, listeners []*os.File) (*exec.Cmd, io.Reader, error) {
 	dir := config.Settings.Dir
 	reader, writer, err := os.Pipe()
@@ -104,7 +102,7 @@ func startInside(config node.Config, folder string, listeners []*os.File) (*exec
 		return nil, nil, fmt.Errorf("open the progress pipe: %w", err)
 	}
 	defer writer.Close()
-	command := exec.Command("/proc/self/exe", "inside", "init", filepath.Join(dir, PlanFile), strconv.Itoa(len(listeners))) //nolint:noctx // our own program; ended by signal
+	command := exec.Command("/proc/self/exe", "inside", "init", filepath.Join(dir, PlanFile), strconv.Itoa(len(listeners))) //nolint:noctx // this program itself; ended by signal
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr
 	command.ExtraFiles = append([]*os.File{writer}, listeners...)
 	command.SysProcAttr = &syscall.SysProcAttr{
@@ -130,15 +128,15 @@ func startInside(config node.Config, folder string, listeners []*os.File) (*exec
 	return command, reader, nil
 }
 
-// watcher follows the inside of a cluster and keeps its record.
+// watcher follows the inside of a cluster and maintains its record.
 type watcher struct {
 	config node.Config
 	began  time.Time
 	status *Status
 }
 
-// watch records the inside's events until it ends or is told to. When it
-// returns, the cluster's processes and its cgroup are gone.
+// watch records the inside's events until the inside ends or the context does. When it returns, the cluster's processes
+// and its cgroup no longer exist.
 func (w watcher) watch(ctx context.Context, inside *exec.Cmd, events io.Reader) error {
 	stop := context.AfterFunc(ctx, func() {
 		_ = inside.Process.Signal(unix.SIGTERM)
@@ -163,8 +161,7 @@ func (w watcher) watch(ctx context.Context, inside *exec.Cmd, events io.Reader) 
 	}
 }
 
-// record writes the inside's events down until there are no more, and returns
-// why the inside gave up, if it did.
+// record stores the inside's events until there are no more, and returns the inside's error if it failed.
 func (w watcher) record(events io.Reader) (failure string, err error) {
 	dir := w.config.Settings.Dir
 	scanner := bufio.NewScanner(events)
@@ -176,7 +173,7 @@ func (w watcher) record(events io.Reader) (failure string, err error) {
 		}
 		if event.State == node.Failed {
 			failure = event.Message
-			continue // recorded by Supervise, once all has ended
+			continue // recorded by Supervise at the end
 		}
 		if event.State == node.Ready && w.status.State != PhaseRunning {
 			kubeconfig, err := hostKubeconfig(w.config.Settings, w.status.Addresses[APIAddress], w.config.Owner)

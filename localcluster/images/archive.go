@@ -18,13 +18,13 @@ import (
 type Index struct {
 	// Name is the image's full name, with registry and tag.
 	Name string
-	// Images are the image by processor, as GOARCH has it.
+	// Images are the images by processor, named as GOARCH.
 	Images map[string]v1.Image
-	// Index names them all.
+	// Index refers to all of them.
 	Index v1.ImageIndex
 }
 
-// BuildIndex assembles an image that has one description for each processor.
+// BuildIndex builds an image from one description per processor.
 func BuildIndex(fullName string, specs map[string]Spec) (Index, error) {
 	out := Index{Name: fullName, Images: map[string]v1.Image{}, Index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
 	for _, architecture := range slices.Sorted(maps.Keys(specs)) {
@@ -41,15 +41,15 @@ func BuildIndex(fullName string, specs map[string]Spec) (Index, error) {
 	return out, nil
 }
 
-// SaveLayout writes images to a folder as an OCI image layout, which skopeo, crane,
-// podman and buildah read. The folder must not be there yet.
+// SaveLayout writes images to a folder as an OCI image layout, which skopeo, crane, podman and buildah read. The folder
+// must not exist yet.
 func SaveLayout(all []Index, folder string) error {
 	path, err := layout.Write(folder, empty.Index)
 	if err != nil {
 		return fmt.Errorf("make the image layout %s: %w", folder, err)
 	}
 	for _, index := range all {
-		// The key is that of the OCI image specification (annotations.md) for a tag.
+		// The OCI image specification (annotations.md) defines this key for a tag.
 		named := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": index.Name})
 		if err := path.AppendIndex(index.Index, named); err != nil {
 			return fmt.Errorf("write image %s to %s: %w", index.Name, folder, err)
@@ -58,8 +58,7 @@ func SaveLayout(all []Index, folder string) error {
 	return nil
 }
 
-// SaveArchive writes what the images have for one processor to one file, in the
-// format of `docker save`.
+// SaveArchive writes the images for one processor to one file, in the format of `docker save`.
 func SaveArchive(all []Index, architecture, file string) error {
 	tagged := map[name.Tag]v1.Image{}
 	for _, index := range all {
@@ -75,8 +74,7 @@ func SaveArchive(all []Index, architecture, file string) error {
 	return nil
 }
 
-// Size is what a node pulls of an image for its processor, in bytes: the layers, as
-// they are compressed, the configuration and the manifest.
+// Size is the number of bytes that a node pulls for its processor: compressed layers, configuration and manifest.
 func Size(image v1.Image) (int64, error) {
 	manifest, err := image.Manifest()
 	if err != nil {

@@ -104,8 +104,7 @@ func TestAMissingFileIsNamed(t *testing.T) {
 	}
 }
 
-// The owner of a cluster publishes what was built anew over a socket, however
-// deep the folder lies.
+// The owner of a cluster publishes rebuilt images over a socket, even in a deeply nested folder.
 func TestImagesCanBePublishedOverASocket(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), strings.Repeat("deep/", 30))
 	handler, err := Handler(filepath.Join(folder, "registry"))
@@ -131,7 +130,7 @@ func TestImagesCanBePublishedOverASocket(t *testing.T) {
 	}
 }
 
-// A library lies in another folder on each architecture.
+// A library's folder depends on the architecture.
 func TestAFileCanBeNamedByAPattern(t *testing.T) {
 	folder := t.TempDir()
 	library := filepath.Join(folder, "usr", "lib", "x86_64-linux-gnu", "libc.so.6")
@@ -152,8 +151,7 @@ func TestAFileCanBeNamedByAPattern(t *testing.T) {
 	}
 }
 
-// What is saved for another cluster has the names of the manifests, and the bytes of
-// what is pushed.
+// Images that are saved for another cluster have the names of the manifests and the bytes of pushed images.
 func TestOneDescriptionGivesOneImageEverywhere(t *testing.T) {
 	handler, err := Handler(filepath.Join(t.TempDir(), "registry"))
 	if err != nil {
@@ -225,7 +223,7 @@ func TestOneDescriptionGivesOneImageEverywhere(t *testing.T) {
 	}
 }
 
-// Another name of a file takes no room, and has its content.
+// A hard link takes no space and has the file's content.
 func TestAFileCanHaveTwoNames(t *testing.T) {
 	spec := sample(t)
 	spec.Files = append(spec.Files, File{Path: "/plugin/app", LinkTo: "/usr/bin/app"})

@@ -19,11 +19,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// parallelImages is how many images are assembled at once: each is held in
-// memory while it is.
+// parallelImages is the number of images that are built in parallel: each is in memory meanwhile.
 const parallelImages = 2
 
-// Handler returns an image registry that keeps its layers below dir.
+// Handler returns an image registry that stores its layers below dir.
 func Handler(dir string) (http.Handler, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the registry's folder: %w", err)
@@ -34,13 +33,12 @@ func Handler(dir string) (http.Handler, error) {
 	), nil
 }
 
-// Publish assembles the images and pushes them to the registry at host:port.
+// Publish builds the images and pushes them to the registry at host:port.
 func Publish(ctx context.Context, specs []Spec, registryHost, architecture string) error {
 	return publishAll(ctx, specs, registryHost, architecture)
 }
 
-// PublishOver assembles the images and pushes them to the registry that listens
-// on a Unix socket.
+// PublishOver builds the images and pushes them to the registry that listens on a Unix socket.
 func PublishOver(ctx context.Context, socket string, specs []Spec, architecture string) error {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		path, closeFolder, err := shortPath(socket)
@@ -55,8 +53,7 @@ func PublishOver(ctx context.Context, socket string, specs []Spec, architecture 
 	return publishAll(ctx, specs, "registry.local", architecture, remote.WithTransport(transport))
 }
 
-// Push sends an image for all its processors to its registry, with the credentials of
-// `docker login`.
+// Push sends an image for all its processors to its registry, with the credentials of `docker login`.
 func Push(ctx context.Context, index Index) error {
 	reference, err := name.ParseReference(index.Name)
 	if err != nil {
@@ -69,7 +66,7 @@ func Push(ctx context.Context, index Index) error {
 	return nil
 }
 
-// Listen opens a Unix socket for a registry that only its owner may use.
+// Listen opens a Unix socket for a registry that only its owner can use.
 func Listen(ctx context.Context, socket string, owner int) (net.Listener, error) {
 	path, closeFolder, err := shortPath(socket)
 	if err != nil {
@@ -81,7 +78,7 @@ func Listen(ctx context.Context, socket string, owner int) (net.Listener, error)
 		return nil, fmt.Errorf("open the registry's socket: %w", err)
 	}
 	if socket, ok := listener.(*net.UnixListener); ok {
-		socket.SetUnlinkOnClose(false) // the path is only good while the folder is open
+		socket.SetUnlinkOnClose(false) // the path is valid only while the folder is open
 	}
 	if err := errors.Join(os.Chmod(socket, 0o600), os.Chown(socket, owner, -1)); err != nil {
 		return nil, fmt.Errorf("give the registry's socket to user %d: %w", owner, err)
@@ -89,8 +86,8 @@ func Listen(ctx context.Context, socket string, owner int) (net.Listener, error)
 	return listener, nil
 }
 
-// shortPath names a file by its open folder: the path of a Unix socket may have
-// 107 bytes (unix(7)), and a cache folder may lie deep.
+// shortPath returns a path through its open folder: the path of a Unix socket may have 107 bytes (unix(7)), and a cache
+// folder may be deeply nested.
 func shortPath(path string) (short string, closeFolder func(), err error) {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package images assembles container images from files on disk and serves them
-// under their official names, so that official manifests apply unchanged
-// without any download.
+// Package images builds container images from files on disk and serves them under their official names, so that
+// official manifests apply unchanged without any download.
 package images
 
 import (
@@ -26,22 +25,22 @@ import (
 
 // Spec describes one image: a single layer of files and how to run it.
 type Spec struct {
-	// Names are the image's repositories with tags, without the registry:
-	// the cluster's registry answers for every registry.
+	// Names are the image's repositories with tags, without the registry: the cluster's registry serves the names of
+	// every registry.
 	Names []string `json:"names"`
 	// Files are the files of the image.
 	Files []File `json:"files"`
-	// Folders are folders that must exist, beyond those of Files.
+	// Folders are additional folders that must exist.
 	Folders []Folder `json:"folders,omitempty"`
 	// Entrypoint is the program with its first arguments.
 	Entrypoint []string `json:"entrypoint"`
 	// Env are the environment variables, as NAME=value.
 	Env []string `json:"env,omitempty"`
-	// User is the numeric user that the program runs as.
+	// User is the numeric user ID of the program.
 	User string `json:"user,omitempty"`
-	// WorkingDir is the folder that the program starts in.
+	// WorkingDir is the working directory of the program.
 	WorkingDir string `json:"workingDir,omitempty"`
-	// Labels are what the image says about itself.
+	// Labels are the image's labels.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
@@ -49,11 +48,9 @@ type Spec struct {
 type File struct {
 	// Path is the absolute path in the image.
 	Path string `json:"path"`
-	// Source is the path on disk, or a pattern (path/filepath.Match) that one
-	// file has to match.
+	// Source is the path on disk, or a pattern (path/filepath.Match) that exactly one file must match.
 	Source string `json:"source,omitempty"`
-	// LinkTo makes the file another name of one that stands before it, in place
-	// of Source.
+	// LinkTo makes the file a hard link to an earlier file, instead of Source.
 	LinkTo string `json:"linkTo,omitempty"`
 }
 
@@ -61,23 +58,21 @@ type File struct {
 type Folder struct {
 	// Path is the absolute path in the image.
 	Path string `json:"path"`
-	// Owner is the numeric user and group that it belongs to.
+	// Owner is the numeric ID of its user and group.
 	Owner int `json:"owner"`
-	// Mode are its permissions.
+	// Mode are its permission bits.
 	Mode int64 `json:"mode"`
 }
 
-// Build assembles the image for a cluster on this machine: its layer is not
-// compressed. Equal files give an equal digest: nothing in it depends on the time or
-// on who builds.
+// Build builds the image for a cluster on this machine, with an uncompressed layer. Equal files give an equal digest:
+// nothing in it depends on the time or on the user.
 func Build(spec Spec, architecture string) (v1.Image, error) {
 	return assemble(spec, architecture, func(content []byte) (v1.Layer, error) {
 		return static.NewLayer(content, types.OCIUncompressedLayer), nil
 	})
 }
 
-// BuildCompressed assembles the image for a registry that is far away. Equal files
-// and one version of Go give an equal digest.
+// BuildCompressed builds the image for a remote registry. Equal files and one version of Go give an equal digest.
 func BuildCompressed(spec Spec, architecture string) (v1.Image, error) {
 	return assemble(spec, architecture, func(content []byte) (v1.Layer, error) {
 		return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
@@ -85,7 +80,7 @@ func BuildCompressed(spec Spec, architecture string) (v1.Image, error) {
 	})
 }
 
-// assemble makes the image with its layer in some encoding.
+// assemble builds the image with its layer in the given encoding.
 func assemble(spec Spec, architecture string, encode func(content []byte) (v1.Layer, error)) (v1.Image, error) {
 	content, err := layerOf(spec)
 	if err != nil {
@@ -171,7 +166,7 @@ func addFile(w *tar.Writer, file File) error {
 	return nil
 }
 
-// addLink adds another name of a file.
+// addLink adds a hard link to a file.
 func addLink(w *tar.Writer, file File) error {
 	header := &tar.Header{
 		Typeflag: tar.TypeLink, Name: strings.TrimPrefix(file.Path, "/"), Linkname: strings.TrimPrefix(file.LinkTo, "/"),
@@ -183,7 +178,7 @@ func addLink(w *tar.Writer, file File) error {
 	return nil
 }
 
-// foldersOf lists all folders of an image, parents first.
+// foldersOf returns all folders of an image, parents first.
 func foldersOf(spec Spec) []Folder {
 	known := map[string]Folder{}
 	for _, folder := range spec.Folders {
@@ -210,7 +205,7 @@ func foldersOf(spec Spec) []Folder {
 	return out
 }
 
-// With returns the images that have one of the files on disk in them.
+// With returns the images that contain one of the files on disk.
 func With(specs []Spec, sources []string) []Spec {
 	var out []Spec
 	for _, spec := range specs {

@@ -1,5 +1,5 @@
-// Package install lists what is put into the embedded cluster once it runs, as
-// kubectl commands that a person could type.
+// Package install lists what is installed into the embedded cluster after its start, as kubectl commands that a person
+// could type.
 package install
 
 import (
@@ -9,13 +9,13 @@ import (
 
 // Step is one kubectl command.
 type Step struct {
-	// Title says what the step does, for progress and errors.
+	// Title describes the step, for progress and errors.
 	Title string `json:"title"`
 	// Args are the arguments of kubectl.
 	Args []string `json:"args"`
-	// Timeout bounds the step on a machine of the usual kind.
+	// Timeout bounds the step on an ordinary machine.
 	Timeout time.Duration `json:"timeout"`
-	// Wait says that the step changes nothing and only waits.
+	// Wait reports that the step only waits and changes nothing.
 	Wait bool `json:"wait,omitempty"`
 }
 
@@ -29,21 +29,19 @@ type Sources struct {
 
 const (
 	applyTimeout = 30 * time.Second
-	// readyTimeout bounds the wait for a Deployment: image pulls are local, so
-	// anything longer is a fault.
+	// readyTimeout bounds the wait for a Deployment. Image pulls are local, so a longer wait means an error.
 	readyTimeout = 90 * time.Second
 )
 
-// Bundle is what is installed together.
+// Bundle is a set of objects that are installed together.
 type Bundle struct {
-	// Apply are the steps that ask for it, in their order.
+	// Apply are the steps that create the objects, in order.
 	Apply []Step
-	// Ready are the steps that wait until it is there.
+	// Ready are the steps that wait until the objects are ready.
 	Ready []Step
 }
 
-// Steps joins bundles: all is applied before the first wait, so that the parts
-// start side by side.
+// Steps joins bundles: it applies all of them before the first wait, so that the components start in parallel.
 func Steps(bundles ...Bundle) []Step {
 	var out []Step
 	for _, bundle := range bundles {
@@ -55,7 +53,7 @@ func Steps(bundles ...Bundle) []Step {
 	return out
 }
 
-// DNS is all that a bare cluster has.
+// DNS is everything that a bare cluster contains.
 func DNS(s Sources) Bundle {
 	return Bundle{
 		Apply: []Step{apply("CoreDNS", "-f", filepath.Join(s.Repo, "localcluster", "install", "coredns.yaml"))},
@@ -85,13 +83,12 @@ func Canaries(s Sources) Bundle {
 	}
 }
 
-// GatewayAPI is the Gateway API's definitions, in a folder with a kustomization.
+// GatewayAPI installs the Gateway API's CRDs from a folder with a kustomization.
 func GatewayAPI(folder string) Bundle {
 	return Bundle{Apply: []Step{apply("the Gateway API, experimental channel", "-k", folder)}}
 }
 
-// EnvoyGateway is an implementation of the Gateway API: the folder with its own
-// definitions, and the objects of its chart.
+// EnvoyGateway is an implementation of the Gateway API: the folder with its own CRDs, and the objects of its chart.
 func EnvoyGateway(s Sources, definitions, chart string) Bundle {
 	return Bundle{
 		Apply: []Step{
@@ -111,8 +108,8 @@ func Traefik(s Sources) Bundle {
 	}
 }
 
-// Contour is an Ingress controller: the folder of its official manifests, and the address that a cloud's load balancer would give its
-// Service, which it publishes on the status of Ingresses.
+// Contour is an Ingress controller: the folder of its official manifests, and the address that a cloud's load balancer
+// would assign to its Service. Contour publishes that address in the status of Ingresses.
 func Contour(manifests string) Bundle {
 	return Bundle{
 		Apply: []Step{
@@ -143,12 +140,12 @@ func GatewayPlugin(s Sources) Bundle {
 	}
 }
 
-// KEDA is KEDA in the folder of its own manifests: the operator, the metrics
-// adapter that the API server aggregates, and the admission webhooks.
+// KEDA installs KEDA from the folder of its own manifests: the operator, the metrics adapter that the API server
+// aggregates, and the admission webhooks.
 func KEDA(manifests string) Bundle {
 	adapter := Step{
 		Title: "wait for the external metrics API",
-		// Without a time of its own kubectl gives up after 30 s.
+		// Without a timeout of its own kubectl gives up after 30 s.
 		Args:    []string{"wait", "--for=condition=Available", "--timeout=1h", "apiservice/v1beta1.external.metrics.k8s.io"},
 		Timeout: kedaTimeout,
 		Wait:    true,
@@ -163,13 +160,13 @@ func KEDA(manifests string) Bundle {
 	return out
 }
 
-// KEDAAPI is the API of KEDA, in the folder of its CustomResourceDefinitions.
+// KEDAAPI installs KEDA's CustomResourceDefinitions from their folder.
 func KEDAAPI(definitions string) Bundle {
 	return Bundle{Apply: []Step{apply("KEDA's CustomResourceDefinitions", "-k", definitions)}}
 }
 
-// Scaling is what this project has beside KEDA: the external scaler, and the agent
-// that makes HTTPScaledObjects from ScaledObjects.
+// Scaling is this project's addition to KEDA: the external scaler, and the agent that creates HTTPScaledObjects from
+// ScaledObjects.
 func Scaling(s Sources) Bundle {
 	return Bundle{
 		Apply: []Step{
@@ -180,12 +177,11 @@ func Scaling(s Sources) Bundle {
 	}
 }
 
-// kedaTimeout bounds the wait for KEDA. The operator makes its certificates, ends,
-// and starts again with them, with 20 s before its first probe both times; the
-// adapter fails and is started again until it has them.
+// kedaTimeout bounds the wait for KEDA. The operator creates its certificates, exits, and restarts with them, with 20 s
+// before its first probe both times. The adapter fails and restarts until it has them.
 const kedaTimeout = 4 * time.Minute
 
-// gatewayNamespace is where Envoy Gateway's documents put it.
+// gatewayNamespace is the namespace in Envoy Gateway's documentation.
 const gatewayNamespace = "envoy-gateway-system"
 
 func apply(title string, args ...string) Step {
@@ -196,25 +192,25 @@ func apply(title string, args ...string) Step {
 	}
 }
 
-// namespace makes a namespace unless it is there. Each has a manifest of its
-// own: unlike `kubectl create`, applying it again is fine.
+// namespace creates a namespace unless it exists. Each has a manifest of its own, because `kubectl apply` is idempotent
+// and `kubectl create` is not.
 func namespace(s Sources, name string) Step {
 	return apply("namespace "+name, "-f", filepath.Join(s.Repo, "localcluster", "install", "namespaces", name+".yaml"))
 }
 
-// RestartController lets the Rollouts controller load its plugins again.
+// RestartController makes the Rollouts controller reload its plugins.
 func RestartController() Step { return restart("argo-rollouts", "argo-rollouts") }
 
-// RestartInterceptor lets the interceptor run its newest image.
+// RestartInterceptor makes the interceptor run its newest image.
 func RestartInterceptor() Step { return restart(kedaNamespace, interceptor) }
 
-// RestartScaler lets the scaler run its newest image.
+// RestartScaler makes the scaler run its newest image.
 func RestartScaler() Step { return restart(kedaNamespace, scaler) }
 
-// RestartAgent lets the agent run its newest image.
+// RestartAgent makes the agent run its newest image.
 func RestartAgent() Step { return restart(kedaNamespace, agent) }
 
-// The names of Deployments, and where they are.
+// Deployments and their namespaces.
 const (
 	kedaNamespace = "keda"
 	interceptor   = "keda-add-ons-http-interceptor"
@@ -230,7 +226,7 @@ func restart(namespace, deployment string) Step {
 	}
 }
 
-// loadPlugin lets the controller's Pod load a plugin by an init container.
+// loadPlugin makes the controller's Pod load a plugin by an init container.
 func loadPlugin(title, patch string) Step {
 	return Step{
 		Title:   "load " + title + " by an init container",

@@ -1,4 +1,4 @@
-// Package logtail shows the end of a log where something failed.
+// Package logtail returns the end of a log for an error message.
 package logtail
 
 import (
@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// lines is how much of a log is shown.
+// lines is the number of lines.
 const lines = 20
 
-// Of returns the last lines of the log at path, indented, below a line that
-// names it; of a log that cannot be read it says why.
+// Of returns the last lines of the log at path, indented, below a line with the path. If the log cannot be read, it
+// returns the reason.
 func Of(path string) string {
 	raw, err := os.ReadFile(path)
 	if err != nil {

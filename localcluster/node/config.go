@@ -10,47 +10,45 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/install"
 )
 
-// Config is what the host tells the inside.
+// Config is the configuration that the host passes to the inside.
 type Config struct {
 	// Settings describe the cluster.
 	Settings cluster.Settings `json:"settings"`
 	// Images are served by the cluster's registry.
 	Images []images.Spec `json:"images"`
-	// Steps are carried out, in order, once the API server is ready.
+	// Steps are executed in order once the API server is ready.
 	Steps []install.Step `json:"steps"`
-	// Forwards are the addresses inside the cluster that the host's listeners
-	// lead to, in the order of the inherited listeners.
+	// Forwards are the targets, inside the cluster, of the host's listeners, in the order of the inherited listeners.
 	Forwards []Forward `json:"forwards"`
-	// Owner is the user who asked for the cluster.
+	// Owner is the user who started the cluster.
 	Owner int `json:"owner"`
-	// Contents say what the cluster is made of.
+	// Contents are hashes of the cluster's components.
 	Contents Contents `json:"contents"`
-	// Bare says that nothing but DNS was asked for.
+	// Bare reports whether only DNS is installed.
 	Bare bool `json:"bare,omitempty"`
-	// Addons name what was asked for beyond what every cluster has. The inside
-	// has no use for them; the next command that asks for them has.
+	// Addons are the add-ons that were requested. The inside does not use them; later commands do.
 	Addons []string `json:"addons,omitempty"`
 }
 
-// Contents say what a cluster is made of, so that the next command can tell what
-// has changed since. The inside has no use for them.
+// Contents are hashes of the cluster's components, from which the next command finds out what has changed. The inside
+// does not use them.
 type Contents struct {
-	// Parts are the folders of the built parts, by name; a folder's name has a
-	// hash of what the part was made of.
+	// Parts are the folders of the built components, by name. A folder's name contains a hash of the component's
+	// inputs.
 	Parts map[string]string `json:"parts"`
 	// Programs are hashes of this project's own programs, by name.
 	Programs map[string]string `json:"programs"`
-	// Given are the programs that a user gave as binaries.
+	// Given are the programs that a user passed as binaries.
 	Given []string `json:"given,omitempty"`
-	// Manifests is a hash of what is applied.
+	// Manifests is a hash of the applied manifests.
 	Manifests string `json:"manifests"`
 }
 
-// Forward leads connections that the host accepts to an address inside.
+// Forward connects a listener on the host to a target inside.
 type Forward struct {
-	// Name is what the address is called in the cluster's status.
+	// Name is the forward's name in the cluster's status.
 	Name string `json:"name"`
-	// Target is host:port; the host is an address, or the DNS name of a Service.
+	// Target is host:port. The host is an address or the DNS name of a Service.
 	Target string `json:"target"`
 }
 

@@ -12,13 +12,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// Init is the life of the first process of the cluster's namespaces: it
-// prepares the mounts, starts the supervisor as its child, hands it the signals
-// to end, reaps every orphan of the cluster and returns the supervisor's exit
-// code. When it returns, its caller must exit, and the kernel ends the rest.
+// Init is the main function of the first process of the cluster's namespaces. It sets up the mounts, starts the
+// supervisor as its child, forwards termination signals to it, reaps every orphan of the cluster and returns the
+// supervisor's exit code. When it returns, its caller must exit, and the kernel ends the rest.
 //
-// The supervisor is a process of its own because a Go program cannot reap all
-// children and use os/exec at the same time.
+// The supervisor is a separate process because a Go program cannot reap all children and use os/exec at the same time.
 func Init(config Config, supervisor []string, inherited int) (int, error) {
 	if err := isolate(config.Settings); err != nil {
 		return 0, err
@@ -31,7 +29,7 @@ func Init(config Config, supervisor []string, inherited int) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("start the node's supervisor: %w", err)
 	}
-	// The child has its own copies: the listeners must close when it ends.
+	// The child has copies of its own: the listeners must close when it ends.
 	for fd := 3; fd < 3+inherited; fd++ {
 		_ = unix.Close(fd)
 	}
@@ -47,8 +45,8 @@ func Init(config Config, supervisor []string, inherited int) (int, error) {
 	return reapUntil(child)
 }
 
-// isolate gives the node its root file system and its cgroups. Namespaces belong
-// to threads: it must run on the thread that starts the node's processes.
+// isolate sets up the node's root file system and its cgroups. Namespaces belong to threads: call it on the thread that
+// starts the node's processes.
 func isolate(s cluster.Settings) error {
 	if s.UnifiedCgroups {
 		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
@@ -64,8 +62,7 @@ func isolate(s cluster.Settings) error {
 	return nil
 }
 
-// reapUntil collects every ended process until the given one has ended, and
-// returns that one's exit code.
+// reapUntil reaps every ended process until the given one has ended, and returns its exit code.
 func reapUntil(child int) (int, error) {
 	for {
 		var status unix.WaitStatus

@@ -12,10 +12,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// kubeletSysctls are the kernel settings that the kubelet would change for the
-// whole machine (k8s.io/kubernetes/pkg/kubelet/cm, setupKernelTunables). The
-// cluster shows it files that already hold the wanted values, so it has
-// nothing to change.
+// kubeletSysctls are the kernel settings that the kubelet would change for the whole machine
+// (k8s.io/kubernetes/pkg/kubelet/cm, setupKernelTunables). The cluster mounts files that already contain the required
+// values, so the kubelet has nothing to change.
 func kubeletSysctls() map[string]string {
 	return map[string]string{
 		"vm/overcommit_memory":      "1",
@@ -48,9 +47,8 @@ func coverSysctls(s cluster.Settings) error {
 	return nil
 }
 
-// delegateCgroup hands the controllers of the node's cgroup, which is the root
-// of its cgroup namespace, down to the pods. This process moves into a leaf, in
-// which every other process of the node will be, too (cgroup_namespaces(7)).
+// delegateCgroup delegates the controllers of the node's cgroup, which is the root of its cgroup namespace, to the
+// pods. This process moves into a leaf cgroup, which all other processes of the node inherit (cgroup_namespaces(7)).
 func delegateCgroup() error {
 	const root = "/sys/fs/cgroup"
 	for _, folder := range []string{"node", "pods"} {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kubectl is the program that installs what a cluster has.
+// Kubectl is the program that installs objects into a cluster.
 type Kubectl struct {
 	// Program is its path.
 	Program string
@@ -17,12 +17,11 @@ type Kubectl struct {
 	Env []string
 }
 
-// retryPause is the time between two tries of a command.
+// retryPause is the pause between two attempts of a command.
 const retryPause = time.Second
 
-// Run runs one command; a failed one is returned with what it printed. A command
-// that the API server had no time for is tried again as long as its own time
-// lasts: every step of an installation may be taken twice.
+// Run runs one command. The error of a failed one contains its output. A command that failed because the API server was
+// busy is repeated until the command's own timeout: every step of an installation may run twice.
 func (k Kubectl) Run(ctx context.Context, args []string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -45,9 +44,8 @@ func (k Kubectl) Run(ctx context.Context, args []string, timeout time.Duration) 
 	}
 }
 
-// busy says whether kubectl was told, by the reason of a status
-// (k8s.io/apimachinery/pkg/apis/meta/v1, StatusReason) or by etcd, that the same
-// request may succeed later.
+// busy reports whether kubectl's error means that the same request may succeed later. It checks the reason of a status
+// (k8s.io/apimachinery/pkg/apis/meta/v1, StatusReason) and etcd's errors.
 func busy(out []byte) bool {
 	return slices.ContainsFunc([]string{
 		"Error from server (Timeout)", "Error from server (ServerTimeout)", "Error from server (ServiceUnavailable)",

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A command that the API server had no time for is tried again; one that is
-// wrong is not.
+// A command that failed because the API server was busy is repeated; an invalid one is not.
 func TestKubectlTriesAgain(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

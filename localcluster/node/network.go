@@ -10,9 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// prepareNetwork gives the network namespace its only device, the loopback,
-// with the node's address on it, and a default route: a ClusterIP must be
-// routable before the rule that translates it can apply.
+// prepareNetwork sets up the network namespace's only device, the loopback, with the node's address and a default
+// route: a ClusterIP must be routable before the rule that translates it can apply.
 func prepareNetwork(s cluster.Settings) error {
 	loopback, err := netlink.LinkByName("lo")
 	if err != nil {

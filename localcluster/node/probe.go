@@ -14,14 +14,13 @@ import (
 )
 
 const (
-	// probeInterval is how often a component is asked whether it is ready.
+	// probeInterval is the interval between two probes of a component.
 	probeInterval = 100 * time.Millisecond
-	// probeTimeout bounds one question.
+	// probeTimeout bounds one probe.
 	probeTimeout = 2 * time.Second
 )
 
-// waitFor asks until the probe succeeds or the context ends; then it returns
-// the last answer.
+// waitFor repeats the probe until it succeeds. When the context ends, it returns the last error.
 func waitFor(ctx context.Context, probe cluster.Probe) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
@@ -52,8 +51,8 @@ func ask(ctx context.Context, probe cluster.Probe) error {
 	if err != nil {
 		return fmt.Errorf("probe %s: %w", probe, err)
 	}
-	// The health endpoints carry no secret and their certificates are made at
-	// each start: this asks whether the process answers, not who it is.
+	// The health endpoints return no secret and their certificates are created at each start: the probe checks whether
+	// the process answers, not its identity.
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 	response, err := transport.RoundTrip(request)
 	if err != nil {

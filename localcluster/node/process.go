@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/logtail"
 )
 
-// ErrComponent is wrapped by every error that says that a component failed.
+// ErrComponent is wrapped by every error of a failed component.
 var ErrComponent = errors.New("component failed")
 
 // process is one running component.
@@ -24,14 +24,14 @@ type process struct {
 	result    error         // valid after exited
 }
 
-// startProcess runs the component with its output appended to its log.
+// startProcess runs the component and appends its output to its log.
 func startProcess(s cluster.Settings, c cluster.Component) (*process, error) {
 	log, err := os.OpenFile(logPath(s, c.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", c.Name, err)
 	}
 	defer log.Close()
-	command := exec.Command(filepath.Join(s.Bin, c.Name), c.Args...) //nolint:noctx // the command line is ours; its life is the cluster's
+	command := exec.Command(filepath.Join(s.Bin, c.Name), c.Args...) //nolint:noctx // the command line is this project's; its lifetime is the cluster's
 	command.Stdout, command.Stderr = log, log
 	command.Env = environment(s)
 	command.Dir = s.Dir
@@ -46,7 +46,7 @@ func startProcess(s cluster.Settings, c cluster.Component) (*process, error) {
 	return p, nil
 }
 
-// failure describes a process that has ended, with the tail of its log.
+// failure describes a process that has ended, with the end of its log.
 func (p *process) failure(s cluster.Settings) error {
 	reason := "exited without an error"
 	if p.result != nil {
@@ -55,7 +55,7 @@ func (p *process) failure(s cluster.Settings) error {
 	return fmt.Errorf("%w: %s: %s\n%s", ErrComponent, p.component.Name, reason, logtail.Of(logPath(s, p.component.Name)))
 }
 
-// wait returns when the process is ready, or with the reason why it is not.
+// wait returns when the process is ready, or an error with the reason why it is not.
 func (p *process) wait(ctx context.Context, s cluster.Settings) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,7 +79,7 @@ func (p *process) wait(ctx context.Context, s cluster.Settings) error {
 	return nil
 }
 
-// environment is all that components see of the outside's: nothing.
+// environment is the environment of components: nothing from the outside.
 func environment(s cluster.Settings) []string {
 	return []string{
 		"PATH=" + strings.Join([]string{s.Path("bin"), s.Bin, "/usr/sbin", "/usr/bin", "/sbin", "/bin"}, ":"),

@@ -7,25 +7,24 @@ import (
 	"time"
 )
 
-// State is how far a cluster has come.
+// State is the state of a cluster's start.
 type State string
 
-// The states of a cluster. A cluster is Ready when every component and every
-// installed part is, Failed when its start gave up.
+// The states of a cluster. A cluster is Ready when every component and every installed object is, and Failed when its
+// start failed.
 const (
 	Starting State = "starting"
 	Ready    State = "ready"
 	Failed   State = "failed"
 )
 
-// Event is one step of a cluster's life, for the person who waits for it.
+// Event is one step of a cluster's start or end.
 type Event struct {
 	// Time is when it happened.
 	Time time.Time `json:"time"`
 	// State is the cluster's state after the event.
 	State State `json:"state"`
-	// Message says what happened, in one line; a failure is followed by the
-	// tail of a log.
+	// Message describes the event in one line. An error is followed by the end of a log.
 	Message string `json:"message"`
 }
 
@@ -41,8 +40,7 @@ func NewReporter(w io.Writer, now func() time.Time) *Reporter {
 	return &Reporter{encoder: json.NewEncoder(w), now: now}
 }
 
-// Report writes one event. A reader that is gone is no reason to stop a
-// cluster, so a failed write is not an error.
+// Report writes one event. A closed reader is no reason to stop a cluster, so a failed write is not an error.
 func (r *Reporter) Report(state State, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

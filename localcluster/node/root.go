@@ -12,21 +12,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// The node has a root file system of its own, in memory. Components write to
-// fixed paths (/opt/containerd, /var/lib/kubelet, /etc/cni, ~/.kube), each
-// version to others. With this root all of that goes with the mount namespace,
-// whatever it is. Of the host the node sees its programs and libraries and the
-// folders of the settings, read-only, and the run directory.
+// The node has a root file system of its own, in memory. Components write to fixed paths (/opt/containerd,
+// /var/lib/kubelet, /etc/cni, ~/.kube), and the paths change between versions. With this root the kernel removes all of
+// that with the mount namespace. Of the host the node sees, read-only, its programs, its libraries and the folders of
+// the settings, and also the run directory.
 
-// systemFolders are those of the host's root that hold programs and libraries
-// (https://refspecs.linuxfoundation.org/FHS_3.0/). With a merged /usr all but
-// one are links.
+// systemFolders are the folders of the host's root with programs and libraries
+// (https://refspecs.linuxfoundation.org/FHS_3.0/). With a merged /usr all but one are links.
 func systemFolders() []string {
 	return []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 }
 
-// systemFiles are the files of the host that programs look for: user names, and
-// where libraries and alternatives are.
+// systemFiles are files of the host that programs need: user names, and the paths of libraries and alternatives.
 func systemFiles() []string {
 	return []string{"etc/passwd", "etc/group", "etc/nsswitch.conf", "etc/ld.so.cache", "etc/alternatives"}
 }
@@ -36,9 +33,8 @@ func devices() []string {
 	return []string{"null", "zero", "full", "random", "urandom", "tty", "kmsg", "fuse"}
 }
 
-// enterRoot makes the mount namespace the cluster's own, and its root the one
-// described above. It must run on the thread that later starts the node's
-// processes.
+// enterRoot makes the mount namespace the cluster's own, and its root the one described above. Call it on the thread
+// that later starts the node's processes.
 func enterRoot(s cluster.Settings) error {
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -55,15 +51,14 @@ func enterRoot(s cluster.Settings) error {
 	if err := pivot(root); err != nil {
 		return err
 	}
-	// Shared among the cluster's processes: the runtime's mounts must be seen by
-	// the kubelet and the other way round.
+	// Mounts are shared among the cluster's processes: the kubelet must see the runtime's mounts and the reverse.
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return err
 	}
 	return coverSysctls(s)
 }
 
-// showSystem shows the host's programs, libraries and a few of its files.
+// showSystem mounts the host's programs, libraries and a few of its files.
 func showSystem(root string, s cluster.Settings) error {
 	for _, folder := range systemFolders() {
 		source := filepath.Join("/", folder)
@@ -97,7 +92,7 @@ func showSystem(root string, s cluster.Settings) error {
 	return nil
 }
 
-// ownFiles are what the node has in place of the host's: pods start with copies.
+// ownFiles replace files of the host: pods start with copies of them.
 func ownFiles(s cluster.Settings) map[string]string {
 	return map[string]string{
 		"etc/hosts":       "127.0.0.1 localhost\n" + s.Addresses.Node + " " + cluster.NodeName + "\n",
@@ -106,9 +101,8 @@ func ownFiles(s cluster.Settings) map[string]string {
 	}
 }
 
-// showFolders shows the folders of the settings at their own paths, which may lie
-// below any that was mounted before, such as /tmp. The run directory comes last: it
-// may lie in one of the others.
+// showFolders mounts the folders of the settings at their own paths, which may be below one that was mounted before,
+// such as /tmp. The run directory comes last: it may be in one of the others.
 func showFolders(root string, s cluster.Settings) error {
 	for _, folder := range s.Reads {
 		if err := bindReadOnly(folder, filepath.Join(root, folder)); err != nil {
@@ -124,7 +118,7 @@ func showFolders(root string, s cluster.Settings) error {
 	return bind(s.Path("logs", "var"), filepath.Join(root, "var", "log"))
 }
 
-// mountDevices makes a /dev with no more than every container has.
+// mountDevices creates a /dev with the devices that every container has.
 func mountDevices(root string, _ cluster.Settings) error {
 	dev := filepath.Join(root, "dev")
 	if err := mountNew("tmpfs", dev, unix.MS_NOSUID, "mode=755"); err != nil {
@@ -153,9 +147,8 @@ func mountDevices(root string, _ cluster.Settings) error {
 	return mountNew("tmpfs", filepath.Join(dev, "shm"), unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
 }
 
-// mountKernel mounts the kernel's file systems as the node's namespaces see
-// them. With cgroups of version 2 the node's own cgroup is the root of all that
-// it sees; with version 1 it sees the host's.
+// mountKernel mounts the kernel's file systems as the node's namespaces see them. With cgroups of version 2 the node's
+// own cgroup is the root of the mount; with version 1 the node sees the host's hierarchy.
 func mountKernel(root string, s cluster.Settings) error {
 	const plain = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	for _, m := range []struct{ kind, path, options string }{
@@ -176,8 +169,8 @@ func mountKernel(root string, s cluster.Settings) error {
 	return mount("/sys/fs/cgroup", cgroups, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// pivot makes a folder the root of this mount namespace and lets go of the old
-// one (pivot_root(2), the variant with two equal paths).
+// pivot makes a folder the root of this mount namespace and unmounts the old one (pivot_root(2), the variant with two
+// equal paths).
 func pivot(root string) error {
 	if err := os.Chdir(root); err != nil {
 		return fmt.Errorf("enter the node's root: %w", err)
@@ -194,8 +187,7 @@ func pivot(root string) error {
 	return nil
 }
 
-// bind shows a folder or file of the host, with what is mounted in it, at a path
-// that is made.
+// bind bind-mounts a folder or file of the host, including its submounts, at a path that it creates.
 func bind(source, target string) error {
 	stat, err := os.Stat(source)
 	if err != nil {
@@ -212,8 +204,7 @@ func bind(source, target string) error {
 	return mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// bindReadOnly is bind for what the node may only read, the mounts in it
-// included (mount_setattr(2), Linux 5.12).
+// bindReadOnly is bind with read-only mounts, including submounts (mount_setattr(2), Linux 5.12).
 func bindReadOnly(source, target string) error {
 	if err := bind(source, target); err != nil {
 		return err
@@ -225,7 +216,7 @@ func bindReadOnly(source, target string) error {
 	return nil
 }
 
-// mountNew mounts a new file system on a folder that is made.
+// mountNew mounts a new file system on a folder that it creates.
 func mountNew(kind, target string, flags uintptr, options string) error {
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", target, err)

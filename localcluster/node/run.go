@@ -22,21 +22,19 @@ import (
 )
 
 const (
-	// startTimeout bounds the start of one component, on the slowest machine. One
-	// that fails ends, and is reported then.
+	// startTimeout bounds the start of one component, on the slowest machine. A component that fails ends, and is
+	// reported at once.
 	startTimeout = 10 * time.Minute
-	// usualStart is how many seconds all components take on a slow machine of the
-	// usual kind; 6 were measured on two cores.
+	// usualStart is the number of seconds in which all components start on a slow ordinary machine; 6 were measured on
+	// two cores.
 	usualStart = 15
-	// restartDelay keeps a component that dies at once from spinning.
+	// restartDelay limits the restarts of a component that exits immediately.
 	restartDelay = 300 * time.Millisecond
 )
 
-// Run starts the cluster inside its namespaces and keeps it running until the
-// context ends. It reports each step; the listeners belong to
-// config.Forwards, in the same order. A component that fails while the cluster
-// starts ends Run with an error that names it and shows the tail of its log; one
-// that dies later is started again.
+// Run starts the cluster inside its namespaces and runs it until the context ends. It reports each step. The listeners
+// belong to config.Forwards, in the same order. If a component fails while the cluster starts, Run returns an error
+// with its name and the end of its log. A component that exits later is restarted.
 func Run(ctx context.Context, config Config, listeners []net.Listener, report *Reporter) error {
 	s := config.Settings
 	if err := prepare(s); err != nil {
@@ -77,8 +75,7 @@ func Run(ctx context.Context, config Config, listeners []net.Listener, report *R
 	return group.Wait()
 }
 
-// RegistrySocket is the name, in the run directory, of the socket by which the
-// owner publishes images from the host.
+// RegistrySocket is the name, in the run directory, of the socket by which the owner publishes images from the host.
 const RegistrySocket = "registry.sock"
 
 // listenRegistry opens the image registry for the node and for the owner.
@@ -94,7 +91,7 @@ func listenRegistry(ctx context.Context, config Config) ([]net.Listener, error) 
 	return []net.Listener{inside, outside}, nil
 }
 
-// start brings everything up, in order.
+// start starts everything, in order.
 func start(ctx context.Context, config Config, group *errgroup.Group, published <-chan error, report *Reporter) error {
 	n := &supervisor{settings: config.Settings, group: group, report: report}
 	began := time.Now()
@@ -117,7 +114,7 @@ func start(ctx context.Context, config Config, group *errgroup.Group, published 
 	return nil
 }
 
-// prepare makes the network, the certificates and the configuration files.
+// prepare sets up the network, the certificates and the configuration files.
 func prepare(s cluster.Settings) error {
 	if err := prepareNetwork(s); err != nil {
 		return err
@@ -143,8 +140,8 @@ func prepare(s cluster.Settings) error {
 	return nil
 }
 
-// Slowness is how many times longer than usual things take on a machine where the
-// components took so many seconds to start: from 1 to 20.
+// Slowness is the factor, from 1 to 20, by which operations take longer than usual on a machine where the components
+// started in the given number of seconds.
 func Slowness(start float64) float64 { return min(max(start/usualStart, 1), 20) }
 
 func writeFile(path, content string, executable bool) error {
@@ -168,7 +165,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// warnings are the last events that may say why something doesn't get ready.
+// warnings returns the last events, which may explain why something does not become ready.
 func warnings(ctx context.Context, k Kubectl) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout*5)
 	defer cancel()
@@ -182,7 +179,7 @@ func warnings(ctx context.Context, k Kubectl) string {
 	return "\nthe last warnings in the cluster:\n" + strings.Join(lines[max(1, len(lines)-5):], "\n")
 }
 
-// resolver asks the cluster's own DNS.
+// resolver queries the cluster's own DNS.
 func resolver(s cluster.Settings) *net.Resolver {
 	return &net.Resolver{
 		PreferGo: true,

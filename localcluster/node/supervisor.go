@@ -10,15 +10,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// supervisor starts components and keeps them running.
+// supervisor starts components and restarts them when they exit.
 type supervisor struct {
 	settings cluster.Settings
 	group    *errgroup.Group
 	report   *Reporter
 }
 
-// startAll starts each component as soon as those that it needs are ready, and
-// returns when all are.
+// startAll starts each component as soon as its dependencies are ready, and returns when all are ready.
 func (n *supervisor) startAll(ctx context.Context, components []cluster.Component) error {
 	ready := map[string]chan struct{}{}
 	for _, c := range components {
@@ -62,9 +61,8 @@ func (n *supervisor) start(ctx context.Context, c cluster.Component) (*process, 
 	return p, nil
 }
 
-// keep starts a component again whenever it has ended, until the context does.
-// It gives up with the cluster: a component that cannot even be started is an
-// error.
+// keep restarts a component whenever it exits, until the context ends. A component that cannot be started is an error
+// that stops the cluster.
 func (n *supervisor) keep(ctx context.Context, p *process) error {
 	for {
 		select {

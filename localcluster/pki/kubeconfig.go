@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Kubeconfig renders a kubeconfig with everything inline, so that it can be
-// copied to where it is used.
+// Kubeconfig renders a kubeconfig with all data inline, so that it can be copied.
 func Kubeconfig(server string, ca []byte, id Identity) []byte {
 	encode := base64.StdEncoding.EncodeToString
 	return fmt.Appendf(nil, `apiVersion: v1
@@ -32,7 +31,7 @@ current-context: localcluster
 `, server, encode(ca), encode(id.CertPEM), encode(id.KeyPEM))
 }
 
-// Plan says which certificates a cluster needs.
+// Plan lists the certificates that a cluster needs.
 type Plan struct {
 	// Server is the API server's address inside the cluster, as a URL.
 	Server string
@@ -42,9 +41,8 @@ type Plan struct {
 	Clients map[string]Subject
 }
 
-// WriteAll makes all keys and certificates of a cluster below dir: ca,
-// front-proxy-ca, front-proxy, apiserver, kubelet-client and sa, a
-// NAME.kubeconfig for each client of the plan.
+// WriteAll creates all keys and certificates of a cluster below dir: ca, front-proxy-ca, front-proxy, apiserver,
+// kubelet-client and sa, and a NAME.kubeconfig for each client of the plan.
 func WriteAll(dir string, plan Plan, ca, frontProxy *Authority) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the certificate folder: %w", err)

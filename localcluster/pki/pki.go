@@ -1,6 +1,5 @@
-// Package pki makes the keys, certificates and kubeconfigs of one embedded
-// cluster. They live as long as the cluster's run directory does: each start
-// makes new ones, so nothing has to be rotated or revoked.
+// Package pki creates the keys, certificates and kubeconfigs of one embedded cluster. They exist as long as the
+// cluster's run directory: each start creates new ones, so nothing has to be rotated or revoked.
 package pki
 
 import (
@@ -20,11 +19,11 @@ import (
 	"time"
 )
 
-// validity is how long the certificates of a throw-away cluster are good for.
+// validity is the validity of the certificates of a throw-away cluster.
 const validity = 365 * 24 * time.Hour
 
-// clockSkew is taken off the start of the validity, so that a clock that is
-// set back a little while the cluster starts does no harm.
+// clockSkew is subtracted from the start of the validity, so that a small correction of the clock during the start does
+// no harm.
 const clockSkew = 10 * time.Minute
 
 // Authority is a certificate authority that signs the certificates of the
@@ -43,9 +42,8 @@ type Identity struct {
 	KeyPEM []byte
 }
 
-// Subject says whom a certificate is for. Kubernetes reads the common name as
-// the user and the organizations as the user's groups
-// (https://kubernetes.io/docs/reference/access-authn-authz/authentication/).
+// Subject identifies the holder of a certificate. Kubernetes reads the common name as the user and the organizations as
+// the user's groups (https://kubernetes.io/docs/reference/access-authn-authz/authentication/).
 type Subject struct {
 	// CommonName is the user name.
 	CommonName string
@@ -57,7 +55,7 @@ type Subject struct {
 	IPs []net.IP
 }
 
-// NewAuthority makes a self-signed authority that is valid from now on.
+// NewAuthority creates a self-signed authority that is valid from now on.
 func NewAuthority(name string, now time.Time) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -129,8 +127,7 @@ func (a *Authority) Issue(s Subject) (Identity, error) {
 	return Identity{CertPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), KeyPEM: keyPEM}, nil
 }
 
-// ServiceAccountKey makes the key that signs service account tokens, and its
-// public half, both in PEM form.
+// ServiceAccountKey creates the key that signs service account tokens, and its public key, both in PEM form.
 func ServiceAccountKey() (private, public []byte, err error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -1,7 +1,5 @@
-// Package preflight finds out, before minutes are spent on building, whether
-// the embedded cluster can run on this machine, and says for each thing that is
-// in the way what to do about it. The checks are a shell script, so that make can
-// run them before there is a Go program to run.
+// Package preflight checks, before a long build, whether the embedded cluster can run on this machine. For each failed
+// check it prints a fix. The checks are a shell script, so that make can run them before a Go program exists.
 package preflight
 
 import (
@@ -18,8 +16,7 @@ import (
 //go:embed preflight.sh
 var script []byte
 
-// ErrNotFit is wrapped by the error that says why a machine cannot run the
-// cluster.
+// ErrNotFit is wrapped by the error with the reasons why a machine cannot run the cluster.
 var ErrNotFit = errors.New("preflight")
 
 // Release returns the host's distribution and version, such as "debian-12".
@@ -39,16 +36,15 @@ func Release() (string, error) {
 // Building is what has to be built before the cluster can run.
 type Building string
 
-// What may have to be built: nothing, this project's programs, or those and parts
-// of the cluster.
+// What may have to be built: nothing, this project's programs, or the programs and the cluster's components.
 const (
 	Nothing  Building = ""
 	Programs Building = "programs"
 	Parts    Building = "parts"
 )
 
-// Check looks at the machine. The error names each thing that is in the way and
-// its remedy. Cache is the folder for built programs and running clusters.
+// Check checks the machine. The error contains each failed check and its fix. Cache is the folder for built programs
+// and running clusters.
 func Check(ctx context.Context, cache string, building Building) error {
 	command := exec.CommandContext(ctx, "sh", "-s", cache, string(building))
 	command.Stdin = bytes.NewReader(script)

@@ -14,8 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 )
 
-// machine is a machine's files as far as the checks look at them, and the
-// programs that are in its path.
+// machine contains the files that the checks read and the programs in the path.
 type machine struct {
 	uid      string
 	files    map[string]string
@@ -23,7 +22,7 @@ type machine struct {
 	building Building
 }
 
-// debian is Debian 13 as it comes, with what README asks for.
+// debian is a default Debian 13 with README's requirements.
 func debian() machine {
 	return machine{
 		uid: "1000",
@@ -65,7 +64,7 @@ func (m machine) without(program string) machine {
 
 func (m machine) as(uid string) machine { m.uid = uid; return m }
 
-// check runs the script on the machine and returns what it prints.
+// check runs the script on the machine and returns its output.
 func (m machine) check(t *testing.T) (string, error) {
 	t.Helper()
 	root, bin := t.TempDir(), t.TempDir()
@@ -99,7 +98,7 @@ func (m machine) check(t *testing.T) (string, error) {
 	return string(printed), err
 }
 
-// estimated is what is printed before everything is built: the estimates of package build.
+// estimated is the output before everything is built: the estimates of package build.
 func estimated() string {
 	minutes := func(parts []build.Part) float64 { return math.Round(build.Planned(parts).Minutes()) }
 	keda := slices.DeleteFunc(build.OnDemand("..", "debian-13"), func(p build.Part) bool { return p.Name != build.KEDAPart })
@@ -154,8 +153,7 @@ func TestWhatIsInTheWayComesWithItsRemedy(t *testing.T) {
 	}
 }
 
-// What a build needs is not asked of a machine where that much is built: root by
-// sudo has no Go in its path.
+// The script requires build tools only where something has to be built: root by sudo has no Go in its path.
 func TestWhatIsBuiltNeedsFewerTools(t *testing.T) {
 	m := debian().without("git").without("apt-get").without("python3")
 	m.building = Programs

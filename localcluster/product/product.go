@@ -1,6 +1,5 @@
-// Package product describes what this project ships, once: its programs, and the
-// images that they are in. The embedded cluster, `make docker-build` and a release
-// all read it.
+// Package product describes this project's programs and their images. The embedded cluster, `make docker-build` and
+// releases all use it.
 package product
 
 import (
@@ -24,8 +23,7 @@ const (
 	Sample Program = "rollouts-demo"
 )
 
-// Packages maps each program to the package that it is built from, relative to the
-// repository's root.
+// Packages maps each program to its package, relative to the repository's root.
 func Packages() map[Program]string {
 	return map[Program]string{
 		Plugin:        "./cmd/rollouts-plugin-kedify",
@@ -37,7 +35,7 @@ func Packages() map[Program]string {
 	}
 }
 
-// The names of the images, without the folder of their registry.
+// Names of the images, without the folder of their registry.
 const (
 	PluginImage      = "argo-rollouts-plugin"
 	InterceptorImage = "interceptor"
@@ -51,7 +49,7 @@ func Published() []string {
 	return []string{PluginImage, InterceptorImage, ScalerImage, AgentImage, SampleImage}
 }
 
-// Programs are the programs of an image, the one that it runs first.
+// Programs returns the programs of an image, its entrypoint first.
 func Programs(image string) []Program {
 	return map[string][]Program{
 		PluginImage:      {Plugin, GatewayPlugin},
@@ -62,13 +60,11 @@ func Programs(image string) []Program {
 	}[image]
 }
 
-// NonRoot is the user that the images run as: the one that distroless images call
-// nonroot.
+// NonRoot is the user of the images: the user that distroless images call nonroot.
 const NonRoot = "65532"
 
-// Image describes an image under the names that it is to have. Built are the paths
-// of the programs that there are; the others are left out. The program lies in the
-// root folder, which has nothing else in it.
+// Image describes an image with the given names. Built are the paths of the existing programs; missing ones are
+// omitted. The root folder contains only the programs.
 func Image(image string, built map[Program]string, names ...string) images.Spec {
 	out := images.Spec{Names: names, User: NonRoot}
 	for _, program := range Programs(image) {
@@ -82,21 +78,21 @@ func Image(image string, built map[Program]string, names ...string) images.Spec 
 		}
 		out.Files = append(out.Files, images.File{Path: inside, Source: source})
 		if program == Plugin {
-			// Where the image that is published elsewhere has it.
+			// The path in the published image.
 			out.Files = append(out.Files, images.File{Path: path.Join("/plugin", string(program)), LinkTo: inside})
 		}
 	}
 	return out
 }
 
-// Release is what makes a published image more than a local one.
+// Release contains the properties of a published image.
 type Release struct {
 	// Version and Revision are those of the source: a tag without its v, and a commit.
 	Version, Revision string
 }
 
-// Labels are the image's annotations in the terms of the OCI image specification
-// (annotations.md), which tools show to whoever asks where an image comes from.
+// Labels are the image's annotations as the OCI image specification defines them (annotations.md). Tools show them as
+// an image's origin.
 func (r Release) Labels(image string) map[string]string {
 	const source = "https://github.com/kedify/argo-rollouts-plugin"
 	const key = "org.opencontainers.image."

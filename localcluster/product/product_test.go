@@ -58,7 +58,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// The workflow names the images that it signs, and gives each its provenance.
+// The workflow signs all published images, and attests the provenance of each.
 func TestTheWorkflowSignsEveryImage(t *testing.T) {
 	raw, err := os.ReadFile("../../.github/workflows/release.yml")
 	if err != nil {

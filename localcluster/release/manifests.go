@@ -12,12 +12,11 @@ import (
 	"strings"
 )
 
-// ErrManifests says that the manifests name no image of this project's.
+// ErrManifests is returned for manifests without an image of this project.
 var ErrManifests = errors.New("no manifest names an image to replace")
 
-// WriteManifests packs the manifests of a folder as config.tar.gz, in which this
-// project's images are those of a version in a registry, with a folder where it has
-// one. The tree itself names the images of the embedded cluster.
+// WriteManifests writes the manifests of a folder to config.tar.gz, and sets this project's images to a version in a
+// registry, with a folder if the registry has one. The tree itself contains the names of the embedded cluster's images.
 func WriteManifests(folder fs.FS, registry, version string, out io.Writer) error {
 	local := regexp.MustCompile(`ghcr\.io/kedify/([a-z-]+):dev\b`)
 	compressed := gzip.NewWriter(out)
@@ -34,7 +33,7 @@ func WriteManifests(folder fs.FS, registry, version string, out io.Writer) error
 		text := string(content)
 		replaced += len(local.FindAllString(text, -1))
 		text = local.ReplaceAllString(text, strings.ReplaceAll(registry, "$", "$$")+"/${1}:"+version)
-		// The time is that of the format's beginning: equal manifests give equal bytes.
+		// The time is the epoch of the format: equal manifests give equal bytes.
 		header := &tar.Header{
 			Typeflag: tar.TypeReg, Name: path.Join("config", name), Mode: 0o644, Size: int64(len(text)), Format: tar.FormatPAX,
 		}

@@ -9,36 +9,33 @@ import (
 	"strings"
 )
 
-// Errors about what notes are made from.
+// Errors in the inputs of the notes.
 var (
-	// ErrChecksum says that the checksums lack a binary, or are not as sha256sum writes
-	// them.
+	// ErrChecksum is returned if the checksums lack a binary or are not in sha256sum's format.
 	ErrChecksum = errors.New("checksums.txt is not that of a release")
-	// ErrChangelog says that the changelog has no section for a version.
+	// ErrChangelog is returned if the changelog has no section for a version.
 	ErrChangelog = errors.New("CHANGELOG.md has no section for the version")
 )
 
-// routers are the traffic routers by the names that Rollouts know them by, with the
-// names of their binaries.
+// routers are the traffic routers by their names in Rollouts, with the names of their binaries.
 func routers() [][2]string {
 	return [][2]string{{"kedify/http", "rollouts-plugin-kedify"}, {"argoproj-labs/gatewayAPI", "gatewayapi-plugin"}}
 }
 
-// platforms are what each router is released for.
+// platforms are the platforms of each router's release.
 func platforms() []string {
 	return []string{"linux-amd64", "linux-arm64", "darwin-amd64", "darwin-arm64"}
 }
 
-// repository is where the project is.
+// repository is the project's URL.
 const repository = "https://github.com/kedify/argo-rollouts-plugin"
 
-// unreleased is the changelog's section of what no version has yet.
+// unreleased is the changelog's section of unreleased changes.
 const unreleased = "Unreleased"
 
-// Notes are the notes of a version, in Markdown: what the changelog says about it, and
-// for each platform a ConfigMap that can be applied as it is. Base is where the
-// binaries can be fetched, without the last slash. A version with a prerelease is
-// described by what is unreleased, unless it has a section of its own.
+// Notes returns the notes of a version in Markdown: the version's section of the changelog, and for each platform a
+// ConfigMap that can be applied unchanged. Base is the URL of the binaries, without a trailing slash. The notes of a
+// prerelease contain the unreleased section, unless the version has a section of its own.
 func Notes(version, base, changelog, checksums string) (string, error) {
 	changes, err := section(changelog, version)
 	if err != nil {
@@ -49,7 +46,7 @@ func Notes(version, base, changelog, checksums string) (string, error) {
 		return "", err
 	}
 	var out strings.Builder
-	// The changelog's links are relative to the repository; a release's page lies elsewhere.
+	// The changelog's links are relative to the repository; a release's page is elsewhere.
 	absolute := regexp.MustCompile(`\]\(([\w.-]+(?:/[\w./-]+)?(?:#[\w-]+)?)\)`)
 	changes = absolute.ReplaceAllString(changes, "]("+repository+"/blob/v"+version+"/$1)")
 	fmt.Fprintf(&out, "%s\n\n## Install\n\n", changes)
@@ -82,7 +79,7 @@ func configMap(base, platform string, sums map[string]string) (string, error) {
 	return out.String(), nil
 }
 
-// parseSums reads what sha256sum writes: a sum and a name on each line.
+// parseSums parses sha256sum's output: a sum and a name on each line.
 func parseSums(text string) (map[string]string, error) {
 	line := regexp.MustCompile(`^([0-9a-f]{64}) [ *](\S+)$`)
 	out := map[string]string{}
@@ -96,7 +93,7 @@ func parseSums(text string) (map[string]string, error) {
 	return out, nil
 }
 
-// section is what the changelog says about a version, without the heading.
+// section returns the changelog's section of a version, without the heading.
 func section(changelog, version string) (string, error) {
 	heading := regexp.MustCompile(`(?m)^## \[?([^]\s]+)\]?.*\n`)
 	found := heading.FindAllStringSubmatchIndex(changelog, -1)

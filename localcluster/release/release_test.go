@@ -40,7 +40,7 @@ const changelog = `# Changelog
 - A first thing.
 `
 
-// sums are those of a whole release: each asset's sum is a letter of its own.
+// sums are the checksums of a complete release. Each sum consists of one letter.
 func sums(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
@@ -201,7 +201,7 @@ func TestManifestsNameTheImagesOfTheRelease(t *testing.T) {
 	}
 }
 
-// The tree's own manifests: every image of this project's is one that is released.
+// The tree's own manifests: every image of this project in them is released.
 func TestTheTreesManifestsCanBeReleased(t *testing.T) {
 	var out bytes.Buffer
 	if err := WriteManifests(os.DirFS("../../config"), "registry.example.com", "0.2.0", &out); err != nil {

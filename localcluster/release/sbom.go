@@ -1,5 +1,5 @@
-// Package release makes the documents of a release: the bill of materials of a
-// binary, and the notes with what an installation needs to copy.
+// Package release writes the documents of a release: the bill of materials of a binary, and the notes with the texts
+// that an installation copies.
 package release
 
 import (
@@ -16,10 +16,9 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// WriteBill writes the software bill of materials of a Go binary, in CycloneDX 1.6
-// as JSON: the modules that the compiler has recorded in it, no more and no less, and
-// Go's own library. Equal binaries have equal bills, so there is no time in it and no
-// serial number.
+// WriteBill writes the software bill of materials of a Go binary, in CycloneDX 1.6 as JSON: exactly the modules that
+// the compiler recorded in the binary, and Go's standard library. Equal binaries have equal bills, so it contains no
+// time and no serial number.
 func WriteBill(binary, version string, out io.Writer) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -38,8 +37,8 @@ func WriteBill(binary, version string, out io.Writer) error {
 	return nil
 }
 
-// bill lists the modules of a binary. The compiler does not record which module needs
-// which: all of them are the program's.
+// bill lists the modules of a binary. The compiler does not record dependencies between modules, so all are
+// dependencies of the program.
 func bill(info *debug.BuildInfo, version, sum string) *cdx.BOM {
 	program := cdx.Component{
 		BOMRef:     "pkg:golang/" + info.Path + "@v" + version,
@@ -69,22 +68,20 @@ func bill(info *debug.BuildInfo, version, sum string) *cdx.BOM {
 	return out
 }
 
-// library is one module, by its package URL
-// (https://github.com/package-url/purl-spec, type golang).
+// library describes one module by its package URL (https://github.com/package-url/purl-spec, type golang).
 func library(path, version, sum string) cdx.Component {
 	out := cdx.Component{
 		BOMRef: "pkg:golang/" + path + "@" + version, Type: cdx.ComponentTypeLibrary,
 		Name: path, Version: version, PackageURL: "pkg:golang/" + path + "@" + version,
 	}
 	if sum != "" {
-		// It is the hash of a list of hashes (golang.org/x/mod/sumdb/dirhash), so it is
-		// none of the kinds that CycloneDX has.
+		// It is the hash of a list of hashes (golang.org/x/mod/sumdb/dirhash), a kind that CycloneDX does not define.
 		out.Properties = &[]cdx.Property{{Name: "go.sum", Value: sum}}
 	}
 	return out
 }
 
-// settings are those of the build that change the binary.
+// settings are the build settings that change the binary.
 func settings(info *debug.BuildInfo) *[]cdx.Property {
 	out := []cdx.Property{{Name: "GOVERSION", Value: info.GoVersion}}
 	for _, setting := range info.Settings {

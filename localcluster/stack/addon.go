@@ -13,9 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
-// Addon is something that a cluster has only when it was asked for. With the
-// first implementation of the Gateway API come the API's definitions, the router
-// plugin for it, and the apps of its guides; with KEDA come the scaler and the agent.
+// Addon is an optional component of a cluster. The first implementation of the Gateway API adds the API's CRDs, the
+// router plugin for it, and the apps of its guides. KEDA adds the scaler and the agent.
 type Addon string
 
 // The add-ons.
@@ -24,18 +23,17 @@ const (
 	EnvoyGateway Addon = "envoy-gateway"
 	// Traefik is one proxy for all Gateways.
 	Traefik Addon = "traefik"
-	// KEDA scales workloads by metrics that it asks scalers for.
+	// KEDA scales workloads by metrics that it queries from scalers.
 	KEDA Addon = "keda"
-	// KEDAAPI is the API of KEDA without KEDA, so that the scaler and the agent are there while KEDA is still compiled.
+	// KEDAAPI is the API of KEDA without KEDA, so that the scaler and the agent can run while KEDA is still compiling.
 	KEDAAPI Addon = build.KEDAAPIPart
 	// Contour is an Ingress controller that configures Envoy.
 	Contour Addon = "contour"
-	// OldRollouts is the image of an older Argo Rollouts controller; nothing runs it
-	// until somebody asks for its tag.
+	// OldRollouts is the image of an older Argo Rollouts controller. It runs only if a manifest uses its tag.
 	OldRollouts Addon = build.OldRolloutsPart
 )
 
-// Addons are all of them. Other versions of KEDA are called as their parts are, such as "keda-v2.20.2".
+// Addons are all add-ons. Other versions of KEDA are named after their components, such as "keda-v2.20.2".
 func Addons() []Addon {
 	out := []Addon{EnvoyGateway, Traefik, KEDA, KEDAAPI, Contour, OldRollouts}
 	for _, version := range build.OtherKEDAVersions() {
@@ -44,10 +42,10 @@ func Addons() []Addon {
 	return out
 }
 
-// gateway says whether the add-on is an implementation of the Gateway API.
+// gateway reports whether the add-on is an implementation of the Gateway API.
 func (a Addon) gateway() bool { return a == EnvoyGateway || a == Traefik }
 
-// keda returns the version of KEDA that the add-on is; empty if it is something else.
+// keda returns the add-on's version of KEDA; empty if it is not KEDA.
 func (a Addon) keda() string {
 	for _, version := range append(build.OtherKEDAVersions(), build.KEDAVersion) {
 		if build.KEDAPartOf(version) == string(a) {
@@ -57,19 +55,19 @@ func (a Addon) keda() string {
 	return ""
 }
 
-// isKEDA says whether the add-on is a version of KEDA.
+// isKEDA reports whether the add-on is a version of KEDA.
 func (a Addon) isKEDA() bool { return a.keda() != "" }
 
-// scaling says whether the scaler and the agent come with the add-on.
+// scaling reports whether the add-on includes the scaler and the agent.
 func (a Addon) scaling() bool { return a.isKEDA() || a == KEDAAPI }
 
-// ErrUnknownAddon says that there is no add-on of a name.
+// ErrUnknownAddon is returned for an unknown name.
 var ErrUnknownAddon = errors.New("there is no such add-on")
 
-// ErrTwoKEDAs says that two versions of KEDA are asked for. Both have the same objects.
+// ErrTwoKEDAs is returned for two versions of KEDA: both have the same objects.
 var ErrTwoKEDAs = errors.New("a cluster has one version of KEDA")
 
-// ParseAddons reads the names of add-ons. One that is named twice counts once, and KEDA has its API.
+// ParseAddons parses the names of add-ons. Duplicates count once. KEDA includes its API.
 func ParseAddons(names []string) ([]Addon, error) {
 	var out []Addon
 	for _, name := range names {
@@ -91,21 +89,20 @@ func ParseAddons(names []string) ([]Addon, error) {
 	return out, nil
 }
 
-// Parts names the parts of build.OnDemand that the add-on is made of.
+// Parts returns the names of the add-on's components in build.OnDemand.
 func (a Addon) Parts() []string {
 	switch a {
 	case EnvoyGateway:
 		return []string{build.GatewayAPIPart, build.EnvoyGatewayPart}
 	case Traefik:
 		return []string{build.GatewayAPIPart, build.TraefikPart}
-	default: // called as its part is
+	default: // named after its component
 		return []string{string(a)}
 	}
 }
 
-// AddonImages lists what the add-ons' objects, and those that they make, ask
-// for. Parts are the folders of the built parts, programs the paths of the
-// project's own programs, of which a bare cluster has none.
+// AddonImages returns the images in the add-ons' objects, and in the objects that those create. Parts are the folders
+// of the built components. Programs are the paths of the project's own programs, of which a bare cluster has none.
 func AddonImages(addons []Addon, parts map[string]string, programs map[product.Program]string) []images.Spec {
 	var out []images.Spec
 	for _, addon := range addons {
@@ -134,8 +131,7 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[product.P
 	return out
 }
 
-// AddonBundles lists what the add-ons install. A bare cluster gets nothing of
-// this project's.
+// AddonBundles returns the objects of the add-ons. A bare cluster gets none of this project's objects.
 func AddonBundles(addons []Addon, parts map[string]string, sources install.Sources, bare bool) []install.Bundle {
 	share := func(part string, elements ...string) string {
 		return filepath.Join(append([]string{parts[part], "share"}, elements...)...)
@@ -169,8 +165,8 @@ func AddonBundles(addons []Addon, parts map[string]string, sources install.Sourc
 	return out
 }
 
-// guideApps are this project's sample under the names that the Gateway API
-// guides have for their apps: an answer is the name of the app's version.
+// guideApps are this project's sample under the app names of the Gateway API guides: an answer is the name of the app's
+// version.
 func guideApps(programs map[product.Program]string) []images.Spec {
 	app := func(name string, env ...string) images.Spec {
 		spec := product.Image(product.SampleImage, programs, name)
@@ -188,14 +184,15 @@ func guideApps(programs map[product.Program]string) []images.Spec {
 	return out
 }
 
-// proxyAs is our Envoy by the name that somebody's manifests have for theirs.
+// proxyAs is this project's Envoy under another project's image name.
 func proxyAs(name string, parts map[string]string) images.Spec {
 	proxy := envoy(program(parts, "envoy", "envoy"), parts["glibc"])
 	proxy.Names = []string{name}
 	return proxy
 }
 
-// contour is built as the official image is. It is the controller, what makes its certificates and the proxies' bootstrap, and what drains these.
+// contour has the layout of the official image. It is the controller, the generator of its certificates and of the
+// proxies' bootstrap, and the proxies' shutdown manager.
 func contour(program string) images.Spec {
 	return images.Spec{
 		Names: []string{"projectcontour/contour:" + build.ContourVersion}, Entrypoint: []string{"/bin/contour"}, User: product.NonRoot,
@@ -203,8 +200,8 @@ func contour(program string) images.Spec {
 	}
 }
 
-// envoyGateway is built as the official image is. It is the controller, what
-// makes its certificates, and what drains the proxies beside them.
+// envoyGateway has the layout of the official image. It is the controller, the generator of its certificates, and the
+// proxies' shutdown manager.
 func envoyGateway(program string) images.Spec {
 	return images.Spec{
 		Names:      []string{"envoyproxy/gateway:" + build.EnvoyGatewayVersion},
@@ -215,9 +212,8 @@ func envoyGateway(program string) images.Spec {
 	}
 }
 
-// keda are built as the official images are. The manifests of the source tree
-// name the images of its main branch, a release puts its version there: the
-// images have both names.
+// keda have the layout of the official images. The manifests of the source tree use the image tags of its main branch,
+// and a release replaces them by its version: the images have both names.
 func keda(parts map[string]string, version string) []images.Spec {
 	var out []images.Spec
 	for _, image := range []struct{ name, program, built string }{
@@ -236,7 +232,7 @@ func keda(parts map[string]string, version string) []images.Spec {
 	return out
 }
 
-// traefik is the program and nothing else.
+// traefik contains only the program.
 func traefik(program string) images.Spec {
 	return images.Spec{
 		Names: []string{"library/traefik:v" + build.TraefikVersion}, Entrypoint: []string{"/traefik"}, User: product.NonRoot,

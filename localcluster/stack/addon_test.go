@@ -83,7 +83,7 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// Its images have the tag of KEDA's manifests and that of its own version.
+// Its images have the tag of KEDA's manifests and the tag of their own version.
 func TestAnotherKEDAIsServedInPlaceOfTheUsualOne(t *testing.T) {
 	parts := map[string]string{"keda": "/parts/usual", "keda-v2.20.2": "/parts/other"}
 	operator := AddonImages([]Addon{"keda-v2.20.2"}, parts, nil)[0]

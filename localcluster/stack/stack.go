@@ -1,7 +1,5 @@
-// Package stack says what is put together from the built parts and from this
-// project's own programs: the images that the cluster serves, the host
-// addresses that lead into it, and the folder of programs that its processes
-// use.
+// Package stack describes what is built from the components and from this project's own programs: the images that the
+// cluster serves, the host addresses of its forwards, and the folder of programs that its processes use.
 package stack
 
 import (
@@ -19,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
-// Programs are those of a cluster with these add-ons.
+// Programs returns the programs of a cluster with these add-ons.
 func Programs(addons []Addon) []product.Program {
 	out := []product.Program{product.Plugin, product.Interceptor, product.Sample}
 	if slices.ContainsFunc(addons, Addon.gateway) {
@@ -31,8 +29,7 @@ func Programs(addons []Addon) []product.Program {
 	return out
 }
 
-// Restarts are the steps that let programs that have changed run. The sample is
-// nobody's to restart but its user's.
+// Restarts returns the steps that make changed programs run. Only the user restarts the sample.
 func Restarts(programs []string) []install.Step {
 	var out []install.Step
 	has := func(p product.Program) bool { return slices.Contains(programs, string(p)) }
@@ -56,8 +53,7 @@ func Colors() []string {
 	return []string{"blue", "yellow", "green", "orange", "purple", "red"}
 }
 
-// Forwards are the host addresses of every cluster: the API server, and the
-// HTTP port of the sample's data plane.
+// Forwards are the host addresses of every cluster: the API server, and the HTTP port of the sample's data plane.
 func Forwards(apiServer string) []node.Forward {
 	return []node.Forward{
 		{Name: host.APIAddress, Target: apiServer},
@@ -65,8 +61,7 @@ func Forwards(apiServer string) []node.Forward {
 	}
 }
 
-// BareImages lists what a cluster serves that only has DNS in it. Parts are the
-// folders of the built parts.
+// BareImages returns the images of a cluster with DNS only. Parts are the folders of the built components.
 func BareImages(parts map[string]string) []images.Spec {
 	return []images.Spec{
 		{
@@ -80,8 +75,8 @@ func BareImages(parts map[string]string) []images.Spec {
 	}
 }
 
-// Images lists what the cluster's registry serves. Parts are the folders of the
-// built parts, programs the paths of the project's own programs.
+// Images returns the images of the cluster's registry. Parts are the folders of the built components, programs the
+// paths of the project's own programs.
 func Images(parts map[string]string, programs map[product.Program]string) []images.Spec {
 	out := append(BareImages(parts),
 		argoRollouts(program(parts, "argo-rollouts", "rollouts-controller")),
@@ -92,7 +87,7 @@ func Images(parts map[string]string, programs map[product.Program]string) []imag
 	for _, color := range Colors() {
 		names := []string{"argoproj/rollouts-demo:" + color}
 		if color == Colors()[0] {
-			names = append(names, "kedify/"+product.SampleImage+":dev") // the name of releases
+			names = append(names, "kedify/"+product.SampleImage+":dev") // the name in releases
 		}
 		sample := product.Image(product.SampleImage, programs, names...)
 		sample.Env = []string{"COLOR=" + color}
@@ -105,13 +100,12 @@ func program(parts map[string]string, part, name string) string {
 	return filepath.Join(parts[part], "bin", name)
 }
 
-// own is an image of this project's under the name that its manifests have.
+// own is an image of this project under the name in its manifests.
 func own(image string, programs map[product.Program]string) images.Spec {
 	return product.Image(image, programs, "kedify/"+image+":dev")
 }
 
-// argoRollouts is built as the official image is: user 999 with a home of its
-// own, which the official manifests rely on.
+// argoRollouts has the layout of the official image: the official manifests rely on user 999 with a home directory.
 func argoRollouts(program string) images.Spec {
 	return images.Spec{
 		Names:      []string{"argoproj/argo-rollouts:latest", "argoproj/argo-rollouts:" + build.ArgoRolloutsVersion},
@@ -137,14 +131,14 @@ func envoy(program, glibc string) images.Spec {
 	for _, name := range []string{"libc.so.6", "libm.so.6", "librt.so.1", "libdl.so.2", "libpthread.so.0"} {
 		spec.Files = append(spec.Files, images.File{Path: "/lib/" + name, Source: filepath.Join(libraries, name)})
 	}
-	// The path of the loader stands in the program (the psABI of its processor).
+	// The program contains the path of the loader (the psABI of its processor).
 	loader := map[string]string{"amd64": "/lib64/ld-linux-x86-64.so.2", "arm64": "/lib/ld-linux-aarch64.so.1"}[runtime.GOARCH]
 	spec.Files = append(spec.Files, images.File{Path: loader, Source: filepath.Join(libraries, filepath.Base(loader))})
 	return spec
 }
 
-// LinkPrograms fills the folder bin with links to the parts' programs, so that
-// one folder in a search path is all that a component or a user needs.
+// LinkPrograms creates links to the components' programs in the folder bin, so that one folder in a search path is
+// enough.
 func LinkPrograms(parts map[string]string, bin string) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return fmt.Errorf("make the program folder: %w", err)

@@ -11,10 +11,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
 
-// errOtherCluster says that a cluster runs that isn't the one asked for.
+// errOtherCluster is returned if the running cluster differs from the requested one.
 var errOtherCluster = errors.New("a cluster is there without it; end that one first, by `localcluster down`")
 
-// request is what was asked for, read.
+// request contains the parsed options.
 type request struct {
 	addons    []stack.Addon
 	forwards  []node.Forward
@@ -22,7 +22,7 @@ type request struct {
 	binaries  map[string]string // paths by program
 }
 
-// request reads the options.
+// request parses the options.
 func (o *upOptions) request() (request, error) {
 	r := request{extraArgs: map[string][]string{}, binaries: map[string]string{}}
 	var err error
@@ -49,7 +49,8 @@ func (o *upOptions) request() (request, error) {
 	return r, nil
 }
 
-// check compares the cluster that is there with what is asked for. Add-ons are no difference: the cluster gets them.
+// check compares the running cluster with the request. Missing add-ons are not a difference: they are added to the
+// cluster.
 func (r request) check(running node.Config, bare bool) error {
 	for _, forward := range r.forwards {
 		if !slices.Contains(running.Forwards, forward) {
@@ -69,7 +70,7 @@ func (r request) check(running node.Config, bare bool) error {
 	return nil
 }
 
-// join returns the add-ons of the cluster that is there and those that are asked for.
+// join returns the add-ons of the running cluster and of the request.
 func (r request) join(running node.Config) ([]stack.Addon, error) {
 	names := slices.Clone(running.Addons)
 	for _, addon := range r.addons {
@@ -82,7 +83,7 @@ func (r request) join(running node.Config) ([]stack.Addon, error) {
 	return all, nil
 }
 
-// parseForwards reads addresses inside that a user wants to reach.
+// parseForwards parses the targets inside the cluster.
 func parseForwards(arguments []string) ([]node.Forward, error) {
 	var out []node.Forward
 	taken := stack.Forwards("")

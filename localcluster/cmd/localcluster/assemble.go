@@ -68,7 +68,7 @@ func (l *location) settings(addresses cluster.Addresses, extraArgs map[string][]
 	}
 }
 
-// contents are the hashes of what was built and of the manifests.
+// contents returns the hashes of the components, the programs and the manifests.
 func contents(l *location, programs map[product.Program]string) (built map[string]string, manifests string, err error) {
 	built = map[string]string{}
 	for program, path := range programs {
@@ -94,8 +94,7 @@ func sum(content []byte) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// buildPrograms builds this project's own programs from the working tree, but
-// for those that are given as binaries.
+// buildPrograms builds this project's own programs from the working tree, except those that are passed as binaries.
 func buildPrograms(ctx context.Context, l *location, programs []product.Program, r request) (map[product.Program]string, error) {
 	out := map[product.Program]string{}
 	var missing []product.Program
@@ -119,24 +118,24 @@ func buildPrograms(ctx context.Context, l *location, programs []product.Program,
 	return out, compile(ctx, compilation{repo: l.repo, dir: filepath.Join(l.dir(), "own"), architecture: runtime.GOARCH, programs: missing})
 }
 
-// ownProgram is where a program of this project is built to.
+// ownProgram returns the output path of a program of this project.
 func ownProgram(l *location, program product.Program) string {
 	return filepath.Join(l.dir(), "own", string(program))
 }
 
-// compilation is what is built of the repository, and how.
+// compilation describes a build of programs of the repository.
 type compilation struct {
-	// repo is the repository, dir the folder that the programs are put into.
+	// repo is the repository. dir is the output folder.
 	repo, dir string
-	// architecture is the processor that they are for, as GOARCH has it.
+	// architecture is the target processor, named as GOARCH.
 	architecture string
-	// version is what they say that they are; empty for what Go knows of it.
+	// version is the programs' version; if it is empty, Go's build information is used.
 	version  string
 	programs []product.Program
 }
 
-// compile builds programs, each named as it is called. As with the parts, there is no
-// debug information that would only be stripped again.
+// compile builds programs, each under its own name. As with the components, it omits debug information, which would
+// only be stripped again.
 func compile(ctx context.Context, c compilation) error {
 	if len(c.programs) == 0 {
 		return nil

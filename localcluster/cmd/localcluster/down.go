@@ -50,8 +50,8 @@ func downAll(ctx context.Context, l *location) error {
 	return nil
 }
 
-// remove ends one cluster. Its supervisor does it without root. Only where that
-// has died, root is needed, unless what is left belongs to the user.
+// remove stops one cluster. Its supervisor does that without root. If the supervisor has died, root is needed, unless
+// everything left belongs to the user.
 func remove(ctx context.Context, dir, name string) error {
 	settings := cluster.Settings{Name: name, Dir: dir}
 	if _, err := os.Stat(dir); err != nil && !cgroup.Exists(settings) {

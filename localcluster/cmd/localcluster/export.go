@@ -17,12 +17,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
-// exported is what another cluster needs to have what the embedded one has.
+// exported is what another cluster needs for the same installation.
 type exported struct {
-	// Images is a file with the images of this project's own programs, in the
-	// format of `docker save`. All others can be fetched.
+	// Images is a file with the images of this project's own programs, in the format of `docker save`. All others can
+	// be pulled.
 	Images string `json:"images"`
-	// Steps are the arguments of kubectl, in their order.
+	// Steps are the arguments of kubectl, in order.
 	Steps []install.Step `json:"steps"`
 }
 
@@ -44,7 +44,7 @@ func exportCommand(l *location) *cobra.Command {
 	}
 }
 
-// export builds this project's programs and what their installation needs.
+// export builds this project's programs and the files of their installation.
 func export(ctx context.Context, l *location, folder string, out io.Writer) error {
 	rollouts, err := partNamed(l, "argo-rollouts")
 	if err != nil {
@@ -58,7 +58,7 @@ func export(ctx context.Context, l *location, folder string, out io.Writer) erro
 		return fmt.Errorf("make the folder to export to: %w", err)
 	}
 	e := exported{Images: filepath.Join(folder, "images.tar")}
-	// The tag is that of the manifests.
+	// The manifests contain this tag.
 	built, err := buildImages(ctx, l.repo, folder, imagesRequest{
 		registry: registry, tag: "dev", architectures: []string{runtime.GOARCH},
 		images: []string{product.PluginImage, product.InterceptorImage},

@@ -19,17 +19,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
-// registry is the folder of a registry that the manifests name for this project's
-// images.
+// registry is the folder of a registry of this project's images in the manifests.
 const registry = "ghcr.io/kedify"
 
-// imagesRequest is what images are asked for.
+// imagesRequest contains the options of the images command.
 type imagesRequest struct {
-	// registry is the registry with a folder, tag the tag of all images.
+	// registry is the registry with a folder. tag is the tag of all images.
 	registry, tag string
-	// release is what the images say about their source.
+	// release contains the images' labels about their source.
 	release product.Release
-	// architectures are the processors, as GOARCH has them.
+	// architectures are the processors, named as GOARCH.
 	architectures []string
 	// images are the names of the images.
 	images []string
@@ -77,7 +76,7 @@ func imagesCommand(l *location) *cobra.Command {
 	return command
 }
 
-// buildImages builds the programs of images into a folder, and assembles the images.
+// buildImages builds the programs of images into a folder, and builds the images.
 func buildImages(ctx context.Context, repo, folder string, r imagesRequest) ([]images.Index, error) {
 	var programs []product.Program
 	for _, image := range r.images {
@@ -113,7 +112,7 @@ func buildImages(ctx context.Context, repo, folder string, r imagesRequest) ([]i
 	return out, nil
 }
 
-// saveImages writes the images into a folder, in place of those that are there.
+// saveImages writes the images into a folder and replaces the existing ones.
 func saveImages(built []images.Index, folder string) error {
 	layout := filepath.Join(folder, "oci")
 	if err := os.RemoveAll(layout); err != nil {
@@ -132,8 +131,7 @@ func saveImages(built []images.Index, folder string) error {
 	return images.SaveArchive(built, runtime.GOARCH, archive)
 }
 
-// printImages says what was built: names, and for each processor the digest and the
-// size of what a node pulls.
+// printImages prints the names of the images, and for each processor the digest and the size of what a node pulls.
 func printImages(out io.Writer, built []images.Index) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "IMAGE\tPLATFORM\tMB\tDIGEST")

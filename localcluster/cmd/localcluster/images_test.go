@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
-// docs/dev/releasing.md has a table of sizes and their limits. What is built of this tree keeps the limits, and
-// the figures are not stale.
+// docs/dev/releasing.md has a table of sizes and their limits. The images of this tree are within the limits, and the
+// sizes in the table are current.
 func TestSizesStayWithinTheirLimits(t *testing.T) {
 	const repo = "../../.."
 	page, err := os.ReadFile(repo + "/docs/dev/releasing.md")
@@ -71,7 +71,7 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 	}
 }
 
-// sizeOf is the size in megabytes of a command that is released and is in no image.
+// sizeOf returns the size in megabytes of a command that is released without an image.
 func sizeOf(t *testing.T, repo, name string) float64 {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), name)

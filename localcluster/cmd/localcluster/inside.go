@@ -15,9 +15,8 @@ import (
 // firstFile is the first inherited file: the progress pipe, then the listeners.
 const firstFile = 3
 
-// insideCommand are the commands that this program runs itself with: as root on
-// the host (start, supervise, remove), and in the cluster's namespaces (init,
-// run).
+// insideCommand returns the internal commands, with which this program starts itself: as root on the host (start,
+// supervise, remove), and in the cluster's namespaces (init, run).
 func insideCommand() *cobra.Command {
 	inside := &cobra.Command{Use: "inside", Hidden: true}
 	inside.AddCommand(startCommand(), superviseCommand(), removeCommand(), &cobra.Command{

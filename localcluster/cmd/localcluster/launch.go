@@ -16,15 +16,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/node"
 )
 
-// pollInterval is how often a waiting command looks for news.
+// pollInterval is the interval at which a waiting command reads new events.
 const pollInterval = 100 * time.Millisecond
 
-// silence is how long a user waits without news.
+// silence is the longest time without output while a user waits.
 const silence = 20 * time.Second
 
-// launch starts the supervisor as root, in a session of its own, so that it
-// outlives the terminal. sudo itself stays in the terminal's session, to which
-// its ticket belongs; what it starts returns as soon as the supervisor runs.
+// launch starts the supervisor as root, in a session of its own, so that it outlives the terminal. sudo itself stays in
+// the terminal's session, to which its ticket belongs; the command that it runs returns as soon as the supervisor runs.
 func launch(ctx context.Context, config node.Config) error {
 	plan, err := writePlan(config)
 	if err != nil {
@@ -36,7 +35,7 @@ func launch(ctx context.Context, config node.Config) error {
 	return nil
 }
 
-// writePlan writes down what the cluster is, or now is, and returns the file's path.
+// writePlan writes the cluster's configuration and returns the file's path.
 func writePlan(config node.Config) (string, error) {
 	plan := config.Settings.Path(host.PlanFile)
 	raw, err := json.Marshal(config)
@@ -49,7 +48,7 @@ func writePlan(config node.Config) (string, error) {
 	return plan, nil
 }
 
-// awaitReady shows the supervisor's progress until the cluster is ready.
+// awaitReady prints the supervisor's progress until the cluster is ready.
 func awaitReady(ctx context.Context, dir string) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -88,8 +87,7 @@ func awaitReady(ctx context.Context, dir string) error {
 	}
 }
 
-// showProgress prints the events from an offset on, and returns the next
-// offset and the state after the last event.
+// showProgress prints the events from an offset on, and returns the next offset and the state after the last event.
 func showProgress(dir string, offset int64) (int64, node.State, error) {
 	file, err := os.Open(filepath.Join(dir, host.ProgressFile))
 	if errors.Is(err, fs.ErrNotExist) {

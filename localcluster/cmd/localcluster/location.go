@@ -12,14 +12,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// location says where things are on this machine.
+// location contains the paths on this machine.
 type location struct {
 	repo, cache string
-	// cluster tells the clusters of one checkout apart. "" is the one that people use.
+	// cluster distinguishes the clusters of one checkout. Users use "".
 	cluster string
 }
 
-// resolve makes both folders absolute and checks the repository's.
+// resolve makes both folders absolute and checks the repository.
 func (l *location) resolve() error {
 	repo, err := filepath.Abs(l.repo)
 	if err != nil {
@@ -51,14 +51,14 @@ func (l *location) resolve() error {
 	return nil
 }
 
-// name is the name of the cluster on this machine.
+// name returns the name of the cluster on this machine.
 func (l *location) name() string { return cluster.NameOf(l.repo, l.cluster) }
 
 // dir is the run directory of this checkout's cluster.
 func (l *location) dir() string { return filepath.Join(l.cache, "clusters", l.name()) }
 
-// makeDir makes the run directory. The folder of all clusters belongs to whom the
-// cache belongs to, also if root is the first to need it, as in `sudo`.
+// makeDir creates the run directory. The folder of all clusters gets the owner of the cache, also if root creates it,
+// as with `sudo`.
 func (l *location) makeDir() error {
 	if err := os.MkdirAll(l.dir(), 0o755); err != nil {
 		return fmt.Errorf("make the run directory: %w", err)

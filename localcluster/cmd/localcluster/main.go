@@ -1,7 +1,6 @@
-// Command localcluster runs a real single-node Kubernetes, with Argo Rollouts,
-// this project's plugin and its interceptor, as plain processes: no Docker, no
-// downloads but from package registries, nothing installed on the host and
-// nothing left behind.
+// Command localcluster runs a real single-node Kubernetes, with Argo Rollouts, this project's plugin and its
+// interceptor, as plain processes. It needs no Docker, downloads only from package registries, installs nothing on the
+// host and leaves nothing behind.
 package main
 
 import (

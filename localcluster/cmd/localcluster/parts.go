@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
 
-// partsFor lists the parts of a cluster with these add-ons.
+// partsFor returns the components of a cluster with these add-ons.
 func partsFor(l *location, addons []stack.Addon) ([]build.Part, error) {
 	release, err := preflight.Release()
 	if err != nil {
@@ -29,7 +29,7 @@ func partsFor(l *location, addons []stack.Addon) ([]build.Part, error) {
 	return out, nil
 }
 
-// partNamed finds a part, also one that no cluster needs.
+// partNamed returns a component by name, also one that no cluster needs.
 func partNamed(l *location, name string) (build.Part, error) {
 	release, err := preflight.Release()
 	if err != nil {
@@ -47,8 +47,8 @@ func partNamed(l *location, name string) (build.Part, error) {
 	return build.Part{}, fmt.Errorf("there is no part %q; the parts are %s", name, strings.Join(names, ", "))
 }
 
-// checkMachine finds out whether the cluster can be built and run here. Building is
-// what has to be built if no part is missing.
+// checkMachine checks whether the cluster can be built and run here. Building is what has to be built if no component
+// is missing.
 func checkMachine(ctx context.Context, l *location, parts []build.Part, building preflight.Building) error {
 	missing, err := l.buildCache().Missing(parts)
 	if err != nil {
@@ -60,8 +60,7 @@ func checkMachine(ctx context.Context, l *location, parts []build.Part, building
 	return preflight.Check(ctx, l.cache, building)
 }
 
-// ensureParts builds what the cache lacks of the parts, and returns the folder of
-// each.
+// ensureParts builds the components that the cache lacks, and returns the folder of each.
 func ensureParts(ctx context.Context, l *location, parts []build.Part) (map[string]string, error) {
 	return l.buildCache().Ensure(ctx, parts, func(s build.Step) {
 		left := s.Remaining.Round(10 * time.Second)
@@ -73,9 +72,9 @@ func ensureParts(ctx context.Context, l *location, parts []build.Part) (map[stri
 	})
 }
 
-// estimate is what has to be built before a cluster can start.
+// estimate is the estimate of the builds before a cluster can start.
 type estimate struct {
-	// Components are the missing components, Seconds is how long they take on two cores.
+	// Components are the missing components. Seconds is their build time on two cores.
 	Components []string `json:"components"`
 	Seconds    float64  `json:"seconds"`
 }

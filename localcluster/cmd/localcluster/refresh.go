@@ -18,10 +18,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
 
-// refresh brings what has changed since the start into force in the cluster that
-// is there: this project's programs and manifests in place, other versions of
-// Kubernetes and the like by another start. A cluster that isn't ready yet is
-// waited for.
+// refresh applies changes since the start to the running cluster. It replaces this project's programs and manifests in
+// place. Other versions of Kubernetes and similar changes need a restart of the cluster. It waits for a cluster that is
+// not ready yet.
 func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 	running, err := node.ReadConfig(filepath.Join(l.dir(), host.PlanFile))
 	if err != nil {
@@ -34,7 +33,7 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 	if err != nil {
 		return err
 	}
-	// What the cluster has beyond the request stays.
+	// What the cluster has in addition to the request stays.
 	same := *o
 	same.addresses, same.bare, same.transient = running.Settings.Addresses, running.Bare, status.Transient
 	if r.addons, err = r.join(running); err != nil {
@@ -77,8 +76,8 @@ func settled(ctx context.Context, dir string) (host.Status, error) {
 	return host.ReadStatus(dir)
 }
 
-// partsNow makes the parts of a cluster with these add-ons. It returns the folder of each, and the names of those
-// that the cluster that is there has in another version.
+// partsNow builds the components of a cluster with these add-ons. It returns the folder of each, and the names of those
+// whose version in the running cluster differs.
 func partsNow(ctx context.Context, l *location, running node.Config, addons []stack.Addon) (parts map[string]string, other []string, err error) {
 	wanted, err := partsFor(l, addons)
 	if err != nil {
@@ -98,7 +97,7 @@ func partsNow(ctx context.Context, l *location, running node.Config, addons []st
 	return parts, differing(running.Contents.Parts, only(parts, common)), nil
 }
 
-// only returns the folders of some parts.
+// only returns the folders of the named components.
 func only(folders map[string]string, parts []build.Part) map[string]string {
 	out := map[string]string{}
 	for _, part := range parts {
@@ -109,7 +108,7 @@ func only(folders map[string]string, parts []build.Part) map[string]string {
 	return out
 }
 
-// differing lists the names whose values are not the same.
+// differing returns the names with different values.
 func differing(a, b map[string]string) []string {
 	var out []string
 	for name := range b {
@@ -121,8 +120,8 @@ func differing(a, b map[string]string) []string {
 	return out
 }
 
-// replace puts the next contents in the place of the running ones. Slowness is how
-// many times longer than usual things take here.
+// replace replaces the running contents by the next ones. Slowness is the factor by which operations take longer than
+// usual here.
 func replace(ctx context.Context, l *location, running, next node.Config, slowness float64) error {
 	programs := differing(running.Contents.Programs, next.Contents.Programs)
 	added := differing(setOf(running.Addons), setOf(next.Addons))
@@ -157,9 +156,8 @@ func replace(ctx context.Context, l *location, running, next node.Config, slowne
 	return err
 }
 
-// refreshSteps are the steps of an installation that bring changed programs into a
-// running cluster, and their restarts before the first wait. Manifests that are
-// installed already are not applied again.
+// refreshSteps are the installation steps that replace changed programs in a running cluster, with their restarts
+// before the first wait. Manifests that are already installed are not applied again.
 func refreshSteps(all []install.Step, programs []string, installed []install.Step) []install.Step {
 	waits := slices.IndexFunc(all, func(s install.Step) bool { return s.Wait })
 	steps := slices.DeleteFunc(slices.Clone(all[:waits]), func(s install.Step) bool {
@@ -168,14 +166,14 @@ func refreshSteps(all []install.Step, programs []string, installed []install.Ste
 	return slices.Concat(steps, stack.Restarts(programs), all[waits:])
 }
 
-// newImages are the images that a running cluster does not serve yet.
+// newImages returns the images that a running cluster does not serve yet.
 func newImages(running, next []images.Spec) []images.Spec {
 	return slices.DeleteFunc(slices.Clone(next), func(spec images.Spec) bool {
 		return slices.ContainsFunc(running, func(r images.Spec) bool { return slices.Equal(r.Names, spec.Names) })
 	})
 }
 
-// setOf is a set of names for differing.
+// setOf returns a set of names for differing.
 func setOf(names []string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {
@@ -184,7 +182,7 @@ func setOf(names []string) map[string]string {
 	return out
 }
 
-// pathsOf are the paths of programs.
+// pathsOf returns the paths of programs.
 func pathsOf(l *location, programs []string) []string {
 	paths := make([]string, len(programs))
 	for i, program := range programs {

@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
 
-// A program is brought in by its restart and the waits alone, unless manifests
-// have changed, too: mutants replace one program after another.
+// A changed program needs only its restart and the waits, unless manifests have changed, too: mutants replace one
+// program after another.
 func TestRefreshSteps(t *testing.T) {
 	all := []install.Step{{Title: "apply a", Args: []string{"a"}}, {Title: "apply b", Args: []string{"b"}}, {Title: "wait for a", Wait: true}, {Title: "wait for b", Wait: true}}
 	restart := install.RestartInterceptor().Title

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/term"
 )
 
-// ticketInterval is how often sudo is reminded of its ticket, which lasts for
-// minutes (timestamp_timeout of sudoers(5)) while a first build lasts longer.
+// ticketInterval is the interval at which sudo's ticket is renewed. The ticket lasts for minutes (timestamp_timeout of
+// sudoers(5)), and a first build lasts longer.
 const ticketInterval = time.Minute
 
-// errNoRoot says that there is no way to run anything as root.
+// errNoRoot is returned if no method to become root is available.
 var errNoRoot = errors.New("root is needed")
 
-// elevate makes sure that commands can be run as root, and that it stays so
-// until the context ends. A user is asked at most once, with the reason.
+// elevate makes sure that commands can run as root until the context ends. It prompts a user at most once, with the
+// reason.
 //
-// `sudo -n true` comes first: `sudo -v` asks for a password even those who never
-// need one, if another rule of theirs does (verifypw of sudoers(5)).
+// `sudo -n true` comes first: `sudo -v` may prompt even users who never need a password, if another of their rules
+// requires one (verifypw of sudoers(5)).
 func elevate(ctx context.Context, reason string) error {
 	if os.Geteuid() == 0 || sudo(ctx, "-n", "true") == nil {
 		return nil
@@ -41,7 +41,7 @@ func elevate(ctx context.Context, reason string) error {
 	return nil
 }
 
-// keepTicket keeps sudo's ticket valid. If that fails, sudo asks again.
+// keepTicket keeps sudo's ticket valid. If that fails, sudo prompts again.
 func keepTicket(ctx context.Context) {
 	ticker := time.NewTicker(ticketInterval)
 	defer ticker.Stop()
@@ -57,7 +57,7 @@ func keepTicket(ctx context.Context) {
 	}
 }
 
-// sudo runs one command of sudo; only one that may ask says anything.
+// sudo runs one sudo command. Only one that may prompt shows its output.
 func sudo(ctx context.Context, args ...string) error {
 	command := exec.CommandContext(ctx, "sudo", args...)
 	command.Stdin = os.Stdin

@@ -59,8 +59,7 @@ func removeCommand() *cobra.Command {
 // modulesTimeout bounds the loading of kernel modules.
 const modulesTimeout = 30 * time.Second
 
-// startSupervisor starts the supervisor in a session of its own and returns when
-// it holds its lock, or has ended.
+// startSupervisor starts the supervisor in a session of its own and returns when it holds its lock, or has ended.
 func startSupervisor(ctx context.Context, s cluster.Settings, args []string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -73,7 +72,7 @@ func startSupervisor(ctx context.Context, s cluster.Settings, args []string) err
 	defer log.Close()
 	loadModules(ctx)
 	line := append(inScope(s, program, "inside", "supervise"), args...)
-	command := exec.Command(line[0], line[1:]...) //nolint:noctx // our own program; it outlives this one
+	command := exec.Command(line[0], line[1:]...) //nolint:noctx // this program itself; it outlives this process
 	command.Stdout, command.Stderr, command.Dir = log, log, "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
@@ -84,19 +83,16 @@ func startSupervisor(ctx context.Context, s cluster.Settings, args []string) err
 	return awaitLock(ctx, s.Dir, exited)
 }
 
-// loadModules loads what the node needs of the kernel. The kernel would do so when
-// it is asked for what a module offers, unless that was switched off; a container
-// has no modules to load. So nothing depends on it, and what is missing shows in
-// the component that needs it.
+// loadModules loads the kernel modules of the node. The kernel loads them on demand, unless that is disabled; a
+// container has no modules to load. So a failure is not an error: the component that needs a missing module reports it.
 func loadModules(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, modulesTimeout)
 	defer cancel()
 	_ = exec.CommandContext(ctx, "/usr/sbin/modprobe", "--quiet", "--all", "overlay", "veth", "nf_tables").Run()
 }
 
-// inScope lets systemd, where it manages cgroups of version 2, hand a part of
-// them to the command: nothing else may write there
-// (https://systemd.io/CGROUP_DELEGATION/). The scope goes with its last process.
+// inScope makes systemd, if it manages cgroups of version 2, delegate a subtree to the command: other programs must not
+// write there (https://systemd.io/CGROUP_DELEGATION/). systemd removes the scope with its last process.
 func inScope(s cluster.Settings, command ...string) []string {
 	if _, err := os.Stat("/run/systemd/system"); err != nil || !cgroup.Unified() {
 		return command
@@ -119,7 +115,7 @@ func awaitLock(ctx context.Context, dir string, exited <-chan error) error {
 		select {
 		case err := <-exited:
 			if _, statErr := os.Stat(filepath.Join(dir, host.StatusFile)); statErr == nil {
-				return nil // it wrote down why; awaitReady tells
+				return nil // it has recorded the reason; awaitReady prints it
 			}
 			printed, _ := os.ReadFile(filepath.Join(dir, host.LogFile))
 			return fmt.Errorf("the supervisor ended at once (%w)\n%s", err, printed)

@@ -18,7 +18,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/stack"
 )
 
-// abandonTimeout bounds the end of a start that was interrupted.
+// abandonTimeout bounds the removal of an interrupted start.
 const abandonTimeout = 30 * time.Second
 
 type upOptions struct {
@@ -108,7 +108,7 @@ func pathCommand(l *location) *cobra.Command {
 	}
 }
 
-// up brings the cluster that is asked for into being, whatever is there.
+// up makes the requested cluster run, whatever exists.
 func up(ctx context.Context, l *location, o *upOptions) error {
 	if err := l.resolve(); err != nil {
 		return err
@@ -139,8 +139,8 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 	return start(ctx, l, o, r)
 }
 
-// start builds what is missing and starts a cluster where there is none. What
-// stands in the way and the password come first, the building after that.
+// start builds missing components and starts a cluster if none runs. Checks and the password prompt come before the
+// build.
 func start(ctx context.Context, l *location, o *upOptions, r request) error {
 	wanted, err := partsFor(l, r.addons)
 	if err != nil {
@@ -180,8 +180,7 @@ func start(ctx context.Context, l *location, o *upOptions, r request) error {
 	return nil
 }
 
-// abandon takes down what an interrupted start has left. What a failed one has
-// left are logs; they stay for the user.
+// abandon removes an interrupted start. The logs of a failed start stay for the user.
 func abandon(ctx context.Context, l *location, cause error) error {
 	if ctx.Err() == nil {
 		return fmt.Errorf("%w\nthe logs are in %s until the next start", cause, filepath.Join(l.dir(), "logs"))
@@ -198,5 +197,5 @@ func firstLine(s string) string {
 	return line
 }
 
-// errFailed says that a start gave up; its message is the supervisor's.
+// errFailed is the error of a failed start. Its message is the supervisor's.
 var errFailed = errors.New("the cluster did not start")

@@ -1,5 +1,5 @@
-// Command release makes the documents of a release. GoReleaser runs it for the bills
-// of materials (.goreleaser.yaml), `make release-notes` for the notes.
+// Command release writes the documents of a release. GoReleaser runs it for the bills of materials (.goreleaser.yaml),
+// `make release-notes` for the notes.
 package main
 
 import (
@@ -64,7 +64,7 @@ func manifestsCommand() *cobra.Command {
 	return command
 }
 
-// write makes a file, complete or with an error.
+// write writes a file completely or returns an error.
 func write(file string, content func(out io.Writer) error) error {
 	out, err := os.Create(file)
 	if err != nil {
@@ -86,8 +86,7 @@ func notesCommand() *cobra.Command {
 	return command
 }
 
-// writeNotes writes the notes of the release in a folder. Without a base they are for
-// the project's own releases.
+// writeNotes writes the release notes into a folder. An empty base means the project's own releases.
 func writeNotes(folder, base, changelog string) error {
 	changes, err := os.ReadFile(changelog)
 	if err != nil {

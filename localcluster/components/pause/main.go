@@ -1,6 +1,5 @@
-// Command pause keeps a pod's sandbox alive: it holds the pod's namespaces, and
-// reaps the orphans of pods that share one process namespace, until it is told
-// to end.
+// Command pause keeps a pod's sandbox alive: it holds the pod's namespaces, and reaps orphans in pods that share one
+// process namespace, until it receives a signal to end.
 package main
 
 import (

@@ -17,16 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tests run on a machine of their own, as far as a cluster could tell:
-// namespaces that nobody else has processes, mounts or network devices in, and a
-// root file system that keeps whatever is written to it in a folder apart. So
-// all that is found there was left by the cluster, whatever else happens on the
-// host meanwhile. What cannot be had apart, cgroups and kernel settings, is the
-// host's.
+// The tests run on a separate machine, as far as a cluster can tell. It consists of namespaces without foreign
+// processes, mounts or network devices, and of a root file system that stores all writes in a separate folder. So
+// everything found there was left by the cluster, whatever happens on the host meanwhile. Cgroups and kernel settings
+// cannot be separated; they are the host's.
 const (
-	// insideVariable tells this program that it is on that machine.
+	// insideVariable is set if this program runs on that machine.
 	insideVariable = "RESIDUE_MACHINE"
-	// ownFolder is the tests' own folder there; it is not looked at.
+	// ownFolder is the tests' own folder there; snapshots skip it.
 	ownFolder = "/residue"
 )
 
@@ -56,7 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// runInside runs this program again, in namespaces of its own.
+// runInside runs this program again in new namespaces.
 func runInside() (int, error) {
 	command := exec.CommandContext(context.Background(), "/proc/self/exe", os.Args[1:]...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
@@ -82,8 +80,7 @@ type mountStep struct {
 	options              string
 }
 
-// makeMachine sets the namespaces up. The cache's folder is the host's; the
-// repository can be read.
+// makeMachine sets up the namespaces. The cache's folder is the host's; the repository is readable.
 func makeMachine(cache, repo string) error {
 	if cache == "" || repo == "" {
 		return errors.New("LOCALCLUSTER_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run these tests by `make test-cluster`")
@@ -92,7 +89,7 @@ func makeMachine(cache, repo string) error {
 	if err != nil {
 		return err
 	}
-	// A folder that is there on every machine carries the own folder at first.
+	// First the own folder is mounted on a folder that exists on every machine.
 	const base, root = "/mnt", "/mnt/root"
 	steps := []mountStep{
 		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
@@ -147,9 +144,8 @@ func enter(root string) error {
 	return nil
 }
 
-// mountPoints lists what is mounted on the host's root as part of its disk: an
-// overlay of the root doesn't show that. /run stays empty, so that there is no
-// systemd on this machine.
+// mountPoints lists the mounts on the host's root that belong to its disk: an overlay of the root omits them. /run
+// stays empty, so that this machine has no systemd.
 func mountPoints() ([]string, error) {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 // nftGetTable is NFT_MSG_GETTABLE of linux/netfilter/nf_tables.h.
 const nftGetTable = 1
 
-// nftTables lists the nftables tables of this network namespace by asking the
-// kernel, so that no tool has to be installed.
+// nftTables lists the nftables tables of this network namespace by netlink, so that no tool has to be installed.
 func nftTables() ([]string, error) {
 	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|nftGetTable, unix.NLM_F_DUMP)
 	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})

@@ -15,10 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// makeNoise lets somebody else work on the host, until it is told to stop: every
-// moment there are other processes, namespaces and cgroups, as where containers
-// run or a user logs in, and clusters of other checkouts. None of it may show in
-// the tests.
+// makeNoise simulates other users of the host until the test ends. It constantly creates processes, namespaces and
+// cgroups, as containers and logins do, and clusters of other checkouts. None of it may appear in the tests' results.
 func makeNoise() (stop func()) {
 	done := make(chan struct{})
 	var working sync.WaitGroup
@@ -37,9 +35,8 @@ func makeNoise() (stop func()) {
 	return func() { close(done); working.Wait() }
 }
 
-// somebodyElse makes cgroups and another cluster's folder, and runs a process in
-// namespaces of its own for a moment. Where something can't be made there is that
-// much less noise.
+// somebodyElse creates cgroups and another cluster's folder, and runs a process in new namespaces for a moment. A
+// failure only reduces the noise.
 func somebodyElse(n int) {
 	name := cluster.NameOf(strconv.Itoa(n), "")
 	run := filepath.Join(os.Getenv("LOCALCLUSTER_CACHE"), "clusters", name)

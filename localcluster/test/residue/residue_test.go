@@ -27,8 +27,8 @@ import (
 // defaultPatience is the limit of every wait without TEST_PATIENCE.
 const defaultPatience = 10 * time.Minute
 
-// patience is the limit of every wait: the value of the environment variable TEST_PATIENCE, such as 5m, and at least two
-// minutes. Less would measure the machine.
+// patience is the limit of every wait: the value of the environment variable TEST_PATIENCE, such as 5m, and at least
+// two minutes. Less would measure the machine.
 func patience() time.Duration {
 	set, err := time.ParseDuration(os.Getenv("TEST_PATIENCE"))
 	if err != nil {
@@ -37,14 +37,14 @@ func patience() time.Duration {
 	return max(set, 2*time.Minute)
 }
 
-// environment says where the binary under test and its caches are.
+// environment contains the paths of the binary under test and of its caches.
 type environment struct{ binary, cache, repo string }
 
 func fromEnvironment(t *testing.T) environment {
 	t.Helper()
 	e := environment{os.Getenv("LOCALCLUSTER_BIN"), os.Getenv("LOCALCLUSTER_CACHE"), os.Getenv("LOCALCLUSTER_REPO")}
-	// A copy of the part of the repository that a cluster needs has a path, and
-	// so a cluster, of its own: a user's running cluster is left alone.
+	// A copy of those files of the repository that a cluster needs has a path, and so a cluster, of its own. A user's
+	// running cluster is not touched.
 	own := t.TempDir()
 	for _, dir := range []string{"localcluster", "config", "examples"} {
 		if err := os.CopyFS(filepath.Join(own, dir), os.DirFS(filepath.Join(e.repo, dir))); err != nil {
@@ -56,14 +56,13 @@ func fromEnvironment(t *testing.T) environment {
 	return e
 }
 
-// run runs one command of the cluster and returns what it printed.
+// run runs one command of the cluster and returns its output.
 func (e environment) run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience())
 	defer cancel()
 	command := exec.CommandContext(ctx, e.binary, append([]string{"--cache", e.cache, "--repo", e.repo}, args...)...)
-	// A file, not a pipe: the supervisor outlives the command and would keep a
-	// pipe open.
+	// A file, not a pipe: the supervisor outlives the command and would keep a pipe open.
 	printed, err := os.Create(filepath.Join(t.TempDir(), "printed"))
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +116,8 @@ func take(t *testing.T, of cluster.Settings) Snapshot {
 	return s
 }
 
-// mustMatch compares the machine with what it was. Processes that were told to
-// end need a moment until the kernel has taken them away.
+// mustMatch compares the machine with its former state. The kernel needs a moment to remove processes that received a
+// signal.
 func mustMatch(t *testing.T, before Snapshot, of cluster.Settings) {
 	t.Helper()
 	diff := ""
@@ -169,14 +168,14 @@ func afterDown(t *testing.T, e environment) {
 			t.Errorf("a cgroup that is not the cluster's: %s", cgroup)
 		}
 	}
-	// What the host has beside processes and cgroups, it has not even meanwhile.
+	// Other than processes and cgroups, a running cluster adds nothing to the host, either.
 	for _, kind := range []string{"mounts", "links", "firewall", "files", "sysctls"} {
 		if diff := cmp.Diff(before[kind], running[kind]); diff != "" {
 			t.Errorf("the host's %s differ while a cluster runs (-before +now):\n%s", kind, diff)
 		}
 	}
 	e.mustRun(t, "down")
-	e.mustRun(t, "down") // twice is fine
+	e.mustRun(t, "down") // twice is allowed
 }
 
 func afterKill(t *testing.T, e environment) {
@@ -200,9 +199,8 @@ func recovers(t *testing.T, e environment) {
 	e.mustRun(t, "down")
 }
 
-// afterKillInStart kills one process of the launcher after another, each at a
-// later moment of a start: before any component is ready, after the first, and so
-// on. Whatever died, the next command cleans up, without a question.
+// afterKillInStart kills one process of the launcher after another, each at a later moment of a start: before any
+// component is ready, after the first, and so on. The next command cleans up after each of them, without a prompt.
 func afterKillInStart(t *testing.T, e environment) {
 	t.Helper()
 	launcher := []string{"inside supervise", "inside init", "inside run", "up --bare"}
@@ -228,11 +226,11 @@ func afterKillInStart(t *testing.T, e environment) {
 	}
 }
 
-// killInStart starts a cluster and kills a process of the launcher once the start has come so many steps far. It returns
-// false if the start ended first. A start that succeeds without a cluster that was ready fails the test.
+// killInStart starts a cluster and kills a process of the launcher after the given number of start steps. It returns
+// false if the start ended first. A start that succeeds without a ready cluster fails the test.
 func (e environment) killInStart(t *testing.T, victim string, steps int) bool {
 	t.Helper()
-	others := processesOf(victim) // a cluster's that is at its end, or of another checkout
+	others := processesOf(victim) // of an ending cluster, or of another checkout
 	started, ended := error(nil), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -244,7 +242,7 @@ func (e environment) killInStart(t *testing.T, victim string, steps int) bool {
 	if started != nil {
 		return wasKilled
 	}
-	// What is killed makes no cluster ready afterwards.
+	// A killed start never produces a ready cluster.
 	if progress := e.progress(); !strings.Contains(progress, `"state":"`+string(node.Ready)+`"`) {
 		t.Errorf("%s was killed after %d steps, and the start claims success:\n%s", victim, steps, progress)
 	}
@@ -265,9 +263,8 @@ func afterFailure(t *testing.T, e environment) {
 	e.mustRun(t, "down")
 }
 
-// mustBeOurs checks that a cluster that was started by root for a user, as sudo
-// does, has left nothing of root's in the user's cache. Other checkouts' clusters
-// may run meanwhile, with root's files.
+// mustBeOurs checks a cluster that root started for a user, as sudo does: no file of root's is left in the user's
+// cache. Clusters of other checkouts may run meanwhile, with root's files.
 func (e environment) mustBeOurs(t *testing.T) {
 	t.Helper()
 	stat := func(path string) uint32 {
@@ -293,7 +290,7 @@ func (e environment) mustBeOurs(t *testing.T) {
 	}
 }
 
-// leftCluster is a cluster that there is only a cgroup of.
+// leftCluster is a cluster of which only a cgroup exists.
 func leftCluster() cluster.Settings { return cluster.Settings{Name: "left"} }
 
 // TestWhatIsLeftShows leaves something of each kind behind.
@@ -311,8 +308,8 @@ func TestWhatIsLeftShows(t *testing.T) {
 	mustMatch(t, before, leftCluster())
 }
 
-// leaveSomething makes a process, a folder with a mount, network devices and a
-// cgroup, which go with the test.
+// leaveSomething creates a process, a folder with a mount, network devices and a cgroup, and removes them with the
+// test.
 func leaveSomething(t *testing.T) {
 	t.Helper()
 	must := func(err error) {
@@ -341,8 +338,8 @@ func leaveSomething(t *testing.T) {
 	t.Cleanup(func() { must(os.Remove(cgroup)) })
 }
 
-// find returns the process of the launcher that runs a command, and is none of others, once a start has
-// come so many steps far; 0 if the start ends first.
+// find returns the process of the launcher that runs a command, except others, after the given number of start steps.
+// It returns 0 if the start ends first.
 func (e environment) find(t *testing.T, command string, steps int, others []int, ended <-chan struct{}) (pid int) {
 	t.Helper()
 	await(t, 10*time.Millisecond, func() bool {
@@ -363,13 +360,13 @@ func (e environment) find(t *testing.T, command string, steps int, others []int,
 	return pid
 }
 
-// progress is what the supervisor has recorded of a start.
+// progress returns the supervisor's record of a start.
 func (e environment) progress() string {
 	raw, _ := os.ReadFile(filepath.Join(e.runDirectory(), host.ProgressFile))
 	return string(raw)
 }
 
-// await checks ready until it returns true. It ends the test with the reason if that takes longer than patience.
+// await calls ready until it returns true. It fails the test with the reason if that takes longer than patience.
 func await(t *testing.T, pause time.Duration, ready func() bool, reason func() string) {
 	t.Helper()
 	limit := time.NewTimer(patience())
@@ -385,7 +382,7 @@ func await(t *testing.T, pause time.Duration, ready func() bool, reason func() s
 	}
 }
 
-// processesOf finds the processes of launchers that run a command.
+// processesOf returns the processes of launchers that run a command.
 func processesOf(command string) []int {
 	var found []int
 	_ = eachProcess(func(pid string) {
@@ -399,19 +396,18 @@ func processesOf(command string) []int {
 	return found
 }
 
-// cluster is the cluster of these tests, as far as its name decides.
+// cluster is the name of the cluster of these tests.
 func (e environment) cluster() cluster.Settings {
 	return cluster.Settings{Name: cluster.NameOf(e.repo, "")}
 }
 
-// runDirectory is where the cluster of these tests is, or would be.
+// runDirectory is the run directory of these tests' cluster, which need not exist.
 func (e environment) runDirectory() string {
 	return filepath.Join(e.cache, "clusters", e.cluster().Name)
 }
 
-// kill ends a process and returns when the kernel has taken back what it held.
-// That is when its last thread has ended: its first one may be a zombie before.
-// It returns false if the process had ended by itself.
+// kill kills a process and returns when the kernel has released its resources. That is when its last thread has ended:
+// its first thread may be a zombie before. It returns false if the process had already ended.
 func kill(t *testing.T, pid int) bool {
 	t.Helper()
 	handle, err := unix.PidfdOpen(pid, 0)
@@ -439,7 +435,7 @@ func kill(t *testing.T, pid int) bool {
 	return true
 }
 
-// TestAForeignCgroup says which cgroups of a process show: a process that ends is at the root for a moment.
+// TestAForeignCgroup checks which cgroups of a process are reported: a process that ends is at the root for a moment.
 func TestAForeignCgroup(t *testing.T) {
 	all := []string{"9:name=systemd:/", "4:memory:/", "4:memory:/job/1", "4:memory:/kubelet/left/pod", "0::/elsewhere"}
 	want := []string{"0::/elsewhere"}

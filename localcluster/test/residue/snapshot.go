@@ -1,7 +1,6 @@
-// Package residue tests that the embedded cluster leaves nothing behind. Its
-// tests run on a machine of their own (see machine_test.go) and look at all of
-// it: processes, mounts, network devices, firewall rules, files, cgroups and
-// kernel settings, before and after.
+// Package residue tests that the embedded cluster leaves nothing behind. Its tests run on a separate machine (see
+// machine_test.go) and compare its state before and after: processes, mounts, network devices, firewall rules, files,
+// cgroups and kernel settings.
 package residue
 
 import (
@@ -21,21 +20,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// Snapshot is what was found on the machine: kind of thing to its sorted list.
+// Snapshot is the state of the machine: kind of object to a sorted list.
 type Snapshot map[string][]string
 
-// Disk is a root file system whose changes are kept in a folder apart.
+// Disk is a root file system that stores its changes in a separate folder.
 type Disk struct {
-	// Before is where the file system can be seen as it was.
+	// Before is a mount of the unchanged file system.
 	Before string
-	// Written is the folder with what was written since.
+	// Written is the folder of the changes.
 	Written string
-	// Own is a folder of it below which nothing is looked at.
+	// Own is a folder in it that snapshots skip.
 	Own string
 }
 
-// Take looks at the machine. The processes that this one was started by are left
-// out, and so are the cgroups of other checkouts' clusters.
+// Take takes a snapshot of the machine. It omits the ancestors of this process and the cgroups of other checkouts'
+// clusters.
 func Take(disk Disk, of cluster.Settings) (Snapshot, error) {
 	out := Snapshot{}
 	for kind, look := range map[string]func() ([]string, error){
@@ -61,20 +60,18 @@ func Take(disk Disk, of cluster.Settings) (Snapshot, error) {
 	return out, nil
 }
 
-// rootCgroup is the kind of what clusters change at the root of the cgroups, which all of them share. A snapshot has it
-// only if no cluster of another checkout runs.
+// rootCgroup is the kind of changes at the root of the cgroups, which all clusters share. A snapshot contains it only
+// if no cluster of another checkout runs.
 const rootCgroup = "root cgroup"
 
-// restrictedTo is a snapshot without what the other one does not have.
+// restrictedTo returns a snapshot with only the kinds of another one.
 func (s Snapshot) restrictedTo(other Snapshot) Snapshot {
 	out := maps.Clone(s)
 	maps.DeleteFunc(out, func(kind string, _ []string) bool { _, has := other[kind]; return !has })
 	return out
 }
 
-// processes lists the command lines of all processes but this one and those that
-// it was started by. One that has ended and that nobody has asked about yet is
-// none any more.
+// processes lists the command lines of all processes except this one and its ancestors. It omits zombies.
 func processes() ([]string, error) {
 	own := ancestors(os.Getpid())
 	var out []string
@@ -88,8 +85,7 @@ func processes() ([]string, error) {
 	return out, err
 }
 
-// stateOf returns a process's state and its parent, which follow the name in
-// parentheses (proc_pid_stat(5)).
+// stateOf returns a process's state and its parent, which follow the name in parentheses (proc_pid_stat(5)).
 func stateOf(pid string) (state, parent string) {
 	raw, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	if err != nil {
@@ -99,7 +95,7 @@ func stateOf(pid string) (state, parent string) {
 	return fields[0], fields[1]
 }
 
-// ancestors returns a process and those that started it.
+// ancestors returns a process and its ancestors.
 func ancestors(pid int) []string {
 	var out []string
 	for id := strconv.Itoa(pid); id != "" && id != "0"; _, id = stateOf(id) {
@@ -121,8 +117,8 @@ func eachProcess(look func(pid string)) error {
 	return nil
 }
 
-// files lists what was written. A file that was deleted shows as a device. Folders
-// that were there before may have been written in; that alone leaves nothing.
+// files lists the changed files. A deleted file appears as a device. Folders that existed before may have been written
+// to; that alone is no residue.
 func (d Disk) files() ([]string, error) {
 	var out []string
 	err := filepath.WalkDir(d.Written, func(path string, entry fs.DirEntry, err error) error {
@@ -143,10 +139,10 @@ func (d Disk) files() ([]string, error) {
 	return out, err
 }
 
-// cgroupRoot is where the hierarchies of cgroups are mounted.
+// cgroupRoot is the mount point of the cgroup hierarchies.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// handedDown lists the controllers that the root hands down, and the cgroup that its processes are moved to meanwhile.
+// handedDown lists the controllers that the root delegates, and the cgroup to which its processes are moved meanwhile.
 func handedDown() []string {
 	var out []string
 	if raw, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.subtree_control")); err == nil {
@@ -159,7 +155,7 @@ func handedDown() []string {
 	return out
 }
 
-// otherClusterRuns says whether a cluster of another checkout has processes in its cgroup of version 2.
+// otherClusterRuns reports whether a cluster of another checkout has processes in its cgroup of version 2.
 func otherClusterRuns(of cluster.Settings) bool {
 	own := []string{filepath.Join(cgroupRoot, of.Cgroup()), filepath.Join(cgroupRoot, cgroup.AsideName)}
 	found, _ := filepath.Glob(filepath.Join(cgroupRoot, cluster.Settings{Name: "*"}.Cgroup())) // the pattern is well-formed
@@ -169,12 +165,12 @@ func otherClusterRuns(of cluster.Settings) bool {
 	})
 }
 
-// cgroups lists those of a cluster, and all others that a process of this machine is in which this one isn't in.
+// cgroups lists a cluster's cgroups, and all others that contain a process of this machine and not this process.
 func cgroups(of cluster.Settings) ([]string, error) {
 	var out []string
 	err := filepath.WalkDir(cgroupRoot, func(path string, entry fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
-			return nil // somebody else's, gone meanwhile
+			return nil // another program's, removed meanwhile
 		}
 		if err == nil && entry.IsDir() && strings.Contains(path, of.Cgroup()) {
 			out = append(out, path)
@@ -195,21 +191,21 @@ func cgroups(of cluster.Settings) ([]string, error) {
 	})
 }
 
-// foreign are the cgroups of a process that neither this one is in nor are the cluster's. The root of a hierarchy
-// is not one that can be left behind: a process that ends is there, before it is a zombie (cgroup_exit in Linux).
+// foreign returns the cgroups of a process that are neither this process's nor the cluster's. It omits the root of a
+// hierarchy, because a process that ends is there before it is a zombie (cgroup_exit in Linux).
 func foreign(all, own []string, cluster string) []string {
 	return slices.DeleteFunc(all, func(line string) bool {
 		return slices.Contains(own, line) || strings.Contains(line, cluster) || strings.HasSuffix(line, ":/")
 	})
 }
 
-// cgroupsOf are the cgroups of a process: hierarchy, controllers and path.
+// cgroupsOf returns the cgroups of a process: hierarchy, controllers and path.
 func cgroupsOf(pid string) []string {
 	found, _ := lines(filepath.Join("/proc", pid, "cgroup"), func(line string) string { return line }) // it may have ended
 	return found
 }
 
-// mountPoint takes the mount point out of a line of mountinfo (proc(5)).
+// mountPoint extracts the mount point from a line of mountinfo (proc(5)).
 func mountPoint(line string) string { return strings.Fields(line)[4] }
 
 func lines(path string, pick func(string) string) ([]string, error) {
@@ -236,7 +232,7 @@ func links() ([]string, error) {
 	return out, err
 }
 
-// firewall lists the tables that the kernel knows in this network namespace.
+// firewall lists the nftables tables in this network namespace.
 func firewall() ([]string, error) {
 	var out []string
 	for _, path := range []string{"/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"} {
@@ -250,8 +246,8 @@ func firewall() ([]string, error) {
 	return append(out, tables...), err
 }
 
-// sysctls reads the kernel settings that the node's components are known to
-// change, and all that concerns the network of this namespace.
+// sysctls reads the kernel settings that the node's components may change, and all settings of this namespace's
+// network.
 func sysctls() ([]string, error) {
 	var out []string
 	for _, name := range []string{

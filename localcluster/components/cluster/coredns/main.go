@@ -1,6 +1,5 @@
-// Command coredns is CoreDNS with the few plugins that the embedded cluster's
-// Corefile names. Upstream's own main package links every plugin, cloud SDKs
-// included, which triples the build for nothing that a throw-away cluster uses.
+// Command coredns is CoreDNS with only the plugins that the embedded cluster's Corefile uses. Upstream's main package
+// links every plugin, including cloud SDKs, and takes three times as long to build.
 package main
 
 import (
@@ -17,8 +16,7 @@ import (
 )
 
 func main() {
-	// The order in which a query passes through the plugins: the cluster's own
-	// names before the answer to all others.
+	// The order of the plugins for a query: the cluster's own names come before the answer to all others.
 	dnsserver.Directives = []string{"reload", "health", "ready", "errors", "cache", "kubernetes", "template"}
 	coremain.Run()
 }

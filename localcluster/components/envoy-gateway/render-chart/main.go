@@ -1,10 +1,8 @@
-// Command render-chart prints what a Helm chart would install: the objects of
-// its templates, hooks included, without the CustomResourceDefinitions. It is
-// `helm template` without the rest of Helm.
+// Command render-chart prints the objects that a Helm chart would install: its templates including hooks, without the
+// CustomResourceDefinitions. It is `helm template` without the rest of Helm.
 //
-// A chart in a source tree may have a values.tmpl.yaml, which a release turns
-// into values.yaml by replacing ${NAME}: the arguments NAME=VALUE say by what. Such
-// a chart has no version yet, either: --version gives it one.
+// A chart in a source tree may have a values.tmpl.yaml, from which a release generates values.yaml by replacing
+// ${NAME}: the arguments NAME=VALUE set the replacements. Such a chart has no version yet, either: --version sets it.
 package main
 
 import (
@@ -26,10 +24,10 @@ import (
 	"helm.sh/helm/v3/pkg/strvals"
 )
 
-// templateFile is the values of a chart that is not released yet.
+// templateFile contains the values of a chart that is not released yet.
 const templateFile = "values.tmpl.yaml"
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	dir, version string
 	files        []string
@@ -106,8 +104,8 @@ func run(o options, out io.Writer) error {
 	return printObjects(loaded, rendered, out)
 }
 
-// givenValues are those that a release of the chart would carry beyond its
-// values.yaml, and then what the flags say, in their order.
+// givenValues returns the values that override values.yaml: first those that a release of the chart would contain, then
+// those of the flags, in their order.
 func givenValues(o options) (map[string]any, error) {
 	values, err := releasedValues(o)
 	if err != nil {
@@ -128,7 +126,7 @@ func givenValues(o options) (map[string]any, error) {
 	return values, nil
 }
 
-// releasedValues are those of values.tmpl.yaml, where there is one.
+// releasedValues returns the values of values.tmpl.yaml, if it exists.
 func releasedValues(o options) (map[string]any, error) {
 	raw, err := os.ReadFile(filepath.Join(o.dir, templateFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -155,7 +153,7 @@ func releasedValues(o options) (map[string]any, error) {
 	return values, nil
 }
 
-// printObjects prints the rendered files that hold objects, by name.
+// printObjects prints the rendered files that contain objects, by name.
 func printObjects(loaded *chart.Chart, rendered map[string]string, out io.Writer) error {
 	printed := 0
 	for _, name := range slices.Sorted(maps.Keys(rendered)) {

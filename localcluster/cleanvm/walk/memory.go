@@ -1,0 +1,44 @@
+package walk
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// leastMemory prints the minimum of available memory, in KiB, when its input ends. It starts no process, so that it
+// costs next to nothing.
+const leastMemory = `: cleanvm watches the memory; least=; while :; do ` +
+	`while read -r name size _; do if [ "$name" = MemAvailable: ] && [ "$size" -lt "${least:-$((size + 1))}" ]; then least=$size; fi; done </proc/meminfo; ` +
+	`read -rt 2 _; [ $? -gt 128 ] || break; done; echo "$least"`
+
+// watchMemory measures available memory until the returned function is called. That function returns the minimum in
+// MiB.
+func (w *Walk) watchMemory(ctx context.Context) func() (int, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	in, end := io.Pipe()
+	answers := make(chan answer, 1)
+	go func() {
+		text, err := w.Root.Run(ctx, leastMemory, in)
+		answers <- answer{text, err}
+	}()
+	return func() (int, error) {
+		if err := end.Close(); err != nil {
+			return 0, fmt.Errorf("end the watch on the memory: %w", err)
+		}
+		a := <-answers
+		if a.err != nil {
+			return 0, fmt.Errorf("watch the memory: %w", a.err)
+		}
+		size, err := strconv.Atoi(strings.TrimSpace(a.text))
+		if err != nil {
+			return 0, fmt.Errorf("watch the memory: %w", err)
+		}
+		return size >> 10, nil
+	}
+}

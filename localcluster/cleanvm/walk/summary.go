@@ -1,0 +1,69 @@
+package walk
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cleanvm/compare"
+)
+
+// Write writes the story in a readable form.
+func (s Story) Write(out io.Writer) {
+	for _, fact := range s.Machine {
+		fmt.Fprintln(out, fact)
+	}
+	for _, o := range s.Outcomes {
+		verdict := fmt.Sprintf("exit code %d", o.Code)
+		if o.Problem != nil {
+			verdict = o.Problem.Error()
+		}
+		fmt.Fprintf(out, "\n$ %s\n  %s after %s; sudo asked for the password %d time(s)\n", o.Line, verdict, o.Took.Round(time.Second), o.Asked)
+		for _, line := range o.Tail {
+			fmt.Fprintln(out, "  | "+line)
+		}
+	}
+	fmt.Fprintf(out, "\nat the least %d MiB of memory were available\n", s.LeastMemoryMB)
+	s.writeLeft(out)
+}
+
+func (s Story) writeLeft(out io.Writer) {
+	for _, why := range slices.Sorted(maps.Keys(s.Left.Allowed)) {
+		fmt.Fprintf(out, "%d files differ in %s: that is allowed\n", s.Left.Allowed[why], why)
+	}
+	if len(s.Left.UntilReboot) > 0 {
+		fmt.Fprintln(out, "until the next boot there are (allowed):")
+	}
+	for _, line := range grouped(s.Left.UntilReboot) {
+		fmt.Fprintln(out, "  "+line)
+	}
+	if s.Left.Clean() {
+		fmt.Fprintln(out, "nothing else is left on the machine")
+		return
+	}
+	fmt.Fprintf(out, "%d things are left on the machine:\n", len(s.Left.Left))
+	for _, f := range s.Left.Left {
+		fmt.Fprintln(out, "  "+f.String())
+	}
+}
+
+// grouped formats findings one per line, except kernel settings, which it groups: a kernel module adds dozens.
+func grouped(findings []compare.Finding) []string {
+	var out []string
+	groups := map[string]int{}
+	for _, f := range findings {
+		end := strings.LastIndex(f.Item.Name, ".")
+		if f.Section != compare.Sysctls || end < 0 {
+			out = append(out, f.String())
+			continue
+		}
+		groups[f.Item.Name[:end]]++
+	}
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		out = append(out, fmt.Sprintf("%s: %s: %s.* (%d)", compare.Sysctls, compare.New, group, groups[group]))
+	}
+	return out
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cleanvm/image"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cleanvm/machine"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/cleanvm/walk"
+)
+
+// errFailed is the error of a story with a failed command or with something left on the machine.
+var errFailed = errors.New("the clean machine did not pass")
+
+// story boots and runs README's commands, or other commands, as the user.
+func (o *options) story(ctx context.Context, commands []walk.Command) error {
+	work, err := os.MkdirTemp("", "cleanvm-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the clone: %w", err)
+	}
+	defer os.RemoveAll(work)
+	bundle, err := walk.MakeBundle(ctx, o.repo, work, o.dirty)
+	if err != nil {
+		return err
+	}
+	g, err := o.start(ctx)
+	if err != nil {
+		return err
+	}
+	if commands == nil {
+		commands = o.readme(g.Accel)
+	}
+	err = o.walk(ctx, g, bundle, append([]walk.Command{walk.CloneCommand()}, commands...))
+	if err != nil && o.keep && ctx.Err() == nil {
+		say("%v", err)
+		g.await(ctx)
+	}
+	return errors.Join(err, g.end(ctx))
+}
+
+// readme are README's commands.
+func (o *options) readme(accel machine.Acceleration) []walk.Command {
+	tests := "make test"
+	if accel == machine.Emulation {
+		tests = "make test-cluster"
+	}
+	return []walk.Command{{Line: "make demo", Timeout: o.timeout}, {Line: cmp.Or(o.tests, tests), Timeout: o.timeout}}
+}
+
+func (o *options) walk(ctx context.Context, g *guest, bundle walk.Bundle, commands []walk.Command) error {
+	log, err := os.Create(filepath.Join(g.dir, "terminal.log"))
+	if err != nil {
+		return fmt.Errorf("make the terminal's log: %w", err)
+	}
+	defer log.Close()
+	look, live := o.look()
+	w := &walk.Walk{
+		Root: g.root, Transcript: walk.NewTranscript(os.Stdout, log, live), Patience: g.patience, Dir: g.dir, Say: say,
+	}
+	begun := time.Now()
+	if err := w.Settle(ctx); err != nil {
+		return err
+	}
+	say("all services are up after another %s", time.Since(begun).Round(time.Second))
+	if err := w.Hand(ctx, bundle); err != nil {
+		return err
+	}
+	if w.Terminal, err = g.sit(ctx, look, w.Transcript); err != nil {
+		return err
+	}
+	story, err := w.Do(ctx, commands)
+	if err != nil {
+		return err
+	}
+	return g.conclude(story, bundle)
+}
+
+// sit logs the user in on a terminal.
+func (g *guest) sit(ctx context.Context, look machine.Look, transcript io.Writer) (*machine.Terminal, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(bootTimeout)*g.patience))
+	defer cancel()
+	login := g.login
+	login.User = image.User
+	session, err := g.Await(ctx, login)
+	if err != nil {
+		return nil, err
+	}
+	return session.Terminal(ctx, look, image.Password, transcript)
+}
+
+// look describes this program's own terminal, less the prefix.
+func (o *options) look() (machine.Look, bool) {
+	out := int(os.Stdout.Fd())
+	columns, rows, err := term.GetSize(out)
+	if err != nil {
+		return machine.Look{Term: cmp.Or(o.term, "dumb"), Columns: 160, Rows: 50}, false
+	}
+	columns = max(columns-len([]rune(walk.Prefix)), 40)
+	return machine.Look{Term: cmp.Or(o.term, os.Getenv("TERM"), "dumb"), Columns: columns, Rows: rows}, true
+}
+
+// conclude prints and stores the summary.
+func (g *guest) conclude(story walk.Story, bundle walk.Bundle) error {
+	file, err := os.Create(filepath.Join(g.dir, "summary.txt"))
+	if err != nil {
+		return fmt.Errorf("keep the summary: %w", err)
+	}
+	defer file.Close()
+	out := io.MultiWriter(os.Stdout, file)
+	state := ""
+	if bundle.Dirty {
+		state = " with uncommitted changes"
+	}
+	fmt.Fprintf(out, "\n=== A clean machine (%s), commit %.12s%s\n", g.Accel, bundle.Commit, state)
+	story.Write(out)
+	fmt.Fprintf(out, "\nlogs are in %s\n", g.dir)
+	if !story.Passed() {
+		return errFailed
+	}
+	fmt.Fprintln(out, "passed")
+	return nil
+}
