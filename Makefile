@@ -1,5 +1,5 @@
-# The targets of every day. The others are in make/, by topic; `make help` lists all.
-# Everything that is built and cached lies outside the tree, below $(CACHE), keyed by version.
+# The daily targets. The others are in make/, by topic; `make help` lists all.
+# Everything that is built and cached is outside the tree, below $(CACHE), keyed by version.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -12,7 +12,7 @@ help: ## list the targets
 	@printf '%-18s %-5s %-12s %s\n' TARGET ROOT TIME DESCRIPTION
 	@cat $(MAKEFILE_LIST) | awk -f make/help.awk
 
-##@ Every day
+##@ Daily
 
 .PHONY: build
 build: ## [1 min] build ./rollouts-plugin-kedify and ./gatewayapi-plugin for linux/amd64, static

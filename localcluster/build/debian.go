@@ -28,13 +28,13 @@ func (d DebianPackages) Fingerprint() ([]byte, error) {
 func (d DebianPackages) Make(ctx context.Context, dest string, log io.Writer) error {
 	work, err := os.MkdirTemp(filepath.Dir(dest), ".debian-")
 	if err != nil {
-		return fmt.Errorf("make a folder for package lists: %w", err)
+		return fmt.Errorf("create a folder for package lists: %w", err)
 	}
 	defer os.RemoveAll(work)
 	lists, archives := filepath.Join(work, "lists"), filepath.Join(work, "archives")
 	for _, dir := range []string{filepath.Join(lists, "partial"), filepath.Join(archives, "partial")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("make a folder for package lists: %w", err)
+			return fmt.Errorf("create a folder for package lists: %w", err)
 		}
 	}
 	private := []string{

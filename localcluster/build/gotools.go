@@ -60,7 +60,7 @@ func (g GoTools) Fingerprint() ([]byte, error) {
 	g.Dir = "" // independent of the path of the checkout
 	how, err := json.Marshal(g)
 	if err != nil {
-		return nil, fmt.Errorf("describe the build: %w", err)
+		return nil, fmt.Errorf("encode the fingerprint: %w", err)
 	}
 	return append(out, how...), nil
 }
@@ -87,7 +87,7 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 		"-o", output,
 	}
 	if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
-		return fmt.Errorf("make the program folder: %w", err)
+		return fmt.Errorf("create the program folder: %w", err)
 	}
 	if err := run(ctx, g.Dir, log, CompilerEnv(), "go", append(args, g.Packages...)...); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (g GoTools) print(ctx context.Context, dest string, log io.Writer) error {
 	for _, p := range g.Prints {
 		output := filepath.Join(dest, p.Output)
 		if err := os.MkdirAll(filepath.Dir(output), 0o755); err != nil {
-			return fmt.Errorf("make the folder of %s: %w", p.Output, err)
+			return fmt.Errorf("create the folder of %s: %w", p.Output, err)
 		}
 		fmt.Fprintf(log, "+ %s %s > %s\n", p.Program, strings.Join(p.Args, " "), p.Output)
 		command := exec.CommandContext(ctx, filepath.Join(dest, "bin", p.Program), p.Args...)

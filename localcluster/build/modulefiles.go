@@ -31,7 +31,7 @@ func (m ModuleFiles) Fingerprint() ([]byte, error) {
 	m.Dir = "" // independent of the path of the checkout
 	how, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("describe the copies: %w", err)
+		return nil, fmt.Errorf("encode the fingerprint: %w", err)
 	}
 	return append(out, how...), nil
 }

@@ -181,7 +181,7 @@ func (c Cache) Missing(parts []Part) ([]Part, error) {
 func (c Cache) folder(part Part) (string, error) {
 	fingerprint, err := part.Recipe.Fingerprint()
 	if err != nil {
-		return "", fmt.Errorf("key of part %s: %w", part.Name, err)
+		return "", fmt.Errorf("key of component %s: %w", part.Name, err)
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%s\n%s/%s\n", part.Name, runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -192,30 +192,30 @@ func (c Cache) folder(part Part) (string, error) {
 // make builds into a temporary folder and renames it when it is complete. So an interrupted build never looks finished.
 func (c Cache) make(ctx context.Context, part Part, folder string) error {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
-		return fmt.Errorf("make the cache folder: %w", err)
+		return fmt.Errorf("create the cache folder: %w", err)
 	}
 	work, err := os.MkdirTemp(filepath.Dir(folder), ".making-"+part.Name+"-")
 	if err != nil {
-		return fmt.Errorf("make a folder for part %s: %w", part.Name, err)
+		return fmt.Errorf("create a folder for component %s: %w", part.Name, err)
 	}
 	defer os.RemoveAll(work)
 	logPath := filepath.Join(c.Dir, "parts", part.Name+".log")
 	log, err := os.Create(logPath)
 	if err != nil {
-		return fmt.Errorf("open the log of part %s: %w", part.Name, err)
+		return fmt.Errorf("open the log of component %s: %w", part.Name, err)
 	}
 	defer log.Close()
 	if err := part.Recipe.Make(ctx, work, log); err != nil {
 		return fmt.Errorf("%w: %s: %w\n%s", ErrBuild, part.Name, err, logtail.Of(logPath))
 	}
 	if err := os.Chmod(work, 0o755); err != nil {
-		return fmt.Errorf("finish part %s: %w", part.Name, err)
+		return fmt.Errorf("store component %s: %w", part.Name, err)
 	}
 	if err := os.Rename(work, folder); err != nil {
 		if _, statErr := os.Stat(folder); statErr == nil {
 			return nil // another build of the same component was faster
 		}
-		return fmt.Errorf("finish part %s: %w", part.Name, err)
+		return fmt.Errorf("store component %s: %w", part.Name, err)
 	}
 	return nil
 }

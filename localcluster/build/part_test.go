@@ -57,13 +57,13 @@ func TestEnsure(t *testing.T) {
 			t.Errorf("progress: %+v", steps)
 		}
 	})
-	t.Run("a part that is there is not made again", func(t *testing.T) {
+	t.Run("an existing component is not built again", func(t *testing.T) {
 		_, steps, err := ensure(t, recipe{key: "one", made: &made})
 		if err != nil || made != 1 || len(steps) != 0 {
 			t.Errorf("made %d times, progress %v, error %v", made, steps, err)
 		}
 	})
-	t.Run("a part whose fingerprint changed is made anew", func(t *testing.T) {
+	t.Run("a component with another fingerprint is built again", func(t *testing.T) {
 		folder, _, err := ensure(t, recipe{key: "two", made: &made})
 		if err != nil || made != 2 || !strings.HasPrefix(filepath.Base(folder), "part-") {
 			t.Errorf("made %d times in %s, error %v", made, folder, err)

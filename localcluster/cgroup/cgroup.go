@@ -69,7 +69,7 @@ func Create(s cluster.Settings) (string, error) {
 	}
 	for _, folder := range all {
 		if err := os.MkdirAll(filepath.Join(folder, "pods"), 0o755); err != nil {
-			return "", fmt.Errorf("make the cgroup %s: %w", folder, err)
+			return "", fmt.Errorf("create the cgroup %s: %w", folder, err)
 		}
 	}
 	return "", nil

@@ -65,7 +65,7 @@ func delegate(s cluster.Settings) (string, error) {
 	}
 	for _, folder := range []string{"supervisor", "cluster"} {
 		if err := os.MkdirAll(filepath.Join(base, folder), 0o755); err != nil {
-			return "", fmt.Errorf("make the cgroup %s: %w", base, err)
+			return "", fmt.Errorf("create the cgroup %s: %w", base, err)
 		}
 	}
 	if err := Move(os.Getpid(), filepath.Join(base, "supervisor")); err != nil {
@@ -85,7 +85,7 @@ func ownCgroup() (string, error) {
 			return filepath.Join(root, path), nil
 		}
 	}
-	return "", errors.New("find this process's cgroup: it has none of version 2")
+	return "", errors.New("find this process's cgroup: it has no cgroup of version 2")
 }
 
 // HandDown delegates to the children of a folder the controllers that the kubelet requires
@@ -120,7 +120,7 @@ func enable(folder string, controllers []string) error {
 	}
 	err := os.WriteFile(filepath.Join(folder, subtreeFile), []byte("+"+strings.Join(controllers, " +")), 0)
 	if err != nil {
-		return fmt.Errorf("hand the cgroup controllers %s down from %s: %w", strings.Join(controllers, ", "), folder, err)
+		return fmt.Errorf("delegate the cgroup controllers %s of %s: %w", strings.Join(controllers, ", "), folder, err)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func handDownFromRoot(s cluster.Settings) error {
 	}
 	folder := filepath.Join(root, AsideName)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("make the cgroup %s: %w", folder, err)
+		return fmt.Errorf("create the cgroup %s: %w", folder, err)
 	}
 	for range 20 { // a process may have forked in between
 		if err := moveAll(root, folder); err != nil {
@@ -168,7 +168,7 @@ func takeBack(s cluster.Settings) error {
 		err = json.Unmarshal(raw, &d)
 	}
 	if err != nil {
-		return fmt.Errorf("read what the cluster changed in the cgroups: %w", err)
+		return fmt.Errorf("read the record of cgroup changes: %w", err)
 	}
 	inUse := false
 	for _, controller := range d.Enabled {
@@ -177,7 +177,7 @@ func takeBack(s cluster.Settings) error {
 		case errors.Is(err, unix.EBUSY):
 			inUse = true
 		case err != nil && !errors.Is(err, unix.EINVAL):
-			return fmt.Errorf("take the cgroup controller %s back: %w", controller, err)
+			return fmt.Errorf("disable the cgroup controller %s: %w", controller, err)
 		}
 	}
 	if folder := filepath.Join(root, AsideName); d.Aside && !inUse {
@@ -186,7 +186,7 @@ func takeBack(s cluster.Settings) error {
 		}
 	}
 	if err := os.Remove(s.Path(RecordFile)); err != nil {
-		return fmt.Errorf("remove the record of what was changed in the cgroups: %w", err)
+		return fmt.Errorf("remove the record of cgroup changes: %w", err)
 	}
 	return nil
 }
@@ -200,10 +200,10 @@ func Recorded(s cluster.Settings) bool {
 func writeDelegation(s cluster.Settings, d delegation) error {
 	raw, err := json.Marshal(d)
 	if err != nil {
-		return fmt.Errorf("encode what is changed in the cgroups: %w", err)
+		return fmt.Errorf("encode the record of cgroup changes: %w", err)
 	}
 	if err := os.WriteFile(s.Path(RecordFile), raw, 0o644); err != nil {
-		return fmt.Errorf("record what is changed in the cgroups: %w", err)
+		return fmt.Errorf("write the record of cgroup changes: %w", err)
 	}
 	return nil
 }

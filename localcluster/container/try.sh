@@ -1,14 +1,12 @@
 #!/bin/bash
-# Runs commands in a privileged container as the Dockerfile beside this file
-# describes it, where no Docker is: the image is made from Debian's packages by
-# mmdebstrap, and runc, which the cluster is made of anyway, runs it. What docker
-# run --privileged gives is given: all capabilities, no seccomp, the devices, and
-# cgroups that can be written.
+# Runs commands, without Docker, in the privileged container that the Dockerfile in this folder describes. mmdebstrap
+# builds the image from Debian's packages, and the cluster's runc runs it. The container has the privileges of
+# `docker run --privileged`: all capabilities, no seccomp, the devices, and writable cgroups.
 #
 #   try.sh RUNC-PART CACHE COMMAND...
 #
-# RUNC-PART is the folder of the part "debian", CACHE that of built parts. The
-# host's parts and Go's caches are carried in.
+# RUNC-PART is the folder of the component "debian". CACHE is the folder of built components. The host's components and
+# Go's caches are copied in.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 runc_part=$1 cache=$2
@@ -50,7 +48,7 @@ mkdir -p "$work/root/.cache/go-build" "$work/root/go/pkg/mod"
 python3 - "$work" "$(go env GOROOT)" "$(go env GOCACHE)" "$(go env GOMODCACHE)" "$@" <<'PY'
 import json, os, sys
 work, goroot, gocache, gomodcache, *command = sys.argv[1:]
-# This shell's own: a machine may keep some to itself.
+# The capabilities of this shell: a host may withhold some.
 held = int(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("CapBnd:")), 16)
 known = [line.split()[1:3] for line in open("/usr/include/linux/capability.h") if line.startswith("#define CAP_")]
 capabilities = [name for name, number in known if number.isdigit() and held >> int(number) & 1]

@@ -35,7 +35,7 @@ type Target struct {
 func NewTarget(hostPort string, lookup Lookup) (*Target, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
-		return nil, fmt.Errorf("where to forward to: %w", err)
+		return nil, fmt.Errorf("forward target: %w", err)
 	}
 	return &Target{host: host, port: port, lookup: lookup, now: time.Now}, nil
 }
@@ -66,7 +66,7 @@ func (t *Target) resolve(ctx context.Context) (string, error) {
 		t.address = found[0]
 	case t.address == "" || errors.As(err, &unknown) && unknown.IsNotFound:
 		t.address = ""
-		return "", fmt.Errorf("find %s: %w", t.host, err)
+		return "", fmt.Errorf("look up %s: %w", t.host, err)
 	}
 	t.found = t.now()
 	return t.address, nil

@@ -125,7 +125,7 @@ func handOver(dir string, owner int) error {
 		return folder.Lchown(path, owner, -1)
 	})
 	if err != nil {
-		return fmt.Errorf("give the logs to user %d: %w", owner, err)
+		return fmt.Errorf("change the owner of the logs to user %d: %w", owner, err)
 	}
 	return nil
 }

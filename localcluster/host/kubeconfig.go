@@ -24,7 +24,7 @@ func hostKubeconfig(s cluster.Settings, address string, owner int) (string, erro
 		return "", fmt.Errorf("write the kubeconfig: %w", err)
 	}
 	if err := os.Chown(path, owner, -1); err != nil {
-		return "", fmt.Errorf("give the kubeconfig to user %d: %w", owner, err)
+		return "", fmt.Errorf("change the owner of the kubeconfig to user %d: %w", owner, err)
 	}
 	return path, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrRunning is returned if another supervisor holds the lock.
-var ErrRunning = errors.New("a cluster is running here already")
+var ErrRunning = errors.New("a cluster is already running here")
 
 // acquireLock acquires the run directory's lock for the lifetime of this process. The kernel releases a record lock
 // when its holder dies, and returns the holder's process ID, so there is no stale process ID. The returned file must
@@ -30,7 +30,7 @@ func acquireLock(dir string) (*os.File, error) {
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, fmt.Errorf("take the lock: %w", err)
+		return nil, fmt.Errorf("acquire the lock: %w", err)
 	}
 	return file, nil
 }
@@ -47,7 +47,7 @@ func LockHolder(dir string) (int, error) {
 	defer file.Close()
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
 	if err := unix.FcntlFlock(file.Fd(), unix.F_GETLK, &lock); err != nil {
-		return 0, fmt.Errorf("ask for the lock: %w", err)
+		return 0, fmt.Errorf("query the lock: %w", err)
 	}
 	if lock.Type == unix.F_UNLCK {
 		return 0, nil

@@ -46,7 +46,7 @@ func endSupervisor(ctx context.Context, dir string) error {
 		}
 		if signal != 0 {
 			if err := unix.Kill(holder, signal); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("end the supervisor (process %d): %w", holder, err)
+				return fmt.Errorf("stop the supervisor (process %d): %w", holder, err)
 			}
 		}
 		signal = 0

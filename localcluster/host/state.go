@@ -82,7 +82,7 @@ func ReadStatus(dir string) (Status, error) {
 	_, err = os.Stat(filepath.Join(dir, transientFile))
 	status.Transient = err == nil
 	if holder == 0 && status.State != PhaseBroken {
-		status.State, status.Message = PhaseBroken, "the supervisor is gone"
+		status.State, status.Message = PhaseBroken, "the supervisor has died"
 	}
 	return status, nil
 }
@@ -110,7 +110,7 @@ func SetTransient(dir string, transient bool) error {
 		err = nil
 	}
 	if err != nil {
-		return fmt.Errorf("say whom the cluster belongs to: %w", err)
+		return fmt.Errorf("record the cluster's owner: %w", err)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func Supervise(ctx context.Context, config node.Config) (err error) {
 		}
 	}()
 	if err := os.MkdirAll(status.Logs, 0o755); err != nil {
-		return fmt.Errorf("make the log folder: %w", err)
+		return fmt.Errorf("create the log folder: %w", err)
 	}
 	folder, err := cgroup.Create(config.Settings)
 	if err != nil {

@@ -46,7 +46,7 @@ func BuildIndex(fullName string, specs map[string]Spec) (Index, error) {
 func SaveLayout(all []Index, folder string) error {
 	path, err := layout.Write(folder, empty.Index)
 	if err != nil {
-		return fmt.Errorf("make the image layout %s: %w", folder, err)
+		return fmt.Errorf("create the image layout %s: %w", folder, err)
 	}
 	for _, index := range all {
 		// The OCI image specification (annotations.md) defines this key for a tag.

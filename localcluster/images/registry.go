@@ -25,7 +25,7 @@ const parallelImages = 2
 // Handler returns an image registry that stores its layers below dir.
 func Handler(dir string) (http.Handler, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the registry's folder: %w", err)
+		return nil, fmt.Errorf("create the registry's folder: %w", err)
 	}
 	return registry.New(
 		registry.WithBlobHandler(registry.NewDiskBlobHandler(dir)),
@@ -81,7 +81,7 @@ func Listen(ctx context.Context, socket string, owner int) (net.Listener, error)
 		socket.SetUnlinkOnClose(false) // the path is valid only while the folder is open
 	}
 	if err := errors.Join(os.Chmod(socket, 0o600), os.Chown(socket, owner, -1)); err != nil {
-		return nil, fmt.Errorf("give the registry's socket to user %d: %w", owner, err)
+		return nil, fmt.Errorf("change the owner of the registry's socket to user %d: %w", owner, err)
 	}
 	return listener, nil
 }

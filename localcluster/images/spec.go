@@ -84,15 +84,15 @@ func BuildCompressed(spec Spec, architecture string) (v1.Image, error) {
 func assemble(spec Spec, architecture string, encode func(content []byte) (v1.Layer, error)) (v1.Image, error) {
 	content, err := layerOf(spec)
 	if err != nil {
-		return nil, fmt.Errorf("assemble image %s: %w", strings.Join(spec.Names, ", "), err)
+		return nil, fmt.Errorf("build image %s: %w", strings.Join(spec.Names, ", "), err)
 	}
 	layer, err := encode(content)
 	if err != nil {
-		return nil, fmt.Errorf("assemble image %s: %w", strings.Join(spec.Names, ", "), err)
+		return nil, fmt.Errorf("build image %s: %w", strings.Join(spec.Names, ", "), err)
 	}
 	image, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1), layer)
 	if err != nil {
-		return nil, fmt.Errorf("assemble image %s: %w", strings.Join(spec.Names, ", "), err)
+		return nil, fmt.Errorf("build image %s: %w", strings.Join(spec.Names, ", "), err)
 	}
 	config, err := image.ConfigFile()
 	if err != nil {
@@ -142,7 +142,7 @@ func layerOf(spec Spec) ([]byte, error) {
 func addFile(w *tar.Writer, file File) error {
 	matches, err := filepath.Glob(file.Source)
 	if err != nil || len(matches) == 0 {
-		return fmt.Errorf("add file %s: there is no %s: %w", file.Path, file.Source, errors.Join(fs.ErrNotExist, err))
+		return fmt.Errorf("add file %s: %s does not exist: %w", file.Path, file.Source, errors.Join(fs.ErrNotExist, err))
 	}
 	source, err := os.Open(matches[0])
 	if err != nil {

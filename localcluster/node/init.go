@@ -50,7 +50,7 @@ func Init(config Config, supervisor []string, inherited int) (int, error) {
 func isolate(s cluster.Settings) error {
 	if s.UnifiedCgroups {
 		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-			return fmt.Errorf("make a cgroup namespace: %w", err)
+			return fmt.Errorf("create a cgroup namespace: %w", err)
 		}
 	}
 	if err := enterRoot(s); err != nil {

@@ -29,7 +29,7 @@ func kubeletSysctls() map[string]string {
 func coverSysctls(s cluster.Settings) error {
 	dir := s.Path("sysctl")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make %s: %w", dir, err)
+		return fmt.Errorf("create %s: %w", dir, err)
 	}
 	for name, value := range kubeletSysctls() {
 		target := filepath.Join("/proc/sys", name)
@@ -41,7 +41,7 @@ func coverSysctls(s cluster.Settings) error {
 			return fmt.Errorf("write %s: %w", source, err)
 		}
 		if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("cover the host's %s: %w", target, err)
+			return fmt.Errorf("mount over the host's %s: %w", target, err)
 		}
 	}
 	return nil
@@ -53,7 +53,7 @@ func delegateCgroup() error {
 	const root = "/sys/fs/cgroup"
 	for _, folder := range []string{"node", "pods"} {
 		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
-			return fmt.Errorf("make the node's cgroups: %w", err)
+			return fmt.Errorf("create the node's cgroups: %w", err)
 		}
 	}
 	if err := cgroup.Move(os.Getpid(), filepath.Join(root, "node")); err != nil {

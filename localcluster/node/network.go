@@ -26,7 +26,7 @@ func prepareNetwork(s cluster.Settings) error {
 	}
 	address := &netlink.Addr{IPNet: &net.IPNet{IP: node, Mask: net.CIDRMask(32, 32)}}
 	if err := netlink.AddrReplace(loopback, address); err != nil {
-		return fmt.Errorf("give the node its address %s: %w", node, err)
+		return fmt.Errorf("set the node's address %s: %w", node, err)
 	}
 	route := &netlink.Route{LinkIndex: loopback.Attrs().Index, Src: node, Scope: netlink.SCOPE_LINK}
 	_, route.Dst, _ = net.ParseCIDR("0.0.0.0/0")
@@ -34,7 +34,7 @@ func prepareNetwork(s cluster.Settings) error {
 		return fmt.Errorf("set the default route: %w", err)
 	}
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
-		return fmt.Errorf("let the node forward packets: %w", err)
+		return fmt.Errorf("enable packet forwarding on the node: %w", err)
 	}
 	return nil
 }

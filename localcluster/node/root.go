@@ -72,7 +72,7 @@ func showSystem(root string, s cluster.Settings) error {
 			err = bindReadOnly(source, filepath.Join(root, folder))
 		}
 		if err != nil {
-			return fmt.Errorf("show the node %s: %w", source, err)
+			return fmt.Errorf("mount %s for the node: %w", source, err)
 		}
 	}
 	for _, file := range systemFiles() {
@@ -113,7 +113,7 @@ func showFolders(root string, s cluster.Settings) error {
 		return err
 	}
 	if err := os.MkdirAll(s.Path("logs", "var"), 0o755); err != nil {
-		return fmt.Errorf("make the log folder: %w", err)
+		return fmt.Errorf("create the log folder: %w", err)
 	}
 	return bind(s.Path("logs", "var"), filepath.Join(root, "var", "log"))
 }
@@ -176,10 +176,10 @@ func pivot(root string) error {
 		return fmt.Errorf("enter the node's root: %w", err)
 	}
 	if err := unix.PivotRoot(".", "."); err != nil {
-		return fmt.Errorf("make %s the node's root: %w", root, err)
+		return fmt.Errorf("create %s the node's root: %w", root, err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("let go of the host's root: %w", err)
+		return fmt.Errorf("unmount the host's root: %w", err)
 	}
 	if err := os.Chdir("/"); err != nil {
 		return fmt.Errorf("enter the node's root: %w", err)
@@ -191,7 +191,7 @@ func pivot(root string) error {
 func bind(source, target string) error {
 	stat, err := os.Stat(source)
 	if err != nil {
-		return fmt.Errorf("show the node %s: %w", source, err)
+		return fmt.Errorf("mount %s for the node: %w", source, err)
 	}
 	if stat.IsDir() {
 		err = os.MkdirAll(target, 0o755)
@@ -199,7 +199,7 @@ func bind(source, target string) error {
 		err = os.WriteFile(target, nil, 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("show the node %s: %w", source, err)
+		return fmt.Errorf("mount %s for the node: %w", source, err)
 	}
 	return mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
 }
@@ -211,7 +211,7 @@ func bindReadOnly(source, target string) error {
 	}
 	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	if err := unix.MountSetattr(unix.AT_FDCWD, target, unix.AT_RECURSIVE, attributes); err != nil {
-		return fmt.Errorf("show the node %s read-only: %w", source, err)
+		return fmt.Errorf("mount %s for the node read-only: %w", source, err)
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func bindReadOnly(source, target string) error {
 // mountNew mounts a new file system on a folder that it creates.
 func mountNew(kind, target string, flags uintptr, options string) error {
 	if err := os.MkdirAll(target, 0o755); err != nil {
-		return fmt.Errorf("make %s: %w", target, err)
+		return fmt.Errorf("create %s: %w", target, err)
 	}
 	return mount(kind, target, kind, flags, options)
 }

@@ -146,7 +146,7 @@ func Slowness(start float64) float64 { return min(max(start/usualStart, 1), 20) 
 
 func writeFile(path, content string, executable bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("make the folder of %s: %w", path, err)
+		return fmt.Errorf("create the folder of %s: %w", path, err)
 	}
 	mode := os.FileMode(0o644)
 	if executable {

@@ -70,7 +70,7 @@ func (n *supervisor) keep(ctx context.Context, p *process) error {
 			return nil
 		case <-p.exited:
 		}
-		n.report.Report(Ready, fmt.Sprintf("%s ended (%v) and is started again", p.component.Name, p.result))
+		n.report.Report(Ready, fmt.Sprintf("%s exited (%v): restarting it", p.component.Name, p.result))
 		select {
 		case <-ctx.Done():
 			return nil

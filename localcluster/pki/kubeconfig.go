@@ -45,7 +45,7 @@ type Plan struct {
 // kubelet-client and sa, and a NAME.kubeconfig for each client of the plan.
 func WriteAll(dir string, plan Plan, ca, frontProxy *Authority) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the certificate folder: %w", err)
+		return fmt.Errorf("create the certificate folder: %w", err)
 	}
 	caID, err := ca.Identity()
 	if err != nil {

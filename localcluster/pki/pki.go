@@ -59,7 +59,7 @@ type Subject struct {
 func NewAuthority(name string, now time.Time) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make the key of authority %s: %w", name, err)
+		return nil, fmt.Errorf("create the key of authority %s: %w", name, err)
 	}
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
@@ -76,7 +76,7 @@ func NewAuthority(name string, now time.Time) (*Authority, error) {
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		return nil, fmt.Errorf("read authority %s back: %w", name, err)
+		return nil, fmt.Errorf("parse the certificate of authority %s: %w", name, err)
 	}
 	return &Authority{cert: cert, key: key, now: now}, nil
 }
@@ -100,11 +100,11 @@ func (a *Authority) Identity() (Identity, error) {
 func (a *Authority) Issue(s Subject) (Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Identity{}, fmt.Errorf("make the key of %s: %w", s.CommonName, err)
+		return Identity{}, fmt.Errorf("create the key of %s: %w", s.CommonName, err)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
-		return Identity{}, fmt.Errorf("draw a serial number: %w", err)
+		return Identity{}, fmt.Errorf("generate a serial number: %w", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
@@ -131,7 +131,7 @@ func (a *Authority) Issue(s Subject) (Identity, error) {
 func ServiceAccountKey() (private, public []byte, err error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the service account key: %w", err)
+		return nil, nil, fmt.Errorf("create the service account key: %w", err)
 	}
 	private, err = encodeKey(key)
 	if err != nil {

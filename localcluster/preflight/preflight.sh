@@ -1,15 +1,12 @@
 #!/bin/sh
-# Finds out whether the embedded cluster can run on this machine, before anything
-# is built. Prints one line for each thing that is in the way, with what to do
-# about it, and ends with 1 if there is one. With "parts" it also prints how long
-# the build takes.
+# Checks whether the embedded cluster can run on this machine, before anything is built. Prints one line for each
+# failed check, with a fix, and exits with 1 if there is one. With "parts" it also prints how long the build takes.
 #
 #   preflight.sh CACHE [programs|parts]
 #
-# CACHE is the folder for built programs and running clusters. With "programs"
-# also what is needed to build this project's programs is looked for, with "parts"
-# what is needed to build all parts of the cluster. PREFLIGHT_ROOT shows another
-# machine's files, for tests.
+# CACHE is the folder for built programs and running clusters. With "programs" it also checks the requirements for
+# building this project's programs, with "parts" the requirements for building all components of the cluster. For tests,
+# PREFLIGHT_ROOT is a folder with another machine's files.
 set -u
 
 cache=${1:?usage: preflight.sh CACHE [programs|parts]}
@@ -17,21 +14,21 @@ building=${2-}
 root=${PREFLIGHT_ROOT-}
 found=0
 
-# What a running cluster and a build from nothing were measured to take, with
-# some room; docs/dev/localcluster.md has the figures.
+# Measured requirements of a running cluster and of a build with an empty cache, with a margin; docs/dev/localcluster.md
+# has the measurements.
 memory_mb=3500
 disk_running_gb=3
 disk_building_gb=10
-# What building all components of a cluster takes on two cores, and KEDA after that, in minutes.
-# A test compares both with the estimates of localcluster/build.
+# The build time of all components of a cluster on two cores, and of KEDA after that, in minutes. A test compares both
+# with the estimates of localcluster/build.
 cluster_minutes=10
 keda_minutes=4
-# What the kubelet, the container runtime and a dozen controllers open together.
+# The inotify instances of the kubelet, the container runtime and a dozen controllers together.
 inotify=64
 
 container='run it in a container: see "In a container" in docs/dev/localcluster.md'
 
-stands_in_the_way() { # PROBLEM REMEDY
+fail() { # PROBLEM FIX
 	[ "$found" = 1 ] || echo 'this machine cannot run the cluster yet:' >&2
 	found=1
 	printf '  - %s: %s\n' "$1" "$2" >&2
@@ -44,17 +41,17 @@ user() {
 		# CAP_SYS_ADMIN is bit 21 (capabilities(7)).
 		capabilities=$(sed -n 's/^CapEff:[[:space:]]*//p' "$root/proc/self/status" | tail -c 9)
 		[ $(((0x${capabilities:-ffffffff} >> 21) & 1)) = 1 ] ||
-			stands_in_the_way 'root may not make namespaces and mounts here' 'start the container with --privileged'
+			fail 'root cannot create namespaces and mounts here' 'start the container with --privileged'
 		return
 	fi
 	command -v sudo >/dev/null ||
-		stands_in_the_way 'namespaces need root, and there is no sudo' 'run it as root, or install sudo'
+		fail 'namespaces need root, and there is no sudo' 'run it as root, or install sudo'
 }
 
 distribution() {
 	for tool in apt-get dpkg-deb; do
 		command -v "$tool" >/dev/null && continue
-		stands_in_the_way "there is no $tool: this is not Debian 12+ or Ubuntu 22.04+" "$container"
+		fail "there is no $tool: this is not Debian 12+ or Ubuntu 22.04+" "$container"
 		return
 	done
 }
@@ -62,11 +59,11 @@ distribution() {
 cgroups() {
 	tree=$root/sys/fs/cgroup
 	if [ ! -d "$tree" ]; then
-		stands_in_the_way 'there are no cgroups' 'mount the cgroup file system at /sys/fs/cgroup'
+		fail 'there are no cgroups' 'mount the cgroup file system at /sys/fs/cgroup'
 		return
 	fi
 	if is_root && [ ! -w "$tree" ]; then
-		stands_in_the_way 'the cgroups are read-only' 'start the container with --privileged'
+		fail 'the cgroups are read-only' 'start the container with --privileged'
 		return
 	fi
 	for controller in cpu cpuset memory pids; do
@@ -75,60 +72,59 @@ cgroups() {
 		else
 			[ -d "$tree/$controller" ] && continue
 		fi
-		stands_in_the_way "the cgroup controller $controller is off" 'enable it on the command line of the kernel (cgroup_enable=), and start the machine again'
+		fail "the cgroup controller $controller is disabled" 'enable it on the command line of the kernel (cgroup_enable=), and reboot'
 	done
 }
 
-# The kernel loads a module when it is asked for what the module offers. So a
-# module only has to exist.
+# The kernel loads a module when a feature of it is first used. So a module only has to exist.
 kernel() {
 	modules=$root/lib/modules/$(cat "$root/proc/sys/kernel/osrelease")
-	[ -e "$modules/modules.dep" ] || return 0 # a container sees none: the start will tell
+	[ -e "$modules/modules.dep" ] || return 0 # a container has none: the start reports what is missing
 	for module in overlay veth nf_tables; do
 		grep -q "/$module\.ko" "$modules/modules.dep" "$modules/modules.builtin" 2>/dev/null && continue
 		grep -q "^$module " "$root/proc/modules" 2>/dev/null && continue
-		stands_in_the_way "the kernel has no module $module" 'boot a kernel of your distribution that has it'
+		fail "the kernel has no module $module" 'boot a kernel of your distribution that has it'
 	done
 }
 
 mounting() {
 	command -v mount >/dev/null ||
-		stands_in_the_way 'there is no mount command, which the kubelet needs' 'apt-get install mount'
+		fail 'there is no mount command, and the kubelet needs it' 'apt-get install mount'
 }
 
 limits() {
 	instances=$(cat "$root/proc/sys/fs/inotify/max_user_instances" 2>/dev/null || echo 0)
 	[ "$instances" -ge $inotify ] ||
-		stands_in_the_way "only $instances inotify instances are allowed, $inotify are needed" 'sudo sysctl fs.inotify.max_user_instances=512'
+		fail "only $instances inotify instances are allowed, $inotify are needed" 'sudo sysctl fs.inotify.max_user_instances=512'
 	memory=$(($(sed -n 's/^MemTotal:[^0-9]*\([0-9]*\).*/\1/p' "$root/proc/meminfo") / 1024))
 	[ "$memory" -ge $memory_mb ] ||
-		stands_in_the_way "the machine has $memory MB of memory, $memory_mb are needed" 'use a machine with 4 GB or more'
+		fail "the machine has $memory MB of memory, $memory_mb are needed" 'use a machine with 4 GB or more'
 }
 
 disk() {
 	mkdir -p "$cache" || {
-		stands_in_the_way "the folder $cache cannot be made" 'set LOCALCLUSTER_CACHE to a folder that you may write to'
+		fail "cannot create the folder $cache" 'set LOCALCLUSTER_CACHE to a writable folder'
 		return
 	}
 	[ "$(stat -f -c %T "$cache")" != overlayfs ] ||
-		stands_in_the_way "$cache lies on a container's own file system, which cannot hold another container's" 'mount a volume there (docker run -v), or set LOCALCLUSTER_CACHE to a folder on one'
+		fail "$cache is on a container's own file system, which cannot hold another container's" 'mount a volume there (docker run -v), or set LOCALCLUSTER_CACHE to a folder on one'
 	needed=$disk_running_gb
 	[ "$building" != parts ] || needed=$disk_building_gb
 	free=$(($(df -Pk "$cache" | awk 'NR == 2 {print $4}') / 1024 / 1024))
 	[ "$free" -ge $needed ] ||
-		stands_in_the_way "$free GB are free below $cache, $needed are needed" 'free some, or set LOCALCLUSTER_CACHE to a folder on a larger disk'
+		fail "$free GB are free below $cache, $needed are needed" 'free some space, or set LOCALCLUSTER_CACHE to a folder on a larger disk'
 }
 
 go_tool() {
 	command -v go >/dev/null ||
-		stands_in_the_way 'go is not in the path' "install Go 1.26 or newer from https://go.dev/dl (Debian 12's own is too old to fetch a newer one)"
+		fail 'go is not in the path' "install Go 1.26 or newer from https://go.dev/dl (Debian 12's own is too old to fetch a newer one)"
 }
 
 tools() {
 	command -v git >/dev/null ||
-		stands_in_the_way 'git is not in the path' 'sudo apt-get install git'
+		fail 'git is not in the path' 'sudo apt-get install git'
 	python3 -m pip --version >/dev/null 2>&1 ||
-		stands_in_the_way 'python3 has no pip' 'sudo apt-get install python3 python3-pip'
+		fail 'python3 has no pip' 'sudo apt-get install python3 python3-pip'
 }
 
 user

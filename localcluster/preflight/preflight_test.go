@@ -122,20 +122,20 @@ func TestAMachineThatIsFit(t *testing.T) {
 	}
 }
 
-func TestWhatIsInTheWayComesWithItsRemedy(t *testing.T) {
+func TestCheckPrintsProblemAndFix(t *testing.T) {
 	tests := []struct {
 		name          string
 		machine       machine
 		problem, says string
 	}{
 		{"no sudo", debian().without("sudo"), "there is no sudo", "install sudo"},
-		{"root in a plain container", debian().as("0").with("proc/self/status", "CapEff:\t00000000a80425fb\n"), "root may not make namespaces", "--privileged"},
+		{"root in a plain container", debian().as("0").with("proc/self/status", "CapEff:\t00000000a80425fb\n"), "root cannot create namespaces", "--privileged"},
 		{"a root file system without mount", debian().without("mount"), "no mount command", "apt-get install mount"},
 		{"Fedora", debian().without("apt-get"), "there is no apt-get", "run it in a container"},
 		{"no Go", debian().without("go"), "go is not in the path", "go.dev/dl"},
 		{"no pip", debian().without("python3"), "python3 has no pip", "apt-get install python3 python3-pip"},
 		{"no cgroups", debian().with("sys/fs/cgroup/cgroup.controllers", ""), "no cgroups", "mount"},
-		{"a controller is off", debian().with("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io pids\n"), "controller memory is off", "cgroup_enable="},
+		{"a controller is off", debian().with("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io pids\n"), "controller memory is disabled", "cgroup_enable="},
 		{"no overlay", debian().with("lib/modules/6.12/modules.dep", "kernel/veth.ko.xz:\nkernel/nf_tables.ko.xz:\n"), "no module overlay", "boot a kernel"},
 		{"few inotify instances", debian().with("proc/sys/fs/inotify/max_user_instances", "32\n"), "only 32 inotify instances", "sudo sysctl"},
 		{"2 GB", debian().with("proc/meminfo", "MemTotal: 2013928 kB\n"), "has 1966 MB of memory", "4 GB"},

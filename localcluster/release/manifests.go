@@ -13,7 +13,7 @@ import (
 )
 
 // ErrManifests is returned for manifests without an image of this project.
-var ErrManifests = errors.New("no manifest names an image to replace")
+var ErrManifests = errors.New("no manifest contains an image of this project")
 
 // WriteManifests writes the manifests of a folder to config.tar.gz, and sets this project's images to a version in a
 // registry, with a folder if the registry has one. The tree itself contains the names of the embedded cluster's images.

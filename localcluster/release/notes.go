@@ -12,7 +12,7 @@ import (
 // Errors in the inputs of the notes.
 var (
 	// ErrChecksum is returned if the checksums lack a binary or are not in sha256sum's format.
-	ErrChecksum = errors.New("checksums.txt is not that of a release")
+	ErrChecksum = errors.New("checksums.txt is not a release's")
 	// ErrChangelog is returned if the changelog has no section for a version.
 	ErrChangelog = errors.New("CHANGELOG.md has no section for the version")
 )
@@ -50,9 +50,9 @@ func Notes(version, base, changelog, checksums string) (string, error) {
 	absolute := regexp.MustCompile(`\]\(([\w.-]+(?:/[\w./-]+)?(?:#[\w-]+)?)\)`)
 	changes = absolute.ReplaceAllString(changes, "]("+repository+"/blob/v"+version+"/$1)")
 	fmt.Fprintf(&out, "%s\n\n## Install\n\n", changes)
-	out.WriteString("The controller downloads the plugins, and starts none whose checksum differs. Take the ConfigMap of the\n" +
-		"platform that it runs on, without the router that you don't use, and beside the entries of plugins that you have:\n" +
-		"applied as it is it replaces them. The roles, and all else: [install](" + repository + "/blob/v" + version + "/docs/how-to/install.md).\n")
+	out.WriteString("The controller downloads the plugins and verifies their checksums. Copy the ConfigMap of the controller's platform,\n" +
+		"without the router that you do not use. Add the entries of plugins that you already have: `kubectl apply` replaces\n" +
+		"the whole list. For the roles and everything else, see [install](" + repository + "/blob/v" + version + "/docs/how-to/install.md).\n")
 	for _, platform := range platforms() {
 		entries, err := configMap(base, platform, sums)
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 func WriteBill(binary, version string, out io.Writer) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
-		return fmt.Errorf("read what %s is built from: %w", binary, err)
+		return fmt.Errorf("read the build information of %s: %w", binary, err)
 	}
 	content, err := os.ReadFile(binary)
 	if err != nil {

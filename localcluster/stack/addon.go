@@ -62,7 +62,7 @@ func (a Addon) isKEDA() bool { return a.keda() != "" }
 func (a Addon) scaling() bool { return a.isKEDA() || a == KEDAAPI }
 
 // ErrUnknownAddon is returned for an unknown name.
-var ErrUnknownAddon = errors.New("there is no such add-on")
+var ErrUnknownAddon = errors.New("unknown add-on")
 
 // ErrTwoKEDAs is returned for two versions of KEDA: both have the same objects.
 var ErrTwoKEDAs = errors.New("a cluster has one version of KEDA")
@@ -73,13 +73,13 @@ func ParseAddons(names []string) ([]Addon, error) {
 	for _, name := range names {
 		addon := Addon(name)
 		if !slices.Contains(Addons(), addon) {
-			return nil, fmt.Errorf("%w: %q; there are %v", ErrUnknownAddon, name, Addons())
+			return nil, fmt.Errorf("%w: %q: the add-ons are %v", ErrUnknownAddon, name, Addons())
 		}
 		if slices.Contains(out, addon) {
 			continue
 		}
 		if addon.isKEDA() && slices.ContainsFunc(out, Addon.isKEDA) {
-			return nil, fmt.Errorf("%w: leave out all but one of %v", ErrTwoKEDAs, names)
+			return nil, fmt.Errorf("%w: specify only one of %v", ErrTwoKEDAs, names)
 		}
 		out = append(out, addon)
 	}

@@ -141,7 +141,7 @@ func envoy(program, glibc string) images.Spec {
 // enough.
 func LinkPrograms(parts map[string]string, bin string) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return fmt.Errorf("make the program folder: %w", err)
+		return fmt.Errorf("create the program folder: %w", err)
 	}
 	for _, folder := range parts {
 		programs, err := filepath.Glob(filepath.Join(folder, "bin", "*"))

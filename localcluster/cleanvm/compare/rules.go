@@ -35,9 +35,9 @@ func Noise() []Rule {
 		rule(sectionFiles, `/tmp/systemd-private-.*|/var/tmp/systemd-private-.*`, "private folders of services"),
 		rule(Sysctls, `kernel\.(random\..*|ns_last_pid|pty\.nr)|fs\.(dentry-state|file-nr|inode-nr|inode-state|quota\..*)|net\.netfilter\.nf_conntrack_count|vm\.stat.*`, "counters"),
 		rule("processes", `sshd(-session)?: .*`, "titles that ssh changes"),
-		rule("processes", `bash -c : cleanvm watches the memory;.*`, "the one who watches"),
+		rule("processes", `bash -c : cleanvm measures memory;.*`, "the memory measurement"),
 		rule("processes", `\(udev-worker\)`, "workers that come and go"),
-		rule("cgroups", `/sys/fs/cgroup/system\.slice/systemd-[a-z]+d\.service`, "services that start when they are asked"),
+		rule("cgroups", `/sys/fs/cgroup/system\.slice/systemd-[a-z]+d\.service`, "services that start on demand"),
 		rule("units", `run-[a-z0-9-]+\.scope|session-\d+\.scope`, "logins"),
 	}
 }

@@ -23,7 +23,7 @@ const (
 const Sysctls = "sysctls"
 
 // errCut is the error of an incomplete snapshot.
-var errCut = errors.New("the snapshot is cut off: its last section is missing")
+var errCut = errors.New("the snapshot is incomplete: its last section is missing")
 
 // Snapshot is the state of a machine: section name to items.
 type Snapshot map[string][]Item

@@ -1,13 +1,13 @@
 #!/bin/bash
-# Prints what this machine is like, as root: one section after another, and in
-# each one thing a line, with a tab between its name and what else is known of it.
+# Prints a snapshot of this machine, as root, in sections. Each line of a section is one item: its name, a tab, and its
+# other properties.
 set -u
 export LC_ALL=C
 
 section() { printf '@@ %s\n' "$1"; }
 
 section files
-# The caches of Go are too many files to look at one by one, and allowed anyway.
+# Go's caches contain too many files to list, and are allowed anyway.
 find / /home /dev /dev/shm /run /run/lock /run/user/* /tmp -xdev \
 	\( -path /home/dev/go/pkg/mod -o -path /home/dev/.cache/go-build -o -path /run/cleanvm \) -prune -o \
 	-type d -printf '%p\t%y %m %U:%G\n' -o -type l -printf '%p\t%y %U:%G %l\n' -o -printf '%p\t%y %m %U:%G %s\n'
@@ -43,7 +43,7 @@ section sysctls
 sysctl -a 2>/dev/null | sed -E 's/ = /\t/'
 
 section processes
-# All but the kernel's own threads and this script with its children.
+# All processes except kernel threads, this script and its children.
 own=$(ps -o sid= -p $$)
 ps -eww -o sid=,ppid=,pid=,args= | awk -v own="$own" '$1 != own && $2 != 2 && $3 != 2 { $1 = $2 = $3 = ""; sub(/^ +/, ""); print }'
 

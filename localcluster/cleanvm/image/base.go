@@ -72,7 +72,7 @@ type recipe struct {
 // Debian's newest packages.
 func (b Builder) Base(ctx context.Context, fresh bool) (Base, error) {
 	if runtime.GOARCH != "amd64" {
-		return Base{}, fmt.Errorf("the clean machine is an amd64, this host is %s: run it on amd64", runtime.GOARCH)
+		return Base{}, fmt.Errorf("the clean machine needs an amd64 host, this one is %s: run it on amd64", runtime.GOARCH)
 	}
 	how, err := b.recipe(ctx)
 	if err != nil {
@@ -133,19 +133,19 @@ func (b Builder) build(ctx context.Context, how recipe, dir string) error {
 		}
 	}
 	if err := os.Mkdir(filepath.Join(root, "home"), 0o755); err != nil {
-		return fmt.Errorf("make the mount point of /home: %w", err)
+		return fmt.Errorf("create the mount point of /home: %w", err)
 	}
 	err := run(ctx, b.Log, "mke2fs", "-q", "-t", "ext4", "-L", "cleanvm-root", "-d", root, filepath.Join(work, "root.raw"), how.Size)
 	if err != nil {
-		return fmt.Errorf("make the root disk: %w", err)
+		return fmt.Errorf("create the root disk: %w", err)
 	}
 	for _, done := range []string{root, stage} {
 		if err := os.RemoveAll(done); err != nil {
-			return fmt.Errorf("remove what the disk was made of: %w", err)
+			return fmt.Errorf("remove the sources of the disk: %w", err)
 		}
 	}
 	if err := os.Rename(work, dir); err != nil {
-		return fmt.Errorf("keep the disk: %w", err)
+		return fmt.Errorf("store the disk: %w", err)
 	}
 	return nil
 }
@@ -186,10 +186,10 @@ func (b Builder) bootstrap(how recipe, stage, root string) []string {
 func take(root, pattern, to string) error {
 	found, err := filepath.Glob(filepath.Join(root, pattern))
 	if err != nil || len(found) != 1 {
-		return fmt.Errorf("the new Debian has %d files %s, not one", len(found), pattern)
+		return fmt.Errorf("the new Debian has %d files %s: want one", len(found), pattern)
 	}
 	if err := os.Rename(found[0], to); err != nil {
-		return fmt.Errorf("take %s out of the new Debian: %w", pattern, err)
+		return fmt.Errorf("move %s out of the new Debian: %w", pattern, err)
 	}
 	return nil
 }

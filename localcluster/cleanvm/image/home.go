@@ -43,7 +43,7 @@ func (b Builder) Home(ctx context.Context, base Base, parts string, carry bool) 
 		return "", fmt.Errorf("copy the user's home: %w", err)
 	}
 	if err := os.Chmod(filepath.Join(p.Root, User), 0o700); err != nil {
-		return "", fmt.Errorf("close the user's home to others: %w", err)
+		return "", fmt.Errorf("restrict the permissions of the user's home: %w", err)
 	}
 	if carry {
 		if err := p.carry(ctx, parts); err != nil {
@@ -69,7 +69,7 @@ func (p *plan) carry(ctx context.Context, parts string) error {
 	}
 	entries, err := os.ReadDir(parts)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list the built parts: %w", err)
+		return fmt.Errorf("list the built components: %w", err)
 	}
 	for _, entry := range entries {
 		name := entry.Name()
@@ -79,7 +79,7 @@ func (p *plan) carry(ctx context.Context, parts string) error {
 	}
 	for _, target := range p.Binds {
 		if err := os.MkdirAll(target, 0o755); err != nil {
-			return fmt.Errorf("make a folder of the home: %w", err)
+			return fmt.Errorf("create a folder of the home: %w", err)
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func (b Builder) asUser(ctx context.Context, plan string) error {
 		Pdeathsig:   syscall.SIGKILL,
 	}
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("make the disk of /home: %w", err)
+		return fmt.Errorf("create the disk of /home: %w", err)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func MakeHome(text string) error {
 		return fmt.Errorf("read the plan: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("keep mounts to this process: %w", err)
+		return fmt.Errorf("create the mounts private: %w", err)
 	}
 	for source, target := range p.Binds {
 		if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {

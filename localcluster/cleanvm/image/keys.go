@@ -28,7 +28,7 @@ type Keys struct {
 // LoadKeys reads the keys of a folder, or creates them the first time.
 func LoadKeys(dir string) (Keys, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return Keys{}, fmt.Errorf("make the folder of keys: %w", err)
+		return Keys{}, fmt.Errorf("create the folder of keys: %w", err)
 	}
 	host, hostPEM, err := loadKey(filepath.Join(dir, "host"))
 	if err != nil {
@@ -60,7 +60,7 @@ func loadKey(file string) (ssh.Signer, []byte, error) {
 func makeKey(file string) ([]byte, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return nil, fmt.Errorf("create a key: %w", err)
 	}
 	block, err := ssh.MarshalPrivateKey(private, "cleanvm")
 	if err != nil {

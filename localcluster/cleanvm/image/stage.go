@@ -35,7 +35,7 @@ func (b Builder) stage(how recipe, dir string) error {
 	for _, file := range files {
 		path := filepath.Join(dir, file.path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("make a folder for the new Debian: %w", err)
+			return fmt.Errorf("create a folder for the new Debian: %w", err)
 		}
 		if err := os.WriteFile(path, []byte(file.content), file.mode); err != nil {
 			return fmt.Errorf("write a file for the new Debian: %w", err)

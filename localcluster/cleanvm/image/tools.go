@@ -32,7 +32,7 @@ func tools() map[string]string {
 // shows its output.
 func CheckHost(ctx context.Context, install bool, log io.Writer) error {
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("%w: the disks are made by mmdebstrap as root: run it as root", ErrMissing)
+		return fmt.Errorf("%w: mmdebstrap builds the disks as root: run it as root", ErrMissing)
 	}
 	missing := map[string]bool{}
 	for tool, name := range tools() {

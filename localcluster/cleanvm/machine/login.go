@@ -80,7 +80,7 @@ func (s *Session) Close() error { return s.client.Close() }
 func (s *Session) Run(ctx context.Context, command string, input io.Reader) (string, error) {
 	session, err := s.client.NewSession()
 	if err != nil {
-		return "", fmt.Errorf("open a channel of ssh: %w", err)
+		return "", fmt.Errorf("open an ssh channel: %w", err)
 	}
 	defer session.Close()
 	stop := context.AfterFunc(ctx, func() { _ = session.Close() })

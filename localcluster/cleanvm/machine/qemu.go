@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNoKVM is wrapped by the error of a machine that KVM cannot run.
-var ErrNoKVM = errors.New("KVM does not run an unmodified kernel here")
+var ErrNoKVM = errors.New("KVM cannot run an unmodified kernel here")
 
 // Acceleration is the method by which QEMU executes the guest's instructions.
 type Acceleration string
@@ -70,7 +70,7 @@ func Start(ctx context.Context, c Config) (*Machine, error) {
 		disk := filepath.Join(c.Dir, name+".qcow2")
 		command := exec.CommandContext(ctx, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", base, disk)
 		if out, err := command.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("make a disk for the run: %w: %s", err, out)
+			return nil, fmt.Errorf("create a disk for the run: %w: %s", err, out)
 		}
 		m.disks = append(m.disks, disk)
 	}
@@ -152,7 +152,7 @@ func (m *Machine) connect(ctx context.Context) error {
 	}
 	table, err := m.monitor.human(ctx, "info usernet")
 	if err != nil {
-		return fmt.Errorf("ask for the port of ssh: %w", err)
+		return fmt.Errorf("query the ssh port: %w", err)
 	}
 	m.Port, err = forwarded(table)
 	return err
@@ -162,7 +162,7 @@ func (m *Machine) connect(ctx context.Context) error {
 func forwarded(table string) (int, error) {
 	found := regexp.MustCompile(`HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)`).FindStringSubmatch(table)
 	if found == nil {
-		return 0, fmt.Errorf("QEMU has opened no port for ssh:\n%s", table)
+		return 0, fmt.Errorf("QEMU has not opened an ssh port:\n%s", table)
 	}
 	return strconv.Atoi(found[1])
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // errMonitor is wrapped by the errors of QEMU's monitor.
-var errMonitor = errors.New("the monitor of QEMU refuses")
+var errMonitor = errors.New("QEMU's monitor returned an error")
 
 // monitor is a client of QMP, the protocol that controls QEMU (https://www.qemu.org/docs/master/interop/qmp-spec.html).
 type monitor struct {
@@ -61,11 +61,11 @@ func (m *monitor) execute(ctx context.Context, command string, arguments map[str
 	}
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("await QEMU's answer to %s: %w", command, ctx.Err())
+		return fmt.Errorf("wait for QEMU's answer to %s: %w", command, ctx.Err())
 	case r, open := <-m.replies:
 		switch {
 		case !open:
-			return fmt.Errorf("await QEMU's answer to %s: %w", command, io.ErrUnexpectedEOF)
+			return fmt.Errorf("wait for QEMU's answer to %s: %w", command, io.ErrUnexpectedEOF)
 		case r.Error != nil:
 			return fmt.Errorf("%w %s: %s", errMonitor, command, r.Error.Desc)
 		case result == nil:

@@ -14,7 +14,7 @@ import (
 )
 
 // errClosed is the error of a wait on a terminal that is closed.
-var errClosed = errors.New("the terminal in the guest is gone")
+var errClosed = errors.New("the terminal in the guest is closed")
 
 // The shell reports the end of each command, with its exit code, by a control sequence (an operating system command)
 // that terminals do not display.
@@ -59,10 +59,10 @@ type Look struct {
 func (s *Session) Terminal(ctx context.Context, look Look, password string, out io.Writer) (*Terminal, error) {
 	session, err := s.client.NewSession()
 	if err != nil {
-		return nil, fmt.Errorf("open a channel of ssh: %w", err)
+		return nil, fmt.Errorf("open an ssh channel: %w", err)
 	}
 	if err := session.RequestPty(look.Term, look.Rows, look.Columns, ssh.TerminalModes{}); err != nil {
-		return nil, errors.Join(fmt.Errorf("ask for a terminal: %w", err), session.Close())
+		return nil, errors.Join(fmt.Errorf("request a terminal: %w", err), session.Close())
 	}
 	t := &Terminal{password: password, out: out, session: session, codes: make(chan int, 1)}
 	if t.in, err = session.StdinPipe(); err != nil {

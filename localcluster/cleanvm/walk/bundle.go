@@ -11,7 +11,7 @@ import (
 )
 
 // ErrUncommitted is the error of a repository with changes that a clone would lack.
-var ErrUncommitted = errors.New("there are uncommitted changes that a clone would not have: commit them, or add --dirty")
+var ErrUncommitted = errors.New("a clone would lack the uncommitted changes: commit them, or add --dirty")
 
 // branch is the branch of the clone.
 const branch = "main"
@@ -76,7 +76,7 @@ func borrow(ctx context.Context, repo, dir string) (string, error) {
 		return "", err
 	}
 	if err := os.WriteFile(filepath.Join(own, "objects", "info", "alternates"), []byte(objects+"\n"), 0o644); err != nil {
-		return "", fmt.Errorf("borrow the repository's objects: %w", err)
+		return "", fmt.Errorf("reference the repository's objects: %w", err)
 	}
 	return own, nil
 }
@@ -92,7 +92,7 @@ func commitAll(ctx context.Context, repo, own, parent string) (string, error) {
 		return "", err
 	}
 	name := []string{"GIT_AUTHOR_NAME=cleanvm", "GIT_AUTHOR_EMAIL=cleanvm@localhost", "GIT_COMMITTER_NAME=cleanvm", "GIT_COMMITTER_EMAIL=cleanvm@localhost"}
-	return git(ctx, name, "--git-dir", own, "commit-tree", "-p", parent, "-m", "What is not committed yet", tree)
+	return git(ctx, name, "--git-dir", own, "commit-tree", "-p", parent, "-m", "Uncommitted changes", tree)
 }
 
 func git(ctx context.Context, env []string, args ...string) (string, error) {

@@ -10,7 +10,7 @@ import (
 
 // leastMemory prints the minimum of available memory, in KiB, when its input ends. It starts no process, so that it
 // costs next to nothing.
-const leastMemory = `: cleanvm watches the memory; least=; while :; do ` +
+const leastMemory = `: cleanvm measures memory; least=; while :; do ` +
 	`while read -r name size _; do if [ "$name" = MemAvailable: ] && [ "$size" -lt "${least:-$((size + 1))}" ]; then least=$size; fi; done </proc/meminfo; ` +
 	`read -rt 2 _; [ $? -gt 128 ] || break; done; echo "$least"`
 
@@ -29,15 +29,15 @@ func (w *Walk) watchMemory(ctx context.Context) func() (int, error) {
 	}()
 	return func() (int, error) {
 		if err := end.Close(); err != nil {
-			return 0, fmt.Errorf("end the watch on the memory: %w", err)
+			return 0, fmt.Errorf("stop the memory measurement: %w", err)
 		}
 		a := <-answers
 		if a.err != nil {
-			return 0, fmt.Errorf("watch the memory: %w", a.err)
+			return 0, fmt.Errorf("measure the memory: %w", a.err)
 		}
 		size, err := strconv.Atoi(strings.TrimSpace(a.text))
 		if err != nil {
-			return 0, fmt.Errorf("watch the memory: %w", err)
+			return 0, fmt.Errorf("measure the memory: %w", err)
 		}
 		return size >> 10, nil
 	}

@@ -21,18 +21,18 @@ func (s Story) Write(out io.Writer) {
 		if o.Problem != nil {
 			verdict = o.Problem.Error()
 		}
-		fmt.Fprintf(out, "\n$ %s\n  %s after %s; sudo asked for the password %d time(s)\n", o.Line, verdict, o.Took.Round(time.Second), o.Asked)
+		fmt.Fprintf(out, "\n$ %s\n  %s after %s; sudo prompted for the password %d time(s)\n", o.Line, verdict, o.Took.Round(time.Second), o.Asked)
 		for _, line := range o.Tail {
 			fmt.Fprintln(out, "  | "+line)
 		}
 	}
-	fmt.Fprintf(out, "\nat the least %d MiB of memory were available\n", s.LeastMemoryMB)
+	fmt.Fprintf(out, "\nminimum of available memory: %d MiB\n", s.LeastMemoryMB)
 	s.writeLeft(out)
 }
 
 func (s Story) writeLeft(out io.Writer) {
 	for _, why := range slices.Sorted(maps.Keys(s.Left.Allowed)) {
-		fmt.Fprintf(out, "%d files differ in %s: that is allowed\n", s.Left.Allowed[why], why)
+		fmt.Fprintf(out, "%d files differ in %s: allowed\n", s.Left.Allowed[why], why)
 	}
 	if len(s.Left.UntilReboot) > 0 {
 		fmt.Fprintln(out, "until the next boot there are (allowed):")
@@ -41,10 +41,10 @@ func (s Story) writeLeft(out io.Writer) {
 		fmt.Fprintln(out, "  "+line)
 	}
 	if s.Left.Clean() {
-		fmt.Fprintln(out, "nothing else is left on the machine")
+		fmt.Fprintln(out, "nothing else was left on the machine")
 		return
 	}
-	fmt.Fprintf(out, "%d things are left on the machine:\n", len(s.Left.Left))
+	fmt.Fprintf(out, "left on the machine: %d\n", len(s.Left.Left))
 	for _, f := range s.Left.Left {
 		fmt.Fprintln(out, "  "+f.String())
 	}

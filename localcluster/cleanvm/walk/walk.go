@@ -108,7 +108,7 @@ func (w *Walk) Settle(ctx context.Context) error {
 	// A degraded machine returns a non-zero exit code; the summary shows the reason.
 	_, err := w.Root.Run(ctx, "systemctl is-system-running --wait || true; ! systemctl is-active --quiet docker || docker info >/dev/null", nil)
 	if err != nil {
-		return fmt.Errorf("await the machine's services: %w", err)
+		return fmt.Errorf("wait for the machine's services: %w", err)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (w *Walk) Hand(ctx context.Context, b Bundle) error {
 	defer file.Close()
 	_, err = w.Root.Run(ctx, "cat >"+bundle+" && chown dev:dev "+bundle, file)
 	if err != nil {
-		return fmt.Errorf("hand the bundle over: %w", err)
+		return fmt.Errorf("copy the bundle: %w", err)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (w *Walk) Do(ctx context.Context, commands []Command) (Story, error) {
 	}
 	story.Machine = facts
 	memory := w.watchMemory(ctx)
-	w.say("looking at the machine before anything is done")
+	w.say("taking a snapshot of the machine before the commands")
 	before, err := w.snapshot(ctx, "before")
 	if err != nil {
 		return story, err
@@ -159,7 +159,7 @@ func (w *Walk) Do(ctx context.Context, commands []Command) (Story, error) {
 			break
 		}
 	}
-	w.say("looking at the machine after all is done")
+	w.say("taking a snapshot of the machine after the commands")
 	if story.Left, err = w.compare(ctx, before); err != nil {
 		return story, err
 	}
@@ -209,10 +209,10 @@ func (w *Walk) snapshot(ctx context.Context, name string) (compare.Snapshot, err
 	defer cancel()
 	text, err := w.Root.Run(ctx, "bash -s", strings.NewReader(compare.Script))
 	if err != nil {
-		return nil, fmt.Errorf("look at the machine: %w", err)
+		return nil, fmt.Errorf("take a snapshot of the machine: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(w.Dir, name+".txt"), []byte(text), 0o600); err != nil {
-		return nil, fmt.Errorf("keep what the machine is like: %w", err)
+		return nil, fmt.Errorf("store the snapshot of the machine: %w", err)
 	}
 	return compare.Parse(text)
 }
@@ -223,7 +223,7 @@ func (w *Walk) describe(ctx context.Context) ([]string, error) {
 	defer cancel()
 	text, err := w.Root.Run(ctx, facts, nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask the machine what it is: %w", err)
+		return nil, fmt.Errorf("query the machine's facts: %w", err)
 	}
 	return strings.Split(strings.TrimSpace(text), "\n"), nil
 }

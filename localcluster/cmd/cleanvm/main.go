@@ -40,7 +40,7 @@ func rootCommand() *cobra.Command {
 	o := &options{}
 	root := &cobra.Command{
 		Use:   "cleanvm",
-		Short: "Try README's commands on a fresh Debian with systemd, Docker and sudo, in QEMU",
+		Short: "Run README's commands on a clean Debian with systemd, Docker and sudo, in QEMU",
 		Long: `cleanvm builds a Debian 13 from Debian's packages, boots it in QEMU, and has its user clone
 this repository and type README's commands on a terminal, with the password for sudo. It compares the machine
 with how it was before. What the host has in its caches is carried in, so that nothing is built twice.
@@ -51,21 +51,21 @@ a Debian or Ubuntu host; /dev/kvm is used where it runs an unmodified kernel, el
 		RunE: func(c *cobra.Command, _ []string) error { return o.story(c.Context(), nil) },
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&o.repo, "repo", ".", "the repository that is cloned")
-	flags.StringVar(&o.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"), "folder of built parts and disks (default: kedify-localcluster in the user's cache folder)")
+	flags.StringVar(&o.repo, "repo", ".", "repository to clone")
+	flags.StringVar(&o.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"), "folder of built components and disks (default: kedify-localcluster in the user's cache folder)")
 	flags.StringVar(&o.accel, "accel", "auto", "kvm, tcg (emulation), or auto: KVM where it works")
-	flags.StringVar(&o.model, "cpu", "max,la57=off", "the processor that is emulated, one of QEMU's models (a fifth level of page tables would only cost time)")
+	flags.StringVar(&o.model, "cpu", "max,la57=off", "emulated processor, one of QEMU's models (a fifth level of page tables only costs time)")
 	flags.IntVar(&o.memoryMB, "memory", memoryMB, "memory in MiB")
 	flags.IntVar(&o.cpus, "cpus", 2, "processors")
-	flags.BoolVar(&o.carry, "carry", true, "carry the host's built parts and Go's caches in; without them all is built in the guest")
-	flags.BoolVar(&o.docker, "docker", true, "have Docker running, which loads kernel modules and turns cgroup controllers on")
-	flags.BoolVar(&o.install, "install", false, "install the packages that the host lacks by apt-get")
-	flags.Float64Var(&o.patience, "patience", 0, "what deadlines are multiplied by (default: 1 by KVM, 6 under emulation)")
+	flags.BoolVar(&o.carry, "carry", true, "copy the host's built components and Go's caches into the guest; without them everything is built in the guest")
+	flags.BoolVar(&o.docker, "docker", true, "start Docker, which loads kernel modules and enables cgroup controllers")
+	flags.BoolVar(&o.install, "install", false, "install missing host packages with apt-get")
+	flags.Float64Var(&o.patience, "patience", 0, "factor for all timeouts (default: 1 with KVM, 6 under emulation)")
 	flags.BoolVar(&o.dirty, "dirty", false, "clone uncommitted changes, too")
 	flags.BoolVar(&o.keep, "keep", false, "if something fails, leave the machine running until Ctrl-C")
 	flags.StringVar(&o.term, "term", "", "TERM in the guest (default: this terminal's, or dumb if there is none)")
-	flags.DurationVar(&o.timeout, "timeout", 40*time.Minute, "how long one command may take, before patience")
-	root.Flags().StringVar(&o.tests, "tests", "", "the command for the tests (default: make test, or make test-cluster under emulation)")
+	flags.DurationVar(&o.timeout, "timeout", 40*time.Minute, "timeout of one command, before it is multiplied by --patience")
+	root.Flags().StringVar(&o.tests, "tests", "", "test command (default: make test, or make test-cluster under emulation)")
 	root.AddCommand(runCommand(o), bootCommand(o), imageCommand(o), homeCommand())
 	return root
 }
@@ -73,7 +73,7 @@ a Debian or Ubuntu host; /dev/kvm is used where it runs an unmodified kernel, el
 func runCommand(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run [-- COMMAND...]",
-		Short: "Clone the repository in the guest and type other commands there, each argument a line",
+		Short: "Clone the repository in the guest and run other commands there, one line per argument",
 		RunE: func(c *cobra.Command, lines []string) error {
 			var commands []walk.Command
 			for _, line := range lines {
@@ -94,7 +94,7 @@ func bootCommand(o *options) *cobra.Command {
 func imageCommand(o *options) *cobra.Command {
 	fresh := false
 	c := &cobra.Command{
-		Use: "image", Short: "Only make the disk of the machine, if it isn't there", Args: cobra.NoArgs,
+		Use: "image", Short: "Build the disk of the machine if it does not exist, and nothing else", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			b, _, lock, err := o.builder(c.Context())
 			if err != nil {
@@ -108,7 +108,7 @@ func imageCommand(o *options) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVar(&fresh, "fresh", false, "make it anew, with Debian's newest packages")
+	c.Flags().BoolVar(&fresh, "fresh", false, "rebuild it, with Debian's newest packages")
 	return c
 }
 

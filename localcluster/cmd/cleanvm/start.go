@@ -82,7 +82,7 @@ func (o *options) builder(ctx context.Context) (b image.Builder, run string, loc
 	}
 	b.Dir = filepath.Join(dir, "disks")
 	if b.Log, err = os.Create(filepath.Join(run, imageLog)); err != nil {
-		return b, "", nil, errors.Join(fmt.Errorf("make the log of the disks: %w", err), lock.Close())
+		return b, "", nil, errors.Join(fmt.Errorf("create the log of the disks: %w", err), lock.Close())
 	}
 	return b, run, lock, nil
 }
@@ -94,7 +94,7 @@ func lockFolder(dir string) (io.Closer, error) {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("another clean machine runs from %s: end it, or set --cache: %w", dir, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("another clean machine runs from %s: stop it, or set --cache: %w", dir, err), file.Close())
 	}
 	return file, nil
 }
@@ -117,7 +117,7 @@ func makeRun(dir string, now time.Time) (string, error) {
 	}
 	run := filepath.Join(dir, now.UTC().Format("20060102-150405"))
 	if err := os.MkdirAll(run, 0o755); err != nil {
-		return "", fmt.Errorf("make the run's folder: %w", err)
+		return "", fmt.Errorf("create the run's folder: %w", err)
 	}
 	return run, nil
 }
@@ -133,12 +133,12 @@ func (o *options) start(ctx context.Context) (*guest, error) {
 		return nil, err
 	}
 	begun := time.Now()
-	say("making the disks (the first time about a minute each)")
+	say("building the disks (about a minute each the first time)")
 	base, home, err := o.disks(ctx, b)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w\n%s", err, logtail.Of(filepath.Join(dir, imageLog))), lock.Close())
 	}
-	say("the disks are there after %s", time.Since(begun).Round(time.Second))
+	say("built the disks in %s", time.Since(begun).Round(time.Second))
 	g := &guest{dir: dir, home: home, lock: lock, key: b.Keys.UserFile, login: machine.Login{User: "root", Key: b.Keys.User, Host: b.Keys.Host.PublicKey()}}
 	for _, way := range ways {
 		config := machine.Config{
@@ -205,7 +205,7 @@ func (g *guest) try(ctx context.Context, config machine.Config, patience float64
 		}
 		return errors.Join(err, m.Stop(ctx))
 	}
-	say("the machine answers after %s (%s)", time.Since(begun).Round(time.Second), config.Accel)
+	say("the machine is up after %s (%s)", time.Since(begun).Round(time.Second), config.Accel)
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (g *guest) await(ctx context.Context) {
 		say("ssh -i %s -p %d -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no %s@127.0.0.1", g.key, g.Port, user)
 	}
 	say("%s's password is: %s", image.User, image.Password)
-	say("Ctrl-C ends the machine")
+	say("Ctrl-C stops the machine")
 	select {
 	case <-ctx.Done():
 	case <-g.Exited():

@@ -18,13 +18,13 @@ import (
 )
 
 // errFailed is the error of a story with a failed command or with something left on the machine.
-var errFailed = errors.New("the clean machine did not pass")
+var errFailed = errors.New("the commands failed on the clean machine, or left something there")
 
 // story boots and runs README's commands, or other commands, as the user.
 func (o *options) story(ctx context.Context, commands []walk.Command) error {
 	work, err := os.MkdirTemp("", "cleanvm-")
 	if err != nil {
-		return fmt.Errorf("make a folder for the clone: %w", err)
+		return fmt.Errorf("create a folder for the clone: %w", err)
 	}
 	defer os.RemoveAll(work)
 	bundle, err := walk.MakeBundle(ctx, o.repo, work, o.dirty)
@@ -58,7 +58,7 @@ func (o *options) readme(accel machine.Acceleration) []walk.Command {
 func (o *options) walk(ctx context.Context, g *guest, bundle walk.Bundle, commands []walk.Command) error {
 	log, err := os.Create(filepath.Join(g.dir, "terminal.log"))
 	if err != nil {
-		return fmt.Errorf("make the terminal's log: %w", err)
+		return fmt.Errorf("create the terminal's log: %w", err)
 	}
 	defer log.Close()
 	look, live := o.look()
@@ -111,7 +111,7 @@ func (o *options) look() (machine.Look, bool) {
 func (g *guest) conclude(story walk.Story, bundle walk.Bundle) error {
 	file, err := os.Create(filepath.Join(g.dir, "summary.txt"))
 	if err != nil {
-		return fmt.Errorf("keep the summary: %w", err)
+		return fmt.Errorf("write the summary: %w", err)
 	}
 	defer file.Close()
 	out := io.MultiWriter(os.Stdout, file)

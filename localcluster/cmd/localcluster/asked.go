@@ -93,7 +93,7 @@ func parseForwards(arguments []string) ([]node.Forward, error) {
 			return nil, fmt.Errorf("--forward %q: want NAME=HOST:PORT, such as shop=shop.default.svc.cluster.local:80", argument)
 		}
 		if slices.ContainsFunc(append(taken, out...), func(f node.Forward) bool { return f.Name == name }) {
-			return nil, fmt.Errorf("--forward %q: the name %s is taken", argument, name)
+			return nil, fmt.Errorf("--forward %q: duplicate name %s", argument, name)
 		}
 		out = append(out, node.Forward{Name: name, Target: target})
 	}

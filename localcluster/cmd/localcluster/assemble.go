@@ -112,7 +112,7 @@ func buildPrograms(ctx context.Context, l *location, programs []product.Program,
 	}
 	for program := range r.binaries {
 		if _, known := out[product.Program(program)]; !known {
-			return nil, fmt.Errorf("--binary %s: there is no such program here; there are %v", program, slices.Sorted(maps.Keys(out)))
+			return nil, fmt.Errorf("--binary %s: unknown program: the programs are %v", program, slices.Sorted(maps.Keys(out)))
 		}
 	}
 	return out, compile(ctx, compilation{repo: l.repo, dir: filepath.Join(l.dir(), "own"), architecture: runtime.GOARCH, programs: missing})
@@ -141,7 +141,7 @@ func compile(ctx context.Context, c compilation) error {
 		return nil
 	}
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
-		return fmt.Errorf("make the program folder: %w", err)
+		return fmt.Errorf("create the program folder: %w", err)
 	}
 	var packages []string
 	for _, program := range c.programs {
@@ -174,7 +174,7 @@ func copyProgram(from, to string) error {
 		return fmt.Errorf("read the binary: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return fmt.Errorf("make the program folder: %w", err)
+		return fmt.Errorf("create the program folder: %w", err)
 	}
 	if err := os.WriteFile(to, raw, 0o755); err != nil {
 		return fmt.Errorf("copy the binary: %w", err)

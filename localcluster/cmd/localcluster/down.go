@@ -19,7 +19,7 @@ func downCommand(l *location) *cobra.Command {
 	var all bool
 	command := &cobra.Command{
 		Use:   "down",
-		Short: "End the cluster and remove all that it left; built programs stay cached",
+		Short: "Stop the cluster and remove everything that it left; built programs stay cached",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := l.resolve(); err != nil {
@@ -31,7 +31,7 @@ func downCommand(l *location) *cobra.Command {
 			return down(c.Context(), l)
 		},
 	}
-	command.Flags().BoolVar(&all, "all", false, "end the clusters of all checkouts that share the cache folder")
+	command.Flags().BoolVar(&all, "all", false, "stop the clusters of all checkouts that share the cache folder")
 	return command
 }
 
@@ -55,7 +55,7 @@ func downAll(ctx context.Context, l *location) error {
 func remove(ctx context.Context, dir, name string) error {
 	settings := cluster.Settings{Name: name, Dir: dir}
 	if _, err := os.Stat(dir); err != nil && !cgroup.Exists(settings) {
-		say("no cluster is there")
+		say("there is no cluster")
 		return nil
 	}
 	if gone, err := host.AskForEnd(ctx, dir); gone || err != nil {
@@ -64,7 +64,7 @@ func remove(ctx context.Context, dir, name string) error {
 	if holder, err := host.LockHolder(dir); err == nil && holder == 0 && !cgroup.Exists(settings) && !cgroup.Recorded(settings) && os.RemoveAll(dir) == nil {
 		return nil
 	}
-	if err := elevate(ctx, "what the cluster has left belongs to root"); err != nil {
+	if err := elevate(ctx, "the cluster's files belong to root"); err != nil {
 		return err
 	}
 	return runAsRoot(ctx, "inside", "remove", dir, name)

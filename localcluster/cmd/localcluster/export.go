@@ -29,7 +29,7 @@ type exported struct {
 func exportCommand(l *location) *cobra.Command {
 	return &cobra.Command{
 		Use:   "export FOLDER",
-		Short: "Write this project's images to a file, and print as JSON how to install all into another cluster",
+		Short: "Write this project's images to a file, and print the steps of an installation into another cluster as JSON",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := l.resolve(); err != nil {
@@ -37,7 +37,7 @@ func exportCommand(l *location) *cobra.Command {
 			}
 			folder, err := filepath.Abs(args[0])
 			if err != nil {
-				return fmt.Errorf("the folder to export to: %w", err)
+				return fmt.Errorf("the export folder: %w", err)
 			}
 			return export(c.Context(), l, folder, c.OutOrStdout())
 		},
@@ -55,7 +55,7 @@ func export(ctx context.Context, l *location, folder string, out io.Writer) erro
 		return err
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return fmt.Errorf("make the folder to export to: %w", err)
+		return fmt.Errorf("create the export folder: %w", err)
 	}
 	e := exported{Images: filepath.Join(folder, "images.tar")}
 	// The manifests contain this tag.

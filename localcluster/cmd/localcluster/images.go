@@ -69,9 +69,9 @@ func imagesCommand(l *location) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&r.registry, "registry", registry, "`REGISTRY/FOLDER` of the images' names")
 	flags.StringVar(&r.tag, "tag", "dev", "tag of the images")
-	flags.StringVar(&r.release.Version, "release", "", "`VERSION` that the programs and the images say that they are")
-	flags.StringVar(&r.release.Revision, "revision", "", "`COMMIT` that the images say that they are built from")
-	flags.StringSliceVar(&r.architectures, "architecture", []string{"amd64", "arm64"}, "processors that the images are for")
+	flags.StringVar(&r.release.Version, "release", "", "`VERSION` of the programs and the images")
+	flags.StringVar(&r.release.Revision, "revision", "", "source `COMMIT` of the images, for their labels")
+	flags.StringSliceVar(&r.architectures, "architecture", []string{"amd64", "arm64"}, "processors of the images, as GOARCH")
 	flags.BoolVar(&push, "push", false, "push the images to the registry, too, with the credentials of `docker login`")
 	return command
 }

@@ -75,7 +75,7 @@ func inheritedListeners(count int) ([]net.Listener, error) {
 		file := os.NewFile(uintptr(firstFile+1+i), "listener")
 		listener, err := net.FileListener(file)
 		if err != nil {
-			return nil, fmt.Errorf("take over a listener: %w", err)
+			return nil, fmt.Errorf("inherit a listener: %w", err)
 		}
 		_ = file.Close()
 		out = append(out, listener)

@@ -68,7 +68,7 @@ func awaitReady(ctx context.Context, dir string) error {
 		seen = next
 		if time.Since(told) > silence {
 			told = time.Now()
-			say("  still starting after %.0f s; what it waits for is in %s", time.Since(began).Seconds(), filepath.Join(dir, "logs"))
+			say("  still starting after %.0f s; see the logs in %s", time.Since(began).Seconds(), filepath.Join(dir, "logs"))
 		}
 		status, err := host.ReadStatus(dir)
 		switch {

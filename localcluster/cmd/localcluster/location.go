@@ -46,7 +46,7 @@ func (l *location) resolve() error {
 		}
 	}
 	if err := os.MkdirAll(l.cache, 0o755); err != nil {
-		return fmt.Errorf("make the cache folder: %w", err)
+		return fmt.Errorf("create the cache folder: %w", err)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (l *location) dir() string { return filepath.Join(l.cache, "clusters", l.na
 // as with `sudo`.
 func (l *location) makeDir() error {
 	if err := os.MkdirAll(l.dir(), 0o755); err != nil {
-		return fmt.Errorf("make the run directory: %w", err)
+		return fmt.Errorf("create the run directory: %w", err)
 	}
 	if os.Geteuid() != 0 {
 		return nil
@@ -71,7 +71,7 @@ func (l *location) makeDir() error {
 		return fmt.Errorf("find the owner of the cache: %w", err)
 	}
 	if err := os.Chown(filepath.Dir(l.dir()), int(cache.Uid), int(cache.Gid)); err != nil {
-		return fmt.Errorf("give the folder of clusters to the owner of the cache: %w", err)
+		return fmt.Errorf("change the owner of the folder of clusters: %w", err)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func partNamed(l *location, name string) (build.Part, error) {
 		names = append(names, part.Name)
 	}
 	slices.Sort(names)
-	return build.Part{}, fmt.Errorf("there is no part %q; the parts are %s", name, strings.Join(names, ", "))
+	return build.Part{}, fmt.Errorf("unknown component %q: the components are %s", name, strings.Join(names, ", "))
 }
 
 // checkMachine checks whether the cluster can be built and run here. Building is what has to be built if no component

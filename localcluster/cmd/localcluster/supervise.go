@@ -118,7 +118,7 @@ func awaitLock(ctx context.Context, dir string, exited <-chan error) error {
 				return nil // it has recorded the reason; awaitReady prints it
 			}
 			printed, _ := os.ReadFile(filepath.Join(dir, host.LogFile))
-			return fmt.Errorf("the supervisor ended at once (%w)\n%s", err, printed)
+			return fmt.Errorf("the supervisor exited (%w)\n%s", err, printed)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:

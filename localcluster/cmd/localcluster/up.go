@@ -44,8 +44,8 @@ func upCommand(l *location) *cobra.Command {
 	flags.StringArrayVar(&o.binaries, "binary", nil, "use another binary for one of this project's programs: PROGRAM=PATH (repeatable)")
 	flags.BoolVar(&o.bare, "bare", false, "start Kubernetes with DNS and install nothing else")
 	flags.StringArrayVar(&o.with, "with", nil, "install an add-on, such as envoy-gateway, also into a cluster that runs (repeatable)")
-	flags.StringArrayVar(&o.forwards, "forward", nil, "open a port on 127.0.0.1 that leads to an address inside: NAME=HOST:PORT (repeatable)")
-	flags.BoolVar(&o.transient, "transient", false, "start the cluster for the command that asks: `make demo` takes it down if that command has died")
+	flags.StringArrayVar(&o.forwards, "forward", nil, "forward a port on 127.0.0.1 to an address inside: NAME=HOST:PORT (repeatable)")
+	flags.BoolVar(&o.transient, "transient", false, "start the cluster for the calling command: `make demo` removes it if that command has died")
 	flags.StringVar(&o.addresses.Node, "node-address", o.addresses.Node, "address of the node, inside the cluster's own network")
 	flags.StringVar(&o.addresses.Pods, "pod-cidr", o.addresses.Pods, "addresses of pods")
 	return command
@@ -56,7 +56,7 @@ func buildCommand(l *location) *cobra.Command {
 	var estimateOnly bool
 	command := &cobra.Command{
 		Use:   "build",
-		Short: "Build what the cluster is made of, and start nothing",
+		Short: "Build the cluster's components, and start nothing",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := l.resolve(); err != nil {
@@ -80,15 +80,15 @@ func buildCommand(l *location) *cobra.Command {
 			return err
 		},
 	}
-	command.Flags().BoolVar(&estimateOnly, "estimate", false, "build nothing, and print as JSON how many components are missing and how long they take on two cores")
-	command.Flags().StringArrayVar(&with, "with", nil, "build what an add-on needs, too, such as envoy-gateway (repeatable)")
+	command.Flags().BoolVar(&estimateOnly, "estimate", false, "build nothing; print the number of missing components and their build time on two cores as JSON")
+	command.Flags().StringArrayVar(&with, "with", nil, "also build the components of an add-on, such as envoy-gateway (repeatable)")
 	return command
 }
 
 func pathCommand(l *location) *cobra.Command {
 	return &cobra.Command{
 		Use:   "path PART",
-		Short: "Build one part unless it is there, and print its folder",
+		Short: "Build one component unless it exists, and print its folder",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := l.resolve(); err != nil {
@@ -130,7 +130,7 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 		}
 		return refresh(ctx, l, o, r)
 	case host.PhaseBroken:
-		say("cleaning up an earlier cluster (%s)", firstLine(status.Message))
+		say("removing an earlier cluster (%s)", firstLine(status.Message))
 		if err := down(ctx, l); err != nil {
 			return err
 		}

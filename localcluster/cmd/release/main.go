@@ -51,7 +51,7 @@ func manifestsCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := os.MkdirAll(filepath.Dir(args[0]), 0o755); err != nil {
-				return fmt.Errorf("make the folder of the manifests: %w", err)
+				return fmt.Errorf("create the folder of the manifests: %w", err)
 			}
 			return write(args[0], func(out io.Writer) error {
 				return release.WriteManifests(os.DirFS(folder), registry, of, out)
@@ -68,7 +68,7 @@ func manifestsCommand() *cobra.Command {
 func write(file string, content func(out io.Writer) error) error {
 	out, err := os.Create(file)
 	if err != nil {
-		return fmt.Errorf("make the file: %w", err)
+		return fmt.Errorf("create the file: %w", err)
 	}
 	return errors.Join(content(out), out.Close())
 }
@@ -77,11 +77,11 @@ func notesCommand() *cobra.Command {
 	var base, changelog string
 	command := &cobra.Command{
 		Use:   "notes FOLDER",
-		Short: "Write release-notes.md into the folder that GoReleaser has filled",
+		Short: "Write release-notes.md into GoReleaser's output folder",
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(_ *cobra.Command, args []string) error { return writeNotes(args[0], base, changelog) },
 	}
-	command.Flags().StringVar(&base, "base", "", "`URL` that the binaries lie below (default: the project's releases)")
+	command.Flags().StringVar(&base, "base", "", "base `URL` of the binaries (default: the project's releases)")
 	command.Flags().StringVar(&changelog, "changelog", "CHANGELOG.md", "the changelog")
 	return command
 }
@@ -98,13 +98,13 @@ func writeNotes(folder, base, changelog string) error {
 	}
 	raw, err := os.ReadFile(filepath.Join(folder, "metadata.json"))
 	if err != nil {
-		return fmt.Errorf("read what GoReleaser says about the release: %w", err)
+		return fmt.Errorf("read GoReleaser's description of the release: %w", err)
 	}
 	var about struct {
 		Version string `json:"version"`
 	}
 	if err := json.Unmarshal(raw, &about); err != nil {
-		return fmt.Errorf("read what GoReleaser says about the release: %w", err)
+		return fmt.Errorf("read GoReleaser's description of the release: %w", err)
 	}
 	if base == "" {
 		base = "https://github.com/kedify/argo-rollouts-plugin/releases/download/v" + about.Version

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tests run on a separate machine, as far as a cluster can tell. It consists of namespaces without foreign
+// The tests run on a separate machine, from a cluster's point of view. It consists of namespaces without foreign
 // processes, mounts or network devices, and of a root file system that stores all writes in a separate folder. So
 // everything found there was left by the cluster, whatever happens on the host meanwhile. Cgroups and kernel settings
 // cannot be separated; they are the host's.

@@ -49,7 +49,7 @@ func Take(disk Disk, of cluster.Settings) (Snapshot, error) {
 	} {
 		found, err := look()
 		if err != nil {
-			return nil, fmt.Errorf("look at %s: %w", kind, err)
+			return nil, fmt.Errorf("take a snapshot: %s: %w", kind, err)
 		}
 		slices.Sort(found)
 		out[kind] = slices.Compact(found)

@@ -66,7 +66,7 @@ func parse(args []string) (options, error) {
 		return options{}, err
 	}
 	if o.dir == "" || o.release.Name == "" || o.release.Namespace == "" {
-		return options{}, errors.New("--chart, --release and --namespace are needed")
+		return options{}, errors.New("--chart, --release and --namespace are required")
 	}
 	for _, argument := range flags.Args() {
 		name, value, found := strings.Cut(argument, "=")
@@ -144,7 +144,7 @@ func releasedValues(o options) (map[string]any, error) {
 		return value
 	})
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("%s wants %s", templateFile, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("%s: missing arguments: %s", templateFile, strings.Join(missing, ", "))
 	}
 	values, err := chartutil.ReadValues([]byte(text))
 	if err != nil {
@@ -167,7 +167,7 @@ func printObjects(loaded *chart.Chart, rendered map[string]string, out io.Writer
 		}
 	}
 	if printed == 0 {
-		return fmt.Errorf("the chart %s renders to nothing", loaded.Name())
+		return fmt.Errorf("the chart %s renders no objects", loaded.Name())
 	}
 	return nil
 }
