@@ -107,7 +107,7 @@ func TestCleanupRemovesOnlyLeftovers(t *testing.T) {
 		t.Fatalf("exit code %d; (-want +got):\n%s", code, diff)
 	}
 	if diff := cmp.Diff(cleaned(before), snapshot()); diff != "" {
-		t.Errorf("what is there (-want +got):\n%s", diff)
+		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 
 	if got, code = cleanup(t, "--apply", "--unowned"); code != 0 || len(got) != 1 {
@@ -125,11 +125,11 @@ func cleaned(before map[string]any) map[string]any {
 	}
 	const weights, mark, record = "http.kedify.io/weighted-backends", "http.kedify.io/weighted-backends-owner", "rollouts.kedify.io/gatewayapi"
 	const label = "rollouts.argoproj.io/gatewayapi-canary"
-	for object, gone := range map[string][]string{
+	for object, removed := range map[string][]string{
 		"object of-deleted": {weights, mark}, "object of-changed": {weights, mark}, "object mark-alone": {mark}, "object reported": {"http.kedify.io/status"},
 		"route of-deleted": {record}, "route of-changed": {record},
 	} {
-		for _, name := range gone {
+		for _, name := range removed {
 			delete(part(object, "annotations"), name)
 		}
 		if len(part(object, "annotations")) == 0 {
@@ -191,16 +191,16 @@ spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 
 // TestCleanupOfATrial: the namespace of a throwaway canary is a leftover after its deadline; namespaces of other owners never are.
 func TestCleanupOfATrial(t *testing.T) {
-	made := func(name, until, by string) {
+	create := func(name, until, by string) {
 		apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+", labels: {app.kubernetes.io/managed-by: "+by+
 			", http.kedify.io/try: x}, annotations: {http.kedify.io/try-until: '"+until+"'}}}")
 		t.Cleanup(func() {
 			_ = shared.admin.Delete().AbsPath("/api/v1/namespaces/" + name).Do(context.WithoutCancel(t.Context())).Error() // It may have been deleted.
 		})
 	}
-	made("try-over", "2026-01-01T00:00:00Z", "kubectl-http-canary")
-	made("try-now", time.Now().Add(time.Hour).Format(time.RFC3339), "kubectl-http-canary")
-	made("try-foreign", "2026-01-01T00:00:00Z", "somebody")
+	create("try-over", "2026-01-01T00:00:00Z", "kubectl-http-canary")
+	create("try-now", time.Now().Add(time.Hour).Format(time.RFC3339), "kubectl-http-canary")
+	create("try-foreign", "2026-01-01T00:00:00Z", "somebody")
 	want := leftover{Object: "Namespace try-over", Sorts: []string{"Trial"}}
 	if got, code := cleanup(t); code != 3 || len(got) != 1 || !cmp.Equal(got[0], want) {
 		t.Fatalf("exit code %d: %+v", code, got)

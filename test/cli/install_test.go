@@ -33,13 +33,13 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 		t.Fatal(err)
 	}
 	args := []string{"install", "--router=kedify/http", "--from=https://example.com/v1/", "--checksums=" + checksums}
-	ask := func(form string) result { return run(t, apiserver.AdminToken, append(args, form)...) }
+	install := func(flag string) result { return run(t, apiserver.AdminToken, append(args, flag)...) }
 
 	// The existing roles were applied from the manifests, not by this command.
-	if got := ask("--dry-run"); got.code != 1 || !strings.Contains(got.err, "ClusterRole argo-rollouts-kedify-http already exists") {
+	if got := install("--dry-run"); got.code != 1 || !strings.Contains(got.err, "ClusterRole argo-rollouts-kedify-http already exists") {
 		t.Errorf("before: %+v", got)
 	}
-	printed := ask("--print")
+	printed := install("--print")
 	if printed.code != 0 {
 		t.Fatalf("%+v", printed)
 	}
@@ -69,14 +69,14 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 		t.Errorf("the labels are %v", live.Metadata.Labels)
 	}
 	// After the output was applied, the roles have the label of this command.
-	if got := ask("--dry-run"); got.code != 0 || strings.Contains(got.out, "created") ||
+	if got := install("--dry-run"); got.code != 0 || strings.Contains(got.out, "created") ||
 		!strings.Contains(got.out, "ConfigMap argo-rollouts/argo-rollouts-config unchanged (server dry run)\n") {
 		t.Errorf("after: %+v", got)
 	}
 	for _, test := range []struct {
-		args string
-		code int
-		says string
+		args    string
+		code    int
+		message string
 	}{
 		{"install", 2, "specify --from"},
 		{"install --print --dry-run", 2, "--print and --dry-run are mutually exclusive"},
@@ -92,8 +92,8 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 		{"install --print --from=https://example.com --checksums=" + checksums, 1, "no line for gatewayapi-plugin-linux-amd64"},
 		{"install --print --from=https://example.com --checksums=/nowhere", 1, "no such file"},
 	} {
-		if got := run(t, apiserver.AdminToken, strings.Fields(test.args)...); got.code != test.code || !strings.Contains(got.err, test.says) {
-			t.Errorf("%s: %+v, want %d and %q", test.args, got, test.code, test.says)
+		if got := run(t, apiserver.AdminToken, strings.Fields(test.args)...); got.code != test.code || !strings.Contains(got.err, test.message) {
+			t.Errorf("%s: %+v, want %d and %q", test.args, got, test.code, test.message)
 		}
 	}
 }

@@ -276,14 +276,14 @@ func foreign(t *testing.T, b *bareCluster) {
 			t.Fatal(err)
 		}
 	}
-	theirs := "- name: kedify/http\n  location: https://example.com/theirs\n" + others
-	b.setList(t, theirs)
-	if got := b.run(t, installArgs(t, "https://example.com/v1")...); got.code != 1 || !strings.Contains(got.err, "--replace") || b.list(t) != theirs {
+	foreign := "- name: kedify/http\n  location: https://example.com/theirs\n" + others
+	b.setList(t, foreign)
+	if got := b.run(t, installArgs(t, "https://example.com/v1")...); got.code != 1 || !strings.Contains(got.err, "--replace") || b.list(t) != foreign {
 		t.Errorf("result %+v", got)
 	}
 	b.must(t, append(installArgs(t, "https://example.com/v1"), "--replace")...)
 	b.must(t, "uninstall")
-	if b.list(t) != theirs {
+	if b.list(t) != foreign {
 		t.Errorf("final list:\n%s", b.list(t))
 	}
 	b.setList(t, others)
@@ -318,7 +318,7 @@ func interrupted(t *testing.T, b *bareCluster) {
 		t.Errorf("installed after %d interruptions (-want +got):\n%s", last, diff)
 	}
 	// The next run does not repeat completed deletions, so its first write is another one. A write that changes nothing is skipped.
-	back, writes, left := 0, int64(1), want
+	back, writes, remaining := 0, int64(1), want
 	for ; back < most; back++ {
 		address, isCut := b.cut(t, writes)
 		if got := b.run(t, "uninstall", "--server="+address); isCut.Load() == (got.code == 0) {
@@ -327,10 +327,10 @@ func interrupted(t *testing.T, b *bareCluster) {
 			break
 		}
 		now := b.snapshot(t)
-		if cmp.Equal(left, now) {
+		if cmp.Equal(remaining, now) {
 			writes++
 		}
-		left = now
+		remaining = now
 	}
 	t.Logf("%d interruptions of install, %d of uninstall", last, back)
 	if last < 25 || back < 25 {

@@ -62,18 +62,18 @@ Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 			t.Errorf("%s (-want +got):\n%s", test.args, diff)
 		}
 	}
-	var told split.Report
-	if err := json.Unmarshal([]byte(run(t, apiserver.AdminToken, "status", "shop", "-n=shop", "-o=json").out), &told); err != nil {
+	var report split.Report
+	if err := json.Unmarshal([]byte(run(t, apiserver.AdminToken, "status", "shop", "-n=shop", "-o=json").out), &report); err != nil {
 		t.Fatal(err)
 	}
-	if want := (split.Service{Role: split.Canary, Name: "shop-canary", Endpoints: 1, Desired: 20}); told.Services[1] != want {
-		t.Errorf("as JSON the canary is %+v, want %+v", told.Services[1], want)
+	if want := (split.Service{Role: split.Canary, Name: "shop-canary", Endpoints: 1, Desired: 20}); report.Services[1] != want {
+		t.Errorf("as JSON the canary is %+v, want %+v", report.Services[1], want)
 	}
 	if got := run(t, apiserver.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 || !strings.Contains(got.err, "references no existing HTTPScaledObject") {
 		t.Errorf("request counts of a Gateway: %+v", got)
 	}
 	if got := run(t, apiserver.AdminToken, "status", "nobody", "-n=shop"); got.code != 1 || !strings.Contains(got.err, "Rollout not found: shop/nobody") {
-		t.Errorf("of a Rollout that does not exist: %+v", got)
+		t.Errorf("missing Rollout: %+v", got)
 	}
 }
 

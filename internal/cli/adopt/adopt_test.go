@@ -35,7 +35,7 @@ func application(t *testing.T) adopt.Application {
 	into := []any{app.Rollout, &app.Services[0], &app.Services[1], &app.Ingresses[0], &app.Autoscalers[0]}
 	documents := strings.Split(string(text), "\n---\n")
 	if len(documents) != len(into) {
-		t.Fatalf("there are %d documents", len(documents))
+		t.Fatalf("%d documents", len(documents))
 	}
 	for i, document := range documents {
 		if err := yaml.UnmarshalStrict([]byte(document), into[i]); err != nil {
@@ -83,7 +83,7 @@ func removeOrphans(t *testing.T, changes map[string]func(*adopt.Application)) {
 			continue
 		}
 		if !*update {
-			t.Errorf("no proposal has %s: run this test with -update", file)
+			t.Errorf("no test case has %s: run this test with -update", file)
 		} else if err := os.Remove(file); err != nil {
 			t.Error(err)
 		}
@@ -117,8 +117,8 @@ func TestProposals(t *testing.T) {
 func TestNotAdoptable(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(*adopt.Application)
-		says   string
+		change  func(*adopt.Application)
+		message string
 	}{
 		"another strategy": {
 			func(app *adopt.Application) { app.Rollout.Spec.Strategy.Canary = nil }, "spec.strategy.canary is missing",
@@ -139,7 +139,7 @@ func TestNotAdoptable(t *testing.T) {
 			}, "ScaledObject scaled already scales it: add a trigger of type kedify-http",
 		},
 		"no Service": {func(app *adopt.Application) { app.Services = nil }, "no Service selects its Pods"},
-		"a Service is not there": {
+		"a missing stableService": {
 			func(app *adopt.Application) { app.Rollout.Spec.Strategy.Canary.StableService = "gone" }, "stableService: Service gone does not exist",
 		},
 		"two Services": {
@@ -151,7 +151,7 @@ func TestNotAdoptable(t *testing.T) {
 				app.Ingresses[0].Spec.Rules[1].HTTP.Paths[0].Backend.Service.Port.Number = 9090
 			}, "several ports of Service web",
 		},
-		"a port that is not there": {
+		"a missing port": {
 			func(app *adopt.Application) {
 				app.Ingresses[0].Spec.Rules[0].HTTP.Paths[0].Backend.Service.Port.Name = "https"
 			}, "or one that it does not have",
@@ -161,8 +161,8 @@ func TestNotAdoptable(t *testing.T) {
 			t.Parallel()
 			app := application(t)
 			test.change(&app)
-			if _, err := adopt.Propose(app); !errors.Is(err, adopt.ErrNotAdoptable) || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("it says %v", err)
+			if _, err := adopt.Propose(app); !errors.Is(err, adopt.ErrNotAdoptable) || !strings.Contains(err.Error(), test.message) {
+				t.Errorf("error %v", err)
 			}
 		})
 	}

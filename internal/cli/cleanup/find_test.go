@@ -141,69 +141,69 @@ func TestFind(t *testing.T) {
 		want      []cleanup.Kind
 	}{
 		{"weights of a deleted Rollout", cluster(both), "", []cleanup.Kind{cleanup.Weights}},
-		{"weights of a Rollout that names another object", cluster(both, rollout("web", "other", "")), "", []cleanup.Kind{cleanup.Weights}},
-		{"weights of a Rollout that has another router", cluster(both, rollout("web", "", "web")), "", []cleanup.Kind{cleanup.Weights}},
-		{"weights of a Rollout that names it", cluster(both, rollout("web", "web", "")), "", nil},
-		{"weights of a Rollout that names another trigger's", withScaledObjects(cluster(both, rollout("web", "api", "")), "one", "one"), "", nil},
+		{"weights of a Rollout that references another object", cluster(both, rollout("web", "other", "")), "", []cleanup.Kind{cleanup.Weights}},
+		{"weights of a Rollout with another router", cluster(both, rollout("web", "", "web")), "", []cleanup.Kind{cleanup.Weights}},
+		{"weights of a Rollout that references it", cluster(both, rollout("web", "web", "")), "", nil},
+		{"weights of a Rollout that references another trigger of the ScaledObject", withScaledObjects(cluster(both, rollout("web", "api", "")), "one", "one"), "", nil},
 		{
-			"weights of a Rollout that names another ScaledObject's", withScaledObjects(cluster(both, rollout("web", "api", "")), "one", "two"), "",
+			"weights of a Rollout that references another ScaledObject", withScaledObjects(cluster(both, rollout("web", "api", "")), "one", "two"), "",
 			[]cleanup.Kind{cleanup.Weights},
 		},
-		{"weights of a Rollout that names what is missing", withScaledObjects(cluster(both, rollout("web", "api", "")), "one", ""), "", nil},
-		{"weights of a Rollout that cannot be understood", cluster(both, broken(rollout("web", "web", ""))), "", nil},
-		{"Rollouts of its namespace alone are known", cluster(both), "shop", []cleanup.Kind{cleanup.Weights}},
-		{"Rollouts of its namespace are not known", cluster(both), "other", nil},
-		{"a mark alone", cluster(map[string]string{mark: "shop/web uid-of-web"}), "", []cleanup.Kind{cleanup.OwnerAnnotation}},
-		{"weights without a mark", cluster(map[string]string{weights: "[]"}, rollout("api", "other", "")), "", []cleanup.Kind{cleanup.UnownedWeights}},
-		{"weights without a mark, and a Rollout names it", cluster(map[string]string{weights: "[]"}, rollout("api", "web", "")), "", nil},
-		{"weights with a mark of somebody else's", func() *facts.Facts {
-			f := cluster(map[string]string{weights: "[]", mark: "by hand"})
+		{"weights of a Rollout that references a missing object", withScaledObjects(cluster(both, rollout("web", "api", "")), "one", ""), "", nil},
+		{"weights of a Rollout with an invalid configuration", cluster(both, broken(rollout("web", "web", ""))), "", nil},
+		{"only Rollouts of its namespace were read", cluster(both), "shop", []cleanup.Kind{cleanup.Weights}},
+		{"Rollouts of its namespace were not read", cluster(both), "other", nil},
+		{"an owner annotation without weights", cluster(map[string]string{mark: "shop/web uid-of-web"}), "", []cleanup.Kind{cleanup.OwnerAnnotation}},
+		{"weights without an owner", cluster(map[string]string{weights: "[]"}, rollout("api", "other", "")), "", []cleanup.Kind{cleanup.UnownedWeights}},
+		{"weights without an owner, and a Rollout references it", cluster(map[string]string{weights: "[]"}, rollout("api", "web", "")), "", nil},
+		{"weights with an invalid owner", func() *facts.Facts {
+			f := cluster(map[string]string{weights: "[]", mark: "manual"})
 			f.Owners = nil
 			return f
 		}(), "", nil},
-		{"a report that nobody reads", withReport(cluster(map[string]string{report: "{}"})), "", []cleanup.Kind{cleanup.StatusAnnotation}},
-		{"a report that is the only one", cluster(map[string]string{report: "{}"}), "", nil},
+		{"an unused report", withReport(cluster(map[string]string{report: "{}"})), "", []cleanup.Kind{cleanup.StatusAnnotation}},
+		{"the only report", cluster(map[string]string{report: "{}"}), "", nil},
 		{
 			"weights and a report", withReport(cluster(map[string]string{report: "{}", weights: "[]", mark: "shop/web uid-of-web"})), "",
 			[]cleanup.Kind{cleanup.Weights, cleanup.StatusAnnotation},
 		},
 		{
-			"a hand's weights and a report", withReport(cluster(map[string]string{report: "{}", weights: "[]"})), "",
+			"weights without an owner, and a report", withReport(cluster(map[string]string{report: "{}", weights: "[]"})), "",
 			[]cleanup.Kind{cleanup.UnownedWeights, cleanup.StatusAnnotation},
 		},
-		{"an object at rest", cluster(nil), "", nil},
+		{"an object without annotations", cluster(nil), "", nil},
 
-		{"a deleted Rollout's share of a route", withRoute(record, false), "", []cleanup.Kind{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations}},
+		{"a route of a deleted Rollout", withRoute(record, false), "", []cleanup.Kind{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations}},
 		{
-			"a route that its Rollout does not name any more", withRoute(record, false, rollout("web", "", "other")), "",
+			"a route that its Rollout no longer references", withRoute(record, false, rollout("web", "", "other")), "",
 			[]cleanup.Kind{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations, cleanup.RouteWeights},
 		},
-		{"a route that its Rollout names", withRoute(record, true, rollout("web", "", "web")), "", nil},
-		{"a route of a Rollout that cannot be understood", withRoute(record, true, broken(rollout("web", "", "web"))), "", nil},
-		{"a route's Rollout may be in a namespace that was not read", withRoute(record, true), "other", nil},
-		{"a label that nobody owns", withRoute("", true), "", []cleanup.Kind{cleanup.Label}},
+		{"a route that its Rollout references", withRoute(record, true, rollout("web", "", "web")), "", nil},
+		{"a route of a Rollout with an invalid configuration", withRoute(record, true, broken(rollout("web", "", "web"))), "", nil},
+		{"a route whose Rollout may be in a namespace that was not read", withRoute(record, true), "other", nil},
+		{"a label without an owner", withRoute("", true), "", []cleanup.Kind{cleanup.Label}},
 		{"a label on a route that is in use", withRoute("", true, rollout("web", "", "web")), "", nil},
-		{"a label, and not all Rollouts are known", withRoute("", true), "shop", nil},
-		{"a label beside a record that cannot be read", withRoute("{", true), "", nil},
+		{"a label, and not all Rollouts were read", withRoute("", true), "shop", nil},
+		{"a label with an invalid record", withRoute("{", true), "", nil},
 
 		{"a Lease without interceptors", withLease(time.Hour, nil), "", []cleanup.Kind{cleanup.InterceptorLease}},
-		{"a Lease that somebody renews", withLease(time.Second, nil), "", nil},
-		{"a Lease of interceptors that are stopped", withLease(time.Hour, new(appsv1.Deployment)), "", nil},
+		{"a Lease that is renewed", withLease(time.Second, nil), "", nil},
+		{"a Lease of installed interceptors", withLease(time.Hour, new(appsv1.Deployment)), "", nil},
 
-		{"a throw-away canary of a command that was killed", withTrial(now.Add(-time.Minute).Format(time.RFC3339), false), "", []cleanup.Kind{cleanup.Trial}},
-		{"one under way", withTrial(now.Add(time.Minute).Format(time.RFC3339), false), "", nil},
-		{"one that is going", withTrial(now.Add(-time.Minute).Format(time.RFC3339), true), "", nil},
-		{"one without a time", withTrial("", false), "", nil},
-		{"one whose time cannot be read", withTrial("soon", false), "", nil},
+		{"a throwaway canary of a killed command", withTrial(now.Add(-time.Minute).Format(time.RFC3339), false), "", []cleanup.Kind{cleanup.Trial}},
+		{"a running throwaway canary", withTrial(now.Add(time.Minute).Format(time.RFC3339), false), "", nil},
+		{"a throwaway canary that is being deleted", withTrial(now.Add(-time.Minute).Format(time.RFC3339), true), "", nil},
+		{"a throwaway canary without a deadline", withTrial("", false), "", nil},
+		{"a throwaway canary with an invalid deadline", withTrial("soon", false), "", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var got []cleanup.Kind
-			for _, left := range cleanup.Find(test.cluster, test.namespace) {
-				if left.Message == "" || left.Unowned != (left.Kinds[0] == cleanup.UnownedWeights) {
-					t.Errorf("it says %+v", left)
+			for _, leftover := range cleanup.Find(test.cluster, test.namespace) {
+				if leftover.Message == "" || leftover.Unowned != (leftover.Kinds[0] == cleanup.UnownedWeights) {
+					t.Errorf("leftover %+v", leftover)
 				}
-				got = append(got, left.Kinds...)
+				got = append(got, leftover.Kinds...)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -215,7 +215,7 @@ func TestFind(t *testing.T) {
 // TestRemovalsHavePreconditions: a removal changes nothing if the object is another one or has changed.
 func TestRemovalsHavePreconditions(t *testing.T) {
 	t.Parallel()
-	left := cleanup.Find(cluster(map[string]string{weights: "", mark: "shop/web uid-of-web", managed: "[]"}), "")
+	leftover := cleanup.Find(cluster(map[string]string{weights: "", mark: "shop/web uid-of-web", managed: "[]"}), "")
 	const at = "/metadata/annotations/http.kedify.io~1weighted-backends"
 	want := []cleanup.PatchOperation{
 		{Op: "test", Path: "/metadata/uid", Value: types.UID("uid")},
@@ -226,16 +226,16 @@ func TestRemovalsHavePreconditions(t *testing.T) {
 		{Op: "remove", Path: at + "-owner"},
 		{Op: "remove", Path: "/metadata/annotations/http.kedify.io~1managed-routes"},
 	}
-	if diff := cmp.Diff(want, left[0].Removal.Patch); diff != "" {
+	if diff := cmp.Diff(want, leftover[0].Removal.Patch); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
 	}
 	lease := cleanup.Find(withLease(time.Hour, nil), "")[0].Removal.Lease
 	if lease == nil || lease.UID != "1" || lease.ResourceVersion != "2" {
-		t.Errorf("the Lease is deleted by %+v", lease)
+		t.Errorf("the Lease has precondition %+v", lease)
 	}
 	trial := cleanup.Find(withTrial(now.Format(time.RFC3339), false), "")[0].Removal.Namespace
 	if trial == nil || trial.UID != "1" || trial.ResourceVersion != "2" {
-		t.Errorf("the namespace is deleted by %+v", trial)
+		t.Errorf("the namespace has precondition %+v", trial)
 	}
 }
 
@@ -250,8 +250,8 @@ func TestEveryKindIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := func(pattern string, text []byte) (all []string) {
-		for _, found := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
-			all = append(all, string(found[1]))
+		for _, match := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+			all = append(all, string(match[1]))
 		}
 		slices.Sort(all)
 		return all

@@ -33,8 +33,8 @@ func TestEveryCodeIsTestedAndDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var declared []string
-	for _, found := range regexp.MustCompile(`Code += "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
-		declared = append(declared, found[1])
+	for _, match := range regexp.MustCompile(`Code += "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		declared = append(declared, match[1])
 	}
 	slices.Sort(declared)
 	broken := map[string]string{}
@@ -43,8 +43,8 @@ func TestEveryCodeIsTestedAndDocumented(t *testing.T) {
 		if severity == "" {
 			severity = "error"
 		}
-		if known := broken[string(test.code)]; !strings.Contains(known, severity) {
-			broken[string(test.code)] = strings.TrimPrefix(known+", "+severity, ", ")
+		if severities := broken[string(test.code)]; !strings.Contains(severities, severity) {
+			broken[string(test.code)] = strings.TrimPrefix(severities+", "+severity, ", ")
 		}
 	}
 	if diff := cmp.Diff(broken, documented(t)); diff != "" {

@@ -99,7 +99,7 @@ func add(t *testing.T, cluster *facts.Facts, document []byte) {
 	case "HorizontalPodAutoscaler":
 		cluster.Autoscalers = append(cluster.Autoscalers, *decode(t, document, new(autoscalingv2.HorizontalPodAutoscaler)))
 	default:
-		t.Fatalf("nobody knows what a %q is", head.Kind)
+		t.Fatalf("unknown kind %q", head.Kind)
 	}
 }
 

@@ -43,7 +43,7 @@ func RequiredPermissions(cluster *facts.Facts) []facts.Permission {
 func requirements(cluster *facts.Facts) []requirement {
 	all := map[facts.Permission]requirement{}
 	add := func(n requirement) {
-		if known, ok := all[n.permission]; !ok || known.optionalEffect != "" {
+		if existing, ok := all[n.permission]; !ok || existing.optionalEffect != "" {
 			all[n.permission] = n
 		}
 	}

@@ -24,7 +24,7 @@ func examples(t *testing.T) map[string]doctor.Finding {
 	t.Helper()
 	first := map[string]doctor.Finding{}
 	for _, test := range slices.Concat(controllers(), applications(), agents(), scaling()) {
-		if _, known := first[string(test.code)]; known {
+		if _, findings := first[string(test.code)]; findings {
 			continue
 		}
 		cluster := healthy(t)
@@ -43,13 +43,13 @@ func TestTroubleshootingPageHasEveryFinding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, listed := examples(t), map[string]int{}
+	findings, listed := examples(t), map[string]int{}
 	tables := regexp.MustCompile(`(?s)(<!-- findings: ([\w ]+) -->\n).*?(<!-- end of findings -->)`)
 	wanted := tables.ReplaceAllStringFunc(string(page), func(table string) string {
 		parts := tables.FindStringSubmatch(table)
 		var rows strings.Builder
 		for code := range strings.FieldsSeq(parts[2]) {
-			finding, ok := known[code]
+			finding, ok := findings[code]
 			if !ok {
 				t.Errorf("the page lists %s, which no breakage has", code)
 			}
@@ -58,7 +58,7 @@ func TestTroubleshootingPageHasEveryFinding(t *testing.T) {
 		}
 		return parts[1] + "| Finding | Problem | Fix |\n|---|---|---|\n" + rows.String() + parts[3]
 	})
-	for code := range known {
+	for code := range findings {
 		if listed[code] != 1 {
 			t.Errorf("the page lists %s %d times, want once: add it below its symptom", code, listed[code])
 		}

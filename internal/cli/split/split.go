@@ -147,18 +147,18 @@ func services(cluster *facts.Facts, r *facts.Rollout) []Service {
 // routes to others is not as desired.
 func (o *Object) setWeights(services []Service, names []string, weights []int64) {
 	o.Written = make([]int64, len(services))
-	var desired, sum, known int64
+	var desired, sum, matched int64
 	for i, service := range services {
 		desired += service.Desired
 		if at := slices.Index(names, service.Name); at >= 0 {
 			o.Written[i] = weights[at]
-			known += weights[at]
+			matched += weights[at]
 		}
 	}
 	for _, weight := range weights {
 		sum += weight
 	}
-	o.AsDesired = known == sum
+	o.AsDesired = matched == sum
 	for i, service := range services {
 		// Compare ratios: 4 of 5 equals 80 of 100.
 		o.AsDesired = o.AsDesired && o.Written[i]*desired == service.Desired*sum

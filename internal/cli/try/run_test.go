@@ -66,7 +66,7 @@ func (f *fakeAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 func (f *fakeAPI) respond(request *http.Request) (int, io.ReadCloser) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	text := func(of string) (int, io.ReadCloser) { return http.StatusOK, io.NopCloser(strings.NewReader(of)) }
+	text := func(body string) (int, io.ReadCloser) { return http.StatusOK, io.NopCloser(strings.NewReader(body)) }
 	missing := func() (int, io.ReadCloser) {
 		return http.StatusNotFound, io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"NotFound","code":404}`))
 	}
@@ -76,15 +76,15 @@ func (f *fakeAPI) respond(request *http.Request) (int, io.ReadCloser) {
 	case f.rejectedSuffix != "" && strings.HasSuffix(path, f.rejectedSuffix):
 		return http.StatusForbidden, io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"Forbidden","code":403,"message":"no"}`))
 	case request.Method == http.MethodPost:
-		var made struct {
+		var namespace struct {
 			Metadata struct {
 				Labels json.RawMessage `json:"labels"`
 			} `json:"metadata"`
 		}
-		if err := json.NewDecoder(request.Body).Decode(&made); err != nil {
+		if err := json.NewDecoder(request.Body).Decode(&namespace); err != nil {
 			return http.StatusBadRequest, http.NoBody
 		}
-		f.labels = made.Metadata.Labels
+		f.labels = namespace.Metadata.Labels
 		return text("{}")
 	case path == "/api/v1/namespaces/try-1" && request.Method == http.MethodDelete:
 		f.isDeleting = true

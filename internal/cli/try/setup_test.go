@@ -32,8 +32,8 @@ func TestObjectsAreInTheTrialNamespace(t *testing.T) {
 		},
 		facts.GatewayRouter: {"Service try-1/try-stable", "Service try-1/try-canary", "Rollout try-1/try", "HTTPRoute try-1/try"},
 	} {
-		of := setup(router)
-		objects, err := of.Objects(config.Files)
+		parameters := setup(router)
+		objects, err := parameters.Objects(config.Files)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,8 +54,8 @@ func TestObjectsAreInTheTrialNamespace(t *testing.T) {
 func TestRouterAcceptsTheRollout(t *testing.T) {
 	t.Parallel()
 	for _, router := range []string{facts.HTTPRouter, facts.GatewayRouter} {
-		of := setup(router)
-		rollout, err := of.Rollout()
+		parameters := setup(router)
+		rollout, err := parameters.Rollout()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,8 +68,8 @@ func TestRouterAcceptsTheRollout(t *testing.T) {
 
 func TestLoadUsesTheTrialProxies(t *testing.T) {
 	t.Parallel()
-	of := setup(facts.HTTPRouter)
-	pod, err := of.LoadPod()
+	parameters := setup(facts.HTTPRouter)
+	pod, err := parameters.LoadPod()
 	if err != nil {
 		t.Fatal(err)
 	}

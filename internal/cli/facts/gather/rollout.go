@@ -30,14 +30,14 @@ func (r *Reader) Rollout(ctx context.Context, name types.NamespacedName) (*facts
 		return nil, err
 	}
 	cluster.Rollouts = []facts.Rollout{ParseRollout(rollout)}
-	one := &cluster.Rollouts[0]
-	if err := r.readObjects(ctx, cluster, one); err != nil {
+	parsed := &cluster.Rollouts[0]
+	if err := r.readObjects(ctx, cluster, parsed); err != nil {
 		return nil, err
 	}
-	if err := r.readRoutes(ctx, cluster, one); err != nil {
+	if err := r.readRoutes(ctx, cluster, parsed); err != nil {
 		return nil, err
 	}
-	return cluster, r.readServices(ctx, cluster, one)
+	return cluster, r.readServices(ctx, cluster, parsed)
 }
 
 // rolloutPath and objectPath return the API paths of application objects.

@@ -60,8 +60,8 @@ func TestAllTriggersAreRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, found := range cluster.ObjectsOf(&cluster.Rollouts[0]) {
-				got = append(got, found.Name)
+			for _, object := range cluster.ObjectsOf(&cluster.Rollouts[0]) {
+				got = append(got, object.Name)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -153,7 +153,7 @@ func nameQuery(name string) map[string]string {
 
 // rolloutSource watches the Rollout. A change of its references requires a new reading.
 func rolloutSource(rollout *facts.Rollout) watchSource {
-	known := references(rollout)
+	current := references(rollout)
 	return watchSource{path: collection(rolloutPath(rollout.Key())), query: nameQuery(rollout.Name), decode: func(kind watch.EventType, object []byte) change {
 		return func(cluster *facts.Facts) error {
 			rollout := new(v1alpha1.Rollout)
@@ -161,7 +161,7 @@ func rolloutSource(rollout *facts.Rollout) watchSource {
 				return err
 			}
 			changed := ParseRollout(rollout)
-			if kind == watch.Deleted || references(&changed) != known {
+			if kind == watch.Deleted || references(&changed) != current {
 				return errRereadNeeded
 			}
 			cluster.Rollouts[0] = changed
@@ -229,28 +229,28 @@ func (r *Reader) endpointsSource(ctx context.Context, cluster *facts.Facts) ([]w
 	if err := r.get(ctx, kube.Request{Path: path, Query: query}, &existing); err != nil {
 		return nil, err
 	}
-	known := map[string]discoveryv1.EndpointSlice{}
+	current := map[string]discoveryv1.EndpointSlice{}
 	for _, slice := range existing.Items {
-		known[slice.Name] = slice
+		current[slice.Name] = slice
 	}
-	cluster.ReadyEndpoints = countReady(maps.Values(known))
+	cluster.ReadyEndpoints = countReady(maps.Values(current))
 	query["resourceVersion"] = existing.ResourceVersion
-	return []watchSource{{path: path, query: query, decode: decodeSlices(known)}}, nil
+	return []watchSource{{path: path, query: query, decode: decodeSlices(current)}}, nil
 }
 
 // decodeSlices converts events of EndpointSlices. known contains the current slices.
-func decodeSlices(known map[string]discoveryv1.EndpointSlice) func(watch.EventType, []byte) change {
+func decodeSlices(current map[string]discoveryv1.EndpointSlice) func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
 		return func(cluster *facts.Facts) error {
 			var slice discoveryv1.EndpointSlice
 			if err := json.Unmarshal(text, &slice); err != nil {
 				return err
 			}
-			known[slice.Name] = slice
+			current[slice.Name] = slice
 			if kind == watch.Deleted {
-				delete(known, slice.Name)
+				delete(current, slice.Name)
 			}
-			cluster.ReadyEndpoints = countReady(maps.Values(known))
+			cluster.ReadyEndpoints = countReady(maps.Values(current))
 			return nil
 		}
 	}

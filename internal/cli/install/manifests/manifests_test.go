@@ -50,7 +50,7 @@ func TestObjectsAreOrdered(t *testing.T) {
 		names = append(names, object.String())
 		if all := text(t, object.Content); !strings.Contains(all, `"app.kubernetes.io/managed-by":"kubectl-http-canary"`) ||
 			strings.Contains(all, "ghcr.io/kedify") {
-			t.Errorf("%s lacks the label, or has an image of the embedded cluster: %s", object, all)
+			t.Errorf("%s has no label, or an image of the embedded cluster: %s", object, all)
 		}
 	}
 	want := strings.Fields(`
@@ -74,7 +74,7 @@ ServiceAccount:keda/kedify-http-scaler`)
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if last := names[len(names)-1]; last != "MutatingWebhookConfiguration kedify-http-agent" {
-		t.Errorf("the last one is %s", last)
+		t.Errorf("the last object is %s", last)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestControllerPatch(t *testing.T) {
 		t.Errorf("it is\n%s, want\n%s", got, want)
 	}
 	if patch("abc", false) == patch("abd", false) {
-		t.Error("another text of plugins makes no difference")
+		t.Error("different lists of plugins give the same patch")
 	}
 	with := patch("abc", true)
 	for _, want := range []string{`"name":"kedify-plugin"`, `"name":"gatewayapi-plugin"`, `"registry.example.com/$1/argo-rollouts-plugin:1.2.3"`} {
@@ -131,7 +131,7 @@ func TestControllerPatch(t *testing.T) {
 		}
 	}
 	if got := text(t, manifests.ControllerRelease(options().Controller).Content); got != head+tail {
-		t.Errorf("what is applied to take it back is %s", got)
+		t.Errorf("release patch %s", got)
 	}
 }
 
@@ -141,34 +141,34 @@ func TestPlanRejectsForeignObjects(t *testing.T) {
 	role := manifests.Object{Reference: manifests.Reference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role", Namespace: "keda", Name: "one"}}
 	crd := manifests.Object{Reference: manifests.Reference{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: "one"}}
 	for _, test := range []struct {
-		name   string
-		object manifests.Object
-		live   *manifests.Live
-		want   manifests.Action
-		says   string
+		name    string
+		object  manifests.Object
+		live    *manifests.Live
+		want    manifests.Action
+		message string
 	}{
-		{"nothing is there", role, nil, manifests.Create, ""},
-		{"ours", role, &manifests.Live{Labels: map[string]string{label: "kubectl-http-canary"}}, manifests.Update, ""},
+		{"a missing object", role, nil, manifests.Create, ""},
+		{"with the label of this command", role, &manifests.Live{Labels: map[string]string{label: "kubectl-http-canary"}}, manifests.Update, ""},
 		{
-			"Helm's", role, &manifests.Live{Labels: map[string]string{label: "Helm"}}, "",
+			"with the label of Helm", role, &manifests.Live{Labels: map[string]string{label: "Helm"}}, "",
 			"Role keda/one already exists and is managed by Helm: delete it, or transfer it to this command: " +
 				"kubectl label --overwrite --namespace=keda role/one app.kubernetes.io/managed-by=kubectl-http-canary",
 		},
-		{"nobody's", role, &manifests.Live{}, "", "Role keda/one already exists and was not created by this command"},
-		{"a definition that serves as well", crd, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}}, manifests.Keep, ""},
-		{"a definition that does not", crd, &manifests.Live{Served: []string{"v1beta1"}}, "", "CustomResourceDefinition one already exists"},
+		{"without the label", role, &manifests.Live{}, "", "Role keda/one already exists and was not created by this command"},
+		{"a CRD with the required version", crd, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}}, manifests.Keep, ""},
+		{"a CRD without the required version", crd, &manifests.Live{Served: []string{"v1beta1"}}, "", "CustomResourceDefinition one already exists"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := test.object.Plan(test.live)
 			if got != test.want {
-				t.Errorf("it is to %s, want %s", got, test.want)
+				t.Errorf("action %s, want %s", got, test.want)
 			}
-			if _, isForeign := errors.AsType[*manifests.ForeignError](err); isForeign != (test.says != "") {
+			if _, isForeign := errors.AsType[*manifests.ForeignError](err); isForeign != (test.message != "") {
 				t.Fatalf("the error is %v", err)
 			}
-			if err != nil && !strings.HasPrefix(err.Error(), test.says) {
-				t.Errorf("it says %v", err)
+			if err != nil && !strings.HasPrefix(err.Error(), test.message) {
+				t.Errorf("error %v", err)
 			}
 		})
 	}

@@ -89,7 +89,7 @@ func TestRegisterRejectsForeignEntries(t *testing.T) {
 	now := registration.State{Text: "- name: kedify/http\n  location: https://example.com/theirs\n"}
 	_, err := registration.Register(now, []registration.Entry{entry()}, false)
 	if !errors.Is(err, registration.ErrNotOwned) || !strings.Contains(err.Error(), "https://example.com/theirs") || !strings.Contains(err.Error(), "--replace") {
-		t.Errorf("it says %v", err)
+		t.Errorf("error %v", err)
 	}
 	edited := registration.State{Record: "no JSON"}
 	if _, err := registration.Register(edited, []registration.Entry{entry()}, false); !errors.Is(err, registration.ErrRecord) {
@@ -107,8 +107,8 @@ func TestOtherEditsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const theirs = "- name: somebody/else\n  location: file:///else\n"
-	for text, want := range map[string]string{theirs + registered.Text: theirs, theirs: theirs, "": ""} {
+	const foreign = "- name: somebody/else\n  location: file:///else\n"
+	for text, want := range map[string]string{foreign + registered.Text: foreign, foreign: foreign, "": ""} {
 		got, err := registration.Unregister(registration.State{Text: text, Record: registered.Record})
 		if err != nil || got != (registration.State{Text: want}) {
 			t.Errorf("%q becomes %+v, %v", text, got, err)
