@@ -1,19 +1,15 @@
 package try
 
 import (
-	"bytes"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"strconv"
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
@@ -125,28 +121,10 @@ func (s *Setup) readFile(file string) ([]manifests.Object, error) {
 		return nil, err
 	}
 	filled := strings.NewReplacer(
-		"IMAGE", strconv.Quote(s.Image), "ROUTER", routing, "WEIGHT", strconv.Itoa(s.Weight), "HOST_FLAG", "--host="+host, "HOST", host,
+		"IMAGE", strconv.Quote(s.Image), "ROUTER", routing, "WEIGHT", strconv.Itoa(s.Weight), "HOST_FLAG",
+		"--host="+host, "HOST", host,
 		"GATEWAY_NAMESPACE", strconv.Quote(s.Gateway.Namespace), "GATEWAY_NAME", strconv.Quote(s.Gateway.Name),
 		"ADDRESS_FLAG", strconv.Quote("--address="+s.address()), "RATE_FLAG", "--rate="+strconv.Itoa(s.Rate),
 	).Replace(string(text))
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(filled)), len(filled))
-	var all []manifests.Object
-	for {
-		var content map[string]any
-		err := decoder.Decode(&content)
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("manifest %s: %w", file, err)
-		}
-		metadata, _ := content["metadata"].(map[string]any)
-		metadata["namespace"] = s.Namespace
-		version, _ := content["apiVersion"].(string)
-		kind, _ := content["kind"].(string)
-		called, _ := metadata["name"].(string)
-		all = append(all, manifests.Object{
-			Reference: manifests.Reference{APIVersion: version, Kind: kind, Namespace: s.Namespace, Name: called}, Content: content,
-		})
-	}
+	return manifests.Decode(file, []byte(filled), s.Namespace)
 }

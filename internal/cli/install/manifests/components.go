@@ -1,11 +1,8 @@
 package manifests
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"regexp"
@@ -13,7 +10,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
@@ -50,9 +46,11 @@ func Components() []Component { return []Component{Interceptor, Proxy, Scaler, A
 func files(component Component) []string {
 	switch component {
 	case Interceptor:
-		return []string{"crd/http.keda.sh_httpscaledobjects.yaml", "interceptor/rbac.yaml", "interceptor/tls.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml"}
+		return []string{"crd/http.keda.sh_httpscaledobjects.yaml", "interceptor/rbac.yaml", "interceptor/tls.yaml",
+			"interceptor/services.yaml", "interceptor/deployment.yaml"}
 	case Proxy:
-		return []string{"kedify-proxy/configmap.yaml", "kedify-proxy/services.yaml", "kedify-proxy/poddisruptionbudget.yaml", "kedify-proxy/deployment.yaml"}
+		return []string{"kedify-proxy/configmap.yaml", "kedify-proxy/services.yaml",
+			"kedify-proxy/poddisruptionbudget.yaml", "kedify-proxy/deployment.yaml"}
 	case Scaler:
 		return []string{"scaler/rbac.yaml", "scaler/service.yaml", "scaler/deployment.yaml"}
 	case Agent:
@@ -66,12 +64,14 @@ func files(component Component) []string {
 // roleFiles returns the manifest with the controller's permissions for each router, patchFiles the manifest with the
 // init container that copies its file.
 func roleFiles() map[string]string {
-	return map[string]string{facts.HTTPRouter: "argo-rollouts/rbac.yaml", facts.GatewayRouter: "argo-rollouts/gatewayapi/rbac.yaml"}
+	return map[string]string{facts.HTTPRouter: "argo-rollouts/rbac.yaml",
+		facts.GatewayRouter: "argo-rollouts/gatewayapi/rbac.yaml"}
 }
 
 func patchFiles() map[string]string {
 	return map[string]string{
-		facts.HTTPRouter: "argo-rollouts/deployment-patch.yaml", facts.GatewayRouter: "argo-rollouts/gatewayapi/deployment-patch.yaml",
+		facts.HTTPRouter:    "argo-rollouts/deployment-patch.yaml",
+		facts.GatewayRouter: "argo-rollouts/gatewayapi/deployment-patch.yaml",
 	}
 }
 
@@ -101,7 +101,8 @@ func NewSet(files fs.FS, options Options) *Set { return &Set{files: files, optio
 // valid image.
 func All(files fs.FS) ([]Object, error) {
 	return NewSet(files, Options{
-		Routers: slices.Sorted(maps.Keys(roleFiles())), Components: Components(), ProxyNamespaces: []string{""}, Registry: "none", Tag: "none",
+		Routers: slices.Sorted(maps.Keys(roleFiles())), Components: Components(), ProxyNamespaces: []string{""},
+		Registry: "none", Tag: "none",
 	}).Objects()
 }
 
@@ -146,7 +147,8 @@ func (s *Set) roles() ([]Object, error) {
 		for _, object := range objects {
 			if object.Kind == "ClusterRoleBinding" {
 				account := s.options.Account
-				object.Content["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "name": account.Name, "namespace": account.Namespace}}
+				object.Content["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "name": account.Name,
+					"namespace": account.Namespace}}
 			}
 		}
 		all = append(all, objects...)
@@ -160,17 +162,18 @@ func (s *Set) roles() ([]Object, error) {
 func (s *Set) ControllerPatch(plugins string, withFiles bool) (Object, error) {
 	patch := emptyController(s.options.Controller)
 	template := child(child(patch.Content, "spec"), "template")
-	child(child(template, "metadata"), "annotations")[AnnotationPlugins] = fmt.Sprintf("%x", sha256.Sum256([]byte(plugins)))
+	child(child(template, "metadata"), "annotations")[AnnotationPlugins] = fmt.Sprintf("%x",
+		sha256.Sum256([]byte(plugins)))
 	if !withFiles {
 		return patch, nil
 	}
 	var containers []any
 	for _, router := range s.options.Routers {
-		documents, err := s.documents(patchFiles()[router])
+		patches, err := s.readFile(patchFiles()[router], "")
 		if err != nil {
 			return patch, err
 		}
-		pod := child(child(child(documents[0], "spec"), "template"), "spec")
+		pod := child(child(child(patches[0].Content, "spec"), "template"), "spec")
 		initContainers, _ := pod["initContainers"].([]any)
 		containers = append(containers, initContainers...)
 	}
@@ -181,9 +184,11 @@ func (s *Set) ControllerPatch(plugins string, withFiles bool) (Object, error) {
 // emptyController returns the controller's Deployment with its name only. Applying it releases all fields that the same
 // field manager has applied before.
 func emptyController(name types.NamespacedName) Object {
-	object := Object{Reference: Reference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: name.Namespace, Name: name.Name}}
+	object := Object{Reference: Reference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: name.Namespace,
+		Name: name.Name}}
 	object.Content = map[string]any{
-		"apiVersion": object.APIVersion, "kind": object.Kind, "metadata": map[string]any{"namespace": name.Namespace, "name": name.Name},
+		"apiVersion": object.APIVersion, "kind": object.Kind, "metadata": map[string]any{"namespace": name.Namespace,
+			"name": name.Name},
 	}
 	return object
 }
@@ -191,51 +196,15 @@ func emptyController(name types.NamespacedName) Object {
 // ControllerRelease returns the patch that reverts ControllerPatch.
 func ControllerRelease(name types.NamespacedName) Object { return emptyController(name) }
 
-// readFile reads the objects of a file. If namespace is not empty, they get it.
-func (s *Set) readFile(file, namespace string) ([]Object, error) {
-	documents, err := s.documents(file)
-	if err != nil {
-		return nil, err
-	}
-	var all []Object
-	for _, document := range documents {
-		object := Object{Content: document}
-		text := func(parent map[string]any, key string) string { value, _ := parent[key].(string); return value }
-		metadata := object.metadata()
-		if namespace != "" {
-			metadata["namespace"] = namespace
-		}
-		object.Reference = Reference{
-			APIVersion: text(document, "apiVersion"), Kind: text(document, "kind"), Namespace: text(metadata, "namespace"), Name: text(metadata, "name"),
-		}
-		all = append(all, object)
-	}
-	return all, nil
-}
-
 // localImage matches an image in the manifests.
 var localImage = regexp.MustCompile(`ghcr\.io/kedify/([a-z-]+):dev\b`)
 
-// documents reads the documents of a file with the images of the release.
-func (s *Set) documents(file string) ([]map[string]any, error) {
+// readFile reads the objects of a file with the images of the release. If namespace is not empty, they get it.
+func (s *Set) readFile(file, namespace string) ([]Object, error) {
 	raw, err := fs.ReadFile(s.files, file)
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
 	image := strings.ReplaceAll(s.options.Registry, "$", "$$") + "/${1}:" + strings.ReplaceAll(s.options.Tag, "$", "$$")
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(localImage.ReplaceAll(raw, []byte(image))), len(raw))
-	var all []map[string]any
-	for {
-		var document map[string]any
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("manifest %s: %w", file, err)
-		}
-		if len(document) > 0 {
-			all = append(all, document)
-		}
-	}
+	return Decode(file, localImage.ReplaceAll(raw, []byte(image)), namespace)
 }

@@ -17,9 +17,11 @@ import (
 // options selects everything.
 func options() manifests.Options {
 	return manifests.Options{
-		Routers: []string{"kedify/http", "argoproj-labs/gatewayAPI"}, Components: manifests.Components(), ProxyNamespaces: []string{"shop", "web"},
-		Registry: "registry.example.com/$1", Tag: "1.2.3",
-		Controller: types.NamespacedName{Namespace: "argo", Name: "rollouts"}, Account: types.NamespacedName{Namespace: "argo", Name: "controller"},
+		Routers: []string{"kedify/http", "argoproj-labs/gatewayAPI"}, Components: manifests.Components(),
+		ProxyNamespaces: []string{"shop", "web"},
+		Registry:        "registry.example.com/$1", Tag: "1.2.3",
+		Controller: types.NamespacedName{Namespace: "argo", Name: "rollouts"},
+		Account:    types.NamespacedName{Namespace: "argo", Name: "controller"},
 	}
 }
 
@@ -48,7 +50,8 @@ func TestObjectsAreOrdered(t *testing.T) {
 	var names []string
 	for _, object := range objects(t, options()) {
 		names = append(names, object.String())
-		if all := text(t, object.Content); !strings.Contains(all, `"app.kubernetes.io/managed-by":"kubectl-http-canary"`) ||
+		if all := text(t, object.Content); !strings.Contains(all,
+			`"app.kubernetes.io/managed-by":"kubectl-http-canary"`) ||
 			strings.Contains(all, "ghcr.io/kedify") {
 			t.Errorf("%s has no label, or an image of the embedded cluster: %s", object, all)
 		}
@@ -84,7 +87,8 @@ func TestControllerRoleBinding(t *testing.T) {
 	for _, object := range objects(t, manifests.Options{Routers: options().Routers, Account: options().Account}) {
 		if object.Kind == "ClusterRoleBinding" {
 			bindings++
-			if got := text(t, object.Content["subjects"]); got != `[{"kind":"ServiceAccount","name":"controller","namespace":"argo"}]` {
+			if got := text(t,
+				object.Content["subjects"]); got != `[{"kind":"ServiceAccount","name":"controller","namespace":"argo"}]` {
 				t.Errorf("%s is for %s", object, got)
 			}
 		}
@@ -118,14 +122,16 @@ func TestControllerPatch(t *testing.T) {
 	}
 	const head, tail = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"rollouts","namespace":"argo"}`, `}`
 	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // printf abc | sha256sum
-	if got, want := patch("abc", false), head+`,"spec":{"template":{"metadata":{"annotations":{"http.kedify.io/plugins-sha256":"`+sum+`"}}}}`+tail; got != want {
+	if got, want := patch("abc",
+		false), head+`,"spec":{"template":{"metadata":{"annotations":{"http.kedify.io/plugins-sha256":"`+sum+`"}}}}`+tail; got != want {
 		t.Errorf("it is\n%s, want\n%s", got, want)
 	}
 	if patch("abc", false) == patch("abd", false) {
 		t.Error("different lists of plugins give the same patch")
 	}
 	with := patch("abc", true)
-	for _, want := range []string{`"name":"kedify-plugin"`, `"name":"gatewayapi-plugin"`, `"registry.example.com/$1/argo-rollouts-plugin:1.2.3"`} {
+	for _, want := range []string{`"name":"kedify-plugin"`, `"name":"gatewayapi-plugin"`,
+		`"registry.example.com/$1/argo-rollouts-plugin:1.2.3"`} {
 		if !strings.Contains(with, want) {
 			t.Errorf("%s is not in %s", want, with)
 		}
@@ -138,8 +144,10 @@ func TestControllerPatch(t *testing.T) {
 func TestPlanRejectsForeignObjects(t *testing.T) {
 	t.Parallel()
 	const label = "app.kubernetes.io/managed-by"
-	role := manifests.Object{Reference: manifests.Reference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role", Namespace: "keda", Name: "one"}}
-	crd := manifests.Object{Reference: manifests.Reference{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: "one"}}
+	role := manifests.Object{Reference: manifests.Reference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role",
+		Namespace: "keda", Name: "one"}}
+	crd := manifests.Object{Reference: manifests.Reference{APIVersion: "apiextensions.k8s.io/v1",
+		Kind: "CustomResourceDefinition", Name: "one"}}
 	for _, test := range []struct {
 		name    string
 		object  manifests.Object
@@ -148,15 +156,19 @@ func TestPlanRejectsForeignObjects(t *testing.T) {
 		message string
 	}{
 		{"a missing object", role, nil, manifests.Create, ""},
-		{"with the label of this command", role, &manifests.Live{Labels: map[string]string{label: "kubectl-http-canary"}}, manifests.Update, ""},
+		{"with the label of this command", role,
+			&manifests.Live{Labels: map[string]string{label: "kubectl-http-canary"}}, manifests.Update, ""},
 		{
 			"with the label of Helm", role, &manifests.Live{Labels: map[string]string{label: "Helm"}}, "",
 			"Role keda/one already exists and is managed by Helm: delete it, or transfer it to this command: " +
 				"kubectl label --overwrite --namespace=keda role/one app.kubernetes.io/managed-by=kubectl-http-canary",
 		},
-		{"without the label", role, &manifests.Live{}, "", "Role keda/one already exists and was not created by this command"},
-		{"a CRD with the required version", crd, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}}, manifests.Keep, ""},
-		{"a CRD without the required version", crd, &manifests.Live{Served: []string{"v1beta1"}}, "", "CustomResourceDefinition one already exists"},
+		{"without the label", role, &manifests.Live{}, "",
+			"Role keda/one already exists and was not created by this command"},
+		{"a CRD with the required version", crd, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}},
+			manifests.Keep, ""},
+		{"a CRD without the required version", crd, &manifests.Live{Served: []string{"v1beta1"}}, "",
+			"CustomResourceDefinition one already exists"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -184,19 +196,24 @@ func TestPaths(t *testing.T) {
 	}
 	slices.Sort(paths)
 	want := []string{
-		"api/v1/namespaces/keda/serviceaccounts", "api/v1/namespaces/keda/services", "api/v1/namespaces/shop/configmaps", "api/v1/namespaces/shop/services",
+		"api/v1/namespaces/keda/serviceaccounts", "api/v1/namespaces/keda/services",
+		"api/v1/namespaces/shop/configmaps", "api/v1/namespaces/shop/services",
 		"api/v1/namespaces/web/configmaps", "api/v1/namespaces/web/services",
-		"apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-		"apis/apps/v1/namespaces/keda/deployments", "apis/apps/v1/namespaces/shop/deployments", "apis/apps/v1/namespaces/web/deployments",
+		"apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+		"apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		"apis/apps/v1/namespaces/keda/deployments", "apis/apps/v1/namespaces/shop/deployments",
+		"apis/apps/v1/namespaces/web/deployments",
 		"apis/policy/v1/namespaces/keda/poddisruptionbudgets", "apis/policy/v1/namespaces/shop/poddisruptionbudgets",
 		"apis/policy/v1/namespaces/web/poddisruptionbudgets", "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-		"apis/rbac.authorization.k8s.io/v1/clusterroles", "apis/rbac.authorization.k8s.io/v1/namespaces/keda/rolebindings",
+		"apis/rbac.authorization.k8s.io/v1/clusterroles",
+		"apis/rbac.authorization.k8s.io/v1/namespaces/keda/rolebindings",
 		"apis/rbac.authorization.k8s.io/v1/namespaces/keda/roles",
 	}
 	if diff := cmp.Diff(want, slices.Compact(paths)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	policy := manifests.Reference{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "one", Name: "two"}
+	policy := manifests.Reference{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "one",
+		Name: "two"}
 	if got := strings.Join(policy.Path(), "/"); got != "apis/networking.k8s.io/v1/namespaces/one/networkpolicies/two" {
 		t.Errorf("the path is %s", got)
 	}

@@ -112,7 +112,8 @@ func (e *ForeignError) Error() string {
 	if e.Object.Namespace != "" {
 		namespaceFlag = " --namespace=" + e.Object.Namespace
 	}
-	return fmt.Sprintf("%s already exists and %s: delete it, or transfer it to this command: kubectl label --overwrite%s %s/%s %s=%s",
+	return fmt.Sprintf("%s already exists and %s: delete it, or transfer it to this command: kubectl label "+
+		"--overwrite%s %s/%s %s=%s",
 		e.Object, owner, namespaceFlag, strings.ToLower(e.Object.Kind), e.Object.Name, LabelManagedBy, ManagedBy)
 }
 
