@@ -18,12 +18,12 @@ func newAdopt(conn *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "adopt ROLLOUT",
 		Short: "Print the manifests that make a Rollout use router kedify/http",
-		Long: `adopt prints the manifests that a Rollout with canary steps needs for router kedify/http: the canary Service, a
-ScaledObject that takes over the HorizontalPodAutoscaler, and the Rollout with the router added. Comments list what to
-know before you apply them, and the changes in the Rollout.
+		Long: `adopt prints the manifests that a Rollout with canary steps needs for router kedify/http: the canary
+Service, a ScaledObject that takes over the HorizontalPodAutoscaler, and the Rollout with the router added.
+Comments list what to know before you apply them, and the changes in the Rollout.
 
-It reads the Rollout, its Service, the Ingresses that reference the Service and the HorizontalPodAutoscaler. It changes
-nothing. Review the output, then apply it with server-side apply.`,
+It reads the Rollout, its Service, the Ingresses that reference the Service and the HorizontalPodAutoscaler. It
+changes nothing. Review the output, then apply it with server-side apply.`,
 		Example: `  kubectl http-canary adopt rollout/shop
   kubectl http-canary adopt shop | kubectl apply --server-side -f -`,
 		Args:              oneRollout,

@@ -46,13 +46,14 @@ func newCleanup(conn *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Find and remove what deleted or changed Rollouts left behind",
-		Long: `cleanup finds weights and routes that deleted Rollouts, or Rollouts that now reference other objects, left on
-HTTPScaledObjects and Gateway API routes. The controller does not call the router in these cases, so the traffic split
-stays active. It also finds objects of components that are no longer installed. It changes nothing without --apply.
+		Long: `cleanup finds weights and routes that deleted Rollouts, or Rollouts that now reference other
+objects, left on HTTPScaledObjects and Gateway API routes. The controller does not call the router in these
+cases, so the traffic split stays active. It also finds objects of components that are no longer installed. It
+changes nothing without --apply.
 
-Each removal is one request that fails if the object has changed since it was read. Weights without an owner annotation
-may be set by a user: they are listed, and removed only with --unowned. cleanup searches all namespaces, or the one given
-by --namespace.
+Each removal is one request that fails if the object has changed since it was read. Weights without an owner
+annotation may be set by a user: they are listed, and removed only with --unowned. cleanup searches all
+namespaces, or the one given by --namespace.
 
 The exit code is 3 if there are leftovers, and 0 if there are none.`,
 		Example: `  # List leftovers
@@ -68,7 +69,8 @@ The exit code is 3 if there are leftovers, and 0 if there are none.`,
 	}
 	options.format.addFlag(command)
 	command.Flags().BoolVar(&options.apply, "apply", false, "remove the leftovers")
-	command.Flags().BoolVar(&options.unowned, "unowned", false, "with --apply, also remove weights without an owner annotation (may be user-set)")
+	command.Flags().BoolVar(&options.unowned, "unowned", false,
+		"with --apply, also remove weights without an owner annotation (may be user-set)")
 	command.Flags().DurationVar(&options.timeout, "time-limit", time.Minute, "maximum `time` for reading the cluster")
 	return command
 }
@@ -138,7 +140,8 @@ func (c *cleanupOptions) print(out io.Writer, results []result) error {
 		for _, kind := range entry.Kinds {
 			kinds = append(kinds, string(kind))
 		}
-		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n", state, strings.Join(kinds, ", "), entry.Object, entry.Message)
+		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n", state, strings.Join(kinds, ", "), entry.Object,
+			entry.Message)
 		if entry.Error != "" {
 			fmt.Fprintf(&text, "  error    %s\n", entry.Error)
 		}
@@ -181,23 +184,28 @@ func removalRequest(removal cleanup.Removal) (kube.Request, error) {
 		path := append([]string{"apis"}, strings.Split(version, "/")...)
 		body, err := json.Marshal(route.Content)
 		return kube.Request{
-			Verb: http.MethodPut, Path: append(path, "namespaces", route.Name.Namespace, route.Kind.Resource(), route.Name.Name), Query: query, Body: body,
+			Verb: http.MethodPut, Path: append(path, "namespaces", route.Name.Namespace, route.Kind.Resource(),
+				route.Name.Name), Query: query, Body: body,
 		}, err
 	case removal.Lease != nil:
 		name := removal.Lease.Name
-		return deleteRequest(removal.Lease, "apis", "coordination.k8s.io", "v1", "namespaces", name.Namespace, "leases", name.Name)
+		return deleteRequest(removal.Lease, "apis", "coordination.k8s.io", "v1", "namespaces", name.Namespace, "leases",
+			name.Name)
 	case removal.Namespace != nil:
 		return deleteRequest(removal.Namespace, "api", "v1", "namespaces", removal.Namespace.Name.Name)
 	default:
 		body, err := json.Marshal(removal.Patch)
-		path := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", removal.Object.Namespace, httpv1alpha1.Resource, removal.Object.Name}
-		return kube.Request{Verb: http.MethodPatch, Path: path, Query: query, ContentType: string(types.JSONPatchType), Body: body}, err
+		path := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", removal.Object.Namespace,
+			httpv1alpha1.Resource, removal.Object.Name}
+		return kube.Request{Verb: http.MethodPatch, Path: path, Query: query, ContentType: string(types.JSONPatchType),
+			Body: body}, err
 	}
 }
 
 // deleteRequest returns the request that deletes the object at path if its UID and resource version match the
 // precondition.
 func deleteRequest(precondition *cleanup.Precondition, path ...string) (kube.Request, error) {
-	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &precondition.UID, ResourceVersion: &precondition.ResourceVersion}})
+	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &precondition.UID,
+		ResourceVersion: &precondition.ResourceVersion}})
 	return kube.Request{Verb: http.MethodDelete, Path: path, Body: body}, err
 }

@@ -61,8 +61,8 @@ func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-http_canary",
 		Short: "Install, check and watch canaries with HTTP traffic routing",
-		Long: `kubectl http-canary installs, checks and uninstalls the Argo Rollouts traffic routers kedify/http and
-argoproj-labs/gatewayAPI and the components that route and scale the traffic.
+		Long: `kubectl http-canary installs, checks and uninstalls the Argo Rollouts traffic routers kedify/http
+and argoproj-labs/gatewayAPI and the components that route and scale the traffic.
 
 Exit codes: 0, success; 1, the command failed; 2, invalid usage; 3, problems found.`,
 		Example: `  # Install both routers, in addition to plugins that are already registered
@@ -88,7 +88,8 @@ Exit codes: 0, success; 1, the command failed; 2, invalid usage; 3, problems fou
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	conn.addFlags(root.PersistentFlags())
-	root.AddCommand(newDoctor(&conn), newStatus(&conn), newSplit(&conn), newCleanup(&conn), newInstall(&conn), newUninstall(&conn), newAdopt(&conn), newTry(&conn))
+	root.AddCommand(newDoctor(&conn), newStatus(&conn), newSplit(&conn), newCleanup(&conn), newInstall(&conn),
+		newUninstall(&conn), newAdopt(&conn), newTry(&conn))
 	return root
 }
 
@@ -117,7 +118,8 @@ func outputFormats() []string {
 func (o *outputFormat) addFlag(command *cobra.Command) {
 	command.Flags().VarP(o, "output", "o", "output `format`: "+strings.Join(outputFormats(), ", ")+" (default text)")
 	// The error is for an unknown flag.
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats(), cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats(),
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // String implements pflag.Value.

@@ -46,7 +46,8 @@ func (w *connection) client() (*kube.Client, error) {
 	return kube.NewClient(func() (*rest.Config, error) { return config, nil }), nil
 }
 
-// rolloutReader parses a Rollout argument, NAME or rollout/NAME. It returns a reader for its namespace and its full name.
+// rolloutReader parses a Rollout argument, NAME or rollout/NAME. It returns a reader for its namespace and its full
+// name.
 func (w *connection) rolloutReader(argument string) (*gather.Reader, types.NamespacedName, error) {
 	namespace, _, err := w.config().Namespace()
 	if err != nil {
@@ -61,7 +62,8 @@ func (w *connection) rolloutReader(argument string) (*gather.Reader, types.Names
 const completionTimeout = 3 * time.Second
 
 // completeRollout completes the name of a Rollout. It offers nothing if the API server is unreachable.
-func (w *connection) completeRollout(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (w *connection) completeRollout(command *cobra.Command, args []string, _ string) ([]string,
+	cobra.ShellCompDirective) {
 	reader, name, err := w.rolloutReader("")
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -21,12 +21,13 @@ func newDoctor(conn *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check an installation for problems",
-		Long: `doctor checks the Argo Rollouts controller and its plugins, permissions, Rollouts and the objects that they reference,
-the data plane, and KEDA with the objects that it scales. For each problem it prints the object, the problem and the fix.
-It changes nothing.
+		Long: `doctor checks the Argo Rollouts controller and its plugins, permissions, Rollouts and the objects
+that they reference, the data plane, and KEDA with the objects that it scales. For each problem it prints the
+object, the problem and the fix. It changes nothing.
 
-doctor checks applications in all namespaces, or in the one given by --namespace. A warning names the objects that you
-are not allowed to read. The exit code is 3 if there is an error, and 0 if there are only warnings or no problems.`,
+doctor checks applications in all namespaces, or in the one given by --namespace. A warning names the objects
+that you are not allowed to read. The exit code is 3 if there is an error, and 0 if there are only warnings or
+no problems.`,
 		Example: `  # Check everything
   kubectl http-canary doctor
 
@@ -58,7 +59,8 @@ func readFacts(ctx context.Context, conn *connection, timeout time.Duration) (*f
 	// Only --namespace selects one namespace: the namespace of the context does not.
 	cluster, err := readAll(ctx, gather.New(client, conn.overrides.Context.Namespace))
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("reading the cluster: not finished within %v: %w: increase --time-limit", timeout, ctx.Err())
+		return nil, fmt.Errorf("reading the cluster: not finished within %v: %w: increase --time-limit", timeout,
+			ctx.Err())
 	}
 	return cluster, err
 }
@@ -95,8 +97,11 @@ func printFindings(out io.Writer, format outputFormat, cluster *facts.Facts, fin
 	}
 	var text strings.Builder
 	if format == formatWide {
-		fmt.Fprintf(&text, "Read: %d Rollouts, %d HTTPScaledObjects, %d routes, %d ScaledObjects, %d Services, %d nodes; %d permissions reviewed\n",
-			len(cluster.Rollouts), len(cluster.HTTPScaledObjects), len(cluster.Routes), len(cluster.ScaledObjects), len(cluster.Services), len(cluster.Nodes),
+		fmt.Fprintf(&text,
+			"Read: %d Rollouts, %d HTTPScaledObjects, %d routes, %d ScaledObjects, %d Services, %d nodes; %d "+
+				"permissions reviewed\n",
+			len(cluster.Rollouts), len(cluster.HTTPScaledObjects), len(cluster.Routes), len(cluster.ScaledObjects),
+			len(cluster.Services), len(cluster.Nodes),
 			len(cluster.Allowed))
 	}
 	for _, finding := range findings {
@@ -104,7 +109,8 @@ func printFindings(out io.Writer, format outputFormat, cluster *facts.Facts, fin
 		if finding.Field != "" {
 			object += ": " + finding.Field
 		}
-		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n  fix      %s\n", strings.ToUpper(string(finding.Severity)), finding.Code, object,
+		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n  fix      %s\n",
+			strings.ToUpper(string(finding.Severity)), finding.Code, object,
 			finding.Message, finding.Fix)
 	}
 	if len(findings) == 0 {

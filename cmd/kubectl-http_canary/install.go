@@ -59,17 +59,18 @@ func newInstall(conn *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "install",
 		Short: "Install the routers and, optionally, the data plane and autoscaling",
-		Long: `install registers the routers in trafficRouterPlugins of the Argo Rollouts controller, grants the controller the
-permissions that they need, and restarts it. Entries of other plugins stay. With --components it first installs components
-of the data plane and of autoscaling. It waits until everything is available, and then runs the checks of doctor.
+		Long: `install registers the routers in trafficRouterPlugins of the Argo Rollouts controller, grants the
+controller the permissions that they need, and restarts it. Entries of other plugins stay. With --components it
+first installs components of the data plane and of autoscaling. It waits until everything is available, and then
+runs the checks of doctor.
 
-Objects that install creates have the label app.kubernetes.io/managed-by=kubectl-http-canary. If an object or an entry of
-the same name belongs to another owner, install fails before it changes anything. You can run install again to upgrade, or
-to continue after an interruption. The namespaces must exist.
+Objects that install creates have the label app.kubernetes.io/managed-by=kubectl-http-canary. If an object or an
+entry of the same name belongs to another owner, install fails before it changes anything. You can run install
+again to upgrade, or to continue after an interruption. The namespaces must exist.
 
-Plugin binaries are downloaded from the release of this command, or from --from. Their checksums come from checksums.txt of
-the release, or from --checksums. The platform is the platform of the controller's nodes. With --print, install prints all
-objects, e.g. for Git, and changes nothing.`,
+Plugin binaries are downloaded from the release of this command, or from --from. Their checksums come from
+checksums.txt of the release, or from --checksums. The platform is the platform of the controller's nodes. With
+--print, install prints all objects, e.g. for Git, and changes nothing.`,
 		Example: `  # Install both routers
   kubectl http-canary install
 
@@ -95,17 +96,24 @@ func (i *installOptions) addFlags(command *cobra.Command) {
 	flags.BoolVar(&i.dryRun, "dry-run", false, "submit the requests as a server-side dry run, without persisting them")
 	flags.DurationVar(&i.timeout, "time-limit", 5*time.Minute, "maximum `time` for the command")
 	flags.StringSliceVar(&i.routers, "router", registration.Routers(), "`names` of the routers to register")
-	flags.StringSliceVar(&i.components, "components", nil, "`components` to install in addition: "+strings.Join(componentNames(), ", "))
-	flags.StringSliceVar(&i.namespaces, "proxy-namespace", nil, "`namespaces` to install proxies in, with component proxy")
+	flags.StringSliceVar(&i.components, "components", nil,
+		"`components` to install in addition: "+strings.Join(componentNames(), ", "))
+	flags.StringSliceVar(&i.namespaces, "proxy-namespace", nil,
+		"`namespaces` to install proxies in, with component proxy")
 	flags.StringVar(&i.baseURL, "from", "", "base `URL` of the plugin binaries (default: the release of this command)")
-	flags.StringVar(&i.platform, "platform", "", "`platform` of the plugin binaries, e.g. linux-amd64 (default: the platform of the controller's nodes)")
-	flags.StringVar(&i.checksums, "checksums", "", "`file` with the checksums of the release (default: checksums.txt next to the binaries)")
-	flags.BoolVar(&i.initContainer, "init-container", false, "copy the plugin binaries from an image by init containers, for controllers without internet access")
-	flags.BoolVar(&i.replace, "replace", false, "replace entries of the same name that were not created by this command")
+	flags.StringVar(&i.platform, "platform", "",
+		"`platform` of the plugin binaries, e.g. linux-amd64 (default: the platform of the controller's nodes)")
+	flags.StringVar(&i.checksums, "checksums", "",
+		"`file` with the checksums of the release (default: checksums.txt next to the binaries)")
+	flags.BoolVar(&i.initContainer, "init-container", false,
+		"copy the plugin binaries from an image by init containers, for controllers without internet access")
+	flags.BoolVar(&i.replace, "replace", false,
+		"replace entries of the same name that were not created by this command")
 	flags.StringVar(&i.registry, "image-registry", "ghcr.io/kedify", "image `registry`")
 	flags.StringVar(&i.tag, "image-tag", "", "image `tag` (default: the release of this command)")
 	// The error is for an unknown flag.
-	_ = command.RegisterFlagCompletionFunc("components", cobra.FixedCompletions(componentNames(), cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("components",
+		cobra.FixedCompletions(componentNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // componentNames lists the valid values of --components.
@@ -126,11 +134,13 @@ func (i *installOptions) complete() error {
 	case hasProxy != (len(i.namespaces) > 0):
 		return usageError(errors.New("--components=proxy and --proxy-namespace require each other"))
 	case i.initContainer && (i.baseURL != "" || i.checksums != "" || i.platform != "" || i.print):
-		return usageError(errors.New("--init-container cannot be combined with --from, --checksums, --platform or --print"))
+		return usageError(errors.New("--init-container cannot be combined with --from, --checksums, --platform " +
+			"or --print"))
 	}
 	for _, name := range i.components {
 		if !slices.Contains(componentNames(), name) {
-			return usageError(fmt.Errorf("unknown component %q: use one of %s", name, strings.Join(componentNames(), ", ")))
+			return usageError(fmt.Errorf("unknown component %q: use one of %s", name,
+				strings.Join(componentNames(), ", ")))
 		}
 	}
 	release := strings.TrimPrefix(server.Version(version), "v")
@@ -191,7 +201,8 @@ func (i *installOptions) run(ctx context.Context, out io.Writer) error {
 }
 
 // errNoController reports that the Argo Rollouts controller is not installed.
-var errNoController = errors.New("no Deployment has the labels app.kubernetes.io/name=argo-rollouts and app.kubernetes.io/component=rollouts-controller: " +
+var errNoController = errors.New("no Deployment has the labels app.kubernetes.io/name=argo-rollouts and " +
+	"app.kubernetes.io/component=rollouts-controller: " +
 	"install Argo Rollouts first")
 
 // controllerName returns the name of the controller's Deployment.
@@ -202,8 +213,10 @@ func controllerName(cluster *facts.Facts) types.NamespacedName {
 // manifestOptions returns the options of the manifests for a cluster.
 func (i *installOptions) options(cluster *facts.Facts) manifests.Options {
 	options := manifests.Options{
-		Routers: i.routers, ProxyNamespaces: i.namespaces, Registry: i.registry, Tag: i.tag, Controller: controllerName(cluster),
-		Account: types.NamespacedName{Namespace: cluster.Controller.Namespace, Name: cluster.Controller.Spec.Template.Spec.ServiceAccountName},
+		Routers: i.routers, ProxyNamespaces: i.namespaces, Registry: i.registry, Tag: i.tag,
+		Controller: controllerName(cluster),
+		Account: types.NamespacedName{Namespace: cluster.Controller.Namespace,
+			Name: cluster.Controller.Spec.Template.Spec.ServiceAccountName},
 	}
 	for _, name := range i.components {
 		options.Components = append(options.Components, manifests.Component(name))

@@ -23,7 +23,8 @@ const (
 )
 
 // printManifests prints the objects and the controller's ConfigMap as YAML documents.
-func printManifests(out io.Writer, cluster *facts.Facts, objects []manifests.Object, entries []registration.Entry) error {
+func printManifests(out io.Writer, cluster *facts.Facts, objects []manifests.Object,
+	entries []registration.Entry) error {
 	configMap, err := configMapWith(cluster, entries)
 	if err != nil {
 		return err
@@ -52,7 +53,8 @@ func printManifests(out io.Writer, cluster *facts.Facts, objects []manifests.Obj
 func configMapWith(cluster *facts.Facts, entries []registration.Entry) (map[string]any, error) {
 	merged, err := registration.Merge(registration.StateOf(cluster.Plugins).Text, entries)
 	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s/%s: data.%s: %w", cluster.Controller.Namespace, facts.ConfigMapName, facts.PluginsKey, err)
+		return nil, fmt.Errorf("ConfigMap %s/%s: data.%s: %w", cluster.Controller.Namespace, facts.ConfigMapName,
+			facts.PluginsKey, err)
 	}
 	metadata := map[string]any{"name": facts.ConfigMapName, "namespace": cluster.Controller.Namespace}
 	data := map[string]string{}
@@ -84,7 +86,8 @@ func download(ctx context.Context, url string) (string, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s: %s: specify the URL of a release with --from, or a local file with --checksums", url, response.Status)
+		return "", fmt.Errorf("%s: %s: specify the URL of a release with --from, or a local file with --checksums", url,
+			response.Status)
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxChecksums))
 	return string(text), err

@@ -19,7 +19,8 @@ import (
 const countInterval = 2 * time.Second
 
 // errNoProxy reports a Rollout without an HTTPScaledObject, whose requests no proxy counts.
-var errNoProxy = errors.New("references no existing HTTPScaledObject: --sent works only with router " + facts.HTTPRouter)
+var errNoProxy = errors.New("references no existing HTTPScaledObject: --sent works only with router " +
+	facts.HTTPRouter)
 
 // reportWithCounts returns the traffic split of the Rollout of cluster, including the request counts of the proxies.
 func reportWithCounts(ctx context.Context, reader *gather.Reader, cluster *facts.Facts) (split.Report, error) {
@@ -39,7 +40,8 @@ func reportWithCounts(ctx context.Context, reader *gather.Reader, cluster *facts
 }
 
 // watchWithCounts calls notify with the traffic split and the request counts, at each change and every countInterval.
-func watchWithCounts(ctx context.Context, reader *gather.Reader, name types.NamespacedName, notify func(split.Report) error) error {
+func watchWithCounts(ctx context.Context, reader *gather.Reader, name types.NamespacedName,
+	notify func(split.Report) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Watch modifies the facts after its callback has returned. The callback therefore blocks until they are copied.
@@ -110,7 +112,8 @@ func countsLine(counts split.ProxyRequests, before []int64, since time.Duration)
 			delta[i] = counts.Requests[i]
 		}
 	}
-	return fmt.Sprintf("%s%s in %.0f s%s, %s since start", text, joinCounts(delta), since.Seconds(), percentages(delta), joinCounts(counts.Requests))
+	return fmt.Sprintf("%s%s in %.0f s%s, %s since start", text, joinCounts(delta), since.Seconds(), percentages(delta),
+		joinCounts(counts.Requests))
 }
 
 // joinCounts joins numbers with slashes.

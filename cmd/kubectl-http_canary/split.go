@@ -25,13 +25,14 @@ func newSplit(conn *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "split ROLLOUT",
 		Short: "Show or watch the traffic split of a Rollout, one line per routing object",
-		Long: `split prints one line for each routing object of a Rollout: the weights of its Services (stable first) as desired by the
-controller and as written to the object, whether the data plane has applied them, how many Ready proxies have acknowledged
-them, and the ready endpoints of the Services. With --watch it prints a line with the time at each change until interrupted.
+		Long: `split prints one line for each routing object of a Rollout: the weights of its Services (stable
+first) as desired by the controller and as written to the object, whether the data plane has applied them, how
+many Ready proxies have acknowledged them, and the ready endpoints of the Services. With --watch it prints a
+line with the time at each change until interrupted.
 
-With --sent it also prints how many requests each Ready proxy of ` + facts.HTTPRouter + ` has sent to each Service, from the
-counters of its Envoy: since the start of Envoy and, with --watch, since the previous line, every 2 seconds while there is
-traffic. This requires permission to get pods/proxy in the namespace of the proxies.`,
+With --sent it also prints how many requests each Ready proxy of ` + facts.HTTPRouter + ` has sent to each Service,
+from the counters of its Envoy: since the start of Envoy and, with --watch, since the previous line, every 2
+seconds while there is traffic. This requires permission to get pods/proxy in the namespace of the proxies.`,
 		Example: `  kubectl http-canary split shop
   kubectl http-canary split shop --watch
   kubectl http-canary split shop --watch --sent`,
@@ -39,7 +40,8 @@ traffic. This requires permission to get pods/proxy in the namespace of the prox
 		ValidArgsFunction: conn.completeRollout,
 		RunE: func(command *cobra.Command, args []string) error {
 			if watch && format == formatYAML {
-				return usageError(fmt.Errorf("--watch does not support --output=%s: use --output=%s", formatYAML, formatJSON))
+				return usageError(fmt.Errorf("--watch does not support --output=%s: use --output=%s", formatYAML,
+					formatJSON))
 			}
 			reader, name, err := conn.rolloutReader(args[0])
 			if err != nil {
@@ -60,12 +62,14 @@ traffic. This requires permission to get pods/proxy in the namespace of the prox
 	}
 	format.addFlag(command)
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "print a line at each change until interrupted")
-	command.Flags().BoolVar(&withCounts, "sent", false, "show the number of requests that each proxy has sent to each Service")
+	command.Flags().BoolVar(&withCounts, "sent", false,
+		"show the number of requests that each proxy has sent to each Service")
 	return command
 }
 
 // printSplit prints the current traffic split.
-func printSplit(ctx context.Context, out io.Writer, format outputFormat, reader *gather.Reader, name types.NamespacedName, withCounts bool) error {
+func printSplit(ctx context.Context, out io.Writer, format outputFormat, reader *gather.Reader,
+	name types.NamespacedName, withCounts bool) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	cluster, err := reader.Rollout(ctx, name)
@@ -98,7 +102,8 @@ type changePrinter struct {
 
 // newChangePrinter returns a changePrinter that writes to out.
 func newChangePrinter(out io.Writer, format outputFormat) *changePrinter {
-	return &changePrinter{out: out, format: format, now: time.Now, lines: map[string]string{}, counts: map[string][]int64{}, times: map[string]time.Time{}}
+	return &changePrinter{out: out, format: format, now: time.Now, lines: map[string]string{},
+		counts: map[string][]int64{}, times: map[string]time.Time{}}
 }
 
 // print prints the lines of report that differ from the previous call.
@@ -137,7 +142,8 @@ func (c *changePrinter) print(report split.Report) error {
 func (c *changePrinter) countsChange(key string, counts split.ProxyRequests, now time.Time) string {
 	before, ok := c.counts[key]
 	line := countsLine(counts, before, now.Sub(c.times[key]))
-	if counts.Problem != "" && c.lines[key] == line || counts.Problem == "" && ok && slices.Equal(before, counts.Requests) {
+	if counts.Problem != "" && c.lines[key] == line || counts.Problem == "" && ok &&
+		slices.Equal(before, counts.Requests) {
 		return ""
 	}
 	c.lines[key], c.times[key] = line, now
@@ -170,7 +176,8 @@ func splitLines(report split.Report) []string {
 		if object.Proxies != nil {
 			proxies = fmt.Sprintf("%d/%d", object.Proxies.Acked, object.Proxies.Ready)
 		}
-		line := fmt.Sprintf("%-12s %-9s %-9s %-8s %-8s %-10s %s", report.Phase, strings.Join(desired, "/"), weights, object.Applied, proxies,
+		line := fmt.Sprintf("%-12s %-9s %-9s %-8s %-8s %-10s %s", report.Phase, strings.Join(desired, "/"), weights,
+			object.Applied, proxies,
 			strings.Join(endpoints, "/"), object.Name)
 		if object.Problem != "" {
 			line += ": " + object.Problem

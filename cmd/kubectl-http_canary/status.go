@@ -23,11 +23,12 @@ func newStatus(conn *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status ROLLOUT",
 		Short: "Show the traffic split of a Rollout, and whether it is applied",
-		Long: `status shows the phase of a Rollout, its Services with their ready endpoints and desired weights, and for each routing
-object the weights that are written to it and whether the data plane has applied them.
+		Long: `status shows the phase of a Rollout, its Services with their ready endpoints and desired weights,
+and for each routing object the weights that are written to it and whether the data plane has applied them.
 
-For kedify/http, "applied" is the report of the interceptor on the HTTPScaledObject: every Ready proxy has acknowledged the
-weights. For argoproj-labs/gatewayAPI, it is the conditions Accepted and ResolvedRefs of the route's current generation.`,
+For kedify/http, "applied" is the report of the interceptor on the HTTPScaledObject: every Ready proxy has
+acknowledged the weights. For argoproj-labs/gatewayAPI, it is the conditions Accepted and ResolvedRefs of the
+route's current generation.`,
 		Example: `  kubectl http-canary status shop
   kubectl http-canary status rollout/shop --namespace shop --output yaml`,
 		Args:              oneRollout,
@@ -74,7 +75,8 @@ func printStatus(out io.Writer, report split.Report, isWide bool) error {
 	if report.Message != "" {
 		phase += " (" + report.Message + ")"
 	}
-	fmt.Fprintf(&text, "Rollout   %s\nPhase     %s\nStep      %d/%d\nReplicas  %d, %d updated, %d available\n\n", report.Rollout, phase, report.Step, report.Steps,
+	fmt.Fprintf(&text, "Rollout   %s\nPhase     %s\nStep      %d/%d\nReplicas  %d, %d updated, %d available\n\n",
+		report.Rollout, phase, report.Step, report.Steps,
 		report.Replicas.Total, report.Replicas.Updated, report.Replicas.Available)
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	hash := func(value string) string {
@@ -88,7 +90,8 @@ func printStatus(out io.Writer, report split.Report, isWide bool) error {
 		fmt.Fprintf(table, "\tWRITTEN %d", i+1)
 	}
 	for i, service := range report.Services {
-		fmt.Fprintf(table, "\n%s\t%s\t%s%d\t%d", service.Role, service.Name, hash(service.Hash), service.Endpoints, service.Desired)
+		fmt.Fprintf(table, "\n%s\t%s\t%s%d\t%d", service.Role, service.Name, hash(service.Hash), service.Endpoints,
+			service.Desired)
 		for _, object := range report.Objects {
 			fmt.Fprintf(table, "\t%s", writtenWeight(object, i))
 		}

@@ -46,16 +46,17 @@ func newTry(conn *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "try",
 		Short: "Run a throwaway canary under load on this cluster, and remove it again",
-		Long: `try creates a namespace with a 2-Pod sample application and sends it requests from a Pod in the cluster. It starts a canary,
-measures the percentage of requests that the canary receives at its step, promotes or aborts the canary, and deletes the
-namespace, even if interrupted. It changes nothing outside of that namespace. It asks for confirmation unless --yes is set.
+		Long: `try creates a namespace with a 2-Pod sample application and sends it requests from a Pod in the
+cluster. It starts a canary, measures the percentage of requests that the canary receives at its step, promotes
+or aborts the canary, and deletes the namespace, even if interrupted. It changes nothing outside of that
+namespace. It asks for confirmation unless --yes is set.
 
-With kedify/http, the namespace has its own proxies. With argoproj-labs/gatewayAPI, it has an HTTPRoute attached to the
-Gateway given by --gateway, which must allow routes from other namespaces.
+With kedify/http, the namespace has its own proxies. With argoproj-labs/gatewayAPI, it has an HTTPRoute attached
+to the Gateway given by --gateway, which must allow routes from other namespaces.
 
-The exit code is 0 if the measured percentage matches the weight and no request failed. It is 3 if not, or if the
-installation has a problem that prevents any canary. It is 1 if the canary could not be run to its end, was interrupted,
-or could not be removed.`,
+The exit code is 0 if the measured percentage matches the weight and no request failed. It is 3 if not, or if
+the installation has a problem that prevents any canary. It is 1 if the canary could not be run to its end, was
+interrupted, or could not be removed.`,
 		Example: `  # Use router kedify/http
   kubectl http-canary try
 
@@ -70,15 +71,19 @@ or could not be removed.`,
 	options.format.addFlag(command)
 	flags := command.Flags()
 	flags.StringVar(&options.setup.Router, "router", facts.HTTPRouter, "`name` of the router")
-	flags.StringVar(&options.gateway, "gateway", "", "`namespace/name` of the Gateway, required by router "+facts.GatewayRouter)
-	flags.StringVar(&options.setup.Address, "address", "", "`host:port` at which Pods reach the Gateway (default: its first status address and first HTTP listener)")
-	flags.StringVar(&options.setup.Image, "image", "", "`image` of the sample application (default: the release of this command)")
+	flags.StringVar(&options.gateway, "gateway", "",
+		"`namespace/name` of the Gateway, required by router "+facts.GatewayRouter)
+	flags.StringVar(&options.setup.Address, "address", "",
+		"`host:port` at which Pods reach the Gateway (default: its first status address and first HTTP listener)")
+	flags.StringVar(&options.setup.Image, "image", "",
+		"`image` of the sample application (default: the release of this command)")
 	flags.IntVar(&options.setup.Weight, "weight", 20, "`weight` of the canary, in percent")
 	flags.IntVar(&options.setup.Rate, "rate", 100, "`requests` per second")
 	flags.IntVar(&options.setup.Requests, "requests", 1000, "`number` of requests to measure")
 	flags.BoolVar(&options.setup.Abort, "abort", false, "abort the canary at the end instead of promoting it")
 	flags.BoolVarP(&options.confirmed, "yes", "y", false, "do not ask for confirmation")
-	flags.DurationVar(&options.timeout, "time-limit", 5*time.Minute, "maximum `time` before the canary is stopped and removed")
+	flags.DurationVar(&options.timeout, "time-limit", 5*time.Minute,
+		"maximum `time` before the canary is stopped and removed")
 	// The error is for an unknown flag.
 	_ = command.RegisterFlagCompletionFunc("router", cobra.FixedCompletions(
 		[]string{facts.HTTPRouter, facts.GatewayRouter}, cobra.ShellCompDirectiveNoFileComp))
@@ -91,9 +96,12 @@ func (t *tryOptions) complete() error {
 	needsGateway := t.setup.Router == facts.GatewayRouter
 	switch {
 	case !needsGateway && t.setup.Router != facts.HTTPRouter:
-		return usageError(fmt.Errorf("unknown router %q: use %s or %s", t.setup.Router, facts.HTTPRouter, facts.GatewayRouter))
-	case needsGateway != (t.gateway != ""), isGateway != (t.gateway != ""), needsGateway && (namespace == "" || name == ""):
-		return usageError(fmt.Errorf("--router=%s and --gateway=NAMESPACE/NAME require each other", facts.GatewayRouter))
+		return usageError(fmt.Errorf("unknown router %q: use %s or %s", t.setup.Router, facts.HTTPRouter,
+			facts.GatewayRouter))
+	case needsGateway != (t.gateway != ""), isGateway != (t.gateway != ""), needsGateway &&
+		(namespace == "" || name == ""):
+		return usageError(fmt.Errorf("--router=%s and --gateway=NAMESPACE/NAME require each other",
+			facts.GatewayRouter))
 	case t.setup.Weight < 1 || t.setup.Weight > 99:
 		return usageError(errors.New("--weight must be between 1 and 99"))
 	case t.setup.Rate < 1 || t.setup.Rate > maxRate:
@@ -179,7 +187,8 @@ func (t *tryOptions) checkInstallation(ctx context.Context, client *kube.Client)
 func ignoredCodes() []doctor.Code {
 	return []doctor.Code{
 		doctor.ServiceNotFound, doctor.HTTPScaledObjectNotFound, doctor.RouteNotFound,
-		doctor.KEDANotFound, doctor.KEDATooOld, doctor.KEDANotReady, doctor.ScaledRefKinds, doctor.ScalerNotFound, doctor.ScalerNotReady,
+		doctor.KEDANotFound, doctor.KEDATooOld, doctor.KEDANotReady, doctor.ScaledRefKinds, doctor.ScalerNotFound,
+		doctor.ScalerNotReady,
 		doctor.AgentNotFound, doctor.AgentNotReady, doctor.AgentForbidden, doctor.WebhookNotReady,
 	}
 }
@@ -205,7 +214,8 @@ func (t *tryOptions) resolveAddress(ctx context.Context, client *kube.Client) er
 		return nil
 	}
 	var gateway gatewayObject
-	path := []string{"apis", "gateway.networking.k8s.io", "v1", "namespaces", t.setup.Gateway.Namespace, "gateways", t.setup.Gateway.Name}
+	path := []string{"apis", "gateway.networking.k8s.io", "v1", "namespaces", t.setup.Gateway.Namespace, "gateways",
+		t.setup.Gateway.Name}
 	if err := client.Get(ctx, &gateway, path...); err != nil {
 		return fmt.Errorf("gateway %s: %w", t.setup.Gateway, err)
 	}
@@ -234,7 +244,8 @@ func (t *tryOptions) confirm(ctx context.Context, command *cobra.Command) error 
 	if config, err := t.conn.config().ClientConfig(); err == nil {
 		server = config.Host
 	}
-	text := fmt.Sprintf("This will create namespace %s in context %s (%s) with a 2-Pod application (%s) and %d requests/s of load, and delete it afterwards.\n",
+	text := fmt.Sprintf("This will create namespace %s in context %s (%s) with a 2-Pod application (%s) and %d "+
+		"requests/s of load, and delete it afterwards.\n",
 		t.setup.Namespace, contextName, server, t.setup.Image, t.setup.Rate)
 	if _, err := io.WriteString(t.progress, text); err != nil || t.confirmed {
 		return err
@@ -271,7 +282,8 @@ func (t *tryOptions) printResult(out io.Writer, result *try.Result) error {
 			text = fmt.Sprintf("%d times: %s\n", count, failure) + text
 		}
 		if !result.Agrees {
-			text = fmt.Sprintf("Traffic split does not match weight %d %%: the canary got %d of %d requests, beyond statistical variation\n", result.Weight, result.Canary, result.Measured) + text
+			text = fmt.Sprintf("Traffic split does not match weight %d %%: the canary got %d of %d requests, beyond "+
+				"statistical variation\n", result.Weight, result.Canary, result.Measured) + text
 		}
 		if !result.EndAgrees {
 			text = "Requests still went to both versions after the end of the canary\n" + text

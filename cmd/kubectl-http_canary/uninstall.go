@@ -27,13 +27,14 @@ func newUninstall(conn *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Delete what install created, and restore what it changed",
-		Long: `uninstall restores the original backends of Ingresses and HTTPRoutes that the agent has rewritten, unregisters the routers
-that install has registered, restarts the Argo Rollouts controller, and deletes all objects that install and its components
-have created. Entries of other plugins stay, and an entry that install --replace has replaced is restored.
+		Long: `uninstall restores the original backends of Ingresses and HTTPRoutes that the agent has rewritten,
+unregisters the routers that install has registered, restarts the Argo Rollouts controller, and deletes all
+objects that install and its components have created. Entries of other plugins stay, and an entry that install
+--replace has replaced is restored.
 
-If Rollouts, ScaledObjects or HTTPScaledObjects still use the installation, uninstall fails and lists them. With --force it
-continues: their canaries and scaling stop, and HTTPScaledObjects are deleted together with their CustomResourceDefinition.
-You can run uninstall again to continue after an interruption.`,
+If Rollouts, ScaledObjects or HTTPScaledObjects still use the installation, uninstall fails and lists them. With
+--force it continues: their canaries and scaling stop, and HTTPScaledObjects are deleted together with their
+CustomResourceDefinition. You can run uninstall again to continue after an interruption.`,
 		Example: `  # Show what would be deleted
   kubectl http-canary uninstall --dry-run
 
@@ -46,7 +47,8 @@ You can run uninstall again to continue after an interruption.`,
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&options.dryRun, "dry-run", false, "submit the requests as a server-side dry run, without persisting them")
+	flags.BoolVar(&options.dryRun, "dry-run", false,
+		"submit the requests as a server-side dry run, without persisting them")
 	flags.BoolVar(&options.force, "force", false, "also delete objects that are in use")
 	flags.DurationVar(&options.timeout, "time-limit", 5*time.Minute, "maximum `time` for the command")
 	return command

@@ -8,16 +8,20 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// TestAdoptPrintsValidManifests: the API server accepts the output with the CRDs of KEDA, and adopt itself writes nothing.
+// TestAdoptPrintsValidManifests: the API server accepts the output with the CRDs of KEDA, and adopt itself writes
+// nothing.
 func TestAdoptPrintsValidManifests(t *testing.T) {
 	if err := apiserver.CreateNamespace(t.Context(), shared.admin, "web-of-before"); err != nil {
 		t.Fatal(err)
 	}
 	paths := []string{
-		rolloutPath("web-of-before", "web"), "/api/v1/namespaces/web-of-before/services/web", "/api/v1/namespaces/web-of-before/services/other",
-		"/apis/networking.k8s.io/v1/namespaces/web-of-before/ingresses/web", "/apis/autoscaling/v2/namespaces/web-of-before/horizontalpodautoscalers/web-hpa",
+		rolloutPath("web-of-before", "web"), "/api/v1/namespaces/web-of-before/services/web",
+		"/api/v1/namespaces/web-of-before/services/other",
+		"/apis/networking.k8s.io/v1/namespaces/web-of-before/ingresses/web",
+		"/apis/autoscaling/v2/namespaces/web-of-before/horizontalpodautoscalers/web-hpa",
 	}
-	created := []string{"/apis/keda.sh/v1alpha1/namespaces/web-of-before/scaledobjects/web", "/api/v1/namespaces/web-of-before/services/web-canary"}
+	created := []string{"/apis/keda.sh/v1alpha1/namespaces/web-of-before/scaledobjects/web",
+		"/api/v1/namespaces/web-of-before/services/web-canary"}
 	t.Cleanup(func() {
 		for _, path := range append(paths, created...) {
 			if err := shared.admin.Delete().AbsPath(path).Do(context.Background()).Error(); err != nil {
@@ -25,7 +29,8 @@ func TestAdoptPrintsValidManifests(t *testing.T) {
 			}
 		}
 	})
-	apply(t, strings.ReplaceAll(readFile(t, "../../internal/cli/adopt/testdata/app.yaml"), "namespace: web", "namespace: web-of-before"))
+	apply(t, strings.ReplaceAll(readFile(t, "../../internal/cli/adopt/testdata/app.yaml"), "namespace: web",
+		"namespace: web-of-before"))
 	versions := func() (all []any) {
 		for _, path := range paths {
 			all = append(all, read(t, path)["metadata"].(map[string]any)["resourceVersion"])
@@ -44,14 +49,18 @@ func TestAdoptPrintsValidManifests(t *testing.T) {
 		}
 	}
 	apply(t, printed.out)
-	canary := read(t, rolloutPath("web-of-before", "web"))["spec"].(map[string]any)["strategy"].(map[string]any)["canary"].(map[string]any)
+	canary := read(t,
+		rolloutPath("web-of-before",
+			"web"))["spec"].(map[string]any)["strategy"].(map[string]any)["canary"].(map[string]any)
 	if canary["canaryService"] != "web-canary" || canary["maxSurge"] == nil || canary["trafficRouting"] == nil {
 		t.Errorf("the Rollout has %v", canary)
 	}
 	for args, want := range map[string]string{
-		"adopt web --namespace=web-of-before": "already configures a router", "adopt nothing --namespace=web-of-before": "Rollout not found",
+		"adopt web --namespace=web-of-before":     "already configures a router",
+		"adopt nothing --namespace=web-of-before": "Rollout not found",
 	} {
-		if got := run(t, apiserver.AdminToken, strings.Fields(args)...); got.code != 1 || !strings.Contains(got.err, want) {
+		if got := run(t, apiserver.AdminToken, strings.Fields(args)...); got.code != 1 ||
+			!strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}

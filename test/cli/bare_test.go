@@ -23,7 +23,8 @@ type bareCluster struct {
 	cluster
 }
 
-// newBareCluster starts a bare cluster: the shared one already has an installation. All Deployments become available immediately.
+// newBareCluster starts a bare cluster: the shared one already has an installation. All Deployments become available
+// immediately.
 // The caller is not parallel, so the shared API server is idle.
 func newBareCluster(t *testing.T) *bareCluster {
 	t.Helper()
@@ -76,8 +77,10 @@ func (b *bareCluster) fill(ctx context.Context) (err error) {
 		}
 	}
 	err = apiserver.ApplyFiles(ctx, b.admin, "argo-rollouts",
-		filepath.Join(argo, "manifests/install.yaml"), filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"),
-		filepath.Join(keda, "config/manager/manager.yaml"), filepath.Join(keda, "config/rbac/role.yaml"), filepath.Join(keda, "config/rbac/role_binding.yaml"))
+		filepath.Join(argo, "manifests/install.yaml"),
+		filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"),
+		filepath.Join(keda, "config/manager/manager.yaml"), filepath.Join(keda,
+			"config/rbac/role.yaml"), filepath.Join(keda, "config/rbac/role_binding.yaml"))
 	if err != nil {
 		return err
 	}
@@ -119,10 +122,12 @@ func runDeploymentController(ctx context.Context, client rest.Interface) {
 			}
 			replicas := live.Spec.Replicas
 			// The Deployment may have been deleted or changed in the meantime: another event follows.
-			_ = apiserver.Patch(ctx, client, deployment(live.Metadata.Namespace, live.Metadata.Name)+"/status", "test", map[string]any{"status": map[string]any{
-				"observedGeneration": live.Metadata.Generation, "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas,
-				"availableReplicas": replicas,
-			}})
+			_ = apiserver.Patch(ctx, client, deployment(live.Metadata.Namespace, live.Metadata.Name)+"/status", "test",
+				map[string]any{"status": map[string]any{
+					"observedGeneration": live.Metadata.Generation, "replicas": replicas, "updatedReplicas": replicas,
+					"readyReplicas":     replicas,
+					"availableReplicas": replicas,
+				}})
 		}
 		stream.Close()
 	}
@@ -134,7 +139,8 @@ func (b *bareCluster) run(t *testing.T, args ...string) result {
 	return runWith(t, b.kubeconfig(apiserver.AdminToken), args...)
 }
 
-// cut starts a proxy for the API server that aborts all connections after the n-th write. isCut reports whether that has
+// cut starts a proxy for the API server that aborts all connections after the n-th write. isCut reports whether that
+// has
 // happened.
 func (b *bareCluster) cut(t *testing.T, n int64) (address string, isCut *atomic.Bool) {
 	t.Helper()
@@ -191,10 +197,13 @@ func (b *bareCluster) snapshot(t *testing.T) map[string]any {
 	t.Helper()
 	all := map[string]any{}
 	for _, collection := range []string{
-		"/api/v1/configmaps", "/api/v1/services", "/api/v1/serviceaccounts", "/api/v1/secrets", "/apis/apps/v1/deployments",
-		"/apis/policy/v1/poddisruptionbudgets", "/apis/rbac.authorization.k8s.io/v1/roles", "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+		"/api/v1/configmaps", "/api/v1/services", "/api/v1/serviceaccounts", "/api/v1/secrets",
+		"/apis/apps/v1/deployments",
+		"/apis/policy/v1/poddisruptionbudgets", "/apis/rbac.authorization.k8s.io/v1/roles",
+		"/apis/rbac.authorization.k8s.io/v1/rolebindings",
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		"/apis/coordination.k8s.io/v1/leases", "/apis/networking.k8s.io/v1/ingresses",
 	} {
 		items, _ := b.get(t, collection)["items"].([]any)
@@ -204,7 +213,8 @@ func (b *bareCluster) snapshot(t *testing.T) map[string]any {
 			if metadata["namespace"] == "kube-system" || metadata["namespace"] == "kube-node-lease" {
 				continue // Leases of the API server
 			}
-			for _, volatile := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
+			for _, volatile := range []string{"uid", "resourceVersion", "generation", "creationTimestamp",
+				"managedFields"} {
 				delete(metadata, volatile)
 			}
 			delete(object, "status")

@@ -48,7 +48,8 @@ func createLeftovers(t *testing.T) (snapshot func() map[string]any) {
 	// No controller deletes the objects of a namespace here.
 	t.Cleanup(func() {
 		for _, resource := range []string{
-			"argoproj.io/v1alpha1/namespaces/leftovers/rollouts", "http.keda.sh/v1alpha1/namespaces/leftovers/httpscaledobjects",
+			"argoproj.io/v1alpha1/namespaces/leftovers/rollouts",
+			"http.keda.sh/v1alpha1/namespaces/leftovers/httpscaledobjects",
 			"gateway.networking.k8s.io/v1/namespaces/leftovers/httproutes",
 		} {
 			if err := shared.admin.Delete().AbsPath("/apis/" + resource).Do(context.Background()).Error(); err != nil {
@@ -58,7 +59,8 @@ func createLeftovers(t *testing.T) (snapshot func() map[string]any) {
 	})
 	uid := read(t, rolloutPath("leftovers", "kept"))["metadata"].(map[string]any)["uid"].(string)
 	apply(t, strings.ReplaceAll(rest, "UID-OF-KEPT", uid))
-	patch(t, objectPath("leftovers", "reported")+"/status", `status: {dataPlane: {annotationHash: "", proxies: {ready: 0, acked: 0}, effective: false}}`)
+	patch(t, objectPath("leftovers", "reported")+"/status",
+		`status: {dataPlane: {annotationHash: "", proxies: {ready: 0, acked: 0}, effective: false}}`)
 	return func() map[string]any {
 		all := map[string]any{}
 		for _, name := range []string{"used", "of-deleted", "of-changed", "mark-alone", "by-hand", "reported"} {
@@ -126,7 +128,8 @@ func cleaned(before map[string]any) map[string]any {
 	const weights, mark, record = "http.kedify.io/weighted-backends", "http.kedify.io/weighted-backends-owner", "rollouts.kedify.io/gatewayapi"
 	const label = "rollouts.argoproj.io/gatewayapi-canary"
 	for object, removed := range map[string][]string{
-		"object of-deleted": {weights, mark}, "object of-changed": {weights, mark}, "object mark-alone": {mark}, "object reported": {"http.kedify.io/status"},
+		"object of-deleted": {weights, mark}, "object of-changed": {weights, mark}, "object mark-alone": {mark},
+		"object reported":  {"http.kedify.io/status"},
 		"route of-deleted": {record}, "route of-changed": {record},
 	} {
 		for _, name := range removed {
@@ -169,7 +172,8 @@ spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 	}
 	remove(t, interceptor)
 	defer func() {
-		if err := apiserver.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "", manifests+"interceptor/deployment.yaml"); err != nil {
+		if err := apiserver.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "",
+			manifests+"interceptor/deployment.yaml"); err != nil {
 			t.Error(err)
 		}
 		patch(t, interceptor+"/status", `{status: {replicas: 1, readyReplicas: 1}}`)
@@ -189,13 +193,16 @@ spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 	}
 }
 
-// TestCleanupOfATrial: the namespace of a throwaway canary is a leftover after its deadline; namespaces of other owners never are.
+// TestCleanupOfATrial: the namespace of a throwaway canary is a leftover after its deadline; namespaces of other owners
+// never are.
 func TestCleanupOfATrial(t *testing.T) {
 	create := func(name, until, by string) {
-		apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+", labels: {app.kubernetes.io/managed-by: "+by+
-			", http.kedify.io/try: x}, annotations: {http.kedify.io/try-until: '"+until+"'}}}")
+		apply(t,
+			"{apiVersion: v1, kind: Namespace, metadata: {name: "+name+", labels: {app.kubernetes.io/managed-by: "+by+
+				", http.kedify.io/try: x}, annotations: {http.kedify.io/try-until: '"+until+"'}}}")
 		t.Cleanup(func() {
-			_ = shared.admin.Delete().AbsPath("/api/v1/namespaces/" + name).Do(context.WithoutCancel(t.Context())).Error() // It may have been deleted.
+			_ = shared.admin.Delete().AbsPath("/api/v1/namespaces/" +
+				name).Do(context.WithoutCancel(t.Context())).Error() // It may have been deleted.
 		})
 	}
 	create("try-over", "2026-01-01T00:00:00Z", "kubectl-http-canary")

@@ -46,7 +46,8 @@ func sources(ctx context.Context) (argo, keda string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	keda, err = program.ModuleFolder(ctx, "../agent/testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	keda, err = program.ModuleFolder(ctx, "../agent/testdata/keda", "mod", "download", "-json",
+		"github.com/kedacore/keda/v2@v2.19.0")
 	return argo, keda, err
 }
 
@@ -68,18 +69,21 @@ func (c *cluster) install(ctx context.Context) error {
 	}
 	gateway := os.Getenv("GATEWAY_API_CRDS")
 	err = apiserver.ApplyFiles(ctx, c.admin, "argo-rollouts",
-		filepath.Join(argo, "manifests/install.yaml"), filepath.Join(gateway, "gateway.networking.k8s.io_httproutes.yaml"),
+		filepath.Join(argo, "manifests/install.yaml"),
+		filepath.Join(gateway, "gateway.networking.k8s.io_httproutes.yaml"),
 		filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"),
 		manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
 		manifests+"interceptor/deployment.yaml", manifests+"scaler/deployment.yaml", manifests+"agent/rbac.yaml",
-		manifests+"agent/deployment.yaml", manifests+"agent/service.yaml", manifests+"agent/webhook.yaml", manifests+"argo-rollouts/rbac.yaml",
+		manifests+"agent/deployment.yaml", manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
+		manifests+"argo-rollouts/rbac.yaml",
 		manifests+"argo-rollouts/gatewayapi/rbac.yaml",
 		filepath.Join(keda, "config/rbac/role.yaml"), filepath.Join(keda, "config/rbac/role_binding.yaml"),
 		filepath.Join(keda, "config/manager/manager.yaml"), "testdata/plugins.yaml")
 	if err != nil {
 		return err
 	}
-	for _, file := range []string{"argo-rollouts/deployment-patch.yaml", "argo-rollouts/gatewayapi/deployment-patch.yaml"} {
+	for _, file := range []string{"argo-rollouts/deployment-patch.yaml",
+		"argo-rollouts/gatewayapi/deployment-patch.yaml"} {
 		if err := c.patchFile(ctx, deployment("argo-rollouts", "argo-rollouts"), manifests+file); err != nil {
 			return err
 		}

@@ -14,7 +14,8 @@ import (
 
 // shopHash returns the hash of the annotation in testdata/applications.yaml.
 func shopHash() string {
-	return split.Hash(split.Format([]split.Backend{{Service: "shop-stable", Weight: 80}, {Service: "shop-canary", Weight: 20}}), "")
+	return split.Hash(split.Format([]split.Backend{{Service: "shop-stable", Weight: 80},
+		{Service: "shop-canary", Weight: 20}}), "")
 }
 
 func TestDoctorOnAHealthyInstallation(t *testing.T) {
@@ -46,40 +47,57 @@ func TestDoctorFindsEachBreakage(t *testing.T) {
 		code        string
 		exit        int
 	}{
-		{"not registered", patched(config, `data: {trafficRouterPlugins: "- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/x'}"}`), plugins, "PluginNotRegistered", 3},
-		{"malformed plugins", patched(config, `data: {trafficRouterPlugins: "name: kedify/http"}`), plugins, "PluginsMalformed", 3},
+		{"not registered",
+			patched(config,
+				`data: {trafficRouterPlugins: "- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/x'}"}`), plugins, "PluginNotRegistered", 3},
+		{"malformed plugins", patched(config, `data: {trafficRouterPlugins: "name: kedify/http"}`), plugins,
+			"PluginsMalformed", 3},
 		{
-			"an invalid checksum", patched(config, `data: {trafficRouterPlugins: "- {name: kedify/http, location: 'https://example.com/x', sha256: abc}\n- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/y'}"}`),
+			"an invalid checksum",
+			patched(config,
+				`data: {trafficRouterPlugins: "- {name: kedify/http, location: 'https://example.com/x', sha256: " +
+					"abc}\n- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/y'}"}`),
 			plugins, "ChecksumMalformed", 3,
 		},
 		{
-			"no init container", patched(deployment("argo-rollouts", "argo-rollouts"), `spec: {template: {spec: {initContainers: null}}}`),
+			"no init container", patched(deployment("argo-rollouts", "argo-rollouts"),
+				`spec: {template: {spec: {initContainers: null}}}`),
 			func(t *testing.T) {
 				t.Helper()
-				if err := shared.patchFile(t.Context(), deployment("argo-rollouts", "argo-rollouts"), manifests+"argo-rollouts/deployment-patch.yaml"); err != nil {
+				if err := shared.patchFile(t.Context(), deployment("argo-rollouts", "argo-rollouts"),
+					manifests+"argo-rollouts/deployment-patch.yaml"); err != nil {
 					t.Fatal(err)
 				}
 			}, "FileNotProvided", 3,
 		},
-		{"no role", func(t *testing.T) { t.Helper(); remove(t, roleBinding("argo-rollouts-kedify-http")) }, reapply(stdRole), "Forbidden", 3},
+		{"no role", func(t *testing.T) { t.Helper(); remove(t, roleBinding("argo-rollouts-kedify-http")) },
+			reapply(stdRole), "Forbidden", 3},
 		{
-			"a role for another ServiceAccount", patched(roleBinding("argo-rollouts-kedify-http"), `subjects: [{kind: ServiceAccount, name: argo-rollouts, namespace: default}]`),
+			"a role for another ServiceAccount",
+			patched(roleBinding("argo-rollouts-kedify-http"),
+				`subjects: [{kind: ServiceAccount, name: argo-rollouts, namespace: default}]`),
 			func(t *testing.T) {
 				t.Helper()
-				patch(t, roleBinding("argo-rollouts-kedify-http"), `subjects: [{kind: ServiceAccount, name: argo-rollouts, namespace: argo-rollouts}]`)
+				patch(t, roleBinding("argo-rollouts-kedify-http"),
+					`subjects: [{kind: ServiceAccount, name: argo-rollouts, namespace: argo-rollouts}]`)
 			}, "Forbidden", 3,
 		},
 		{
-			"the role of the second router", func(t *testing.T) { t.Helper(); remove(t, roleBinding("argo-rollouts-gateway-api")) },
+			"the role of the second router",
+			func(t *testing.T) { t.Helper(); remove(t, roleBinding("argo-rollouts-gateway-api")) },
 			reapply(manifests + "argo-rollouts/gatewayapi/rbac.yaml"), "Forbidden", 3,
 		},
 		{
-			"the published plugin's role", patched("/apis/rbac.authorization.k8s.io/v1/clusterroles/argo-rollouts-kedify-http",
-				`rules: [{apiGroups: [http.keda.sh], resources: [httpscaledobjects], verbs: [get, patch]}]`), reapply(stdRole), "ForbiddenInPart", 0,
+			"the published plugin's role",
+			patched("/apis/rbac.authorization.k8s.io/v1/clusterroles/argo-rollouts-kedify-http",
+				`rules: [{apiGroups: [http.keda.sh], resources: [httpscaledobjects], verbs: [get, patch]}]`),
+			reapply(stdRole), "ForbiddenInPart", 0,
 		},
 		{
-			"a mistyped router", patched(rolloutPath("web", "web"), `spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: null, gatewayAPI: {httpRoute: web}}}}}}`),
-			patched(rolloutPath("web", "web"), `spec: {strategy: {canary: {trafficRouting: {plugins: {gatewayAPI: null, argoproj-labs/gatewayAPI: {httpRoute: web, namespace: web}}}}}}`),
+			"a mistyped router", patched(rolloutPath("web", "web"),
+				`spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: null, gatewayAPI: {httpRoute: web}}}}}}`),
+			patched(rolloutPath("web", "web"),
+				`spec: {strategy: {canary: {trafficRouting: {plugins: {gatewayAPI: null, argoproj-labs/gatewayAPI: {httpRoute: web, namespace: web}}}}}}`),
 			"RouterNameWrong", 3,
 		},
 		{
@@ -93,16 +111,26 @@ spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: 
 			"RouterMissing", 3,
 		},
 		{
-			"no canary endpoint", patched("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/shop-canary-1", `endpoints: []`), applications, "NoCanaryEndpoint", 3,
+			"no canary endpoint", patched("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/shop-canary-1",
+				`endpoints: []`), applications, "NoCanaryEndpoint", 3,
 		},
-		{"no ready proxy", patched("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/kedify-proxy-1", `endpoints: []`), applications, "NoReadyProxy", 3},
-		{"a missing Service", func(t *testing.T) { t.Helper(); remove(t, "/api/v1/namespaces/web/services/web-canary") }, applications, "ServiceNotFound", 3},
+		{"no ready proxy", patched("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/kedify-proxy-1",
+			`endpoints: []`), applications, "NoReadyProxy", 3},
+		{"a missing Service", func(t *testing.T) {
+			t.Helper()
+			remove(t,
+				"/api/v1/namespaces/web/services/web-canary")
+		}, applications, "ServiceNotFound", 3},
 		{
-			"a route without the canary", patched(routePath("web", "web"), `spec: {rules: [{backendRefs: [{name: web-stable, port: 80}]}]}`), applications, "RouteWithoutRule", 3,
+			"a route without the canary",
+			patched(routePath("web", "web"), `spec: {rules: [{backendRefs: [{name: web-stable, port: 80}]}]}`),
+			applications, "RouteWithoutRule", 3,
 		},
 		{
-			"KEDA is too old", patched(deployment("keda", "keda-operator"), `metadata: {labels: {app.kubernetes.io/version: 2.17.0}}`),
-			patched(deployment("keda", "keda-operator"), `metadata: {labels: {app.kubernetes.io/version: latest}}`), "KEDATooOld", 3,
+			"KEDA is too old", patched(deployment("keda", "keda-operator"),
+				`metadata: {labels: {app.kubernetes.io/version: 2.17.0}}`),
+			patched(deployment("keda", "keda-operator"), `metadata: {labels: {app.kubernetes.io/version: latest}}`),
+			"KEDATooOld", 3,
 		},
 		{
 			"scaledRefKinds without Rollouts", patched("/apis/rbac.authorization.k8s.io/v1/clusterroles/keda-operator",
@@ -111,15 +139,22 @@ spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: 
 				`rules: [{apiGroups: ["*"], resources: ["*"], verbs: [get]}, {apiGroups: ["*"], resources: ["*/scale"], verbs: [get, update]}]`), "ScaledRefKinds", 3,
 		},
 		{
-			"an interceptor that is not ready", patched(deployment("keda", "keda-add-ons-http-interceptor")+"/status", `status: {readyReplicas: 0}`),
-			patched(deployment("keda", "keda-add-ons-http-interceptor")+"/status", `status: {readyReplicas: 1}`), "InterceptorNotReady", 3,
+			"an interceptor that is not ready",
+			patched(deployment("keda", "keda-add-ons-http-interceptor")+"/status", `status: {readyReplicas: 0}`),
+			patched(deployment("keda", "keda-add-ons-http-interceptor")+"/status", `status: {readyReplicas: 1}`),
+			"InterceptorNotReady", 3,
 		},
 		{
-			"no scaler", func(t *testing.T) { t.Helper(); remove(t, deployment("keda", "keda-add-ons-http-external-scaler")) },
+			"no scaler", func(t *testing.T) {
+				t.Helper()
+				remove(t,
+					deployment("keda", "keda-add-ons-http-external-scaler"))
+			},
 			func(t *testing.T) {
 				t.Helper()
 				reapply(manifests + "scaler/deployment.yaml")(t)
-				patch(t, deployment("keda", "keda-add-ons-http-external-scaler")+"/status", `{status: {replicas: 1, readyReplicas: 1}}`)
+				patch(t, deployment("keda", "keda-add-ons-http-external-scaler")+"/status",
+					`{status: {replicas: 1, readyReplicas: 1}}`)
 			}, "ScalerNotFound", 3,
 		},
 	}
@@ -159,8 +194,10 @@ func TestDoctorFindsAgentProblems(t *testing.T) {
 			}, "AgentNotFound", 3,
 		},
 		{
-			"an agent that is not ready", func(t *testing.T) { t.Helper(); patch(t, agent+"/status", `{status: {readyReplicas: 0}}`) },
-			func(t *testing.T) { t.Helper(); patch(t, agent+"/status", `{status: {readyReplicas: 1}}`) }, "AgentNotReady", 3,
+			"an agent that is not ready",
+			func(t *testing.T) { t.Helper(); patch(t, agent+"/status", `{status: {readyReplicas: 0}}`) },
+			func(t *testing.T) { t.Helper(); patch(t, agent+"/status", `{status: {readyReplicas: 1}}`) },
+			"AgentNotReady", 3,
 		},
 		{
 			"no role of the agent", func(t *testing.T) { t.Helper(); remove(t, roleBinding("kedify-http-agent")) },
@@ -177,7 +214,8 @@ func TestDoctorFindsAgentProblems(t *testing.T) {
 			}, "WebhookNotFound", 0,
 		},
 		{
-			"a webhook without its Service", func(t *testing.T) { t.Helper(); remove(t, "/api/v1/namespaces/keda/services/kedify-http-agent") },
+			"a webhook without its Service",
+			func(t *testing.T) { t.Helper(); remove(t, "/api/v1/namespaces/keda/services/kedify-http-agent") },
 			func(t *testing.T) { t.Helper(); reapply(t, "service.yaml") }, "WebhookNotReady", 3,
 		},
 		{

@@ -12,7 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// TestInstallKeepsOtherPlugins: the output of --print can be applied, and keeps other entries and other keys of the ConfigMap.
+// TestInstallKeepsOtherPlugins: the output of --print can be applied, and keeps other entries and other keys of the
+// ConfigMap.
 func TestInstallKeepsOtherPlugins(t *testing.T) {
 	const path = "/api/v1/namespaces/argo-rollouts/configmaps/argo-rollouts-config"
 	// Use the field manager that applies the output: it would remove fields that the output lacks.
@@ -22,7 +23,8 @@ kind: ConfigMap
 metadata: {name: argo-rollouts-config, namespace: argo-rollouts, labels: {team: platform}}
 data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform team\n- name: somebody/else\n  location: https://example.com/else\n"}`)
 	defer func() {
-		err := apiserver.ApplyFiles(t.Context(), shared.admin, "", "testdata/plugins.yaml", manifests+"argo-rollouts/rbac.yaml")
+		err := apiserver.ApplyFiles(t.Context(), shared.admin, "", "testdata/plugins.yaml",
+			manifests+"argo-rollouts/rbac.yaml")
 		if err != nil {
 			t.Error(err)
 		}
@@ -36,7 +38,8 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 	install := func(flag string) result { return run(t, apiserver.AdminToken, append(args, flag)...) }
 
 	// The existing roles were applied from the manifests, not by this command.
-	if got := install("--dry-run"); got.code != 1 || !strings.Contains(got.err, "ClusterRole argo-rollouts-kedify-http already exists") {
+	if got := install("--dry-run"); got.code != 1 || !strings.Contains(got.err,
+		"ClusterRole argo-rollouts-kedify-http already exists") {
 		t.Errorf("before: %+v", got)
 	}
 	printed := install("--print")
@@ -87,12 +90,15 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 		{"install --components=scaler --from=https://example.com", 2, "specify --image-tag"},
 		{"install --init-container", 2, "specify --image-tag"},
 		{"install --init-container --image-tag=1 --print", 2, "--init-container cannot be combined"},
-		{"install --router=other --from=https://example.com --checksums=" + checksums, 1, "use argoproj-labs/gatewayAPI or kedify/http"},
+		{"install --router=other --from=https://example.com --checksums=" + checksums, 1,
+			"use argoproj-labs/gatewayAPI or kedify/http"},
 		{"install --print --checksums=" + checksums, 2, "specify --from"},
-		{"install --print --from=https://example.com --checksums=" + checksums, 1, "no line for gatewayapi-plugin-linux-amd64"},
+		{"install --print --from=https://example.com --checksums=" + checksums, 1,
+			"no line for gatewayapi-plugin-linux-amd64"},
 		{"install --print --from=https://example.com --checksums=/nowhere", 1, "no such file"},
 	} {
-		if got := run(t, apiserver.AdminToken, strings.Fields(test.args)...); got.code != test.code || !strings.Contains(got.err, test.message) {
+		if got := run(t, apiserver.AdminToken, strings.Fields(test.args)...); got.code != test.code ||
+			!strings.Contains(got.err, test.message) {
 			t.Errorf("%s: %+v, want %d and %q", test.args, got, test.code, test.message)
 		}
 	}

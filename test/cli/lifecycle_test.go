@@ -37,12 +37,14 @@ func pluginList(from string) string {
 func installArgs(t *testing.T, from string) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "checksums.txt")
-	sums := strings.Repeat("1", 64) + "  gatewayapi-plugin-linux-amd64\n" + strings.Repeat("2", 64) + "  rollouts-plugin-kedify-linux-amd64\n"
+	sums := strings.Repeat("1", 64) + "  gatewayapi-plugin-linux-amd64\n" + strings.Repeat("2", 64) +
+		"  rollouts-plugin-kedify-linux-amd64\n"
 	if err := os.WriteFile(file, []byte(sums), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return []string{
-		"install", "--components=interceptor,proxy,scaler,agent", "--proxy-namespace=shop", "--image-tag=9.9.9", "--from=" + from, "--checksums=" + file,
+		"install", "--components=interceptor,proxy,scaler,agent", "--proxy-namespace=shop", "--image-tag=9.9.9",
+		"--from=" + from, "--checksums=" + file,
 	}
 }
 
@@ -57,7 +59,8 @@ func (b *bareCluster) list(t *testing.T) string {
 // setList writes the list of plugins with another field manager.
 func (b *bareCluster) setList(t *testing.T, text string) {
 	t.Helper()
-	if err := b.patch(t.Context(), plugins, fmt.Sprintf("data: {metricProviderPlugins: '[]', trafficRouterPlugins: %q}", text)); err != nil {
+	if err := b.patch(t.Context(), plugins, fmt.Sprintf("data: {metricProviderPlugins: '[]', trafficRouterPlugins: %q}",
+		text)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -88,7 +91,8 @@ func (b *bareCluster) wired(t *testing.T) {
 	}
 }
 
-// TestInstallAndUninstallOnACluster: each step starts with the result of the previous one, and the last ones restore the
+// TestInstallAndUninstallOnACluster: each step starts with the result of the previous one, and the last ones restore
+// the
 // initial state.
 func TestInstallAndUninstallOnACluster(t *testing.T) {
 	b := newBareCluster(t)
@@ -137,8 +141,10 @@ func dryRun(t *testing.T, b *bareCluster) {
 	before := b.snapshot(t)
 	out := b.must(t, append(installArgs(t, "https://example.com/v1"), "--dry-run")...)
 	for _, want := range []string{
-		"ClusterRole argo-rollouts-kedify-http created (server dry run)\n", "Deployment shop/kedify-proxy created (server dry run)\n",
-		"ConfigMap argo-rollouts/argo-rollouts-config configured (server dry run)\n", "Deployment argo-rollouts/argo-rollouts restarted (server dry run)\n",
+		"ClusterRole argo-rollouts-kedify-http created (server dry run)\n",
+		"Deployment shop/kedify-proxy created (server dry run)\n",
+		"ConfigMap argo-rollouts/argo-rollouts-config configured (server dry run)\n",
+		"Deployment argo-rollouts/argo-rollouts restarted (server dry run)\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
@@ -189,7 +195,8 @@ func upgrade(t *testing.T, b *bareCluster) {
 			changed = append(changed, name)
 		}
 	}
-	want := []string{"/api/v1/configmaps argo-rollouts/argo-rollouts-config", "/apis/apps/v1/deployments argo-rollouts/argo-rollouts"}
+	want := []string{"/api/v1/configmaps argo-rollouts/argo-rollouts-config",
+		"/apis/apps/v1/deployments argo-rollouts/argo-rollouts"}
 	if diff := cmp.Diff(want, changed); diff != "" {
 		t.Errorf("changed objects (-want +got):\n%s", diff)
 	}
@@ -202,12 +209,16 @@ func uninstallInUse(t *testing.T, b *bareCluster) {
 		t.Fatal(err)
 	}
 	rollout, _, _ := strings.Cut(string(objects), "\n---\n")
-	b.apply(t, rollout, "{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop, namespace: shop}, "+
-		"spec: {hosts: [shop.example.com], scaleTargetRef: {name: shop, kind: Rollout, apiVersion: argoproj.io/v1alpha1, service: shop-stable, port: 80}}}")
+	b.apply(t, rollout,
+		"{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop, namespace: shop}, "+
+			"spec: {hosts: [shop.example.com], scaleTargetRef: {name: shop, kind: Rollout, apiVersion: "+
+			"argoproj.io/v1alpha1, service: shop-stable, port: 80}}}")
 	before := b.snapshot(t)
 	got := b.run(t, "uninstall")
 	if got.code != 1 || !strings.Contains(got.err, "Rollout shop/shop uses router kedify/http") ||
-		!strings.Contains(got.err, "HTTPScaledObject shop/shop would be deleted together with its CustomResourceDefinition") || !strings.Contains(got.err, "--force") {
+		!strings.Contains(got.err,
+			"HTTPScaledObject shop/shop would be deleted together with its CustomResourceDefinition") ||
+		!strings.Contains(got.err, "--force") {
 		t.Errorf("result %+v", got)
 	}
 	if diff := cmp.Diff(before, b.snapshot(t)); diff != "" {
@@ -225,7 +236,8 @@ func dryUninstall(t *testing.T, b *bareCluster) {
 	b.wired(t)
 	before := b.snapshot(t)
 	out := b.must(t, "uninstall", "--dry-run")
-	for _, want := range []string{"Ingress shop/shop restored (server dry run)\n", "Deployment keda/kedify-http-agent deleted (server dry run)\n"} {
+	for _, want := range []string{"Ingress shop/shop restored (server dry run)\n",
+		"Deployment keda/kedify-http-agent deleted (server dry run)\n"} {
 		if strings.Count(out, want) != 1 {
 			t.Errorf("%q is not once in\n%s", want, out)
 		}
@@ -237,8 +249,10 @@ func dryUninstall(t *testing.T, b *bareCluster) {
 
 func initContainers(t *testing.T, b *bareCluster) {
 	t.Helper()
-	b.must(t, "install", "--router=kedify/http", "--init-container", "--image-registry=registry.example.com/kedify", "--image-tag=9.9.9")
-	if want := others + "- name: \"kedify/http\"\n  location: \"file:///home/argo-rollouts/plugin-bin/rollouts-plugin-kedify\"\n"; b.list(t) != want {
+	b.must(t, "install", "--router=kedify/http", "--init-container", "--image-registry=registry.example.com/kedify",
+		"--image-tag=9.9.9")
+	if want := others +
+		"- name: \"kedify/http\"\n  location: \"file:///home/argo-rollouts/plugin-bin/rollouts-plugin-kedify\"\n"; b.list(t) != want {
 		t.Errorf("the list is\n%s", b.list(t))
 	}
 	controller := b.get(t, deployment("argo-rollouts", "argo-rollouts"))
@@ -278,7 +292,8 @@ func foreign(t *testing.T, b *bareCluster) {
 	}
 	foreign := "- name: kedify/http\n  location: https://example.com/theirs\n" + others
 	b.setList(t, foreign)
-	if got := b.run(t, installArgs(t, "https://example.com/v1")...); got.code != 1 || !strings.Contains(got.err, "--replace") || b.list(t) != foreign {
+	if got := b.run(t, installArgs(t, "https://example.com/v1")...); got.code != 1 ||
+		!strings.Contains(got.err, "--replace") || b.list(t) != foreign {
 		t.Errorf("result %+v", got)
 	}
 	b.must(t, append(installArgs(t, "https://example.com/v1"), "--replace")...)
@@ -317,7 +332,8 @@ func interrupted(t *testing.T, b *bareCluster) {
 	if diff := cmp.Diff(want, b.snapshot(t)); diff != "" {
 		t.Errorf("installed after %d interruptions (-want +got):\n%s", last, diff)
 	}
-	// The next run does not repeat completed deletions, so its first write is another one. A write that changes nothing is skipped.
+	// The next run does not repeat completed deletions, so its first write is another one. A write that changes nothing
+	// is skipped.
 	back, writes, remaining := 0, int64(1), want
 	for ; back < most; back++ {
 		address, isCut := b.cut(t, writes)

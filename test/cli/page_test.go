@@ -50,10 +50,25 @@ func TestDocumentedCommandsRun(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	for args, want := range map[string]int{
-		"doctor --colour": 2, "doctor now": 2, "doctor -o xml": 2, "--version": 0, "doctor --help": 0, "": 0,
-		"status": 2, "split a b": 2, "split shop -n shop -w -o yaml": 2, "status shop -n nowhere": 1, "doctor --server=https://127.0.0.1:1": 1,
-		"try": 2, "try now": 2, "try --router=nginx": 2, "try --router=argoproj-labs/gatewayAPI": 2, "try --gateway=a/b": 2, "try --weight=100 --image=x": 2,
-		"try --image=x --router=argoproj-labs/gatewayAPI --gateway=nowhere/gate": 1, "doctor --kubeconfig=/nowhere": 1,
+		"doctor --colour":                       2,
+		"doctor now":                            2,
+		"doctor -o xml":                         2,
+		"--version":                             0,
+		"doctor --help":                         0,
+		"":                                      0,
+		"status":                                2,
+		"split a b":                             2,
+		"split shop -n shop -w -o yaml":         2,
+		"status shop -n nowhere":                1,
+		"doctor --server=https://127.0.0.1:1":   1,
+		"try":                                   2,
+		"try now":                               2,
+		"try --router=nginx":                    2,
+		"try --router=argoproj-labs/gatewayAPI": 2,
+		"try --gateway=a/b":                     2,
+		"try --weight=100 --image=x":            2,
+		"try --image=x --router=argoproj-labs/gatewayAPI --gateway=nowhere/gate": 1,
+		"doctor --kubeconfig=/nowhere":                                           1,
 	} {
 		got := run(t, apiserver.AdminToken, strings.Fields(args)...)
 		if got.code != want {

@@ -21,7 +21,8 @@ import (
 func TestStatusAndSplitOfBothRouters(t *testing.T) {
 	// Other tests have changed and restored the route: the Gateway reports on its current generation.
 	status := reports()[routePath("web", "web")+"/status"]
-	generation := fmt.Sprintf("observedGeneration: %v", read(t, routePath("web", "web"))["metadata"].(map[string]any)["generation"])
+	generation := fmt.Sprintf("observedGeneration: %v",
+		read(t, routePath("web", "web"))["metadata"].(map[string]any)["generation"])
 	patch(t, routePath("web", "web")+"/status", strings.ReplaceAll(status, "observedGeneration: 1", generation))
 	for _, test := range []struct{ args, want string }{
 		{"status shop -n shop", `Rollout   shop/shop
@@ -58,30 +59,37 @@ Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject s
 Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 `},
 	} {
-		if diff := cmp.Diff(result{0, test.want, ""}, run(t, apiserver.AdminToken, strings.Fields(test.args)...), cmp.AllowUnexported(result{})); diff != "" {
+		if diff := cmp.Diff(result{0, test.want, ""}, run(t, apiserver.AdminToken, strings.Fields(test.args)...),
+			cmp.AllowUnexported(result{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.args, diff)
 		}
 	}
 	var report split.Report
-	if err := json.Unmarshal([]byte(run(t, apiserver.AdminToken, "status", "shop", "-n=shop", "-o=json").out), &report); err != nil {
+	if err := json.Unmarshal([]byte(run(t, apiserver.AdminToken, "status", "shop", "-n=shop", "-o=json").out),
+		&report); err != nil {
 		t.Fatal(err)
 	}
-	if want := (split.Service{Role: split.Canary, Name: "shop-canary", Endpoints: 1, Desired: 20}); report.Services[1] != want {
+	if want := (split.Service{Role: split.Canary, Name: "shop-canary", Endpoints: 1,
+		Desired: 20}); report.Services[1] != want {
 		t.Errorf("as JSON the canary is %+v, want %+v", report.Services[1], want)
 	}
-	if got := run(t, apiserver.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 || !strings.Contains(got.err, "references no existing HTTPScaledObject") {
+	if got := run(t, apiserver.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 ||
+		!strings.Contains(got.err, "references no existing HTTPScaledObject") {
 		t.Errorf("request counts of a Gateway: %+v", got)
 	}
-	if got := run(t, apiserver.AdminToken, "status", "nobody", "-n=shop"); got.code != 1 || !strings.Contains(got.err, "Rollout not found: shop/nobody") {
+	if got := run(t, apiserver.AdminToken, "status", "nobody", "-n=shop"); got.code != 1 ||
+		!strings.Contains(got.err, "Rollout not found: shop/nobody") {
 		t.Errorf("missing Rollout: %+v", got)
 	}
 }
 
-// TestSplitWatchesAWeight: each change of the desired weight, the written weight, the report and the endpoints is one line.
+// TestSplitWatchesAWeight: each change of the desired weight, the written weight, the report and the endpoints is one
+// line.
 func TestSplitWatchesAWeight(t *testing.T) {
 	const slice = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/shop-canary-1"
 	defer func() {
-		if err := apiserver.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "", "testdata/applications.yaml"); err != nil {
+		if err := apiserver.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "",
+			"testdata/applications.yaml"); err != nil {
 			t.Error(err)
 		}
 		for path, status := range reports() {
@@ -96,13 +104,16 @@ func TestSplitWatchesAWeight(t *testing.T) {
 		{"", "", "PHASE DESIRED WRITTEN APPLIED PROXIES ENDPOINTS OBJECT"},
 		{"", "", "Paused 80/20 80/20 yes 2/2 2/1 HTTPScaledObject shop/shop"},
 		{
-			rolloutPath("shop", "shop") + "/status", `status: {canary: {weights: {canary: {weight: 50}, stable: {weight: 50}}}}`,
+			rolloutPath("shop", "shop") + "/status",
+			`status: {canary: {weights: {canary: {weight: 50}, stable: {weight: 50}}}}`,
 			"Paused 50/50 80/20 yes 2/2 2/1 HTTPScaledObject shop/shop",
 		},
 		// Other changes of the object print no line.
 		{objectPath("shop", "shop"), `metadata: {labels: {colour: red}}`, ""},
 		{
-			objectPath("shop", "shop"), `metadata: {annotations: {http.kedify.io/weighted-backends: "[{service: shop-stable, weight: 1}, {service: shop-canary, weight: 1}]"}}`,
+			objectPath("shop", "shop"),
+			`metadata: {annotations: {http.kedify.io/weighted-backends: "[{service: shop-stable, weight: 1}, " +
+				"{service: shop-canary, weight: 1}]"}}`,
 			"Paused 50/50 1/1 no 2/2 2/1 HTTPScaledObject shop/shop",
 		},
 		{slice, `endpoints: []`, "Paused 50/50 1/1 no 2/2 2/0 HTTPScaledObject shop/shop"},

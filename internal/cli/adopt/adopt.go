@@ -48,15 +48,19 @@ func Propose(app Application) (Proposal, error) {
 	canary := app.Rollout.Spec.Strategy.Canary
 	switch {
 	case canary == nil:
-		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary is missing: use the canary strategy first", ErrNotAdoptable)
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary is missing: use the canary strategy first",
+			ErrNotAdoptable)
 	case canary.TrafficRouting != nil:
-		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.trafficRouting already configures a router: finish the canary and remove the field first", ErrNotAdoptable)
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.trafficRouting already configures a router: finish "+
+			"the canary and remove the field first", ErrNotAdoptable)
 	case canary.PingPong != nil:
-		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.pingPong: requires a router that is already configured", ErrNotAdoptable)
+		return Proposal{}, fmt.Errorf("%w: spec.strategy.canary.pingPong: requires a router that is already configured",
+			ErrNotAdoptable)
 	}
 	for _, object := range app.ScaledObjects {
 		if target := object.Spec.ScaleTargetRef; target.Kind == "Rollout" && target.Name == app.Rollout.Name {
-			return Proposal{}, fmt.Errorf("%w: ScaledObject %s already scales it: add a trigger of type %s to the ScaledObject (docs/reference/agent.md)",
+			return Proposal{}, fmt.Errorf("%w: ScaledObject %s already scales it: add a trigger of type %s to the "+
+				"ScaledObject (docs/reference/agent.md)",
 				ErrNotAdoptable, object.Name, facts.TriggerType)
 		}
 	}
@@ -92,15 +96,18 @@ func (a *Application) stableService() (*corev1.Service, error) {
 	case len(candidates) == 1:
 		return candidates[0], nil
 	case configured != "":
-		return nil, fmt.Errorf("%w: spec.strategy.canary.stableService: Service %s does not exist", ErrNotAdoptable, configured)
+		return nil, fmt.Errorf("%w: spec.strategy.canary.stableService: Service %s does not exist", ErrNotAdoptable,
+			configured)
 	case len(candidates) == 0:
-		return nil, fmt.Errorf("%w: no Service selects its Pods: create one, or set spec.strategy.canary.stableService", ErrNotAdoptable)
+		return nil, fmt.Errorf("%w: no Service selects its Pods: create one, or set spec.strategy.canary.stableService",
+			ErrNotAdoptable)
 	}
 	var names []string
 	for _, service := range candidates {
 		names = append(names, service.Name)
 	}
-	return nil, fmt.Errorf("%w: Services %s select its Pods: set spec.strategy.canary.stableService to the one that receives the requests",
+	return nil, fmt.Errorf("%w: Services %s select its Pods: set spec.strategy.canary.stableService to the one that "+
+		"receives the requests",
 		ErrNotAdoptable, strings.Join(names, ", "))
 }
 
@@ -143,7 +150,8 @@ func (p *proposer) canaryService() string {
 	}
 	selector := maps.Clone(p.stable.Spec.Selector)
 	delete(selector, v1alpha1.DefaultRolloutUniqueLabelKey)
-	p.addObject("v1", "Service", name, nil, map[string]any{"spec": map[string]any{"ports": ports, "selector": selector}})
+	p.addObject("v1", "Service", name, nil, map[string]any{"spec": map[string]any{"ports": ports,
+		"selector": selector}})
 	return name
 }
 
@@ -159,7 +167,8 @@ func (p *proposer) scaledObject() error {
 		replicas = *rollout.Spec.Replicas
 	}
 	spec := map[string]any{
-		"scaleTargetRef":  map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": rollout.Name},
+		"scaleTargetRef": map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout",
+			"name": rollout.Name},
 		"minReplicaCount": max(1, replicas), "maxReplicaCount": max(10, replicas),
 	}
 	triggers := []any{map[string]any{"type": facts.TriggerType, "metadata": metadata}}
@@ -175,7 +184,9 @@ func (p *proposer) scaledObject() error {
 	}
 	spec["triggers"] = triggers
 	p.addObject("keda.sh/v1alpha1", "ScaledObject", rollout.Name, annotations, map[string]any{"spec": spec})
-	p.Notes = append(p.Notes, trigger.KeyTargetValue+" of the trigger is the default, in requests per second and replica: measure how many one of your replicas can serve")
+	p.Notes = append(p.Notes,
+		trigger.KeyTargetValue+" of the trigger is the default, in requests per second and replica: measure how "+
+			"many one of your replicas can serve")
 	return nil
 }
 
@@ -201,10 +212,14 @@ func (p *proposer) transferHPA(autoscaler *autoscalingv2.HorizontalPodAutoscaler
 			})
 			continue
 		}
-		p.Notes = append(p.Notes, fmt.Sprintf("a metric of type %[2]s of HorizontalPodAutoscaler %[1]s is not converted: add a KEDA trigger for it",
-			autoscaler.Name, metric.Type))
+		p.Notes = append(p.Notes,
+			fmt.Sprintf("a metric of type %[2]s of HorizontalPodAutoscaler %[1]s is not converted: add a KEDA "+
+				"trigger for it",
+				autoscaler.Name, metric.Type))
 	}
-	p.Notes = append(p.Notes, fmt.Sprintf("KEDA takes over and overwrites HorizontalPodAutoscaler %s: remove it from the source that you apply it from, e.g. Git", autoscaler.Name))
+	p.Notes = append(p.Notes,
+		fmt.Sprintf("KEDA takes over and overwrites HorizontalPodAutoscaler %s: remove it from the source that you "+
+			"apply it from, e.g. Git", autoscaler.Name))
 	return triggers
 }
 
@@ -226,10 +241,12 @@ func (p *proposer) trigger() (map[string]any, error) {
 	}
 	switch {
 	case len(hosts) == 0:
-		return nil, fmt.Errorf("%w: no Ingress in the namespace references Service %s, so its hosts and paths are unknown: write the ScaledObject manually (docs/reference/agent.md)",
+		return nil, fmt.Errorf("%w: no Ingress in the namespace references Service %s, so its hosts and paths are "+
+			"unknown: write the ScaledObject manually (docs/reference/agent.md)",
 			ErrNotAdoptable, p.stable.Name)
 	case len(ports) > 1 || ports[""]:
-		return nil, fmt.Errorf("%w: Ingresses reference several ports of Service %s, or one that it does not have: a trigger supports one port",
+		return nil, fmt.Errorf("%w: Ingresses reference several ports of Service %s, or one that it does not have: "+
+			"a trigger supports one port",
 			ErrNotAdoptable, p.stable.Name)
 	}
 	joined := func(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ",") }
@@ -300,7 +317,8 @@ func (p *proposer) rollout(canaryService string) error {
 		p.Objects[len(p.Objects)-1]["metadata"].(map[string]any)["labels"] = p.Rollout.Labels
 	}
 	if len(p.Rollout.Spec.Strategy.Canary.Steps) == 0 {
-		p.Notes = append(p.Notes, "spec.strategy.canary.steps is empty: without a setWeight step the canary gets no requests")
+		p.Notes = append(p.Notes,
+			"spec.strategy.canary.steps is empty: without a setWeight step the canary gets no requests")
 	}
 	p.Diff, err = diff(before, after)
 	return err

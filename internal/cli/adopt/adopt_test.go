@@ -129,7 +129,8 @@ func TestNotAdoptable(t *testing.T) {
 			}, "already configures a router",
 		},
 		"ping-pong": {
-			func(app *adopt.Application) { app.Rollout.Spec.Strategy.Canary.PingPong = new(v1alpha1.PingPongSpec) }, "pingPong",
+			func(app *adopt.Application) { app.Rollout.Spec.Strategy.Canary.PingPong = new(v1alpha1.PingPongSpec) },
+			"pingPong",
 		},
 		"a ScaledObject": {
 			func(app *adopt.Application) {
@@ -140,12 +141,15 @@ func TestNotAdoptable(t *testing.T) {
 		},
 		"no Service": {func(app *adopt.Application) { app.Services = nil }, "no Service selects its Pods"},
 		"a missing stableService": {
-			func(app *adopt.Application) { app.Rollout.Spec.Strategy.Canary.StableService = "gone" }, "stableService: Service gone does not exist",
+			func(app *adopt.Application) { app.Rollout.Spec.Strategy.Canary.StableService = "gone" },
+			"stableService: Service gone does not exist",
 		},
 		"two Services": {
-			func(app *adopt.Application) { app.Services[1].Spec.Selector = map[string]string{"tier": "front"} }, "Services web, other select its Pods",
+			func(app *adopt.Application) { app.Services[1].Spec.Selector = map[string]string{"tier": "front"} },
+			"Services web, other select its Pods",
 		},
-		"no Ingress": {func(app *adopt.Application) { app.Ingresses = nil }, "no Ingress in the namespace references Service web"},
+		"no Ingress": {func(app *adopt.Application) { app.Ingresses = nil },
+			"no Ingress in the namespace references Service web"},
 		"two ports": {
 			func(app *adopt.Application) {
 				app.Ingresses[0].Spec.Rules[1].HTTP.Paths[0].Backend.Service.Port.Number = 9090
@@ -161,7 +165,8 @@ func TestNotAdoptable(t *testing.T) {
 			t.Parallel()
 			app := application(t)
 			test.change(&app)
-			if _, err := adopt.Propose(app); !errors.Is(err, adopt.ErrNotAdoptable) || !strings.Contains(err.Error(), test.message) {
+			if _, err := adopt.Propose(app); !errors.Is(err, adopt.ErrNotAdoptable) ||
+				!strings.Contains(err.Error(), test.message) {
 				t.Errorf("error %v", err)
 			}
 		})

@@ -146,8 +146,10 @@ func (f *finder) checkObject(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	var remove []string
 	switch why, isStale := f.staleReason(owner.Rollout, mayReference); {
 	case isOwned && isStale && hasWeights:
-		leftover.Kinds, remove = []Kind{Weights}, []string{httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationWeightedBackendsOwner}
-		leftover.Message = fmt.Sprintf("%s, but its weights are still active (%s); without them all requests go to %s", why, oneLine(weights),
+		leftover.Kinds, remove = []Kind{Weights}, []string{httpv1alpha1.AnnotationWeightedBackends,
+			httpv1alpha1.AnnotationWeightedBackendsOwner}
+		leftover.Message = fmt.Sprintf("%s, but its weights are still active (%s); without them all requests go to %s",
+			why, oneLine(weights),
 			object.Spec.ScaleTargetRef.Service)
 		if _, ok := object.Annotations[httpv1alpha1.AnnotationManagedRoutes]; ok {
 			remove = append(remove, httpv1alpha1.AnnotationManagedRoutes)
@@ -156,16 +158,19 @@ func (f *finder) checkObject(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	case isOwned && isStale:
 		leftover.Kinds, remove = []Kind{OwnerAnnotation}, []string{httpv1alpha1.AnnotationWeightedBackendsOwner}
 		leftover.Message = why + ", and its owner annotation has no weights"
-	case hasWeights && !hasOwnerAnnotation && f.isRead(name.Namespace) && !slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return mayReference(&r) }):
+	case hasWeights && !hasOwnerAnnotation && f.isRead(name.Namespace) &&
+		!slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return mayReference(&r) }):
 		leftover.Kinds, leftover.Unowned, remove = []Kind{UnownedWeights}, true, []string{httpv1alpha1.AnnotationWeightedBackends}
-		leftover.Message = fmt.Sprintf("no Rollout references it, and its weights (%s) have no owner annotation: set by the published plugin or manually; "+
+		leftover.Message = fmt.Sprintf("no Rollout references it, and its weights (%s) have no owner annotation: "+
+			"set by the published plugin or manually; "+
 			"without them all requests go to %s", oneLine(weights), object.Spec.ScaleTargetRef.Service)
 	}
 	if _, ok := object.Annotations[httpv1alpha1.AnnotationStatus]; ok && object.Status.DataPlane != nil {
 		message := "the status contains the report, so the annotation is unused: " + httpv1alpha1.AnnotationStatus
 		if leftover.Unowned { // --unowned applies to the weights only, so the annotation is a leftover of its own
 			annotation := Leftover{Object: leftover.Object, Kinds: []Kind{StatusAnnotation}, Message: message}
-			annotation.Removal = Removal{Object: name, Patch: removeAnnotations(object, []string{httpv1alpha1.AnnotationStatus})}
+			annotation.Removal = Removal{Object: name, Patch: removeAnnotations(object,
+				[]string{httpv1alpha1.AnnotationStatus})}
 			leftover.Removal = Removal{Object: name, Patch: removeAnnotations(object, remove)}
 			return []Leftover{leftover, annotation}
 		}
@@ -215,7 +220,8 @@ func (f *finder) checkLease() []Leftover {
 	if lease == nil || f.cluster.Interceptor != nil || f.namespace != "" {
 		return nil
 	}
-	if renewed := lease.Spec.RenewTime; renewed != nil && f.cluster.Now.Sub(renewed.Time) < 4*httpv1alpha1.LeaseFreshness {
+	if renewed := lease.Spec.RenewTime; renewed != nil &&
+		f.cluster.Now.Sub(renewed.Time) < 4*httpv1alpha1.LeaseFreshness {
 		return nil // an interceptor is running in a Deployment with other labels
 	}
 	name := types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
@@ -239,7 +245,8 @@ func (f *finder) checkTrials() []Leftover {
 			Object: "Namespace " + namespace.Name, Kinds: []Kind{Trial},
 			Message: fmt.Sprintf("kubectl http-canary try should have deleted it by %s", deadline.Format(time.RFC3339)),
 			Removal: Removal{Namespace: &Precondition{
-				Name: types.NamespacedName{Name: namespace.Name}, UID: namespace.UID, ResourceVersion: namespace.ResourceVersion,
+				Name: types.NamespacedName{Name: namespace.Name}, UID: namespace.UID,
+				ResourceVersion: namespace.ResourceVersion,
 			}},
 		})
 	}

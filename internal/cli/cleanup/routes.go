@@ -43,10 +43,13 @@ func (f *finder) checkRoute(live *facts.Route) []Leftover {
 		}
 		messages = append(messages, why)
 	}
-	if text == "" && live.Labels[route.DefaultLabelKey] == labelInProgress && f.namespace == "" && !f.isReferenced(live) {
+	if text == "" && live.Labels[route.DefaultLabelKey] == labelInProgress && f.namespace == "" &&
+		!f.isReferenced(live) {
 		content = withoutLabel(content)
 		leftover.Kinds = append(leftover.Kinds, Label)
-		messages = append(messages, "no Rollout references it, but it has label "+route.DefaultLabelKey+" of the published plugin; its weights stay")
+		messages = append(messages,
+			"no Rollout references it, but it has label "+route.DefaultLabelKey+" of the published plugin; its "+
+				"weights stay")
 	}
 	if len(leftover.Kinds) == 0 || reflect.DeepEqual(content, live.Content) {
 		return nil
@@ -60,7 +63,8 @@ func (f *finder) checkRoute(live *facts.Route) []Leftover {
 
 // resetRoute removes the entry of a Rollout from a route, and returns the kinds of leftovers in it. If the Rollout
 // exists, its Services are known, and the stable Service gets weight 100.
-func resetRoute(content map[string]any, live *facts.Route, entry route.Entry, rollout *facts.Rollout) (map[string]any, []Kind, error) {
+func resetRoute(content map[string]any, live *facts.Route, entry route.Entry, rollout *facts.Rollout) (map[string]any,
+	[]Kind, error) {
 	kinds := []Kind{Record}
 	if len(entry.Managed) > 0 {
 		kinds = append(kinds, ManagedRules)
@@ -70,7 +74,8 @@ func resetRoute(content map[string]any, live *facts.Route, entry route.Entry, ro
 	}
 	if rollout != nil && rollout.ServicesError == nil && entry.Weighted {
 		reset, _, err := route.Apply(content, route.Intent{
-			Kind: live.Kind, Rollout: entry.Rollout, UID: entry.UID, Namespace: rollout.Namespace, Stable: rollout.Stable, Canary: rollout.Canary,
+			Kind: live.Kind, Rollout: entry.Rollout, UID: entry.UID, Namespace: rollout.Namespace,
+			Stable: rollout.Stable, Canary: rollout.Canary,
 			Weights: &route.Weights{Stable: 100}, ManagedRoutes: &[]route.ManagedRoute{},
 		})
 		if err == nil {

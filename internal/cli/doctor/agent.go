@@ -16,7 +16,8 @@ import (
 )
 
 // installAgentFix installs the agent.
-const installAgentFix = "kubectl http-canary install --components agent, or kubectl apply --server-side --force-conflicts -k config/agent"
+const installAgentFix = "kubectl http-canary install --components agent, or kubectl apply --server-side " +
+	"--force-conflicts -k config/agent"
 
 // agent checks that the agent exists if objects depend on it, that it is ready, and its webhook.
 func agent(cluster *facts.Facts) []Finding {
@@ -30,7 +31,8 @@ func agent(cluster *facts.Facts) []Finding {
 		return []Finding{{
 			Code: AgentNotReady, Severity: Error, Object: agentObject(cluster), Field: "status.readyReplicas",
 			Message: ready + ": the agent creates no HTTPScaledObjects and proxies, and rewrites no Ingresses",
-			Fix:     fmt.Sprintf("see the log for what the agent waits for: kubectl -n %s logs deployment/%s", cluster.Agent.Namespace, cluster.Agent.Name),
+			Fix: fmt.Sprintf("see the log for what the agent waits for: kubectl -n %s logs deployment/%s",
+				cluster.Agent.Namespace, cluster.Agent.Name),
 		}}
 	}
 	return webhook(cluster)
@@ -48,18 +50,21 @@ func agentObject(cluster *facts.Facts) string {
 func agentMissing(cluster *facts.Facts) []Finding {
 	finding := Finding{
 		Code: AgentNotFound, Severity: Error, Object: agentObject(cluster),
-		Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and app.kubernetes.io/component=agent",
-		Fix:     installAgentFix,
+		Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and " +
+			"app.kubernetes.io/component=agent",
+		Fix: installAgentFix,
 	}
 	for i := range cluster.HTTPScaledObjects {
 		if object := &cluster.HTTPScaledObjects[i]; isManagedByAgent(object) {
-			finding.Message += fmt.Sprintf(", but HTTPScaledObject %s/%s is managed by an agent: changes of its trigger have no effect, and its proxies are unmanaged",
+			finding.Message += fmt.Sprintf(", but HTTPScaledObject %s/%s is managed by an agent: changes of its "+
+				"trigger have no effect, and its proxies are unmanaged",
 				object.Namespace, object.Name)
 			return []Finding{finding}
 		}
 	}
 	if cluster.Webhook != nil {
-		finding.Message += fmt.Sprintf(", but MutatingWebhookConfiguration %s exists: the API server rejects ScaledObjects with a trigger of type %s",
+		finding.Message += fmt.Sprintf(", but MutatingWebhookConfiguration %s exists: the API server rejects "+
+			"ScaledObjects with a trigger of type %s",
 			cluster.Webhook.Name, facts.TriggerType)
 		finding.Fix += "; or delete the MutatingWebhookConfiguration"
 		return []Finding{finding}
@@ -83,22 +88,26 @@ func webhook(cluster *facts.Facts) []Finding {
 	if cluster.Webhook == nil {
 		return []Finding{{
 			Code: WebhookNotFound, Severity: Warning, Object: object,
-			Message: "does not exist: triggers are converted only after KEDA has reported an error, and kubectl apply does not validate them",
-			Fix:     installAgentFix + "; or start the agent with --webhook-address=",
+			Message: "does not exist: triggers are converted only after KEDA has reported an error, and kubectl " +
+				"apply does not validate them",
+			Fix: installAgentFix + "; or start the agent with --webhook-address=",
 		}}
 	}
 	for i, hook := range cluster.Webhook.Webhooks {
-		finding := Finding{Code: WebhookNotReady, Severity: Error, Object: object, Field: fmt.Sprintf("webhooks[%d].clientConfig", i)}
+		finding := Finding{Code: WebhookNotReady, Severity: Error, Object: object,
+			Field: fmt.Sprintf("webhooks[%d].clientConfig", i)}
 		const refused = ": the API server rejects ScaledObjects with a trigger of type " + facts.TriggerType
 		service := hook.ClientConfig.Service
 		isOld := cluster.Now.Sub(cluster.Webhook.CreationTimestamp.Time) > gracePeriod
 		switch {
-		case service != nil && cluster.HasRead(facts.Services) && cluster.Service(service.Namespace, service.Name) == nil:
+		case service != nil && cluster.HasRead(facts.Services) &&
+			cluster.Service(service.Namespace, service.Name) == nil:
 			finding.Message = fmt.Sprintf("Service %s/%s does not exist%s", service.Namespace, service.Name, refused)
 			finding.Fix = installAgentFix
 		case len(hook.ClientConfig.CABundle) == 0 && isOld:
 			finding.Message = "caBundle is empty, although the agent sets it" + refused
-			finding.Fix = fmt.Sprintf("see the log of the agent for the reason: kubectl -n %s logs deployment/%s. A tool that applies the "+
+			finding.Fix = fmt.Sprintf("see the log of the agent for the reason: kubectl -n %s logs deployment/%s. A "+
+				"tool that applies the "+
 				"MutatingWebhookConfiguration must not set caBundle (docs/reference/agent.md)", cluster.Agent.Namespace, cluster.Agent.Name)
 		default:
 			continue
@@ -142,7 +151,8 @@ func isEnabled(cluster *facts.Facts, flag string) bool {
 
 // installsProxies reports whether the agent exists and installs proxies for an object.
 func installsProxies(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) bool {
-	return cluster.Agent != nil && isEnabled(cluster, "install-proxies") && agentServes(cluster, object.Namespace) && proxies.NeedsProxy(object)
+	return cluster.Agent != nil && isEnabled(cluster, "install-proxies") && agentServes(cluster, object.Namespace) &&
+		proxies.Needs(object)
 }
 
 // agentServes reports whether the agent watches a namespace.
@@ -158,8 +168,10 @@ func agentRequirements(cluster *facts.Facts, account types.NamespacedName, add f
 		require := func(optionalEffect, group, resource, name string, verbs ...string) {
 			for _, verb := range verbs {
 				add(requirement{
-					permission: facts.Permission{Account: account, Verb: verb, Group: group, Resource: resource, Name: name, Namespace: namespace},
-					code:       AgentForbidden, optionalEffect: optionalEffect, effect: "the agent fails with Forbidden", fix: fix,
+					permission: facts.Permission{Account: account, Verb: verb, Group: group, Resource: resource,
+						Name: name, Namespace: namespace},
+					code: AgentForbidden, optionalEffect: optionalEffect,
+					effect: "the agent fails with Forbidden", fix: fix,
 				})
 			}
 		}
@@ -172,13 +184,17 @@ func agentRequirements(cluster *facts.Facts, account types.NamespacedName, add f
 			require("the agent rewrites no Ingresses", "networking.k8s.io", "ingresses", "", "list", "watch", "patch")
 		}
 		if isEnabled(cluster, "install-proxies") {
-			require("the agent installs no proxies", "apps", "deployments", facts.ProxyService, "create", "patch", "delete")
+			require("the agent installs no proxies", "apps", "deployments", facts.ProxyService, "create", "patch",
+				"delete")
 		}
 	}
 	if cluster.Webhook != nil {
 		add(requirement{
-			permission: facts.Permission{Account: account, Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: cluster.Webhook.Name},
-			code:       AgentForbidden, effect: "the API server does not trust its webhook and rejects ScaledObjects with a trigger of type " + facts.TriggerType, fix: fix,
+			permission: facts.Permission{Account: account, Verb: "patch", Group: "admissionregistration.k8s.io",
+				Resource: "mutatingwebhookconfigurations", Name: cluster.Webhook.Name},
+			code: AgentForbidden,
+			effect: "the API server does not trust its webhook and rejects ScaledObjects with a trigger of type " +
+				facts.TriggerType, fix: fix,
 		})
 	}
 }

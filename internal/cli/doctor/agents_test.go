@@ -45,12 +45,14 @@ func agents() []breakage {
 			code: doctor.AgentNotFound, object: agent, fix: "install --components agent",
 		},
 		{
-			name: "the agent is missing, but its webhook exists", change: change(func(f *facts.Facts) { f.Agent, f.HTTPScaledObjects[0].Labels = nil, nil }),
-			code: doctor.AgentNotFound, object: agent, fix: "delete the MutatingWebhookConfiguration",
+			name:   "the agent is missing, but its webhook exists",
+			change: change(func(f *facts.Facts) { f.Agent, f.HTTPScaledObjects[0].Labels = nil, nil }),
+			code:   doctor.AgentNotFound, object: agent, fix: "delete the MutatingWebhookConfiguration",
 		},
 		{
 			name: "the agent is not ready", change: change(func(f *facts.Facts) { f.Agent.Status.ReadyReplicas = 0 }),
-			code: doctor.AgentNotReady, object: agent, field: "status.readyReplicas", fix: "logs deployment/kedify-http-agent",
+			code: doctor.AgentNotReady, object: agent, field: "status.readyReplicas",
+			fix: "logs deployment/kedify-http-agent",
 		},
 		{
 			name: "the agent's role is missing", change: denyAgent("patch", "scaledobjects"),
@@ -73,8 +75,9 @@ func agents() []breakage {
 			code: doctor.WebhookNotFound, severity: doctor.Warning, object: webhook, fix: "--webhook-address=",
 		},
 		{
-			name: "the webhook has no caBundle", change: change(func(f *facts.Facts) { f.Webhook.Webhooks[0].ClientConfig.CABundle = nil }),
-			code: doctor.WebhookNotReady, object: webhook, field: "webhooks[0].clientConfig", fix: "caBundle",
+			name:   "the webhook has no caBundle",
+			change: change(func(f *facts.Facts) { f.Webhook.Webhooks[0].ClientConfig.CABundle = nil }),
+			code:   doctor.WebhookNotReady, object: webhook, field: "webhooks[0].clientConfig", fix: "caBundle",
 		},
 		{
 			name: "the webhook's Service is missing", change: change(func(f *facts.Facts) {
@@ -83,24 +86,32 @@ func agents() []breakage {
 			code: doctor.WebhookNotReady, object: webhook, field: "webhooks[0].clientConfig", fix: "config/agent",
 		},
 		{
-			name: "the names of the agent's proxies are in use", change: condition(httpv1alpha1.ConditionProxyInstalled, httpv1alpha1.ReasonNameTaken),
-			code: doctor.ProxyNotInstalled, object: shop, field: "status.conditions[ProxyInstalled]", fix: "docs/how-to/proxies.md",
+			name:   "the names of the agent's proxies are in use",
+			change: condition(httpv1alpha1.ConditionProxyInstalled, httpv1alpha1.ReasonNameTaken),
+			code:   doctor.ProxyNotInstalled, object: shop, field: "status.conditions[ProxyInstalled]",
+			fix: "docs/how-to/proxies.md",
 		},
 		{
-			name: "another tool has reverted the backends", change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRestored),
-			code: doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]", fix: "trafficAutowire",
+			name:   "another tool has reverted the backends",
+			change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRestored),
+			code:   doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]",
+			fix: "trafficAutowire",
 		},
 		{
-			name: "a ReferenceGrant was refused", change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRefused),
-			code: doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]", fix: "kedify-http-agent-grants",
+			name:   "a ReferenceGrant was refused",
+			change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRefused),
+			code:   doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]",
+			fix: "kedify-http-agent-grants",
 		},
 		{
 			name: "a certificate's Secret does not exist", change: untrusted(httpv1alpha1.ReasonSecretNotFound),
-			code: doctor.CertificateNotReady, object: shop, field: certificate, fix: "kubectl -n shop create secret tls shop-tls",
+			code: doctor.CertificateNotReady, object: shop, field: certificate,
+			fix: "kubectl -n shop create secret tls shop-tls",
 		},
 		{
 			name: "a certificate's Secret may not be read", change: untrusted(httpv1alpha1.ReasonSecretUnreadable),
-			code: doctor.CertificateNotReady, object: shop, field: certificate, fix: "create rolebinding kedify-http-interceptor-tls --namespace=shop",
+			code: doctor.CertificateNotReady, object: shop, field: certificate,
+			fix: "create rolebinding kedify-http-interceptor-tls --namespace=shop",
 		},
 		{
 			name: "a certificate's Secret is not read", change: change(func(f *facts.Facts) {
@@ -115,7 +126,8 @@ func agents() []breakage {
 		},
 		{
 			name: "a certificate for another host", change: untrusted(httpv1alpha1.ReasonHostNotCovered),
-			code: doctor.CertificateNotReady, object: shop, field: certificate, fix: "certificate in Secret shop/shop-tls",
+			code: doctor.CertificateNotReady, object: shop, field: certificate,
+			fix: "certificate in Secret shop/shop-tls",
 		},
 		{
 			name: "a host with the certificate of another object", change: untrusted(httpv1alpha1.ReasonHostTaken),

@@ -58,15 +58,18 @@ func kedaOperator(cluster *facts.Facts) ([]Finding, bool) {
 	object := objectName("Deployment", cluster.Operator.Namespace, cluster.Operator.Name)
 	if ready, isReady := readiness(cluster.Operator); !isReady {
 		return []Finding{{
-			Code: KEDANotReady, Severity: Error, Object: object, Field: "status.readyReplicas", Message: ready + ": nothing is scaled by requests",
-			Fix: fmt.Sprintf("see the log: kubectl -n %s logs deployment/%s", cluster.Operator.Namespace, cluster.Operator.Name),
+			Code: KEDANotReady, Severity: Error, Object: object, Field: "status.readyReplicas",
+			Message: ready + ": nothing is scaled by requests",
+			Fix: fmt.Sprintf("see the log: kubectl -n %s logs deployment/%s", cluster.Operator.Namespace,
+				cluster.Operator.Name),
 		}}, false
 	}
 	if installed := kedaVersion(cluster); installed != nil && installed.LessThan(version.MustParseGeneric(oldestKEDA)) {
 		return []Finding{{
 			Code: KEDATooOld, Severity: Error, Object: object,
-			Message: fmt.Sprintf("KEDA %s scales to zero immediately, without cooldownPeriod, when a push scaler reports inactivity (kedacore/keda#6986)", installed),
-			Fix:     "update KEDA to " + oldestKEDA + " or later",
+			Message: fmt.Sprintf("KEDA %s scales to zero immediately, without cooldownPeriod, when a push scaler "+
+				"reports inactivity (kedacore/keda#6986)", installed),
+			Fix: "update KEDA to " + oldestKEDA + " or later",
 		}}, true
 	}
 	return nil, true
@@ -92,7 +95,8 @@ func scaler(cluster *facts.Facts, objects []*facts.ScaledObject) []Finding {
 	namespace := ""
 	for _, object := range objects {
 		for _, trigger := range object.Spec.Triggers {
-			if rest, ok := strings.CutPrefix(trigger.Metadata["scalerAddress"], facts.ScalerService+"."); ok && namespace == "" {
+			if rest, ok := strings.CutPrefix(trigger.Metadata["scalerAddress"], facts.ScalerService+"."); ok &&
+				namespace == "" {
 				namespace, _, _ = strings.Cut(rest, ":")
 				namespace, _, _ = strings.Cut(namespace, ".")
 			}
@@ -105,15 +109,17 @@ func scaler(cluster *facts.Facts, objects []*facts.ScaledObject) []Finding {
 	if cluster.Scaler == nil || cluster.Scaler.Namespace != namespace {
 		return []Finding{{
 			Code: ScalerNotFound, Severity: Error, Object: object,
-			Message: fmt.Sprintf("triggers reference Service %s.%s, but no Deployment in that namespace has the label app.kubernetes.io/component=scaler", facts.ScalerService, namespace),
-			Fix:     "kubectl apply --server-side -k config/scaler",
+			Message: fmt.Sprintf("triggers reference Service %s.%s, but no Deployment in that namespace has the "+
+				"label app.kubernetes.io/component=scaler", facts.ScalerService, namespace),
+			Fix: "kubectl apply --server-side -k config/scaler",
 		}}
 	}
 	if ready, ok := readiness(cluster.Scaler); !ok {
 		return []Finding{{
 			Code: ScalerNotReady, Severity: Error, Object: object, Field: "status.readyReplicas",
 			Message: ready + ": KEDA gets no metrics and keeps the current replicas",
-			Fix:     fmt.Sprintf("see the log: kubectl -n %s logs deployment/%s. It is ready once every interceptor has responded", namespace, cluster.Scaler.Name),
+			Fix: fmt.Sprintf("see the log: kubectl -n %s logs deployment/%s. It is ready once every interceptor "+
+				"has responded", namespace, cluster.Scaler.Name),
 		}}
 	}
 	return nil
@@ -126,11 +132,13 @@ func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	isReady := false
 	for _, condition := range object.Status.Conditions {
 		isReady = isReady || condition.Type == "Ready" && condition.Status == string(corev1.ConditionTrue)
-		if condition.Type == "Ready" && condition.Status == string(corev1.ConditionFalse) && !hasUnconvertedTrigger(object) {
+		if condition.Type == "Ready" && condition.Status == string(corev1.ConditionFalse) &&
+			!hasUnconvertedTrigger(object) {
 			findings = append(findings, Finding{
 				Code: ScaledObjectNotReady, Severity: Error, Object: name, Field: "status.conditions[Ready]",
 				Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-				Fix:     fmt.Sprintf("see its events for the error of the scaler: kubectl -n %s describe scaledobject %s (docs/how-to/scale-with-keda.md)", object.Namespace, object.Name),
+				Fix: fmt.Sprintf("see its events for the error of the scaler: kubectl -n %s describe "+
+					"scaledobject %s (docs/how-to/scale-with-keda.md)", object.Namespace, object.Name),
 			})
 		}
 	}
@@ -163,7 +171,8 @@ func hasUnconvertedTrigger(object *facts.ScaledObject) bool {
 // autoscaler reports conditions of the HorizontalPodAutoscaler of a ScaledObject that have been False for longer than
 // gracePeriod. ScalingDisabled is normal at zero replicas.
 func autoscaler(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
-	key := types.NamespacedName{Namespace: object.Namespace, Name: cmp.Or(object.Status.HPAName, "keda-hpa-"+object.Name)}
+	key := types.NamespacedName{Namespace: object.Namespace,
+		Name: cmp.Or(object.Status.HPAName, "keda-hpa-"+object.Name)}
 	at := slices.IndexFunc(cluster.Autoscalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool {
 		return h.Namespace == key.Namespace && h.Name == key.Name
 	})
@@ -178,9 +187,11 @@ func autoscaler(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 			continue
 		}
 		findings = append(findings, Finding{
-			Code: AutoscalerNotActive, Severity: Error, Object: objectName("HorizontalPodAutoscaler", key.Namespace, key.Name),
-			Field: fmt.Sprintf("status.conditions[%s]", condition.Type), Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
-			Fix: "check the scaler and the KEDA metrics server: kubectl get apiservice v1beta1.external.metrics.k8s.io",
+			Code: AutoscalerNotActive, Severity: Error,
+			Object:  objectName("HorizontalPodAutoscaler", key.Namespace, key.Name),
+			Field:   fmt.Sprintf("status.conditions[%s]", condition.Type),
+			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
+			Fix:     "check the scaler and the KEDA metrics server: kubectl get apiservice v1beta1.external.metrics.k8s.io",
 		})
 	}
 	return findings
@@ -191,5 +202,6 @@ func conversionFix(cluster *facts.Facts) string {
 	if cluster.Agent == nil {
 		return installAgentFix + ": the agent converts the trigger to type " + facts.PushType
 	}
-	return fmt.Sprintf("the agent should convert it to type %s: see kubectl -n %s logs deployment/%s, and check its flag --namespaces", facts.PushType, cluster.Agent.Namespace, cluster.Agent.Name)
+	return fmt.Sprintf("the agent should convert it to type %s: see kubectl -n %s logs deployment/%s, and check its "+
+		"flag --namespaces", facts.PushType, cluster.Agent.Namespace, cluster.Agent.Name)
 }

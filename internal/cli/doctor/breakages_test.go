@@ -25,15 +25,17 @@ func controllers() []breakage {
 			code: doctor.ControllerNotFound, object: "Deployment argo-rollouts", fix: "install Argo Rollouts",
 		},
 		{
-			name: "the controller does not start", change: change(func(f *facts.Facts) { f.Controller.Status.ReadyReplicas = 0 }),
-			code: doctor.ControllerNotReady, object: controller, field: "status.readyReplicas", fix: "checksum of a ",
+			name:   "the controller does not start",
+			change: change(func(f *facts.Facts) { f.Controller.Status.ReadyReplicas = 0 }),
+			code:   doctor.ControllerNotReady, object: controller, field: "status.readyReplicas", fix: "checksum of a ",
 		},
 		{
 			name: "the controller was not restarted",
 			change: change(func(f *facts.Facts) {
 				f.Plugins.ManagedFields[0].Time = &metav1.Time{Time: f.Now.Add(-time.Minute)}
 			}),
-			code: doctor.ControllerOutdated, severity: doctor.Warning, object: controller, fix: "rollout restart deployment/argo-rollouts",
+			code: doctor.ControllerOutdated, severity: doctor.Warning, object: controller,
+			fix: "rollout restart deployment/argo-rollouts",
 		},
 		{
 			name: "invalid YAML", change: edit("- name: \"kedify/http\"", "name: {"),
@@ -50,8 +52,10 @@ func controllers() []breakage {
 			code: doctor.PluginNotRegistered, object: configMap, field: list, fix: "add the entry of kedify/http",
 		},
 		{
-			name: "the second router is not registered", change: edit("argoproj-labs/gatewayAPI", "argoproj-labs/gatewayapi"),
-			code: doctor.PluginNotRegistered, object: configMap, field: list, fix: "add the entry of argoproj-labs/gatewayAPI",
+			name:   "the second router is not registered",
+			change: edit("argoproj-labs/gatewayAPI", "argoproj-labs/gatewayapi"),
+			code:   doctor.PluginNotRegistered, object: configMap, field: list,
+			fix: "add the entry of argoproj-labs/gatewayAPI",
 		},
 		{
 			name: "a plugin name that prevents the controller from starting", change: edit("somebody/else", "somebody"),
@@ -59,11 +63,13 @@ func controllers() []breakage {
 		},
 		{
 			name: "a plugin twice", change: edit("somebody/else", "kedify/http"),
-			code: doctor.PluginTwice, severity: doctor.Warning, object: configMap, field: list + "[2].name", fix: "remove one",
+			code: doctor.PluginTwice, severity: doctor.Warning, object: configMap, field: list + "[2].name",
+			fix: "remove one",
 		},
 		{
 			name: "an unknown key", change: edit("sha256", "checksum"),
-			code: doctor.PluginKeyUnknown, severity: doctor.Warning, object: configMap, field: list, fix: "the keys are name, location, sha256",
+			code: doctor.PluginKeyUnknown, severity: doctor.Warning, object: configMap, field: list,
+			fix: "the keys are name, location, sha256",
 		},
 		{
 			name: "an invalid checksum", change: edit(strings.Repeat("1", 64), "<paste from checksums.txt>"),
@@ -78,27 +84,32 @@ func controllers() []breakage {
 			code: doctor.LocationInvalid, object: configMap, field: list + "[2].location", fix: "https://",
 		},
 		{
-			name: "a file that does not exist", change: edit("https://example.com/else", "file:///home/argo-rollouts/plugin-bin/else"),
-			code: doctor.FileNotProvided, object: configMap, field: list + "[2].location", fix: "init container",
+			name:   "a file that does not exist",
+			change: edit("https://example.com/else", "file:///home/argo-rollouts/plugin-bin/else"),
+			code:   doctor.FileNotProvided, object: configMap, field: list + "[2].location", fix: "init container",
 		},
 		{
-			name: "a file for another architecture", change: edit("rollouts-plugin-kedify-linux-amd64", "rollouts-plugin-kedify-linux-arm64"),
-			code: doctor.ArchitectureMismatch, object: configMap, field: list + "[0].location", fix: wrongArchitecture,
+			name:   "a file for another architecture",
+			change: edit("rollouts-plugin-kedify-linux-amd64", "rollouts-plugin-kedify-linux-arm64"),
+			code:   doctor.ArchitectureMismatch, object: configMap, field: list + "[0].location", fix: wrongArchitecture,
 		},
 		{
-			name: "a file for another operating system", change: edit("gatewayapi-plugin-linux-amd64", "gatewayapi-plugin-darwin-amd64"),
-			code: doctor.ArchitectureMismatch, object: configMap, field: list + "[1].location", fix: wrongArchitecture,
+			name:   "a file for another operating system",
+			change: edit("gatewayapi-plugin-linux-amd64", "gatewayapi-plugin-darwin-amd64"),
+			code:   doctor.ArchitectureMismatch, object: configMap, field: list + "[1].location", fix: wrongArchitecture,
 		},
 		{
 			name: "nodes with different architectures",
 			change: func(t *testing.T, f *facts.Facts) {
 				t.Helper()
 				edit("gatewayapi-plugin-linux-amd64", "gatewayapi-plugin")(t, f)
-				other := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "two", Labels: map[string]string{"kubernetes.io/arch": "arm64"}}}
+				other := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "two",
+					Labels: map[string]string{"kubernetes.io/arch": "arm64"}}}
 				other.Status.NodeInfo.Architecture = "arm64"
 				f.Nodes = append(f.Nodes, other)
 			},
-			code: doctor.ArchitectureMixed, severity: doctor.Warning, object: configMap, field: list + "[0].location", fix: "nodeSelector",
+			code: doctor.ArchitectureMixed, severity: doctor.Warning, object: configMap, field: list + "[0].location",
+			fix: "nodeSelector",
 		},
 		{
 			name: "nodes that may not be listed", change: change(func(f *facts.Facts) {
@@ -107,13 +118,15 @@ func controllers() []breakage {
 			code: doctor.NotExamined, severity: doctor.Warning, object: "Nodes", fix: "as a user who may",
 		},
 		{
-			name: "the role is missing or names another ServiceAccount", change: denyController("patch", "httpscaledobjects"),
-			code: doctor.Forbidden, object: account, fix: "config/argo-rollouts/rbac.yaml",
+			name:   "the role is missing or names another ServiceAccount",
+			change: denyController("patch", "httpscaledobjects"),
+			code:   doctor.Forbidden, object: account, fix: "config/argo-rollouts/rbac.yaml",
 		},
 		{
 			name: "no role at all", change: change(func(f *facts.Facts) {
 				for question := range f.Allowed {
-					f.Allowed[question] = question.Resource != "httpscaledobjects" || question.Account.Name == facts.AgentName
+					f.Allowed[question] = question.Resource != "httpscaledobjects" ||
+						question.Account.Name == facts.AgentName
 				}
 			}),
 			code: doctor.Forbidden, object: account, fix: "config/argo-rollouts/rbac.yaml",
@@ -124,7 +137,8 @@ func controllers() []breakage {
 		},
 		{
 			name: "the published plugin's role", change: denyController("watch", "httpscaledobjects"),
-			code: doctor.ForbiddenInPart, severity: doctor.Warning, object: account, fix: "config/argo-rollouts/rbac.yaml",
+			code: doctor.ForbiddenInPart, severity: doctor.Warning, object: account,
+			fix: "config/argo-rollouts/rbac.yaml",
 		},
 		{
 			name: "Leases may not be read", change: denyController("get", "leases"),
@@ -142,38 +156,49 @@ func applications() []breakage {
 				r.Spec.Strategy.Canary.TrafficRouting.Plugins = nil
 				r.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: `{"spec":{"strategy":{"canary":{"trafficRouting":{"gatewayAPI":{}}}}}}`}
 			}),
-			code: doctor.RouterMissing, object: "Rollout web/web", field: "spec.strategy.canary.trafficRouting.gatewayAPI",
-			fix: `plugins["argoproj-labs/gatewayAPI"]`,
+			code: doctor.RouterMissing, object: "Rollout web/web",
+			field: "spec.strategy.canary.trafficRouting.gatewayAPI",
+			fix:   `plugins["argoproj-labs/gatewayAPI"]`,
 		},
 		{
 			name: "no router", change: routing("shop", "", ""),
-			code: doctor.RouterMissing, object: "Rollout shop/shop", field: "spec.strategy.canary.trafficRouting", fix: "kedify/http: {httpScaledObjectName",
+			code: doctor.RouterMissing, object: "Rollout shop/shop", field: "spec.strategy.canary.trafficRouting",
+			fix: "kedify/http: {httpScaledObjectName",
 		},
 		{
 			name: "a name that is similar", change: routing("web", "argoproj-labs/gatewayapi", `{"httpRoute": "web"}`),
-			code: doctor.RouterNameWrong, object: "Rollout web/web", field: plugins + `["argoproj-labs/gatewayapi"]`, fix: "argoproj-labs/gatewayAPI",
+			code: doctor.RouterNameWrong, object: "Rollout web/web", field: plugins + `["argoproj-labs/gatewayapi"]`,
+			fix: "argoproj-labs/gatewayAPI",
 		},
 		{
-			name: "an unknown key in a Rollout", change: routing("shop", facts.HTTPRouter, `{"httpScaledObject": "shop"}`),
-			code: doctor.RouterConfig, object: "Rollout shop/shop", field: plugins + `["kedify/http"]`, fix: "httpScaledObjectName",
+			name:   "an unknown key in a Rollout",
+			change: routing("shop", facts.HTTPRouter, `{"httpScaledObject": "shop"}`),
+			code:   doctor.RouterConfig, object: "Rollout shop/shop", field: plugins + `["kedify/http"]`,
+			fix: "httpScaledObjectName",
 		},
 		{
 			name: "no route is referenced", change: routing("web", facts.GatewayRouter, `{"namespace": "web"}`),
-			code: doctor.RouterConfig, object: "Rollout web/web", field: plugins + `["argoproj-labs/gatewayAPI"]`, fix: "httpRoute",
+			code: doctor.RouterConfig, object: "Rollout web/web", field: plugins + `["argoproj-labs/gatewayAPI"]`,
+			fix: "httpRoute",
 		},
 		{
-			name: "no canary Service is referenced", change: rollout("shop", func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.CanaryService = "" }),
-			code: doctor.RolloutServices, object: "Rollout shop/shop", field: "spec.strategy.canary", fix: "name the Service there",
+			name:   "no canary Service is referenced",
+			change: rollout("shop", func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.CanaryService = "" }),
+			code:   doctor.RolloutServices, object: "Rollout shop/shop", field: "spec.strategy.canary",
+			fix: "name the Service there",
 		},
 		{
-			name: "one Service for both", change: rollout("shop", func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.CanaryService = "shop-stable" }),
-			code: doctor.RolloutServices, object: "Rollout shop/shop", field: "spec.strategy.canary.canaryService", fix: "second Service",
+			name:   "one Service for both",
+			change: rollout("shop", func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.CanaryService = "shop-stable" }),
+			code:   doctor.RolloutServices, object: "Rollout shop/shop", field: "spec.strategy.canary.canaryService",
+			fix: "second Service",
 		},
 		{
 			name: "a Service that does not exist", change: change(func(f *facts.Facts) {
 				delete(f.Services, types.NamespacedName{Namespace: "shop", Name: "shop-canary"})
 			}),
-			code: doctor.ServiceNotFound, object: "Rollout shop/shop", field: "spec.strategy.canary.canaryService", fix: "create it",
+			code: doctor.ServiceNotFound, object: "Rollout shop/shop", field: "spec.strategy.canary.canaryService",
+			fix: "create it",
 		},
 		{
 			name: "no endpoint of stable", change: ready("web", "web-stable", 0),
@@ -201,7 +226,8 @@ func applications() []breakage {
 				delete(f.Services, types.NamespacedName{Namespace: "shop", Name: facts.ProxyService})
 				f.ReadyEndpoints[types.NamespacedName{Namespace: "shop", Name: facts.ProxyService}] = 0
 			}),
-			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", fix: "annotate httpscaledobject shop http.kedify.io/traffic-autowire=",
+			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy",
+			fix: "annotate httpscaledobject shop http.kedify.io/traffic-autowire=",
 		},
 		{
 			name: "no proxies, and no agent", change: change(func(f *facts.Facts) {
@@ -209,14 +235,16 @@ func applications() []breakage {
 				delete(f.Services, types.NamespacedName{Namespace: "shop", Name: facts.ProxyService})
 				f.ReadyEndpoints[types.NamespacedName{Namespace: "shop", Name: facts.ProxyService}] = 0
 			}),
-			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", fix: "install --components proxy --proxy-namespace shop",
+			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy",
+			fix: "install --components proxy --proxy-namespace shop",
 		},
 		{
 			name: "the CRD is missing", change: change(func(f *facts.Facts) {
 				delete(f.CRDs, facts.HTTPScaledObjectsCRD)
 				f.HTTPScaledObjects = nil
 			}),
-			code: doctor.DefinitionMissing, object: "CustomResourceDefinition httpscaledobjects.http.keda.sh", fix: "config/crd",
+			code: doctor.DefinitionMissing, object: "CustomResourceDefinition httpscaledobjects.http.keda.sh",
+			fix: "config/crd",
 		},
 		{
 			name: "the CRD of another owner", change: change(func(f *facts.Facts) {
@@ -225,20 +253,26 @@ func applications() []breakage {
 					Served:     []string{"v1alpha1"}, StatusFields: []string{"conditions"},
 				}
 			}),
-			code: doctor.DefinitionForeign, severity: doctor.Warning, object: "CustomResourceDefinition httpscaledobjects.http.keda.sh", field: "spec.versions",
+			code: doctor.DefinitionForeign, severity: doctor.Warning,
+			object: "CustomResourceDefinition httpscaledobjects.http.keda.sh", field: "spec.versions",
 			fix: "config/crd",
 		},
 		{
 			name: "no interceptor", change: change(func(f *facts.Facts) { f.Interceptor = nil }),
-			code: doctor.InterceptorNotFound, object: "Deployment keda/keda-add-ons-http-interceptor", fix: "config/interceptor",
+			code: doctor.InterceptorNotFound, object: "Deployment keda/keda-add-ons-http-interceptor",
+			fix: "config/interceptor",
 		},
 		{
-			name: "no ready interceptor", change: change(func(f *facts.Facts) { f.Interceptor.Status.ReadyReplicas = 0 }),
-			code: doctor.InterceptorNotReady, object: "Deployment keda/keda-add-ons-http-interceptor", field: "status.readyReplicas", fix: "component=interceptor",
+			name:   "no ready interceptor",
+			change: change(func(f *facts.Facts) { f.Interceptor.Status.ReadyReplicas = 0 }),
+			code:   doctor.InterceptorNotReady, object: "Deployment keda/keda-add-ons-http-interceptor",
+			field: "status.readyReplicas", fix: "component=interceptor",
 		},
 		{
-			name: "an HTTPScaledObject that does not exist", change: change(func(f *facts.Facts) { f.HTTPScaledObjects = nil }),
-			code: doctor.HTTPScaledObjectNotFound, object: "Rollout shop/shop", field: plugins + `["kedify/http"].httpScaledObjectName`, fix: "create it",
+			name:   "an HTTPScaledObject that does not exist",
+			change: change(func(f *facts.Facts) { f.HTTPScaledObjects = nil }),
+			code:   doctor.HTTPScaledObjectNotFound, object: "Rollout shop/shop",
+			field: plugins + `["kedify/http"].httpScaledObjectName`, fix: "create it",
 		},
 		{
 			name: "an invalid HTTPScaledObject", change: change(func(f *facts.Facts) {
@@ -246,43 +280,55 @@ func applications() []breakage {
 				conditions[0].Status, conditions[0].Reason = metav1.ConditionFalse, httpv1alpha1.ReasonServiceNotFound
 				conditions[1].Status, conditions[1].Reason = metav1.ConditionFalse, httpv1alpha1.ReasonNotAccepted
 			}),
-			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop", field: "status.conditions[Accepted]", fix: "docs/reference/errors.md",
+			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop",
+			field: "status.conditions[Accepted]", fix: "docs/reference/errors.md",
 		},
 		{
 			// The agent sets no observedGeneration.
 			name: "an HTTPScaledObject of an invalid trigger", change: change(func(f *facts.Facts) {
-				f.HTTPScaledObjects[0].Status.Conditions = append(f.HTTPScaledObjects[0].Status.Conditions, metav1.Condition{
-					Type: httpv1alpha1.ConditionTriggerAccepted, Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonInvalidTrigger,
-				})
+				f.HTTPScaledObjects[0].Status.Conditions = append(f.HTTPScaledObjects[0].Status.Conditions,
+					metav1.Condition{
+						Type: httpv1alpha1.ConditionTriggerAccepted, Status: metav1.ConditionFalse,
+						Reason: httpv1alpha1.ReasonInvalidTrigger,
+					})
 			}),
-			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop", field: "status.conditions[TriggerAccepted]", fix: "docs/reference/errors.md",
+			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop",
+			field: "status.conditions[TriggerAccepted]", fix: "docs/reference/errors.md",
 		},
 		{
-			name: "an HTTPScaledObject without a report", change: change(func(f *facts.Facts) { f.HTTPScaledObjects[0].Status.Conditions = nil }),
-			code: doctor.HTTPScaledObjectUnreported, object: "HTTPScaledObject shop/shop", field: "status.conditions", fix: "--namespaces",
+			name:   "an HTTPScaledObject without a report",
+			change: change(func(f *facts.Facts) { f.HTTPScaledObjects[0].Status.Conditions = nil }),
+			code:   doctor.HTTPScaledObjectUnreported, object: "HTTPScaledObject shop/shop", field: "status.conditions",
+			fix: "--namespaces",
 		},
 		{
 			name: "a route that does not exist", change: change(func(f *facts.Facts) { f.Routes = nil }),
-			code: doctor.RouteNotFound, object: "Rollout web/web", field: plugins + `["argoproj-labs/gatewayAPI"].httpRoute`, fix: "namespace",
+			code: doctor.RouteNotFound, object: "Rollout web/web",
+			field: plugins + `["argoproj-labs/gatewayAPI"].httpRoute`, fix: "namespace",
 		},
 		{
 			name: "a route without the canary Service", change: change(func(f *facts.Facts) {
 				rule := f.Routes[0].Content["spec"].(map[string]any)["rules"].([]any)[0].(map[string]any)
 				rule["backendRefs"] = rule["backendRefs"].([]any)[:1]
 			}),
-			code: doctor.RouteWithoutRule, object: "HTTPRoute web/web", field: "spec.rules", fix: "add both to the backendRefs",
+			code: doctor.RouteWithoutRule, object: "HTTPRoute web/web", field: "spec.rules",
+			fix: "add both to the backendRefs",
 		},
 		{
 			name: "a route that is not accepted", change: routeCondition(0, "NotAllowedByListeners"),
-			code: doctor.RouteNotAccepted, object: "HTTPRoute web/web", field: "status.parents[0].conditions[Accepted]", fix: "spec.parentRefs",
+			code: doctor.RouteNotAccepted, object: "HTTPRoute web/web", field: "status.parents[0].conditions[Accepted]",
+			fix: "spec.parentRefs",
 		},
 		{
 			name: "a route whose references are not resolved", change: routeCondition(1, "BackendNotFound"),
-			code: doctor.RouteNotAccepted, object: "HTTPRoute web/web", field: "status.parents[0].conditions[ResolvedRefs]", fix: "spec.rules[].backendRefs",
+			code: doctor.RouteNotAccepted, object: "HTTPRoute web/web",
+			field: "status.parents[0].conditions[ResolvedRefs]", fix: "spec.rules[].backendRefs",
 		},
 		{
-			name: "a route without a Gateway", change: change(func(f *facts.Facts) { delete(f.Routes[0].Content, "status") }),
-			code: doctor.RouteNotAccepted, severity: doctor.Warning, object: "HTTPRoute web/web", field: "status.parents", fix: "the Gateway has to exist",
+			name:   "a route without a Gateway",
+			change: change(func(f *facts.Facts) { delete(f.Routes[0].Content, "status") }),
+			code:   doctor.RouteNotAccepted, severity: doctor.Warning, object: "HTTPRoute web/web",
+			field: "status.parents", fix: "the Gateway has to exist",
 		},
 	}
 }
@@ -294,76 +340,4 @@ func routeCondition(at int, reason string) func(*testing.T, *facts.Facts) {
 		condition := parent["conditions"].([]any)[at].(map[string]any)
 		condition["status"], condition["reason"], condition["observedGeneration"] = "False", reason, int64(4)
 	})
-}
-
-// scaling are breakages of KEDA and the scaler.
-func scaling() []breakage {
-	const keda, scaler = "Deployment keda/keda-operator", "Deployment keda/keda-add-ons-http-external-scaler"
-	return []breakage{
-		{
-			name: "no KEDA", change: change(func(f *facts.Facts) { f.Operator = nil }),
-			code: doctor.KEDANotFound, object: keda, fix: "install KEDA 2.18.0",
-		},
-		{
-			name: "the CRDs of KEDA are missing", change: change(func(f *facts.Facts) {
-				delete(f.CRDs, facts.ScaledObjectsCRD)
-				f.ScaledObjects = nil
-			}),
-			code: doctor.KEDANotFound, object: keda, fix: "install KEDA 2.18.0",
-		},
-		{
-			name: "KEDA is too old", change: change(func(f *facts.Facts) {
-				f.Operator.Spec.Template.Spec.Containers[0].Image = "registry.example.com:5000/keda:2.17.2@sha256:0"
-			}),
-			code: doctor.KEDATooOld, object: keda, fix: "update KEDA to 2.18.0",
-		},
-		{
-			name: "KEDA is not ready", change: change(func(f *facts.Facts) { f.Operator.Status.ReadyReplicas = 0 }),
-			code: doctor.KEDANotReady, object: keda, field: "status.readyReplicas", fix: "logs deployment/keda-operator",
-		},
-		{
-			name: "scaledRefKinds lacks Rollouts", change: denyController("get", "rollouts"),
-			code: doctor.ScaledRefKinds, object: "ServiceAccount keda/keda-operator", fix: "rbac.scaledRefKinds",
-		},
-		{
-			name: "no scaler", change: change(func(f *facts.Facts) { f.Scaler = nil }),
-			code: doctor.ScalerNotFound, object: scaler, fix: "config/scaler",
-		},
-		{
-			name: "the scaler is not ready", change: change(func(f *facts.Facts) { f.Scaler.Status.ReadyReplicas = 0 }),
-			code: doctor.ScalerNotReady, object: scaler, field: "status.readyReplicas", fix: "every interceptor",
-		},
-		{
-			name: "a trigger type that requires the agent", change: change(func(f *facts.Facts) {
-				f.ScaledObjects[0].Spec.Triggers[0].Type = "kedify-http"
-				f.ScaledObjects[0].Status.Conditions[0].Status = "False"
-				f.Agent, f.Webhook, f.HTTPScaledObjects[0].Labels = nil, nil, nil
-			}),
-			code: doctor.TriggerNotConverted, object: "ScaledObject shop/shop", field: "spec.triggers", fix: "config/agent",
-		},
-		{
-			name: "a trigger that the agent has not converted", change: change(func(f *facts.Facts) {
-				f.ScaledObjects[0].Spec.Triggers[0].Type = "kedify-http"
-				f.ScaledObjects[0].Status.Conditions[0].Status = "False"
-			}),
-			code: doctor.TriggerNotConverted, object: "ScaledObject shop/shop", field: "spec.triggers", fix: "--namespaces",
-		},
-		{
-			name: "an invalid trigger", change: change(func(f *facts.Facts) {
-				f.ScaledObjects[0].Annotations = map[string]string{httpv1alpha1.AnnotationTriggerProblems: `spec.triggers[0].metadata.hosts is missing`}
-			}),
-			code: doctor.TriggerMistaken, object: "ScaledObject shop/shop", field: "spec.triggers", fix: "docs/reference/configuration.md",
-		},
-		{
-			name: "a ScaledObject that is not Ready", change: change(func(f *facts.Facts) { f.ScaledObjects[0].Status.Conditions[0].Status = "False" }),
-			code: doctor.ScaledObjectNotReady, object: "ScaledObject shop/shop", field: "status.conditions[Ready]", fix: "events",
-		},
-		{
-			name: "an autoscaler without metrics", change: change(func(f *facts.Facts) {
-				f.Autoscalers[0].Status.Conditions[1].Reason = "FailedGetExternalMetric"
-			}),
-			code: doctor.AutoscalerNotActive, object: "HorizontalPodAutoscaler shop/keda-hpa-shop", field: "status.conditions[ScalingActive]",
-			fix: "v1beta1.external.metrics.k8s.io",
-		},
-	}
 }

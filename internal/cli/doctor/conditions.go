@@ -14,7 +14,8 @@ import (
 // optionalConditions reports False conditions of an object that unencrypted requests do not depend on: certificate,
 // proxies and autowiring.
 func optionalConditions(
-	cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition, isPast func(*metav1.Condition) bool,
+	cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition,
+	isPast func(*metav1.Condition) bool,
 ) []Finding {
 	var findings []Finding
 	add := func(code Code, severity Severity, condition *metav1.Condition, fix string) {
@@ -33,19 +34,25 @@ func optionalConditions(
 	}
 	tls := failing(httpv1alpha1.ConditionTLSReady)
 	// The interceptor reads a new Secret within seconds.
-	if tls != nil && (tls.Status == metav1.ConditionFalse || cluster.Now.Sub(tls.LastTransitionTime.Time) > gracePeriod) {
+	if tls != nil && (tls.Status == metav1.ConditionFalse ||
+		cluster.Now.Sub(tls.LastTransitionTime.Time) > gracePeriod) {
 		add(CertificateNotReady, Error, tls, certificateFix(cluster, object, tls.Reason))
 	}
 	if proxy := failing(httpv1alpha1.ConditionProxyInstalled); proxy != nil {
-		add(ProxyNotInstalled, Error, proxy, "fix the problem described above; the agent retries automatically (docs/how-to/proxies.md)")
+		add(ProxyNotInstalled, Error, proxy,
+			"fix the problem described above; the agent retries automatically (docs/how-to/proxies.md)")
 	}
 	// The other reasons are intended by a user, or transient.
 	switch wired := failing(httpv1alpha1.ConditionAutowired); {
 	case wired == nil:
 	case wired.Reason == httpv1alpha1.ReasonRefused:
-		add(NotWired, Warning, wired, "grant the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or create the ReferenceGrant that the message names (docs/how-to/autowire.md)")
+		add(NotWired, Warning, wired,
+			"grant the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or create the ReferenceGrant "+
+				"that the message names (docs/how-to/autowire.md)")
 	case slices.Contains([]string{httpv1alpha1.ReasonRestored, httpv1alpha1.ReasonUndoUnreadable}, wired.Reason):
-		add(NotWired, Warning, wired, "stop the other tool from writing the backends of the object, or set trafficAutowire: \"false\" (docs/how-to/autowire.md)")
+		add(NotWired, Warning, wired,
+			"stop the other tool from writing the backends of the object, or set trafficAutowire: \"false\" "+
+				"(docs/how-to/autowire.md)")
 	}
 	return findings
 }
@@ -55,13 +62,15 @@ func certificateFix(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject,
 	secret := object.Annotations[httpv1alpha1.AnnotationTLSSecretName]
 	switch reason {
 	case httpv1alpha1.ReasonSecretNotFound:
-		return fmt.Sprintf("kubectl -n %s create secret tls %s --cert=tls.crt --key=tls.key, or correct tlsSecretName (docs/how-to/tls.md)", object.Namespace, secret)
+		return fmt.Sprintf("kubectl -n %s create secret tls %s --cert=tls.crt --key=tls.key, or correct "+
+			"tlsSecretName (docs/how-to/tls.md)", object.Namespace, secret)
 	case httpv1alpha1.ReasonSecretUnreadable, httpv1alpha1.ReasonSecretPending:
 		reader := httpv1alpha1.DefaultInterceptorNamespace + ":kedify-http-interceptor"
 		if cluster.Interceptor != nil {
 			reader = account(cluster.Interceptor).Namespace + ":" + account(cluster.Interceptor).Name
 		}
-		return fmt.Sprintf("kubectl create rolebinding kedify-http-interceptor-tls --namespace=%s --clusterrole=kedify-http-interceptor-tls --serviceaccount=%s "+
+		return fmt.Sprintf("kubectl create rolebinding kedify-http-interceptor-tls --namespace=%s "+
+			"--clusterrole=kedify-http-interceptor-tls --serviceaccount=%s "+
 			"(docs/how-to/tls.md)", object.Namespace, reader)
 	case httpv1alpha1.ReasonHostTaken:
 		return "reference the same Secret in both objects, or remove the host from one of them"

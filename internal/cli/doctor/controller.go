@@ -20,7 +20,8 @@ func controller(cluster *facts.Facts) []Finding {
 	if cluster.Controller == nil {
 		return []Finding{{
 			Code: ControllerNotFound, Severity: Error, Object: "Deployment argo-rollouts",
-			Message: "no Deployment has the labels app.kubernetes.io/name=argo-rollouts and app.kubernetes.io/component=rollouts-controller: " +
+			Message: "no Deployment has the labels app.kubernetes.io/name=argo-rollouts and " +
+				"app.kubernetes.io/component=rollouts-controller: " +
 				"Argo Rollouts is not installed",
 			Fix: "install Argo Rollouts 1.9 or 1.10 (docs/how-to/install.md)",
 		}}
@@ -30,7 +31,8 @@ func controller(cluster *facts.Facts) []Finding {
 		return []Finding{{
 			Code: ControllerNotReady, Severity: Error, Object: object, Field: "status.readyReplicas",
 			Message: ready + waitingReason(cluster.Pods) + ": no Rollout progresses",
-			Fix: fmt.Sprintf("see its log: kubectl -n %s logs deployment/%s. It exits at startup if it cannot download a plugin, or if the checksum of a "+
+			Fix: fmt.Sprintf("see its log: kubectl -n %s logs deployment/%s. It exits at startup if it cannot "+
+				"download a plugin, or if the checksum of a "+
 				"plugin does not match sha256", cluster.Controller.Namespace, cluster.Controller.Name),
 		}}
 	}
@@ -75,9 +77,11 @@ func staleController(cluster *facts.Facts, object string) []Finding {
 		if pod.DeletionTimestamp == nil && started.Before(changed) {
 			return []Finding{{
 				Code: ControllerOutdated, Severity: Warning, Object: object,
-				Message: fmt.Sprintf("Pod %s has been running since %s, but the plugins were changed at %s: it still uses the previous list",
+				Message: fmt.Sprintf("Pod %s has been running since %s, but the plugins were changed at %s: it "+
+					"still uses the previous list",
 					pod.Name, started.UTC().Format(time.RFC3339), changed.UTC().Format(time.RFC3339)),
-				Fix: fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", cluster.Controller.Namespace, cluster.Controller.Name),
+				Fix: fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", cluster.Controller.Namespace,
+					cluster.Controller.Name),
 			}}
 		}
 	}
@@ -90,7 +94,8 @@ func pluginsChangedAt(plugins *corev1.ConfigMap) (last time.Time, ok bool) {
 		return last, false
 	}
 	for _, entry := range plugins.ManagedFields {
-		if entry.Time != nil && entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:`+facts.PluginsKey+`"`)) &&
+		if entry.Time != nil && entry.FieldsV1 != nil &&
+			bytes.Contains(entry.FieldsV1.Raw, []byte(`"f:`+facts.PluginsKey+`"`)) &&
 			entry.Time.After(last) {
 			last, ok = entry.Time.Time, true
 		}

@@ -40,7 +40,8 @@ func dataPlane(cluster *facts.Facts) []Finding {
 				Code: HTTPScaledObjectNotFound, Severity: Error, Object: objectName("Rollout", r.Namespace, r.Name),
 				Field:   fmt.Sprintf("%s[%q].httpScaledObjectName", pluginsOf, facts.HTTPRouter),
 				Message: fmt.Sprintf("HTTPScaledObject %q does not exist in namespace %q", r.Object, r.Namespace),
-				Fix:     "create it, or correct the name. If the agent is installed, create a ScaledObject of that name with a kedify-http trigger instead",
+				Fix: "create it, or correct the name. If the agent is installed, create a ScaledObject of that " +
+					"name with a kedify-http trigger instead",
 			})
 			continue
 		}
@@ -74,14 +75,16 @@ func crd(cluster *facts.Facts) ([]Finding, bool) {
 	case !slices.Contains(live.Served, httpv1alpha1.Version):
 		return []Finding{{
 			Code: DefinitionMissing, Severity: Error, Object: object, Field: "spec.versions",
-			Message: fmt.Sprintf("serves versions %v, but the interceptor requires %s", live.Served, httpv1alpha1.Version), Fix: apply,
+			Message: fmt.Sprintf("serves versions %v, but the interceptor requires %s", live.Served,
+				httpv1alpha1.Version), Fix: apply,
 		}}, false
 	case !slices.Contains(live.StatusFields, "dataPlane"):
 		owner := cmp.Or(live.Annotations["meta.helm.sh/release-name"], live.Labels["app.kubernetes.io/managed-by"],
 			live.Labels["app.kubernetes.io/name"], "unknown")
 		return []Finding{{
 			Code: DefinitionForeign, Severity: Warning, Object: object, Field: "spec.versions",
-			Message: fmt.Sprintf("installed by another owner (%s) and has no field status.dataPlane: the interceptor reports in annotation %s instead, which requires an additional permission",
+			Message: fmt.Sprintf("installed by another owner (%s) and has no field status.dataPlane: the "+
+				"interceptor reports in annotation %s instead, which requires an additional permission",
 				owner, httpv1alpha1.AnnotationStatus),
 			Fix: apply + ", which accepts the same objects (docs/reference/status.md)",
 		}}, true
@@ -94,15 +97,19 @@ func interceptor(cluster *facts.Facts) []Finding {
 	if cluster.Interceptor == nil {
 		return []Finding{{
 			Code: InterceptorNotFound, Severity: Error, Object: "Deployment keda/keda-add-ons-http-interceptor",
-			Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and app.kubernetes.io/component=interceptor: proxies receive no weights",
-			Fix:     "kubectl apply --server-side --force-conflicts -k config/interceptor",
+			Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and " +
+				"app.kubernetes.io/component=interceptor: proxies receive no weights",
+			Fix: "kubectl apply --server-side --force-conflicts -k config/interceptor",
 		}}
 	}
 	if ready, ok := readiness(cluster.Interceptor); !ok {
 		return []Finding{{
-			Code: InterceptorNotReady, Severity: Error, Object: objectName("Deployment", cluster.Interceptor.Namespace, cluster.Interceptor.Name),
-			Field: "status.readyReplicas", Message: ready + ": proxies keep their configuration and receive no new weights",
-			Fix: fmt.Sprintf("see kubectl -n %s describe pods -l app.kubernetes.io/component=interceptor, and the log of the Pods", cluster.Interceptor.Namespace),
+			Code: InterceptorNotReady, Severity: Error,
+			Object:  objectName("Deployment", cluster.Interceptor.Namespace, cluster.Interceptor.Name),
+			Field:   "status.readyReplicas",
+			Message: ready + ": proxies keep their configuration and receive no new weights",
+			Fix: fmt.Sprintf("see kubectl -n %s describe pods -l app.kubernetes.io/component=interceptor, and the "+
+				"log of the Pods", cluster.Interceptor.Namespace),
 		}}
 	}
 	return nil
@@ -118,7 +125,8 @@ func objectConditions(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObjec
 		return c.ObservedGeneration != 0 && c.ObservedGeneration < object.Generation
 	}
 	for _, kind := range []string{
-		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionReady, httpv1alpha1.ConditionTriggerAccepted, httpv1alpha1.ConditionScalingMetricAccepted,
+		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionReady, httpv1alpha1.ConditionTriggerAccepted,
+		httpv1alpha1.ConditionScalingMetricAccepted,
 	} {
 		condition := meta.FindStatusCondition(conditions, kind)
 		switch {
@@ -127,7 +135,8 @@ func objectConditions(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObjec
 			continue
 		}
 		findings = append(findings, Finding{
-			Code: HTTPScaledObjectRefused, Severity: Error, Object: name, Field: fmt.Sprintf("status.conditions[%s]", kind),
+			Code: HTTPScaledObjectRefused, Severity: Error, Object: name,
+			Field:   fmt.Sprintf("status.conditions[%s]", kind),
 			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
 			Fix:     "see docs/reference/errors.md for each message; until it is fixed, requests are routed as before",
 		})
@@ -138,8 +147,10 @@ func objectConditions(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObjec
 	if isServed && isOld && meta.FindStatusCondition(conditions, httpv1alpha1.ConditionAccepted) == nil {
 		findings = append(findings, Finding{
 			Code: HTTPScaledObjectUnreported, Severity: Error, Object: name, Field: "status.conditions",
-			Message: "no interceptor has reported a status for a minute: it does not watch the namespace, or cannot write the status",
-			Fix:     fmt.Sprintf("check flag --namespaces and the log of Deployment %s/%s", cluster.Interceptor.Namespace, cluster.Interceptor.Name),
+			Message: "no interceptor has reported a status for a minute: it does not watch the namespace, or cannot " +
+				"write the status",
+			Fix: fmt.Sprintf("check flag --namespaces and the log of Deployment %s/%s",
+				cluster.Interceptor.Namespace, cluster.Interceptor.Name),
 		})
 	}
 	return findings
@@ -157,7 +168,8 @@ func proxyEndpoints(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject)
 	finding := Finding{
 		Code: NoReadyProxy, Severity: Error, Object: objectName("Service", fleet, facts.ProxyService),
 		Message: "no ready endpoint: no proxy serves HTTPScaledObject " + object.Name,
-		Fix:     fmt.Sprintf("see why the Pods are not Ready: kubectl -n %s get pods -l app=kedify-proxy. Envoy becomes Ready after it has connected to the interceptor", fleet),
+		Fix: fmt.Sprintf("see why the Pods are not Ready: kubectl -n %s get pods -l app=kedify-proxy. Envoy "+
+			"becomes Ready after it has connected to the interceptor", fleet),
 	}
 	if cluster.Service(fleet, facts.ProxyService) == nil {
 		finding.Message = "does not exist: no proxy serves HTTPScaledObject " + object.Name
@@ -170,11 +182,14 @@ func proxyEndpoints(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject)
 func proxyFix(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, fleet string) string {
 	switch {
 	case installsProxies(cluster, object):
-		return fmt.Sprintf("the agent should install it: see kubectl -n %s logs deployment/%s (docs/how-to/proxies.md)", cluster.Agent.Namespace, cluster.Agent.Name)
+		return fmt.Sprintf("the agent should install it: see kubectl -n %s logs deployment/%s (docs/how-to/proxies.md)",
+			cluster.Agent.Namespace, cluster.Agent.Name)
 	case cluster.Agent != nil && isEnabled(cluster, "install-proxies"):
-		return fmt.Sprintf("have the agent install proxies: kubectl -n %s annotate httpscaledobject %s %s=ingress,httproute (docs/how-to/proxies.md), "+
+		return fmt.Sprintf("have the agent install proxies: kubectl -n %s annotate httpscaledobject %s "+
+			"%s=ingress,httproute (docs/how-to/proxies.md), "+
 			"or run kubectl apply -n %s -k config/kedify-proxy", object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
 	default:
-		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or use the shared proxies in the interceptor's namespace (docs/explanation/fleets.md)", fleet)
+		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or use the shared "+
+			"proxies in the interceptor's namespace (docs/explanation/fleets.md)", fleet)
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 func TestHealthyInstallationHasNoFindings(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff([]doctor.Finding(nil), doctor.Examine(healthy(t)), cmp.Transformer("", nilForNone)); diff != "" {
+	if diff := cmp.Diff([]doctor.Finding(nil), doctor.Examine(healthy(t)),
+		cmp.Transformer("", nilForNone)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -36,7 +37,8 @@ func TestTransientStatesAreNoFindings(t *testing.T) {
 	for name, pass := range map[string]func(*testing.T, *facts.Facts){
 		"scaled to zero": func(t *testing.T, f *facts.Facts) {
 			t.Helper()
-			rollout("web", func(r *v1alpha1.Rollout) { r.Spec.Replicas, r.Status.AvailableReplicas = new(int32), 0 })(t, f)
+			rollout("web", func(r *v1alpha1.Rollout) { r.Spec.Replicas, r.Status.AvailableReplicas = new(int32), 0 })(t,
+				f)
 			ready("web", "web-stable", 0)(t, f)
 		},
 		"scaling up from zero": func(t *testing.T, f *facts.Facts) {
@@ -48,7 +50,8 @@ func TestTransientStatesAreNoFindings(t *testing.T) {
 		},
 		"the first Pods are starting": func(t *testing.T, f *facts.Facts) {
 			t.Helper()
-			rollout("web", func(r *v1alpha1.Rollout) { r.Status = v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutPhaseProgressing} })(t, f)
+			rollout("web",
+				func(r *v1alpha1.Rollout) { r.Status = v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutPhaseProgressing} })(t, f)
 			ready("web", "web-stable", 0)(t, f)
 			ready("web", "web-canary", 0)(t, f)
 		},
@@ -82,7 +85,8 @@ func TestTransientStatesAreNoFindings(t *testing.T) {
 			denyAgent("patch", "ingresses")(t, f)
 			denyAgent("patch", "deployments")(t, f)
 			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--install-proxies=false"}
-			f.Agent.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "KEDIFY_AGENT_AUTOWIRE", Value: "false"}}
+			f.Agent.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "KEDIFY_AGENT_AUTOWIRE",
+				Value: "false"}}
 		},
 		"an agent for other namespaces": func(t *testing.T, f *facts.Facts) {
 			t.Helper()
@@ -98,7 +102,8 @@ func TestTransientStatesAreNoFindings(t *testing.T) {
 		}),
 		"manually installed proxies": change(func(f *facts.Facts) {
 			conditions := &f.HTTPScaledObjects[0].Status.Conditions
-			*conditions = append(*conditions, metav1.Condition{Type: "ProxyInstalled", Status: metav1.ConditionTrue, Reason: "InstalledByHand"})
+			*conditions = append(*conditions, metav1.Condition{Type: "ProxyInstalled", Status: metav1.ConditionTrue,
+				Reason: "InstalledByHand"})
 		}),
 		"a controller that is being restarted": change(func(f *facts.Facts) {
 			f.Plugins.ManagedFields[0].Time = &metav1.Time{Time: f.Now.Add(-time.Minute)}
@@ -227,7 +232,8 @@ func TestEachBreakageHasItsFinding(t *testing.T) {
 			}
 			got := findings[0]
 			want := doctor.Finding{
-				Code: test.code, Severity: test.severity, Object: test.object, Field: test.field, Message: got.Message, Fix: got.Fix,
+				Code: test.code, Severity: test.severity, Object: test.object, Field: test.field, Message: got.Message,
+				Fix: got.Fix,
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -110,7 +110,8 @@ func Examine(cluster *facts.Facts) []Finding {
 		findings = append(findings, check(cluster)...)
 	}
 	slices.SortStableFunc(findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Code, b.Code))
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Object, b.Object),
+			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Code, b.Code))
 	})
 	return slices.Compact(findings)
 }
@@ -127,7 +128,8 @@ func unreadResources(cluster *facts.Facts) []Finding {
 		findings = append(findings, Finding{
 			Code: NotExamined, Severity: Warning, Object: string(part),
 			Message: fmt.Sprintf("cannot be read, so nothing that depends on them is checked: %v", err),
-			Fix:     "run the command as a user who may get and list them, e.g. with ClusterRole view and access to nodes, customresourcedefinitions and mutatingwebhookconfigurations",
+			Fix: "run the command as a user who may get and list them, e.g. with ClusterRole view and access to " +
+				"nodes, customresourcedefinitions and mutatingwebhookconfigurations",
 		})
 	}
 	return findings

@@ -77,13 +77,15 @@ func add(t *testing.T, cluster *facts.Facts, document []byte) {
 	case "Node":
 		cluster.Nodes = append(cluster.Nodes, *decode(t, document, new(corev1.Node)))
 	case "CustomResourceDefinition":
-		cluster.CRDs[name.Name] = facts.CRD{ObjectMeta: head.Metadata.ObjectMeta, Served: head.Served, StatusFields: head.Fields}
+		cluster.CRDs[name.Name] = facts.CRD{ObjectMeta: head.Metadata.ObjectMeta, Served: head.Served,
+			StatusFields: head.Fields}
 	case "Rollout":
 		cluster.Rollouts = append(cluster.Rollouts, gather.ParseRollout(decode(t, document, new(v1alpha1.Rollout))))
 	case "Service":
 		cluster.Services[name], cluster.ReadyEndpoints[name] = &corev1.Service{}, head.Metadata.Ready
 	case "HTTPScaledObject":
-		cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects, *decode(t, document, new(httpv1alpha1.HTTPScaledObject)))
+		cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects,
+			*decode(t, document, new(httpv1alpha1.HTTPScaledObject)))
 	case "HTTPRoute":
 		read := facts.Route{Kind: route.HTTPRoute, Name: name}
 		text, err := yaml.YAMLToJSON(document)
@@ -97,7 +99,8 @@ func add(t *testing.T, cluster *facts.Facts, document []byte) {
 	case "ScaledObject":
 		cluster.ScaledObjects = append(cluster.ScaledObjects, *decode(t, document, new(facts.ScaledObject)))
 	case "HorizontalPodAutoscaler":
-		cluster.Autoscalers = append(cluster.Autoscalers, *decode(t, document, new(autoscalingv2.HorizontalPodAutoscaler)))
+		cluster.Autoscalers = append(cluster.Autoscalers,
+			*decode(t, document, new(autoscalingv2.HorizontalPodAutoscaler)))
 	default:
 		t.Fatalf("unknown kind %q", head.Kind)
 	}

@@ -57,7 +57,8 @@ func requirements(cluster *facts.Facts) []requirement {
 		agentRequirements(cluster, account(cluster.Agent), add)
 	}
 	order := slices.SortedFunc(maps.Keys(all), func(a, b facts.Permission) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb),
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Resource, b.Resource),
+			cmp.Compare(a.Verb, b.Verb),
 			cmp.Compare(a.Account.String(), b.Account.String()))
 	})
 	sorted := make([]requirement, len(order))
@@ -70,8 +71,10 @@ func requirements(cluster *facts.Facts) []requirement {
 // controllerRequirements adds the permissions of the routers, which run as the controller's ServiceAccount.
 func controllerRequirements(cluster *facts.Facts, account types.NamespacedName, add func(requirement)) {
 	require := func(verb, group, resource, namespace, optionalEffect, fix string) {
-		permission := facts.Permission{Account: account, Verb: verb, Group: group, Resource: resource, Namespace: namespace}
-		add(requirement{permission: permission, code: Forbidden, optionalEffect: optionalEffect, effect: "the router fails with Forbidden", fix: fix})
+		permission := facts.Permission{Account: account, Verb: verb, Group: group, Resource: resource,
+			Namespace: namespace}
+		add(requirement{permission: permission, code: Forbidden, optionalEffect: optionalEffect,
+			effect: "the router fails with Forbidden", fix: fix})
 	}
 	const cached = "the router cannot cache objects and reads them in every call"
 	for _, r := range rolloutsUsing(cluster, facts.HTTPRouter) {
@@ -84,7 +87,8 @@ func controllerRequirements(cluster *facts.Facts, account types.NamespacedName, 
 		}
 	}
 	for _, r := range rolloutsUsing(cluster, facts.GatewayRouter) {
-		const fix = "apply config/argo-rollouts/gatewayapi/rbac.yaml with this ServiceAccount as the subject, or set providerRBAC.providers.gatewayAPI in the chart"
+		const fix = "apply config/argo-rollouts/gatewayapi/rbac.yaml with this ServiceAccount as the subject, or " +
+			"set providerRBAC.providers.gatewayAPI in the chart"
 		for _, named := range r.RouteNames {
 			for _, verb := range []string{"get", "update"} {
 				require(verb, "gateway.networking.k8s.io", named.Kind.Resource(), named.Name.Namespace, "", fix)
@@ -97,12 +101,15 @@ func controllerRequirements(cluster *facts.Facts, account types.NamespacedName, 
 	for i := range cluster.Rollouts {
 		r := &cluster.Rollouts[i]
 		if r.Uses(facts.HTTPRouter) || r.Uses(facts.GatewayRouter) {
-			require("get", "", "endpoints", r.Namespace, "the router cannot protect promotions if no interceptor reports",
-				"grant the permission: set providerRBAC.providers.awsLoadBalancerController in the chart, or apply Argo Rollouts' install.yaml")
+			require("get", "", "endpoints", r.Namespace,
+				"the router cannot protect promotions if no interceptor reports",
+				"grant the permission: set providerRBAC.providers.awsLoadBalancerController in the chart, or apply "+
+					"Argo Rollouts' install.yaml")
 		}
 	}
 	if cluster.Interceptor != nil && cluster.AnyUses(facts.HTTPRouter) {
-		require("get", "coordination.k8s.io", "leases", cluster.Interceptor.Namespace, "the router cannot verify weights in the proxies",
+		require("get", "coordination.k8s.io", "leases", cluster.Interceptor.Namespace,
+			"the router cannot verify weights in the proxies",
 			"grant the permission, e.g. with the ClusterRole of Argo Rollouts' install.yaml")
 	}
 }
@@ -113,10 +120,13 @@ func kedaRequirements(cluster *facts.Facts, account types.NamespacedName, add fu
 		if !strings.HasPrefix(object.Spec.ScaleTargetRef.APIVersion, "argoproj.io/") {
 			continue
 		}
-		for _, access := range []struct{ verb, resource string }{{"get", "rollouts"}, {"get", "rollouts/scale"}, {"update", "rollouts/scale"}} {
+		for _, access := range []struct{ verb, resource string }{{"get", "rollouts"}, {"get", "rollouts/scale"},
+			{"update", "rollouts/scale"}} {
 			add(requirement{
-				permission: facts.Permission{Account: account, Verb: access.verb, Group: "argoproj.io", Resource: access.resource, Namespace: object.Namespace},
-				fix: "add Rollouts to KEDA's chart value rbac.scaledRefKinds: {apiGroup: argoproj.io, kind: rollouts}, " +
+				permission: facts.Permission{Account: account, Verb: access.verb, Group: "argoproj.io",
+					Resource: access.resource, Namespace: object.Namespace},
+				fix: "add Rollouts to KEDA's chart value rbac.scaledRefKinds: {apiGroup: argoproj.io, kind: " +
+					"rollouts}, " +
 					"or leave its default {apiGroup: \"*\", kind: \"*\"}",
 				code: ScaledRefKinds, effect: "KEDA cannot scale Rollouts",
 			})
@@ -156,7 +166,8 @@ func permissions(cluster *facts.Facts) []Finding {
 	var findings []Finding
 	for _, key := range order {
 		isImplied := key.optionalEffect != "" && slices.ContainsFunc(order, func(other denial) bool {
-			return other.optionalEffect == "" && other.account == key.account && (other.fix == key.fix || other.group == key.group && other.resource == key.resource)
+			return other.optionalEffect == "" && other.account == key.account &&
+				(other.fix == key.fix || other.group == key.group && other.resource == key.resource)
 		})
 		if !isImplied {
 			findings = append(findings, key.finding(denied[key]))
@@ -173,8 +184,9 @@ func (d denial) finding(verbs []string) Finding {
 	}
 	finding := Finding{
 		Code: d.code, Severity: Error, Object: objectName("ServiceAccount", d.account.Namespace, d.account.Name),
-		Message: fmt.Sprintf("not allowed to %s %s in %s: %s", strings.Join(verbs, ", "), resource, scope(d.namespace), cmp.Or(d.optionalEffect, d.effect)),
-		Fix:     d.fix,
+		Message: fmt.Sprintf("not allowed to %s %s in %s: %s", strings.Join(verbs, ", "), resource, scope(d.namespace),
+			cmp.Or(d.optionalEffect, d.effect)),
+		Fix: d.fix,
 	}
 	if d.optionalEffect != "" {
 		finding.Code, finding.Severity = ForbiddenInPart, Warning

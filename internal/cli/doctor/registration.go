@@ -57,7 +57,8 @@ func registration(cluster *facts.Facts) []Finding {
 		})
 	}
 	for i, entry := range listed {
-		findings = append(findings, checkPlugin(cluster, object, fmt.Sprintf("%s[%d]", pluginsField, i), entry, listed[:i])...)
+		findings = append(findings, checkPlugin(cluster, object, fmt.Sprintf("%s[%d]", pluginsField, i), entry,
+			listed[:i])...)
 	}
 	return append(findings, unregistered(cluster, object, listed)...)
 }
@@ -72,24 +73,30 @@ func configMap(cluster *facts.Facts) string {
 func checkPlugin(cluster *facts.Facts, object, field string, entry plugin, before []plugin) []Finding {
 	var findings []Finding
 	finding := func(code Code, severity Severity, key, message, fix string) {
-		findings = append(findings, Finding{Code: code, Severity: severity, Object: object, Field: field + key, Message: message, Fix: fix})
+		findings = append(findings, Finding{Code: code, Severity: severity, Object: object, Field: field + key,
+			Message: message, Fix: fix})
 	}
 	// argo-rollouts, utils/config, ValidateConfig.
 	if !regexp.MustCompile(`^[a-zA-Z0-9-]+/[a-zA-Z0-9_.-]+$`).MatchString(entry.Name) {
-		finding(PluginNameMalformed, Error, ".name", fmt.Sprintf("%q is not a valid plugin name, so the controller does not start", entry.Name),
+		finding(PluginNameMalformed, Error, ".name",
+			fmt.Sprintf("%q is not a valid plugin name, so the controller does not start", entry.Name),
 			"use a name with one slash, e.g. "+facts.HTTPRouter)
 	}
 	if slices.ContainsFunc(before, func(other plugin) bool { return other.Name == entry.Name }) {
-		finding(PluginTwice, Warning, ".name", fmt.Sprintf("%q is in the list twice: the controller uses the first entry", entry.Name), "remove one of them")
+		finding(PluginTwice, Warning, ".name",
+			fmt.Sprintf("%q is in the list twice: the controller uses the first entry",
+				entry.Name), "remove one of them")
 	}
 	if sum := entry.SHA256; sum != "" && !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(sum) {
-		finding(ChecksumMalformed, Error, ".sha256", fmt.Sprintf("%.80q is not a SHA-256 checksum: 64 lower-case hexadecimal digits expected", sum),
+		finding(ChecksumMalformed, Error, ".sha256",
+			fmt.Sprintf("%.80q is not a SHA-256 checksum: 64 lower-case hexadecimal digits expected", sum),
 			"copy the checksum of the file from checksums.txt of the release")
 	}
 	for _, other := range before {
 		if entry.SHA256 != "" && other.SHA256 == entry.SHA256 && other.Location != entry.Location {
-			finding(ChecksumRepeated, Error, ".sha256", fmt.Sprintf("%q and %q have the same checksum for different files: the controller rejects one of them",
-				other.Name, entry.Name), "copy the checksum of each file from checksums.txt of the release")
+			finding(ChecksumRepeated, Error, ".sha256",
+				fmt.Sprintf("%q and %q have the same checksum for different files: the controller rejects one of them",
+					other.Name, entry.Name), "copy the checksum of each file from checksums.txt of the release")
 		}
 	}
 	return append(findings, checkLocation(cluster, object, field+".location", entry.Location)...)
@@ -118,15 +125,20 @@ func missingFile(cluster *facts.Facts, object, field, file string) []Finding {
 	mounts := func(container corev1.Container) bool {
 		return slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
 	}
-	isEmpty := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volume && v.EmptyDir != nil })
+	isEmpty := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+		return v.Name == volume &&
+			v.EmptyDir != nil
+	})
 	if !isEmpty || slices.ContainsFunc(pod.InitContainers, mounts) {
 		return nil
 	}
 	return []Finding{{
 		Code: FileNotProvided, Severity: Error, Object: object, Field: field,
-		Message: fmt.Sprintf("%s is in volume %q of Deployment %s, an emptyDir that no init container mounts: the file does not exist",
+		Message: fmt.Sprintf("%s is in volume %q of Deployment %s, an emptyDir that no init container mounts: the "+
+			"file does not exist",
 			file, volume, cluster.Controller.Name),
-		Fix: "add the init container of config/argo-rollouts/deployment-patch.yaml, or use an https:// location (docs/how-to/install.md)",
+		Fix: "add the init container of config/argo-rollouts/deployment-patch.yaml, or use an https:// location " +
+			"(docs/how-to/install.md)",
 	}}
 }
 
@@ -150,16 +162,20 @@ func wrongPlatform(cluster *facts.Facts, object, field, file string) []Finding {
 	}
 	finding := Finding{
 		Code: ArchitectureMismatch, Severity: Error, Object: object, Field: field,
-		Fix: "use the release's file for the controller's nodes, and its checksum. If the architectures of the nodes differ, set nodeSelector " +
-			"kubernetes.io/arch in the controller's Deployment, or use the init container (docs/how-to/install-plugins.md, option C)",
+		Fix: "use the release's file for the controller's nodes, and its checksum. If the architectures of the " +
+			"nodes differ, set nodeSelector " +
+			"kubernetes.io/arch in the controller's Deployment, or use the init container " +
+			"(docs/how-to/install-plugins.md, option C)",
 	}
 	if system != "linux" {
-		finding.Message = fmt.Sprintf("%s is a file for %s, but the controller runs on linux", file[strings.LastIndex(file, "/")+1:], system)
+		finding.Message = fmt.Sprintf("%s is a file for %s, but the controller runs on linux",
+			file[strings.LastIndex(file, "/")+1:], system)
 		return []Finding{finding}
 	}
 	running, others := map[string]string{}, map[string]string{} // architecture → node
 	for _, node := range cluster.Nodes {
-		isRunning := slices.ContainsFunc(cluster.Pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name })
+		isRunning := slices.ContainsFunc(cluster.Pods,
+			func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name })
 		if other := node.Status.NodeInfo.Architecture; isRunning && other != architecture {
 			running[other] = node.Name
 		} else if other != architecture && mayRun(cluster, node.Labels) {
@@ -167,13 +183,15 @@ func wrongPlatform(cluster *facts.Facts, object, field, file string) []Finding {
 		}
 	}
 	for _, other := range slices.Sorted(maps.Keys(running)) {
-		finding.Message = fmt.Sprintf("the file is for %s, but the controller runs on node %s with architecture %s: the plugin fails with exec format error",
+		finding.Message = fmt.Sprintf("the file is for %s, but the controller runs on node %s with architecture %s: "+
+			"the plugin fails with exec format error",
 			architecture, running[other], other)
 		return []Finding{finding}
 	}
 	for _, other := range slices.Sorted(maps.Keys(others)) {
 		finding.Code, finding.Severity = ArchitectureMixed, Warning
-		finding.Message = fmt.Sprintf("the file is for %s, but the controller may be scheduled on node %s with architecture %s", architecture, others[other], other)
+		finding.Message = fmt.Sprintf("the file is for %s, but the controller may be scheduled on node %s with "+
+			"architecture %s", architecture, others[other], other)
 		return []Finding{finding}
 	}
 	return nil
@@ -203,14 +221,16 @@ func unregistered(cluster *facts.Facts, object string, listed []plugin) []Findin
 		for _, p := range listed {
 			others = append(others, p.Name)
 		}
-		message := fmt.Sprintf("Rollouts use %s, which is not in the list (%s): traffic routing fails with \"plugin %s not configured in configmap\"",
+		message := fmt.Sprintf("Rollouts use %s, which is not in the list (%s): traffic routing fails with \"plugin "+
+			"%s not configured in configmap\"",
 			router, strings.Join(others, ", "), router)
 		if cluster.Plugins == nil {
 			message = fmt.Sprintf("Rollouts use %s, which is not registered: the ConfigMap does not exist", router)
 		}
 		findings = append(findings, Finding{
 			Code: PluginNotRegistered, Severity: Error, Object: object, Field: pluginsField, Message: message,
-			Fix: fmt.Sprintf("add the entry of %s from the release notes to the list (docs/how-to/install.md), and restart the controller", router),
+			Fix: fmt.Sprintf("add the entry of %s from the release notes to the list (docs/how-to/install.md), and "+
+				"restart the controller", router),
 		})
 	}
 	return findings

@@ -59,7 +59,8 @@ func routerNames(r *facts.Rollout) []Finding {
 	finding := Finding{
 		Code: RouterMissing, Severity: Error, Object: object, Field: trafficField,
 		Message: "no router is configured, so the canary's weight is its ratio of Pods",
-		Fix:     "add a router: " + pluginsOf + "." + facts.HTTPRouter + ": {httpScaledObjectName: ...} or ." + facts.GatewayRouter + ": {httpRoute: ...}",
+		Fix: "add a router: " + pluginsOf + "." + facts.HTTPRouter + ": {httpScaledObjectName: ...} or ." +
+			facts.GatewayRouter + ": {httpRoute: ...}",
 	}
 	if field := droppedField(r); field != "" {
 		finding.Field = trafficField + "." + field
@@ -83,7 +84,8 @@ func intendedRouter(name string) string {
 
 // hasRouter reports whether any router is configured.
 func hasRouter(routing *v1alpha1.RolloutTrafficRouting) bool {
-	return len(routing.Plugins) > 0 || routing.ALB != nil || routing.Ambassador != nil || routing.AppMesh != nil || routing.Apisix != nil ||
+	return len(routing.Plugins) > 0 || routing.ALB != nil || routing.Ambassador != nil || routing.AppMesh != nil ||
+		routing.Apisix != nil ||
 		routing.Istio != nil || routing.Nginx != nil || routing.SMI != nil || routing.Traefik != nil
 }
 
@@ -116,7 +118,8 @@ func routerConfig(r *facts.Rollout) []Finding {
 	var findings []Finding
 	for router, err := range map[string]error{facts.HTTPRouter: r.ObjectError, facts.GatewayRouter: r.RoutesError} {
 		if err != nil {
-			findings = append(findings, routerError(RouterConfig, object, fmt.Sprintf("%s[%q]", pluginsOf, router), err))
+			findings = append(findings, routerError(RouterConfig, object, fmt.Sprintf("%s[%q]", pluginsOf, router),
+				err))
 		}
 	}
 	if r.ServicesError != nil {
@@ -124,8 +127,9 @@ func routerConfig(r *facts.Rollout) []Finding {
 	} else if r.Stable == r.Canary {
 		findings = append(findings, Finding{
 			Code: RolloutServices, Severity: Error, Object: object, Field: "spec.strategy.canary.canaryService",
-			Message: fmt.Sprintf("the stable and the canary Service are both %q, so requests cannot be split", r.Stable),
-			Fix:     "create a second Service with the same ports and reference it",
+			Message: fmt.Sprintf("the stable and the canary Service are both %q, so requests cannot be split",
+				r.Stable),
+			Fix: "create a second Service with the same ports and reference it",
 		})
 	}
 	return findings
@@ -172,7 +176,8 @@ func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
 	}
 	var findings []Finding
 	expected := r.Status.AvailableReplicas > 0 ||
-		r.Status.Phase != v1alpha1.RolloutPhaseProgressing && r.Status.Phase != "" && (r.Spec.Replicas == nil || *r.Spec.Replicas > 0)
+		r.Status.Phase != v1alpha1.RolloutPhaseProgressing && r.Status.Phase != "" &&
+			(r.Spec.Replicas == nil || *r.Spec.Replicas > 0)
 	stable, canary := int32(100), int32(0)
 	if weights := r.Status.Canary.Weights; weights != nil {
 		stable, canary = weights.Stable.Weight, weights.Canary.Weight
@@ -180,7 +185,8 @@ func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
 	if expected && stable > 0 && cluster.ReadyOf(r.Namespace, r.Stable) == 0 {
 		findings = append(findings, Finding{
 			Code: NoStableEndpoint, Severity: Error, Object: objectName("Service", r.Namespace, r.Stable),
-			Message: fmt.Sprintf("the stable Service of Rollout %s has no ready endpoint, but gets %d %% of the requests", r.Name, stable),
+			Message: fmt.Sprintf("the stable Service of Rollout %s has no ready endpoint, but gets %d %% of the "+
+				"requests", r.Name, stable),
 			Fix: fmt.Sprintf("compare its selector with the labels of the Pods, and check their readiness: "+
 				"kubectl -n %s get endpointslices -l kubernetes.io/service-name=%s", r.Namespace, r.Stable),
 		})
@@ -188,8 +194,10 @@ func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
 	if canary > 0 && cluster.ReadyOf(r.Namespace, r.Canary) == 0 {
 		findings = append(findings, Finding{
 			Code: NoCanaryEndpoint, Severity: Error, Object: objectName("Service", r.Namespace, r.Canary),
-			Message: fmt.Sprintf("the canary Service of Rollout %s has no ready endpoint, but should get %d %% of the requests", r.Name, canary),
-			Fix: fmt.Sprintf("check the Pods of the canary: kubectl -n %s get pods. A ReplicaSet stays at 0 if no Pod may be added, e.g. with maxSurge: 0 and one replica",
+			Message: fmt.Sprintf("the canary Service of Rollout %s has no ready endpoint, but should get %d %% of "+
+				"the requests", r.Name, canary),
+			Fix: fmt.Sprintf("check the Pods of the canary: kubectl -n %s get pods. A ReplicaSet stays at 0 if no "+
+				"Pod may be added, e.g. with maxSurge: 0 and one replica",
 				r.Namespace),
 		})
 	}

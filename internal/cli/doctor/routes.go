@@ -24,9 +24,11 @@ func routes(cluster *facts.Facts) []Finding {
 		for _, name := range r.RouteNames {
 			if _, ok := existing[name]; !ok {
 				findings = append(findings, Finding{
-					Code: RouteNotFound, Severity: Error, Object: objectName("Rollout", r.Namespace, r.Name), Field: name.Field,
+					Code: RouteNotFound, Severity: Error, Object: objectName("Rollout", r.Namespace, r.Name),
+					Field:   name.Field,
 					Message: fmt.Sprintf("%s %q does not exist", name.Kind, name.Name),
-					Fix:     "create it, or correct its name or namespace in the Rollout; a route in another namespace requires the key namespace",
+					Fix: "create it, or correct its name or namespace in the Rollout; a route in another " +
+						"namespace requires the key namespace",
 				})
 			}
 		}
@@ -41,7 +43,8 @@ func routes(cluster *facts.Facts) []Finding {
 func checkRoute(cluster *facts.Facts, r *facts.Rollout, name facts.RouteName, live facts.Route) []Finding {
 	object := objectName(string(live.Kind), live.Name.Namespace, live.Name.Name)
 	_, _, err := route.Apply(live.Content, route.Intent{
-		Kind: live.Kind, Rollout: r.Key().String(), UID: string(r.UID), Namespace: r.Namespace, Stable: r.Stable, Canary: r.Canary,
+		Kind: live.Kind, Rollout: r.Key().String(), UID: string(r.UID), Namespace: r.Namespace, Stable: r.Stable,
+		Canary:   r.Canary,
 		RuleName: name.RuleName, HasRuleNames: true, HasMirrorPercent: true, Weights: &route.Weights{Stable: 100},
 	})
 	if err != nil {
@@ -55,7 +58,8 @@ func checkRoute(cluster *facts.Facts, r *facts.Rollout, name facts.RouteName, li
 	}
 	var findings []Finding
 	for i, parent := range parents {
-		findings = append(findings, parentConditions(object, fmt.Sprintf("status.parents[%d]", i), parent, metadata["generation"])...)
+		findings = append(findings, parentConditions(object, fmt.Sprintf("status.parents[%d]", i), parent,
+			metadata["generation"])...)
 	}
 	return findings
 }
@@ -69,7 +73,8 @@ func unreported(cluster *facts.Facts, object string, metadata map[string]any) []
 	return []Finding{{
 		Code: RouteNotAccepted, Severity: Warning, Object: object, Field: "status.parents",
 		Message: "no Gateway has reported a status: weights are verified by the spec only, and may not be applied",
-		Fix:     "check spec.parentRefs: the Gateway has to exist, have a controller, and allow routes from this namespace",
+		Fix: "check spec.parentRefs: the Gateway has to exist, have a controller, and allow routes from this " +
+			"namespace",
 	}}
 }
 
@@ -82,17 +87,21 @@ func parentConditions(object, path string, parent, generation any) []Finding {
 	for _, item := range list {
 		condition, _ := item.(map[string]any)
 		kind, _ := condition["type"].(string)
-		if !slices.Contains([]string{"Accepted", "ResolvedRefs"}, kind) || condition["status"] != "False" || condition["observedGeneration"] != generation {
+		if !slices.Contains([]string{"Accepted", "ResolvedRefs"}, kind) || condition["status"] != "False" ||
+			condition["observedGeneration"] != generation {
 			continue
 		}
-		fix := "check spec.parentRefs and the Gateway's listeners: they must allow the namespace, the hostname and the kind of the route"
+		fix := "check spec.parentRefs and the Gateway's listeners: they must allow the namespace, the hostname and " +
+			"the kind of the route"
 		if kind == "ResolvedRefs" {
-			fix = "check spec.rules[].backendRefs: each Service must exist with that port, and a Service in another namespace requires a ReferenceGrant"
+			fix = "check spec.rules[].backendRefs: each Service must exist with that port, and a Service in another " +
+				"namespace requires a ReferenceGrant"
 		}
 		findings = append(findings, Finding{
 			Code: RouteNotAccepted, Severity: Error, Object: object, Field: path + ".conditions[" + kind + "]",
-			Message: strings.TrimSuffix(fmt.Sprintf("%v (%v): %v", report["controllerName"], condition["reason"], condition["message"]), ": "),
-			Fix:     fix,
+			Message: strings.TrimSuffix(fmt.Sprintf("%v (%v): %v", report["controllerName"], condition["reason"],
+				condition["message"]), ": "),
+			Fix: fix,
 		})
 	}
 	return findings

@@ -67,7 +67,8 @@ func TestTroubleshootingPageHasEveryFinding(t *testing.T) {
 		err = os.WriteFile(troubleshooting, []byte(wanted), 0o644)
 	}
 	if diff := cmp.Diff(wanted, string(page)); err != nil || diff != "" && !*update {
-		t.Errorf("docs/reference/findings.md is outdated: run this test with -update (%v) (-doctor +page):\n%s", err, diff)
+		t.Errorf("docs/reference/findings.md is outdated: run this test with -update (%v) (-doctor +page):\n%s", err,
+			diff)
 	}
 }
 

@@ -187,7 +187,8 @@ func (f *Facts) ScaledByRequests() []*ScaledObject {
 	var all []*ScaledObject
 	for i := range f.ScaledObjects {
 		for _, trigger := range f.ScaledObjects[i].Spec.Triggers {
-			if trigger.Type == TriggerType || trigger.Type == PushType && strings.HasPrefix(trigger.Metadata["scalerAddress"], ScalerService+".") {
+			if trigger.Type == TriggerType || trigger.Type == PushType &&
+				strings.HasPrefix(trigger.Metadata["scalerAddress"], ScalerService+".") {
 				all = append(all, &f.ScaledObjects[i])
 				break
 			}

@@ -89,7 +89,8 @@ func (f *Facts) RoutesOf(r *Rollout) map[RouteName]Route {
 			}
 		}
 		for _, selection := range r.Selections {
-			if selection.Kind == route.Kind && selection.Namespace == route.Name.Namespace && selection.Labels.Matches(labels.Set(route.Labels)) {
+			if selection.Kind == route.Kind && selection.Namespace == route.Name.Namespace &&
+				selection.Labels.Matches(labels.Set(route.Labels)) {
 				existing[RouteName{Kind: route.Kind, Name: route.Name, Field: selection.Field}] = route
 			}
 		}
@@ -108,7 +109,8 @@ func (f *Facts) ObjectsOf(r *Rollout) []*httpv1alpha1.HTTPScaledObject {
 	scaled := httpv1alpha1.ScaledObjectOf(named)
 	for i := range f.HTTPScaledObjects {
 		other := &f.HTTPScaledObjects[i]
-		if scaled != "" && other.Namespace == r.Namespace && other.Name != r.Object && httpv1alpha1.ScaledObjectOf(other) == scaled {
+		if scaled != "" && other.Namespace == r.Namespace && other.Name != r.Object &&
+			httpv1alpha1.ScaledObjectOf(other) == scaled {
 			all = append(all, other)
 		}
 	}

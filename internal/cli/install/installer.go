@@ -103,7 +103,8 @@ func (i *Installer) write(ctx context.Context, request kube.Request, object any)
 // apply creates or updates an object with server-side apply. With force, it takes over fields of other field managers.
 func (i *Installer) apply(ctx context.Context, object manifests.Object, force bool) (metav1.ObjectMeta, error) {
 	applied, err := i.write(ctx, kube.Request{
-		Verb: http.MethodPatch, Path: object.Path(), ContentType: string(types.ApplyPatchType), Query: map[string]string{"force": strconv.FormatBool(force)},
+		Verb: http.MethodPatch, Path: object.Path(), ContentType: string(types.ApplyPatchType),
+		Query: map[string]string{"force": strconv.FormatBool(force)},
 	}, object.Content)
 	if err != nil {
 		return applied, fmt.Errorf("%s: %w", object.Reference, err)
@@ -145,7 +146,8 @@ func (i *Installer) report(object fmt.Stringer, result string) {
 
 // waitFor polls until check reports done, and prints each new state. It retries transient errors. If ctx ends first, it
 // fails with the last state.
-func (i *Installer) waitFor(ctx context.Context, subject string, check func(context.Context) (state string, done bool, err error)) error {
+func (i *Installer) waitFor(ctx context.Context, subject string,
+	check func(context.Context) (state string, done bool, err error)) error {
 	if i.dryRun {
 		return nil
 	}

@@ -47,9 +47,11 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	if err := i.checkUnused(managed, removal); err != nil {
 		return err
 	}
-	// The agent would rewrite restored backends again. Its webhook goes first: without it, the API server needs no agent.
+	// The agent would rewrite restored backends again. Its webhook goes first: without it, the API server needs no
+	// agent.
 	isFirst := func(reference manifests.Reference) bool {
-		return reference.Kind == kindWebhook || reference.Kind == kindDeployment && reference.Name == httpv1alpha1.ManagedByAgent
+		return reference.Kind == kindWebhook || reference.Kind == kindDeployment &&
+			reference.Name == httpv1alpha1.ManagedByAgent
 	}
 	isLast := func(reference manifests.Reference) bool { return reference.Kind == kindCRD }
 	if err := i.removeMatching(ctx, managed, isFirst); err != nil {
@@ -63,14 +65,19 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	if err := i.unregister(ctx, removal.Facts); err != nil {
 		return err
 	}
-	if err := i.removeMatching(ctx, managed, func(reference manifests.Reference) bool { return !isFirst(reference) && !isLast(reference) }); err != nil {
+	if err := i.removeMatching(ctx, managed, func(reference manifests.Reference) bool {
+		return !isFirst(reference) &&
+			!isLast(reference)
+	}); err != nil {
 		return err
 	}
-	if err := i.removeGenerated(ctx, "interceptor", removal.Facts.Interceptor, leaseReference(httpv1alpha1.DefaultInterceptorLease)); err != nil {
+	if err := i.removeGenerated(ctx, "interceptor", removal.Facts.Interceptor,
+		leaseReference(httpv1alpha1.DefaultInterceptorLease)); err != nil {
 		return err
 	}
 	secret := manifests.Reference{APIVersion: "v1", Kind: "Secret", Name: httpv1alpha1.ManagedByAgent + "-webhook"}
-	if err := i.removeGenerated(ctx, "agent", removal.Facts.Agent, leaseReference(httpv1alpha1.ManagedByAgent), secret); err != nil {
+	if err := i.removeGenerated(ctx, "agent", removal.Facts.Agent, leaseReference(httpv1alpha1.ManagedByAgent),
+		secret); err != nil {
 		return err
 	}
 	if err := i.removeMatching(ctx, managed, isLast); err != nil {
@@ -89,14 +96,16 @@ func (i *Installer) managedObjects(ctx context.Context, candidates []manifests.O
 			continue
 		}
 		listed[collection] = true
-		objects, err := list[metav1.PartialObjectMetadata](ctx, i, manifests.LabelManagedBy+"="+manifests.ManagedBy, collection.Path()...)
+		objects, err := list[metav1.PartialObjectMetadata](ctx, i, manifests.LabelManagedBy+"="+manifests.ManagedBy,
+			collection.Path()...)
 		if err != nil {
 			return nil, fmt.Errorf("list %ss with label %s: %w", collection.Kind, manifests.LabelManagedBy, err)
 		}
 		for _, object := range objects {
 			reference := collection
 			reference.Namespace, reference.Name = object.Namespace, object.Name
-			if reference.Kind != "ConfigMap" || reference.Name != facts.ConfigMapName { // unregister deletes it when it is empty
+			if reference.Kind != "ConfigMap" ||
+				reference.Name != facts.ConfigMapName { // unregister deletes it when it is empty
 				all = append(all, reference)
 			}
 		}
@@ -120,7 +129,8 @@ func (i *Installer) checkUnused(managed []manifests.Reference, removal Removal) 
 	owned := Owned{Routers: routers}
 	for _, reference := range managed {
 		owned.HasCRD = owned.HasCRD || reference.Kind == kindCRD
-		owned.HasScaler = owned.HasScaler || reference.Kind == kindDeployment && (reference.Name == httpv1alpha1.ManagedByAgent || reference.Name == facts.ScalerService)
+		owned.HasScaler = owned.HasScaler || reference.Kind == kindDeployment &&
+			(reference.Name == httpv1alpha1.ManagedByAgent || reference.Name == facts.ScalerService)
 	}
 	if uses := Uses(removal.Facts, owned); len(uses) > 0 && !removal.Force {
 		return fmt.Errorf("%w:\n  %s", ErrInUse, strings.Join(uses, "\n  "))
@@ -129,7 +139,8 @@ func (i *Installer) checkUnused(managed []manifests.Reference, removal Removal) 
 }
 
 // removeMatching deletes the objects that match.
-func (i *Installer) removeMatching(ctx context.Context, all []manifests.Reference, matches func(manifests.Reference) bool) error {
+func (i *Installer) removeMatching(ctx context.Context, all []manifests.Reference,
+	matches func(manifests.Reference) bool) error {
 	for _, reference := range all {
 		if !matches(reference) {
 			continue
@@ -160,12 +171,15 @@ func (i *Installer) unregister(ctx context.Context, cluster *facts.Facts) error 
 			return err
 		}
 	}
-	return i.restartController(ctx, manifests.ControllerRelease(types.NamespacedName{Namespace: cluster.Controller.Namespace, Name: cluster.Controller.Name}))
+	return i.restartController(ctx,
+		manifests.ControllerRelease(types.NamespacedName{Namespace: cluster.Controller.Namespace,
+			Name: cluster.Controller.Name}))
 }
 
 // removeGenerated deletes the objects that the Pods of a component create at runtime, once no Pod is left that would
 // create them again. It does nothing if the Deployment belongs to another owner.
-func (i *Installer) removeGenerated(ctx context.Context, component string, deployment *appsv1.Deployment, generated ...manifests.Reference) error {
+func (i *Installer) removeGenerated(ctx context.Context, component string, deployment *appsv1.Deployment,
+	generated ...manifests.Reference) error {
 	if deployment != nil && deployment.Labels[manifests.LabelManagedBy] != manifests.ManagedBy {
 		return nil
 	}

@@ -11,7 +11,8 @@ import (
 type Owned struct {
 	// Routers are the registered routers.
 	Routers []string
-	// HasScaler is true if the scaler or the agent belongs to the installation, Defines if the CustomResourceDefinition of
+	// HasScaler is true if the scaler or the agent belongs to the installation, Defines if the CustomResourceDefinition
+	// of
 	// HTTPScaledObjects does.
 	HasScaler, HasCRD bool
 }
@@ -23,18 +24,22 @@ func Uses(cluster *facts.Facts, owned Owned) []string {
 		rollout := &cluster.Rollouts[i]
 		for _, router := range rollout.RouterNames() {
 			if slices.Contains(owned.Routers, router) {
-				all = append(all, fmt.Sprintf("Rollout %s uses router %s: its canaries would stop", rollout.Key(), router))
+				all = append(all, fmt.Sprintf("Rollout %s uses router %s: its canaries would stop", rollout.Key(),
+					router))
 			}
 		}
 	}
 	if owned.HasScaler {
 		for _, object := range cluster.ScaledByRequests() {
-			all = append(all, fmt.Sprintf("ScaledObject %s/%s uses the scaler: it would keep its current replicas", object.Namespace, object.Name))
+			all = append(all, fmt.Sprintf("ScaledObject %s/%s uses the scaler: it would keep its current replicas",
+				object.Namespace, object.Name))
 		}
 	}
 	if owned.HasCRD {
 		for _, object := range cluster.HTTPScaledObjects {
-			all = append(all, fmt.Sprintf("HTTPScaledObject %s/%s would be deleted together with its CustomResourceDefinition", object.Namespace, object.Name))
+			all = append(all,
+				fmt.Sprintf("HTTPScaledObject %s/%s would be deleted together with its CustomResourceDefinition",
+					object.Namespace, object.Name))
 		}
 	}
 	return all

@@ -62,7 +62,8 @@ func Progress(deployment *appsv1.Deployment) (state string, done bool) {
 		return "waiting for the spec update to be observed", false
 	}
 	old := status.Replicas - status.UpdatedReplicas
-	state = fmt.Sprintf("%d of %d replicas updated, %d old, %d available", status.UpdatedReplicas, desired, old, status.AvailableReplicas)
+	state = fmt.Sprintf("%d of %d replicas updated, %d old, %d available", status.UpdatedReplicas, desired, old,
+		status.AvailableReplicas)
 	return state, status.UpdatedReplicas >= desired && old == 0 && status.AvailableReplicas >= desired
 }
 
@@ -115,7 +116,8 @@ func (i *Installer) waitPodsGone(ctx context.Context, component string) error {
 
 // waitDeleted waits until the matching objects are deleted, including their finalizers: objects that are created before
 // would be deleted as well.
-func (i *Installer) waitDeleted(ctx context.Context, all []manifests.Reference, matches func(manifests.Reference) bool) error {
+func (i *Installer) waitDeleted(ctx context.Context, all []manifests.Reference,
+	matches func(manifests.Reference) bool) error {
 	for _, reference := range all {
 		if !matches(reference) {
 			continue

@@ -48,7 +48,8 @@ func httpScaledObject(live *httpv1alpha1.HTTPScaledObject, services []Service) O
 		}
 		object.setWeights(services, names, weights)
 	}
-	object.setApplied(httpv1alpha1.StatusOf(live).DataPlane, split.Hash(text, live.Annotations[httpv1alpha1.AnnotationManagedRoutes]))
+	object.setApplied(httpv1alpha1.StatusOf(live).DataPlane,
+		split.Hash(text, live.Annotations[httpv1alpha1.AnnotationManagedRoutes]))
 	return object
 }
 
@@ -66,7 +67,8 @@ func (o *Object) setApplied(report *httpv1alpha1.DataPlaneStatus, hash string) {
 	case report.AnnotationHash != hash:
 		o.Applied, o.Reason = No, "the last report is for an earlier annotation"
 	case report.Proxies.Acked < report.Proxies.Ready:
-		o.Applied, o.Reason = No, fmt.Sprintf("acknowledged by %d of %d Ready proxies", report.Proxies.Acked, report.Proxies.Ready)
+		o.Applied, o.Reason = No, fmt.Sprintf("acknowledged by %d of %d Ready proxies", report.Proxies.Acked,
+			report.Proxies.Ready)
 	case !report.Effective:
 		o.Applied, o.Reason = No, "requests are redirected: a Service has no ready endpoint"
 	default:
@@ -83,7 +85,8 @@ func routes(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object
 	var objects []Object
 	for _, name := range r.RouteNames {
 		if _, ok := existing[name]; !ok {
-			objects = append(objects, Object{Name: fmt.Sprintf("%s %s", name.Kind, name.Name), Problem: "does not exist", Applied: Unknown})
+			objects = append(objects, Object{Name: fmt.Sprintf("%s %s", name.Kind, name.Name),
+				Problem: "does not exist", Applied: Unknown})
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(existing), func(a, b facts.RouteName) int {
@@ -97,7 +100,8 @@ func routes(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object
 
 // rules reports the rules of one route.
 func rules(r *facts.Rollout, name facts.RouteName, live facts.Route, services []Service) []Object {
-	base := Object{Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Applied: Unknown, Reason: "no Gateway has reported"}
+	base := Object{Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Applied: Unknown,
+		Reason: "no Gateway has reported"}
 	if route.HasStatus(live.Content) {
 		accepted, why := route.Accepted(live.Content)
 		base.Applied, base.Reason = No, why
@@ -106,7 +110,8 @@ func rules(r *facts.Rollout, name facts.RouteName, live facts.Route, services []
 		}
 	}
 	written, err := route.ReadWeights(live.Content, route.Intent{
-		Kind: live.Kind, Rollout: r.Key().String(), Namespace: r.Namespace, Stable: r.Stable, Canary: r.Canary, RuleName: name.RuleName,
+		Kind: live.Kind, Rollout: r.Key().String(), Namespace: r.Namespace, Stable: r.Stable, Canary: r.Canary,
+		RuleName: name.RuleName,
 	})
 	if err != nil {
 		base.Problem = err.Error()

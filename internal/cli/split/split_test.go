@@ -31,7 +31,8 @@ func rollout(router string) *facts.Rollout {
 			TrafficRouting: &v1alpha1.RolloutTrafficRouting{Plugins: map[string]json.RawMessage{router: nil}},
 		}}},
 		Status: v1alpha1.RolloutStatus{
-			Phase: v1alpha1.RolloutPhasePaused, CurrentStepIndex: &step, Replicas: 3, UpdatedReplicas: 1, AvailableReplicas: 3,
+			Phase: v1alpha1.RolloutPhasePaused, CurrentStepIndex: &step, Replicas: 3, UpdatedReplicas: 1,
+			AvailableReplicas: 3,
 			Canary: v1alpha1.CanaryStatus{Weights: &v1alpha1.TrafficWeights{
 				Stable: v1alpha1.WeightDestination{Weight: 80}, Canary: v1alpha1.WeightDestination{Weight: 20},
 			}},
@@ -39,14 +40,16 @@ func rollout(router string) *facts.Rollout {
 	}
 	return &facts.Rollout{
 		Rollout: r, Stable: "stable", Canary: "canary", Object: "web",
-		RouteNames: []facts.RouteName{{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: "web"}}},
+		RouteNames: []facts.RouteName{{Kind: route.HTTPRoute,
+			Name: types.NamespacedName{Namespace: "shop", Name: "web"}}},
 	}
 }
 
 // applied returns a report of an interceptor about the annotation text.
 func applied(text string, ready, acked int32, effective bool) *httpv1alpha1.DataPlaneStatus {
 	return &httpv1alpha1.DataPlaneStatus{
-		AnnotationHash: modelsplit.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked}, Effective: effective,
+		AnnotationHash: modelsplit.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: ready, Acked: acked},
+		Effective: effective,
 	}
 }
 
@@ -61,52 +64,63 @@ func TestSplitOfAnHTTPScaledObject(t *testing.T) {
 	}{
 		{
 			"taken", canaryWeights, applied(canaryWeights, 2, 2, true),
-			split.Object{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes, Proxies: &split.Proxies{Ready: 2, Acked: 2}},
+			split.Object{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes,
+				Proxies: &split.Proxies{Ready: 2, Acked: 2}},
 		},
 		{
 			"the same ratio", "[{service: stable, weight: 4}, {service: canary, weight: 1}]", nil,
-			split.Object{Name: name, Written: []int64{4, 1}, AsDesired: true, Applied: split.Unknown, Reason: "no interceptor has reported"},
+			split.Object{Name: name, Written: []int64{4, 1}, AsDesired: true, Applied: split.Unknown,
+				Reason: "no interceptor has reported"},
 		},
 		{
 			"not acknowledged by all proxies", canaryWeights, applied(canaryWeights, 2, 1, false),
 			split.Object{
-				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.No, Reason: "acknowledged by 1 of 2 Ready proxies",
+				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.No,
+				Reason:  "acknowledged by 1 of 2 Ready proxies",
 				Proxies: &split.Proxies{Ready: 2, Acked: 1},
 			},
 		},
 		{
 			"a report for the previous weight", canaryWeights, applied("", 2, 2, true),
 			split.Object{
-				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.No, Reason: "the last report is for an earlier annotation",
+				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.No,
+				Reason:  "the last report is for an earlier annotation",
 				Proxies: &split.Proxies{Ready: 2, Acked: 2},
 			},
 		},
 		{
 			"no proxy", canaryWeights, applied(canaryWeights, 0, 0, false),
 			split.Object{
-				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Unknown, Reason: "no proxy is Ready", Proxies: &split.Proxies{},
+				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Unknown,
+				Reason: "no proxy is Ready", Proxies: &split.Proxies{},
 			},
 		},
 		{
 			"redirected", canaryWeights, applied(canaryWeights, 1, 1, false),
 			split.Object{
 				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.No,
-				Reason: "requests are redirected: a Service has no ready endpoint", Proxies: &split.Proxies{Ready: 1, Acked: 1},
+				Reason:  "requests are redirected: a Service has no ready endpoint",
+				Proxies: &split.Proxies{Ready: 1, Acked: 1},
 			},
 		},
 		{
 			"not written yet", "", applied("", 1, 1, true),
-			split.Object{Name: name, Written: []int64{1, 0}, Applied: split.Yes, Proxies: &split.Proxies{Ready: 1, Acked: 1}},
+			split.Object{Name: name, Written: []int64{1, 0}, Applied: split.Yes,
+				Proxies: &split.Proxies{Ready: 1, Acked: 1}},
 		},
 		{
-			"requests to another Service", "[{service: stable, weight: 80}, {service: canary, weight: 20}, {service: other, weight: 1}]", nil,
-			split.Object{Name: name, Written: []int64{80, 20}, Applied: split.Unknown, Reason: "no interceptor has reported"},
+			"requests to another Service",
+			"[{service: stable, weight: 80}, {service: canary, weight: 20}, {service: other, weight: 1}]", nil,
+			split.Object{Name: name, Written: []int64{80, 20}, Applied: split.Unknown,
+				Reason: "no interceptor has reported"},
 		},
 		{
 			"malformed", "[", nil,
 			split.Object{
-				Name: name, Problem: "not a YAML list of {service, weight}: yaml: line 1: did not find expected node content", Applied: split.Unknown,
-				Reason: "no interceptor has reported",
+				Name:    name,
+				Problem: "not a YAML list of {service, weight}: yaml: line 1: did not find expected node content",
+				Applied: split.Unknown,
+				Reason:  "no interceptor has reported",
 			},
 		},
 	} {
@@ -131,11 +145,14 @@ func TestSplitOfSeveralTriggers(t *testing.T) {
 	t.Parallel()
 	cluster := &facts.Facts{}
 	for _, spec := range []struct{ namespace, name, scaled, text string }{
-		{"shop", "web-api", "web", ""}, {"shop", "web", "web", canaryWeights}, {"shop", "next", "next", canaryWeights}, {"bank", "web-bank", "web", canaryWeights},
+		{"shop", "web-api", "web", ""}, {"shop", "web", "web", canaryWeights}, {"shop", "next", "next", canaryWeights},
+		{"bank", "web-bank", "web", canaryWeights},
 	} {
 		object := httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
-			Namespace: spec.namespace, Name: spec.name, Annotations: map[string]string{httpv1alpha1.AnnotationWeightedBackends: spec.text},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: spec.scaled, Controller: new(true)}},
+			Namespace: spec.namespace, Name: spec.name,
+			Annotations: map[string]string{httpv1alpha1.AnnotationWeightedBackends: spec.text},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject",
+				Name: spec.scaled, Controller: new(true)}},
 		}}
 		object.Spec.ScaleTargetRef.Service = "stable"
 		cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects, object)
@@ -164,7 +181,8 @@ func gatewayRoute(generation int64, rules ...any) facts.Route {
 			"conditions": []any{condition("Accepted"), condition("ResolvedRefs")},
 		}}}
 	}
-	return facts.Route{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: "web"}, Content: content}
+	return facts.Route{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: "web"},
+		Content: content}
 }
 
 // rule returns a rule with backends stable and canary; a negative weight is omitted.
@@ -187,7 +205,8 @@ func TestSplitOfARoute(t *testing.T) {
 		route *facts.Route
 		want  []split.Object
 	}{
-		{"accepted", new(gatewayRoute(2, rule(80, 20))), []split.Object{{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes}}},
+		{"accepted", new(gatewayRoute(2, rule(80, 20))),
+			[]split.Object{{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes}}},
 		{
 			"one of two rules", new(gatewayRoute(2, rule(80, 20), rule(-1, -1))),
 			[]split.Object{
@@ -199,12 +218,14 @@ func TestSplitOfARoute(t *testing.T) {
 			"a report for an earlier generation", new(gatewayRoute(1, rule(80, 20))),
 			[]split.Object{{
 				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.No,
-				Reason: "status.parents[0] (example.com/gateway): condition Accepted is about generation 1, the route has 2",
+				Reason: "status.parents[0] (example.com/gateway): condition Accepted is about generation 1, the " +
+					"route has 2",
 			}},
 		},
 		{
 			"no report", new(gatewayRoute(0, rule(80, 20))),
-			[]split.Object{{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Unknown, Reason: "no Gateway has reported"}},
+			[]split.Object{{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Unknown,
+				Reason: "no Gateway has reported"}},
 		},
 		{"no route", nil, []split.Object{{Name: name, Problem: "does not exist", Applied: split.Unknown}}},
 	} {
@@ -224,7 +245,8 @@ func TestSplitOfARoute(t *testing.T) {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	cluster := &facts.Facts{
-		ReadyEndpoints: map[types.NamespacedName]int{{Namespace: "shop", Name: "stable"}: 2, {Namespace: "shop", Name: "candidate"}: 1},
+		ReadyEndpoints: map[types.NamespacedName]int{{Namespace: "shop", Name: "stable"}: 2,
+			{Namespace: "shop", Name: "candidate"}: 1},
 		Services: map[types.NamespacedName]*corev1.Service{{Namespace: "shop", Name: "canary"}: {
 			Spec: corev1.ServiceSpec{Selector: map[string]string{"rollouts-pod-template-hash": "222"}},
 		}},
@@ -233,7 +255,8 @@ func TestReport(t *testing.T) {
 	r.Status.Canary.Weights.Stable.Weight = 70
 	r.Status.Canary.Weights.Additional = []v1alpha1.WeightDestination{{ServiceName: "candidate", Weight: 10}}
 	want := split.Report{
-		Rollout: "shop/web", Phase: "Paused", Step: 2, Steps: 2, Replicas: split.Replicas{Total: 3, Updated: 1, Available: 3},
+		Rollout: "shop/web", Phase: "Paused", Step: 2, Steps: 2,
+		Replicas: split.Replicas{Total: 3, Updated: 1, Available: 3},
 		Services: []split.Service{
 			{Role: split.Stable, Name: "stable", Endpoints: 2, Desired: 70},
 			{Role: split.Canary, Name: "canary", Hash: "222", Desired: 20},
@@ -251,7 +274,8 @@ func TestReport(t *testing.T) {
 	if got.Services[0].Desired != 100 || got.Services[1].Desired != 0 || got.Step != 1 {
 		t.Errorf("before the first weight the stable Service gets all requests, in the first step: %+v", got)
 	}
-	if diff := cmp.Diff([]split.Object{{Name: "HTTPScaledObject", Problem: "its configuration is missing", Applied: split.Unknown}}, got.Objects); diff != "" {
+	if diff := cmp.Diff([]split.Object{{Name: "HTTPScaledObject", Problem: "its configuration is missing",
+		Applied: split.Unknown}}, got.Objects); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -75,7 +75,8 @@ type Trial struct {
 // New returns a Trial that prints a line for each step. files is folder config, which contains the manifests of the
 // proxies.
 func New(client *kube.Client, setup Setup, files fs.FS, printLine func(line string)) *Trial {
-	return &Trial{client: client, setup: setup, files: files, printLine: printLine, token: rand.Text(), loadEnded: make(chan error, 1)}
+	return &Trial{client: client, setup: setup, files: files, printLine: printLine, token: rand.Text(),
+		loadEnded: make(chan error, 1)}
 }
 
 // Run runs the canary and deletes everything that it has created, even if ctx ends. It fails if the canary could not be
@@ -108,7 +109,8 @@ func (t *Trial) runCanary(ctx context.Context, result *Result) error {
 		return err
 	}
 	t.printf("Canary: %s to %s, setWeight %d", stableColor, canaryColor, t.setup.Weight)
-	color := `[{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": ["--color=` + canaryColor + `"]}]`
+	color := `[{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": ["--color=` + canaryColor +
+		`"]}]`
 	if err := t.write(ctx, http.MethodPatch, types.JSONPatchType, []byte(color), t.rolloutPath()...); err != nil {
 		return err
 	}
@@ -120,7 +122,8 @@ func (t *Trial) runCanary(ctx context.Context, result *Result) error {
 		return err
 	}
 	result.Agrees = Agrees(result.Canary, result.Measured, t.setup.Weight)
-	t.printf("Weight %d %%, measured %.1f %%: %d of %d requests", t.setup.Weight, 100*float64(result.Canary)/float64(result.Measured), result.Canary, result.Measured)
+	t.printf("Weight %d %%, measured %.1f %%: %d of %d requests", t.setup.Weight,
+		100*float64(result.Canary)/float64(result.Measured), result.Canary, result.Measured)
 	return t.finish(ctx, result)
 }
 
@@ -132,7 +135,8 @@ func (t *Trial) finish(ctx context.Context, result *Result) error {
 		change, color = `{"status": {"abort": true}}`, stableColor
 		result.End = "aborted"
 	}
-	if err := t.write(ctx, http.MethodPatch, types.MergePatchType, []byte(change), append(t.rolloutPath(), "status")...); err != nil {
+	if err := t.write(ctx, http.MethodPatch, types.MergePatchType, []byte(change),
+		append(t.rolloutPath(), "status")...); err != nil {
 		return err
 	}
 	if err := t.waitFor(ctx, "the end of the canary", t.checkEnd); err != nil {
@@ -157,7 +161,8 @@ func (t *Trial) deploy(ctx context.Context) error {
 	createCtx := context.WithoutCancel(ctx)
 	namespace := map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
-			"name": t.setup.Namespace, "labels": map[string]any{manifests.LabelManagedBy: manifests.ManagedBy, facts.TrialLabel: t.token},
+			"name":        t.setup.Namespace,
+			"labels":      map[string]any{manifests.LabelManagedBy: manifests.ManagedBy, facts.TrialLabel: t.token},
 			"annotations": deadlineAnnotation(ctx),
 		},
 	}
@@ -211,7 +216,8 @@ func (t *Trial) startLoad(ctx context.Context) error {
 
 // readLoad tallies the output of the load generator.
 func (t *Trial) readLoad(ctx context.Context, pod []string) error {
-	stream, err := t.client.Stream(ctx, kube.Request{Path: append(pod, "log"), Query: map[string]string{"follow": "true"}})
+	stream, err := t.client.Stream(ctx, kube.Request{Path: append(pod, "log"),
+		Query: map[string]string{"follow": "true"}})
 	if err != nil {
 		return err
 	}
@@ -233,7 +239,8 @@ func (t *Trial) measure(ctx context.Context, color string, n int) (hits, all int
 }
 
 // waitFor polls until check reports done. Its error contains the last state.
-func (t *Trial) waitFor(ctx context.Context, subject string, check func(context.Context) (state string, done bool, err error)) error {
+func (t *Trial) waitFor(ctx context.Context, subject string,
+	check func(context.Context) (state string, done bool, err error)) error {
 	last := ""
 	for {
 		state, done, err := check(ctx)
@@ -301,7 +308,8 @@ func (t *Trial) remove(ctx context.Context) error {
 	namespace := []string{"api", "v1", "namespaces", t.setup.Namespace}
 	t.printf("Deleting namespace %s", t.setup.Namespace)
 	failure := func(err error) error {
-		return fmt.Errorf("namespace %s was not deleted: run kubectl delete namespace %s: %w", t.setup.Namespace, t.setup.Namespace, err)
+		return fmt.Errorf("namespace %s was not deleted: run kubectl delete namespace %s: %w", t.setup.Namespace,
+			t.setup.Namespace, err)
 	}
 	for isDeleting := false; ; {
 		var live struct {
@@ -309,7 +317,8 @@ func (t *Trial) remove(ctx context.Context) error {
 		}
 		err := t.get(ctx, &live, namespace...)
 		switch {
-		case apierrors.IsNotFound(err), err == nil && live.Metadata.Labels[facts.TrialLabel] != t.token: // A namespace of the same name with another token belongs to another user.
+		case apierrors.IsNotFound(err), err == nil &&
+			live.Metadata.Labels[facts.TrialLabel] != t.token: // A namespace of the same name with another token belongs to another user.
 			t.printf("Namespace %s deleted", t.setup.Namespace)
 			return nil
 		case err == nil && !isDeleting:

@@ -145,7 +145,8 @@ func (f *fakeAPI) rollout() string {
 func (f *fakeAPI) object() string {
 	weights := ""
 	if f.stage == atStep {
-		weights = split.Format([]split.Backend{{Service: "try-stable", Weight: 70}, {Service: "try-canary", Weight: 30}})
+		weights = split.Format([]split.Backend{{Service: "try-stable", Weight: 70},
+			{Service: "try-canary", Weight: 30}})
 	}
 	return fmt.Sprintf(`{"metadata":{"name":"try","namespace":"try-1","annotations":{"http.kedify.io/weighted-backends":%q}},"spec":{"scaleTargetRef":{"service":"try-stable"}},`+
 		`"status":{"dataPlane":{"annotationHash":%q,"effective":true,"proxies":{"ready":1,"acked":1}}}}`, weights, split.Hash(weights, ""))
@@ -178,7 +179,8 @@ func runTrial(ctx context.Context, f *fakeAPI, change func(*try.Setup)) (result 
 		change(&parameters)
 	}
 	restConfig := &rest.Config{Host: "https://api.test", Transport: f, QPS: -1}
-	result, err = try.New(kube.NewClient(func() (*rest.Config, error) { return restConfig, nil }), parameters, config.Files,
+	result, err = try.New(kube.NewClient(func() (*rest.Config, error) { return restConfig, nil }), parameters,
+		config.Files,
 		func(line string) { lines = append(lines, line) }).Run(ctx)
 	return result, lines, err
 }
@@ -189,7 +191,8 @@ func TestPassingCanary(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fakeAPI{percent: share}
 			result, lines, err := runTrial(t.Context(), f, func(s *try.Setup) { s.Abort = end == "aborted" })
-			if err != nil || !result.Passed() || result.End != end || result.Measured < 100 || result.Requests < result.Measured || f.labels != nil {
+			if err != nil || !result.Passed() || result.End != end || result.Measured < 100 ||
+				result.Requests < result.Measured || f.labels != nil {
 				t.Errorf("%s: %+v, %v; output %q", end, result, err, lines)
 			}
 			synctest.Wait()
@@ -201,7 +204,8 @@ func TestWrongSplit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeAPI{percent: 90}
-		if result, _, err := runTrial(t.Context(), f, nil); err != nil || result.Agrees || result.Passed() || !result.Removed || f.labels != nil {
+		if result, _, err := runTrial(t.Context(), f, nil); err != nil || result.Agrees || result.Passed() ||
+			!result.Removed || f.labels != nil {
 			t.Errorf("%+v, %v", result, err)
 		}
 		synctest.Wait()

@@ -27,10 +27,13 @@ func TestObjectsAreInTheTrialNamespace(t *testing.T) {
 	t.Parallel()
 	for router, want := range map[string][]string{
 		facts.HTTPRouter: {
-			"Service try-1/try-stable", "Service try-1/try-canary", "Rollout try-1/try", "HTTPScaledObject try-1/try", "ConfigMap try-1/kedify-proxy-bootstrap",
-			"Service try-1/kedify-proxy", "Service try-1/kedify-proxy-admin", "PodDisruptionBudget try-1/kedify-proxy", "Deployment try-1/kedify-proxy",
+			"Service try-1/try-stable", "Service try-1/try-canary", "Rollout try-1/try", "HTTPScaledObject try-1/try",
+			"ConfigMap try-1/kedify-proxy-bootstrap",
+			"Service try-1/kedify-proxy", "Service try-1/kedify-proxy-admin", "PodDisruptionBudget try-1/kedify-proxy",
+			"Deployment try-1/kedify-proxy",
 		},
-		facts.GatewayRouter: {"Service try-1/try-stable", "Service try-1/try-canary", "Rollout try-1/try", "HTTPRoute try-1/try"},
+		facts.GatewayRouter: {"Service try-1/try-stable", "Service try-1/try-canary", "Rollout try-1/try",
+			"HTTPRoute try-1/try"},
 	} {
 		parameters := setup(router)
 		objects, err := parameters.Objects(config.Files)
@@ -60,8 +63,10 @@ func TestRouterAcceptsTheRollout(t *testing.T) {
 			t.Fatal(err)
 		}
 		read := gather.ParseRollout(rollout)
-		if read.ServicesError != nil || read.ObjectError != nil || read.RoutesError != nil || !read.Uses(router) || *rollout.Spec.Strategy.Canary.Steps[0].SetWeight != 30 {
-			t.Errorf("%s: %v, %v, %v, plugins %v", router, read.ServicesError, read.ObjectError, read.RoutesError, read.RouterNames())
+		if read.ServicesError != nil || read.ObjectError != nil || read.RoutesError != nil || !read.Uses(router) ||
+			*rollout.Spec.Strategy.Canary.Steps[0].SetWeight != 30 {
+			t.Errorf("%s: %v, %v, %v, plugins %v", router, read.ServicesError, read.ObjectError, read.RoutesError,
+				read.RouterNames())
 		}
 	}
 }
@@ -77,7 +82,8 @@ func TestLoadUsesTheTrialProxies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{`"example.com/demo:1"`, `"--address=kedify-proxy.try-1:8080"`, `"--rate=50"`, `"--host=http-canary-try.example.com"`} {
+	for _, word := range []string{`"example.com/demo:1"`, `"--address=kedify-proxy.try-1:8080"`, `"--rate=50"`,
+		`"--host=http-canary-try.example.com"`} {
 		if !strings.Contains(string(text), word) {
 			t.Errorf("%s is missing: %s", word, text)
 		}
@@ -88,7 +94,8 @@ func TestLoadUsesTheTrialProxies(t *testing.T) {
 func TestTally(t *testing.T) {
 	t.Parallel()
 	var tally try.Tally
-	lines := strings.Repeat("1 1000 300 blue\n", 19) + "2 1000 300 error: connection refused\n" + strings.Repeat("3 1000 300 blue\n", 19)
+	lines := strings.Repeat("1 1000 300 blue\n", 19) + "2 1000 300 error: connection refused\n" +
+		strings.Repeat("3 1000 300 blue\n", 19)
 	read := func(text string) {
 		if err := tally.Read(strings.NewReader(text)); err != nil {
 			t.Fatal(err)
@@ -100,7 +107,8 @@ func TestTally(t *testing.T) {
 	if read("4 1001 300 blue\n"); !tally.IsWarm() {
 		t.Error("requests do not count after 20")
 	}
-	read("a line of another format\n5 1999 300 blue\n6 2000 300 green\n7 2001 300 blue\n8 2002 300 error: 503 Service Unavailable: no way\n9 2003 300 green\n")
+	read("a line of another format\n5 1999 300 blue\n6 2000 300 green\n7 2001 300 blue\n8 2002 300 error: 503 " +
+		"Service Unavailable: no way\n9 2003 300 green\n")
 	if hits, all := tally.Count(2000, "green"); hits != 2 || all != 3 {
 		t.Errorf("%d of %d, want 2 of 3", hits, all)
 	}

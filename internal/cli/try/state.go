@@ -19,7 +19,8 @@ import (
 func (t *Trial) readReport(ctx context.Context) (*v1alpha1.Rollout, split.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	cluster, err := gather.New(t.client, t.setup.Namespace).Rollout(ctx, types.NamespacedName{Namespace: t.setup.Namespace, Name: name})
+	cluster, err := gather.New(t.client, t.setup.Namespace).Rollout(ctx,
+		types.NamespacedName{Namespace: t.setup.Namespace, Name: name})
 	if err != nil {
 		return nil, split.Report{}, err
 	}
@@ -32,8 +33,10 @@ func (t *Trial) checkHealthy(ctx context.Context) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	state := fmt.Sprintf("Rollout %s %s, %d of %d Pods available%s", report.Phase, report.Message, report.Replicas.Available, report.Replicas.Total, t.podProblem(ctx))
-	return state, report.Phase == string(v1alpha1.RolloutPhaseHealthy) && report.Replicas.Available == *live.Spec.Replicas, nil
+	state := fmt.Sprintf("Rollout %s %s, %d of %d Pods available%s", report.Phase, report.Message,
+		report.Replicas.Available, report.Replicas.Total, t.podProblem(ctx))
+	return state, report.Phase == string(v1alpha1.RolloutPhaseHealthy) &&
+		report.Replicas.Available == *live.Spec.Replicas, nil
 }
 
 // checkRouted reports whether the proxies, or the Gateway, have the route of the application.
@@ -54,7 +57,8 @@ func (t *Trial) checkStep(ctx context.Context) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	state := fmt.Sprintf("Rollout %s %s at step %d of %d, %s%s", report.Phase, report.Message, report.Step, report.Steps, describe(report), t.podProblem(ctx))
+	state := fmt.Sprintf("Rollout %s %s at step %d of %d, %s%s", report.Phase, report.Message, report.Step,
+		report.Steps, describe(report), t.podProblem(ctx))
 	weights := live.Status.Canary.Weights
 	isPaused := len(live.Status.PauseConditions) > 0 && weights != nil && int(weights.Canary.Weight) == t.setup.Weight
 	return state, isPaused && isApplied(report), nil

@@ -31,15 +31,18 @@ func (r *Reader) Application(ctx context.Context, name types.NamespacedName) (ad
 			return err
 		}},
 		{"Ingresses", func() (err error) {
-			app.Ingresses, err = list[networkingv1.Ingress](ctx, r, "networking.k8s.io/v1", "ingresses", name.Namespace, "")
+			app.Ingresses, err = list[networkingv1.Ingress](ctx, r, "networking.k8s.io/v1", "ingresses", name.Namespace,
+				"")
 			return err
 		}},
 		{"HorizontalPodAutoscalers", func() (err error) {
-			app.Autoscalers, err = list[autoscalingv2.HorizontalPodAutoscaler](ctx, r, "autoscaling/v2", "horizontalpodautoscalers", name.Namespace, "")
+			app.Autoscalers, err = list[autoscalingv2.HorizontalPodAutoscaler](ctx, r, "autoscaling/v2",
+				"horizontalpodautoscalers", name.Namespace, "")
 			return err
 		}},
 		{"ScaledObjects", func() (err error) {
-			app.ScaledObjects, err = list[facts.ScaledObject](ctx, r, "keda.sh/v1alpha1", "scaledobjects", name.Namespace, "")
+			app.ScaledObjects, err = list[facts.ScaledObject](ctx, r, "keda.sh/v1alpha1", "scaledobjects",
+				name.Namespace, "")
 			return err
 		}},
 	} {

@@ -78,7 +78,8 @@ func (r *Reader) servedRoutes(ctx context.Context) (map[route.Kind]string, error
 		return served, err
 	}
 	for _, version := range []string{"v1alpha2", "v1alpha3", "v1beta1", "v1"} {
-		if !slices.ContainsFunc(group.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == version }) {
+		if !slices.ContainsFunc(group.Versions,
+			func(v metav1.GroupVersionForDiscovery) bool { return v.Version == version }) {
 			continue
 		}
 		var resources metav1.APIResourceList
@@ -86,7 +87,8 @@ func (r *Reader) servedRoutes(ctx context.Context) (map[route.Kind]string, error
 			return nil, err
 		}
 		for _, kind := range routeKinds() {
-			if slices.ContainsFunc(resources.APIResources, func(of metav1.APIResource) bool { return of.Name == kind.Resource() }) {
+			if slices.ContainsFunc(resources.APIResources,
+				func(of metav1.APIResource) bool { return of.Name == kind.Resource() }) {
 				served[kind] = version
 			}
 		}

@@ -54,7 +54,8 @@ type step struct {
 }
 
 // readSteps runs steps in order. It passes errors to failed, and stops at the first error that failed returns.
-func readSteps(ctx context.Context, cluster *facts.Facts, steps []step, failed func(facts.Resource, error) error) error {
+func readSteps(ctx context.Context, cluster *facts.Facts, steps []step,
+	failed func(facts.Resource, error) error) error {
 	for _, step := range steps {
 		if err := step.read(ctx, cluster); err != nil {
 			if err := failed(step.resource, err); err != nil {
@@ -217,7 +218,8 @@ func (r *Reader) get(ctx context.Context, request kube.Request, target any) erro
 // charts, in any namespace.
 func (r *Reader) deployments(ctx context.Context, cluster *facts.Facts) error {
 	const name, component = "app.kubernetes.io/name", "app.kubernetes.io/component"
-	items, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "", name+" in (argo-rollouts,http-add-on,keda-operator)")
+	items, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "",
+		name+" in (argo-rollouts,http-add-on,keda-operator)")
 	for i := range items {
 		deployment := &items[i]
 		switch deployment.Labels[name] + "/" + deployment.Labels[component] {
@@ -274,12 +276,14 @@ func (r *Reader) rollouts(ctx context.Context, cluster *facts.Facts) error {
 
 func (r *Reader) httpScaledObjects(ctx context.Context, cluster *facts.Facts) (err error) {
 	version := httpv1alpha1.SchemeGroupVersion.String()
-	cluster.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, version, httpv1alpha1.Resource, r.namespace, "")
+	cluster.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, version, httpv1alpha1.Resource,
+		r.namespace, "")
 	cluster.Owners = map[types.NamespacedName]facts.Owner{}
 	for _, object := range cluster.HTTPScaledObjects {
 		text := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
 		if rollout, uid, ok := httpso.OwnerOf(text, object.Namespace); ok {
-			cluster.Owners[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}] = facts.Owner{Rollout: rollout, UID: uid}
+			cluster.Owners[types.NamespacedName{Namespace: object.Namespace,
+				Name: object.Name}] = facts.Owner{Rollout: rollout, UID: uid}
 		}
 	}
 	return err
@@ -308,7 +312,8 @@ func (r *Reader) scaledObjects(ctx context.Context, cluster *facts.Facts) (err e
 
 func (r *Reader) autoscalers(ctx context.Context, cluster *facts.Facts) (err error) {
 	const resource = "horizontalpodautoscalers"
-	cluster.Autoscalers, err = list[autoscalingv2.HorizontalPodAutoscaler](ctx, r, "autoscaling/v2", resource, r.namespace, "")
+	cluster.Autoscalers, err = list[autoscalingv2.HorizontalPodAutoscaler](ctx, r, "autoscaling/v2", resource,
+		r.namespace, "")
 	return err
 }
 

@@ -46,7 +46,8 @@ func rolloutPath(name types.NamespacedName) []string {
 }
 
 func objectPath(name types.NamespacedName) []string {
-	return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace, httpv1alpha1.Resource, name.Name}
+	return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace,
+		httpv1alpha1.Resource, name.Name}
 }
 
 // readObjects reads the HTTPScaledObject that a Rollout references or, if it belongs to a ScaledObject, all of the
@@ -67,7 +68,8 @@ func (r *Reader) readObjects(ctx context.Context, cluster *facts.Facts, rollout 
 	if httpv1alpha1.ScaledObjectOf(object) == "" {
 		return nil
 	}
-	cluster.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, httpv1alpha1.Group+"/"+httpv1alpha1.Version, httpv1alpha1.Resource, rollout.Namespace, "")
+	cluster.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r,
+		httpv1alpha1.Group+"/"+httpv1alpha1.Version, httpv1alpha1.Resource, rollout.Namespace, "")
 	if err != nil {
 		return fmt.Errorf("HTTPScaledObjects in namespace %q: %w", rollout.Namespace, err)
 	}
@@ -100,7 +102,8 @@ func (r *Reader) readRoutes(ctx context.Context, cluster *facts.Facts, rollout *
 		if served[selection.Kind] == "" {
 			continue
 		}
-		items, err := list[json.RawMessage](ctx, r, gatewayGroup+"/"+served[selection.Kind], selection.Kind.Resource(), selection.Namespace, selection.Labels.String())
+		items, err := list[json.RawMessage](ctx, r, gatewayGroup+"/"+served[selection.Kind], selection.Kind.Resource(),
+			selection.Namespace, selection.Labels.String())
 		for _, text := range items {
 			err = errors.Join(err, cluster.AddRoute(parseRoute(selection.Kind, served[selection.Kind], text)))
 		}
@@ -126,7 +129,8 @@ func (r *Reader) readServices(ctx context.Context, cluster *facts.Facts, rollout
 	if len(names) == 0 {
 		return nil
 	}
-	items, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", rollout.Namespace, sliceSelector(names))
+	items, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", rollout.Namespace,
+		sliceSelector(names))
 	if err != nil {
 		return fmt.Errorf("EndpointSlices of %s: %w", strings.Join(names, ", "), err)
 	}

@@ -26,7 +26,8 @@ func (a responses) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 	}
 	header := http.Header{"Content-Type": []string{"application/json"}}
-	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: request}, nil
+	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)),
+		Request: request}, nil
 }
 
 // TestAllTriggersAreRead: the Rollout references one HTTPScaledObject of a ScaledObject with two triggers.
@@ -37,7 +38,8 @@ func TestAllTriggersAreRead(t *testing.T) {
 	object := func(name, scaled string) string {
 		owners := ""
 		if scaled != "" {
-			owners = `,"ownerReferences":[{"apiVersion":"keda.sh/v1alpha1","kind":"ScaledObject","name":"` + scaled + `","controller":true}]`
+			owners = `,"ownerReferences":[{"apiVersion":"keda.sh/v1alpha1","kind":"ScaledObject","name":"` + scaled +
+				`","controller":true}]`
 		}
 		return `{"metadata":{"namespace":"shop","name":"` + name + `"` + owners + `}}`
 	}
@@ -51,11 +53,13 @@ func TestAllTriggersAreRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := responses{"/rollouts/web": rollout, "/httpscaledobjects/web": object("web", test.scaled), "/httpscaledobjects": all}
+			server := responses{"/rollouts/web": rollout, "/httpscaledobjects/web": object("web", test.scaled),
+				"/httpscaledobjects": all}
 			client := kube.NewClient(func() (*rest.Config, error) {
 				return &rest.Config{Host: "https://api.test", Transport: server, QPS: -1}, nil
 			})
-			cluster, err := gather.New(client, "shop").Rollout(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"})
+			cluster, err := gather.New(client, "shop").Rollout(t.Context(),
+				types.NamespacedName{Namespace: "shop", Name: "web"})
 			if err != nil {
 				t.Fatal(err)
 			}

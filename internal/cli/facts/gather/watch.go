@@ -132,12 +132,15 @@ func watchSources(cluster *facts.Facts, version func(facts.RouteName) string) []
 	rollout := &cluster.Rollouts[0]
 	all := []watchSource{rolloutSource(rollout)}
 	if rollout.Object != "" {
-		all = append(all, objectSource(cluster, types.NamespacedName{Namespace: rollout.Namespace, Name: rollout.Object}))
+		all = append(all, objectSource(cluster, types.NamespacedName{Namespace: rollout.Namespace,
+			Name: rollout.Object}))
 	}
 	for _, reference := range rollout.RouteNames {
 		if served := version(reference); served != "" {
-			path := []string{"apis", gatewayGroup, served, "namespaces", reference.Name.Namespace, reference.Kind.Resource()}
-			all = append(all, watchSource{path: path, query: nameQuery(reference.Name.Name), decode: decodeRoute(reference, served)})
+			path := []string{"apis", gatewayGroup, served, "namespaces", reference.Name.Namespace,
+				reference.Kind.Resource()}
+			all = append(all, watchSource{path: path, query: nameQuery(reference.Name.Name),
+				decode: decodeRoute(reference, served)})
 		}
 	}
 	return all
@@ -154,25 +157,27 @@ func nameQuery(name string) map[string]string {
 // rolloutSource watches the Rollout. A change of its references requires a new reading.
 func rolloutSource(rollout *facts.Rollout) watchSource {
 	current := references(rollout)
-	return watchSource{path: collection(rolloutPath(rollout.Key())), query: nameQuery(rollout.Name), decode: func(kind watch.EventType, object []byte) change {
-		return func(cluster *facts.Facts) error {
-			rollout := new(v1alpha1.Rollout)
-			if err := json.Unmarshal(object, rollout); err != nil {
-				return err
+	return watchSource{path: collection(rolloutPath(rollout.Key())), query: nameQuery(rollout.Name),
+		decode: func(kind watch.EventType, object []byte) change {
+			return func(cluster *facts.Facts) error {
+				rollout := new(v1alpha1.Rollout)
+				if err := json.Unmarshal(object, rollout); err != nil {
+					return err
+				}
+				changed := ParseRollout(rollout)
+				if kind == watch.Deleted || references(&changed) != current {
+					return errRereadNeeded
+				}
+				cluster.Rollouts[0] = changed
+				return nil
 			}
-			changed := ParseRollout(rollout)
-			if kind == watch.Deleted || references(&changed) != current {
-				return errRereadNeeded
-			}
-			cluster.Rollouts[0] = changed
-			return nil
-		}
-	}}
+		}}
 }
 
 // references returns a text that identifies everything that a Rollout references.
 func references(rollout *facts.Rollout) string {
-	return fmt.Sprint(rollout.UID, rollout.Object, rollout.ObjectError, rollout.RouteNames, rollout.RoutesError, serviceNames(rollout))
+	return fmt.Sprint(rollout.UID, rollout.Object, rollout.ObjectError, rollout.RouteNames, rollout.RoutesError,
+		serviceNames(rollout))
 }
 
 // objectSource watches the HTTPScaledObject that the Rollout references or, if it belongs to a ScaledObject, all of the
@@ -193,7 +198,8 @@ func decodeObject() func(watch.EventType, []byte) change {
 			if err := json.Unmarshal(text, &object); err != nil {
 				return err
 			}
-			cluster.HTTPScaledObjects = slices.DeleteFunc(cluster.HTTPScaledObjects, func(o httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
+			cluster.HTTPScaledObjects = slices.DeleteFunc(cluster.HTTPScaledObjects,
+				func(o httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
 			if kind != watch.Deleted {
 				cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects, object)
 			}
@@ -207,7 +213,8 @@ func decodeRoute(named facts.RouteName, version string) func(watch.EventType, []
 	return func(kind watch.EventType, text []byte) change {
 		return func(cluster *facts.Facts) error {
 			if kind == watch.Deleted {
-				cluster.Routes = slices.DeleteFunc(cluster.Routes, func(r facts.Route) bool { return r.Kind == named.Kind && r.Name == named.Name })
+				cluster.Routes = slices.DeleteFunc(cluster.Routes,
+					func(r facts.Route) bool { return r.Kind == named.Kind && r.Name == named.Name })
 				return nil
 			}
 			return cluster.AddRoute(parseRoute(named.Kind, version, text))

@@ -57,13 +57,14 @@ func TestWatchContinuesAfterAWatchHasEnded(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var weights []int32
-		err := gather.New(client, "shop").Watch(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, func(cluster *facts.Facts) error {
-			weights = append(weights, cluster.Rollouts[0].Status.Canary.Weights.Canary.Weight)
-			if len(weights) == 3 {
-				cancel()
-			}
-			return nil
-		})
+		err := gather.New(client, "shop").Watch(ctx, types.NamespacedName{Namespace: "shop", Name: "web"},
+			func(cluster *facts.Facts) error {
+				weights = append(weights, cluster.Rollouts[0].Status.Canary.Weights.Canary.Weight)
+				if len(weights) == 3 {
+					cancel()
+				}
+				return nil
+			})
 		if err != nil {
 			t.Error(err)
 		}

@@ -19,7 +19,8 @@ var (
 	// ErrNotOwned reports a router that another owner has already registered.
 	ErrNotOwned = errors.New("already registered, but not by this command")
 	// ErrRecord reports an invalid AnnotationRecord.
-	ErrRecord = errors.New("annotation " + AnnotationRecord + " is invalid: restore it, or remove it together with the entries that it lists")
+	ErrRecord = errors.New("annotation " + AnnotationRecord +
+		" is invalid: restore it, or remove it together with the entries that it lists")
 )
 
 // State is the state of the controller's ConfigMap.
@@ -60,7 +61,8 @@ func Register(current State, entries []Entry, replace bool) (State, error) {
 		switch {
 		case !changed || isOwned:
 		case previous != "" && !replace:
-			return State{}, fmt.Errorf("%s: %w:\n%suse --replace to replace it; uninstall restores it", entry.Name, ErrNotOwned, previous)
+			return State{}, fmt.Errorf("%s: %w:\n%suse --replace to replace it; uninstall restores it", entry.Name,
+				ErrNotOwned, previous)
 		default:
 			record[entry.Name] = previous
 		}

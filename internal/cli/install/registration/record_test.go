@@ -15,7 +15,8 @@ import (
 func TestUnregisterRestoresTheList(t *testing.T) {
 	t.Parallel()
 	const other = "# theirs\n- name: somebody/else # keep\n  location: https://example.com/else\n"
-	const older = "- name: kedify/http\n  args: [--log-level=debug]\n  location: https://example.com/old # from here\n  sha256: old\n"
+	const older = "- name: kedify/http\n  args: [--log-level=debug]\n  location: https://example.com/old # from " +
+		"here\n  sha256: old\n"
 	for _, test := range []struct {
 		name, before string
 		replace      bool
@@ -27,7 +28,8 @@ func TestUnregisterRestoresTheList(t *testing.T) {
 		{name: "next to another plugin", before: other, registered: other + added},
 		{
 			name: "replaces the entry of another owner and keeps its arguments", before: older + other, replace: true,
-			registered: "- name: kedify/http\n  args: [--log-level=debug]\n  location: \"https://example.com/new\" # from here\n  sha256: \"abc\"\n" + other,
+			registered: "- name: kedify/http\n  args: [--log-level=debug]\n  location: \"https://example.com/new\" " +
+				"# from here\n  sha256: \"abc\"\n" + other,
 		},
 		{name: "a correct entry still belongs to its owner", before: added + other, registered: added + other},
 	} {
@@ -63,7 +65,8 @@ func TestUnregisterRestoresTheList(t *testing.T) {
 // TestUpgradeReplacesOnlyOurEntry: a newer release replaces the entry, and Unregister restores the original one.
 func TestUpgradeReplacesOnlyOurEntry(t *testing.T) {
 	t.Parallel()
-	const before = "- name: kedify/http\n  location: https://example.com/theirs\n- name: somebody/else\n  location: file:///else\n"
+	const before = "- name: kedify/http\n  location: https://example.com/theirs\n- name: somebody/else\n  location: " +
+		"file:///else\n"
 	first, err := registration.Register(registration.State{Text: before}, []registration.Entry{entry()}, true)
 	if err != nil {
 		t.Fatal(err)
@@ -88,11 +91,13 @@ func TestRegisterRejectsForeignEntries(t *testing.T) {
 	t.Parallel()
 	now := registration.State{Text: "- name: kedify/http\n  location: https://example.com/theirs\n"}
 	_, err := registration.Register(now, []registration.Entry{entry()}, false)
-	if !errors.Is(err, registration.ErrNotOwned) || !strings.Contains(err.Error(), "https://example.com/theirs") || !strings.Contains(err.Error(), "--replace") {
+	if !errors.Is(err, registration.ErrNotOwned) || !strings.Contains(err.Error(), "https://example.com/theirs") ||
+		!strings.Contains(err.Error(), "--replace") {
 		t.Errorf("error %v", err)
 	}
 	edited := registration.State{Record: "no JSON"}
-	if _, err := registration.Register(edited, []registration.Entry{entry()}, false); !errors.Is(err, registration.ErrRecord) {
+	if _, err := registration.Register(edited, []registration.Entry{entry()}, false); !errors.Is(err,
+		registration.ErrRecord) {
 		t.Errorf("an edited record: %v", err)
 	}
 	if _, err := registration.Unregister(edited); !errors.Is(err, registration.ErrRecord) {

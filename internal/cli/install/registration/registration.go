@@ -66,7 +66,8 @@ func parse(text string) (*yaml.Node, error) {
 	}
 	for _, element := range list.Content {
 		if element.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("%w: line %d is not a plugin: use elements of the form {name, location, sha256}", ErrMalformed, element.Line)
+			return nil, fmt.Errorf("%w: line %d is not a plugin: use elements of the form {name, location, sha256}",
+				ErrMalformed, element.Line)
 		}
 	}
 	list.Style = 0 // block style: one line for each key, because URLs are long
@@ -156,7 +157,8 @@ func Entries(routers []string, base, platform, checksums string) ([]Entry, error
 			return nil, err
 		}
 		file := name + "-" + platform
-		sum := regexp.MustCompile(`(?m)^([0-9a-f]{64}) [ *]` + regexp.QuoteMeta(file) + `\r?$`).FindStringSubmatch(checksums)
+		sum := regexp.MustCompile(`(?m)^([0-9a-f]{64}) [ *]` + regexp.QuoteMeta(file) +
+			`\r?$`).FindStringSubmatch(checksums)
 		if sum == nil {
 			return nil, fmt.Errorf("%w: no line for %s", ErrChecksum, file)
 		}
@@ -207,7 +209,8 @@ func Platform(cluster *facts.Facts) (string, error) {
 	}
 	platforms := slices.Sorted(maps.Keys(all))
 	if len(platforms) != 1 {
-		return "", fmt.Errorf("%w: its nodes are %v: specify --platform, and restrict the controller to such nodes", ErrPlatform, platforms)
+		return "", fmt.Errorf("%w: its nodes are %v: specify --platform, and restrict the controller to such nodes",
+			ErrPlatform, platforms)
 	}
 	return platforms[0], nil
 }

@@ -31,17 +31,23 @@ func TestMerge(t *testing.T) {
 		{"null", "null\n", added},
 		{
 			"another plugin with all it can have, and comments",
-			"# ours first\n- name: somebody/else # keep\n  location: https://example.com/else\n  args: [\"--flag=1\"]\n  headersFrom:\n    - secretRef:\n        name: token\n",
-			"# ours first\n- name: somebody/else # keep\n  location: https://example.com/else\n  args: [\"--flag=1\"]\n  headersFrom:\n    - secretRef:\n        name: token\n" + added,
+			"# ours first\n- name: somebody/else # keep\n  location: https://example.com/else\n  args: " +
+				"[\"--flag=1\"]\n  headersFrom:\n    - secretRef:\n        name: token\n",
+			"# ours first\n- name: somebody/else # keep\n  location: https://example.com/else\n  args: " +
+				"[\"--flag=1\"]\n  headersFrom:\n    - secretRef:\n        name: token\n" + added,
 		},
 		{
 			"an older version of itself, with arguments",
-			"- name: kedify/http\n  args: [--log-level=debug]\n  location: https://example.com/old # from here\n  sha256: old\n- name: somebody/else\n  location: file:///else\n",
-			"- name: kedify/http\n  args: [--log-level=debug]\n  location: \"https://example.com/new\" # from here\n  sha256: \"abc\"\n- name: somebody/else\n  location: file:///else\n",
+			"- name: kedify/http\n  args: [--log-level=debug]\n  location: https://example.com/old # from here\n  " +
+				"sha256: old\n- name: somebody/else\n  location: file:///else\n",
+			"- name: kedify/http\n  args: [--log-level=debug]\n  location: \"https://example.com/new\" # from " +
+				"here\n  sha256: \"abc\"\n- name: somebody/else\n  location: file:///else\n",
 		},
-		{"no checksum so far", "- {name: kedify/http, location: https://example.com/new}", "- {name: kedify/http, location: 'https://example.com/new', sha256: \"abc\"}\n"},
+		{"no checksum so far", "- {name: kedify/http, location: https://example.com/new}",
+			"- {name: kedify/http, location: 'https://example.com/new', sha256: \"abc\"}\n"},
 		{
-			"itself: every byte stays", "-   name:   kedify/http\n    location: 'https://example.com/new'\n    sha256: abc",
+			"itself: every byte stays",
+			"-   name:   kedify/http\n    location: 'https://example.com/new'\n    sha256: abc",
 			"-   name:   kedify/http\n    location: 'https://example.com/new'\n    sha256: abc",
 		},
 	} {
@@ -65,7 +71,8 @@ func TestMerge(t *testing.T) {
 func TestMergeRejectsInvalidLists(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"{", "name: kedify/http", "- kedify/http", "text"} {
-		if got, err := registration.Merge(text, []registration.Entry{entry()}); !errors.Is(err, registration.ErrMalformed) || got != "" {
+		if got, err := registration.Merge(text, []registration.Entry{entry()}); !errors.Is(err,
+			registration.ErrMalformed) || got != "" {
 			t.Errorf("%q becomes %q, %v", text, got, err)
 		}
 	}
@@ -74,22 +81,26 @@ func TestMergeRejectsInvalidLists(t *testing.T) {
 func TestEntriesOfARelease(t *testing.T) {
 	t.Parallel()
 	one, two := strings.Repeat("1", 64), strings.Repeat("2", 64)
-	sums := one + "  rollouts-plugin-kedify-linux-amd64\n" + two + "  gatewayapi-plugin-linux-amd64\n" + two + "  rollouts-plugin-kedify-linux-amd64.cdx.json\n"
+	sums := one + "  rollouts-plugin-kedify-linux-amd64\n" + two + "  gatewayapi-plugin-linux-amd64\n" + two +
+		"  rollouts-plugin-kedify-linux-amd64.cdx.json\n"
 	got, err := registration.Entries(registration.Routers(), "https://example.com/v1", "linux-amd64", sums)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []registration.Entry{
-		{Name: "argoproj-labs/gatewayAPI", Location: "https://example.com/v1/gatewayapi-plugin-linux-amd64", SHA256: two},
+		{Name: "argoproj-labs/gatewayAPI", Location: "https://example.com/v1/gatewayapi-plugin-linux-amd64",
+			SHA256: two},
 		{Name: "kedify/http", Location: "https://example.com/v1/rollouts-plugin-kedify-linux-amd64", SHA256: one},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := registration.Entries([]string{"kedify/http"}, "", "linux-arm64", sums); !errors.Is(err, registration.ErrChecksum) {
+	if _, err := registration.Entries([]string{"kedify/http"}, "", "linux-arm64", sums); !errors.Is(err,
+		registration.ErrChecksum) {
 		t.Errorf("a platform without a file: %v", err)
 	}
-	if _, err := registration.Entries([]string{"kedify/https"}, "", "linux-amd64", sums); err == nil || !strings.Contains(err.Error(), "kedify/http") {
+	if _, err := registration.Entries([]string{"kedify/https"}, "", "linux-amd64", sums); err == nil ||
+		!strings.Contains(err.Error(), "kedify/http") {
 		t.Errorf("a router that does not exist: %v", err)
 	}
 }
