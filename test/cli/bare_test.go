@@ -140,8 +140,7 @@ func (b *bareCluster) run(t *testing.T, args ...string) result {
 }
 
 // cut starts a proxy for the API server that aborts all connections after the n-th write. isCut reports whether that
-// has
-// happened.
+// has happened.
 func (b *bareCluster) cut(t *testing.T, n int64) (address string, isCut *atomic.Bool) {
 	t.Helper()
 	config := b.Config(apiserver.AdminToken)

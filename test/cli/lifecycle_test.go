@@ -92,8 +92,7 @@ func (b *bareCluster) wired(t *testing.T) {
 }
 
 // TestInstallAndUninstallOnACluster: each step starts with the result of the previous one, and the last ones restore
-// the
-// initial state.
+// the initial state.
 func TestInstallAndUninstallOnACluster(t *testing.T) {
 	b := newBareCluster(t)
 	b.setList(t, others)

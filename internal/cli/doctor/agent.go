@@ -152,7 +152,7 @@ func isEnabled(cluster *facts.Facts, flag string) bool {
 // installsProxies reports whether the agent exists and installs proxies for an object.
 func installsProxies(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) bool {
 	return cluster.Agent != nil && isEnabled(cluster, "install-proxies") && agentServes(cluster, object.Namespace) &&
-		proxies.Needs(object)
+		proxies.NeedsProxy(object)
 }
 
 // agentServes reports whether the agent watches a namespace.

@@ -12,8 +12,7 @@ type Owned struct {
 	// Routers are the registered routers.
 	Routers []string
 	// HasScaler is true if the scaler or the agent belongs to the installation, Defines if the CustomResourceDefinition
-	// of
-	// HTTPScaledObjects does.
+	// of HTTPScaledObjects does.
 	HasScaler, HasCRD bool
 }
 
