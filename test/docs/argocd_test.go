@@ -54,7 +54,8 @@ func recipe(t *testing.T, file, mark string) []string {
 }
 
 // normalized returns the part of an object that Argo CD compares. Argo CD deletes each expression separately (argo-cd
-// util/argo/normalizers, the same in versions 2 and 3). It ignores status, and labels and annotations that are not in Git.
+// util/argo/normalizers, the same in versions 2 and 3). It ignores status, and labels and annotations that are not in
+// Git.
 func normalized(t *testing.T, object map[string]any, expressions []string) map[string]any {
 	t.Helper()
 	var current any = plain(t, object)
@@ -103,7 +104,8 @@ func inCanary(t *testing.T, git map[string]any, weights route.Weights, managed [
 	return live
 }
 
-// TestArgoCDByLabelAlone: an expression that selects by the label creates a difference, because the label is not in Git.
+// TestArgoCDByLabelAlone: an expression that selects by the label creates a difference, because the label is not in
+// Git.
 func TestArgoCDByLabelAlone(t *testing.T) {
 	git := map[string]any{}
 	if err := yaml.Unmarshal([]byte(inGit), &git); err != nil {

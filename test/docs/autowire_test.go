@@ -43,7 +43,8 @@ spec:
 `
 )
 
-// TestArgoCDIgnoresWiredBackends applies the page's expressions as Argo CD does, to an object in Git and to the wired one.
+// TestArgoCDIgnoresWiredBackends applies the page's expressions as Argo CD does, to an object in Git and to the
+// wired one.
 func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 	var ingress networkingv1.Ingress
 	var route apis.HTTPRoute

@@ -178,8 +178,8 @@ func TestAnchorsResolve(t *testing.T) {
 	}
 }
 
-// TestMapLinksToEveryPage: docs/README.md links to each page, except to the records of decisions, which have an index of
-// their own.
+// TestMapLinksToEveryPage: docs/README.md links to each page, except to the records of decisions, which have
+// an index of their own.
 func TestMapLinksToEveryPage(t *testing.T) {
 	pages := documents(t)
 	for path := range pages {

@@ -206,8 +206,8 @@ func flags(ctx context.Context, t *testing.T, binary string) string {
 	return "```text\n" + strings.TrimSpace(shown.String()) + "\n```"
 }
 
-// TestRouterKeysTable compares the table of keys with the router's error for an unknown key in docs/reference/errors.md,
-// which the router's tests write.
+// TestRouterKeysTable compares the table of keys with the router's error for an unknown key in
+// docs/reference/errors.md, which the router's tests write.
 func TestRouterKeysTable(t *testing.T) {
 	list := regexp.MustCompile("has the unknown key [^`]*the keys are ([a-zA-Z, ]+)`").FindStringSubmatch(text(t, "docs/reference/errors.md"))
 	if list == nil {

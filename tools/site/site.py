@@ -1,7 +1,7 @@
-"""What makes a site of documents that are written for GitHub, and a check of the built pages.
+"""Prepares pages that are written for GitHub for the site generator, and checks the built site.
 
     site.py prepare REPOSITORY FOLDER   copies docs/ and the configuration, and adapts the Markdown to the generator
-    site.py check SITE                  fails where a link leads nowhere, or a page loads something from elsewhere
+    site.py check SITE                  fails if a link is broken, or a page loads something from another host
 """
 
 import posixpath
@@ -13,12 +13,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-# What is not in docs/ is read there.
+# Links to files outside of docs/ point here.
 REPOSITORY = "https://github.com/kedify/argo-rollouts-plugin/blob/main/"
 
 
 def slug(heading, seen):
-    """An anchor as GitHub makes it of a heading: the second one of a page with the same words ends with -1."""
+    """Returns the anchor that GitHub creates for a heading: repeated headings get the suffixes -1, -2."""
     words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     made = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
     seen[made] += 1
@@ -26,7 +26,7 @@ def slug(heading, seen):
 
 
 def outward(text, folder):
-    """Links that leave docs/ lead to the repository."""
+    """Points links out of docs/ at the repository."""
 
     def target(found):
         path, mark, anchor = found[1].partition("#")
@@ -39,19 +39,19 @@ def outward(text, folder):
 
 
 def adapt(text, folder):
-    """The Markdown of a page, as the generator wants it."""
+    """Returns the Markdown of a page in the form that the generator needs."""
     lines, seen, in_block = [], Counter(), False
     for line in outward(text, folder).split("\n"):
         if line.lstrip().startswith("```"):
-            # Words behind the language of a block are for the tests.
+            # Words after the language of a block are marks for the tests.
             line = line if in_block else re.sub(r"^(\s*```\w*).*", r"\1", line)
             in_block = not in_block
         elif not in_block and (heading := re.match(r"#+ (.+)", line)):
             line += " {#" + slug(heading[1], seen) + "}"
         elif not in_block and re.fullmatch(r"<!-- .* -->", line):
-            line = f"\n{line}\n"  # a comment is no part of the table that follows it
+            line = f"\n{line}\n"  # separates a comment from the table that follows
         elif not in_block:
-            # Braces are attributes to the generator, but in code.
+            # The generator treats braces as attributes, except in code.
             parts = re.split(r"(`[^`]*`)", line)
             line = "".join(part if part.startswith("`") else part.replace("{", "&#123;") for part in parts)
         lines.append(line)
@@ -59,7 +59,7 @@ def adapt(text, folder):
 
 
 def prepare(repository, folder):
-    """Copies what the site is made of."""
+    """Copies the pages and the configuration."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(repository / "docs", folder / "docs")
     shutil.copy(Path(__file__).parent / "zensical.toml", folder)
@@ -68,7 +68,7 @@ def prepare(repository, folder):
 
 
 class Page(HTMLParser):
-    """The anchors of a page, its links, and the files that a browser loads with it."""
+    """The anchors and links of a page, and the files that a browser loads with it."""
 
     def __init__(self, text):
         super().__init__()
@@ -86,25 +86,25 @@ class Page(HTMLParser):
 
 
 def check(site):
-    """The complaints about a site, and how many links were looked at."""
+    """Returns the errors of a site, the number of checked links, and the number of pages."""
     pages = {path: Page(path.read_text()) for path in site.rglob("*.html") if path.name != "404.html"}
-    complaints, looked = [], 0
+    errors, checked = [], 0
     for path, page in pages.items():
         name = path.relative_to(site)
         for link in page.links + page.loads:
             target = urlsplit(link)
             if target.scheme or target.netloc:
                 if link in page.loads:
-                    complaints.append(f"{name} loads {link}")
+                    errors.append(f"{name} loads {link}")
                 continue
-            looked += 1
+            checked += 1
             there = (path.parent / unquote(target.path)).resolve() if target.path else path
             there = there / "index.html" if there.is_dir() else there
             if not there.is_file():
-                complaints.append(f"{name} links to {link}, which is not there")
+                errors.append(f"{name} links to {link}, which is not there")
             elif target.fragment and there in pages and unquote(target.fragment) not in pages[there].anchors:
-                complaints.append(f"{name} links to {link}, which has no such anchor")
-    return complaints, looked, len(pages)
+                errors.append(f"{name} links to {link}, which has no such anchor")
+    return errors, checked, len(pages)
 
 
 def main(args):
@@ -112,9 +112,9 @@ def main(args):
         prepare(Path(args[1]), Path(args[2]))
         return 0
     if len(args) == 2 and args[0] == "check":
-        complaints, looked, pages = check(Path(args[1]).resolve())
-        print("\n".join([*complaints, f"{looked} links on {pages} pages, {len(complaints)} of them broken"]))
-        return 1 if complaints or not looked else 0
+        errors, checked, pages = check(Path(args[1]).resolve())
+        print("\n".join([*errors, f"{checked} links on {pages} pages, {len(errors)} of them broken"]))
+        return 1 if errors or not checked else 0
     print(__doc__)
     return 2
 
