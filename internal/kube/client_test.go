@@ -24,7 +24,8 @@ func TestAClientAsksOnceAndSaysWhatTheAPIServerSaid(t *testing.T) {
 		case "/api/v1/forbidden":
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
-			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"these are its words","reason":"Forbidden","code":403}`))
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure",` +
+				`"message":"these are its words","reason":"Forbidden","code":403}`))
 		default:
 			_, _ = w.Write([]byte(`{"metadata":{"name":"` + r.Method + ` ` + r.Header.Get("Content-Type") + ` ` +
 				r.URL.RawQuery + `"}}`))

@@ -166,7 +166,8 @@ func readPage(ctx context.Context, client *Client, r Request, into *page) error 
 
 // openWatch opens a watch for changes after version. It requests bookmarks, which show that the watch is alive.
 func openWatch(ctx context.Context, client *Client, path []string, version string) (io.ReadCloser, error) {
-	seconds := 300 + rand.IntN(300) //nolint:gosec // spreads the ends of watches, as client-go's reflector does; no secret
+	// The random part spreads the ends of watches, as client-go's reflector does.
+	seconds := 300 + rand.IntN(300) //nolint:gosec // no secret
 	return client.Stream(ctx, Request{Path: path, Query: map[string]string{
 		"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true",
 		"timeoutSeconds": strconv.Itoa(seconds),

@@ -30,7 +30,8 @@ func TestComputeTLS(t *testing.T) {
 			&certificates.State{Secret: "tls", Expires: ends},
 			&metav1.Condition{
 				Status: metav1.ConditionTrue, Reason: httpv1alpha1.ReasonTLSReady,
-				Message: `The proxies serve TLS with the certificate in Secret "tls", valid until 2027-01-02T03:04:05Z.`,
+				Message: "The proxies serve TLS with the certificate in Secret \"tls\", valid until " +
+					"2027-01-02T03:04:05Z.",
 			},
 		},
 		"not read yet": {
