@@ -54,13 +54,13 @@ func pages(t *testing.T) []*page {
 	return all
 }
 
-// shown matches the first line of an expectation.
-var shown = regexp.MustCompile(`^# (\w+Route) (\S+) at step (\d+)\n`)
+// expectationLine matches the first line of an expectation.
+var expectationLine = regexp.MustCompile(`^# (\w+Route) (\S+) at step (\d+)\n`)
 
 // add adds one block of YAML.
 func (p *page) add(t *testing.T, block string) {
 	t.Helper()
-	if of := shown.FindStringSubmatch(block); of != nil {
+	if of := expectationLine.FindStringSubmatch(block); of != nil {
 		added := expectation{step: of[3]}
 		added.route.APIVersion, added.route.Kind, added.route.Metadata.Name = "gateway.networking.k8s.io/v1", of[1], of[2]
 		if err := yaml.UnmarshalStrict([]byte(block), &added.rules); err != nil {

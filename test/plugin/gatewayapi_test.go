@@ -20,9 +20,9 @@ import (
 const route = `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {namespace: shop, name: web}, spec: {parentRefs: [{name: gateway}],
   rules: [{backendRefs: [{name: web-stable, port: 80}, {name: web-canary, port: 80}]}]}}`
 
-// startedGateway returns an API server with the HTTPRoute shop/web and a process of the router argoproj-labs/gatewayAPI
+// startGateway returns an API server with the HTTPRoute shop/web and a process of the router argoproj-labs/gatewayAPI
 // that uses it.
-func startedGateway(t *testing.T, args ...string) (*routertest.RoutesServer, controller) {
+func startGateway(t *testing.T, args ...string) (*routertest.RoutesServer, controller) {
 	t.Helper()
 	api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v1", HasRuleNames: true, HasMirrorPercent: true},
 		route)
@@ -69,7 +69,7 @@ func ruleNames(api *routertest.RoutesServer) string {
 
 func TestGatewayCanaryOverTheSocket(t *testing.T) {
 	t.Parallel()
-	api, client := startedGateway(t)
+	api, client := startGateway(t)
 	expect := func(when, want string) {
 		t.Helper()
 		if got := ruleNames(api); got != want {
@@ -107,7 +107,7 @@ func TestGatewayCanaryOverTheSocket(t *testing.T) {
 
 func TestKilledGatewayPluginContinues(t *testing.T) {
 	t.Parallel()
-	api, first := startedGateway(t)
+	api, first := startGateway(t)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	api.WriteKubeconfig(t, file)
 	rollout := inCanary(2)
@@ -131,7 +131,7 @@ func TestKilledGatewayPluginContinues(t *testing.T) {
 
 func TestEmptyRolloutIsAnErrorOfTheGatewayPluginNotACrash(t *testing.T) {
 	t.Parallel()
-	_, client := startedGateway(t)
+	_, client := startGateway(t)
 	for _, rollout := range []*v1alpha1.Rollout{{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}}} {
 		answers := map[string]types.RpcError{
 			"SetWeight":           client.SetWeight(rollout, 20, nil),
@@ -171,7 +171,7 @@ func TestFlagsOfTheArgoprojLabsPlugin(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api, client := startedGateway(t, test.args...)
+			api, client := startGateway(t, test.args...)
 			must(t, "SetWeight", client.SetWeight(inCanary(2), 20, nil))
 			if got := ruleNames(api); got != "copies 80 20 qa" {
 				t.Errorf("the route has %q", got)
@@ -187,7 +187,7 @@ func TestFlagsOfTheArgoprojLabsPlugin(t *testing.T) {
 
 func TestRouteNamespacesLimit(t *testing.T) {
 	t.Parallel()
-	_, client := startedGateway(t, "-routeNamespaces=gateways")
+	_, client := startGateway(t, "-routeNamespaces=gateways")
 	rollout := routertest.Rollout(gatewayapi.Type, `{"httpRoute":"web","namespace":"default"}`)
 	if answer := client.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "-routeNamespaces") {
 		t.Errorf("SetWeight answered %q", answer.ErrorString)

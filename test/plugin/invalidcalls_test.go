@@ -24,7 +24,7 @@ func TestBadInput(t *testing.T) {
 			if test.Annotation != "" {
 				object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: test.Annotation}
 			}
-			api, client := startedWith(t, object, test.Situation)
+			api, client := startWith(t, object, test.Situation)
 			rollout := test.Rollout(httpso.Type)
 
 			answer := client.SetWeight(rollout, test.Weight, test.Others)
@@ -37,26 +37,26 @@ func TestBadInput(t *testing.T) {
 				test.Others); (verified == types.Verified) != (test.Want == "") {
 				t.Errorf("VerifyWeight answered %v", verified)
 			}
-			neighbourMoves(t, api, client)
+			changeOtherRollout(t, api, client)
 		})
 	}
 }
 
-// startedWith returns an API server with object in a situation, and a plugin without watch permission, so that each
+// startWith returns an API server with object in a situation, and a plugin without watch permission, so that each
 // call reads from the API server.
-func startedWith(
+func startWith(
 	t *testing.T, object *httpv1alpha1.HTTPScaledObject, situation routertest.Situation,
 ) (*routertest.APIServer, controller) {
 	t.Helper()
 	api := routertest.NewAPIServer(t, object)
 	api.Unlisted(func(w http.ResponseWriter, r *http.Request) {
-		routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: httpv1alpha1.Resource}, "",
+		routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{Resource: httpv1alpha1.Resource}, "",
 			errors.New("no rule")))(w, r)
 	})
 	switch situation {
 	case routertest.Usual:
 	case routertest.Forbidden:
-		api.Fail(routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Group: httpv1alpha1.Group,
+		api.Fail(routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{Group: httpv1alpha1.Group,
 			Resource: httpv1alpha1.Resource}, "web",
 			errors.New(`User "`+routertest.UnprivilegedAccount+`" cannot get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "shop"`))))
 	case routertest.Shared:
@@ -70,8 +70,8 @@ func startedWith(
 	return api, start(t, kubeconfig(t, api))
 }
 
-// neighbourMoves changes the weight of another Rollout through the same process.
-func neighbourMoves(t *testing.T, api *routertest.APIServer, client controller) {
+// changeOtherRollout changes the weight of another Rollout through the same process.
+func changeOtherRollout(t *testing.T, api *routertest.APIServer, client controller) {
 	t.Helper()
 	object := routertest.ScaledObject(nil)
 	object.Name = "neighbour"

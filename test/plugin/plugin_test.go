@@ -21,8 +21,8 @@ import (
 
 const at20, at100 = routertest.At20, routertest.At100
 
-// started returns an API server with the HTTPScaledObject shop/web and a plugin process that uses it.
-func started(t *testing.T) (*routertest.APIServer, controller) {
+// startPlugin returns an API server with the HTTPScaledObject shop/web and a plugin process that uses it.
+func startPlugin(t *testing.T) (*routertest.APIServer, controller) {
 	t.Helper()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
 	return api, start(t, kubeconfig(t, api))
@@ -54,7 +54,7 @@ func expect(t *testing.T, api *routertest.APIServer, when, want string) {
 
 func TestCanaryFromFirstStepToPromotion(t *testing.T) {
 	t.Parallel()
-	api, client := started(t)
+	api, client := startPlugin(t)
 	rollout := routertest.Rollout(httpso.Type, config)
 	steps := []struct {
 		weight int32
@@ -88,7 +88,7 @@ func TestCanaryFromFirstStepToPromotion(t *testing.T) {
 
 func TestRemoveManagedRoutesKeepsTheWeights(t *testing.T) {
 	t.Parallel()
-	api, client := started(t)
+	api, client := startPlugin(t)
 	rollout := routertest.Rollout(httpso.Type, config)
 	must(t, "SetWeight", client.SetWeight(rollout, 20, nil))
 	must(t, "RemoveManagedRoutes", client.RemoveManagedRoutes(rollout))
@@ -97,7 +97,7 @@ func TestRemoveManagedRoutesKeepsTheWeights(t *testing.T) {
 
 func TestValuesThatGobDrops(t *testing.T) {
 	t.Parallel()
-	api, client := started(t)
+	api, client := startPlugin(t)
 	rollout := routertest.Rollout(httpso.Type, config)
 	rollout.Status.CurrentStepIndex = new(int32)
 	rollout.Spec.Replicas = new(int32)
@@ -113,7 +113,7 @@ func TestValuesThatGobDrops(t *testing.T) {
 
 func TestEmptyRolloutIsAnErrorNotACrash(t *testing.T) {
 	t.Parallel()
-	_, client := started(t)
+	_, client := startPlugin(t)
 	for _, rollout := range []*v1alpha1.Rollout{{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}}} {
 		if answer := client.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "spec.strategy.canary") {
 			t.Errorf("SetWeight answered %q", answer.ErrorString)
@@ -144,14 +144,14 @@ func TestMissingKubeconfigHeals(t *testing.T) {
 
 func TestUnavailableAPIServerHeals(t *testing.T) {
 	t.Parallel()
-	api, client := started(t)
+	api, client := startPlugin(t)
 	rollout := routertest.Rollout(httpso.Type, config)
 	var down [5]http.HandlerFunc
 	for i := range down {
-		down[i] = routertest.Cut
+		down[i] = routertest.CloseConnection
 	}
 	api.Fail(down[:]...)
-	api.Unlisted(routertest.Cut)
+	api.Unlisted(routertest.CloseConnection)
 	api.Expire()
 	if answer := client.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, `HTTPScaledObject "shop/web"`) {
 		t.Fatalf("SetWeight while the API server is down answered %q", answer.ErrorString)
@@ -195,7 +195,7 @@ func TestKilledPluginContinues(t *testing.T) {
 func TestManyRolloutsAtOnce(t *testing.T) {
 	t.Parallel()
 	const rollouts, workers = 100, 10
-	api, client := started(t)
+	api, client := startPlugin(t)
 	for i := range rollouts {
 		object := routertest.ScaledObject(nil)
 		object.Name = fmt.Sprint("web-", i)
@@ -227,7 +227,7 @@ func TestManyRolloutsAtOnce(t *testing.T) {
 func TestLogKeepsLevelsAndIsQuiet(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewAPIServer(t, routertest.ScaledObject(nil))
-	unavailable := routertest.Answer(apierrors.NewServiceUnavailable("starting"))
+	unavailable := routertest.RespondError(apierrors.NewServiceUnavailable("starting"))
 	api.Unlisted(unavailable)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	api.WriteKubeconfig(t, file)

@@ -32,17 +32,17 @@ type release struct {
 	// oneLease means that all controllers of a cluster use the same Lease, whatever their instance ID, so that only one
 	// pair of replicas at a time can have a leader.
 	oneLease bool
-	// refuses returns the controller's message if it rejects the Rollout of a scenario with any router; nil for a release
+	// rejects returns the controller's message if it rejects the Rollout of a scenario with any router; nil for a release
 	// that rejects none.
-	refuses func(scenario) string
+	rejects func(scenario) string
 }
 
-// refusedByV1_9_1 returns the message of v1.9.1 for Rollouts that it accepts only with its built-in routers.
-func refusedByV1_9_1(one scenario) string {
+// rejectedByV1_9_1 returns the message of v1.9.1 for Rollouts that it accepts only with its built-in routers.
+func rejectedByV1_9_1(sc scenario) string {
 	switch {
-	case one.pingPong:
+	case sc.pingPong:
 		return "Ping-pong feature works with the ALB and Istio traffic routers only"
-	case strings.Contains(one.steps, "setMirrorRoute"):
+	case strings.Contains(sc.steps, "setMirrorRoute"):
 		return "SetMirrorRoute requires TrafficRouting, supports Istio only"
 	}
 	return ""
@@ -57,19 +57,19 @@ func releases() []release {
 	all := []release{
 		{
 			name: "v1.9.1", binary: "ROLLOUTS_V1_9_1_CONTROLLER_BIN", manifest: "ROLLOUTS_V1_9_1_INSTALL_YAML", only: few(),
-			overlooks: true, oneLease: true, refuses: refusedByV1_9_1,
+			overlooks: true, oneLease: true, rejects: rejectedByV1_9_1,
 		},
 		{name: "v1.10.1", binary: "ROLLOUTS_CONTROLLER_BIN", manifest: "ROLLOUTS_INSTALL_YAML"},
 		{name: "v1.10.1, chart", binary: "ROLLOUTS_CONTROLLER_BIN", manifest: chartVariable, only: []string{"every step"}},
 	}
 	var built []release
-	for _, one := range all {
-		asked := os.Getenv(onlyVariable)
-		if asked == strings.TrimPrefix(one.name, "v") {
-			one.only, asked = nil, ""
+	for _, r := range all {
+		onlyRelease := os.Getenv(onlyVariable)
+		if onlyRelease == strings.TrimPrefix(r.name, "v") {
+			r.only, onlyRelease = nil, ""
 		}
-		if asked == "" && os.Getenv(one.binary) != "" && os.Getenv(one.manifest) != "" {
-			built = append(built, one)
+		if onlyRelease == "" && os.Getenv(r.binary) != "" && os.Getenv(r.manifest) != "" {
+			built = append(built, r)
 		}
 	}
 	return built
@@ -112,9 +112,9 @@ func run(m *testing.M) (code int, err error) {
 
 // start starts the cluster of a release, which ends with the test. Two releases cannot share an API server: each has
 // its own CRD of Rollouts.
-func start(t *testing.T, which release) *cluster {
+func start(t *testing.T, r release) *cluster {
 	t.Helper()
-	ctx, state := t.Context(), filepath.Join(built.Path, which.name, "state")
+	ctx, state := t.Context(), filepath.Join(built.Path, r.name, "state")
 	if err := os.MkdirAll(state, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func start(t *testing.T, which release) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = plane.Stop() })
-	c := &cluster{ControlPlane: plane, release: which, folder: built.Path, recorder: newRecorder()}
+	c := &cluster{ControlPlane: plane, release: r, folder: built.Path, recorder: newRecorder()}
 	if c.admin, err = plane.Client(apiserver.AdminToken); err == nil {
 		err = c.install(ctx)
 	}

@@ -106,8 +106,8 @@ func (r *recorder) history(resource, namespace, name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	texts := make([]string, 0, 8)
-	for _, one := range r.splits[resource+"/"+namespace+"/"+name] {
-		texts = append(texts, one.text)
+	for _, split := range r.splits[resource+"/"+namespace+"/"+name] {
+		texts = append(texts, split.text)
 	}
 	return strings.Join(texts, " ")
 }

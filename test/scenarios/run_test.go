@@ -17,14 +17,14 @@ import (
 func TestScenarios(t *testing.T) {
 	var mu sync.Mutex
 	var rows []string
-	row := func(s *stage, one scenario, verdict string) {
+	row := func(s *stage, sc scenario, verdict string) {
 		mu.Lock()
 		defer mu.Unlock()
 		stored := s.history(s.router.resource, s.namespace, "web")
 		if next := s.history(s.router.resource, s.namespace, "next"); next != "" {
 			stored += "; the second object: " + next
 		}
-		rows = append(rows, strings.Join([]string{one.name, s.router.plugin, s.release.name, stored, verdict}, "\t"))
+		rows = append(rows, strings.Join([]string{sc.name, s.router.plugin, s.release.name, stored, verdict}, "\t"))
 	}
 	for _, release := range releases() {
 		t.Run(release.name, func(t *testing.T) {
@@ -35,8 +35,8 @@ func TestScenarios(t *testing.T) {
 	var table strings.Builder
 	writer := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(writer, "scenario\trouter\tArgo Rollouts\tall stored canary weights, in percent\tresult")
-	for _, one := range rows {
-		fmt.Fprintln(writer, one)
+	for _, line := range rows {
+		fmt.Fprintln(writer, line)
 	}
 	if err := writer.Flush(); err != nil {
 		t.Error(err)
@@ -50,8 +50,8 @@ func (s *stage) result() string {
 	if s.t.Failed() {
 		text = "WRONG"
 	}
-	if s.refused != "" {
-		text += ", rejected by the controller: " + s.refused
+	if s.rejection != "" {
+		text += ", rejected by the controller: " + s.rejection
 	}
 	if s.aborted > 0 {
 		text += fmt.Sprintf(", abort → weight 0: %.1f s, of these in the plugin %s", s.aborted.Seconds(), s.inPlugin)
@@ -63,8 +63,8 @@ func (s *stage) result() string {
 func (s *stage) awaitRejection() {
 	s.t.Helper()
 	s.awaitPhase("Degraded")
-	if message := s.status("message"); !strings.Contains(message, s.refused) {
-		s.t.Errorf("the Rollout's message is %s, want %q in it", message, s.refused)
+	if message := s.status("message"); !strings.Contains(message, s.rejection) {
+		s.t.Errorf("the Rollout's message is %s, want %q in it", message, s.rejection)
 	}
 	if got := s.history(s.router.resource, s.namespace, "web"); got != "0" {
 		s.t.Errorf("stored weights are %q, want none", got)
@@ -75,19 +75,19 @@ func (s *stage) awaitRejection() {
 func (c *cluster) all(t *testing.T, row func(*stage, scenario, string)) {
 	t.Helper()
 	for _, router := range []routerUnderTest{kedify, gateway} {
-		for number, one := range scenarios() {
-			isOthers := one.only != "" && one.only != router.resource || len(c.release.only) > 0 &&
-				!slices.Contains(c.release.only, one.name)
+		for number, sc := range scenarios() {
+			isOthers := sc.only != "" && sc.only != router.resource || len(c.release.only) > 0 &&
+				!slices.Contains(c.release.only, sc.name)
 			if isOthers {
 				continue
 			}
-			t.Run(router.plugin+"/"+one.name, func(t *testing.T) {
+			t.Run(router.plugin+"/"+sc.name, func(t *testing.T) {
 				t.Parallel()
 				s := &stage{cluster: c, t: t, router: router, namespace: fmt.Sprintf("%s-%d", router.resource, number),
 					seen: map[string]int{}}
 				verdict := "stood still"
-				defer func() { row(s, one, verdict) }()
-				s.run(one)
+				defer func() { row(s, sc, verdict) }()
+				s.run(sc)
 				verdict = s.result()
 			})
 		}
@@ -95,30 +95,30 @@ func (c *cluster) all(t *testing.T, row func(*stage, scenario, string)) {
 }
 
 // run runs a scenario and compares the stored traffic splits.
-func (s *stage) run(one scenario) {
+func (s *stage) run(sc scenario) {
 	s.t.Helper()
 	s.prepare()
-	if one.instance != "" {
-		one.instance += "-" + s.namespace
+	if sc.instance != "" {
+		sc.instance += "-" + s.namespace
 	}
-	s.rollout(one, "1")
-	if s.release.refuses != nil {
-		s.refused = s.release.refuses(one)
+	s.rollout(sc, "1")
+	if s.release.rejects != nil {
+		s.rejection = s.release.rejects(sc)
 	}
-	if s.refused != "" {
+	if s.rejection != "" {
 		s.awaitRejection()
 		return
 	}
-	if one.instance == "" {
+	if sc.instance == "" {
 		s.controllers = []*rolloutscontroller.Controller{s.main}
 		s.awaitPhase("Healthy")
 	}
-	one.play(s)
-	if one.kedify != "" && s.router.resource == kedify.resource {
-		one.want = one.kedify
+	sc.play(s)
+	if sc.kedify != "" && s.router.resource == kedify.resource {
+		sc.want = sc.kedify
 	}
-	s.compare("web", one.want, one.or)
-	s.compare("next", one.next, "")
+	s.compare("web", sc.want, sc.or)
+	s.compare("next", sc.next, "")
 }
 
 // compare waits until the stored traffic splits of an object are want, or alternatively or if that is not empty, in

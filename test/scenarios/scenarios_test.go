@@ -231,7 +231,8 @@ func scenarios() []scenario {
 			s.abort()
 			s.reconciled()
 			if got := s.last(s.router.resource, s.namespace, "web").text; got != "20" { // where would the requests go?
-				s.t.Errorf("the controller has reconciled the abort without a ready stable Pod, and the weights are %q, want %q", got,
+				s.t.Errorf("the controller has reconciled the abort without a ready stable Pod, and the weights are %q, want %q",
+					got,
 					"20")
 			}
 			s.player.Unlimit(s.namespace, "1")

@@ -50,7 +50,7 @@ type stage struct {
 	namespace   string
 	controllers []*rolloutscontroller.Controller // those of its Rollout
 	seen        map[string]int                   // by object, the number of the traffic split that was awaited last
-	refused     string                           // why the controller rejects the Rollout; empty if it does not
+	rejection   string                           // why the controller rejects the Rollout; empty if it does not
 	// the time from an abort to the removal of the canary's weight, in scenarios that measure it
 	aborted time.Duration
 	// the part of it between the controller's call and the write, by the plugin's log
@@ -84,15 +84,15 @@ func (s *stage) object(name string) {
 }
 
 // rollout applies the Rollout of a scenario.
-func (s *stage) rollout(one scenario, version string) {
+func (s *stage) rollout(sc scenario, version string) {
 	s.t.Helper()
 	services := "stableService: " + stableService + "\n      canaryService: " + canaryService
-	if one.pingPong {
+	if sc.pingPong {
 		services = "pingPong: {pingService: " + stableService + ", pongService: " + canaryService + "}"
 	}
 	label := ""
-	if one.instance != "" {
-		label = ", labels: {argo-rollouts.argoproj.io/controller-instance-id: " + one.instance + "}"
+	if sc.instance != "" {
+		label = ", labels: {argo-rollouts.argoproj.io/controller-instance-id: " + sc.instance + "}"
 	}
 	s.apply(fmt.Sprintf(`
 apiVersion: argoproj.io/v1alpha1
@@ -115,7 +115,7 @@ spec:
         plugins: {%[7]s: %[8]s}
         %[9]s
       steps: %[10]s
-`, label, one.spec, version, services, one.canary, or(one.managed, "[]"), s.router.plugin, strings.ReplaceAll(s.router.config, "NAME", "web"), one.routing, one.steps))
+`, label, sc.spec, version, services, sc.canary, or(sc.managed, "[]"), s.router.plugin, strings.ReplaceAll(s.router.config, "NAME", "web"), sc.routing, sc.steps))
 }
 
 // or returns text, or fallback if text is empty.

@@ -232,7 +232,7 @@ func annotationsOf(api *routertest.RoutesServer) map[string]string {
 func TestExperimentServicePort(t *testing.T) {
 	t.Parallel()
 	type ports = []map[string]any
-	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "",
+	forbidden := routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "",
 		errors.New("no rule")))
 	canary := ports{{"port": 80, "targetPort": 8080, "name": "web"},
 		{"port": 9090, "targetPort": "metrics", "name": "metrics"}}

@@ -26,7 +26,7 @@ func TestRequestsOfSetWeight(t *testing.T) {
 		weight     int32
 		gets, puts int
 	}
-	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	forbidden := routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
 	anotherWrites := func(api *routertest.RoutesServer) {
 		api.Fail(func(http.ResponseWriter, *http.Request) {
 			api.Change("httproutes", "shop", "web", func(route map[string]any) {
@@ -104,7 +104,7 @@ func TestRequestsOfSetWeight(t *testing.T) {
 // returns all routes of the cluster.
 func TestListsAreRareWithoutWatchPermission(t *testing.T) {
 	t.Parallel()
-	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	forbidden := routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
 	for name, test := range map[string]struct {
 		unlisted http.HandlerFunc
 		most     int // lists in an hour

@@ -139,7 +139,7 @@ func TestSilentGatewayBlocksARolloutForAMinute(t *testing.T) {
 func TestVerifyWeightIsFalseWhileTheRouteIsUnreadable(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
-	api.Fail(routertest.Cut)
+	api.Fail(routertest.CloseConnection)
 	if verified, err := newRouter(api).VerifyWeight(t.Context(), routertest.Rollout(gatewayapi.Type, config), 0,
 		nil); err != nil || verified {
 		t.Errorf("VerifyWeight: %v, %v; want false without an error", verified, err)
@@ -218,7 +218,7 @@ func TestSecondRolloutWithTheSameServices(t *testing.T) {
 		"the first is gone":              {nil, ""},
 		"the first has a successor":      {owner("another", config), ""},
 		"the first uses other routes":    {owner("", `{"httpRoute":"other"}`), ""},
-		"the first may not be looked up": {routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "rollouts"}, "api", errors.New("no rule"))), "another Rollout"},
+		"the first may not be looked up": {routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{Resource: "rollouts"}, "api", errors.New("no rule"))), "another Rollout"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

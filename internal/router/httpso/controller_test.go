@@ -37,7 +37,7 @@ func weighing(weight int32) *v1alpha1.Rollout {
 // controller makes no other call.
 func TestAbortRemovesTheCanaryWeightImmediately(t *testing.T) {
 	t.Parallel()
-	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "endpoints"}, "",
+	forbidden := routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{Resource: "endpoints"}, "",
 		errors.New("no rule")))
 	tests := map[string]struct {
 		change func(*v1alpha1.Rollout)

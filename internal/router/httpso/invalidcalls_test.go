@@ -76,15 +76,15 @@ func TestErrorsNameObjectFieldAndFix(t *testing.T) {
 				"httpScaledObjectName"},
 		},
 		"forbidden": {
-			fault: routertest.Answer(apierrors.NewForbidden(resource, "web", errors.New("no rule allows it"))), weight: 20,
+			fault: routertest.RespondError(apierrors.NewForbidden(resource, "web", errors.New("no rule allows it"))), weight: 20,
 			want: []string{`"shop/web"`, "forbidden", "ClusterRoleBinding argo-rollouts-kedify-http"},
 		},
 		"credentials that are wrong": {
-			fault: routertest.Answer(apierrors.NewUnauthorized("token expired")), weight: 20,
+			fault: routertest.RespondError(apierrors.NewUnauthorized("token expired")), weight: 20,
 			want: []string{"token expired", "ServiceAccount token or kubeconfig"},
 		},
 		"an invalid patch": {
-			fault: routertest.Answer(apierrors.NewBadRequest("odd")), weight: 20,
+			fault: routertest.RespondError(apierrors.NewBadRequest("odd")), weight: 20,
 			want: []string{`HTTPScaledObject "shop/web" of rollout "shop/web"`, "odd"},
 		},
 	}

@@ -47,7 +47,7 @@ func TestSecondRolloutIsAnError(t *testing.T) {
 		"the owner exists and names the object": {mark: apiMark, owner: apiRollout("web")},
 		"the owner may not be read": {
 			mark:  apiMark,
-			owner: routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "api", errors.New("no rule"))),
+			owner: routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{}, "api", errors.New("no rule"))),
 		},
 		"the owner was deleted":                 {mark: apiMark, taken: true},
 		"a Rollout of its name came after it":   {mark: apiMark, owner: successor, taken: true},
@@ -103,7 +103,7 @@ func TestUnreadableOwnerKeepsItsWeights(t *testing.T) {
 		httpv1alpha1.AnnotationWeightedBackends: byAPI, httpv1alpha1.AnnotationWeightedBackendsOwner: apiMark,
 	})
 	api := routertest.NewAPIServer(t, object)
-	api.PutOther(apiPath, routertest.Answer(apierrors.NewServiceUnavailable("starting")))
+	api.PutOther(apiPath, routertest.RespondError(apierrors.NewServiceUnavailable("starting")))
 	if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20,
 		nil); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("error is %v", err)

@@ -202,7 +202,7 @@ func TestPromotionIgnoresForbiddenEndpoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at100, nil))
 		api.PutOther("/api/v1/namespaces/shop/endpoints/web-stable",
-			routertest.Answer(apierrors.NewForbidden(schema.GroupResource{Resource: "endpoints"}, "web-stable",
+			routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{Resource: "endpoints"}, "web-stable",
 				errors.New("no rule"))))
 		if err := watching(t, api).UpdateHash(deadlined(t), promoted(config), "new", "new", nil); err != nil {
 			t.Error(err)
@@ -217,9 +217,9 @@ func TestPromotionWaitsWhileEndpointsAreUnreadable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewInMemory(t, reported(at100, nil))
-		api.Unlisted(routertest.Answer(apierrors.NewServiceUnavailable("starting")))
+		api.Unlisted(routertest.RespondError(apierrors.NewServiceUnavailable("starting")))
 		router := watching(t, api)
-		api.Fail(routertest.Cut)
+		api.Fail(routertest.CloseConnection)
 		if err := router.UpdateHash(deadlined(t), promoted(config), "new", "new", nil); err == nil {
 			t.Error("UpdateHash succeeded although the weights could not be read")
 		}

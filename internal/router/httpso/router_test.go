@@ -329,9 +329,9 @@ func TestVerifyWeightIsFalseForAnyDifference(t *testing.T) {
 func TestVerifyWeightIsFalseWhileTheObjectIsUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]http.HandlerFunc{
-		"cut":         routertest.Cut,
-		"unavailable": routertest.Answer(apierrors.NewServiceUnavailable("starting")),
-		"forbidden":   routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "web", errors.New("no rule"))),
+		"cut":         routertest.CloseConnection,
+		"unavailable": routertest.RespondError(apierrors.NewServiceUnavailable("starting")),
+		"forbidden":   routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{}, "web", errors.New("no rule"))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -156,7 +156,7 @@ func TestVerifyWeightCoversEveryTrigger(t *testing.T) {
 // TestAddedAndRemovedTriggers changes the triggers of a ScaledObject during a canary.
 func TestAddedAndRemovedTriggers(t *testing.T) {
 	t.Parallel()
-	fails := routertest.Answer(apierrors.NewInternalError(errors.New("etcd")))
+	fails := routertest.RespondError(apierrors.NewInternalError(errors.New("etcd")))
 	tests := map[string]struct {
 		happens func(*routertest.APIServer)
 		err     string
@@ -244,7 +244,7 @@ func TestAddedAndRemovedTriggers(t *testing.T) {
 // belongs to a ScaledObject.
 func TestRequestsForTriggersWithoutAWatch(t *testing.T) {
 	t.Parallel()
-	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	forbidden := routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
 	for name, test := range map[string]struct {
 		objects  []*httpv1alpha1.HTTPScaledObject
 		unlisted http.HandlerFunc

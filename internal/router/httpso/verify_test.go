@@ -61,7 +61,7 @@ func TestVerifyWeightChecksTheDataPlane(t *testing.T) {
 					api := routertest.NewInMemory(t, reported(test.text, test.report))
 					beat(t, api)
 					if !watch {
-						api.Unlisted(routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule"))))
+						api.Unlisted(routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule"))))
 					}
 					router := watching(t, api)
 					given := test.config
@@ -120,7 +120,7 @@ func TestVerifyWeightReadsTheAnnotation(t *testing.T) {
 
 func TestVerifyWeightWaitsForTheReport(t *testing.T) {
 	t.Parallel()
-	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	forbidden := routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
 	tests := map[string]struct {
 		unlisted http.HandlerFunc
 		after    time.Duration
@@ -206,8 +206,8 @@ func TestUnreadableLeaseVerifiesNothing(t *testing.T) {
 		fault http.HandlerFunc
 		want  bool
 	}{
-		"for now":     {routertest.Answer(apierrors.NewServiceUnavailable("starting")), false},
-		"by the role": {routertest.Answer(forbidden), true},
+		"for now":     {routertest.RespondError(apierrors.NewServiceUnavailable("starting")), false},
+		"by the role": {routertest.RespondError(forbidden), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

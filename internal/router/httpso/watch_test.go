@@ -29,7 +29,7 @@ type step struct {
 func TestRequestsOfSetWeight(t *testing.T) {
 	t.Parallel()
 	nothing := func(*routertest.APIServer) {}
-	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	forbidden := routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
 	anotherWrites := func(api *routertest.APIServer) {
 		api.Fail(func(http.ResponseWriter, *http.Request) {
 			object := api.Object("shop", "web")
@@ -124,7 +124,7 @@ func annotations(object *httpv1alpha1.HTTPScaledObject) map[string]string {
 // returns all objects of the cluster.
 func TestListsAreRareWithoutWatchPermission(t *testing.T) {
 	t.Parallel()
-	forbidden := routertest.Answer(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
+	forbidden := routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no rule")))
 	tests := map[string]struct {
 		unlisted http.HandlerFunc
 		want     int // lists in an hour

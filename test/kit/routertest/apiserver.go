@@ -125,14 +125,14 @@ func (s *APIServer) handle(w http.ResponseWriter, r *http.Request, body []byte) 
 	case s.isCollection(r.URL.Path):
 		s.list(w, r.URL.Path)
 	case s.isObject(r.URL.Path):
-		s.single(w, r, body)
+		s.serveObject(w, r, body)
 	default:
 		s.handleOther(w, r, body)
 	}
 }
 
-// single answers requests for one HTTPScaledObject.
-func (s *APIServer) single(w http.ResponseWriter, r *http.Request, body []byte) {
+// serveObject answers requests for one HTTPScaledObject.
+func (s *APIServer) serveObject(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	object, ok := s.objects[r.URL.Path]

@@ -36,12 +36,12 @@ func (f *server) Hang(_ http.ResponseWriter, r *http.Request) {
 func PassingFaults() map[string][]http.HandlerFunc {
 	table := map[string][]http.HandlerFunc{}
 	for name, fault := range map[string]http.HandlerFunc{
-		"a cut connection":     Cut,
-		"too many requests":    Answer(apierrors.NewTooManyRequestsError("slow down")),
-		"an internal error":    Answer(apierrors.NewInternalError(errors.New("etcd has no leader"))),
-		"service unavailable":  Answer(apierrors.NewServiceUnavailable("starting")),
-		"a timeout in the API": Answer(apierrors.NewTimeoutError("etcd is slow", 0)),
-		"a conflict":           Answer(apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("modified"))),
+		"a cut connection":     CloseConnection,
+		"too many requests":    RespondError(apierrors.NewTooManyRequestsError("slow down")),
+		"an internal error":    RespondError(apierrors.NewInternalError(errors.New("etcd has no leader"))),
+		"service unavailable":  RespondError(apierrors.NewServiceUnavailable("starting")),
+		"a timeout in the API": RespondError(apierrors.NewTimeoutError("etcd is slow", 0)),
+		"a conflict":           RespondError(apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("modified"))),
 	} {
 		table[name+" at the read"] = []http.HandlerFunc{fault}
 		table[name+" at the write"] = []http.HandlerFunc{Pass, fault}
@@ -52,11 +52,11 @@ func PassingFaults() map[string][]http.HandlerFunc {
 // Pass lets the server answer; it is for a Fail of a later request.
 func Pass(http.ResponseWriter, *http.Request) {}
 
-// Cut is a fault that closes the connection without a response.
-func Cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+// CloseConnection is a fault that closes the connection without a response.
+func CloseConnection(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// Answer is a fault that sends an error of the API server.
-func Answer(err *apierrors.StatusError) http.HandlerFunc {
+// RespondError is a fault that sends an error of the API server.
+func RespondError(err *apierrors.StatusError) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { respondError(w, err) }
 }
 

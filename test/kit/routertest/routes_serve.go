@@ -32,7 +32,7 @@ func (s *RoutesServer) handle(w http.ResponseWriter, r *http.Request, body []byt
 	served := s.serves(element(parts, 2))
 	switch {
 	case s.isObject(r.URL.Path) && served:
-		s.single(w, r, parts, body)
+		s.serveObject(w, r, parts, body)
 	case s.isCollection(r.URL.Path) && served && r.URL.Query().Has("watch"):
 		s.watch(w, r, parts[3])
 	case s.isCollection(r.URL.Path) && served:
@@ -62,8 +62,8 @@ func element(parts []string, at int) string {
 	return ""
 }
 
-// single answers requests for one route.
-func (s *RoutesServer) single(w http.ResponseWriter, r *http.Request, parts []string, body []byte) {
+// serveObject answers requests for one route.
+func (s *RoutesServer) serveObject(w http.ResponseWriter, r *http.Request, parts []string, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	resource := schema.GroupResource{Group: routesGroup, Resource: parts[5]}
