@@ -116,9 +116,9 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 // reportCache contains the latest report of DemandPath. The first client that is due creates it, and all clients share
 // it.
 type reportCache struct {
-	mu           sync.Mutex
-	last         metrics.Report // the latest one
-	latestReport encodedReport
+	mu      sync.Mutex
+	last    metrics.Report // the latest one
+	encoded encodedReport
 }
 
 // encodedReport is a report as lines of JSON. whole or changes is nil until a client needs it.
@@ -131,18 +131,18 @@ type encodedReport struct {
 
 // latest returns the latest report of a sink: the changes since the report with the number known, or the whole report
 // if that is not the one before.
-func (l *reportCache) latest(s *Sink, known int) (encodedReport, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := s.now(); !now.Before(l.latestReport.next) {
-		changes := s.changes(&l.last)
+func (c *reportCache) latest(s *Sink, known int) (encodedReport, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := s.now(); !now.Before(c.encoded.next) {
+		changes := s.changes(&c.last)
 		text, err := encode(changes)
 		if err != nil {
 			return encodedReport{}, err
 		}
-		l.latestReport = encodedReport{number: l.latestReport.number + 1, next: now.Add(ReportInterval), changes: text}
+		c.encoded = encodedReport{number: c.encoded.number + 1, next: now.Add(ReportInterval), changes: text}
 	}
-	result := l.latestReport
+	result := c.encoded
 	if isNext := known > 0 && known >= result.number-1; isNext {
 		result.whole = nil
 		return result, nil
@@ -151,8 +151,8 @@ func (l *reportCache) latest(s *Sink, known int) (encodedReport, error) {
 		return result, nil
 	}
 	var err error
-	result.whole, err = encode(l.last)
-	l.latestReport.whole = result.whole
+	result.whole, err = encode(c.last)
+	c.encoded.whole = result.whole
 	return result, err
 }
 
