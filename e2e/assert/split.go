@@ -1,4 +1,4 @@
-// Package assert decides by samples whether requests are split as asked.
+// Package assert measures by samples whether requests are split as requested.
 package assert
 
 import (
@@ -12,86 +12,85 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// ErrSplit says that requests are not split as asked.
+// ErrSplit means that requests are not split as requested.
 var ErrSplit = errors.New("the split is off")
 
-// Sample waits until n requests that are due from a moment on have ended, and
-// returns them. Client.Sample of package load is one.
+// Sample waits until n requests that are due after a moment have ended, and returns them. Client.Sample of package load
+// implements it.
 type Sample func(ctx context.Context, from time.Time, n int) (load.Window, error)
 
-// Expectation is a split that requests are to follow.
+// Expectation is a traffic split that requests have to follow.
 type Expectation struct {
-	// Color is the one whose share is measured, Share that share from 0 to 1.
+	// Color is the measured color, Share its expected share of the requests, from 0 to 1.
 	Color string
 	Share float64
-	// From is when the split is in force: requests due before don't count.
+	// From is when the split becomes active: requests that are due earlier do not count.
 	From time.Time
-	// First is the size of the first sample, Fresh that of another one, which is
-	// taken from then on if the first is odd.
+	// First is the size of the first sample. Second is that of the second sample, which is taken if the first is unsure.
 	First, Second int
-	// Rule says what is odd.
+	// Rule decides about a sample.
 	Rule stats.Rule
-	// OnUnsure is told of a first sample that calls for a fresh one; it may be nil.
+	// OnUnsure is called with a first sample that requires a second one; it may be nil.
 	OnUnsure func(first stats.Split)
-	// Stalls voids samples during which the machine stood still: proxies may have taken the split late. It may be nil.
+	// Stalls reports for how long the machine stalled. A wrong sample during a stall is void, because proxies may have
+	// applied the split late. It may be nil.
 	Stalls interface {
 		Largest(from, until time.Time) time.Duration
 	}
 }
 
-// maxVoid is the number of samples that may be void.
+// maxVoid is the maximum number of void samples.
 const maxVoid = 5
 
-// Result is what the sample says that decided.
+// Result is the result of the deciding sample.
 type Result struct {
 	stats.Split
 
-	// Window are its requests.
+	// Window contains the requests of the sample.
 	Window load.Window
 	// Verdict is Agrees or Off.
 	Verdict stats.Verdict
 }
 
-// Check measures the split. The error wraps ErrSplit if the verdict is Off, and
-// is the sample's own if there is no full sample. When the verdict is Off and the machine stood still meanwhile, a new
-// sample is taken.
-func (a Expectation) Check(ctx context.Context, sample Sample) (Result, error) {
+// Check measures the split. The error wraps ErrSplit if the verdict is Off. If no sample is complete, it is the error
+// of the sample. A wrong sample is repeated if the machine stalled during it.
+func (e Expectation) Check(ctx context.Context, sample Sample) (Result, error) {
 	for range maxVoid {
 		began := time.Now()
-		result, err := a.check(ctx, sample)
-		if !errors.Is(err, ErrSplit) || a.Stalls == nil || a.Stalls.Largest(began, time.Now()) <= stall.Limit {
+		result, err := e.check(ctx, sample)
+		if !errors.Is(err, ErrSplit) || e.Stalls == nil || e.Stalls.Largest(began, time.Now()) <= stall.Limit {
 			return result, err
 		}
-		a.From = time.Now()
+		e.From = time.Now()
 	}
-	return a.check(ctx, sample)
+	return e.check(ctx, sample)
 }
 
-// check is Judge without void samples.
-func (a Expectation) check(ctx context.Context, sample Sample) (Result, error) {
-	result, err := a.takeSample(ctx, sample, a.From, a.First)
+// check is Check without the repetition of void samples.
+func (e Expectation) check(ctx context.Context, sample Sample) (Result, error) {
+	result, err := e.takeSample(ctx, sample, e.From, e.First)
 	if err != nil {
 		return result, err
 	}
-	result.Verdict = a.Rule.Evaluate(result.Split, a.Share)
+	result.Verdict = e.Rule.Evaluate(result.Split, e.Share)
 	if result.Verdict == stats.Unsure {
-		if a.OnUnsure != nil {
-			a.OnUnsure(result.Split)
+		if e.OnUnsure != nil {
+			e.OnUnsure(result.Split)
 		}
-		if result, err = a.takeSample(ctx, sample, time.Now(), a.Second); err != nil {
+		if result, err = e.takeSample(ctx, sample, time.Now(), e.Second); err != nil {
 			return result, err
 		}
-		result.Verdict = a.Rule.EvaluateSecond(result.Split, a.Share)
+		result.Verdict = e.Rule.EvaluateSecond(result.Split, e.Share)
 	}
 	if result.Verdict != stats.Agrees {
 		err = fmt.Errorf("%w: %d of %d answered %s, asked %.0f %% (%.1f σ): %v",
-			ErrSplit, result.Hits, result.Total, a.Color, a.Share*100, result.Sigmas(a.Share), result.Window.Colors)
+			ErrSplit, result.Hits, result.Total, e.Color, e.Share*100, result.Sigmas(e.Share), result.Window.Colors)
 	}
 	return result, err
 }
 
-// takeSample takes one sample. One without a good answer agrees with nothing.
-func (a Expectation) takeSample(ctx context.Context, sample Sample, from time.Time, n int) (Result, error) {
+// takeSample takes one sample. A sample without a single successful answer is an error.
+func (e Expectation) takeSample(ctx context.Context, sample Sample, from time.Time, n int) (Result, error) {
 	window, err := sample(ctx, from, n)
 	result := Result{Window: window, Verdict: stats.Off}
 	if err != nil {
@@ -99,7 +98,7 @@ func (a Expectation) takeSample(ctx context.Context, sample Sample, from time.Ti
 	}
 	for color, answers := range window.Colors {
 		result.Total += answers
-		if color == a.Color {
+		if color == e.Color {
 			result.Hits = answers
 		}
 	}

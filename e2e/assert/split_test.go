@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// plannedSamples hands out one sample after the other, as the numbers of answers from
-// yellow; the rest is blue. It keeps what was asked for.
+// plannedSamples returns one planned sample after the other, each as the number of yellow answers. The other answers
+// are blue. It records the requested sizes.
 type plannedSamples struct {
 	yellow []int
 	sizes  []int
@@ -30,7 +30,7 @@ func (s *plannedSamples) sample(_ context.Context, from time.Time, n int) (load.
 	return load.Window{Asked: n, Done: n, Colors: map[string]int{"yellow": yellow, "blue": n - yellow}}, nil
 }
 
-func TestJudge(t *testing.T) {
+func TestCheck(t *testing.T) {
 	from := time.Now().Add(time.Hour)
 	tests := []struct {
 		name   string
@@ -84,7 +84,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestWithoutASampleThereIsNoVerdict(t *testing.T) {
+// A failed sample gives no verdict.
+func TestCheckWithoutASample(t *testing.T) {
 	late := errors.New("no answers")
 	_, err := Expectation{Share: 0.2, First: 10, Second: 20}.Check(t.Context(),
 		func(context.Context, time.Time, int) (load.Window, error) {
@@ -95,7 +96,7 @@ func TestWithoutASampleThereIsNoVerdict(t *testing.T) {
 	}
 }
 
-// stalledMachine is a machine that stood still for so many samples.
+// stalledMachine is a machine that stalls during the given number of samples.
 type stalledMachine struct{ samples int }
 
 func (s *stalledMachine) Largest(time.Time, time.Time) time.Duration {
@@ -106,8 +107,8 @@ func (s *stalledMachine) Largest(time.Time, time.Time) time.Duration {
 	return time.Second
 }
 
-// A split that is off is measured again when the machine stood still, and not for ever.
-func TestJudgeVoid(t *testing.T) {
+// A wrong sample is repeated if the machine stalled, up to a limit.
+func TestCheckRepeatsVoidSamples(t *testing.T) {
 	tests := []struct {
 		name   string
 		yellow []int // of samples of 1000

@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// ErrUnreachable says that there is no way to the admin interface right now.
+// ErrUnreachable means that the address of the admin interface is not known yet.
 var ErrUnreachable = errors.New("no way to Envoy's admin interface yet")
 
-// usualTimeout bounds one request on a machine of the usual kind. Envoy answers
-// in milliseconds, also with thousands of routes.
+// usualTimeout is the time limit of one request on a machine of normal speed. Envoy responds within milliseconds, even
+// with thousands of routes.
 const usualTimeout = 2 * time.Second
 
-// Client asks an admin interface. The zero value is of no use: see NewClient.
+// Client reads an admin interface. Use NewClient; the zero value is invalid.
 type Client struct {
 	address func() string
 	http    *http.Client
 }
 
-// NewClient returns a client for the admin interface at the address (host and
-// port) that the function gives at the time of each request; an empty one
-// means that there is none for now. Each request ends within the given time. The
-// connections are made by dial, or by a net.Dialer if that is nil.
+// NewClient returns a client for the admin interface. The function returns its address (host and port) at the time of
+// each request; an empty address means that there is none yet. Each request has the given time limit. The client
+// connects with dial, or with a net.Dialer if dial is nil.
 func NewClient(
 	within time.Duration, dial func(ctx context.Context, network, address string) (net.Conn, error), address func() string,
 ) *Client {
@@ -35,17 +34,16 @@ func NewClient(
 	return c
 }
 
-// NewClientOver is NewClient with a way of its own to the address, and the time
-// that is enough on a machine of the usual kind.
+// NewClientOver is NewClient with another transport and the time limit for a machine of normal speed.
 func NewClientOver(transport http.RoundTripper, address func() string) *Client {
 	//testbounds:allow requests repeat until the caller gives up
 	return &Client{address: address, http: &http.Client{Timeout: usualTimeout, Transport: transport}}
 }
 
-// Close ends the connections that are kept.
+// Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Routes returns the routes that lead to clusters with that prefix.
+// Routes returns the routes to clusters with a name prefix.
 func (c *Client) Routes(ctx context.Context, prefix string) ([]Route, error) {
 	text, err := c.get(ctx, RoutesPath)
 	if err != nil {
@@ -63,7 +61,7 @@ func (c *Client) Counters(ctx context.Context) (Counters, error) {
 	return ParseCounters(text)
 }
 
-// Dump returns the whole configuration as text.
+// Dump returns the complete configuration as text.
 func (c *Client) Dump(ctx context.Context) (string, error) {
 	text, err := c.get(ctx, DumpPath)
 	return string(text), err

@@ -1,6 +1,5 @@
-// Package envoyadmin reads what a running Envoy says about itself through its
-// admin interface: the routes it runs and its counters. The parsing is pure;
-// Client is the thin HTTP shell around it.
+// Package envoyadmin reads the routes and counters of a running Envoy through its admin interface. The parsers have no
+// side effects; Client is a thin HTTP layer above them.
 package envoyadmin
 
 import (
@@ -12,34 +11,34 @@ import (
 	"strings"
 )
 
-// The paths of the admin interface that are read.
+// The paths of the admin interface.
 const (
-	// RoutesPath asks for the scopes with their routes
+	// RoutesPath returns the scopes with their routes
 	// (https://www.envoyproxy.io/docs/envoy/latest/operations/admin#get--config_dump).
 	RoutesPath = "/config_dump?resource=dynamic_scoped_route_configs"
-	// DumpPath asks for the whole configuration.
+	// DumpPath returns the complete configuration.
 	DumpPath = "/config_dump"
 )
 
-// ErrDisagree says that the routes of one HTTPScaledObject don't all split
-// alike, so Envoy is between two states or was given a wrong one.
+// ErrDisagree means that the routes of one HTTPScaledObject have different splits: Envoy is between two states, or its
+// configuration is wrong.
 var ErrDisagree = errors.New("the routes split differently")
 
-// Backend is one cluster of a route with its weight.
+// Backend is a cluster of a route with its weight.
 type Backend struct {
 	Cluster string
 	Weight  uint32
 }
 
-// Route is one route of one virtual host in a scope: the scope of an exact host
-// has one virtual host, and the scope * those of all wildcards.
+// Route is a route of a virtual host in a scope. The scope of an exact host has one virtual host; the scope * has those
+// of all wildcards.
 type Route struct {
 	Scope, VirtualHost string
 	Backends           []Backend
 }
 
-// dump is the part of config_dump that is looked at. The admin interface
-// writes the field names of the protos (envoy.admin.v3.ConfigDump).
+// dump is the relevant part of config_dump. The admin interface uses the field names of the protos
+// (envoy.admin.v3.ConfigDump).
 type dump struct {
 	Configs []struct {
 		Scopes []struct {
@@ -56,7 +55,7 @@ type dump struct {
 	} `json:"configs"`
 }
 
-// action is a route action: one cluster, or weighted ones.
+// action is a route action: one cluster or weighted clusters.
 type action struct {
 	Cluster  string `json:"cluster"`
 	Weighted struct {
@@ -67,9 +66,8 @@ type action struct {
 	} `json:"weighted_clusters"`
 }
 
-// ParseRoutes reads the answer to RoutesPath and keeps the routes that lead to
-// a cluster whose name begins with prefix. A route to a single cluster has it
-// as its only backend, with weight 1.
+// ParseRoutes parses the response of RoutesPath. It returns the routes to clusters with a name prefix. The only backend
+// of a route to a single cluster has weight 1.
 func ParseRoutes(text []byte, prefix string) ([]Route, error) {
 	var d dump
 	if err := json.Unmarshal(text, &d); err != nil {
@@ -102,11 +100,10 @@ func (a action) backends() []Backend {
 	return backends
 }
 
-// Shares are the shares of the backends by cluster name, from 0 to 1. Backends
-// that get nothing are left out.
+// Shares are the shares of the backends from 0 to 1, by cluster name. Backends without requests are missing.
 type Shares map[string]float64
 
-// Shares sums up a route. A route without any weight has no shares.
+// Shares returns the shares of a route. A route without weights has none.
 func (r Route) Shares() Shares {
 	var total float64
 	for _, b := range r.Backends {
@@ -121,11 +118,11 @@ func (r Route) Shares() Shares {
 	return shares
 }
 
-// tolerance is by how much two equal shares may differ: less than the smallest
-// weight step, more than any rounding.
+// tolerance is the maximum difference between two equal shares: less than the smallest weight step, more than any
+// rounding.
 const tolerance = 1e-6
 
-// Equal says whether both stand for the same split.
+// Equal reports whether both are the same split.
 func (s Shares) Equal(other Shares) bool {
 	if len(s) != len(other) {
 		return false
@@ -138,8 +135,7 @@ func (s Shares) Equal(other Shares) bool {
 	return true
 }
 
-// String implements fmt.Stringer: the last part of each cluster's name with
-// its share in percent, by name.
+// String implements fmt.Stringer: the last segment of each cluster name with its share in percent, sorted by name.
 func (s Shares) String() string {
 	if len(s) == 0 {
 		return "no route"
@@ -152,7 +148,7 @@ func (s Shares) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Split is the split that all the routes agree on. No routes have no shares.
+// Split returns the split of the routes, which must be the same for all of them. Without routes it has no shares.
 func Split(routes []Route) (Shares, error) {
 	if len(routes) == 0 {
 		return Shares{}, nil
@@ -167,11 +163,11 @@ func Split(routes []Route) (Shares, error) {
 	return first, nil
 }
 
-// NameLines are the lines that the guide's
+// NameLines returns the lines that the guide's
 //
 //	grep -E '"name": "[^"]*rollouts-demo'
 //
-// would print for the given text, with fragment in place of rollouts-demo.
+// prints for the text, with fragment instead of rollouts-demo.
 func NameLines(text, fragment string) []string {
 	pattern := regexp.MustCompile(`"name": "[^"]*` + regexp.QuoteMeta(fragment))
 	var lines []string

@@ -5,29 +5,28 @@ import (
 	"fmt"
 )
 
-// The names of the counters that are compared with what the client counted.
+// The names of the counters that are compared with the client's counts.
 const (
-	// RequestsCounter counts the requests that reached the listener.
+	// RequestsCounter counts the requests that the listener received.
 	RequestsCounter = "http.kedify-proxy.downstream_rq_total"
-	// SuccessCounter counts the answers with a status of 200 to 299.
+	// SuccessCounter counts the responses with a status from 200 to 299.
 	SuccessCounter = "http.kedify-proxy.downstream_rq_2xx"
-	// ListenerCounter counts the listener updates that Envoy has taken. One
-	// that changes a listener drains its connections.
+	// ListenerCounter counts the listener updates that Envoy has accepted. An update that changes a listener drains its
+	// connections.
 	ListenerCounter = "listener_manager.lds.update_success"
 )
 
-// StatsPath asks for just these counters.
+// StatsPath returns only these counters.
 const StatsPath = `/stats?format=json&filter=%5E(http%5C.kedify-proxy%5C.downstream_rq_(total%7C2xx)%7Clistener_manager%5C.lds%5C.update_success)$`
 
-// Counters are the values of those counters.
+// Counters contains the values of the counters.
 type Counters struct {
-	// Requests, Success and ListenerUpdates are RequestsCounter,
-	// SuccessCounter and ListenerCounter.
+	// Requests, Success and ListenerUpdates are RequestsCounter, SuccessCounter and ListenerCounter.
 	Requests, Success, ListenerUpdates int
 }
 
-// ParseCounters reads the answer to StatsPath. A counter that is missing is an
-// error: nothing could be compared with it.
+// ParseCounters parses the response of StatsPath. A missing counter is an error, because no comparison would be
+// possible.
 func ParseCounters(text []byte) (Counters, error) {
 	var answer struct {
 		Stats []struct {

@@ -17,16 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotRunning says that no cluster runs there.
+// ErrNotRunning means that no cluster runs there.
 var ErrNotRunning = errors.New("no cluster runs there")
 
-// Cluster is a running cluster, seen from the host by root.
+// Cluster gives root access to a running cluster from the host.
 type Cluster struct {
 	root int // the first process of its PID namespace
 }
 
-// Open looks into the cluster whose first process has that id, by the word of
-// `localcluster status`.
+// Open opens the cluster with the first process node, which `localcluster status` reports.
 func Open(node int) (*Cluster, error) {
 	if first, lives := readProcess(node); !lives || first.Innermost != 1 {
 		return nil, fmt.Errorf("%w: process %d is not the first one of a namespace", ErrNotRunning, node)
@@ -34,8 +33,7 @@ func Open(node int) (*Cluster, error) {
 	return &Cluster{root: node}, nil
 }
 
-// Find returns the cluster's processes of that program, such as "etcd", by
-// their ids.
+// Find returns the cluster's processes of a program, such as "etcd", sorted by id.
 func (c *Cluster) Find(program string) ([]Process, error) {
 	all, err := processes()
 	if err != nil {
@@ -44,14 +42,13 @@ func (c *Cluster) Find(program string) ([]Process, error) {
 	return slices.DeleteFunc(descendants(all, c.root), func(p Process) bool { return p.Program() != program }), nil
 }
 
-// dialTimeout bounds a connection inside one machine.
+// dialTimeout is the time limit of a connection within one machine.
 const dialTimeout = 2 * time.Second
 
-// Dial connects to an address of the cluster's network, such as a pod's or the
-// node's own 127.0.0.1.
+// Dial connects to an address of the cluster's network, such as that of a Pod or the node's 127.0.0.1.
 //
-// A socket belongs for good to the network namespace of the thread that makes
-// it, so only that thread has to go there, and only for that moment.
+// A socket stays in the network namespace of the thread that creates it. Only that thread has to enter the namespace,
+// and only for that moment.
 func (c *Cluster) Dial(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
 	type dialled struct {
 		conn net.Conn
@@ -69,8 +66,8 @@ func (c *Cluster) Dial(ctx context.Context, address netip.AddrPort) (net.Conn, e
 	return d.conn, nil
 }
 
-// dialThere is the life of a goroutine that goes into the cluster's network and
-// back. If it cannot come back, its thread ends with it, because it stays locked.
+// dialThere enters the cluster's network namespace, dials, and returns to the host's. It runs in a goroutine of its
+// own. If the return fails, the thread ends with the goroutine, because it stays locked.
 func (c *Cluster) dialThere(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
 	runtime.LockOSThread()
 	here, err := os.Open("/proc/thread-self/ns/net")
@@ -99,8 +96,7 @@ func (c *Cluster) dialThere(ctx context.Context, address netip.AddrPort) (net.Co
 	return conn, err
 }
 
-// DialContext is Dial with the arguments of net.Dialer.DialContext. The address
-// must be a number.
+// DialContext is Dial with the arguments of net.Dialer.DialContext. The address must be numeric.
 func (c *Cluster) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	parsed, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -109,7 +105,7 @@ func (c *Cluster) DialContext(ctx context.Context, _, address string) (net.Conn,
 	return c.Dial(ctx, parsed)
 }
 
-// Transport connects to addresses of the cluster's network.
+// Transport returns a transport that connects to addresses of the cluster's network.
 func (c *Cluster) Transport() *http.Transport {
 	return &http.Transport{DialContext: c.DialContext}
 }

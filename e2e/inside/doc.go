@@ -1,9 +1,7 @@
-// Package inside reaches into a running embedded cluster where no user could:
-// it finds the cluster's processes and ends or stops them, connects to addresses
-// of its network, and reads every version of an object from its store.
+// Package inside accesses the inside of a running embedded cluster. It finds, kills and pauses the cluster's processes,
+// connects to addresses of its network, and reads every version of an object from its store.
 //
-// All of that goes by the first process of the cluster's PID namespace, the
-// child of the supervisor that holds the run directory's lock. Only processes
-// below it are ever seen, so neither another cluster nor anything else on the
-// machine can be hit.
+// The access is based on the first process of the cluster's PID namespace. That process is the child of the supervisor,
+// which holds the lock of the run directory. The package sees only its descendants, so it cannot affect another cluster
+// or other processes of the machine.
 package inside

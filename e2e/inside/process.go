@@ -15,21 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoProcess says that the cluster has no such process now.
+// ErrNoProcess means that the cluster has no such process now.
 var ErrNoProcess = errors.New("no such process in the cluster")
 
-// Process is one process, with its ids as the host counts them.
+// Process is a process with its ids on the host.
 type Process struct {
 	// PID and Parent are process ids.
 	PID, Parent int
-	// Innermost is the id in the innermost PID namespace of the process: 1 for
-	// the first one of a cluster or a container.
+	// Innermost is the id in the innermost PID namespace of the process. It is 1 for the first process of a cluster or
+	// container.
 	Innermost int
-	// Args are its command line.
+	// Args is the command line.
 	Args []string
 }
 
-// Program is the last element of the path that the process was started by.
+// Program returns the last element of the path of the executable.
 func (p Process) Program() string {
 	if len(p.Args) == 0 {
 		return ""
@@ -37,7 +37,7 @@ func (p Process) Program() string {
 	return filepath.Base(p.Args[0])
 }
 
-// processes reads all processes of the machine. One that ends meanwhile is left out.
+// processes returns all processes of the machine, except those that end during the call.
 func processes() ([]Process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -56,7 +56,7 @@ func processes() ([]Process, error) {
 	return all, nil
 }
 
-// readProcess reads one process, if it lives.
+// readProcess reads a process, if it still exists.
 func readProcess(pid int) (Process, bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	status, err := os.ReadFile(filepath.Join(dir, "status"))
@@ -82,7 +82,7 @@ func parseProcess(pid int, status, command []byte) Process {
 		}
 		switch key {
 		case "PPid":
-			p.Parent, _ = strconv.Atoi(fields[0]) // a number, by the kernel's word
+			p.Parent, _ = strconv.Atoi(fields[0]) // always a number: proc(5)
 		case "NSpid":
 			p.Innermost, _ = strconv.Atoi(fields[len(fields)-1]) // one per namespace, the innermost last
 		}
@@ -95,9 +95,8 @@ func parseProcess(pid int, status, command []byte) Process {
 	return p
 }
 
-// descendants are all that were started by root, and by those, and so on. A
-// process whose parent has ended belongs to the first process of its namespace,
-// so nothing of a cluster is missing below its first process.
+// descendants returns all direct and indirect children of root. If the parent of a process ends, the process becomes a
+// child of the first process of its namespace. Therefore no process of a cluster is missing below the first one.
 func descendants(all []Process, root int) []Process {
 	var found []Process
 	parents := map[int]bool{root: true}
@@ -114,8 +113,8 @@ func descendants(all []Process, root int) []Process {
 	return found
 }
 
-// Pod is the name of the pod that a process runs in: its host name. For a
-// process that is in no pod, it is the node's.
+// Pod returns the name of the process's Pod, which is its host name. For a process outside Pods it is the name of the
+// node.
 func (p Process) Pod() (string, error) {
 	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "root", "etc", "hostname"))
 	if err != nil {
@@ -124,8 +123,7 @@ func (p Process) Pod() (string, error) {
 	return strings.TrimSpace(string(raw)), nil
 }
 
-// Signal sends a signal to the process, and to no other that has got its id
-// meanwhile.
+// Signal sends a signal to exactly this process, and not to a later one with the same id.
 func (p Process) Signal(signal unix.Signal) error {
 	handle, err := p.open()
 	if err != nil {
@@ -138,8 +136,7 @@ func (p Process) Signal(signal unix.Signal) error {
 	return nil
 }
 
-// Kill ends the process as `kill -9` does. It returns when that was asked for
-// and when the process was gone.
+// Kill kills the process, like `kill -9`. It returns when the signal was sent and when the process was gone.
 func (p Process) Kill(ctx context.Context) (signaled, gone time.Time, err error) {
 	handle, err := p.open()
 	if err != nil {
@@ -164,7 +161,7 @@ func (p Process) Kill(ctx context.Context) (signaled, gone time.Time, err error)
 	return signaled, time.Time{}, fmt.Errorf("wait for the end of %s (%d): %w", p.Program(), p.PID, ctx.Err())
 }
 
-// open takes hold of the process, making sure that the id is still its own.
+// open opens a handle of the process and checks that the id was not reused.
 func (p Process) open() (int, error) {
 	handle, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {

@@ -23,8 +23,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Two clusters run the same programs: only those below the one's first process
-// are its own, wherever in the list they stand.
+// Two clusters run the same programs. Only the descendants of a cluster's first process belong to it, wherever they are
+// in the list.
 func TestOnlyTheClustersOwnProcesses(t *testing.T) {
 	all := []Process{
 		{PID: 9, Parent: 20, Args: []string{"/envoy"}},

@@ -12,34 +12,31 @@ import (
 	"time"
 )
 
-// ErrGap says that the store has thrown away versions that were not read yet.
+// ErrGap means that the store has compacted versions that were not read yet.
 var ErrGap = errors.New("versions are missing")
 
-// reconnectPause is the time between two attempts to reach a store that is
-// away.
+// reconnectPause is the time between two attempts to reach an unavailable store.
 const reconnectPause = 100 * time.Millisecond
 
-// storeURL is where etcd serves its clients, in the cluster's network
-// (https://etcd.io/docs/v3.6/op-guide/configuration/, --listen-client-urls).
+// storeURL is the client URL of etcd in the cluster's network (https://etcd.io/docs/v3.6/op-guide/configuration/,
+// --listen-client-urls).
 const storeURL = "http://127.0.0.1:2379"
 
-// Version is what was stored under a key at one time.
+// Version is a stored version of a key.
 type Version struct {
-	// Revision is the store's number of the write. It is also the object's
-	// resourceVersion.
+	// Revision is the store's revision of the write. It is also the object's resourceVersion.
 	Revision int64
-	// Value is what was written, nothing if the key was deleted.
+	// Value is the written value; nil if the key was deleted.
 	Value []byte
-	// Seen is when it was read here.
+	// Seen is when this process read it.
 	Seen time.Time
 }
 
 // Store reads the cluster's etcd.
 //
-// A watch of the API server that is cut, as by its death, goes on with what is
-// there then; what was there for a moment in between is never seen. etcd keeps
-// every version for minutes and gives them all, in order, to a watch that goes
-// on from a revision (https://etcd.io/docs/v3.6/learning/api/#watch-api).
+// A watch of the API server that breaks off, for example because the API server dies, resumes with the present state.
+// It misses the versions in between. etcd keeps every version for minutes. It sends all of them, in order, to a watch
+// that resumes from a revision (https://etcd.io/docs/v3.6/learning/api/#watch-api).
 type Store struct {
 	client *http.Client
 	url    string
@@ -50,16 +47,13 @@ func (c *Cluster) Store() *Store {
 	return &Store{client: &http.Client{Transport: c.Transport()}, url: storeURL}
 }
 
-// CustomResource is the key under which the API server keeps an object of a
-// CustomResourceDefinition, as JSON.
+// CustomResource returns the key of a custom resource, which the API server stores as JSON.
 func CustomResource(group, resource, namespace, name string) string {
 	return "/registry/" + group + "/" + resource + "/" + namespace + "/" + name
 }
 
-// Follow calls each with the present version of a key, or with one without a
-// value if there is none, and from then on with every version there is, in
-// order. It goes on over the store's death and returns when ctx ends, or with
-// ErrGap.
+// Follow calls each with the present version of a key, then with every later version in order. A missing key is a
+// version without a value. It reconnects to the store and returns when ctx ends, or with ErrGap.
 func (s *Store) Follow(ctx context.Context, key string, each func(Version)) error {
 	var next int64
 	for {
@@ -70,13 +64,12 @@ func (s *Store) Follow(ctx context.Context, key string, each func(Version)) erro
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(reconnectPause): // the store is away, or back: see
+		case <-time.After(reconnectPause): // the store is unavailable or back: see
 		}
 	}
 }
 
-// follow is Follow on one connection, from revision *next on, which it keeps up
-// to date; 0 is the present one.
+// follow is Follow on one connection. It starts at revision *next, which it updates; 0 is the present one.
 func (s *Store) follow(ctx context.Context, key string, next *int64, each func(Version)) error {
 	if *next == 0 {
 		present, revision, err := s.present(ctx, key)
@@ -96,7 +89,7 @@ func (s *Store) follow(ctx context.Context, key string, next *int64, each func(V
 	return decodeEvents(body, next, each)
 }
 
-// watchResponse is one message of a watch. Numbers of 64 bits are texts in etcd's JSON.
+// watchResponse is a message of a watch. etcd encodes 64-bit integers as JSON strings.
 type watchResponse struct {
 	Result struct {
 		CompactRevision int64 `json:"compact_revision,string"`
@@ -116,7 +109,7 @@ type pair struct {
 	Value       []byte `json:"value"`
 }
 
-// decodeEvents reads the messages of a watch to its end.
+// decodeEvents reads the messages of a watch until its end.
 func decodeEvents(body io.Reader, next *int64, each func(Version)) error {
 	decoder := json.NewDecoder(body)
 	for {
@@ -142,8 +135,7 @@ func decodeEvents(body io.Reader, next *int64, each func(Version)) error {
 	}
 }
 
-// present reads the version that is there now, and at which revision the store
-// is.
+// present returns the present version of a key and the store's revision.
 func (s *Store) present(ctx context.Context, key string) (Version, int64, error) {
 	body, err := s.post(ctx, "/v3/kv/range", map[string]any{"key": []byte(key)})
 	if err != nil {
@@ -166,7 +158,7 @@ func (s *Store) present(ctx context.Context, key string) (Version, int64, error)
 	return version, found.Header.Revision, nil
 }
 
-// post asks etcd's JSON gateway (https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/).
+// post sends a request to etcd's JSON gateway (https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/).
 func (s *Store) post(ctx context.Context, path string, message any) (io.ReadCloser, error) {
 	raw, err := json.Marshal(message)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The store dies in the middle of a watch: the next one asks for the versions
-// from there on, so that nothing is missed and nothing comes twice.
+// If the store dies during a watch, the next watch resumes from the next revision: no version is missing or duplicate.
 func TestFollowMissesNothing(t *testing.T) {
 	answers := []string{
 		`{"result":{"header":{"revision":"8"},"created":true}}
@@ -75,7 +74,7 @@ func TestFollowSaysWhenItMissedSomething(t *testing.T) {
 	}
 }
 
-// serve answers requests with their numbers, from 1, and returns its URL.
+// serve starts a server that passes the number of each request, from 1, to answer. It returns the server's URL.
 func serve(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, n int)) string {
 	t.Helper()
 	var asked atomic.Int64

@@ -77,8 +77,7 @@ func TestStreamEndsWhenNobodyReads(t *testing.T) {
 	}
 }
 
-// outputs plays one output after the other, as a command that ends and is
-// started again.
+// outputs returns one output after the other, like a command that ends and is started again.
 type outputs struct {
 	texts []string
 	calls int
@@ -118,8 +117,8 @@ func TestWatchStartsAgainAndKeepsTheLatest(t *testing.T) {
 	})
 }
 
-// A command that stays open and says nothing more is not waited for.
-func TestWatchIsBegunAnew(t *testing.T) {
+// A watch that stays open without output is restarted.
+func TestWatchIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := 0
 		runner := streamFunc(func(ctx context.Context, read func(io.Reader) error) error {
@@ -259,7 +258,7 @@ func TestAckedWeights(t *testing.T) {
 			}
 		}
 	}
-	// The example of the FIPS 180-4 test vectors: reports name texts by SHA-256.
+	// The example of the FIPS 180-4 test vectors: reports contain the SHA-256 of the annotation.
 	if got := WeightsHash("abc"); got != "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" {
 		t.Errorf("hash %s", got)
 	}

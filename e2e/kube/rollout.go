@@ -10,29 +10,29 @@ import (
 	"strings"
 )
 
-// WeightsAnnotation is where the router writes the split.
+// WeightsAnnotation is the annotation with the traffic split, which the router writes.
 const WeightsAnnotation = "http.kedify.io/weighted-backends"
 
-// Rollout is the part of a Rollout that the demo looks at.
+// Rollout is the part of a Rollout that the tests and the demo read.
 type Rollout struct {
 	Metadata Metadata      `json:"metadata"`
 	Spec     RolloutSpec   `json:"spec"`
 	Status   RolloutStatus `json:"status"`
 }
 
-// Metadata is the part of any object's metadata that the demo looks at.
+// Metadata is the part of an object's metadata that the tests and the demo read.
 type Metadata struct {
 	Name        string            `json:"name"`
 	Generation  int64             `json:"generation"`
 	Annotations map[string]string `json:"annotations"`
 }
 
-// RolloutSpec is what is asked of a Rollout.
+// RolloutSpec is the desired state of a Rollout.
 type RolloutSpec struct {
 	Replicas int `json:"replicas"`
 }
 
-// RolloutStatus is how far the Rollout is.
+// RolloutStatus is the status of a Rollout.
 type RolloutStatus struct {
 	// Phase is Healthy, Progressing, Paused or Degraded.
 	Phase   string `json:"phase"`
@@ -44,8 +44,8 @@ type RolloutStatus struct {
 	StableRS           string `json:"stableRS"`
 	CurrentPodHash     string `json:"currentPodHash"`
 	ReadyReplicas      int    `json:"readyReplicas"`
-	// Replicas counts the pods of both sides, UpdatedReplicas those of the newest
-	// version: during a canary they are its own.
+	// Replicas is the number of Pods of both sides, UpdatedReplicas that of the newest version. During a canary that is
+	// the canary.
 	Replicas        int `json:"replicas"`
 	UpdatedReplicas int `json:"updatedReplicas"`
 	PauseConditions []struct {
@@ -56,30 +56,27 @@ type RolloutStatus struct {
 	} `json:"canary"`
 }
 
-// RolloutWeights are what the controller has asked its router for.
+// RolloutWeights are the weights that the controller requested from its router.
 type RolloutWeights struct {
 	Canary struct {
 		Weight int `json:"weight"`
 	} `json:"canary"`
-	// Verified is the router's answer to whether that is in force; nil if it
-	// was not asked yet.
+	// Verified is the router's response whether the weights are active; nil before the first response.
 	Verified *bool `json:"verified"`
 }
 
-// Healthy says whether the controller has seen the latest spec and all of it
-// is running: nothing is being rolled out.
+// Healthy reports whether the controller has observed the latest spec and rolled it out completely.
 func (r Rollout) Healthy() bool {
 	return r.isCurrent() && r.Status.Phase == "Healthy" && r.Status.StableRS != "" &&
 		r.Status.StableRS == r.Status.CurrentPodHash
 }
 
-// Paused says whether the Rollout waits at a pause step, for a time or for a
-// promotion.
+// Paused reports whether the Rollout waits at a pause step, for a time or for a promotion.
 func (r Rollout) Paused() bool {
 	return r.isCurrent() && r.Status.Phase == "Paused" && len(r.Status.PauseConditions) > 0
 }
 
-// Sides are the pods of both sides. Without a canary all are stable.
+// Sides returns the numbers of Pods of both sides. Without a canary all are stable.
 func (r Rollout) Sides() (stable, canary int) {
 	if r.Status.StableRS == r.Status.CurrentPodHash {
 		return r.Status.Replicas, 0
@@ -91,8 +88,7 @@ func (r Rollout) isCurrent() bool {
 	return r.Metadata.Generation > 0 && r.Status.ObservedGeneration == strconv.FormatInt(r.Metadata.Generation, 10)
 }
 
-// String implements fmt.Stringer: what a user would want to know when it isn't
-// where it should be.
+// String implements fmt.Stringer. It describes the state for a timeout message.
 func (r Rollout) String() string {
 	if r.Metadata.Name == "" {
 		return "no Rollout has been seen"
@@ -116,38 +112,36 @@ func orNone(text string) string {
 	return text
 }
 
-// HTTPScaledObject is the part of an HTTPScaledObject that the demo looks at.
+// HTTPScaledObject is the part of an HTTPScaledObject that the tests and the demo read.
 type HTTPScaledObject struct {
 	Metadata Metadata               `json:"metadata"`
 	Status   HTTPScaledObjectStatus `json:"status"`
 }
 
-// HTTPScaledObjectStatus is what the interceptor says about it.
+// HTTPScaledObjectStatus is the status, which the interceptor writes.
 type HTTPScaledObjectStatus struct {
-	// DataPlane is nil while nothing was reported.
+	// DataPlane is nil before the first report.
 	DataPlane *DataPlane `json:"dataPlane,omitempty"`
 }
 
-// DataPlane is what the proxies have taken of an HTTPScaledObject.
+// DataPlane is the part of an HTTPScaledObject that the proxies have acknowledged.
 type DataPlane struct {
-	// AnnotationHash is the SHA-256 of the annotation's text that the report is
-	// about, in hexadecimal digits; empty for no annotation.
+	// AnnotationHash is the SHA-256 of the reported annotation text in hexadecimal digits; empty for no annotation.
 	AnnotationHash string `json:"annotationHash"`
-	// Proxies counts the Ready proxies, and those of them that have
-	// acknowledged that annotation.
+	// Proxies counts the Ready proxies, and those of them that have acknowledged the annotation.
 	Proxies struct {
 		Ready int `json:"ready"`
 		Acked int `json:"acked"`
 	} `json:"proxies"`
-	// Effective says whether requests are split so by all of them.
+	// Effective reports whether all of them split requests by the annotation.
 	Effective bool `json:"effective"`
 }
 
-// StatusAnnotation is where the interceptor reports on an object whose definition, somebody else's, has no
-// place for it in the status.
+// StatusAnnotation is the annotation with the interceptor's report, for a CRD of another owner whose status has no
+// field for it.
 const StatusAnnotation = "http.kedify.io/status"
 
-// report is the report on the proxies, wherever it is kept; nil while there is none.
+// report returns the report on the proxies from the status or the annotation; nil if there is none.
 func (h HTTPScaledObject) report() *DataPlane {
 	if h.Status.DataPlane != nil {
 		return h.Status.DataPlane
@@ -159,7 +153,7 @@ func (h HTTPScaledObject) report() *DataPlane {
 	return annotated.DataPlane
 }
 
-// WeightsHash is the hash by which reports name a text of the annotation.
+// WeightsHash returns the hash that identifies an annotation text in a report.
 func WeightsHash(text string) string {
 	if text == "" {
 		return ""
@@ -168,7 +162,7 @@ func WeightsHash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Acked says whether every Ready proxy, of at least one, has acknowledged the
+// Acked reports whether every Ready proxy, of at least one, has acknowledged the
 // annotation as it stands here.
 func (h HTTPScaledObject) Acked() bool {
 	report := h.report()
@@ -176,9 +170,8 @@ func (h HTTPScaledObject) Acked() bool {
 		report.Proxies.Ready > 0 && report.Proxies.Acked == report.Proxies.Ready
 }
 
-// AckedWeights puts what the proxies have acknowledged into a few characters:
-// the weights if all of them have the present annotation, otherwise how many
-// of how many do.
+// AckedWeights returns a short form of the acknowledged state: the weights if all proxies have acknowledged the present
+// annotation, otherwise "n of m".
 func (h HTTPScaledObject) AckedWeights() string {
 	report := h.report()
 	text := h.Metadata.Annotations[WeightsAnnotation]
@@ -194,21 +187,18 @@ func (h HTTPScaledObject) AckedWeights() string {
 	}
 }
 
-// Weights is the text of the weights annotation without its line end; empty if
-// there is none.
+// Weights returns the text of the weights annotation without its newline; empty if there is none.
 func (h HTTPScaledObject) Weights() (text string, present bool) {
 	text, present = h.Metadata.Annotations[WeightsAnnotation]
 	return strings.TrimSpace(text), present
 }
 
-// WeightsText is the annotation that stands for a canary weight, as the guide
-// shows it.
+// WeightsText returns the annotation for a canary weight, in the guide's format.
 func WeightsText(stable, canary string, weight int) string {
 	return fmt.Sprintf("- service: %s\n  weight: %d\n- service: %s\n  weight: %d", stable, 100-weight, canary, weight)
 }
 
-// ShortWeights puts an annotation into a few characters: its weights with
-// slashes between them, or a dash for none.
+// ShortWeights returns a short form of an annotation: its weights separated by slashes, or a dash for none.
 func ShortWeights(text string) string {
 	if text == "" {
 		return "–"

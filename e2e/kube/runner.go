@@ -1,6 +1,5 @@
-// Package kube drives a cluster the way a user does: by the commands kubectl,
-// kubectl-argo-rollouts and localcluster, as processes of their own. Package
-// kube knows no Kubernetes library.
+// Package kube drives a cluster like a user: it runs the commands kubectl, kubectl-argo-rollouts and localcluster. It
+// does not depend on a Kubernetes library.
 package kube
 
 import (
@@ -18,16 +17,14 @@ import (
 
 // Runner runs commands.
 type Runner interface {
-	// Run runs a command to its end and returns its standard output. A
-	// command that fails is an error with its standard error in it.
+	// Run runs a command and returns its standard output. If the command fails, the error contains its standard error.
 	Run(ctx context.Context, args ...string) (string, error)
-	// Stream runs a command and hands its standard output to read while it
-	// comes. It returns when the command and read have ended; when ctx ends,
-	// or read returns, the command is ended.
+	// Stream runs a command and passes its standard output to read as it arrives. It returns when both have ended. When
+	// ctx ends or read returns, it terminates the command.
 	Stream(ctx context.Context, read func(io.Reader) error, args ...string) error
 }
 
-// stopTimeout is how long a command that is told to end may take.
+// stopTimeout is how long a command may take to exit after SIGTERM.
 const stopTimeout = 2 * time.Second
 
 // Exec runs commands as processes.
@@ -36,9 +33,8 @@ type Exec struct {
 	Env []string
 }
 
-// Environment is the environment for kubectl: ours, with bin first in PATH,
-// the kubeconfig, and a folder for kubectl's caches, so that the user's own
-// aren't filled with clusters that are gone tomorrow.
+// Environment returns the environment for kubectl: base with bin first in PATH, the kubeconfig, and a cache folder. The
+// separate folder keeps the user's caches free of temporary clusters.
 func Environment(base []string, bin, kubeconfig, cache string) []string {
 	env := make([]string, 0, len(base)+3)
 	path := os.Getenv("PATH")
@@ -82,9 +78,9 @@ func (e Exec) Stream(ctx context.Context, read func(io.Reader) error, args ...st
 	}
 	readErr := read(out)
 	if readErr != nil {
-		cancel() // nobody reads any more: the command would block
+		cancel() // no reader is left: the command would block
 	}
-	_, _ = io.Copy(io.Discard, out) // to its end, so that Wait may close it
+	_, _ = io.Copy(io.Discard, out) // to EOF, so that Wait may close it
 	err = command.Wait()
 	if readErr != nil {
 		return fmt.Errorf("read the output of %s: %w", strings.Join(args, " "), readErr)
@@ -95,9 +91,8 @@ func (e Exec) Stream(ctx context.Context, read func(io.Reader) error, args ...st
 	return nil
 }
 
-// command prepares a process that is told to end with SIGTERM. It gets a
-// process group of its own: a Ctrl-C in the terminal is for the demo, which
-// then ends its commands in order.
+// command returns a process that receives SIGTERM when ctx ends. It has its own process group: a Ctrl-C in the terminal
+// is for the demo, which then ends its commands in order.
 func (e Exec) command(ctx context.Context, args []string) *exec.Cmd {
 	command := exec.CommandContext(ctx, e.lookPath(args[0]), args[1:]...)
 	command.Env = e.Env
@@ -107,8 +102,7 @@ func (e Exec) command(ctx context.Context, args []string) *exec.Cmd {
 	return command
 }
 
-// lookPath looks a command up in the PATH of e.Env: exec.Command itself looks in
-// that of this process.
+// lookPath finds a command in the PATH of e.Env. exec.Command uses the PATH of this process.
 func (e Exec) lookPath(name string) string {
 	if strings.ContainsRune(name, os.PathSeparator) {
 		return name
@@ -127,7 +121,7 @@ func (e Exec) lookPath(name string) string {
 	return name
 }
 
-// failure says which command failed and what it said.
+// failure returns an error with the failed command and its standard error.
 func failure(ctx context.Context, args []string, err error, said string) error {
 	if ctx.Err() != nil {
 		err = errors.Join(context.Cause(ctx), err)

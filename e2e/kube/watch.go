@@ -12,16 +12,14 @@ import (
 	"time"
 )
 
-// restartPause is how long a command that ended is left alone before it is
-// started again.
+// restartPause is the time between the end of a command and its restart.
 const restartPause = 500 * time.Millisecond
 
-// watchAge is how long one command watches. One was seen that missed a change of a
-// custom resource and stayed open: whoever waits for that change waits a minute.
+// watchAge is the lifetime of one watch command. An observed watch missed a change of a custom resource and stayed
+// open. A test that waits for such a change then waits for up to a minute.
 const watchAge = 40 * time.Second
 
-// Latest holds the last value of something that changes. The zero value holds
-// the zero value.
+// Latest contains the last value of something that changes. The zero value contains the zero value.
 type Latest[T any] struct {
 	mu    sync.Mutex
 	value T
@@ -41,9 +39,8 @@ func (l *Latest[T]) Get() T {
 	return l.value
 }
 
-// Watch keeps latest up to date from the output of one long-lived
-// `kubectl get … -w -o json`, and starts it again when it ends, and after
-// watchAge. It returns when ctx ends.
+// Watch updates latest from the output of a long-lived `kubectl get … -w -o json`. It restarts the command when it
+// ends, and after watchAge. It returns when ctx ends.
 func Watch[T any](ctx context.Context, runner Runner, latest *Latest[T], args ...string) {
 	repeat(ctx, func() error {
 		//testbounds:allow the watch starts again
@@ -53,7 +50,7 @@ func Watch[T any](ctx context.Context, runner Runner, latest *Latest[T], args ..
 	})
 }
 
-// decode reads one JSON object after the other.
+// decode reads a sequence of JSON objects.
 func decode[T any](out io.Reader, latest *Latest[T]) error {
 	decoder := json.NewDecoder(out)
 	for {
@@ -69,9 +66,8 @@ func decode[T any](out io.Reader, latest *Latest[T]) error {
 	}
 }
 
-// Forward keeps `kubectl port-forward` running and puts the local address that
-// it listens on into address, or nothing while there is none. kubectl picks a
-// free port, a new one at every start. It returns when ctx ends.
+// Forward keeps `kubectl port-forward` running and sets address to its local address, or to nothing while there is
+// none. kubectl chooses a free port at every start. It returns when ctx ends.
 func Forward(ctx context.Context, runner Runner, address *Latest[string], args ...string) {
 	repeat(ctx, func() error {
 		defer address.Set("")
@@ -85,15 +81,15 @@ func readAddress(out io.Reader, address *Latest[string]) error {
 	for lines.Scan() {
 		rest, ok := strings.CutPrefix(lines.Text(), "Forwarding from ")
 		local, _, found := strings.Cut(rest, " -> ")
-		if ok && found && !strings.HasPrefix(local, "[") { // the IPv6 line names the same port
+		if ok && found && !strings.HasPrefix(local, "[") { // the IPv6 line contains the same port
 			address.Set(local)
 		}
 	}
 	return lines.Err()
 }
 
-// repeat calls run again and again until ctx ends. What run returns doesn't
-// matter: whoever needs what it brings has a deadline of its own, and says so.
+// repeat calls run repeatedly until ctx ends. It ignores the error of run, because every user of the result has its own
+// time limit and its own error.
 func repeat(ctx context.Context, run func() error) {
 	for ctx.Err() == nil {
 		_ = run() // see above

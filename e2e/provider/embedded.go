@@ -20,7 +20,7 @@ type embedded struct {
 
 // Up implements Provider. A cluster that runs gets this checkout's programs and the
 // add-ons that it lacks; one that an earlier Up has started stays owned.
-func (e *embedded) Up(ctx context.Context, wishes Spec) (*Cluster, error) {
+func (e *embedded) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 	began := time.Now()
 	before, err := e.Local.Status(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (e *embedded) Up(ctx context.Context, wishes Spec) (*Cluster, error) {
 	if !e.up {
 		e.Report(progressLine(before.State, isOurs))
 	}
-	if err := e.Local.run(ctx, arguments(wishes)...); err != nil {
+	if err := e.Local.run(ctx, arguments(spec)...); err != nil {
 		return nil, err
 	}
 	s, err := e.Local.Status(ctx)

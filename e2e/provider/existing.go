@@ -15,8 +15,8 @@ type existing struct{ Options }
 
 // Up implements Provider. It changes nothing: it looks whether the parts of a
 // canary are there, and names what is missing with the remedy.
-func (e *existing) Up(ctx context.Context, wishes Spec) (*Cluster, error) {
-	if len(wishes.Addons)+len(wishes.Forwards)+len(wishes.Programs)+len(wishes.ExtraArgs) > 0 {
+func (e *existing) Up(ctx context.Context, spec Spec) (*Cluster, error) {
+	if len(spec.Addons)+len(spec.Forwards)+len(spec.Programs)+len(spec.ExtraArgs) > 0 {
 		return nil, fmt.Errorf("%w: nothing is installed into a cluster of the user's: use the embedded one", ErrUnfit)
 	}
 	kubeconfig := variable(e.Environ, "KUBECONFIG")

@@ -46,8 +46,8 @@ type exported struct {
 }
 
 // Up implements Provider.
-func (k *kind) Up(ctx context.Context, wishes Spec) (*Cluster, error) {
-	if len(wishes.Addons)+len(wishes.Forwards)+len(wishes.Programs)+len(wishes.ExtraArgs) > 0 {
+func (k *kind) Up(ctx context.Context, spec Spec) (*Cluster, error) {
+	if len(spec.Addons)+len(spec.Forwards)+len(spec.Programs)+len(spec.ExtraArgs) > 0 {
 		return nil, fmt.Errorf("%w: kind gets the canary's own parts and nothing else: use the embedded one", ErrUnfit)
 	}
 	if err := inPath("kind", "kubectl", "kubectl-argo-rollouts"); err != nil {

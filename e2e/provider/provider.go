@@ -17,8 +17,8 @@ import (
 type Provider interface {
 	// Up makes a cluster ready and returns it. When Up fails, Owns tells whether
 	// something is there that Down would end.
-	Up(ctx context.Context, wishes Spec) (*Cluster, error)
-	// Owns says whether the cluster was started by Up, so that Down ends it. A
+	Up(ctx context.Context, spec Spec) (*Cluster, error)
+	// Owns reports whether the cluster was started by Up, so that Down ends it. A
 	// cluster that was there before is nobody's to end.
 	Owns() bool
 	// Down ends the cluster, if Owns says so.
@@ -73,7 +73,7 @@ type Spec struct {
 	ExtraArgs []string
 }
 
-// ErrUnfit says that a provider cannot give what was asked for.
+// ErrUnfit means that a provider cannot give what was asked for.
 var ErrUnfit = errors.New("this cluster does not do")
 
 // The names of the providers.

@@ -63,7 +63,7 @@ func TestExisting(t *testing.T) {
 	config := "KUBECONFIG=/home/me/config"
 	tests := map[string]struct {
 		kubectl, environ string
-		wishes           Spec
+		spec             Spec
 		plugin           bool
 		fails            []string
 	}{
@@ -73,7 +73,7 @@ func TestExisting(t *testing.T) {
 		"without the plugin of kubectl": {kubectl: fitCluster, environ: config,
 			fails: []string{"kubectl-argo-rollouts is needed"}},
 		"asked for more than it has": {kubectl: fitCluster, environ: config, plugin: true,
-			wishes: Spec{Addons: []string{"traefik"}}, fails: []string{"nothing is installed"}},
+			spec: Spec{Addons: []string{"traefik"}}, fails: []string{"nothing is installed"}},
 		"an empty cluster": {kubectl: "case \"$*\" in *view*) echo prod at here ;; *can-i*) echo no; exit 1 ;; esac",
 			environ: config, plugin: true, fails: []string{
 				"the right to make a namespace is not found", "Argo Rollouts is not there: install it",
@@ -95,7 +95,7 @@ func TestExisting(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cluster, err := from.Up(t.Context(), tt.wishes)
+			cluster, err := from.Up(t.Context(), tt.spec)
 			for _, words := range tt.fails {
 				if err == nil || !strings.Contains(err.Error(), words) {
 					t.Errorf("error %v, want %q in it", err, words)

@@ -18,10 +18,10 @@ import (
 
 // The names of the guide's objects.
 const (
-	// Namespace is theirs here: in the guide's the demo may run.
+	// Namespace is the namespace of the test. The demo may run in the guide's namespace.
 	Namespace = "canary"
 	App       = "rollouts-demo"
-	// Host is the guide's, host the one that takes its place in Namespace.
+	// Host is the guide's host. host replaces it in Namespace.
 	Host          = "rollouts-demo.example.com"
 	host          = "canary.example.com"
 	stable        = "rollouts-demo-stable"
@@ -29,43 +29,41 @@ const (
 	clusterPrefix = Namespace + "/" + App + "/"
 )
 
-// RolloutPath is the guide's Rollout at the API server.
+// RolloutPath is the API path of the guide's Rollout.
 const RolloutPath = "/apis/argoproj.io/v1alpha1/namespaces/" + Namespace + "/rollouts/" + App
 
-// annotationPair and envoyPair are the two sides by their names there.
+// annotationPair returns the names of the two sides in the annotation, envoyPair those in Envoy's routes.
 func annotationPair() trace.Pair { return trace.Pair{Stable: stable, Canary: canary} }
 
 func envoyPair() trace.Pair {
 	return trace.Pair{Stable: clusterPrefix + stable, Canary: clusterPrefix + canary}
 }
 
-// Proxy is one kedify-proxy.
+// Proxy is a Pod of kedify-proxy.
 type Proxy struct {
-	// Name is its pod's.
+	// Name is the name of the Pod.
 	Name string
-	// Admin is Envoy's admin interface, inside the cluster.
+	// Admin is the address of Envoy's admin interface inside the cluster.
 	Admin netip.AddrPort
-	// HTTP is its HTTP port, inside the cluster too: requests so go to one proxy
-	// and no other, which the Service would not let one choose.
+	// HTTP is the address of the HTTP port inside the cluster. Requests to it reach exactly this proxy, unlike requests to
+	// the Service.
 	HTTP netip.AddrPort
 }
 
-// Step is one step of a canary, as a Rollout has it in
-// spec.strategy.canary.steps.
+// Step is an element of spec.strategy.canary.steps of a Rollout.
 type Step map[string]any
 
-// SetWeight moves the canary to a weight in percent.
+// SetWeight returns a step that sets the canary's weight in percent.
 func SetWeight(weight int) Step { return Step{"setWeight": weight} }
 
-// Pause waits for a promotion.
+// Pause returns a step that waits for a promotion.
 func Pause() Step { return Step{"pause": struct{}{}} }
 
-// Pods keeps the canary at a number of pods, whatever its weight.
+// Pods returns a step that sets the number of canary Pods independently of the weight.
 func Pods(n int) Step { return Step{"setCanaryScale": map[string]int{"replicas": n}} }
 
-// Deploy applies the guide's objects with two proxies, and begins to record.
-// proxyPatch is merged into the container of the proxies' Deployment. Whoever
-// uses the cluster after this test finds nothing of them.
+// Deploy applies the guide's objects with two proxies and starts the recording. It merges proxyPatch into the container
+// of the proxies' Deployment. The objects are deleted when the test ends.
 func (b *Testbed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	t.Helper()
 	ctx := t.Context()
@@ -97,12 +95,13 @@ func (b *Testbed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	}
 }
 
-// LimitRangeFile is the file of the LimitRange that gives the pods of a namespace their share of a busy node.
+// LimitRangeFile returns the file of a LimitRange with default CPU requests. The Pods of the namespace then get their
+// part of the CPU on a busy node.
 func LimitRangeFile(repo string) string {
 	return filepath.Join(repo, "e2e", "testbed", "limitrange.yaml")
 }
 
-// pods is what is read of a list of pods.
+// pods is the part of a PodList that the test reads.
 type pods struct {
 	Items []struct {
 		Metadata struct {
@@ -115,7 +114,7 @@ type pods struct {
 	} `json:"items"`
 }
 
-// findProxies notes the proxies.
+// findProxies reads the Pods of the proxies into Proxies.
 func (b *Testbed) findProxies(t *testing.T) {
 	t.Helper()
 	var list pods
@@ -140,11 +139,11 @@ func (b *Testbed) findProxies(t *testing.T) {
 	}
 	slices.SortFunc(b.Proxies, func(x, y Proxy) int { return strings.Compare(x.Name, y.Name) })
 	if len(b.Proxies) != 2 {
-		t.Fatalf("%d proxies are found, want 2", len(b.Proxies))
+		t.Fatalf("%d proxies, want 2", len(b.Proxies))
 	}
 }
 
-// observe begins to record.
+// observe starts the recording.
 func (b *Testbed) observe(t *testing.T) {
 	t.Helper()
 	follow := func(group, resource string, receive func(inside.Version)) {
@@ -163,8 +162,8 @@ func (b *Testbed) observe(t *testing.T) {
 	}
 }
 
-// Reset ends whatever canary there is in favour of a colour, which must be the
-// stable one, and gives the Rollout other steps.
+// Reset ends a running canary in favor of a color, which must be that of the stable version. Then it replaces the steps
+// of the Rollout.
 func (b *Testbed) Reset(ctx context.Context, color string, steps ...Step) error {
 	if err := b.SetImage(ctx, color); err != nil {
 		return err
@@ -182,8 +181,7 @@ func (b *Testbed) Reset(ctx context.Context, color string, steps ...Step) error 
 	return b.AwaitHealthy(ctx, changed.Metadata.Generation, 0)
 }
 
-// AwaitHealthy waits until the Rollout has nothing to roll out, at this generation or
-// a later one, and the canary has this weight.
+// AwaitHealthy waits until the Rollout is healthy at this generation or a later one and the canary has this weight.
 func (b *Testbed) AwaitHealthy(ctx context.Context, generation int64, weight int) error {
 	_, err := b.Await(ctx, "the Rollout to be Healthy", func() bool {
 		state := b.Record.Now()
@@ -193,22 +191,20 @@ func (b *Testbed) AwaitHealthy(ctx context.Context, generation int64, weight int
 	return err
 }
 
-// Argo runs a command of kubectl-argo-rollouts on the Rollout, such as
-// "promote".
+// Argo runs a command of kubectl-argo-rollouts on the Rollout, such as "promote".
 func (b *Testbed) Argo(ctx context.Context, verb string, rest ...string) error {
 	_, err := b.Kubectl(ctx, append([]string{"kubectl", "argo", "rollouts", "-n", Namespace, verb}, rest...)...)
 	return err
 }
 
-// SetImage begins a canary of that colour.
+// SetImage starts a canary of a color.
 func (b *Testbed) SetImage(ctx context.Context, color string) error {
 	return b.Argo(ctx, "set", "image", App, App+"=argoproj/rollouts-demo:"+color)
 }
 
-// AwaitPause waits until the Rollout pauses at the step of that number, counted
-// from 0, and the weight is in force everywhere.
+// AwaitPause waits until the Rollout pauses at a step, counted from 0, and the weight is active on all proxies.
 func (b *Testbed) AwaitPause(ctx context.Context, step, weight int) error {
-	_, err := b.Await(ctx, fmt.Sprintf("the pause of step %d with weight %d in force", step, weight), func() bool {
+	_, err := b.Await(ctx, fmt.Sprintf("the pause of step %d with weight %d active", step, weight), func() bool {
 		state := b.Record.Now()
 		index := state.Rollout.Status.CurrentStepIndex
 		return index != nil && *index == step && state.Rollout.Paused() && state.HasWeight(weight, len(b.Proxies))
@@ -216,8 +212,8 @@ func (b *Testbed) AwaitPause(ctx context.Context, step, weight int) error {
 	return err
 }
 
-// awaitEnd waits until a canary has ended, promoted or given up: no weight is in
-// force any more, and the Rollout says that it is Healthy or aborted.
+// awaitEnd waits until the canary is promoted or aborted: its weight is 0 on all proxies, and the Rollout is Healthy or
+// aborted.
 func (b *Testbed) awaitEnd(ctx context.Context) error {
 	_, err := b.Await(ctx, "the end of the canary", func() bool {
 		state := b.Record.Now()

@@ -6,26 +6,25 @@ import (
 	"time"
 )
 
-// Sample is the number of requests to each proxy that a split is judged by.
+// Sample is the number of requests to each proxy in a measurement of the traffic split.
 const Sample = 150
 
-// Canary is a canary that is played under load.
+// Canary is the plan of a canary that runs under load.
 type Canary struct {
-	// From is the stable colour, To the canary's, Left the one that has to serve in
-	// the end.
+	// From is the color of the stable version, To that of the canary. Final is the color that has to receive all requests
+	// after the end.
 	From, To, Final string
-	// Weights are the weights of its steps, each with a pause behind it.
+	// Weights are the weights of the steps. A pause follows each of them.
 	Weights []int
-	// Requested are all weights that are asked for, one after the other: at first 0, and
-	// in the end.
+	// Requested are all weights in the order in which they are requested, with the initial 0 and the final weight.
 	Requested []int
-	// Load are the proxies that get requests; all if there are none.
+	// Load are the proxies under load; empty means all.
 	Load []Proxy
-	// Afterwards is how long the load goes on when the canary has ended.
+	// Afterwards is how long the load continues after the end of the canary.
 	Afterwards time.Duration
 }
 
-// Trial is a canary that is being played.
+// Trial is a running canary.
 type Trial struct {
 	testbed *Testbed
 	canary  Canary
@@ -33,9 +32,8 @@ type Trial struct {
 	verdict Verdict
 }
 
-// RunCanary plays a canary under load and judges it by every check there is. course
-// takes it through its steps and asks for its end; an error of it is a finding,
-// as everything that goes wrong is.
+// RunCanary runs a canary under load and applies every check. The callback steps drives it through its steps and
+// requests its end. An error of the callback becomes a finding, like every other failure.
 func (b *Testbed) RunCanary(ctx context.Context, c Canary, steps func(context.Context, *Trial) error) *Verdict {
 	t := &Trial{testbed: b, canary: c}
 	var rolloutSteps []Step
@@ -73,8 +71,8 @@ func (b *Testbed) RunCanary(ctx context.Context, c Canary, steps func(context.Co
 	return &t.verdict
 }
 
-// RunSteps goes to the pause of each of these steps, by promotion from the second
-// one on, and measures its split. An error says that one was not reached.
+// RunSteps goes to the pause of each step and measures its traffic split. It promotes from the second step on. An error
+// means that a step was not reached.
 func (t *Trial) RunSteps(ctx context.Context, weights ...int) error {
 	for i, weight := range weights {
 		if err := t.RunStep(ctx, i, weight); err != nil {
@@ -84,8 +82,8 @@ func (t *Trial) RunSteps(ctx context.Context, weights ...int) error {
 	return nil
 }
 
-// RunStep goes on to the pause of one step, counted from 0, by promotion unless that
-// is the first one, and measures its split. An error says that it was not reached.
+// RunStep goes to the pause of step i, counted from 0, and measures its traffic split. It promotes unless i is 0. An
+// error means that the step was not reached.
 func (t *Trial) RunStep(ctx context.Context, i, weight int) error {
 	if i > 0 {
 		if err := t.testbed.Argo(ctx, "promote", App); err != nil {
@@ -98,8 +96,8 @@ func (t *Trial) RunStep(ctx context.Context, i, weight int) error {
 	return t.Measure(ctx, weight)
 }
 
-// Measure measures the split. A wrong one is a finding; an error says that there
-// was nothing to judge.
+// Measure measures the traffic split. A wrong split becomes a finding. An error means that the measurement itself
+// failed.
 func (t *Trial) Measure(ctx context.Context, weight int) error {
 	return t.measure(ctx, CheckSplit, t.canary.To, weight)
 }
@@ -113,12 +111,12 @@ func (t *Trial) measure(ctx context.Context, check Check, color string, weight i
 	return err
 }
 
-// finish waits for the end of the canary and sees what it leaves.
+// finish waits for the end of the canary and checks the final traffic split.
 func (t *Trial) finish(ctx context.Context) {
 	if err := t.testbed.awaitEnd(ctx); err != nil {
 		t.verdict.add(CheckEnd, err.Error())
 	}
-	// Workers take the end of a canary over one by one, as any split.
+	// Envoy's workers apply the end of a canary one after the other, like any route update.
 	if err := t.measure(ctx, CheckEnd, t.canary.Final, 100); err != nil {
 		t.verdict.add(CheckStuck, err.Error())
 	}

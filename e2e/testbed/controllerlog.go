@@ -14,22 +14,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 )
 
-// What Argo Rollouts v1.10 logs of a reconciliation, and, at the level DEBUG,
-// go-plugin of its router.
+// These are the log messages of a reconciliation by Argo Rollouts v1.10 and, at level DEBUG, those of go-plugin about
+// the traffic router.
 const (
 	syncBegins     = `msg="Started syncing rollout"`
 	syncEnds       = `msg="Reconciliation completed"`
 	routerStarted  = "[DEBUG] plugin: plugin started:"
 	routerNotFound = "failed to get traffic router plugin"
-	routerFailed   = " via plugin: " // in each error that a router answers with
+	routerFailed   = " via plugin: " // in each error that a router returns
 	routerAnswered = `msg="Desired weight (stepIdx: `
 	notVerified    = ` not yet verified"`
 	syncFails      = `msg="roCtx.reconcile err `
 )
 
-// Syncs are the controller's reconciliations of the Rollout since a moment, the
-// one that was under way then included, by its own log. The log is read where
-// the kubelet keeps it, so that it can be while the API server is away.
+// Syncs returns the controller's reconciliations of the Rollout since a moment, including the one in progress at that
+// moment. It reads the controller's log file, because the file is available while the API server is down.
 func (b *Testbed) Syncs(since time.Time) ([]trace.Sync, error) {
 	files, err := filepath.Glob(filepath.Join(b.Cluster.Logs, "pods",
 		"argo-rollouts_argo-rollouts-*", "argo-rollouts", "*.log"))
@@ -43,7 +42,7 @@ func (b *Testbed) Syncs(since time.Time) ([]trace.Sync, error) {
 			return nil, fmt.Errorf("the controller's log: %w", err)
 		}
 		syncs, err := syncsIn(bufio.NewScanner(file))
-		_ = file.Close() // it was only read
+		_ = file.Close() // read-only
 		if err != nil {
 			return nil, fmt.Errorf("the controller's log %s: %w", name, err)
 		}
@@ -53,14 +52,13 @@ func (b *Testbed) Syncs(since time.Time) ([]trace.Sync, error) {
 	return slices.DeleteFunc(all, func(s trace.Sync) bool { return !s.Ended.IsZero() && s.Ended.Before(since) }), nil
 }
 
-// syncsIn reads one log in the kubelet's format: the time, the stream, a mark and
-// the text.
+// syncsIn reads a log in the kubelet's format: time, stream, tag and text.
 func syncsIn(lines *bufio.Scanner) ([]trace.Sync, error) {
 	const longest = 1 << 20
 	lines.Buffer(nil, longest)
 	version := regexp.MustCompile(` resourceVersion=(\d+) `)
 	var syncs []trace.Sync
-	open := new(trace.Sync) // of nothing, at first
+	open := new(trace.Sync) // discarded: no reconciliation has started yet
 	for lines.Scan() {
 		stamp, text, _ := strings.Cut(lines.Text(), " ")
 		at, err := time.Parse(time.RFC3339Nano, stamp)
@@ -71,11 +69,11 @@ func syncsIn(lines *bufio.Scanner) ([]trace.Sync, error) {
 			addLogLine(open, at, text)
 			continue
 		}
-		found := version.FindStringSubmatch(text)
-		if !isAboutRollout(text) || found == nil {
+		match := version.FindStringSubmatch(text)
+		if !isAboutRollout(text) || match == nil {
 			continue
 		}
-		number, err := strconv.ParseInt(found[1], 10, 64)
+		number, err := strconv.ParseInt(match[1], 10, 64)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +83,7 @@ func syncsIn(lines *bufio.Scanner) ([]trace.Sync, error) {
 	return syncs, lines.Err()
 }
 
-// addLogLine adds to a sync, unless it has ended, what a line says of it.
+// addLogLine adds the content of a log line to a sync that has not ended.
 func addLogLine(s *trace.Sync, at time.Time, text string) {
 	if !s.Ended.IsZero() {
 		return
@@ -97,7 +95,7 @@ func addLogLine(s *trace.Sync, at time.Time, text string) {
 	if !isAboutRollout(text) {
 		return
 	}
-	if _, failure, found := strings.Cut(text, syncFails); found {
+	if _, failure, ok := strings.Cut(text, syncFails); ok {
 		s.Failure, _, _ = strings.Cut(failure, `" generation=`)
 	}
 	answer := trace.NotCalled
@@ -116,7 +114,7 @@ func addLogLine(s *trace.Sync, at time.Time, text string) {
 	}
 }
 
-// isAboutRollout says whether a line is about the guide's Rollout.
+// isAboutRollout reports whether a log line is about the guide's Rollout.
 func isAboutRollout(text string) bool {
 	return strings.Contains(text, " namespace="+Namespace+" ") && strings.Contains(text+" ", " rollout="+App+" ")
 }

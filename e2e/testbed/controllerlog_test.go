@@ -12,10 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 )
 
-// A log tells what came of each call of the router, and that it was not called.
-// This one is what Argo Rollouts v1.10 writes when its plugin is killed, is started
-// again, finds a weight not in force, cannot be started, and verifies a weight; and
-// when another Rollout or a Service is worked on meanwhile.
+// The log is one of Argo Rollouts v1.10. Its plugin is killed, starts again, reports a weight as unverified, fails to
+// start, and verifies a weight. The log also contains reconciliations of another Rollout and of a Service.
 func TestSyncs(t *testing.T) {
 	log, err := os.Open(filepath.Join("testdata", "controller.log"))
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package testbed runs the guide's application on an embedded cluster of its
-// own, sends requests to each proxy by itself, and keeps what every place says
-// about the weights: each version of the objects that was ever stored, and what
-// each Envoy runs.
+// Package testbed runs the guide's application on an embedded cluster, sends requests to each proxy separately, and
+// records the canary's weights. The record contains each stored version of the objects and the weight that each Envoy
+// runs.
 package testbed

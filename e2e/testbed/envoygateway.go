@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// maxErrorLines is how many lines of a log are shown.
+// maxErrorLines is the number of log lines in a message.
 const maxErrorLines = 20
 
-// EnvoyGatewayErrors are the first lines of the access logs of Envoy Gateway's proxies that tell of an error, with
-// Envoy's own reason for it, or why they can't be read.
+// EnvoyGatewayErrors returns the first lines with a 5xx response from the access logs of Envoy Gateway's proxies. The
+// lines contain Envoy's reason. If the logs can't be read, it returns the error's text.
 func EnvoyGatewayErrors(logs string) string {
 	lines, err := errorLines(logs)
 	if err != nil {
@@ -21,11 +21,11 @@ func EnvoyGatewayErrors(logs string) string {
 	return strings.Join(lines[:min(len(lines), maxErrorLines)], "")
 }
 
-// CountClusterNotFound counts the requests for a host that a proxy of Envoy Gateway had a rule for, and not its
-// cluster.
+// CountClusterNotFound counts the requests for a host that a proxy of Envoy Gateway rejected because the cluster of the
+// matching route did not exist yet.
 func CountClusterNotFound(logs, host string) int {
 	count := 0
-	lines, _ := errorLines(logs) // without a log there is no gap
+	lines, _ := errorLines(logs) // no log, no rejected request
 	for _, line := range lines {
 		isClusterNotFound := strings.Contains(line, `"response_code_details":"cluster_not_found"`) &&
 			strings.Contains(line, `"response_flags":"NC"`)
@@ -36,11 +36,11 @@ func CountClusterNotFound(logs, host string) int {
 	return count
 }
 
-// errLogNotFound says that no proxy of Envoy Gateway has logged anything.
-var errLogNotFound = errors.New("no log is found")
+// errLogNotFound means that no proxy of Envoy Gateway has a log.
+var errLogNotFound = errors.New("no log")
 
-// errorLines reads below the node's folder of logs, where the kubelet keeps them: what it has put aside is not shown by
-// kubectl.
+// errorLines reads the log files in the node's folder, where the kubelet writes them. kubectl does not return rotated
+// files.
 func errorLines(logs string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(logs, "pods", "envoy-gateway-system_envoy-*", "envoy", "*.log*"))
 	if err != nil || len(files) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
-// Only what Envoy's own log tells of a rule without its cluster is a gap, and only for the host.
+// CountClusterNotFound counts only responses that Envoy itself logged as cluster_not_found, and only for the host.
 func TestClusterGaps(t *testing.T) {
 	logs := t.TempDir()
 	folder := filepath.Join(logs, "pods", "envoy-gateway-system_envoy-x", "envoy")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Example returns files of the canary guide's example with another host in place of the guide's: an Ingress controller
-// takes one of two Ingresses that have the same.
+// Example returns copies of the canary guide's files with another host. An Ingress controller uses only one of two
+// Ingresses with the same host.
 func Example(t *testing.T, repo, host string, names ...string) []string {
 	t.Helper()
 	var files []string

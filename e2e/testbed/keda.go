@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// KEDAAddon names the add-on with the version of KEDA that $KEDA asks for, such as 2.20.2; without that, the one that
-// clusters have.
+// KEDAAddon returns the add-on for the version of KEDA in $KEDA, such as 2.20.2. The default is the version of the
+// embedded cluster.
 func KEDAAddon() string {
 	if version := os.Getenv("KEDA"); version != "" {
 		return "keda-v" + version
@@ -15,8 +15,7 @@ func KEDAAddon() string {
 	return "keda"
 }
 
-// CheckKEDAVersion sees that the version of KEDA runs that was asked for, by what its operator says of itself, and
-// returns it.
+// CheckKEDAVersion checks that the operator logs the version of KEDA in $KEDA, and returns that version.
 func (k Kubectl) CheckKEDAVersion(t *testing.T) (version string) {
 	t.Helper()
 	const prefix = "KEDA Version: "

@@ -10,19 +10,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// Kubectl is kubectl on a cluster, for a test.
+// Kubectl runs kubectl on a cluster for a test.
 type Kubectl struct {
 	*provider.Cluster
 
-	// Namespace is that of commands that name no other one; empty for the one that kubectl takes.
+	// Namespace is the default namespace of the commands; empty for kubectl's own default.
 	Namespace string
 }
 
-// WaitTimeout is the flag with which a command of kubectl waits for await.Patience.
+// WaitTimeout returns the flag that makes a kubectl command wait for await.Patience.
 func WaitTimeout() string { return "--timeout=" + await.Patience().String() }
 
-// command is the command of kubectl. A later namespace takes the place of an earlier one. Commands that wait have
-// WaitTimeout.
+// command returns the command line. A namespace in args overrides the default. Commands that wait get WaitTimeout.
 func (k Kubectl) command(args []string) []string {
 	if args[0] == "wait" || len(args) > 1 && args[0] == "rollout" && args[1] == "status" {
 		args = append(slices.Clone(args), WaitTimeout())
@@ -33,7 +32,7 @@ func (k Kubectl) command(args []string) []string {
 	return append([]string{"kubectl", "--namespace", k.Namespace}, args...)
 }
 
-// Do runs kubectl, which must succeed, and returns what it says.
+// Do runs kubectl, which must succeed, and returns its output.
 func (k Kubectl) Do(t *testing.T, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), CommandTimeout())
@@ -45,8 +44,8 @@ func (k Kubectl) Do(t *testing.T, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// CreateNamespace makes a namespace, which is told to go when the test ends. A test before this one may have told it
-// that: what is in it takes its time then, such as a proxy that serves on for 30 s.
+// CreateNamespace creates a namespace and requests its deletion when the test ends. It first waits for the deletion
+// that an earlier test may have requested: a proxy, for example, drains for 30 s.
 func (k Kubectl) CreateNamespace(t *testing.T, name string) {
 	t.Helper()
 	k.Do(t, "wait", "ns", name, "--for=delete")
@@ -60,8 +59,8 @@ func (k Kubectl) CreateNamespace(t *testing.T, name string) {
 	})
 }
 
-// ExplainFailure shows at the end of a test that has failed what commands of kubectl say. What was made before it is
-// called is there then.
+// ExplainFailure logs the output of kubectl commands when the test fails. Objects that were created before this call
+// still exist then.
 func (k Kubectl) ExplainFailure(t *testing.T, commands ...[]string) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -9,28 +9,27 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
-// Launch starts an embedded cluster with what is wished for beyond the canary's
-// own parts, and takes it down when the test ends. It returns the folder of the
-// project, too. A cluster that runs already is used, and goes on, if $E2E_SHARED
-// says so; otherwise it is nobody's to break.
-func Launch(t *testing.T, wishes provider.Spec) (cluster *provider.Cluster, repo string) {
+// Launch starts an embedded cluster that matches the spec, and stops it when the test ends. It also returns the root
+// folder of the repository. If $E2E_SHARED is set, a cluster that already runs is used and keeps running. Otherwise
+// such a cluster fails the test, because the test would disturb it.
+func Launch(t *testing.T, spec provider.Spec) (cluster *provider.Cluster, repo string) {
 	t.Helper()
-	l := newLaunch(t, wishes)
+	l := newLauncher(t, spec)
 	return l.up(t), l.repo
 }
 
-// launcher is a cluster that a test has asked for.
+// launcher starts the cluster of one test.
 type launcher struct {
 	provider provider.Provider
-	wishes   provider.Spec
+	spec     provider.Spec
 	repo     string
 }
 
-// IsShared says whether other suites may use the cluster at the same time.
+// IsShared reports whether other suites may use the cluster at the same time.
 func IsShared() bool { return os.Getenv("E2E_SHARED") != "" }
 
-// newLaunch finds the programs by what the Makefile says.
-func newLaunch(t *testing.T, wishes provider.Spec) launcher {
+// newLauncher finds the programs by the environment variables that the Makefile sets.
+func newLauncher(t *testing.T, spec provider.Spec) launcher {
 	t.Helper()
 	binary, cache, repo := os.Getenv("LOCALCLUSTER_BIN"), os.Getenv("LOCALCLUSTER_CACHE"), os.Getenv("LOCALCLUSTER_REPO")
 	if binary == "" || cache == "" || repo == "" {
@@ -60,13 +59,12 @@ func newLaunch(t *testing.T, wishes provider.Spec) launcher {
 			t.Error(err)
 		}
 	})
-	wishes.Keep = true // it ends with the test, not with this process
-	return launcher{provider: from, wishes: wishes, repo: repo}
+	spec.Keep = true // the cluster ends with the test, not with this process
+	return launcher{provider: from, spec: spec, repo: repo}
 }
 
-// outputFile is where the command localcluster puts what it says: a file, not a pipe,
-// because the supervisor outlives the command and would keep a pipe open. It is
-// shown when the test fails.
+// outputFile returns the file for the output of the command localcluster. It is not a pipe, because the supervisor
+// outlives the command and would keep the pipe open. The content is logged if the test fails.
 func outputFile(t *testing.T) *os.File {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "localcluster"))
@@ -76,17 +74,17 @@ func outputFile(t *testing.T) *os.File {
 	t.Cleanup(func() {
 		if t.Failed() {
 			text, err := os.ReadFile(file.Name())
-			t.Logf("localcluster said (%v):\n%s", err, text)
+			t.Logf("localcluster: output (%v):\n%s", err, text)
 		}
 		_ = file.Close() // all of it is on disk
 	})
 	return file
 }
 
-// up makes the cluster ready.
+// up starts or updates the cluster and waits until it is ready.
 func (l launcher) up(t *testing.T) *provider.Cluster {
 	t.Helper()
-	cluster, err := l.provider.Up(t.Context(), l.wishes)
+	cluster, err := l.provider.Up(t.Context(), l.spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,41 +15,40 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// The load on each proxy: two get what the demo has one get.
+// The load on each proxy.
 const (
-	// Rate is the number of requests per second.
+	// Rate is the number of requests per second to each proxy. Two proxies together get the demo's rate.
 	Rate = 125
 )
 
-// RequestTimeout is the limit of one request.
+// RequestTimeout is the time limit of one request.
 func RequestTimeout() time.Duration { return await.Patience() }
 
-// ErrSplit is judge.ErrSplit.
+// ErrSplit is assert.ErrSplit.
 var ErrSplit = assert.ErrSplit
 
-// ErrOverload says that this machine couldn't keep the load up, so nothing was
-// measured.
+// ErrOverload means that this machine could not generate the load, so the measurement is invalid.
 var ErrOverload = errors.New("the load client is overloaded: this machine is too slow, or busy with other things")
 
-// Load is the demo's load on each of some proxies by itself.
+// Load is the demo's load on each of several proxies.
 type Load struct {
 	clients map[string]*load.Client
 	stalls  *stall.Detector
 	lag     time.Duration
 }
 
-// Lag is the longest time by which a request started late, known once the load
-// has ended: how busy this machine was.
+// Lag returns the longest delay of the start of a request. It is available after Stop and shows how busy this machine
+// was.
 func (l *Load) Lag() time.Duration { return l.lag }
 
-// StartLoad begins to send requests to these proxies.
+// StartLoad starts to send requests to these proxies.
 func (b *Testbed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error) {
 	l := &Load{clients: map[string]*load.Client{}, stalls: stall.Start()}
 	for _, p := range proxies {
 		client, err := load.Start(ctx, load.Config{
 			Address: p.HTTP.String(), Dial: b.Inside.DialContext, Host: host, Path: "/color",
 			Rate: Rate, Timeout: RequestTimeout(),
-			// As many as are due in the time that one may take: otherwise the client fails first when the machine stands still.
+			// All requests of one timeout fit: otherwise the client fails first when the machine stalls.
 			MaxInFlight: Rate * int(RequestTimeout().Seconds()), Colors: guide.Colors(),
 		})
 		if err != nil {
@@ -61,8 +60,7 @@ func (b *Testbed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error
 	return l, nil
 }
 
-// Stop ends the load and says what became of its requests. Outages are those of
-// the proxies, by their names.
+// Stop ends the load and returns the results of its requests. The keys of outages are names of proxies.
 func (l *Load) Stop(outages map[string]trace.Outage) (trace.Tally, error) {
 	l.stalls.Stop()
 	var sum trace.Tally
@@ -82,13 +80,13 @@ func (l *Load) Stop(outages map[string]trace.Outage) (trace.Tally, error) {
 	return sum, errors.Join(problems...)
 }
 
-// workerUpdateDelay is the time between Envoy's main thread showing a split and the first
-// request that counts: its workers take it over one by one.
+// workerUpdateDelay is the time from when Envoy's main thread shows a traffic split until its workers have applied it.
+// The workers apply it one after the other. Requests in this time do not count.
 const workerUpdateDelay = 200 * time.Millisecond
 
-// Split measures how many of the next n requests to each proxy answer in a
-// colour, and judges that by the demo's rule: an odd sample calls for a fresh
-// one of twice the size. The error wraps judge.ErrSplit if the split is off.
+// Split measures how many of the next n requests to each proxy return a color, and checks that by the demo's rule. If
+// the first sample is unsure, a second one of twice the size decides. The error wraps assert.ErrSplit if the split is
+// wrong.
 func (l *Load) Split(ctx context.Context, color string, weight, n int) error {
 	_, err := assert.Expectation{
 		Color: color, Share: float64(weight) / 100, From: time.Now().Add(workerUpdateDelay), First: n,
@@ -98,7 +96,7 @@ func (l *Load) Split(ctx context.Context, color string, weight, n int) error {
 	return err
 }
 
-// sample is a judge.Sample of n requests to each proxy.
+// sample is an assert.Sample of n requests to each proxy.
 func (l *Load) sample(ctx context.Context, from time.Time, n int) (load.Window, error) {
 	var windows []load.Window
 	for name, client := range l.clients {

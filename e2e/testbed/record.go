@@ -16,19 +16,19 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 )
 
-// State is what every place says now.
+// State is the current state of the objects and proxies.
 type State struct {
-	// Rollout and Object are the guide's objects as they were stored last.
+	// Rollout and Object are the last stored versions of the guide's objects.
 	Rollout kube.Rollout
 	Object  kube.HTTPScaledObject
 	// RolloutRevision is the Rollout's resourceVersion.
 	RolloutRevision int64
-	// Envoys are the canary's weights that the proxies run, by name. One that
-	// doesn't answer, or has no route, is missing.
+	// Envoys are the canary's weights that the proxies run, by the proxies' names. A proxy that does not respond or has no
+	// route is missing.
 	Envoys map[string]int
 }
 
-// Weight is the canary's weight by the annotation.
+// Weight returns the canary's weight in the annotation.
 func (s State) Weight() int { return annotationPair().AnnotationWeight(weightsOf(s.Object)) }
 
 // String implements fmt.Stringer.
@@ -45,9 +45,8 @@ func (s State) String() string {
 	return text.String()
 }
 
-// HasWeight says whether a weight is in force everywhere: the annotation says it,
-// every proxy has acknowledged it by the HTTPScaledObject's status, and every
-// Envoy runs it.
+// HasWeight reports whether a weight is active on all proxies: the annotation contains it, the status of the
+// HTTPScaledObject reports the ACK of every proxy, and every Envoy runs it.
 func (s State) HasWeight(weight, proxies int) bool {
 	if s.Weight() != weight || !s.Object.Acked() || s.Object.Status.DataPlane.Proxies.Ready != proxies ||
 		len(s.Envoys) != proxies {
@@ -61,18 +60,17 @@ func (s State) HasWeight(weight, proxies int) bool {
 	return true
 }
 
-// Observation is a weight that a place took on.
+// Observation is a weight observed at a place.
 type Observation = trace.Observation
 
-// acked is where the reports of what every proxy has acknowledged are kept,
-// annotated where the annotation is. Envoys are kept under their names.
+// The places of the annotation and of the ACKs reported in the status. The place of an Envoy is its name.
 const (
 	annotated = "annotation"
 	acked     = "status.dataPlane"
 )
 
-// Record keeps every weight that was seen, by place: the annotation, what the
-// reports say that all proxies have acknowledged, and each Envoy.
+// Record contains every observed weight by place: the annotation, the weight that all proxies have ACKed according to
+// the status, and each Envoy.
 type Record struct {
 	mu            sync.Mutex
 	state         State
@@ -81,11 +79,11 @@ type Record struct {
 	steps         []step
 }
 
-// step is a step that the Rollout came to.
+// step is a step that the Rollout has reached.
 type step struct {
 	index int
 	at    time.Time
-	// version is the Rollout's resourceVersion with which it came there.
+	// version is the Rollout's resourceVersion at that time.
 	version int64
 }
 
@@ -94,7 +92,7 @@ func newRecord() *Record {
 		weightsByHash: map[string]int{"": 0}}
 }
 
-// Now returns what every place says.
+// Now returns the current state.
 func (r *Record) Now() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,8 +101,7 @@ func (r *Record) Now() State {
 	return state
 }
 
-// Since returns, by place, the weights since a moment: the one that was in
-// force then, and all later ones.
+// Since returns the weights by place since a moment, including the weight at that moment.
 func (r *Record) Since(moment time.Time) map[string][]Observation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,9 +116,9 @@ func (r *Record) Since(moment time.Time) map[string][]Observation {
 	return since
 }
 
-// StepReached is when, and with which resourceVersion, the controller first wrote
-// down that the Rollout is at a step or has passed it, since the Rollout was last
-// before it; zero if it has not.
+// StepReached returns when, and with which resourceVersion, the Rollout's status first contained a step or a later one.
+// It ignores the time before the Rollout was last at an earlier step. It returns zero values if the step was not
+// reached.
 func (r *Record) StepReached(index int) (at time.Time, version int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,25 +131,23 @@ func (r *Record) StepReached(index int) (at time.Time, version int64) {
 	return at, version
 }
 
-// ACKed returns whether a report since a moment said that all proxies have acknowledged a weight.
+// ACKed reports whether a status since a moment reported a weight as ACKed by all proxies.
 func (r *Record) ACKed(moment time.Time, weight int) bool {
 	return slices.ContainsFunc(r.Since(moment)[acked], func(s Observation) bool { return s.Weight == weight })
 }
 
-// UnexpectedWeights describes the weights since a moment that nobody asked for: see
-// trace.Strays.
+// UnexpectedWeights describes the weights since a moment that were not requested: see trace.Unexpected.
 func (r *Record) UnexpectedWeights(moment time.Time, asked ...int) []string {
 	return r.unexpected(moment, asked, func(seen []Observation) []Observation { return seen })
 }
 
-// UnexpectedTransientWeights is Strays without the weight that each place has come to rest at,
-// which Resting judges.
+// UnexpectedTransientWeights is UnexpectedWeights without the last weight of each place, which WrongFinalWeights
+// checks.
 func (r *Record) UnexpectedTransientWeights(moment time.Time, asked ...int) []string {
 	return r.unexpected(moment, asked, func(seen []Observation) []Observation { return seen[:len(seen)-1] })
 }
 
-// WrongFinalWeights describes the places that have come to rest at another weight than
-// asked.
+// WrongFinalWeights describes the places whose last weight is not the requested one.
 func (r *Record) WrongFinalWeights(moment time.Time, asked int) []string {
 	var descriptions []string
 	since := r.Since(moment)
@@ -165,7 +160,7 @@ func (r *Record) WrongFinalWeights(moment time.Time, asked int) []string {
 	return descriptions
 }
 
-// unexpected describes the strays among what count takes of the weights of each place.
+// unexpected describes the unexpected weights among those that selected returns for each place.
 func (r *Record) unexpected(moment time.Time, asked []int, selected func([]Observation) []Observation) []string {
 	var descriptions []string
 	since := r.Since(moment)
@@ -182,8 +177,8 @@ func (r *Record) unexpected(moment time.Time, asked []int, selected func([]Obser
 	return descriptions
 }
 
-// EarlyACKs describes the weights since a moment that every proxy was said to
-// have acknowledged before an Envoy ran them: see trace.Prematures.
+// EarlyACKs describes the weights since a moment that were reported as ACKed by all proxies before an Envoy ran them:
+// see trace.EarlyACKs.
 func (r *Record) EarlyACKs(moment time.Time, asked ...int) []string {
 	var descriptions []string
 	since := r.Since(moment)
@@ -200,8 +195,7 @@ func (r *Record) EarlyACKs(moment time.Time, asked ...int) []string {
 	return descriptions
 }
 
-// Timeline draws the weights since a moment, place by place, with the times at
-// which they were seen.
+// Timeline lists the weights since a moment by place, with the times of their observation.
 func (r *Record) Timeline(moment time.Time) []string {
 	var lines []string
 	since := r.Since(moment)
@@ -211,17 +205,16 @@ func (r *Record) Timeline(moment time.Time) []string {
 	return lines
 }
 
-// formatObservations draws weights with their times.
-func formatObservations(sightings []Observation, moment time.Time) string {
+// formatObservations formats weights with their times.
+func formatObservations(observations []Observation, moment time.Time) string {
 	var parts []string
-	for _, s := range sightings {
+	for _, s := range observations {
 		parts = append(parts, fmt.Sprintf("%d (%+.3f s)", s.Weight, s.At.Sub(moment).Seconds()))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// add keeps a weight that was seen at a place by a look that began then. The
-// caller holds the lock.
+// add records the weight of a place, observed by a request that began at began. The caller holds the lock.
 func (r *Record) add(place string, weight int, began, seen time.Time) {
 	all := r.observed[place]
 	if len(all) == 0 || all[len(all)-1].Weight != weight {
@@ -231,7 +224,7 @@ func (r *Record) add(place string, weight int, began, seen time.Time) {
 	all[len(all)-1].Last = began
 }
 
-// addObject takes in a version of the HTTPScaledObject.
+// addObject records a version of the HTTPScaledObject.
 func (r *Record) addObject(version inside.Version) {
 	var object kube.HTTPScaledObject
 	if !decode(version, &object) {
@@ -255,7 +248,7 @@ func (r *Record) addObject(version inside.Version) {
 	r.add(acked, reported, version.Seen, version.Seen)
 }
 
-// addRollout takes in a version of the Rollout.
+// addRollout records a version of the Rollout.
 func (r *Record) addRollout(version inside.Version) {
 	var rollout kube.Rollout
 	if !decode(version, &rollout) {
@@ -270,9 +263,8 @@ func (r *Record) addRollout(version inside.Version) {
 	}
 }
 
-// addEnvoy takes in what an Envoy runs, by a look that began then. One without a
-// route for the app, as when it has just started, serves nothing, so it has no
-// weight.
+// addEnvoy records the routes of an Envoy, read by a request that began at began. An Envoy without a route for the app,
+// such as one that has just started, has no weight.
 func (r *Record) addEnvoy(name string, began time.Time, shares envoyadmin.Shares, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -286,22 +278,21 @@ func (r *Record) addEnvoy(name string, began time.Time, shares envoyadmin.Shares
 	}
 }
 
-// decode reads a version. One without a value is of an object that is gone or
-// not yet there.
+// decode decodes a version. It returns false for a version without a value: the object does not exist.
 func decode(version inside.Version, into any) bool {
 	return version.Value != nil && json.Unmarshal(version.Value, into) == nil
 }
 
-// weightsOf is the annotation as the router means it.
+// weightsOf returns the annotation as the router interprets it.
 func weightsOf(object kube.HTTPScaledObject) string {
 	text, _ := object.Weights()
 	return text
 }
 
-// envoyPoll is the time between two looks at an Envoy.
+// envoyPoll is the interval between two reads of an Envoy's routes.
 const envoyPoll = 40 * time.Millisecond
 
-// watchEnvoy looks at one proxy until ctx ends.
+// watchEnvoy records the routes of one proxy until ctx ends.
 func (b *Testbed) watchEnvoy(ctx context.Context, p Proxy) {
 	client := envoyadmin.NewClientOver(b.Inside.Transport(), func() string { return p.Admin.String() })
 	defer client.Close()

@@ -40,13 +40,13 @@ func object(t *testing.T, second, weight, reported, ready, acked int) inside.Ver
 	return inside.Version{Value: raw, Seen: start().Add(time.Duration(second) * time.Second)}
 }
 
-// What was in force at a moment counts from there on; what was over does not.
-func TestRecordSeesEveryPlace(t *testing.T) {
+// Since includes the weight at the moment, and none before it.
+func TestRecordSince(t *testing.T) {
 	r := newRecord()
 	for _, v := range []inside.Version{
 		object(t, 1, 0, 0, 2, 2),
 		object(t, 2, 20, 0, 2, 2),
-		object(t, 3, 20, 20, 2, 1), // one proxy has not taken it
+		object(t, 3, 20, 20, 2, 1), // one proxy has not ACKed it
 		object(t, 4, 20, 20, 2, 2),
 		object(t, 5, 50, 20, 2, 2),
 		object(t, 6, 50, 50, 2, 2),
@@ -65,14 +65,14 @@ func TestRecordSeesEveryPlace(t *testing.T) {
 	if strays := r.UnexpectedWeights(moment, 50); len(strays) != 2 || !strings.Contains(strays[1], "strange [20]") {
 		t.Errorf("strays %q, want one at each place", strays)
 	}
-	r.addObject(object(t, 8, 50, 33, 2, 2)) // about a text that nobody has ever written
+	r.addObject(object(t, 8, 50, 33, 2, 2)) // the hash of an annotation that never existed
 	if strays := r.UnexpectedWeights(moment, 20, 50); len(strays) != 1 || !strings.HasPrefix(strays[0], acked) {
 		t.Errorf("strays %q, want one of %s", strays, acked)
 	}
 }
 
-// A weight is in force when the annotation, the report and every Envoy say so.
-func TestStateHas(t *testing.T) {
+// A weight is active when the annotation, the status and every Envoy contain it.
+func TestStateHasWeight(t *testing.T) {
 	r := newRecord()
 	shares := envoyadmin.Shares{envoyPair().Stable: 0.8, envoyPair().Canary: 0.2}
 	steps := []struct {
@@ -92,7 +92,7 @@ func TestStateHas(t *testing.T) {
 	for _, tt := range steps {
 		tt.step()
 		if got := r.Now().HasWeight(20, 2); got != tt.want {
-			t.Errorf("%s: in force %v, want %v: %s", tt.name, got, tt.want, r.Now())
+			t.Errorf("%s: active %v, want %v: %s", tt.name, got, tt.want, r.Now())
 		}
 	}
 	if strays := r.UnexpectedWeights(start(), 0, 20); len(strays) != 1 || !strings.HasPrefix(strays[0], "b: 20") {
@@ -100,7 +100,7 @@ func TestStateHas(t *testing.T) {
 	}
 }
 
-func TestStepTaken(t *testing.T) {
+func TestStepReached(t *testing.T) {
 	r := newRecord()
 	for second, index := range []int{0, 1, 2, 4, 4, 0, 1} {
 		rollout := kube.Rollout{}

@@ -21,23 +21,22 @@ import (
 // requestTimeout is the limit of one attempt of a request to the API server.
 const requestTimeout = 5 * time.Second
 
-// CommandTimeout is the limit of a command, which may itself wait for await.Patience.
+// CommandTimeout is the time limit of a command. The command itself may wait for await.Patience.
 func CommandTimeout() time.Duration { return await.Patience() + time.Minute }
 
 // ErrNotReached is await.ErrNotReached.
 var ErrNotReached = await.ErrNotReached
 
-// Testbed is an embedded cluster with the guide's application and all that observes
-// it.
+// Testbed is an embedded cluster with the guide's application and a recorder of its state.
 type Testbed struct {
-	// Cluster is the cluster that runs, Inside the way into it.
+	// Cluster is the running cluster. Inside gives access to its processes, network and store.
 	Cluster *provider.Cluster
 	Inside  *inside.Cluster
-	// Proxies are the proxies, in the order of their names.
+	// Proxies are the proxies, sorted by name.
 	Proxies []Proxy
-	// Record keeps what is seen.
+	// Record contains the observed state.
 	Record *Record
-	// Repo is the folder of the project.
+	// Repo is the root folder of the repository.
 	Repo string
 
 	launcher launcher
@@ -45,15 +44,15 @@ type Testbed struct {
 	http     *http.Client
 }
 
-// Up launches a cluster (see Launch) and reaches into it, which needs root.
-func Up(t *testing.T, wishes provider.Spec) *Testbed {
+// Up launches a cluster (see Launch) and opens access to its inside, which requires root.
+func Up(t *testing.T, spec provider.Spec) *Testbed {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root, to reach into the cluster: run make as root")
 	}
 	//testbounds:allow requests repeat until Patience ends
 	b := &Testbed{Record: newRecord(), http: &http.Client{Timeout: requestTimeout, Transport: new(http.Transport)}}
-	b.launcher = newLaunch(t, wishes)
+	b.launcher = newLauncher(t, spec)
 	b.Repo, b.Cluster = b.launcher.repo, b.launcher.up(t)
 	var err error
 	if b.Inside, err = inside.Open(b.Cluster.Node); err != nil {
@@ -63,12 +62,11 @@ func Up(t *testing.T, wishes provider.Spec) *Testbed {
 	return b
 }
 
-// ReplaceProgram makes a program of the project run from a binary, such as "interceptor", in
-// the place of the one that runs. An interceptor does its work alone when Run
-// returns; the one before goes on for some seconds after it was told to end.
+// ReplaceProgram replaces a program of the project, such as "interceptor", with a binary. When it returns for the
+// interceptor, one new replica runs and holds the Lease. The previous replica takes some seconds to terminate.
 func (b *Testbed) ReplaceProgram(t *testing.T, program, binary string) {
 	t.Helper()
-	b.launcher.wishes.Programs = map[string]string{program: binary}
+	b.launcher.spec.Programs = map[string]string{program: binary}
 	b.Cluster = b.launcher.up(t)
 	if program != interceptor {
 		return
@@ -83,11 +81,11 @@ func (b *Testbed) ReplaceProgram(t *testing.T, program, binary string) {
 const (
 	// interceptor is the program of that name.
 	interceptor = "interceptor"
-	// interceptorLease is the Lease that the interceptor which writes statuses holds.
+	// interceptorLease is the API path of the Lease of the leading interceptor. The leader writes the statuses.
 	interceptorLease = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
 )
 
-// hasOneInterceptor says whether there is one interceptor, and it writes the statuses.
+// hasOneInterceptor reports whether exactly one interceptor runs and it holds the Lease.
 func (b *Testbed) hasOneInterceptor(ctx context.Context) bool {
 	running, err := b.Inside.Find(interceptor)
 	if err != nil || len(running) != 1 {
@@ -105,7 +103,7 @@ func (b *Testbed) hasOneInterceptor(ctx context.Context) bool {
 	return b.Get(ctx, interceptorLease, &lease) == nil && lease.Spec.HolderIdentity == pod
 }
 
-// background runs work beside the test, until the test ends.
+// background runs work concurrently with the test and cancels it when the test ends.
 func background(t *testing.T, work func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -119,8 +117,8 @@ func background(t *testing.T, work func(ctx context.Context) error) {
 	})
 }
 
-// serveAPI keeps `kubectl proxy` running, which takes requests without
-// credentials and passes each on, once, over a connection that lives.
+// serveAPI keeps `kubectl proxy` running. The proxy accepts requests without credentials and forwards each of them
+// once, over a persistent connection.
 func (b *Testbed) serveAPI(t *testing.T) {
 	t.Helper()
 	address := make(chan string, 1)
@@ -128,40 +126,40 @@ func (b *Testbed) serveAPI(t *testing.T) {
 		err := b.Cluster.Stream(ctx, func(out io.Reader) error {
 			lines := bufio.NewScanner(out)
 			for lines.Scan() {
-				if where, found := strings.CutPrefix(lines.Text(), "Starting to serve on "); found {
-					address <- where
+				if listen, ok := strings.CutPrefix(lines.Text(), "Starting to serve on "); ok {
+					address <- listen
 				}
 			}
 			return lines.Err()
 		}, "kubectl", "proxy", "--port=0")
 		if ctx.Err() == nil {
-			return fmt.Errorf("kubectl proxy has ended: %w", err)
+			return fmt.Errorf("kubectl proxy exited: %w", err)
 		}
-		return nil // it was told to end
+		return nil // canceled: the test has ended
 	})
 	b.api = "http://" + await.Receive(t, "the address of kubectl proxy", address)
 }
 
-// Kubectl runs a command as a user would, such as "kubectl", "get", "pods".
+// Kubectl runs a command line as a user would, such as "kubectl", "get", "pods".
 func (b *Testbed) Kubectl(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, CommandTimeout())
 	defer cancel()
 	return b.Cluster.Run(ctx, args...)
 }
 
-// StatusError is an answer of the API server other than success.
+// StatusError is the status code of an unsuccessful response of the API server.
 type StatusError int
 
 // Error implements error.
 func (s StatusError) Error() string { return fmt.Sprintf("HTTP status %d", int(s)) }
 
-// Get reads an object of the API server, by its path, into a value.
+// Get reads the object at an API path into a value.
 func (b *Testbed) Get(ctx context.Context, path string, into any) error {
 	return b.request(ctx, http.MethodGet, path, nil, into)
 }
 
-// MergePatch changes an object by a JSON merge patch (RFC 7396), and reads what
-// became of it into a value, unless that is nil.
+// MergePatch applies a JSON merge patch (RFC 7396) to the object at an API path. It reads the result into a value
+// unless that is nil.
 func (b *Testbed) MergePatch(ctx context.Context, path string, patch, into any) error {
 	raw, err := json.Marshal(patch)
 	if err != nil {
@@ -170,7 +168,7 @@ func (b *Testbed) MergePatch(ctx context.Context, path string, patch, into any) 
 	return b.request(ctx, http.MethodPatch, path, raw, into)
 }
 
-// Ready says whether the API server says that it is.
+// Ready reports whether the API server's readiness endpoint responds with success.
 func (b *Testbed) Ready(ctx context.Context) bool {
 	return b.request(ctx, http.MethodGet, "/readyz", nil, nil) == nil
 }
@@ -204,8 +202,8 @@ func (b *Testbed) request(ctx context.Context, method, path string, body []byte,
 	return nil
 }
 
-// Await waits until ready returns true, and returns when that was. Otherwise the error contains the present state: see
-// await.Until.
+// Await waits until ready returns true and returns the time of that. On a timeout the error contains the observed
+// state: see await.Until.
 func (b *Testbed) Await(ctx context.Context, what string, ready func() bool) (time.Time, error) {
 	err := await.Until(ctx, what, ready, func() string { return b.Record.Now().String() })
 	return time.Now(), err

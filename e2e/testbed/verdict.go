@@ -12,31 +12,28 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// Check names something that must hold of a canary under load.
+// Check names an invariant of a canary under load.
 type Check string
 
-// The checks. Each sees what no other one does.
+// The checks. Each of them detects something that no other check detects.
 const (
-	// CheckStuck finds what was waited for and didn't come about.
+	// CheckStuck reports an awaited state that was not reached.
 	CheckStuck Check = "stuck"
-	// CheckSplit measures how many requests answer in the canary's colour.
+	// CheckSplit measures how many requests return the canary's color.
 	CheckSplit Check = invariant.Split
-	// CheckFailedRequests counts the requests that got no good answer.
+	// CheckFailedRequests counts the failed requests.
 	CheckFailedRequests Check = invariant.FailedRequests
-	// CheckUnexpectedWeights finds weights on the way that nobody asked for.
+	// CheckUnexpectedWeights reports observed weights that were not requested.
 	CheckUnexpectedWeights Check = invariant.StrangeWeights
-	// CheckEarlyACK finds weights that every proxy was said to have acknowledged before an
-	// Envoy ran them.
+	// CheckEarlyACK reports weights that the status reported as ACKed by every proxy before an Envoy ran them.
 	CheckEarlyACK Check = invariant.EarlyACK
-	// CheckEnd finds requests and weights that are not where the canary's end has to
-	// leave them.
+	// CheckEnd reports weights and traffic splits that are wrong after the end of the canary.
 	CheckEnd Check = invariant.End
-	// CheckOverload says that this machine couldn't keep the load up, so that nothing
-	// was measured.
+	// CheckOverload reports that this machine could not generate the load, so the measurement is invalid.
 	CheckOverload Check = "overload"
 )
 
-// Finding is what a check has found wrong.
+// Finding is a failed check.
 type Finding struct {
 	Check Check
 	Text  string
@@ -45,7 +42,8 @@ type Finding struct {
 // String implements fmt.Stringer.
 func (f Finding) String() string { return string(f.Check) + ": " + f.Text }
 
-// Report marks a test as failed. What was not reached or not measured is an error, everything else a broken invariant.
+// Report marks a test as failed. A state that was not reached or a failed measurement is an error, everything else a
+// broken invariant.
 func (f Finding) Report(tb testing.TB) {
 	tb.Helper()
 	if f.Check == CheckStuck || f.Check == CheckOverload {
@@ -55,14 +53,14 @@ func (f Finding) Report(tb testing.TB) {
 	invariant.Broken(tb, string(f.Check), "%s", f.Text)
 }
 
-// Verdict is what all checks have found of one canary.
+// Verdict contains the result of all checks of one canary.
 type Verdict struct {
 	Findings []Finding
-	// Timeline tells what was seen, wrong or not.
+	// Timeline describes what was observed, expected or not.
 	Timeline []string
 }
 
-// Failed are the checks that have found something, in the order of their names.
+// Failed returns the checks with findings, sorted by name.
 func (v *Verdict) Failed() []Check {
 	var failed []Check
 	for _, f := range v.Findings {
@@ -72,7 +70,7 @@ func (v *Verdict) Failed() []Check {
 	return slices.Compact(failed)
 }
 
-// Print writes the course of the canary.
+// Print writes the timeline of the canary.
 func (v *Verdict) Print(out io.Writer) {
 	fmt.Fprintln(out, strings.Join(v.Timeline, "\n  "))
 }
@@ -84,9 +82,8 @@ func (v *Verdict) add(check Check, texts ...string) {
 	}
 }
 
-// evaluate adds what the record and the load tell of a canary that began then and
-// that had these weights one after the other. One that has ended is judged by what
-// it left, too.
+// evaluate checks the record since began, and the load. The canary requested these weights one after the other. The
+// final state is checked only if the canary has ended.
 func (v *Verdict) evaluate(record *Record, began time.Time, asked []int, tally trace.Tally, ended bool) {
 	v.Timeline = append([]string{fmt.Sprintf("%d requests, %d failed; weights asked for %v", tally.Sent, tally.Failed,
 		asked)}, record.Timeline(began)...)

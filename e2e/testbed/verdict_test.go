@@ -11,10 +11,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 )
 
-// poll is a look at an Envoy: in which second it began, and the canary's weight.
+// poll is a read of an Envoy's routes: the second in which it began, and the canary's weight.
 type poll struct{ second, weight int }
 
-// recordOf is the record of these versions and of looks at one Envoy.
+// recordOf returns the record of these versions and of the reads of one Envoy.
 func recordOf(versions []inside.Version, polls ...poll) *Record {
 	r := newRecord()
 	for _, v := range versions {
@@ -33,7 +33,7 @@ func recordOf(versions []inside.Version, polls ...poll) *Record {
 	return r
 }
 
-// Each thing that must not be is found by one check, and named.
+// Exactly one check detects each violation.
 func TestVerdict(t *testing.T) {
 	given := func(seconds ...int) []inside.Version { // 0, 20, and the last one twice: written, then acknowledged
 		last := seconds[0]
@@ -75,7 +75,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// What is found names the place, what was seen there and when.
+// A finding names the place, the observed weights and their times.
 func TestFindings(t *testing.T) {
 	versions := []inside.Version{object(t, 0, 0, 0, 2, 2), object(t, 10, 20, 0, 2, 2), object(t, 11, 20, 20, 2, 2)}
 	var v Verdict

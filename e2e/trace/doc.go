@@ -1,5 +1,3 @@
-// Package trace judges what was seen while something was broken on purpose:
-// which weights there were beside those that were asked for, which failed
-// requests a living proxy could have served, and how long a router took. Pure:
-// values in, values out.
+// Package trace evaluates recorded observations of a test that injects faults: which weights were not requested, which
+// failed requests a running proxy could have served, and how long a router took. It has no side effects.
 package trace

@@ -8,33 +8,30 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// Outage is the death of a proxy.
+// Outage is the termination of a proxy.
 type Outage struct {
-	// Signaled is when it was told to die, Gone when it was seen to have, Back when
-	// its successor was said to be ready; zero if it was not.
+	// Signaled is when the proxy received the signal, Gone when the process was seen to be gone. Back is when its
+	// successor was reported as ready; zero if it was not.
 	Signaled, Gone, Back time.Time
 }
 
-// Tally counts what became of requests to one proxy.
+// Tally counts the results of requests to one proxy.
 type Tally struct {
-	// Sent counts those that were sent and have ended.
+	// Sent is the number of requests that were sent and have ended.
 	Sent int
-	// Lost counts the failed ones that died with the proxy: no living one had
-	// them.
+	// Lost is the number of failed requests that were lost with the terminated proxy: no running proxy received them.
 	Lost int
-	// Failed counts the failed ones that a living proxy could have served.
+	// Failed is the number of failed requests that a running proxy could have served.
 	Failed int
 	// Reasons counts Failed by load.Reason.
 	Reasons map[string]int
-	// Unanswered are the times in which those of Failed had no answer that failed
-	// for want of time alone (load.Unanswered).
+	// Unanswered are the spans without an answer, of those Failed requests that only ran out of time (load.Unanswered).
 	Unanswered []Span
-	// Slowest is the longest time that a good answer took of a proxy that lived
-	// all the while.
+	// Slowest is the longest latency of a successful request to a proxy that was running all the time.
 	Slowest time.Duration
 	// First and Last are when the first and the last of Failed were due.
 	First, Last time.Time
-	// Examples are the first few of Failed that were sent.
+	// Examples are the first few Failed requests that were sent.
 	Examples []load.Result
 }
 
@@ -61,7 +58,7 @@ func (t *Tally) Add(other Tally) {
 	}
 }
 
-// Describe describes the failed requests, with the times since a moment.
+// Describe describes the failed requests, with times relative to a moment.
 func (t *Tally) Describe(moment time.Time, timeout time.Duration) []string {
 	if t.Failed == 0 {
 		return nil
@@ -75,7 +72,7 @@ func (t *Tally) Describe(moment time.Time, timeout time.Duration) []string {
 	return lines
 }
 
-// addFailure widens the time in which requests failed.
+// addFailure extends the span of failed requests.
 func (t *Tally) addFailure(due time.Time) {
 	if t.First.IsZero() || due.Before(t.First) {
 		t.First = due
@@ -85,13 +82,12 @@ func (t *Tally) addFailure(due time.Time) {
 	}
 }
 
-// Summarize sorts the requests to one proxy. Without an outage every failure
-// counts. With one, a failure is lost with the proxy if it got no whole answer,
-// not even a bad one, over a connection that the dead proxy held or that was
-// made before the new one had answered anybody or was said to be ready: whatever
-// is answered is an answer of a living proxy, and whatever goes over a new
-// connection from then on is the new proxy's to serve. What was never sent is not
-// lost with a proxy.
+// Summarize counts the requests to one proxy. Without an outage every failure counts as Failed.
+//
+// With an outage, a failed request is Lost if it got no complete response and its connection was one to the terminated
+// proxy. That is a connection opened before the new proxy sent its first response or was reported as ready. A complete
+// response, even an error, comes from a running proxy. A request over a later connection is the new proxy's to serve. A
+// request that was never sent is not Lost.
 func Summarize(results []load.Result, outage *Outage, timeout time.Duration) Tally {
 	var tally Tally
 	alive := servesSince(results, outage)
@@ -105,7 +101,7 @@ func Summarize(results []load.Result, outage *Outage, timeout time.Duration) Tal
 				tally.Slowest = max(tally.Slowest, r.Latency)
 			}
 		case diedWithProxy && errors.Is(r.Err, load.ErrPinnedLost):
-			tally.Sent-- // held back: that connection's end was noticed before
+			tally.Sent-- // not sent: the client already knew that the connection was closed
 		case diedWithProxy:
 			tally.Lost++
 		default:
@@ -127,11 +123,11 @@ func Summarize(results []load.Result, outage *Outage, timeout time.Duration) Tal
 	return tally
 }
 
-// endOf is when a request had an answer, or had failed.
+// endOf returns when a request was answered or failed.
 func endOf(r load.Result) time.Time { return r.Due.Add(r.Latency) }
 
-// unansweredSpan is the time in which a request had no answer. One that was not sent had
-// no room beside others, which had none in the timeout before.
+// unansweredSpan returns the span in which a request had no answer. A request that was not sent exceeded the limit of
+// concurrent requests, and those had no answer for the timeout before.
 func unansweredSpan(r load.Result, timeout time.Duration) Span {
 	if errors.Is(r.Err, load.ErrOverload) {
 		return Span{From: r.Due.Add(-timeout), To: r.Due.Add(r.Lag)}
@@ -139,30 +135,28 @@ func unansweredSpan(r load.Result, timeout time.Duration) Span {
 	return Span{From: r.Due, To: endOf(r)}
 }
 
-// isAnswered says whether a whole answer came, good or bad.
+// isAnswered reports whether a complete response was received, successful or not.
 func isAnswered(r load.Result) bool {
 	var status load.StatusError
 	return r.Err == nil || errors.As(r.Err, &status) || errors.Is(r.Err, load.ErrAnswer)
 }
 
-// isLostWithProxy says whether a request without an answer was on its way to, or over a
-// connection of, the dead proxy. alive is when its successor served, zero if there
-// was none.
+// isLostWithProxy reports whether a request without a response was on a connection to the terminated proxy or about to
+// open one. alive is when the successor served; zero if there was none.
 func isLostWithProxy(r load.Result, outage Outage, alive time.Time) bool {
 	if endOf(r).Before(outage.Signaled) {
-		return false // it had failed before
+		return false // failed before the signal
 	}
-	made := r.Opened
-	if made.IsZero() {
-		made = r.Due // there never was a connection
+	opened := r.Opened
+	if opened.IsZero() {
+		opened = r.Due // there never was a connection
 	}
-	return alive.IsZero() || made.Before(alive)
+	return alive.IsZero() || opened.Before(alive)
 }
 
-// servesSince is when the first answer had come over a connection that was made
-// after the proxy was gone, or when its successor was said to be ready if that was
-// earlier. It is not when that connection was made: the way to the proxy has hops,
-// and a later connection may have got there first.
+// servesSince returns when the first response was complete over a connection opened after the proxy was gone, or when
+// the successor was reported as ready if that was earlier. The time when that connection was opened is not used: the
+// path to the proxy has several hops, and a later connection may have reached it first.
 func servesSince(results []load.Result, outage *Outage) time.Time {
 	if outage == nil {
 		return time.Time{}

@@ -2,22 +2,19 @@ package trace
 
 import "time"
 
-// EarlyACK is a weight that was reported to be taken while a proxy ran one from
-// before it.
+// EarlyACK is a weight that was reported as ACKed while a proxy still ran an earlier one.
 type EarlyACK struct {
-	// Weight was reported, Runs is what the proxy ran.
+	// Weight is the reported weight, Active the weight that the proxy ran.
 	Weight, Active int
-	// Reported is when the report was read, Looked when the last look began that
-	// found the proxy so.
+	// Reported is when the report was read. Polled is the start of the last request that returned the earlier weight.
 	Reported, Polled time.Time
 }
 
-// EarlyACKs are the weights that were reported to be acknowledged by every proxy
-// before one of them ran them. Asked is as for Strays; strays don't count here.
+// EarlyACKs returns the weights that were reported as ACKed by every proxy before one of them ran them. See Unexpected
+// for asked; unexpected weights are ignored here.
 //
-// An Envoy shows a weight when it acknowledges it. So a look that began after the
-// report was read finds that weight or a later one, however long the report was
-// on its way and however seldom one looks: there is nothing to allow for.
+// An Envoy shows a weight in its routes when it ACKs it. A request that began after the report was read therefore
+// returns that weight or a later one, however slow the report or the polling is. The check needs no tolerance.
 func EarlyACKs(asked []int, reports, runs []Observation) []EarlyACK {
 	var early []EarlyACK
 	reported, ran := positions(asked, weightsOf(reports)), positions(asked, weightsOf(runs))
@@ -31,9 +28,9 @@ func EarlyACKs(asked []int, reports, runs []Observation) []EarlyACK {
 	return early
 }
 
-func weightsOf(sightings []Observation) []int {
-	weights := make([]int, len(sightings))
-	for i, s := range sightings {
+func weightsOf(observations []Observation) []int {
+	weights := make([]int, len(observations))
+	for i, s := range observations {
 		weights[i] = s.Weight
 	}
 	return weights

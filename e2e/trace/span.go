@@ -2,13 +2,13 @@ package trace
 
 import "time"
 
-// Span is a stretch of time.
+// Span is a time interval.
 type Span struct{ From, To time.Time }
 
-// Length is how long it is, negative if it ends before it begins.
+// Length returns the duration, negative if the span ends before it begins.
 func (s Span) Length() time.Duration { return s.To.Sub(s.From) }
 
-// overlap is how long two spans have in common.
+// overlap returns how long two spans overlap.
 func overlap(a, b Span) time.Duration {
 	from, to := a.From, a.To
 	if b.From.After(from) {

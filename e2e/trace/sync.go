@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Answer is what came of the router in a Sync.
+// Answer is the result of the router call in a Sync.
 type Answer int
 
 // The answers.
 const (
-	// Unasked: the controller didn't come to its router, or not back from it.
+	// NotCalled: the controller did not call its router, or the call did not return.
 	NotCalled Answer = iota
-	// Failed: the router could not be started, or answered with an error.
+	// Failed: the router did not start, or returned an error.
 	Failed
-	// Unverified: the router took the weight, and didn't find it in force.
+	// Unverified: the router set the weight, and the weight was not active yet.
 	Unverified
-	// Verified: the router took the weight, and found it in force.
+	// Verified: the router set the weight, and the weight was active.
 	Verified
 )
 
@@ -26,27 +26,25 @@ func (a Answer) String() string {
 	return [...]string{"without its router", "failed", "not verified", "verified"}[a]
 }
 
-// Sync is one reconciliation of a Rollout by the controller. There is never more
-// than one of the same Rollout at a time.
+// Sync is one reconciliation of a Rollout by the controller. Reconciliations of the same Rollout do not overlap.
 type Sync struct {
-	// Began and Ended bound it. Ended is zero while it lasts, and if the
-	// controller died in it.
+	// Began and Ended are its bounds. Ended is zero during the reconciliation, and if the controller terminated during it.
 	Began, Ended time.Time
-	// Version is the resourceVersion of the Rollout that the controller works on.
+	// Version is the resourceVersion of the reconciled Rollout.
 	Version int64
-	// Started says that the router was started in it.
+	// Started is true if the router process was started during the sync.
 	Started bool
-	// Answer is what came of the router, Answered when.
+	// Answer is the result of the router call, Answered its time.
 	Answer   Answer
 	Answered time.Time
-	// Failure is what the controller says of why it ended early, "" if it didn't.
+	// Failure is the controller's error; empty if there was none.
 	Failure string
 }
 
-// isRouterCall says whether the controller came to its router, or had no reason not to.
+// isRouterCall reports whether the controller called its router, or had no error that prevented the call.
 func (s Sync) isRouterCall() bool { return s.Answer != NotCalled || s.Failure == "" }
 
-// Describe describes a sync, with the times since a moment.
+// Describe describes a sync, with times relative to a moment.
 func (s Sync) Describe(moment time.Time) string {
 	text := fmt.Sprintf("%s from %+.3f s", s.Answer, s.Began.Sub(moment).Seconds())
 	if s.Started {
@@ -65,10 +63,9 @@ func (s Sync) Describe(moment time.Time) string {
 	return text
 }
 
-// FirstCall is the first of the syncs that works on a version of the Rollout or a
-// later one, and in which the controller doesn't fail by itself before it comes to
-// its router, as it does for seconds while some of what it has read is old: from then
-// on it asks for what that version says.
+// FirstCall returns the first sync of a version of the Rollout or a later one that did not fail before the router call.
+// Such failures last for seconds while the controller's cache is outdated. From the returned sync on, the controller
+// requests the weight of that version.
 func FirstCall(syncs []Sync, version int64) (Sync, bool) {
 	for _, s := range syncs {
 		if s.Version >= version && s.isRouterCall() {
@@ -78,9 +75,9 @@ func FirstCall(syncs []Sync, version int64) (Sync, bool) {
 	return Sync{}, false
 }
 
-// FirstVerified is the first of the syncs, beginning after a moment, that its router
-// has verified. If anew, it is the first one from that on in which the router was
-// started after that moment: it may have begun right before.
+// FirstVerified returns the first sync that began after a moment and whose router call was verified. If restarted is
+// true, it starts at the first sync in which the router was started after that moment. That sync may have begun shortly
+// before the moment.
 func FirstVerified(syncs []Sync, after time.Time, restarted bool) (Sync, bool) {
 	for _, s := range syncs {
 		began := s.Began.After(after)
@@ -95,17 +92,15 @@ func FirstVerified(syncs []Sync, after time.Time, restarted bool) (Sync, bool) {
 	return Sync{}, false
 }
 
-// HasRouterCall says whether the controller has come to its router in a sync that began
-// after a moment.
+// HasRouterCall reports whether the controller called its router in a sync that began after a moment.
 func HasRouterCall(syncs []Sync, after time.Time) bool {
 	return slices.ContainsFunc(syncs, func(s Sync) bool { return s.Began.After(after) && s.Answer != NotCalled })
 }
 
-// Idle is how much of a span is the controller's own: it waits, for an API
-// server, its leadership or the next event, or works without its router. The
-// router's are the syncs that came to it, and what the controller waits before it
-// comes again because the router failed, or didn't find the weight in force
-// although it had been since inForce.
+// Idle returns the part of a span that the controller spent without its router: it waited for the API server, its
+// leadership or the next event, or worked on its own. The router's part are the syncs with a router call, and the delay
+// until the next sync if the call failed. A weight that was not verified although it had been active counts as a
+// failure, too.
 func Idle(syncs []Sync, span Span, active time.Time) time.Duration {
 	idle := max(0, span.Length())
 	for i, s := range syncs {

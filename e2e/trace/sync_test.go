@@ -7,18 +7,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// second is a moment, in seconds since some start.
+// second returns a moment, in seconds since a fixed start.
 func second(n float64) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n * float64(time.Second)))
 }
 
-// sync is one that its router answered right before its end.
+// sync returns a sync that ends right after its router call.
 func sync(version int64, from, to float64, answer Answer) Sync {
 	return Sync{Began: second(from), Ended: second(to), Version: version, Answer: answer, Answered: second(to)}
 }
 
-// A router is measured by the time in its calls, and by what its failures cost;
-// what the controller waits for by itself is not the router's.
+// Idle excludes router calls and the delays after failed calls.
 func TestIdle(t *testing.T) {
 	const inForce = 50
 	tests := []struct {
@@ -44,14 +43,14 @@ func TestIdle(t *testing.T) {
 	}
 	wrongly := []Sync{sync(1, 12, 13, Unverified), sync(1, 17, 18, Verified)}
 	if got := Idle(wrongly, Span{second(10), second(20)}, second(11)).Seconds(); got != 4 {
-		t.Errorf("not verified although in force: %g s, want 4 s", got)
+		t.Errorf("not verified although active: %g s, want 4 s", got)
 	}
 	if got := Idle(nil, Span{second(20), second(10)}, second(0)); got != 0 {
 		t.Errorf("a span that ends before it begins: %s", got)
 	}
 }
 
-func TestRecovered(t *testing.T) {
+func TestFirstVerified(t *testing.T) {
 	started := sync(5, 14, 15, Failed)
 	started.Started = true
 	syncs := []Sync{
@@ -89,6 +88,6 @@ func TestRecovered(t *testing.T) {
 		t.Errorf("version 5 is first worked on in %+v", asking)
 	}
 	if _, found := FirstCall(syncs, 7); found {
-		t.Error("nobody has worked on version 7")
+		t.Error("FirstCall of version 7: got a sync, want none")
 	}
 }

@@ -47,7 +47,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-func TestStrays(t *testing.T) {
+func TestUnexpected(t *testing.T) {
 	tests := []struct {
 		name        string
 		asked, seen []int
@@ -70,9 +70,8 @@ func TestStrays(t *testing.T) {
 	}
 }
 
-// A report is premature if a look that began after it was read finds a weight
-// from before it, and only then.
-func TestPrematures(t *testing.T) {
+// An ACK is early only if a request that began after the report was read returned an earlier weight.
+func TestEarlyACKs(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
 	run := func(weight, first, last int) Observation {
@@ -116,13 +115,13 @@ func TestPrematures(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestSummarize(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	request := func(opened, due, end, status int, err error) load.Result {
 		return load.Result{Opened: at(opened), Due: at(due), Latency: at(end).Sub(at(due)), Status: status, Err: err}
 	}
-	// The proxy dies at 1000 and its successor takes its first connection at 1500.
+	// The proxy is killed at 1000 and its successor accepts its first connection at 1500.
 	outage := &Outage{Signaled: at(1000), Gone: at(1005)}
 	good := []load.Result{request(0, 10, 12, 200, nil), request(1500, 1500, 1503, 200, nil),
 		request(1700, 1700, 1702, 200, nil)}

@@ -8,17 +8,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
 
-// OtherSplit stands for a split that no weight of a canary from 0 to 100 stands for.
+// OtherSplit stands for a traffic split that corresponds to no canary weight from 0 to 100.
 const OtherSplit = -1
 
-// Pair names the two sides of a canary, in whatever way they are called at the
-// place in question.
+// Pair contains the names of the two sides of a canary at one place, such as the annotation or Envoy's routes.
 type Pair struct {
 	Stable, Canary string
 }
 
-// AnnotationWeight is the canary's weight in percent that an annotation stands for:
-// 0 without one, Foreign for any text but the router's own.
+// AnnotationWeight returns the canary's weight in percent in an annotation: 0 for no annotation, OtherSplit for any
+// text that the router does not write.
 func (p Pair) AnnotationWeight(text string) int {
 	if text == "" {
 		return 0
@@ -31,8 +30,7 @@ func (p Pair) AnnotationWeight(text string) int {
 	return OtherSplit
 }
 
-// EnvoyWeight is the canary's weight in percent by which Envoy shares requests, or
-// Foreign.
+// EnvoyWeight returns the canary's weight in percent in Envoy's routes, or OtherSplit.
 func (p Pair) EnvoyWeight(shares envoyadmin.Shares) int {
 	weight := int(math.Round(shares[p.Canary] * 100))
 	want := envoyadmin.Shares{}
@@ -48,20 +46,18 @@ func (p Pair) EnvoyWeight(shares envoyadmin.Shares) int {
 	return weight
 }
 
-// Observation is a weight that a place took on.
+// Observation is a weight observed at a place.
 type Observation struct {
-	// Weight is the canary's weight in percent, or Foreign.
+	// Weight is the canary's weight in percent, or OtherSplit.
 	Weight int
-	// At is when it was first seen.
+	// At is when it was first observed.
 	At time.Time
-	// Last is when the last look began that still found it.
+	// Last is the start of the last request that still returned it.
 	Last time.Time
 }
 
-// Unexpected are those of the weights seen, in their order, that nobody asked for
-// at that time: asked are the weights that were asked for one after the other,
-// and whoever has come to one of them must not go back to one before it. A
-// weight may be passed over.
+// Unexpected returns the observed weights, in order, that were not requested at that time. The weights in asked were
+// requested one after the other. A place must not go back to an earlier one. It may skip a weight.
 func Unexpected(asked, seen []int) []int {
 	var unexpected []int
 	for i, position := range positions(asked, seen) {
@@ -72,10 +68,10 @@ func Unexpected(asked, seen []int) []int {
 	return unexpected
 }
 
-// unexpectedPosition is the position of a weight that nobody asked for at that time.
+// unexpectedPosition is the position of a weight that was not requested at that time.
 const unexpectedPosition = -1
 
-// positions are the places that the weights seen have among those asked for.
+// positions returns the index in asked of each observed weight.
 func positions(asked, seen []int) []int {
 	indexes := make([]int, len(seen))
 	at := 0

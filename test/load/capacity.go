@@ -6,14 +6,11 @@ import (
 	"time"
 )
 
-// burstInFlight is how many requests of a burst are under way at once: enough to
-// keep every core of a small machine busy.
+// burstInFlight is the number of concurrent requests of a burst: enough to use every core of a small machine.
 const burstInFlight = 16
 
-// Capacity is how many requests per second are answered, over the same mix of
-// connections as a Client's, if each one waits for another to end: a closed
-// loop. It lasts for the given time, and until the requests that are under way
-// then have ended. The totals count all of them.
+// Capacity measures how many requests per second are answered in a closed loop, over the same mix of connections as a
+// Client. It lasts for burst, and then until all requests have ended. The totals count all of them.
 func Capacity(ctx context.Context, config Config, burst time.Duration) (rate float64, totals Totals, err error) {
 	config.MaxInFlight, config.Rate, config.Closed = burstInFlight, math.Inf(1), true
 	end := time.Now().Add(burst)

@@ -11,32 +11,31 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// Config says what to send where.
+// Config configures a Client.
 type Config struct {
 	// Address is the TCP address to connect to.
 	Address string
-	// Dial connects to it, as net.Dialer.DialContext does; nil is that itself. A
-	// test reaches networks by it that are not this process's.
+	// Dial connects to Address, like net.Dialer.DialContext, which is the default. A test can thereby reach the network of
+	// another namespace.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Host is the Host header, Path the path of every request.
 	Host, Path string
-	// Header are further headers of every request, by name.
+	// Header contains additional headers of every request, by name.
 	Header map[string]string
 	// Rate is the number of requests per second.
 	Rate float64
-	// Timeout bounds each request, counted from when it was due.
+	// Timeout is the time limit of each request, counted from when it is due.
 	Timeout time.Duration
-	// MaxInFlight bounds the requests that are under way at once.
+	// MaxInFlight is the maximum number of concurrent requests.
 	MaxInFlight int
-	// Closed makes the loop a closed one: a request that finds MaxInFlight others
-	// under way isn't refused, it waits for one of them to end and is due then. The
-	// rate is the most that there can be.
+	// Closed makes the loop a closed one: a request that exceeds MaxInFlight is not refused. It waits for another request
+	// to end and is due then. Rate is the maximum rate.
 	Closed bool
-	// Colors are the answers that count as good; any colour does where there are none.
+	// Colors are the valid response bodies; empty means any color.
 	Colors []string
 }
 
-// target is where requests go.
+// target returns the address and headers of the requests.
 func (c Config) target() target {
 	t := target{address: c.Address, host: c.Host, path: c.Path, header: c.Header, connect: c.Dial}
 	if t.connect == nil {
@@ -45,30 +44,30 @@ func (c Config) target() target {
 	return t
 }
 
-// Pinned is the fate of a pinned connection.
+// Pinned is the result of a pinned connection.
 type Pinned struct {
 	Kind Kind
-	// Answered counts its good answers.
+	// Answered is the number of successful responses.
 	Answered int
-	// Lost says why it is gone, nil if it lives.
+	// Lost is why the connection was closed; nil if it is still open.
 	Lost error
 }
 
-// lane carries the requests of one kind.
+// lane sends the requests of one kind.
 type lane interface {
-	// ask sends one request, once, and returns by the deadline of ctx.
+	// ask sends one request once, and returns by the deadline of ctx.
 	ask(ctx context.Context) (answer, error)
-	// close ends the connections that are left.
+	// close closes the remaining connections.
 	close()
 }
 
-// pinnedLane is a lane that can be lost.
+// pinnedLane is a lane with a pinned connection.
 type pinnedLane interface {
 	lane
 	lost() error
 }
 
-// Client is a running client.
+// Client is a running load generator.
 type Client struct {
 	config   Config
 	plan     Plan
@@ -85,8 +84,8 @@ type Client struct {
 	pinned  []Pinned // set by Stop
 }
 
-// Start opens the pinned connections and begins to send. The client runs until
-// Stop is called or ctx ends; requests under way are answered in either case.
+// Start opens the pinned connections and starts to send. The client runs until Stop is called or ctx ends. Requests in
+// flight are completed in either case.
 func Start(ctx context.Context, config Config) (*Client, error) {
 	c, err := connect(ctx, config)
 	if err != nil {
@@ -97,7 +96,7 @@ func Start(ctx context.Context, config Config) (*Client, error) {
 	return c, nil
 }
 
-// connect opens the pinned connections of a client that sends nothing yet.
+// connect opens the pinned connections of a client and sends nothing.
 func connect(ctx context.Context, config Config) (*Client, error) {
 	known := make(map[string]bool, len(config.Colors))
 	for _, color := range config.Colors {
@@ -114,10 +113,10 @@ func connect(ctx context.Context, config Config) (*Client, error) {
 	}, nil
 }
 
-// restingHTTP1 bounds the kept HTTP/1.1 connections that rest at a time.
+// restingHTTP1 is the maximum number of idle kept HTTP/1.1 connections.
 const restingHTTP1 = 16
 
-// open makes one lane of each kind.
+// open creates one lane of each kind.
 func open(ctx context.Context, t target, timeout time.Duration) (map[Kind]lane, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -160,7 +159,7 @@ func (c *Client) startRequests(ctx context.Context) {
 		}
 		c.slots <- struct{}{} // a request's timeout bounds the wait
 		due = time.Now()
-		// The end of ctx may be told late; a burst has to end on time.
+		// ctx may be canceled late; a burst has to end on time.
 		if end, bounded := ctx.Deadline(); bounded && !due.Before(end) {
 			<-c.slots
 			return
@@ -170,7 +169,7 @@ func (c *Client) startRequests(ctx context.Context) {
 	}
 }
 
-// begin starts request i and doesn't wait for it.
+// begin starts request i without waiting for it.
 func (c *Client) begin(ctx context.Context, i int, due time.Time) {
 	c.recorder.open(c.plan.Kind(i), due)
 	if time.Since(due) >= c.config.Timeout {
@@ -185,12 +184,12 @@ func (c *Client) begin(ctx context.Context, i int, due time.Time) {
 	}
 }
 
-// refuse ends request i, which this client is too busy for.
+// refuse fails request i with ErrOverload.
 func (c *Client) refuse(i int, due time.Time) {
 	c.recorder.close(i, Result{Kind: c.plan.Kind(i), Due: due, Lag: time.Since(due), Err: ErrOverload}, refused)
 }
 
-// send sends request i, which has a slot, and doesn't wait for its answer.
+// send sends request i, which has a slot, without waiting for the response.
 func (c *Client) send(ctx context.Context, i int, due time.Time) {
 	c.flights.Go(func() {
 		defer func() { <-c.slots }()
@@ -203,9 +202,9 @@ func (c *Client) send(ctx context.Context, i int, due time.Time) {
 	})
 }
 
-// ask sends one request and judges its answer.
+// ask sends one request and classifies its response.
 func (c *Client) ask(ctx context.Context, kind Kind, due time.Time) Result {
-	// A request that has started is answered even if the run is cut short.
+	// A started request is completed even if the run is canceled.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), due.Add(c.config.Timeout))
 	defer cancel()
 	result := Result{Kind: kind, Due: due, Lag: time.Since(due)}
@@ -220,21 +219,19 @@ func (c *Client) ask(ctx context.Context, kind Kind, due time.Time) Result {
 	return result
 }
 
-// Next is the number of the first request that is due at t or later.
+// Next returns the number of the first request that is due at t or later.
 func (c *Client) Next(t time.Time) int { return c.plan.First(t.Sub(c.start)) }
 
-// Begun is how many requests have begun, and so the number of the next one.
+// Begun returns the number of requests that have started, which is the number of the next request.
 func (c *Client) Begun() int { return c.recorder.next() }
 
-// Window looks at n requests from number first on, as far as they have ended.
+// Window returns the results so far of n requests from number first.
 func (c *Client) Window(first, n int) Window { return c.recorder.window(first, n) }
 
-// Sample waits until n requests that are due from a moment on have ended, and
-// returns them.
+// Sample waits until n requests that are due after a moment have ended, and returns them.
 func (c *Client) Sample(ctx context.Context, from time.Time, n int) (Window, error) {
 	first := c.Next(from)
-	// The timeout bounds the last request, counted from when it is due; as much
-	// again is for this client to take note of its end.
+	// The timeout applies to the last request from when it is due. The client gets the same time again to record the end.
 	within := max(0, time.Until(from)) + c.plan.At(n) + 2*c.config.Timeout
 	var window Window
 	err := await.Within(ctx, fmt.Sprintf("the end of %d requests", n), within, func() bool {
@@ -244,11 +241,10 @@ func (c *Client) Sample(ctx context.Context, from time.Time, n int) (Window, err
 	return window, err
 }
 
-// Ended returns those of n requests from number first on that have ended, in the
-// order of the plan.
+// Ended returns those of n requests from number first that have ended, in the order of the plan.
 func (c *Client) Ended(first, n int) []Result { return c.recorder.ended(first, n) }
 
-// Recent looks at the requests that were due in the last d.
+// Recent returns the requests that were due in the last d.
 func (c *Client) Recent(d time.Duration) Window {
 	n := c.plan.First(d)
 	return c.recorder.window(c.recorder.next()-n, n)
@@ -257,12 +253,11 @@ func (c *Client) Recent(d time.Duration) Window {
 // Results returns every request that has ended so far, in the order of the plan.
 func (c *Client) Results() []Result { return c.recorder.ended(0, c.recorder.next()) }
 
-// Totals counts all requests so far.
+// Totals returns the counts of all requests so far.
 func (c *Client) Totals() Totals { return c.recorder.snapshot() }
 
-// Stop starts no further request, waits until those under way have ended,
-// which the timeout bounds, and closes every connection. The totals are final
-// then. A second call returns the same.
+// Stop starts no further request, waits until the requests in flight have ended, and closes every connection. The
+// request timeout limits the wait. The returned totals are final. A second call returns the same.
 func (c *Client) Stop() (Totals, []Pinned) {
 	c.closing.Do(func() {
 		c.stop()
@@ -283,7 +278,7 @@ func (c *Client) Stop() (Totals, []Pinned) {
 	return c.recorder.snapshot(), c.pinned
 }
 
-// Probe asks once, on a connection of its own, and returns the colour.
+// Probe sends one request on a new connection and returns the color.
 func Probe(ctx context.Context, config Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, config.Timeout)
 	defer cancel()

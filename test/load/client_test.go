@@ -23,7 +23,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/memhttp"
 )
 
-// serve starts a server in memory and returns a configuration that leads to it.
+// serve starts an in-memory server and returns a configuration for it.
 func serve(t *testing.T, handler http.HandlerFunc) Config {
 	t.Helper()
 	c := config("proxy:80")
@@ -31,9 +31,8 @@ func serve(t *testing.T, handler http.HandlerFunc) Config {
 	return c
 }
 
-// serveTCP starts a server on the loopback interface, where a connection can be
-// reset. The clock is the machine's: the loop is a closed one, so that a slow
-// machine has no more requests under way, and no request is too late.
+// serveTCP starts a server on the loopback interface, where a connection can be reset. It uses the real clock. The loop
+// is closed, so that a slow machine has no more requests in flight and no request is late.
 func serveTCP(t *testing.T, handler http.HandlerFunc) Config {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -52,10 +51,10 @@ func config(address string) Config {
 	}
 }
 
-// blue answers each request well.
+// blue returns a successful response to each request.
 func blue(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"blue"`) }
 
-// drive lets the client run until n requests have ended, and stops it.
+// drive runs the client until n requests have ended, and stops it.
 func drive(t *testing.T, c Config, n int) (Totals, []Pinned) {
 	t.Helper()
 	client, err := Start(t.Context(), c)
@@ -109,7 +108,7 @@ func TestEveryKindIsAnsweredOnce(t *testing.T) {
 	})
 }
 
-// Every kind of connection is made by Dial, to the address.
+// Dial opens the connections of every kind.
 func TestEveryKindIsDialledByDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, blue)
@@ -172,7 +171,7 @@ func TestSampleIsOfRequestsDueFromAMomentOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		color.Store(`"yellow"`)
-		// A request that was due at this very moment may have had its answer.
+		// A request that is due right now may already have ended.
 		after, err := client.Sample(t.Context(), time.Now().Add(1), 20)
 		if err != nil {
 			t.Fatal(err)
@@ -211,8 +210,7 @@ func TestConnectionsAreFreshKeptAndPinned(t *testing.T) {
 	})
 }
 
-// A reset, a closed connection and a bad status each fail the request that met
-// them, exactly once: nothing is sent again.
+// A reset, a closed connection and an error status each fail exactly one request: nothing is sent again.
 func TestFailuresAreCountedAndNotRetried(t *testing.T) {
 	reset := func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -279,14 +277,14 @@ func containsAny(text string, parts []string) bool {
 	return false
 }
 
-// Each result says when the connection was made that it went over: a fault of a
-// connection can be told from one of a request.
+// Each result contains the time when its connection was opened, so that a fault of a connection differs from one of a
+// request.
 func TestResultsNameTheirConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, blue)
 		dial := c.Dial
 		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			time.Sleep(time.Millisecond) // by which the pinned connections differ
+			time.Sleep(time.Millisecond) // so that the opening times of the pinned connections differ
 			return dial(ctx, network, address)
 		}
 		client, err := Start(t.Context(), c)
@@ -338,8 +336,7 @@ func TestLostPinnedConnectionsAreReported(t *testing.T) {
 	})
 }
 
-// Slow answers don't slow the schedule down, and the wait is measured from the
-// time that a request was due.
+// Slow responses do not delay the schedule. The latency counts from when a request was due.
 func TestOpenLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -394,7 +391,7 @@ func TestOverloadIsSaid(t *testing.T) {
 	})
 }
 
-// A request that this machine gets round to only after its time is not sent.
+// A request that would start after its timeout is not sent.
 func TestLatenessIsOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -412,8 +409,7 @@ func TestLatenessIsOverload(t *testing.T) {
 	})
 }
 
-// No more requests are under way than a burst allows, and what is answered well
-// and in time is the capacity.
+// A burst limits the requests in flight. The capacity counts the successful responses in time.
 func TestCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -470,7 +466,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// concurrency counts the requests that a server answers at once.
+// concurrency counts the concurrent requests of a server.
 type concurrency struct {
 	mu           sync.Mutex
 	now, highest int
@@ -489,7 +485,7 @@ func (b *concurrency) begin() (end func()) {
 	}
 }
 
-// max is the largest number of requests at once.
+// max returns the maximum number of concurrent requests.
 func (b *concurrency) max() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A server that is slower than the rate makes a closed loop slow, and fails no
-// request.
+// A server that is slower than the rate slows a closed loop down without a failed request.
 func TestClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var busy concurrency
@@ -25,7 +24,7 @@ func TestClosedLoop(t *testing.T) {
 	})
 }
 
-// The rate is the most that a closed loop makes.
+// A closed loop does not exceed the rate.
 func TestClosedLoopKeepsTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, blue)

@@ -1,11 +1,8 @@
-// Package load is an open-loop HTTP client: requests start by a schedule that
-// doesn't wait for answers, so a server that stalls meets the load that real
-// users would bring, and the wait that they would feel is measured from the
-// moment a request was due. Where only failures matter, and not how busy the
-// machine is, the loop can be a closed one.
+// Package load is an open-loop HTTP load generator. Requests start by a schedule, independently of the responses. A
+// server that stalls therefore gets the load that real users generate, and the latency counts from when a request was
+// due. If only failures matter, and not how busy the machine is, the loop can be closed.
 //
-// Nothing is ever sent twice. That is why the connections are driven by hand:
-// net/http's Transport repeats an idempotent request when a reused connection
-// turns out to be closed, and so hides just the faults that this client is for.
-// A kept connection that the server cuts is a failed request here.
+// Nothing is sent twice, so the package manages the connections itself. The Transport of net/http repeats an idempotent
+// request if a reused connection turns out to be closed. It thereby hides exactly the faults that this client detects.
+// A kept connection that the server closes during a request is a failed request here.
 package load

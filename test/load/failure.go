@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// The ways in which a request fails that no other package has a name for.
+// The failures of requests that are not errors of other packages.
 var (
-	// ErrOverload is this client's own fault: too many requests are in flight
-	// for another one, or it would begin after its timeout. Nothing was sent.
+	// ErrOverload is a fault of this client: too many requests are in flight, or the request would start after its
+	// timeout. Nothing was sent.
 	ErrOverload = errors.New("client overload: not sent")
-	// ErrPinnedLost says that a pinned connection is gone. Nothing was sent.
+	// ErrPinnedLost means that a pinned connection is closed. Nothing was sent.
 	ErrPinnedLost = errors.New("pinned connection lost")
-	// ErrAnswer is a 200 whose body isn't one of the known colours.
+	// ErrAnswer means a status 200 with a body that is not one of the valid colors.
 	ErrAnswer = errors.New("not a known color")
 )
 
-// StatusError is an answer other than 200.
+// StatusError is a status other than 200.
 type StatusError int
 
 // Error implements error.
 func (s StatusError) Error() string { return "HTTP status " + strconv.Itoa(int(s)) }
 
-// classify says what is wrong with an answer, and which colour it names.
+// classify returns the color of a response, or why the response is a failure.
 func classify(a answer, known map[string]bool) (color string, err error) {
 	if a.status != 200 {
 		return "", StatusError(a.status)
@@ -40,16 +40,15 @@ func classify(a answer, known map[string]bool) (color string, err error) {
 	return color, nil
 }
 
-// Unanswered says whether a request failed for want of time alone: no answer came
-// by its deadline, or this client was too busy to send it.
+// Unanswered reports whether a request failed only because of time: no response until its deadline, or the client was
+// too busy to send it.
 func Unanswered(err error) bool {
 	var network net.Error
 	return errors.Is(err, ErrOverload) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.As(err, &network) && network.Timeout()
 }
 
-// Reason puts an error into a few words that are the same for every request
-// that failed the same way, so that they can be counted.
+// Reason returns a short text that is equal for all requests that failed in the same way, so that they can be counted.
 func Reason(err error, timeout time.Duration) string {
 	switch {
 	case errors.Is(err, ErrOverload), errors.Is(err, ErrPinnedLost), errors.Is(err, ErrAnswer):

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// maxBody bounds how much of an answer is read.
+// maxBody is the maximum number of bytes read from a response body.
 const maxBody = 1 << 12
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	status int
 	body   string
-	opened time.Time // when its connection was made; zero if there was none
+	opened time.Time // when its connection was opened; zero if there was none
 }
 
-// target says where requests go, and how they get there.
+// target contains the address and headers of requests, and the dialer.
 type target struct {
 	address, host, path string
 	header              map[string]string
@@ -50,7 +50,7 @@ func (t target) request(ctx context.Context) (*http.Request, error) {
 	return request, nil
 }
 
-// readAnswer takes in an answer to its end.
+// readAnswer reads a complete response.
 func readAnswer(response *http.Response) (answer, error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	if closeErr := response.Body.Close(); err == nil {
@@ -63,7 +63,7 @@ func readAnswer(response *http.Response) (answer, error) {
 	return a, nil
 }
 
-// http1Conn is one HTTP/1.1 connection. It carries one request at a time.
+// http1Conn is an HTTP/1.1 connection. It carries one request at a time.
 type http1Conn struct {
 	net.Conn
 
@@ -79,8 +79,8 @@ func dialHTTP1(ctx context.Context, t target) (*http1Conn, error) {
 	return &http1Conn{Conn: conn, in: bufio.NewReader(conn), opened: time.Now()}, nil
 }
 
-// ask sends one request and reads its answer, until the deadline of ctx.
-// The connection can be used again if reusable.
+// ask sends one request and reads its response until the deadline of ctx. reusable is true if the connection can carry
+// another request.
 func (c *http1Conn) ask(ctx context.Context, t target) (a answer, reusable bool, err error) {
 	defer func() { a.opened = c.opened }()
 	request, err := t.request(ctx)
@@ -112,14 +112,14 @@ func (l freshHTTP1) ask(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	a, _, err := conn.ask(ctx, l.target)
-	_ = conn.Close() // the answer is in, or the failure is known
+	_ = conn.Close() // the response is complete, or has failed
 	return a, err
 }
 
 func (freshHTTP1) close() {}
 
-// keptHTTP1 keeps connections and uses the one that rested longest, so that
-// all of them live on through the whole run.
+// keptHTTP1 keeps idle connections and uses the one that was idle longest, so that all of them stay open during the
+// whole run.
 type keptHTTP1 struct {
 	target target
 	idle   chan *http1Conn
@@ -141,10 +141,10 @@ func (l keptHTTP1) ask(ctx context.Context) (answer, error) {
 		select {
 		case l.idle <- conn:
 			return a, err
-		default: // enough of them rest already
+		default: // enough idle connections
 		}
 	}
-	_ = conn.Close() // the answer is in, or the failure is known
+	_ = conn.Close() // the response is complete, or has failed
 	return a, err
 }
 
@@ -152,20 +152,20 @@ func (l keptHTTP1) close() {
 	for {
 		select {
 		case conn := <-l.idle:
-			_ = conn.Close() // the run is over
+			_ = conn.Close() // the run has ended
 		default:
 			return
 		}
 	}
 }
 
-// pinnedHTTP1 is one connection for the whole run. Requests that are due while
-// another is under way wait for it, which counts into their latency.
+// pinnedHTTP1 is one connection for the whole run. Requests that are due during another request wait for it, which is
+// part of their latency.
 type pinnedHTTP1 struct {
 	target target
 	conn   *http1Conn
-	// turn has room for the one request under way, which also guards why. It is a
-	// channel because those that wait for a mutex stop the clock of a synctest bubble.
+	// turn has a slot for the one request in flight, which also guards why. It is a channel because goroutines that wait
+	// for a mutex stop the clock of a synctest bubble.
 	turn chan struct{}
 	why  error
 }
@@ -197,4 +197,4 @@ func (l *pinnedHTTP1) lost() error {
 	return l.why
 }
 
-func (l *pinnedHTTP1) close() { _ = l.conn.Close() } // the run is over
+func (l *pinnedHTTP1) close() { _ = l.conn.Close() } // the run has ended

@@ -16,8 +16,8 @@ type http2Conn struct {
 	opened time.Time
 }
 
-// dialHTTP2 opens an HTTP/2 connection by prior knowledge (RFC 9113 §3.3).
-// A ClientConn, unlike the Transport it is made by, sends a request once.
+// dialHTTP2 opens an HTTP/2 connection with prior knowledge (RFC 9113 §3.3). A ClientConn, unlike the Transport that
+// creates it, sends a request only once.
 func dialHTTP2(ctx context.Context, t target) (*http2Conn, error) {
 	transport := &http.Transport{DialContext: t.connect, Protocols: new(http.Protocols), DisableCompression: true}
 	transport.Protocols.SetUnencryptedHTTP2(true)
@@ -28,11 +28,11 @@ func dialHTTP2(ctx context.Context, t target) (*http2Conn, error) {
 	return &http2Conn{ClientConn: conn, opened: time.Now()}, nil
 }
 
-// usable says whether a connection takes another request. After a GOAWAY it
-// doesn't, although it lives on until its last stream has ended.
+// usable reports whether a connection can carry another request. After a GOAWAY it cannot, although it stays open until
+// its last stream has ended.
 func usable(conn *http2Conn) bool { return conn.Err() == nil && conn.Available() > 0 }
 
-// askHTTP2 sends one request on a stream of its own.
+// askHTTP2 sends one request on a new stream.
 func askHTTP2(ctx context.Context, conn *http2Conn, t target) (a answer, err error) {
 	defer func() { a.opened = conn.opened }()
 	request, err := t.request(ctx)
@@ -55,13 +55,13 @@ func (l freshHTTP2) ask(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	a, err := askHTTP2(ctx, conn, l.target)
-	_ = conn.Close() // the answer is in, or the failure is known
+	_ = conn.Close() // the response is complete, or has failed
 	return a, err
 }
 
 func (freshHTTP2) close() {}
 
-// keptHTTP2 takes turns on a few connections, each carrying many streams.
+// keptHTTP2 uses a few connections in turn. Each of them carries many streams.
 type keptHTTP2 struct {
 	target target
 	turn   atomic.Uint32
@@ -79,13 +79,12 @@ func (l *keptHTTP2) ask(ctx context.Context) (answer, error) {
 func (l *keptHTTP2) close() {
 	for i := range l.conns {
 		if conn := l.conns[i].conn; conn != nil {
-			_ = conn.Close() // the run is over
+			_ = conn.Close() // the run has ended
 		}
 	}
 }
 
-// sharedHTTP2 is a connection that is opened when it is first needed, and
-// opened anew once the server has said goodbye to it (GOAWAY).
+// sharedHTTP2 is a connection that is opened for its first request, and again after the server has sent a GOAWAY.
 type sharedHTTP2 struct {
 	mu   sync.Mutex
 	conn *http2Conn
@@ -97,7 +96,7 @@ func (s *sharedHTTP2) get(ctx context.Context, t target) (*http2Conn, error) {
 	if s.conn != nil && usable(s.conn) {
 		return s.conn, nil
 	}
-	// Streams that are still open on the old one may end; it closes itself then.
+	// Open streams of the previous connection may end; then it closes itself.
 	conn, err := dialHTTP2(ctx, t)
 	if err != nil {
 		return nil, err
@@ -126,4 +125,4 @@ func (l *pinnedHTTP2) lost() error {
 	return fmt.Errorf("%w: the server closed it or sent GOAWAY", ErrPinnedLost)
 }
 
-func (l *pinnedHTTP2) close() { _ = l.conn.Close() } // the run is over
+func (l *pinnedHTTP2) close() { _ = l.conn.Close() } // the run has ended

@@ -6,43 +6,42 @@ import (
 	"time"
 )
 
-// Result is how one request went.
+// Result is the result of one request.
 type Result struct {
-	// Kind says over which connection it went.
+	// Kind is the kind of its connection.
 	Kind Kind
-	// Due is when it was scheduled; it didn't start before.
+	// Due is when it was scheduled; it did not start earlier.
 	Due time.Time
 	// Lag is how much later than due it started.
 	Lag time.Duration
-	// Opened is when the connection was made that it went over, before or
-	// after Due; zero if there was none.
+	// Opened is when its connection was opened, before or after Due; zero if there was none.
 	Opened time.Time
-	// Latency is the time from Due to the end of the answer or the failure.
+	// Latency is the time from Due to the end of the response or the failure.
 	Latency time.Duration
-	// Status is the HTTP status, 0 without an answer.
+	// Status is the HTTP status; 0 without a response.
 	Status int
-	// Color is what the answer named; empty if the request failed.
+	// Color is the color in the response; empty if the request failed.
 	Color string
-	// Err says why the request failed, nil if it didn't.
+	// Err is why the request failed; nil if it succeeded.
 	Err error
 }
 
-// Window is what is known of a run of requests.
+// Window summarizes a series of requests.
 type Window struct {
-	// Asked is how many requests the window is for, Done how many have ended.
+	// Asked is the number of requests in the series, Done the number of those that have ended.
 	Asked, Done int
-	// Colors counts the good answers.
+	// Colors counts the successful responses by color.
 	Colors map[string]int
 	// Failed counts the failed requests.
 	Failed int
-	// Latencies are those of the good answers, in order of arrival.
+	// Latencies are those of the successful responses, in order of arrival.
 	Latencies []time.Duration
 }
 
-// Complete says whether every request of the window has ended.
+// Complete reports whether every request of the window has ended.
 func (w Window) Complete() bool { return w.Done == w.Asked }
 
-// NewWindow looks at a run of so many requests, of which these have ended.
+// NewWindow summarizes the ended requests of a series of asked requests.
 func NewWindow(asked int, ended []Result) Window {
 	w := Window{Asked: asked, Done: len(ended), Colors: map[string]int{}}
 	for _, r := range ended {
@@ -56,7 +55,7 @@ func NewWindow(asked int, ended []Result) Window {
 	return w
 }
 
-// Merge adds windows up.
+// Merge adds up windows.
 func Merge(windows ...Window) Window {
 	sum := Window{Colors: map[string]int{}}
 	for _, w := range windows {
@@ -69,30 +68,29 @@ func Merge(windows ...Window) Window {
 	return sum
 }
 
-// Totals count all requests since the start.
+// Totals counts all requests since the start.
 type Totals struct {
-	// Ended counts the requests that have ended, sent or not.
+	// Ended is the number of requests that have ended, sent or not.
 	Ended int
-	// Sent counts those of them that were not held back by ErrOverload or
-	// ErrPinnedLost.
+	// Sent is the number of those that did not fail with ErrOverload or ErrPinnedLost.
 	Sent int
-	// OK counts the answers with status 200, whatever their body.
+	// OK is the number of responses with status 200, with any body.
 	OK int
-	// Answered counts the good answers, by kind.
+	// Answered counts the successful responses by kind.
 	Answered map[Kind]int
 	// Failed counts the requests that have failed or were held back.
 	Failed int
 	// Reasons counts the failed requests by Reason.
 	Reasons map[string]int
-	// InFlight is how many have started and not ended.
+	// InFlight is the number of requests in progress.
 	InFlight int
 	// Lag is the longest time by which a request started late.
 	Lag time.Duration
-	// Overloaded says that at least one request met ErrOverload.
+	// Overloaded is true if at least one request failed with ErrOverload.
 	Overloaded bool
 }
 
-// recorder keeps every result, in the order of the plan.
+// recorder contains every result in the order of the plan.
 type recorder struct {
 	timeout time.Duration
 
@@ -106,7 +104,7 @@ func newRecorder(timeout time.Duration) *recorder {
 	return &recorder{timeout: timeout, totals: Totals{Answered: map[Kind]int{}, Reasons: map[string]int{}}}
 }
 
-// open notes that the next request of the plan is due.
+// open records that the next request of the plan is due.
 func (r *recorder) open(kind Kind, due time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +113,7 @@ func (r *recorder) open(kind Kind, due time.Time) {
 	r.totals.InFlight++
 }
 
-// close notes how request i ended.
+// close records the result of request i.
 func (r *recorder) close(i int, result Result, outcome outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,20 +137,19 @@ func (r *recorder) close(i int, result Result, outcome outcome) {
 	t.Answered[result.Kind]++
 }
 
-// outcome says whether a request left this client.
+// outcome is whether a request was sent.
 type outcome int
 
 const (
-	sent    outcome = iota // it was sent, or its connection failed
-	refused                // held back by ErrOverload
-	lost                   // held back by ErrPinnedLost
+	sent    outcome = iota // sent, or its connection failed
+	refused                // not sent: ErrOverload
+	lost                   // not sent: ErrPinnedLost
 )
 
-// window looks at n requests from number first on.
+// window summarizes n requests from number first.
 func (r *recorder) window(first, n int) Window { return NewWindow(n, r.ended(first, n)) }
 
-// ended returns those of n requests from number first on that have ended, in the
-// order of the plan.
+// ended returns those of n requests from number first that have ended, in the order of the plan.
 func (r *recorder) ended(first, n int) []Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,14 +162,14 @@ func (r *recorder) ended(first, n int) []Result {
 	return ended
 }
 
-// next is the number of the request that is due next.
+// next returns the number of the next request.
 func (r *recorder) next() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.results)
 }
 
-// snapshot returns the totals as of now.
+// snapshot returns the current totals.
 func (r *recorder) snapshot() Totals {
 	r.mu.Lock()
 	defer r.mu.Unlock()

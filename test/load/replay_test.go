@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// What net/http's Transport hides is a failed request here: a server that reads
-// a request on a kept connection and cuts that without an answer.
+// A server that reads a request on a kept connection and closes it without a response fails the request. The Transport
+// of net/http hides that.
 func TestACutConnectionIsNotHidden(t *testing.T) {
 	const requests = 10
 	var asked atomic.Int64
@@ -20,7 +20,7 @@ func TestACutConnectionIsNotHidden(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		if _, again := served.LoadOrStore(r.RemoteAddr, true); again {
-			panic(http.ErrAbortHandler) // cuts the connection
+			panic(http.ErrAbortHandler) // closes the connection
 		}
 		_, _ = io.WriteString(w, `"blue"`)
 	}))
@@ -40,7 +40,7 @@ func TestACutConnectionIsNotHidden(t *testing.T) {
 	failed, reached := failures(func() error {
 		response, err := client.Get(server.URL) //nolint:noctx // the client has a timeout
 		if err == nil {
-			_, _ = io.Copy(io.Discard, response.Body) // what was read to its end is kept
+			_, _ = io.Copy(io.Discard, response.Body) // a connection is kept only after a complete read
 			err = response.Body.Close()
 		}
 		return err

@@ -48,7 +48,7 @@ const (
 // parts are the halves' names.
 func parts() []string { return []string{string(canaryPart), string(scalingPart)} }
 
-// has says whether a half is to be run.
+// has reports whether a half is to be run.
 func (o *options) has(h part) bool { return o.only == "" || o.only == h }
 
 // spec are what the cluster is to have for a half. Nothing is installed into a cluster that is not of this
@@ -56,12 +56,12 @@ func (o *options) has(h part) bool { return o.only == "" || o.only == h }
 // starts before KEDA is compiled. That happens afterwards. Next to the canary it would take processors from the pods
 // even at the lowest priority: the kernel shares them out among cgroups first, and each pod has its own.
 func (o *options) spec(h part) provider.Spec {
-	wishes := provider.Spec{Keep: o.keep}
+	spec := provider.Spec{Keep: o.keep}
 	if o.provider == provider.NameEmbedded {
-		wishes.Addons = []string{map[part]string{canaryPart: "keda-api", scalingPart: "keda"}[h], "traefik"}
-		wishes.Forwards = map[string]string{provider.IngressAddress: provider.IngressTarget}
+		spec.Addons = []string{map[part]string{canaryPart: "keda-api", scalingPart: "keda"}[h], "traefik"}
+		spec.Forwards = map[string]string{provider.IngressAddress: provider.IngressTarget}
 	}
-	return wishes
+	return spec
 }
 
 // embeddedRest is three syncs of the embedded cluster's HorizontalPodAutoscaler, which has one every 2 s; elsewhere it
@@ -229,7 +229,7 @@ func (o *options) guide(cluster *provider.Cluster, byHand bool) guide.Guide {
 	}
 }
 
-// isManual says whether the objects that KEDA and the agent would make have to be applied: a cluster of the user's may
+// isManual reports whether the objects that KEDA and the agent would make have to be applied: a cluster of the user's may
 // be without them.
 func (o *options) isManual(ctx context.Context, cluster *provider.Cluster) (bool, error) {
 	possible, err := guide.IsSupported(ctx, o.terminal(cluster))

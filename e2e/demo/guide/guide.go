@@ -35,7 +35,7 @@ const (
 // Colors are the answers that the sample app may give.
 func Colors() []string { return []string{"blue", "yellow", "green", "orange", "purple", "red"} }
 
-// ErrCheck says that something that must hold doesn't.
+// ErrCheck means that something that must hold doesn't.
 var ErrCheck = errors.New("does not hold")
 
 // Guide is the guide in a cluster.
@@ -54,7 +54,7 @@ type Guide struct {
 	Patience, Delete time.Duration
 }
 
-// IsSupported says whether the cluster has what the guide's objects need: KEDA, the agent and the scaler.
+// IsSupported reports whether the cluster has what the guide's objects need: KEDA, the agent and the scaler.
 func IsSupported(ctx context.Context, terminal shell.Shell) (bool, error) {
 	for _, args := range [][]string{
 		{"get", "crd", "scaledobjects.keda.sh", "-o", "name", "--ignore-not-found"},

@@ -39,7 +39,7 @@ type Step struct {
 	Asked, Measured, Low, High float64
 	// Sample is how many requests were counted.
 	Sample string
-	// Right says whether the demo found the split to be the one that was asked.
+	// Right reports whether the demo found the split to be the one that was asked.
 	Right bool
 }
 

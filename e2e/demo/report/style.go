@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Style says whether the terminal takes colours (ECMA-48 SGR).
+// Style reports whether the terminal takes colours (ECMA-48 SGR).
 type Style struct {
 	Color bool
 }

@@ -137,7 +137,7 @@ func (s Style) columns(cells [][]string, right []bool) []string {
 type Check struct {
 	// Name says what must hold, Detail what was found.
 	Name, Detail string
-	// OK says whether it holds.
+	// OK reports whether it holds.
 	OK bool
 	// Invariant is the kind of the product's invariant that is broken if it does not hold; empty for other checks.
 	Invariant string

@@ -61,7 +61,7 @@ func wantedReplicas(rate float64) int {
 	return int(min(max(math.Ceil(rate/target), least), most))
 }
 
-// isWanted says whether a number of replicas is right for a rate: within one, for a rate is measured.
+// isWanted reports whether a number of replicas is right for a rate: within one, for a rate is measured.
 func isWanted(replicas int, rate float64) bool {
 	d := replicas - wantedReplicas(rate)
 	return -1 <= d && d <= 1
@@ -72,7 +72,7 @@ func canaryPods(replicas int) int {
 	return int(math.Ceil(float64(replicas) * weight / 100))
 }
 
-// isReached says whether a Rollout has what the phase asks for, on both sides.
+// isReached reports whether a Rollout has what the phase asks for, on both sides.
 func (p phase) isReached(r kube.Rollout) bool {
 	stablePods, canaries := r.Sides()
 	if !isWanted(r.Spec.Replicas, p.rate) || stablePods != r.Spec.Replicas {

@@ -46,7 +46,7 @@ type step struct {
 	within time.Duration
 }
 
-// split says whether the step has both sides answer.
+// split reports whether the step has both sides answer.
 func (s step) split() bool { return s.weight > 0 && s.weight < 100 }
 
 // share is the share of the step's colour that is asked for.
@@ -99,7 +99,7 @@ func plan(pause, patience time.Duration) []rollout {
 	}
 }
 
-// isRequestedSplit says whether Envoy may run these shares: those of a step, or of one side alone. Before the first
+// isRequestedSplit reports whether Envoy may run these shares: those of a step, or of one side alone. Before the first
 // object there are none.
 func isRequestedSplit(shares envoyadmin.Shares) bool {
 	if len(shares) == 0 || shares.Equal(pair(0, 1)) {

@@ -22,12 +22,12 @@ import (
 
 // The ways in which a run fails, beside await.ErrNotReached and judge.ErrSplit.
 var (
-	// ErrOverload says that this machine couldn't keep the load up, so nothing
+	// ErrOverload means that this machine couldn't keep the load up, so nothing
 	// was measured.
 	ErrOverload = errors.New("the load client is overloaded")
-	// ErrWeight says that Envoy ran a weight that no step asks for.
+	// ErrWeight means that Envoy ran a weight that no step asks for.
 	ErrWeight = errors.New("a weight that no step asks for")
-	// ErrTooSlow says that this machine carries less than the least load.
+	// ErrTooSlow means that this machine carries less than the least load.
 	ErrTooSlow = errors.New("this machine is too slow")
 )
 

@@ -71,7 +71,7 @@ func (d *demo) weights() string {
 	return text
 }
 
-// annotated says whether the annotation is the one of the step: exactly the
+// annotated reports whether the annotation is the one of the step: exactly the
 // guide's text, or none at all.
 func (d *demo) annotated(s step, want string) bool {
 	object := d.object.Get()

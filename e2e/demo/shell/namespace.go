@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrForeign says that something has the demo's name and is not the demo's.
+// ErrForeign means that something has the demo's name and is not the demo's.
 var ErrForeign = errors.New("not touched")
 
 // Mark is the label of the demo's own namespaces, in e2e/demo.

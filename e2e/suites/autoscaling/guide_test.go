@@ -168,7 +168,7 @@ func (g guide) send(t *testing.T, rate float64) *load.Client {
 // inFlight is the number of requests that are due within await.Patience: more can't be under way.
 func inFlight(rate float64) int { return int(math.Ceil(rate * await.Patience().Seconds())) }
 
-// isWanted says whether a number of replicas is right for a rate, within one, or within the tenth in which
+// isWanted reports whether a number of replicas is right for a rate, within one, or within the tenth in which
 // the HorizontalPodAutoscaler leaves a number as it is.
 func isWanted(replicas int, rate float64) bool {
 	right := min(max(math.Ceil(rate/target), least), most)

@@ -56,7 +56,7 @@ func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 		func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
 }
 
-// hasOneOfEach says whether a canary is under way with one ready Pod of each side.
+// hasOneOfEach reports whether a canary is under way with one ready Pod of each side.
 func hasOneOfEach(r kube.Rollout) bool {
 	stable, canary := r.Sides()
 	return stable == 1 && canary == 1 && r.Status.ReadyReplicas == 2 && r.Spec.Replicas == 1

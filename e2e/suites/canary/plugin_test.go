@@ -135,7 +135,7 @@ func code(finding json.RawMessage) string {
 	return is.Code
 }
 
-// isOfAgent says whether a finding is that the agent, or its webhook, is not ready.
+// isOfAgent reports whether a finding is that the agent, or its webhook, is not ready.
 func isOfAgent(finding json.RawMessage) bool {
 	return code(finding) == "AgentNotReady" || code(finding) == "WebhookNotReady"
 }
@@ -179,7 +179,7 @@ func (f *followOutput) read(out io.Reader) error {
 	}
 }
 
-// hasWeights says whether it has told what was asked for, in its order and nothing else. One weight may be missing that
+// hasWeights reports whether it has told what was asked for, in its order and nothing else. One weight may be missing that
 // passed while a watch was opened anew: the full one of a promotion is there for less than a second.
 func (f *followOutput) hasWeights(asked []int) bool {
 	f.mu.Lock()

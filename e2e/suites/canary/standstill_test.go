@@ -124,7 +124,7 @@ func awaitUnverified(ctx context.Context, b *testbed.Testbed, running testbed.Pr
 	return err
 }
 
-// isWaiting says whether the Rollout stays at the step that sets the weight 50,
+// isWaiting reports whether the Rollout stays at the step that sets the weight 50,
 // because one of two proxies does not have it.
 func isWaiting(state testbed.State, running testbed.Proxy) bool {
 	index, weights, report := state.Rollout.Status.CurrentStepIndex, state.Rollout.Status.Canary.Weights, state.Object.Status.DataPlane

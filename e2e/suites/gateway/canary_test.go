@@ -182,7 +182,7 @@ func (c *guideRun) awaitWeight(t *testing.T, weight int) time.Time {
 	return time.Now()
 }
 
-// at says whether the route has the weight for the canary.
+// at reports whether the route has the weight for the canary.
 func (c *guideRun) at(weight int) bool {
 	weights, found := c.seen.Get().weights(c.stable, c.canary)
 	return found && weights == [2]int{100 - weight, weight}

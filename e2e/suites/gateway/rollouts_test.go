@@ -33,7 +33,7 @@ func plans() []plan {
 // if it is empty.
 const walksVariable = "GATEWAY_WALKS"
 
-// errChoice says that walks are chosen that there are not.
+// errChoice means that walks are chosen that there are not.
 var errChoice = errors.New("no such choice of walks")
 
 // choose picks plans by their names.

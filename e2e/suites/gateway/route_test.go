@@ -72,16 +72,16 @@ func (r route) weights(stable, canary string) (weights [2]int, found bool) {
 	return weights, found
 }
 
-// isInProgress says whether the route is labelled as part of a canary.
+// isInProgress reports whether the route is labelled as part of a canary.
 func (r route) isInProgress() bool { return r.Metadata.Labels[inProgress] == "in-progress" }
 
-// isNotInProgress says whether it is not: another value is neither.
+// isNotInProgress reports whether it is not: another value is neither.
 func (r route) isNotInProgress() bool {
 	_, label := r.Metadata.Labels[inProgress]
 	return !label
 }
 
-// routesTo says whether a rule sends to the Service, and to no other, what has just
+// routesTo reports whether a rule sends to the Service, and to no other, what has just
 // these headers.
 func (r rule) routesTo(service string, headers map[string]string) bool {
 	if len(r.BackendRefs) != 1 || r.BackendRefs[0].Name != service {
@@ -99,7 +99,7 @@ func (r rule) routesTo(service string, headers map[string]string) bool {
 	return len(r.Matches) > 0
 }
 
-// isAccepted says whether every parent has taken the route as it is now.
+// isAccepted reports whether every parent has taken the route as it is now.
 func (r route) isAccepted() bool {
 	for _, parent := range r.Status.Parents {
 		for _, kind := range []string{"Accepted", "ResolvedRefs"} {

@@ -1,5 +1,5 @@
-// Package stats judges a measured split: how far it lies from the asked one,
-// how sure the measurement is, and when that is a fault and not chance. Pure.
+// Package stats evaluates a measured traffic split: its deviation from the expected one, the confidence of the
+// measurement, and whether the deviation is a fault or chance. It has no side effects.
 package stats
 
 import (
@@ -8,17 +8,15 @@ import (
 	"time"
 )
 
-// Z95 is the quantile of the standard normal distribution that bounds the
-// middle 95 %.
+// Z95 is the quantile of the standard normal distribution that bounds the central 95 %.
 const Z95 = 1.959963984540054
 
-// Split is a measured split: Hits of Total requests went to the side in
-// question.
+// Split is a measured split: Hits of Total requests went to one side.
 type Split struct {
 	Hits, Total int
 }
 
-// Share is the measured share from 0 to 1. It is 0 for no requests at all.
+// Share returns the measured share from 0 to 1; 0 for no requests.
 func (s Split) Share() float64 {
 	if s.Total == 0 {
 		return 0
@@ -26,14 +24,13 @@ func (s Split) Share() float64 {
 	return float64(s.Hits) / float64(s.Total)
 }
 
-// Interval bounds a share, from 0 to 1.
+// Interval contains the bounds of a share, from 0 to 1.
 type Interval struct {
 	Low, High float64
 }
 
-// Wilson is the score interval of the split at the quantile z (Wilson 1927).
-// Unlike the textbook interval it stays inside 0 to 1 and doesn't collapse at
-// either end. No requests say nothing: the interval is all of 0 to 1.
+// Wilson returns the score interval of the split at the quantile z (Wilson 1927). Unlike the Wald interval it stays
+// within 0 to 1 and does not collapse at either end. Without requests the interval is 0 to 1.
 func (s Split) Wilson(z float64) Interval {
 	if s.Total == 0 {
 		return Interval{Low: 0, High: 1}
@@ -44,9 +41,8 @@ func (s Split) Wilson(z float64) Interval {
 	return Interval{Low: max(0, center-half), High: min(1, center+half)}
 }
 
-// Sigmas is how many standard deviations of the binomial distribution lie
-// between the split and the asked share, a number from 0 to 1. A share of 0 or
-// 1 leaves no room for chance: any difference is infinitely far.
+// Sigmas returns the deviation of the split from the expected share (0 to 1) in standard deviations of the binomial
+// distribution. For a share of 0 or 1 any deviation is infinite.
 func (s Split) Sigmas(asked float64) float64 {
 	n := float64(s.Total)
 	off := math.Abs(float64(s.Hits) - n*asked)
@@ -56,10 +52,9 @@ func (s Split) Sigmas(asked float64) float64 {
 	return off / math.Sqrt(n*asked*(1-asked)) // x/0 is +Inf, as documented
 }
 
-// Tail is the chance that at least as many of Total go to the side as did, if
-// each does with the given chance, a number from 0 to 1: P(X ≥ Hits) of the
-// binomial distribution. It compares rare events under two conditions, that are as
-// likely under either: Total are those of both, chance is the share of the first.
+// Tail returns P(X ≥ Hits) of the binomial distribution: the probability of at least Hits of Total if each has the
+// given chance (0 to 1). It compares rare events under two conditions that are equally likely under either. Total is
+// the number of events under both, chance the share of the first condition.
 func (s Split) Tail(chance float64) float64 {
 	less := 0.0
 	term := math.Pow(1-chance, float64(s.Total)) // P(X = 0)
@@ -70,32 +65,30 @@ func (s Split) Tail(chance float64) float64 {
 	return max(0, 1-less)
 }
 
-// Verdict is what a sample says about a split.
+// Verdict is the result of a sample.
 type Verdict int
 
 // The verdicts.
 const (
-	// Agrees: the sample is what the asked split would give.
+	// Agrees: the sample is consistent with the expected split.
 	Agrees Verdict = iota
-	// Unsure: the sample is odd enough to ask for a fresh, larger one.
+	// Unsure: the deviation requires a second, larger sample.
 	Unsure
-	// Off: the split is not the asked one.
+	// Off: the split is not the expected one.
 	Off
 )
 
-// Rule says how far from the asked share a sample may lie, in standard
-// deviations. One sample beyond First is chance about once in 1/p(First)
-// steps, so it only calls for a fresh sample; that one must lie within Second.
+// Rule limits the deviation of a sample in standard deviations. One sample beyond First is chance about once in
+// 1/p(First) steps, so it only requires a second sample. That one must be within Second.
 type Rule struct {
 	First, Second float64
 }
 
-// DefaultRule accepts 3 σ at once and 3.5 σ in the fresh sample. A right split
-// fails it about once in 800 000 steps.
+// DefaultRule accepts 3 σ in the first sample and 3.5 σ in the second. A correct split fails it about once in 800 000
+// steps.
 func DefaultRule() Rule { return Rule{First: 3, Second: 3.5} }
 
-// Evaluate judges the first sample of a step. A share of 0 or 1 is exact: there a
-// difference is a fault, never chance.
+// Evaluate evaluates the first sample of a step. A share of 0 or 1 is exact: any deviation is a fault.
 func (r Rule) Evaluate(s Split, asked float64) Verdict {
 	switch off := s.Sigmas(asked); {
 	case off <= r.First:
@@ -107,7 +100,7 @@ func (r Rule) Evaluate(s Split, asked float64) Verdict {
 	}
 }
 
-// EvaluateSecond judges the sample that a first one of verdict Unsure has asked for.
+// EvaluateSecond evaluates the second sample, after the verdict Unsure on the first.
 func (r Rule) EvaluateSecond(s Split, asked float64) Verdict {
 	if s.Sigmas(asked) <= r.Second {
 		return Agrees
@@ -115,8 +108,8 @@ func (r Rule) EvaluateSecond(s Split, asked float64) Verdict {
 	return Off
 }
 
-// Quantile is the smallest of the values that at least the share q, from 0 to 1,
-// doesn't exceed. It is 0 for none. The order of the input is kept.
+// Quantile returns the smallest value that is not exceeded by at least the share q (0 to 1) of the values; 0 for no
+// values. It does not change the order of values.
 func Quantile[T float64 | time.Duration](values []T, q float64) T {
 	if len(values) == 0 {
 		return 0

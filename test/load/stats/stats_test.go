@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The reference figures are the worked examples of Newcombe, "Two-sided
-// confidence intervals for the single proportion" (1998), method 3.
+// The reference values are the worked examples of Newcombe, "Two-sided confidence intervals for the single proportion"
+// (1998), method 3.
 func TestWilson(t *testing.T) {
 	tests := []struct {
 		split Split
@@ -29,8 +29,8 @@ func TestWilson(t *testing.T) {
 	}
 }
 
-// By hand: of two events both fall on a ninth of the time once in 81; of three,
-// at least one does unless all three fall on the other eight ninths.
+// Calculated manually. Two of two events have probability 1/81 at a chance of one ninth. At least one of three occurs
+// unless all three fall on the other eight ninths.
 func TestTail(t *testing.T) {
 	tests := []struct {
 		split  Split
@@ -82,9 +82,8 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// A right split of 20 % passes, and one that is off by 4 points doesn't: the
-// rule at work on 2000 seeded steps each.
-func TestRuleTellsChanceFromFault(t *testing.T) {
+// A correct split of 20 % passes, and one with a deviation of 4 percentage points fails: 2000 seeded steps each.
+func TestRuleSeparatesChanceFromFaults(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	draw := func(n int, share float64) Split {
 		s := Split{Total: n}
