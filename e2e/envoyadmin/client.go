@@ -11,7 +11,7 @@ import (
 )
 
 // ErrUnreachable means that the address of the admin interface is not known yet.
-var ErrUnreachable = errors.New("no way to Envoy's admin interface yet")
+var ErrUnreachable = errors.New("the address of Envoy's admin interface is not known yet")
 
 // usualTimeout is the time limit of one request on a machine of normal speed. Envoy responds within milliseconds, even
 // with thousands of routes.

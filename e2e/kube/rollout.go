@@ -162,8 +162,8 @@ func WeightsHash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Acked reports whether every Ready proxy, of at least one, has acknowledged the
-// annotation as it stands here.
+// Acked reports whether there is at least one Ready proxy and all Ready proxies have acknowledged the present
+// annotation.
 func (h HTTPScaledObject) Acked() bool {
 	report := h.report()
 	return report != nil && report.AnnotationHash == WeightsHash(h.Metadata.Annotations[WeightsAnnotation]) &&

@@ -153,12 +153,12 @@ func TestSummarize(t *testing.T) {
 	}
 	never := Summarize([]load.Result{request(1600, 1600, 1601, 0, io.EOF)}, outage, time.Second)
 	if never.Lost != 1 {
-		t.Errorf("no proxy was there again: %+v", never)
+		t.Errorf("no proxy is running again: %+v", never)
 	}
 	ready := *outage
 	ready.Back = at(1550)
-	if mute := Summarize([]load.Result{request(1600, 1600, 1601, 0, io.EOF)}, &ready, time.Second); mute.Failed != 1 {
-		t.Errorf("a proxy that is ready again and serves nobody: %+v", mute)
+	if silent := Summarize([]load.Result{request(1600, 1600, 1601, 0, io.EOF)}, &ready, time.Second); silent.Failed != 1 {
+		t.Errorf("a proxy that is ready again and serves no request: %+v", silent)
 	}
 	slow := Summarize([]load.Result{
 		request(0, 100, 1100, 0, context.DeadlineExceeded), request(0, 200, 201, 0, io.EOF),

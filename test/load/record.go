@@ -78,7 +78,7 @@ type Totals struct {
 	OK int
 	// Answered counts the successful responses by kind.
 	Answered map[Kind]int
-	// Failed counts the requests that have failed or were held back.
+	// Failed is the number of requests that failed or were not sent.
 	Failed int
 	// Reasons counts the failed requests by Reason.
 	Reasons map[string]int
