@@ -2,16 +2,13 @@ package autowire
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -45,23 +42,6 @@ type Plan struct {
 	Conditions map[string]metav1.Condition
 	// RequeueAfter is when to plan again even if nothing changes. Zero means never.
 	RequeueAfter time.Duration
-}
-
-// Change is the single write that brings one object to its desired state.
-type Change struct {
-	// Index is the object's index in Namespace.Objects.
-	Index int
-	// Patch is a JSON patch of the version in Namespace.Objects. See At.
-	Patch []desired.Operation
-	// Reason and Message are those of the Event about the change. An empty Reason means no Event.
-	Reason, Message string
-}
-
-// At returns the patch for one resourceVersion of the object. The API server rejects it for any other version: a
-// JSON patch may replace metadata.resourceVersion, and the API server compares the result with the stored version.
-func (c *Change) At(version string) []desired.Operation {
-	return append(slices.Clone(c.Patch),
-		desired.Operation{Op: "replace", Path: "/metadata/resourceVersion", Value: version})
 }
 
 // Plan computes the writes for the namespace.
@@ -330,79 +310,4 @@ func (p *objectPlan) blocker(
 				targets[pending].Name, httpv1alpha1.ConditionProgrammed)
 	}
 	return "", ""
-}
-
-// change returns the write after which exactly the backends in wired reference the proxies.
-func (p *objectPlan) change(
-	originals map[int]backend, wired map[int]rewrite, state coolDown, isRestored bool,
-) (Change, error) {
-	var replacements, replaced []backend
-	for _, i := range slices.Sorted(maps.Keys(wired)) {
-		replacements, replaced = append(replacements, wired[i].replacement), append(replaced, wired[i].original)
-	}
-	restoreText, err := restorePatch(replacements, replaced)
-	if err != nil {
-		return Change{}, err
-	}
-	coolDownText, err := state.encode()
-	if err != nil {
-		return Change{}, err
-	}
-	change := Change{Patch: p.annotate(
-		httpv1alpha1.AnnotationAutowireUndo, restoreText, httpv1alpha1.AnnotationAutowireHold, coolDownText)}
-	var on, off []string
-	for i := range p.object.backends {
-		ref := &p.object.backends[i]
-		original, wasWired := originals[i]
-		switch planned, isPlanned := wired[i]; {
-		case isPlanned && !ref.equals(&planned.replacement):
-			change.Patch = append(change.Patch, ref.replaceWith(&planned.replacement)...)
-			on = append(on, ref.label+planned.replacement.suffix())
-		case wasWired && !isPlanned:
-			change.Patch, off = append(change.Patch, ref.replaceWith(&original)...), append(off, ref.label)
-		}
-	}
-	change.describe(on, off, state, isRestored)
-	return change, nil
-}
-
-// annotate returns the operations that set the object's annotations. pairs are names, each followed by its value.
-// An empty value removes the annotation.
-func (p *objectPlan) annotate(pairs ...string) []desired.Operation {
-	var patch []desired.Operation
-	annotations := p.object.meta.GetAnnotations()
-	has := annotations != nil
-	for pair := range slices.Chunk(pairs, 2) {
-		name, value := pair[0], pair[1]
-		current, isSet := annotations[name]
-		switch {
-		case value == "" && isSet:
-			patch = append(patch, desired.Operation{Op: "remove", Path: annotationPointer(name)})
-		case value == current:
-		case has:
-			patch = append(patch, desired.Operation{Op: "add", Path: annotationPointer(name), Value: value})
-		default:
-			all := map[string]string{name: value}
-			patch = append(patch, desired.Operation{Op: "add", Path: "/metadata/annotations", Value: all})
-			has = true
-		}
-	}
-	return patch
-}
-
-// describe sets the reason and message of the change's Event. A change of annotations alone has none.
-func (c *Change) describe(on, off []string, state coolDown, isRestored bool) {
-	switch {
-	case isRestored:
-		c.Reason = httpv1alpha1.ReasonRestored
-		c.Message = fmt.Sprintf(
-			"%s has restored backends that pointed to Service %s (%d of %d; autowiring stops after that)",
-			state.By, ProxyService, state.Times, maxRestores)
-	case len(on) > 0:
-		c.Reason = httpv1alpha1.ReasonWired
-		c.Message = fmt.Sprintf("backends for %s point to Service %s", strings.Join(on, ", "), ProxyService)
-	case len(off) > 0:
-		c.Reason = httpv1alpha1.ReasonUnwired
-		c.Message = fmt.Sprintf("backends for %s point to their original Services again", strings.Join(off, ", "))
-	}
 }

@@ -173,7 +173,8 @@ func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, 
 	if err == nil && p.IsInstalled(apis.HTTPRouteKind()) {
 		err = p.Client.List(ctx, &routes, where...)
 	}
-	return slices.ContainsFunc(ingresses.Items, func(ingress networkingv1.Ingress) bool { return hasRestoreRecord(&ingress) }) ||
+	isIngressWired := func(ingress networkingv1.Ingress) bool { return hasRestoreRecord(&ingress) }
+	return slices.ContainsFunc(ingresses.Items, isIngressWired) ||
 		slices.ContainsFunc(routes.Items, func(route apis.HTTPRoute) bool {
 			return hasRestoreRecord(&route) && slices.Contains(autowire.ProxyNamespaces(&route), namespace)
 		}), err

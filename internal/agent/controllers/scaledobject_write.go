@@ -97,7 +97,9 @@ func (r *ScaledObjectReconciler) apply(
 }
 
 // removeSurplus removes fields that others have added to the agent's part of an object.
-func (r *ScaledObjectReconciler) removeSurplus(ctx context.Context, current, want *httpv1alpha1.HTTPScaledObject) error {
+func (r *ScaledObjectReconciler) removeSurplus(
+	ctx context.Context, current, want *httpv1alpha1.HTTPScaledObject,
+) error {
 	surplus, err := desired.Surplus(current, want)
 	if err != nil || surplus == nil {
 		return err

@@ -70,7 +70,7 @@ func accepted(t *testing.T, api client.Client, replica *Rotator, at time.Time) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(trusted(t, api)) {
-		t.Fatal("nobody is trusted")
+		t.Fatal("no certificate is trusted")
 	}
 	for _, name := range names() {
 		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: at}); err != nil {
