@@ -51,14 +51,12 @@ func SplitFor(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightD
 	}
 	if weight < 0 {
 		return Split{}, fmt.Errorf("rollout %q: the canary weight %d is negative: correct setWeight in "+
-			"spec.strategy.canary.steps",
-			NameOf(rollout), weight)
+			"spec.strategy.canary.steps", NameOf(rollout), weight)
 	}
 	limit := maxWeight(rollout)
 	if highest := max(limit, defaultMaxWeight); uint32(weight) > highest {
 		return Split{}, fmt.Errorf("rollout %q: the canary weight %d is above %d: correct setWeight in "+
-			"spec.strategy.canary.steps",
-			NameOf(rollout), weight, highest)
+			"spec.strategy.canary.steps", NameOf(rollout), weight, highest)
 	}
 	split := Split{
 		Canary:   Backend{Service: canary, Weight: min(uint32(weight), limit)},
@@ -72,14 +70,12 @@ func SplitFor(rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightD
 		}
 		if other.Weight < 0 {
 			return Split{}, fmt.Errorf("rollout %q: the weight %d of Service %q is negative: correct the experiment's "+
-				"template in "+
-				"spec.strategy.canary.steps", NameOf(rollout), other.Weight, other.ServiceName)
+				"template in spec.strategy.canary.steps", NameOf(rollout), other.Weight, other.ServiceName)
 		}
 		backend := Backend{Service: other.ServiceName, Weight: uint32(other.Weight)}
 		if backend.Weight > rest {
 			return Split{}, fmt.Errorf("rollout %q: the weights of the canary and the experiment add up to %d, above %d: "+
-				"lower setWeight or "+
-				"the weights of the experiment's templates in spec.strategy.canary.steps", NameOf(rollout),
+				"lower setWeight or the weights of the experiment's templates in spec.strategy.canary.steps", NameOf(rollout),
 				limit-rest+backend.Weight, limit)
 		}
 		rest -= backend.Weight

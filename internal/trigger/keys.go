@@ -173,8 +173,8 @@ func readPathPrefixes(t *Trigger, value string) (err error) {
 }
 
 // errHeadersSyntax describes the syntax of headers.
-var errHeadersSyntax = errors.New("use a YAML list of {name, value}, such as " +
-	"[{name: X-Team, value: a}]; without value, any value matches")
+var errHeadersSyntax = errors.New("use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without " +
+	"value, any value matches")
 
 // readHeaders parses conditions on headers.
 func readHeaders(t *Trigger, value string) error {
@@ -200,8 +200,7 @@ func readHeaders(t *Trigger, value string) error {
 			return fmt.Errorf("%.*q: %w", maxShownValue, header.Name, err)
 		}
 		if seen[parsed.Name] {
-			return fmt.Errorf("%q is there twice (letter case doesn't count); all headers must match, "+
-				"so keep one", parsed.Name)
+			return fmt.Errorf("%q is there twice (letter case doesn't count); all headers must match, so keep one", parsed.Name)
 		}
 		seen[parsed.Name] = true
 		t.Headers = append(t.Headers, Header(header))
@@ -277,8 +276,7 @@ func readAutowire(t *Trigger, value string) error {
 	}
 	kinds, err := parseList(value, func(kind string) error {
 		if !slices.Contains(all, AutowireKind(kind)) {
-			return fmt.Errorf("use a list of %s, separated by commas, or %s for none",
-				joinValues(all), AutowireOff)
+			return fmt.Errorf("use a list of %s, separated by commas, or %s for none", joinValues(all), AutowireOff)
 		}
 		return nil
 	})

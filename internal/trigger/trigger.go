@@ -189,8 +189,7 @@ func crossKeyProblems(parsed Trigger, metadata map[string]string, known []Proble
 	if parsed.Window < parsed.Granularity && !isInvalid[KeyWindow] && !isInvalid[KeyGranularity] {
 		problems = append(problems, Problem{
 			Key: KeyWindow, Value: parsed.Window.String(),
-			Fix: fmt.Sprintf("is shorter than the granularity of %v; use a multiple of it",
-				parsed.Granularity),
+			Fix: fmt.Sprintf("is shorter than the granularity of %v; use a multiple of it", parsed.Granularity),
 		})
 	}
 	return problems

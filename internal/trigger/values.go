@@ -76,8 +76,7 @@ const maxName = 253
 func readObjectName(kind string, field func(*Trigger) *string) func(*Trigger, string) error {
 	return func(t *Trigger, value string) error {
 		if !isObjectName(value) {
-			return fmt.Errorf("use the name of a %s of the same namespace: lower-case letters, digits, "+
-				"hyphens and dots", kind)
+			return fmt.Errorf("use the name of a %s of the same namespace: lower-case letters, digits, hyphens and dots", kind)
 		}
 		*field(t) = value
 		return nil

@@ -36,9 +36,8 @@ func validateRegex(text string) error {
 			`write the characters, such as [a-z], or \x and two digits`, ErrRegex, text)
 	}
 	if size := programSize(WithQuery(text)); size > MaxProgram {
-		return fmt.Errorf("%w: %.80q: its RE2 program may have %d instructions, and Envoy allows at most %d: shorten "+
-			"it, repeat less often, or use exact or prefix",
-			ErrRegex, text, size, MaxProgram)
+		return fmt.Errorf("%w: %.80q: its RE2 program may have %d instructions, and Envoy allows at most %d: shorten it, "+
+			"repeat less often, or use exact or prefix", ErrRegex, text, size, MaxProgram)
 	}
 	return nil
 }

@@ -84,8 +84,7 @@ func (c *Client) follow(ctx context.Context, kind route.Kind, log *slog.Logger) 
 		Fixes: kube.Fixes{
 			NotFound: fmt.Sprintf("install the CustomResourceDefinition %s.%s", kind.Resource(), group),
 			Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to list and watch %s of %s in all namespaces: apply "+
-				"the ClusterRole "+
-				"argo-rollouts-gateway-api", kind.Resource(), group),
+				"the ClusterRole argo-rollouts-gateway-api", kind.Resource(), group),
 		},
 	}, log)
 }

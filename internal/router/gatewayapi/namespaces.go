@@ -65,6 +65,5 @@ func (n Namespaces) check(request engine.Request, namespace, field string) error
 		return nil
 	}
 	return fmt.Errorf("rollout %q: %s is in namespace %q: %w: correct it, or add the namespace to the plugin's flag "+
-		"-routeNamespaces",
-		request.Name(), field, namespace, errForeignNamespace)
+		"-routeNamespaces", request.Name(), field, namespace, errForeignNamespace)
 }

@@ -104,8 +104,7 @@ func (c *configuration) CheckManagedRoutes(rollout *v1alpha1.Rollout, step strin
 		return nil
 	}
 	return fmt.Errorf("rollout %q: %w: add useHeaderRoutes: true next to the name of an HTTPRoute or GRPCRoute in %s, "+
-		"or remove the step %s from "+
-		"spec.strategy.canary.steps", router.NameOf(rollout), errNoHeaderRoutes, configField, step)
+		"or remove the step %s from spec.strategy.canary.steps", router.NameOf(rollout), errNoHeaderRoutes, configField, step)
 }
 
 // intentWithPorts returns the intent with the ports of an experiment's Services.

@@ -250,8 +250,7 @@ func (s *settings) add(kind route.Kind, e routeEntry, field string) error {
 	}
 	if s.routes[at].ruleName != added.ruleName {
 		return fmt.Errorf("%s names %s again, with another ruleName than %s: name it once; without a ruleName, every rule "+
-			"with both Services is in scope",
-			field, added, s.routes[at].field)
+			"with both Services is in scope", field, added, s.routes[at].field)
 	}
 	s.routes[at].headerRoutes = s.routes[at].headerRoutes || added.headerRoutes
 	return nil

@@ -224,7 +224,7 @@ func explain(rollout string, ref reference, err error) error {
 	return kube.Explain(object, err, kube.Fixes{
 		NotFound: "create it, or correct " + ref.field,
 		Forbidden: fmt.Sprintf("allow the controller's ServiceAccount to get, list, watch and update %s of %s in namespace "+
-			"%q: apply the ClusterRole and "+
-			"ClusterRoleBinding argo-rollouts-gateway-api", ref.kind.Resource(), group, ref.name.Namespace),
+			"%q: apply the ClusterRole and ClusterRoleBinding argo-rollouts-gateway-api", ref.kind.Resource(), group,
+			ref.name.Namespace),
 	})
 }

@@ -69,8 +69,8 @@ func (t *target) checkOwner(ctx context.Context, live *object) error {
 			"httpScaledObject", live.name.String(), "former", other.rollout.String())
 		return nil
 	}
-	return fmt.Errorf("%w: rollout %q: give rollout %q an HTTPScaledObject of its own in %s.%s",
-		errOwned, other.rollout, t.desired.rollout, configField, objectKey)
+	return fmt.Errorf("%w: rollout %q: give rollout %q an HTTPScaledObject of its own in %s.%s", errOwned, other.rollout,
+		t.desired.rollout, configField, objectKey)
 }
 
 // isReferencedBy reports whether rollout uses this router with live: it names live, or an object of the same

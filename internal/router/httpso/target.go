@@ -27,8 +27,7 @@ const (
 
 // errDiffers means that an HTTPScaledObject does not have the requested annotations.
 var errDiffers = errors.New("the annotation " + httpv1alpha1.AnnotationWeightedBackends + " or " +
-	httpv1alpha1.AnnotationManagedRoutes +
-	" differs from what the router wrote")
+	httpv1alpha1.AnnotationManagedRoutes + " differs from what the router wrote")
 
 // target is an HTTPScaledObject, bound to a request.
 type target struct {
@@ -142,14 +141,12 @@ func reportedState(live *object) (engine.DataPlaneState, string) {
 		return engine.Unknown, "no proxy is Ready"
 	case isStale || report.AnnotationHash != split.Hash(live.weightedBackends, live.managedRoutes):
 		return engine.NotApplied, fmt.Sprintf("the interceptor has not reported on this annotation yet; its last report is "+
-			"for an earlier one, with "+
-			"%d of %d Ready proxies", acked, ready)
+			"for an earlier one, with %d of %d Ready proxies", acked, ready)
 	case acked != ready:
 		return engine.NotApplied, fmt.Sprintf("%d of %d Ready proxies have ACKed it", acked, ready)
 	case !report.Effective:
 		return engine.NotApplied, fmt.Sprintf("%d of %d Ready proxies have ACKed it, but the weight of a Service without "+
-			"ready endpoints is redirected",
-			acked, ready)
+			"ready endpoints is redirected", acked, ready)
 	}
 	return engine.Applied, ""
 }
@@ -204,8 +201,7 @@ func (t *target) Explain(err error) error {
 	}
 	return kube.Explain(fmt.Sprintf("%s of rollout %q", t, t.desired.rollout), err, kube.Fixes{
 		NotFound: fmt.Sprintf("create it (and install the CustomResourceDefinition httpscaledobjects.http.keda.sh if it is "+
-			"missing), or correct %s.%s",
-			configField, objectKey),
+			"missing), or correct %s.%s", configField, objectKey),
 		Forbidden: "allow the controller's ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and " +
 			"ClusterRoleBinding " +
 			"argo-rollouts-kedify-http",

@@ -93,10 +93,8 @@ func (g *PromotionGate) Finish(p Promotion) { g.waits.End(p.key()) }
 func (g *PromotionGate) Wait(ctx context.Context, p Promotion) error {
 	if p.Rollout.Spec.Strategy.Canary.DynamicStableScale {
 		g.events.Warn(ctx, p.Rollout, "PromotionWithoutOldPods", "spec.strategy.canary.dynamicStableScale has already "+
-			"scaled down the old Pods, "+
-			"and the controller handles a change of spec.replicas without its traffic router: a change during a promotion can "+
-			"bypass the wait for "+
-			"the stable Service")
+			"scaled down the old Pods, and the controller handles a change of spec.replicas without its traffic router: a "+
+			"change during a promotion can bypass the wait for the stable Service")
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, firstCallTimeout)
 	defer cancel()
@@ -109,15 +107,15 @@ func (g *PromotionGate) Wait(ctx context.Context, p Promotion) error {
 			return nil
 		case apierrors.IsForbidden(err):
 			g.events.Warn(ctx, p.Rollout, "PromotionNotChecked", fmt.Sprintf("cannot read the Endpoints of Services %q and "+
-				"%q, so the promotion "+
-				"does not wait for them: allow the controller's ServiceAccount to get endpoints", p.Stable, p.Canary))
+				"%q, so the promotion does not wait for them: allow the controller's ServiceAccount to get endpoints", p.Stable,
+				p.Canary))
 			return nil
 		}
 		elapsed, _ := g.waits.Elapsed(p.key(), "")
 		if elapsed >= promotionTimeout {
 			g.events.Warn(ctx, p.Rollout, "PromotionNotSafe", fmt.Sprintf("the ready endpoints of Service %q have not been "+
-				"the promoted Pods "+
-				"(rollouts-pod-template-hash %s) for %v: continuing the promotion", p.Stable, p.Hash, promotionTimeout))
+				"the promoted Pods (rollouts-pod-template-hash %s) for %v: continuing the promotion", p.Stable, p.Hash,
+				promotionTimeout))
 			return nil
 		}
 		if !first || !p.sleep(waitCtx, interval) {
@@ -130,9 +128,8 @@ func (g *PromotionGate) Wait(ctx context.Context, p Promotion) error {
 // gets an Event.
 func (g *PromotionGate) notPromotedError(ctx context.Context, p Promotion, elapsed time.Duration, err error) error {
 	err = fmt.Errorf("rollout %q: the promotion waits for Service %q, for %v of up to %v: %w; check the readiness of "+
-		"its Pods, or write %s: false in %s",
-		router.NameOf(p.Rollout), p.Stable, elapsed.Round(time.Second), promotionTimeout,
-		errors.Join(errNotPromoted, err), SafePromotionKey, p.ConfigField)
+		"its Pods, or write %s: false in %s", router.NameOf(p.Rollout), p.Stable, elapsed.Round(time.Second),
+		promotionTimeout, errors.Join(errNotPromoted, err), SafePromotionKey, p.ConfigField)
 	if elapsed >= eventAfter {
 		g.events.WarnTopic(ctx, p.Rollout, "PromotionWaits", p.Stable, err.Error())
 	}
@@ -184,8 +181,8 @@ func (g *PromotionGate) HasReadyEndpoint(ctx context.Context, rollout *v1alpha1.
 	addresses, err := g.readyAddresses(ctx, rollout.Namespace, service)
 	if apierrors.IsForbidden(err) {
 		g.events.Warn(ctx, rollout, "AbortNotImmediate", fmt.Sprintf("cannot read the Endpoints of Service %q, so the "+
-			"canary keeps its weight until "+
-			"all stable Pods are available: allow the controller's ServiceAccount to get endpoints", service))
+			"canary keeps its weight until all stable Pods are available: allow the controller's ServiceAccount to get "+
+			"endpoints", service))
 		return false, nil
 	}
 	return len(addresses) > 0, err

@@ -21,7 +21,7 @@ import (
 type APIServer struct {
 	*server
 
-	objects map[string]*httpv1alpha1.HTTPScaledObject // by REST path; guarded by frame.mu
+	objects map[string]*httpv1alpha1.HTTPScaledObject // by REST path; guarded by server.mu
 }
 
 // NewAPIServer starts a server with these objects. It ends with the test.

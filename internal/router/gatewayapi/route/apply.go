@@ -10,7 +10,7 @@ import (
 // the result changes nothing.
 //
 // Errors are those of this package; after an error, nothing must be written. An Intent with nil Weights and an empty
-// Managed set only removes what the Rollout owns: it needs no rule with both Services and ignores other owners.
+// ManagedRoutes set only removes what the Rollout owns: it needs no rule with both Services and ignores other owners.
 func Apply(object map[string]any, want Intent) (map[string]any, Report, error) {
 	if err := want.validate(); err != nil {
 		return nil, Report{}, err

@@ -103,8 +103,8 @@ func (d *draft) resetScope(sources []*rule, before string, weights Weights) erro
 func (d *draft) sourceRules() ([]*rule, error) {
 	if d.intent.RuleName != "" && !d.intent.HasRuleNames {
 		return nil, fmt.Errorf("%w: the schema of %s in the cluster has no spec.rules[].name, so rule %q cannot be found: "+
-			"install the CRDs of Gateway API "+
-			"v1.4 or later, or remove the rule name from the Rollout", ErrUnsupported, d.intent.Kind, d.intent.RuleName)
+			"install the CRDs of Gateway API v1.4 or later, or remove the rule name from the Rollout", ErrUnsupported,
+			d.intent.Kind, d.intent.RuleName)
 	}
 	var sources []*rule
 	var search serviceSearch
@@ -151,12 +151,10 @@ func (d *draft) noRuleError(search serviceSearch) error {
 	}
 	if d.namespace != d.intent.Namespace {
 		problem += fmt.Sprintf(" with namespace: %s (a backendRef without namespace refers to %s, the namespace of the "+
-			"route)",
-			d.intent.Namespace, d.namespace)
+			"route)", d.intent.Namespace, d.namespace)
 	}
 	return fmt.Errorf("%w: %s: stable Service %q and canary Service %q: %s: add both to the backendRefs of one rule",
-		ErrNoRule, where, d.intent.Stable,
-		d.intent.Canary, problem)
+		ErrNoRule, where, d.intent.Stable, d.intent.Canary, problem)
 }
 
 // setWeights sets the weights and the destinations in the sources, and in the managed rules that are copies of such
@@ -190,8 +188,7 @@ func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, 
 	for _, other := range others {
 		if at, err := d.indexOf(r, backends, other.Service); err != nil || at >= 0 {
 			return fmt.Errorf("%w: %s.backendRefs already contains the experiment's Service %q: remove it there, the router "+
-				"adds it while the experiment runs", ErrClash, r.path,
-				other.Service)
+				"adds it while the experiment runs", ErrClash, r.path, other.Service)
 		}
 		ref := cloneMap(backends[canary])
 		ref["name"], ref["weight"] = other.Service, int64(other.Weight)
@@ -205,8 +202,7 @@ func (d *draft) addDestinations(r *rule, backends []map[string]any, canary int, 
 	}
 	if total := len(backends) + len(added); total > MaxBackends {
 		return fmt.Errorf("%w: %s.backendRefs would have %d backends with those of the experiment, the maximum is %d: "+
-			"remove backends, or run fewer templates",
-			ErrLimit, r.path, total, MaxBackends)
+			"remove backends, or run fewer templates", ErrLimit, r.path, total, MaxBackends)
 	}
 	r.fields["backendRefs"] = toList(slices.Insert(backends, canary+1, added...))
 	return nil
@@ -222,9 +218,8 @@ func (d *draft) setPort(ref map[string]any, other Destination) error {
 	port, ok := serviceport.For(canaryPorts, int32(number), other.Ports) //nolint:gosec // a port, by the schema
 	if !ok {
 		return fmt.Errorf("%w: Service %q has no port that corresponds to port %d of Service %q; its ports: %s: give the "+
-			"experiment's template "+
-			"a single container port, or one with that number, its name or the name http",
-			ErrClash, other.Service, number, d.intent.Canary, serviceport.Numbers(other.Ports))
+			"experiment's template a single container port, or one with that number, its name or the name http", ErrClash,
+			other.Service, number, d.intent.Canary, serviceport.Numbers(other.Ports))
 	}
 	ref["port"] = int64(port.Number)
 	return nil

@@ -126,8 +126,7 @@ func (d *draft) warnUnmatched(rollout string) {
 	slices.Sort(routes)
 	for _, route := range routes {
 		d.warnings = append(d.warnings, fmt.Sprintf("spec.rules: a rule of managed route %q (rollout %q) was deleted or "+
-			"edited; an edited rule is not "+
-			"changed or removed any more: delete it if it is not wanted", route, rollout))
+			"edited; an edited rule is not changed or removed any more: delete it if it is not wanted", route, rollout))
 	}
 	delete(d.unmatched, rollout)
 }

@@ -10,8 +10,8 @@ import (
 // to its entry, with what the Rollout owns. It does not exist while no Rollout is active.
 const Annotation = "rollouts.kedify.io/gatewayapi"
 
-// The errors of Apply and Holds. Each returned error wraps one of these; its text adds the field, the values and the
-// fix.
+// The errors of Apply and CheckSpec. Each returned error wraps one of these; its text adds the field, the values and
+// the fix.
 var (
 	// ErrMalformed means that a field of the route does not have the type that the Gateway API specifies.
 	ErrMalformed = errors.New("not a Gateway API route")
@@ -32,7 +32,7 @@ var (
 	// ErrInvalid means that the Intent itself is invalid: a weight out of range, an empty header name, a percentage above
 	// 100.
 	ErrInvalid = errors.New("invalid request")
-	// ErrDiffers means that the route's spec does not match the Intent. Only Holds returns it.
+	// ErrDiffers means that the route's spec does not match the Intent. Only CheckSpec returns it.
 	ErrDiffers = errors.New("the route differs from what the router wrote")
 )
 

@@ -23,9 +23,8 @@ const (
 func (d *draft) checkLimits(added int) error {
 	if len(d.rules) > MaxRules {
 		return fmt.Errorf("%w: spec.rules would have %d rules, %d of them for managed routes (one for each managed route "+
-			"and each rule that has both Services), "+
-			"the maximum is %d: remove rules, split the route, or limit the Rollout to one rule by its name", ErrLimit,
-			len(d.rules), added, MaxRules)
+			"and each rule that has both Services), the maximum is %d: remove rules, split the route, or limit the Rollout to "+
+			"one rule by its name", ErrLimit, len(d.rules), added, MaxRules)
 	}
 	total := 0
 	for _, r := range d.rules {
@@ -37,8 +36,7 @@ func (d *draft) checkLimits(added int) error {
 	}
 	if total > MaxAllMatches {
 		return fmt.Errorf("%w: all spec.rules would have %d matches together with those of managed routes, the maximum is "+
-			"%d: remove matches, split the route, "+
-			"or limit the Rollout to one rule by its name", ErrLimit, total, MaxAllMatches)
+			"%d: remove matches, split the route, or limit the Rollout to one rule by its name", ErrLimit, total, MaxAllMatches)
 	}
 	return nil
 }

@@ -62,8 +62,7 @@ func (d *draft) deriveRules(sources []*rule, route ManagedRoute) ([]*rule, error
 	}
 	if len(rules) == 0 {
 		d.warnings = append(d.warnings, fmt.Sprintf("managed route %q of rollout %q matches no request: its conditions "+
-			"contradict those of all rules", route.Name,
-			d.intent.Rollout))
+			"contradict those of all rules", route.Name, d.intent.Rollout))
 	}
 	return rules, nil
 }

@@ -50,8 +50,8 @@ func addHeaders(match map[string]any, conditions []HeaderMatch) (possible bool, 
 			return false, nil
 		default:
 			return false, fmt.Errorf("%w: the rule matches header %q by %s %q and the managed route by %s %q, and a match can "+
-				"contain only one condition "+
-				"per header: remove the header from one of them", ErrClash, condition.Name, otherKind, otherValue, kind, value)
+				"contain only one condition per header: remove the header from one of them", ErrClash, condition.Name, otherKind,
+				otherValue, kind, value)
 		}
 	}
 	if err := checkLimit("a match", "headers", len(headers), MaxHeaders); err != nil {
@@ -131,9 +131,8 @@ func intersectPaths(a, b map[string]any) (intersection map[string]any, possible 
 		return a, true, nil
 	case kindA == typeRegex || kindB == typeRegex:
 		return nil, false, fmt.Errorf("%w: the rule matches the path by %s %q and the managed route by %s %q, and a match "+
-			"can contain only one path "+
-			"condition: replace the regular expression with an exact path or a prefix, or remove it from one of them",
-			ErrUnsupported, kindA, valueA, kindB, valueB)
+			"can contain only one path condition: replace the regular expression with an exact path or a prefix, or remove it "+
+			"from one of them", ErrUnsupported, kindA, valueA, kindB, valueB)
 	case kindB == typeExact && kindA == typePrefix:
 		return b, hasPathPrefix(valueB, valueA), nil
 	case kindA == typeExact && kindB == typePrefix:
@@ -174,8 +173,7 @@ func addGRPC(match map[string]any, condition MirrorMatch) (possible bool, err er
 	}
 	if kind := stringField(methodMatch, "type", typeExact); kind != typeExact {
 		return false, fmt.Errorf("%w: the rule matches methods by %s, and a match can contain only one method condition: "+
-			"match it exactly, or "+
-			"remove the path from the managed route", ErrUnsupported, kind)
+			"match it exactly, or remove the path from the managed route", ErrUnsupported, kind)
 	}
 	ownService, ownMethod := stringField(methodMatch, "service", ""), stringField(methodMatch, "method", "")
 	if ownService != "" && ownService != service || method != "" && ownMethod != "" && ownMethod != method {

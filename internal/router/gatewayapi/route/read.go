@@ -190,8 +190,7 @@ func conditionProblem(report map[string]any, path, kind string, generation int64
 		switch {
 		case stringField(condition, "status", "") != "True":
 			return fmt.Sprintf("%s is %s (%s): %.200s", path, stringField(condition, "status", "missing"),
-				stringField(condition, "reason", ""),
-				stringField(condition, "message", ""))
+				stringField(condition, "reason", ""), stringField(condition, "message", ""))
 		case observed != generation:
 			return fmt.Sprintf("%s is about generation %d, the route has %d", path, observed, generation)
 		}

@@ -35,8 +35,7 @@ func (want Intent) validate() error {
 	}
 	if len(*want.ManagedRoutes) > 0 && !want.Kind.HeaderRoutes() {
 		return fmt.Errorf("%w: a %s does not support header and mirror routes: remove setHeaderRoute and setMirrorRoute "+
-			"from the steps, or use an HTTPRoute or a GRPCRoute",
-			ErrUnsupported, want.Kind)
+			"from the steps, or use an HTTPRoute or a GRPCRoute", ErrUnsupported, want.Kind)
 	}
 	names := map[string]bool{}
 	for _, route := range *want.ManagedRoutes {
@@ -59,13 +58,11 @@ func (want Intent) validateWeights(weights Weights) error {
 	for _, destination := range all {
 		if destination.Weight < 0 || destination.Weight > maxWeight {
 			return fmt.Errorf("%w: the weight %d of Service %q: must be from 0 to %d", ErrInvalid, destination.Weight,
-				destination.Service,
-				maxWeight)
+				destination.Service, maxWeight)
 		}
 		if destination.Service == "" || seen[destination.Service] {
 			return fmt.Errorf("%w: Service %q has two weights or no name: use different Services for stable, canary and the "+
-				"experiment's templates", ErrInvalid,
-				destination.Service)
+				"experiment's templates", ErrInvalid, destination.Service)
 		}
 		seen[destination.Service] = true
 	}
@@ -88,8 +85,8 @@ func (want Intent) validateManaged(route ManagedRoute) error {
 		return fmt.Errorf("%w: the percentage %d: must be from 0 to 100", ErrInvalid, mirror.Percent)
 	case mirror.Percent != fullPercent && !want.HasMirrorPercent:
 		return fmt.Errorf("%w: the schema of %s in the cluster has no mirror percentage, so all requests would be mirrored "+
-			"and not %d %%: install the "+
-			"CRDs of Gateway API v1.3 or later, or mirror 100 %%", ErrUnsupported, want.Kind, mirror.Percent)
+			"and not %d %%: install the CRDs of Gateway API v1.3 or later, or mirror 100 %%", ErrUnsupported, want.Kind,
+			mirror.Percent)
 	}
 	for i, match := range mirror.Matches {
 		if err := errors.Join(validateMethod(match.Method), validatePath(match.Path),
