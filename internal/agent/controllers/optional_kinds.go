@@ -59,14 +59,14 @@ func whenInstalled(mgr manager.Manager, kind schema.GroupVersionKind, watch func
 		return watch()
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		installed := func(context.Context) (bool, error) {
+		poll := func(context.Context) (bool, error) {
 			installed, err := isInstalled()
 			if err != nil {
 				mgr.GetLogger().Error(err, "check of an optional kind failed", "kind", kind.Kind)
 			}
 			return installed, nil
 		}
-		if err := wait.PollUntilContextCancel(ctx, pollInterval, true, installed); err != nil {
+		if err := wait.PollUntilContextCancel(ctx, pollInterval, true, poll); err != nil {
 			return nil //nolint:nilerr // the only error is a canceled context
 		}
 		return watch()
