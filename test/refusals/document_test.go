@@ -55,10 +55,10 @@ func withTable(t *testing.T, text, name, table string) string {
 // objectsTable is the table of bad objects.
 func objectsTable() string {
 	meanwhile := map[string]string{
-		"canary": "the last good route", "stable": "the stable Service answers", "503": "503 with `Retry-After`: nobody can answer", "404": "404: not routed",
+		"canary": "the last good route", "stable": "the stable Service answers", "503": "503 with `Retry-After`: no Pod can answer", "404": "404: not routed",
 	}
 	var table strings.Builder
-	table.WriteString("| Mistake | Reason | Message of the condition and the Event | Requests meanwhile |\n|---|---|---|---|\n")
+	table.WriteString("| Invalid configuration | Reason | Message of the condition and the Event | Requests meanwhile |\n|---|---|---|---|\n")
 	for _, row := range refusals.BadObjects() {
 		fmt.Fprintf(&table, "| %s | `%s` | %s | %s |\n", row.Name, row.Reason, code(row.Message), meanwhile[row.Answers])
 	}
@@ -68,7 +68,7 @@ func objectsTable() string {
 // callsTable is the table of bad calls.
 func callsTable() string {
 	var table strings.Builder
-	table.WriteString("| Mistake | Error |\n|---|---|\n")
+	table.WriteString("| Invalid configuration | Error |\n|---|---|\n")
 	for _, row := range routertest.InvalidCalls() {
 		if row.Want == "" {
 			fmt.Fprintf(&table, "| %s | none |\n", row.Name)

@@ -146,7 +146,8 @@ func badManaged() []BadObject {
 		},
 		{
 			Name: "a header route without a canary", Before: `[{service: shop-canary, weight: 1}]`, Patch: patch(`[{"name":"qa","matches":[{}]}]`),
-			Message: field + `there is no canary to send to; name one as the second entry of the annotation ` + httpv1alpha1.AnnotationWeightedBackends + `, or remove this one`,
+			Message: field + `no canary backend: add one as the second entry of annotation ` +
+				httpv1alpha1.AnnotationWeightedBackends + `, or remove this annotation`,
 		},
 	}
 	for i := range rows {
