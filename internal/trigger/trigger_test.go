@@ -140,7 +140,7 @@ func TestProblems(t *testing.T) {
 			`headers "[{name: a, regex: b}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any value matches`,
 		}},
 		"a header twice": {with(map[string]string{"headers": "[{name: A}, {name: a}]"}), []string{
-			`headers "[{name: A}, {name: a}]": "a" is there twice (letter case doesn't count); all headers must match, so keep one`,
+			`headers "[{name: A}, {name: a}]": "a" is a duplicate, because names are case-insensitive: keep one, all headers must match`,
 		}},
 		"an alias": {with(map[string]string{"headers": "[{name: &a x}, {name: *a}]"}),
 			[]string{`headers "[{name: &a x}, {name: *a}]": YAML anchors and aliases are not allowed`}},
