@@ -94,7 +94,7 @@ POD_NAMESPACE, as set by the downward API, is the default of --pod-namespace.`,
 func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "",
-		"kubeconfig `file`; by default the Pod's ServiceAccount, else $KUBECONFIG or ~/.kube/config")
+		"kubeconfig `file`; by default $KUBECONFIG, else the Pod's ServiceAccount, else ~/.kube/config")
 	flags.StringSliceVar(&s.namespaces, "namespaces", nil,
 		"comma-separated `namespaces` to watch; by default all")
 	flags.StringVar(&s.scalerAddress, "scaler-address", "keda-add-ons-http-external-scaler.keda:9090",
