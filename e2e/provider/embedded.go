@@ -11,15 +11,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
 
-// embedded is the cluster of package localcluster. Root can look into it.
+// embedded is the cluster of package localcluster. root has access to its inside.
 type embedded struct {
 	Options
 
 	owns, up bool
 }
 
-// Up implements Provider. A cluster that runs gets this checkout's programs and the
-// add-ons that it lacks; one that an earlier Up has started stays owned.
+// Up implements Provider. A running cluster gets the programs of this checkout and the missing add-ons. A cluster that
+// an earlier Up started stays owned.
 func (e *embedded) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 	began := time.Now()
 	before, err := e.Local.Status(ctx)
@@ -53,7 +53,7 @@ func (e *embedded) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 	return c, nil
 }
 
-// progressLine says what becomes of a cluster in that state.
+// progressLine describes what happens to a cluster in that state.
 func progressLine(state string, owns bool) string {
 	switch {
 	case state != Running:
@@ -66,7 +66,7 @@ func progressLine(state string, owns bool) string {
 	}
 }
 
-// arguments are those of `localcluster up`.
+// arguments returns the arguments of `localcluster up`.
 func arguments(w Spec) []string {
 	args := []string{"up"}
 	if !w.Keep {
@@ -90,8 +90,7 @@ func arguments(w Spec) []string {
 // Owns implements Provider.
 func (e *embedded) Owns() bool { return e.owns }
 
-// Down implements Provider. A start that failed has ended its cluster already;
-// of that one the logs are left, for the user.
+// Down implements Provider. After a failed start the cluster has already ended; only its logs remain for the user.
 func (e *embedded) Down(ctx context.Context) error {
 	if !e.owns {
 		return nil

@@ -9,8 +9,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// A cluster that gets other programs while it runs belongs to whoever has started
-// it, all the same.
+// A cluster that is updated while it runs still belongs to the process that started it.
 func TestEmbeddedOwnsWhatItHasStarted(t *testing.T) {
 	for name, test := range map[string]struct {
 		before string
@@ -18,7 +17,7 @@ func TestEmbeddedOwnsWhatItHasStarted(t *testing.T) {
 	}{
 		"started here":     {Stopped, true},
 		"there before it":  {Running, false},
-		"left by somebody": {Broken, true},
+		"left by another process": {Broken, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := filepath.Join(t.TempDir(), "state")

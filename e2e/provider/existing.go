@@ -9,12 +9,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
 
-// existing is a cluster that the user has, named by $KUBECONFIG. Nothing is
-// installed into it and nothing of it is ended.
+// existing is the user's cluster in $KUBECONFIG. The provider installs nothing into it and deletes nothing.
 type existing struct{ Options }
 
-// Up implements Provider. It changes nothing: it looks whether the parts of a
-// canary are there, and names what is missing with the remedy.
+// Up implements Provider. It only checks that the components of a canary are installed, and reports each missing one
+// with the fix.
 func (e *existing) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 	if len(spec.Addons)+len(spec.Forwards)+len(spec.Programs)+len(spec.ExtraArgs) > 0 {
 		return nil, fmt.Errorf("%w: nothing is installed into a cluster of the user's: use the embedded one", ErrUnfit)
@@ -38,7 +37,7 @@ func (e *existing) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 	return c, e.inspect(ctx, c)
 }
 
-// identify names the cluster after the context that kubectl uses.
+// identify sets the cluster's name to kubectl's current context.
 func (e *existing) identify(ctx context.Context, c *Cluster) error {
 	out, err := e.ask(ctx, c, "config", "view", "--minify", "-o",
 		"jsonpath={.current-context} at {.clusters[0].cluster.server}")
@@ -49,17 +48,16 @@ func (e *existing) identify(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-// requirement is what a canary needs in a cluster.
+// requirement is a component that a canary requires.
 type requirement struct {
-	// args are those of kubectl; they must succeed and print the text.
+	// args are the arguments of kubectl. The command must succeed and print the text.
 	args   []string
 	prints string
-	// missing names what is not there otherwise, remedy what to do.
-	missing, remedy string
+	// missing describes what is missing otherwise, fix what to do.
+	missing, fix string
 }
 
-// requirements are what the demo finds in a cluster that docs/how-to/install.md was
-// followed on.
+// requirements returns the components that docs/how-to/install.md installs.
 func requirements() []requirement {
 	const install = "follow docs/how-to/install.md"
 	return []requirement{
@@ -79,7 +77,7 @@ func requirements() []requirement {
 	}
 }
 
-// inspect looks for all requirements, and names every one that is missing.
+// inspect checks all requirements and reports every missing one.
 func (e *existing) inspect(ctx context.Context, c *Cluster) error {
 	var missing []error
 	for _, r := range requirements() {
@@ -87,9 +85,9 @@ func (e *existing) inspect(ctx context.Context, c *Cluster) error {
 		switch {
 		case strings.Contains(out, r.prints):
 		case err != nil:
-			missing = append(missing, fmt.Errorf("%s is not found: %s (%w)", r.missing, r.remedy, err))
+			missing = append(missing, fmt.Errorf("%s is not found: %s (%w)", r.missing, r.fix, err))
 		default:
-			missing = append(missing, fmt.Errorf("%s is not there: %s", r.missing, r.remedy))
+			missing = append(missing, fmt.Errorf("%s is not there: %s", r.missing, r.fix))
 		}
 	}
 	if len(missing) > 0 {
@@ -98,7 +96,7 @@ func (e *existing) inspect(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-// ask runs kubectl with a deadline.
+// ask runs kubectl with a time limit.
 func (e *existing) ask(ctx context.Context, c *Cluster, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.Command)
 	defer cancel()

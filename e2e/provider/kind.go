@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
 
-// kind is a cluster of https://kind.sigs.k8s.io, which needs a container engine.
-// It gets the images and the steps that the embedded cluster has.
+// kind is a cluster of https://kind.sigs.k8s.io, which requires a container engine. It gets the images and the
+// installation steps of the embedded cluster.
 type kind struct {
 	Options
 
@@ -25,17 +25,16 @@ type kind struct {
 }
 
 const (
-	// kindName is the name of the cluster. One of that name which is there already
-	// belongs to the user.
+	// kindName is the name of the cluster. An existing cluster with that name belongs to the user.
 	kindName = "kedify-canary-demo"
-	// kindTimeout bounds the start of the cluster, with the pull of its image, and
-	// the export of what goes into it.
+	// kindTimeout is the time limit for the start of the cluster with the pull of its image, and for the export of the
+	// images.
 	kindTimeout = 30 * time.Minute
 )
 
-// exported is what `localcluster export` prints.
+// exported is the output of `localcluster export`.
 type exported struct {
-	// Images is a file of images, as `docker save` writes it.
+	// Images is a file of images in the format of `docker save`.
 	Images string `json:"images"`
 	// Steps are kubectl commands.
 	Steps []struct {
@@ -64,7 +63,7 @@ func (k *kind) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 	return c, k.install(ctx, c)
 }
 
-// create makes the cluster.
+// create creates the cluster.
 func (k *kind) create(ctx context.Context) error {
 	out, err := k.kind(ctx, "get", "clusters")
 	if err != nil {
@@ -84,7 +83,7 @@ func (k *kind) create(ctx context.Context) error {
 	return err
 }
 
-// install brings this checkout's parts in.
+// install installs the components of this checkout.
 func (k *kind) install(ctx context.Context, c *Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
 	defer cancel()
@@ -101,7 +100,7 @@ func (k *kind) install(ctx context.Context, c *Cluster) error {
 	}
 	for _, step := range parts.Steps {
 		k.Report("  " + step.Title)
-		// Images come from afar here, in place of this machine.
+		// Images are pulled from a remote registry here, not loaded from this machine.
 		within, cancel := context.WithTimeout(ctx, 5*step.Timeout)
 		_, err := c.Run(within, append([]string{"kubectl"}, step.Args...)...)
 		cancel()
@@ -112,7 +111,7 @@ func (k *kind) install(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-// kind runs a command of kind.
+// kind runs the command kind.
 func (k *kind) kind(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
 	defer cancel()
@@ -132,7 +131,7 @@ func (k *kind) Down(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(k.folder))
 }
 
-// inPath looks for programs that the user has to have.
+// inPath checks that programs are installed.
 func inPath(programs ...string) error {
 	from := map[string]string{
 		"kind":                  "https://kind.sigs.k8s.io/docs/user/quick-start/#installation",

@@ -12,62 +12,57 @@ import (
 	"time"
 )
 
-// The states of an embedded cluster that are told apart. Another one is
-// "starting".
+// The states of an embedded cluster. Any other state is "starting".
 const (
-	// Running is the state of a cluster that is up and ready.
+	// Running is the state of a cluster that is ready.
 	Running = "running"
-	// Stopped is the state where nothing is there.
+	// Stopped is the state without a cluster.
 	Stopped = "stopped"
-	// Broken is the state where a cluster is gone and has left something.
+	// Broken is the state of a cluster that has ended and left resources.
 	Broken = "broken"
 )
 
-// Status is what `localcluster status` says.
+// Status is the output of `localcluster status`.
 type Status struct {
 	// State is Running, Stopped, Broken or "starting".
 	State string `json:"state"`
-	// Kubeconfig is the file that gives access to the cluster.
+	// Kubeconfig is the path of the cluster's kubeconfig.
 	Kubeconfig string `json:"kubeconfig"`
 	// Bin is the folder with kubectl and kubectl-argo-rollouts.
 	Bin string `json:"bin"`
-	// Logs is the folder with the components' logs. It lies in the run
-	// directory, which is the user's and goes with the cluster.
+	// Logs is the folder with the components' logs. It is in the run directory, which belongs to the user and is deleted
+	// with the cluster.
 	Logs string `json:"logs"`
 	// Node is the first process of the cluster's namespaces.
 	Node int `json:"node"`
-	// Transient says that the cluster was started for as long as the process runs
-	// that asked for it. If that process is killed, the next one takes the cluster
-	// down.
+	// Transient is true if the cluster runs only as long as the process that started it. If that process is killed, the
+	// next one takes the cluster down.
 	Transient bool `json:"transient"`
-	// StartSeconds is how long the cluster took from its launch until it was
-	// ready; 0 if that is not known.
+	// StartSeconds is the time from the launch until the cluster was ready; 0 if unknown.
 	StartSeconds float64 `json:"startSeconds"`
-	// Addresses are those of the host that lead into the cluster, by name.
+	// Addresses are the host's addresses that forward into the cluster, by name.
 	Addresses map[string]string `json:"addresses"`
 }
 
-// LocalCluster is the command localcluster.
+// LocalCluster runs the command localcluster.
 type LocalCluster struct {
-	// Path is the binary.
+	// Path is the path of the binary.
 	Path string
-	// Repo is the repository whose cluster is meant.
+	// Repo is the repository of the cluster.
 	Repo string
-	// Terminal are the standard streams that its progress goes to and its
-	// questions come from.
+	// Terminal contains the standard streams for its progress and prompts.
 	Terminal Terminal
-	// Patience bounds the question for the state, and how long a command that
-	// is told to end may take.
+	// Patience is the time limit of the status request, and of a command's exit after a signal.
 	Patience time.Duration
 }
 
-// Terminal are standard streams.
+// Terminal contains standard streams.
 type Terminal struct {
 	In  io.Reader
 	Err io.Writer
 }
 
-// Status asks for the state of the cluster.
+// Status returns the state of the cluster.
 func (l LocalCluster) Status(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.Patience)
 	defer cancel()
@@ -82,14 +77,14 @@ func (l LocalCluster) Status(ctx context.Context) (Status, error) {
 	return status, nil
 }
 
-// Estimate is what has to be built before a cluster can start.
+// Estimate is what must be built before a cluster can start.
 type Estimate struct {
-	// Components are the missing components, Seconds is how long they take on two cores.
+	// Components are the missing components, Seconds is their build time on two cores.
 	Components []string `json:"components"`
 	Seconds    float64  `json:"seconds"`
 }
 
-// Estimate asks what a cluster with these add-ons lacks. It builds nothing.
+// Estimate returns what must be built for a cluster with these add-ons. It builds nothing.
 func (l LocalCluster) Estimate(ctx context.Context, addons ...string) (Estimate, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.Patience)
 	defer cancel()
@@ -129,7 +124,7 @@ func (l LocalCluster) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// command stays in the terminal's process group: it may ask for a password.
+// command stays in the terminal's process group, because it may prompt for a password.
 func (l LocalCluster) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, l.Path, args...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }

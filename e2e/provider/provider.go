@@ -1,5 +1,5 @@
-// Package provider gets a Kubernetes cluster to show and test canaries on, and
-// gives it back: the embedded one, one that the user has, or one of kind.
+// Package provider provides a Kubernetes cluster for demos and tests of canaries: the embedded one, an existing one of
+// the user, or one of kind.
 package provider
 
 import (
@@ -13,67 +13,63 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
 
-// Provider is where a cluster comes from.
+// Provider provides a cluster.
 type Provider interface {
-	// Up makes a cluster ready and returns it. When Up fails, Owns tells whether
-	// something is there that Down would end.
+	// Up starts or updates a cluster and returns it. If Up fails, Owns reports whether Down has something to end.
 	Up(ctx context.Context, spec Spec) (*Cluster, error)
-	// Owns reports whether the cluster was started by Up, so that Down ends it. A
-	// cluster that was there before is nobody's to end.
+	// Owns reports whether Up started the cluster, so that Down ends it. A cluster that already ran is never ended.
 	Owns() bool
-	// Down ends the cluster, if Owns says so.
+	// Down ends the cluster if it is owned.
 	Down(ctx context.Context) error
 }
 
-// Cluster is a cluster that is ready.
+// Cluster is a ready cluster.
 type Cluster struct {
 	kube.Runner
 
-	// Name says to a reader which cluster it is.
+	// Name is a display name.
 	Name string
-	// Kubeconfig is the file that gives access to it.
+	// Kubeconfig is the path of the kubeconfig.
 	Kubeconfig string
-	// Bin is the folder with kubectl and kubectl-argo-rollouts; empty where they
-	// are found by the user's PATH.
+	// Bin is the folder with kubectl and kubectl-argo-rollouts; empty if they are in the user's PATH.
 	Bin string
-	// Logs is the folder with the logs of the node's components; empty if they
-	// cannot be read from here.
+	// Logs is the folder with the logs of the node's components; empty if it is not accessible.
 	Logs string
-	// Node is the first process of the embedded cluster's namespaces; 0 elsewhere.
+	// Node is the first process of the embedded cluster's namespaces; 0 for other clusters.
 	Node int
-	// StartSeconds is how long the start took; 0 if that is not known.
+	// StartSeconds is the duration of the start; 0 if unknown.
 	StartSeconds float64
-	// Addresses are those of this machine that lead to Services of the cluster, by
-	// name. ProxyAddress may be missing: then `kubectl port-forward` leads there.
+	// Addresses are this machine's addresses that forward to Services of the cluster, by name. If ProxyAddress is missing,
+	// `kubectl port-forward` is used instead.
 	Addresses map[string]string
 }
 
-// ProxyAddress names the address of Service kedify-proxy in the demo's namespace.
+// ProxyAddress is the name of the address of Service kedify-proxy in the demo's namespace.
 const ProxyAddress = "proxy"
 
 // IngressAddress names the address of the embedded cluster's Ingress controller, IngressTarget is where it leads.
 const (
+	// IngressAddress is the name of the address of the embedded cluster's Ingress controller, IngressTarget the Service
+	// behind it.
 	IngressAddress = "ingress"
 	IngressTarget  = "traefik.traefik.svc.cluster.local:80"
 )
 
-// Spec are what a cluster is to have beyond the canary's own parts.
+// Spec describes what a cluster must have in addition to the canary's components.
 type Spec struct {
-	// Keep says that the cluster is to outlive the process that asks for it.
+	// Keep makes the cluster outlive the process that starts it.
 	Keep bool
-	// Addons are further parts, such as "envoy-gateway".
+	// Addons are additional components, such as "envoy-gateway".
 	Addons []string
-	// Forwards are Services that an address of this machine is to lead to, as
-	// host:port by name.
+	// Forwards are the Services, as host:port by name, that an address of this machine forwards to.
 	Forwards map[string]string
-	// Programs are binaries that take the place of this checkout's own, by name.
+	// Programs are binaries that replace this checkout's programs, by name.
 	Programs map[string]string
-	// ExtraArgs are further arguments of the node's components, as
-	// component=argument.
+	// ExtraArgs are additional arguments of the node's components, as component=argument.
 	ExtraArgs []string
 }
 
-// ErrUnfit means that a provider cannot give what was asked for.
+// ErrUnfit means that a provider cannot fulfill the spec.
 var ErrUnfit = errors.New("this cluster does not do")
 
 // The names of the providers.
@@ -83,23 +79,21 @@ const (
 	NameKind     = "kind"
 )
 
-// Options are what providers are made from.
+// Options configures the providers.
 type Options struct {
-	// Local is the command localcluster, which builds the embedded cluster and the
-	// programs that other providers need.
+	// Local is the command localcluster. It builds the embedded cluster and the programs for the other providers.
 	Local LocalCluster
-	// Environ is the environment of the user.
+	// Environ is the user's environment.
 	Environ []string
-	// Cache returns the folder that kubectl keeps its caches in. It is asked for
-	// when the cluster is up.
+	// Cache returns the folder for kubectl's caches. It is called when the cluster is ready.
 	Cache func(c *Cluster) string
-	// Report shows the user what happens.
+	// Report prints progress for the user.
 	Report func(line string)
-	// Command bounds a command that only asks or says something.
+	// Command is the time limit of a short command.
 	Command time.Duration
 }
 
-// New returns the provider of that name.
+// New returns the provider with that name.
 func New(name string, o Options) (Provider, error) {
 	all := map[string]func() Provider{
 		NameEmbedded: func() Provider { return &embedded{Options: o} },
@@ -113,14 +107,14 @@ func New(name string, o Options) (Provider, error) {
 	return create(), nil
 }
 
-// Names are the names of all providers.
+// Names returns the names of all providers.
 func Names() []string {
 	names := []string{NameEmbedded, NameExisting, NameKind}
 	slices.Sort(names)
 	return names
 }
 
-// variable is the last value of a variable in an environment.
+// variable returns the last value of a variable in an environment.
 func variable(environ []string, name string) string {
 	for _, entry := range slices.Backward(environ) {
 		if key, value, _ := strings.Cut(entry, "="); key == name {

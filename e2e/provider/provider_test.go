@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// fakeBin is a folder with commands that note their calls and answer by a script.
-// It is all of $PATH but the system's own folders.
+// fakeBin is a folder with commands that record their calls and run a script. $PATH contains it and the system's
+// folders only.
 type fakeBin struct{ dir string }
 
 func newFakeBin(t *testing.T, commands map[string]string) fakeBin {
@@ -48,7 +48,7 @@ func (p fakeBin) calls(t *testing.T) []string {
 	return strings.FieldsFunc(strings.ReplaceAll(string(raw), p.dir, "DIR"), func(r rune) bool { return r == '\n' })
 }
 
-// fitCluster answers as a cluster that has all that a canary needs.
+// fitCluster responds like a cluster with all components of a canary.
 const fitCluster = `case "$*" in
 *"config view"*) echo "prod at https://10.0.0.1:6443" ;;
 *can-i*) echo yes ;;
@@ -58,7 +58,7 @@ const fitCluster = `case "$*" in
 *deployments*) echo deployment.apps/keda-add-ons-http-interceptor ;;
 esac`
 
-// A cluster of the user's is only looked at, and only if the user has named it.
+// A cluster of the user is only read, and only if $KUBECONFIG is set.
 func TestExisting(t *testing.T) {
 	config := "KUBECONFIG=/home/me/config"
 	tests := map[string]struct {
@@ -124,8 +124,8 @@ func TestExisting(t *testing.T) {
 	}
 }
 
-// kind gets a cluster of its own, this checkout's images and the same steps as
-// the embedded cluster, and loses all of it again.
+// A new kind cluster gets this checkout's images and the installation steps of the embedded cluster. Down deletes all
+// of it.
 func TestKindsCommands(t *testing.T) {
 	p := newFakeBin(t, map[string]string{
 		"kind":    `[ "$1" != get ] || echo other`,
@@ -162,7 +162,7 @@ func TestKindsCommands(t *testing.T) {
 	}
 }
 
-// A cluster of kind that is there already belongs to the user.
+// An existing kind cluster belongs to the user.
 func TestKindTakesNoClusterThatIsThere(t *testing.T) {
 	p := newFakeBin(t, map[string]string{"kind": "echo kedify-canary-demo", "kubectl": "", "kubectl-argo-rollouts": ""})
 	var said []string

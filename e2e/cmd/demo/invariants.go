@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// brokenInvariants are the lines by which CI finds the invariants of the product that a run has found broken. A machine
-// that does not keep up the load breaks none.
+// brokenInvariants returns the lines by which CI detects broken invariants of the product. An overloaded machine breaks
+// none.
 func brokenInvariants(err error, checks []report.Check) []string {
 	if errors.Is(err, scenario.ErrOverload) {
 		return nil

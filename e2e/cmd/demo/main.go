@@ -1,6 +1,5 @@
-// Command demo shows and checks the canary guide on a real cluster under load.
-// It is driven only by kubectl, kubectl-argo-rollouts and HTTP; see package
-// scenario for what it does.
+// Command demo shows and checks the canary guide on a real cluster under load. It uses only kubectl,
+// kubectl-argo-rollouts and HTTP. See packages scenario and scaling.
 package main
 
 import (
@@ -29,12 +28,12 @@ import (
 var version = "dev"
 
 func main() {
-	// Output that nobody reads any more is no reason to end.
+	// A closed output must not end the run.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
-	// The first signal cleans up; from then on the next one ends at once. But a
-	// terminal that goes away says so more than once, also to the commands.
+	// The first signal starts the cleanup. Later signals end the process immediately, except SIGHUP: a terminal that
+	// closes sends it repeatedly, and to the commands, too.
 	context.AfterFunc(ctx, func() {
 		signal.Ignore(syscall.SIGHUP)
 		stop()
@@ -43,12 +42,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "demo failed:")
 		fmt.Fprintln(os.Stderr, err)
 		stop()
-		os.Exit(1) //nolint:gocritic // stop has run: nothing deferred is lost
+		os.Exit(1) //nolint:gocritic // stop has run: no deferred call is skipped
 	}
 }
 
-// endings are the signals that end a run in order. One that was started to
-// outlive its terminal (nohup) does.
+// endings returns the signals that end a run with a cleanup. Under nohup they do not include SIGHUP.
 func endings() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -57,7 +55,7 @@ func endings() []os.Signal {
 	return signals
 }
 
-// command is the command line.
+// command returns the root command.
 func command() *cobra.Command {
 	o := options{version: version, settings: scenario.DefaultSettings(), scaling: scaling.DefaultSettings()}
 	c := &cobra.Command{
@@ -96,14 +94,14 @@ A cluster of yours without KEDA gets an HTTPScaledObject and proxies by hand, an
 	flags.StringVar(&o.repo, "repo", ".", "the folder with examples/ and config/")
 	flags.StringVar(&o.ingress, "ingress", "",
 		"the address of the Ingress controller, as host:port; without it the one that the Ingress has in its status")
-	// The names are fixed lists: nothing can be wrong with the flags.
+	// The error is always nil: the flags exist.
 	_ = c.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(parts(), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("provider",
 		cobra.FixedCompletions(provider.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-// siblingPath is the path of a program in the folder of this one.
+// siblingPath returns the path of a program in the folder of this one.
 func siblingPath(name string) string {
 	self, err := os.Executable()
 	if err != nil {
@@ -112,9 +110,8 @@ func siblingPath(name string) string {
 	return filepath.Join(filepath.Dir(self), name)
 }
 
-// progress is where commands put what they say. A terminal is handed to them as
-// it is: they may ask for a password there. Anything else is written to by this
-// process, because a command dies of a pipe that nobody reads any more.
+// progress returns the output of commands. A terminal is passed unchanged, because a command may prompt for a password.
+// Any other output is written by this process, because a command is killed by SIGPIPE when its pipe is closed.
 func progress(out *os.File) io.Writer {
 	if term.IsTerminal(int(out.Fd())) {
 		return out
@@ -122,23 +119,23 @@ func progress(out *os.File) io.Writer {
 	return bestEffortWriter{out}
 }
 
-// bestEffortWriter writes and does not hear whether that worked.
+// bestEffortWriter ignores write errors.
 type bestEffortWriter struct{ out io.Writer }
 
 // Write implements io.Writer.
 func (d bestEffortWriter) Write(text []byte) (int, error) {
-	_, _ = d.out.Write(text) // nobody is left to be told
+	_, _ = d.out.Write(text) // the output may be closed
 	return len(text), nil
 }
 
-// screenOptions is how the standard output is used.
+// screenOptions contains how the standard output is used.
 type screenOptions struct {
 	screen shell.Screen
 	style  report.Style
 }
 
-// newScreen is live with colours on a terminal and plain elsewhere, without
-// colours where the user wants none (https://no-color.org).
+// newScreen returns a live screen with colors on a terminal, and a plain one otherwise. It uses no colors if NO_COLOR
+// is set (https://no-color.org).
 func newScreen() screenOptions {
 	out := int(os.Stdout.Fd())
 	live := term.IsTerminal(out) && os.Getenv("TERM") != "dumb"
@@ -155,5 +152,5 @@ func newScreen() screenOptions {
 	}
 }
 
-// errInterrupted ends a run that the user has interrupted.
+// errInterrupted means that the user interrupted the run.
 var errInterrupted = errors.New("interrupted")

@@ -10,24 +10,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
-// planStep is one part of a run, for the user.
+// planStep is a step of a run in the announcement.
 type planStep struct {
 	what string
-	// takes is about how long it takes on two cores.
+	// takes is its approximate duration on two cores.
 	takes time.Duration
 }
 
-// The times of the stages in which nothing is built, on two cores.
+// The durations of the steps that build nothing, on two cores.
 const (
 	startTakes   = time.Minute
 	canaryTakes  = 2 * time.Minute
 	scalingTakes = 5 * time.Minute // one of them starts KEDA
 )
 
-// builds are the components that are missing for each half.
+// builds contains the missing components of each half.
 type builds map[part]provider.Estimate
 
-// missing asks what has to be built. Nothing is built for a cluster of the user's.
+// missing returns what must be built. Nothing is built for the user's own cluster.
 func (o *options) missing(ctx context.Context) (builds, error) {
 	out := builds{}
 	if o.provider != provider.NameEmbedded {
@@ -51,7 +51,7 @@ func (o *options) missing(ctx context.Context) (builds, error) {
 	return out, nil
 }
 
-// planSteps are the parts of a run, in their order.
+// planSteps returns the steps of a run in order.
 func (o *options) planSteps(missing builds) []planStep {
 	cluster := planStep{"start the embedded cluster, or update the one that runs", startTakes}
 	switch o.provider {
@@ -85,14 +85,14 @@ func (o *options) planSteps(missing builds) []planStep {
 	return steps
 }
 
-// announcement says what the run is about to do, and what other clusters need.
-func (o *options) announcement(stages []planStep) []string {
+// announcement returns the lines that announce the run, and the alternatives to the embedded cluster.
+func (o *options) announcement(steps []planStep) []string {
 	var all time.Duration
-	for _, s := range stages {
+	for _, s := range steps {
 		all += s.takes
 	}
 	lines := []string{fmt.Sprintf("This run takes about %s on two cores:", minutes(all))}
-	for i, s := range stages {
+	for i, s := range steps {
 		line := fmt.Sprintf("  %d. %s", i+1, s.what)
 		if s.takes > 0 {
 			line += ": about " + minutes(s.takes)
@@ -110,7 +110,7 @@ func (o *options) announcement(stages []planStep) []string {
 	)
 }
 
-// minutes draws a duration in whole minutes, at least one.
+// minutes formats a duration in whole minutes, at least one.
 func minutes(d time.Duration) string {
 	return fmt.Sprintf("%.0f min", max(1, math.Round(d.Minutes())))
 }

@@ -57,7 +57,7 @@ func TestAnnouncement(t *testing.T) {
 	}
 }
 
-// Each half waits for its own components alone.
+// Each half waits only for its own components.
 func TestMissing(t *testing.T) {
 	p := newFakeBin(t, "stopped")
 	p.write(t, "localcluster", `#!/bin/sh

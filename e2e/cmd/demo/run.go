@@ -20,41 +20,41 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 )
 
-// options are what the flags say, and where the demo shows itself.
+// options contains the values of the flags and the outputs of the demo.
 type options struct {
-	version  string // of the code that is shown
+	version  string // version of the code
 	keep     bool
 	provider string
 	local    provider.LocalCluster
 	repo     string // the folder with examples/, config/ and e2e/demo/
-	ingress  string // the address of the Ingress controller, where the user names it
+	ingress  string // address of the Ingress controller, if the user sets it
 	settings scenario.Settings
 	only     part
-	crd      string // the file of a definition that takes the place of this project's
+	crd      string // file of a CRD that replaces this project's
 	scaling  scaling.Settings
 	screen   shell.Screen
 	style    report.Style
 }
 
-// part is a part of the demo.
+// part is a half of the demo.
 type part string
 
-// The halves: a canary under a measured load, and replicas that follow requests. The zero value is both.
+// The halves: a canary under a measured load, and replicas that follow the requests. The zero value is both.
 const (
 	canaryPart  part = "canary"
 	scalingPart part = "scaling"
 )
 
-// parts are the halves' names.
+// parts returns the names of the halves.
 func parts() []string { return []string{string(canaryPart), string(scalingPart)} }
 
-// has reports whether a half is to be run.
+// has reports whether a half runs.
 func (o *options) has(h part) bool { return o.only == "" || o.only == h }
 
-// spec are what the cluster is to have for a half. Nothing is installed into a cluster that is not of this
-// project's. The canary half needs KEDA's API, from which the agent makes the HTTPScaledObject, and not KEDA: so it
-// starts before KEDA is compiled. That happens afterwards. Next to the canary it would take processors from the pods
-// even at the lowest priority: the kernel shares them out among cgroups first, and each pod has its own.
+// spec returns the cluster's spec for a half. Nothing is installed into the user's own cluster. The canary half needs
+// KEDA's API, from which the agent creates the HTTPScaledObject, but not KEDA itself. So it starts before KEDA is
+// compiled, which happens afterwards. In parallel, the compilation would slow down the Pods even at the lowest
+// priority: the kernel first divides CPU time among cgroups, and each Pod has its own.
 func (o *options) spec(h part) provider.Spec {
 	spec := provider.Spec{Keep: o.keep}
 	if o.provider == provider.NameEmbedded {
@@ -64,11 +64,11 @@ func (o *options) spec(h part) provider.Spec {
 	return spec
 }
 
-// embeddedRest is three syncs of the embedded cluster's HorizontalPodAutoscaler, which has one every 2 s; elsewhere it
-// is one in 15 s.
+// embeddedRest is three syncs of the embedded cluster's HorizontalPodAutoscaler, which syncs every 2 s. The default is
+// 15 s.
 const embeddedRest = 6 * time.Second
 
-// run is the whole demo: cluster up, the scenario, the summary, and the end.
+// run runs the complete demo: it starts the cluster, runs the halves, prints the summary and cleans up.
 func (o *options) run(ctx context.Context) error {
 	o.settings.Begun = time.Now()
 	if err := o.complete(); err != nil {
@@ -91,7 +91,7 @@ func (o *options) run(ctx context.Context) error {
 	return errors.Join(o.interrupted(ctx, err), o.end(context.WithoutCancel(ctx), from, cluster))
 }
 
-// providerOptions is what the provider of the cluster is made from.
+// providerOptions returns the options of the cluster's provider.
 func (o *options) providerOptions() provider.Options {
 	o.local.Repo, o.local.Patience = o.repo, o.settings.Command
 	return provider.Options{
@@ -101,7 +101,7 @@ func (o *options) providerOptions() provider.Options {
 	}
 }
 
-// complete checks that the flags name a half that there is, and the folder of the project.
+// complete checks the flags and finds the root folder of the repository.
 func (o *options) complete() error {
 	if o.only != "" && !slices.Contains(parts(), string(o.only)) {
 		return fmt.Errorf("--only %q: there are %s", o.only, strings.Join(parts(), " and "))
@@ -117,11 +117,11 @@ func (o *options) complete() error {
 	return nil
 }
 
-// folder is the demo's own folder in the cluster's run directory. It goes with
-// the cluster, however the demo ends.
+// folder returns the demo's folder in the cluster's run directory. It is deleted with the cluster, however the demo
+// ends.
 func folder(c *provider.Cluster) string { return filepath.Join(filepath.Dir(c.Logs), "demo") }
 
-// clusterUp makes the cluster ready.
+// clusterUp starts the cluster and waits until it is ready.
 func (o *options) clusterUp(ctx context.Context, from provider.Provider) (*provider.Cluster, error) {
 	first := canaryPart
 	if !o.has(first) {
@@ -132,12 +132,12 @@ func (o *options) clusterUp(ctx context.Context, from provider.Provider) (*provi
 		return nil, err
 	}
 	o.scaleWaits(cluster)
-	return cluster, o.applyObjects(ctx, from, cluster)
+	return cluster, o.applyCRD(ctx, from, cluster)
 }
 
-// applyObjects puts another owner's definition of HTTPScaledObject, such as that of KEDA's http-add-on, in the place of
-// this project's, if the user names one.
-func (o *options) applyObjects(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
+// applyCRD replaces this project's CRD HTTPScaledObject with that of another owner, such as KEDA's http-add-on, if the
+// user specifies one.
+func (o *options) applyCRD(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
 	if o.crd == "" {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (o *options) applyObjects(ctx context.Context, from provider.Provider, clus
 	return err
 }
 
-// scaleWaits gives a run more time where the cluster took long to start.
+// scaleWaits extends the time limits if the cluster was slow to start.
 func (o *options) scaleWaits(cluster *provider.Cluster) {
 	usual := o.settings.Patience
 	o.settings = o.settings.Scaled(cluster.StartSeconds)
@@ -160,12 +160,12 @@ func (o *options) scaleWaits(cluster *provider.Cluster) {
 	}
 }
 
-// terminal is where the demo's commands run.
+// terminal returns the shell of the demo's commands.
 func (o *options) terminal(cluster *provider.Cluster) shell.Shell {
 	return shell.Shell{Runner: cluster, Screen: o.screen, Style: o.style, Within: o.settings.Command}
 }
 
-// present applies the guide's objects, runs the halves on them, one after the other, and prints the summary.
+// present applies the guide's objects, runs the halves on them in order, and prints the summary.
 func (o *options) present(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
 	byHand, err := o.isManual(ctx, cluster)
 	g := o.guide(cluster, byHand)
@@ -199,13 +199,13 @@ func (o *options) measure(ctx context.Context, cluster *provider.Cluster,
 		outcome, err = scenario.Run(ctx, cluster, o.screen, o.style, o.settings)
 	}
 	if err == nil && !g.ByHand && o.has(scalingPart) {
-		o.scaling.Stable, o.scaling.Canary = "yellow", "green" // the canaries have left yellow running
+		o.scaling.Stable, o.scaling.Canary = "yellow", "green" // yellow is the stable version after the canaries
 		err = g.Target(ctx, guide.GuidesTarget)
 	}
 	return outcome, err
 }
 
-// follow runs the second half, for which the embedded cluster gets KEDA now.
+// follow runs the second half. The embedded cluster gets KEDA now.
 func (o *options) follow(ctx context.Context, from provider.Provider, cluster *provider.Cluster,
 	g guide.Guide) (scaling.Outcome, error) {
 	if o.provider == provider.NameEmbedded && o.has(canaryPart) {
@@ -220,7 +220,7 @@ func (o *options) follow(ctx context.Context, from provider.Provider, cluster *p
 	return scaling.New(o.terminal(cluster), o.scaling).Run(ctx)
 }
 
-// guide is the guide in the cluster.
+// guide returns the guide for the cluster.
 func (o *options) guide(cluster *provider.Cluster, byHand bool) guide.Guide {
 	return guide.Guide{
 		Shell: o.terminal(cluster), Repo: o.repo, ByHand: byHand,
@@ -229,8 +229,8 @@ func (o *options) guide(cluster *provider.Cluster, byHand bool) guide.Guide {
 	}
 }
 
-// isManual reports whether the objects that KEDA and the agent would make have to be applied: a cluster of the user's may
-// be without them.
+// isManual reports whether the demo must apply the objects that KEDA and the agent would create, because the user's
+// cluster lacks both.
 func (o *options) isManual(ctx context.Context, cluster *provider.Cluster) (bool, error) {
 	possible, err := guide.IsSupported(ctx, o.terminal(cluster))
 	if err != nil || possible {
@@ -244,7 +244,7 @@ func (o *options) isManual(ctx context.Context, cluster *provider.Cluster) (bool
 	return true, nil
 }
 
-// prepare applies the guide's objects, and finds out where requests are sent to.
+// prepare applies the guide's objects and finds the address for requests.
 func (o *options) prepare(ctx context.Context, cluster *provider.Cluster, g guide.Guide) error {
 	if err := g.Apply(ctx); err != nil {
 		return err
@@ -264,7 +264,7 @@ func (o *options) prepare(ctx context.Context, cluster *provider.Cluster, g guid
 	return err
 }
 
-// summary prints what both halves have found.
+// summary prints the results of both halves.
 func (o *options) summary(first scenario.Outcome, second scaling.Outcome) {
 	if len(first.Rows) == 0 && len(second.Rows) == 0 {
 		return
@@ -284,7 +284,7 @@ func (o *options) summary(first scenario.Outcome, second scaling.Outcome) {
 	o.screen.Print(report.Seconds(time.Since(o.settings.Begun)) + " in all.")
 }
 
-// interrupted replaces the errors of whatever was cut off by a signal.
+// interrupted replaces the errors that a signal caused.
 func (*options) interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errInterrupted
@@ -292,8 +292,7 @@ func (*options) interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// end leaves everything for the user, or takes away what the demo has brought:
-// the cluster, or else the namespace.
+// end keeps everything for the user, or removes what the demo has created: the cluster or the namespace.
 func (o *options) end(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, o.settings.Cleanup)
 	defer cancel()
@@ -306,17 +305,17 @@ func (o *options) end(ctx context.Context, from provider.Provider, cluster *prov
 		o.screen.Print("")
 		return from.Down(ctx)
 	case cluster != nil && o.provider == provider.NameEmbedded:
-		o.screen.Print("", "The demo's namespace is told to go; the cluster, which ran before, goes on.")
+		o.screen.Print("", "The demo's namespace is being deleted; the cluster, which ran before, keeps running.")
 		return o.terminal(cluster).Leave(ctx, guide.Namespace, o.settings.Delete)
 	case cluster != nil:
 		o.screen.Print("", "The demo's namespace is deleted; the cluster, which ran before, goes on.")
 		return o.terminal(cluster).Remove(ctx, guide.Namespace, o.settings.Delete)
 	default:
-		return nil // nothing was begun
+		return nil // nothing was started
 	}
 }
 
-// kept says how to reach what is left running, and how to end it.
+// kept returns how to access and how to end what keeps running.
 func (o *options) kept(cluster *provider.Cluster) []string {
 	lines := []string{o.style.Heading("Everything is left running.")}
 	if _, port, err := net.SplitHostPort(cluster.Addresses[provider.IngressAddress]); err == nil {

@@ -17,16 +17,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// fakeScreen is a screen that keeps what is printed.
+// fakeScreen records the printed lines.
 type fakeScreen struct{ strings.Builder }
 
 func (p *fakeScreen) Print(lines ...string) { p.WriteString(strings.Join(lines, "\n") + "\n") }
 func (*fakeScreen) Frame([]string)          {}
 func (*fakeScreen) Columns() int            { return 80 }
 
-// fakeBin is a folder with a project, and commands that only note their calls:
-// localcluster in the given state, and a kubectl that refuses to create. A
-// script on-COMMAND in the folder is run by each of them before anything else.
+// fakeBin is a folder with a project and with commands that only record their calls: localcluster in the given state,
+// and a kubectl that rejects create. Each command first runs the script on-COMMAND in the folder, if it exists.
 type fakeBin struct{ dir string }
 
 func newFakeBin(t *testing.T, state string) fakeBin {
@@ -104,13 +103,12 @@ func (p fakeBin) options(keep bool, out *fakeScreen) options {
 const (
 	remove = "kubectl delete ns -l " +
 		"kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo --wait=false"
-	// asked is what the guide asks of the cluster, up how the demo starts one.
+	// asked are the guide's arguments for the cluster, up is the command that starts it.
 	asked = " --with keda-api --with traefik --forward ingress=traefik.traefik.svc.cluster.local:80"
 	up    = "localcluster up --transient" + asked
 )
 
-// However a run ends, what the demo has brought is taken away, and no more. What
-// it says about that is true. A cluster that runs is brought up to date.
+// However a run ends, it removes exactly what the demo created, and its output is true. A running cluster is updated.
 func TestWhatIsTakenAway(t *testing.T) {
 	const taken = "The local cluster is taken down."
 	tests := []struct {
@@ -153,7 +151,7 @@ func TestWhatIsTakenAway(t *testing.T) {
 	}
 }
 
-// A cluster of ours has all that the guide needs.
+// The embedded cluster has everything that the guide requires.
 func TestAClusterWithoutKEDA(t *testing.T) {
 	p, out := newFakeBin(t, "running"), new(fakeScreen)
 	p.write(t, "without-keda", "")
@@ -167,8 +165,8 @@ func TestAClusterWithoutKEDA(t *testing.T) {
 	}
 }
 
-// Another owner's definition takes the place of this project's, but not in a cluster that ran before.
-func TestAnotherDefinition(t *testing.T) {
+// The CRD of another owner replaces this project's, but not in a cluster that ran before.
+func TestOtherCRD(t *testing.T) {
 	tests := []struct {
 		state string
 		want  []string
@@ -190,7 +188,7 @@ func TestAnotherDefinition(t *testing.T) {
 	}
 }
 
-// The first line tells which code is shown.
+// The first line contains the version of the code.
 func TestTheVersionIsShown(t *testing.T) {
 	p, out := newFakeBin(t, "running"), new(fakeScreen)
 	o := p.options(false, out)
@@ -200,7 +198,7 @@ func TestTheVersionIsShown(t *testing.T) {
 	}
 }
 
-// A cluster that was slow to start gets more time for everything.
+// A cluster that was slow to start gets longer time limits.
 func TestASlowStartIsSaid(t *testing.T) {
 	p, out := newFakeBin(t, "running"), new(fakeScreen)
 	o := p.options(false, out)
@@ -210,8 +208,7 @@ func TestASlowStartIsSaid(t *testing.T) {
 	}
 }
 
-// demoProcess is the demo of this place as a process of its own, and what it
-// prints goes nowhere: its terminal is lost.
+// demoProcess returns the demo as a separate process with closed output, as after the loss of its terminal.
 func (p fakeBin) demoProcess(t *testing.T) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -233,7 +230,7 @@ func (p fakeBin) demoProcess(t *testing.T) *exec.Cmd {
 	return c
 }
 
-// TestMain lets the test's own binary be the demo.
+// TestMain lets the test binary run as the demo.
 func TestMain(m *testing.M) {
 	if os.Getenv("TEST_RUNS_DEMO") != "" {
 		main()
@@ -242,8 +239,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A terminal that goes away ends the run in order, also if it says so twice,
-// and nothing that can't be printed any more stands in the way.
+// A terminal that closes ends the run with a cleanup, even if it sends two signals. Output that can't be printed does
+// not prevent the cleanup.
 func TestALostTerminalCleansUp(t *testing.T) {
 	p := newFakeBin(t, "stopped")
 	p.write(t, "on-kubectl", `kill -HUP "$PPID"`)
@@ -257,14 +254,13 @@ func TestALostTerminalCleansUp(t *testing.T) {
 	}
 }
 
-// A demo that was killed leaves its cluster to the next one, and nothing in the
-// folder for temporary files.
+// The next demo takes over the cluster of a killed one. No temporary files remain.
 func TestTheClusterOfAKilledDemoIsTakenOver(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	tests := []struct {
 		name string
-		keep []bool // of the runs after that
+		keep []bool // flags of the later runs
 		want []string
 	}{
 		{"by a run that ends it", []bool{false}, []string{up, "localcluster down"}},
@@ -307,7 +303,7 @@ func TestInterruptedRunCleansUp(t *testing.T) {
 	}
 }
 
-// interrupting ends the context as soon as the cluster is up.
+// interrupting cancels the context as soon as the cluster is ready.
 type interrupting struct {
 	*fakeScreen
 

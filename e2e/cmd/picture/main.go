@@ -1,7 +1,7 @@
-// Command picture draws the moving picture of README from what a run of the demo has said: `make picture`.
+// Command picture draws the animated picture of README from the output of a demo: `make picture`.
 //
 //	picture record LOG... >docs/pictures/demo.txt    the lines of logs that are drawn
-//	picture draw docs/pictures/demo.txt              demo-light.svg and demo-dark.svg beside it
+//	picture draw docs/pictures/demo.txt              demo-light.svg and demo-dark.svg in the same folder
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/picture"
 )
 
-// errUsage is that of a command line that says nothing else.
+// errUsage is the error of invalid arguments.
 var errUsage = errors.New("usage: picture record LOG..., or picture draw RUN")
 
 func main() {
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// run does what the command line says.
+// run runs the command line.
 func run(args []string, out io.Writer) error {
 	switch {
 	case len(args) > 1 && args[0] == "record":
@@ -37,7 +37,7 @@ func run(args []string, out io.Writer) error {
 	}
 }
 
-// record writes the lines of logs that are drawn, of runs that are whole.
+// record writes the drawn lines of logs of complete runs.
 func record(files []string, out io.Writer) error {
 	var kept strings.Builder
 	for _, file := range files {
@@ -54,7 +54,7 @@ func record(files []string, out io.Writer) error {
 	return err
 }
 
-// draw writes the pictures beside the run.
+// draw writes the pictures into the folder of the run.
 func draw(file string) error {
 	log, err := os.ReadFile(filepath.Clean(file))
 	if err != nil {

@@ -1,4 +1,3 @@
-// Package guide applies the canary guide's objects as the guide has them, and waits until the app answers: behind an
-// Ingress whose backend the agent has turned to the proxies, or, in a cluster without KEDA, behind proxies and an
-// HTTPScaledObject that are applied by hand.
+// Package guide applies the canary guide's objects unchanged and waits until the app responds. The agent points the
+// Ingress at the proxies. In a cluster without KEDA the package applies the proxies and an HTTPScaledObject itself.
 package guide

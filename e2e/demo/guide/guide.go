@@ -15,7 +15,7 @@ import (
 
 // The names of the guide's objects.
 const (
-	// Namespace is where they live.
+	// Namespace is their namespace.
 	Namespace = "rollouts-demo"
 	// App is the name of the Rollout, the Ingress, the ScaledObject and the HTTPScaledObject.
 	App = "rollouts-demo"
@@ -24,33 +24,34 @@ const (
 	Canary = "rollouts-demo-canary"
 	// Image is the image of the sample application, without its tag.
 	Image = "argoproj/rollouts-demo"
-	// Host is the host that requests are sent for.
+	// Host is the host of the requests.
 	Host = "rollouts-demo.example.com"
-	// BrowserHost is a host for browsers: names under localhost lead to the machine itself.
+	// BrowserHost is a host for browsers: names under localhost resolve to the machine itself.
 	BrowserHost = "rollouts-demo.localhost"
-	// proxied is the Service that the Ingress names once it is wired.
+	// proxied is the backend Service of the autowired Ingress.
 	proxied = "kedify-proxy"
 )
 
-// Colors are the answers that the sample app may give.
+// Colors returns the possible responses of the sample app.
 func Colors() []string { return []string{"blue", "yellow", "green", "orange", "purple", "red"} }
 
-// ErrCheck means that something that must hold doesn't.
+// ErrCheck means that a check failed.
 var ErrCheck = errors.New("does not hold")
 
-// Guide is the guide in a cluster.
+// Guide applies the guide to a cluster.
 type Guide struct {
-	// Shell is where its commands run and are shown.
+	// Shell runs and prints the commands.
 	Shell shell.Shell
 	// Repo is the folder with examples/, config/ and e2e/demo/.
 	Repo string
-	// ByHand says that the cluster has no KEDA: the HTTPScaledObject and the proxies are applied as files, and the
-	// Ingress leads to the app itself.
+	// ByHand is true if the cluster has no KEDA. The HTTPScaledObject and the proxies are then applied as files, and the
+	// Ingress points at the app itself.
 	ByHand bool
-	// Ingress is the address of the Ingress controller, as host:port. Empty is the one that it publishes.
+	// Ingress is the address of the Ingress controller, as host:port. If it is empty, the address in the Ingress status is
+	// used.
 	Ingress string
-	// Patience bounds how long anything may take to be ready, Delete the end of a namespace that is left from an
-	// earlier run.
+	// Patience is the time limit for anything to become ready, Delete that for the deletion of a namespace from an earlier
+	// run.
 	Patience, Delete time.Duration
 }
 
@@ -78,7 +79,7 @@ func (g Guide) Apply(ctx context.Context) error {
 	return g.Shell.ShowAll(ctx, slices.Concat([][]string{create}, g.Commands())...)
 }
 
-// Commands are those that apply the guide's objects.
+// Commands returns the commands that apply the guide's objects.
 func (g Guide) Commands() [][]string {
 	var commands [][]string
 	object := "scaledobject.yaml"
@@ -91,8 +92,8 @@ func (g Guide) Commands() [][]string {
 		filepath.Join(example, object)))
 }
 
-// Ready waits until the proxies have what the agent makes of the ScaledObject and the Ingress leads to them, and shows
-// all of it. KEDA may still be missing. What is applied by hand needs no waiting.
+// Ready waits until the proxies have the agent's objects and the Ingress points at the proxies, and prints the result.
+// KEDA may still be starting. With ByHand there is nothing to wait for.
 func (g Guide) Ready(ctx context.Context) error {
 	if g.ByHand {
 		return nil
@@ -122,7 +123,7 @@ func (g Guide) Scales(ctx context.Context) error {
 	return g.wait(ctx, "scaledobject/"+App, "--for=condition=Ready")
 }
 
-// wait shows a kubectl wait that ends after Patience.
+// wait prints and runs a `kubectl wait` with the time limit Patience.
 func (g Guide) wait(ctx context.Context, args ...string) error {
 	slow := g.Shell
 	slow.Within = g.Patience + g.Shell.Within
@@ -131,22 +132,22 @@ func (g Guide) wait(ctx context.Context, args ...string) error {
 	return err
 }
 
-// The requests a second that a replica is to have.
+// The target of requests per second for each replica.
 const (
-	// GuidesTarget is the guide's.
+	// GuidesTarget is the guide's value.
 	GuidesTarget = "5"
-	// MeasuringTarget takes its place while splits are measured: at the rate by which that takes seconds, the guide's
-	// would ask for more Pods than a laptop has room for.
+	// MeasuringTarget replaces it during the measurement of traffic splits. At the request rate of a quick measurement,
+	// the guide's value requires more Pods than fit on a laptop.
 	MeasuringTarget = "1000"
 )
 
-// Target changes how many requests a second a replica is to have.
+// Target sets the target of requests per second for each replica.
 func (g Guide) Target(ctx context.Context, value string) error {
 	return g.Shell.ShowAll(ctx, Kubectl("patch", "scaledobject", App, "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/triggers/0/metadata/targetValue","value":"`+value+`"}]`))
 }
 
-// IngressAddress is the address that requests for the Ingress are sent to.
+// IngressAddress returns the address that accepts requests for the Ingress.
 func (g Guide) IngressAddress(ctx context.Context) (string, error) {
 	if g.Ingress != "" {
 		return g.Ingress, nil
@@ -164,7 +165,8 @@ func (g Guide) IngressAddress(ctx context.Context) (string, error) {
 	return net.JoinHostPort(host, "80"), nil
 }
 
-// Browser lets browsers in: the trigger gets BrowserHost beside the guide's host, and the host an Ingress of its own.
+// Browser adds access for browsers: the trigger gets BrowserHost in addition to the guide's host, and that host gets
+// its own Ingress.
 func (g Guide) Browser(ctx context.Context) error {
 	return g.Shell.ShowAll(ctx,
 		Kubectl("patch", "scaledobject", App, "--type=json", "-p",
@@ -173,12 +175,12 @@ func (g Guide) Browser(ctx context.Context) error {
 	)
 }
 
-// Kubectl is a command in the guide's namespace.
+// Kubectl returns a kubectl command in the guide's namespace.
 func Kubectl(args ...string) []string {
 	return append([]string{"kubectl", "-n", Namespace}, args...)
 }
 
-// Argo is a command of kubectl-argo-rollouts in the guide's namespace.
+// Argo returns a kubectl-argo-rollouts command in the guide's namespace.
 func Argo(args ...string) []string {
 	return append([]string{"kubectl", "argo", "rollouts", "-n", Namespace}, args...)
 }

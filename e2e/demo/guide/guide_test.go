@@ -13,10 +13,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/shell"
 )
 
-// fakeCluster notes commands, and stands for the cluster.
+// fakeCluster simulates the cluster and records the commands.
 type fakeCluster struct {
-	overlaps bool   // an earlier run has left its namespace
-	foreign  bool   // the namespace is there, and another's
+	overlaps bool   // the namespace of an earlier run exists
+	foreign  bool   // the namespace exists and belongs to another owner
 	without  bool   // the cluster has no KEDA
 	service  string // of the HTTPScaledObject
 	address  string // that the Ingress controller publishes
@@ -60,7 +60,7 @@ func (*fakeCluster) Frame([]string) {}
 // Columns implements shell.Screen.
 func (*fakeCluster) Columns() int { return 100 }
 
-// guide is the guide in this world.
+// guide returns the guide in this cluster.
 func (w *fakeCluster) guide() Guide {
 	//testbounds:allow the value is only compared
 	return Guide{Shell: w.shell(), Repo: "repo", Patience: 80 * time.Second, Delete: time.Minute}
@@ -71,7 +71,7 @@ func (w *fakeCluster) shell() shell.Shell {
 	return shell.Shell{Runner: w, Screen: w, Within: time.Minute}
 }
 
-// deploy applies and waits.
+// deploy applies the objects and waits for them.
 func (g Guide) deploy(ctx context.Context) error {
 	err := g.Apply(ctx)
 	if err == nil {
@@ -117,7 +117,7 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 	}{
 		{"verbatim", fakeCluster{}, false, append([]string{find}, verbatim...)},
 		{"where an earlier run has left its namespace", fakeCluster{overlaps: true}, false, append(left, verbatim...)},
-		{"by hand", fakeCluster{}, true, append([]string{find}, byHand...)},
+		{"manually", fakeCluster{}, true, append([]string{find}, byHand...)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

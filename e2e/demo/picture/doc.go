@@ -1,3 +1,3 @@
-// Package picture draws a moving picture, an SVG, of a run of the demo, from what the demo has said. Pure: text in,
-// text out; the same run gives the same picture.
+// Package picture draws an animated SVG of a run from the demo's output. It has no side effects: the same run gives the
+// same picture.
 package picture

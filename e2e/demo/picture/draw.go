@@ -10,10 +10,10 @@ import (
 //go:embed demo.svg.tmpl
 var source string
 
-// Palette are the colours of a picture, as SVG has them.
+// Palette contains the colors of a picture in SVG notation.
 type Palette map[string]string
 
-// Light is for a light page.
+// Light returns the palette for a light page.
 func Light() Palette {
 	return Palette{
 		"page": "#ffffff", "edge": "#d0d7de", "text": "#1f2328", "faint": "#59636e", "good": "#1a7f37",
@@ -22,7 +22,7 @@ func Light() Palette {
 	}
 }
 
-// Dark is for a dark page.
+// Dark returns the palette for a dark page.
 func Dark() Palette {
 	return Palette{
 		"page": "#0d1117", "edge": "#3d444d", "text": "#f0f6fc", "faint": "#9198a1", "good": "#3fb950",
@@ -37,11 +37,12 @@ const (
 	rowTop, rowHeight  = 96.0, 26.0
 	podSize, podsTall  = 9.0, 13.0
 	rateLeft, rateWide = 40.0, 160.0
-	// canariesEnd and ratesEnd are when the last state of each half is drawn. The rest of the time nothing moves.
+	// canariesEnd and ratesEnd are when the last state of each half is drawn. The picture does not move for the rest of
+	// the loop.
 	start, canariesEnd, ratesEnd, loop = 0.5, 9.0, 14.0, 19.0
 )
 
-// Draw draws a run. All that moves is there at once where the reader's system asks for no motion.
+// Draw draws a run. If the reader's system requests reduced motion, everything is visible immediately.
 func Draw(r Run, colors Palette) (string, error) {
 	picture, err := template.New("demo.svg").Funcs(template.FuncMap{"color": func(name string) (string, error) {
 		if colors[name] == "" {
@@ -57,39 +58,39 @@ func Draw(r Run, colors Palette) (string, error) {
 	return out.String(), err
 }
 
-// layout is what the template places.
+// layout contains the positions for the template.
 type layout struct {
 	Run
 
 	Bars   []bar
 	Titles []title
 	Pods   []podColumn
-	// RatesTop is where the second half begins, Height is the picture's.
+	// RatesTop is the top of the second half, Height the height of the picture.
 	RatesTop, Height float64
-	// Loop is how long the picture moves until it begins anew, in seconds.
+	// Loop is the duration of the animation until it restarts, in seconds.
 	Loop float64
 }
 
-// title stands above the steps of a canary.
+// title is the heading of a canary's steps.
 type title struct {
 	Y    float64
 	Text string
 }
 
-// bar is the split at one step.
+// bar is the traffic split at one step.
 type bar struct {
 	Step
 
-	// Tick is where the asked share ends, Left and End are the ends of the interval.
+	// Tick is the end of the expected share. Left and End are the ends of the interval.
 	Y, Width, Tick, Left, End float64
-	// Other is the colour of the requests that were not counted.
+	// Other is the color of the other requests.
 	Other string
-	// Appears and Grown are when the bar begins and ends to grow, in percent of the loop.
+	// Appears and Grown are the start and end of the bar's growth, in percent of the loop.
 	Appears, Grown float64
 	N              int
 }
 
-// podColumn are the replicas at one rate.
+// podColumn contains the replicas at one rate.
 type podColumn struct {
 	Rate
 
@@ -99,13 +100,13 @@ type podColumn struct {
 	N       int
 }
 
-// pod is one replica.
+// pod is a replica.
 type pod struct {
 	X, Y  float64
 	Color string
 }
 
-// layoutOf places everything.
+// layoutOf returns the layout of a run.
 func layoutOf(r Run) layout {
 	l := layout{Run: r, Loop: loop}
 	y, last := rowTop, ""
@@ -126,7 +127,8 @@ func layoutOf(r Run) layout {
 	return l
 }
 
-// moment is when something is drawn, in percent of the loop: its own time between those of the first and the last one.
+// moment returns when something is drawn, in percent of the loop. It maps the time at, between first and last, to the
+// interval from..to.
 func moment(at, first, last, from, to float64) float64 {
 	share := 0.0
 	if last > first {
@@ -135,7 +137,7 @@ func moment(at, first, last, from, to float64) float64 {
 	return 100 * (from + share*(to-from)) / loop
 }
 
-// barOf places a step.
+// barOf returns the bar of a step.
 func barOf(s Step, n int, y, appears float64) bar {
 	b := bar{
 		Step: s, N: n, Y: y, Appears: appears, Grown: appears + 4, Other: s.From,
@@ -148,7 +150,7 @@ func barOf(s Step, n int, y, appears float64) bar {
 	return b
 }
 
-// podsOf places the replicas of a rate, five in a row.
+// podsOf returns the replicas of a rate, five in a row.
 func podsOf(r Rate, n int, top, appears float64) podColumn {
 	c := podColumn{Rate: r, N: n, X: rateLeft + rateWide*float64(n), Appears: appears}
 	for i := range r.Stable + r.Canary {
@@ -161,19 +163,19 @@ func podsOf(r Rate, n int, top, appears float64) podColumn {
 	return c
 }
 
-// Size is the side of a replica's square.
+// Size returns the side length of a replica's square.
 func (pod) Size() float64 { return podSize }
 
-// Base is where a step's words stand.
+// Base returns the baseline of a step's text.
 func (b bar) Base() float64 { return b.Y + 13 }
 
-// Middle is the line of a step's interval.
+// Middle returns the vertical position of a step's interval.
 func (b bar) Middle() float64 { return b.Y + 8 }
 
-// First is the rate itself, Second what stands behind the comma.
+// First returns the rate itself, Second the text after the comma.
 func (c podColumn) First() string { return strings.Split(c.Name, ", ")[0] }
 
-// Second says in which state of a canary the rate was, if there was one.
+// Second returns the state of the canary at that rate, if there was one.
 func (c podColumn) Second() string {
 	_, second, _ := strings.Cut(c.Name, ", ")
 	return second

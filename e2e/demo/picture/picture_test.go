@@ -17,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/report"
 )
 
-// pictures are in the repository, beside the run that they show.
+// pictures is the folder with the committed pictures and the run that they show.
 const pictures = "../../../docs/pictures/"
 
 func read(t *testing.T, file string) string {
@@ -52,7 +52,7 @@ func TestThePicturesShowTheRecordedRun(t *testing.T) {
 	}
 }
 
-// A page shows a picture as it is: XML, with all that it needs in it, and no script.
+// A page embeds a picture as a file: well-formed XML without references or scripts.
 func TestPicturesStandByThemselves(t *testing.T) {
 	files, err := filepath.Glob(pictures + "*.svg")
 	if err != nil || len(files) < 3 {
@@ -76,7 +76,8 @@ func TestPicturesStandByThemselves(t *testing.T) {
 	}
 }
 
-// A second real run of the same demo. What is left without figures is the same: replicas are a figure, too.
+// The input is a second real run of the same demo. Without the numbers the pictures are equal; the number of replicas
+// is one of them.
 func TestAnotherRunGivesTheSamePictureButForTheFigures(t *testing.T) {
 	withoutFigures := func(drawn string) string {
 		drawn = regexp.MustCompile(`of [0-9a-f]{7,}<`).ReplaceAllString(drawn, "of #<")
@@ -92,7 +93,7 @@ func TestAnotherRunGivesTheSamePictureButForTheFigures(t *testing.T) {
 	}
 }
 
-// log is what a run says, the tables drawn as the demo draws them.
+// log returns the output of a run, with tables drawn as by the demo.
 func log(t *testing.T) string {
 	t.Helper()
 	style := report.Style{}

@@ -8,52 +8,53 @@ import (
 	"strings"
 )
 
-// ErrIncomplete is the error of a run that does not have all that is drawn.
+// ErrIncomplete means that the output of a run misses something that is drawn.
 var ErrIncomplete = errors.New("not the output of a whole run of the demo: take that of make demo, without a terminal")
 
-// Run is what is drawn of a run.
+// Run contains the drawn results of a run.
 type Run struct {
-	// Version is that of the code.
+	// Version is the version of the code.
 	Version string
-	// Rate is how many requests come in a second.
+	// Rate is the number of requests per second.
 	Rate string
-	// Seconds is how long the canaries took.
+	// Seconds is the duration of the canaries.
 	Seconds float64
 	// Steps are the states of the canaries.
 	Steps []Step
-	// Rates are the states of the app whose replicas follow requests.
+	// Rates are the states of the app while its replicas follow the requests.
 	Rates []Rate
 	// Canaries and Scaling count the requests of the two halves.
 	Canaries, Scaling Requests
 }
 
-// Step is one state of a canary.
+// Step is a state of a canary.
 type Step struct {
-	// From and To are the colours of the old and the new version, Color is the one that was counted.
+	// From and To are the colors of the old and the new version. Color is the measured color.
 	From, To, Color string
 	// Name is the step's, such as "20 %" or "aborted".
 	Name string
-	// At is when the weight was there, in seconds.
+	// At is when the weight was active, in seconds.
 	At float64
-	// Asked and Measured are the share of Color in percent; Low and High bound the second one with 95 % confidence.
+	// Asked and Measured are the expected and measured share of Color in percent. Low and High are the bounds of its 95 %
+	// confidence interval.
 	Asked, Measured, Low, High float64
-	// Sample is how many requests were counted.
+	// Sample is the number of measured requests.
 	Sample string
-	// Right reports whether the demo found the split to be the one that was asked.
+	// Right reports whether the demo accepted the measured split.
 	Right bool
 }
 
-// Rate is one state of the app whose replicas follow requests.
+// Rate is a state of the app while its replicas follow the requests.
 type Rate struct {
 	// Name is the state's, such as "25 requests/s".
 	Name string
-	// At is when the replicas were there, After how long that took, both in seconds.
+	// At is when the replicas were reached, After how long that took, both in seconds.
 	At, After float64
-	// Wanted, Stable and Canary count replicas.
+	// Wanted, Stable and Canary are numbers of replicas.
 	Wanted, Stable, Canary int
 }
 
-// Requests count those that were made, and those that failed.
+// Requests contains the numbers of failed requests and of all requests.
 type Requests struct{ Failed, Made string }
 
 // The lines that are drawn, as packages scenario, scaling and report write them.
@@ -72,7 +73,7 @@ const (
 	ended     = `^` + number + ` s in all\.$`
 )
 
-// Extract are the lines of a log that are drawn, as they are. Nothing else of a log needs to be kept.
+// Extract returns the lines of a log that the picture uses, unchanged. The rest of a log is not needed.
 func Extract(log string) string {
 	var kept strings.Builder
 	drawn := regexp.MustCompile(strings.Join([]string{begun, load, canary, reached, measured, replicas,
@@ -85,8 +86,8 @@ func Extract(log string) string {
 	return kept.String()
 }
 
-// Parse reads a run from a log, or from what Extract has kept of it. Where the halves were run one by one, their logs
-// follow each other. An error wraps ErrIncomplete.
+// Parse parses a run from a log or from the output of Extract. The logs of halves that ran separately are concatenated.
+// An error wraps ErrIncomplete.
 func Parse(log string) (Run, error) {
 	p := parser{patterns: map[string]*regexp.Regexp{}}
 	for line := range strings.Lines(log) {
@@ -105,16 +106,16 @@ func Parse(log string) (Run, error) {
 	return r, nil
 }
 
-// parser is a Run as far as it was read.
+// parser is a partially read Run.
 type parser struct {
 	run      Run
 	from, to string
-	judged   int // how many steps have their figures
+	judged   int // number of steps with a verdict
 	patterns map[string]*regexp.Regexp
 	err      error
 }
 
-// read reads a line. One that is not drawn says nothing.
+// read reads a line. It ignores lines that are not drawn.
 func (p *parser) read(line string) {
 	r := &p.run
 	if f := p.find(begun, line); f != nil && r.Version == "" {
@@ -139,7 +140,7 @@ func (p *parser) read(line string) {
 	}
 }
 
-// parseVerdict takes a row of the summary, which has the figures of the next step.
+// parseVerdict reads a row of the summary, which contains the results of the next step.
 func (p *parser) parseVerdict(row []string) {
 	if p.judged == len(p.run.Steps) || p.run.Steps[p.judged].Color != row[2] ||
 		p.run.Steps[p.judged].Asked != p.float(row[1]) {
@@ -151,7 +152,7 @@ func (p *parser) parseVerdict(row []string) {
 	p.judged++
 }
 
-// find matches a line.
+// find returns the submatches of a pattern in a line.
 func (p *parser) find(pattern, line string) []string {
 	if p.patterns[pattern] == nil {
 		p.patterns[pattern] = regexp.MustCompile(pattern)
@@ -159,7 +160,7 @@ func (p *parser) find(pattern, line string) []string {
 	return p.patterns[pattern].FindStringSubmatch(line)
 }
 
-// float is a number of seconds or percent.
+// float parses a number of seconds or percent.
 func (p *parser) float(text string) float64 {
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -168,7 +169,7 @@ func (p *parser) float(text string) float64 {
 	return value
 }
 
-// int is a number of replicas.
+// int parses a number of replicas.
 func (p *parser) int(text string) int {
 	value, err := strconv.Atoi(text)
 	if err != nil {

@@ -11,13 +11,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// barWidth is the number of columns of a bar that stands for everything: one
-// for every 2 %.
+// barWidth is the number of columns of a full bar: one for every 2 %.
 const barWidth = 50
 
-// bar draws a share and its interval: solid as far as the share is sure,
-// shaded as far as it is possible, and a tick where it was asked to end. A
-// negative asked has no tick.
+// bar draws a share and its confidence interval: solid up to the lower bound, shaded up to the upper bound, and a tick
+// at the expected share. A negative asked draws no tick.
 func bar(interval stats.Interval, asked float64, columns int) string {
 	cells := []rune(strings.Repeat("·", columns))
 	low := int(math.Round(interval.Low * float64(columns)))
@@ -36,8 +34,7 @@ func bar(interval stats.Interval, asked float64, columns int) string {
 	return string(cells)
 }
 
-// Bars draws how the answers of a row were split: one bar for each colour that
-// answered, the most frequent first.
+// Bars draws the split of a row's responses: one bar for each color, the most frequent first.
 func (s Style) Bars(r Row) []string {
 	total := 0
 	for _, n := range r.Colors {
@@ -58,15 +55,15 @@ func (s Style) Bars(r Row) []string {
 	return lines
 }
 
-// byCount sorts colours by how often they answered, then by name.
+// byCount sorts colors by the number of responses, then by name.
 func byCount(colors map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(colors), func(a, b string) int {
 		return cmp.Or(cmp.Compare(colors[b], colors[a]), cmp.Compare(a, b))
 	})
 }
 
-// strip draws the present split in one line: a bar of as many columns with
-// each colour's share, in the order of the names, so that nothing jumps.
+// strip draws the present split in one line. The bar shows each color's share, sorted by name, so that the order is
+// stable.
 func (s Style) strip(colors map[string]int, columns int) string {
 	total := 0
 	for _, n := range colors {

@@ -8,20 +8,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// Live is what the live frame shows.
+// Live is the content of the live frame.
 type Live struct {
-	// Elapsed is the time since the demo began.
+	// Elapsed is the time since the start of the demo.
 	Elapsed time.Duration
-	// Doing says what is going on or waited for.
+	// Doing is the current action or wait.
 	Doing string
-	// Annotation, Acked and Envoy are the weights as of now: see Row.
+	// Annotation, Acked and Envoy are the current weights: see Row.
 	Annotation, Acked, Envoy string
-	// Rate is the number of answers in the last second, Colors are they by
-	// colour.
+	// Rate is the number of responses in the last second; Colors counts them by color.
 	Rate   int
 	Colors map[string]int
-	// Ended, Failed and InFlight count requests since the client started. Those
-	// that have failed are among those that have ended.
+	// Ended, Failed and InFlight are numbers of requests since the start of the client. Ended includes Failed.
 	Ended, Failed, InFlight int
 	// Rows are the steps so far, the present one last.
 	Rows []Row
@@ -55,7 +53,7 @@ func (s Style) Frame(l Live, columns int) []string {
 	return lines
 }
 
-// orDash stands for what is not known yet.
+// orDash returns a dash for an unknown value.
 func orDash(text string) string {
 	if text == "" {
 		return "–"
@@ -63,11 +61,11 @@ func orDash(text string) string {
 	return text
 }
 
-// liveBar is how many columns a bar gets: a narrow terminal has short ones, so
-// that the figures behind them are still seen.
+// liveBar returns the number of columns of a bar. It is smaller on a narrow terminal, so that the numbers next to it
+// stay visible.
 func liveBar(columns int) int { return min(max(columns-45, 10), barWidth) }
 
-// liveRow draws a step in one line, its bar in the given number of columns.
+// liveRow draws a step in one line, with a bar of the given number of columns.
 func (s Style) liveRow(r Row, columns int) string {
 	name := pad(r.Step, 8, false)
 	split := r.Split()

@@ -7,28 +7,27 @@ import (
 	"time"
 )
 
-// Replicas is one rate of requests, and the pods that follow it.
+// Replicas is a request rate and the Pods at that rate.
 type Replicas struct {
 	// Step names the state, such as "25 requests/s".
 	Step string
-	// Rate is the number of requests a second that is sent.
+	// Rate is the number of requests per second.
 	Rate float64
-	// Wanted is the number of replicas that the rate asks for, Asked the one that
-	// the Rollout is asked to have.
+	// Wanted is the number of replicas for the rate, Asked the number in the spec of the Rollout.
 	Wanted, Asked int
-	// Stable and Canary are the pods of the two sides.
+	// Stable and Canary are the numbers of Pods of the two sides.
 	Stable, Canary int
-	// After is how long it took to follow.
+	// After is how long the replicas took to reach the number.
 	After time.Duration
-	// State is how far it is: Waiting, Right or Wrong.
+	// State is Waiting, Right or Wrong.
 	State State
 }
 
-// Followers is what the live frame shows while replicas follow a rate.
+// Followers is the content of the live frame while replicas follow a rate.
 type Followers struct {
-	// Elapsed is the time since the demo began.
+	// Elapsed is the time since the start of the demo.
 	Elapsed time.Duration
-	// Doing says what is going on or waited for.
+	// Doing is the current action or wait.
 	Doing string
 	// Ended and Failed count the requests.
 	Ended, Failed int
@@ -62,7 +61,7 @@ func (s Style) FollowersFrame(l Followers, columns int) []string {
 	return lines
 }
 
-// ReplicasTable draws the rates and what followed them.
+// ReplicasTable draws the rates and the Pods at each rate.
 func (s Style) ReplicasTable(rows []Replicas) []string {
 	cells := [][]string{{"step", "requests/s", "wanted", "Rollout asks for", "stable pods", "canary pods", "after", ""}}
 	for _, r := range rows {

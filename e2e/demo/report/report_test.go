@@ -106,7 +106,7 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-// orphans fails for golden files that no scenario asks for, or removes them.
+// orphans fails for golden files that no test case uses, or removes them.
 func orphans(t *testing.T, known func(name string) bool) {
 	t.Helper()
 	entries, err := os.ReadDir("testdata")

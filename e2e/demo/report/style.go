@@ -1,5 +1,5 @@
-// Package report draws what the demo has measured: bars, the table, the live
-// frame. Pure: values in, text out. Every character takes one column.
+// Package report draws the demo's measurements: bars, the table, the live frame. It has no side effects. Every
+// character is one column wide.
 package report
 
 import (
@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Style reports whether the terminal takes colours (ECMA-48 SGR).
+// Style reports whether the terminal supports colors (ECMA-48 SGR).
 type Style struct {
 	Color bool
 }
@@ -23,7 +23,7 @@ const (
 	bad   = "31;1"
 )
 
-// sgr is the code for a colour that the sample app answers.
+// sgr returns the SGR code for a color of the sample app.
 func sgr(color string) string {
 	switch color {
 	case "blue":
@@ -43,7 +43,7 @@ func sgr(color string) string {
 	}
 }
 
-// paint puts text into a look.
+// paint applies an SGR attribute to a text.
 func (s Style) paint(look, text string) string {
 	if !s.Color || text == "" {
 		return text
@@ -51,22 +51,22 @@ func (s Style) paint(look, text string) string {
 	return "\x1b[" + look + "m" + text + "\x1b[0m"
 }
 
-// Command draws a command as the user would type it.
+// Command draws a command as the user would enter it.
 func (s Style) Command(line string) string { return s.paint(bold, "$ "+line) }
 
 // Heading draws a heading.
 func (s Style) Heading(text string) string { return s.paint(bold, text) }
 
-// Good draws a good outcome, Bad a bad one and Faint what may be passed over.
+// Good draws a good result, Bad a bad one and Faint secondary information.
 func (s Style) Good(text string) string { return s.paint(good, text) }
 
-// Bad draws a bad outcome.
+// Bad draws a bad result.
 func (s Style) Bad(text string) string { return s.paint(bad, text) }
 
-// Faint draws what may be passed over.
+// Faint draws secondary information.
 func (s Style) Faint(text string) string { return s.paint(faint, text) }
 
-// mark is the sign of an outcome.
+// mark returns the sign of a result.
 func (s Style) mark(ok bool) string {
 	if ok {
 		return s.Good("✔")
@@ -74,8 +74,7 @@ func (s Style) mark(ok bool) string {
 	return s.Bad("✘")
 }
 
-// width is the number of columns that a text takes: its runes without the
-// colour codes.
+// width returns the number of columns of a text: its runes without the color codes.
 func width(text string) int {
 	n := 0
 	for text != "" {
@@ -90,7 +89,7 @@ func width(text string) int {
 	return n
 }
 
-// skipSGR takes one colour code off the beginning.
+// skipSGR removes one color code from the beginning.
 func skipSGR(text string) (rest string, ok bool) {
 	if !strings.HasPrefix(text, "\x1b[") {
 		return text, false
@@ -99,8 +98,7 @@ func skipSGR(text string) (rest string, ok bool) {
 	return rest, ok
 }
 
-// clip cuts a line to the given number of columns. Colour codes stay, so that
-// none is left open.
+// clip cuts a line to the given number of columns. It keeps color codes, so that none stays open.
 func clip(line string, columns int) string {
 	if width(line) <= columns {
 		return line
@@ -122,8 +120,7 @@ func clip(line string, columns int) string {
 	return b.String()
 }
 
-// pad fills a text up to the given number of columns, at its end or, for
-// right-aligned text, at its beginning.
+// pad fills a text to the given number of columns. It adds spaces at the end or, if right, at the beginning.
 func pad(text string, columns int, right bool) string {
 	fill := strings.Repeat(" ", max(0, columns-width(text)))
 	if right {
@@ -132,7 +129,7 @@ func pad(text string, columns int, right bool) string {
 	return text + fill
 }
 
-// Count draws a number with a space between its thousands.
+// Count formats a number with a space between its thousands.
 func Count(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
@@ -141,20 +138,20 @@ func Count(n int) string {
 	return digits
 }
 
-// Latency draws a short duration in milliseconds.
+// Latency formats a short duration in milliseconds.
 func Latency(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
 }
 
-// Seconds draws a longer duration in seconds.
+// Seconds formats a longer duration in seconds.
 func Seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// percent draws a share from 0 to 1 with the given number of decimals.
+// percent formats a share from 0 to 1 with the given number of decimals.
 func percent(share float64, decimals int) string {
 	return strconv.FormatFloat(share*100, 'f', decimals, 64) + " %"
 }
 
-// Percent draws a share from 0 to 1 as briefly as it is exact.
+// Percent formats a share from 0 to 1 with the fewest decimals that are exact.
 func Percent(share float64) string {
 	return strconv.FormatFloat(share*100, 'g', 4, 64) + " %"
 }

@@ -8,48 +8,47 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// State is how far a row is.
+// State is the state of a row.
 type State int
 
 // The states of a row.
 const (
-	// Waiting: the weight isn't there yet.
+	// Waiting: the weight is not active yet.
 	Waiting State = iota
 	// Measuring: requests are being counted.
 	Measuring
-	// Right: the measured split is the asked one.
+	// Right: the measured split is the expected one.
 	Right
-	// Wrong: it isn't.
+	// Wrong: the measured split is not the expected one.
 	Wrong
 )
 
-// Row is one state of a canary: what was asked, what is written, what the
-// proxies have acknowledged, what Envoy runs, and what the requests met.
+// Row is a state of a canary: the expected weight, the annotation, the ACKed weight, Envoy's weight and the measured
+// requests.
 type Row struct {
 	// Canary names the rollout, such as "blue → yellow".
 	Canary string
 	// Step names the state, such as "20 %" or "aborted".
 	Step string
-	// Color is the one whose share was asked, Asked that share from 0 to 1.
+	// Color is the measured color, Asked its expected share from 0 to 1.
 	Color string
 	Asked float64
-	// Annotation and Envoy are the weights as they stand there, Acked those that
-	// every proxy has acknowledged, or how many of how many have.
+	// Annotation and Envoy are the weights at these places. Acked are the weights that every proxy has ACKed, or "n of m".
 	Annotation, Acked, Envoy string
-	// Colors counts the answers of the sample by colour.
+	// Colors counts the responses of the sample by color.
 	Colors map[string]int
-	// Planned and Done are how many requests the sample is for and has.
+	// Planned and Done are the numbers of planned and completed requests of the sample.
 	Planned, Done int
-	// Errors counts failed requests since the row before.
+	// Errors is the number of failed requests since the previous row.
 	Errors int
 	// P50 and P99 are quantiles of the latency.
 	P50, P99 time.Duration
-	// Sigmas is how far the sample is from the asked share.
+	// Sigmas is the deviation of the sample from the expected share, in standard deviations.
 	Sigmas float64
 	State  State
 }
 
-// Split is the measured share of the row's colour.
+// Split returns the measured share of the row's color.
 func (r Row) Split() stats.Split {
 	s := stats.Split{Hits: r.Colors[r.Color]}
 	for _, n := range r.Colors {
@@ -58,7 +57,7 @@ func (r Row) Split() stats.Split {
 	return s
 }
 
-// Verdict draws how the sample compares with what was asked.
+// Verdict draws the comparison of the sample with the expected share.
 func (s Style) Verdict(r Row) string {
 	text := fmt.Sprintf("%s of %s, asked %s: ", percent(r.Split().Share(), 2), r.Color, Percent(r.Asked))
 	switch {
@@ -74,7 +73,7 @@ func (s Style) Verdict(r Row) string {
 	return s.mark(r.State == Right) + " " + text
 }
 
-// measured is the row's cell for the split.
+// measured returns the row's cell for the split.
 func (s Style) measured(r Row) string {
 	split := r.Split()
 	if split.Total == 0 {
@@ -110,7 +109,7 @@ func (s Style) Table(rows []Row) []string {
 	return s.columns(cells, right)
 }
 
-// columns aligns cells; the first line is the head.
+// columns aligns cells; the first line is the header.
 func (s Style) columns(cells [][]string, right []bool) []string {
 	widths := make([]int, len(right))
 	for _, line := range cells {
@@ -133,13 +132,13 @@ func (s Style) columns(cells [][]string, right []bool) []string {
 	return lines
 }
 
-// Check is one thing that must hold at the end.
+// Check is a condition that must hold at the end.
 type Check struct {
-	// Name says what must hold, Detail what was found.
+	// Name is the condition, Detail the observed result.
 	Name, Detail string
 	// OK reports whether it holds.
 	OK bool
-	// Invariant is the kind of the product's invariant that is broken if it does not hold; empty for other checks.
+	// Invariant is the kind of the product's invariant that a failed check breaks; empty for other checks.
 	Invariant string
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// display is what the live frame shows, filled in by the run.
+// display is the content of the live frame, which the run updates.
 type display struct {
 	mu     sync.Mutex
 	doing  string
@@ -20,21 +20,21 @@ type display struct {
 	ended  load.Totals // of the clients that have stopped
 }
 
-// setStatus sets what is going on.
+// setStatus sets the current action.
 func (b *display) setStatus(doing string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.doing = doing
 }
 
-// add begins a row.
+// add adds a row.
 func (b *display) add(row report.Replicas) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rows = append(b.rows, row)
 }
 
-// change sets the pods of the last row.
+// change sets the Pods of the last row.
 func (b *display) change(asked, stable, canary int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,14 +49,14 @@ func (b *display) end(row report.Replicas) {
 	b.rows[len(b.rows)-1] = row
 }
 
-// startLoad makes a client's numbers part of the frame.
+// startLoad adds a client's counts to the frame.
 func (b *display) startLoad(client *load.Client) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.client = client
 }
 
-// stopLoad stops the client, and keeps what it has counted.
+// stopLoad stops the client and keeps its counts.
 func (b *display) stopLoad() {
 	b.mu.Lock()
 	client := b.client
@@ -68,7 +68,7 @@ func (b *display) stopLoad() {
 	b.ended = sum(b.ended, totals)
 }
 
-// sum adds what two clients have counted, as far as it is shown.
+// sum adds the displayed counts of two clients.
 func sum(x, y load.Totals) load.Totals {
 	reasons := maps.Clone(y.Reasons)
 	for reason, n := range x.Reasons {
@@ -82,14 +82,14 @@ func sum(x, y load.Totals) load.Totals {
 	}
 }
 
-// all returns the rows, and what the clients that have stopped have counted.
+// all returns the rows, and the counts of the stopped clients.
 func (b *display) all() ([]report.Replicas, load.Totals) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.rows), b.ended
 }
 
-// live is the frame as of now.
+// live returns the current frame.
 func (b *display) live() report.Followers {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,10 +100,10 @@ func (b *display) live() report.Followers {
 	return report.Followers{Doing: b.doing, Ended: totals.Ended, Failed: totals.Failed, Rows: slices.Clone(b.rows)}
 }
 
-// drawEvery is the time between two frames.
+// drawEvery is the interval between two frames.
 const drawEvery = 250 * time.Millisecond
 
-// draw draws the frame again and again until ctx ends.
+// draw draws the frame repeatedly until ctx ends.
 func (d *Demo) draw(ctx context.Context) {
 	ticks := time.NewTicker(drawEvery)
 	defer ticks.Stop()

@@ -18,34 +18,34 @@ import (
 )
 
 const (
-	// target is the guide's targetValue, in requests a second for each replica, least and most its bounds
-	// of the replicas.
+	// target is the guide's targetValue in requests per second for each replica. least and most are its bounds of the
+	// number of replicas.
 	target, least, most = 5, 2, 10
-	// weight is the canary's share in percent while it pauses.
+	// weight is the canary's weight in percent while it pauses.
 	weight = 20
-	// inFlight bounds the requests that are under way at once: more than come in the time that one may take, or this
-	// client would be the first to fail where everything stands still.
+	// inFlight is the maximum number of concurrent requests. It is larger than the number of requests in one timeout.
+	// Otherwise this client would fail first during a stall.
 	inFlight = 4000
 )
 
-// phase is a rate of requests.
+// phase is a request rate.
 type phase struct {
 	rate float64
-	// in says in which state of the Rollout.
+	// in describes the state of the Rollout.
 	in string
-	// commands are what the user does once requests come at that rate.
+	// commands are the user's commands once the rate is active.
 	commands [][]string
-	// paused says that the canary pauses at its weight.
+	// paused is true if the canary pauses at its weight.
 	paused bool
 }
 
 // String implements fmt.Stringer.
 func (p phase) String() string { return fmt.Sprintf("%g requests/s%s", p.rate, p.in) }
 
-// plan has the guide's rates, and a canary that is under way while the rate grows.
+// plan returns the guide's rates, and a canary during which the rate grows.
 func (d *Demo) plan() []phase {
 	return []phase{
-		// The guide's object has the default, by which replicas go after five minutes.
+		// The guide's object has the default stabilization window of five minutes for scaling in.
 		{rate: 8, commands: [][]string{guide.Kubectl("patch", "scaledobject", guide.App, "--type=merge", "-p",
 			`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)}},
 		{rate: 25},
@@ -56,23 +56,24 @@ func (d *Demo) plan() []phase {
 	}
 }
 
-// wantedReplicas is how many replicas a rate asks for.
+// wantedReplicas returns the number of replicas for a rate.
 func wantedReplicas(rate float64) int {
 	return int(min(max(math.Ceil(rate/target), least), most))
 }
 
-// isWanted reports whether a number of replicas is right for a rate: within one, for a rate is measured.
+// isWanted reports whether a number of replicas fits a rate. The tolerance is one replica, because KEDA uses a measured
+// rate.
 func isWanted(replicas int, rate float64) bool {
 	d := replicas - wantedReplicas(rate)
 	return -1 <= d && d <= 1
 }
 
-// canaryPods is how many pods a canary of that weight has beside so many of the stable side.
+// canaryPods returns the number of canary Pods for a number of stable Pods at the canary's weight.
 func canaryPods(replicas int) int {
 	return int(math.Ceil(float64(replicas) * weight / 100))
 }
 
-// isReached reports whether a Rollout has what the phase asks for, on both sides.
+// isReached reports whether both sides of a Rollout have the replicas of the phase.
 func (p phase) isReached(r kube.Rollout) bool {
 	stablePods, canaries := r.Sides()
 	if !isWanted(r.Spec.Replicas, p.rate) || stablePods != r.Spec.Replicas {
@@ -84,7 +85,7 @@ func (p phase) isReached(r kube.Rollout) bool {
 	return canaries == 0
 }
 
-// awaitReplicas waits until the Rollout has what the phase asks for, and sees that the number stays right.
+// awaitReplicas waits until the Rollout has the replicas of the phase, and checks that the number stays correct.
 func (d *Demo) awaitReplicas(ctx context.Context, p phase, began time.Time) (report.Replicas, error) {
 	row := report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wantedReplicas(p.rate), State: report.Wrong}
 	now := func() kube.Rollout {
@@ -117,7 +118,7 @@ func (d *Demo) awaitReplicas(ctx context.Context, p phase, began time.Time) (rep
 	}
 }
 
-// evaluate says what must hold of all rates.
+// evaluate returns the checks of all rates.
 func (d *Demo) evaluate(rows []report.Replicas, totals load.Totals) ([]report.Check, error) {
 	none := report.Check{
 		Name: "no request of the app that scales failed", OK: totals.Failed == 0 && totals.Sent > 0,

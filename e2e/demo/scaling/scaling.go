@@ -1,7 +1,6 @@
-// Package scaling carries out the demo's second half: Envoy counts the requests, the scaler tells KEDA, and the
-// guide's Rollout has the replicas that the requests ask for, in a canary on both sides. In the end nobody asks, and
-// one request wakes the app from zero. Package scaling touches the cluster
-// only by kubectl and HTTP, as a user would.
+// Package scaling runs the demo's second half. Envoy counts the requests, the scaler reports the rate to KEDA, and KEDA
+// scales the guide's Rollout, including both sides of a canary. In the end there are no requests, the app scales to
+// zero, and one request wakes it. The package accesses the cluster only through kubectl and HTTP, like a user.
 package scaling
 
 import (
@@ -20,25 +19,25 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// Settings are what a run depends on.
+// Settings configures a run.
 type Settings struct {
 	// Entrance is the address of the Ingress controller, as host:port.
 	Entrance string
-	// Dial connects to it, as net.Dialer.DialContext does; nil is that itself.
+	// Dial connects to it, like net.Dialer.DialContext, which is the default.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Stable and Canary are the version that runs, and the one that a canary tries, by their colours.
+	// Stable and Canary are the colors of the running version and the canary.
 	Stable, Canary string
-	// Followed is how long replicas may take to follow a rate.
+	// Followed is the time limit for replicas to reach the number for a rate.
 	Followed time.Duration
-	// Rest is how long a number of replicas must stay as it is.
+	// Rest is how long the number of replicas must stay unchanged.
 	Rest time.Duration
-	// Timeout bounds each request, and Woken the one that wakes the app.
+	// Timeout is the time limit of each request, Woken that of the request that wakes the app.
 	Timeout, Woken time.Duration
-	// Begun is when the demo began.
+	// Begun is when the demo started.
 	Begun time.Time
 }
 
-// DefaultSettings are the settings of `make demo`. What a run fails by is as long as await.Patience.
+// DefaultSettings returns the settings of `make demo`. The time limits that fail a run are as long as await.Patience.
 func DefaultSettings() Settings {
 	patience := await.Patience()
 	//testbounds:allow how long the replicas must stay right
@@ -46,7 +45,7 @@ func DefaultSettings() Settings {
 		Timeout: patience, Woken: patience}
 }
 
-// Scaled are the settings for a machine that takes so many times as long as a usual one.
+// Scaled returns the settings for a machine that is slower than a normal one by a factor.
 func (s Settings) Scaled(factor float64) Settings {
 	for _, wait := range []*time.Duration{&s.Followed, &s.Timeout, &s.Woken} {
 		*wait = time.Duration(float64(*wait) * factor)
@@ -54,11 +53,11 @@ func (s Settings) Scaled(factor float64) Settings {
 	return s
 }
 
-// Outcome is what a run has found, as far as it came.
+// Outcome is the result of a run, possibly partial.
 type Outcome struct {
 	// Rows are the rates.
 	Rows []report.Replicas
-	// Checks are what must hold.
+	// Checks are the conditions that must hold.
 	Checks []report.Check
 }
 
@@ -71,14 +70,14 @@ type Demo struct {
 	display display
 }
 
-// New returns a run that has not begun.
+// New returns a run that has not started.
 func New(terminal shell.Shell, settings Settings) *Demo {
 	d := &Demo{Settings: settings, shell: terminal}
 	d.shell.Doing = d.display.setStatus
 	return d
 }
 
-// Run has the replicas follow the guide's rates. The outcome holds what was found even if the run fails.
+// Run lets the replicas follow the guide's rates. The outcome contains partial results if the run fails.
 func (d *Demo) Run(ctx context.Context) (Outcome, error) {
 	d.shell.Screen.Print("", d.shell.Style.Heading("Replicas follow requests"))
 	watching, stop := context.WithCancel(ctx)
@@ -102,7 +101,7 @@ func (d *Demo) Run(ctx context.Context) (Outcome, error) {
 	return Outcome{Rows: rows, Checks: checks}, errors.Join(err, failed)
 }
 
-// follow goes through the plan.
+// follow runs the phases of the plan.
 func (d *Demo) follow(ctx context.Context) error {
 	for _, p := range d.plan() {
 		if err := d.phase(ctx, p); err != nil {
@@ -112,8 +111,7 @@ func (d *Demo) follow(ctx context.Context) error {
 	return nil
 }
 
-// phase sends requests at a rate, does what the user does then, and waits until the replicas are those
-// that the rate asks for and stay so.
+// phase sends requests at a rate, runs the user's commands, and waits until the replicas fit the rate and stay so.
 func (d *Demo) phase(ctx context.Context, p phase) error {
 	began := time.Now()
 	d.display.add(report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wantedReplicas(p.rate)})

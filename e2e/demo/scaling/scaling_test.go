@@ -25,11 +25,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/memhttp"
 )
 
-// fakeCluster stands for the cluster. Its replicas follow: whenever the demo has printed that a rate was
-// followed, they are those of the next one.
+// fakeCluster simulates the cluster. Its replicas follow the rate: whenever the demo prints that a rate was reached,
+// they become those of the next rate.
 type fakeCluster struct {
-	still   bool // replicas never follow the second rate
-	drops   bool // they go again as soon as they were right
+	still   bool // replicas never reach the second rate
+	drops   bool // replicas disappear again as soon as they were correct
 	oneSide bool // the canary does not follow
 	fails   bool // a request gets a 503
 	asleep  bool // nothing wakes the app
@@ -45,7 +45,7 @@ type fakeCluster struct {
 	lines    []string
 }
 
-// newFakeCluster gives a world a proxy in memory, for a test in a bubble.
+// newFakeCluster gives the cluster an in-memory proxy, for a test in a synctest bubble.
 func newFakeCluster(t *testing.T, w *fakeCluster) *fakeCluster {
 	t.Helper()
 	w.dial = memhttp.Serve(t, memhttp.Server(w.serve))
@@ -94,7 +94,7 @@ func (w *fakeCluster) Stream(ctx context.Context, read func(io.Reader) error, _ 
 	return read(in)
 }
 
-// rollout is the Rollout as of now.
+// rollout returns the current Rollout.
 func (w *fakeCluster) rollout() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,13 +151,13 @@ func (*fakeCluster) Frame([]string) {}
 // Columns implements shell.Screen.
 func (*fakeCluster) Columns() int { return 100 }
 
-// run is the half in a world.
+// run runs the half in this cluster.
 func (w *fakeCluster) run(ctx context.Context) (Outcome, error) {
 	s := DefaultSettings()
 	s.Entrance, s.Dial = "proxy:80", w.dial
 	s.Followed, s.Rest, s.Woken, s.Begun = 400*time.Millisecond, 100*time.Millisecond, time.Second, time.Now()
 	if w.drops {
-		s.Followed, s.Rest = time.Minute, time.Minute // it ends before
+		s.Followed, s.Rest = time.Minute, time.Minute // the canceled run ends earlier
 	}
 	return New(shell.Shell{Runner: w, Screen: w, Within: time.Minute}, s).Run(ctx)
 }
@@ -196,7 +196,7 @@ func TestReplicasFollow(t *testing.T) {
 	})
 }
 
-// Each fault of the world fails the half, with words that tell which.
+// Each fault of the cluster fails the half, with a message that identifies the fault.
 func TestFaultsFailTheHalf(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

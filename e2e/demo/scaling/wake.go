@@ -12,16 +12,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// toZero has KEDA take the last replica away soon after the last request: the guide's object keeps two, and counts the
-// requests of a minute.
+// toZero makes KEDA remove the last replica soon after the last request. The guide's object keeps two replicas and
+// counts the requests of a minute.
 const toZero = `[{"op":"replace","path":"/spec/minReplicaCount","value":0},{"op":"add","path":"/spec/cooldownPeriod","value":5},` +
 	`{"op":"add","path":"/spec/triggers/0/metadata/window","value":"10s"}]`
 
-// wake ends the demo: nobody asks, the app goes to zero, and one request wakes it.
+// wake ends the demo: without requests the app scales to zero, and one request wakes it.
 func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 	check := report.Check{Name: "one request woke the app at zero"}
 	err := d.shell.ShowAll(ctx,
-		// An aborted canary is not over as long as the Rollout's own version is the one that was given up.
+		// An aborted canary ends only when the Rollout's template is that of the stable version again.
 		guide.Argo("set", "image", guide.App, guide.App+"="+guide.Image+":"+d.Stable),
 		guide.Kubectl("patch", "scaledobject", guide.App, "--type=json", "-p", toZero),
 	)
@@ -48,7 +48,7 @@ func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 	return check, nil
 }
 
-// wakeResult are the times from a request to what came of it.
+// wakeResult contains the times from a request to its effects.
 type wakeResult struct {
 	asked, ready, answered time.Duration
 	color                  string
@@ -64,14 +64,14 @@ func (w wakeResult) String() string {
 		report.Seconds(w.asked), report.Seconds(w.ready), w.color, report.Seconds(w.answered))
 }
 
-// sendFirstRequest sends one request, and watches the Rollout meanwhile.
+// sendFirstRequest sends one request and watches the Rollout during it.
 func (d *Demo) sendFirstRequest(ctx context.Context) wakeResult {
 	d.display.setStatus("waiting for the answer to one request")
 	began := time.Now()
 	seen := make(chan wakeResult, 1)
 	go func() {
 		var w wakeResult
-		// A replica that is never seen is no answer either, which has a deadline of its own.
+		// If no replica is ever ready, the request fails too, with its own time limit.
 		_ = await.Within(ctx, "a ready replica", d.Woken, func() bool {
 			r, since := d.rollout.Get(), time.Since(began)
 			if w.asked == 0 && r.Spec.Replicas > 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// conclude makes the checks that need the load to have ended.
+// conclude makes the checks after the end of the load.
 func (d *demo) conclude(ctx context.Context, totals load.Totals, pinned []load.Pinned) error {
 	after, err := d.finalCounters(ctx, totals)
 	checks := append(clientChecks(totals, pinned), counterChecks(totals, d.before, after, err)...)
@@ -29,8 +29,8 @@ func (d *demo) conclude(ctx context.Context, totals load.Totals, pinned []load.P
 	return errors.Join(failures...)
 }
 
-// finalCounters reads Envoy's counters until they agree with the client's, but
-// not for long: what stands there then is for counterChecks to judge.
+// finalCounters reads Envoy's counters until they agree with the client's counts or a time limit ends. counterChecks
+// evaluates the result.
 func (d *demo) finalCounters(ctx context.Context, totals load.Totals) (after envoyadmin.Counters, err error) {
 	_ = await.Within(ctx, "Envoy's counters to agree", d.Counters, func() bool { // see above
 		after, err = d.envoy.Counters(ctx)
@@ -40,13 +40,13 @@ func (d *demo) finalCounters(ctx context.Context, totals load.Totals) (after env
 	return after, err
 }
 
-// increase is by how much the counters of requests and successes have grown. They
-// have shrunk if another Envoy answers than before.
+// increase returns the increase of the counters of requests and successes. It is negative if another Envoy responds
+// than before.
 func increase(before, after envoyadmin.Counters) (requests, success int) {
 	return after.Requests - before.Requests, after.Success - before.Success
 }
 
-// noneFailed judges whether all requests got a good answer.
+// noneFailed checks that all requests succeeded.
 func noneFailed(totals load.Totals) report.Check {
 	c := report.Check{
 		Name: "no request failed", OK: totals.Failed == 0 && totals.Sent > 0,
@@ -61,7 +61,7 @@ func noneFailed(totals load.Totals) report.Check {
 	return c
 }
 
-// clientChecks judge what the client has seen.
+// clientChecks returns the checks of the client's results.
 func clientChecks(totals load.Totals, pinned []load.Pinned) []report.Check {
 	checks := []report.Check{noneFailed(totals)}
 	for _, p := range pinned {
@@ -75,7 +75,7 @@ func clientChecks(totals load.Totals, pinned []load.Pinned) []report.Check {
 	return checks
 }
 
-// counterChecks compare the client's count with Envoy's.
+// counterChecks compares the client's counts with Envoy's.
 func counterChecks(totals load.Totals, before, after envoyadmin.Counters, err error) []report.Check {
 	if err != nil {
 		return []report.Check{{Name: "Envoy's counters agree", Detail: err.Error()}}

@@ -6,8 +6,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/envoyadmin"
 )
 
-// Envoy runs the weights of the steps, one side alone, or nothing yet.
-func TestAsked(t *testing.T) {
+// Envoy may run the weights of the steps, one side alone, or no route yet.
+func TestIsRequestedSplit(t *testing.T) {
 	tests := []struct {
 		shares envoyadmin.Shares
 		want   bool
@@ -23,7 +23,7 @@ func TestAsked(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := isRequestedSplit(tt.shares); got != tt.want {
-			t.Errorf("asked(%v) = %v, want %v", tt.shares, got, tt.want)
+			t.Errorf("isRequestedSplit(%v) = %v, want %v", tt.shares, got, tt.want)
 		}
 	}
 }

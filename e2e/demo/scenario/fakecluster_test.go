@@ -20,27 +20,26 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/memhttp"
 )
 
-// faults are what can be wrong with a world.
+// faults are the possible faults of a cluster.
 type faults struct {
-	neverHealthy   bool // the Rollout doesn't come up
-	swapsTraffic   bool // Envoy shows the right weights and runs the opposite
-	swapsWeights   bool // Envoy gets the weights the wrong way round
-	frozen         bool // Envoy gets nothing once the load runs
-	silent         bool // nobody reports that Envoy has taken a split
-	keepsWeights   bool // the annotation stays when a canary ends
+	neverHealthy   bool // the Rollout never becomes healthy
+	swapsTraffic   bool // Envoy shows the correct weights and routes the opposite
+	swapsWeights   bool // Envoy gets the weights of the sides swapped
+	frozen         bool // Envoy gets no update once the load runs
+	silent         bool // the status never reports Envoy's ACK
+	keepsWeights   bool // the annotation remains when a canary ends
 	failsOnce      bool // one request of the first canary gets a 503
 	closes         bool // connections are closed from the first split on
 	listenerMoves  bool // the listener is updated at the first split
 	countsOthers   bool // Envoy counts a request that the client didn't send
-	straggler      bool // now and then an old pod answers after the end
-	hangs          bool // no answers from the first split on
-	oddAtFirst     bool // chance: a strange first sample
-	skipsPauses    bool // timed pauses are over before a sample is full
+	straggler      bool // sometimes an old Pod responds after the end
+	hangs          bool // no responses from the first split on
+	oddAtFirst     bool // chance: an unsure first sample
+	skipsPauses    bool // timed pauses end before a sample is complete
 	brokenCommands bool // kubectl fails
 }
 
-// fakeCluster stands for the cluster: commands change it, the proxy and Envoy's
-// admin interface show it.
+// fakeCluster simulates the cluster. Commands change it; the proxy and Envoy's admin interface reflect it.
 type fakeCluster struct {
 	faults
 
@@ -58,14 +57,14 @@ type fakeCluster struct {
 	requests    uint64
 	success     uint64
 	listeners   uint64
-	calm        bool // a fresh sample was asked for
+	calm        bool // a second sample was requested
 	lines       []string
 }
 
-// adminAddress is where Envoy's admin interface is.
+// adminAddress is the address of Envoy's admin interface.
 const adminAddress = "127.0.0.1:9901"
 
-// newFakeCluster returns a world for a test in a bubble: its servers are in memory.
+// newFakeCluster returns a cluster with in-memory servers, for a test in a synctest bubble.
 func newFakeCluster(t *testing.T, f faults) *fakeCluster {
 	t.Helper()
 	w := &fakeCluster{faults: f, image: "blue", phase: "Healthy", generation: 1, listeners: 1}
@@ -82,8 +81,8 @@ func (w *fakeCluster) dial(ctx context.Context, network, address string) (net.Co
 	return w.dialProxy(ctx, network, address)
 }
 
-// serve answers as kedify-proxy with the pods behind it. An answer takes a moment:
-// a closed loop of answers that take no time would never end.
+// serve responds like kedify-proxy with the Pods behind it. A response takes some time: a closed loop of immediate
+// responses would never end.
 func (w *fakeCluster) serve(out http.ResponseWriter, r *http.Request) {
 	time.Sleep(20 * time.Millisecond)
 	w.mu.Lock()
@@ -125,7 +124,7 @@ func (w *fakeCluster) serve(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveAdmin answers as Envoy's admin interface.
+// serveAdmin responds like Envoy's admin interface.
 func (w *fakeCluster) serveAdmin(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -170,7 +169,7 @@ func (w *fakeCluster) Run(_ context.Context, args ...string) (string, error) {
 	return "", nil
 }
 
-// split moves the canary to a weight.
+// split sets the weight of the canary.
 func (w *fakeCluster) split(weight int) {
 	w.weight, w.splitting, w.phase = weight, true, "Paused"
 	w.generation++
@@ -184,14 +183,14 @@ func (w *fakeCluster) split(weight int) {
 	}
 }
 
-// end takes the canary away.
+// end ends the canary.
 func (w *fakeCluster) end(phase string) {
 	w.weight, w.phase = 0, phase
 	w.splitting = w.keepsWeights
 	w.generation++
 }
 
-// annotation is the weights annotation, empty for none.
+// annotation returns the weights annotation, empty for none.
 func (w *fakeCluster) annotation() string {
 	if !w.splitting {
 		return ""
@@ -199,8 +198,7 @@ func (w *fakeCluster) annotation() string {
 	return kube.WeightsText(stable, canary, w.weight)
 }
 
-// Print implements Screen. What the demo has printed is also how the world
-// knows that it may go on after a timed pause.
+// Print implements Screen. The printed lines also let the cluster continue after a timed pause.
 func (w *fakeCluster) Print(lines ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,7 +226,7 @@ func (*fakeCluster) Frame([]string) {}
 // Columns implements Screen.
 func (*fakeCluster) Columns() int { return 100 }
 
-// text is all that was printed.
+// text returns all printed lines.
 func (w *fakeCluster) text() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -263,7 +261,7 @@ func (w *fakeCluster) Stream(ctx context.Context, read func(io.Reader) error, ar
 	return read(in)
 }
 
-// output is what a long-lived command says now.
+// output returns the current output of a long-lived command.
 func (w *fakeCluster) output(line string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
 )
 
-// The commands of the tutorial, with and without KEDA, that drive the canary are the demo's, to the letter.
+// The commands of docs/tutorials/first-canary.md that drive the canary are exactly those of the demo.
 func TestTheGuidesCommandsAreTheDemos(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder

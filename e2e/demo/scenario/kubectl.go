@@ -14,22 +14,22 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// show runs commands and prints them with what they say, as in a terminal.
+// show runs commands and prints them with their output, as in a terminal.
 func (d *demo) show(ctx context.Context, commands ...[]string) error {
 	return d.shell().ShowAll(ctx, commands...)
 }
 
-// shell is where commands run.
+// shell returns the shell of the commands.
 func (d *demo) shell() shell.Shell {
 	return shell.Shell{Runner: d.runner, Screen: d.screen, Style: d.style, Within: d.Command, Doing: d.display.setStatus}
 }
 
-// weightsCommand is the guide's command that prints the annotation.
+// weightsCommand returns the guide's command that prints the annotation.
 func (d *demo) weightsCommand() []string {
 	return guide.Kubectl("get", "httpso", app, "-o", `jsonpath={.metadata.annotations.http\.kedify\.io/weighted-backends}`)
 }
 
-// showGuide goes through what the guide looks at during a canary.
+// showGuide runs the guide's checks during a canary.
 func (d *demo) showGuide(ctx context.Context) error {
 	err := d.show(ctx,
 		guide.Kubectl("get", "rollout,httpso"),
@@ -54,7 +54,7 @@ func (d *demo) showGuide(ctx context.Context) error {
 	return nil
 }
 
-// isGone asks for the annotation with the guide's command; there must be none.
+// isGone checks with the guide's command that there is no annotation.
 func (d *demo) isGone(ctx context.Context) error {
 	out, err := d.shell().Show(ctx, d.weightsCommand()...)
 	if err != nil {
@@ -72,7 +72,7 @@ func (d *demo) isGone(ctx context.Context) error {
 	return nil
 }
 
-// Diagnose prints what helps to see why a run failed.
+// Diagnose prints information about a failed run.
 func Diagnose(ctx context.Context, terminal shell.Shell) {
 	tail := []string{"--tail=25", "--prefix"}
 	commands := [][]string{
@@ -104,5 +104,5 @@ func Diagnose(ctx context.Context, terminal shell.Shell) {
 	}
 }
 
-// lastLines keeps the last n lines.
+// lastLines returns the last n lines.
 func lastLines(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }

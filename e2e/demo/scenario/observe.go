@@ -14,11 +14,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// state is what Envoy runs, as last seen.
+// state is the last read state of Envoy.
 type state struct {
 	shares envoyadmin.Shares
 	err    error
-	at     time.Time // when the answer had come in
+	at     time.Time // when the response was complete
 }
 
 // String implements fmt.Stringer.
@@ -29,7 +29,7 @@ func (v state) String() string {
 	return v.shares.String()
 }
 
-// watchEnvoy looks at Envoy's routes again and again until ctx ends.
+// watchEnvoy reads Envoy's routes repeatedly until ctx ends.
 func (d *demo) watchEnvoy(ctx context.Context) {
 	ticks := time.NewTicker(d.Poll)
 	defer ticks.Stop()
@@ -47,7 +47,7 @@ func (d *demo) watchEnvoy(ctx context.Context) {
 	}
 }
 
-// readState asks Envoy once.
+// readState reads Envoy's routes once.
 func (d *demo) readState(ctx context.Context) state {
 	routes, err := d.envoy.Routes(ctx, clusterPrefix())
 	if err != nil {
@@ -57,8 +57,7 @@ func (d *demo) readState(ctx context.Context) state {
 	return state{shares: shares, err: err, at: time.Now()}
 }
 
-// await waits until ready says so: see await.Until. It gives up when the load
-// client is overloaded, too.
+// await waits until ready returns true: see await.Until. It also ends when the load client is overloaded.
 func (d *demo) await(ctx context.Context, what string, within time.Duration, ready func() bool,
 	state func() string) error {
 	d.display.setStatus("waiting for " + what)
@@ -75,7 +74,7 @@ func (d *demo) await(ctx context.Context, what string, within time.Duration, rea
 	return errors.Join(overload, err)
 }
 
-// display is what the live frame shows, filled in by the run.
+// display is the content of the live frame, which the run updates.
 type display struct {
 	mu     sync.Mutex
 	doing  string
@@ -83,21 +82,21 @@ type display struct {
 	client *load.Client
 }
 
-// setStatus sets what is going on.
+// setStatus sets the current action.
 func (b *display) setStatus(doing string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.doing = doing
 }
 
-// load makes the client's numbers part of the frame.
+// load adds the client's counts to the frame.
 func (b *display) load(client *load.Client) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.client = client
 }
 
-// add begins a row.
+// add adds a row.
 func (b *display) add(row report.Row) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +119,7 @@ func (b *display) all() []report.Row {
 	return slices.Clone(b.rows)
 }
 
-// live is the frame as of now.
+// live returns the current frame.
 func (b *display) live() report.Live {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,10 +132,10 @@ func (b *display) live() report.Live {
 	return l
 }
 
-// drawEvery is the time between two frames.
+// drawEvery is the interval between two frames.
 const drawEvery = 250 * time.Millisecond
 
-// draw draws the frame again and again until ctx ends.
+// draw draws the frame repeatedly until ctx ends.
 func (d *demo) draw(ctx context.Context) {
 	ticks := time.NewTicker(drawEvery)
 	defer ticks.Stop()

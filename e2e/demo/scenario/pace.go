@@ -20,13 +20,13 @@ const (
 	MaxRate = 2000
 )
 
-// safeShare is how much of what an idle machine carries is asked of one that
-// also starts and ends pods. At half, an emulated machine fell behind when a
-// canary's last step started the pods of both sides: requests waited for 9 s.
+// safeShare is the part of an idle machine's capacity that the load uses, because the machine also starts and stops
+// Pods. At one half, an emulated machine fell behind when the last step of a canary started the Pods of both sides:
+// requests waited for 9 s.
 const safeShare = 1. / 3
 
-// paced are the settings for a machine that carries so many requests per second
-// at most. Both samples of a step fit into a timed pause then.
+// paced returns the settings for a machine with a maximum number of requests per second. Both samples of a step then
+// fit into a timed pause.
 func (s Settings) paced(capacity float64) (Settings, error) {
 	carried := math.Floor(capacity * safeShare)
 	if carried < MinRate {
@@ -35,7 +35,7 @@ func (s Settings) paced(capacity float64) (Settings, error) {
 			ErrTooSlow, capacity, MinRate)
 	}
 	s.Rate = min(s.Rate, carried)
-	// As long as a request may wait, this client may wait for it, but for a fifth.
+	// MaxInFlight covers the requests of one timeout, minus a fifth.
 	s.MaxInFlight = min(s.MaxInFlight, int(s.Rate*s.Timeout.Seconds()*0.8))
 	if needed := s.pauseNeeded(); needed > s.Pause {
 		const step = 10 * time.Second
@@ -44,13 +44,12 @@ func (s Settings) paced(capacity float64) (Settings, error) {
 	return s, nil
 }
 
-// pauseNeeded is how long a sample and a fresh one of twice the size take.
+// pauseNeeded returns the duration of a sample and a second one of twice the size.
 func (s Settings) pauseNeeded() time.Duration {
 	return time.Duration(float64(3*s.Sample)/s.Rate*float64(time.Second)) + s.Slack
 }
 
-// pace fits the load to what the machine carries, and the Rollout's timed
-// pauses to the load.
+// pace adapts the load to the machine's capacity, and the timed pauses of the Rollout to the load.
 func (d *demo) pace(ctx context.Context) error {
 	d.display.setStatus("measuring what this machine carries")
 	capacity, totals, err := d.Capacity(ctx, d.target(), d.Burst)
@@ -81,7 +80,7 @@ func (d *demo) pace(ctx context.Context) error {
 	return d.show(ctx, guide.Kubectl("patch", "rollout", app, "--type=json", "-p", pausePatch(d.Pause)))
 }
 
-// pausePatch gives the guide's timed pauses another length (RFC 6902).
+// pausePatch returns the patch of the guide's timed pauses (RFC 6902).
 func pausePatch(pause time.Duration) string {
 	var operations []string
 	for _, step := range timedPauses() {
@@ -92,17 +91,16 @@ func pausePatch(pause time.Duration) string {
 	return "[" + strings.Join(operations, ",") + "]"
 }
 
-// overload is the error for a load that this machine doesn't keep up; nil if it
-// does.
+// overload returns an error if this machine cannot generate the load.
 func (d *demo) overload(totals load.Totals) error {
 	if !totals.Overloaded {
 		return nil
 	}
-	remedy := fmt.Sprintf("try --rate %.0f, or end what else runs on this machine", max(MinRate, math.Floor(d.Rate/2)))
+	fix := fmt.Sprintf("try --rate %.0f, or end what else runs on this machine", max(MinRate, math.Floor(d.Rate/2)))
 	if d.Rate <= MinRate {
-		remedy = "end what else runs on this machine, or use one with more or faster cores"
+		fix = "end what else runs on this machine, or use one with more or faster cores"
 	}
 	return fmt.Errorf("%w: %d requests are in flight (%d may be at once) and one began %s late (%s is too late); this "+
 		"machine or the proxy is too slow for %.0f requests/s: %s",
-		ErrOverload, totals.InFlight, d.MaxInFlight, report.Seconds(totals.Lag), report.Seconds(d.Timeout), d.Rate, remedy)
+		ErrOverload, totals.InFlight, d.MaxInFlight, report.Seconds(totals.Lag), report.Seconds(d.Timeout), d.Rate, fix)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// Every wait is longer where the cluster took longer to start than on a usual
-// machine, and none is shorter where it was quick.
+// Every wait is longer if the cluster took longer to start than on a normal machine. No wait is shorter if it was
+// quick.
 func TestScaled(t *testing.T) {
 	usual := DefaultSettings()
 	for start, factor := range map[float64]float64{-1: 1, 0: 1, 13: 1, 30: 1, 45: 1.5,
@@ -36,7 +36,7 @@ func TestScaled(t *testing.T) {
 	}
 }
 
-// A machine gets at most a third of what it carries, and the pauses that go with it.
+// A machine gets at most a third of its capacity, with suitable pauses.
 func TestPaced(t *testing.T) {
 	tests := []struct {
 		name            string
@@ -69,8 +69,7 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// A slow machine shows the same canaries with fewer requests per second, and is
-// told so.
+// A slow machine runs the same canaries with fewer requests per second, and the output explains that.
 func TestDemoOnASlowMachine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +107,7 @@ func TestDemoOnASlowMachine(t *testing.T) {
 	})
 }
 
-// The guide's timed pauses are where they are changed, and as long as is said.
+// The patch changes exactly the guide's timed pauses, to the given duration.
 func TestTimedPausesAreTheGuides(t *testing.T) {
 	manifest, err := os.ReadFile("../../../examples/argo-rollouts-canary/manifests.yaml")
 	if err != nil {
@@ -129,8 +128,8 @@ func TestTimedPausesAreTheGuides(t *testing.T) {
 	}
 }
 
-// Who is told of an overload is told what to do.
-func TestOverloadNamesNumbersAndARemedy(t *testing.T) {
+// The error of an overload contains the numbers and a fix.
+func TestOverloadContainsNumbersAndAFix(t *testing.T) {
 	for rate, says := range map[float64]string{
 		250: "12 requests are in flight (1000 may be at once) and one began 0.3 s late (5.0 s is too late); this machine or " +
 			"the proxy is too slow for 250 requests/s: try --rate 125,",
@@ -150,7 +149,7 @@ func TestOverloadNamesNumbersAndARemedy(t *testing.T) {
 	}
 }
 
-// Requests that were held back have failed, too: no more can fail than there were.
+// Requests that were not sent have failed, too: there are never more failures than requests.
 func TestFailuresAreCountedOfAllRequests(t *testing.T) {
 	checks := clientChecks(load.Totals{Ended: 13000, Sent: 10245, Failed: 12678, Reasons: map[string]int{"x": 12678}}, nil)
 	if want := "12 678 of 13 000; 12 678 × x"; checks[0].OK || checks[0].Detail != want {

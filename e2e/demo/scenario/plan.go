@@ -17,10 +17,10 @@ const (
 	canary = guide.Canary
 )
 
-// cluster is the name of the Envoy cluster that stands for a Service.
+// cluster returns the name of the Envoy cluster of a Service.
 func cluster(service string) string { return clusterPrefix() + service }
 
-// clusterPrefix begins the names of all clusters of the HTTPScaledObject.
+// clusterPrefix returns the prefix of all cluster names of the HTTPScaledObject.
 func clusterPrefix() string { return guide.Namespace + "/" + app + "/" }
 
 // action is what the user does to reach a step.
@@ -28,28 +28,28 @@ type action int
 
 const (
 	setImage action = iota // start a canary
-	promote                // go on from a pause
+	promote                // continue after a pause
 	waitFor                // the pause ends by itself
 	abort                  // go back
 )
 
-// step is a state of a canary that is reached, shown and measured.
+// step is a state of a canary that the demo reaches, shows and measures.
 type step struct {
 	name   string
 	action action
-	// weight is the canary's weight. At the weights 0 and 100 no canary runs:
-	// the annotation is gone and the stable Service answers everything.
+	// weight is the canary's weight. At the weights 0 and 100 no canary runs: there is no annotation, and the stable
+	// Service gets all requests.
 	weight int
-	// color is the one whose share is measured.
+	// color is the measured color.
 	color string
-	// within bounds the time until the annotation says so.
+	// within is the time limit for the annotation.
 	within time.Duration
 }
 
-// split reports whether the step has both sides answer.
+// split reports whether both sides of the step get requests.
 func (s step) split() bool { return s.weight > 0 && s.weight < 100 }
 
-// share is the share of the step's colour that is asked for.
+// share returns the expected share of the step's color.
 func (s step) share() float64 {
 	if s.split() {
 		return float64(s.weight) / 100
@@ -57,7 +57,7 @@ func (s step) share() float64 {
 	return 1
 }
 
-// shares are what Envoy has to run.
+// shares returns the shares that Envoy has to run.
 func (s step) shares() envoyadmin.Shares {
 	if s.split() {
 		return pair(1-s.share(), s.share())
@@ -65,7 +65,7 @@ func (s step) shares() envoyadmin.Shares {
 	return pair(1, 0)
 }
 
-// rollout is one canary from its start to its end.
+// rollout is a canary from its start to its end.
 type rollout struct {
 	from, to string
 	steps    []step
@@ -74,12 +74,11 @@ type rollout struct {
 // String implements fmt.Stringer.
 func (r rollout) String() string { return r.from + " → " + r.to }
 
-// timedPauses are the numbers of those steps of the guide's Rollout that wait for
-// a time, counted from 0.
+// timedPauses returns the indexes, from 0, of the guide's steps that wait for a time.
 func timedPauses() []int { return []int{3, 5} }
 
-// plan is the guide, and a second canary that is given up halfway. pause is
-// the guide's timed pause, patience how long a step may take beside it.
+// plan returns the guide's canary, and a second canary that is aborted halfway. pause is the guide's timed pause.
+// patience is the time limit of a step in addition to it.
 func plan(pause, patience time.Duration) []rollout {
 	percent := func(weight int, action action, color string, within time.Duration) step {
 		return step{name: strconv.Itoa(weight) + " %", action: action, weight: weight, color: color, within: within}
@@ -99,8 +98,8 @@ func plan(pause, patience time.Duration) []rollout {
 	}
 }
 
-// isRequestedSplit reports whether Envoy may run these shares: those of a step, or of one side alone. Before the first
-// object there are none.
+// isRequestedSplit reports whether Envoy may run these shares: those of a step, or of one side alone. There are none
+// before the first object exists.
 func isRequestedSplit(shares envoyadmin.Shares) bool {
 	if len(shares) == 0 || shares.Equal(pair(0, 1)) {
 		return true
@@ -113,9 +112,8 @@ func isRequestedSplit(shares envoyadmin.Shares) bool {
 	return false
 }
 
-// shortShares draws what Envoy runs the way annotations are drawn: the shares
-// of stable and canary in percent, or of stable alone if it has everything.
-// Anything else is drawn by name.
+// shortShares formats Envoy's shares like an annotation: the shares of stable and canary in percent, or of stable alone
+// if it has all requests. Any other shares are formatted by name.
 func shortShares(shares envoyadmin.Shares) string {
 	s, c := shares[cluster(stable)], shares[cluster(canary)]
 	switch {
@@ -130,7 +128,7 @@ func shortShares(shares envoyadmin.Shares) string {
 	}
 }
 
-// pair are the shares of stable and canary, without those that are 0.
+// pair returns the shares of stable and canary, without those that are 0.
 func pair(s, c float64) envoyadmin.Shares {
 	shares := envoyadmin.Shares{}
 	if s > 0 {

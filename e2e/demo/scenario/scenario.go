@@ -1,6 +1,5 @@
-// Package scenario carries out the demo's first half: the guide's canary under load, step by
-// step, measured from the outside. It touches the cluster only by kubectl and
-// HTTP, as a user would.
+// Package scenario runs the demo's first half: the guide's canary under load, step by step, measured from the outside.
+// It accesses the cluster only through kubectl and HTTP, like a user.
 package scenario
 
 import (
@@ -20,42 +19,39 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// The ways in which a run fails, beside await.ErrNotReached and judge.ErrSplit.
+// The errors of a run, in addition to await.ErrNotReached and assert.ErrSplit.
 var (
-	// ErrOverload means that this machine couldn't keep the load up, so nothing
-	// was measured.
+	// ErrOverload means that this machine could not generate the load, so the measurement is invalid.
 	ErrOverload = errors.New("the load client is overloaded")
-	// ErrWeight means that Envoy ran a weight that no step asks for.
+	// ErrWeight means that Envoy ran a weight that no step requests.
 	ErrWeight = errors.New("a weight that no step asks for")
-	// ErrTooSlow means that this machine carries less than the least load.
+	// ErrTooSlow means that this machine's capacity is below the minimum load.
 	ErrTooSlow = errors.New("this machine is too slow")
 )
 
-// Settings are what a run depends on.
+// Settings configures a run.
 type Settings struct {
 	Waits
 
-	// Entrance is where requests are sent to, as host:port; if it is empty, the way to
-	// Service kedify-proxy is `kubectl port-forward`.
+	// Entrance is the address for requests, as host:port. If it is empty, the demo uses `kubectl port-forward` to Service
+	// kedify-proxy.
 	Entrance string
-	// Dial connects to the entrance and to Envoy's admin interface, as
-	// net.Dialer.DialContext does; nil is that itself.
+	// Dial connects to the entrance and to Envoy's admin interface, like net.Dialer.DialContext, which is the default.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Rate is the number of requests per second, from MinRate to MaxRate. A
-	// machine that carries less gets less.
+	// Rate is the number of requests per second, from MinRate to MaxRate. A slower machine gets fewer.
 	Rate float64
-	// Capacity measures what the machine carries: see load.Capacity.
+	// Capacity measures the machine's capacity: see load.Capacity.
 	Capacity func(ctx context.Context, target load.Config, burst time.Duration) (rate float64,
 		totals load.Totals, err error)
-	// Sample is the number of requests that a step is judged by.
+	// Sample is the number of requests in the measurement of a step.
 	Sample int
-	// Rule judges them.
+	// Rule evaluates the measurement.
 	Rule stats.Rule
 	// Pause is the timed pause of the guide's Rollout.
 	Pause time.Duration
-	// MaxInFlight bounds the requests that are under way at once.
+	// MaxInFlight is the maximum number of concurrent requests.
 	MaxInFlight int
-	// Begun is when the demo began.
+	// Begun is when the demo started.
 	Begun time.Time
 }
 
@@ -67,20 +63,19 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Outcome is what a run has found, as far as it came.
+// Outcome is the result of a run, possibly partial.
 type Outcome struct {
 	// Rows are the steps.
 	Rows []report.Row
-	// Checks are what must hold; they are made when the load has ended.
+	// Checks are the conditions that must hold; they are made after the end of the load.
 	Checks []report.Check
 	// Totals count all requests.
 	Totals load.Totals
-	// RunningCanary is the time from the beginning to the first measured
-	// split, Elapsed the whole time.
+	// RunningCanary is the time from the start to the first measured split, Elapsed the total time.
 	RunningCanary, Elapsed time.Duration
 }
 
-// demo is a run under way.
+// demo is a running demo.
 type demo struct {
 	Settings
 
@@ -91,21 +86,21 @@ type demo struct {
 	rollout kube.Latest[kube.Rollout]
 	object  kube.Latest[kube.HTTPScaledObject]
 	address kube.Latest[string]
-	// forwarded is the local end of a port-forward to Service kedify-proxy.
+	// forwarded is the local address of a port-forward to Service kedify-proxy.
 	forwarded kube.Latest[string]
 	envoy     *envoyadmin.Client
 	view      kube.Latest[state]
-	strange   kube.Latest[string] // what Envoy ran and no step asks for
+	strange   kube.Latest[string] // what Envoy ran although no step requests it
 	display   display
 
 	client  *load.Client
 	before  envoyadmin.Counters
-	counted int // requests whose errors are in a row already
+	counted int // number of requests with errors that a row already contains
 	outcome Outcome
 }
 
-// Run carries out the guide's canaries, on objects that are applied. The outcome holds what was found even if the run
-// fails; the error says all that was wrong.
+// Run runs the guide's canaries on applied objects. The outcome contains partial results if the run fails; the error
+// contains everything that was wrong.
 func Run(ctx context.Context, runner kube.Runner, screen shell.Screen, style report.Style,
 	settings Settings) (Outcome, error) {
 	d := &demo{Settings: settings, runner: runner, screen: screen, style: style}
@@ -117,8 +112,7 @@ func Run(ctx context.Context, runner kube.Runner, screen shell.Screen, style rep
 	return d.outcome, err
 }
 
-// observed runs work while the cluster and Envoy are watched and the frame is
-// drawn. All of that has ended when it returns.
+// observed runs work, watches the cluster and Envoy, and draws the frame. All of that has ended when it returns.
 func (d *demo) observed(ctx context.Context, work func(context.Context) error) error {
 	watching, stop := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
@@ -143,8 +137,7 @@ func (d *demo) observed(ctx context.Context, work func(context.Context) error) e
 	return work(ctx)
 }
 
-// underLoad brings the app up, runs the canaries under load, and compares the
-// client's count with Envoy's.
+// underLoad waits for the app, runs the canaries under load, and compares the client's counts with Envoy's.
 func (d *demo) underLoad(ctx context.Context) error {
 	if err := d.bringUp(ctx); err != nil {
 		return err
@@ -172,7 +165,7 @@ func (d *demo) underLoad(ctx context.Context) error {
 	return errors.Join(err, d.conclude(ctx, totals, pinned))
 }
 
-// target says where requests go.
+// target returns the configuration of the requests.
 func (d *demo) target() load.Config {
 	return load.Config{
 		Address: d.entrance(), Dial: d.Dial, Host: guide.Host, Path: "/color", Rate: d.Rate,
@@ -180,7 +173,7 @@ func (d *demo) target() load.Config {
 	}
 }
 
-// entrance is where requests are sent to, empty as long as there is nothing.
+// entrance returns the address for requests, empty while there is none.
 func (d *demo) entrance() string {
 	if d.Entrance != "" {
 		return d.Entrance
@@ -188,8 +181,8 @@ func (d *demo) entrance() string {
 	return d.forwarded.Get()
 }
 
-// bringUp waits until the app answers through the proxy, fits the load to the
-// machine, and waits until Envoy's admin interface can be read.
+// bringUp waits until the app responds through the proxy, adapts the load to the machine, and waits until Envoy's admin
+// interface is available.
 func (d *demo) bringUp(ctx context.Context) error {
 	err := d.await(ctx, "the Rollout to be Healthy", d.Patience,
 		func() bool { return d.rollout.Get().Healthy() }, func() string { return d.rollout.Get().String() })

@@ -20,10 +20,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// sampleSize is the number of requests that a step is judged by here.
+// sampleSize is the number of requests in the measurement of a step.
 const sampleSize = 160
 
-// quick are settings for a world that answers at once.
+// quick returns settings for a cluster that responds immediately.
 func quick(w *fakeCluster) Settings {
 	s := DefaultSettings()
 	s.Entrance, s.Dial = "proxy:80", w.dial
@@ -35,7 +35,7 @@ func quick(w *fakeCluster) Settings {
 	return s
 }
 
-// fixedCapacity is a burst on a machine that carries so many requests per second.
+// fixedCapacity returns a measurement with a fixed result.
 func fixedCapacity(rate float64) func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
 	return func(ctx context.Context, target load.Config, burst time.Duration) (float64, load.Totals, error) {
 		_, totals, err := load.Capacity(ctx, target, burst)
@@ -94,7 +94,7 @@ func TestDemo(t *testing.T) {
 	})
 }
 
-// Each fault of the world fails the demo, with words that tell which.
+// Each fault of the cluster fails the demo, with a message that identifies the fault.
 func TestFaultsFailTheDemo(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -188,7 +188,7 @@ func TestInterruptionEndsTheRun(t *testing.T) {
 	})
 }
 
-// interrupting ends the context when the load runs.
+// interrupting cancels the context when the load runs.
 type interrupting struct {
 	*fakeCluster
 

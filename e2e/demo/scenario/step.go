@@ -15,8 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// step reaches one step, shows it and measures it. The first step of all also
-// goes through the guide's own checks, while the requests come in.
+// step reaches one step, shows it and measures it. The first step also runs the guide's checks under load.
 func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
 	if err := d.act(ctx, r, s); err != nil {
 		return err
@@ -46,7 +45,7 @@ func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
 	return d.settled(ctx, s)
 }
 
-// act does what a user does to reach the step.
+// act runs the user's command for the step.
 func (d *demo) act(ctx context.Context, r rollout, s step) error {
 	switch s.action {
 	case setImage:
@@ -65,22 +64,20 @@ func (d *demo) act(ctx context.Context, r rollout, s step) error {
 	}
 }
 
-// weights is the annotation as last seen, empty if there is none.
+// weights returns the last read annotation, empty if there is none.
 func (d *demo) weights() string {
 	text, _ := d.object.Get().Weights()
 	return text
 }
 
-// annotated reports whether the annotation is the one of the step: exactly the
-// guide's text, or none at all.
+// annotated reports whether the annotation is that of the step: exactly the guide's text, or none.
 func (d *demo) annotated(s step, want string) bool {
 	object := d.object.Get()
 	text, present := object.Weights()
 	return object.Metadata.Name != "" && present == s.split() && text == want
 }
 
-// reach waits for the annotation, for Envoy and for the report of its ACK, and
-// returns when Envoy was first seen to run the step's split.
+// reach waits for the annotation, for Envoy and for the reported ACK. It returns when Envoy first ran the step's split.
 func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 	want := ""
 	if s.split() {
@@ -99,7 +96,7 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 	err = d.await(ctx, "Envoy to run what the annotation says ("+s.shares().String()+")", d.EnvoyPatience,
 		func() bool { v := d.view.Get(); return v.err == nil && v.shares.Equal(s.shares()) },
 		func() string {
-			return fmt.Sprintf("Envoy runs %s. The router has done its part; does the interceptor live, and does Envoy hear it?",
+			return fmt.Sprintf("Envoy runs %s. The router has written the annotation: check that the interceptor runs and that Envoy is connected to it",
 				d.view.Get())
 		})
 	if err != nil {
@@ -107,10 +104,10 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 	}
 	shown := d.view.Get()
 	d.display.change(func(row *report.Row) { row.Envoy = shortShares(shown.shares) })
-	err = d.await(ctx, "the HTTPScaledObject to say that every proxy has acknowledged the weights", d.EnvoyPatience,
+	err = d.await(ctx, "the HTTPScaledObject's status to report that every proxy has acknowledged the weights", d.EnvoyPatience,
 		func() bool { return d.object.Get().Acked() },
 		func() string {
-			return fmt.Sprintf("its status.dataPlane says %s. Envoy runs them; does the interceptor hear it?",
+			return fmt.Sprintf("its status.dataPlane reports %s. Envoy runs them: check that the interceptor receives its ACKs",
 				d.object.Get().AckedWeights())
 		})
 	if err != nil {
@@ -124,7 +121,7 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 	return shown.at, nil
 }
 
-// settled waits for the Rollout's own word on the end of a canary.
+// settled waits until the Rollout's status reports the end of a canary.
 func (d *demo) settled(ctx context.Context, s step) error {
 	state := func() string { return d.rollout.Get().String() }
 	switch {
@@ -145,8 +142,8 @@ func (d *demo) settled(ctx context.Context, s step) error {
 	return d.isGone(ctx)
 }
 
-// measure counts requests that were due after Envoy had shown the split, and
-// judges them: a first sample, and if that is odd a fresh one of twice the size.
+// measure counts requests that were due after Envoy ran the split, and evaluates them: a first sample and, if that is
+// unsure, a second one of twice the size.
 func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
 	settle := d.Settle
 	if !s.split() {
@@ -175,11 +172,11 @@ func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
 	return err
 }
 
-// sample is a judge.Sample for a step, and fills the row.
+// sample is an assert.Sample for a step. It also updates the row.
 func (d *demo) sample(ctx context.Context, s step, from time.Time, n int) (load.Window, error) {
 	begin := d.client.Next(from)
 	var w load.Window
-	// The last request is due after n/Rate, and has the timeout from there on.
+	// The last request is due after n/Rate, and then has its timeout.
 	within := time.Duration(float64(n)/d.Rate*float64(time.Second)) + d.SettleEnd + 2*d.Timeout
 	err := d.await(ctx, report.Count(n)+" answers under this split", within, func() bool {
 		w = d.client.Window(begin, n)
@@ -205,7 +202,7 @@ func (d *demo) sample(ctx context.Context, s step, from time.Time, n int) (load.
 	return w, nil
 }
 
-// sampleLines draws a finished sample for the transcript.
+// sampleLines draws a completed sample for the transcript.
 func (d *demo) sampleLines(row report.Row) []string {
 	var lines []string
 	for _, line := range append(d.style.Bars(row), d.style.Verdict(row)) {

@@ -6,41 +6,39 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// Waits are how long a run waits for what.
+// Waits contains the time limits of a run.
 type Waits struct {
-	// Settle is the time between Envoy's main thread showing a split and the
-	// first request that counts: its worker threads take it over one by one.
+	// Settle is the time from when Envoy's main thread shows a split until its worker threads have applied it. They apply
+	// it one after the other.
 	Settle time.Duration
-	// SettleEnd is the same for the ends of a canary, where also the stable
-	// Service changes its pods.
+	// SettleEnd is the same for the end of a canary, when the stable Service also changes its Pods.
 	SettleEnd time.Duration
-	// Slack is what a timed pause takes beside the requests that are measured.
+	// Slack is the additional time of a timed pause, beyond its measured requests.
 	Slack time.Duration
-	// Patience bounds how long anything may take beside the guide's pauses.
+	// Patience is the time limit of any wait, in addition to the guide's pauses.
 	Patience time.Duration
-	// EnvoyPatience bounds the time from the annotation to Envoy.
+	// EnvoyPatience is the time limit from the annotation to Envoy.
 	EnvoyPatience time.Duration
-	// Poll is the time between two looks at Envoy.
+	// Poll is the interval between two reads of Envoy's routes.
 	Poll time.Duration
-	// Admin bounds a question to Envoy's admin interface.
+	// Admin is the time limit of a request to Envoy's admin interface.
 	Admin time.Duration
-	// Counters bounds the time until Envoy's counters agree: the answer reaches
-	// the client before the proxy has closed its books on it.
+	// Counters is the time limit until Envoy's counters agree: the client gets the response before Envoy counts it.
 	Counters time.Duration
-	// Timeout bounds each request.
+	// Timeout is the time limit of each request.
 	Timeout time.Duration
-	// Burst is how long it is measured what the machine carries.
+	// Burst is the duration of the measurement of the machine's capacity.
 	Burst time.Duration
-	// Command bounds a command that only asks or says something.
+	// Command is the time limit of a short command.
 	Command time.Duration
-	// Delete bounds the end of the namespace: its pods serve on for 10 s.
+	// Delete is the time limit of the deletion of the namespace: its Pods drain for 10 s.
 	Delete time.Duration
-	// Cleanup bounds the end of a run, however it came about.
+	// Cleanup is the time limit of the cleanup, however the run ended.
 	Cleanup time.Duration
 }
 
-// defaultWaits are those on a machine of the usual kind. A limit that a run fails by is at least await.Patience: a
-// machine that stands still for a while is no fault of what is shown.
+// defaultWaits returns the time limits for a normal machine. A time limit that fails a run is at least await.Patience,
+// because a stall of the machine is not a fault of the product.
 func defaultWaits() Waits {
 	patience := await.Patience()
 	return Waits{
@@ -54,16 +52,15 @@ func defaultWaits() Waits {
 }
 
 const (
-	// usualStart is how many seconds a cluster without KEDA takes to start at most on a
-	// machine of the usual kind, where it is 13 to 25.
+	// usualStart is the maximum start time, in seconds, of a cluster without KEDA on a normal machine, where it takes 13
+	// to 25.
 	usualStart = 30
-	// maxFactor keeps a wait for something that never comes within an hour or so.
+	// maxFactor limits a wait that never succeeds to about an hour.
 	maxFactor = 20
 )
 
-// Scaled are the settings for a machine on which the cluster took that many
-// seconds to start, 0 if that is not known: all waits are longer where that was
-// longer than usual.
+// Scaled returns the settings for a machine with the given start time of the cluster in seconds; 0 if unknown. If it is
+// longer than usual, all time limits are longer.
 func (s Settings) Scaled(startSeconds float64) Settings {
 	factor := min(max(startSeconds/usualStart, 1), maxFactor)
 	for _, wait := range []*time.Duration{

@@ -1,5 +1,5 @@
-// Package screen puts a transcript and, on a terminal, a live frame below it
-// onto the standard output.
+// Package screen prints a transcript to the standard output. On a terminal it also draws a live frame below the
+// transcript.
 package screen
 
 import (
@@ -9,40 +9,36 @@ import (
 	"sync"
 )
 
-// Screen writes lines that stay and, if it is live, a frame that is redrawn in
-// place below them.
+// Screen prints permanent lines and, if it is live, a frame below them that is redrawn in place.
 type Screen struct {
 	out  io.Writer
 	live bool
 	size func() (columns, rows int)
 
 	mu     sync.Mutex
-	height int // rows of the frame that is on the screen
+	height int // rows of the displayed frame
 }
 
-// New returns a screen. Only a live one draws frames; size is asked for the
-// size of the terminal at every frame.
+// New returns a screen. Only a live one draws frames. It calls size for the size of the terminal at every frame.
 func New(out io.Writer, live bool, size func() (columns, rows int)) *Screen {
 	return &Screen{out: out, live: live, size: size}
 }
 
-// Columns is the width of the terminal.
+// Columns returns the width of the terminal.
 func (s *Screen) Columns() int {
 	columns, _ := s.size()
 	return columns
 }
 
-// Print adds lines to the transcript, above the frame. The frame is gone until
-// it is drawn the next time.
+// Print adds lines to the transcript, above the frame. The frame disappears until it is drawn again.
 func (s *Screen) Print(lines ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.write(s.erase() + strings.Join(lines, "\n") + "\n")
 }
 
-// Frame draws a frame in place of the last one. A frame that is higher than
-// the terminal loses lines from its middle: the head and the last ones matter.
-// One without lines takes the last one away.
+// Frame replaces the frame. A frame that is higher than the terminal loses lines from its middle, because its first and
+// last lines matter. A frame without lines removes the previous one.
 func (s *Screen) Frame(lines []string) {
 	if !s.live {
 		return
@@ -58,8 +54,7 @@ func (s *Screen) Frame(lines []string) {
 	s.write(text)
 }
 
-// erase returns what takes the frame off the screen: cursor up, clear to the
-// end (ECMA-48 CPL and ED).
+// erase returns the control sequence that removes the frame: cursor up, clear to the end (ECMA-48 CPL and ED).
 func (s *Screen) erase() string {
 	if s.height == 0 {
 		return ""
@@ -69,11 +64,10 @@ func (s *Screen) erase() string {
 	return fmt.Sprintf("\x1b[%dF\x1b[J", height)
 }
 
-// write puts text out. A terminal that is gone is no reason to end a run whose
-// result is its exit code.
+// write writes text. It ignores errors: a closed terminal must not end a run, which reports by its exit code.
 func (s *Screen) write(text string) { _, _ = io.WriteString(s.out, text) }
 
-// fit keeps at most the given number of lines.
+// fit returns at most rows lines.
 func fit(lines []string, rows int) []string {
 	const head = 4
 	if len(lines) <= rows || rows <= head {

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// ErrForeign means that something has the demo's name and is not the demo's.
+// ErrForeign means that an object with the demo's name belongs to another owner.
 var ErrForeign = errors.New("not touched")
 
 // Mark is the label of the demo's own namespaces, in e2e/demo.
 const Mark = "app.kubernetes.io/managed-by=kedify-canary-demo"
 
-// named selects a namespace by its name.
+// named returns the selector of a namespace by its name.
 func named(namespace string) string { return "kubernetes.io/metadata.name=" + namespace }
 
-// Free deletes what an earlier run has left of a namespace, within a time. A namespace of that name that is
-// not the demo's is the user's.
+// Free deletes a namespace from an earlier run and waits until it is gone. A namespace of that name without the demo's
+// label belongs to the user.
 func (s Shell) Free(ctx context.Context, namespace string, within time.Duration) error {
 	there := func(selector string) (bool, error) {
 		out, err := s.Run(ctx, "kubectl", "get", "ns", "-l", selector, "-o", "name")
@@ -40,12 +40,12 @@ func (s Shell) Free(ctx context.Context, namespace string, within time.Duration)
 	return s.Remove(ctx, namespace, within)
 }
 
-// Remove deletes a namespace, if it is the demo's, and waits until it is gone.
+// Remove deletes a namespace if it is the demo's, and waits until it is gone.
 func (s Shell) Remove(ctx context.Context, namespace string, within time.Duration) error {
 	return s.remove(ctx, namespace, within)
 }
 
-// Leave tells a namespace to go, if it is the demo's, and waits for nothing: Free does, where that is called.
+// Leave requests the deletion of a namespace if it is the demo's, and does not wait. Free waits for it later.
 func (s Shell) Leave(ctx context.Context, namespace string, within time.Duration) error {
 	return s.remove(ctx, namespace, within, "--wait=false")
 }

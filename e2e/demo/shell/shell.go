@@ -1,5 +1,4 @@
-// Package shell runs commands in front of a reader: each is printed as one would type it, with what it
-// says.
+// Package shell runs commands and prints each of them as a user would enter it, with its output.
 package shell
 
 import (
@@ -11,9 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 )
 
-// Screen shows how the demo goes on.
+// Screen shows the progress of the demo.
 type Screen interface {
-	// Print adds lines that stay.
+	// Print adds permanent lines.
 	Print(lines ...string)
 	// Frame replaces the live frame.
 	Frame(lines []string)
@@ -21,34 +20,34 @@ type Screen interface {
 	Columns() int
 }
 
-// Shell is a place for commands.
+// Shell runs commands.
 type Shell struct {
 	// Runner runs the commands.
 	Runner kube.Runner
-	// Screen shows them, drawn in Style.
+	// Screen prints them, formatted by Style.
 	Screen Screen
 	Style  report.Style
-	// Within bounds each command.
+	// Within is the time limit of each command.
 	Within time.Duration
-	// Doing is told each command of ShowAll before it runs; nil tells nobody.
+	// Doing is called with each command of ShowAll before it runs; it may be nil.
 	Doing func(line string)
 }
 
-// Run runs one command without showing it.
+// Run runs one command without printing it.
 func (s Shell) Run(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Within)
 	defer cancel()
 	return s.Runner.Run(ctx, args...)
 }
 
-// Show runs one command and prints it with what it says. It returns that, too.
+// Show runs one command, prints it with its output, and returns the output.
 func (s Shell) Show(ctx context.Context, args ...string) (string, error) {
 	out, err := s.Run(ctx, args...)
 	s.Screen.Print(append([]string{s.Style.Command(Line(args))}, Lines(out)...)...)
 	return out, err
 }
 
-// ShowAll runs commands one after the other and prints them with what they say, up to the first that fails.
+// ShowAll runs commands in order and prints them with their output, up to the first that fails.
 func (s Shell) ShowAll(ctx context.Context, commands ...[]string) error {
 	for _, args := range commands {
 		if s.Doing != nil {
@@ -61,7 +60,7 @@ func (s Shell) ShowAll(ctx context.Context, commands ...[]string) error {
 	return nil
 }
 
-// Lines splits what a command said.
+// Lines splits the output of a command.
 func Lines(out string) []string {
 	out = strings.TrimRight(out, "\n")
 	if out == "" {
@@ -70,7 +69,7 @@ func Lines(out string) []string {
 	return strings.Split(out, "\n")
 }
 
-// Line is a command as one would type it into a shell.
+// Line formats a command for a shell.
 func Line(args []string) string {
 	const special = ` '"\{}*?$&|;<>()`
 	quoted := make([]string, 0, len(args))
@@ -88,5 +87,5 @@ func Line(args []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// quote keeps a shell from reading anything into a text.
+// quote quotes a text for a shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
