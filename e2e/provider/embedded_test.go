@@ -15,8 +15,8 @@ func TestEmbeddedOwnsWhatItHasStarted(t *testing.T) {
 		before string
 		owns   bool
 	}{
-		"started here":     {Stopped, true},
-		"there before it":  {Running, false},
+		"started here":            {Stopped, true},
+		"there before it":         {Running, false},
 		"left by another process": {Broken, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -305,7 +305,7 @@ func (o *options) end(ctx context.Context, from provider.Provider, cluster *prov
 		o.screen.Print("")
 		return from.Down(ctx)
 	case cluster != nil && o.provider == provider.NameEmbedded:
-		o.screen.Print("", "The demo's namespace is being deleted; the cluster, which ran before, keeps running.")
+		o.screen.Print("", "The demo's namespace is being deleted; the cluster, which ran before, goes on.")
 		return o.terminal(cluster).Leave(ctx, guide.Namespace, o.settings.Delete)
 	case cluster != nil:
 		o.screen.Print("", "The demo's namespace is deleted; the cluster, which ran before, goes on.")

@@ -121,7 +121,7 @@ func TestWhatIsTakenAway(t *testing.T) {
 			fails: "refused", says: taken},
 		{name: "a cluster that ran before stays", state: "running", want: []string{up, remove},
 			fails: "refused", says: "goes on"},
-		{name: "a cluster that somebody else starts stays", state: "starting", want: []string{up, remove},
+		{name: "a cluster that another process starts stays", state: "starting", want: []string{up, remove},
 			fails: "refused", says: "goes on"},
 		{name: "kept", state: "stopped", keep: true, want: []string{"localcluster up" + asked}, fails: "refused",
 			says: "http://rollouts-demo.localhost:1234/"},

@@ -109,7 +109,7 @@ func TestFaultsFailTheDemo(t *testing.T) {
 		{name: "the interceptor stands still", faults: faults{frozen: true}, is: await.ErrNotReached,
 			says: "Envoy runs rollouts-demo-stable 100 %. The router has done its part"},
 		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: await.ErrNotReached,
-			says: "status.dataPlane says 0 of 1. Envoy runs them"},
+			says: "status.dataPlane reports 0 of 1. Envoy runs them"},
 		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: await.ErrNotReached,
 			says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %"},
 		{name: "traffic not split as Envoy says", faults: faults{swapsTraffic: true},
