@@ -4,7 +4,7 @@ import "testing"
 
 // BenchmarkApply measures one call on a route of three rules with two managed routes, as in each reconcile.
 func BenchmarkApply(b *testing.B) {
-	g := newWorld(3)
+	g := newGenerator(3)
 	object := g.object(HTTPRoute, true)
 	want := usual()
 	want.Weights = &Weights{Stable: 80, Canary: 20}

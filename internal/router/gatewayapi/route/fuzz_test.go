@@ -89,7 +89,7 @@ func FuzzRemoveOwners(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		g := newWorld(seed)
+		g := newGenerator(seed)
 		kind, named := pick(g, HTTPRoute, GRPCRoute), g.IntN(2) == 0
 		original := g.object(kind, named)
 		object := original

@@ -7,13 +7,13 @@ import "slices"
 // If several rules match a request, the most specific one wins (path, method, number of headers and of query
 // parameters). The order decides only between equally specific ones (Gateway API, HTTPRouteRule and GRPCRouteRule,
 // matches). A managed rule is at least as specific as its source, and a header route is more specific. So a rule that
-// cannot be equally specific as another goes after the user's rules: some implementations identify rules by their index
-// and lose requests if a rule is added or removed before others. A rule that can be equally specific goes before them.
+// cannot be as specific as another one goes after the user's rules: some implementations identify rules by their index
+// and lose requests if a rule is added or removed before others. A rule that can be as specific as another one goes before them.
 func (d *draft) insertManaged(block []*rule) error {
-	taken := map[specificity]bool{}
+	used := map[specificity]bool{}
 	for _, r := range d.rules {
 		if r.owner == "" {
-			if err := r.addSpecificities(taken); err != nil {
+			if err := r.addSpecificities(used); err != nil {
 				return err
 			}
 		}
@@ -26,7 +26,7 @@ func (d *draft) insertManaged(block []*rule) error {
 		}
 		hasEqual := false
 		for specific := range ownSpecificities {
-			hasEqual = hasEqual || taken[specific]
+			hasEqual = hasEqual || used[specific]
 		}
 		if !hasEqual {
 			behind = append(behind, r)
@@ -34,7 +34,7 @@ func (d *draft) insertManaged(block []*rule) error {
 		}
 		front = append(front, r)
 		for specific := range ownSpecificities {
-			taken[specific] = true // rules listed before it must stay before it
+			used[specific] = true // rules listed before it must stay before it
 		}
 	}
 	slices.Reverse(front)

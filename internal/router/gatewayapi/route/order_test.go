@@ -108,7 +108,7 @@ func TestRuleOrderDoesNotChangeTheWinner(t *testing.T) {
 	t.Parallel()
 	inFront, behind := 0, 0
 	for seed := range uint64(20 * seeds) {
-		g := newWorld(seed)
+		g := newGenerator(seed)
 		want := g.intent(HTTPRoute, true, 0)
 		managed := g.crowdedManaged()
 		want.ManagedRoutes = &managed
