@@ -45,7 +45,7 @@ func TestGuide(t *testing.T) {
 	team := namespace(t, "guide")
 	applyFiles(t, team, example+"scaledobject.yaml") // before the Rollout that names the Service
 	await.True(t, "the missing Rollout is named", func() bool {
-		return strings.Contains(problemsOf(t, team, "rollouts-demo"), `Rollout "rollouts-demo", which names the Service, is not there`)
+		return strings.Contains(problemsOf(t, team, "rollouts-demo"), `Rollout "rollouts-demo", which defines the Service, does not exist`)
 	})
 	applyFiles(t, team, example+"manifests.yaml")
 	found := awaitObject(t, team, "rollouts-demo", "made", there)

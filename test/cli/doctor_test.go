@@ -55,8 +55,8 @@ func TestDoctorFindsEachBreakage(t *testing.T) {
 		{
 			"an invalid checksum",
 			patched(config,
-				`data: {trafficRouterPlugins: "- {name: kedify/http, location: 'https://example.com/x', sha256: " +
-					"abc}\n- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/y'}"}`),
+				`data: {trafficRouterPlugins: "- {name: kedify/http, location: 'https://example.com/x', sha256: abc}\n`+
+					`- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/y'}"}`),
 			plugins, "ChecksumMalformed", 3,
 		},
 		{

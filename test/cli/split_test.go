@@ -112,8 +112,8 @@ func TestSplitWatchesAWeight(t *testing.T) {
 		{objectPath("shop", "shop"), `metadata: {labels: {colour: red}}`, ""},
 		{
 			objectPath("shop", "shop"),
-			`metadata: {annotations: {http.kedify.io/weighted-backends: "[{service: shop-stable, weight: 1}, " +
-				"{service: shop-canary, weight: 1}]"}}`,
+			`metadata: {annotations: {http.kedify.io/weighted-backends: ` +
+				`"[{service: shop-stable, weight: 1}, {service: shop-canary, weight: 1}]"}}`,
 			"Paused 50/50 1/1 no 2/2 2/1 HTTPScaledObject shop/shop",
 		},
 		{slice, `endpoints: []`, "Paused 50/50 1/1 no 2/2 2/0 HTTPScaledObject shop/shop"},
