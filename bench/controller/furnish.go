@@ -73,12 +73,12 @@ func (b bench) furnish(ctx context.Context) error {
 	played := make(chan struct{})
 	go func() {
 		defer close(played)
-		rolloutscontroller.NewPlayer(b.admin, nil).Play(playing)
+		rolloutscontroller.NewClusterSimulator(b.admin, nil).Run(playing)
 	}()
 	err = b.create(ctx)
 	end()
 	<-played
-	if ended := controller.End(); err == nil {
+	if ended := controller.Kill(); err == nil {
 		err = ended
 	}
 	if err != nil {

@@ -136,7 +136,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err != nil {
 		return nil, err
 	}
-	if err := program.BuildFrom(ctx, chosen.repo, folder, command); err != nil {
+	if err := program.BuildIn(ctx, chosen.repo, folder, command); err != nil {
 		return nil, err
 	}
 	state := filepath.Join(folder, "controlplane")
@@ -196,7 +196,7 @@ func (b bench) rate(ctx context.Context, plugin, home string) (rate float64, err
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, controller.End()) }()
+	defer func() { err = errors.Join(err, controller.Kill()) }()
 	err = eventually(ctx, "two reconciles of each Rollout", func() (bool, error) {
 		done, err := controller.Reconciles()
 		return done >= 2*b.rollouts, err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 )
 
 const (
@@ -36,8 +36,8 @@ type keda struct {
 // reference is what KEDA sends of the trigger of an app.
 func reference(app int) *externalscaler.ScaledObjectRef {
 	return &externalscaler.ScaledObjectRef{
-		Name: zerostage.Name(app), Namespace: zerostage.Namespace, ScalerMetadata: map[string]string{
-			"scalerAddress": zerostage.ScalerAddress, "hosts": zerostage.Host(app), "pathPrefixes": "/", "service": zerostage.Name(app), "port": "80",
+		Name: coldstart.AppName(app), Namespace: coldstart.Namespace, ScalerMetadata: map[string]string{
+			"scalerAddress": coldstart.ScalerAddress, "hosts": coldstart.AppHost(app), "pathPrefixes": "/", "service": coldstart.AppName(app), "port": "80",
 			"scalingMetric": "requestRate", "targetValue": "5",
 		},
 	}
@@ -45,7 +45,7 @@ func reference(app int) *externalscaler.ScaledObjectRef {
 
 // askedByKEDA measures while KEDA asks.
 func (s *stage) askedByKEDA(ctx context.Context, measure func(context.Context) error, results *report) (err error) {
-	connection, err := grpc.NewClient(zerostage.ScalerAddress, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient(coldstart.ScalerAddress, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (k *keda) ask(ctx context.Context, app int) error {
 		return err
 	}
 	if values := metrics.GetMetricValues(); len(values) != 1 {
-		return fmt.Errorf("%w: %d values for %s", errAnswer, len(values), zerostage.Name(app))
+		return fmt.Errorf("%w: %d values for %s", errAnswer, len(values), coldstart.AppName(app))
 	}
 	_, err = k.client.IsActive(ctx, reference(app))
 	k.asked.Add(3)
@@ -106,5 +106,5 @@ func (k *keda) stream(ctx context.Context, app int) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // the measuring has ended
 	}
-	return fmt.Errorf("the stream of %s has ended: %w", zerostage.Name(app), err)
+	return fmt.Errorf("the stream of %s has ended: %w", coldstart.AppName(app), err)
 }

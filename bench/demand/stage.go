@@ -19,10 +19,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 const (
@@ -36,10 +36,10 @@ var errAnswer = errors.New("unexpected answer")
 
 // stage is all that runs.
 type stage struct {
-	*zerostage.Stage
+	*coldstart.Testbed
 
 	options options
-	replica *zerostage.Replica
+	replica *coldstart.Replica
 	second  *envoyproc.Envoy
 	scaler  *program.Process
 	// scalerArguments are more ones than it has elsewhere.
@@ -63,9 +63,9 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, e
 		arguments = append(arguments, "--pprof")
 		s.scalerArguments = []string{"--pprof", "--metrics-address=" + scalerProfiles}
 	}
-	s.Stage, err = zerostage.Start(ctx, zerostage.Options{
+	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
 		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
-		Apps: chosen.objects, Patience: patience, Workers: 1,
+		Apps: chosen.objects, QueueDeadline: patience, Workers: 1,
 		Arguments: arguments,
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, e
 
 // startRest starts what is not the Stage's own.
 func (s *stage) startRest(ctx context.Context) (err error) {
-	if err := s.EachApp(ctx, func(ctx context.Context, app int) error { return s.SetAwake(ctx, app, true) }); err != nil {
+	if err := s.ForEachApp(ctx, func(ctx context.Context, app int) error { return s.SetReady(ctx, app, true) }); err != nil {
 		return err
 	}
 	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
@@ -113,10 +113,10 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 
 // startSecondProxy starts a proxy with an address of its own, on the same port: the interceptor tells proxies by where they connect from.
 func (s *stage) startSecondProxy(ctx context.Context) (err error) {
-	slice := kit.NewEndpointSlice(zerostage.Namespace, resolve.ProxyService, secondProxy().String())
+	slice := kit.NewEndpointSlice(coldstart.Namespace, resolve.ProxyService, secondProxy().String())
 	slice.Name = resolve.ProxyService + "-second"
 	slice.Ports[0].Port = new(int32(translate.ListenerPort))
-	path := "/apis/" + discoveryv1.SchemeGroupVersion.String() + "/namespaces/" + zerostage.Namespace + "/endpointslices"
+	path := "/apis/" + discoveryv1.SchemeGroupVersion.String() + "/namespaces/" + coldstart.Namespace + "/endpointslices"
 	if err := apiserver.Create(ctx, s.Admin, path, slice); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *stage) startSecondProxy(ctx context.Context) (err error) {
 
 // visit has each app asked for, so that each proxy has statistics of it from there on.
 func (s *stage) visit(ctx context.Context) error {
-	return s.EachApp(ctx, func(ctx context.Context, app int) error {
+	return s.ForEachApp(ctx, func(ctx context.Context, app int) error {
 		for range visits {
 			if err := pace.Until(ctx, patience, look, func() error { return ask(ctx, app) }); err != nil {
 				return err
@@ -141,9 +141,9 @@ func (s *stage) visit(ctx context.Context) error {
 
 // ask has an app asked for once.
 func ask(ctx context.Context, app int) error {
-	answer := <-zerostage.Begin(ctx, zerostage.Proxy, app)
-	if answer.Err == nil && !answer.IsApp {
-		return fmt.Errorf("%w: %s: status %d", errAnswer, zerostage.Host(app), answer.Status)
+	answer := <-coldstart.Send(ctx, coldstart.Proxy, app)
+	if answer.Err == nil && !answer.IsFromApp {
+		return fmt.Errorf("%w: %s: status %d", errAnswer, coldstart.AppHost(app), answer.Status)
 	}
 	return answer.Err
 }

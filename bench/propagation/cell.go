@@ -97,7 +97,7 @@ func (s *stage) alone(ctx context.Context, ours, theirs poller, found *result) e
 
 // readMetrics reads the interceptor's metrics, as Prometheus does, and what it takes right afterwards.
 func (s *stage) readMetrics(ctx context.Context, found *memory) error {
-	page, err := traffic.Ask(ctx, s.metricsURL, "", nil)
+	page, err := traffic.Get(ctx, s.metricsURL, "", nil)
 	if err != nil {
 		return err
 	}

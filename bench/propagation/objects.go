@@ -148,8 +148,8 @@ func worldOf(applications []application) resolve.Inputs {
 	var world resolve.Inputs
 	for _, app := range applications {
 		world.ScaledObjects = append(world.ScaledObjects, app.scaledObject)
-		world.Services = append(world.Services, kit.Services(app.services...)...)
-		world.EndpointSlices = append(world.EndpointSlices, kit.EndpointSlices(app.slices...)...)
+		world.Services = append(world.Services, kit.ResolveServices(app.services...)...)
+		world.EndpointSlices = append(world.EndpointSlices, kit.ResolveEndpointSlices(app.slices...)...)
 	}
 	return world
 }

@@ -181,7 +181,7 @@ func (s *stage) startInterceptor(ctx context.Context) error {
 	}
 	s.metricsURL = "http://" + at(metricsPort) + "/metrics"
 	return s.interceptor.Await(ctx, func(ctx context.Context) error {
-		answer, err := traffic.Ask(ctx, "http://"+at(healthPort)+"/readyz", "", nil)
+		answer, err := traffic.Get(ctx, "http://"+at(healthPort)+"/readyz", "", nil)
 		if err == nil && answer.Status != http.StatusOK {
 			err = fmt.Errorf("%w: /readyz answers %d", errNotReady, answer.Status)
 		}

@@ -97,7 +97,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err := os.Mkdir(plane, 0o700); err != nil {
 		return memory, err
 	}
-	if err := program.BuildFrom(ctx, chosen.repo, folder, command); err != nil {
+	if err := program.BuildIn(ctx, chosen.repo, folder, command); err != nil {
 		return memory, err
 	}
 	cluster, err := apiserver.Start(ctx, chosen.binaries, plane)
@@ -115,7 +115,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err != nil {
 		return memory, err
 	}
-	defer router.End()
+	defer router.Kill()
 	if err := weigh(ctx, cluster, router, chosen.used); err != nil {
 		return memory, err
 	}
@@ -175,7 +175,7 @@ func rollout(n int, weight int32) *v1alpha1.Rollout {
 func weigh(ctx context.Context, cluster *apiserver.ControlPlane, router *pluginprocess.Process, used int) error {
 	weighAll := func(before, weight int32) error {
 		_, err := stopwatch.Calls(atOnce, used, func(n int) error {
-			return pluginprocess.Failure(router.SetWeight(rollout(n, before), weight, nil))
+			return pluginprocess.AsError(router.SetWeight(rollout(n, before), weight, nil))
 		})
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 )
 
 const (
@@ -93,7 +93,7 @@ func (s *stage) holdTurn(ctx context.Context, by way, apps int, found *cost) (sp
 	if err := by.awaitHeld(ctx, costHeld, settling/2); err != nil { //nolint:mnd // once more
 		return spent{}, err
 	}
-	all := writeAll(apps, writers, func(app int) error { return s.SetAwake(ctx, app, true) })
+	all := writeAll(apps, writers, func(app int) error { return s.SetReady(ctx, app, true) })
 	var errs error
 	for range apps {
 		errs = errors.Join(errs, (<-all).err)
@@ -112,7 +112,7 @@ func (s *stage) holdTurn(ctx context.Context, by way, apps int, found *cost) (sp
 func (s *stage) sleepAll(ctx context.Context, apps int) error {
 	var errs error
 	for app := range apps {
-		errs = errors.Join(errs, s.SetAwake(ctx, app, false))
+		errs = errors.Join(errs, s.SetReady(ctx, app, false))
 	}
 	for _, way := range s.ways {
 		errs = errors.Join(errs, asleep(ctx, way, apps))
@@ -150,12 +150,12 @@ func isServed(ctx context.Context, client *http.Client, proxy string, app int) b
 	if err != nil {
 		return false
 	}
-	request.Host = zerostage.Host(app)
+	request.Host = coldstart.AppHost(app)
 	response, err := client.Do(request)
 	if err != nil {
 		return false
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	return err == nil && response.StatusCode == http.StatusOK && string(body) == zerostage.Body
+	return err == nil && response.StatusCode == http.StatusOK && string(body) == coldstart.AppBody
 }

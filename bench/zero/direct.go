@@ -27,9 +27,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 // directPort is where the proxy of a direct listens, and directXDS where it is served.
@@ -66,14 +66,14 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 	holding := &controlplane.Holding{Server: d.checks, Timeout: 2 * limit}
 	at := netip.AddrPortFrom(netspace.Address(), directXDS)
 	d.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: holding})
-	d.server.SetMembers(map[netip.Addr][]string{netspace.Address(): {zerostage.Namespace}})
+	d.server.SetMembers(map[netip.Addr][]string{netspace.Address(): {coldstart.Namespace}})
 	d.over = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
 	d.server.Register(d.over)
 	d.checks.Register(d.over)
 	if err := d.prebuild(at, holding); err != nil {
 		return err
 	}
-	if err := d.server.Publish(zerostage.Namespace, d.forms[0]); err != nil {
+	if err := d.server.Publish(coldstart.Namespace, d.forms[0]); err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", at.String())
@@ -94,11 +94,11 @@ func (d *direct) prebuild(at netip.AddrPort, holding *controlplane.Holding) erro
 	for form, addresses := range [][]string{nil, {netspace.Address().String()}} {
 		var world resolve.Inputs
 		for i := range mostApps {
-			slice := kit.NewEndpointSlice(zerostage.Namespace, zerostage.Name(i), addresses...)
-			slice.Ports[0].Port = new(int32(zerostage.AppPort))
-			world.ScaledObjects = append(world.ScaledObjects, kit.NewScaledObject(zerostage.Namespace, zerostage.Name(i), zerostage.Name(i), 1, zerostage.Host(i)))
-			world.Services = append(world.Services, kit.Services(kit.NewService(zerostage.Namespace, zerostage.Name(i)))...)
-			world.EndpointSlices = append(world.EndpointSlices, kit.EndpointSlices([]*discoveryv1.EndpointSlice{slice}...)...)
+			slice := kit.NewEndpointSlice(coldstart.Namespace, coldstart.AppName(i), addresses...)
+			slice.Ports[0].Port = new(int32(coldstart.AppPort))
+			world.ScaledObjects = append(world.ScaledObjects, kit.NewScaledObject(coldstart.Namespace, coldstart.AppName(i), coldstart.AppName(i), 1, coldstart.AppHost(i)))
+			world.Services = append(world.Services, kit.ResolveServices(kit.NewService(coldstart.Namespace, coldstart.AppName(i)))...)
+			world.EndpointSlices = append(world.EndpointSlices, kit.ResolveEndpointSlices([]*discoveryv1.EndpointSlice{slice}...)...)
 		}
 		config, problems := resolve.Build(world)
 		if len(problems) > 0 {
@@ -132,10 +132,10 @@ func (d *direct) setAwake(app int, isAwake bool) (time.Time, error) {
 	if isAwake {
 		form = d.forms[1]
 	}
-	delta := xds.Delta{Fleet: zerostage.Namespace, Changed: map[string]map[string]proto.Message{
+	delta := xds.Delta{Fleet: coldstart.Namespace, Changed: map[string]map[string]proto.Message{
 		resourcev3.EndpointType: {}, resourcev3.ScopedRouteType: {},
 	}}
-	cluster, host := zerostage.Namespace+"/"+zerostage.Name(app)+"/"+zerostage.Name(app), zerostage.Host(app)
+	cluster, host := coldstart.Namespace+"/"+coldstart.AppName(app)+"/"+coldstart.AppName(app), coldstart.AppHost(app)
 	delta.Changed[resourcev3.EndpointType][cluster] = form[resourcev3.EndpointType][cluster]
 	delta.Changed[resourcev3.ScopedRouteType][host] = form[resourcev3.ScopedRouteType][host]
 	began := time.Now()

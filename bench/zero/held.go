@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 )
 
 // atOnce is how many connections are opened before the ones before them are held.
@@ -56,7 +56,7 @@ func (s *stage) measureHeld(ctx context.Context, results *report) error {
 		name.DescriptorsBefore, name.DescriptorsHeld = before.descriptors[i], full.descriptors[i]
 	}
 	began := time.Now()
-	refused := <-zerostage.Begin(ctx, zerostage.Proxy, 0)
+	refused := <-coldstart.Send(ctx, coldstart.Proxy, 0)
 	if found.RefusedAfterMS = milliseconds(time.Since(began)); refused.Reason != "limit" {
 		return fmt.Errorf("%w to one too many: %+v", errAnswer, refused)
 	}
@@ -67,11 +67,11 @@ func (s *stage) measureHeld(ctx context.Context, results *report) error {
 }
 
 // fill has as many requests held as may be.
-func (s *stage) fill(ctx context.Context) ([]<-chan zerostage.Answer, error) {
-	waiting := make([]<-chan zerostage.Answer, 0, s.options.held)
+func (s *stage) fill(ctx context.Context) ([]<-chan coldstart.Response, error) {
+	waiting := make([]<-chan coldstart.Response, 0, s.options.held)
 	for len(waiting) < s.options.held {
 		more := min(atOnce, s.options.held-len(waiting))
-		waiting = append(waiting, begin(ctx, zerostage.Proxy, more, mostApps)...)
+		waiting = append(waiting, begin(ctx, coldstart.Proxy, more, mostApps)...)
 		if err := s.ways[0].awaitHeld(ctx, len(waiting), look); err != nil {
 			return nil, err
 		}
@@ -80,9 +80,9 @@ func (s *stage) fill(ctx context.Context) ([]<-chan zerostage.Answer, error) {
 }
 
 // release wakes all apps together, and puts them to sleep again when all requests have been answered.
-func (s *stage) release(ctx context.Context, waiting []<-chan zerostage.Answer, found *held) error {
+func (s *stage) release(ctx context.Context, waiting []<-chan coldstart.Response, found *held) error {
 	began := time.Now()
-	all := writeAll(mostApps, mostApps, func(app int) error { return s.SetAwake(ctx, app, true) })
+	all := writeAll(mostApps, mostApps, func(app int) error { return s.SetReady(ctx, app, true) })
 	var errs error
 	for range mostApps {
 		errs = errors.Join(errs, (<-all).err)

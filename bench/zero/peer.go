@@ -60,7 +60,7 @@ func (s *stage) startPeer(ctx context.Context) error {
 		return err
 	}
 	err = s.peer.Await(ctx, func(ctx context.Context) error {
-		answer, err := traffic.Ask(ctx, peerAdmin("/readyz"), "", nil)
+		answer, err := traffic.Get(ctx, peerAdmin("/readyz"), "", nil)
 		if err == nil && answer.Status != http.StatusOK {
 			err = fmt.Errorf("%w: /readyz answers %d", errPeer, answer.Status)
 		}
@@ -81,7 +81,7 @@ func peerAdmin(path string) string { return fmt.Sprint("http://127.0.0.1:", peer
 
 // peerHeld is how many requests the peer has under way: those that its apps have not answered.
 func peerHeld(ctx context.Context) (int, error) {
-	answer, err := traffic.Ask(ctx, peerAdmin("/queue"), "", nil)
+	answer, err := traffic.Get(ctx, peerAdmin("/queue"), "", nil)
 	if err != nil {
 		return 0, err
 	}

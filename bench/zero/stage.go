@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 const (
@@ -26,10 +26,10 @@ var errVain = errors.New("waited in vain")
 
 // stage is all that runs.
 type stage struct {
-	*zerostage.Stage
+	*coldstart.Testbed
 
 	options options
-	replica *zerostage.Replica
+	replica *coldstart.Replica
 	direct  *direct
 	peer    *program.Process
 	// ways are ours, and the peer's if there is one.
@@ -46,9 +46,9 @@ func start(ctx context.Context, chosen options) (s *stage, err error) {
 	}
 	s = &stage{options: chosen}
 	most := strconv.Itoa(chosen.held)
-	s.Stage, err = zerostage.Start(ctx, zerostage.Options{
+	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
 		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
-		Apps: mostApps, Patience: 2 * limit, Workers: 1,
+		Apps: mostApps, QueueDeadline: 2 * limit, Workers: 1,
 		Arguments: []string{"--max-held-per-object=" + most, "--max-held-per-namespace=" + most, "--max-held-per-proxy=" + most, "--max-held=" + most},
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 	if s.interceptorAt, err = process.Find(s.replica.PID()); err != nil {
 		return err
 	}
-	s.ways = []way{{name: "ours", proxy: zerostage.Proxy, held: s.replica.Held, parts: []process.Folder{s.envoyAt, s.interceptorAt}}}
+	s.ways = []way{{name: "ours", proxy: coldstart.Proxy, held: s.replica.Queued, parts: []process.Folder{s.envoyAt, s.interceptorAt}}}
 	if s.direct, err = startDirect(ctx, s.options, s.Folder); err != nil {
 		return err
 	}

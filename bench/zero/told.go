@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 )
 
 // silence is how long KEDA's stream has to be silent before there is a request.
@@ -23,7 +23,7 @@ func (s *stage) measureTold(ctx context.Context, results *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, scaler.Kill()) }()
-	connection, err := grpc.NewClient(zerostage.ScalerAddress, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient(coldstart.ScalerAddress, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
@@ -43,8 +43,8 @@ func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScaler
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	stream, err := keda.StreamIsActive(ctx, &externalscaler.ScaledObjectRef{
-		Name: zerostage.Name(app), Namespace: zerostage.Namespace,
-		ScalerMetadata: map[string]string{"hosts": zerostage.Host(app), "service": zerostage.Name(app), "port": "80", "httpScaledObject": zerostage.Name(app)},
+		Name: coldstart.AppName(app), Namespace: coldstart.Namespace,
+		ScalerMetadata: map[string]string{"hosts": coldstart.AppHost(app), "service": coldstart.AppName(app), "port": "80", "httpScaledObject": coldstart.AppName(app)},
 	}, grpc.WaitForReady(true))
 	if err != nil {
 		return 0, err
@@ -57,17 +57,17 @@ func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScaler
 	}()
 	select { // The stream is silent while nobody asks for the app.
 	case <-told:
-		return 0, fmt.Errorf("%w: KEDA is told of %s before there is a request", errAnswer, zerostage.Name(app))
+		return 0, fmt.Errorf("%w: KEDA is told of %s before there is a request", errAnswer, coldstart.AppName(app))
 	case <-time.After(silence):
 	}
 	began := time.Now()
-	waiting := zerostage.Begin(ctx, zerostage.Proxy, app)
+	waiting := coldstart.Send(ctx, coldstart.Proxy, app)
 	var took time.Duration
 	select {
 	case at := <-told:
 		took = at.Sub(began)
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: KEDA is not told of %s", errVain, zerostage.Name(app))
+		return 0, fmt.Errorf("%w: KEDA is not told of %s", errVain, coldstart.AppName(app))
 	}
 	cancel()
 	<-waiting

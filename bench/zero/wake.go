@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 )
 
 // writers is how many EndpointSlices are written at a time: as many as by kube-controller-manager, where nothing else is set
@@ -64,7 +64,7 @@ func (s *stage) wakeByObjects(ctx context.Context, by way, apps int, fromAnswer,
 		return err
 	}
 	<-time.After(rest)
-	all := writeAll(apps, writers, func(app int) error { return s.SetAwake(ctx, app, true) })
+	all := writeAll(apps, writers, func(app int) error { return s.SetReady(ctx, app, true) })
 	var errs error
 	for range apps {
 		one := <-all
@@ -127,17 +127,17 @@ func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
 }
 
 // begin makes requests for apps, one after the other.
-func begin(ctx context.Context, proxy string, requests, apps int) []<-chan zerostage.Answer {
-	waiting := make([]<-chan zerostage.Answer, requests)
+func begin(ctx context.Context, proxy string, requests, apps int) []<-chan coldstart.Response {
+	waiting := make([]<-chan coldstart.Response, requests)
 	for i := range waiting {
-		waiting[i] = zerostage.Begin(ctx, proxy, i%apps)
+		waiting[i] = coldstart.Send(ctx, proxy, i%apps)
 	}
 	return waiting
 }
 
 // served is when an answer came, which is an app's to a request that has waited.
-func served(is zerostage.Answer) (time.Time, error) {
-	if is.Err != nil || is.Status != http.StatusOK || !is.IsApp || !is.IsCold {
+func served(is coldstart.Response) (time.Time, error) {
+	if is.Err != nil || is.Status != http.StatusOK || !is.IsFromApp || !is.IsColdStart {
 		is.At = time.Time{} // Alike ones are counted together.
 		return time.Time{}, fmt.Errorf("%w: %+v", errAnswer, is)
 	}
@@ -158,18 +158,18 @@ func asleep(ctx context.Context, by way, apps int) error {
 func oneAsleep(ctx context.Context, by way, app int) error {
 	for end := time.Now().Add(limit); time.Now().Before(end); {
 		asking, cancel := context.WithCancel(ctx)
-		answer := zerostage.Begin(asking, by.proxy, app)
+		answer := coldstart.Send(asking, by.proxy, app)
 		isAsleep := waits(ctx, by, answer)
 		cancel()
 		if isAsleep {
 			return by.awaitHeld(ctx, 0, look)
 		}
 	}
-	return fmt.Errorf("%w: %s is still awake", errVain, zerostage.Name(app))
+	return fmt.Errorf("%w: %s is still awake", errVain, coldstart.AppName(app))
 }
 
 // waits says that one request is held, before it is answered.
-func waits(ctx context.Context, by way, answer <-chan zerostage.Answer) bool {
+func waits(ctx context.Context, by way, answer <-chan coldstart.Response) bool {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	for {

@@ -92,7 +92,7 @@ func permissions(t *testing.T, file string) []string {
 // requested lists the agent's requests so far, in the same format. A forbidden request is a failure.
 func requested(t *testing.T) map[string]bool {
 	t.Helper()
-	events, err := shared.audit.Of(account)
+	events, err := shared.audit.RequestsOf(account)
 	if err != nil {
 		t.Fatal(err)
 	}

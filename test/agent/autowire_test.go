@@ -271,7 +271,7 @@ func TestWireAndRestore(t *testing.T) {
 	areOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
 	awaitGone(t, team, "shop")
 
-	events, err := shared.audit.Of(account)
+	events, err := shared.audit.RequestsOf(account)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func fill(t *testing.T) {
 // its Lease, and a look at its certificate now and then.
 func requests(t *testing.T) (counts map[string]int, renewals int) {
 	t.Helper()
-	events, err := shared.audit.Of(account)
+	events, err := shared.audit.RequestsOf(account)
 	if err != nil {
 		t.Fatal(err)
 	}

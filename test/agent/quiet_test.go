@@ -70,7 +70,7 @@ func bound(t *testing.T, namespace string, most int32, some int) []string {
 // writes returns the agent's write requests in a namespace.
 func writes(t *testing.T, namespace string) []string {
 	t.Helper()
-	events, err := shared.audit.Of(account)
+	events, err := shared.audit.RequestsOf(account)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestSharedFleet(t *testing.T) {
 // for a namespace.
 func deletions(t *testing.T, namespace string) []time.Time {
 	t.Helper()
-	events, err := shared.audit.Of(account)
+	events, err := shared.audit.RequestsOf(account)
 	if err != nil {
 		t.Fatal(err)
 	}

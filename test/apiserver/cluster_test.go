@@ -130,7 +130,7 @@ func rejection(t *testing.T, err error) string {
 // requests returns the requests of an account so far.
 func (c *cluster) requests(t *testing.T, user string) []apiserver.AuditEvent {
 	t.Helper()
-	events, err := c.audit.Of(user)
+	events, err := c.audit.RequestsOf(user)
 	if err != nil {
 		t.Fatal(err)
 	}

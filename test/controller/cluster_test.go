@@ -117,11 +117,11 @@ func start(t *testing.T, which release) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.controller.End() })
+	t.Cleanup(func() { _ = c.controller.Kill() })
 	played := make(chan struct{})
 	go func() {
 		defer close(played)
-		rolloutscontroller.NewPlayer(c.admin, which.versions).Play(ctx)
+		rolloutscontroller.NewClusterSimulator(c.admin, which.versions).Run(ctx)
 	}()
 	t.Cleanup(func() { <-played })
 	return c

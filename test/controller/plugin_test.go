@@ -26,7 +26,7 @@ func (s *stage) plugin() *pluginprocess.Process {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(process.End)
+	s.t.Cleanup(process.Kill)
 	return process
 }
 

@@ -89,7 +89,7 @@ func (s *stage) explain() {
 			s.t.Logf("%s: %v", path, item)
 		}
 	}
-	lines, err := s.controller.LogAbout(s.namespace, 60)
+	lines, err := s.controller.LogLines(s.namespace, 60)
 	if err != nil {
 		s.t.Error(err)
 	}

@@ -57,7 +57,7 @@ func start(t *testing.T, command, token string, excluded ...string) *plugin {
 // response is complete.
 func (p *plugin) newRequests(t *testing.T) requests {
 	t.Helper()
-	events, err := shared.audit.Of(p.account)
+	events, err := shared.audit.RequestsOf(p.account)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,15 +159,15 @@ func (c calls) atWeight(weight int32) calls {
 }
 
 func (c calls) setWeight(weight int32) func(n int) error {
-	return func(n int) error { return pluginprocess.Failure(c.SetWeight(c.rollout(n), weight, nil)) }
+	return func(n int) error { return pluginprocess.AsError(c.SetWeight(c.rollout(n), weight, nil)) }
 }
 
 func (c calls) updateHash(canary, stable string) func(n int) error {
-	return func(n int) error { return pluginprocess.Failure(c.UpdateHash(c.rollout(n), canary, stable, nil)) }
+	return func(n int) error { return pluginprocess.AsError(c.UpdateHash(c.rollout(n), canary, stable, nil)) }
 }
 
 func (c calls) removeManagedRoutes(n int) error {
-	return pluginprocess.Failure(c.RemoveManagedRoutes(c.rollout(n)))
+	return pluginprocess.AsError(c.RemoveManagedRoutes(c.rollout(n)))
 }
 
 // headerRoute returns a step that routes testers to the canary.
@@ -177,7 +177,7 @@ func headerRoute() *v1alpha1.SetHeaderRoute {
 }
 
 func (c calls) setHeaderRoute(n int) error {
-	return pluginprocess.Failure(c.SetHeaderRoute(c.rollout(n), headerRoute()))
+	return pluginprocess.AsError(c.SetHeaderRoute(c.rollout(n), headerRoute()))
 }
 
 // mirrorRoute returns a step that mirrors requests to the canary.
@@ -187,7 +187,7 @@ func mirrorRoute() *v1alpha1.SetMirrorRoute {
 }
 
 func (c calls) setMirrorRoute(n int) error {
-	return pluginprocess.Failure(c.SetMirrorRoute(c.rollout(n), mirrorRoute()))
+	return pluginprocess.AsError(c.SetMirrorRoute(c.rollout(n), mirrorRoute()))
 }
 
 var errUnexpectedlyVerified = errors.New("unexpectedly verified")
@@ -199,7 +199,7 @@ func (c calls) expectUnverified(weight int32) func(n int) error {
 		if verified == types.Verified {
 			return errUnexpectedlyVerified
 		}
-		return pluginprocess.Failure(answer)
+		return pluginprocess.AsError(answer)
 	}
 }
 
@@ -212,7 +212,7 @@ func (c calls) verify(ctx context.Context, weight int32) func(n int) error {
 			verified, answer = c.VerifyWeight(c.rollout(n), weight, nil)
 			return verified == types.Verified || answer.HasError()
 		}, func() string { return "it is not verified" })
-		return errors.Join(late, pluginprocess.Failure(answer))
+		return errors.Join(late, pluginprocess.AsError(answer))
 	}
 }
 

@@ -147,7 +147,7 @@ func TestRequestsForScaledObjects(t *testing.T) {
 // of the API server or the machine explains a short pause.
 func checkLeaseReads(t *testing.T, p *plugin, since time.Time, machine *stall.Detector) {
 	t.Helper()
-	reads, err := shared.audit.Of(p.account)
+	reads, err := shared.audit.RequestsOf(p.account)
 	if err != nil {
 		t.Fatal(err)
 	}

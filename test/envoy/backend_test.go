@@ -184,8 +184,8 @@ func world(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScale
 	world := resolve.Inputs{ScaledObjects: objects}
 	for _, b := range backends {
 		service, slice := b.service(t)
-		world.Services = append(world.Services, kit.Services(service)...)
-		world.EndpointSlices = append(world.EndpointSlices, kit.EndpointSlices(slice)...)
+		world.Services = append(world.Services, kit.ResolveServices(service)...)
+		world.EndpointSlices = append(world.EndpointSlices, kit.ResolveEndpointSlices(slice)...)
 	}
 	return world
 }

@@ -205,7 +205,7 @@ func (s *served) evenly(t *testing.T) (rate float64) {
 	sent, last := 0.0, began
 	for ; last.Sub(began) < length; sent++ {
 		<-ticker.C
-		if answer, err := traffic.Ask(t.Context(), "http://"+s.address+"/", "shop.example.com", nil); err != nil || answer.Status != http.StatusOK {
+		if answer, err := traffic.Get(t.Context(), "http://"+s.address+"/", "shop.example.com", nil); err != nil || answer.Status != http.StatusOK {
 			t.Fatal(answer, err)
 		}
 		last = time.Now()
@@ -274,7 +274,7 @@ func (s *served) steadily(t *testing.T) *atomic.Int64 {
 		defer ticker.Stop()
 		for ctx.Err() == nil {
 			<-ticker.C
-			if _, err := traffic.Ask(ctx, "http://"+s.address+"/", "shop.example.com", nil); err == nil {
+			if _, err := traffic.Get(ctx, "http://"+s.address+"/", "shop.example.com", nil); err == nil {
 				answered.Add(1)
 			}
 		}
@@ -292,7 +292,7 @@ func (s *served) hold(t *testing.T, value func() (metrics.Value, error), apps ..
 	const held = 5
 	var asking sync.WaitGroup
 	for range held {
-		asking.Go(func() { _, _ = traffic.Ask(t.Context(), "http://"+s.address+"/held", "shop.example.com", nil) })
+		asking.Go(func() { _, _ = traffic.Get(t.Context(), "http://"+s.address+"/held", "shop.example.com", nil) })
 	}
 	inFlight := func(want float64) {
 		t.Helper()
@@ -376,7 +376,7 @@ func TestThousandsOfClusters(t *testing.T) {
 			unasked := slices.Collect(maps.Keys(known))
 			await.Described(t, "a rate of each object", func() bool {
 				for _, key := range unasked {
-					if answer, err := traffic.Ask(t.Context(), "http://"+s.address+"/", key.Name+".example.com", nil); err != nil || answer.Status != http.StatusOK {
+					if answer, err := traffic.Get(t.Context(), "http://"+s.address+"/", key.Name+".example.com", nil); err != nil || answer.Status != http.StatusOK {
 						t.Fatal(answer, err)
 					}
 				}

@@ -56,7 +56,7 @@ func TestWhatLastsIsInFlight(t *testing.T) {
 
 	var asking sync.WaitGroup
 	for range long {
-		asking.Go(func() { _, _ = traffic.Ask(t.Context(), "http://"+s.address+"/held", "plain.example.com", nil) })
+		asking.Go(func() { _, _ = traffic.Get(t.Context(), "http://"+s.address+"/held", "plain.example.com", nil) })
 	}
 	var open []net.Conn
 	for range sockets {

@@ -298,7 +298,7 @@ func TestAProxyGetsNoCertificateOfAnotherFleet(t *testing.T) {
 	all := world(t, []*backend{startBackend(t, "shop")},
 		naming(kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
 		naming(kit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "bank.example.org", "*"), "shop-tls"))
-	all.Services = append(all.Services, kit.Services(kit.NewService("greedy", "shop"))...)
+	all.Services = append(all.Services, kit.ResolveServices(kit.NewService("greedy", "shop"))...)
 	secrets := []*corev1.Secret{
 		kit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
 		kit.NewTLSSecret(t, "greedy", "shop-tls", 2, "shop.example.com", "bank.example.org"),

@@ -30,7 +30,7 @@ type answer struct {
 // ask sends a request through the proxy. The URL's host is what the request asks for, wherever it goes.
 func (p *proxy) ask(ctx context.Context, target string, header http.Header) (answer, error) {
 	host, path, _ := strings.Cut(strings.TrimPrefix(target, "http://"), "/")
-	got, err := traffic.Ask(ctx, "http://"+p.address+"/"+path, host, header)
+	got, err := traffic.Get(ctx, "http://"+p.address+"/"+path, host, header)
 	if err != nil {
 		return answer{}, err
 	}

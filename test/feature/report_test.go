@@ -131,7 +131,7 @@ func TestReportOfRejectedCluster(t *testing.T) {
 			proxy := cluster.proxy(interceptor, mode, firstProxy)
 			cluster.waitForReport(shop(), "1/1 effective")
 			cluster.waitForReport(other, "1/1 effective")
-			proxy.Refuse(func(_, name string) error {
+			proxy.Reject(func(_, name string) error {
 				if name == canary {
 					return errors.New("poison")
 				}
@@ -147,7 +147,7 @@ func TestReportOfRejectedCluster(t *testing.T) {
 			cluster.waitForReport(shopAt(20), "1/0")
 			cluster.waitForCondition("other", httpv1alpha1.ConditionReady, "True", httpv1alpha1.ReasonServing)
 
-			proxy.Refuse(nil)
+			proxy.Reject(nil)
 			proxy.Reconnect(cluster.dial(interceptor, firstProxy))
 			cluster.waitForReport(shopAt(20), "1/1 effective")
 			cluster.waitForCondition("shop", httpv1alpha1.ConditionReady, "True", httpv1alpha1.ReasonServing)

@@ -53,7 +53,7 @@ func setUp(ctx context.Context, shared apiserver.Shared) (tearDown func(int) err
 		return nil, err
 	}
 	return func(int) error {
-		plugin.End()
+		plugin.Kill()
 		return nil
 	}, nil
 }

@@ -14,10 +14,10 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/zerostage"
 )
 
 const (
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // environment has two workloads at zero.
 type environment struct {
-	*zerostage.Stage
+	*coldstart.Testbed
 
 	t *testing.T
 }
@@ -47,9 +47,9 @@ func newEnvironment(t *testing.T, deadline time.Duration) environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := zerostage.Start(context.WithoutCancel(t.Context()), zerostage.Options{
+	s, err := coldstart.Start(context.WithoutCancel(t.Context()), coldstart.Options{
 		Binaries: binaries, Envoy: envoyproc.Binary(t), Repository: "../..", Built: netspace.Folder(), Folder: t.TempDir(),
-		Apps: 2, Patience: deadline, Workers: 2, Arguments: []string{"--shutdown-delay=1s"},
+		Apps: 2, QueueDeadline: deadline, Workers: 2, Arguments: []string{"--shutdown-delay=1s"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func newEnvironment(t *testing.T, deadline time.Duration) environment {
 }
 
 // replica starts the interceptor with a number. It ends with the test.
-func (s environment) replica(number int) *zerostage.Replica {
+func (s environment) replica(number int) *coldstart.Replica {
 	s.t.Helper()
 	r, err := s.StartInterceptor(context.WithoutCancel(s.t.Context()), number)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s environment) proxy() {
 }
 
 // enqueue sends requests to an app, and waits until all are queued.
-func (s environment) enqueue(ctx context.Context, at *zerostage.Replica, app int) []<-chan zerostage.Answer {
+func (s environment) enqueue(ctx context.Context, at *coldstart.Replica, app int) []<-chan coldstart.Response {
 	s.t.Helper()
 	waiting := send(ctx, app)
 	s.awaitQueued(ctx, at, requests)
@@ -90,29 +90,29 @@ func (s environment) enqueue(ctx context.Context, at *zerostage.Replica, app int
 }
 
 // send sends requests to an app.
-func send(ctx context.Context, app int) []<-chan zerostage.Answer {
-	var waiting []<-chan zerostage.Answer
+func send(ctx context.Context, app int) []<-chan coldstart.Response {
+	var waiting []<-chan coldstart.Response
 	for range requests {
-		waiting = append(waiting, zerostage.Begin(ctx, zerostage.Proxy, app))
+		waiting = append(waiting, coldstart.Send(ctx, coldstart.Proxy, app))
 	}
 	return waiting
 }
 
 // awaitSome waits until requests are queued at a replica.
-func (s environment) awaitSome(at *zerostage.Replica) {
+func (s environment) awaitSome(at *coldstart.Replica) {
 	s.t.Helper()
 	await.True(s.t, "requests are queued", func() bool {
-		queued, err := at.Held(s.t.Context())
+		queued, err := at.Queued(s.t.Context())
 		return err == nil && queued > 0
 	})
 }
 
 // awaitQueued waits until want requests are queued at a replica.
-func (s environment) awaitQueued(ctx context.Context, at *zerostage.Replica, want int) {
+func (s environment) awaitQueued(ctx context.Context, at *coldstart.Replica, want int) {
 	s.t.Helper()
 	queued := 0
 	err := await.Until(ctx, fmt.Sprint(want, " requests are queued"), func() bool {
-		now, err := at.Held(ctx)
+		now, err := at.Queued(ctx)
 		queued = now
 		return err == nil && queued == want
 	}, func() string { return strconv.Itoa(queued) })
@@ -124,7 +124,7 @@ func (s environment) awaitQueued(ctx context.Context, at *zerostage.Replica, wan
 // addEndpoint gives an app its endpoint.
 func (s environment) addEndpoint(app int) {
 	s.t.Helper()
-	if err := s.SetAwake(s.t.Context(), app, true); err != nil {
+	if err := s.SetReady(s.t.Context(), app, true); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -133,18 +133,18 @@ func (s environment) addEndpoint(app int) {
 func (s environment) awaitAnswer(app int) {
 	s.t.Helper()
 	await.True(s.t, "the app answers", func() bool {
-		return await.Receive(s.t, "an answer", zerostage.Begin(s.t.Context(), zerostage.Proxy, app)).Status == 200
+		return await.Receive(s.t, "an answer", coldstart.Send(s.t.Context(), coldstart.Proxy, app)).Status == 200
 	})
 }
 
 // expect compares the responses. It ignores the cold start header: a client that retries after a pause may find that
 // the app is ready.
-func (s environment) expect(waiting []<-chan zerostage.Answer, want zerostage.Answer) {
+func (s environment) expect(waiting []<-chan coldstart.Response, want coldstart.Response) {
 	s.t.Helper()
 	all := map[string]int{}
 	for _, each := range waiting {
 		got := await.Receive(s.t, "an answer", each)
-		got.At, got.IsCold = time.Time{}, false
+		got.At, got.IsColdStart = time.Time{}, false
 		all[fmt.Sprintf("%+v", got)]++
 	}
 	if expected := fmt.Sprintf("%+v", want); len(all) != 1 || all[expected] != requests {
@@ -153,7 +153,7 @@ func (s environment) expect(waiting []<-chan zerostage.Answer, want zerostage.An
 }
 
 // served returns the response of an app.
-func served() zerostage.Answer { return zerostage.Answer{Status: 200, IsApp: true} }
+func served() coldstart.Response { return coldstart.Response{Status: 200, IsFromApp: true} }
 
 // TestInterceptorIsKilled kills the interceptor while requests are queued: they keep waiting, and are served once the
 // interceptor is back and the app is ready. Envoy retries with a doubling pause, so the first retry is enough to show
@@ -173,7 +173,7 @@ func TestInterceptorIsKilled(t *testing.T) {
 	var events eventsv1.EventList
 	await.True(t, "the Event about the cold start", func() bool {
 		err := s.Admin.Get().AbsPath(
-			"/apis/events.k8s.io/v1/namespaces/" + zerostage.Namespace + "/events",
+			"/apis/events.k8s.io/v1/namespaces/" + coldstart.Namespace + "/events",
 		).Do(t.Context()).Into(&events)
 		return err == nil && slices.ContainsFunc(
 			events.Items, func(event eventsv1.Event) bool { return event.Reason == "ColdStart" },
@@ -196,7 +196,7 @@ func TestInterceptorIsReplaced(t *testing.T) {
 	}
 	others := map[int]int{}
 	for isOver := false; !isOver; {
-		others[await.Receive(t, "an answer", zerostage.Begin(t.Context(), zerostage.Proxy, 1)).Status]++
+		others[await.Receive(t, "an answer", coldstart.Send(t.Context(), coldstart.Proxy, 1)).Status]++
 		select {
 		case <-first.Ended():
 			isOver = true
@@ -248,11 +248,11 @@ func TestAPIServerIsStopped(t *testing.T) {
 	}
 	s.Plane = nil
 	after := send(t.Context(), 0)
-	if got := await.Receive(t, "an answer", zerostage.Begin(t.Context(), zerostage.Proxy, 1)); got.Status != 200 {
+	if got := await.Receive(t, "an answer", coldstart.Send(t.Context(), coldstart.Proxy, 1)); got.Status != 200 {
 		t.Errorf("an app that is ready: %+v", got)
 	}
-	for _, waiting := range [][]<-chan zerostage.Answer{before, after} {
-		s.expect(waiting, zerostage.Answer{Status: 503, Reason: "deadline"})
+	for _, waiting := range [][]<-chan coldstart.Response{before, after} {
+		s.expect(waiting, coldstart.Response{Status: 503, Reason: "deadline"})
 	}
 	s.awaitQueued(t.Context(), r, 0)
 }

@@ -93,20 +93,20 @@ func decodeStrictly[T any](tb testing.TB, document []byte) *T {
 	return object
 }
 
-// Services are what is read of Services.
-func Services(services ...*corev1.Service) []*resolve.Service {
-	var read []*resolve.Service
+// ResolveServices are what is read of Services.
+func ResolveServices(services ...*corev1.Service) []*resolve.Service {
+	var result []*resolve.Service
 	for _, service := range services {
-		read = append(read, resolve.NewService(service))
+		result = append(result, resolve.NewService(service))
 	}
-	return read
+	return result
 }
 
-// EndpointSlices are what is read of EndpointSlices.
-func EndpointSlices(endpointSlices ...*discoveryv1.EndpointSlice) []*resolve.EndpointSlice {
-	var read []*resolve.EndpointSlice
+// ResolveEndpointSlices are what is read of EndpointSlices.
+func ResolveEndpointSlices(endpointSlices ...*discoveryv1.EndpointSlice) []*resolve.EndpointSlice {
+	var result []*resolve.EndpointSlice
 	for _, slice := range endpointSlices {
-		read = append(read, resolve.NewEndpointSlice(slice))
+		result = append(result, resolve.NewEndpointSlice(slice))
 	}
-	return read
+	return result
 }

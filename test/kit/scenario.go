@@ -57,8 +57,8 @@ func (s Scenarios) Run(t *testing.T, test func(t *testing.T, scenario *Scenario)
 // Input returns the content of a file that must be there.
 func (s *Scenario) Input(tb testing.TB, name string) []byte {
 	tb.Helper()
-	content, found := s.OptionalInput(tb, name)
-	if !found {
+	content, ok := s.OptionalInput(tb, name)
+	if !ok {
 		tb.Fatalf("scenario %s has no %s; write one", s.Name, name)
 	}
 	return content

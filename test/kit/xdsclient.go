@@ -83,8 +83,8 @@ type XDSDelivery struct {
 	Names []string
 	// Removed are the names of removed resources; in delta only.
 	Removed []string
-	// Refused is true when the client answered with a NACK.
-	Refused bool
+	// Rejected is true when the client answered with a NACK.
+	Rejected bool
 }
 
 // Delivered returns the number of responses of a type.
@@ -109,13 +109,13 @@ type XDSClient struct {
 	tb   testing.TB
 	mode XDSMode
 
-	mu      sync.Mutex // guards what follows
-	proxy   *xdsProxy
-	refuse  func(typeURL, name string) error
-	stalled bool
-	failure error
-	streams int
-	notify  chan struct{} // closed and replaced at each change
+	mu        sync.Mutex // guards what follows
+	proxy     *xdsProxy
+	reject    func(typeURL, name string) error
+	stalled   bool
+	streamErr error
+	streams   int
+	notify    chan struct{} // closed and replaced at each change
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -144,13 +144,13 @@ func (c *XDSClient) Reconnect(conn grpc.ClientConnInterface) {
 	c.connect(conn)
 }
 
-// Refuse has the client NACK every response that carries a new or changed resource
+// Reject has the client NACK every response that carries a new or changed resource
 // for which refuse returns an error. As in Envoy, what else is in it is accepted. A nil
 // function accepts everything again. It is called on the client's goroutine.
-func (c *XDSClient) Refuse(refuse func(typeURL, name string) error) {
+func (c *XDSClient) Reject(reject func(typeURL, name string) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refuse = refuse
+	c.reject = reject
 }
 
 // Stall has the client stop reading, as a stopped process does.
@@ -209,9 +209,9 @@ func (c *XDSClient) state() XDSState {
 		Broken:      slices.Clone(p.broken),
 		Deliveries:  slices.Clone(p.deliveries),
 		Streams:     c.streams,
-		StreamError: c.failure,
+		StreamError: c.streamErr,
 	}
-	for typeURL, held := range p.held {
+	for typeURL, held := range p.accepted {
 		state.Versions[typeURL] = map[string]string{}
 		for name, res := range held {
 			state.Versions[typeURL][name] = res.version
@@ -244,29 +244,29 @@ func (c *XDSClient) connect(conn grpc.ClientConnInterface) {
 		c.tb.Fatalf("open discovery stream: %v", err)
 	}
 	c.mu.Lock()
-	c.failure = nil
+	c.streamErr = nil
 	c.streams++
-	hello := c.proxy.hello()
+	initial := c.proxy.initialRequests()
 	c.changed()
 	c.mu.Unlock()
 	done := make(chan struct{})
 	c.cancel, c.done = cancel, done
 	go func() {
 		defer close(done)
-		c.end(c.follow(ctx, stream, hello))
+		c.recordEnd(c.run(ctx, stream, initial))
 	}()
 }
 
-// end notes why the stream ended.
-func (c *XDSClient) end(err error) {
+// recordEnd notes why the stream ended.
+func (c *XDSClient) recordEnd(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.failure = err
+	c.streamErr = err
 	c.changed()
 }
 
-// follow reads responses and answers them until the stream ends.
-func (c *XDSClient) follow(ctx context.Context, stream xdsStream, requests []xdsRequest) error {
+// run reads responses and answers them until the stream ends.
+func (c *XDSClient) run(ctx context.Context, stream xdsStream, requests []xdsRequest) error {
 	node := &corev3.Node{Id: xdsNodeID, Cluster: "xds_cluster"}
 	for {
 		for _, r := range requests {
@@ -283,7 +283,7 @@ func (c *XDSClient) follow(ctx context.Context, stream xdsStream, requests []xds
 			return err
 		}
 		c.mu.Lock()
-		requests, err = c.proxy.take(r, c.refuse)
+		requests, err = c.proxy.handleResponse(r, c.reject)
 		c.changed()
 		c.mu.Unlock()
 		if err != nil {

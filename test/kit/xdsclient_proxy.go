@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// heldResource is a resource that the proxy accepted.
-type heldResource struct {
+// acceptedResource is a resource that the proxy accepted.
+type acceptedResource struct {
 	version string
 	body    []byte
 	message proto.Message
@@ -25,8 +25,8 @@ type heldResource struct {
 // xdsProxy is what an XDSClient knows and how it reacts: responses in, requests
 // out, without a stream.
 type xdsProxy struct {
-	mode XDSMode
-	held map[string]map[string]heldResource // by type URL and name
+	mode     XDSMode
+	accepted map[string]map[string]acceptedResource // by type URL and name
 	// subscribed are the names of the endpoints asked for, by type URL.
 	subscribed map[string]map[string]struct{}
 	// warming are clusters that wait for endpoints; active are those that were warm
@@ -34,20 +34,20 @@ type xdsProxy struct {
 	warming, active map[string]struct{}
 	// initialised is true once the first clusters were warm. From then on the ACK
 	// of clusters waits for them.
-	initialised bool
-	listening   bool // the listeners were asked for
-	scoped      bool // the scopes were asked for
-	withheld    []xdsRequest
-	nonces      map[string]string
-	versions    map[string]string
-	broken      []string
-	deliveries  []XDSDelivery
+	initialised  bool
+	hasListeners bool // the listeners were asked for
+	hasScopes    bool // the scopes were asked for
+	delayedACKs  []xdsRequest
+	nonces       map[string]string
+	versions     map[string]string
+	broken       []string
+	deliveries   []XDSDelivery
 }
 
 func newXDSProxy(mode XDSMode) *xdsProxy {
 	return &xdsProxy{
 		mode:       mode,
-		held:       map[string]map[string]heldResource{},
+		accepted:   map[string]map[string]acceptedResource{},
 		subscribed: map[string]map[string]struct{}{resourcev3.EndpointType: {}},
 		warming:    map[string]struct{}{},
 		active:     map[string]struct{}{},
@@ -58,8 +58,8 @@ func newXDSProxy(mode XDSMode) *xdsProxy {
 
 // accepted copies the accepted resources of a type.
 func accepted[T proto.Message](p *xdsProxy, typeURL string) map[string]T {
-	out := make(map[string]T, len(p.held[typeURL]))
-	for name, res := range p.held[typeURL] {
+	out := make(map[string]T, len(p.accepted[typeURL]))
+	for name, res := range p.accepted[typeURL] {
 		if m, ok := res.message.(T); ok {
 			out[name] = m
 		}
@@ -67,85 +67,85 @@ func accepted[T proto.Message](p *xdsProxy, typeURL string) map[string]T {
 	return out
 }
 
-// hello returns the first requests of a stream. On a later stream they present
+// initialRequests returns the first requests of a stream. On a later stream they present
 // what was accepted before.
-func (p *xdsProxy) hello() []xdsRequest {
-	p.withheld = nil
+func (p *xdsProxy) initialRequests() []xdsRequest {
+	p.delayedACKs = nil
 	clear(p.nonces)
-	requests := []xdsRequest{p.first(resourcev3.ClusterType)}
+	requests := []xdsRequest{p.firstRequest(resourcev3.ClusterType)}
 	if len(p.subscribed[resourcev3.EndpointType]) > 0 {
-		requests = append(requests, p.first(resourcev3.EndpointType))
+		requests = append(requests, p.firstRequest(resourcev3.EndpointType))
 	}
-	if p.listening {
-		requests = append(requests, p.first(resourcev3.ListenerType))
+	if p.hasListeners {
+		requests = append(requests, p.firstRequest(resourcev3.ListenerType))
 	}
-	if p.scoped {
-		requests = append(requests, p.first(resourcev3.ScopedRouteType))
+	if p.hasScopes {
+		requests = append(requests, p.firstRequest(resourcev3.ScopedRouteType))
 	}
 	return requests
 }
 
-// first returns the first request of a type on a stream.
-func (p *xdsProxy) first(typeURL string) xdsRequest {
+// firstRequest returns the first request of a type on a stream.
+func (p *xdsProxy) firstRequest(typeURL string) xdsRequest {
 	names := slices.Sorted(maps.Keys(p.subscribed[typeURL]))
 	if p.mode == XDSStateOfTheWorld {
 		return xdsRequest{typeURL: typeURL, names: names, version: p.versions[typeURL]}
 	}
 	initial := map[string]string{}
-	for name, res := range p.held[typeURL] {
+	for name, res := range p.accepted[typeURL] {
 		initial[name] = res.version
 	}
 	return xdsRequest{typeURL: typeURL, subscribe: names, initial: initial}
 }
 
-// take accepts or refuses a response and returns the requests that follow.
-func (p *xdsProxy) take(r xdsResponse, refuse func(typeURL, name string) error) ([]xdsRequest, error) {
+// handleResponse accepts or refuses a response and returns the requests that follow.
+func (p *xdsProxy) handleResponse(r xdsResponse, reject func(typeURL, name string) error) ([]xdsRequest, error) {
 	delivery := XDSDelivery{TypeURL: r.typeURL, Removed: r.removed}
-	var refusals []error
+	var rejections []error
 	changed := map[string]struct{}{}
 	listed := map[string]struct{}{}
 	for _, res := range r.resources {
-		name, held, err := readResource(r.typeURL, res)
+		name, resource, err := readResource(r.typeURL, res)
 		if err != nil {
 			return nil, err
 		}
 		delivery.Names = append(delivery.Names, name)
 		listed[name] = struct{}{}
-		old, had := p.held[r.typeURL][name]
-		isNew := !had || !bytes.Equal(old.body, held.body)
-		if refuse != nil && isNew {
-			if err := refuse(r.typeURL, name); err != nil {
-				refusals = append(refusals, err)
+		old, exists := p.accepted[r.typeURL][name]
+		isNew := !exists || !bytes.Equal(old.body, resource.body)
+		if reject != nil && isNew {
+			if err := reject(r.typeURL, name); err != nil {
+				rejections = append(rejections, err)
 				continue
 			}
 		}
 		if isNew {
 			changed[name] = struct{}{}
 		}
-		p.hold(r.typeURL, name, held)
+		p.store(r.typeURL, name, resource)
 	}
-	refusal := errors.Join(refusals...)
-	delivery.Refused = refusal != nil
+	rejection := errors.Join(rejections...)
+	delivery.Rejected = rejection != nil
 	p.deliveries = append(p.deliveries, delivery)
 	p.nonces[r.typeURL] = r.nonce
-	if refusal == nil {
+	if rejection == nil {
 		p.versions[r.typeURL] = r.version
 	}
-	followers := p.follow(r, changed, listed)
-	p.inspect()
-	return p.withAnswer(r, refusal, followers), nil
+	followers := p.updateSubscriptions(r, changed, listed)
+	p.recordBrokenRoutes()
+	return p.withACK(r, rejection, followers), nil
 }
 
-// hold keeps an accepted resource.
-func (p *xdsProxy) hold(typeURL, name string, res heldResource) {
-	if p.held[typeURL] == nil {
-		p.held[typeURL] = map[string]heldResource{}
+// store keeps an accepted resource.
+func (p *xdsProxy) store(typeURL, name string, res acceptedResource) {
+	if p.accepted[typeURL] == nil {
+		p.accepted[typeURL] = map[string]acceptedResource{}
 	}
-	p.held[typeURL][name] = res
+	p.accepted[typeURL][name] = res
 }
 
 // readResource unpacks a resource and finds its name.
-func readResource(typeURL string, res xdsResource) (string, heldResource, error) {
+func readResource(typeURL string, res xdsResource) (string, acceptedResource, error) {
 	var message proto.Message
 	switch typeURL {
 	case resourcev3.ClusterType:
@@ -157,20 +157,20 @@ func readResource(typeURL string, res xdsResource) (string, heldResource, error)
 	case resourcev3.ScopedRouteType:
 		message = &routev3.ScopedRouteConfiguration{}
 	default:
-		return "", heldResource{}, fmt.Errorf("response of type %q was never asked for", typeURL)
+		return "", acceptedResource{}, fmt.Errorf("response of type %q was never asked for", typeURL)
 	}
 	if err := res.body.UnmarshalTo(message); err != nil {
-		return "", heldResource{}, fmt.Errorf("unpack %s: %w", typeURL, err)
+		return "", acceptedResource{}, fmt.Errorf("unpack %s: %w", typeURL, err)
 	}
-	name := ownName(message)
+	name := resourceName(message)
 	if res.name != "" && res.name != name {
-		return "", heldResource{}, fmt.Errorf("resource %q calls itself %q", res.name, name)
+		return "", acceptedResource{}, fmt.Errorf("resource %q calls itself %q", res.name, name)
 	}
-	return name, heldResource{version: res.version, body: res.body.GetValue(), message: message}, nil
+	return name, acceptedResource{version: res.version, body: res.body.GetValue(), message: message}, nil
 }
 
-// ownName is the name in a resource's body.
-func ownName(message proto.Message) string {
+// resourceName is the name in a resource's body.
+func resourceName(message proto.Message) string {
 	switch m := message.(type) {
 	case *endpointv3.ClusterLoadAssignment:
 		return m.GetClusterName()
@@ -181,55 +181,55 @@ func ownName(message proto.Message) string {
 	}
 }
 
-// follow draws the consequences of a response: what came, changed and went, and
+// updateSubscriptions draws the consequences of a response: what came, changed and went, and
 // what to subscribe to.
-func (p *xdsProxy) follow(r xdsResponse, changed, listed map[string]struct{}) []xdsRequest {
+func (p *xdsProxy) updateSubscriptions(r xdsResponse, changed, listed map[string]struct{}) []xdsRequest {
 	switch r.typeURL {
 	case resourcev3.ClusterType:
-		p.dropMissing(r, listed, func(name string) {
+		p.removeMissing(r, listed, func(name string) {
 			delete(p.warming, name)
 			delete(p.active, name)
 		})
-		again := p.warm(changed)
-		return p.resubscribe(resourcev3.EndpointType, p.endpointNames(), again)
+		resend := p.startWarming(changed)
+		return p.resubscribe(resourcev3.EndpointType, p.endpointNames(), resend)
 	case resourcev3.ListenerType:
-		p.dropMissing(r, listed, func(string) {})
-		if p.scoped || !p.hasScopedRoutes() {
+		p.removeMissing(r, listed, func(string) {})
+		if p.hasScopes || !p.hasScopedRoutes() {
 			return nil
 		}
-		p.scoped = true
-		return []xdsRequest{p.first(resourcev3.ScopedRouteType)}
+		p.hasScopes = true
+		return []xdsRequest{p.firstRequest(resourcev3.ScopedRouteType)}
 	case resourcev3.ScopedRouteType:
-		p.dropMissing(r, listed, func(string) {})
+		p.removeMissing(r, listed, func(string) {})
 	case resourcev3.EndpointType:
-		p.warmUp(listed)
-		p.warmUp(setOf(r.removed))
+		p.finishWarming(listed)
+		p.finishWarming(setOf(r.removed))
 	default:
 	}
 	return nil
 }
 
-// dropMissing removes what a response of clusters, listeners or scopes says is gone.
-func (p *xdsProxy) dropMissing(r xdsResponse, listed map[string]struct{}, also func(name string)) {
-	gone := r.removed
+// removeMissing removes what a response of clusters, listeners or scopes says is gone.
+func (p *xdsProxy) removeMissing(r xdsResponse, listed map[string]struct{}, onRemove func(name string)) {
+	removed := r.removed
 	if p.mode == XDSStateOfTheWorld {
-		gone = nil
-		for name := range p.held[r.typeURL] {
-			if _, still := listed[name]; !still {
-				gone = append(gone, name)
+		removed = nil
+		for name := range p.accepted[r.typeURL] {
+			if _, isListed := listed[name]; !isListed {
+				removed = append(removed, name)
 			}
 		}
 	}
-	for _, name := range gone {
-		delete(p.held[r.typeURL], name)
-		also(name)
+	for _, name := range removed {
+		delete(p.accepted[r.typeURL], name)
+		onRemove(name)
 	}
 }
 
-// warm begins to warm the clusters that came or changed, and tells whether one of
+// startWarming begins to warm the clusters that came or changed, and tells whether one of
 // them needs endpoints that were subscribed to before.
-func (p *xdsProxy) warm(changed map[string]struct{}) bool {
-	again := false
+func (p *xdsProxy) startWarming(changed map[string]struct{}) bool {
+	resend := false
 	for name := range changed {
 		endpoints := p.endpointsOf(name)
 		if endpoints == "" {
@@ -237,17 +237,17 @@ func (p *xdsProxy) warm(changed map[string]struct{}) bool {
 			continue
 		}
 		p.warming[name] = struct{}{}
-		if _, had := p.subscribed[resourcev3.EndpointType][endpoints]; had {
-			again = true
+		if _, isSubscribed := p.subscribed[resourcev3.EndpointType][endpoints]; isSubscribed {
+			resend = true
 		}
 	}
-	return again
+	return resend
 }
 
-// warmUp ends the warming of the clusters that waited for these endpoints.
-func (p *xdsProxy) warmUp(endpoints map[string]struct{}) {
+// finishWarming ends the warming of the clusters that waited for these endpoints.
+func (p *xdsProxy) finishWarming(endpoints map[string]struct{}) {
 	for name := range p.warming {
-		if _, came := endpoints[p.endpointsOf(name)]; came {
+		if _, hasEndpoints := endpoints[p.endpointsOf(name)]; hasEndpoints {
 			delete(p.warming, name)
 			p.active[name] = struct{}{}
 		}
@@ -256,7 +256,7 @@ func (p *xdsProxy) warmUp(endpoints map[string]struct{}) {
 
 // endpointsOf is the name of a cluster's endpoints; "" without EDS.
 func (p *xdsProxy) endpointsOf(name string) string {
-	cluster, ok := p.held[resourcev3.ClusterType][name].message.(*clusterv3.Cluster)
+	cluster, ok := p.accepted[resourcev3.ClusterType][name].message.(*clusterv3.Cluster)
 	if !ok || cluster.GetType() != clusterv3.Cluster_EDS {
 		return ""
 	}
@@ -269,7 +269,7 @@ func (p *xdsProxy) endpointsOf(name string) string {
 // endpointNames are the names of all endpoints that the clusters need.
 func (p *xdsProxy) endpointNames() map[string]struct{} {
 	names := map[string]struct{}{}
-	for name := range p.held[resourcev3.ClusterType] {
+	for name := range p.accepted[resourcev3.ClusterType] {
 		if endpoints := p.endpointsOf(name); endpoints != "" {
 			names[endpoints] = struct{}{}
 		}
@@ -293,19 +293,19 @@ func (p *xdsProxy) hasScopedRoutes() bool {
 
 // resubscribe changes the subscription of a type to the given names. again asks
 // for it even if it didn't change, which is said in state of the world only.
-func (p *xdsProxy) resubscribe(typeURL string, names map[string]struct{}, again bool) []xdsRequest {
+func (p *xdsProxy) resubscribe(typeURL string, names map[string]struct{}, resend bool) []xdsRequest {
 	before := p.subscribed[typeURL]
 	p.subscribed[typeURL] = names
 	r := xdsRequest{typeURL: typeURL}
 	for name := range names {
-		if _, had := before[name]; !had {
+		if _, isSubscribed := before[name]; !isSubscribed {
 			r.subscribe = append(r.subscribe, name)
 		}
 	}
 	for name := range before {
-		if _, still := names[name]; !still {
+		if _, isNeeded := names[name]; !isNeeded {
 			r.unsubscribe = append(r.unsubscribe, name)
-			delete(p.held[typeURL], name)
+			delete(p.accepted[typeURL], name)
 		}
 	}
 	changed := len(r.subscribe)+len(r.unsubscribe) > 0
@@ -317,52 +317,52 @@ func (p *xdsProxy) resubscribe(typeURL string, names map[string]struct{}, again 
 		slices.Sort(r.unsubscribe)
 		return []xdsRequest{r}
 	}
-	if !changed && !again {
+	if !changed && !resend {
 		return nil
 	}
-	return []xdsRequest{p.wholeRequest(typeURL)}
+	return []xdsRequest{p.sotwRequest(typeURL)}
 }
 
-// wholeRequest is a request in state of the world as things stand.
-func (p *xdsProxy) wholeRequest(typeURL string) xdsRequest {
+// sotwRequest is a request in state of the world as things stand.
+func (p *xdsProxy) sotwRequest(typeURL string) xdsRequest {
 	return xdsRequest{
 		typeURL: typeURL, nonce: p.nonces[typeURL], version: p.versions[typeURL],
 		names: slices.Sorted(maps.Keys(p.subscribed[typeURL])),
 	}
 }
 
-// withAnswer puts the ACK or NACK of a response before the requests that follow
+// withACK puts the ACK or NACK of a response before the requests that follow
 // from it, and whatever the end of warming sets free behind them.
-func (p *xdsProxy) withAnswer(r xdsResponse, refusal error, followers []xdsRequest) []xdsRequest {
-	answer := xdsRequest{typeURL: r.typeURL, nonce: r.nonce, refusal: refusal}
+func (p *xdsProxy) withACK(r xdsResponse, rejection error, followers []xdsRequest) []xdsRequest {
+	ack := xdsRequest{typeURL: r.typeURL, nonce: r.nonce, rejection: rejection}
 	if p.mode == XDSStateOfTheWorld {
-		answer = p.wholeRequest(r.typeURL)
-		answer.refusal = refusal
+		ack = p.sotwRequest(r.typeURL)
+		ack.rejection = rejection
 	}
 	requests := followers
 	if r.typeURL == resourcev3.ClusterType && p.initialised && len(p.warming) > 0 {
-		p.withheld = append(p.withheld, answer)
+		p.delayedACKs = append(p.delayedACKs, ack)
 	} else {
-		requests = append([]xdsRequest{answer}, followers...)
+		requests = append([]xdsRequest{ack}, followers...)
 	}
 	if len(p.warming) > 0 {
 		return requests
 	}
-	requests = append(requests, p.withheld...)
-	p.withheld = nil
+	requests = append(requests, p.delayedACKs...)
+	p.delayedACKs = nil
 	p.initialised = true
-	if !p.listening {
-		p.listening = true
-		requests = append(requests, p.first(resourcev3.ListenerType))
+	if !p.hasListeners {
+		p.hasListeners = true
+		requests = append(requests, p.firstRequest(resourcev3.ListenerType))
 	}
 	return requests
 }
 
-// inspect looks for routes to clusters that couldn't be used now.
-func (p *xdsProxy) inspect() {
+// recordBrokenRoutes looks for routes to clusters that couldn't be used now.
+func (p *xdsProxy) recordBrokenRoutes() {
 	for name, scope := range accepted[*routev3.ScopedRouteConfiguration](p, resourcev3.ScopedRouteType) {
 		for _, cluster := range routedClusters(scope.GetRouteConfiguration()) {
-			if _, usable := p.active[cluster]; !usable {
+			if _, isActive := p.active[cluster]; !isActive {
 				p.broken = append(p.broken, fmt.Sprintf("after delivery %d scope %s named cluster %s", len(p.deliveries), name, cluster))
 			}
 		}

@@ -15,7 +15,7 @@ import (
 type xdsRequest struct {
 	typeURL                string
 	nonce, version         string
-	refusal                error
+	rejection              error
 	subscribe, unsubscribe []string
 	names                  []string          // state of the world
 	initial                map[string]string // delta
@@ -52,7 +52,7 @@ func openXDSStream(ctx context.Context, conn grpc.ClientConnInterface, mode XDSM
 		return xdsDeltaStream{stream}, err
 	}
 	stream, err := client.StreamAggregatedResources(ctx, grpc.MaxCallRecvMsgSize(xdsMessageLimit))
-	return xdsWholeStream{stream}, err
+	return xdsSotWStream{stream}, err
 }
 
 // xdsDeltaStream is an incremental stream.
@@ -65,7 +65,7 @@ func (s xdsDeltaStream) send(node *corev3.Node, r xdsRequest) error {
 		Node:                     node,
 		TypeUrl:                  r.typeURL,
 		ResponseNonce:            r.nonce,
-		ErrorDetail:              errorDetail(r.refusal),
+		ErrorDetail:              errorDetail(r.rejection),
 		ResourceNamesSubscribe:   r.subscribe,
 		ResourceNamesUnsubscribe: r.unsubscribe,
 		InitialResourceVersions:  r.initial,
@@ -84,23 +84,23 @@ func (s xdsDeltaStream) receive() (xdsResponse, error) {
 	return out, nil
 }
 
-// xdsWholeStream is a stream in state of the world.
-type xdsWholeStream struct {
+// xdsSotWStream is a stream in state of the world.
+type xdsSotWStream struct {
 	stream discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesClient
 }
 
-func (s xdsWholeStream) send(node *corev3.Node, r xdsRequest) error {
+func (s xdsSotWStream) send(node *corev3.Node, r xdsRequest) error {
 	return s.stream.Send(&discoveryv3.DiscoveryRequest{
 		Node:          node,
 		TypeUrl:       r.typeURL,
 		ResponseNonce: r.nonce,
 		VersionInfo:   r.version,
-		ErrorDetail:   errorDetail(r.refusal),
+		ErrorDetail:   errorDetail(r.rejection),
 		ResourceNames: r.names,
 	})
 }
 
-func (s xdsWholeStream) receive() (xdsResponse, error) {
+func (s xdsSotWStream) receive() (xdsResponse, error) {
 	in, err := s.stream.Recv()
 	if err != nil {
 		return xdsResponse{}, err
@@ -113,9 +113,9 @@ func (s xdsWholeStream) receive() (xdsResponse, error) {
 }
 
 // errorDetail turns a refusal into the field that makes a request a NACK.
-func errorDetail(refusal error) *status.Status {
-	if refusal == nil {
+func errorDetail(rejection error) *status.Status {
+	if rejection == nil {
 		return nil
 	}
-	return &status.Status{Code: int32(codes.Internal), Message: refusal.Error()}
+	return &status.Status{Code: int32(codes.Internal), Message: rejection.Error()}
 }

@@ -44,7 +44,7 @@ func startApp(t *testing.T, name string) int {
 
 // ask makes a request through Envoy and returns the name of the app that answered, or the status where none did.
 func ask(ctx context.Context, host string) (string, error) {
-	got, err := traffic.Ask(ctx, "http://"+proxyAddress+"/", host, nil)
+	got, err := traffic.Get(ctx, "http://"+proxyAddress+"/", host, nil)
 	if err != nil || got.Status != http.StatusOK {
 		return strconv.Itoa(got.Status), err
 	}

@@ -84,7 +84,7 @@ type cluster struct {
 	folder  string // contains the plugins, and the controllers' home folders
 	admin   *rest.RESTClient
 	lease   sync.Mutex // locked by the scenario whose controllers have the Lease, if there is only one
-	player  *rolloutscontroller.Player
+	player  *rolloutscontroller.ClusterSimulator
 	main    *rolloutscontroller.Controller
 }
 
@@ -133,9 +133,9 @@ func start(t *testing.T, r release) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.main.End() })
-	c.player = rolloutscontroller.NewPlayer(c.admin, nil)
-	go c.player.Play(ctx)
+	t.Cleanup(func() { _ = c.main.Kill() })
+	c.player = rolloutscontroller.NewClusterSimulator(c.admin, nil)
+	go c.player.Run(ctx)
 	for resource, path := range recorded() {
 		go c.follow(ctx, c.admin, path, resource)
 	}

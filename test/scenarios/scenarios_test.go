@@ -181,9 +181,9 @@ func scenarios() []scenario {
 			", {setWeight: 20}, {pause: {}}]", play: play(update("2"),
 			func(s *stage) {
 				s.awaitPause("20[qa]")
-				s.player.Limit(s.namespace, "2", 0)
+				s.player.LimitAvailable(s.namespace, "2", 0)
 				s.awaitSplit("0")
-				s.player.Unlimit(s.namespace, "2")
+				s.player.RemoveLimit(s.namespace, "2")
 			}, ahead("20[qa]"), healthy), want: "0 20[qa] 20 0 20[qa] 100[qa] 100 0"},
 		{name: "a managed route removed by a step", managed: "[{name: a}]", steps: "[{setCanaryScale: {weight: 20}}, " +
 			headerStep("a") +
@@ -214,10 +214,10 @@ func scenarios() []scenario {
 				play: play(update("2"), play(before...), func(s *stage) {
 					s.awaitPause(step)
 					s.abortAtOnce(func() {
-						s.player.Limit(s.namespace, "1", 2)
+						s.player.LimitAvailable(s.namespace, "1", 2)
 						s.scale(8)
 					})
-					s.player.Unlimit(s.namespace, "1")
+					s.player.RemoveLimit(s.namespace, "1")
 				}, degraded),
 			})
 	}
@@ -225,7 +225,7 @@ func scenarios() []scenario {
 	return append(all, scenario{name: "aborted while no stable Pod is ready", steps: twoSteps, want: "0 20 0",
 		play: play(update("2"), func(s *stage) {
 			s.awaitPause("20")
-			s.player.Limit(s.namespace, "1", 0)
+			s.player.LimitAvailable(s.namespace, "1", 0)
 			s.awaitStatus("availableReplicas", 1) // of the canary; before that, the controller ignores the abort
 			s.await("no stable Pod is ready", "[]", func() string { return s.subsets(stableService) })
 			s.abort()
@@ -235,7 +235,7 @@ func scenarios() []scenario {
 					got,
 					"20")
 			}
-			s.player.Unlimit(s.namespace, "1")
+			s.player.RemoveLimit(s.namespace, "1")
 		}, degraded)})
 }
 
@@ -333,7 +333,7 @@ func (s *stage) control(name string, flags ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = controller.End() })
+	s.t.Cleanup(func() { _ = controller.Kill() })
 	s.controllers = append(s.controllers, controller)
 }
 
@@ -345,7 +345,7 @@ func killed(s *stage) {
 		s.control(fmt.Sprint("killed-", s.namespace, "-", starts), "--leader-elect=false", "--instance-id",
 			"killed-"+s.namespace)
 	}
-	kill := func() { _ = s.controllers[starts-1].End() }
+	kill := func() { _ = s.controllers[starts-1].Kill() }
 	again()
 	s.awaitPhase("Healthy")
 	s.update("2")
@@ -376,6 +376,6 @@ func leaderKilled(s *stage) {
 	}
 	s.update("2")
 	s.awaitSplit("20")
-	_ = s.controllers[0].End()
+	_ = s.controllers[0].Kill()
 	play(ahead("20"), ahead("50"), healthy)(s)
 }

@@ -262,7 +262,7 @@ func (s *stage) status(field string) string {
 func (s *stage) log() string {
 	var log strings.Builder
 	for _, controller := range s.controllers {
-		lines, err := controller.LogAbout(s.namespace, 400)
+		lines, err := controller.LogLines(s.namespace, 400)
 		if err != nil {
 			lines = err.Error()
 		}

@@ -25,10 +25,10 @@ func ofTwoTriggers() []scenario {
 			play: play(twoTriggers, update("2"), ahead("20"), both("50"), func(s *stage) {
 				s.awaitPause("50")
 				s.abortAtOnce(func() {
-					s.player.Limit(s.namespace, "1", 2)
+					s.player.LimitAvailable(s.namespace, "1", 2)
 					s.scale(8)
 				})
-				s.player.Unlimit(s.namespace, "1")
+				s.player.RemoveLimit(s.namespace, "1")
 			}, both("0"), degraded),
 		},
 		{

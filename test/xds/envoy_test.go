@@ -59,7 +59,7 @@ func startProxy(tb testing.TB, apiType string, at *port.Port) *proxy {
 // version requests the version of a virtual host that serves.
 func (p *proxy) version(host string) string {
 	p.tb.Helper()
-	got, err := traffic.Ask(p.tb.Context(), "http://"+p.address+"/", host, nil)
+	got, err := traffic.Get(p.tb.Context(), "http://"+p.address+"/", host, nil)
 	version, quoteErr := strconv.Unquote(string(got.Body))
 	if err := errors.Join(err, quoteErr); err != nil || got.Status != http.StatusOK {
 		p.tb.Fatalf("%s: %d %s, %v", host, got.Status, got.Body, err)

@@ -71,7 +71,7 @@ func (b Benchmark) Run(args []string, getenv func(string) string, stdout, stderr
 				return err
 			}
 		}
-		return program.BuildFrom(ctx, chosen.Repository, folder, b.Programs...)
+		return program.BuildIn(ctx, chosen.Repository, folder, b.Programs...)
 	})
 }
 

@@ -52,6 +52,6 @@ func (k *keeper) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.process != nil {
-		k.process.End()
+		k.process.Kill()
 	}
 }

@@ -199,7 +199,7 @@ func (r *round) set(n int, weight uint32) error {
 
 // set is SetWeight.
 func set(asked rpc.TrafficRouterPlugin, rollout *v1alpha1.Rollout, weight uint32) error {
-	return pluginprocess.Failure(asked.SetWeight(rollout, int32(weight), nil)) //nolint:gosec // up to 100
+	return pluginprocess.AsError(asked.SetWeight(rollout, int32(weight), nil)) //nolint:gosec // up to 100
 }
 
 // errNotVerified says that an idle Rollout is not as it should be.
@@ -213,13 +213,13 @@ func reconcile(kept *keeper, rollout *v1alpha1.Rollout) error {
 		return err
 	}
 	err = errors.Join(
-		pluginprocess.Failure(asked.RemoveManagedRoutes(rollout)),
-		pluginprocess.Failure(asked.UpdateHash(rollout, hash, hash, nil)),
+		pluginprocess.AsError(asked.RemoveManagedRoutes(rollout)),
+		pluginprocess.AsError(asked.UpdateHash(rollout, hash, hash, nil)),
 		set(asked, rollout, 0),
 	)
 	verified, answer := asked.VerifyWeight(rollout, 0, nil)
 	if verified != rolloutstypes.Verified {
-		err = errors.Join(err, pluginprocess.Failure(answer), fmt.Errorf("rollout %s: %w", rollout.Name, errNotVerified))
+		err = errors.Join(err, pluginprocess.AsError(answer), fmt.Errorf("rollout %s: %w", rollout.Name, errNotVerified))
 	}
 	return err
 }

@@ -163,11 +163,11 @@ func (b Benchmark) measure(
 	if err := os.Mkdir(plane, 0o700); err != nil {
 		return report{}, err
 	}
-	if err := program.BuildFrom(ctx, chosen.repo, folder, b.Command); err != nil {
+	if err := program.BuildIn(ctx, chosen.repo, folder, b.Command); err != nil {
 		return report{}, err
 	}
 	// A collection doubles what the half of a round that meets it shows, the router's or the bare client's.
-	chosen.binaries.Environment = []string{apiserver.RareCollections}
+	chosen.binaries.Environment = []string{apiserver.InfrequentGC}
 	cluster, err := apiserver.Start(ctx, chosen.binaries, plane)
 	if err != nil {
 		return report{}, err

@@ -69,7 +69,7 @@ func TestFailover(t *testing.T) {
 			object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
 			inputs := resolve.Inputs{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
-				Services: kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "late"),
+				Services: kit.ResolveServices(kit.NewService("apps", "shop"), kit.NewService("apps", "late"),
 					kit.NewService("other", "abroad")),
 			}
 			inputs.Published, _ = resolve.Build(inputs)

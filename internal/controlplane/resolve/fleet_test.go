@@ -48,7 +48,7 @@ func shopOf(namespace string, rank int) *httpv1alpha1.HTTPScaledObject {
 // servicesOf returns the Services of the objects of some namespaces.
 func servicesOf(namespaces ...string) (services []*resolve.Service) {
 	for _, namespace := range namespaces {
-		services = append(services, kit.Services(kit.NewService(namespace, "shop"))...)
+		services = append(services, kit.ResolveServices(kit.NewService(namespace, "shop"))...)
 	}
 	return services
 }
@@ -182,7 +182,7 @@ func TestProxies(t *testing.T) {
 	six.AddressType = discoveryv1.AddressTypeIPv6
 	six.Endpoints = []discoveryv1.Endpoint{at("fine", "fd00::1", ready)}
 	app := kit.NewEndpointSlice("b", "shop", "10.0.1.1")
-	got := resolve.Proxies(kit.EndpointSlices(six, four, app, kit.NewEndpointSlice("c", resolve.ProxyService)))
+	got := resolve.Proxies(kit.ResolveEndpointSlices(six, four, app, kit.NewEndpointSlice("c", resolve.ProxyService)))
 	address := netip.MustParseAddr
 	want := map[model.Fleet][]model.Proxy{"a": {
 		{Name: "10.0.0.5", Addresses: []netip.Addr{address("10.0.0.5")}, IsReady: true, IsServing: true},

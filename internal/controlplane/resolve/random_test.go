@@ -104,7 +104,7 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 			if name == "x" && random.IntN(2) == 0 {
 				service.Spec.Type = corev1.ServiceTypeExternalName
 			}
-			inputs.Services = append(inputs.Services, kit.Services(service)...)
+			inputs.Services = append(inputs.Services, kit.ResolveServices(service)...)
 			inputs.EndpointSlices = append(inputs.EndpointSlices, randomSlice(random, namespace, name),
 				randomSlice(random, namespace, name))
 		}

@@ -122,8 +122,8 @@ func TestValidationErrorAffectsOneObject(t *testing.T) {
 		spoil(spoiled)
 		config, problems := resolve.Build(resolve.Inputs{
 			ScaledObjects:  []*httpv1alpha1.HTTPScaledObject{spoiled, valid},
-			Services:       kit.Services(kit.NewService("apps", "good"), kit.NewService("apps", "poison")),
-			EndpointSlices: kit.EndpointSlices(kit.NewEndpointSlice("apps", "good", "10.0.0.1")),
+			Services:       kit.ResolveServices(kit.NewService("apps", "good"), kit.NewService("apps", "poison")),
+			EndpointSlices: kit.ResolveEndpointSlices(kit.NewEndpointSlice("apps", "good", "10.0.0.1")),
 		})
 		checkInvariants(t, config)
 		if len(problems) == 0 {
@@ -175,7 +175,7 @@ func TestLastGoodRoute(t *testing.T) {
 		"a new object with an unreadable spec": {nil, unreadable, nil},
 		"a new object with a wrong port":       {nil, wrongPort, map[string]uint32{"apps/stable:0": 100}},
 	} {
-		inputs := resolve.Inputs{Services: kit.Services(kit.NewService("apps", "stable"), kit.NewService("apps", "canary"))}
+		inputs := resolve.Inputs{Services: kit.ResolveServices(kit.NewService("apps", "stable"), kit.NewService("apps", "canary"))}
 		spoiled := bare.DeepCopy()
 		if test.before != nil {
 			inputs.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{test.before}
@@ -209,7 +209,7 @@ func TestProtocol(t *testing.T) {
 		service.Spec.Ports[0].AppProtocol = &appProtocol
 		config, _ := resolve.Build(resolve.Inputs{
 			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")},
-			Services:      kit.Services(service),
+			Services:      kit.ResolveServices(service),
 		})
 		if got := config.Routes[0].Backends[0].Protocol; got != want {
 			t.Errorf("appProtocol %q: got %s, want %s", appProtocol, got, want)
@@ -244,7 +244,7 @@ func TestPorts(t *testing.T) {
 		object.Spec.ScaleTargetRef = c.target
 		object.Spec.ScaleTargetRef.Service = "shop"
 		config, problems := resolve.Build(resolve.Inputs{
-			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}, Services: kit.Services(service),
+			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}, Services: kit.ResolveServices(service),
 		})
 		if got := config.Routes[0].Backends[0].Port; got != c.want || (len(problems) == 0) != (c.want != 0) {
 			t.Errorf("%s: got port %d and %v, want %d", name, got, problems, c.want)
@@ -307,7 +307,7 @@ func TestExperimentServicePort(t *testing.T) {
 			object.Spec.ScaleTargetRef.Port, object.Spec.ScaleTargetRef.PortName = 80, ""
 			config, problems := resolve.Build(resolve.Inputs{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
-				Services: kit.Services(service("shop", outer), service("canary", c.canary...),
+				Services: kit.ResolveServices(service("shop", outer), service("canary", c.canary...),
 					service("try", c.experiment...)),
 			})
 			var got []uint32

@@ -326,8 +326,8 @@ func manyObjects(count int) objectSet {
 		object := kit.NewScaledObject("apps", fmt.Sprint("shop-", i), stable, 1, fmt.Sprintf("shop-%d.example.com", i))
 		objects.scaledObjects[model.Key{Namespace: "apps", Name: object.Name}] = atWeight(object, 20)
 		for _, name := range []string{stable, canary} {
-			objects.services[model.Key{Namespace: "apps", Name: name}] = kit.Services(kit.NewService("apps", name))[0]
-			objects.slices[model.Key{Namespace: "apps", Name: name + "-1"}] = kit.EndpointSlices(kit.NewEndpointSlice("apps",
+			objects.services[model.Key{Namespace: "apps", Name: name}] = kit.ResolveServices(kit.NewService("apps", name))[0]
+			objects.slices[model.Key{Namespace: "apps", Name: name + "-1"}] = kit.ResolveEndpointSlices(kit.NewEndpointSlice("apps",
 				name, "10.0.0.1", "10.0.0.2"))[0]
 		}
 	}

@@ -42,7 +42,7 @@ func TestRestartKeepsLastGoodSplit(t *testing.T) {
 			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{WeightedBackends: test.reported}
 			config, _ := resolve.Build(resolve.Inputs{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
-				Services:      kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
+				Services:      kit.ResolveServices(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
 			})
 			got := map[string]uint32{}
 			for _, backend := range config.Routes[0].Backends {
@@ -108,7 +108,7 @@ func TestRestartKeepsLastGoodManagedRoutes(t *testing.T) {
 			object.Status.DataPlane = &test.reported
 			config, _ := resolve.Build(resolve.Inputs{
 				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
-				Services:      kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
+				Services:      kit.ResolveServices(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
 			})
 			route := config.Routes[0]
 			var got []string
@@ -142,7 +142,7 @@ func TestRecreatedWithinASecond(t *testing.T) {
 			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{
 				kit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, text),
 			},
-			Services:  kit.Services(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
+			Services:  kit.ResolveServices(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
 			Published: published,
 		})
 		return config

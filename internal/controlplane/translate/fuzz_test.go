@@ -27,8 +27,8 @@ func FuzzScaledObject(f *testing.F) {
 		neighbour.Spec.Headers = []httpv1alpha1.Header{{Name: "a-header-that-no-fuzzer-finds"}}
 		config, _ := resolve.Build(resolve.Inputs{
 			ScaledObjects:  []*httpv1alpha1.HTTPScaledObject{object, neighbour},
-			Services:       kit.Services(kit.NewService("apps", "stable"), kit.NewService("apps", "canary")),
-			EndpointSlices: kit.EndpointSlices(kit.NewEndpointSlice("apps", "stable", "10.0.0.1")),
+			Services:       kit.ResolveServices(kit.NewService("apps", "stable"), kit.NewService("apps", "canary")),
+			EndpointSlices: kit.ResolveEndpointSlices(kit.NewEndpointSlice("apps", "stable", "10.0.0.1")),
 		})
 		resources, err := translate.Envoy(config)
 		if err != nil {

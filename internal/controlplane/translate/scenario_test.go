@@ -47,8 +47,8 @@ func TestScenarios(t *testing.T) {
 func inputs(objects kit.Objects, published model.Config) resolve.Inputs {
 	return resolve.Inputs{
 		ScaledObjects:  objects.ScaledObjects,
-		Services:       kit.Services(objects.Services...),
-		EndpointSlices: kit.EndpointSlices(objects.EndpointSlices...),
+		Services:       kit.ResolveServices(objects.Services...),
+		EndpointSlices: kit.ResolveEndpointSlices(objects.EndpointSlices...),
 		Options:        resolve.Options{SharedFleet: "keda"},
 		Published:      published,
 	}

@@ -140,7 +140,7 @@ func TestServerReportsRejections(t *testing.T) {
 			s.await(s.acked(2, resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, scopes))
 			first := s.Versions()(testFleet, scopes, "web")
 
-			bad.Refuse(func(typeURL, name string) error {
+			bad.Reject(func(typeURL, name string) error {
 				if typeURL == scopes && name == "web" {
 					return errors.New("no such filter")
 				}
@@ -173,7 +173,7 @@ func TestServerReportsRejections(t *testing.T) {
 				t.Errorf("%v streams were counted, want 2", n)
 			}
 
-			bad.Refuse(nil)
+			bad.Reject(nil)
 			s.publishItems("a listener:web web/1>a x/2>a")
 			all := s.acked(2, scopes)
 			s.await(func(states []StreamState) bool {
@@ -202,14 +202,14 @@ func TestServerIsolatesRejectedVersions(t *testing.T) {
 				return nil
 			}
 			first := kit.NewXDSClient(t, s.conn, mode)
-			first.Refuse(reject)
+			first.Reject(reject)
 			s.publishItems("a listener:web x>a y>a")
 			first.WaitFor(s.isSynced)
 			s.publishItems("a listener:web x>a y>a bad>a")
 			s.await(func(states []StreamState) bool { return len(states[0].rejected()) == 1 })
 
 			second := kit.NewXDSClient(t, s.conn, mode)
-			second.Refuse(reject)
+			second.Reject(reject)
 			s.await(func(states []StreamState) bool { return len(states) == 2 && len(states[1].rejected()) == 1 })
 			var got [][]string
 			for _, delivery := range second.State().Deliveries {

@@ -102,12 +102,12 @@ func applyOne(ctx context.Context, client rest.Interface, namespace string, docu
 	if err := json.Unmarshal(document, &object); err != nil {
 		return fmt.Errorf("manifest: %w", err)
 	}
-	err := patiently(ctx, func(ctx context.Context) error {
+	err := retryMissing(ctx, func(ctx context.Context) error {
 		return client.Patch(types.ApplyPatchType).AbsPath(object.Path(namespace)).
 			Param("fieldManager", "test").Param("force", "true").Param("fieldValidation", "Strict").Body([]byte(document)).Do(ctx).Error()
 	})
 	if err == nil && object.Kind == "CustomResourceDefinition" {
-		err = served(ctx, client, document)
+		err = awaitServed(ctx, client, document)
 	}
 	if err != nil {
 		return fmt.Errorf("apply %s %s: %w", object.Kind, object.Metadata.Name, err)
@@ -115,8 +115,8 @@ func applyOne(ctx context.Context, client rest.Interface, namespace string, docu
 	return nil
 }
 
-// served waits until the API server serves every served version of a CustomResourceDefinition, which is some time after it has taken the definition.
-func served(ctx context.Context, client rest.Interface, definition json.RawMessage) error {
+// awaitServed waits until the API server serves every served version of a CustomResourceDefinition, which is some time after it has taken the definition.
+func awaitServed(ctx context.Context, client rest.Interface, document json.RawMessage) error {
 	var crd struct {
 		Spec struct {
 			Group    string
@@ -127,14 +127,14 @@ func served(ctx context.Context, client rest.Interface, definition json.RawMessa
 			}
 		}
 	}
-	if err := json.Unmarshal(definition, &crd); err != nil {
+	if err := json.Unmarshal(document, &crd); err != nil {
 		return err
 	}
 	for _, version := range crd.Spec.Versions {
 		if !version.Served {
 			continue
 		}
-		err := patiently(ctx, func(ctx context.Context) error {
+		err := retryMissing(ctx, func(ctx context.Context) error {
 			return client.Get().AbsPath("/apis", crd.Spec.Group, version.Name, crd.Spec.Names.Plural).Param("limit", "1").Do(ctx).Error()
 		})
 		if err != nil {
@@ -144,15 +144,15 @@ func served(ctx context.Context, client rest.Interface, definition json.RawMessa
 	return nil
 }
 
-// patiently repeats a call, for at most await.Patience, while the answer is that something does not exist or is not allowed:
+// retryMissing repeats a call, for at most await.Patience, while the answer is that something does not exist or is not allowed:
 // the resource of a CustomResourceDefinition and the permissions of a role are there some time after their creation.
-func patiently(ctx context.Context, call func(context.Context) error) error {
+func retryMissing(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
 	var err error
-	late := await.Until(ctx, "a definition or a permission", func() bool {
+	timeoutErr := await.Until(ctx, "a definition or a permission", func() bool {
 		err = call(ctx)
 		return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err)
 	}, func() string { return err.Error() })
-	return errors.Join(late, err)
+	return errors.Join(timeoutErr, err)
 }

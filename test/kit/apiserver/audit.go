@@ -51,8 +51,8 @@ func (a AuditLog) Flags() []string {
 	return []string{"--audit-policy-file=" + a.policy, "--audit-log-path=" + a.log}
 }
 
-// Of reads what a user has asked so far.
-func (a AuditLog) Of(user string) ([]AuditEvent, error) {
+// RequestsOf reads what a user has asked so far.
+func (a AuditLog) RequestsOf(user string) ([]AuditEvent, error) {
 	log, err := os.ReadFile(a.log)
 	if err != nil {
 		return nil, err

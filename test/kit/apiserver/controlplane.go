@@ -37,9 +37,9 @@ const (
 	securePort             = 16443
 )
 
-// RareCollections has an API server collect its garbage four times less often than by default. One collection takes a
+// InfrequentGC has an API server collect its garbage four times less often than by default. One collection takes a
 // processor as much as a hundred writes.
-const RareCollections = "GOGC=400"
+const InfrequentGC = "GOGC=400"
 
 // Tokens of the static users. They open an API server that lives for one test or benchmark, on the loopback.
 const (
@@ -74,13 +74,13 @@ type Binaries struct {
 // FromEnvironment finds the programs by the environment variables ETCD_BIN and KUBE_APISERVER_BIN, for tests: with
 // RareCollections. An error names the one that is missing, and the remedy.
 func FromEnvironment(getenv func(string) string) (Binaries, error) {
-	found := Binaries{Etcd: getenv("ETCD_BIN"), APIServer: getenv("KUBE_APISERVER_BIN"), Environment: []string{RareCollections}}
-	for name, value := range map[string]string{"ETCD_BIN": found.Etcd, "KUBE_APISERVER_BIN": found.APIServer} {
+	binaries := Binaries{Etcd: getenv("ETCD_BIN"), APIServer: getenv("KUBE_APISERVER_BIN"), Environment: []string{InfrequentGC}}
+	for name, value := range map[string]string{"ETCD_BIN": binaries.Etcd, "KUBE_APISERVER_BIN": binaries.APIServer} {
 		if value == "" {
 			return Binaries{}, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that program", name)
 		}
 	}
-	return found, nil
+	return binaries, nil
 }
 
 // Flags adds the flags --etcd and --kube-apiserver to those of a program that measures, with the environment variables
@@ -150,8 +150,8 @@ func (c *ControlPlane) Client(token string) (*rest.RESTClient, error) {
 func (c *ControlPlane) WriteKubeconfig(file, token string) error {
 	const name = "controlplane"
 	config := clientcmdapi.NewConfig()
-	own := c.Config(token)
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: own.Host, CertificateAuthority: own.CAFile}
+	clientConfig := c.Config(token)
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: clientConfig.Host, CertificateAuthority: clientConfig.CAFile}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name

@@ -30,7 +30,7 @@ apiserver_request_total{code="200",group="a",resource="otherroutes",scope="resou
 apiserver_longrunning_requests{group="a",resource="routes",scope="namespace",subresource="",verb="GET",version="v1"} 6
 `
 
-func TestRequestsOfOneResourceAreCounted(t *testing.T) {
+func TestCountRequests(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/metrics" {

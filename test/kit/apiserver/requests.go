@@ -20,7 +20,7 @@ func Create(ctx context.Context, client rest.Interface, path string, document an
 	if err != nil {
 		return err
 	}
-	return patiently(ctx, func(ctx context.Context) error {
+	return retryMissing(ctx, func(ctx context.Context) error {
 		return client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 	})
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Make makes a command line that looks settings up in an environment, too, and calls run with those that it arrives at.
-type Make[Settings any] func(
+// NewCommand makes a command line that looks settings up in an environment, too, and calls run with those that it arrives at.
+type NewCommand[Settings any] func(
 	lookupEnv func(string) (string, bool), run func(context.Context, Settings, io.Writer) error,
 ) *cobra.Command
 
 // Execute runs a command line with an environment, and returns the settings that it arrives at, its output and its error.
 func Execute[Settings any](
-	t *testing.T, newCommand Make[Settings], environment map[string]string, args ...string,
+	t *testing.T, newCommand NewCommand[Settings], environment map[string]string, args ...string,
 ) (chosen Settings, output string, err error) {
 	t.Helper()
 	lookupEnv := func(name string) (string, bool) {
-		value, found := environment[name]
-		return value, found
+		value, ok := environment[name]
+		return value, ok
 	}
 	command := newCommand(lookupEnv, func(_ context.Context, s Settings, _ io.Writer) error {
 		chosen = s

@@ -68,7 +68,7 @@ type Envoy struct {
 // Start starts Envoy with a bootstrap and so many workers, and returns when it is ready: when it has heard of everything
 // that it needs. Its files come into folder. It ends with ctx at the latest. more are further arguments.
 func Start(
-	ctx context.Context, binary, folder, bootstrap string, workers int, more ...string,
+	ctx context.Context, binary, folder, bootstrap string, workers int, extraArgs ...string,
 ) (*Envoy, error) {
 	file := filepath.Join(folder, "envoy.yaml")
 	if err := os.WriteFile(file, []byte(bootstrap), 0o600); err != nil {
@@ -76,7 +76,7 @@ func Start(
 	}
 	e := &Envoy{adminFile: filepath.Join(folder, "admin")}
 	var err error
-	e.Process, err = program.Start(ctx, folder, binary, append(more, "--config-path", file,
+	e.Process, err = program.Start(ctx, folder, binary, append(extraArgs, "--config-path", file,
 		"--admin-address-path", e.adminFile, "--concurrency", strconv.Itoa(workers),
 		"--disable-hot-restart", "--log-level", "warning")...)
 	if err != nil {
@@ -93,13 +93,13 @@ func Start(
 }
 
 // Run starts the Envoy of ENVOY_BIN as Start does, and ends it with the test.
-func Run(tb testing.TB, bootstrap string, workers int, more ...string) *Envoy {
+func Run(tb testing.TB, bootstrap string, workers int, extraArgs ...string) *Envoy {
 	tb.Helper()
-	e, err := Start(context.WithoutCancel(tb.Context()), Binary(tb), tb.TempDir(), bootstrap, workers, more...)
+	e, err := Start(context.WithoutCancel(tb.Context()), Binary(tb), tb.TempDir(), bootstrap, workers, extraArgs...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	e.EndWith(tb)
+	e.StopWithTest(tb)
 	return e
 }
 
@@ -109,7 +109,7 @@ func (e *Envoy) Admin(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of the admin interface: %w", err)
 	}
-	answer, err := traffic.Ask(ctx, "http://"+string(address)+path, "", nil)
+	answer, err := traffic.Get(ctx, "http://"+string(address)+path, "", nil)
 	if err == nil && answer.Status != http.StatusOK {
 		err = fmt.Errorf("%w: %s, %d %s", errAnswer, path, answer.Status, answer.Body)
 	}

@@ -33,7 +33,7 @@ func Run(inside func() int, prepare func(folder string) error) int {
 	var err error
 	code := 1
 	if Folder() == "" {
-		code, err = outside(prepare)
+		code, err = runIsolated(prepare)
 	} else if err = setUp(); err == nil {
 		code = inside()
 	}
@@ -46,8 +46,8 @@ func Run(inside func() int, prepare func(folder string) error) int {
 // Folder is the folder that prepare has filled; empty outside of Main.
 func Folder() string { return os.Getenv(folderVariable) }
 
-// outside prepares and starts the inner process. A result of 0 is the inner one's.
-func outside(prepare func(folder string) error) (code int, err error) {
+// runIsolated prepares and starts the inner process. A result of 0 is the inner one's.
+func runIsolated(prepare func(folder string) error) (code int, err error) {
 	folder, err := os.MkdirTemp("", "test-netspace")
 	if err != nil {
 		return 1, err
@@ -66,25 +66,25 @@ func outside(prepare func(folder string) error) (code int, err error) {
 	inner := exec.Command("/proc/self/exe", os.Args[1:]...) //nolint:gosec,noctx // this very program; go test ends it
 	inner.Env = append(os.Environ(), folderVariable+"="+prepared, "TMPDIR="+folder)
 	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, os.Stdout, os.Stderr
-	inner.SysProcAttr = namespaces(os.Geteuid(), os.Getegid())
+	inner.SysProcAttr = sysProcAttr(os.Geteuid(), os.Getegid())
 	err = inner.Run()
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
 		return max(1, exit.ExitCode()), nil
 	case errors.Is(err, syscall.EPERM):
-		return 1, fmt.Errorf("this runs in a network of their own (%s): %w", remedy, err)
+		return 1, fmt.Errorf("this runs in a network of their own (%s): %w", fix, err)
 	case err != nil:
 		return 1, err
 	}
 	return 0, nil
 }
 
-// remedy is for machines that keep users from networks of their own, as Ubuntu 24.04 does.
-const remedy = "run them as root, or allow user namespaces: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+// fix is for machines that keep users from networks of their own, as Ubuntu 24.04 does.
+const fix = "run them as root, or allow user namespaces: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
 
-// namespaces are those of the inner process. A user is root in a user namespace.
-func namespaces(uid, gid int) *syscall.SysProcAttr {
+// sysProcAttr are those of the inner process. A user is root in a user namespace.
+func sysProcAttr(uid, gid int) *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	if uid != 0 {
 		attributes.Cloneflags |= syscall.CLONE_NEWUSER
@@ -101,20 +101,20 @@ func setUp() error {
 		return fmt.Errorf("network of its own: %w", err)
 	}
 	defer func() { _ = unix.Close(socket) }()
-	up, err := unix.NewIfreq("lo")
+	loopback, err := unix.NewIfreq("lo")
 	if err != nil {
 		return fmt.Errorf("network of its own: %w", err)
 	}
-	up.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	second, err := unix.NewIfreq("lo:1")
+	loopback.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	alias, err := unix.NewIfreq("lo:1")
 	if err != nil {
 		return fmt.Errorf("network of its own: %w", err)
 	}
-	if err := second.SetInet4Addr(Address().AsSlice()); err != nil {
+	if err := alias.SetInet4Addr(Address().AsSlice()); err != nil {
 		return fmt.Errorf("network of its own: %w", err)
 	}
-	if err := errors.Join(unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, up), unix.IoctlIfreq(socket, unix.SIOCSIFADDR, second)); err != nil {
-		return fmt.Errorf("network of its own (%s): %w", remedy, err)
+	if err := errors.Join(unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, loopback), unix.IoctlIfreq(socket, unix.SIOCSIFADDR, alias)); err != nil {
+		return fmt.Errorf("network of its own (%s): %w", fix, err)
 	}
 	return nil
 }

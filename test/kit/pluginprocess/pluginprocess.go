@@ -45,16 +45,16 @@ func Start(binary, kubeconfig string, log io.Writer, args ...string) (*Process, 
 		return nil, fmt.Errorf("starting the plugin: %w", err)
 	}
 	dispensed, err := control.Dispense(router.PluginName)
-	asked, ok := dispensed.(rpc.TrafficRouterPlugin)
+	router, ok := dispensed.(rpc.TrafficRouterPlugin)
 	if err != nil || !ok {
 		client.Kill()
 		return nil, fmt.Errorf("the plugin dispensed a %T: %w", dispensed, err)
 	}
-	if answer := asked.InitPlugin(); answer.HasError() {
+	if answer := router.InitPlugin(); answer.HasError() {
 		client.Kill()
 		return nil, fmt.Errorf("InitPlugin: %w", answer)
 	}
-	return &Process{TrafficRouterPlugin: asked, client: client}, nil
+	return &Process{TrafficRouterPlugin: router, client: client}, nil
 }
 
 // Run starts binary without args as Start does, and ends it with the test. What it logs goes to a file in a folder of the test's own.
@@ -69,7 +69,7 @@ func Run(tb testing.TB, binary, kubeconfig string) *Process {
 		tb.Fatal(errors.Join(err, log.Close()))
 	}
 	tb.Cleanup(func() {
-		process.End()
+		process.Kill()
 		if err := log.Close(); err != nil {
 			tb.Error(err)
 		}
@@ -83,11 +83,11 @@ func (p *Process) PID() int { return p.client.ReattachConfig().Pid }
 // Exited says whether the process is known to have ended.
 func (p *Process) Exited() bool { return p.client.Exited() }
 
-// End ends the process and waits for its end.
-func (p *Process) End() { p.client.Kill() }
+// Kill ends the process and waits for its end.
+func (p *Process) Kill() { p.client.Kill() }
 
-// Failure is the error of an answer; nil where it has none. An RpcError is never nil, so it cannot be returned as it is.
-func Failure(answer rolloutstypes.RpcError) error {
+// AsError is the error of an answer; nil where it has none. An RpcError is never nil, so it cannot be returned as it is.
+func AsError(answer rolloutstypes.RpcError) error {
 	if answer.HasError() {
 		return answer
 	}

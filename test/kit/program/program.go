@@ -21,8 +21,8 @@ import (
 const (
 	// module is the import path of the project.
 	module = "github.com/kedify/argo-rollouts-plugin"
-	// shownLog is how much of the end of a log is shown when something fails, in bytes.
-	shownLog = 8000
+	// maxLogTail is how much of the end of a log is shown when something fails, in bytes.
+	maxLogTail = 8000
 )
 
 // Build builds commands, named as their folders below cmd, into folder, as a release does: without cgo, so that they need nothing beside them, and without
@@ -31,8 +31,8 @@ func Build(ctx context.Context, folder, version string, commands ...string) erro
 	return build(ctx, "", folder, "-s -w -X main.version="+version, commands)
 }
 
-// BuildFrom builds as Build does, from the repository in the folder repo, but without a version: for what is measured.
-func BuildFrom(ctx context.Context, repo, folder string, commands ...string) error {
+// BuildIn builds as Build does, from the repository in the folder repo, but without a version: for what is measured.
+func BuildIn(ctx context.Context, repo, folder string, commands ...string) error {
 	return build(ctx, repo, folder, "-s -w", commands)
 }
 
@@ -52,9 +52,9 @@ func build(ctx context.Context, repo, folder, linkerFlags string, commands []str
 
 // ModuleFolder is the folder of a module's files. args are those of a go command, run in the folder in, that answers with
 // the module in JSON: `list -m -json` for one of that module's own dependencies, `mod download -json` for any other.
-func ModuleFolder(ctx context.Context, in string, args ...string) (string, error) {
+func ModuleFolder(ctx context.Context, dir string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the test names the module
-	command.Dir = in
+	command.Dir = dir
 	answer, err := command.Output()
 	if err != nil {
 		return "", fmt.Errorf("go %v: %w", args, err)
@@ -112,17 +112,17 @@ func Run(tb testing.TB, binary string, args ...string) *Process {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p.EndWith(tb)
+	p.StopWithTest(tb)
 	return p
 }
 
-// EndWith stops the process with the test. When the test has failed, the end of what the process wrote is shown.
-func (p *Process) EndWith(tb testing.TB) {
+// StopWithTest stops the process with the test. When the test has failed, the end of what the process wrote is shown.
+func (p *Process) StopWithTest(tb testing.TB) {
 	tb.Helper()
 	tb.Cleanup(func() {
 		p.Stop(tb)
 		if tb.Failed() {
-			tb.Logf("the end of what %s wrote:\n%s", p.name, p.logEnd())
+			tb.Logf("the end of what %s wrote:\n%s", p.name, p.logTail())
 		}
 	})
 }
@@ -167,22 +167,22 @@ func (p *Process) Await(ctx context.Context, ready func(context.Context) error) 
 	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
 	var last error
-	late := await.Until(ctx, p.name+" to be ready", func() bool {
+	timeoutErr := await.Until(ctx, p.name+" to be ready", func() bool {
 		last = ready(ctx)
-		return last == nil || p.hasEnded()
+		return last == nil || p.hasExited()
 	}, func() string { return last.Error() })
 	switch {
-	case late != nil:
-		return fmt.Errorf("%w\n%s", late, p.logEnd())
+	case timeoutErr != nil:
+		return fmt.Errorf("%w\n%s", timeoutErr, p.logTail())
 	case last != nil:
-		return fmt.Errorf("%s has ended: %w\n%s", p.name, last, p.logEnd())
+		return fmt.Errorf("%s has ended: %w\n%s", p.name, last, p.logTail())
 	default:
 		return nil
 	}
 }
 
-// hasEnded says whether the process has ended.
-func (p *Process) hasEnded() bool {
+// hasExited says whether the process has ended.
+func (p *Process) hasExited() bool {
 	select {
 	case <-p.ended:
 		return true
@@ -194,11 +194,11 @@ func (p *Process) hasEnded() bool {
 // PID is the number of the process.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// logEnd is the end of what the process has written, or why that can't be read.
-func (p *Process) logEnd() string {
+// logTail is the end of what the process has written, or why that can't be read.
+func (p *Process) logTail() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
 	}
-	return strings.TrimSpace(string(text[max(0, len(text)-shownLog):]))
+	return strings.TrimSpace(string(text[max(0, len(text)-maxLogTail):]))
 }

@@ -34,7 +34,7 @@ func Install(ctx context.Context, admin rest.Interface, install string, plugins 
 	if err != nil {
 		return err
 	}
-	return InstallManifest(ctx, admin, without(string(raw), "ConfigMap")+"\n---\n"+Registration(plugins), files...) // theirs is empty
+	return InstallManifest(ctx, admin, withoutKinds(string(raw), "ConfigMap")+"\n---\n"+Registration(plugins), files...) // theirs is empty
 }
 
 // Registration is the ConfigMap that registers plugins, name to file. A controller reads it when it starts.
@@ -48,7 +48,7 @@ func Registration(plugins map[string]string) string {
 
 // InstallManifest applies Argo Rollouts and its configuration from the text of a manifest, without the Deployment, and further manifests from files.
 func InstallManifest(ctx context.Context, admin rest.Interface, manifest string, files ...string) error {
-	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: " + Namespace + "}}", without(manifest, "Deployment", "Secret")}
+	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: " + Namespace + "}}", withoutKinds(manifest, "Deployment", "Secret")}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Clean(file))
 		if err != nil {
@@ -59,8 +59,8 @@ func InstallManifest(ctx context.Context, admin rest.Interface, manifest string,
 	return apiserver.Apply(ctx, admin, Namespace, manifests...)
 }
 
-// without leaves the documents of kinds out of a manifest.
-func without(manifest string, kinds ...string) string {
+// withoutKinds leaves the documents of kinds out of a manifest.
+func withoutKinds(manifest string, kinds ...string) string {
 	documents := strings.Split(manifest, "\n---\n")
 	documents = slices.DeleteFunc(documents, func(document string) bool {
 		return slices.ContainsFunc(kinds, func(kind string) bool { return strings.Contains(document, "\nkind: "+kind+"\n") })
@@ -73,9 +73,9 @@ type Controller struct {
 	process *exec.Cmd
 	log     *os.File
 
-	mu   sync.Mutex
-	read int64             // how much of the log Reconciled has read
-	last map[string]string // what Reconciled returns, by namespace
+	mu         sync.Mutex
+	logOffset  int64             // how much of the log Reconciled has read
+	reconciled map[string]string // what Reconciled returns, by namespace
 }
 
 // Start starts the controller of that binary as its ServiceAccount, with folder as its home, which must not be another one's.
@@ -98,11 +98,11 @@ func Start(plane *apiserver.ControlPlane, binary, folder string, flags ...string
 	process.Dir, process.Stdout, process.Stderr = folder, log, log
 	// The plugin inherits the environment, and finds the API server by it.
 	process.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
-	return &Controller{process: process, log: log, last: map[string]string{}}, process.Start()
+	return &Controller{process: process, log: log, reconciled: map[string]string{}}, process.Start()
 }
 
-// End ends the controller by SIGKILL, and its plugins, which would go on: they are told to end by a controller that ends in good order only.
-func (c *Controller) End() error {
+// Kill ends the controller by SIGKILL, and its plugins, which would go on: they are told to end by a controller that ends in good order only.
+func (c *Controller) Kill() error {
 	if c.process.ProcessState != nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (c *Controller) End() error {
 // children are the processes that a process has started (proc_pid_task_children(5)).
 func children(pid int) []int {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	var found []int
+	var pids []int
 	for _, list := range lists {
 		text, err := os.ReadFile(filepath.Clean(list))
 		if err != nil {
@@ -126,15 +126,15 @@ func children(pid int) []int {
 		}
 		for field := range strings.FieldsSeq(string(text)) {
 			if child, err := strconv.Atoi(field); err == nil {
-				found = append(found, child)
+				pids = append(pids, child)
 			}
 		}
 	}
-	return found
+	return pids
 }
 
-// reconciles matches what the controller logs when it begins and when it ends a reconcile.
-var reconciles = regexp.MustCompile(`msg="(Started syncing rollout|Reconciliation completed)" generation=\d+ namespace=(\S+) resourceVersion=(\d+) `)
+// reconcileLine matches what the controller logs when it begins and when it ends a reconcile.
+var reconcileLine = regexp.MustCompile(`msg="(Started syncing rollout|Reconciliation completed)" generation=\d+ namespace=(\S+) resourceVersion=(\d+) `)
 
 // Reconciled returns the resource version of a namespace's only Rollout with which the controller has ended its last reconcile; empty while there is one.
 func (c *Controller) Reconciled(namespace string) (version string, err error) {
@@ -145,21 +145,21 @@ func (c *Controller) Reconciled(namespace string) (version string, err error) {
 		return "", err
 	}
 	defer log.Close()
-	if _, err := log.Seek(c.read, io.SeekStart); err != nil {
+	if _, err := log.Seek(c.logOffset, io.SeekStart); err != nil {
 		return "", err
 	}
 	for lines := bufio.NewReader(log); ; {
 		line, err := lines.ReadString('\n')
 		if errors.Is(err, io.EOF) {
-			return c.last[namespace], nil // the last line may not be whole
+			return c.reconciled[namespace], nil // the last line may not be whole
 		}
 		if err != nil {
 			return "", err
 		}
-		c.read += int64(len(line))
-		if said := reconciles.FindStringSubmatch(line); said != nil {
-			if c.last[said[2]] = ""; said[1] == "Reconciliation completed" {
-				c.last[said[2]] = said[3]
+		c.logOffset += int64(len(line))
+		if match := reconcileLine.FindStringSubmatch(line); match != nil {
+			if c.reconciled[match[2]] = ""; match[1] == "Reconciliation completed" {
+				c.reconciled[match[2]] = match[3]
 			}
 		}
 	}
@@ -171,8 +171,8 @@ func (c *Controller) Reconciles() (int, error) {
 	return bytes.Count(written, []byte(`msg="Reconciliation completed"`)), err
 }
 
-// LogAbout returns the last lines of the controller's log with that text in them.
-func (c *Controller) LogAbout(text string, most int) (string, error) {
+// LogLines returns the last lines of the controller's log with that text in them.
+func (c *Controller) LogLines(text string, most int) (string, error) {
 	written, err := os.ReadFile(c.log.Name())
 	if err != nil {
 		return "", err

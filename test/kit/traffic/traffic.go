@@ -16,8 +16,8 @@ const (
 	inFlight = 4
 	// sample is how many requests a share is measured by.
 	sample = 2000
-	// settle is how many are let pass before: Envoy's workers take over one by one what its main thread says that it has.
-	settle = 100
+	// warmUp is how many are let pass before: Envoy's workers take over one by one what its main thread says that it has.
+	warmUp = 100
 )
 
 // Traffic is requests under way: HTTP/1.1 and HTTP/2 in clear text, each on connections of three kinds. Some are opened
@@ -77,7 +77,7 @@ func (t *Traffic) CheckShare(answer string, want float64) {
 // sample waits for so many requests and counts an answer among them.
 func (t *Traffic) sample(answer string, requests int) stats.Split {
 	t.tb.Helper()
-	first := t.client.Begun() + settle
+	first := t.client.Begun() + warmUp
 	var window load.Window
 	await.True(t.tb, "a sample of the requests is complete", func() bool {
 		window = t.client.Window(first, requests)

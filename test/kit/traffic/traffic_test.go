@@ -11,14 +11,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// witness is a test whose failures are noted and don't count.
-type witness struct {
+// recordingTB is a test whose failures are noted and don't count.
+type recordingTB struct {
 	testing.TB
 
 	failures []string
 }
 
-func (w *witness) Errorf(format string, args ...any) {
+func (w *recordingTB) Errorf(format string, args ...any) {
 	w.failures = append(w.failures, fmt.Sprintf(format, args...))
 }
 
@@ -34,7 +34,7 @@ func serve(t *testing.T, app http.HandlerFunc) string {
 	return server.Listener.Addr().String()
 }
 
-func TestWhatFailsIsSeen(t *testing.T) {
+func TestFailedRequestsAreReported(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault http.HandlerFunc // of every 7th request, a farewell of each: no pinned connection may get around it
@@ -46,31 +46,31 @@ func TestWhatFailsIsSeen(t *testing.T) {
 		"an error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, []string{"HTTP status 503:"}},
 		"a wrong app":  {answer("other"), []string{"not a known color"}},
 		"no answer":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, []string{"connection closed"}},
-		"a farewell":   {goodbye, []string{"pinned HTTP/1.1, lost", "pinned HTTP/2, lost"}},
+		"a farewell":   {closeConnection, []string{"pinned HTTP/1.1, lost", "pinned HTTP/2, lost"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var asked atomic.Int64
+			var requests atomic.Int64
 			address := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				if asked.Add(1)%7 == 0 || name == "a farewell" {
+				if requests.Add(1)%7 == 0 || name == "a farewell" {
 					test.fault(w, r)
 					return
 				}
 				answer("stable")(w, r)
 			})
-			w := &witness{TB: t}
+			w := &recordingTB{TB: t}
 			traffic := Start(w, address, "shop.example.com", 500, "stable", "canary")
 			if strings.HasPrefix(name, "a share") {
 				traffic.CheckShare("canary", 0)
 			}
-			await.True(t, "all kinds of connections were used", func() bool { return asked.Load() > 500 })
+			await.True(t, "all kinds of connections were used", func() bool { return requests.Load() > 500 })
 			traffic.Stop()
-			seen := strings.Join(w.failures, "\n")
-			if (seen == "") != (test.want == nil) {
+			failures := strings.Join(w.failures, "\n")
+			if (failures == "") != (test.want == nil) {
 				t.Errorf("the failures are %q, want %q", w.failures, test.want)
 			}
 			for _, want := range test.want {
-				if !strings.Contains(seen, want) {
+				if !strings.Contains(failures, want) {
 					t.Errorf("the failures are %q, want %q", w.failures, test.want)
 				}
 			}
@@ -83,27 +83,27 @@ func answer(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, "%q", name) }
 }
 
-// goodbye answers and asks to end the connection.
-func goodbye(w http.ResponseWriter, r *http.Request) {
+// closeConnection answers and asks to end the connection.
+func closeConnection(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 	answer("stable")(w, r)
 }
 
-func TestAskAsksOnce(t *testing.T) {
+func TestGetSendsOneRequest(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int64
+	var requests atomic.Int64
 	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1); r.URL.Path == "/cut" {
+		if requests.Add(1); r.URL.Path == "/cut" {
 			panic(http.ErrAbortHandler)
 		}
 		w.Header().Set("X-Host", r.Host+r.Header.Get("X-User"))
 		http.NotFound(w, r)
 	})
-	got, err := Ask(t.Context(), "http://"+address+"/", "shop.example.com:", http.Header{"X-User": {"me"}})
+	got, err := Get(t.Context(), "http://"+address+"/", "shop.example.com:", http.Header{"X-User": {"me"}})
 	if err != nil || got.Status != http.StatusNotFound || got.Header.Get("X-Host") != "shop.example.com:me" || len(got.Body) == 0 {
 		t.Errorf("the answer is %+v, %v", got, err)
 	}
-	if _, err := Ask(t.Context(), "http://"+address+"/cut", "", nil); err == nil || asked.Load() != 2 {
-		t.Errorf("after two calls of Ask the server has %d requests; the last one's error is %v", asked.Load(), err)
+	if _, err := Get(t.Context(), "http://"+address+"/cut", "", nil); err == nil || requests.Load() != 2 {
+		t.Errorf("after two calls of Ask the server has %d requests; the last one's error is %v", requests.Load(), err)
 	}
 }

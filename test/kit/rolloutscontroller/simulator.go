@@ -12,41 +12,41 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// playEvery is how often the parts that are missing look at the cluster.
-const playEvery = 200 * time.Millisecond
+// interval is how often the parts that are missing look at the cluster.
+const interval = 200 * time.Millisecond
 
 // hashLabel is the label by which the controller tells the Pods of its ReplicaSets apart.
 const hashLabel = "rollouts-pod-template-hash"
 
-// Player plays the parts that are missing.
-type Player struct {
+// ClusterSimulator plays the parts that are missing.
+type ClusterSimulator struct {
 	admin  rest.Interface
 	routes map[string]string
 	mu     sync.Mutex
 	limits map[string]int32
 }
 
-// NewPlayer returns a Player that reads and writes as admin. It accepts Gateway API routes of the resources of routes, each in the version that is served.
-func NewPlayer(admin rest.Interface, routes map[string]string) *Player {
-	return &Player{admin: admin, routes: routes, limits: map[string]int32{}}
+// NewClusterSimulator returns a Player that reads and writes as admin. It accepts Gateway API routes of the resources of routes, each in the version that is served.
+func NewClusterSimulator(admin rest.Interface, routes map[string]string) *ClusterSimulator {
+	return &ClusterSimulator{admin: admin, routes: routes, limits: map[string]int32{}}
 }
 
-// Limit lets at most that many Pods become available in the ReplicaSets of a namespace whose Pod template has that annotation "version".
-func (p *Player) Limit(namespace, version string, most int32) {
+// LimitAvailable lets at most that many Pods become available in the ReplicaSets of a namespace whose Pod template has that annotation "version".
+func (p *ClusterSimulator) LimitAvailable(namespace, version string, most int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limits[namespace+"/"+version] = most
 }
 
-// Unlimit takes back what Limit said.
-func (p *Player) Unlimit(namespace, version string) {
+// RemoveLimit takes back what Limit said.
+func (p *ClusterSimulator) RemoveLimit(namespace, version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.limits, namespace+"/"+version)
 }
 
 // available is how many of wanted Pods become available.
-func (p *Player) available(namespace, version string, wanted int32) int32 {
+func (p *ClusterSimulator) available(namespace, version string, wanted int32) int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if most, limited := p.limits[namespace+"/"+version]; limited {
@@ -55,8 +55,8 @@ func (p *Player) available(namespace, version string, wanted int32) int32 {
 	return wanted
 }
 
-// list is a list of objects with the fields that matter here.
-type list struct {
+// objectList is a list of objects with the fields that matter here.
+type objectList struct {
 	Items []struct {
 		Metadata struct {
 			Namespace, Name string
@@ -81,27 +81,27 @@ type list struct {
 	}
 }
 
-// Play plays until ctx ends: the ReplicaSets' Pods become available at once, Services get the endpoints of the Pods that they
+// Run plays until ctx ends: the ReplicaSets' Pods become available at once, Services get the endpoints of the Pods that they
 // select, and a Gateway accepts every route.
-func (p *Player) Play(ctx context.Context) {
+func (p *ClusterSimulator) Run(ctx context.Context) {
 	endpoints := map[string]string{} // written, by path
 	for {
-		if ready, isKnown := p.playReplicaSets(ctx); isKnown {
-			p.playServices(ctx, ready, endpoints)
+		if ready, isKnown := p.updateReplicaSets(ctx); isKnown {
+			p.updateEndpoints(ctx, ready, endpoints)
 		}
 		for resource, version := range p.routes {
-			p.playGateway(ctx, version, resource)
+			p.acceptRoutes(ctx, version, resource)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(playEvery):
+		case <-time.After(interval):
 		}
 	}
 }
 
-// read reads a list as the API server has it in memory; an error leaves it empty for this time, and says so.
-func (p *Player) read(ctx context.Context, path string) (read list, isKnown bool) {
+// list reads a list as the API server has it in memory; an error leaves it empty for this time, and says so.
+func (p *ClusterSimulator) list(ctx context.Context, path string) (read objectList, isKnown bool) {
 	body, err := p.admin.Get().AbsPath(path).Param("resourceVersion", "0").DoRaw(ctx)
 	if err == nil {
 		err = json.Unmarshal(body, &read)
@@ -110,13 +110,13 @@ func (p *Player) read(ctx context.Context, path string) (read list, isKnown bool
 }
 
 // patch merges content into what is at path; an error leaves it for next time.
-func (p *Player) patch(ctx context.Context, path, content string) {
+func (p *ClusterSimulator) patch(ctx context.Context, path, content string) {
 	_ = p.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(content)).Do(ctx).Error()
 }
 
-// playReplicaSets reports the replicas as available that are to be, and returns those that have some, as namespace/hash.
-func (p *Player) playReplicaSets(ctx context.Context) (ready map[string]bool, isKnown bool) {
-	sets, isKnown := p.read(ctx, "/apis/apps/v1/replicasets")
+// updateReplicaSets reports the replicas as available that are to be, and returns those that have some, as namespace/hash.
+func (p *ClusterSimulator) updateReplicaSets(ctx context.Context) (ready map[string]bool, isKnown bool) {
+	sets, isKnown := p.list(ctx, "/apis/apps/v1/replicasets")
 	ready = map[string]bool{}
 	for _, set := range sets.Items {
 		wanted := *set.Spec.Replicas
@@ -133,9 +133,9 @@ func (p *Player) playReplicaSets(ctx context.Context) (ready map[string]bool, is
 	return ready, isKnown
 }
 
-// playServices gives every Service that selects Pods by their hash one address for them.
-func (p *Player) playServices(ctx context.Context, ready map[string]bool, written map[string]string) {
-	services, _ := p.read(ctx, "/api/v1/services")
+// updateEndpoints gives every Service that selects Pods by their hash one address for them.
+func (p *ClusterSimulator) updateEndpoints(ctx context.Context, ready map[string]bool, written map[string]string) {
+	services, _ := p.list(ctx, "/api/v1/services")
 	for _, service := range services.Items {
 		var selector map[string]string
 		if json.Unmarshal(service.Spec.Selector, &selector) != nil || selector[hashLabel] == "" {
@@ -158,9 +158,9 @@ func (p *Player) playServices(ctx context.Context, ready map[string]bool, writte
 	}
 }
 
-// playGateway accepts every route in its current generation.
-func (p *Player) playGateway(ctx context.Context, version, resource string) {
-	routes, _ := p.read(ctx, "/apis/gateway.networking.k8s.io/"+version+"/"+resource)
+// acceptRoutes accepts every route in its current generation.
+func (p *ClusterSimulator) acceptRoutes(ctx context.Context, version, resource string) {
+	routes, _ := p.list(ctx, "/apis/gateway.networking.k8s.io/"+version+"/"+resource)
 	for _, route := range routes.Items {
 		if len(route.Spec.ParentRefs) == 0 {
 			continue

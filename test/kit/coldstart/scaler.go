@@ -1,4 +1,4 @@
-package zerostage
+package coldstart
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 const ScalerAddress = "127.0.0.1:19090"
 
 // StartScaler starts the built scaler as its ServiceAccount, with more arguments. Who asks it waits for it.
-func (s *Stage) StartScaler(ctx context.Context, arguments ...string) (*program.Process, error) {
+func (s *Testbed) StartScaler(ctx context.Context, arguments ...string) (*program.Process, error) {
 	err := apiserver.ApplyFiles(ctx, s.Admin, "", filepath.Join(s.Repository, "config/scaler/rbac.yaml"))
 	if err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
-// Package zerostage runs apps that have no replica behind the real parts, for tests and benchmarks of held requests: an API server, the built
+// Package coldstart runs apps that have no replica behind the real parts, for tests and benchmarks of held requests: an API server, the built
 // interceptor as its ServiceAccount, and Envoy with the installed bootstrap. What would be Pods is one server of this process, to which the EndpointSlice
 // of each app leads as soon as it is woken. It is for the network of package netspace.
-package zerostage
+package coldstart
 
 import (
 	"context"
@@ -49,16 +49,16 @@ type Options struct {
 	// Folder is an empty one for files.
 	Folder string
 	// Apps is how many apps there are, and Patience how long the requests for them wait.
-	Apps     int
-	Patience time.Duration
+	Apps          int
+	QueueDeadline time.Duration
 	// Workers is the number of Envoy's.
 	Workers int
 	// Arguments are more ones for the interceptor.
 	Arguments []string
 }
 
-// Stage is what runs. Make it with Start.
-type Stage struct {
+// Testbed is what runs. Make it with Start.
+type Testbed struct {
 	Options
 
 	// Plane is the API server, and Admin a client that may do everything.
@@ -67,8 +67,8 @@ type Stage struct {
 	// Envoy is the proxy.
 	Envoy *envoyproc.Envoy
 
-	app  *http.Server
-	road *road
+	app     *http.Server
+	service *serviceForwarder
 }
 
 // Replica is an interceptor that runs.
@@ -80,19 +80,19 @@ type Replica struct {
 }
 
 // Start starts everything but interceptors and the proxy: see StartInterceptor and StartProxy.
-func Start(ctx context.Context, options Options) (*Stage, error) {
-	s := &Stage{Options: options}
+func Start(ctx context.Context, options Options) (*Testbed, error) {
+	s := &Testbed{Options: options}
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
 
-func (s *Stage) start(ctx context.Context) (err error) {
+func (s *Testbed) start(ctx context.Context) (err error) {
 	if s.app, err = startApp(ctx); err != nil {
 		return err
 	}
-	if s.road, err = openRoad(ctx, netspace.Address().String(), "5678", "9901"); err != nil {
+	if s.service, err = listenService(ctx, netspace.Address().String(), "5678", "9901"); err != nil {
 		return err
 	}
 	if s.Plane, err = apiserver.Start(ctx, s.Binaries, s.Folder); err != nil {
@@ -114,7 +114,7 @@ func (s *Stage) start(ctx context.Context) (err error) {
 }
 
 // Stop ends everything but interceptors.
-func (s *Stage) Stop() error {
+func (s *Testbed) Stop() error {
 	var errs error
 	if s.Envoy != nil {
 		errs = s.Envoy.Kill()
@@ -122,8 +122,8 @@ func (s *Stage) Stop() error {
 	if s.Plane != nil {
 		errs = errors.Join(errs, s.Plane.Stop())
 	}
-	if s.road != nil {
-		errs = errors.Join(errs, s.road.close())
+	if s.service != nil {
+		errs = errors.Join(errs, s.service.close())
 	}
 	if s.app != nil {
 		errs = errors.Join(errs, s.app.Close())
@@ -141,7 +141,7 @@ func ReplicaAddress(number int) netip.Addr {
 }
 
 // StartInterceptor starts the interceptor of a number, waits until it is ready, and has the Service lead to it: new connections only.
-func (s *Stage) StartInterceptor(ctx context.Context, number int) (*Replica, error) {
+func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, error) {
 	address := ReplicaAddress(number)
 	folder, err := os.MkdirTemp(s.Folder, "interceptor")
 	if err != nil {
@@ -162,42 +162,42 @@ func (s *Stage) StartInterceptor(ctx context.Context, number int) (*Replica, err
 	}
 	r := &Replica{process, address}
 	err = process.Await(ctx, func(ctx context.Context) error {
-		answer, err := traffic.Ask(ctx, "http://"+at(healthPort)+"/readyz", "", nil)
+		answer, err := traffic.Get(ctx, "http://"+at(healthPort)+"/readyz", "", nil)
 		if err == nil && answer.Status != http.StatusOK {
 			err = fmt.Errorf("%w: /readyz answers %d", errNotReady, answer.Status)
 		}
 		return err
 	})
 	if err == nil {
-		err = s.announce(ctx, address)
+		err = s.publishInterceptor(ctx, address)
 	}
 	if err != nil {
 		return nil, errors.Join(err, process.Kill())
 	}
-	s.road.leadTo(address.String())
+	s.service.setTarget(address.String())
 	return r, nil
 }
 
 // Terminate has the interceptor end in good order, as the kubelet does. Its end is to be waited for.
 func (r *Replica) Terminate() error { return r.Signal(syscall.SIGTERM) }
 
-// Held is how many requests wait at an interceptor.
-func (r *Replica) Held(ctx context.Context) (int, error) {
-	answer, err := traffic.Ask(ctx, "http://"+r.Address.String()+":2223/metrics", "", nil)
+// Queued is how many requests wait at an interceptor.
+func (r *Replica) Queued(ctx context.Context) (int, error) {
+	answer, err := traffic.Get(ctx, "http://"+r.Address.String()+":2223/metrics", "", nil)
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(answer.Body)) {
-		if value, is := strings.CutPrefix(line, waitingMetric); is {
-			held, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return int(held), err
+		if value, ok := strings.CutPrefix(line, waitingMetric); ok {
+			queued, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return int(queued), err
 		}
 	}
 	return 0, fmt.Errorf("%w: it has no metric %s", errNotReady, waitingMetric)
 }
 
 // StartProxy starts Envoy, or starts it anew, and waits until it serves.
-func (s *Stage) StartProxy(ctx context.Context) error {
+func (s *Testbed) StartProxy(ctx context.Context) error {
 	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink." + httpv1alpha1.DefaultInterceptorNamespace
 	bootstrap, err := envoyproc.InstalledBootstrap(s.Repository, [2]string{service, netspace.Address().String()},
 		[2]string{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"})

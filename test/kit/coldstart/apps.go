@@ -1,4 +1,4 @@
-package zerostage
+package coldstart
 
 import (
 	"context"
@@ -26,40 +26,40 @@ import (
 // AppPort is where the one server answers that all apps have.
 const AppPort = 18080
 
-// Name is the name of an app and of its Service, and Host its host.
-func Name(i int) string { return fmt.Sprintf("web-%03d", i) }
+// AppName is the name of an app and of its Service, and Host its host.
+func AppName(i int) string { return fmt.Sprintf("web-%03d", i) }
 
-// Host is the host of an app.
-func Host(i int) string { return Name(i) + ".test" }
+// AppHost is the host of an app.
+func AppHost(i int) string { return AppName(i) + ".test" }
 
-// Body is what an app answers.
-const Body = "awake\n"
+// AppBody is what an app answers.
+const AppBody = "awake\n"
 
 // startApp starts the server.
 func startApp(ctx context.Context) (*http.Server, error) {
-	at := netip.AddrPortFrom(netspace.Address(), AppPort)
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", at.String())
+	address := netip.AddrPortFrom(netspace.Address(), AppPort)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address.String())
 	if err != nil {
 		return nil, err
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // What a client sends doesn't matter, only that it may.
-		_, _ = io.WriteString(w, Body)
+		_, _ = io.WriteString(w, AppBody)
 	})}
 	go func() { _ = server.Serve(listener) }() // It ends with Close.
 	return server, nil
 }
 
 // populate creates the apps, none of which has an endpoint, and the proxy's EndpointSlice.
-func (s *Stage) populate(ctx context.Context) error {
+func (s *Testbed) populate(ctx context.Context) error {
 	if err := s.createSlice(ctx, Namespace, resolve.ProxyService, "http", translate.ListenerPort, netspace.Address()); err != nil {
 		return err
 	}
-	return s.EachApp(ctx, s.create)
+	return s.ForEachApp(ctx, s.create)
 }
 
-// EachApp does something for each app, a few at a time, up to the first error.
-func (s *Stage) EachApp(ctx context.Context, do func(ctx context.Context, app int) error) error {
+// ForEachApp does something for each app, a few at a time, up to the first error.
+func (s *Testbed) ForEachApp(ctx context.Context, do func(ctx context.Context, app int) error) error {
 	const atOnce = 8
 	group, inGroup := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -70,24 +70,24 @@ func (s *Stage) EachApp(ctx context.Context, do func(ctx context.Context, app in
 }
 
 // create creates an app without an endpoint.
-func (s *Stage) create(ctx context.Context, i int) error {
-	object := kit.NewScaledObject(Namespace, Name(i), Name(i), 1, Host(i))
-	object.ObjectMeta = metav1.ObjectMeta{Namespace: Namespace, Name: Name(i)}
-	object.Spec.Timeouts = &httpv1alpha1.Timeouts{ConditionWait: &metav1.Duration{Duration: s.Patience}}
-	service := kit.NewService(Namespace, Name(i))
+func (s *Testbed) create(ctx context.Context, i int) error {
+	object := kit.NewScaledObject(Namespace, AppName(i), AppName(i), 1, AppHost(i))
+	object.ObjectMeta = metav1.ObjectMeta{Namespace: Namespace, Name: AppName(i)}
+	object.Spec.Timeouts = &httpv1alpha1.Timeouts{ConditionWait: &metav1.Duration{Duration: s.QueueDeadline}}
+	service := kit.NewService(Namespace, AppName(i))
 	service.Spec.ClusterIP = corev1.ClusterIPNone
 	if err := apiserver.Create(ctx, s.Admin, "/api/v1/namespaces/"+Namespace+"/services", service); err != nil {
 		return err
 	}
-	if err := s.createSlice(ctx, Namespace, Name(i), "http", AppPort); err != nil {
+	if err := s.createSlice(ctx, Namespace, AppName(i), "http", AppPort); err != nil {
 		return err
 	}
 	path := "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + Namespace + "/" + httpv1alpha1.Resource
 	return apiserver.Create(ctx, s.Admin, path, object)
 }
 
-// announce creates the EndpointSlices by which others find an interceptor, unless they are there.
-func (s *Stage) announce(ctx context.Context, address netip.Addr) error {
+// publishInterceptor creates the EndpointSlices by which others find an interceptor, unless they are there.
+func (s *Testbed) publishInterceptor(ctx context.Context, address netip.Addr) error {
 	const namespace = httpv1alpha1.DefaultInterceptorNamespace
 	for service, port := range map[string]struct {
 		name   string
@@ -110,13 +110,13 @@ func (s *Stage) announce(ctx context.Context, address netip.Addr) error {
 }
 
 // createSlice creates the EndpointSlice of a Service, of its name.
-func (s *Stage) createSlice(ctx context.Context, namespace, service, portName string, port int32, at ...netip.Addr) error {
+func (s *Testbed) createSlice(ctx context.Context, namespace, service, portName string, port int32, addresses ...netip.Addr) error {
 	return apiserver.Create(ctx, s.Admin, slicesPath(namespace), &discoveryv1.EndpointSlice{
 		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
 		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
-		Endpoints:   endpointsAt(at...),
+		Endpoints:   endpointsAt(addresses...),
 	})
 }
 
@@ -132,15 +132,15 @@ func endpointsAt(addresses ...netip.Addr) []discoveryv1.Endpoint {
 	return endpoints
 }
 
-// SetAwake gives an app its endpoint, or takes it.
-func (s *Stage) SetAwake(ctx context.Context, app int, isAwake bool) error {
-	return s.setEndpoint(ctx, Name(app), isAwake)
+// SetReady gives an app its endpoint, or takes it.
+func (s *Testbed) SetReady(ctx context.Context, app int, isReady bool) error {
+	return s.setEndpoint(ctx, AppName(app), isReady)
 }
 
 // setEndpoint gives a Service its endpoint, or takes it.
-func (s *Stage) setEndpoint(ctx context.Context, service string, has bool) error {
+func (s *Testbed) setEndpoint(ctx context.Context, service string, hasEndpoint bool) error {
 	var endpoints []discoveryv1.Endpoint
-	if has {
+	if hasEndpoint {
 		endpoints = endpointsAt(netspace.Address())
 	}
 	return apiserver.Patch(ctx, s.Admin, slicesPath(Namespace)+"/"+service, "test", map[string]any{"endpoints": endpoints})
@@ -151,15 +151,15 @@ func decoy(i int) string { return fmt.Sprintf("decoy-%03d", i) }
 
 // CreateDecoys creates the EndpointSlice of a Service beside each app's that no app has: what is written to it costs the API server, and whoever watches, as much as
 // what is written to the app's.
-func (s *Stage) CreateDecoys(ctx context.Context) error {
-	return s.EachApp(ctx, func(ctx context.Context, app int) error {
+func (s *Testbed) CreateDecoys(ctx context.Context) error {
+	return s.ForEachApp(ctx, func(ctx context.Context, app int) error {
 		return s.createSlice(ctx, Namespace, decoy(app), "http", AppPort)
 	})
 }
 
 // SetDecoy is SetAwake for the Service beside an app's.
-func (s *Stage) SetDecoy(ctx context.Context, app int, has bool) error {
-	return s.setEndpoint(ctx, decoy(app), has)
+func (s *Testbed) SetDecoy(ctx context.Context, app int, isReady bool) error {
+	return s.setEndpoint(ctx, decoy(app), isReady)
 }
 
 // slicesPath is the REST path of EndpointSlices.

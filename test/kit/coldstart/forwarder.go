@@ -1,0 +1,80 @@
+package coldstart
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+// serviceForwarder is the Service of the interceptor: an address of which each port leads to the same one of a replica. A connection keeps the replica that it has begun
+// with. In the network of package netspace all connections come from one address, the proxy's straight ones too.
+type serviceForwarder struct {
+	listeners []net.Listener
+
+	mu     sync.Mutex
+	target string
+}
+
+// listenService opens ports of an address. The road leads nowhere yet.
+func listenService(ctx context.Context, address string, ports ...string) (*serviceForwarder, error) {
+	r := new(serviceForwarder)
+	for _, port := range ports {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, port))
+		if err != nil {
+			return nil, errors.Join(err, r.close())
+		}
+		r.listeners = append(r.listeners, listener)
+		go r.serve(ctx, listener, port)
+	}
+	return r, nil
+}
+
+// close closes it.
+func (r *serviceForwarder) close() error {
+	var errs error
+	for _, listener := range r.listeners {
+		errs = errors.Join(errs, listener.Close())
+	}
+	return errs
+}
+
+// setTarget has new connections go to an address.
+func (r *serviceForwarder) setTarget(address string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.target = address
+}
+
+// serve takes connections until the listener is closed.
+func (r *serviceForwarder) serve(ctx context.Context, listener net.Listener, port string) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go r.forward(ctx, client, port)
+	}
+}
+
+// forward carries one connection.
+func (r *serviceForwarder) forward(ctx context.Context, client net.Conn, port string) {
+	defer client.Close()
+	r.mu.Lock()
+	target := r.target
+	r.mu.Unlock()
+	backend, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(target, port))
+	if err != nil {
+		return
+	}
+	defer backend.Close()
+	var responses sync.WaitGroup
+	responses.Go(func() {
+		_, _ = io.Copy(client, backend)
+		_ = client.Close()
+	})
+	_, _ = io.Copy(backend, client)
+	_ = backend.Close()
+	responses.Wait()
+}
