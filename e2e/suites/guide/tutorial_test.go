@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
-	"github.com/kedify/argo-rollouts-plugin/e2e/suites/guide/tutorial"
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/tutorial"
 )
 
 // TestTutorial types the commands of docs/tutorials/first-canary.md and compares their output with the page. The

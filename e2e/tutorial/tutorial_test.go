@@ -9,7 +9,7 @@ import (
 // TestReadFindsEveryStepOfThePage reads the page that the suite types.
 func TestReadFindsEveryStepOfThePage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../../docs/tutorials/first-canary.md")
+	page, err := os.ReadFile("../../docs/tutorials/first-canary.md")
 	if err != nil {
 		t.Fatal(err)
 	}
