@@ -182,7 +182,7 @@ func (i *installOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	set := manifests.NewSet(config.Files, i.options(cluster))
+	set := manifests.NewSet(config.Files, i.manifestOptions(cluster))
 	objects, err := set.Objects()
 	if err != nil {
 		return err
@@ -202,8 +202,7 @@ func (i *installOptions) run(ctx context.Context, out io.Writer) error {
 
 // errNoController reports that the Argo Rollouts controller is not installed.
 var errNoController = errors.New("no Deployment has the labels app.kubernetes.io/name=argo-rollouts and " +
-	"app.kubernetes.io/component=rollouts-controller: " +
-	"install Argo Rollouts first")
+	"app.kubernetes.io/component=rollouts-controller: install Argo Rollouts first")
 
 // controllerName returns the name of the controller's Deployment.
 func controllerName(cluster *facts.Facts) types.NamespacedName {
@@ -211,7 +210,7 @@ func controllerName(cluster *facts.Facts) types.NamespacedName {
 }
 
 // manifestOptions returns the options of the manifests for a cluster.
-func (i *installOptions) options(cluster *facts.Facts) manifests.Options {
+func (i *installOptions) manifestOptions(cluster *facts.Facts) manifests.Options {
 	options := manifests.Options{
 		Routers: i.routers, ProxyNamespaces: i.namespaces, Registry: i.registry, Tag: i.tag,
 		Controller: controllerName(cluster),

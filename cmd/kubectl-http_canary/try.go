@@ -98,8 +98,8 @@ func (t *tryOptions) complete() error {
 	case !needsGateway && t.setup.Router != facts.HTTPRouter:
 		return usageError(fmt.Errorf("unknown router %q: use %s or %s", t.setup.Router, facts.HTTPRouter,
 			facts.GatewayRouter))
-	case needsGateway != (t.gateway != ""), isGateway != (t.gateway != ""), needsGateway &&
-		(namespace == "" || name == ""):
+	case needsGateway != (t.gateway != ""), isGateway != (t.gateway != ""),
+		needsGateway && (namespace == "" || name == ""):
 		return usageError(fmt.Errorf("--router=%s and --gateway=NAMESPACE/NAME require each other",
 			facts.GatewayRouter))
 	case t.setup.Weight < 1 || t.setup.Weight > 99:

@@ -46,7 +46,7 @@ func application(t *testing.T) adopt.Application {
 }
 
 // compareGolden compares a proposal with a golden file.
-func lineDiff(t *testing.T, name string, app adopt.Application) {
+func compareGolden(t *testing.T, name string, app adopt.Application) {
 	t.Helper()
 	proposal, err := adopt.Propose(app)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestProposals(t *testing.T) {
 			t.Parallel()
 			app := application(t)
 			change(&app)
-			lineDiff(t, name, app)
+			compareGolden(t, name, app)
 		})
 	}
 }

@@ -121,7 +121,7 @@ func (f *finder) isRead(namespace string) bool { return f.namespace == "" || f.n
 
 // staleReason returns why a Rollout no longer uses an object; false if it may still use it. mayReference reports
 // whether an existing Rollout may reference the object.
-func (f *finder) staleReason(name types.NamespacedName, mayReference func(*facts.Rollout) bool) (why string, ok bool) {
+func (f *finder) staleReason(name types.NamespacedName, mayReference func(*facts.Rollout) bool) (reason string, ok bool) {
 	rollout := f.rollout(name)
 	switch {
 	case !f.isRead(name.Namespace):
@@ -144,33 +144,33 @@ func (f *finder) checkObject(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	owner, isOwned := f.cluster.Owners[name]
 	leftover := Leftover{Object: fmt.Sprintf("%s %s", httpv1alpha1.Kind, name)}
 	var remove []string
-	switch why, isStale := f.staleReason(owner.Rollout, mayReference); {
+	switch reason, isStale := f.staleReason(owner.Rollout, mayReference); {
 	case isOwned && isStale && hasWeights:
-		leftover.Kinds, remove = []Kind{Weights}, []string{httpv1alpha1.AnnotationWeightedBackends,
-			httpv1alpha1.AnnotationWeightedBackendsOwner}
+		leftover.Kinds = []Kind{Weights}
+		remove = []string{httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationWeightedBackendsOwner}
 		leftover.Message = fmt.Sprintf("%s, but its weights are still active (%s); without them all requests go to %s",
-			why, oneLine(weights),
-			object.Spec.ScaleTargetRef.Service)
+			reason, oneLine(weights), object.Spec.ScaleTargetRef.Service)
 		if _, ok := object.Annotations[httpv1alpha1.AnnotationManagedRoutes]; ok {
 			remove = append(remove, httpv1alpha1.AnnotationManagedRoutes)
 			leftover.Message += ", including those of its header and mirror routes"
 		}
 	case isOwned && isStale:
 		leftover.Kinds, remove = []Kind{OwnerAnnotation}, []string{httpv1alpha1.AnnotationWeightedBackendsOwner}
-		leftover.Message = why + ", and its owner annotation has no weights"
+		leftover.Message = reason + ", and its owner annotation has no weights"
 	case hasWeights && !hasOwnerAnnotation && f.isRead(name.Namespace) &&
 		!slices.ContainsFunc(f.cluster.Rollouts, func(r facts.Rollout) bool { return mayReference(&r) }):
-		leftover.Kinds, leftover.Unowned, remove = []Kind{UnownedWeights}, true, []string{httpv1alpha1.AnnotationWeightedBackends}
+		leftover.Kinds, leftover.Unowned = []Kind{UnownedWeights}, true
+		remove = []string{httpv1alpha1.AnnotationWeightedBackends}
 		leftover.Message = fmt.Sprintf("no Rollout references it, and its weights (%s) have no owner annotation: "+
-			"set by the published plugin or manually; "+
-			"without them all requests go to %s", oneLine(weights), object.Spec.ScaleTargetRef.Service)
+			"set by the published plugin or manually; without them all requests go to %s",
+			oneLine(weights), object.Spec.ScaleTargetRef.Service)
 	}
 	if _, ok := object.Annotations[httpv1alpha1.AnnotationStatus]; ok && object.Status.DataPlane != nil {
 		message := "the status contains the report, so the annotation is unused: " + httpv1alpha1.AnnotationStatus
 		if leftover.Unowned { // --unowned applies to the weights only, so the annotation is a leftover of its own
 			annotation := Leftover{Object: leftover.Object, Kinds: []Kind{StatusAnnotation}, Message: message}
-			annotation.Removal = Removal{Object: name, Patch: removeAnnotations(object,
-				[]string{httpv1alpha1.AnnotationStatus})}
+			patch := removeAnnotations(object, []string{httpv1alpha1.AnnotationStatus})
+			annotation.Removal = Removal{Object: name, Patch: patch}
 			leftover.Removal = Removal{Object: name, Patch: removeAnnotations(object, remove)}
 			return []Leftover{leftover, annotation}
 		}

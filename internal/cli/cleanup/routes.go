@@ -28,7 +28,7 @@ func (f *finder) checkRoute(live *facts.Route) []Leftover {
 	for _, entry := range entries {
 		namespace, name, _ := strings.Cut(entry.Rollout, "/")
 		key := types.NamespacedName{Namespace: namespace, Name: name}
-		why, isStale := f.staleReason(key, mayReference)
+		reason, isStale := f.staleReason(key, mayReference)
 		if !isStale {
 			continue
 		}
@@ -39,17 +39,16 @@ func (f *finder) checkRoute(live *facts.Route) []Leftover {
 		content = reset
 		leftover.Kinds = append(leftover.Kinds, kinds...)
 		if entry.Weighted && !slices.Contains(kinds, RouteWeights) {
-			why += "; its weights stay, because the stable Service is unknown: set them manually"
+			reason += "; its weights stay, because the stable Service is unknown: set them manually"
 		}
-		messages = append(messages, why)
+		messages = append(messages, reason)
 	}
 	if text == "" && live.Labels[route.DefaultLabelKey] == labelInProgress && f.namespace == "" &&
 		!f.isReferenced(live) {
 		content = withoutLabel(content)
 		leftover.Kinds = append(leftover.Kinds, Label)
-		messages = append(messages,
-			"no Rollout references it, but it has label "+route.DefaultLabelKey+" of the published plugin; its "+
-				"weights stay")
+		messages = append(messages, "no Rollout references it, but it has label "+route.DefaultLabelKey+
+			" of the published plugin; its weights stay")
 	}
 	if len(leftover.Kinds) == 0 || reflect.DeepEqual(content, live.Content) {
 		return nil

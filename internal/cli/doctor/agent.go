@@ -107,8 +107,8 @@ func webhook(cluster *facts.Facts) []Finding {
 		case len(hook.ClientConfig.CABundle) == 0 && isOld:
 			finding.Message = "caBundle is empty, although the agent sets it" + refused
 			finding.Fix = fmt.Sprintf("see the log of the agent for the reason: kubectl -n %s logs deployment/%s. A "+
-				"tool that applies the "+
-				"MutatingWebhookConfiguration must not set caBundle (docs/reference/agent.md)", cluster.Agent.Namespace, cluster.Agent.Name)
+				"tool that applies the MutatingWebhookConfiguration must not set caBundle (docs/reference/agent.md)",
+				cluster.Agent.Namespace, cluster.Agent.Name)
 		default:
 			continue
 		}

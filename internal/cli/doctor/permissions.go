@@ -120,14 +120,14 @@ func kedaRequirements(cluster *facts.Facts, account types.NamespacedName, add fu
 		if !strings.HasPrefix(object.Spec.ScaleTargetRef.APIVersion, "argoproj.io/") {
 			continue
 		}
-		for _, access := range []struct{ verb, resource string }{{"get", "rollouts"}, {"get", "rollouts/scale"},
-			{"update", "rollouts/scale"}} {
+		for _, access := range []struct{ verb, resource string }{
+			{"get", "rollouts"}, {"get", "rollouts/scale"}, {"update", "rollouts/scale"},
+		} {
 			add(requirement{
 				permission: facts.Permission{Account: account, Verb: access.verb, Group: "argoproj.io",
 					Resource: access.resource, Namespace: object.Namespace},
-				fix: "add Rollouts to KEDA's chart value rbac.scaledRefKinds: {apiGroup: argoproj.io, kind: " +
-					"rollouts}, " +
-					"or leave its default {apiGroup: \"*\", kind: \"*\"}",
+				fix: "add Rollouts to KEDA's chart value rbac.scaledRefKinds: " +
+					"{apiGroup: argoproj.io, kind: rollouts}, or leave its default {apiGroup: \"*\", kind: \"*\"}",
 				code: ScaledRefKinds, effect: "KEDA cannot scale Rollouts",
 			})
 		}

@@ -163,8 +163,7 @@ func wrongPlatform(cluster *facts.Facts, object, field, file string) []Finding {
 	finding := Finding{
 		Code: ArchitectureMismatch, Severity: Error, Object: object, Field: field,
 		Fix: "use the release's file for the controller's nodes, and its checksum. If the architectures of the " +
-			"nodes differ, set nodeSelector " +
-			"kubernetes.io/arch in the controller's Deployment, or use the init container " +
+			"nodes differ, set nodeSelector kubernetes.io/arch in the controller's Deployment, or use the init container " +
 			"(docs/how-to/install-plugins.md, option C)",
 	}
 	if system != "linux" {

@@ -118,8 +118,8 @@ func routerConfig(r *facts.Rollout) []Finding {
 	var findings []Finding
 	for router, err := range map[string]error{facts.HTTPRouter: r.ObjectError, facts.GatewayRouter: r.RoutesError} {
 		if err != nil {
-			findings = append(findings, routerError(RouterConfig, object, fmt.Sprintf("%s[%q]", pluginsOf, router),
-				err))
+			field := fmt.Sprintf("%s[%q]", pluginsOf, router)
+			findings = append(findings, routerError(RouterConfig, object, field, err))
 		}
 	}
 	if r.ServicesError != nil {

@@ -50,8 +50,8 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	// The agent would rewrite restored backends again. Its webhook goes first: without it, the API server needs no
 	// agent.
 	isFirst := func(reference manifests.Reference) bool {
-		return reference.Kind == kindWebhook || reference.Kind == kindDeployment &&
-			reference.Name == httpv1alpha1.ManagedByAgent
+		return reference.Kind == kindWebhook ||
+			reference.Kind == kindDeployment && reference.Name == httpv1alpha1.ManagedByAgent
 	}
 	isLast := func(reference manifests.Reference) bool { return reference.Kind == kindCRD }
 	if err := i.removeMatching(ctx, managed, isFirst); err != nil {
@@ -65,19 +65,17 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	if err := i.unregister(ctx, removal.Facts); err != nil {
 		return err
 	}
-	if err := i.removeMatching(ctx, managed, func(reference manifests.Reference) bool {
-		return !isFirst(reference) &&
-			!isLast(reference)
-	}); err != nil {
+	isOther := func(reference manifests.Reference) bool { return !isFirst(reference) && !isLast(reference) }
+	if err := i.removeMatching(ctx, managed, isOther); err != nil {
 		return err
 	}
-	if err := i.removeGenerated(ctx, "interceptor", removal.Facts.Interceptor,
-		leaseReference(httpv1alpha1.DefaultInterceptorLease)); err != nil {
+	lease := leaseReference(httpv1alpha1.DefaultInterceptorLease)
+	if err := i.removeGenerated(ctx, "interceptor", removal.Facts.Interceptor, lease); err != nil {
 		return err
 	}
 	secret := manifests.Reference{APIVersion: "v1", Kind: "Secret", Name: httpv1alpha1.ManagedByAgent + "-webhook"}
-	if err := i.removeGenerated(ctx, "agent", removal.Facts.Agent, leaseReference(httpv1alpha1.ManagedByAgent),
-		secret); err != nil {
+	lease = leaseReference(httpv1alpha1.ManagedByAgent)
+	if err := i.removeGenerated(ctx, "agent", removal.Facts.Agent, lease, secret); err != nil {
 		return err
 	}
 	if err := i.removeMatching(ctx, managed, isLast); err != nil {
@@ -104,8 +102,8 @@ func (i *Installer) managedObjects(ctx context.Context, candidates []manifests.O
 		for _, object := range objects {
 			reference := collection
 			reference.Namespace, reference.Name = object.Namespace, object.Name
-			if reference.Kind != "ConfigMap" ||
-				reference.Name != facts.ConfigMapName { // unregister deletes it when it is empty
+			// unregister deletes the controller's ConfigMap when it is empty.
+			if reference.Kind != "ConfigMap" || reference.Name != facts.ConfigMapName {
 				all = append(all, reference)
 			}
 		}

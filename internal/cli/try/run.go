@@ -317,8 +317,8 @@ func (t *Trial) remove(ctx context.Context) error {
 		}
 		err := t.get(ctx, &live, namespace...)
 		switch {
-		case apierrors.IsNotFound(err), err == nil &&
-			live.Metadata.Labels[facts.TrialLabel] != t.token: // A namespace of the same name with another token belongs to another user.
+		// A namespace of the same name with another token belongs to another user.
+		case apierrors.IsNotFound(err), err == nil && live.Metadata.Labels[facts.TrialLabel] != t.token:
 			t.printf("Namespace %s deleted", t.setup.Namespace)
 			return nil
 		case err == nil && !isDeleting:
