@@ -231,7 +231,8 @@ func TestEffectiveWeightsProperties(t *testing.T) {
 			case i > 0 && ready[i] && weight != desired[i]:
 				t.Fatalf("desired %v, ready %v: got %v: a ready canary lost its weight", desired, ready, got)
 			case i > 0 && !ready[i] && weight != 0 && desired[0] > 0:
-				t.Fatalf("desired %v, ready %v: got %v: the weight of a backend without ready endpoints was kept", desired, ready, got)
+				t.Fatalf("desired %v, ready %v: got %v: the weight of a backend without ready endpoints was "+
+					"kept", desired, ready, got)
 			}
 		}
 	}

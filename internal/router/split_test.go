@@ -77,8 +77,10 @@ func TestSplitForUnusualRollouts(t *testing.T) {
 			want: "web-stable 0, web-canary 10"},
 		"above a greater maximum": {change: limited(1000), weight: 1001,
 			want: `rollout "shop/web": the canary weight 1001 is above 1000: correct setWeight in spec.strategy.canary.steps`},
-		"ping-pong and stable and canary Services":         {change: both, weight: 20, want: "web-stable 80, web-canary 20"},
-		"ping-pong and only one of them, which is invalid": {change: func(r *v1alpha1.Rollout) { both(r); r.Spec.Strategy.Canary.CanaryService = "" }, weight: 20, want: `rollout "shop/web": spec.strategy.canary.canaryService is empty: name the Service there`},
+		"ping-pong and stable and canary Services": {change: both, weight: 20, want: "web-stable 80, web-canary 20"},
+		"ping-pong and only one of them": {
+			change: func(r *v1alpha1.Rollout) { both(r); r.Spec.Strategy.Canary.CanaryService = "" },
+			weight: 20, want: `rollout "shop/web": spec.strategy.canary.canaryService is empty: name the Service there`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

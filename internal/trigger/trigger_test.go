@@ -125,7 +125,8 @@ func TestProblems(t *testing.T) {
 			`port: is required: set exactly one of port and portName, to a port of the Service`,
 		}},
 		"a host that is none": {with(map[string]string{"hosts": "a.test,b_/c"}), []string{
-			`hosts "a.test,b_/c": "b_/c": not a host name: use letters, digits and hyphens between dots, such as shop.example.com, *.example.com or *`,
+			`hosts "a.test,b_/c": "b_/c": not a host name: use letters, digits and hyphens between dots, such as ` +
+				`shop.example.com, *.example.com or *`,
 		}},
 		"nothing between commas": {with(map[string]string{"hosts": "a.test,,b.test"}),
 			[]string{`hosts "a.test,,b.test": has an empty element between two commas`}},
@@ -134,20 +135,24 @@ func TestProblems(t *testing.T) {
 		"a prefix without a slash": {with(map[string]string{"pathPrefixes": "app"}),
 			[]string{`pathPrefixes "app": "app": not a path prefix: must begin with /`}},
 		"headers that are no list": {with(map[string]string{"headers": "X-Team: a"}), []string{
-			`headers "X-Team: a": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any value matches`,
+			`headers "X-Team: a": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any ` +
+				`value matches`,
 		}},
 		"headers with other keys": {with(map[string]string{"headers": "[{name: a, regex: b}]"}), []string{
-			`headers "[{name: a, regex: b}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any value matches`,
+			`headers "[{name: a, regex: b}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without ` +
+				`value, any value matches`,
 		}},
 		"a header twice": {with(map[string]string{"headers": "[{name: A}, {name: a}]"}), []string{
-			`headers "[{name: A}, {name: a}]": "a" is a duplicate, because names are case-insensitive: keep one, all headers must match`,
+			`headers "[{name: A}, {name: a}]": "a" is a duplicate, because names are case-insensitive: keep one, all headers ` +
+				`must match`,
 		}},
 		"an alias": {with(map[string]string{"headers": "[{name: &a x}, {name: *a}]"}),
 			[]string{`headers "[{name: &a x}, {name: *a}]": YAML anchors and aliases are not allowed`}},
 		"a header with a space": {with(map[string]string{"headers": "[{name: a b}]"}),
 			[]string{"headers \"[{name: a b}]\": \"a b\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only"}},
 		"a Service elsewhere": {with(map[string]string{"service": "shop.other"}), []string{
-			`service "shop.other": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and hyphens`,
+			`service "shop.other": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and ` +
+				`hyphens`,
 		}},
 		"a port by name": {with(map[string]string{"port": "http"}),
 			[]string{`port "http": use a whole number from 1 to 65535, or portName for a name`}},
@@ -175,7 +180,8 @@ func TestProblems(t *testing.T) {
 			`(ignored) window "30s": has no effect unless scalingMetric is requestRate`,
 		}},
 		"another kind to wire": {with(map[string]string{"trafficAutowire": "ingress,Gateway"}), []string{
-			`trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, service, separated by commas, or false for none`,
+			`trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, service, ` +
+				`separated by commas, or false for none`,
 		}},
 		"a health check elsewhere": {with(map[string]string{"healthcheckPath": "healthz"}),
 			[]string{`healthcheckPath "healthz": must begin with /`}},
@@ -186,7 +192,8 @@ func TestProblems(t *testing.T) {
 			`(ignored) healthcheckResponse "static": has no effect without healthcheckPath`,
 		}},
 		"a Secret elsewhere": {with(map[string]string{"tlsSecretName": "other/tls"}), []string{
-			`tlsSecretName "other/tls": use the name of a Secret of the same namespace: lower-case letters, digits, hyphens and dots`,
+			`tlsSecretName "other/tls": use the name of a Secret of the same namespace: lower-case letters, digits, hyphens ` +
+				`and dots`,
 		}},
 		"neither true nor false": {with(map[string]string{"coldStartWaitingPageEnabled": "yes"}), []string{
 			`coldStartWaitingPageEnabled "yes": use true or false`,
@@ -264,7 +271,7 @@ func TestClassify(t *testing.T) {
 		"converted": {"external-push", with(map[string]string{"convertedFrom": "kedify-http",
 			"scalerAddress": "elsewhere:1"}), trigger.Managed},
 		"by hand":                {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
-		"by hand, the long name": {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed},
+		"manual, the long name": {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed},
 		"by hand, .svc": {"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}),
 			trigger.Managed},
 		"by hand, without hosts": {"external-push", map[string]string{"scalerAddress": address, "port": "80"},

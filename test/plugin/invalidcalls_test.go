@@ -58,7 +58,8 @@ func startWith(
 	case routertest.Forbidden:
 		api.Fail(routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{Group: httpv1alpha1.Group,
 			Resource: httpv1alpha1.Resource}, "web",
-			errors.New(`User "`+routertest.UnprivilegedAccount+`" cannot get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "shop"`))))
+			errors.New(`User "`+routertest.UnprivilegedAccount+`" cannot get resource "httpscaledobjects" in API group `+
+				`"http.keda.sh" in the namespace "shop"`))))
 	case routertest.Shared:
 		other := routertest.Rollout(httpso.Type, config)
 		other.Name, other.UID = "api", "uid-of-api"

@@ -102,7 +102,8 @@ func TestMain(m *testing.M) {
 // run checks that all files exist, and runs the tests.
 func run(m *testing.M) (code int, err error) {
 	if len(releases()) == 0 || os.Getenv("GATEWAY_API_CRDS") == "" {
-		return 1, errors.New("no Argo Rollouts controller or no CustomResourceDefinitions of the Gateway API: run `make test-parts`")
+		return 1, errors.New("no Argo Rollouts controller or no CustomResourceDefinitions of the Gateway API: run `make " +
+			"test-parts`")
 	}
 	if err := flag.Set("test.parallel", "12"); err != nil { // scenarios mostly wait
 		return 1, err

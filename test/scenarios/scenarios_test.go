@@ -72,7 +72,8 @@ func scenarios() []scenario {
 	all := []scenario{
 		{name: "first installation", steps: twoSteps, play: healthy, want: "0"},
 		{
-			name: "every step", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {duration: 1s}}, {setWeight: 80}, {pause: {duration: 1s}}]",
+			name: "every step", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {duration: 1s}}, {setWeight: " +
+				"80}, {pause: {duration: 1s}}]",
 			play: play(update("2"), ahead("20"), healthy), want: "0 20 50 80 100 0",
 		},
 		{name: "promoted at each pause", steps: twoSteps, play: play(update("2"), ahead("20"), ahead("50"), healthy),
@@ -95,7 +96,8 @@ func scenarios() []scenario {
 			want: "0 20[qa] 20 100 0 100 0",
 		},
 		{
-			name: "setCanaryScale", steps: "[{setCanaryScale: {replicas: 1}}, {pause: {duration: 1s}}, {setWeight: 20}, {pause: {}}]",
+			name: "setCanaryScale", steps: "[{setCanaryScale: {replicas: 1}}, {pause: {duration: 1s}}, {setWeight: 20}, " +
+				"{pause: {}}]",
 			play: play(update("2"), ahead("20"), healthy), want: "0 20 100 0",
 		},
 		{name: "dynamicStableScale", canary: "dynamicStableScale: true", steps: twoSteps,
@@ -120,13 +122,15 @@ func scenarios() []scenario {
 			want: "0 20 50 100 0 20 50 100 0",
 		},
 		{
-			name: "an Experiment with weights", steps: "[{setWeight: 20}, {pause: {}}, {experiment: {duration: 6s, templates: [{name: a, specRef: canary, weight: 10}, " +
+			name: "an Experiment with weights", steps: "[{setWeight: 20}, {pause: {}}, {experiment: {duration: 6s, templates: " +
+				"[{name: a, specRef: canary, weight: 10}, " +
 				"{name: b, specRef: stable, weight: 5}]}}, {pause: {}}]",
 			play: play(update("2"), ahead("20"), func(s *stage) { s.awaitSplit("20+10+5") }, ahead("20"), healthy),
 			want: "0 20 20+10+5 20 100 0",
 		},
 		{
-			name: "aborted in an Experiment", steps: "[{setWeight: 20}, {experiment: {templates: [{name: a, specRef: canary, weight: 10}]}}]",
+			name: "aborted in an Experiment", steps: "[{setWeight: 20}, {experiment: {templates: [{name: a, specRef: canary, " +
+				"weight: 10}]}}]",
 			play: play(update("2"), func(s *stage) { s.awaitSplit("20+10"); s.abort() }, degraded), want: "0 20 20+10 0",
 		},
 		{name: "another object in the middle", steps: twoSteps,

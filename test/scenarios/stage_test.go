@@ -31,12 +31,14 @@ type routerUnderTest struct {
 var (
 	kedify = routerUnderTest{
 		plugin: "kedify/http", resource: "httpscaledobjects", config: "{httpScaledObjectName: NAME}",
-		object: "{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: NAME, labels: {app: NAME}}, spec: {hosts: [shop.test], " +
+		object: "{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: NAME, labels: {app: NAME}}, " +
+			"spec: {hosts: [shop.test], " +
 			"scaleTargetRef: {name: web, kind: Rollout, apiVersion: argoproj.io/v1alpha1, service: web-stable, port: 80}}}",
 	}
 	gateway = routerUnderTest{
 		plugin: "argoproj-labs/gatewayAPI", resource: "httproutes", config: "{httpRoute: NAME, verifyRouteStatus: false}",
-		object: "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: NAME, labels: {app: NAME}}, spec: {rules: [{backendRefs: " +
+		object: "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: NAME, labels: {app: NAME}}, " +
+			"spec: {rules: [{backendRefs: " +
 			"[{name: web-stable, port: 80, weight: 100}, {name: web-canary, port: 80, weight: 0}]}]}}",
 	}
 )

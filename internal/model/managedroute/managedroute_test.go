@@ -102,7 +102,8 @@ func numbered(count int, format string) string {
 func TestErrorsNameTheField(t *testing.T) {
 	t.Parallel()
 	_, err := managedroute.Parse(`[{"name":"a","matches":[{}]},{"name":"b","mirrorPercent":5,"matches":[{},{"headers":[{"name":"x-team","type":"Regex","value":"["}]}]}]`)
-	const want = `route "b": match 2: header "x-team": not a regular expression that Envoy accepts: "[": missing closing ]: correct it (RE2 syntax)`
+	const want = `route "b": match 2: header "x-team": not a regular expression that Envoy accepts: "[": missing ` +
+		`closing ]: correct it (RE2 syntax)`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}

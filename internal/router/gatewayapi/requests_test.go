@@ -180,8 +180,10 @@ func TestServedVersionIsDiscovered(t *testing.T) {
 	t.Run("an unknown version", func(t *testing.T) {
 		t.Parallel()
 		api := routertest.NewRoutesServer(t, routertest.Schema{Version: "v9"}, routeOf("TCPRoute", "web"))
-		const want = `TCPRoute "shop/web" of rollout "shop/web": the cluster does not serve it in a supported version (v1, v1beta1, v1alpha3, v1alpha2): ` +
-			`install the CustomResourceDefinition tcproutes.gateway.networking.k8s.io, or correct spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"].tcpRoute`
+		const want = `TCPRoute "shop/web" of rollout "shop/web": the cluster does not serve it in a supported version (v1, ` +
+			`v1beta1, v1alpha3, v1alpha2): ` +
+			`install the CustomResourceDefinition tcproutes.gateway.networking.k8s.io, or correct ` +
+			`spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"].tcpRoute`
 		if err := newRouter(api).SetWeight(t.Context(), rollout, 20, nil); err == nil || err.Error() != want {
 			t.Errorf("error is\n%v, want\n%s", err, want)
 		}

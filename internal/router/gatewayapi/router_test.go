@@ -173,9 +173,11 @@ func TestNothingIsWrittenUnlessEveryRouteIsValid(t *testing.T) {
 	err := newRouter(api).SetWeight(t.Context(), rollout, 20, nil)
 	for _, want := range []string{
 		`HTTPRoute "shop/unfit" of rollout "shop/web": no rule has both Services`,
-		`; HTTPRoute "shop/missing" of rollout "shop/web": httproutes.gateway.networking.k8s.io "missing" not found: create it, or correct ` +
+		`; HTTPRoute "shop/missing" of rollout "shop/web": httproutes.gateway.networking.k8s.io "missing" not found: ` +
+			`create it, or correct ` +
 			`spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"].httpRoutes[2]`,
-		`; TCPRoute "shop/gone" of rollout "shop/web": tcproutes.gateway.networking.k8s.io "gone" not found: create it, or correct ` +
+		`; TCPRoute "shop/gone" of rollout "shop/web": tcproutes.gateway.networking.k8s.io "gone" not found: create it, or ` +
+			`correct ` +
 			`spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"].tcpRoute`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -255,8 +257,10 @@ func TestHeaderRouteNeedsARouteThatAcceptsIt(t *testing.T) {
 	rollout := withHeaderRoute()
 	rollout.Spec.Strategy.Canary.TrafficRouting.Plugins[gatewayapi.Type] = []byte(`{"httpRoutes":[{"name":"web"}]}`)
 	err := newRouter(api).SetHeaderRoute(t.Context(), rollout, rollout.Spec.Strategy.Canary.Steps[0].SetHeaderRoute)
-	const want = `rollout "shop/web": no route accepts header or mirror routes: add useHeaderRoutes: true next to the name of an HTTPRoute or GRPCRoute in ` +
-		`spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"], or remove the step setHeaderRoute from spec.strategy.canary.steps`
+	const want = `rollout "shop/web": no route accepts header or mirror routes: add useHeaderRoutes: true next to the ` +
+		`name of an HTTPRoute or GRPCRoute in ` +
+		`spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"], or remove the step setHeaderRoute from ` +
+		`spec.strategy.canary.steps`
 	if err == nil || err.Error() != want {
 		t.Errorf("error is\n%v, want\n%s", err, want)
 	}

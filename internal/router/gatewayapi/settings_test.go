@@ -15,9 +15,12 @@ import (
 const field = `spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewayAPI"]`
 
 // allKeys are the keys as messages list them.
-const allKeys = "configMap, disableInProgressLabel, grpcRoute, grpcRouteRuleName, grpcRouteSelector, grpcRoutes, httpRoute, httpRouteRuleName, httpRouteSelector, httpRoutes, " +
-	"immediateAbort, inProgressLabelKey, inProgressLabelValue, namespace, safePromotion, skipManagedRoutesOnSetWeight, tcpRoute, tcpRouteRuleName, tcpRouteSelector, tcpRoutes, tlsRoute, " +
-	"tlsRouteRuleName, tlsRouteSelector, tlsRoutes, udpRoute, udpRouteRuleName, udpRouteSelector, udpRoutes, verifyRouteStatus"
+const allKeys = "configMap, disableInProgressLabel, grpcRoute, grpcRouteRuleName, grpcRouteSelector, grpcRoutes, " +
+	"httpRoute, httpRouteRuleName, httpRouteSelector, httpRoutes, " +
+	"immediateAbort, inProgressLabelKey, inProgressLabelValue, namespace, safePromotion, skipManagedRoutesOnSetWeight, " +
+	"tcpRoute, tcpRouteRuleName, tcpRouteSelector, tcpRoutes, tlsRoute, " +
+	"tlsRouteRuleName, tlsRouteSelector, tlsRoutes, udpRoute, udpRouteRuleName, udpRouteSelector, udpRoutes, " +
+	"verifyRouteStatus"
 
 func TestInvalidConfigurations(t *testing.T) {
 	t.Parallel()

@@ -92,7 +92,8 @@ func TestPromotionWaitsForTheStableService(t *testing.T) {
 					took > 750*time.Millisecond {
 					t.Errorf("UpdateHash: %v after %v; want success: %v", err, took, test.want)
 				}
-				if err != nil && (!strings.Contains(err.Error(), `rollout "shop/web": the promotion waits for Service "web-stable"`) ||
+				if err != nil && (!strings.Contains(err.Error(), `rollout "shop/web": the promotion waits for Service `+
+					`"web-stable"`) ||
 					!strings.Contains(err.Error(), "safePromotion: false")) {
 					t.Errorf("error is %q", err)
 				}

@@ -77,16 +77,19 @@ func TestSetWeight(t *testing.T) {
 		"0 removes the annotation": {weight: 0, have: at20, want: "", writes: 1},
 		"unchanged":                {weight: 20, have: at20, want: at20, writes: 0},
 		"0 where there is none":    {weight: 0, want: "", writes: 0},
-		"another notation of it":   {weight: 20, have: "[{service: web-stable, weight: 80}, {service: web-canary, weight: 20}]", want: at20, writes: 1},
-		"something broken":         {weight: 20, have: "{{{", want: at20, writes: 1},
+		"another notation of it": {weight: 20, have: "[{service: web-stable, weight: 80}, {service: web-canary, weight: " +
+			"20}]", want: at20, writes: 1},
+		"something broken": {weight: 20, have: "{{{", want: at20, writes: 1},
 		"an experiment has weight": {
 			weight: 20, others: []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}},
-			want:   "- service: web-stable\n  weight: 70\n- service: web-canary\n  weight: 20\n- service: web-try\n  weight: 10\n",
+			want: "- service: web-stable\n  weight: 70\n- service: web-canary\n  weight: 20\n- service: web-try\n  weight: " +
+				"10\n",
 			writes: 1,
 		},
 		"an experiment alone": {
 			weight: 0, others: []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}},
-			want:   "- service: web-stable\n  weight: 90\n- service: web-canary\n  weight: 0\n- service: web-try\n  weight: 10\n",
+			want: "- service: web-stable\n  weight: 90\n- service: web-canary\n  weight: 0\n- service: web-try\n  weight: " +
+				"10\n",
 			writes: 1,
 		},
 		"maxTrafficWeight 1000": {

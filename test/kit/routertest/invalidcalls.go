@@ -99,7 +99,8 @@ func InvalidCalls() []InvalidCall {
 		{
 			Name: "an experiment with too much weight", Weight: 60,
 			Others: []v1alpha1.WeightDestination{{ServiceName: "try", Weight: 50}}, After: "=",
-			Want: `rollout "shop/web": the weights of the canary and the experiment add up to 110, above 100: lower setWeight or the weights of the ` +
+			Want: `rollout "shop/web": the weights of the canary and the experiment add up to 110, above 100: lower setWeight ` +
+				`or the weights of the ` +
 				`experiment's templates in ` + canary + `steps`,
 		},
 		{
@@ -113,11 +114,13 @@ func InvalidCalls() []InvalidCall {
 		{
 			Name: "one Service for both", Change: func(s *v1alpha1.CanaryStrategy) { s.CanaryService = "web-stable" },
 			Weight: 20, After: "=",
-			Want: `rollout "shop/web": the Services of spec.strategy.canary and its experiments: entry 2: duplicate service "web-stable"`,
+			Want: `rollout "shop/web": the Services of spec.strategy.canary and its experiments: entry 2: duplicate service ` +
+				`"web-stable"`,
 		},
 		{
 			Name: "no such HTTPScaledObject", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 20, After: "=",
-			Want: `HTTPScaledObject "shop/wbe" of rollout "shop/web": httpscaledobjects.http.keda.sh "wbe" not found: create it (and install the ` +
+			Want: `HTTPScaledObject "shop/wbe" of rollout "shop/web": httpscaledobjects.http.keda.sh "wbe" not found: create ` +
+				`it (and install the ` +
 				`CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct ` + configField +
 				`.httpScaledObjectName`,
 		},
@@ -125,13 +128,17 @@ func InvalidCalls() []InvalidCall {
 			After: "="},
 		{
 			Name: "no permission", Situation: Forbidden, Weight: 20, After: "=",
-			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": httpscaledobjects.http.keda.sh "web" is forbidden: User "` + UnprivilegedAccount +
-				`" cannot get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "shop": allow the controller's ` +
-				`ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding argo-rollouts-kedify-http`,
+			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": httpscaledobjects.http.keda.sh "web" is forbidden: ` +
+				`User "` + UnprivilegedAccount +
+				`" cannot get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "shop": allow the ` +
+				`controller's ` +
+				`ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding ` +
+				`argo-rollouts-kedify-http`,
 		},
 		{
 			Name: "a second Rollout", Situation: Shared, Annotation: At20, Weight: 20, After: "=",
-			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": another Rollout already sets its weights: rollout "shop/api": give rollout "shop/web" ` +
+			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": another Rollout already sets its weights: rollout ` +
+				`"shop/api": give rollout "shop/web" ` +
 				`an HTTPScaledObject of its own in ` + configField + `.httpScaledObjectName`,
 		},
 		{Name: "an annotation that is not YAML, which is overwritten", Annotation: "{{{", Weight: 20, After: At20},
@@ -171,14 +178,17 @@ func invalidManagedRoutes() []InvalidCall {
 		{
 			Name:   "a header route with a regular expression that is too large for Envoy",
 			Change: header(v1alpha1.StringMatch{Regex: "[a-z]{200}"}), After: "=",
-			Want: regex + `"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: shorten it, repeat less often, or use exact or prefix`,
+			Want: regex + `"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: shorten it, ` +
+				`repeat less often, or use exact or prefix`,
 		},
 		{
 			Name: "a header route without a value", Change: header(v1alpha1.StringMatch{}), After: "=",
-			Want: field + `route "qa": match 1: header "role": invalid condition: there is no value: write one under exact, prefix or regex`,
+			Want: field + `route "qa": match 1: header "role": invalid condition: there is no value: write one under exact, ` +
+				`prefix or regex`,
 		},
 		{
-			Name: "a mirror route with an invalid path", Change: mirror(v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Prefix: "v1"}}), After: "=",
+			Name: "a mirror route with an invalid " +
+				"path", Change: mirror(v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Prefix: "v1"}}), After: "=",
 			Want: field + `route "copy": match 1: path: invalid condition: "v1": must begin with /`,
 		},
 	}
@@ -198,7 +208,8 @@ func invalidConfigurations() []InvalidCall {
 		},
 		{
 			Name: "an unknown key", Config: `{"httpScaledObjectName":"web","namespace":"b"}`, Weight: 20, After: "=",
-			Want: `rollout "shop/web": ` + configField + ` has the unknown key "namespace": remove it, the keys are httpScaledObjectName, immediateAbort, safePromotion and ` +
+			Want: `rollout "shop/web": ` + configField + ` has the unknown key "namespace": remove it, the keys are ` +
+				`httpScaledObjectName, immediateAbort, safePromotion and ` +
 				`verifyDataPlane`,
 		},
 		{

@@ -46,8 +46,12 @@ func TestRefusals(t *testing.T) {
 			weights(90, 10), ErrNoRule, `"app-canary" is not a backend of any rule`},
 		"no stable": {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-canary}]}]}}`,
 			weights(90, 10), ErrNoRule, `"app-stable" is not a backend of any rule`},
-		"in different rules": {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-canary}]}, {backendRefs: [{name: app-stable}]}]}}`, weights(90, 10), ErrNoRule, "each is a backend, but not of the same rule"},
-		"a Service twice":    {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-canary, port: 1}, {name: app-stable}, {name: app-canary, port: 2}]}]}}`, weights(90, 10), ErrAmbiguous, `spec.rules[0].backendRefs[0] and [2] are both Service "app-canary": keep one of them`},
+		"in different rules": {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-canary}]}, ` +
+			`{backendRefs: [{name: app-stable}]}]}}`, weights(90, 10), ErrNoRule, "each is a backend, but not of the same rule"},
+		"a Service twice": {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-canary, port: 1}, ` +
+			`{name: app-stable}, {name: app-canary, port: ` +
+			`2}]}]}}`, weights(90, 10), ErrAmbiguous, `spec.rules[0].backendRefs[0] and [2] are both Service "app-canary": ` +
+			`keep one of them`},
 		"no Services": {both, func(want *Intent) { want.Stable = "" }, ErrInvalid,
 			`the stable Service is "" and the canary Service "app-canary"`},
 		"a weight below 0": {both, weights(110, -10), ErrInvalid,
@@ -78,8 +82,10 @@ func TestRefusals(t *testing.T) {
 			`the path "api": must begin with a slash`},
 		"an empty path": {both, mirror(10, MirrorMatch{Path: &StringMatch{Regex, ""}}), ErrInvalid,
 			`the path "": must begin with a slash`},
-		"a foreign destination": {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-canary}, {name: app-stable}, {name: exp}]}]}}`, weights(80, 10, Destination{Service: "exp", Weight: 10}), ErrClash, `spec.rules[0].backendRefs already contains the experiment's Service "exp"`},
-		"matches are no list":   {`{metadata: {namespace: shop}, spec: {rules: [{matches: 1, backendRefs: [{name: app-canary}, {name: app-stable}]}]}}`, header("role", Exact, "qa"), ErrMalformed, "matches is int64, not a list"},
+		"a foreign destination": {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-canary}, {name: ` +
+			`app-stable}, {name: exp}]}]}}`, weights(80, 10, Destination{Service: "exp", Weight: 10}), ErrClash, `spec.rules[0].backendRefs already contains the experiment's Service "exp"`},
+		"matches are no list": {`{metadata: {namespace: shop}, spec: {rules: [{matches: 1, backendRefs: [{name: ` +
+			`app-canary}, {name: app-stable}]}]}}`, header("role", Exact, "qa"), ErrMalformed, "matches is int64, not a list"},
 		"an unsupported kind": {both, func(want *Intent) { header("role", Exact, "qa")(want); want.Kind = UDPRoute },
 			ErrUnsupported, "a UDPRoute does not support header and mirror routes"},
 		"the largest list, rules": {rules(9, 1, 1, 0), header("role", Exact, "qa"), ErrLimit,
@@ -87,7 +93,8 @@ func TestRefusals(t *testing.T) {
 		"too many matches": {rules(2, 33, 1, 0), header("role", Exact, "qa"), ErrLimit,
 			"all spec.rules would have 132 matches"},
 		"too many of one rule": {rules(1, 33, 1, 0), mirror(100, MirrorMatch{Method: &StringMatch{Exact, "GET"}},
-			MirrorMatch{Method: &StringMatch{Exact, "PUT"}}), ErrLimit, `managed route "copy" for spec.rules[0] would have 66 matches, the maximum is 64`},
+			MirrorMatch{Method: &StringMatch{Exact, "PUT"}}), ErrLimit, `managed route "copy" for spec.rules[0] would have 66 ` +
+			`matches, the maximum is 64`},
 		"too many headers": {rules(1, 1, 16, 0), header("role", Exact, "qa"), ErrLimit,
 			"a match would have 17 headers, the maximum is 16"},
 		"too many filters": {rules(1, 1, 1, 16), mirror(100, MirrorMatch{}), ErrLimit,
@@ -124,7 +131,8 @@ func rules(number, matches, headers, filters int) string {
 	}
 	filter := func(int) string { return "{type: ExtensionRef}" }
 	rule := func(int) string {
-		return fmt.Sprintf("{matches: %s, filters: %s, backendRefs: [{name: app-stable, port: 80}, {name: app-canary, port: 80}]}", list(matches, match), list(filters, filter))
+		return fmt.Sprintf("{matches: %s, filters: %s, backendRefs: [{name: app-stable, port: 80}, {name: app-canary, "+
+			"port: 80}]}", list(matches, match), list(filters, filter))
 	}
 	return fmt.Sprintf("{metadata: {namespace: shop}, spec: {rules: %s}}", list(number, rule))
 }
@@ -138,7 +146,8 @@ func TestTooManyDestinations(t *testing.T) {
 		want.Weights.Others = append(want.Weights.Others, Destination{Service: fmt.Sprint("exp-", i), Weight: 1})
 	}
 	_, _, err := Apply(decode(t, []byte(both)), want)
-	if text := "spec.rules[0].backendRefs would have 17 backends with those of the experiment, the maximum is 16"; !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), text) {
+	if text := "spec.rules[0].backendRefs would have 17 backends with those of the experiment, the maximum " +
+		"is 16"; !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), text) {
 		t.Errorf("Apply: %v\nwant: %s", err, text)
 	}
 }

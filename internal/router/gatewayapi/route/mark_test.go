@@ -49,7 +49,8 @@ func TestOtherLabelsStay(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := decode(t, []byte("kind: HTTPRoute\nmetadata: {name: r, namespace: shop, labels: "+test.labels+"}\nspec: {rules: [{backendRefs: "+test.backends+"}]}"))
+			object := decode(t, []byte("kind: HTTPRoute\nmetadata: {name: r, namespace: shop, "+
+				"labels: "+test.labels+"}\nspec: {rules: [{backendRefs: "+test.backends+"}]}"))
 			for _, weights := range test.weights {
 				want := usual()
 				want.Label, want.Weights, want.ManagedRoutes = &test.ask, weights, none
@@ -114,7 +115,8 @@ func TestLostRecordIsRebuilt(t *testing.T) {
 func TestPreviousRuleIsReset(t *testing.T) {
 	t.Parallel()
 	const backends = "backendRefs: [{name: app-stable, port: 80, weight: 100}, {name: app-canary, port: 80, weight: 0}]"
-	object := decode(t, []byte("kind: HTTPRoute\nmetadata: {name: r, namespace: shop}\nspec: {rules: [{name: a, "+backends+"}, {name: b, "+backends+"}]}"))
+	object := decode(t, []byte("kind: HTTPRoute\nmetadata: {name: r, namespace: shop}\nspec: {rules: "+
+		"[{name: a, "+backends+"}, {name: b, "+backends+"}]}"))
 	weightsOf := func(at int) []any {
 		refs := rulesOf(object)[at].(map[string]any)["backendRefs"].([]any)
 		return []any{refs[0].(map[string]any)["weight"], refs[1].(map[string]any)["weight"]}

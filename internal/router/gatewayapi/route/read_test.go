@@ -11,7 +11,8 @@ import (
 // TestAccepted: every parent in spec.parentRefs that has reported counts.
 func TestAccepted(t *testing.T) {
 	t.Parallel()
-	const accepted = `{parentRef: {name: a}, controllerName: x/y, conditions: [{type: Accepted, status: "True", observedGeneration: 3}, {type: ResolvedRefs, status: "True", observedGeneration: 3}]}`
+	const accepted = `{parentRef: {name: a}, controllerName: x/y, conditions: [{type: Accepted, status: "True", ` +
+		`observedGeneration: 3}, {type: ResolvedRefs, status: "True", observedGeneration: 3}]}`
 	report := func(parts ...string) string { return strings.NewReplacer(parts...).Replace(accepted) }
 	for name, test := range map[string]struct {
 		parents string
@@ -34,14 +35,16 @@ func TestAccepted(t *testing.T) {
 			"status.parents[1] (x/y): condition ResolvedRefs is False (BackendNotFound): no Service",
 		},
 		"an older generation": {report("ResolvedRefs, status: \"True\", observedGeneration: 3",
-			"ResolvedRefs, status: \"True\", observedGeneration: 2"), "status.parents[0] (x/y): condition ResolvedRefs is about generation 2, the route has 3"},
+			"ResolvedRefs, status: \"True\", observedGeneration: 2"), "status.parents[0] (x/y): condition ResolvedRefs is " +
+			"about generation 2, the route has 3"},
 		"a condition missing": {report("type: Accepted", "type: Programmed"),
 			"status.parents[0] (x/y) has no condition Accepted"},
 		"no objects": {"1", "not a Gateway API route: status.parents[0] is int64, not an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := decode(t, []byte(`{metadata: {namespace: shop, generation: 3}, spec: {parentRefs: [{name: a}, {name: b, namespace: gateways, sectionName: http}]}, status: {parents: [`+test.parents+`]}}`))
+			object := decode(t, []byte(`{metadata: {namespace: shop, generation: 3}, spec: {parentRefs: [{name: a}, {name: b, `+
+				`namespace: gateways, sectionName: http}]}, status: {parents: [`+test.parents+`]}}`))
 			accepted, what := Accepted(object)
 			if accepted != (test.want == "") || what != test.want {
 				t.Errorf("Accepted: %t, %q\nwant %q", accepted, what, test.want)
@@ -98,11 +101,16 @@ func TestCanaryWeight(t *testing.T) {
 		ruleName string
 		want     int32
 	}{
-		"the highest of all rules": {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-stable}, {name: app-canary, weight: 20}]}, {backendRefs: [{name: app-stable}, {name: app-canary, weight: 30}]}]}}`, "", 30},
-		"of the rule in scope":     {`{metadata: {namespace: shop}, spec: {rules: [{name: a, backendRefs: [{name: app-stable}, {name: app-canary, weight: 20}]}, {backendRefs: [{name: app-stable}, {name: app-canary, weight: 30}]}]}}`, "a", 20},
-		"an absent one is 1":       {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-stable}, {name: app-canary}]}]}}`, "", 1},
-		"a rule of the canary":     {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-canary, weight: 20}]}]}}`, "", 0},
-		"no route":                 {`{spec: {rules: 1}}`, "", 0},
+		"the highest of all rules": {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-stable}, ` +
+			`{name: app-canary, weight: 20}]}, {backendRefs: [{name: app-stable}, {name: app-canary, weight: 30}]}]}}`, "", 30},
+		"of the rule in scope": {`{metadata: {namespace: shop}, spec: {rules: [{name: a, backendRefs: [{name: ` +
+			`app-stable}, {name: app-canary, weight: 20}]}, {backendRefs: [{name: app-stable}, {name: app-canary, weight: ` +
+			`30}]}]}}`, "a", 20},
+		"an absent one is 1": {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-stable}, ` +
+			`{name: app-canary}]}]}}`, "", 1},
+		"a rule of the canary": {`{metadata: {namespace: shop}, spec: {rules: [{backendRefs: [{name: app-canary, ` +
+			`weight: 20}]}]}}`, "", 0},
+		"no route": {`{spec: {rules: 1}}`, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -143,7 +151,8 @@ func TestOwners(t *testing.T) {
 	if owners := ownersOf(must(t, object, rest(want))); len(owners) > 0 {
 		t.Errorf("Owners after the end: %v", owners)
 	}
-	if owners := ownersOf(decode(t, []byte(`{metadata: {annotations: {rollouts.kedify.io/gatewayapi: "[]"}}}`))); len(owners) > 0 {
+	if owners := ownersOf(decode(t, []byte(`{metadata: {annotations: {rollouts.kedify.io/gatewayapi: `+
+		`"[]"}}}`))); len(owners) > 0 {
 		t.Errorf("Owners of an annotation that isn't ours: %v", owners)
 	}
 }
