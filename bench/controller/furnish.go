@@ -14,10 +14,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
-// atOnce is how many Rollouts are created at a time.
+// atOnce is the number of Rollouts that are created in parallel.
 const atOnce = 8
 
-// objects are those of one Rollout, by its name.
+// objects are the objects of one Rollout, by its name.
 const objects = `
 apiVersion: v1
 kind: Service
@@ -53,7 +53,8 @@ spec:
       steps: [{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {}}]
 `
 
-// furnish installs what the controller needs and creates the Rollouts, and brings them to the phase Healthy: with the plugin that does nothing, and with their Pods played.
+// furnish installs what the controller needs, creates the Rollouts and brings them to the phase Healthy. It uses the
+// no-op plugin and simulates the Pods.
 func (b bench) furnish(ctx context.Context) error {
 	err := rolloutscontroller.Install(ctx, b.admin, b.install, map[string]string{httpso.Type: b.files[noop]},
 		filepath.Join(b.repo, "config/crd/http.keda.sh_httpscaledobjects.yaml"), filepath.Join(b.repo, "config/argo-rollouts/rbac.yaml"))
@@ -87,7 +88,8 @@ func (b bench) furnish(ctx context.Context) error {
 	return interceptor.KeepLease(ctx, b.admin)
 }
 
-// create creates the Rollouts with all that belongs to them, reports that none of them has a Ready proxy, and waits until they are Healthy.
+// create creates the Rollouts and their objects, reports that none of them has a Ready proxy, and waits until they are
+// Healthy.
 func (b bench) create(ctx context.Context) error {
 	_, err := stopwatch.Calls(atOnce, b.rollouts, func(n int) error {
 		name := fmt.Sprintf("web-%05d", n)

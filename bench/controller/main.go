@@ -1,8 +1,10 @@
-// Command controller measures how many idle Rollouts a second the real Argo Rollouts controller reconciles, with the router kedify/http and with a plugin that does nothing in its
-// place, in turns: the worst case for the router, with interceptors that live and no Ready proxy, so that no weight can be verified. What waited for a proxy in each
-// call would hold all of the controller's workers.
+// Command controller measures how many idle Rollouts per second the real Argo Rollouts controller reconciles,
+// alternating between the router kedify/http and a no-op plugin. It measures the router's worst case: interceptors are
+// alive and no proxy is Ready, so no weight can be verified. A call that waited for a proxy would block all of the
+// controller's workers.
 //
-// A real etcd and kube-apiserver have the Rollouts. The controller is told to go through all of them every second, which it cannot, and the reconciles that it logs are counted.
+// A real etcd and kube-apiserver contain the Rollouts. The controller's resync interval is one second, which it cannot
+// keep, and the reconciles in its log are counted.
 package main
 
 import (
@@ -32,20 +34,21 @@ import (
 
 const (
 	command = "rollouts-plugin-kedify"
-	// minRate is the least rate of reconciles, in multiples of that with a plugin that does nothing.
+	// minRate is the lowest allowed rate of reconciles, in multiples of the no-op plugin's.
 	minRate = 0.5
-	// readyLimit bounds the way of all Rollouts to the phase Healthy.
+	// readyLimit bounds the time until all Rollouts are in the phase Healthy.
 	readyLimit = 20 * time.Minute
-	// idleShare is which part of all Rollouts a controller reconciles in a second that may have nothing left to do: it is told to go through all of them so often.
+	// idleShare is the share of all Rollouts reconciled per second above which the controller may be idle, given its
+	// resync interval.
 	idleShare = 0.8
-	// pollEvery is how often it is looked for meanwhile.
+	// pollEvery is the polling interval.
 	pollEvery = time.Second
 )
 
-// errIdle says that the rates are not the controller's.
-var errIdle = errors.New("the controller keeps up with the Rollouts, so that nothing is measured")
+// errIdle is returned if the controller is not the bottleneck.
+var errIdle = errors.New("the controller keeps up with the Rollouts: the rates are meaningless")
 
-// options are what the command line sets.
+// options are the command line options.
 type options struct {
 	binaries                        apiserver.Binaries
 	repo, json, controller, install string
@@ -65,19 +68,19 @@ func main() {
 	}
 }
 
-// parse reads the command line.
+// parse parses the command line.
 func parse(args []string, getenv func(string) string, stderr io.Writer) (options, error) {
 	var chosen options
 	flags := flag.NewFlagSet("bench/controller", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	chosen.binaries.Flags(flags, getenv)
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
-	flags.StringVar(&chosen.json, "json", "", "`file` for the results as JSON, in place of stdout")
+	flags.StringVar(&chosen.json, "json", "", "`file` for the results as JSON, instead of stdout")
 	flags.StringVar(&chosen.controller, "controller", getenv("ROLLOUTS_CONTROLLER_BIN"), "`file` of the Argo Rollouts controller; by default $ROLLOUTS_CONTROLLER_BIN")
 	flags.StringVar(&chosen.install, "install", getenv("ROLLOUTS_INSTALL_YAML"), "`file` of its install.yaml; by default $ROLLOUTS_INSTALL_YAML")
 	flags.IntVar(&chosen.rollouts, "rollouts", 1000, "`number` of Rollouts")
 	flags.IntVar(&chosen.repeats, "repeats", 5, "`number` of rounds")
-	flags.DurationVar(&chosen.span, "span", 10*time.Second, "how long reconciles are counted in a round, of each plugin")
+	flags.DurationVar(&chosen.span, "span", 10*time.Second, "how long a round counts the reconciles of each plugin")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
@@ -87,7 +90,7 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (options
 	return chosen, nil
 }
 
-// run is the program with its surroundings as arguments.
+// run is the program with its environment as arguments.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) (err error) {
 	chosen, err := parse(args, getenv, stderr)
 	if err != nil {
@@ -118,7 +121,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	return figures.Publish(map[string]any{"plugin": httpso.Type, "reconcilesPerSecond": rates, "limits": limits}, limits, chosen.json, stdout)
 }
 
-// ratio is the median of the rounds' ratios.
+// ratio returns the median of the rounds' ratios.
 func ratio(ours, base []float64) float64 {
 	ratios := make([]float64, len(base))
 	for i := range base {
@@ -127,10 +130,11 @@ func ratio(ours, base []float64) float64 {
 	return stopwatch.Median(ratios)
 }
 
-// noop is the name of the plugin that does nothing, in results.
+// noop is the name of the no-op plugin in results.
 const noop = "no-op plugin"
 
-// measure starts everything, counts reconciles in turns, and ends everything. The rates are in reconciles a second, by plugin.
+// measure starts everything, counts reconciles of the plugins in turn, and stops everything. The rates are reconciles
+// per second, by plugin.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (rates map[string][]float64, err error) {
 	own, err := os.Executable()
 	if err != nil {
@@ -181,7 +185,7 @@ type bench struct {
 	files  map[string]string // of the plugins
 }
 
-// start starts a controller with one of the plugins in the place of kedify/http.
+// start starts a controller with one of the plugins as kedify/http.
 func (b bench) start(ctx context.Context, plugin, home string, flags ...string) (*rolloutscontroller.Controller, error) {
 	registration := rolloutscontroller.Registration(map[string]string{httpso.Type: b.files[plugin]})
 	if err := apiserver.Apply(ctx, b.admin, rolloutscontroller.Namespace, registration); err != nil {
@@ -190,7 +194,7 @@ func (b bench) start(ctx context.Context, plugin, home string, flags ...string) 
 	return rolloutscontroller.Start(b.plane, b.controller, filepath.Join(b.folder, home), append(flags, "--leader-elect=false", "--qps=1000", "--burst=2000")...)
 }
 
-// rate counts the reconciles of a controller that has gone through all Rollouts at least once.
+// rate counts the reconciles of a controller after it has reconciled each Rollout at least once.
 func (b bench) rate(ctx context.Context, plugin, home string) (rate float64, err error) {
 	controller, err := b.start(ctx, plugin, home, "--rollout-resync=1")
 	if err != nil {
@@ -218,7 +222,7 @@ func (b bench) rate(ctx context.Context, plugin, home string) (rate float64, err
 	return float64(after-before) / time.Since(begun).Seconds(), err
 }
 
-// eventually polls until ready says so.
+// eventually polls until ready returns true.
 func eventually(ctx context.Context, what string, ready func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
@@ -235,7 +239,7 @@ func eventually(ctx context.Context, what string, ready func() (bool, error)) er
 	}
 }
 
-// healthy counts the Rollouts that are.
+// healthy counts the Healthy Rollouts.
 func (b bench) healthy(ctx context.Context) (int, error) {
 	text, err := b.admin.Get().AbsPath("/apis/argoproj.io/v1alpha1/rollouts").Param("resourceVersion", "0").DoRaw(ctx)
 	if err != nil {

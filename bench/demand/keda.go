@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// polling is KEDA's pollingInterval where a ScaledObject has none, and syncing the HorizontalPodAutoscaler's
+	// polling is KEDA's default pollingInterval. syncing is the HorizontalPodAutoscaler's
 	// --horizontal-pod-autoscaler-sync-period.
 	polling, syncing = 30 * time.Second, 15 * time.Second
-	// metricName is what the scaler calls the rate.
+	// metricName is the scaler's name of the rate.
 	metricName = "http-request-rate"
-	// atOnce is how many questions may be under way.
+	// atOnce is the number of concurrent calls.
 	atOnce = 16
 )
 
-// keda is a client that asks as KEDA does, over one connection.
+// keda is a client that calls the scaler as KEDA does, over one connection.
 type keda struct {
 	client  externalscaler.ExternalScalerClient
 	objects int
 	asked   atomic.Int64
 }
 
-// reference is what KEDA sends of the trigger of an app.
+// reference is the ScaledObjectRef that KEDA sends for an app's trigger.
 func reference(app int) *externalscaler.ScaledObjectRef {
 	return &externalscaler.ScaledObjectRef{
 		Name: coldstart.AppName(app), Namespace: coldstart.Namespace, ScalerMetadata: map[string]string{
@@ -43,7 +43,7 @@ func reference(app int) *externalscaler.ScaledObjectRef {
 	}
 }
 
-// askedByKEDA measures while KEDA asks.
+// askedByKEDA measures while KEDA calls the scaler.
 func (s *stage) askedByKEDA(ctx context.Context, measure func(context.Context) error, results *report) (err error) {
 	connection, err := grpc.NewClient(coldstart.ScalerAddress, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *stage) askedByKEDA(ctx context.Context, measure func(context.Context) e
 	}
 	defer func() { err = errors.Join(err, connection.Close()) }()
 	k := &keda{client: externalscaler.NewExternalScalerClient(connection), objects: s.Apps}
-	for app := range s.Apps { // Until all is known.
+	for app := range s.Apps { // Until all metrics are known.
 		if err := pace.Until(ctx, patience, look, func() error { return k.ask(ctx, app) }); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (s *stage) askedByKEDA(ctx context.Context, measure func(context.Context) e
 	})
 	group.Go(func() error {
 		defer end()
-		if err := pace.Wait(inGroup, polling/2); err != nil { // The streams are there by then.
+		if err := pace.Wait(inGroup, polling/2); err != nil { // The streams are open by then.
 			return err
 		}
 		before, began := k.asked.Load(), time.Now()
@@ -79,7 +79,7 @@ func (s *stage) askedByKEDA(ctx context.Context, measure func(context.Context) e
 	return group.Wait()
 }
 
-// ask asks all that KEDA does in one poll, and in one sync.
+// ask makes the calls of one poll and of one sync.
 func (k *keda) ask(ctx context.Context, app int) error {
 	_, err := k.client.GetMetricSpec(ctx, reference(app), grpc.WaitForReady(true))
 	if err != nil {
@@ -97,14 +97,14 @@ func (k *keda) ask(ctx context.Context, app int) error {
 	return err
 }
 
-// stream takes what is pushed, until ctx ends.
+// stream receives pushed updates until ctx ends.
 func (k *keda) stream(ctx context.Context, app int) error {
 	stream, err := k.client.StreamIsActive(ctx, reference(app))
 	for err == nil {
 		_, err = stream.Recv()
 	}
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the measuring has ended
+		return nil //nolint:nilerr // the measurement has ended
 	}
-	return fmt.Errorf("the stream of %s has ended: %w", coldstart.AppName(app), err)
+	return fmt.Errorf("the stream of %s ended: %w", coldstart.AppName(app), err)
 }

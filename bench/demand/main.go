@@ -1,10 +1,12 @@
-// Command demand measures what the way of the metrics costs while nobody asks for anything: the processor time and the memory of the built
-// interceptor and the built scaler together, with a real etcd and kube-apiserver, two real Envoys with the installed bootstrap, and a thousand
-// HTTPScaledObjects of which each has had requests once, a minute ago. A client does what KEDA 2.19 and the HorizontalPodAutoscaler do with as many triggers: a stream
-// for each, a poll of each every 30 s, and a sync of each every 15 s (pkg/scaling/scale_handler.go there), each of them the three questions GetMetricSpec,
-// GetMetrics and IsActive. It prints a table and JSON, and fails when a figure is over its limit.
+// Command demand measures the cost of the metrics pipeline without requests: the processor time and the memory of the
+// built interceptor and the built scaler together. It uses a real etcd and kube-apiserver, two real Envoys with the
+// installed bootstrap, and a thousand HTTPScaledObjects, each of which received requests once, a minute before. A
+// client makes the calls of KEDA 2.19 and of the HorizontalPodAutoscaler for as many triggers: a stream per trigger, a
+// poll of each every 30 s, and a sync of each every 15 s (pkg/scaling/scale_handler.go there). Each poll and sync calls
+// GetMetricSpec, GetMetrics and IsActive. The command prints a table and JSON, and fails when a value is over its
+// limit.
 //
-// What it does not show: the second replica of each, and requests.
+// It omits the second replica of each component, and requests.
 package main
 
 import (
@@ -20,7 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
 )
 
-// options are what the command line can set.
+// options are the command line options.
 type options struct {
 	realparts.Options
 
@@ -35,8 +37,8 @@ func main() {
 		Name: "demand", Programs: []string{"interceptor", "scaler"},
 		Flags: func(flags *flag.FlagSet) {
 			flags.IntVar(&own.objects, "objects", 1000, "`number` of HTTPScaledObjects")
-			flags.DurationVar(&own.watched, "watched", time.Minute, "`time` that is looked at, with KEDA and without")
-			flags.StringVar(&own.profiles, "profiles", "", "`folder` for Go profiles of both programs, which cost some of what is measured; empty for none")
+			flags.DurationVar(&own.watched, "watched", time.Minute, "duration (`time`) of each measurement, with KEDA and without")
+			flags.StringVar(&own.profiles, "profiles", "", "`folder` for Go profiles of both programs, whose cost is part of the results; empty for none")
 		},
 		Check: func() error {
 			if own.objects < 1 || own.watched < polling {
@@ -51,7 +53,7 @@ func main() {
 	}.Main())
 }
 
-// publish measures, prints what was found, and fails when a limit is missed.
+// publish measures, prints the results, and fails when a limit is missed.
 func publish(ctx context.Context, chosen options, stdout, stderr io.Writer) error {
 	results, err := measure(ctx, chosen, stderr)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// scalerProfiles is where the scaler serves profiles, adminPort where the interceptor does.
+// scalerProfiles is the address of the scaler's profiles, adminPort the port of the interceptor's.
 const (
 	scalerProfiles = "127.0.0.1:12223"
 	adminPort      = 9090
 )
 
-// profile takes profiles of both programs while they are watched, if they are asked for: <program>-<name>.cpu of where their time goes, and
-// <program>-<name>.heap of what they keep. It begins at once; what it returns waits for the end.
+// profile takes profiles of both programs during a measurement, if requested: <program>-<name>.cpu for processor time,
+// and <program>-<name>.heap for live memory. It starts immediately. The returned function waits for the end.
 func (s *stage) profile(ctx context.Context, name string) (wait func() error) {
 	group, inGroup := errgroup.WithContext(ctx)
 	if s.options.profiles == "" {
@@ -41,7 +41,7 @@ func (s *stage) profile(ctx context.Context, name string) (wait func() error) {
 	return group.Wait
 }
 
-// save writes what is at an address into a file.
+// save writes the response of a URL into a file.
 func save(ctx context.Context, client *http.Client, from, file string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, http.NoBody)
 	if err != nil {

@@ -9,37 +9,38 @@ import (
 )
 
 const (
-	// maxCore is what interceptor and scaler together may take of a processor, in percent, and maxMemory of memory, in MB of a million bytes.
+	// maxCore is the limit of the processor time of interceptor and scaler together, in percent of a core. maxMemory is
+	// the limit of their memory, in MB of a million bytes.
 	maxCore, maxMemory = 10, 150
 )
 
-// report is what a run found.
+// report contains the results of a run.
 type report struct {
 	Objects        int     `json:"httpScaledObjects"`
 	WatchedSeconds float64 `json:"watchedSeconds"`
-	// QuestionsPerSecond is how much was asked of the scaler.
+	// QuestionsPerSecond is the rate of calls to the scaler.
 	QuestionsPerSecond float64 `json:"questionsPerSecond"`
-	// Alone is what was used without KEDA, Asked with it.
+	// Alone is the usage without KEDA, Asked with it.
 	Alone use `json:"withoutKEDA"`
 	Asked use `json:"askedByKEDA"`
 	// Limits are the checks of the results.
 	Limits []figures.Limit `json:"limits"`
 }
 
-// use is what both programs have used.
+// use is the usage of both programs.
 type use struct {
 	Interceptor part `json:"interceptor"`
 	Scaler      part `json:"scaler"`
 }
 
-// part is what a program has used: of a processor, in percent, and of memory, in MB of a million bytes.
+// part is the usage of one program: of a processor, in percent, and of memory, in MB of a million bytes.
 type part struct {
 	CorePercent float64 `json:"corePercent"`
 	ResidentMB  float64 `json:"residentMB"`
 	AnonymousMB float64 `json:"anonymousMB"`
 }
 
-// both adds two parts.
+// both adds two usages.
 func (u use) both() part {
 	return part{
 		CorePercent: u.Interceptor.CorePercent + u.Scaler.CorePercent,
@@ -48,25 +49,25 @@ func (u use) both() part {
 	}
 }
 
-// summarise works out the limits.
+// summarise computes the limits.
 func (r *report) summarise() {
 	both := r.Asked.both()
 	r.Limits = []figures.Limit{
-		{Name: "interceptor and scaler, asked by KEDA, % of a core", Value: both.CorePercent, Limit: maxCore},
-		{Name: "interceptor and scaler, asked by KEDA, MB", Value: both.ResidentMB, Limit: maxMemory},
+		{Name: "interceptor and scaler, called by KEDA, % of a core", Value: both.CorePercent, Limit: maxCore},
+		{Name: "interceptor and scaler, called by KEDA, MB", Value: both.ResidentMB, Limit: maxMemory},
 	}
 }
 
 // table prints the results for people.
 func (r *report) table(w io.Writer) {
-	fmt.Fprintf(w, "%d HTTPScaledObjects, 2 proxies, no request, %.0f s each; KEDA asks %.0f questions a second\n\n",
+	fmt.Fprintf(w, "%d HTTPScaledObjects, 2 proxies, no request, %.0f s each; KEDA makes %.0f calls a second\n\n",
 		r.Objects, r.WatchedSeconds, r.QuestionsPerSecond)
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(columns, "\tprogram\t% of a core\tMB\tof that anonymous\t")
 	for _, each := range []struct {
 		name string
 		used use
-	}{{"without KEDA", r.Alone}, {"asked by KEDA", r.Asked}} {
+	}{{"without KEDA", r.Alone}, {"called by KEDA", r.Asked}} {
 		for _, row := range []struct {
 			name string
 			used part
@@ -76,5 +77,5 @@ func (r *report) table(w io.Writer) {
 	}
 	fmt.Fprintln(columns)
 	figures.Print(columns, r.Limits, "")
-	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
+	_ = columns.Flush() // the reader notices a table that cannot be printed
 }

@@ -31,7 +31,7 @@ func TestTheTableHasBothPrograms(t *testing.T) {
 	r := report{Objects: 1000, Asked: use{Interceptor: part{CorePercent: 1.5}, Scaler: part{CorePercent: 2.5, ResidentMB: 30.5}}}
 	var printed strings.Builder
 	r.table(&printed)
-	for _, want := range []string{"1000 HTTPScaledObjects", "asked by KEDA", "interceptor", "2.5", "30.5", "4.0"} {
+	for _, want := range []string{"1000 HTTPScaledObjects", "called by KEDA", "interceptor", "2.5", "30.5", "4.0"} {
 		if !strings.Contains(printed.String(), want) {
 			t.Errorf("%q is not in\n%s", want, printed.String())
 		}

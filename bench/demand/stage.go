@@ -26,15 +26,16 @@ import (
 )
 
 const (
-	// patience bounds what has to come, and look is the pause between two looks.
+	// patience bounds each wait. look is the polling interval.
 	patience, look = 3 * time.Minute, 100 * time.Millisecond
-	// visits are the requests that each app has had, over a connection each. The kernel deals them out among the two proxies.
+	// visits are the requests that each app received, each over a connection of its own. The kernel distributes them
+	// over the two proxies.
 	visits = 8
 )
 
 var errAnswer = errors.New("unexpected answer")
 
-// stage is all that runs.
+// stage contains all running processes.
 type stage struct {
 	*coldstart.Testbed
 
@@ -42,16 +43,16 @@ type stage struct {
 	replica *coldstart.Replica
 	second  *envoyproc.Envoy
 	scaler  *program.Process
-	// scalerArguments are more ones than it has elsewhere.
+	// scalerArguments are additional arguments of the scaler.
 	scalerArguments []string
-	// parts are where the kernel tells of the interceptor and of the scaler.
+	// parts are the folders in /proc of the interceptor and of the scaler.
 	parts [2]process.Folder
 }
 
-// secondProxy is the address of the second proxy. The first one has that of the network.
+// secondProxy is the address of the second proxy. The first one has the network's address.
 func secondProxy() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, 200}) }
 
-// start starts all of it, and has each app asked for.
+// start starts everything, and sends requests to each app.
 func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, err error) {
 	folder, err := os.MkdirTemp("", "bench-demand")
 	if err != nil {
@@ -72,21 +73,21 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, e
 		return nil, err
 	}
 	if err = s.startRest(ctx); err == nil {
-		fmt.Fprintln(progress, "all parts run")
+		fmt.Fprintln(progress, "all components run")
 		err = s.visit(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
-	fmt.Fprintln(progress, "each app has been asked for")
+	fmt.Fprintln(progress, "each app has received requests")
 	if err := pace.Wait(ctx, metrics.DefaultWindow); err != nil { // Until then the request rates of all of them fall, second by second.
 		return nil, errors.Join(err, s.stop())
 	}
-	fmt.Fprintln(progress, "and no rate is left of it")
+	fmt.Fprintln(progress, "and its rate is zero again")
 	return s, nil
 }
 
-// startRest starts what is not the Stage's own.
+// startRest starts the processes that Stage does not start.
 func (s *stage) startRest(ctx context.Context) (err error) {
 	if err := s.ForEachApp(ctx, func(ctx context.Context, app int) error { return s.SetReady(ctx, app, true) }); err != nil {
 		return err
@@ -111,7 +112,8 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 	return nil
 }
 
-// startSecondProxy starts a proxy with an address of its own, on the same port: the interceptor tells proxies by where they connect from.
+// startSecondProxy starts a proxy with an address of its own, on the same port: the interceptor identifies proxies by
+// their source addresses.
 func (s *stage) startSecondProxy(ctx context.Context) (err error) {
 	slice := kit.NewEndpointSlice(coldstart.Namespace, resolve.ProxyService, secondProxy().String())
 	slice.Name = resolve.ProxyService + "-second"
@@ -127,7 +129,7 @@ func (s *stage) startSecondProxy(ctx context.Context) (err error) {
 	return err
 }
 
-// visit has each app asked for, so that each proxy has statistics of it from there on.
+// visit sends requests to each app, so that each proxy has statistics of it from then on.
 func (s *stage) visit(ctx context.Context) error {
 	return s.ForEachApp(ctx, func(ctx context.Context, app int) error {
 		for range visits {
@@ -139,7 +141,7 @@ func (s *stage) visit(ctx context.Context) error {
 	})
 }
 
-// ask has an app asked for once.
+// ask sends one request to an app.
 func ask(ctx context.Context, app int) error {
 	answer := <-coldstart.Send(ctx, coldstart.Proxy, app)
 	if answer.Err == nil && !answer.IsFromApp {
@@ -148,7 +150,7 @@ func ask(ctx context.Context, app int) error {
 	return answer.Err
 }
 
-// stop ends all of it.
+// stop stops everything.
 func (s *stage) stop() error {
 	var errs error
 	if s.scaler != nil {
@@ -163,7 +165,7 @@ func (s *stage) stop() error {
 	return errors.Join(errs, s.Stop())
 }
 
-// watch looks at both programs for a while. Profiles have the name of what is looked at.
+// watch measures both programs for a while. Profiles are named after the measurement.
 func (s *stage) watch(ctx context.Context, name string) (use, error) {
 	profiled := s.profile(ctx, name)
 	found, err := s.measure(ctx)

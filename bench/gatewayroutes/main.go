@@ -1,9 +1,9 @@
-// Command gatewayroutes measures the router argoproj-labs/gatewayAPI, as package routerbench has it, with the Gateway
-// API's CustomResourceDefinitions. Rollouts have 1, 5 and 20 HTTPRoutes. The bare client PUTs the same routes, whole and
-// marshalled before, as many of a Rollout's at a time as the router does.
+// Command gatewayroutes measures the router argoproj-labs/gatewayAPI by package routerbench, with the Gateway API's
+// CustomResourceDefinitions. Rollouts have 1, 5 and 20 HTTPRoutes. The bare client PUTs the same routes, complete and
+// marshalled in advance, with the router's concurrency per Rollout.
 //
-// What it does not show: the controller's own work, a network between plugin and API server, and how long a Gateway takes
-// until requests follow.
+// It omits the controller's own work, a network between plugin and API server, and the time until a Gateway applies a
+// change.
 package main
 
 import (
@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// resource is the name of the routes in paths, and collection is their REST path.
+	// resource is the name of the routes in paths. collection is their REST path.
 	resource   = "httproutes"
 	collection = "/apis/gateway.networking.k8s.io/v1/namespaces/" + routerbench.Namespace + "/" + resource
-	// sizeLabel says of a route how many its Rollout has.
+	// sizeLabel is the label with the number of routes of a route's Rollout.
 	sizeLabel = "routes-of-rollout"
-	// atOnce is how many of a Rollout's routes the router reads or writes at a time.
+	// atOnce is the number of a Rollout's routes that the router reads or writes in parallel.
 	atOnce = 8
 )
 
-// sizes are how many routes a Rollout has.
+// sizes are the numbers of routes per Rollout.
 func sizes() []int { return []int{1, 5, 20} }
 
 func main() {
@@ -42,7 +42,7 @@ func main() {
 	})
 }
 
-// routes are HTTPRoutes, as many for each Rollout as its case says.
+// routes are HTTPRoutes, in the number that the case of each Rollout defines.
 type routes struct {
 	routerbench.Clients
 
@@ -58,7 +58,7 @@ func (r *routes) Flags(flags *flag.FlagSet, getenv func(string) string) {
 		"`number` of Rollouts with 20 and with 5 routes each, and of calls of each kind in a round; four times as many have 1")
 }
 
-// Check says whether there are definitions and Rollouts.
+// Check returns an error if the CRDs or the Rollouts are missing.
 func (r *routes) Check() error {
 	switch {
 	case r.crds == "":
@@ -69,12 +69,12 @@ func (r *routes) Check() error {
 	return nil
 }
 
-// Workload says how many Rollouts there are.
+// Workload describes the number of Rollouts.
 func (r *routes) Workload() string {
-	return fmt.Sprintf("%d Rollouts with 1 HTTPRoute, %d each with 5 and 20, one call a Rollout of each kind in a round", r.number(1), r.number(5))
+	return fmt.Sprintf("%d Rollouts with 1 HTTPRoute, %d each with 5 and 20, one call of each kind per Rollout in a round", r.number(1), r.number(5))
 }
 
-// number is how many Rollouts have size routes: more where a call is short, so that a round is not.
+// number returns the number of Rollouts with size routes. It is higher for short calls, so that a round is long enough.
 func (r *routes) number(size int) int {
 	if size == 1 {
 		return 4 * r.rollouts
@@ -82,7 +82,7 @@ func (r *routes) number(size int) int {
 	return r.rollouts
 }
 
-// Cases are the numbers of routes, with one caller, and as many callers as the controller has.
+// Cases are the numbers of routes with one caller, and one case with as many callers as the controller has.
 func (r *routes) Cases() []routerbench.Case {
 	var cases []routerbench.Case
 	for _, size := range sizes() {
@@ -95,13 +95,13 @@ func (r *routes) Cases() []routerbench.Case {
 	return append(cases, all)
 }
 
-// name is the name of a Rollout with size routes.
+// name returns the name of a Rollout with size routes.
 func name(size, rollout int) string { return fmt.Sprintf("web-%02d-%03d", size, rollout) }
 
-// route is the name of a route of a Rollout.
+// route returns the name of a route of a Rollout.
 func route(size, rollout, i int) string { return fmt.Sprintf("%s-%02d", name(size, rollout), i) }
 
-// Rollout is the n-th Rollout with as many routes.
+// Rollout returns the n-th Rollout with the case's number of routes.
 func (*routes) Rollout(of routerbench.Case, n int) *v1alpha1.Rollout {
 	named := make([]string, of.Objects)
 	for i := range named {
@@ -134,7 +134,8 @@ func (r *routes) Furnish(ctx context.Context, clients routerbench.Clients, repo 
 	return nil
 }
 
-// manifest is a route of an ordinary size: two rules with both Services of its Rollout, and one of somebody else's.
+// manifest is a route of typical size: two rules with both Services of its Rollout, and one rule of another
+// application.
 func manifest(size, rollout, i int) string {
 	web, own := name(size, rollout), route(size, rollout, i)
 	pair := fmt.Sprintf("[{name: %s-stable, port: 80, weight: 100}, {name: %s-canary, port: 80, weight: 0}]", web, web)

@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
 )
 
-// read lists the routes of a case, by their names.
+// read returns the routes of a case, by their names.
 func (r *routes) read(ctx context.Context, of routerbench.Case) (map[string]*unstructured.Unstructured, error) {
 	text, err := r.Admin.Get().AbsPath(collection).Param("labelSelector", fmt.Sprintf("%s=%d", sizeLabel, of.Objects)).DoRaw(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (r *routes) read(ctx context.Context, of routerbench.Case) (map[string]*uns
 	return byName, nil
 }
 
-// BareWrites reads the routes and marshals each with the weight in it. What is left to do is to PUT them.
+// BareWrites reads the routes and marshals each with the weight in it. The returned function only PUTs them.
 func (r *routes) BareWrites(
 	ctx context.Context, of routerbench.Case, weight uint32,
 ) (write func(n int) error, err error) {
@@ -58,7 +58,7 @@ func (r *routes) BareWrites(
 	}, nil
 }
 
-// Holds lists the routes and looks at the second backend of each rule with two.
+// Holds lists the routes and checks the weight of the second backend of each rule with two.
 func (r *routes) Holds(ctx context.Context, of routerbench.Case, rollouts []int, weight uint32) error {
 	read, err := r.read(ctx, of)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *routes) Holds(ctx context.Context, of routerbench.Case, rollouts []int,
 			named := route(of.Objects, n, i)
 			found, is := read[named]
 			if !is {
-				return fmt.Errorf("HTTPRoute %s: %w: it is gone", named, errWeight)
+				return fmt.Errorf("HTTPRoute %s: %w: it does not exist", named, errWeight)
 			}
 			asked := found.DeepCopy()
 			share(asked.Object, int64(weight))
@@ -81,10 +81,10 @@ func (r *routes) Holds(ctx context.Context, of routerbench.Case, rollouts []int,
 	return nil
 }
 
-// errWeight says that a route has not the weight that was asked for.
+// errWeight is returned if a route has another weight than the requested one.
 var errWeight = errors.New("another weight")
 
-// share gives the second backend of each rule with two a weight, and the first one the rest.
+// share sets the weight of the second backend of each rule with two, and gives the first one the rest.
 func share(route map[string]any, weight int64) {
 	rules, _, _ := unstructured.NestedSlice(route, "spec", "rules")
 	for _, rule := range rules {
@@ -101,7 +101,7 @@ func share(route map[string]any, weight int64) {
 	_ = unstructured.SetNestedSlice(route, rules, "spec", "rules")
 }
 
-// Confirm does the Gateway's part: it accepts the current generation of all routes of some Rollouts.
+// Confirm acts as the Gateway: it accepts the current generation of all routes of some Rollouts.
 func (r *routes) Confirm(ctx context.Context, of routerbench.Case, rollouts []int) error {
 	read, err := r.read(ctx, of)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *routes) Confirm(ctx context.Context, of routerbench.Case, rollouts []in
 	return err
 }
 
-// accept writes into the status of a route what its Gateway would: that it accepts a generation.
+// accept writes the status of a route as its Gateway would: it accepts a generation.
 func (r *routes) accept(ctx context.Context, name string, generation int64) error {
 	conditions := []metav1.Condition{}
 	for _, kind := range []string{"Accepted", "ResolvedRefs"} {

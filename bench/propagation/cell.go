@@ -17,18 +17,17 @@ import (
 const (
 	// warmUp is the number of weights of each kind before the measured ones.
 	warmUp = 40
-	// settled is how long it is looked what the parts cost when nothing happens.
+	// settled is the duration of the measurement of the idle cost.
 	settled = 5 * time.Second
-	// idleShare is the part of a processor that an interceptor takes at most that has written all
-	// statuses, and settleLimit bounds the wait for that.
+	// idleShare is the maximum share of a processor of an interceptor that has written all statuses. settleLimit bounds
+	// the wait for that.
 	idleShare, settleLimit = 0.02, 3 * time.Minute
 )
 
-// errNotIdle says that the interceptor goes on working though nothing happens.
-var errNotIdle = errors.New("the interceptor does not come to rest")
+// errNotIdle is returned if the interceptor keeps working without changes.
+var errNotIdle = errors.New("the interceptor does not become idle")
 
-// measureShape measures with one shape, from an empty API server, and with proxies that join if that
-// is wanted.
+// measureShape measures one shape, starting with an empty API server, and with joining proxies if requested.
 func measureShape(ctx context.Context, chosen options, folder string, of shape, joins bool) (found result, err error) {
 	s := &stage{
 		options: chosen, shape: of,
@@ -63,7 +62,7 @@ func measureShape(ctx context.Context, chosen options, folder string, of shape, 
 	return found, err
 }
 
-// alone measures while nothing else happens.
+// alone measures without other changes.
 func (s *stage) alone(ctx context.Context, ours, theirs poller, found *result) error {
 	if err := s.settle(ctx); err != nil {
 		return err
@@ -95,7 +94,7 @@ func (s *stage) alone(ctx context.Context, ours, theirs poller, found *result) e
 	return err
 }
 
-// readMetrics reads the interceptor's metrics, as Prometheus does, and what it takes right afterwards.
+// readMetrics reads the interceptor's metrics, as Prometheus does, and its memory right afterwards.
 func (s *stage) readMetrics(ctx context.Context, found *memory) error {
 	page, err := traffic.Get(ctx, s.metricsURL, "", nil)
 	if err != nil {
@@ -106,7 +105,7 @@ func (s *stage) readMetrics(ctx context.Context, found *memory) error {
 	return err
 }
 
-// cell takes samples: each a bare push and a PATCH that move the host to its other side.
+// cell takes samples: each is a bare push and a PATCH that move the host to its other side.
 func (s *stage) cell(ctx context.Context, ours, theirs poller, samples int) (cell, error) {
 	var result cell
 	for range samples {
@@ -131,10 +130,12 @@ func (s *stage) cell(ctx context.Context, ours, theirs poller, samples int) (cel
 	return result, nil
 }
 
-// times are how long a change took: until the call that made it returned, and until the first response that follows it.
+// times are the durations of a change: until the call that made it returned, and until the first response that follows
+// it.
 type times struct{ call, whole time.Duration }
 
-// arrival makes a change and measures when the proxy, which is asked all the while, answers with side.
+// arrival makes a change and measures the time until the proxy, which receives requests all the time, answers with
+// side.
 func arrival(ctx context.Context, asked poller, side string, change func() error) (times, error) {
 	type answer struct {
 		at  time.Time

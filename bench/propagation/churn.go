@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// weightsPerSecond and endpointsPerSecond are the changes to other applications, spread over all.
+	// weightsPerSecond and endpointsPerSecond are the rates of changes to other applications, spread over all.
 	weightsPerSecond, endpointsPerSecond = 10, 50
-	// changers is how many changes of one kind may be under way at a time.
+	// changers is the number of concurrent changes of one kind.
 	changers = 4
 )
 
-// amongChanges measures while other applications change, both in the API and, those of the first
-// fleet, on the bare server. It keeps account of the interceptor's memory meanwhile.
+// amongChanges measures while other applications change, both in the API and, for those of the first fleet, on the bare
+// server. It records the interceptor's memory meanwhile.
 func (s *stage) amongChanges(ctx context.Context, measure func(context.Context) error, found *memory) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -63,15 +63,15 @@ func (s *stage) anyWeight(ctx context.Context) error {
 			return err
 		}
 	}
-	return setWeight(ctx, s.client, s.namespaceOf(i), i, rand.Uint32N(101)) //nolint:gosec // any will do
+	return setWeight(ctx, s.client, s.namespaceOf(i), i, rand.Uint32N(101)) //nolint:gosec // not security-relevant
 }
 
-// anyEndpoint moves the pod of an application that is not measured, of the second half: the others go
-// on answering.
+// anyEndpoint moves the pod of an application that is not measured and belongs to the second half: the others keep
+// answering.
 func (s *stage) anyEndpoint(ctx context.Context) error {
 	i, form := s.anyone()
 	i = max(i, s.Objects-i)
-	side := sides()[rand.N(2)] //nolint:gosec // any will do
+	side := sides()[rand.N(2)] //nolint:gosec // not security-relevant
 	if i%s.Fleets == 0 {
 		owner := model.Key{Namespace: s.namespaceOf(i), Name: nameOf(i)}
 		name := translate.ClusterName(owner, model.Key{Namespace: owner.Namespace, Name: nameOf(i) + side})
@@ -79,13 +79,13 @@ func (s *stage) anyEndpoint(ctx context.Context) error {
 			return err
 		}
 	}
-	address := fmt.Sprintf("10.200.%d.%d", rand.N(250), 1+rand.N(250)) //nolint:gosec // any will do
+	address := fmt.Sprintf("10.200.%d.%d", rand.N(250), 1+rand.N(250)) //nolint:gosec // not security-relevant
 	return setEndpoint(ctx, s.client, s.namespaceOf(i), nameOf(i)+side, address)
 }
 
-// anyone is an application that is not measured, and a form of its resources.
+// anyone returns an application that is not measured, and a form of its resources.
 func (s *stage) anyone() (i, form int) {
-	return 1 + rand.N(s.Objects-1), rand.N(2) //nolint:gosec // any will do
+	return 1 + rand.N(s.Objects-1), rand.N(2) //nolint:gosec // not security-relevant
 }
 
 // counted makes a change and counts it.

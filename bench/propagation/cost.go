@@ -13,14 +13,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
-// errNoCounter says that Envoy does not tell something.
+// errNoCounter is returned if Envoy does not provide a counter.
 var errNoCounter = errors.New("envoy has no counter")
 
-// usage is what the parts have used since their start, or in some seconds: processor time in microseconds, and bytes.
+// usage is the usage of the components since their start, or in some seconds: processor time in microseconds, and
+// bytes.
 type usage struct {
 	seconds float64
-	// Interceptor is all of its process, Proxy the main thread of its Envoy, and BareProxy that of
-	// the bare server's. Bytes and BareBytes are what the two Envoys have received.
+	// Interceptor is its whole process. Proxy is the main thread of its Envoy, BareProxy the main thread of the bare
+	// server's Envoy. Bytes and BareBytes are the bytes that the two Envoys have received.
 	Interceptor float64 `json:"interceptorCPUus"`
 	Proxy       float64 `json:"proxyMainThreadCPUus"`
 	BareProxy   float64 `json:"bareProxyMainThreadCPUus"`
@@ -28,7 +29,7 @@ type usage struct {
 	BareBytes   float64 `json:"bareBytes"`
 }
 
-// over is usage for each of a number of things.
+// over returns usage per item.
 func (u usage) over(count float64) usage {
 	return usage{
 		Interceptor: u.Interceptor / count, Proxy: u.Proxy / count, BareProxy: u.BareProxy / count,
@@ -36,7 +37,7 @@ func (u usage) over(count float64) usage {
 	}
 }
 
-// less is what is left of usage without another one.
+// less returns usage minus another one.
 func (u usage) less(other usage) usage {
 	return usage{
 		seconds:     u.seconds - other.seconds,
@@ -46,14 +47,15 @@ func (u usage) less(other usage) usage {
 	}
 }
 
-// reading is usage as it is read. To say how much it has received costs the main thread of an Envoy with 10 000 hosts more than a hundred weights do,
-// so usage between two readings is that from where the first one begins it to where the second one ends it.
+// reading is a usage with the times of its measurement. Reading the counter of received bytes costs the main thread of
+// an Envoy with 10 000 hosts more than a hundred weights. So the usage between two readings starts where the first one
+// ends, and ends where the second one begins.
 type reading struct{ begins, ends usage }
 
-// until is the usage between two readings.
+// until returns the usage between two readings.
 func (r reading) until(next reading) usage { return next.ends.less(r.begins) }
 
-// usage reads what the parts have used.
+// usage reads the usage of the components.
 func (s *stage) usage(ctx context.Context) (reading, error) {
 	ends, err := s.processorTime()
 	if err != nil {
@@ -69,7 +71,7 @@ func (s *stage) usage(ctx context.Context) (reading, error) {
 	return reading{begins, ends}, err
 }
 
-// processorTime is usage without bytes.
+// processorTime returns usage without bytes.
 func (s *stage) processorTime() (usage, error) {
 	now := usage{seconds: time.Since(s.began).Seconds()}
 	var errs [3]error
@@ -79,7 +81,7 @@ func (s *stage) processorTime() (usage, error) {
 	return now, errors.Join(errs[:]...)
 }
 
-// idleRate is what the parts use in a second in which nothing happens.
+// idleRate returns the usage of an idle second.
 func (s *stage) idleRate(ctx context.Context) (usage, error) {
 	before, err := s.usage(ctx)
 	if err != nil {
@@ -93,12 +95,12 @@ func (s *stage) idleRate(ctx context.Context) (usage, error) {
 	return used.over(used.seconds), err
 }
 
-// costOf is what each of a number of weights has used, without what is used anyway.
+// costOf returns the usage per weight, without the idle usage.
 func costOf(used, idleRate usage, weights int) usage {
 	return used.less(idleRate.over(1 / used.seconds)).over(float64(weights))
 }
 
-// received is the number of bytes that an Envoy has got from its discovery server.
+// received returns the number of bytes that an Envoy has received from its discovery server.
 func received(ctx context.Context, proxy *envoyproc.Envoy) (float64, error) {
 	text, err := proxy.Admin(ctx, "/stats?filter=^"+bareserver.ReceivedBytes+"$")
 	if err != nil {

@@ -20,14 +20,13 @@ import (
 )
 
 const (
-	// maxResponse is the size in bytes of the largest response that is taken.
+	// maxResponse is the size limit of a response, in bytes.
 	maxResponse = 256 << 20
-	// reconnectAfter is the pause before a client of the crowd connects again, as in the bootstrap of
-	// kedify-proxy.
+	// reconnectAfter is the pause before a client of the crowd reconnects, as in the bootstrap of kedify-proxy.
 	reconnectAfter = 100 * time.Millisecond
 )
 
-// crowd are discovery clients that take everything, answer it and keep nothing but its version.
+// crowd are discovery clients that receive and ACK all resources and store only their versions.
 type crowd struct {
 	members []*member
 	group   sync.WaitGroup
@@ -44,13 +43,13 @@ func gather(ctx context.Context, size int, server netip.AddrPort) *crowd {
 	return c
 }
 
-// isServed says whether every client has got a listener on a stream of this number, counted from 1,
-// or a later one.
+// isServed reports whether every client has received a listener on a stream of this number, counted from 1, or a later
+// one.
 func (c *crowd) isServed(stream int64) bool {
 	return !slices.ContainsFunc(c.members, func(m *member) bool { return m.served.Load() < stream })
 }
 
-// await waits until isServed, and returns how long that took.
+// await waits until isServed, and returns the duration.
 func (c *crowd) await(ctx context.Context, stream int64) (time.Duration, error) {
 	began := time.Now()
 	for !c.isServed(stream) {
@@ -65,10 +64,10 @@ func (c *crowd) await(ctx context.Context, stream int64) (time.Duration, error) 
 type member struct {
 	versions map[string]map[string]string // by type URL and name
 	streams  int64
-	served   atomic.Int64 // the number of the newest stream on which scopes were answered
+	served   atomic.Int64 // the number of the newest stream with a response for scopes
 }
 
-// run connects, again and again, until ctx ends.
+// run connects, and reconnects until ctx ends.
 func (m *member) run(ctx context.Context, server netip.AddrPort) {
 	for ctx.Err() == nil {
 		m.streams++
@@ -79,7 +78,7 @@ func (m *member) run(ctx context.Context, server netip.AddrPort) {
 	}
 }
 
-// follow takes what comes on one stream, over a connection of its own.
+// follow receives the responses of one stream, over a connection of its own.
 func (m *member) follow(ctx context.Context, server netip.AddrPort) (err error) {
 	connection, err := grpc.NewClient(server.String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)))
@@ -116,7 +115,7 @@ func (m *member) follow(ctx context.Context, server netip.AddrPort) (err error) 
 	}
 }
 
-// take keeps the versions of a response, answers it, and asks for the endpoints of new clusters.
+// take stores the versions of a response, ACKs it, and requests the endpoints of new clusters.
 func (m *member) take(
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient,
 	response *discoveryv3.DeltaDiscoveryResponse,

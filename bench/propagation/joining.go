@@ -15,36 +15,35 @@ import (
 )
 
 const (
-	// joinRequests is the least number of requests while a proxy joins, and joinAfter for how long
-	// they go on when it has.
+	// joinRequests is the minimum number of requests while a proxy joins. joinAfter is how long requests continue after
+	// that.
 	joinRequests, joinAfter = 500, 3 * time.Second
-	// reconnectSamples is the number of weights while all connect again.
+	// reconnectSamples is the number of weights while all clients reconnect.
 	reconnectSamples = 100
 )
 
-// joining is what was found when a proxy joined under load, and when many connected again at once.
+// joining contains the results of a proxy that joined under load, and of many clients that reconnected at once.
 type joining struct {
-	// Ready is how long the proxy that joined took until it was ready, in milliseconds.
+	// Ready is the time until the joining proxy was ready, in milliseconds.
 	Ready float64 `json:"readyMs"`
-	// Requests is the number of requests of known hosts meanwhile, over a connection each, to both
-	// proxies, and NotFound how many of them were answered with 404.
+	// Requests is the number of requests to known hosts meanwhile, a connection each, to both proxies. NotFound is the
+	// number of 404 answers.
 	Requests int `json:"requests"`
 	NotFound int `json:"notFound"`
-	// Clients is the number of discovery clients that connected again at once, beside that proxy, and
-	// Again how long that took until all were served, in milliseconds.
+	// Clients is the number of discovery clients that reconnected at once, in addition to that proxy. Again is the time
+	// until all were served, in milliseconds.
 	Clients int     `json:"clients"`
 	Again   float64 `json:"servedAgainMs"`
-	// Slowest is the slowest of the weights meanwhile, in milliseconds, and Weights their number.
+	// Slowest is the slowest of the weights meanwhile, in milliseconds. Weights is their number.
 	Slowest float64 `json:"slowestWeightMs"`
 	Weights int     `json:"weights"`
-	// First is the interceptor's highest memory while the clients got everything for the first time,
-	// and Peak that while they connected again, in MB.
+	// First is the interceptor's maximum memory while the clients received all resources for the first time. Peak is
+	// the maximum while they reconnected. Both are in MB.
 	First float64 `json:"interceptorFirstMB"`
 	Peak  float64 `json:"interceptorPeakMB"`
 }
 
-// join has a second proxy join under load, and then as many clients as --crowd says connect again at
-// once, together with it, while weights change.
+// join has a second proxy join under load. Then --crowd clients and that proxy reconnect at once, while weights change.
 func (s *stage) join(ctx context.Context, ours poller) (found joining, err error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -75,7 +74,7 @@ func (s *stage) join(ctx context.Context, ours poller) (found joining, err error
 	return found, err
 }
 
-// joinUnderLoad starts another proxy on the same port while requests go on.
+// joinUnderLoad starts another proxy on the same port under load.
 func (s *stage) joinUnderLoad(ctx context.Context, between *relay, found *joining) (*envoyproc.Envoy, error) {
 	loading, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -94,7 +93,7 @@ func (s *stage) joinUnderLoad(ctx context.Context, between *relay, found *joinin
 	return proxy, err
 }
 
-// ask asks for known hosts, each time over another connection, until ctx ends.
+// ask sends requests to known hosts, a connection each, until ctx ends.
 func (s *stage) ask(ctx context.Context) (requests, notFound int) {
 	client := &http.Client{Timeout: arrivalLimit, Transport: &http.Transport{DisableKeepAlives: true}}
 	url := fmt.Sprintf("http://%s/", measuredProxy())
@@ -104,10 +103,10 @@ func (s *stage) ask(ctx context.Context) (requests, notFound int) {
 			return requests, notFound
 		}
 		// Of the first fleet, and of the half whose pods have not moved.
-		request.Host = hostOf(s.Fleets * rand.N((s.Objects+2*s.Fleets-1)/(2*s.Fleets))) //nolint:gosec // any will do
+		request.Host = hostOf(s.Fleets * rand.N((s.Objects+2*s.Fleets-1)/(2*s.Fleets))) //nolint:gosec // not security-relevant
 		response, err := client.Do(request)
 		if err != nil {
-			continue // The end cut it off.
+			continue // The end of ctx cancelled it.
 		}
 		_ = response.Body.Close()
 		requests++
@@ -118,8 +117,8 @@ func (s *stage) ask(ctx context.Context) (requests, notFound int) {
 	return requests, notFound
 }
 
-// reconnect cuts the connections of the clients and of the proxy that joined, and takes the times of
-// weights until all are served again, and of some more.
+// reconnect cuts the connections of the clients and of the joined proxy. It measures weights until all are served
+// again, and some more.
 func (s *stage) reconnect(ctx context.Context, between *relay, clients *crowd, ours poller, found *joining) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -142,7 +141,7 @@ func (s *stage) reconnect(ctx context.Context, between *relay, clients *crowd, o
 	return failed
 }
 
-// highest is the interceptor's highest memory while something is done, in MB.
+// highest returns the interceptor's maximum memory during an action, in MB.
 func (s *stage) highest(ctx context.Context, do func(context.Context) error) (float64, error) {
 	watching, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -163,5 +162,5 @@ func (s *stage) highest(ctx context.Context, do func(context.Context) error) (fl
 	return peak, errors.Join(err, failed)
 }
 
-// milliseconds of a duration.
+// milliseconds returns a duration in milliseconds.
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

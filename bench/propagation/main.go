@@ -1,19 +1,19 @@
-// Command propagation measures how long a weight takes from the PATCH of the annotation to the
-// first response with the new split, through a real etcd and kube-apiserver, the built interceptor
-// and a real Envoy: with several numbers of HTTPScaledObjects and of fleets, alone and among other
-// changes. Beside that it measures what a weight costs, and what memory the interceptor takes.
+// Command propagation measures the time of a weight from the PATCH of the annotation to the first response with the new
+// split, through a real etcd and kube-apiserver, the built interceptor and a real Envoy. It measures several numbers of
+// HTTPScaledObjects and of fleets, without and with other changes. It also measures the cost of a weight and the
+// interceptor's memory.
 //
-// In the same run, alternating sample by sample, a bare server pushes the host's scope, marshalled
-// before, to a second Envoy with the same resources, and other changes at the same rate: what no
-// control plane of this design can be faster than. The command prints quantiles over all samples, as
-// a table and as JSON, and fails when one is over its limit.
+// In the same run, alternating sample by sample, a bare server pushes the host's scope, marshalled in advance, to a
+// second Envoy with the same resources and with other changes at the same rate. That is a lower bound for control
+// planes of this design. The command prints quantiles over all samples, as a table and as JSON, and fails when one is
+// over its limit.
 //
 // With --sink the measured proxy also sends its metrics to the interceptor, at the interval of its bootstrap. The bare
-// server's proxy never does: what it takes stays what no control plane can be faster than.
+// server's proxy never does, so its times stay a lower bound.
 //
-// What it does not show: a network between the parts, more than one proxy, and a machine whose
-// processors are busy with requests. A weight counts as there with the first response that follows
-// it, so the time from there to the last worker thread of a proxy is not in it.
+// It omits a network between the components, more than one proxy, and a machine whose processors are busy with
+// requests. A weight counts as active with the first response that follows it, so the time until a proxy's last worker
+// thread is not included.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
 )
 
-// options are what the command line can set.
+// options are the command line options.
 type options struct {
 	realparts.Options
 
@@ -48,8 +48,8 @@ func main() {
 		Flags: func(flags *flag.FlagSet) {
 			flags.StringVar(&shapes, "shapes", "1x100,1x1000,100x10000,1x10000", "`numbers` of fleets and of HTTPScaledObjects in all of them")
 			flags.IntVar(&own.samples, "samples", 1000, "`number` of weights of each kind, alone and among changes")
-			flags.IntVar(&own.crowd, "crowd", 49, "`number` of discovery clients that connect again at once, with the last shape; 0 for none, and no proxy that joins")
-			flags.BoolVar(&own.sink, "sink", false, "have the measured proxy send its metrics to the interceptor")
+			flags.IntVar(&own.crowd, "crowd", 49, "`number` of discovery clients that reconnect at once, with the last shape; 0 for none, and no joining proxy")
+			flags.BoolVar(&own.sink, "sink", false, "the measured proxy sends its metrics to the interceptor")
 		},
 		Check: func() (err error) {
 			own.shapes, err = shapesOf(shapes)
@@ -62,7 +62,7 @@ func main() {
 	}.Main())
 }
 
-// check says whether the numbers can work.
+// check validates the numbers.
 func (o options) check() error {
 	switch {
 	case o.crowd < 0:
@@ -73,7 +73,7 @@ func (o options) check() error {
 	return nil
 }
 
-// publish measures, prints what was found, and fails when a limit is missed.
+// publish measures, prints the results, and fails when a limit is missed.
 func publish(ctx context.Context, chosen options, stdout, stderr io.Writer) error {
 	folder, err := os.MkdirTemp("", "bench-propagation")
 	if err != nil {
@@ -87,13 +87,13 @@ func publish(ctx context.Context, chosen options, stdout, stderr io.Writer) erro
 	return figures.Publish(results, results.Limits, chosen.JSON, stdout)
 }
 
-// logsIn has the end of each log of a shape, which goes with the network's processes.
+// logsIn returns the end of each log of a shape. The logs are deleted with the network's processes.
 func logsIn(folder string) string {
 	const shown = 2000
-	logs, _ := filepath.Glob(filepath.Join(folder, "*", "*.log")) // The pattern is right.
+	logs, _ := filepath.Glob(filepath.Join(folder, "*", "*.log")) // The pattern is valid.
 	var all strings.Builder
 	for _, log := range logs {
-		text, _ := os.ReadFile(filepath.Clean(log)) // What cannot be read is not shown.
+		text, _ := os.ReadFile(filepath.Clean(log)) // An unreadable log is omitted.
 		fmt.Fprintf(&all, "%s:\n%s\n", filepath.Base(log), text[max(0, len(text)-shown):])
 	}
 	return all.String()

@@ -18,7 +18,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// application is what belongs to one HTTPScaledObject: its Services, stable and canary, with an endpoint each.
+// application contains the objects of one HTTPScaledObject: its Services, stable and canary, with one endpoint each.
 type application struct {
 	namespace    string
 	scaledObject *httpv1alpha1.HTTPScaledObject
@@ -26,25 +26,25 @@ type application struct {
 	slices       []*discoveryv1.EndpointSlice
 }
 
-// endpoint is where a Service's one pod answers.
+// endpoint is the address of a Service's only pod.
 type endpoint struct {
 	address string
 	port    int32
 }
 
-// nameOf is the name of application i, and hostOf its host.
+// nameOf returns the name of application i, hostOf its host.
 func nameOf(i int) string { return fmt.Sprintf("web-%05d", i) }
 func hostOf(i int) string { return nameOf(i) + ".shop.test" }
 
-// sides are the endings of the names of an application's Services.
+// sides are the suffixes of the names of an application's Services.
 func sides() []string { return []string{"-stable", "-canary"} }
 
-// annotation is that of application i at a canary weight.
+// annotation returns the annotation of application i at a canary weight.
 func annotation(i int, weight uint32) string {
 	return split.Format([]split.Backend{{Service: nameOf(i) + "-stable", Weight: 100 - weight}, {Service: nameOf(i) + "-canary", Weight: weight}})
 }
 
-// newApplication makes application i in a canary at a weight. at are the endpoints of its sides.
+// newApplication creates application i in a canary at a weight. at are the endpoints of its sides.
 func newApplication(namespace string, i int, weight uint32, at map[string]endpoint) application {
 	app := application{namespace: namespace, scaledObject: &httpv1alpha1.HTTPScaledObject{
 		TypeMeta: metav1.TypeMeta{APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind},
@@ -83,7 +83,7 @@ func newApplication(namespace string, i int, weight uint32, at map[string]endpoi
 	return app
 }
 
-// endpointsAt is the one pod of a Service.
+// endpointsAt returns the endpoints of a Service with one pod.
 func endpointsAt(namespace, service, address string) []discoveryv1.Endpoint {
 	return []discoveryv1.Endpoint{{
 		Addresses: []string{address},
@@ -91,7 +91,7 @@ func endpointsAt(namespace, service, address string) []discoveryv1.Endpoint {
 	}}
 }
 
-// proxySlice is an EndpointSlice by which the interceptor knows proxies.
+// proxySlice is an EndpointSlice by which the interceptor identifies proxies.
 func proxySlice(suffix string, isReady bool, addresses ...netip.Addr) *discoveryv1.EndpointSlice {
 	portName, port := "http", int32(translate.ListenerPort)
 	slice := &discoveryv1.EndpointSlice{
@@ -111,7 +111,7 @@ func proxySlice(suffix string, isReady bool, addresses ...netip.Addr) *discovery
 	return slice
 }
 
-// elsewhere are endpoints where nothing answers. They are different for each application, as pods are.
+// elsewhere are endpoints without a server. They differ for each application, as pods do.
 func elsewhere(i int) map[string]endpoint {
 	return map[string]endpoint{
 		"-stable": {fmt.Sprintf("10.1.%d.%d", i/250, i%250+1), 8080},
@@ -143,7 +143,7 @@ func (a application) create(ctx context.Context, client rest.Interface) error {
 	return apiserver.Create(ctx, client, scaledObjectsPath(a.namespace), a.scaledObject)
 }
 
-// worldOf is the World that has all of these applications.
+// worldOf returns the World with all of these applications.
 func worldOf(applications []application) resolve.Inputs {
 	var world resolve.Inputs
 	for _, app := range applications {

@@ -12,10 +12,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 )
 
-// arrivalLimit bounds how long a weight may take.
+// arrivalLimit bounds the propagation of a weight.
 const arrivalLimit = 10 * time.Second
 
-// poller asks a proxy for one host, over one connection, again and again.
+// poller sends requests for one host to a proxy, over one connection, in a loop.
 type poller struct {
 	client *http.Client
 	url    string
@@ -30,7 +30,7 @@ func newPoller(at netip.AddrPort, host string) poller {
 	}
 }
 
-// until asks until the answer is of the wanted side, and returns when that came.
+// until polls until an answer comes from the wanted side, and returns the time of that answer.
 func (p poller) until(ctx context.Context, want string) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, arrivalLimit)
 	defer cancel()
@@ -45,7 +45,7 @@ func (p poller) until(ctx context.Context, want string) (time.Time, error) {
 	}
 }
 
-// ask returns which side answers.
+// ask returns the side of an answer.
 func (p poller) ask(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p poller) ask(ctx context.Context) (string, error) {
 	return string(body), err
 }
 
-// startPods starts two web servers that answer with the side that they are, at an address that may stand in an EndpointSlice.
+// startPods starts two web servers that answer with their side, at an address that an EndpointSlice may contain.
 func (s *stage) startPods(ctx context.Context) error {
 	address := netspace.Address().String()
 	s.at = map[string]endpoint{}
@@ -77,7 +77,7 @@ func (s *stage) startPods(ctx context.Context) error {
 			ReadHeaderTimeout: arrivalLimit,
 			Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, side) }),
 		}
-		go func() { _ = server.Serve(listener) }() // It ends with stop; a failure shows as a response that never comes.
+		go func() { _ = server.Serve(listener) }() // It ends with stop. A failure shows as a response that never comes.
 		s.ends = append(s.ends, server.Close)
 		at, ok := listener.Addr().(*net.TCPAddr)
 		if !ok {

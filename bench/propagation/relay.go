@@ -10,7 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 )
 
-// relayAddresses are those of the proxies that a relay stands for.
+// relayAddresses are the source addresses of the proxies that a relay simulates.
 func relayAddresses() []netip.Addr {
 	var all []netip.Addr
 	next := netspace.Address()
@@ -21,8 +21,7 @@ func relayAddresses() []netip.Addr {
 	return all
 }
 
-// relay passes connections on to a server, each from another one of relayAddresses, until it cuts
-// them.
+// relay forwards connections to a server, each from another one of relayAddresses, until it cuts them.
 type relay struct {
 	at, to   netip.AddrPort
 	listener net.Listener
@@ -58,7 +57,7 @@ func (r *relay) run(ctx context.Context) {
 	}
 }
 
-// pass passes one connection on, both ways, until either side ends it.
+// pass forwards one connection in both directions until either side ends it.
 func (r *relay) pass(ctx context.Context, client net.Conn) {
 	from := relayAddresses()
 	r.mu.Lock()
@@ -68,7 +67,7 @@ func (r *relay) pass(ctx context.Context, client net.Conn) {
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0))}
 	server, err := dialer.DialContext(ctx, "tcp", r.to.String())
 	if err != nil {
-		_ = client.Close() // The client notices, and tries again.
+		_ = client.Close() // The client reconnects.
 		return
 	}
 	r.mu.Lock()
@@ -88,7 +87,7 @@ func (r *relay) pass(ctx context.Context, client net.Conn) {
 	r.mu.Unlock()
 }
 
-// cut ends all connections at once.
+// cut closes all connections at once.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,8 +96,8 @@ func (r *relay) cut() {
 	}
 }
 
-// stop takes no more connections and ends those that are open.
+// stop closes the listener and all connections.
 func (r *relay) stop() {
-	_ = r.listener.Close() // Nobody connects any more.
+	_ = r.listener.Close() // No client connects any more.
 	r.cut()
 }

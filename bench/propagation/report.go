@@ -12,44 +12,45 @@ import (
 )
 
 const (
-	// maxRatio50 and maxRatio99 are the limits for a PATCH until the first response, in multiples of
-	// a bare push until the first response and a PATCH until it is answered, one after the other.
+	// maxRatio50 and maxRatio99 limit the time of a PATCH until the first response, in multiples of the sum of a bare
+	// push until the first response and of a PATCH until its answer.
 	maxRatio50, maxRatio99 = 1.5, 2
-	// smallObjects are so many HTTPScaledObjects that the interceptor may take smallMemory at most,
-	// and largeObjects so many that it may take largeMemory. Both are in MB.
+	// smallMemory limits the interceptor's memory with up to smallObjects HTTPScaledObjects, largeMemory with up to
+	// largeObjects. Both are in MB.
 	smallObjects, smallMemory = 1000, 60
 	largeObjects, largeMemory = 10000, 150
 )
 
-// report is what a run found.
+// report contains the results of a run.
 type report struct {
-	// Samples is the number of weights of each kind, alone and among changes.
+	// Samples is the number of weights of each kind, without and with other changes.
 	Samples int `json:"samples"`
-	// Sink says that the measured proxy sent its metrics to the interceptor.
+	// Sink reports whether the measured proxy sent its metrics to the interceptor.
 	Sink bool `json:"sink"`
-	// Results are what was found with each shape.
+	// Results are the results of each shape.
 	Results []result `json:"results"`
 	// Limits are the checks of the results.
 	Limits []figures.Limit `json:"limits"`
 }
 
-// result is what was found with one shape.
+// result contains the results of one shape.
 type result struct {
 	Shape shape `json:"shape"`
-	// Quiet are the times while nothing else happens, and Busy those among changes.
+	// Quiet are the times without other changes, Busy those with other changes.
 	Quiet cell `json:"quiet"`
 	Busy  cell `json:"busy"`
-	// Cost is what a weight uses while nothing else happens, the writing of statuses included.
+	// Cost is the usage per weight without other changes, including the status writes.
 	Cost usage `json:"costOfAWeight"`
-	// Memory is what the interceptor takes.
+	// Memory is the interceptor's memory.
 	Memory memory `json:"interceptorMemory"`
-	// Joining is what was found with the last shape.
+	// Joining are the results of the last shape.
 	Joining joining `json:"joining,omitzero"`
 }
 
-// cell are the times of one kind.
+// cell contains the times of one kind.
 type cell struct {
-	// Push is a bare push until the first response, Answer the PATCH until the API server answers, and Patch the PATCH until the first response.
+	// Push is a bare push until the first response. Answer is the PATCH until the API server's answer. Patch is the
+	// PATCH until the first response.
 	Push   quantiles `json:"barePush"`
 	Answer quantiles `json:"patchAnswered"`
 	Patch  quantiles `json:"patch"`
@@ -57,39 +58,38 @@ type cell struct {
 	pushes, answers, patches []time.Duration
 }
 
-// quantiles are those of one kind over all samples, in microseconds.
+// quantiles are the quantiles of one kind over all samples, in microseconds.
 type quantiles struct {
 	P50 float64 `json:"p50us"`
 	P90 float64 `json:"p90us"`
 	P99 float64 `json:"p99us"`
 }
 
-// memory is what the interceptor took, in MB of a million bytes: resident, and of that what is not
-// backed by files.
+// memory is the interceptor's memory, in MB of a million bytes: resident, and its part without backing files.
 type memory struct {
 	Idle          float64 `json:"idleMB"`
 	IdleAnonymous float64 `json:"idleAnonymousMB"`
-	// Read is what the interceptor took right after somebody read its metrics while it was idle, and Page how long they were.
+	// Read is the memory right after a read of the metrics of an idle interceptor. Page is the size of the metrics.
 	Read float64 `json:"readMB"`
 	Page float64 `json:"pageMB"`
-	// Busy is the highest of one reading a second among changes.
+	// Busy is the maximum of one reading per second during other changes.
 	Busy             float64 `json:"busyMB"`
 	BusyAnonymous    float64 `json:"busyAnonymousMB"`
 	ChangesPerSecond float64 `json:"changesPerSecond"`
 }
 
-// quantilesOf samples.
+// quantilesOf returns the quantiles of samples.
 func quantilesOf(samples []time.Duration) quantiles {
 	at := func(q float64) float64 { return stopwatch.Micros(stats.Quantile(samples, q)) }
 	return quantiles{at(0.5), at(0.9), at(0.99)}
 }
 
-// summarise works out the quantiles.
+// summarise computes the quantiles.
 func (c *cell) summarise() {
 	c.Push, c.Answer, c.Patch = quantilesOf(c.pushes), quantilesOf(c.answers), quantilesOf(c.patches)
 }
 
-// summarise works out the quantiles and the limits.
+// summarise computes the quantiles and the limits.
 func (r *report) summarise() {
 	for i := range r.Results {
 		each := &r.Results[i]
@@ -106,7 +106,7 @@ func (r *report) summarise() {
 	}
 }
 
-// limits are those of times.
+// limits returns the limits of the times.
 func (c *cell) limits(of string) []figures.Limit {
 	const name = "PATCH / (bare push + PATCH answered), "
 	return []figures.Limit{
@@ -115,7 +115,7 @@ func (c *cell) limits(of string) []figures.Limit {
 	}
 }
 
-// memoryLimits are those of the memory, for a shape that has some.
+// memoryLimits returns the limits of the memory, for a shape that has some.
 func (r *result) memoryLimits() []figures.Limit {
 	var limit float64
 	switch {
@@ -163,13 +163,13 @@ func (r *report) table(w io.Writer) {
 		if joined := each.Joining; joined.Requests > 0 {
 			fmt.Fprintf(w, "%v: a proxy joined and was ready after %.0f ms; %d requests meanwhile, %d answered with 404\n",
 				each.Shape, joined.Ready, joined.Requests, joined.NotFound)
-			fmt.Fprintf(w, "%v: %d clients and that proxy connected again at once, all served after %.0f ms; "+
-				"%d weights meanwhile, the slowest %.0f ms; interceptor at most %.0f MB, %.0f MB when they came first\n\n",
+			fmt.Fprintf(w, "%v: %d clients and that proxy reconnected at once, all served after %.0f ms; "+
+				"%d weights meanwhile, the slowest %.0f ms; interceptor at most %.0f MB, %.0f MB when they first connected\n\n",
 				each.Shape, joined.Clients, joined.Again, joined.Weights, joined.Slowest, joined.Peak, joined.First)
 		}
 	}
 	figures.Print(columns, r.Limits, "\t")
-	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
+	_ = columns.Flush() // the reader notices a table that cannot be printed
 }
 
 // rows prints the times of one cell.
@@ -177,7 +177,7 @@ func (c *cell) rows(w io.Writer, of, load string) {
 	for _, kind := range []struct {
 		name string
 		took quantiles
-	}{{"bare push", c.Push}, {"PATCH, until it is answered", c.Answer}, {"PATCH", c.Patch}} {
+	}{{"bare push", c.Push}, {"PATCH until its answer", c.Answer}, {"PATCH", c.Patch}} {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f\t%.1f\t%.1f\t\n", of, load, kind.name,
 			kind.took.P50/1000, kind.took.P90/1000, kind.took.P99/1000)
 	}

@@ -13,7 +13,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		shape       shape
-		quiet, busy time.Duration // of a PATCH, beside a bare push of 4 ms and an answer of 6 ms
+		quiet, busy time.Duration // of a PATCH, with a bare push of 4 ms and an answer of 6 ms
 		idle, churn float64
 		want        string
 	}{
@@ -67,7 +67,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 
 func TestACostIsWithoutWhatIsUsedAnyway(t *testing.T) {
 	t.Parallel()
-	// Each reading costs 50 µs, which are no weight's.
+	// Each reading costs 50 µs, which belong to no weight.
 	before := reading{ends: usage{seconds: 1, Interceptor: 50, Bytes: 1000}, begins: usage{seconds: 1, Interceptor: 100, Bytes: 1000}}
 	after := reading{ends: usage{seconds: 3, Interceptor: 1500, Bytes: 9000}, begins: usage{seconds: 3, Interceptor: 1550, Bytes: 9000}}
 	got := costOf(before.until(after), usage{Interceptor: 200, Bytes: 1000}, 10)

@@ -7,23 +7,23 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
 )
 
-// shape is how many HTTPScaledObjects there are, and over how many fleets they are spread evenly.
-// The first fleet, that of the measured host, is the only one with a proxy.
+// shape is a number of HTTPScaledObjects and of fleets, over which they are spread evenly. Only the first fleet, the
+// measured host's, has a proxy.
 type shape struct {
 	Fleets  int `json:"fleets"`
 	Objects int `json:"httpScaledObjects"`
 }
 
-// String is the shape as the command line has it.
+// String formats the shape as on the command line.
 func (s shape) String() string { return fmt.Sprintf("%dx%d", s.Fleets, s.Objects) }
 
-// namespaceOf is the namespace, which is the fleet, of an application.
+// namespaceOf returns the namespace, and so the fleet, of an application.
 func (s shape) namespaceOf(i int) string { return fleetName(i % s.Fleets) }
 
-// fleetName is the namespace of a fleet.
+// fleetName returns the namespace of a fleet.
 func fleetName(fleet int) string { return fmt.Sprintf("shop-%03d", fleet) }
 
-// shapesOf reads shapes, separated by commas.
+// shapesOf parses shapes, separated by commas.
 func shapesOf(text string) ([]shape, error) {
 	var shapes []shape
 	for part := range strings.SplitSeq(text, ",") {

@@ -29,17 +29,17 @@ import (
 )
 
 const (
-	// creators is how many applications are created at a time.
+	// creators is the number of applications that are created in parallel.
 	creators = 8
 	// xdsPort, sinkPort, healthPort, adminPort and metricsPort are the interceptor's.
 	xdsPort, sinkPort, healthPort, adminPort, metricsPort = 5678, 9901, 8081, 9090, 2223
-	// calm is how long everything may calm down between two samples, up to twice as long.
+	// calm is the minimum pause between two samples. The maximum is twice as long.
 	calm = 25 * time.Millisecond
 )
 
 var errNotReady = errors.New("not ready")
 
-// stage is everything that runs for one shape.
+// stage contains all running processes of one shape.
 type stage struct {
 	options
 	shape
@@ -54,7 +54,7 @@ type stage struct {
 	ends        []func() error
 	apps        []application
 	interceptor *program.Process
-	// interceptorAt and proxiesAt are where the kernel tells of them.
+	// interceptorAt and proxiesAt are their folders in /proc.
 	interceptorAt process.Folder
 	proxiesAt     []process.Folder
 	xdsAt, sinkAt netip.AddrPort
@@ -64,7 +64,7 @@ type stage struct {
 	side          int // of the measured host
 }
 
-// start starts what is the same for all sizes.
+// start starts the components that do not depend on the size.
 func (s *stage) start(ctx context.Context) error {
 	s.began = time.Now()
 	s.kubeconfig = filepath.Join(s.folder, "kubeconfig")
@@ -107,7 +107,7 @@ func (s *stage) start(ctx context.Context) error {
 	)
 }
 
-// stop ends everything.
+// stop stops everything.
 func (s *stage) stop() error {
 	errs := s.stopProxies()
 	for _, end := range s.ends {
@@ -119,7 +119,7 @@ func (s *stage) stop() error {
 	return errs
 }
 
-// stopProxies ends the interceptor, the bare server and both proxies.
+// stopProxies stops the interceptor, the bare server and both proxies.
 func (s *stage) stopProxies() error {
 	var errs error
 	if s.interceptor != nil {
@@ -164,7 +164,7 @@ func (s *stage) populate(ctx context.Context) error {
 
 // startInterceptor starts the built interceptor and waits until it serves.
 func (s *stage) startInterceptor(ctx context.Context) error {
-	// Where the proxy connects to, it connects from: an address that may stand in an EndpointSlice.
+	// The proxy's source address is its destination address, which an EndpointSlice may contain.
 	s.xdsAt = netip.AddrPortFrom(netspace.Address(), xdsPort)
 	s.sinkAt = netip.AddrPortFrom(netspace.Address(), sinkPort)
 	own := loopback.Address()
@@ -189,13 +189,13 @@ func (s *stage) startInterceptor(ctx context.Context) error {
 	})
 }
 
-// measuredProxy is where the proxy of the interceptor answers.
+// measuredProxy returns the address of the interceptor's proxy.
 func measuredProxy() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), translate.ListenerPort)
 }
 
-// startProxies starts the interceptor and the bare server, a proxy of each, and waits until both
-// serve. It returns pollers of the interceptor's and the bare one's.
+// startProxies starts the interceptor and the bare server with a proxy each, and waits until both serve. It returns
+// pollers of the interceptor's proxy and of the bare server's.
 func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err error) {
 	if err := s.startInterceptor(ctx); err != nil {
 		return poller{}, poller{}, err
@@ -226,9 +226,9 @@ func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err erro
 	return newPoller(measuredProxy(), hostOf(0)), newPoller(s.bare.Proxy, hostOf(0)), nil
 }
 
-// prebuild makes everything that the bare server sends: the resources that the interceptor makes of
-// the same objects, by the same code, in two forms: with the weights of the one side and of the other,
-// and for all but the first application with other endpoints.
+// prebuild builds all resources of the bare server: those that the interceptor computes from the same objects, by the
+// same code. There are two forms, with the weights of either side; in all applications but the first the endpoints
+// differ, too.
 func (s *stage) prebuild() error {
 	var own []int
 	for i := 0; i < s.Objects; i += s.Fleets {
@@ -256,17 +256,17 @@ func (s *stage) prebuild() error {
 func resourcesOf(apps []application) (translate.Resources, error) {
 	config, problems := resolve.Build(worldOf(apps))
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("the objects are wrong: %v", problems)
+		return nil, fmt.Errorf("invalid objects: %v", problems)
 	}
 	chosen := translate.DefaultOptions()
 	chosen.AccessLog = false // Nor has the interceptor's proxy one.
 	return chosen.Envoy(config)
 }
 
-// weights are the canary weights at which a side gets every request, by the number of the side.
+// weights are the canary weights at which a side receives every request, by the number of the side.
 func weights() [2]uint32 { return [2]uint32{0, 100} }
 
-// pause lets everything calm down, for a time that is not in step with anything.
+// pause waits for a random time, so that samples are not in step with anything.
 func pause(ctx context.Context) {
-	_ = pace.Wait(ctx, calm+rand.N(calm)) //nolint:gosec // Spreads samples over the interceptor's interval. What follows sees that ctx has ended.
+	_ = pace.Wait(ctx, calm+rand.N(calm)) //nolint:gosec // Spreads samples over the interceptor's interval. The next step notices the end of ctx.
 }

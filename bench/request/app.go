@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// namespace is where everything is.
+	// namespace is the namespace of all objects.
 	namespace = "shop"
 	// wildcard is the only host that is not exact.
 	wildcard model.Host = "*.wild.test"
@@ -21,11 +21,11 @@ const (
 	smallBody, largeBody = 20, 1024
 	// largePath is the path of the large answer.
 	largePath = "/large"
-	// headersTimeout bounds what the app waits for.
+	// headersTimeout bounds the app's wait for headers.
 	headersTimeout = 10 * time.Second
 )
 
-// app is what answers behind the proxies.
+// app is the server behind the proxies.
 type app struct {
 	server *http.Server
 	at     netip.AddrPort
@@ -47,16 +47,16 @@ func startApp(ctx context.Context) (app, error) {
 		if r.URL.Path == largePath {
 			body = large
 		}
-		_, _ = w.Write(body) // A proxy that is gone shows as a failed request.
+		_, _ = w.Write(body) // A closed proxy shows as a failed request.
 	})}
-	go func() { _ = server.Serve(listener) }() // It ends with Close; a failure shows as failed requests.
+	go func() { _ = server.Serve(listener) }() // It ends with Close. A failure shows as failed requests.
 	return app{server, at}, nil
 }
 
-// hostOf is an exact host.
+// hostOf returns an exact host.
 func hostOf(i int) model.Host { return model.Host(fmt.Sprintf("web-%05d.shop.test", i)) }
 
-// configOf is what the proxies serve: exact hosts, each in a canary, and the wildcard.
+// configOf returns the proxies' configuration: exact hosts, each in a canary, and the wildcard.
 func configOf(hosts int, at netip.AddrPort) model.Config {
 	config := model.Config{Services: map[model.ServicePort]model.Endpoints{}}
 	add := func(name string, host model.Host) {

@@ -15,17 +15,17 @@ import (
 // answerLimit bounds a block of requests.
 const answerLimit = time.Minute
 
-// errAnswer says that a request was answered otherwise than it has to be.
+// errAnswer is returned for an unexpected answer to a request.
 var errAnswer = errors.New("wrong answer")
 
 // kind is a kind of request.
 type kind struct {
 	Name        string `json:"name"`
 	Concurrency int    `json:"concurrency"`
-	// Status and Bytes are what the answer has.
+	// Status and Bytes are the expected properties of the answer.
 	Status int `json:"status"`
 	Bytes  int `json:"bytes"`
-	// MaxRatio is the limit of what it may cost, in multiples of the plain table's.
+	// MaxRatio limits its cost, in multiples of the plain table's.
 	MaxRatio float64 `json:"maxRatio"`
 
 	path string
@@ -56,7 +56,7 @@ func kinds() []kind {
 	}
 }
 
-// load is a set of connections to one proxy, over which requests of one kind are sent.
+// load is a set of connections to one proxy that sends requests of one kind.
 type load struct {
 	kind
 	hosts       int
@@ -80,12 +80,11 @@ func dial(ctx context.Context, address string, kind kind, hosts int) (*load, err
 // close closes the connections.
 func (l *load) close() {
 	for _, connection := range l.connections {
-		_ = connection.Close() // Nothing is lost with it.
+		_ = connection.Close() // A failure loses no data.
 	}
 }
 
-// send sends requests, over all connections at a time, one after the other over each. All hosts take
-// turns.
+// send sends requests over all connections in parallel, in sequence on each. The hosts alternate.
 func (l *load) send(requests int) error {
 	errs := make([]error, len(l.connections))
 	var group sync.WaitGroup
@@ -96,7 +95,7 @@ func (l *load) send(requests int) error {
 	return errors.Join(errs...)
 }
 
-// sendOver sends every request whose number leaves n when divided by the number of connections.
+// sendOver sends every request whose number modulo the number of connections is n.
 func (l *load) sendOver(connection net.Conn, n, requests int) error {
 	if err := connection.SetDeadline(time.Now().Add(answerLimit)); err != nil {
 		return err
@@ -114,7 +113,7 @@ func (l *load) sendOver(connection net.Conn, n, requests int) error {
 	return nil
 }
 
-// receive reads the answer to a request of a host, and judges it.
+// receive reads and checks the answer to a request of a host.
 func (l *load) receive(reader *bufio.Reader, host string) error {
 	response, err := http.ReadResponse(reader, nil)
 	if err != nil {

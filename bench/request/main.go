@@ -1,12 +1,11 @@
-// Command request measures what a request costs a proxy: the processor time of an Envoy that is
-// served as kedify-proxy is, beside that of an Envoy with one plain table of routes in its listener,
-// as one would write by hand. Both have the same hosts, clusters and endpoints.
+// Command request measures the cost of a request in a proxy: the processor time of an Envoy that is configured as
+// kedify-proxy is. It compares it with an Envoy with one plain route table in its listener, as in a static
+// configuration. Both have the same hosts, clusters and endpoints.
 //
-// Blocks of requests take turns between the proxies. Each figure is the median of the ratios of
-// blocks that follow each other, and stands beside that of a second Envoy with the same plain table:
-// how far that is from 1 is what the machine's noise makes of nothing.
+// Blocks of requests alternate between the proxies. Each value is the median of the ratios of consecutive blocks. A
+// second Envoy with the same plain table is the control: the distance of its ratio from 1 is the machine's noise.
 //
-// What it does not show: latency, and requests that wait for a processor.
+// It omits latency, and requests that wait for a processor.
 package main
 
 import (
@@ -21,10 +20,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
 )
 
-// errArgument says that an argument cannot work.
+// errArgument is returned for invalid arguments.
 var errArgument = errors.New("invalid argument")
 
-// options are what the command line can set.
+// options are the command line options.
 type options struct {
 	envoy    string
 	repo     string
@@ -43,7 +42,7 @@ func main() {
 	}
 }
 
-// run is the program with its surroundings as arguments.
+// run is the program with its environment as arguments.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) error {
 	var chosen options
 	flags := flag.NewFlagSet("request", flag.ContinueOnError)
@@ -51,7 +50,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	flags.StringVar(&chosen.envoy, "envoy", getenv("ENVOY_BIN"), "`file` of Envoy; by default $ENVOY_BIN")
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
 	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")
-	flags.IntVar(&chosen.hosts, "hosts", 1000, "`number` of exact hosts that are configured")
+	flags.IntVar(&chosen.hosts, "hosts", 1000, "`number` of configured exact hosts")
 	flags.IntVar(&chosen.blocks, "blocks", 60, "`number` of blocks for each proxy and kind of request")
 	flags.IntVar(&chosen.requests, "requests", 4000, "`number` of requests in a block")
 	if err := flags.Parse(args); err != nil {
@@ -79,7 +78,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	return figures.Publish(results, results.Limits, chosen.json, stdout)
 }
 
-// measure starts the proxies, measures, and ends them.
+// measure starts the proxies, measures, and stops them.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (results report, err error) {
 	app, err := startApp(ctx)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 )
 
-// errShape says that translate makes something else than this benchmark knows.
-var errShape = errors.New("the resources are not as this benchmark knows them")
+// errShape is returned if translate's output differs from what this benchmark expects.
+var errShape = errors.New("unexpected resources")
 
-// plainly is the same as resources with one table of routes inside the listener: no scopes, nothing
-// that chooses one, and no filter but the router.
+// plainly converts resources to one route table inside the listener: without scopes, scope selection, and filters other
+// than the router.
 func plainly(resources translate.Resources) (translate.Resources, error) {
 	listener, is := resources[resourcev3.ListenerType][translate.ListenerName].(*listenerv3.Listener)
 	if !is {
@@ -50,7 +50,7 @@ func plainly(resources translate.Resources) (translate.Resources, error) {
 	return plain, nil
 }
 
-// tableOf is one table of the routes of all scopes.
+// tableOf returns one table with the routes of all scopes.
 func tableOf(scopes map[string]proto.Message) (*routev3.RouteConfiguration, error) {
 	table := &routev3.RouteConfiguration{Name: "plain", IgnorePortInHostMatching: true}
 	for _, name := range slices.Sorted(maps.Keys(scopes)) {

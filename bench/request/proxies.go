@@ -11,18 +11,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
-// proxy is an Envoy with the server that serves it.
+// proxy is an Envoy with its discovery server.
 type proxy struct {
 	server *bareserver.Server
 	envoy  *envoyproc.Envoy
 	at     process.Folder
 }
 
-// proxies are those that are compared: one that is served as kedify-proxy is, with apps that may be at zero, one that is served the same but holds no
-// request, and two with a plain table.
+// proxies are the compared ones: one that is configured as kedify-proxy is, with apps that may be at zero, one that is
+// configured alike but queues no request, and two with a plain table.
 type proxies struct{ ours, unheld, plain, control proxy }
 
-// startProxies starts all of them. After an error too, what runs is in the result.
+// startProxies starts all of them. After an error the result contains the running ones.
 func startProxies(ctx context.Context, chosen options, folder string, behind app) (proxies, error) {
 	options := translate.DefaultOptions()
 	options.AccessLog = false
@@ -30,7 +30,7 @@ func startProxies(ctx context.Context, chosen options, folder string, behind app
 	if err != nil {
 		return proxies{}, err
 	}
-	// Nobody answers there: the apps are awake, so nobody asks.
+	// Nothing listens there: the apps are awake, so there are no calls.
 	options.Hold = translate.Hold{Checks: behind.at, Socket: translate.DefaultHoldSocket + "-bench-request"}
 	resources, err := options.Envoy(configOf(chosen.hosts, behind.at))
 	if err != nil {
@@ -52,7 +52,7 @@ func startProxies(ctx context.Context, chosen options, folder string, behind app
 	return all, nil
 }
 
-// start starts a proxy that is served resources.
+// start starts a proxy that receives the resources.
 func (p *proxy) start(ctx context.Context, chosen options, folder string, resources translate.Resources) (err error) {
 	if p.server, err = bareserver.Start(ctx); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (p *proxy) start(ctx context.Context, chosen options, folder string, resour
 	return err
 }
 
-// stop ends all that were started.
+// stop stops all that were started.
 func (p *proxies) stop() error {
 	var errs error
 	for _, each := range []*proxy{&p.ours, &p.unheld, &p.plain, &p.control} {
@@ -82,8 +82,8 @@ func (p *proxies) stop() error {
 	return errs
 }
 
-// compare sends blocks of requests of one kind to the proxies in turn, the first of each round
-// another one each time, and keeps what a request has cost each. The first two rounds warm up.
+// compare sends blocks of requests of one kind to the proxies in turn, starting each round with another one, and stores
+// the cost of a request in each. The first two rounds warm up.
 func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line, error) {
 	const warmUp = 2
 	found := line{Kind: kind}
@@ -103,7 +103,7 @@ func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line,
 	for round := range warmUp + chosen.blocks {
 		for i := range turns {
 			if round%2 == 1 {
-				i = len(turns) - 1 - i // Whoever follows whom is the one that goes before as often.
+				i = len(turns) - 1 - i // Each proxy follows each other one equally often.
 			}
 			i = (i + round) % len(turns)
 			cost, err := turns[i].of.block(loads[i], chosen.requests)
@@ -118,7 +118,7 @@ func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line,
 	return found, ctx.Err()
 }
 
-// block is what each of a number of requests costs the proxy, in microseconds of processor time.
+// block returns the cost of a request in the proxy, in microseconds of processor time.
 func (p *proxy) block(through *load, requests int) (float64, error) {
 	before, err := p.at.CPU()
 	if err != nil {

@@ -11,53 +11,53 @@ import (
 )
 
 const (
-	// maxHit is the limit for a request of an exact host, and maxMiss that for a wildcard and for an
-	// unknown host, in multiples of the plain table's.
+	// maxHit limits a request of an exact host. maxMiss limits a request of a wildcard or an unknown host. Both are
+	// multiples of the plain table's cost.
 	maxHit, maxMiss = 1.03, 1.5
-	// maxNoise is how far the median of the control may be from 1: beyond it the run says nothing.
+	// maxNoise is the maximum distance of the control's median from 1: beyond it the run is invalid.
 	maxNoise = 0.02
 )
 
-// report is what a run found.
+// report contains the results of a run.
 type report struct {
-	// Hosts is the number of exact hosts, Blocks that of blocks for each proxy and kind, and Requests
-	// that of requests in a block.
+	// Hosts is the number of exact hosts. Blocks is the number of blocks per proxy and kind. Requests is the number of
+	// requests in a block.
 	Hosts    int `json:"hosts"`
 	Blocks   int `json:"blocks"`
 	Requests int `json:"requestsPerBlock"`
-	// Lines are the figures by kind of request.
+	// Lines are the results by kind of request.
 	Lines []line `json:"results"`
 	// Limits are the checks of the results.
 	Limits []figures.Limit `json:"limits"`
 }
 
-// line is what was found for one kind of request.
+// line contains the results of one kind of request.
 type line struct {
 	Kind kind `json:"kind"`
-	// Plain is the median of what a request costs with a plain table, in microseconds.
+	// Plain is the median cost of a request with a plain table, in microseconds.
 	Plain float64 `json:"plainCPUus"`
-	// Ratio is that of our proxy to the plain table, and Control that of the second plain table.
+	// Ratio is the ratio of kedify-proxy's cost to the plain table's. Control is the ratio of the second plain table.
 	Ratio   quartiles `json:"ratio"`
 	Control quartiles `json:"control"`
-	// Held is that of our proxy to the same one without anything that holds requests.
+	// Held is the ratio of kedify-proxy to the same one without queueing.
 	Held quartiles `json:"ratioOfHolding"`
 
 	ours, unheld, plain, control []float64
 }
 
-// quartiles are those of one figure over all blocks.
+// quartiles are the quartiles of one value over all blocks.
 type quartiles struct {
 	Low    float64 `json:"quartile1"`
 	Median float64 `json:"median"`
 	High   float64 `json:"quartile3"`
 }
 
-// quartilesOf values.
+// quartilesOf returns the quartiles of values.
 func quartilesOf(values []float64) quartiles {
 	return quartiles{stats.Quantile(values, 0.25), stats.Quantile(values, 0.5), stats.Quantile(values, 0.75)}
 }
 
-// ratios are those of values to base, pair by pair.
+// ratios returns the ratios of values to base, pair by pair.
 func ratios(values, base []float64) []float64 {
 	out := make([]float64, len(values))
 	for i := range values {
@@ -66,7 +66,7 @@ func ratios(values, base []float64) []float64 {
 	return out
 }
 
-// summarise works out the figures and the limits.
+// summarise computes the results and the limits.
 func (r *report) summarise() {
 	for i := range r.Lines {
 		l := &r.Lines[i]
@@ -76,17 +76,17 @@ func (r *report) summarise() {
 		r.Limits = append(r.Limits,
 			figures.Limit{Name: l.Kind.String(), Value: l.Ratio.Median, Limit: l.Kind.MaxRatio},
 			figures.Limit{
-				Name: l.Kind.String() + ", how far the control is from 1", Value: math.Abs(l.Control.Median - 1), Limit: maxNoise,
+				Name: l.Kind.String() + ", distance of the control from 1", Value: math.Abs(l.Control.Median - 1), Limit: maxNoise,
 			})
 		if l.Kind.MaxRatio == maxHit {
 			r.Limits = append(r.Limits, figures.Limit{
-				Name: l.Kind.String() + ", what holding adds to one that never waits", Value: l.Held.Median, Limit: 1 + maxNoise,
+				Name: l.Kind.String() + ", overhead of queueing for a request that never waits", Value: l.Held.Median, Limit: 1 + maxNoise,
 			})
 		}
 	}
 }
 
-// String names a kind.
+// String returns the name of a kind.
 func (k kind) String() string {
 	if k.Bytes < 0 {
 		return fmt.Sprintf("%s, %d at a time", k.Name, k.Concurrency)
@@ -107,5 +107,5 @@ func (r *report) table(w io.Writer) {
 	}
 	fmt.Fprintln(columns)
 	figures.Print(columns, r.Limits, "\t")
-	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
+	_ = columns.Flush() // the reader notices a table that cannot be printed
 }

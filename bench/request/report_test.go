@@ -17,7 +17,7 @@ import (
 func TestVerdictNamesValueAndLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		ours, unheld, control []float64 // beside a plain table's 10 µs
+		ours, unheld, control []float64 // relative to a plain table's 10 µs
 		want                  string
 	}{
 		"within the limits": {[]float64{10.1, 10.3, 14}, []float64{10.1, 10.3, 14}, []float64{10, 10.1, 10.2}, ""},

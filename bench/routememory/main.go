@@ -1,5 +1,6 @@
-// Command routememory measures what the router argoproj-labs/gatewayAPI has in memory where a cluster has many HTTPRoutes of which few are in use: the built plugin over
-// go-plugin against a real etcd and kube-apiserver, as the controller's ServiceAccount. It prints the figure beside its limit, and fails when that is missed.
+// Command routememory measures the memory of the router argoproj-labs/gatewayAPI in a cluster with many HTTPRoutes of
+// which few are in use. It runs the built plugin over go-plugin against a real etcd and kube-apiserver, with the
+// controller's ServiceAccount. It prints the value next to its limit, and fails when the limit is missed.
 package main
 
 import (
@@ -30,18 +31,19 @@ import (
 const (
 	command  = "gatewayapi-plugin"
 	resource = "httproutes"
-	// limit is how much the plugin may have, in MB of a million bytes: it shares the controller's container.
+	// limit is the plugin's limit, in MB of a million bytes: it shares the controller's container.
 	limit = 60
-	// atOnce is how many routes are created or weighed at a time, and rounds how often each one in use is weighed.
+	// atOnce is the number of routes that are created, or whose weight is set, in parallel. rounds is the number of
+	// weights of each route in use.
 	atOnce, rounds = 8, 5
-	// watchLimit is when the plugin has to have its watch.
+	// watchLimit bounds the time until the plugin's watch is established.
 	watchLimit = time.Minute
 )
 
-// errNoWatch says that the plugin goes on asking for routes that nobody has changed.
-var errNoWatch = errors.New("the plugin has no watch")
+// errNoWatch is returned if the plugin keeps requesting unchanged routes.
+var errNoWatch = errors.New("the plugin has not established its watch")
 
-// options are what the command line sets.
+// options are the command line options.
 type options struct {
 	binaries         apiserver.Binaries
 	repo, crds, json string
@@ -57,17 +59,17 @@ func main() {
 	}
 }
 
-// run is the program with its surroundings as arguments.
+// run is the program with its environment as arguments.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) (err error) {
 	var chosen options
 	flags := flag.NewFlagSet("bench/routememory", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	chosen.binaries.Flags(flags, getenv)
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
-	flags.StringVar(&chosen.json, "json", "", "`file` for the results as JSON, in place of stdout")
+	flags.StringVar(&chosen.json, "json", "", "`file` for the results as JSON, instead of stdout")
 	flags.StringVar(&chosen.crds, "crds", getenv("GATEWAY_API_CRDS"), "`folder` of the Gateway API's CustomResourceDefinitions; by default $GATEWAY_API_CRDS")
 	flags.IntVar(&chosen.routes, "routes", 10_000, "`number` of HTTPRoutes")
-	flags.IntVar(&chosen.used, "used", 50, "`number` of those that a Rollout names")
+	flags.IntVar(&chosen.used, "used", 50, "`number` of those in use by a Rollout")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -91,7 +93,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	return figures.Publish(map[string]any{"plugin": gatewayapi.Type, "memory": memory, "limits": limits}, limits, chosen.json, stdout)
 }
 
-// measure starts everything, weighs the Rollouts, and ends everything.
+// measure starts everything, sets weights for the Rollouts, and stops everything.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (memory process.Memory, err error) {
 	plane, kubeconfig := filepath.Join(folder, "controlplane"), filepath.Join(folder, "kubeconfig")
 	if err := os.Mkdir(plane, 0o700); err != nil {
@@ -139,11 +141,11 @@ func furnish(ctx context.Context, cluster *apiserver.ControlPlane, chosen option
 	_, err = stopwatch.Calls(atOnce, chosen.routes, func(n int) error {
 		return apiserver.Apply(ctx, admin, routerbench.Namespace, manifest(n))
 	})
-	fmt.Fprintf(progress, "%d HTTPRoutes are there\n", chosen.routes)
+	fmt.Fprintf(progress, "created %d HTTPRoutes\n", chosen.routes)
 	return err
 }
 
-// manifest is a route of an ordinary size, as in bench/gatewayroutes.
+// manifest is a route of typical size, as in bench/gatewayroutes.
 func manifest(n int) string {
 	web := name(n)
 	pair := fmt.Sprintf("[{name: %s-stable, port: 80, weight: 100}, {name: %s-canary, port: 80, weight: 0}]", web, web)
@@ -161,17 +163,18 @@ spec:
 `, web, pair)
 }
 
-// name is the name of a route and its Rollout.
+// name returns the name of a route and its Rollout.
 func name(n int) string { return fmt.Sprintf("web-%05d", n) }
 
-// rollout is the Rollout of route n, in a reconcile after it was given a weight.
+// rollout returns the Rollout of route n, in a reconcile after its weight was set.
 func rollout(n int, weight int32) *v1alpha1.Rollout {
 	made := routerbench.NewRollout(name(n), gatewayapi.Type, []byte(`{"httpRoute":"`+name(n)+`","verifyRouteStatus":false}`))
 	made.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: weight}}
 	return made
 }
 
-// weigh gives the Rollouts one weight after another, and waits until the plugin has its watch: calls that change nothing ask nothing then.
+// weigh sets one weight after another for the Rollouts, and waits until the plugin has established its watch: from then
+// on, idle calls make no requests.
 func weigh(ctx context.Context, cluster *apiserver.ControlPlane, router *pluginprocess.Process, used int) error {
 	weighAll := func(before, weight int32) error {
 		_, err := stopwatch.Calls(atOnce, used, func(n int) error {

@@ -1,8 +1,8 @@
-// Command router measures the router kedify/http, as package routerbench has it: the bare client sends PATCHes of the
-// same annotations to the same HTTPScaledObjects, over one connection.
+// Command router measures the router kedify/http by package routerbench: the bare client sends PATCHes of the same
+// annotations to the same HTTPScaledObjects, over one connection.
 //
-// What it does not show: the controller's own work, a network between plugin and API server, and what happens after the
-// write (the interceptor's part).
+// It omits the controller's own work, a network between plugin and API server, and everything after the write (the
+// interceptor's work).
 package main
 
 import (
@@ -29,7 +29,7 @@ const (
 	// collection is the REST path of the HTTPScaledObjects.
 	collection = "/apis/" + httpv1alpha1.Group + "/" + httpv1alpha1.Version + "/namespaces/" + routerbench.Namespace + "/" +
 		httpv1alpha1.Resource
-	// atOnce is how many objects are created or reported of at a time.
+	// atOnce is the number of objects that are created, or reported on, in parallel.
 	atOnce = 8
 )
 
@@ -40,7 +40,7 @@ func main() {
 	})
 }
 
-// scaledObjects are HTTPScaledObjects, one for each Rollout.
+// scaledObjects are HTTPScaledObjects, one per Rollout.
 type scaledObjects struct {
 	routerbench.Clients
 
@@ -53,7 +53,7 @@ func (s *scaledObjects) Flags(flags *flag.FlagSet, _ func(string) string) {
 	flags.IntVar(&s.calls, "calls", 400, "`number` of calls of each kind in a round")
 }
 
-// Check says whether there are enough objects.
+// Check returns an error if there are too few objects.
 func (s *scaledObjects) Check() error {
 	if s.calls > s.objects || s.calls < 1 {
 		return fmt.Errorf("--calls is %d: 1 to --objects, which is %d", s.calls, s.objects)
@@ -61,12 +61,13 @@ func (s *scaledObjects) Check() error {
 	return nil
 }
 
-// Workload says how many objects there are.
+// Workload describes the number of objects.
 func (s *scaledObjects) Workload() string {
 	return fmt.Sprintf("%d HTTPScaledObjects, %d calls of each kind in a round", s.objects, s.calls)
 }
 
-// withoutProxy is the case in which no proxy is Ready, so that nothing can be verified: what waited for one would hold all of the controller's workers.
+// withoutProxy is the case without a Ready proxy, in which no weight can be verified. A call that waited for a proxy
+// would block all of the controller's workers.
 const withoutProxy = "10 workers, no Ready proxy"
 
 // Cases are one caller, and as many as the controller has, with and without a proxy.
@@ -79,10 +80,10 @@ func (s *scaledObjects) Cases() []routerbench.Case {
 	return []routerbench.Case{one, ten, none}
 }
 
-// name is the name of an object and its Rollout.
+// name returns the name of an object and its Rollout.
 func name(n int) string { return fmt.Sprintf("web-%05d", n) }
 
-// Rollout is the Rollout of object n.
+// Rollout returns the Rollout of object n.
 func (*scaledObjects) Rollout(_ routerbench.Case, n int) *v1alpha1.Rollout {
 	return routerbench.NewRollout(name(n), httpso.Type, json.RawMessage(`{"httpScaledObjectName":"`+name(n)+`"}`))
 }
@@ -157,15 +158,15 @@ func (s *scaledObjects) Holds(ctx context.Context, _ routerbench.Case, rollouts 
 	return err
 }
 
-// errWeight says that an object has not the weight that was asked for.
+// errWeight is returned if an object has another weight than the requested one.
 var errWeight = errors.New("another weight")
 
-// shares is the text of the annotation with a weight.
+// shares returns the text of the annotation with a weight.
 func shares(named string, weight uint32) string {
 	return split.Format([]split.Backend{{Service: named + "-stable", Weight: 100 - weight}, {Service: named + "-canary", Weight: weight}})
 }
 
-// Confirm reports that one proxy has taken that there is no annotation, or that there is none.
+// Confirm reports that one proxy has ACKed the absence of the annotation, or that there is no proxy.
 func (s *scaledObjects) Confirm(ctx context.Context, of routerbench.Case, rollouts []int) error {
 	proxies := int32(1)
 	if of.Name == withoutProxy {

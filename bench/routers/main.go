@@ -1,5 +1,5 @@
-// Command routers prints the limits of the benchmarks of the routers in one table, from the results that these have written as JSON to the files that are its
-// arguments, and fails when one is missed.
+// Command routers prints the limits of the routers' benchmarks in one table and fails when one is missed. It reads the
+// JSON results from the files that are its arguments.
 package main
 
 import (
@@ -21,22 +21,22 @@ func main() {
 	}
 }
 
-// results are what is read of a benchmark's results.
+// results are the fields that it reads from a benchmark's results.
 type results struct {
 	Plugin string          `json:"plugin"`
 	Limits []figures.Limit `json:"limits"`
 }
 
-// errNoLimits says that results are none of a router's benchmark.
-var errNoLimits = errors.New("it has no plugin, or no limits")
+// errNoLimits is returned for a file that does not contain the results of a router's benchmark.
+var errNoLimits = errors.New("no plugin or no limits")
 
-// run is the program with its surroundings as arguments.
+// run is the program with its environment as arguments.
 func run(files []string, stdout io.Writer) error {
 	columns := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, "router\tfigure\tmeasured\tvalue\tallowed\t\t")
 	var errs error
 	for _, file := range files {
-		text, err := os.ReadFile(filepath.Clean(file)) //nolint:gosec // the developer names the files
+		text, err := os.ReadFile(filepath.Clean(file)) //nolint:gosec // the developer specifies the files
 		if err != nil {
 			return err
 		}

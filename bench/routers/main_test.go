@@ -30,7 +30,7 @@ func TestOneTable(t *testing.T) {
 			[]string{"1.20   at most 1.15  MISSED"},
 			"kedify/http: p50 is 1.20, at most 1.15 is allowed",
 		},
-		"something else": {[]string{`{"plugin": "kedify/http"}`}, nil, "it has no plugin, or no limits"},
+		"something else": {[]string{`{"plugin": "kedify/http"}`}, nil, "no plugin or no limits"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

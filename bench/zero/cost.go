@@ -14,20 +14,23 @@ import (
 )
 
 const (
-	// costRounds is how often each way takes its turn.
+	// costRounds is the number of turns of each path.
 	costRounds = 6
-	// costHeld is how many requests are held in a turn, and costWarm how many are sent to apps that are awake, over costConnections connections.
+	// costHeld is the number of queued requests per turn. costWarm is the number of requests to awake apps, over
+	// costConnections connections.
 	costHeld, costWarm, costConnections = 1000, 4000, 16
-	// settling is how long requests wait before they are looked at: each look costs what is measured.
+	// settling is how long requests wait before each measurement, because measuring costs processor time, too.
 	settling = time.Second
-	// resting is how long nothing is asked, to see what each way takes then: that is in all other figures, too.
+	// resting is the duration of the idle measurement of each path. All other values include the idle cost.
 	resting = 3 * time.Second
 )
 
-// shapes are the numbers of apps that the held requests are for: in the first a request is what costs, in the second the waking of an app, too.
+// shapes are the numbers of apps of the queued requests. In the first the cost is that of a request; in the second it
+// includes the wake-up of an app.
 func shapes() [2]int { return [2]int{2, mostApps} }
 
-// measureCost takes the processor time of requests by each way, which take turns: of those that are held, and of those for apps that are awake.
+// measureCost measures the processor time of queued requests, and of requests for awake apps, on each path. The paths
+// alternate.
 func (s *stage) measureCost(ctx context.Context, results *report) error {
 	results.Costs = make([]cost, len(s.ways))
 	for round := range costRounds {
@@ -57,7 +60,7 @@ func (s *stage) measureCost(ctx context.Context, results *report) error {
 	return nil
 }
 
-// oneTurn is a turn of one way: both shapes, and warm requests.
+// oneTurn is a turn of one path: both shapes, and warm requests.
 func (s *stage) oneTurn(ctx context.Context, by way, found *cost) error {
 	for shape, apps := range shapes() {
 		used, err := s.holdTurn(ctx, by, apps, found)
@@ -82,7 +85,7 @@ func (s *stage) oneTurn(ctx context.Context, by way, found *cost) error {
 	return s.sleepAll(ctx, mostApps)
 }
 
-// holdTurn holds requests for apps, wakes them, and returns what each has taken, in microseconds.
+// holdTurn queues requests for apps, wakes the apps, and returns the cost of a request, in microseconds.
 func (s *stage) holdTurn(ctx context.Context, by way, apps int, found *cost) (spent, error) {
 	before, err := by.spent()
 	if err != nil {
@@ -108,7 +111,7 @@ func (s *stage) holdTurn(ctx context.Context, by way, apps int, found *cost) (sp
 	return after.each(before, costHeld), errors.Join(errs, err)
 }
 
-// sleepAll puts the first of the apps to sleep again, until each way knows it: they have the same apps.
+// sleepAll scales the first of the apps to zero again, and waits until each path has noticed: they have the same apps.
 func (s *stage) sleepAll(ctx context.Context, apps int) error {
 	var errs error
 	for app := range apps {
@@ -120,7 +123,8 @@ func (s *stage) sleepAll(ctx context.Context, apps int) error {
 	return errs
 }
 
-// warmTurn sends requests to apps that are awake, over connections that stay. It returns what each has taken, in microseconds, and how many were lost.
+// warmTurn sends requests to awake apps, over persistent connections. It returns the cost of a request, in
+// microseconds, and the number of lost requests.
 func warmTurn(ctx context.Context, by way) (used spent, lost int, err error) {
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: costConnections, MaxIdleConnsPerHost: costConnections}, Timeout: limit}
 	defer client.CloseIdleConnections()
@@ -144,7 +148,7 @@ func warmTurn(ctx context.Context, by way) (used spent, lost int, err error) {
 	return after.each(before, costWarm), int(failed.Load()), err
 }
 
-// isServed says that a request for an app was answered by it.
+// isServed reports whether an app answered a request for it.
 func isServed(ctx context.Context, client *http.Client, proxy string, app int) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+proxy+"/", http.NoBody)
 	if err != nil {

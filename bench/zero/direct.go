@@ -32,10 +32,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 )
 
-// directPort is where the proxy of a direct listens, and directXDS where it is served.
+// directPort is the port of a direct's proxy. directXDS is the port of its discovery server.
 const directPort, directXDS = 8090, 15678
 
-// direct serves a second Envoy with the interceptor's own discovery and checks, and nothing before them: the resources are made ahead.
+// direct serves a second Envoy with the interceptor's own discovery and checks, and without the stages before them: the
+// resources are built in advance.
 type direct struct {
 	server *xds.Server
 	over   *grpc.Server
@@ -80,12 +81,12 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 	if err != nil {
 		return err
 	}
-	go func() { _ = d.over.Serve(listener) }() // It ends with stop; a failure shows as a proxy that is never ready.
+	go func() { _ = d.over.Serve(listener) }() // It ends with stop. A failure shows as a proxy that is never ready.
 	d.envoy, err = bareserver.Proxy{Binary: chosen.Envoy, Repository: chosen.Repository, Folder: folder, Discovery: at}.Start(ctx)
 	return err
 }
 
-// prebuild makes both forms of the resources, and tells what holds requests of the apps.
+// prebuild builds both forms of the resources, and configures the request queue for the apps.
 func (d *direct) prebuild(at netip.AddrPort, holding *controlplane.Holding) error {
 	options := translate.DefaultOptions()
 	options.AccessLog = false
@@ -102,7 +103,7 @@ func (d *direct) prebuild(at netip.AddrPort, holding *controlplane.Holding) erro
 		}
 		config, problems := resolve.Build(world)
 		if len(problems) > 0 {
-			return fmt.Errorf("the objects are wrong: %v", problems)
+			return fmt.Errorf("invalid objects: %v", problems)
 		}
 		for i, route := range config.Routes {
 			told[route.Owner] = ingest.Object{ScaledObject: world.ScaledObjects[i], Published: model.Config{Routes: []model.Route{route}, Services: config.Services}}
@@ -117,7 +118,7 @@ func (d *direct) prebuild(at netip.AddrPort, holding *controlplane.Holding) erro
 	return nil
 }
 
-// moveListener gives the listener the port of this proxy.
+// moveListener sets the listener's port to this proxy's.
 func moveListener(resources translate.Resources) {
 	message := proto.Clone(resources[resourcev3.ListenerType][translate.ListenerName])
 	if listener, is := message.(*listenerv3.Listener); is {
@@ -126,7 +127,7 @@ func moveListener(resources translate.Resources) {
 	resources[resourcev3.ListenerType][translate.ListenerName] = message
 }
 
-// setAwake pushes the endpoints and the scope of an app. It returns when that began.
+// setAwake pushes the endpoints and the scope of an app. It returns the time of the start of the push.
 func (d *direct) setAwake(app int, isAwake bool) (time.Time, error) {
 	form := d.forms[0]
 	if isAwake {
@@ -142,12 +143,12 @@ func (d *direct) setAwake(app int, isAwake bool) (time.Time, error) {
 	return began, d.server.ApplyDelta(delta)
 }
 
-// way is the way through it.
+// way returns the path through it.
 func (d *direct) way() way {
 	return way{name: "a direct push", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(directPort)), held: d.held}
 }
 
-// held is how many requests are held.
+// held returns the number of queued requests.
 func (d *direct) held(context.Context) (int, error) {
 	counts, _ := d.checks.Counts()
 	sum := 0
@@ -157,7 +158,7 @@ func (d *direct) held(context.Context) (int, error) {
 	return sum, nil
 }
 
-// stop ends it.
+// stop stops it.
 func (d *direct) stop() error {
 	var err error
 	if d.envoy != nil {

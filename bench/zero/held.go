@@ -11,16 +11,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 )
 
-// atOnce is how many connections are opened before the ones before them are held.
+// atOnce is the number of connections that are opened before the previous ones are queued.
 const atOnce = 500
 
-// usage is what both processes use.
+// usage is the usage of both processes.
 type usage struct {
 	memory      [2]process.Memory
 	descriptors [2]int
 }
 
-// use reads what Envoy and the interceptor use.
+// use reads the usage of Envoy and the interceptor.
 func (s *stage) use() (usage, error) {
 	var found usage
 	var errs error
@@ -34,7 +34,8 @@ func (s *stage) use() (usage, error) {
 	return found, errs
 }
 
-// measureHeld holds as many requests as may be held, has one more refused, wakes all apps, and holds as many again, which are canceled.
+// measureHeld queues the maximum number of requests, checks that one more is rejected, and wakes all apps. Then it
+// queues the maximum again and cancels all requests.
 func (s *stage) measureHeld(ctx context.Context, results *report) error {
 	before, err := s.use()
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *stage) measureHeld(ctx context.Context, results *report) error {
 	began := time.Now()
 	refused := <-coldstart.Send(ctx, coldstart.Proxy, 0)
 	if found.RefusedAfterMS = milliseconds(time.Since(began)); refused.Reason != "limit" {
-		return fmt.Errorf("%w to one too many: %+v", errAnswer, refused)
+		return fmt.Errorf("%w to a request above the maximum: %+v", errAnswer, refused)
 	}
 	if err := s.release(ctx, waiting, found); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (s *stage) measureHeld(ctx context.Context, results *report) error {
 	return s.cancel(ctx, found)
 }
 
-// fill has as many requests held as may be.
+// fill queues the maximum number of requests.
 func (s *stage) fill(ctx context.Context) ([]<-chan coldstart.Response, error) {
 	waiting := make([]<-chan coldstart.Response, 0, s.options.held)
 	for len(waiting) < s.options.held {
@@ -79,7 +80,7 @@ func (s *stage) fill(ctx context.Context) ([]<-chan coldstart.Response, error) {
 	return waiting, nil
 }
 
-// release wakes all apps together, and puts them to sleep again when all requests have been answered.
+// release wakes all apps together, and scales them to zero again when all requests have been answered.
 func (s *stage) release(ctx context.Context, waiting []<-chan coldstart.Response, found *held) error {
 	began := time.Now()
 	all := writeAll(mostApps, mostApps, func(app int) error { return s.SetReady(ctx, app, true) })
@@ -104,7 +105,7 @@ func (s *stage) release(ctx context.Context, waiting []<-chan coldstart.Response
 	return errors.Join(errs, s.sleepAll(ctx, mostApps))
 }
 
-// cancel has as many requests held as may be, and then none.
+// cancel queues the maximum number of requests, and then cancels all.
 func (s *stage) cancel(ctx context.Context, found *held) error {
 	leaving, leave := context.WithCancel(ctx)
 	defer leave()
@@ -120,5 +121,5 @@ func (s *stage) cancel(ctx context.Context, found *held) error {
 	return nil
 }
 
-// milliseconds are those of a time.
+// milliseconds returns a duration in milliseconds.
 func milliseconds(of time.Duration) float64 { return float64(of.Microseconds()) / 1000 }

@@ -1,11 +1,13 @@
-// Command zero measures requests that wait for an app without a replica, through a real etcd and kube-apiserver, the built interceptor and scaler and a real
-// Envoy: the time from an EndpointSlice that gets its endpoint to the first byte of the answer, for 1, 25 and 100 apps, beside pushes of the same endpoints at the
-// same moments by the same code without an API server; the time from a request to the scaler's word to KEDA; the processor time of a request that is held, and of
-// one for an app that is awake; and what thousands of held requests take of memory and descriptors. With --http-add-on the interceptor of the KEDA HTTP add-on takes
-// turns with ours, for the same objects. It prints a table and JSON, and fails when a figure is over its limit.
+// Command zero measures requests that wait for an app without a replica, through a real etcd and kube-apiserver, the
+// built interceptor and scaler and a real Envoy. It measures the time from the endpoint in an EndpointSlice to the
+// first byte of the answer, for 1, 25 and 100 apps. For comparison, the same code pushes the same endpoints at the same
+// moments without an API server. It also measures the time from a request to the scaler's notification of KEDA, the
+// processor time of a queued request and of a request for an awake app, and the memory and descriptors of thousands of
+// queued requests. With --http-add-on it alternates with the interceptor of the KEDA HTTP add-on, for the same objects.
+// It prints a table and JSON, and fails when a value is over its limit.
 //
-// What it does not show: the start of a Pod, a network between the parts, and more than one proxy. The apps, the client and everything else share
-// the processors.
+// It omits the start of a Pod, a network between the components, and more than one proxy. The apps, the client and
+// everything else share the processors.
 package main
 
 import (
@@ -22,7 +24,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
 )
 
-// options are what the command line can set.
+// options are the command line options.
 type options struct {
 	realparts.Options
 
@@ -50,26 +52,26 @@ func main() {
 	}.Main())
 }
 
-// flags adds what the command line can set.
+// flags adds the command line options.
 func (o *options) flags(flags *flag.FlagSet) {
-	flags.IntVar(&o.held, "held", 10_000, "`number` of requests that are held at a time; each takes a descriptor of this process and one of Envoy")
-	flags.IntVar(&o.samples, "samples", 200, "`number` of apps that are woken for each figure")
-	flags.StringVar(&o.peer, "http-add-on", "", "`folder` with the source of the KEDA HTTP add-on: its interceptor is built and measured beside ours")
-	flags.StringVar(&o.only, "only", "", "`part` that is measured: told, wake, held or cost; all of them by default")
+	flags.IntVar(&o.held, "held", 10_000, "`number` of requests that are queued at a time; each uses one descriptor of this process and one of Envoy")
+	flags.IntVar(&o.samples, "samples", 200, "`number` of apps that are woken for each value")
+	flags.StringVar(&o.peer, "http-add-on", "", "`folder` with the source of the KEDA HTTP add-on: its interceptor is built and measured, too")
+	flags.StringVar(&o.only, "only", "", "the only `part` to measure: notify, wake, held or cost (default: all)")
 }
 
-// check says whether that can work.
+// check validates the options.
 func (o *options) check() error {
 	switch {
-	case !slices.Contains([]string{"", "told", "wake", "held", "cost"}, o.only):
-		return fmt.Errorf("%w: --only is %q, want told, wake, held or cost", realparts.ErrArgument, o.only)
+	case !slices.Contains([]string{"", "notify", "wake", "held", "cost"}, o.only):
+		return fmt.Errorf("%w: --only is %q, want notify, wake, held or cost", realparts.ErrArgument, o.only)
 	case o.held < mostApps || o.samples < mostApps:
 		return fmt.Errorf("%w: --held is %d and --samples is %d, each at least %d", realparts.ErrArgument, o.held, o.samples, mostApps)
 	}
 	return nil
 }
 
-// publish measures, prints what was found, and fails when a limit is missed.
+// publish measures, prints the results, and fails when a limit is missed.
 func publish(ctx context.Context, chosen options, stdout, stderr io.Writer) error {
 	results, err := measure(ctx, chosen, stderr)
 	if err != nil {
@@ -90,7 +92,7 @@ func measure(ctx context.Context, chosen options, progress io.Writer) (results r
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, *report) error
-	}{{"told", s.measureTold}, {"wake", s.measureWake}, {"cost", s.measureCost}, {"held", s.measureHeld}} {
+	}{{"notify", s.measureTold}, {"wake", s.measureWake}, {"cost", s.measureCost}, {"held", s.measureHeld}} {
 		if chosen.only != "" && chosen.only != part.name {
 			continue
 		}

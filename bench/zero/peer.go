@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// peerPort, peerAdminPort and peerMetricsPort are where the peer listens, on all addresses.
+	// peerPort, peerAdminPort and peerMetricsPort are the ports of the peer, on all addresses.
 	peerPort, peerAdminPort, peerMetricsPort = 8070, 9070, 2224
 	// peerProgram is the name of the built peer.
 	peerProgram = "http-add-on-interceptor"
@@ -31,7 +31,7 @@ var errPeer = errors.New("the KEDA HTTP add-on's interceptor")
 
 // buildPeer builds the interceptor of the KEDA HTTP add-on from its source.
 func buildPeer(ctx context.Context, source, folder string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", //nolint:gosec // the developer names the source
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", //nolint:gosec // the developer specifies the source
 		"-ldflags=-s -w", "-o", filepath.Join(folder, peerProgram), "./interceptor")
 	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
@@ -40,8 +40,8 @@ func buildPeer(ctx context.Context, source, folder string) error {
 	return nil
 }
 
-// startPeer starts it with what its own Deployment sets. It routes the same HTTPScaledObjects as ours, and connects to Pods by their
-// own addresses as ours does: there is no kube-proxy here.
+// startPeer starts it with the environment of its own Deployment. It routes the same HTTPScaledObjects as the
+// interceptor, and connects to Pods by their own addresses as the interceptor does: there is no kube-proxy here.
 func (s *stage) startPeer(ctx context.Context) error {
 	definition := filepath.Join(s.options.peer, "config/crd/bases/http.keda.sh_interceptorroutes.yaml")
 	if err := apiserver.ApplyFiles(ctx, s.Admin, "", definition); err != nil {
@@ -76,10 +76,10 @@ func (s *stage) startPeer(ctx context.Context) error {
 	return err
 }
 
-// peerAdmin is the URL of one of the peer's own paths.
+// peerAdmin returns the URL of one of the peer's own paths.
 func peerAdmin(path string) string { return fmt.Sprint("http://127.0.0.1:", peerAdminPort, path) }
 
-// peerHeld is how many requests the peer has under way: those that its apps have not answered.
+// peerHeld returns the number of the peer's pending requests, which its apps have not answered.
 func peerHeld(ctx context.Context) (int, error) {
 	answer, err := traffic.Get(ctx, peerAdmin("/queue"), "", nil)
 	if err != nil {
@@ -96,16 +96,16 @@ func peerHeld(ctx context.Context) (int, error) {
 	return sum, nil
 }
 
-// way is a way for requests to the apps.
+// way is a path of requests to the apps.
 type way struct {
 	name, proxy string
-	// held is how many requests wait.
+	// held returns the number of waiting requests.
 	held func(context.Context) (int, error)
-	// parts are the processes that a request goes through, or that decide about it: the proxy first.
+	// parts are the processes that a request passes through, or that decide about it. The proxy is the first.
 	parts []process.Folder
 }
 
-// spent is the processor time of all parts of a way and of its proxy alone, in microseconds.
+// spent is the processor time of all processes of a path and of its proxy alone, in microseconds.
 type spent struct{ all, proxy float64 }
 
 // spent reads it.
@@ -122,12 +122,12 @@ func (w way) spent() (spent, error) {
 	return is, errs
 }
 
-// each is what each of so many requests has taken since before.
+// each returns the cost per request since before.
 func (s spent) each(before spent, requests float64) spent {
 	return spent{(s.all - before.all) / requests, (s.proxy - before.proxy) / requests}
 }
 
-// awaitHeld waits until so many requests are held, and looks again after each pause.
+// awaitHeld polls until the given number of requests is queued.
 func (w way) awaitHeld(ctx context.Context, want int, pause time.Duration) error {
 	for end := time.Now().Add(limit); ; {
 		is, err := w.held(ctx)
@@ -135,7 +135,7 @@ func (w way) awaitHeld(ctx context.Context, want int, pause time.Duration) error
 			return nil
 		}
 		if time.Now().After(end) {
-			return errors.Join(fmt.Errorf("%w: %d requests are held by %s, want %d", errVain, is, w.name, want), err)
+			return errors.Join(fmt.Errorf("%w: %d requests are queued by %s, want %d", errVain, is, w.name, want), err)
 		}
 		select {
 		case <-ctx.Done():

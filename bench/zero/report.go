@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// maxOne50 and maxOne99 are the limits for one app, in ms from the endpoint to the first byte, and maxRatio that for several, in multiples of a direct
-	// push. maxTold is that for KEDA, in ms.
+	// maxOne50 and maxOne99 limit the time for one app, in ms from the endpoint to the first byte. maxRatio limits the
+	// time for several apps, in multiples of a direct push. maxTold limits the time until KEDA is notified, in ms.
 	maxOne50, maxOne99, maxRatio, maxTold = 10, 30, 1.5, 20
-	// maxEnvoyKB and maxInterceptorKB are what a held request may take, and maxDescriptors how many of Envoy.
+	// maxEnvoyKB and maxInterceptorKB limit the memory of a queued request. maxDescriptors limits its descriptors in
+	// Envoy.
 	maxEnvoyKB, maxInterceptorKB, maxDescriptors = 60, 20, 1.05
 	// maxHeldCost and maxWarmCost are in multiples of the peer's.
 	maxHeldCost, maxWarmCost = 1, 0.75
@@ -23,15 +24,15 @@ const (
 	maxRefused, maxCanceled = 100, 5000
 )
 
-// report is what a run found.
+// report contains the results of a run.
 type report struct {
-	// Wakes are by the number of apps that are woken together.
+	// Wakes are by the number of apps that wake together.
 	Wakes []wake `json:"wakes"`
-	// Told is from a request to the scaler's word to KEDA.
-	Told quantiles `json:"requestToKEDATold"`
-	// Costs are what requests take of the processor, by the way that they go.
+	// Told is the time from a request to the scaler's notification of KEDA.
+	Told quantiles `json:"requestToKEDANotified"`
+	// Costs are the processor times of requests, by path.
 	Costs []cost `json:"costs"`
-	// Held is what many requests take.
+	// Held are the results of many queued requests.
 	Held held `json:"held"`
 	// Limits are the checks of the results.
 	Limits []figures.Limit `json:"limits"`
@@ -39,32 +40,34 @@ type report struct {
 	told []time.Duration
 }
 
-// wake are the times of apps that are woken together, each with one request.
+// wake are the times of apps that wake together, each with one request.
 type wake struct {
 	Apps int `json:"apps"`
-	// Endpoint is from the API server's answer to the write of the EndpointSlice to the first byte, and Write from the write itself.
+	// Endpoint is the time from the API server's answer to the write of the EndpointSlice to the first byte. Write is
+	// the time from the start of the write.
 	Endpoint quantiles `json:"endpointToFirstByte"`
 	Write    quantiles `json:"writeToFirstByte"`
-	// Direct is from a direct push to the first byte.
+	// Direct is the time from a direct push to the first byte.
 	Direct quantiles `json:"directPushToFirstByte"`
 
-	// Peer is from the API server's answer to the first byte by the peer.
+	// Peer is the time from the API server's answer to the first byte by the peer.
 	Peer quantiles `json:"peerEndpointToFirstByte"`
 
 	endpoint, write, direct, peer []time.Duration
 }
 
-// cost is what a request takes of the processor by one way, in µs: the medians of turns.
+// cost is the processor time of a request on one path, in µs: the medians of turns.
 type cost struct {
 	Name string `json:"name"`
-	// Held is that of a request that waits for one of few apps, and Woken that of one of a hundred: waking its app is in it.
+	// Held is a queued request for one of few apps. Woken is a queued request for one of a hundred, and includes its
+	// app's wake-up.
 	Held  load `json:"held"`
 	Woken load `json:"heldAndWoken"`
-	// Warm is that of a request for an app that is awake.
+	// Warm is a request for an awake app.
 	Warm load `json:"warm"`
-	// Idle is that of a second in which nothing is asked.
+	// Idle is a second without requests.
 	Idle load `json:"idleSecond"`
-	// Lost is how many of the Requests were not answered by their app.
+	// Lost is the number of Requests without an answer of their app.
 	Requests int `json:"requests"`
 	Lost     int `json:"lost"`
 
@@ -72,13 +75,13 @@ type cost struct {
 	warm []spent
 }
 
-// load is that of all parts of a way, and of its proxy alone.
+// load is the processor time of all processes of a path, and of its proxy alone.
 type load struct {
 	All   float64 `json:"cpuUs"`
 	Proxy float64 `json:"proxyCPUus"`
 }
 
-// loadOf turns.
+// loadOf returns the load of turns.
 func loadOf(turns []spent) load {
 	var all, proxy []float64
 	for _, each := range turns {
@@ -94,22 +97,23 @@ type quantiles struct {
 	Samples int     `json:"samples"`
 }
 
-// held is what many requests take, and what they come to.
+// held are the usage and the results of many queued requests.
 type held struct {
 	Requests    int  `json:"requests"`
 	Envoy       part `json:"envoy"`
 	Interceptor part `json:"interceptor"`
-	// Answered is how many were answered by their app, the last one LastAfterMS after the first write.
+	// Answered is the number of answers by the apps, the last one LastAfterMS after the first write.
 	Answered    int     `json:"answered"`
 	LastAfterMS float64 `json:"lastAfterMS"`
-	// Failures are what became of the others.
+	// Failures are the other results.
 	Failures []string `json:"failures,omitempty"`
-	// RefusedAfterMS is when one too many was refused, and CanceledAfterMS when the last place was free after all were canceled.
+	// RefusedAfterMS is when a request above the maximum was rejected. CanceledAfterMS is when the last slot was free
+	// after all requests were canceled.
 	RefusedAfterMS  float64 `json:"refusedAfterMS"`
 	CanceledAfterMS float64 `json:"canceledAfterMS"`
 }
 
-// part is what a process takes: resident memory in MB of a million bytes, and descriptors.
+// part is the usage of a process: resident memory in MB of a million bytes, and descriptors.
 type part struct {
 	BeforeMB          float64 `json:"beforeMB"`
 	HeldMB            float64 `json:"heldMB"`
@@ -118,12 +122,12 @@ type part struct {
 	DescriptorsHeld   int     `json:"descriptorsHeld"`
 }
 
-// quantilesOf samples.
+// quantilesOf returns the quantiles of samples.
 func quantilesOf(samples []time.Duration) quantiles {
 	return quantiles{milliseconds(stats.Quantile(samples, 0.5)), milliseconds(stats.Quantile(samples, 0.99)), len(samples)}
 }
 
-// summarise works out the figures and the limits of the parts that were measured.
+// summarise computes the results and the limits of the measurements that ran.
 func (r *report) summarise() {
 	for i := range r.Wakes {
 		w := &r.Wakes[i]
@@ -138,7 +142,7 @@ func (r *report) summarise() {
 	}
 	if len(r.told) > 0 {
 		r.Told = quantilesOf(r.told)
-		r.limit("request to KEDA told, p99, ms", r.Told.P99, maxTold)
+		r.limit("request to KEDA notified, p99, ms", r.Told.P99, maxTold)
 	}
 	r.summariseCosts()
 	if r.Held.Requests > 0 {
@@ -146,34 +150,34 @@ func (r *report) summarise() {
 	}
 }
 
-// summariseCosts is that of Costs.
+// summariseCosts does that for Costs.
 func (r *report) summariseCosts() {
 	for i := range r.Costs {
 		c := &r.Costs[i]
 		c.Held, c.Woken, c.Warm = loadOf(c.held[0]), loadOf(c.held[1]), loadOf(c.warm)
 	}
 	if len(r.Costs) > 0 {
-		r.limit("requests that are lost", float64(r.Costs[0].Lost), 0)
+		r.limit("lost requests", float64(r.Costs[0].Lost), 0)
 	}
 	if len(r.Costs) > 1 {
 		ours, peer := r.Costs[0], r.Costs[1]
-		r.limit("processor time of a held request, × the peer's", ours.Held.All/peer.Held.All, maxHeldCost)
+		r.limit("processor time of a queued request, × the peer's", ours.Held.All/peer.Held.All, maxHeldCost)
 		r.limit("of a warm request, × the peer's", ours.Warm.All/peer.Warm.All, maxWarmCost)
 	}
 }
 
-// limitHeld adds the limits of so many requests that are held at a time.
+// limitHeld adds the limits of the given number of queued requests.
 func (r *report) limitHeld(count float64) {
 	h := r.Held
-	r.Limits = append(r.Limits, figures.Limit{Name: "held requests that are answered", Value: float64(h.Answered), Limit: count, AtLeast: true})
-	r.limit("a held request in Envoy, kB", h.Envoy.KilobytesEach, maxEnvoyKB)
-	r.limit("a held request in the interceptor, kB", h.Interceptor.KilobytesEach, maxInterceptorKB)
-	r.limit("descriptors of Envoy for a held request", float64(h.Envoy.DescriptorsHeld-h.Envoy.DescriptorsBefore)/count, maxDescriptors)
-	r.limit("one too many is refused after, ms", h.RefusedAfterMS, maxRefused)
+	r.Limits = append(r.Limits, figures.Limit{Name: "queued requests that are answered", Value: float64(h.Answered), Limit: count, AtLeast: true})
+	r.limit("a queued request in Envoy, kB", h.Envoy.KilobytesEach, maxEnvoyKB)
+	r.limit("a queued request in the interceptor, kB", h.Interceptor.KilobytesEach, maxInterceptorKB)
+	r.limit("descriptors of Envoy for a queued request", float64(h.Envoy.DescriptorsHeld-h.Envoy.DescriptorsBefore)/count, maxDescriptors)
+	r.limit("a request above the maximum is rejected after, ms", h.RefusedAfterMS, maxRefused)
 	r.limit("all are canceled after, ms", h.CanceledAfterMS, maxCanceled)
 }
 
-// limit adds one that is not to be exceeded.
+// limit adds a maximum.
 func (r *report) limit(name string, value, most float64) {
 	r.Limits = append(r.Limits, figures.Limit{Name: name, Value: value, Limit: most})
 }
@@ -189,7 +193,7 @@ func (r *report) table(w io.Writer) {
 			each.Write.P50, each.Write.P99, each.Direct.P50, each.Direct.P99, each.Peer.P50, each.Peer.P99, each.Endpoint.Samples)
 	}
 	if r.Told.Samples > 0 {
-		fmt.Fprintf(columns, "\nrequest to KEDA told\t%.1f\t%.1f\t\t\t\t\t\t\t%d\t\n", r.Told.P50, r.Told.P99, r.Told.Samples)
+		fmt.Fprintf(columns, "\nrequest to KEDA notified\t%.1f\t%.1f\t\t\t\t\t\t\t%d\t\n", r.Told.P50, r.Told.P99, r.Told.Samples)
 	}
 	if len(r.Costs) > 0 {
 		fmt.Fprintln(columns, "\nprocessor time, µs\theld\tof the proxy\theld, its app woken\tof the proxy\twarm\tof the proxy\tan idle second\tlost\tof\t\t")
@@ -203,10 +207,10 @@ func (r *report) table(w io.Writer) {
 	}
 	fmt.Fprintln(columns)
 	figures.Print(columns, r.Limits, "\t\t\t\t\t")
-	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
+	_ = columns.Flush() // the reader notices a table that cannot be printed
 }
 
-// table prints what many requests take.
+// table prints the usage of many queued requests.
 func (h held) table(columns io.Writer) {
 	fmt.Fprintf(columns, "\n%d held\tbefore, MB\theld, MB\tkB each\tdescriptors before\theld\t\t\t\t\t\n", h.Requests)
 	for _, each := range []struct {

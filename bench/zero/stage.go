@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// mostApps is the largest number of apps that are woken together.
+	// mostApps is the largest number of apps that wake together.
 	mostApps = 100
-	// limit is how long anything may take that must come, and requests wait for longer.
+	// limit bounds each wait. Requests wait longer.
 	limit = 2 * time.Minute
-	// look is the pause between two looks.
+	// look is the polling interval.
 	look = 5 * time.Millisecond
 )
 
-var errVain = errors.New("waited in vain")
+var errVain = errors.New("timed out")
 
-// stage is all that runs.
+// stage contains all running processes.
 type stage struct {
 	*coldstart.Testbed
 
@@ -32,13 +32,13 @@ type stage struct {
 	replica *coldstart.Replica
 	direct  *direct
 	peer    *program.Process
-	// ways are ours, and the peer's if there is one.
+	// ways are the interceptor's path, and the peer's if there is one.
 	ways []way
-	// envoyAt and interceptorAt are where the kernel tells of them.
+	// envoyAt and interceptorAt are their folders in /proc.
 	envoyAt, interceptorAt process.Folder
 }
 
-// start starts the stage and the direct push beside it.
+// start starts the stage and the direct push.
 func start(ctx context.Context, chosen options) (s *stage, err error) {
 	folder, err := os.MkdirTemp("", "bench-zero")
 	if err != nil {
@@ -60,7 +60,7 @@ func start(ctx context.Context, chosen options) (s *stage, err error) {
 	return s, nil
 }
 
-// startRest starts what is not the Stage's own.
+// startRest starts the processes that Stage does not start.
 func (s *stage) startRest(ctx context.Context) (err error) {
 	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 	return err
 }
 
-// stop ends all of it.
+// stop stops everything.
 func (s *stage) stop() error {
 	var errs error
 	if s.direct != nil {
@@ -98,7 +98,7 @@ func (s *stage) stop() error {
 	return errors.Join(errs, s.Stop())
 }
 
-// interceptor is its process, nil if there is none.
+// interceptor returns its process, nil if there is none.
 func (s *stage) interceptor() *program.Process {
 	if s.replica == nil {
 		return nil

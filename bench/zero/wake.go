@@ -10,21 +10,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 )
 
-// writers is how many EndpointSlices are written at a time: as many as by kube-controller-manager, where nothing else is set
+// writers is the number of EndpointSlices that are written in parallel: the default of kube-controller-manager
 // (--concurrent-service-endpoint-syncs).
 const writers = 5
 
-// rest is the pause before a wake, in which what the questions before it have begun comes to its end: garbage collection of an interceptor that was asked for its
-// metrics every few milliseconds.
+// rest is the pause before a wake-up, in which the effects of earlier polls end: the garbage collection of an
+// interceptor whose metrics were read every few milliseconds.
 const rest = 200 * time.Millisecond
 
-// fewestRounds is how often apps are woken together at least.
+// fewestRounds is the minimum number of rounds of apps that wake together.
 const fewestRounds = 6
 
 var errAnswer = errors.New("unexpected answer")
 
-// measureWake wakes 1, 25 and 100 apps together, each with a request that waits, by turns through everything, by direct pushes, and through everything
-// with the peer if there is one.
+// measureWake wakes 1, 25 and 100 apps together, each with a waiting request. It alternates between the whole path,
+// direct pushes, and the whole path with the peer if there is one.
 func (s *stage) measureWake(ctx context.Context, results *report) error {
 	if err := s.CreateDecoys(ctx); err != nil {
 		return err
@@ -49,15 +49,15 @@ func (s *stage) measureWake(ctx context.Context, results *report) error {
 	return nil
 }
 
-// written is when an app's EndpointSlice was written, and when the API server answered.
+// written are the times at which an app's EndpointSlice was written, and at which the API server answered.
 type written struct {
 	app      int
 	sent, at time.Time
 	err      error
 }
 
-// wakeByObjects wakes apps by their EndpointSlices, one after the other by each writer, and puts them to sleep again. It adds the times from the API server's
-// answer, and from the write.
+// wakeByObjects wakes apps by their EndpointSlices, in sequence per writer, and scales them to zero again. It adds the
+// times from the API server's answer, and from the write.
 func (s *stage) wakeByObjects(ctx context.Context, by way, apps int, fromAnswer, fromWrite *[]time.Duration) error {
 	waiting := begin(ctx, by.proxy, apps, apps)
 	if err := by.awaitHeld(ctx, apps, look); err != nil {
@@ -76,7 +76,7 @@ func (s *stage) wakeByObjects(ctx context.Context, by way, apps int, fromAnswer,
 	return errors.Join(errs, s.sleepAll(ctx, apps))
 }
 
-// writeAll writes something of each app, so many at a time, and returns what came of each.
+// writeAll writes an object of each app, with the given concurrency, and returns the results.
 func writeAll(apps, writers int, write func(app int) error) <-chan written {
 	all, jobs := make(chan written, apps), make(chan int, apps)
 	for app := range apps {
@@ -95,8 +95,8 @@ func writeAll(apps, writers int, write func(app int) error) <-chan written {
 	return all
 }
 
-// wakeDirectly is the same by pushes, each when the API server has answered to the same write of an EndpointSlice that is no app's: so the machine has the same to do
-// meanwhile, but for the way from the API server to the push.
+// wakeDirectly does the same by pushes. Each push follows the API server's answer to the write of an unrelated
+// EndpointSlice. So the machine has the same work meanwhile, except the path from the API server to the push.
 func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
 	by := s.direct.way()
 	waiting := begin(ctx, by.proxy, apps, apps)
@@ -126,7 +126,7 @@ func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
 	return errors.Join(errs, asleep(ctx, by, apps))
 }
 
-// begin makes requests for apps, one after the other.
+// begin sends requests for apps, one after the other.
 func begin(ctx context.Context, proxy string, requests, apps int) []<-chan coldstart.Response {
 	waiting := make([]<-chan coldstart.Response, requests)
 	for i := range waiting {
@@ -135,16 +135,16 @@ func begin(ctx context.Context, proxy string, requests, apps int) []<-chan colds
 	return waiting
 }
 
-// served is when an answer came, which is an app's to a request that has waited.
+// served returns the time of an answer. The answer must be an app's, to a request that has waited.
 func served(is coldstart.Response) (time.Time, error) {
 	if is.Err != nil || is.Status != http.StatusOK || !is.IsFromApp || !is.IsColdStart {
-		is.At = time.Time{} // Alike ones are counted together.
+		is.At = time.Time{} // Identical ones are counted together.
 		return time.Time{}, fmt.Errorf("%w: %+v", errAnswer, is)
 	}
 	return is.At, nil
 }
 
-// asleep waits until apps are at zero: until a request for each is held, which is canceled then.
+// asleep waits until apps are at zero: until a request for each is queued, which it then cancels.
 func asleep(ctx context.Context, by way, apps int) error {
 	for app := range apps {
 		if err := oneAsleep(ctx, by, app); err != nil {
@@ -168,7 +168,7 @@ func oneAsleep(ctx context.Context, by way, app int) error {
 	return fmt.Errorf("%w: %s is still awake", errVain, coldstart.AppName(app))
 }
 
-// waits says that one request is held, before it is answered.
+// waits reports whether one request is queued and not answered.
 func waits(ctx context.Context, by way, answer <-chan coldstart.Response) bool {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()

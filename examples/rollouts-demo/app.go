@@ -16,18 +16,18 @@ var page []byte
 const (
 	// healthPath answers whether the app is ready.
 	healthPath = "/healthz"
-	// countPath answers how many requests for the colour there have been, copies that nobody gets an answer to among them.
+	// countPath answers the number of requests for the colour, including mirrored ones, whose answers are dropped.
 	countPath = "/requests"
 )
 
-// settings are how the app answers.
+// settings configure the app's answers.
 type settings struct {
 	color string
-	// path is the one that is answered with the colour.
+	// path is the path that returns the colour.
 	path string
 	// errorRate is the percentage of requests for the colour that get a 500.
 	errorRate float64
-	// latency is how long a request for the colour waits.
+	// latency is the delay of a request for the colour.
 	latency time.Duration
 }
 
@@ -50,22 +50,21 @@ func newApp(s settings) *app {
 	return a
 }
 
-// leave turns readiness off. From here on every answer asks the client to
-// close its connection: a proxy that still holds one opens the next elsewhere.
+// leave turns readiness off. From then on every answer asks the client to close its connection: a proxy that still
+// holds one opens the next elsewhere.
 func (a *app) leave() { a.leaving.Store(true) }
 
 // ServeHTTP implements http.Handler.
 func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.leaving.Load() {
-		// The header closes the connection after this answer.
-		// http.Server.SetKeepAlivesEnabled(false) would also cut idle
-		// connections, on which a request may just be on its way.
+		// The header closes the connection after this answer. http.Server.SetKeepAlivesEnabled(false) would also close
+		// idle connections, on which a request may just be in flight.
 		w.Header().Set("Connection", "close")
 	}
 	a.routes.ServeHTTP(w, r)
 }
 
-// answerColor answers the colour as a JSON string, without a line end.
+// answerColor answers with the colour as a JSON string, without a line end.
 func (a *app) answerColor(w http.ResponseWriter, r *http.Request) {
 	a.asked.Add(1)
 	if a.latency > 0 {
@@ -80,30 +79,30 @@ func (a *app) answerColor(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
 	head.Set("Content-Type", "text/plain; charset=utf-8")
 	head.Set("Cache-Control", "no-store")
-	if a.errorRate > 0 && rand.Float64()*100 < a.errorRate { //nolint:gosec // a die, not a secret
+	if a.errorRate > 0 && rand.Float64()*100 < a.errorRate { //nolint:gosec // not security-relevant
 		w.WriteHeader(http.StatusInternalServerError)
 	}
-	_, _ = w.Write(strconv.AppendQuote(nil, a.color)) // the client may have gone
+	_, _ = w.Write(strconv.AppendQuote(nil, a.color)) // the client may have disconnected
 }
 
-// answerHealth answers readiness.
+// answerHealth answers with the readiness.
 func (a *app) answerHealth(w http.ResponseWriter, _ *http.Request) {
 	if a.leaving.Load() {
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
 		return
 	}
-	_, _ = w.Write([]byte("ok\n")) // the client may have gone
+	_, _ = w.Write([]byte("ok\n")) // the client may have disconnected
 }
 
-// answerCount answers how many requests for the colour have come.
+// answerCount answers with the number of requests for the colour.
 func (a *app) answerCount(w http.ResponseWriter, _ *http.Request) {
-	_, _ = fmt.Fprintln(w, a.asked.Load()) // the client may have gone
+	_, _ = fmt.Fprintln(w, a.asked.Load()) // the client may have disconnected
 }
 
-// answerPage answers the page that paints the answers.
+// answerPage answers with the page that visualizes the answers.
 func answerPage(w http.ResponseWriter, _ *http.Request) {
 	head := w.Header()
 	head.Set("Content-Type", "text/html; charset=utf-8")
 	head.Set("Cache-Control", "no-cache")
-	_, _ = w.Write(page) // the client may have gone
+	_, _ = w.Write(page) // the client may have disconnected
 }

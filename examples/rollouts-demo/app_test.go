@@ -111,7 +111,7 @@ func TestFlagsAndEnvironment(t *testing.T) {
 	}
 }
 
-// serving hands out the address that the app logs once its port is open.
+// serving receives the address that the app logs once its port is open.
 type serving struct {
 	slog.Handler
 
@@ -147,7 +147,7 @@ func TestStopsWhenItIsTold(t *testing.T) {
 	}
 }
 
-// TestStopsOnlyAfterTheTerminationDelay asks the app until the last moment of the delay. The clock is synctest's.
+// TestStopsOnlyAfterTheTerminationDelay sends requests to the app until the end of the delay. The clock is synctest's.
 func TestStopsOnlyAfterTheTerminationDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = 10 * time.Second
@@ -178,8 +178,7 @@ type enabled struct{ slog.Handler }
 
 func (enabled) Enabled(context.Context, slog.Level) bool { return true }
 
-// get asks once on a connection of its own and says whether the answer asks
-// for a close.
+// get sends one request on a connection of its own and reports whether the answer asks for a close.
 func get(t *testing.T, url string, transport *http.Transport) (body string, closes bool) {
 	t.Helper()
 	defer transport.CloseIdleConnections()
@@ -198,8 +197,7 @@ func get(t *testing.T, url string, transport *http.Transport) (body string, clos
 	return string(text), answer.Close
 }
 
-// A proxy may open a connection that it doesn't need yet, and send a request over
-// it as long as it keeps it.
+// A proxy may open a connection in advance, and send a request over it as long as it keeps it.
 func TestAnUnusedConnectionStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// question says whom to ask, and how often.
+// question contains the destination, and the rate of requests.
 type question struct {
-	// protocol is tcp, tls, udp or http, address a host and port.
+	// protocol is tcp, tls, udp or http. address is a host and port.
 	protocol, address string
-	// serverName is what a TLS client says it wants to talk to.
+	// serverName is the server name that a TLS client sends.
 	serverName string
-	// host and path are what a request of HTTP is for, client sends it over connections that it keeps.
+	// host and path are the target of an HTTP request. client sends it over persistent connections.
 	host, path string
 	client     *http.Client
 	// rate is the number of questions per second, each from a port of its own.
@@ -31,10 +31,9 @@ type question struct {
 	timeout time.Duration
 }
 
-// runAsk is the subcommand ask: an open-loop client for the ports of raw, and for the colour by HTTP. It
-// prints one line for each question, until ctx ends: its number, counted from 0,
-// when it was due in milliseconds since 1970, after how many microseconds it had
-// its answer, and the answer.
+// runAsk is the subcommand ask: an open-loop client for the ports of raw, and for the colour by HTTP. It prints one
+// line per question until ctx ends: its number, counted from 0, its due time in milliseconds since 1970, the latency of
+// its answer in microseconds, and the answer.
 func runAsk(ctx context.Context, args []string, out io.Writer) error {
 	var q question
 	flags := flag.NewFlagSet("rollouts-demo ask", flag.ContinueOnError)
@@ -61,8 +60,8 @@ func runAsk(ctx context.Context, args []string, out io.Writer) error {
 	return q.repeat(ctx, out)
 }
 
-// repeat asks at the rate, waiting for no answer before the next question. None
-// is left out when this process is late.
+// repeat sends questions at the rate, without waiting for answers. If this process is late, it sends all of them
+// nevertheless.
 func (q question) repeat(ctx context.Context, out io.Writer) error {
 	var printing sync.Mutex
 	var answers sync.WaitGroup
@@ -76,7 +75,7 @@ func (q question) repeat(ctx context.Context, out io.Writer) error {
 		case <-time.After(time.Until(due)):
 		}
 		answers.Go(func() {
-			// A question that was asked is answered even if the run is cut short.
+			// A question in flight is answered even if the run is canceled.
 			answer, err := q.ask(context.WithoutCancel(ctx))
 			if err != nil {
 				answer = "error: " + err.Error()
@@ -89,10 +88,10 @@ func (q question) repeat(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// mostIdle is how many connections of HTTP are kept: as many as requests wait at once when answers are slow.
+// mostIdle is the number of persistent HTTP connections: the number of concurrent requests when answers are slow.
 const mostIdle = 100
 
-// askHTTP asks once for the colour. Any other answer is an error.
+// askHTTP requests the colour once. Any other answer is an error.
 func (q question) askHTTP(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+q.address+q.path, http.NoBody)
 	if err != nil {
@@ -117,7 +116,7 @@ func (q question) askHTTP(ctx context.Context) (string, error) {
 	return color, nil
 }
 
-// ask asks once, over a connection of its own unless it is by HTTP.
+// ask sends one question, over a connection of its own except by HTTP.
 func (q question) ask(ctx context.Context) (string, error) {
 	if q.protocol == "http" {
 		return q.askHTTP(ctx)
@@ -145,7 +144,7 @@ func (q question) ask(ctx context.Context) (string, error) {
 func (q question) dial(ctx context.Context) (net.Conn, error) {
 	switch q.protocol {
 	case "tls":
-		// The answering side's certificate is signed by nobody (selfSigned).
+		// The server's certificate is self-signed (selfSigned).
 		config := &tls.Config{ServerName: q.serverName, InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} //nolint:gosec // see above
 		return (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", q.address)
 	default:

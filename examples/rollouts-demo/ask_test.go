@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestAskByHTTP: the colour is an answer, and nothing else is.
+// TestAskByHTTP: only the colour is an answer.
 func TestAskByHTTP(t *testing.T) {
 	app := newApp(settings{color: "blue", path: "/color"})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,12 +1,10 @@
-// Command rollouts-demo is the sample app of the canary guide: it answers
-// every request for /color with the one colour that its image stands for, and
-// serves a page that paints those answers as they come. Other guides' images
-// are this app, too, with another path and port; and it can answer connections
-// and datagrams without HTTP, which `rollouts-demo ask` asks for.
+// Command rollouts-demo is the sample app of the canary guide: it answers every request for /color with the one colour
+// of its image, and serves a page that visualizes those answers as they arrive. Other guides' images are this app, too,
+// with another path and port. It can also answer connections and datagrams without HTTP, for which `rollouts-demo ask`
+// is the client.
 //
-// It behaves as an app behind a load balancer must when it is told to stop: it
-// turns its readiness off, goes on serving while the endpoints are taken away,
-// and only then closes its port.
+// It behaves as an app behind a load balancer must on SIGTERM: it turns its readiness off, continues to serve while its
+// endpoints are removed, and only then closes its port.
 package main
 
 import (
@@ -28,9 +26,8 @@ import (
 	"time"
 )
 
-// shutdownTimeout bounds the wait for requests that are still being answered
-// once the port is closed. Together with the default termination delay it
-// stays below Kubernetes' default grace period of 30 s.
+// shutdownTimeout bounds the wait for pending requests after the port is closed. Together with the default termination
+// delay it stays below Kubernetes' default grace period of 30 s.
 const shutdownTimeout = 15 * time.Second
 
 func main() {
@@ -44,7 +41,7 @@ func main() {
 	}
 }
 
-// options are what the flags and the environment say.
+// options are the values of the flags and the environment.
 type options struct {
 	listen           string
 	raw              rawAddresses
@@ -53,8 +50,7 @@ type options struct {
 	version          bool
 }
 
-// parse reads the flags; the environment gives their defaults, because an
-// image can carry an environment.
+// parse parses the flags. The environment sets their defaults, because an image can contain an environment.
 func parse(args []string, getenv func(string) string, out io.Writer) (options, error) {
 	var o options
 	color := getenv("COLOR")
@@ -94,7 +90,7 @@ func parse(args []string, getenv func(string) string, out io.Writer) (options, e
 	return o, nil
 }
 
-// number reads a decimal number; nothing is zero.
+// number parses a decimal number; an empty text is zero.
 func number(text string) (float64, error) {
 	if text == "" {
 		return 0, nil
@@ -144,16 +140,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	return errors.Join(drain(context.WithoutCancel(ctx), server, app, o.terminationDelay), raw.close())
 }
 
-// newServer bounds the wait for a request by more than the time for which proxies
-// keep a connection without one: an hour, with Envoy. A server that closes the
-// connection first may do so just when the proxy sends a request over it, and that
-// request is lost.
+// newServer sets an idle timeout longer than that of proxies, which is an hour with Envoy. A server that closes an idle
+// connection first may do so just when the proxy sends a request over it, and that request is lost.
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{Handler: handler, ReadHeaderTimeout: 2 * time.Hour}
 }
 
-// drain goes on serving for delay, asking every client to come back on another
-// connection, and then closes the server when its last answer is out.
+// drain continues to serve for delay and asks every client to reconnect. Then it closes the server after its last
+// answer.
 func drain(ctx context.Context, server *http.Server, app *app, delay time.Duration) error {
 	app.leave()
 	timer := time.NewTimer(delay)

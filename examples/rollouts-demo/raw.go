@@ -16,25 +16,24 @@ import (
 	"time"
 )
 
-// rawAddresses are where the app answers without HTTP; an empty one is none.
+// rawAddresses are the addresses of the servers without HTTP; an empty one is disabled.
 type rawAddresses struct {
-	// tcp and tls answer each connection, the latter behind a certificate that
-	// nobody has signed, udp answers each datagram.
+	// tcp and tls answer each connection, the latter with a self-signed certificate. udp answers each datagram.
 	tcp, tls, udp string
 }
 
 // writeTimeout bounds one answer.
 const writeTimeout = 5 * time.Second
 
-// raw answers with the colour and a line end, and nothing else: it shows where
-// a route has led that knows connections or datagrams, but no requests.
+// raw answers with the colour and a line end, and nothing else: it shows the destination of a route for connections or
+// datagrams, without requests.
 type raw struct {
 	answer  []byte
 	open    []io.Closer
 	serving sync.WaitGroup
 }
 
-// serveRaw opens the ports and answers on them until close is called.
+// serveRaw opens the ports and serves them until close is called.
 func serveRaw(ctx context.Context, addresses rawAddresses, color string) (*raw, error) {
 	r := &raw{answer: []byte(color + "\n")}
 	err := errors.Join(r.serveTCP(ctx, addresses.tcp), r.serveTLS(ctx, addresses.tls), r.serveUDP(ctx, addresses.udp))
@@ -44,7 +43,7 @@ func serveRaw(ctx context.Context, addresses rawAddresses, color string) (*raw, 
 	return r, nil
 }
 
-// close ends all of it, and returns when the last answer is out.
+// close closes all of them, and returns after the last answer.
 func (r *raw) close() error {
 	var failures []error
 	for _, port := range r.open {
@@ -94,7 +93,7 @@ func (r *raw) accept(listener net.Listener) {
 			r.serving.Go(func() {
 				defer connection.Close()
 				_ = connection.SetDeadline(time.Now().Add(writeTimeout)) // on a fresh connection: it can't fail
-				_, _ = connection.Write(r.answer)                        // the client may have gone
+				_, _ = connection.Write(r.answer)                        // the client may have disconnected
 			})
 		}
 	})
@@ -116,14 +115,14 @@ func (r *raw) serveUDP(ctx context.Context, address string) error {
 			if err != nil {
 				return // the port is closed
 			}
-			_, _ = port.WriteTo(r.answer, from) // the client may have gone
+			_, _ = port.WriteTo(r.answer, from) // the client may have disconnected
 		}
 	})
 	return nil
 }
 
-// selfSigned makes a certificate for whatever name a client asks for: who asks
-// here wants to see where a connection leads, not to whom.
+// selfSigned creates a certificate for any server name that a client sends: clients here check where a connection
+// leads, not the server's identity.
 func selfSigned() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

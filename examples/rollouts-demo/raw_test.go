@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
-// ports are three addresses of this machine that nobody else uses.
+// ports are three free addresses of this machine.
 func ports() rawAddresses {
 	host := loopback.Address()
 	at := func(port uint16) string { return netip.AddrPortFrom(host, port).String() }
@@ -54,7 +54,7 @@ func TestAPortThatIsTakenEndsTheApp(t *testing.T) {
 	}
 }
 
-// lines ends a context once it holds so many lines.
+// lines ends a context once it contains the given number of lines.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -100,7 +100,7 @@ func TestAskPrintsEveryAnswerAndEveryFailure(t *testing.T) {
 	}
 }
 
-// Each question is due by the rate, counted from the first, and none is left out.
+// Each question is due by the rate, counted from the first, and none is skipped.
 func TestAskKeepsItsSchedule(t *testing.T) {
 	ctx, cancel := context.WithCancel(await.Context(t))
 	defer cancel()

@@ -5,16 +5,16 @@
 //	ci full       everything that exists; an interrupted run continues where it stopped (make ci-full)
 //
 // The stages, and what each one needs, are the table in stages.go. Each stage is a call of make, so that every stage
-// can be run by hand.
+// can be run manually.
 //
-// A stage that fails runs once more, alone, after all others. If it passes then, the run passes, and the summary lists it
-// under "flaky". Failed Go tests run again by themselves (make test-one).
+// A stage that fails runs once more, alone, after all others. If it passes then, the run passes, and the summary lists
+// it under "flaky". Failed Go tests run again by themselves (make test-one).
 //
 // A line "invariant broken: …" in the output of a stage means that the product broke a promise, for example that a
 // request failed. It is listed under "invariant" even if the second attempt passed.
 //
-// A stage with inputs is cached: it does not run if it has passed on this machine with the same content of these inputs.
-// In the full tier the inputs of every stage are the whole tree. The flag --fresh ignores the cache.
+// A stage with inputs is cached: it does not run if it has passed on this machine with the same content of these
+// inputs. In the full tier the inputs of every stage are the whole tree. The flag --fresh ignores the cache.
 //
 // The last line of the output is a summary in JSON.
 package main

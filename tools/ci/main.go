@@ -72,7 +72,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	return o, err
 }
 
-// choose returns the stages that are named, with everything they need, or all if none is named.
+// choose returns the named stages with everything they need, or all stages if none is named.
 func choose(stages []Stage, only string) ([]Stage, error) {
 	if only == "" {
 		return stages, nil
@@ -119,7 +119,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// checkChart fails if the chart is missing: the tests of Option A of docs/how-to/install-plugins.md would be left out.
+// checkChart returns an error if the chart is missing: the tests of Option A of docs/how-to/install-plugins.md would be
+// skipped.
 func checkChart(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, "Chart.yaml")); folder == "" || err != nil {
 		return fmt.Errorf("CHART: %q is not the folder of argo-helm's chart argo-rollouts: "+
@@ -163,7 +164,7 @@ func runTier(ctx context.Context, o options, root string, stdout io.Writer) erro
 	return nil
 }
 
-// errChecks means that the checks did not pass. The summary says which.
+// errChecks means that the checks did not pass. The summary lists the failed ones.
 var errChecks = errors.New("the checks failed")
 
 // pruneRuns removes the logs of all runs except the last ones.

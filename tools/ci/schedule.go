@@ -12,7 +12,7 @@ const jobs = 2
 // A Status is how a stage ended.
 type Status string
 
-// The ways in which a stage ends.
+// The results of a stage.
 const (
 	// Passed means that the stage passed at its first attempt.
 	Passed Status = "passed"
@@ -26,7 +26,7 @@ const (
 	Skipped Status = "skipped"
 )
 
-// A Result is what is known about a stage at the end of a run.
+// A Result is the result of a stage at the end of a run.
 type Result struct {
 	Stage  Stage
 	Status Status

@@ -19,7 +19,7 @@ func duration(stage Stage) time.Duration {
 	return time.Duration(max(1, seconds[stage.Name])) * time.Second
 }
 
-// scripted is an Executor whose stages end as the script says.
+// scripted is an Executor with scripted results.
 type scripted struct {
 	mu sync.Mutex
 	// failures is how many attempts of a stage fail.
@@ -177,7 +177,7 @@ func TestAnInterruptedRunStartsNothing(t *testing.T) {
 	})
 }
 
-// TestStages checks the tables of all tiers: a typing error in a name would otherwise drop an order.
+// TestStages checks the tables of all tiers: a typo in a name would otherwise drop a dependency.
 func TestStages(t *testing.T) {
 	everything, targets := full(), makefiles(t)
 	for name, tier := range tiers() {

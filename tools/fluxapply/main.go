@@ -1,8 +1,9 @@
-// Command fluxapply applies manifests as Flux's kustomize-controller does, by its own engine: github.com/fluxcd/pkg/ssa.
+// Command fluxapply applies manifests as Flux's kustomize-controller does, by its own engine:
+// github.com/fluxcd/pkg/ssa.
 //
 //	fluxapply --kubeconfig FILE [--kustomization FILE] < manifests
 //
-// It prints what became of each object. A Kustomization says what is to be ignored, by its spec.ignore.
+// It prints the result of each object. A Kustomization's spec.ignore excludes fields.
 package main
 
 import (
@@ -46,7 +47,7 @@ func main() {
 	}
 }
 
-// run applies what it reads.
+// run applies the manifests from its input.
 func run(ctx context.Context, kubeconfig, kustomization string, in io.Reader, out io.Writer) error {
 	options, err := options(kustomization)
 	if err != nil {
@@ -119,7 +120,7 @@ func options(kustomization string) (ssa.ApplyOptions, error) {
 	return made, nil
 }
 
-// ignored is a rule of a Kustomization as the engine has it.
+// ignored converts a rule of a Kustomization to the engine's type.
 func ignored(rule kustomizev1.IgnoreRule) jsondiff.IgnoreRule {
 	made := jsondiff.IgnoreRule{Paths: rule.Paths}
 	if of := rule.Target; of != nil {

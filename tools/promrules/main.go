@@ -1,4 +1,4 @@
-// Command promrules reads files of alerting rules as Prometheus does, and says what it would refuse.
+// Command promrules parses files of alerting rules as Prometheus does, and reports the rules that it would reject.
 package main
 
 import (
@@ -46,7 +46,7 @@ func main() {
 	fmt.Printf("%d rules, and Prometheus takes them\n", count)
 }
 
-// check reads a file, and returns how many rules it has.
+// check checks a file, and returns the number of its rules.
 func check(file string) (count int, err error) {
 	input, err := os.Open(file)
 	if err != nil {
@@ -70,7 +70,7 @@ func check(file string) (count int, err error) {
 	return count, err
 }
 
-// check looks at an alert.
+// check checks an alert.
 func (r rule) check() error {
 	_, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
 	if r.Alert == "" {
@@ -81,7 +81,7 @@ func (r rule) check() error {
 		err = errors.Join(err, problem)
 	}
 	for name, text := range r.Annotations {
-		// Prometheus puts these definitions before each text.
+		// Prometheus prepends these definitions to each template.
 		_, problem := template.New(name).Parse(`{{$labels := .Labels}}{{$value := .Value}}` + text)
 		err = errors.Join(err, problem)
 	}

@@ -1,9 +1,9 @@
-// Command protogen generates Go code from .proto files, beside each of them. It needs no protoc: the
-// files are compiled by protocompile, and the generators are the tools of its go.mod.
+// Command protogen generates Go code from .proto files, in the folder of each. It needs no protoc: protocompile
+// compiles the files, and the generators are the tools of its go.mod.
 //
 // Usage, in the root of the repository: go run -C tools/protogen . DIRECTORY FILE.proto ...
 //
-// DIRECTORY is the repository, and the files are named from there.
+// DIRECTORY is the repository. The files are relative to it.
 package main
 
 import (
@@ -44,7 +44,7 @@ func generate(ctx context.Context, root string, files []string) error {
 	}
 	parameter := "paths=source_relative"
 	request := &pluginpb.CodeGeneratorRequest{FileToGenerate: files, Parameter: &parameter}
-	for _, file := range compiled { // An import that is not among them is refused by the generator.
+	for _, file := range compiled { // The generator rejects an import that is not among them.
 		request.ProtoFile = append(request.ProtoFile, protodesc.ToFileDescriptorProto(file))
 	}
 	for _, generator := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
@@ -55,7 +55,7 @@ func generate(ctx context.Context, root string, files []string) error {
 	return nil
 }
 
-// run has one generator answer the request, and writes the files that it returns.
+// run sends the request to one generator, and writes the returned files.
 func run(
 	ctx context.Context, root, generator string, request *pluginpb.CodeGeneratorRequest,
 ) error {

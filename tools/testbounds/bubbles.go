@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// addUser notes that a function uses what a name stands for.
+// addUser records that a function uses an object.
 func (p *program) addUser(n ast.Node, stack []ast.Node) {
 	if name, ok := n.(*ast.Ident); ok && p.info.Uses[name] != nil {
 		if function, ok := stack[min(1, len(stack)-1)].(*ast.FuncDecl); ok {
@@ -16,7 +16,7 @@ func (p *program) addUser(n ast.Node, stack []ast.Node) {
 	}
 }
 
-// addStarters notes that what calls a function starts testing/synctest bubbles.
+// addStarters records that the callers of a function start testing/synctest bubbles.
 func (p *program) addStarters(called token.Pos) {
 	for _, user := range p.users[called] {
 		if !p.starters[user] {
@@ -26,7 +26,7 @@ func (p *program) addStarters(called token.Pos) {
 	}
 }
 
-// isReal returns whether a node runs outside of bubbles. In functions that start bubbles, function literals run in them
+// isReal reports whether a node runs outside of bubbles. In functions that start bubbles, function literals run in them
 // unless they are subtests.
 func (p *program) isReal(n ast.Node) bool {
 	isLiteral := false
@@ -42,8 +42,8 @@ func (p *program) isReal(n ast.Node) bool {
 	return true
 }
 
-// isUsed returns whether a function is used outside of bubbles. One that nothing uses is a test, or for other packages.
-// A function that starts a bubble counts as using everything inside of it.
+// isUsed reports whether a function is used outside of bubbles. An unused function is a test, or exported for other
+// packages. A function that starts a bubble counts as using everything inside of it.
 func (p *program) isUsed(function *ast.FuncDecl, visited map[*ast.FuncDecl]bool) bool {
 	if visited[function] || p.starters[function] {
 		return false

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// isElapsed returns whether a value is a time that something took.
+// isElapsed reports whether a value is an elapsed time.
 func (p *program) isElapsed(e ast.Expr) bool {
 	return slices.ContainsFunc(p.origins(e), func(origin ast.Expr) bool {
 		name := p.called(origin)
@@ -16,7 +16,7 @@ func (p *program) isElapsed(e ast.Expr) bool {
 	})
 }
 
-// judgeElapsed reports comparisons of a time that something took, such as time.Since(began) > limit or
+// judgeElapsed reports comparisons of an elapsed time, such as time.Since(began) > limit or
 // time.Now().After(began.Add(limit)).
 func (p *program) judgeElapsed(n ast.Node) {
 	directions := map[string]int{">": 1, ">=": 1, "<": -1, "<=": -1, "(time.Time).After": 1, "(time.Time).Before": -1}
@@ -51,7 +51,7 @@ func (p *program) compare(e ast.Expr, direction int, with ast.Expr) {
 	}
 }
 
-// isLong returns whether a limit is as long as the patience of tests, as far as it is known.
+// isLong reports whether a limit is as long as the patience of tests, as far as it is known.
 func (p *program) isLong(e ast.Expr) (isLong bool) {
 	for _, origin := range p.origins(e) {
 		length := p.length(origin)

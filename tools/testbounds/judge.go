@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// finding is something against a rule: elapsed, limit or sleep, or comment for a comment that permits nothing.
+// finding is a violation of a rule: elapsed, limit or sleep, or comment for a comment that permits nothing.
 type finding struct {
 	file       string
 	line       int
 	rule, text string
 }
 
-// judge returns what is against the rules, in the order of the files.
+// judge returns the violations of the rules, in the order of the files.
 func (p *program) judge() []finding {
 	p.index()
 	for _, file := range p.files {
@@ -38,7 +38,7 @@ func (p *program) judge() []finding {
 	})
 }
 
-// report notes a finding, unless the clock is fake there.
+// report adds a finding, unless the clock is fake there.
 func (p *program) report(n ast.Node, rule, format string, args ...any) {
 	if at := p.at(n.Pos()); p.isReal(n) {
 		p.findings[finding{at.Filename, at.Line, rule, fmt.Sprintf(format, args...)}] = true

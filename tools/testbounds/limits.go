@@ -53,7 +53,7 @@ func (p *program) judgeCall(call *ast.CallExpr) {
 	}
 }
 
-// limit reports where a duration comes from that limits a wait, if it is short.
+// limit reports the origin of a duration that limits a wait, if it is short.
 func (p *program) limit(e ast.Expr) {
 	if !p.isReal(e) {
 		return

@@ -84,7 +84,7 @@ func (p *program) loadModule(folder string) error {
 	return nil
 }
 
-// index notes the parents of nodes, the values of objects, and who uses them.
+// index records the parents of nodes, the values of objects, and their users.
 func (p *program) index() {
 	for _, file := range p.files {
 		ast.PreorderStack(file, nil, func(n ast.Node, stack []ast.Node) bool {
@@ -103,15 +103,15 @@ func (p *program) index() {
 	}
 }
 
-// at returns a position whose file is named within the checkout.
+// at returns a position with the file's path relative to the checkout.
 func (p *program) at(pos token.Pos) token.Position {
 	at := p.fset.Position(pos)
 	at.Filename = strings.TrimPrefix(at.Filename, p.root+"/")
 	return at
 }
 
-// isJudged returns whether a file holds tests that gate a landing, or helpers of them. Package stall measures how long
-// the machine stood still, which only voids a verdict.
+// isJudged reports whether a file contains tests that gate a landing, or helpers of them. Package stall measures how
+// long the machine made no progress, which only voids a verdict.
 func isJudged(name string) bool {
 	within := func(folder string) bool { return strings.HasPrefix(name, folder+"/") }
 	helpers := []string{"test", "localcluster/test", "e2e"}

@@ -30,7 +30,7 @@ func (p *program) judgeReceive(receive *ast.UnaryExpr) {
 	}
 }
 
-// isInLoop returns whether a node is in a loop of its function.
+// isInLoop reports whether a node is in a loop of its function.
 func (p *program) isInLoop(n ast.Node) bool {
 	for ; n != nil; n = p.parents[n] {
 		switch n.(type) {
@@ -43,7 +43,7 @@ func (p *program) isInLoop(n ast.Node) bool {
 	return false
 }
 
-// contains returns whether some part of a statement is of a kind. Function literals in it are not visited.
+// contains reports whether some part of a statement is of a kind. Function literals in it are not visited.
 func contains(statement ast.Node, is func(ast.Node) bool) (found bool) {
 	ast.Inspect(statement, func(n ast.Node) bool {
 		_, isFunction := n.(*ast.FuncLit)
@@ -53,7 +53,7 @@ func contains(statement ast.Node, is func(ast.Node) bool) (found bool) {
 	return found
 }
 
-// leaves returns whether a statement leaves the loop that it is in.
+// leaves reports whether a statement leaves its loop.
 func leaves(statement ast.Node) bool {
 	return contains(statement, func(n ast.Node) bool {
 		_, returns := n.(*ast.ReturnStmt)
@@ -62,10 +62,10 @@ func leaves(statement ast.Node) bool {
 	})
 }
 
-// failure is a part of the names of functions that fail a test, or make a message for that.
+// failure matches parts of the names of functions that fail a test, or create a message for that.
 var failure = regexp.MustCompile(`(?i)(fatal|fail|error|panic|broken|\.exit|errors\.join|sprint)\w*$`)
 
-// fails returns whether a statement fails the test: by a call, a message, or a last result that is not nil or true.
+// fails reports whether a statement fails the test: by a call, a message, or a last result that is not nil or true.
 func (p *program) fails(statement ast.Node) bool {
 	good := []string{"nil", "true"}
 	return contains(statement, func(n ast.Node) bool {

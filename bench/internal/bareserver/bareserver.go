@@ -1,6 +1,5 @@
-// Package bareserver is a discovery server without a control plane, for benchmarks: it sends one proxy
-// what was marshalled before, and takes no notice of what that answers. Nothing that decides what to
-// send can be faster.
+// Package bareserver is a discovery server without a control plane, for benchmarks: it sends marshalled resources to
+// one proxy and ignores its responses. A server that computes what to send cannot be faster.
 package bareserver
 
 import (
@@ -23,27 +22,27 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
-// ErrNotReady says that there is no proxy yet, or no such resource.
+// ErrNotReady is returned if no proxy is connected or the resource does not exist.
 var ErrNotReady = errors.New("not ready")
 
 // proxyPort is the port of the listener, which has an address of its own.
 const proxyPort = 18080
 
-// Server serves one proxy. Make it with Start.
+// Server serves one proxy. Create it with Start.
 type Server struct {
 	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 
-	// Address is where it serves, and Proxy the address of the listener that it serves.
+	// Address is its own address. Proxy is the address of the listener that it serves.
 	Address, Proxy netip.AddrPort
 
 	server *grpc.Server
 	mu     sync.Mutex
-	forms  []map[string]map[string]*anypb.Any // by type URL and name; the first form is sent at first
+	forms  []map[string]map[string]*anypb.Any // by type URL and name; the first form is sent first
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer
 	sent   int
 }
 
-// Start starts a server that has nothing to send.
+// Start starts a server without resources.
 func Start(ctx context.Context) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,14 +54,14 @@ func Start(ctx context.Context) (*Server, error) {
 	}
 	b := &Server{server: grpc.NewServer(), Address: address, Proxy: netip.AddrPortFrom(loopback.Address(), proxyPort)}
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(b.server, b)
-	go func() { _ = b.server.Serve(listener) }() // It ends with Stop; a failure shows as a proxy that is never ready.
+	go func() { _ = b.server.Serve(listener) }() // It ends with Stop. A failure shows as a proxy that is never ready.
 	return b, nil
 }
 
-// Stop ends the server.
+// Stop stops the server.
 func (b *Server) Stop() { b.server.Stop() }
 
-// Hold sets the forms of the resources. A proxy that connects is sent the first one.
+// Hold sets the forms of the resources. A proxy that connects receives the first one.
 func (b *Server) Hold(forms ...translate.Resources) error {
 	packed := make([]map[string]map[string]*anypb.Any, len(forms))
 	for form, resources := range forms {
@@ -87,7 +86,7 @@ func (b *Server) Hold(forms ...translate.Resources) error {
 func (b *Server) pack(message proto.Message) (*anypb.Any, error) {
 	if listener, is := message.(*listenerv3.Listener); is {
 		listener = proto.CloneOf(listener)
-		if socket := listener.GetAddress().GetSocketAddress(); socket != nil { // The net of held requests has none.
+		if socket := listener.GetAddress().GetSocketAddress(); socket != nil { // The fallback listener for queued requests has none.
 			socket.Address = b.Proxy.Addr().String()
 			socket.PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: uint32(b.Proxy.Port())}
 		}
@@ -96,7 +95,7 @@ func (b *Server) pack(message proto.Message) (*anypb.Any, error) {
 	return anypb.New(message)
 }
 
-// Push sends a form of a resource. Without a proxy, or without such a resource, that is ErrNotReady.
+// Push sends a form of a resource. Without a proxy or such a resource it returns ErrNotReady.
 func (b *Server) Push(typeURL, name string, form int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,7 +114,8 @@ func (b *Server) respond(typeURL string, resources ...*discoveryv3.Resource) err
 	return b.stream.Send(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL, Nonce: strconv.Itoa(b.sent), Resources: resources})
 }
 
-// DeltaAggregatedResources answers the first request for each type with everything of it, and later ones not at all.
+// DeltaAggregatedResources answers the first request for each type with all resources of the type, and ignores later
+// ones.
 func (b *Server) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	b.mu.Lock()
 	b.stream = stream

@@ -9,17 +9,20 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
-// ReceivedBytes is the counter of an Envoy, started by Proxy.Start, of the bytes that its discovery
-// server has sent it.
+// ReceivedBytes is the Envoy counter of the bytes received from the discovery server, for an Envoy that Proxy.Start
+// started.
 const ReceivedBytes = "cluster.xds_cluster.upstream_cx_rx_bytes_total"
 
-// Proxy is an Envoy with the bootstrap of config/kedify-proxy, but for the addresses, and one worker.
+// Proxy is an Envoy with the bootstrap of config/kedify-proxy, except the addresses, and with one worker.
 type Proxy struct {
-	// Binary is the file of Envoy, Repository the folder of the repository, and Folder one that it gets a folder of its own in.
+	// Binary is the path of Envoy. Repository is the folder of the repository. Start creates a folder for the proxy in
+	// Folder.
 	Binary, Repository, Folder string
-	// Discovery is where it is served, and Sink where its metrics go: nowhere, where that is not set.
+	// Discovery is the address of the discovery server. Sink is the address of the metric sink; if it is empty, the
+	// proxy sends no metrics.
 	Discovery, Sink netip.AddrPort
-	// Source is the address that it connects from, by which an interceptor tells its Pod; where it is not set, the kernel chooses.
+	// Source is the source address of its connections, by which an interceptor identifies its Pod. If it is empty, the
+	// kernel chooses.
 	Source netip.Addr
 }
 

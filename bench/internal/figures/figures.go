@@ -1,4 +1,4 @@
-// Package figures publishes a benchmark's results and has the limits that they must keep.
+// Package figures checks a benchmark's results against their limits and publishes them.
 package figures
 
 import (
@@ -9,21 +9,21 @@ import (
 	"os"
 )
 
-// Limit is a value and the limit that it must keep.
+// Limit is a value and its limit.
 type Limit struct {
-	// Name says what was measured, with its unit.
+	// Name describes the value, with its unit.
 	Name string `json:"name"`
-	// Value is what was measured.
+	// Value is the measured value.
 	Value float64 `json:"value"`
-	// Limit is what it may be at most, or with AtLeast what it must be at least.
+	// Limit is the maximum, or the minimum if AtLeast is set.
 	Limit float64 `json:"limit"`
-	// Of says what a ratio is of, such as "2.1 ms, bare write 1.9 ms".
+	// Of contains the operands of a ratio, such as "2.1 ms, bare write 1.9 ms".
 	Of string `json:"of,omitempty"`
-	// AtLeast says that Limit is the least.
+	// AtLeast reports whether Limit is a minimum.
 	AtLeast bool `json:"atLeast,omitempty"`
 }
 
-// kept says whether the value keeps its limit. A value that is not a number keeps none.
+// kept reports whether the value is within its limit. NaN never is.
 func (l Limit) kept() bool {
 	if l.AtLeast {
 		return l.Value >= l.Limit
@@ -31,7 +31,7 @@ func (l Limit) kept() bool {
 	return l.Value <= l.Limit
 }
 
-// bound says on which side of the limit a value is allowed.
+// bound returns the words for the allowed side of the limit.
 func (l Limit) bound() string {
 	if l.AtLeast {
 		return "at least"
@@ -39,8 +39,8 @@ func (l Limit) bound() string {
 	return "at most"
 }
 
-// Print writes a header and a line per limit, their columns ended by tabs, for a text/tabwriter. after is what ends
-// a line.
+// Print writes a header and one line per limit with tab-terminated columns, for a text/tabwriter. after is the end of a
+// line.
 func Print(w io.Writer, limits []Limit, after string) {
 	fmt.Fprintf(w, "\tlimit\tvalue\tallowed\t\t%s\n", after)
 	for _, check := range limits {
@@ -49,13 +49,14 @@ func Print(w io.Writer, limits []Limit, after string) {
 	}
 }
 
-// Row is the limit as the cells of a table's row, each ended by a tab: its name, what was measured, the value, what is allowed, and whether it is kept.
+// Row returns the limit as tab-terminated cells of a table's row: its name, the operands, the value, the allowed
+// values, and whether it is kept.
 func (l Limit) Row() string {
 	kept := map[bool]string{true: "ok", false: "MISSED"}[l.kept()]
 	return fmt.Sprintf("%s\t%s\t%.2f\t%s %.2f\t%s\t", l.Name, l.Of, l.Value, l.bound(), l.Limit, kept)
 }
 
-// Verdict fails when a value misses its limit. The error names all of them.
+// Verdict returns an error with the names of all values that miss their limits.
 func Verdict(limits []Limit) error {
 	var errs error
 	for _, check := range limits {
@@ -67,8 +68,8 @@ func Verdict(limits []Limit) error {
 	return errs
 }
 
-// Publish writes results as JSON to file, which only the user may read, or to stdout where file is empty. Then it
-// fails as Verdict does: results that miss a limit are published all the same.
+// Publish writes results as JSON to file, which only the user may read, or to stdout if file is empty. Then it returns
+// Verdict's error: results that miss a limit are published, too.
 func Publish(results any, limits []Limit, file string, stdout io.Writer) error {
 	encoded, err := json.MarshalIndent(results, "", "  ")
 	if err != nil {

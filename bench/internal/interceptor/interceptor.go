@@ -1,4 +1,5 @@
-// Package interceptor plays the interceptors for benchmarks of the router kedify/http: their Lease, and what they report of an HTTPScaledObject.
+// Package interceptor simulates the interceptors for benchmarks of the router kedify/http: their Lease, and their
+// status reports for an HTTPScaledObject.
 package interceptor
 
 import (
@@ -15,11 +16,11 @@ import (
 const (
 	// leases is the REST path of the interceptors' Leases.
 	leases = "/apis/coordination.k8s.io/v1/namespaces/" + httpv1alpha1.DefaultInterceptorNamespace + "/leases"
-	// name is the holder of the Lease and the writer of reports.
+	// name is the holder of the Lease and the field manager of reports.
 	name = "bench"
 )
 
-// KeepLease creates the interceptors' Lease, in a namespace that is there, and renews it until ctx ends.
+// KeepLease creates the interceptors' Lease in an existing namespace, and renews it until ctx ends.
 func KeepLease(ctx context.Context, admin rest.Interface) error {
 	spec := func() map[string]any {
 		now := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")
@@ -35,7 +36,7 @@ func KeepLease(ctx context.Context, admin rest.Interface) error {
 			case <-ctx.Done():
 				return
 			case <-time.After(httpv1alpha1.LeaseRenewInterval):
-				// Where no renewal gets through, VerifyWeight goes by the annotation alone, and takes less time.
+				// If renewals fail, VerifyWeight uses the annotation only, and takes less time.
 				_ = apiserver.Patch(ctx, admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, httpso.FieldManager, map[string]any{"spec": spec()})
 			}
 		}
@@ -43,7 +44,8 @@ func KeepLease(ctx context.Context, admin rest.Interface) error {
 	return err
 }
 
-// Report reports of the HTTPScaledObject at a REST path that as many Ready proxies have taken that there is no annotation.
+// Report reports, for the HTTPScaledObject at a REST path, that the given number of Ready proxies has ACKed the absence
+// of the annotation.
 func Report(ctx context.Context, admin rest.Interface, path string, proxies int32) error {
 	report := httpv1alpha1.DataPlaneStatus{
 		Proxies: httpv1alpha1.ProxyCounts{Ready: proxies, Acked: proxies}, Effective: proxies > 0, ReportedBy: name,

@@ -1,4 +1,4 @@
-// Package pace has benchmarks wait, and do things at a rate.
+// Package pace contains waits and fixed-rate loops for benchmarks.
 package pace
 
 import (
@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrVain says that something has not come about in time.
-var ErrVain = errors.New("waited in vain")
+// ErrVain is the error of a wait that reached its timeout.
+var ErrVain = errors.New("timed out")
 
-// Wait waits for a time. Its error is that of ctx.
+// Wait sleeps. Its error is ctx's.
 func Wait(ctx context.Context, duration time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -23,8 +23,8 @@ func Wait(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// Until looks, with a pause in between, until what it looks for is so: is returns nil. After within its error is ErrVain
-// with that of the last look.
+// Until calls a function, with a pause in between, until it returns nil. After the timeout it returns ErrVain with the
+// function's last error.
 func Until(ctx context.Context, within, between time.Duration, is func() error) error {
 	for end := time.Now().Add(within); ; {
 		err := is()
@@ -40,8 +40,9 @@ func Until(ctx context.Context, within, between time.Duration, is func() error) 
 	}
 }
 
-// Every does something at each interval until ctx ends, numbered from 0, at most atOnce of them at a time: what takes longer than that
-// allows is not made up for. What the end of ctx cuts off is no error; after any other nothing is begun.
+// Every calls a function at each interval until ctx ends, numbered from 0, with at most atOnce calls in parallel. If the
+// calls take too long for that, it does not make up for missed ones. A call that ctx cancels is not an error. After any
+// other error no call is started.
 func Every(ctx context.Context, interval time.Duration, atOnce int, do func(ctx context.Context, n int) error) error {
 	group, inGroup := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)

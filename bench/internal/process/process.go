@@ -1,4 +1,4 @@
-// Package process reads from Linux what processes use, for benchmarks.
+// Package process reads the resource usage of processes from Linux, for benchmarks.
 package process
 
 import (
@@ -11,12 +11,11 @@ import (
 	"strings"
 )
 
-// ErrNoField says that the kernel does not tell something.
-var ErrNoField = errors.New("the kernel does not tell")
+// ErrNoField is returned if the kernel does not provide a value.
+var ErrNoField = errors.New("the kernel does not provide it")
 
-// Find returns the folder in /proc of a process with a number of ours. /proc may be that of a process
-// namespace outside of ours, with other numbers: then the process is the one that says that it has
-// this number in our namespace (NSpid in proc_pid_status(5)).
+// Find returns the folder in /proc of a process ID of this PID namespace. /proc may belong to an outer PID namespace
+// with other IDs. Then the process is the one with this ID in this namespace (NSpid in proc_pid_status(5)).
 func Find(pid int) (Folder, error) {
 	own, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
@@ -28,7 +27,7 @@ func Find(pid int) (Folder, error) {
 	}
 	for _, folder := range folders {
 		if space, err := os.Readlink(filepath.Join(folder, "ns/pid")); err != nil || space != own {
-			continue // It has ended, or is none of ours.
+			continue // It has ended, or is not in this namespace.
 		}
 		status, err := os.ReadFile(filepath.Clean(filepath.Join(folder, "status")))
 		numbers := strings.Fields(field(status, "NSpid"))
@@ -36,22 +35,19 @@ func Find(pid int) (Folder, error) {
 			return Folder(folder), nil
 		}
 	}
-	return "", fmt.Errorf("%w of process %d", ErrNoField, pid)
+	return "", fmt.Errorf("process %d: %w", pid, ErrNoField)
 }
 
 // Folder is the folder of a process in /proc.
 type Folder string
 
-// CPU is how long all threads of the process have run, in microseconds. What ended threads have used
-// is not in it.
+// CPU returns the run time of all threads of the process, in microseconds. It omits ended threads.
 func (f Folder) CPU() (float64, error) { return f.cpu("*") }
 
-// MainThreadCPU is how long the main thread has run, in microseconds. It has the number of the
-// process.
+// MainThreadCPU returns the run time of the main thread, in microseconds. Its ID is the process ID.
 func (f Folder) MainThreadCPU() (float64, error) { return f.cpu(filepath.Base(string(f))) }
 
-// cpu adds up the first fields of schedstat, in nanoseconds
-// (Documentation/scheduler/sched-stats.rst of Linux).
+// cpu adds up the first fields of schedstat, in nanoseconds (Documentation/scheduler/sched-stats.rst of Linux).
 func (f Folder) cpu(thread string) (float64, error) {
 	pattern := filepath.Join(string(f), "task", thread, "schedstat")
 	files, err := filepath.Glob(pattern)
@@ -77,9 +73,9 @@ func (f Folder) cpu(thread string) (float64, error) {
 	return sum, nil
 }
 
-// Memory is what a process has in memory, in MB of a million bytes.
+// Memory is the memory of a process, in MB of a million bytes.
 type Memory struct {
-	// Resident is all of it, and Anonymous what is not backed by files (proc_pid_status(5)).
+	// Resident is all of it. Anonymous is the part without backing files (proc_pid_status(5)).
 	Resident, Anonymous float64
 }
 
@@ -106,7 +102,7 @@ func megabytes(status []byte, name string) (float64, error) {
 	return kilobytes * 1024 / 1e6, nil
 }
 
-// field returns a field of a status, "" when there is none.
+// field returns a field of a status, "" if there is none.
 func field(status []byte, name string) string {
 	for line := range bytes.Lines(status) {
 		if value, is := strings.CutPrefix(string(line), name+":"); is {
@@ -116,7 +112,7 @@ func field(status []byte, name string) string {
 	return ""
 }
 
-// Descriptors is how many files, sockets and the like the process has open.
+// Descriptors returns the number of open file descriptors of the process.
 func (f Folder) Descriptors() (int, error) {
 	open, err := os.ReadDir(filepath.Join(string(f), "fd"))
 	return len(open), err

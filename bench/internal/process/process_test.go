@@ -23,7 +23,7 @@ func TestOfThisProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The kernel adds up a running thread's time at its clock ticks.
+	// The kernel updates a running thread's time at its clock ticks.
 	await.True(t, "the processor time to grow", func() bool {
 		after, err := own.CPU()
 		return err == nil && after > before

@@ -1,5 +1,5 @@
-// Package realparts is what the benchmarks with a real API server and a real Envoy have in common: options for the files of those, programs
-// that are built before, and a network of their own.
+// Package realparts is the common code of the benchmarks with a real API server and a real Envoy: options for their
+// binaries, programs that are built in advance, and a network namespace of their own.
 package realparts
 
 import (
@@ -16,39 +16,40 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// ErrArgument says that an argument cannot work.
+// ErrArgument is returned for invalid arguments.
 var ErrArgument = errors.New("invalid argument")
 
-// Options are what the command line of every such benchmark can set.
+// Options are the command line options of every such benchmark.
 type Options struct {
-	// Binaries are the files of etcd and kube-apiserver, and Envoy is that of Envoy.
+	// Binaries are the paths of etcd and kube-apiserver. Envoy is the path of Envoy.
 	Binaries apiserver.Binaries
 	Envoy    string
 	// Repository is the folder of the repository, for its manifests.
 	Repository string
-	// JSON is a file that the results are written to, too; empty for none.
+	// JSON is an additional output file for the results; empty for none.
 	JSON string
 }
 
 // Benchmark is one of them.
 type Benchmark struct {
-	// Name is that of its folder in bench.
+	// Name is the name of its folder in bench.
 	Name string
-	// Programs are those of cmd that it runs, in netspace.Folder.
+	// Programs are the programs below cmd that it runs, in netspace.Folder.
 	Programs []string
-	// Flags adds what its own command line can set, and Check says whether that can work.
+	// Flags adds the benchmark's own flags. Check validates them.
 	Flags func(flags *flag.FlagSet)
 	Check func() error
-	// Prepare, if there is one, puts more into netspace.Folder, in the network of the machine.
+	// Prepare is optional. It adds files to netspace.Folder, in the machine's network namespace.
 	Prepare func(ctx context.Context, folder string) error
-	// Publish measures, prints what it has found, and fails when a limit is missed. It runs in the network of its own.
+	// Publish measures, prints the results, and fails when a limit is missed. It runs in a network namespace of its
+	// own.
 	Publish func(ctx context.Context, chosen Options, stdout, stderr io.Writer) error
 }
 
-// Main is the body of the benchmark's main. Its result is the exit code.
+// Main is the body of the benchmark's main function. It returns the exit code.
 func (b Benchmark) Main() int { return b.Run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr) }
 
-// Run is Main with the surroundings as arguments.
+// Run is Main with the environment as arguments.
 func (b Benchmark) Run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -75,7 +76,7 @@ func (b Benchmark) Run(args []string, getenv func(string) string, stdout, stderr
 	})
 }
 
-// Parse reads the command line. Its error has ErrArgument in its chain, or is that of package flag.
+// Parse parses the command line. Its error wraps ErrArgument, or is package flag's.
 func (b Benchmark) Parse(args []string, getenv func(string) string, stderr io.Writer) (chosen Options, err error) {
 	flags := flag.NewFlagSet(b.Name, flag.ContinueOnError)
 	flags.SetOutput(stderr)

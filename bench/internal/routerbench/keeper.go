@@ -10,8 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 )
 
-// keeper keeps a plugin as the controller does: one process, started again for the first call after it has ended (argo-rollouts v1.10.1
-// rollout/trafficrouting/plugin/client/client.go, startPluginLocked).
+// keeper runs a plugin as the controller does: one process, which it restarts for the first call after the process has
+// ended (argo-rollouts v1.10.1 rollout/trafficrouting/plugin/client/client.go, startPluginLocked).
 type keeper struct {
 	start func() (*pluginprocess.Process, error)
 
@@ -19,7 +19,7 @@ type keeper struct {
 	process *pluginprocess.Process // nil before the first call
 }
 
-// plugin is the process, which is started where none runs.
+// plugin returns the process. It starts one if none runs.
 func (k *keeper) plugin() (rpc.TrafficRouterPlugin, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -34,10 +34,10 @@ func (k *keeper) plugin() (rpc.TrafficRouterPlugin, error) {
 	return started, nil
 }
 
-// errNoPlugin says that no plugin runs.
+// errNoPlugin is returned if no plugin runs.
 var errNoPlugin = errors.New("no plugin runs")
 
-// kill ends the process by SIGKILL and tells nobody.
+// kill kills the process by SIGKILL. The keeper is not notified.
 func (k *keeper) kill() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -47,7 +47,7 @@ func (k *keeper) kill() error {
 	return syscall.Kill(k.process.PID(), syscall.SIGKILL)
 }
 
-// end ends the process in good order.
+// end shuts the process down.
 func (k *keeper) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

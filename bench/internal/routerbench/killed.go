@@ -12,24 +12,25 @@ import (
 )
 
 const (
-	// firstRequeue and lastRequeue bound the time after which the controller reconciles a Rollout again whose reconcile has failed; it doubles each time (argo-rollouts
-	// v1.10.1 utils/queue/queue.go).
+	// firstRequeue and lastRequeue bound the delay after which the controller reconciles a Rollout again after an
+	// error; it doubles each time (argo-rollouts v1.10.1 utils/queue/queue.go).
 	firstRequeue, lastRequeue = time.Millisecond, 10 * time.Second
-	// healLimit bounds the way from a kill to the success of a call that it made fail.
+	// healLimit bounds the time from a kill to the success of a call that failed because of it.
 	healLimit = 30 * time.Second
-	// watchTries is how many idle resyncs of all Rollouts a plugin may read in before it has its watch.
+	// watchTries is the number of idle resyncs of all Rollouts in which a plugin may still read before its watch is
+	// established.
 	watchTries = 60
 )
 
 var (
-	// errNotHealed says that a call fails on and on after a kill.
-	errNotHealed = errors.New("the plugin was killed, and calls go on to fail")
-	// errNoWatch says that the plugin goes on asking for objects that nobody has changed.
-	errNoWatch = errors.New("the plugin has no watch")
+	// errNotHealed is returned if a call keeps failing after a kill.
+	errNotHealed = errors.New("the plugin was killed, and calls keep failing")
+	// errNoWatch is returned if the plugin keeps requesting unchanged objects.
+	errNoWatch = errors.New("the plugin has not established its watch")
 )
 
-// kills measures `kill -9` of the router and of the plugin that does nothing, each amid calls of all workers, and sees that every object has the weight that was
-// asked for afterwards.
+// kills measures `kill -9` of the router and of the no-op plugin, each during calls of all workers. Afterwards it
+// checks that every object has the requested weight.
 func (r *round) kills(ctx context.Context, samples map[string]sample) error {
 	for kind, kept := range map[string]*keeper{killed: r.router, noKilled: r.nothing} {
 		if err := stopwatch.Settle(ctx); err != nil {
@@ -42,13 +43,14 @@ func (r *round) kills(ctx context.Context, samples map[string]sample) error {
 		samples[kind] = sample{Sample: stopwatch.Sample{Took: []time.Duration{healed}, Whole: healed}}
 	}
 	if err := r.Subject.Holds(ctx, r.of, r.numbers, r.weight); err != nil {
-		return fmt.Errorf("a weight that nobody asked for: %w", err)
+		return fmt.Errorf("an unexpected weight: %w", err)
 	}
 	return r.awaitWatch(ctx)
 }
 
-// kill sets the round's weight for all Rollouts, kills the plugin when half of them have it, and returns how long after that the last call that failed was made
-// again with success. As in the controller, a call that fails is made again after a time that doubles.
+// kill sets the round's weight for all Rollouts and kills the plugin when half of them have it. It returns the time
+// from then until the last failed call has succeeded. As in the controller, a failed call is repeated after a delay
+// that doubles.
 func (r *round) kill(ctx context.Context, kept *keeper) (time.Duration, error) {
 	var mu sync.Mutex
 	var begun, healed time.Time
@@ -72,7 +74,8 @@ func (r *round) kill(ctx context.Context, kept *keeper) (time.Duration, error) {
 	return healed.Sub(begun), err
 }
 
-// persist sets the round's weight for one Rollout, again until that succeeds. It says whether it has failed before.
+// persist sets the round's weight for one Rollout, and repeats the call until it succeeds. It reports whether a call
+// failed.
 func (r *round) persist(ctx context.Context, kept *keeper, n int) (failed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healLimit)
 	defer cancel()
@@ -93,7 +96,8 @@ func (r *round) persist(ctx context.Context, kept *keeper, n int) (failed bool, 
 	}
 }
 
-// awaitWatch brings the Rollouts to rest and waits until the router, which was started again, has its watch: calls that change nothing ask nothing then.
+// awaitWatch brings the Rollouts to rest and waits until the restarted router has established its watch: from then on,
+// idle calls make no requests.
 func (r *round) awaitWatch(ctx context.Context) error {
 	if err := errors.Join(r.setAll(0), r.Subject.Confirm(ctx, r.of, r.numbers)); err != nil {
 		return err

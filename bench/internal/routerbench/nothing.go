@@ -10,13 +10,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 )
 
-// nothing is a router plugin that does nothing: what remains is what go-plugin, net/rpc and gob take.
+// nothing is a no-op router plugin: its cost is that of go-plugin, net/rpc and gob.
 type nothing struct{}
 
 var _ rpc.TrafficRouterPlugin = nothing{}
 
-// ServesNothing says whether this process was started as a plugin. If so, it has offered a router that does nothing to the process that
-// started it until that ended it.
+// ServesNothing reports whether this process was started as a plugin. If so, it has served a no-op router to its parent
+// process until the parent ended it.
 func ServesNothing(getenv func(string) string) bool {
 	handshake := router.Handshake()
 	if getenv(handshake.MagicCookieKey) != handshake.MagicCookieValue {

@@ -16,16 +16,16 @@ const (
 	maxP50  = 1.15
 	maxP99  = 1.5
 	minRate = 0.85
-	// maxHealed is for the time from the plugin's death until all is right again, in multiples of that of a plugin that does nothing and the slowest bare write (p99),
-	// one after the other.
+	// maxHealed limits the time from the plugin's death until all weights are set, in multiples of the sum of the no-op
+	// plugin's time and of the slowest bare write (p99).
 	maxHealed = 2
 )
 
-// report is what a run found.
+// report contains the results of a run.
 type report struct {
 	// Plugin is the router's name in Rollouts.
 	Plugin string `json:"plugin"`
-	// Workload says what there was.
+	// Workload describes the objects.
 	Workload string `json:"workload"`
 	// Repeats is the number of measured rounds.
 	Repeats int `json:"repeats"`
@@ -35,7 +35,7 @@ type report struct {
 	Limits []figures.Limit `json:"limits"`
 }
 
-// line is one kind of call in one case; times in microseconds, each the median over the rounds.
+// line is one kind of call in one case. Times are in microseconds, each the median over the rounds.
 type line struct {
 	Case   string  `json:"case"`
 	Kind   string  `json:"kind"`
@@ -49,7 +49,7 @@ type line struct {
 	calls, reads, writes int // of all rounds
 }
 
-// add takes the samples of one round.
+// add adds the samples of one round.
 func (r *report) add(of Case, samples map[string]sample) {
 	for _, kind := range kinds() {
 		measured, is := samples[kind]
@@ -64,7 +64,7 @@ func (r *report) add(of Case, samples map[string]sample) {
 	}
 }
 
-// line finds or begins a line.
+// line returns the line of a case and kind, and creates it if needed.
 func (r *report) line(of Case, kind string) *line {
 	at := slices.IndexFunc(r.Lines, func(l line) bool { return l.Case == of.Name && l.Kind == kind })
 	if at < 0 {
@@ -74,7 +74,7 @@ func (r *report) line(of Case, kind string) *line {
 	return &r.Lines[at]
 }
 
-// summarise works out the medians and the limits.
+// summarise computes the medians and the limits.
 func (r *report) summarise(cases []Case) {
 	for i := range r.Lines {
 		l := &r.Lines[i]
@@ -111,7 +111,7 @@ func (r *report) limit(of Case) {
 	}
 	if of.Kill {
 		healed, alone := r.line(of, killed), r.line(of, noKilled)
-		limit("kill -9, right again / no-op plugin and bare write", healed.P50/(alone.P50+bare.P99), maxHealed, false,
+		limit("kill -9 until recovery / no-op plugin and bare write", healed.P50/(alone.P50+bare.P99), maxHealed, false,
 			times(healed.P50, alone.P50, "no-op plugin"), fmt.Sprintf(", bare write p99 %.2f ms", bare.P99/1000))
 	}
 }
@@ -127,5 +127,5 @@ func (r *report) table(w io.Writer) {
 	}
 	fmt.Fprintln(columns)
 	figures.Print(columns, r.Limits, "\t\t")
-	_ = columns.Flush() // a table that cannot be printed is noticed by its reader
+	_ = columns.Flush() // the reader notices a table that cannot be printed
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 )
 
-// of is a case with five objects for each Rollout.
+// of is a case with five objects per Rollout.
 func of() Case {
 	return Case{Name: "5 routes", Workers: 1, Rollouts: 4, Calls: 4, Objects: 5, MinResync: 0.5, Kill: true}
 }
 
-// took is a sample of calls that took as many milliseconds, all of them whole seconds.
+// took is a sample of calls of the given durations in milliseconds, which are whole seconds.
 func took(whole float64, each ...int) sample {
 	measured := stopwatch.Sample{Whole: time.Duration(whole * float64(time.Second))}
 	for _, ms := range each {
@@ -56,7 +56,7 @@ func TestVerdictNamesTheLimitThatIsMissed(t *testing.T) {
 		},
 		"a kill": {
 			func(s map[string]sample) { s[killed] = took(0.603, 603) },
-			"5 routes: kill -9, right again / no-op plugin and bare write is 2.01, at most 2.00 is allowed",
+			"5 routes: kill -9 until recovery / no-op plugin and bare write is 2.01, at most 2.00 is allowed",
 		},
 	}
 	for name, test := range tests {
@@ -105,7 +105,7 @@ func TestARoundTakesTheNextRollouts(t *testing.T) {
 	}
 }
 
-// named are Rollouts by their numbers.
+// named returns Rollouts by their numbers.
 type named struct{ Subject }
 
 func (named) Rollout(_ Case, n int) *v1alpha1.Rollout {

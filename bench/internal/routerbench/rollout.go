@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Namespace is where the Rollouts and their objects are.
+// Namespace is the namespace of the Rollouts and their objects.
 const Namespace = "shop"
 
-// NewRollout returns a promoted Rollout of an ordinary size, as the controller sends it, with config for router. Its
-// Services have its name with -stable and -canary behind it.
+// NewRollout returns a promoted Rollout of typical size, as the controller sends it, with config for router. Its
+// Services are named after it, with the suffixes -stable and -canary.
 func NewRollout(name, router string, config json.RawMessage) *v1alpha1.Rollout {
 	replicas := int32(5)
 	steps := make([]v1alpha1.CanaryStep, 0, 8)

@@ -21,8 +21,8 @@ const (
 	bareWrite = "bare write"
 	resync    = "idle resync"
 	noResync  = "the same, no-op plugin"
-	killed    = "kill -9, right again after"
-	noKilled  = "the same of the no-op plugin"
+	killed    = "kill -9 until recovery"
+	noKilled  = "the same, no-op plugin"
 )
 
 // kinds are the kinds of calls in the order of the table.
@@ -31,13 +31,14 @@ func kinds() []string { return []string{setWeight, bareWrite, resync, noResync, 
 // hash is the pod template hash of every Rollout.
 const hash = "6b7c9d8f5"
 
-// minResyncs is how many idle resyncs a round measures at least: they are short, and fewer of them measure how fast the machine wakes up.
+// minResyncs is the minimum number of idle resyncs per round: they are short, and fewer of them would measure how fast
+// the machine wakes up.
 const minResyncs = 400
 
-// preparers is how many objects are prepared for a measurement at a time.
+// preparers is the number of objects that are prepared in parallel for a measurement.
 const preparers = 8
 
-// measurement is a running cluster with the plugins that are measured.
+// measurement is a running cluster with the measured plugins.
 type measurement struct {
 	Benchmark
 
@@ -45,7 +46,7 @@ type measurement struct {
 	router, nothing *keeper
 }
 
-// rounds measures every kind in every case, repeats times, one after the other.
+// rounds measures every kind in every case, repeats times, in sequence.
 func (m *measurement) rounds(ctx context.Context, repeats int, progress io.Writer) (report, error) {
 	results := report{Plugin: m.Plugin, Workload: m.Subject.Workload(), Repeats: repeats}
 	for repeat := range repeats + 1 {
@@ -71,7 +72,7 @@ type round struct {
 	of       Case
 	numbers  []int // of the Rollouts
 	rollouts []*v1alpha1.Rollout
-	weight   uint32 // that the router is asked for
+	weight   uint32 // the weight that the router sets
 }
 
 // begin chooses the Rollouts of a round and their weight.
@@ -85,14 +86,14 @@ func (m *measurement) begin(of Case, repeat int) *round {
 	return r
 }
 
-// sample is what the calls of one kind took in a round.
+// sample contains the results of the calls of one kind in a round.
 type sample struct {
 	stopwatch.Sample
 
-	reads, writes int // requests for the router's resource that the API server answered meanwhile
+	reads, writes int // requests for the router's resource that the API server received meanwhile
 }
 
-// part is calls of one kind, for some of the round's Rollouts.
+// part contains the calls of one kind for some of the round's Rollouts.
 type part struct {
 	kind     string
 	from, to int // its Rollouts
@@ -115,8 +116,8 @@ func (r *round) run(ctx context.Context) (map[string]sample, error) {
 	return samples, err
 }
 
-// resyncs measures what changes nothing, several times for each Rollout where there are few. As with the writes, the plugin that does nothing stands between the
-// router's halves.
+// resyncs measures calls that change nothing, several times per Rollout if there are few. As with the writes, the no-op
+// plugin's calls are between the two halves of the router's.
 func (r *round) resyncs(ctx context.Context, samples map[string]sample) error {
 	all := max(r.of.Calls, minResyncs)
 	half := all / 2
@@ -132,8 +133,8 @@ func (r *round) resyncs(ctx context.Context, samples map[string]sample) error {
 	return nil
 }
 
-// writes measures what writes. The bare writes stand between the SetWeights of one half of the Rollouts and of the other
-// half, and the bare client's objects are read before each part, so that all find the API server in the same state.
+// writes measures calls that write. The bare writes are between the SetWeights of the two halves of the Rollouts, and
+// the bare client's objects are read before each part. So all of them find the API server in the same state.
 func (r *round) writes(ctx context.Context, samples map[string]sample) error {
 	if err := r.setAll(r.weight + 20); err != nil {
 		return err
@@ -157,14 +158,14 @@ func (r *round) writes(ctx context.Context, samples map[string]sample) error {
 	return nil
 }
 
-// setAll gives every Rollout of the round a weight, unmeasured.
+// setAll sets a weight for every Rollout of the round, unmeasured.
 func (r *round) setAll(weight uint32) error {
 	callers := max(1, preparers/r.of.Objects)
 	_, err := stopwatch.Calls(callers, r.of.Calls, func(n int) error { return r.set(n, weight) })
 	return err
 }
 
-// count makes the calls of a part, and adds what they took and asked to samples.
+// count makes the calls of a part, and adds their times and requests to samples.
 func (r *round) count(ctx context.Context, samples map[string]sample, p part) error {
 	if err := stopwatch.Settle(ctx); err != nil {
 		return err
@@ -188,7 +189,7 @@ func (r *round) count(ctx context.Context, samples map[string]sample, p part) er
 	return nil
 }
 
-// set gives a Rollout a weight by the router.
+// set sets the weight of a Rollout by the router.
 func (r *round) set(n int, weight uint32) error {
 	plugin, err := r.router.plugin()
 	if err != nil {
@@ -202,10 +203,10 @@ func set(asked rpc.TrafficRouterPlugin, rollout *v1alpha1.Rollout, weight uint32
 	return pluginprocess.AsError(asked.SetWeight(rollout, int32(weight), nil)) //nolint:gosec // up to 100
 }
 
-// errNotVerified says that an idle Rollout is not as it should be.
+// errNotVerified is returned if an idle Rollout is not in the expected state.
 var errNotVerified = errors.New("weight 0 is not verified")
 
-// reconcile makes the calls of the controller for a promoted Rollout (argo-rollouts v1.10.1 rollout/trafficrouting.go,
+// reconcile makes the controller's calls for a promoted Rollout (argo-rollouts v1.10.1 rollout/trafficrouting.go,
 // reconcileTrafficRouting).
 func reconcile(kept *keeper, rollout *v1alpha1.Rollout) error {
 	asked, err := kept.plugin()

@@ -1,9 +1,8 @@
 // Package routerbench measures a router as the Argo Rollouts controller uses it: the built plugin, over go-plugin,
-// against a real etcd and kube-apiserver, as the controller's ServiceAccount. Beside it, in interleaved rounds of the
-// same run, stands what no router can be faster than: a bare client that writes the same to the same objects, and a
-// plugin that does nothing.
+// against a real etcd and kube-apiserver, with the controller's ServiceAccount. Interleaved rounds of the same run
+// measure two lower bounds: a bare client that writes the same to the same objects, and a no-op plugin.
 //
-// It prints medians over the rounds, as a table and as JSON, and fails when a limit is missed.
+// It prints medians over the rounds as a table and as JSON, and fails when a limit is missed.
 package routerbench
 
 import (
@@ -25,72 +24,73 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// minRepeats is the least number of measured rounds.
+// minRepeats is the minimum number of measured rounds.
 const minRepeats = 5
 
 // Benchmark is the benchmark of one router.
 type Benchmark struct {
-	// Name is the program's name, for messages.
+	// Name is the program's name in messages.
 	Name string
 	// Plugin is the router's name in Rollouts.
 	Plugin string
-	// Command is the plugin, by its folder below cmd.
+	// Command is the plugin's folder below cmd.
 	Command string
-	// Resource is what the router writes to, by its name in paths.
+	// Resource is the name, in paths, of the resource that the router writes.
 	Resource string
-	// Subject is what is written to.
+	// Subject contains the functions for that resource.
 	Subject Subject
 }
 
-// Subject is what a router writes to, and what has to be done around it.
+// Subject is the resource that a router writes, and its setup.
 type Subject interface {
-	// Flags adds the flags that only this benchmark has.
+	// Flags adds the benchmark's own flags.
 	Flags(flags *flag.FlagSet, getenv func(string) string)
-	// Check says which of these flags has to be set otherwise.
+	// Check returns an error if one of these flags is invalid.
 	Check() error
-	// Workload says what there is, in one line.
+	// Workload describes the objects in one line.
 	Workload() string
 	// Furnish installs what the router needs, from the repository in the folder repo, and creates the objects.
 	Furnish(ctx context.Context, clients Clients, repo string) error
-	// Cases are measured one after the other in every round.
+	// Cases are measured in sequence in every round.
 	Cases() []Case
-	// Rollout is Rollout n of a case.
+	// Rollout returns Rollout n of a case.
 	Rollout(of Case, n int) *v1alpha1.Rollout
-	// BareWrites returns a function by which the bare client gives the canary a weight in every object of Rollout n, as
-	// the router writes it but without anything around it. It can be used until somebody else writes to these objects.
-	// They have another weight.
+	// BareWrites returns a function by which the bare client sets the canary's weight in every object of Rollout n. It
+	// writes what the router writes, and does nothing else. It is valid until another client writes these objects.
+	// Their current weight must differ.
 	BareWrites(ctx context.Context, of Case, weight uint32) (write func(n int) error, err error)
-	// Confirm reports of the objects of some Rollouts what the data plane reports after SetWeight(0).
+	// Confirm reports for the objects of some Rollouts what the data plane reports after SetWeight(0).
 	Confirm(ctx context.Context, of Case, rollouts []int) error
-	// Holds returns an error that names an object of these Rollouts whose canary has not that weight.
+	// Holds returns an error with the name of an object of these Rollouts whose canary has another weight.
 	Holds(ctx context.Context, of Case, rollouts []int, weight uint32) error
 }
 
-// Clients reach the API server.
+// Clients are clients of the API server.
 type Clients struct {
-	// Admin may do everything.
+	// Admin has all permissions.
 	Admin *rest.RESTClient
-	// Bare is the controller's ServiceAccount, like the plugin.
+	// Bare uses the controller's ServiceAccount, like the plugin.
 	Bare *rest.RESTClient
 }
 
-// Case is one way in which the calls are made.
+// Case is one combination of concurrency and workload.
 type Case struct {
 	// Name is the case's name in the table.
 	Name string
 	// Workers is the number of concurrent callers.
 	Workers int
-	// Rollouts is the number of Rollouts, and Calls that of calls of each kind in a round, each for another Rollout.
+	// Rollouts is the number of Rollouts. Calls is the number of calls of each kind in a round, each for another
+	// Rollout.
 	Rollouts, Calls int
-	// Objects is the number of objects that each Rollout has.
+	// Objects is the number of objects per Rollout.
 	Objects int
-	// MinResync is the limit for the rate of idle resyncs, in multiples of that of a plugin that does nothing. 0 for none.
+	// MinResync is the limit for the rate of idle resyncs, in multiples of the no-op plugin's. 0 for none.
 	MinResync float64
-	// Kill has the plugins killed amid calls in each round.
+	// Kill kills the plugins during calls in each round.
 	Kill bool
 }
 
-// options are what the command line sets of every benchmark.
+// options are the common command line options.
 type options struct {
 	binaries apiserver.Binaries
 	repo     string
@@ -98,7 +98,7 @@ type options struct {
 	repeats  int
 }
 
-// Main is the main function of a benchmark. Started as a plugin, it is the one that does nothing.
+// Main is the main function of a benchmark. Started as a plugin, it is the no-op plugin.
 func Main(b Benchmark) {
 	if ServesNothing(os.Getenv) {
 		return
@@ -111,7 +111,7 @@ func Main(b Benchmark) {
 	}
 }
 
-// run is the program with its surroundings as arguments.
+// run is the program with its environment as arguments.
 func (b Benchmark) run(
 	ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer,
 ) (err error) {
@@ -132,14 +132,14 @@ func (b Benchmark) run(
 	return figures.Publish(results, results.Limits, chosen.json, stdout)
 }
 
-// options reads the command line.
+// options parses the command line.
 func (b Benchmark) options(args []string, getenv func(string) string, stderr io.Writer) (options, error) {
 	var chosen options
 	flags := flag.NewFlagSet(b.Name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	chosen.binaries.Flags(flags, getenv)
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
-	flags.StringVar(&chosen.json, "json", "", "`file` for the results as JSON, in place of stdout")
+	flags.StringVar(&chosen.json, "json", "", "`file` for the results as JSON, instead of stdout")
 	flags.IntVar(&chosen.repeats, "repeats", 7, fmt.Sprintf("`number` of measured rounds, at least %d", minRepeats))
 	b.Subject.Flags(flags, getenv)
 	if err := flags.Parse(args); err != nil {
@@ -155,7 +155,7 @@ func (b Benchmark) options(args []string, getenv func(string) string, stderr io.
 	return chosen, b.Subject.Check()
 }
 
-// measure starts everything, measures, and ends everything.
+// measure starts everything, measures, and stops everything.
 func (b Benchmark) measure(
 	ctx context.Context, chosen options, folder string, progress io.Writer,
 ) (results report, err error) {
@@ -166,7 +166,8 @@ func (b Benchmark) measure(
 	if err := program.BuildIn(ctx, chosen.repo, folder, b.Command); err != nil {
 		return report{}, err
 	}
-	// A collection doubles what the half of a round that meets it shows, the router's or the bare client's.
+	// A garbage collection would double the result of the half of a round in which it happens, the router's or the bare
+	// client's.
 	chosen.binaries.Environment = []string{apiserver.InfrequentGC}
 	cluster, err := apiserver.Start(ctx, chosen.binaries, plane)
 	if err != nil {
@@ -194,7 +195,7 @@ func (b Benchmark) measure(
 	return m.rounds(ctx, chosen.repeats, progress)
 }
 
-// startPlugins starts the router and the plugin that does nothing, which is this program.
+// startPlugins starts the router and the no-op plugin, which is this program.
 func (m *measurement) startPlugins(binary, kubeconfig string, log io.Writer) (end func(), err error) {
 	own, err := os.Executable()
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package stopwatch is what the benchmarks have in common: making calls from several workers, round by round, and medians of what that took.
+// Package stopwatch is the common code of the benchmarks: it makes calls from several workers, round by round, and
+// computes medians of their times.
 package stopwatch
 
 import (
@@ -10,10 +11,10 @@ import (
 	"time"
 )
 
-// calm is how long Settle lasts.
+// calm is the duration of Settle.
 const calm = 200 * time.Millisecond
 
-// Sample is what a number of calls of one kind took.
+// Sample contains the times of a number of calls of one kind.
 type Sample struct {
 	// Took is the time of each call.
 	Took []time.Duration
@@ -21,7 +22,8 @@ type Sample struct {
 	Whole time.Duration
 }
 
-// Calls makes calls, numbered from 0, from a number of workers at a time. After one has failed no more are begun: the sample is then worth nothing.
+// Calls makes calls, numbered from 0, from a number of workers in parallel. After an error no more calls are started,
+// and the sample is invalid.
 func Calls(workers, calls int, call func(n int) error) (Sample, error) {
 	sample := Sample{Took: make([]time.Duration, calls)}
 	errs := make([]error, calls)
@@ -46,7 +48,7 @@ func Calls(workers, calls int, call func(n int) error) (Sample, error) {
 	return sample, errors.Join(errs...)
 }
 
-// Settle lets what the calls before have caused come to an end, for a fifth of a second. Its error is that of ctx.
+// Settle waits for a fifth of a second, so that the effects of earlier calls end. Its error is ctx's.
 func Settle(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -56,10 +58,10 @@ func Settle(ctx context.Context) error {
 	}
 }
 
-// Rate is the number of calls a second.
+// Rate returns the number of calls per second.
 func (s Sample) Rate() float64 { return float64(len(s.Took)) / s.Whole.Seconds() }
 
-// Median of values: the middle one, or the mean of the two in the middle. It is 0 without values.
+// Median returns the middle of values, or the mean of the two in the middle. It is 0 without values.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -72,5 +74,5 @@ func Median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// Micros is a time in microseconds.
+// Micros returns a duration in microseconds.
 func Micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -69,7 +69,8 @@ func TestQuantilesMedianAndRate(t *testing.T) {
 func TestSeriesTakeMediansOverRounds(t *testing.T) {
 	t.Parallel()
 	var base, slower Series
-	// The second round is a slow moment of the machine. The ratios of the rounds are 2, 1 and 3; that of the medians would be 3.
+	// The second round is a slow phase of the machine. The ratios of the rounds are 2, 1 and 3; the ratio of the
+	// medians would be 3.
 	for round, took := range [][2]time.Duration{
 		{time.Millisecond, 2 * time.Millisecond},
 		{4 * time.Millisecond, 4 * time.Millisecond},

@@ -13,10 +13,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 )
 
-// silence is how long KEDA's stream has to be silent before there is a request.
+// silence is how long KEDA's stream has to be silent before a request.
 const silence = 50 * time.Millisecond
 
-// measureTold takes the time from a request for an app at zero to the scaler's word on KEDA's stream.
+// measureTold measures the time from a request for an app at zero to the scaler's message on KEDA's stream.
 func (s *stage) measureTold(ctx context.Context, results *report) (err error) {
 	scaler, err := s.StartScaler(ctx)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *stage) measureTold(ctx context.Context, results *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, connection.Close()) }()
-	for app := range mostApps { // Each once: what a request was is remembered for a while.
+	for app := range mostApps { // Each app once: a request is remembered for a while.
 		took, err := s.tellOnce(ctx, externalscaler.NewExternalScalerClient(connection), app)
 		if err != nil {
 			return err
@@ -38,7 +38,7 @@ func (s *stage) measureTold(ctx context.Context, results *report) (err error) {
 	return nil
 }
 
-// tellOnce is one sample. KEDA's stream is there before the request.
+// tellOnce takes one sample. KEDA's stream is open before the request.
 func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScalerClient, app int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -55,9 +55,9 @@ func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScaler
 			told <- time.Now()
 		}
 	}()
-	select { // The stream is silent while nobody asks for the app.
+	select { // The stream is silent while the app receives no request.
 	case <-told:
-		return 0, fmt.Errorf("%w: KEDA is told of %s before there is a request", errAnswer, coldstart.AppName(app))
+		return 0, fmt.Errorf("%w: KEDA was notified of %s before a request", errAnswer, coldstart.AppName(app))
 	case <-time.After(silence):
 	}
 	began := time.Now()
@@ -67,7 +67,7 @@ func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScaler
 	case at := <-told:
 		took = at.Sub(began)
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: KEDA is not told of %s", errVain, coldstart.AppName(app))
+		return 0, fmt.Errorf("%w: KEDA was not notified of %s", errVain, coldstart.AppName(app))
 	}
 	cancel()
 	<-waiting
