@@ -23,7 +23,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
@@ -57,7 +57,7 @@ type options struct {
 }
 
 func main() {
-	if routerbench.ServesNothing(os.Getenv) {
+	if routerbench.ServedNoop(os.Getenv) {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -109,16 +109,16 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return fmt.Errorf("%w: %.0f of %d a second: set --rollouts to more", errIdle, kept, chosen.rollouts)
 	}
 	ours, nothing := stopwatch.Median(rates[command]), stopwatch.Median(rates[noop])
-	limits := []figures.Limit{{
+	limits := []benchresult.Limit{{
 		Name:  fmt.Sprintf("controller, %d idle Rollouts, no Ready proxy: reconciles / no-op plugin", chosen.rollouts),
 		Value: ratio(rates[command], rates[noop]), Limit: minRate, AtLeast: true, Of: fmt.Sprintf("%.0f/s, no-op plugin %.0f/s", ours, nothing),
 	}}
 	columns := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	figures.Print(columns, limits, "")
+	benchresult.Print(columns, limits, "")
 	if err := columns.Flush(); err != nil {
 		return err
 	}
-	return figures.Publish(map[string]any{"plugin": httpso.Type, "reconcilesPerSecond": rates, "limits": limits}, limits, chosen.json, stdout)
+	return benchresult.Publish(map[string]any{"plugin": httpso.Type, "reconcilesPerSecond": rates, "limits": limits}, limits, chosen.json, stdout)
 }
 
 // ratio returns the median of the rounds' ratios.
@@ -157,7 +157,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 		return nil, err
 	}
 	b := bench{options: chosen, plane: plane, admin: admin, folder: folder, files: map[string]string{command: filepath.Join(folder, command), noop: own}}
-	if err := b.furnish(ctx); err != nil {
+	if err := b.setup(ctx); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(progress, "%d Rollouts are Healthy\n", chosen.rollouts)

@@ -52,7 +52,7 @@ func (s *stage) askedByKEDA(ctx context.Context, measure func(context.Context) e
 	defer func() { err = errors.Join(err, connection.Close()) }()
 	k := &keda{client: externalscaler.NewExternalScalerClient(connection), objects: s.Apps}
 	for app := range s.Apps { // Until all metrics are known.
-		if err := pace.Until(ctx, patience, look, func() error { return k.ask(ctx, app) }); err != nil {
+		if err := pace.Until(ctx, patience, pollInterval, func() error { return k.ask(ctx, app) }); err != nil {
 			return err
 		}
 	}

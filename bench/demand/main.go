@@ -18,13 +18,13 @@ import (
 	"os"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchmain"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 )
 
 // options are the command line options.
 type options struct {
-	realparts.Options
+	benchmain.Options
 
 	objects  int
 	watched  time.Duration
@@ -33,7 +33,7 @@ type options struct {
 
 func main() {
 	var own options
-	os.Exit(realparts.Benchmark{
+	os.Exit(benchmain.Benchmark{
 		Name: "demand", Programs: []string{"interceptor", "scaler"},
 		Flags: func(flags *flag.FlagSet) {
 			flags.IntVar(&own.objects, "objects", 1000, "`number` of HTTPScaledObjects")
@@ -42,11 +42,11 @@ func main() {
 		},
 		Check: func() error {
 			if own.objects < 1 || own.watched < polling {
-				return fmt.Errorf("%w: --objects is %d, at least 1; --watched is %v, at least %v", realparts.ErrArgument, own.objects, own.watched, polling)
+				return fmt.Errorf("%w: --objects is %d, at least 1; --watched is %v, at least %v", benchmain.ErrArgument, own.objects, own.watched, polling)
 			}
 			return nil
 		},
-		Publish: func(ctx context.Context, chosen realparts.Options, stdout, stderr io.Writer) error {
+		Publish: func(ctx context.Context, chosen benchmain.Options, stdout, stderr io.Writer) error {
 			own.Options = chosen
 			return publish(ctx, own, stdout, stderr)
 		},
@@ -61,7 +61,7 @@ func publish(ctx context.Context, chosen options, stdout, stderr io.Writer) erro
 	}
 	results.summarise()
 	results.table(stdout)
-	return figures.Publish(results, results.Limits, chosen.JSON, stdout)
+	return benchresult.Publish(results, results.Limits, chosen.JSON, stdout)
 }
 
 // measure starts everything and measures, without KEDA and with it.

@@ -5,7 +5,7 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 )
 
 const (
@@ -21,28 +21,28 @@ type report struct {
 	// QuestionsPerSecond is the rate of calls to the scaler.
 	QuestionsPerSecond float64 `json:"questionsPerSecond"`
 	// Alone is the usage without KEDA, Asked with it.
-	Alone use `json:"withoutKEDA"`
-	Asked use `json:"askedByKEDA"`
+	Alone programUsage `json:"withoutKEDA"`
+	Asked programUsage `json:"askedByKEDA"`
 	// Limits are the checks of the results.
-	Limits []figures.Limit `json:"limits"`
+	Limits []benchresult.Limit `json:"limits"`
 }
 
-// use is the usage of both programs.
-type use struct {
-	Interceptor part `json:"interceptor"`
-	Scaler      part `json:"scaler"`
+// programUsage is the usage of both programs.
+type programUsage struct {
+	Interceptor usage `json:"interceptor"`
+	Scaler      usage `json:"scaler"`
 }
 
-// part is the usage of one program: of a processor, in percent, and of memory, in MB of a million bytes.
-type part struct {
+// usage is the usage of one program: of a processor, in percent, and of memory, in MB of a million bytes.
+type usage struct {
 	CorePercent float64 `json:"corePercent"`
 	ResidentMB  float64 `json:"residentMB"`
 	AnonymousMB float64 `json:"anonymousMB"`
 }
 
 // both adds two usages.
-func (u use) both() part {
-	return part{
+func (u programUsage) both() usage {
+	return usage{
 		CorePercent: u.Interceptor.CorePercent + u.Scaler.CorePercent,
 		ResidentMB:  u.Interceptor.ResidentMB + u.Scaler.ResidentMB,
 		AnonymousMB: u.Interceptor.AnonymousMB + u.Scaler.AnonymousMB,
@@ -52,7 +52,7 @@ func (u use) both() part {
 // summarise computes the limits.
 func (r *report) summarise() {
 	both := r.Asked.both()
-	r.Limits = []figures.Limit{
+	r.Limits = []benchresult.Limit{
 		{Name: "interceptor and scaler, called by KEDA, % of a core", Value: both.CorePercent, Limit: maxCore},
 		{Name: "interceptor and scaler, called by KEDA, MB", Value: both.ResidentMB, Limit: maxMemory},
 	}
@@ -66,16 +66,16 @@ func (r *report) table(w io.Writer) {
 	fmt.Fprintln(columns, "\tprogram\t% of a core\tMB\tof that anonymous\t")
 	for _, each := range []struct {
 		name string
-		used use
+		used programUsage
 	}{{"without KEDA", r.Alone}, {"called by KEDA", r.Asked}} {
 		for _, row := range []struct {
 			name string
-			used part
+			used usage
 		}{{"interceptor", each.used.Interceptor}, {"scaler", each.used.Scaler}, {"both", each.used.both()}} {
 			fmt.Fprintf(columns, "%s\t%s\t%.1f\t%.1f\t%.1f\t\n", each.name, row.name, row.used.CorePercent, row.used.ResidentMB, row.used.AnonymousMB)
 		}
 	}
 	fmt.Fprintln(columns)
-	figures.Print(columns, r.Limits, "")
+	benchresult.Print(columns, r.Limits, "")
 	_ = columns.Flush() // the reader notices a table that cannot be printed
 }

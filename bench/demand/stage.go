@@ -27,7 +27,7 @@ import (
 
 const (
 	// patience bounds each wait. look is the polling interval.
-	patience, look = 3 * time.Minute, 100 * time.Millisecond
+	patience, pollInterval = 3 * time.Minute, 100 * time.Millisecond
 	// visits are the requests that each app received, each over a connection of its own. The kernel distributes them
 	// over the two proxies.
 	visits = 8
@@ -74,7 +74,7 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, e
 	}
 	if err = s.startRest(ctx); err == nil {
 		fmt.Fprintln(progress, "all components run")
-		err = s.visit(ctx)
+		err = s.sendRequests(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.stop())
@@ -129,11 +129,11 @@ func (s *stage) startSecondProxy(ctx context.Context) (err error) {
 	return err
 }
 
-// visit sends requests to each app, so that each proxy has statistics of it from then on.
-func (s *stage) visit(ctx context.Context) error {
+// sendRequests sends requests to each app, so that each proxy has statistics of it from then on.
+func (s *stage) sendRequests(ctx context.Context) error {
 	return s.ForEachApp(ctx, func(ctx context.Context, app int) error {
 		for range visits {
-			if err := pace.Until(ctx, patience, look, func() error { return ask(ctx, app) }); err != nil {
+			if err := pace.Until(ctx, patience, pollInterval, func() error { return ask(ctx, app) }); err != nil {
 				return err
 			}
 		}
@@ -166,14 +166,14 @@ func (s *stage) stop() error {
 }
 
 // watch measures both programs for a while. Profiles are named after the measurement.
-func (s *stage) watch(ctx context.Context, name string) (use, error) {
+func (s *stage) watch(ctx context.Context, name string) (programUsage, error) {
 	profiled := s.profile(ctx, name)
 	found, err := s.measure(ctx)
 	return found, errors.Join(err, profiled())
 }
 
 // measure measures both programs for a while.
-func (s *stage) measure(ctx context.Context) (use, error) {
+func (s *stage) measure(ctx context.Context) (programUsage, error) {
 	var before, after [2]float64
 	var errs error
 	read := func(into *[2]float64) {
@@ -185,15 +185,15 @@ func (s *stage) measure(ctx context.Context) (use, error) {
 	began := time.Now()
 	read(&before)
 	if err := pace.Wait(ctx, s.options.watched); err != nil {
-		return use{}, err
+		return programUsage{}, err
 	}
 	read(&after)
 	took := float64(time.Since(began).Microseconds())
-	var found use
-	for i, of := range []*part{&found.Interceptor, &found.Scaler} {
+	var found programUsage
+	for i, of := range []*usage{&found.Interceptor, &found.Scaler} {
 		memory, err := s.parts[i].Memory()
 		errs = errors.Join(errs, err)
-		*of = part{CorePercent: 100 * (after[i] - before[i]) / took, ResidentMB: memory.Resident, AnonymousMB: memory.Anonymous}
+		*of = usage{CorePercent: 100 * (after[i] - before[i]) / took, ResidentMB: memory.Resident, AnonymousMB: memory.Anonymous}
 	}
 	return found, errs
 }

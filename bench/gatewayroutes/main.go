@@ -111,8 +111,8 @@ func (*routes) Rollout(of routerbench.Case, n int) *v1alpha1.Rollout {
 	return routerbench.NewRollout(name(of.Objects, n), gatewayapi.Type, json.RawMessage(config))
 }
 
-// Furnish creates the routes.
-func (r *routes) Furnish(ctx context.Context, clients routerbench.Clients, repo string) error {
+// Setup creates the routes.
+func (r *routes) Setup(ctx context.Context, clients routerbench.Clients, repo string) error {
 	r.Clients = clients
 	if err := apiserver.CreateNamespace(ctx, r.Admin, routerbench.Namespace); err != nil {
 		return err

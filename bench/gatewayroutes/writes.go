@@ -58,8 +58,8 @@ func (r *routes) BareWrites(
 	}, nil
 }
 
-// Holds lists the routes and checks the weight of the second backend of each rule with two.
-func (r *routes) Holds(ctx context.Context, of routerbench.Case, rollouts []int, weight uint32) error {
+// CheckWeights lists the routes and checks the weight of the second backend of each rule with two.
+func (r *routes) CheckWeights(ctx context.Context, of routerbench.Case, rollouts []int, weight uint32) error {
 	read, err := r.read(ctx, of)
 	if err != nil {
 		return err
@@ -101,8 +101,8 @@ func share(route map[string]any, weight int64) {
 	_ = unstructured.SetNestedSlice(route, rules, "spec", "rules")
 }
 
-// Confirm acts as the Gateway: it accepts the current generation of all routes of some Rollouts.
-func (r *routes) Confirm(ctx context.Context, of routerbench.Case, rollouts []int) error {
+// ReportStatus acts as the Gateway: it accepts the current generation of all routes of some Rollouts.
+func (r *routes) ReportStatus(ctx context.Context, of routerbench.Case, rollouts []int) error {
 	read, err := r.read(ctx, of)
 	if err != nil {
 		return err

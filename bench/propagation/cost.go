@@ -29,16 +29,16 @@ type usage struct {
 	BareBytes   float64 `json:"bareBytes"`
 }
 
-// over returns usage per item.
-func (u usage) over(count float64) usage {
+// per returns usage per item.
+func (u usage) per(count float64) usage {
 	return usage{
 		Interceptor: u.Interceptor / count, Proxy: u.Proxy / count, BareProxy: u.BareProxy / count,
 		Bytes: u.Bytes / count, BareBytes: u.BareBytes / count,
 	}
 }
 
-// less returns usage minus another one.
-func (u usage) less(other usage) usage {
+// minus returns usage minus another one.
+func (u usage) minus(other usage) usage {
 	return usage{
 		seconds:     u.seconds - other.seconds,
 		Interceptor: u.Interceptor - other.Interceptor, Proxy: u.Proxy - other.Proxy,
@@ -53,7 +53,7 @@ func (u usage) less(other usage) usage {
 type reading struct{ begins, ends usage }
 
 // until returns the usage between two readings.
-func (r reading) until(next reading) usage { return next.ends.less(r.begins) }
+func (r reading) until(next reading) usage { return next.ends.minus(r.begins) }
 
 // usage reads the usage of the components.
 func (s *stage) usage(ctx context.Context) (reading, error) {
@@ -92,12 +92,12 @@ func (s *stage) idleRate(ctx context.Context) (usage, error) {
 	}
 	after, err := s.usage(ctx)
 	used := before.until(after)
-	return used.over(used.seconds), err
+	return used.per(used.seconds), err
 }
 
 // costOf returns the usage per weight, without the idle usage.
 func costOf(used, idleRate usage, weights int) usage {
-	return used.less(idleRate.over(1 / used.seconds)).over(float64(weights))
+	return used.minus(idleRate.per(1 / used.seconds)).per(float64(weights))
 }
 
 // received returns the number of bytes that an Envoy has received from its discovery server.

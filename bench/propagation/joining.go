@@ -119,7 +119,7 @@ func (s *stage) ask(ctx context.Context) (requests, notFound int) {
 
 // reconnect cuts the connections of the clients and of the joined proxy. It measures weights until all are served
 // again, and some more.
-func (s *stage) reconnect(ctx context.Context, between *relay, clients *crowd, ours poller, found *joining) error {
+func (s *stage) reconnect(ctx context.Context, between *relay, clients *clients, ours poller, found *joining) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	var again time.Duration

@@ -26,13 +26,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchmain"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 )
 
 // options are the command line options.
 type options struct {
-	realparts.Options
+	benchmain.Options
 
 	shapes  []shape
 	samples int
@@ -43,7 +43,7 @@ type options struct {
 func main() {
 	var own options
 	shapes := ""
-	os.Exit(realparts.Benchmark{
+	os.Exit(benchmain.Benchmark{
 		Name: "propagation", Programs: []string{"interceptor"},
 		Flags: func(flags *flag.FlagSet) {
 			flags.StringVar(&shapes, "shapes", "1x100,1x1000,100x10000,1x10000", "`numbers` of fleets and of HTTPScaledObjects in all of them")
@@ -55,7 +55,7 @@ func main() {
 			own.shapes, err = shapesOf(shapes)
 			return errors.Join(err, own.check())
 		},
-		Publish: func(ctx context.Context, chosen realparts.Options, stdout, stderr io.Writer) error {
+		Publish: func(ctx context.Context, chosen benchmain.Options, stdout, stderr io.Writer) error {
 			own.Options = chosen
 			return publish(ctx, own, stdout, stderr)
 		},
@@ -66,9 +66,9 @@ func main() {
 func (o options) check() error {
 	switch {
 	case o.crowd < 0:
-		return fmt.Errorf("%w: --crowd is %d, at least 0", realparts.ErrArgument, o.crowd)
+		return fmt.Errorf("%w: --crowd is %d, at least 0", benchmain.ErrArgument, o.crowd)
 	case o.samples < 100:
-		return fmt.Errorf("%w: --samples is %d, at least 100", realparts.ErrArgument, o.samples)
+		return fmt.Errorf("%w: --samples is %d, at least 100", benchmain.ErrArgument, o.samples)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func publish(ctx context.Context, chosen options, stdout, stderr io.Writer) erro
 		return fmt.Errorf("%w\n%s", err, logsIn(folder))
 	}
 	results.table(stdout)
-	return figures.Publish(results, results.Limits, chosen.JSON, stdout)
+	return benchresult.Publish(results, results.Limits, chosen.JSON, stdout)
 }
 
 // logsIn returns the end of each log of a shape. The logs are deleted with the network's processes.

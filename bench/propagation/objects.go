@@ -111,8 +111,8 @@ func proxySlice(suffix string, isReady bool, addresses ...netip.Addr) *discovery
 	return slice
 }
 
-// elsewhere are endpoints without a server. They differ for each application, as pods do.
-func elsewhere(i int) map[string]endpoint {
+// unreachable are endpoints without a server. They differ for each application, as pods do.
+func unreachable(i int) map[string]endpoint {
 	return map[string]endpoint{
 		"-stable": {fmt.Sprintf("10.1.%d.%d", i/250, i%250+1), 8080},
 		"-canary": {fmt.Sprintf("10.2.%d.%d", i/250, i%250+1), 8080},

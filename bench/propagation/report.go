@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
@@ -30,7 +30,7 @@ type report struct {
 	// Results are the results of each shape.
 	Results []result `json:"results"`
 	// Limits are the checks of the results.
-	Limits []figures.Limit `json:"limits"`
+	Limits []benchresult.Limit `json:"limits"`
 }
 
 // result contains the results of one shape.
@@ -99,7 +99,7 @@ func (r *report) summarise() {
 		r.Limits = append(r.Limits, each.Busy.limits(each.Shape.String()+", busy")...)
 		r.Limits = append(r.Limits, each.memoryLimits()...)
 		if each.Joining.Requests > 0 {
-			r.Limits = append(r.Limits, figures.Limit{
+			r.Limits = append(r.Limits, benchresult.Limit{
 				Name: "404 for known hosts while a proxy joins, " + each.Shape.String(), Value: float64(each.Joining.NotFound),
 			})
 		}
@@ -107,16 +107,16 @@ func (r *report) summarise() {
 }
 
 // limits returns the limits of the times.
-func (c *cell) limits(of string) []figures.Limit {
+func (c *cell) limits(of string) []benchresult.Limit {
 	const name = "PATCH / (bare push + PATCH answered), "
-	return []figures.Limit{
+	return []benchresult.Limit{
 		{Name: name + "p50, " + of, Value: c.Patch.P50 / (c.Push.P50 + c.Answer.P50), Limit: maxRatio50},
 		{Name: name + "p99, " + of, Value: c.Patch.P99 / (c.Push.P99 + c.Answer.P99), Limit: maxRatio99},
 	}
 }
 
 // memoryLimits returns the limits of the memory, for a shape that has some.
-func (r *result) memoryLimits() []figures.Limit {
+func (r *result) memoryLimits() []benchresult.Limit {
 	var limit float64
 	switch {
 	case r.Shape.Objects <= smallObjects:
@@ -126,7 +126,7 @@ func (r *result) memoryLimits() []figures.Limit {
 	default:
 		return nil
 	}
-	return []figures.Limit{
+	return []benchresult.Limit{
 		{Name: fmt.Sprintf("interceptor, MB, %v, idle", r.Shape), Value: r.Memory.Idle, Limit: limit},
 		{
 			Name:  fmt.Sprintf("interceptor, MB, %v, %.0f changes/s", r.Shape, r.Memory.ChangesPerSecond),
@@ -168,7 +168,7 @@ func (r *report) table(w io.Writer) {
 				each.Shape, joined.Clients, joined.Again, joined.Weights, joined.Slowest, joined.Peak, joined.First)
 		}
 	}
-	figures.Print(columns, r.Limits, "\t")
+	benchresult.Print(columns, r.Limits, "\t")
 	_ = columns.Flush() // the reader notices a table that cannot be printed
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 )
 
 func TestVerdictNamesValueAndLimit(t *testing.T) {
@@ -55,7 +55,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 			}}}
 			results.summarise()
 			results.table(io.Discard)
-			switch err := figures.Verdict(results.Limits); {
+			switch err := benchresult.Verdict(results.Limits); {
 			case (err != nil) != (test.want != ""):
 				t.Errorf("verdict is %v", err)
 			case err != nil && !strings.Contains(err.Error(), test.want):

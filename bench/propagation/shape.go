@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchmain"
 )
 
 // shape is a number of HTTPScaledObjects and of fleets, over which they are spread evenly. Only the first fleet, the
@@ -31,7 +31,7 @@ func shapesOf(text string) ([]shape, error) {
 		_, err := fmt.Sscanf(part, "%dx%d", &each.Fleets, &each.Objects)
 		if err != nil || each.String() != part || each.Fleets < 1 || each.Objects < 2*each.Fleets {
 			return nil, fmt.Errorf("%w: --shapes is %q: such as 1x1000,100x10000, "+
-				"each with two HTTPScaledObjects for a fleet at least", realparts.ErrArgument, text)
+				"each with two HTTPScaledObjects for a fleet at least", benchmain.ErrArgument, text)
 		}
 		shapes = append(shapes, each)
 	}

@@ -240,7 +240,7 @@ func (s *stage) prebuild() error {
 		for _, i := range own {
 			at := s.at
 			if form == 1 && i > 0 {
-				at = elsewhere(i)
+				at = unreachable(i)
 			}
 			apps = append(apps, newApplication(s.namespaceOf(i), i, weight, at))
 		}
@@ -249,7 +249,7 @@ func (s *stage) prebuild() error {
 			return err
 		}
 	}
-	return s.bare.Hold(forms[:]...)
+	return s.bare.SetForms(forms[:]...)
 }
 
 // resourcesOf translates applications.

@@ -17,7 +17,7 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 )
 
 // errArgument is returned for invalid arguments.
@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return err
 	}
 	results.table(stdout)
-	return figures.Publish(results, results.Limits, chosen.json, stdout)
+	return benchresult.Publish(results, results.Limits, chosen.json, stdout)
 }
 
 // measure starts the proxies, measures, and stops them.

@@ -19,9 +19,9 @@ import (
 // errShape is returned if translate's output differs from what this benchmark expects.
 var errShape = errors.New("unexpected resources")
 
-// plainly converts resources to one route table inside the listener: without scopes, scope selection, and filters other
+// plainTable converts resources to one route table inside the listener: without scopes, scope selection, and filters other
 // than the router.
-func plainly(resources translate.Resources) (translate.Resources, error) {
+func plainTable(resources translate.Resources) (translate.Resources, error) {
 	listener, is := resources[resourcev3.ListenerType][translate.ListenerName].(*listenerv3.Listener)
 	if !is {
 		return nil, fmt.Errorf("%w: no listener", errShape)

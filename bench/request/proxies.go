@@ -36,7 +36,7 @@ func startProxies(ctx context.Context, chosen options, folder string, behind app
 	if err != nil {
 		return proxies{}, err
 	}
-	plain, err := plainly(unheld)
+	plain, err := plainTable(unheld)
 	if err != nil {
 		return proxies{}, err
 	}
@@ -57,7 +57,7 @@ func (p *proxy) start(ctx context.Context, chosen options, folder string, resour
 	if p.server, err = bareserver.Start(ctx); err != nil {
 		return err
 	}
-	if err := p.server.Hold(resources); err != nil {
+	if err := p.server.SetForms(resources); err != nil {
 		return err
 	}
 	configured := bareserver.Proxy{Binary: chosen.envoy, Repository: chosen.repo, Folder: folder, Discovery: p.server.Address}

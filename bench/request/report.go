@@ -6,7 +6,7 @@ import (
 	"math"
 	"text/tabwriter"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
@@ -28,7 +28,7 @@ type report struct {
 	// Lines are the results by kind of request.
 	Lines []line `json:"results"`
 	// Limits are the checks of the results.
-	Limits []figures.Limit `json:"limits"`
+	Limits []benchresult.Limit `json:"limits"`
 }
 
 // line contains the results of one kind of request.
@@ -74,12 +74,12 @@ func (r *report) summarise() {
 		l.Ratio, l.Control = quartilesOf(ratios(l.ours, l.plain)), quartilesOf(ratios(l.control, l.plain))
 		l.Held = quartilesOf(ratios(l.ours, l.unheld))
 		r.Limits = append(r.Limits,
-			figures.Limit{Name: l.Kind.String(), Value: l.Ratio.Median, Limit: l.Kind.MaxRatio},
-			figures.Limit{
+			benchresult.Limit{Name: l.Kind.String(), Value: l.Ratio.Median, Limit: l.Kind.MaxRatio},
+			benchresult.Limit{
 				Name: l.Kind.String() + ", distance of the control from 1", Value: math.Abs(l.Control.Median - 1), Limit: maxNoise,
 			})
 		if l.Kind.MaxRatio == maxHit {
-			r.Limits = append(r.Limits, figures.Limit{
+			r.Limits = append(r.Limits, benchresult.Limit{
 				Name: l.Kind.String() + ", overhead of queueing for a request that never waits", Value: l.Held.Median, Limit: 1 + maxNoise,
 			})
 		}
@@ -106,6 +106,6 @@ func (r *report) table(w io.Writer) {
 			l.Held.Median, l.Held.Low, l.Held.High)
 	}
 	fmt.Fprintln(columns)
-	figures.Print(columns, r.Limits, "\t")
+	benchresult.Print(columns, r.Limits, "\t")
 	_ = columns.Flush() // the reader notices a table that cannot be printed
 }

@@ -10,7 +10,7 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 )
 
@@ -33,7 +33,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 			}}}
 			results.summarise()
 			results.table(io.Discard)
-			switch err := figures.Verdict(results.Limits); {
+			switch err := benchresult.Verdict(results.Limits); {
 			case (err != nil) != (test.want != ""):
 				t.Errorf("verdict is %v", err)
 			case err != nil && !strings.Contains(err.Error(), test.want):
@@ -49,7 +49,7 @@ func TestAPlainTableHasTheSameHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := plainly(resources)
+	plain, err := plainTable(resources)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
@@ -82,15 +82,15 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	limits := []figures.Limit{{
+	limits := []benchresult.Limit{{
 		Name: fmt.Sprintf("%s, MB, %d HTTPRoutes, %d of them in use", command, chosen.routes, chosen.used), Value: memory.Resident, Limit: limit,
 	}}
 	columns := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	figures.Print(columns, limits, "")
+	benchresult.Print(columns, limits, "")
 	if err := columns.Flush(); err != nil {
 		return err
 	}
-	return figures.Publish(map[string]any{"plugin": gatewayapi.Type, "memory": memory, "limits": limits}, limits, chosen.json, stdout)
+	return benchresult.Publish(map[string]any{"plugin": gatewayapi.Type, "memory": memory, "limits": limits}, limits, chosen.json, stdout)
 }
 
 // measure starts everything, sets weights for the Rollouts, and stops everything.
@@ -107,7 +107,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 		return memory, err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := furnish(ctx, cluster, chosen, progress); err != nil {
+	if err := setup(ctx, cluster, chosen, progress); err != nil {
 		return memory, err
 	}
 	if err := cluster.WriteKubeconfig(kubeconfig, apiserver.RolloutsToken); err != nil {
@@ -124,8 +124,8 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	return process.Folder("/proc/" + strconv.Itoa(router.PID())).Memory()
 }
 
-// furnish creates the routes.
-func furnish(ctx context.Context, cluster *apiserver.ControlPlane, chosen options, progress io.Writer) error {
+// setup creates the routes.
+func setup(ctx context.Context, cluster *apiserver.ControlPlane, chosen options, progress io.Writer) error {
 	admin, err := cluster.Client(apiserver.AdminToken)
 	if err != nil {
 		return err

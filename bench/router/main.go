@@ -88,8 +88,8 @@ func (*scaledObjects) Rollout(_ routerbench.Case, n int) *v1alpha1.Rollout {
 	return routerbench.NewRollout(name(n), httpso.Type, json.RawMessage(`{"httpScaledObjectName":"`+name(n)+`"}`))
 }
 
-// Furnish creates the objects, and the interceptors' Lease.
-func (s *scaledObjects) Furnish(ctx context.Context, clients routerbench.Clients, repo string) error {
+// Setup creates the objects, and the interceptors' Lease.
+func (s *scaledObjects) Setup(ctx context.Context, clients routerbench.Clients, repo string) error {
 	s.Clients = clients
 	if err := apiserver.Apply(ctx, s.Admin, metav1.NamespaceDefault, apiserver.RolloutsRole); err != nil {
 		return err
@@ -138,8 +138,8 @@ func (s *scaledObjects) BareWrites(
 	}, nil
 }
 
-// Holds reads the annotation of each object.
-func (s *scaledObjects) Holds(ctx context.Context, _ routerbench.Case, rollouts []int, weight uint32) error {
+// CheckWeights reads the annotation of each object.
+func (s *scaledObjects) CheckWeights(ctx context.Context, _ routerbench.Case, rollouts []int, weight uint32) error {
 	_, err := stopwatch.Calls(atOnce, len(rollouts), func(n int) error {
 		named := name(rollouts[n])
 		text, err := s.Admin.Get().AbsPath(collection + "/" + named).DoRaw(ctx)
@@ -166,8 +166,8 @@ func shares(named string, weight uint32) string {
 	return split.Format([]split.Backend{{Service: named + "-stable", Weight: 100 - weight}, {Service: named + "-canary", Weight: weight}})
 }
 
-// Confirm reports that one proxy has ACKed the absence of the annotation, or that there is no proxy.
-func (s *scaledObjects) Confirm(ctx context.Context, of routerbench.Case, rollouts []int) error {
+// ReportStatus reports that one proxy has ACKed the absence of the annotation, or that there is no proxy.
+func (s *scaledObjects) ReportStatus(ctx context.Context, of routerbench.Case, rollouts []int) error {
 	proxies := int32(1)
 	if of.Name == withoutProxy {
 		proxies = 0

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 )
 
 func main() {
@@ -23,8 +23,8 @@ func main() {
 
 // results are the fields that it reads from a benchmark's results.
 type results struct {
-	Plugin string          `json:"plugin"`
-	Limits []figures.Limit `json:"limits"`
+	Plugin string              `json:"plugin"`
+	Limits []benchresult.Limit `json:"limits"`
 }
 
 // errNoLimits is returned for a file that does not contain the results of a router's benchmark.
@@ -50,7 +50,7 @@ func run(files []string, stdout io.Writer) error {
 		for _, limit := range read.Limits {
 			fmt.Fprintf(columns, "%s\t%s\n", read.Plugin, limit.Row())
 		}
-		if err := figures.Verdict(read.Limits); err != nil {
+		if err := benchresult.Verdict(read.Limits); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("%s: %w", read.Plugin, err))
 		}
 	}

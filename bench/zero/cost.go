@@ -32,20 +32,20 @@ func shapes() [2]int { return [2]int{2, mostApps} }
 // measureCost measures the processor time of queued requests, and of requests for awake apps, on each path. The paths
 // alternate.
 func (s *stage) measureCost(ctx context.Context, results *report) error {
-	results.Costs = make([]cost, len(s.ways))
+	results.Costs = make([]cost, len(s.paths))
 	for round := range costRounds {
-		for i := range s.ways {
+		for i := range s.paths {
 			if round%2 == 1 {
-				i = len(s.ways) - 1 - i
+				i = len(s.paths) - 1 - i
 			}
 			found := &results.Costs[i]
-			found.Name = s.ways[i].name
-			if err := s.oneTurn(ctx, s.ways[i], found); err != nil {
+			found.Name = s.paths[i].name
+			if err := s.oneTurn(ctx, s.paths[i], found); err != nil {
 				return fmt.Errorf("%s: %w", found.Name, err)
 			}
 		}
 	}
-	for i, by := range s.ways {
+	for i, by := range s.paths {
 		before, err := by.spent()
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (s *stage) measureCost(ctx context.Context, results *report) error {
 }
 
 // oneTurn is a turn of one path: both shapes, and warm requests.
-func (s *stage) oneTurn(ctx context.Context, by way, found *cost) error {
+func (s *stage) oneTurn(ctx context.Context, by path, found *cost) error {
 	for shape, apps := range shapes() {
 		used, err := s.holdTurn(ctx, by, apps, found)
 		if err != nil {
@@ -86,7 +86,7 @@ func (s *stage) oneTurn(ctx context.Context, by way, found *cost) error {
 }
 
 // holdTurn queues requests for apps, wakes the apps, and returns the cost of a request, in microseconds.
-func (s *stage) holdTurn(ctx context.Context, by way, apps int, found *cost) (spent, error) {
+func (s *stage) holdTurn(ctx context.Context, by path, apps int, found *cost) (spent, error) {
 	before, err := by.spent()
 	if err != nil {
 		return spent{}, err
@@ -117,7 +117,7 @@ func (s *stage) sleepAll(ctx context.Context, apps int) error {
 	for app := range apps {
 		errs = errors.Join(errs, s.SetReady(ctx, app, false))
 	}
-	for _, way := range s.ways {
+	for _, way := range s.paths {
 		errs = errors.Join(errs, asleep(ctx, way, apps))
 	}
 	return errs
@@ -125,8 +125,8 @@ func (s *stage) sleepAll(ctx context.Context, apps int) error {
 
 // warmTurn sends requests to awake apps, over persistent connections. It returns the cost of a request, in
 // microseconds, and the number of lost requests.
-func warmTurn(ctx context.Context, by way) (used spent, lost int, err error) {
-	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: costConnections, MaxIdleConnsPerHost: costConnections}, Timeout: limit}
+func warmTurn(ctx context.Context, by path) (used spent, lost int, err error) {
+	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: costConnections, MaxIdleConnsPerHost: costConnections}, Timeout: timeout}
 	defer client.CloseIdleConnections()
 	before, err := by.spent()
 	if err != nil {

@@ -64,7 +64,7 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 	if err != nil {
 		return err
 	}
-	holding := &controlplane.Holding{Server: d.checks, Timeout: 2 * limit}
+	holding := &controlplane.Holding{Server: d.checks, Timeout: 2 * timeout}
 	at := netip.AddrPortFrom(netspace.Address(), directXDS)
 	d.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: holding})
 	d.server.SetMembers(map[netip.Addr][]string{netspace.Address(): {coldstart.Namespace}})
@@ -143,9 +143,9 @@ func (d *direct) setAwake(app int, isAwake bool) (time.Time, error) {
 	return began, d.server.ApplyDelta(delta)
 }
 
-// way returns the path through it.
-func (d *direct) way() way {
-	return way{name: "a direct push", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(directPort)), held: d.held}
+// path returns the path through it.
+func (d *direct) path() path {
+	return path{name: "a direct push", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(directPort)), held: d.held}
 }
 
 // held returns the number of queued requests.

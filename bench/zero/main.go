@@ -20,13 +20,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/realparts"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchmain"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 )
 
 // options are the command line options.
 type options struct {
-	realparts.Options
+	benchmain.Options
 
 	held    int
 	samples int
@@ -36,7 +36,7 @@ type options struct {
 
 func main() {
 	var own options
-	os.Exit(realparts.Benchmark{
+	os.Exit(benchmain.Benchmark{
 		Name: "zero", Programs: []string{"interceptor", "scaler"},
 		Flags: own.flags, Check: own.check,
 		Prepare: func(ctx context.Context, folder string) error {
@@ -45,7 +45,7 @@ func main() {
 			}
 			return buildPeer(ctx, own.peer, folder)
 		},
-		Publish: func(ctx context.Context, chosen realparts.Options, stdout, stderr io.Writer) error {
+		Publish: func(ctx context.Context, chosen benchmain.Options, stdout, stderr io.Writer) error {
 			own.Options = chosen
 			return publish(ctx, own, stdout, stderr)
 		},
@@ -64,9 +64,9 @@ func (o *options) flags(flags *flag.FlagSet) {
 func (o *options) check() error {
 	switch {
 	case !slices.Contains([]string{"", "notify", "wake", "held", "cost"}, o.only):
-		return fmt.Errorf("%w: --only is %q, want notify, wake, held or cost", realparts.ErrArgument, o.only)
+		return fmt.Errorf("%w: --only is %q, want notify, wake, held or cost", benchmain.ErrArgument, o.only)
 	case o.held < mostApps || o.samples < mostApps:
-		return fmt.Errorf("%w: --held is %d and --samples is %d, each at least %d", realparts.ErrArgument, o.held, o.samples, mostApps)
+		return fmt.Errorf("%w: --held is %d and --samples is %d, each at least %d", benchmain.ErrArgument, o.held, o.samples, mostApps)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func publish(ctx context.Context, chosen options, stdout, stderr io.Writer) erro
 	}
 	results.summarise()
 	results.table(stdout)
-	return figures.Publish(results, results.Limits, chosen.JSON, stdout)
+	return benchresult.Publish(results, results.Limits, chosen.JSON, stdout)
 }
 
 // measure starts everything and measures.
@@ -92,7 +92,7 @@ func measure(ctx context.Context, chosen options, progress io.Writer) (results r
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, *report) error
-	}{{"notify", s.measureTold}, {"wake", s.measureWake}, {"cost", s.measureCost}, {"held", s.measureHeld}} {
+	}{{"notify", s.measureNotify}, {"wake", s.measureWake}, {"cost", s.measureCost}, {"held", s.measureHeld}} {
 		if chosen.only != "" && chosen.only != part.name {
 			continue
 		}

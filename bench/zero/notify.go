@@ -16,8 +16,8 @@ import (
 // silence is how long KEDA's stream has to be silent before a request.
 const silence = 50 * time.Millisecond
 
-// measureTold measures the time from a request for an app at zero to the scaler's message on KEDA's stream.
-func (s *stage) measureTold(ctx context.Context, results *report) (err error) {
+// measureNotify measures the time from a request for an app at zero to the scaler's message on KEDA's stream.
+func (s *stage) measureNotify(ctx context.Context, results *report) (err error) {
 	scaler, err := s.StartScaler(ctx)
 	if err != nil {
 		return err
@@ -29,18 +29,18 @@ func (s *stage) measureTold(ctx context.Context, results *report) (err error) {
 	}
 	defer func() { err = errors.Join(err, connection.Close()) }()
 	for app := range mostApps { // Each app once: a request is remembered for a while.
-		took, err := s.tellOnce(ctx, externalscaler.NewExternalScalerClient(connection), app)
+		took, err := s.notifyOnce(ctx, externalscaler.NewExternalScalerClient(connection), app)
 		if err != nil {
 			return err
 		}
-		results.told = append(results.told, took)
+		results.notified = append(results.notified, took)
 	}
 	return nil
 }
 
-// tellOnce takes one sample. KEDA's stream is open before the request.
-func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScalerClient, app int) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// notifyOnce takes one sample. KEDA's stream is open before the request.
+func (s *stage) notifyOnce(ctx context.Context, keda externalscaler.ExternalScalerClient, app int) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stream, err := keda.StreamIsActive(ctx, &externalscaler.ScaledObjectRef{
 		Name: coldstart.AppName(app), Namespace: coldstart.Namespace,
@@ -67,9 +67,9 @@ func (s *stage) tellOnce(ctx context.Context, keda externalscaler.ExternalScaler
 	case at := <-told:
 		took = at.Sub(began)
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: KEDA was not notified of %s", errVain, coldstart.AppName(app))
+		return 0, fmt.Errorf("%w: KEDA was not notified of %s", errTimeout, coldstart.AppName(app))
 	}
 	cancel()
 	<-waiting
-	return took, s.ways[0].awaitHeld(context.WithoutCancel(ctx), 0, look)
+	return took, s.paths[0].awaitHeld(context.WithoutCancel(ctx), 0, pollInterval)
 }

@@ -70,7 +70,7 @@ func (s *stage) startPeer(ctx context.Context) error {
 		return err
 	}
 	at, err := process.Find(s.peer.PID())
-	s.ways = append(s.ways, way{
+	s.paths = append(s.paths, path{
 		name: "http-add-on", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(peerPort)), held: peerHeld, parts: []process.Folder{at},
 	})
 	return err
@@ -96,8 +96,8 @@ func peerHeld(ctx context.Context) (int, error) {
 	return sum, nil
 }
 
-// way is a path of requests to the apps.
-type way struct {
+// path is a path of requests to the apps.
+type path struct {
 	name, proxy string
 	// held returns the number of waiting requests.
 	held func(context.Context) (int, error)
@@ -109,7 +109,7 @@ type way struct {
 type spent struct{ all, proxy float64 }
 
 // spent reads it.
-func (w way) spent() (spent, error) {
+func (w path) spent() (spent, error) {
 	var is spent
 	var errs error
 	for i, part := range w.parts {
@@ -128,14 +128,14 @@ func (s spent) each(before spent, requests float64) spent {
 }
 
 // awaitHeld polls until the given number of requests is queued.
-func (w way) awaitHeld(ctx context.Context, want int, pause time.Duration) error {
-	for end := time.Now().Add(limit); ; {
+func (w path) awaitHeld(ctx context.Context, want int, pause time.Duration) error {
+	for end := time.Now().Add(timeout); ; {
 		is, err := w.held(ctx)
 		if err == nil && is == want {
 			return nil
 		}
 		if time.Now().After(end) {
-			return errors.Join(fmt.Errorf("%w: %d requests are queued by %s, want %d", errVain, is, w.name, want), err)
+			return errors.Join(fmt.Errorf("%w: %d requests are queued by %s, want %d", errTimeout, is, w.name, want), err)
 		}
 		select {
 		case <-ctx.Done():

@@ -7,14 +7,14 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 const (
 	// maxOne50 and maxOne99 limit the time for one app, in ms from the endpoint to the first byte. maxRatio limits the
 	// time for several apps, in multiples of a direct push. maxTold limits the time until KEDA is notified, in ms.
-	maxOne50, maxOne99, maxRatio, maxTold = 10, 30, 1.5, 20
+	maxOne50, maxOne99, maxRatio, maxNotified = 10, 30, 1.5, 20
 	// maxEnvoyKB and maxInterceptorKB limit the memory of a queued request. maxDescriptors limits its descriptors in
 	// Envoy.
 	maxEnvoyKB, maxInterceptorKB, maxDescriptors = 60, 20, 1.05
@@ -28,16 +28,16 @@ const (
 type report struct {
 	// Wakes are by the number of apps that wake together.
 	Wakes []wake `json:"wakes"`
-	// Told is the time from a request to the scaler's notification of KEDA.
-	Told quantiles `json:"requestToKEDANotified"`
+	// Notified is the time from a request to the scaler's notification of KEDA.
+	Notified quantiles `json:"requestToKEDANotified"`
 	// Costs are the processor times of requests, by path.
 	Costs []cost `json:"costs"`
 	// Held are the results of many queued requests.
 	Held held `json:"held"`
 	// Limits are the checks of the results.
-	Limits []figures.Limit `json:"limits"`
+	Limits []benchresult.Limit `json:"limits"`
 
-	told []time.Duration
+	notified []time.Duration
 }
 
 // wake are the times of apps that wake together, each with one request.
@@ -140,9 +140,9 @@ func (r *report) summarise() {
 		}
 		r.limit(name+", p50, × a direct push", w.Endpoint.P50/w.Direct.P50, maxRatio)
 	}
-	if len(r.told) > 0 {
-		r.Told = quantilesOf(r.told)
-		r.limit("request to KEDA notified, p99, ms", r.Told.P99, maxTold)
+	if len(r.notified) > 0 {
+		r.Notified = quantilesOf(r.notified)
+		r.limit("request to KEDA notified, p99, ms", r.Notified.P99, maxNotified)
 	}
 	r.summariseCosts()
 	if r.Held.Requests > 0 {
@@ -169,7 +169,7 @@ func (r *report) summariseCosts() {
 // limitHeld adds the limits of the given number of queued requests.
 func (r *report) limitHeld(count float64) {
 	h := r.Held
-	r.Limits = append(r.Limits, figures.Limit{Name: "queued requests that are answered", Value: float64(h.Answered), Limit: count, AtLeast: true})
+	r.Limits = append(r.Limits, benchresult.Limit{Name: "queued requests that are answered", Value: float64(h.Answered), Limit: count, AtLeast: true})
 	r.limit("a queued request in Envoy, kB", h.Envoy.KilobytesEach, maxEnvoyKB)
 	r.limit("a queued request in the interceptor, kB", h.Interceptor.KilobytesEach, maxInterceptorKB)
 	r.limit("descriptors of Envoy for a queued request", float64(h.Envoy.DescriptorsHeld-h.Envoy.DescriptorsBefore)/count, maxDescriptors)
@@ -179,7 +179,7 @@ func (r *report) limitHeld(count float64) {
 
 // limit adds a maximum.
 func (r *report) limit(name string, value, most float64) {
-	r.Limits = append(r.Limits, figures.Limit{Name: name, Value: value, Limit: most})
+	r.Limits = append(r.Limits, benchresult.Limit{Name: name, Value: value, Limit: most})
 }
 
 // table prints the results for people.
@@ -192,8 +192,8 @@ func (r *report) table(w io.Writer) {
 		fmt.Fprintf(columns, "%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t\n", each.Apps, each.Endpoint.P50, each.Endpoint.P99,
 			each.Write.P50, each.Write.P99, each.Direct.P50, each.Direct.P99, each.Peer.P50, each.Peer.P99, each.Endpoint.Samples)
 	}
-	if r.Told.Samples > 0 {
-		fmt.Fprintf(columns, "\nrequest to KEDA notified\t%.1f\t%.1f\t\t\t\t\t\t\t%d\t\n", r.Told.P50, r.Told.P99, r.Told.Samples)
+	if r.Notified.Samples > 0 {
+		fmt.Fprintf(columns, "\nrequest to KEDA notified\t%.1f\t%.1f\t\t\t\t\t\t\t%d\t\n", r.Notified.P50, r.Notified.P99, r.Notified.Samples)
 	}
 	if len(r.Costs) > 0 {
 		fmt.Fprintln(columns, "\nprocessor time, µs\theld\tof the proxy\theld, its app woken\tof the proxy\twarm\tof the proxy\tan idle second\tlost\tof\t\t")
@@ -206,7 +206,7 @@ func (r *report) table(w io.Writer) {
 		r.Held.table(columns)
 	}
 	fmt.Fprintln(columns)
-	figures.Print(columns, r.Limits, "\t\t\t\t\t")
+	benchresult.Print(columns, r.Limits, "\t\t\t\t\t")
 	_ = columns.Flush() // the reader notices a table that cannot be printed
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 )
 
 // good are results that keep every limit.
@@ -16,7 +16,7 @@ func good() report {
 		Wakes: []wake{
 			{Apps: 1, endpoint: of(9), write: of(12), direct: of(3), peer: of(9)}, {Apps: 25, endpoint: of(14), write: of(20), direct: of(10), peer: of(9)},
 		},
-		told: of(19),
+		notified: of(19),
 		Costs: []cost{
 			{Name: "ours", held: [2][]spent{{{300, 200}}, {{500, 200}}}, warm: []spent{{75, 70}}},
 			{Name: "peer", held: [2][]spent{{{300, 300}}, {{300, 300}}}, warm: []spent{{100, 100}}, Lost: 7},
@@ -34,16 +34,16 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 		change func(*report)
 		want   string
 	}{
-		"good":           {func(*report) {}, ""},
-		"a slow wake":    {func(r *report) { r.Wakes[0].endpoint[0] = 31 * time.Millisecond }, "1 apps: endpoint to first byte, p99, ms is 31.00"},
-		"slow together":  {func(r *report) { r.Wakes[1].endpoint[0] = 16 * time.Millisecond }, "25 apps: endpoint to first byte, p50, × a direct push is 1.60"},
-		"KEDA notified late": {func(r *report) { r.told[0] = 21 * time.Millisecond }, "request to KEDA notified, p99, ms is 21.00, at most 20.00"},
-		"one lost":       {func(r *report) { r.Held.Answered-- }, "queued requests that are answered is 999.00, at least 1000.00"},
-		"dear to hold":   {func(r *report) { r.Costs[0].held[0][0].all = 311 }, "processor time of a queued request, × the peer's is 1.04, at most 1.00"},
-		"dear":           {func(r *report) { r.Costs[0].warm[0].all = 77 }, "of a warm request, × the peer's is 0.77, at most 0.75"},
-		"lost":           {func(r *report) { r.Costs[0].Lost++ }, "lost requests is 1.00, at most 0.00"},
-		"nothing":        {func(r *report) { *r = report{} }, ""},
-		"descriptors":    {func(r *report) { r.Held.Envoy.DescriptorsHeld = 2030 }, "descriptors of Envoy for a queued request is 2.00"},
+		"good":               {func(*report) {}, ""},
+		"a slow wake":        {func(r *report) { r.Wakes[0].endpoint[0] = 31 * time.Millisecond }, "1 apps: endpoint to first byte, p99, ms is 31.00"},
+		"slow together":      {func(r *report) { r.Wakes[1].endpoint[0] = 16 * time.Millisecond }, "25 apps: endpoint to first byte, p50, × a direct push is 1.60"},
+		"KEDA notified late": {func(r *report) { r.notified[0] = 21 * time.Millisecond }, "request to KEDA notified, p99, ms is 21.00, at most 20.00"},
+		"one lost":           {func(r *report) { r.Held.Answered-- }, "queued requests that are answered is 999.00, at least 1000.00"},
+		"dear to hold":       {func(r *report) { r.Costs[0].held[0][0].all = 311 }, "processor time of a queued request, × the peer's is 1.04, at most 1.00"},
+		"dear":               {func(r *report) { r.Costs[0].warm[0].all = 77 }, "of a warm request, × the peer's is 0.77, at most 0.75"},
+		"lost":               {func(r *report) { r.Costs[0].Lost++ }, "lost requests is 1.00, at most 0.00"},
+		"nothing":            {func(r *report) { *r = report{} }, ""},
+		"descriptors":        {func(r *report) { r.Held.Envoy.DescriptorsHeld = 2030 }, "descriptors of Envoy for a queued request is 2.00"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 			c.change(&results)
 			results.summarise()
 			results.table(io.Discard)
-			err := figures.Verdict(results.Limits)
+			err := benchresult.Verdict(results.Limits)
 			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("verdict %v, want %q", err, c.want)
 			}

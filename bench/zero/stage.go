@@ -16,13 +16,13 @@ import (
 const (
 	// mostApps is the largest number of apps that wake together.
 	mostApps = 100
-	// limit bounds each wait. Requests wait longer.
-	limit = 2 * time.Minute
-	// look is the polling interval.
-	look = 5 * time.Millisecond
+	// timeout bounds each wait. Requests wait longer.
+	timeout = 2 * time.Minute
+	// pollInterval is the polling interval.
+	pollInterval = 5 * time.Millisecond
 )
 
-var errVain = errors.New("timed out")
+var errTimeout = errors.New("timed out")
 
 // stage contains all running processes.
 type stage struct {
@@ -32,8 +32,8 @@ type stage struct {
 	replica *coldstart.Replica
 	direct  *direct
 	peer    *program.Process
-	// ways are the interceptor's path, and the peer's if there is one.
-	ways []way
+	// paths are the interceptor's path, and the peer's if there is one.
+	paths []path
 	// envoyAt and interceptorAt are their folders in /proc.
 	envoyAt, interceptorAt process.Folder
 }
@@ -48,7 +48,7 @@ func start(ctx context.Context, chosen options) (s *stage, err error) {
 	most := strconv.Itoa(chosen.held)
 	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
 		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
-		Apps: mostApps, QueueDeadline: 2 * limit, Workers: 1,
+		Apps: mostApps, QueueDeadline: 2 * timeout, Workers: 1,
 		Arguments: []string{"--max-held-per-object=" + most, "--max-held-per-namespace=" + most, "--max-held-per-proxy=" + most, "--max-held=" + most},
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 	if s.interceptorAt, err = process.Find(s.replica.PID()); err != nil {
 		return err
 	}
-	s.ways = []way{{name: "ours", proxy: coldstart.Proxy, held: s.replica.Queued, parts: []process.Folder{s.envoyAt, s.interceptorAt}}}
+	s.paths = []path{{name: "ours", proxy: coldstart.Proxy, held: s.replica.Queued, parts: []process.Folder{s.envoyAt, s.interceptorAt}}}
 	if s.direct, err = startDirect(ctx, s.options, s.Folder); err != nil {
 		return err
 	}

@@ -32,13 +32,13 @@ func (s *stage) measureWake(ctx context.Context, results *report) error {
 	for _, apps := range []int{1, 25, mostApps} {
 		found := wake{Apps: apps}
 		for round := 0; round < fewestRounds || len(found.endpoint) < s.options.samples; round++ {
-			if err := s.wakeByObjects(ctx, s.ways[0], apps, &found.endpoint, &found.write); err != nil {
+			if err := s.wakeByObjects(ctx, s.paths[0], apps, &found.endpoint, &found.write); err != nil {
 				return err
 			}
 			if err := s.wakeDirectly(ctx, apps, &found); err != nil {
 				return err
 			}
-			for _, peer := range s.ways[1:] {
+			for _, peer := range s.paths[1:] {
 				if err := s.wakeByObjects(ctx, peer, apps, &found.peer, new([]time.Duration)); err != nil {
 					return err
 				}
@@ -58,9 +58,9 @@ type written struct {
 
 // wakeByObjects wakes apps by their EndpointSlices, in sequence per writer, and scales them to zero again. It adds the
 // times from the API server's answer, and from the write.
-func (s *stage) wakeByObjects(ctx context.Context, by way, apps int, fromAnswer, fromWrite *[]time.Duration) error {
+func (s *stage) wakeByObjects(ctx context.Context, by path, apps int, fromAnswer, fromWrite *[]time.Duration) error {
 	waiting := begin(ctx, by.proxy, apps, apps)
-	if err := by.awaitHeld(ctx, apps, look); err != nil {
+	if err := by.awaitHeld(ctx, apps, pollInterval); err != nil {
 		return err
 	}
 	<-time.After(rest)
@@ -98,9 +98,9 @@ func writeAll(apps, writers int, write func(app int) error) <-chan written {
 // wakeDirectly does the same by pushes. Each push follows the API server's answer to the write of an unrelated
 // EndpointSlice. So the machine has the same work meanwhile, except the path from the API server to the push.
 func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
-	by := s.direct.way()
+	by := s.direct.path()
 	waiting := begin(ctx, by.proxy, apps, apps)
-	if err := by.awaitHeld(ctx, apps, look); err != nil {
+	if err := by.awaitHeld(ctx, apps, pollInterval); err != nil {
 		return err
 	}
 	<-time.After(rest)
@@ -145,7 +145,7 @@ func served(is coldstart.Response) (time.Time, error) {
 }
 
 // asleep waits until apps are at zero: until a request for each is queued, which it then cancels.
-func asleep(ctx context.Context, by way, apps int) error {
+func asleep(ctx context.Context, by path, apps int) error {
 	for app := range apps {
 		if err := oneAsleep(ctx, by, app); err != nil {
 			return err
@@ -155,22 +155,22 @@ func asleep(ctx context.Context, by way, apps int) error {
 }
 
 // oneAsleep is asleep for one app.
-func oneAsleep(ctx context.Context, by way, app int) error {
-	for end := time.Now().Add(limit); time.Now().Before(end); {
+func oneAsleep(ctx context.Context, by path, app int) error {
+	for end := time.Now().Add(timeout); time.Now().Before(end); {
 		asking, cancel := context.WithCancel(ctx)
 		answer := coldstart.Send(asking, by.proxy, app)
 		isAsleep := waits(ctx, by, answer)
 		cancel()
 		if isAsleep {
-			return by.awaitHeld(ctx, 0, look)
+			return by.awaitHeld(ctx, 0, pollInterval)
 		}
 	}
-	return fmt.Errorf("%w: %s is still awake", errVain, coldstart.AppName(app))
+	return fmt.Errorf("%w: %s is still awake", errTimeout, coldstart.AppName(app))
 }
 
 // waits reports whether one request is queued and not answered.
-func waits(ctx context.Context, by way, answer <-chan coldstart.Response) bool {
-	ticker := time.NewTicker(look)
+func waits(ctx context.Context, by path, answer <-chan coldstart.Response) bool {
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		select {

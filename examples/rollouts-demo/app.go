@@ -50,9 +50,9 @@ func newApp(s settings) *app {
 	return a
 }
 
-// leave turns readiness off. From then on every answer asks the client to close its connection: a proxy that still
+// drain turns readiness off. From then on every answer asks the client to close its connection: a proxy that still
 // holds one opens the next elsewhere.
-func (a *app) leave() { a.leaving.Store(true) }
+func (a *app) drain() { a.leaving.Store(true) }
 
 // ServeHTTP implements http.Handler.
 func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {

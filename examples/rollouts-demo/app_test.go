@@ -40,7 +40,7 @@ func TestAnswers(t *testing.T) {
 			tt.settings.path = "/color"
 			a := newApp(tt.settings)
 			if tt.leaving {
-				a.leave()
+				a.drain()
 			}
 			answer := httptest.NewRecorder()
 			a.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, http.NoBody))

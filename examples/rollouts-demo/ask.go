@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// question contains the destination, and the rate of requests.
-type question struct {
+// target contains the destination, and the rate of requests.
+type target struct {
 	// protocol is tcp, tls, udp or http. address is a host and port.
 	protocol, address string
 	// serverName is the server name that a TLS client sends.
@@ -35,7 +35,7 @@ type question struct {
 // line per question until ctx ends: its number, counted from 0, its due time in milliseconds since 1970, the latency of
 // its answer in microseconds, and the answer.
 func runAsk(ctx context.Context, args []string, out io.Writer) error {
-	var q question
+	var q target
 	flags := flag.NewFlagSet("rollouts-demo ask", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&q.protocol, "protocol", "tcp", "tcp, tls, udp or http")
@@ -62,7 +62,7 @@ func runAsk(ctx context.Context, args []string, out io.Writer) error {
 
 // repeat sends questions at the rate, without waiting for answers. If this process is late, it sends all of them
 // nevertheless.
-func (q question) repeat(ctx context.Context, out io.Writer) error {
+func (q target) repeat(ctx context.Context, out io.Writer) error {
 	var printing sync.Mutex
 	var answers sync.WaitGroup
 	defer answers.Wait()
@@ -92,7 +92,7 @@ func (q question) repeat(ctx context.Context, out io.Writer) error {
 const mostIdle = 100
 
 // askHTTP requests the colour once. Any other answer is an error.
-func (q question) askHTTP(ctx context.Context) (string, error) {
+func (q target) askHTTP(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+q.address+q.path, http.NoBody)
 	if err != nil {
 		return "", err
@@ -117,7 +117,7 @@ func (q question) askHTTP(ctx context.Context) (string, error) {
 }
 
 // ask sends one question, over a connection of its own except by HTTP.
-func (q question) ask(ctx context.Context) (string, error) {
+func (q target) ask(ctx context.Context) (string, error) {
 	if q.protocol == "http" {
 		return q.askHTTP(ctx)
 	}
@@ -141,7 +141,7 @@ func (q question) ask(ctx context.Context) (string, error) {
 	return strings.TrimSuffix(line, "\n"), err
 }
 
-func (q question) dial(ctx context.Context) (net.Conn, error) {
+func (q target) dial(ctx context.Context) (net.Conn, error) {
 	switch q.protocol {
 	case "tls":
 		// The server's certificate is self-signed (selfSigned).

@@ -18,7 +18,7 @@ func TestAskByHTTP(t *testing.T) {
 		app.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	q := question{protocol: "http", address: server.Listener.Addr().String(), host: "shop.example.com", path: "/color", client: server.Client()}
+	q := target{protocol: "http", address: server.Listener.Addr().String(), host: "shop.example.com", path: "/color", client: server.Client()}
 	if got, err := q.ask(t.Context()); got != "blue" || err != nil {
 		t.Errorf("answer %q, %v", got, err)
 	}

@@ -149,7 +149,7 @@ func newServer(handler http.Handler) *http.Server {
 // drain continues to serve for delay and asks every client to reconnect. Then it closes the server after its last
 // answer.
 func drain(ctx context.Context, server *http.Server, app *app, delay time.Duration) error {
-	app.leave()
+	app.drain()
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	<-timer.C

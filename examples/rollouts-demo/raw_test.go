@@ -28,7 +28,7 @@ func TestAskIsAnsweredWithoutHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for protocol, address := range map[string]string{"tcp": addresses.tcp, "tls": addresses.tls, "udp": addresses.udp} {
-		q := question{protocol: protocol, address: address, serverName: "echo.example.com", timeout: await.Patience()}
+		q := target{protocol: protocol, address: address, serverName: "echo.example.com", timeout: await.Patience()}
 		if got, err := q.ask(t.Context()); got != "blue" || err != nil {
 			t.Errorf("%s: answer %q, %v", protocol, got, err)
 		}
@@ -36,7 +36,7 @@ func TestAskIsAnsweredWithoutHTTP(t *testing.T) {
 	if err := r.close(); err != nil {
 		t.Error(err)
 	}
-	q := question{protocol: "tcp", address: addresses.tcp, timeout: await.Patience()}
+	q := target{protocol: "tcp", address: addresses.tcp, timeout: await.Patience()}
 	if got, err := q.ask(t.Context()); err == nil {
 		t.Errorf("the closed port answers %q", got)
 	}

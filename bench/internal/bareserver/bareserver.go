@@ -61,8 +61,8 @@ func Start(ctx context.Context) (*Server, error) {
 // Stop stops the server.
 func (b *Server) Stop() { b.server.Stop() }
 
-// Hold sets the forms of the resources. A proxy that connects receives the first one.
-func (b *Server) Hold(forms ...translate.Resources) error {
+// SetForms sets the forms of the resources. A proxy that connects receives the first one.
+func (b *Server) SetForms(forms ...translate.Resources) error {
 	packed := make([]map[string]map[string]*anypb.Any, len(forms))
 	for form, resources := range forms {
 		packed[form] = map[string]map[string]*anypb.Any{}

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrVain is the error of a wait that reached its timeout.
-var ErrVain = errors.New("timed out")
+// ErrTimeout is the error of a wait that reached its timeout.
+var ErrTimeout = errors.New("timed out")
 
 // Wait sleeps. Its error is ctx's.
 func Wait(ctx context.Context, duration time.Duration) error {
@@ -32,7 +32,7 @@ func Until(ctx context.Context, within, between time.Duration, is func() error) 
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%w: after %v: %w", ErrVain, within, err)
+			return fmt.Errorf("%w: after %v: %w", ErrTimeout, within, err)
 		}
 		if err := Wait(ctx, between); err != nil {
 			return err

@@ -25,7 +25,7 @@ func TestWaitingEndsWithWhatIsWaitedForOrInVain(t *testing.T) {
 			t.Errorf("%d looks, error %v", looks, err)
 		}
 		err = Until(t.Context(), time.Minute, time.Second, func() error { return errNotYet })
-		if !errors.Is(err, ErrVain) || !errors.Is(err, errNotYet) {
+		if !errors.Is(err, ErrTimeout) || !errors.Is(err, errNotYet) {
 			t.Errorf("in vain: error %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 )
 
@@ -16,9 +16,9 @@ const (
 	maxP50  = 1.15
 	maxP99  = 1.5
 	minRate = 0.85
-	// maxHealed limits the time from the plugin's death until all weights are set, in multiples of the sum of the no-op
+	// maxRecovery limits the time from the plugin's death until all weights are set, in multiples of the sum of the no-op
 	// plugin's time and of the slowest bare write (p99).
-	maxHealed = 2
+	maxRecovery = 2
 )
 
 // report contains the results of a run.
@@ -32,7 +32,7 @@ type report struct {
 	// Lines are the results by case and kind of call.
 	Lines []line `json:"results"`
 	// Limits are the checks of the results.
-	Limits []figures.Limit `json:"limits"`
+	Limits []benchresult.Limit `json:"limits"`
 }
 
 // line is one kind of call in one case. Times are in microseconds, each the median over the rounds.
@@ -91,7 +91,7 @@ func (r *report) limit(of Case) {
 	changed, bare := r.line(of, setWeight), r.line(of, bareWrite)
 	idle, nothing := r.line(of, resync), r.line(of, noResync)
 	limit := func(name string, value, limit float64, atLeast bool, what ...string) {
-		r.Limits = append(r.Limits, figures.Limit{Name: of.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast, Of: strings.Join(what, "")})
+		r.Limits = append(r.Limits, benchresult.Limit{Name: of.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast, Of: strings.Join(what, "")})
 	}
 	times := func(ours, beside float64, what string) string {
 		return fmt.Sprintf("%.2f ms, %s %.2f ms", ours/1000, what, beside/1000)
@@ -111,7 +111,7 @@ func (r *report) limit(of Case) {
 	}
 	if of.Kill {
 		healed, alone := r.line(of, killed), r.line(of, noKilled)
-		limit("kill -9 until recovery / no-op plugin and bare write", healed.P50/(alone.P50+bare.P99), maxHealed, false,
+		limit("kill -9 until recovery / no-op plugin and bare write", healed.P50/(alone.P50+bare.P99), maxRecovery, false,
 			times(healed.P50, alone.P50, "no-op plugin"), fmt.Sprintf(", bare write p99 %.2f ms", bare.P99/1000))
 	}
 }
@@ -126,6 +126,6 @@ func (r *report) table(w io.Writer) {
 			l.Case, l.Kind, l.P50, l.P99, l.Rate, l.Reads, l.Writes)
 	}
 	fmt.Fprintln(columns)
-	figures.Print(columns, r.Limits, "\t\t")
+	benchresult.Print(columns, r.Limits, "\t\t")
 	_ = columns.Flush() // the reader notices a table that cannot be printed
 }

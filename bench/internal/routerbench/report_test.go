@@ -9,7 +9,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 )
 
@@ -72,7 +72,7 @@ func TestVerdictNamesTheLimitThatIsMissed(t *testing.T) {
 			results.summarise([]Case{of()})
 			results.table(io.Discard)
 			got := ""
-			if err := figures.Verdict(results.Limits); err != nil {
+			if err := benchresult.Verdict(results.Limits); err != nil {
 				got = err.Error()
 			}
 			if got != test.want {

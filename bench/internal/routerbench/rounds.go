@@ -22,7 +22,7 @@ const (
 	resync    = "idle resync"
 	noResync  = "the same, no-op plugin"
 	killed    = "kill -9 until recovery"
-	noKilled  = "the same, no-op plugin"
+	noKilled  = "kill -9 until recovery, no-op plugin"
 )
 
 // kinds are the kinds of calls in the order of the table.
@@ -43,7 +43,7 @@ type measurement struct {
 	Benchmark
 
 	clients         Clients
-	router, nothing *keeper
+	router, nothing *pluginRunner
 }
 
 // rounds measures every kind in every case, repeats times, in sequence.
@@ -106,7 +106,7 @@ func (r *round) run(ctx context.Context) (map[string]sample, error) {
 	if err := r.writes(ctx, samples); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(r.setAll(0), r.Subject.Confirm(ctx, r.of, r.numbers)); err != nil {
+	if err := errors.Join(r.setAll(0), r.Subject.ReportStatus(ctx, r.of, r.numbers)); err != nil {
 		return nil, err
 	}
 	err := r.resyncs(ctx, samples)
@@ -208,7 +208,7 @@ var errNotVerified = errors.New("weight 0 is not verified")
 
 // reconcile makes the controller's calls for a promoted Rollout (argo-rollouts v1.10.1 rollout/trafficrouting.go,
 // reconcileTrafficRouting).
-func reconcile(kept *keeper, rollout *v1alpha1.Rollout) error {
+func reconcile(kept *pluginRunner, rollout *v1alpha1.Rollout) error {
 	asked, err := kept.plugin()
 	if err != nil {
 		return err

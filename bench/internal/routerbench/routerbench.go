@@ -18,7 +18,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/client-go/rest"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/figures"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
@@ -49,8 +49,8 @@ type Subject interface {
 	Check() error
 	// Workload describes the objects in one line.
 	Workload() string
-	// Furnish installs what the router needs, from the repository in the folder repo, and creates the objects.
-	Furnish(ctx context.Context, clients Clients, repo string) error
+	// Setup installs what the router needs, from the repository in the folder repo, and creates the objects.
+	Setup(ctx context.Context, clients Clients, repo string) error
 	// Cases are measured in sequence in every round.
 	Cases() []Case
 	// Rollout returns Rollout n of a case.
@@ -59,10 +59,10 @@ type Subject interface {
 	// writes what the router writes, and does nothing else. It is valid until another client writes these objects.
 	// Their current weight must differ.
 	BareWrites(ctx context.Context, of Case, weight uint32) (write func(n int) error, err error)
-	// Confirm reports for the objects of some Rollouts what the data plane reports after SetWeight(0).
-	Confirm(ctx context.Context, of Case, rollouts []int) error
-	// Holds returns an error with the name of an object of these Rollouts whose canary has another weight.
-	Holds(ctx context.Context, of Case, rollouts []int, weight uint32) error
+	// ReportStatus reports for the objects of some Rollouts what the data plane reports after SetWeight(0).
+	ReportStatus(ctx context.Context, of Case, rollouts []int) error
+	// CheckWeights returns an error with the name of an object of these Rollouts whose canary has another weight.
+	CheckWeights(ctx context.Context, of Case, rollouts []int, weight uint32) error
 }
 
 // Clients are clients of the API server.
@@ -100,7 +100,7 @@ type options struct {
 
 // Main is the main function of a benchmark. Started as a plugin, it is the no-op plugin.
 func Main(b Benchmark) {
-	if ServesNothing(os.Getenv) {
+	if ServedNoop(os.Getenv) {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -129,7 +129,7 @@ func (b Benchmark) run(
 		return err
 	}
 	results.table(stdout)
-	return figures.Publish(results, results.Limits, chosen.json, stdout)
+	return benchresult.Publish(results, results.Limits, chosen.json, stdout)
 }
 
 // options parses the command line.
@@ -181,7 +181,7 @@ func (b Benchmark) measure(
 	if m.clients.Bare, err = cluster.Client(apiserver.RolloutsToken); err != nil {
 		return report{}, err
 	}
-	if err := b.Subject.Furnish(ctx, m.clients, chosen.repo); err != nil {
+	if err := b.Subject.Setup(ctx, m.clients, chosen.repo); err != nil {
 		return report{}, err
 	}
 	if err := cluster.WriteKubeconfig(kubeconfig, apiserver.RolloutsToken); err != nil {
@@ -201,12 +201,12 @@ func (m *measurement) startPlugins(binary, kubeconfig string, log io.Writer) (en
 	if err != nil {
 		return nil, err
 	}
-	kept := func(binary string, args ...string) *keeper {
-		return &keeper{start: func() (*pluginprocess.Process, error) { return pluginprocess.Start(binary, kubeconfig, log, args...) }}
+	kept := func(binary string, args ...string) *pluginRunner {
+		return &pluginRunner{start: func() (*pluginprocess.Process, error) { return pluginprocess.Start(binary, kubeconfig, log, args...) }}
 	}
 	m.router, m.nothing = kept(binary, "--log-level=warn"), kept(own)
 	end = func() { m.nothing.end(); m.router.end() }
-	for _, each := range []*keeper{m.router, m.nothing} {
+	for _, each := range []*pluginRunner{m.router, m.nothing} {
 		if _, err := each.plugin(); err != nil {
 			end()
 			return nil, err

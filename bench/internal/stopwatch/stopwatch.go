@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// calm is the duration of Settle.
-const calm = 200 * time.Millisecond
+// settleTime is the duration of Settle.
+const settleTime = 200 * time.Millisecond
 
 // Sample contains the times of a number of calls of one kind.
 type Sample struct {
@@ -53,7 +53,7 @@ func Settle(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(calm):
+	case <-time.After(settleTime):
 		return nil
 	}
 }

@@ -15,16 +15,16 @@ const (
 	// firstRequeue and lastRequeue bound the delay after which the controller reconciles a Rollout again after an
 	// error; it doubles each time (argo-rollouts v1.10.1 utils/queue/queue.go).
 	firstRequeue, lastRequeue = time.Millisecond, 10 * time.Second
-	// healLimit bounds the time from a kill to the success of a call that failed because of it.
-	healLimit = 30 * time.Second
+	// recoveryTimeout bounds the time from a kill to the success of a call that failed because of it.
+	recoveryTimeout = 30 * time.Second
 	// watchTries is the number of idle resyncs of all Rollouts in which a plugin may still read before its watch is
 	// established.
 	watchTries = 60
 )
 
 var (
-	// errNotHealed is returned if a call keeps failing after a kill.
-	errNotHealed = errors.New("the plugin was killed, and calls keep failing")
+	// errNotRecovered is returned if a call keeps failing after a kill.
+	errNotRecovered = errors.New("the plugin was killed, and calls keep failing")
 	// errNoWatch is returned if the plugin keeps requesting unchanged objects.
 	errNoWatch = errors.New("the plugin has not established its watch")
 )
@@ -32,7 +32,7 @@ var (
 // kills measures `kill -9` of the router and of the no-op plugin, each during calls of all workers. Afterwards it
 // checks that every object has the requested weight.
 func (r *round) kills(ctx context.Context, samples map[string]sample) error {
-	for kind, kept := range map[string]*keeper{killed: r.router, noKilled: r.nothing} {
+	for kind, kept := range map[string]*pluginRunner{killed: r.router, noKilled: r.nothing} {
 		if err := stopwatch.Settle(ctx); err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (r *round) kills(ctx context.Context, samples map[string]sample) error {
 		}
 		samples[kind] = sample{Sample: stopwatch.Sample{Took: []time.Duration{healed}, Whole: healed}}
 	}
-	if err := r.Subject.Holds(ctx, r.of, r.numbers, r.weight); err != nil {
+	if err := r.Subject.CheckWeights(ctx, r.of, r.numbers, r.weight); err != nil {
 		return fmt.Errorf("an unexpected weight: %w", err)
 	}
 	return r.awaitWatch(ctx)
@@ -51,7 +51,7 @@ func (r *round) kills(ctx context.Context, samples map[string]sample) error {
 // kill sets the round's weight for all Rollouts and kills the plugin when half of them have it. It returns the time
 // from then until the last failed call has succeeded. As in the controller, a failed call is repeated after a delay
 // that doubles.
-func (r *round) kill(ctx context.Context, kept *keeper) (time.Duration, error) {
+func (r *round) kill(ctx context.Context, kept *pluginRunner) (time.Duration, error) {
 	var mu sync.Mutex
 	var begun, healed time.Time
 	_, err := stopwatch.Calls(r.of.Workers, r.of.Calls, func(n int) error {
@@ -76,8 +76,8 @@ func (r *round) kill(ctx context.Context, kept *keeper) (time.Duration, error) {
 
 // persist sets the round's weight for one Rollout, and repeats the call until it succeeds. It reports whether a call
 // failed.
-func (r *round) persist(ctx context.Context, kept *keeper, n int) (failed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, healLimit)
+func (r *round) persist(ctx context.Context, kept *pluginRunner, n int) (failed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	for requeue := firstRequeue; ; requeue = min(2*requeue, lastRequeue) {
 		plugin, err := kept.plugin()
@@ -90,7 +90,7 @@ func (r *round) persist(ctx context.Context, kept *keeper, n int) (failed bool, 
 		failed = true
 		select {
 		case <-ctx.Done():
-			return failed, fmt.Errorf("%w: %w", errNotHealed, err)
+			return failed, fmt.Errorf("%w: %w", errNotRecovered, err)
 		case <-time.After(requeue):
 		}
 	}
@@ -99,7 +99,7 @@ func (r *round) persist(ctx context.Context, kept *keeper, n int) (failed bool, 
 // awaitWatch brings the Rollouts to rest and waits until the restarted router has established its watch: from then on,
 // idle calls make no requests.
 func (r *round) awaitWatch(ctx context.Context) error {
-	if err := errors.Join(r.setAll(0), r.Subject.Confirm(ctx, r.of, r.numbers)); err != nil {
+	if err := errors.Join(r.setAll(0), r.Subject.ReportStatus(ctx, r.of, r.numbers)); err != nil {
 		return err
 	}
 	for range watchTries {

@@ -1,6 +1,6 @@
-// Package realparts is the common code of the benchmarks with a real API server and a real Envoy: options for their
+// Package benchmain is the common code of the benchmarks with a real API server and a real Envoy: options for their
 // binaries, programs that are built in advance, and a network namespace of their own.
-package realparts
+package benchmain
 
 import (
 	"context"

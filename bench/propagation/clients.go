@@ -26,15 +26,15 @@ const (
 	reconnectAfter = 100 * time.Millisecond
 )
 
-// crowd are discovery clients that receive and ACK all resources and store only their versions.
-type crowd struct {
+// clients are discovery clients that receive and ACK all resources and store only their versions.
+type clients struct {
 	members []*member
 	group   sync.WaitGroup
 }
 
 // gather starts clients of a server.
-func gather(ctx context.Context, size int, server netip.AddrPort) *crowd {
-	c := new(crowd)
+func gather(ctx context.Context, size int, server netip.AddrPort) *clients {
+	c := new(clients)
 	for range size {
 		m := &member{versions: map[string]map[string]string{}}
 		c.members = append(c.members, m)
@@ -45,12 +45,12 @@ func gather(ctx context.Context, size int, server netip.AddrPort) *crowd {
 
 // isServed reports whether every client has received a listener on a stream of this number, counted from 1, or a later
 // one.
-func (c *crowd) isServed(stream int64) bool {
+func (c *clients) isServed(stream int64) bool {
 	return !slices.ContainsFunc(c.members, func(m *member) bool { return m.served.Load() < stream })
 }
 
 // await waits until isServed, and returns the duration.
-func (c *crowd) await(ctx context.Context, stream int64) (time.Duration, error) {
+func (c *clients) await(ctx context.Context, stream int64) (time.Duration, error) {
 	began := time.Now()
 	for !c.isServed(stream) {
 		if err := pace.Wait(ctx, 10*time.Millisecond); err != nil {

@@ -53,9 +53,9 @@ spec:
       steps: [{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {}}]
 `
 
-// furnish installs what the controller needs, creates the Rollouts and brings them to the phase Healthy. It uses the
+// setup installs what the controller needs, creates the Rollouts and brings them to the phase Healthy. It uses the
 // no-op plugin and simulates the Pods.
-func (b bench) furnish(ctx context.Context) error {
+func (b bench) setup(ctx context.Context) error {
 	err := rolloutscontroller.Install(ctx, b.admin, b.install, map[string]string{httpso.Type: b.files[noop]},
 		filepath.Join(b.repo, "config/crd/http.keda.sh_httpscaledobjects.yaml"), filepath.Join(b.repo, "config/argo-rollouts/rbac.yaml"))
 	if err != nil {

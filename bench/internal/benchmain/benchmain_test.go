@@ -1,4 +1,4 @@
-package realparts
+package benchmain
 
 import (
 	"errors"

@@ -1,5 +1,5 @@
-// Package figures checks a benchmark's results against their limits and publishes them.
-package figures
+// Package benchresult checks a benchmark's results against their limits and publishes them.
+package benchresult
 
 import (
 	"encoding/json"
@@ -23,8 +23,8 @@ type Limit struct {
 	AtLeast bool `json:"atLeast,omitempty"`
 }
 
-// kept reports whether the value is within its limit. NaN never is.
-func (l Limit) kept() bool {
+// isKept reports whether the value is within its limit. NaN never is.
+func (l Limit) isKept() bool {
 	if l.AtLeast {
 		return l.Value >= l.Limit
 	}
@@ -44,7 +44,7 @@ func (l Limit) bound() string {
 func Print(w io.Writer, limits []Limit, after string) {
 	fmt.Fprintf(w, "\tlimit\tvalue\tallowed\t\t%s\n", after)
 	for _, check := range limits {
-		passed := map[bool]string{true: "ok", false: "MISSED"}[check.kept()]
+		passed := map[bool]string{true: "ok", false: "MISSED"}[check.isKept()]
 		fmt.Fprintf(w, "\t%s\t%.2f\t%s %.2f\t%s\t%s\n", check.Name, check.Value, check.bound(), check.Limit, passed, after)
 	}
 }
@@ -52,7 +52,7 @@ func Print(w io.Writer, limits []Limit, after string) {
 // Row returns the limit as tab-terminated cells of a table's row: its name, the operands, the value, the allowed
 // values, and whether it is kept.
 func (l Limit) Row() string {
-	kept := map[bool]string{true: "ok", false: "MISSED"}[l.kept()]
+	kept := map[bool]string{true: "ok", false: "MISSED"}[l.isKept()]
 	return fmt.Sprintf("%s\t%s\t%.2f\t%s %.2f\t%s\t", l.Name, l.Of, l.Value, l.bound(), l.Limit, kept)
 }
 
@@ -60,7 +60,7 @@ func (l Limit) Row() string {
 func Verdict(limits []Limit) error {
 	var errs error
 	for _, check := range limits {
-		if !check.kept() {
+		if !check.isKept() {
 			missed := fmt.Errorf("%s is %.2f, %s %.2f is allowed", check.Name, check.Value, check.bound(), check.Limit)
 			errs = errors.Join(errs, missed)
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 )
 
-// keeper runs a plugin as the controller does: one process, which it restarts for the first call after the process has
+// pluginRunner runs a plugin as the controller does: one process, which it restarts for the first call after the process has
 // ended (argo-rollouts v1.10.1 rollout/trafficrouting/plugin/client/client.go, startPluginLocked).
-type keeper struct {
+type pluginRunner struct {
 	start func() (*pluginprocess.Process, error)
 
 	mu      sync.Mutex
@@ -20,7 +20,7 @@ type keeper struct {
 }
 
 // plugin returns the process. It starts one if none runs.
-func (k *keeper) plugin() (rpc.TrafficRouterPlugin, error) {
+func (k *pluginRunner) plugin() (rpc.TrafficRouterPlugin, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.process != nil && !k.process.Exited() {
@@ -38,7 +38,7 @@ func (k *keeper) plugin() (rpc.TrafficRouterPlugin, error) {
 var errNoPlugin = errors.New("no plugin runs")
 
 // kill kills the process by SIGKILL. The keeper is not notified.
-func (k *keeper) kill() error {
+func (k *pluginRunner) kill() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.process == nil {
@@ -48,7 +48,7 @@ func (k *keeper) kill() error {
 }
 
 // end shuts the process down.
-func (k *keeper) end() {
+func (k *pluginRunner) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.process != nil {

@@ -73,7 +73,7 @@ func (s *stage) fill(ctx context.Context) ([]<-chan coldstart.Response, error) {
 	for len(waiting) < s.options.held {
 		more := min(atOnce, s.options.held-len(waiting))
 		waiting = append(waiting, begin(ctx, coldstart.Proxy, more, mostApps)...)
-		if err := s.ways[0].awaitHeld(ctx, len(waiting), look); err != nil {
+		if err := s.paths[0].awaitHeld(ctx, len(waiting), pollInterval); err != nil {
 			return nil, err
 		}
 	}
@@ -114,7 +114,7 @@ func (s *stage) cancel(ctx context.Context, found *held) error {
 	}
 	began := time.Now()
 	leave()
-	if err := s.ways[0].awaitHeld(ctx, 0, look); err != nil {
+	if err := s.paths[0].awaitHeld(ctx, 0, pollInterval); err != nil {
 		return err
 	}
 	found.CanceledAfterMS = milliseconds(time.Since(began))
