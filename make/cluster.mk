@@ -5,7 +5,7 @@ cluster-up: preflight tools-cluster ## [root, 1 min] start the embedded cluster,
 	$(CLUSTER) up
 
 .PHONY: cluster-down
-cluster-down: tools-cluster ## [root] end the embedded cluster, and remove everything that it left
+cluster-down: tools-cluster ## [root] stop the embedded cluster, and remove everything that it left
 	$(CLUSTER) down
 
 .PHONY: cluster-status
@@ -13,7 +13,7 @@ cluster-status: tools-cluster ## show how to reach the embedded cluster
 	$(CLUSTER) status
 
 .PHONY: preflight
-preflight: ## find out whether the embedded cluster can be built and run here
+preflight: ## check whether the embedded cluster can be built and run here
 	@sh localcluster/preflight/preflight.sh '$(CACHE)' $(if $(wildcard $(CACHE)/parts),programs,parts)
 
 .PHONY: parts
@@ -35,7 +35,7 @@ gateway-parts: preflight tools-cluster ## [8 min once] build what uses newer lib
 
 fluxapply = $(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
 
-# The cluster that the suites share in CI, with everything that any of them needs.
+# The cluster that the suites share in CI, with all of their requirements.
 .PHONY: cluster-up-shared
 cluster-up-shared: tools-cluster
 	$(CLUSTER) up --with envoy-gateway --with traefik --with keda --extra-arg kubelet=--config-dir=$(CURDIR)/e2e/suites/faults/testdata/kubelet.d \
@@ -46,7 +46,7 @@ cluster-up-shared: tools-cluster
 		--forward ingress=traefik.traefik.svc.cluster.local:80 \
 		--forward autowired=autowired-gateway.envoy-gateway-system.svc.cluster.local:80
 
-# A user is asked for the password before minutes are spent, and sudo is reminded of it for as long as make runs.
+# Prompts for the sudo password before a long build, and renews sudo's ticket as long as make runs.
 .PHONY: ticket
 ticket:
 	@$(if $(ROOT),sudo -n true 2>/dev/null || { echo "root is needed: some tests look at the whole machine"; sudo -v; }; \
@@ -57,7 +57,7 @@ tools-cluster:
 	@$(COMPILE) $(GREED) go -C localcluster build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(CLUSTER_BIN)/ ./cmd/...
 	@$(COMPILE) $(GREED) go build -buildvcs=false -ldflags "-X main.version=$(VERSION)" -o $(DEMO) ./e2e/cmd/demo
 
-# The kubectl plugin, for suites that look at a cluster with it.
+# The kubectl plugin, for suites that use it.
 .PHONY: kubectl-plugin
 kubectl-plugin:
 	@$(COMPILE) $(GREED) go build -buildvcs=false -ldflags '$(LDFLAGS)' -o $(CLUSTER_BIN)/ ./cmd/kubectl-http_canary

@@ -10,7 +10,7 @@ K3D_CLUSTER  ?= k3s-default
 KIND_CLUSTER ?= kind
 
 .PHONY: docker-build
-docker-build: tools-cluster ## [5 min] build all images for amd64 and arm64, and load those for this machine into Docker, where it runs (IMAGE_REPO=)
+docker-build: tools-cluster ## [5 min] build all images for amd64 and arm64, and load those for this machine into Docker, if it runs (IMAGE_REPO=)
 	$(CLUSTER) images $(IMAGE_ARGS) $(IMAGES)
 	@if docker info >/dev/null 2>&1; then docker load --input $(IMAGES)/images.tar; \
 		else echo "no Docker runs here: $(IMAGES)/images.tar is for docker load, $(IMAGES)/oci for skopeo, crane, podman"; fi
@@ -30,16 +30,16 @@ kind-load: docker-build ## load the images into a cluster of kind (KIND_CLUSTER=
 .PHONY: goreleaser
 goreleaser: $(GORELEASER) ## [6 min once] build GoReleaser
 
-# GoReleaser leaves the commit out where no remote is configured, as in a clone of a folder.
+# GoReleaser omits the commit if no remote is configured, as in a clone of a folder.
 ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kedify/argo-rollouts-plugin)
 
 .PHONY: snapshot
-snapshot: $(GORELEASER) tools-cluster ## [3 min] make a release of this commit in ./dist, without signatures
+snapshot: $(GORELEASER) tools-cluster ## [3 min] build a release of this commit in ./dist, without signatures
 	$(ORIGIN) PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --snapshot --clean --skip=sign
 	$(CLUSTER_BIN)/release notes dist
 
 .PHONY: release
-release: $(GORELEASER) tools-cluster ## make the draft of a release, as the release workflow does on a tag: binaries, SBOMs, checksums, signature
+release: $(GORELEASER) tools-cluster ## create the draft of a release, as the release workflow does on a tag: binaries, SBOMs, checksums, signature
 	PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --clean
 	$(CLUSTER_BIN)/release notes dist
 

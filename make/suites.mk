@@ -1,6 +1,6 @@
 ##@ Suites on a cluster
 
-# Each suite starts a cluster of its own and takes it down. E2E_SHARED=1 uses the one that runs.
+# Each suite starts a cluster of its own and removes it. E2E_SHARED=1 uses the running one.
 SUITES := autoscaling autowire canary faults gateway guide install keda mutants release routes zero
 # The suites are compiled before anything runs. BUILT=1 means that `make suites` compiled them from this tree.
 compile = $(COMPILE) $(GREED) go test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
@@ -15,10 +15,10 @@ suites: tools-cluster kubectl-plugin ## [1 min] compile the suites, and the muta
 	cd e2e/suites/mutants && $(GREED) $(CLUSTER_BIN)/mutants.test -test.run='^TestBuild$$' -test.v
 
 .PHONY: test-mutants
-test-mutants: tools-cluster ## [root, 5 min] prove that each check of a canary finds the fault that it is for
+test-mutants: tools-cluster ## [root, 5 min] prove that each check of a canary detects its fault
 	$(call suite,mutants,40m)
 
-# How often each component is killed (20 times if it is empty), the seed of the moments, and which components.
+# The number of kills per component (20 if it is empty), the seed of the times, and the components.
 FAULTS_ROUNDS ?=
 FAULTS_SEED   ?=
 FAULTS_ONLY   ?=
@@ -31,7 +31,7 @@ faults: tools-cluster ## [root, 27 min] kill each component during a canary 20 t
 CANARY ?=
 
 .PHONY: test-canary
-test-canary: tools-cluster kubectl-plugin ## [root, 6 min] run the canary's edge cases, with the kubectl plugin watching (CANARY=TestTry)
+test-canary: tools-cluster kubectl-plugin ## [root, 6 min] run the canary's edge cases, observed by the kubectl plugin (CANARY=TestTry)
 	$(call suite,canary,40m,,$(CANARY))
 
 # The names of the walks, separated by commas.
@@ -45,37 +45,37 @@ test-gateway: tools-cluster ## [root, 11 min] walk through the Gateway API guide
 test-routes: tools-cluster ## [root, 6 min] measure header routes, mirror routes and Experiments with both routers, under load
 	$(call suite,routes,30m)
 
-# The version of KEDA, such as 2.20.2, for test-keda and test-autoscaling. It takes 15 minutes to build once.
+# The version of KEDA, such as 2.20.2, for test-keda and test-autoscaling. The first build takes 15 minutes.
 KEDA ?=
 AUTOSCALING ?= Guide|Idle|Targets
 
 .PHONY: test-autoscaling
-test-autoscaling: tools-cluster ## [root, 15 min] have every kind of target follow its requests with KEDA, and a canary without requests (AUTOSCALING=Targets)
+test-autoscaling: tools-cluster ## [root, 15 min] scale every kind of target by its requests with KEDA, and a canary without requests (AUTOSCALING=Targets)
 	$(call suite,autoscaling,60m,KEDA=$(KEDA),$(AUTOSCALING),-test.parallel=3)
 
 .PHONY: test-keda
-test-keda: tools-cluster ## [root, 8 min] have a workload follow what the scaler reports to KEDA, and kill each component of that under load (KEDA=2.18.3, 2.20.2, 2.21.0)
+test-keda: tools-cluster ## [root, 8 min] scale a workload by what the scaler reports to KEDA, and kill each component of that under load (KEDA=2.18.3, 2.20.2, 2.21.0)
 	$(call suite,keda,60m,KEDA=$(KEDA))
 	$(call suite,autoscaling,60m,KEDA=$(KEDA),Kill)
 
 .PHONY: test-install
-test-install: tools-cluster snapshot ## [root, 8 min] install a snapshot in each way of docs/how-to/install.md, and uninstall it (CHART= is argo-helm's chart)
+test-install: tools-cluster snapshot ## [root, 8 min] install a snapshot by each method of docs/how-to/install.md, and uninstall it (CHART= is argo-helm's chart)
 	$(call suite,install,60m,INSTALL_CHART=$(abspath $(CHART)) INSTALL_RENDER="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
 		INSTALL_ROLLOUTS="$(foreach p,argo-rollouts argo-rollouts-v1.9.1,$(if $(findstring 1.9,$(p)),v1.9.1,v1.10.1)=$$($(CLUSTER) path $(p))/share/install.yaml)",TestInstall)
 
 .PHONY: test-plugin
-test-plugin: tools-cluster ## [root, 4 min] install and uninstall by the kubectl plugin alone, from this checkout's programs
+test-plugin: tools-cluster ## [root, 4 min] install and uninstall with the kubectl plugin only, from this checkout's programs
 	$(call suite,install,30m,,TestByPlugin)
 
 .PHONY: test-release
-test-release: tools-cluster snapshot ## [root, 5 min] make a second snapshot elsewhere and compare, and start the binaries for arm64 by QEMU
+test-release: tools-cluster snapshot ## [root, 5 min] build a second snapshot elsewhere and compare, and start the binaries for arm64 in QEMU
 	$(call suite,release,60m,RELEASE_QEMU="$$($(CLUSTER) path qemu-user)/usr/bin")
 
-# Which parts run, by a word of their names, such as killed.
+# A word in the names of the subtests to run, such as killed.
 ZERO_ONLY ?=
 
 .PHONY: test-zero
-test-zero: tools-cluster ## [root, 9 min] have requests wake an app without replicas, with KEDA, while components are killed (ZERO_ONLY=killed)
+test-zero: tools-cluster ## [root, 9 min] wake an app without replicas by requests, with KEDA, while components are killed (ZERO_ONLY=killed)
 	$(call suite,zero,60m,,$(if $(ZERO_ONLY),TestRequestsWakeTheApp/$(ZERO_ONLY)))
 
 # Which tests, as a pattern; the Ingress controller, traefik or contour; requests per second on each of the two paths.
@@ -84,9 +84,9 @@ INGRESS  ?= traefik
 RATE     ?=
 
 .PHONY: test-autowire
-test-autowire: tools-cluster ## [root, 20 min] have an Ingress and an HTTPRoute wired and unwired under load (AUTOWIRE=TestProxies INGRESS=contour RATE=250)
+test-autowire: tools-cluster ## [root, 20 min] autowire an Ingress and an HTTPRoute, and restore them, under load (AUTOWIRE=TestProxies INGRESS=contour RATE=250)
 	$(call suite,autowire,60m,AUTOWIRE_INGRESS=$(INGRESS) AUTOWIRE_RATE=$(RATE),$(AUTOWIRE))
 
 .PHONY: test-guide
-test-guide: tools-cluster ## [root, 6 min] type the canary guide's commands, and compare what they print with the guide
+test-guide: tools-cluster ## [root, 6 min] run the canary guide's commands, and compare their output with the guide
 	$(call suite,guide,60m)

@@ -4,8 +4,8 @@
 PACKING := /cmd/localcluster
 MODULE  := github.com/kedify/argo-rollouts-plugin
 
-# Pure packages start no goroutines, so the race detector finds nothing in them, and has their property tests take ten
-# times as long.
+# Pure packages start no goroutines, so the race detector finds nothing in them, and makes their property tests ten
+# times slower.
 PURE := internal/(model(/.*)?|controlplane/(metrics|resolve|translate)|cli/doctor|agent/(autowire|desired|proxies)|router/gatewayapi/route)
 
 .PHONY: test-unit
@@ -16,12 +16,12 @@ test-unit: ## [3 min] run the tests that need nothing but Go
 	cd localcluster && $(COMPILE) $(TESTS) $(SHUFFLED) .$(PACKING)
 SHUFFLED = $(if $(SHUFFLE),-shuffle=$(SHUFFLE))
 
-# The tests on real components in which goroutines of this project run inside the test run under the race detector. The
-# others start built programs, as users do. The longest come first.
+# Tests on real components. Those with this project's goroutines in the test process use the race detector. The others
+# start built programs, as users do. The longest come first.
 INSIDE  := envoy agent apiserver xds counts feature plugin
 LONGEST := cli scenarios held controller refusals
 OUTSIDE  = $(LONGEST) $(filter-out kit load $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
-# The newest Argo Rollouts controller, and the one of the line before.
+# The newest Argo Rollouts controller, and the one of the previous minor version.
 CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
 	ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
 	ROLLOUTS_V1_9_1_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts-v1.9.1)/bin/rollouts-controller-v1.9.1" \
@@ -34,7 +34,7 @@ PARTS_ENV = FLUXAPPLY_BIN=$(CLUSTER_BIN)/fluxapply $(ENVOY) TRAEFIK_BIN="$$($(CL
 	$(API_SERVER) $(CONTROLLERS) $(GATEWAY_API) \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
 	ROLLOUTS_CHART="$(if $(CHART),$(abspath $(CHART)))" RENDER_CHART="$$($(CLUSTER) path envoy-gateway)/bin/render-chart"
-# One package more than there are processors: all wait for components that start.
+# One package more than processors: all wait for components to start.
 PARALLEL = -p $$(($$(nproc) + 1))
 
 .PHONY: test-parts
@@ -46,11 +46,11 @@ tested-parts: preflight tools-cluster
 	$(fluxapply)
 
 .PHONY: test-inside
-test-inside: tested-parts ## [3 min] run those in which goroutines of this project are the test's, under the race detector
+test-inside: tested-parts ## [3 min] run those with this project's goroutines in the test process, under the race detector
 	$(PARTS_ENV) $(RACE) -shuffle=on $(PARALLEL) $(INSIDE:%=./test/%/...)
 
 .PHONY: test-outside
-test-outside: tested-parts ## [3 min] run the rest of them, which test built programs from outside
+test-outside: tested-parts ## [3 min] run the others, which test built programs from outside
 	$(PARTS_ENV) $(COMPILE) $(TESTS) -shuffle=on $(PARALLEL) $(OUTSIDE:%=./test/%/...)
 
 # The command of `make test-one` for the package in folder $(1).
@@ -62,12 +62,12 @@ one = $(if $(filter e2e/suites/%,$(1)),$(MAKE) --no-print-directory tools-cluste
 	$(if $(filter test/%,$(1)),$(MAKE) --no-print-directory tested-parts && $(PARTS_ENV) $(COMPILE) $(TESTS) $(ONE) ./$(1),\
 	$(RACE) $(ONE) ./$(1))))))
 
-# The one version of Argo Rollouts, such as 1.9.1, for all scenarios. Without it the newest one plays all of them, and
-# the one before plays a few.
+# The only version of Argo Rollouts, such as 1.9.1, for all scenarios. Without it the newest one runs all of them, and
+# the previous one runs a few.
 ROLLOUTS ?=
 
 .PHONY: test-scenarios
-test-scenarios: preflight tools-cluster ## [3 min] play what happens to Rollouts with the real controller, and print every stored weight (ROLLOUTS=1.9.1)
+test-scenarios: preflight tools-cluster ## [3 min] run the scenarios of Rollouts with the real controller, and print every stored weight (ROLLOUTS=1.9.1)
 	$(CLUSTER) build --with argo-rollouts-v1.9.1
 	$(API_SERVER) $(CONTROLLERS) $(GATEWAY_API) ROLLOUTS="$(ROLLOUTS)" $(RACE) -shuffle=on -v -timeout 30m ./test/scenarios
 

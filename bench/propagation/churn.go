@@ -57,7 +57,7 @@ func (s *stage) amongChanges(ctx context.Context, measure func(context.Context) 
 
 // anyWeight changes the weight of an application that is not measured.
 func (s *stage) anyWeight(ctx context.Context) error {
-	i, form := s.anyone()
+	i, form := s.randomOther()
 	if i%s.Fleets == 0 {
 		if err := s.bare.Push(resourcev3.ScopedRouteType, hostOf(i), form); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (s *stage) anyWeight(ctx context.Context) error {
 // anyEndpoint moves the pod of an application that is not measured and belongs to the second half: the others keep
 // answering.
 func (s *stage) anyEndpoint(ctx context.Context) error {
-	i, form := s.anyone()
+	i, form := s.randomOther()
 	i = max(i, s.Objects-i)
 	side := sides()[rand.N(2)] //nolint:gosec // not security-relevant
 	if i%s.Fleets == 0 {
@@ -83,8 +83,8 @@ func (s *stage) anyEndpoint(ctx context.Context) error {
 	return setEndpoint(ctx, s.client, s.namespaceOf(i), nameOf(i)+side, address)
 }
 
-// anyone returns an application that is not measured, and a form of its resources.
-func (s *stage) anyone() (i, form int) {
+// randomOther returns an application that is not measured, and a form of its resources.
+func (s *stage) randomOther() (i, form int) {
 	return 1 + rand.N(s.Objects-1), rand.N(2) //nolint:gosec // not security-relevant
 }
 

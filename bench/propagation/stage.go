@@ -203,7 +203,7 @@ func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err erro
 	if s.bare, err = bareserver.Start(ctx); err != nil {
 		return poller{}, poller{}, err
 	}
-	if err := s.prebuild(); err != nil {
+	if err := s.buildForms(); err != nil {
 		return poller{}, poller{}, err
 	}
 	measured := bareserver.Proxy{Binary: s.Envoy, Repository: s.Repository, Folder: s.folder, Discovery: s.xdsAt}
@@ -226,10 +226,10 @@ func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err erro
 	return newPoller(measuredProxy(), hostOf(0)), newPoller(s.bare.Proxy, hostOf(0)), nil
 }
 
-// prebuild builds all resources of the bare server: those that the interceptor computes from the same objects, by the
+// buildForms builds all resources of the bare server: those that the interceptor computes from the same objects, by the
 // same code. There are two forms, with the weights of either side; in all applications but the first the endpoints
 // differ, too.
-func (s *stage) prebuild() error {
+func (s *stage) buildForms() error {
 	var own []int
 	for i := 0; i < s.Objects; i += s.Fleets {
 		own = append(own, i)

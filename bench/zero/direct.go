@@ -71,7 +71,7 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 	d.over = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
 	d.server.Register(d.over)
 	d.checks.Register(d.over)
-	if err := d.prebuild(at, holding); err != nil {
+	if err := d.buildForms(at, holding); err != nil {
 		return err
 	}
 	if err := d.server.Publish(coldstart.Namespace, d.forms[0]); err != nil {
@@ -86,8 +86,8 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 	return err
 }
 
-// prebuild builds both forms of the resources, and configures the request queue for the apps.
-func (d *direct) prebuild(at netip.AddrPort, holding *controlplane.Holding) error {
+// buildForms builds both forms of the resources, and configures the request queue for the apps.
+func (d *direct) buildForms(at netip.AddrPort, holding *controlplane.Holding) error {
 	options := translate.DefaultOptions()
 	options.AccessLog = false
 	options.Hold = translate.Hold{Checks: at, Socket: translate.DefaultHoldSocket + "-direct"}

@@ -206,7 +206,7 @@ func (c Cache) make(ctx context.Context, part Part, folder string) error {
 	}
 	defer log.Close()
 	if err := part.Recipe.Make(ctx, work, log); err != nil {
-		return fmt.Errorf("%w: %s: %w\n%s", ErrBuild, part.Name, err, logtail.Of(logPath))
+		return fmt.Errorf("%w: %s: %w\n%s", ErrBuild, part.Name, err, logtail.Tail(logPath))
 	}
 	if err := os.Chmod(work, 0o755); err != nil {
 		return fmt.Errorf("store component %s: %w", part.Name, err)

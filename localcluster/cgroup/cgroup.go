@@ -82,7 +82,7 @@ func Remove(s cluster.Settings, deadline time.Duration) error {
 	if err != nil {
 		return err
 	}
-	leave(all)
+	moveOut(all)
 	limit := time.Now().Add(deadline)
 	for {
 		var problems []error
@@ -91,7 +91,7 @@ func Remove(s cluster.Settings, deadline time.Duration) error {
 		}
 		err := errors.Join(problems...)
 		if err == nil {
-			return takeBack(s)
+			return revert(s)
 		}
 		if time.Now().After(limit) {
 			return err
@@ -100,9 +100,9 @@ func Remove(s cluster.Settings, deadline time.Duration) error {
 	}
 }
 
-// leave moves this process out of the folders that are about to be removed: to the root, or to the cgroup that holds
+// moveOut moves this process out of the folders that are about to be removed: to the root, or to the cgroup that holds
 // the processes of a container's root.
-func leave(folders []string) {
+func moveOut(folders []string) {
 	own, err := ownCgroup()
 	if err != nil || !slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(own+"/", f+"/") }) {
 		return

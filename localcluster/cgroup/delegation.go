@@ -59,7 +59,7 @@ func delegate(s cluster.Settings) (string, error) {
 	}
 	if filepath.Base(base) != ScopeUnit(s.Name) {
 		base = filepath.Join(root, s.Cgroup())
-		if err := handDownFromRoot(s); err != nil {
+		if err := delegateFromRoot(s); err != nil {
 			return "", err
 		}
 	}
@@ -71,7 +71,7 @@ func delegate(s cluster.Settings) (string, error) {
 	if err := Move(os.Getpid(), filepath.Join(base, "supervisor")); err != nil {
 		return "", err
 	}
-	return filepath.Join(base, "cluster"), HandDown(base)
+	return filepath.Join(base, "cluster"), DelegateControllers(base)
 }
 
 // ownCgroup returns the folder of this process's cgroup of version 2.
@@ -88,9 +88,9 @@ func ownCgroup() (string, error) {
 	return "", errors.New("find this process's cgroup: it has no cgroup of version 2")
 }
 
-// HandDown delegates to the children of a folder the controllers that the kubelet requires
+// DelegateControllers delegates to the children of a folder the controllers that the kubelet requires
 // (k8s.io/kubernetes/pkg/kubelet/cm) and that the folder has.
-func HandDown(folder string) error {
+func DelegateControllers(folder string) error {
 	return enable(folder, missing(folder))
 }
 
@@ -125,9 +125,9 @@ func enable(folder string, controllers []string) error {
 	return nil
 }
 
-// handDownFromRoot makes the root delegate its controllers, and records the changes. The root of a container is an
+// delegateFromRoot makes the root delegate its controllers, and records the changes. The root of a container is an
 // ordinary cgroup to the kernel and must not have processes then. So they are moved aside.
-func handDownFromRoot(s cluster.Settings) error {
+func delegateFromRoot(s cluster.Settings) error {
 	d := delegation{Enabled: missing(root)}
 	if err := writeDelegation(s, d); err != nil {
 		return err
@@ -155,10 +155,10 @@ func handDownFromRoot(s cluster.Settings) error {
 	return err
 }
 
-// takeBack reverts the changes of a cluster above its own cgroup and removes the record. If another cluster uses a
+// revert reverts the changes of a cluster above its own cgroup and removes the record. If another cluster uses a
 // controller meanwhile, the kernel refuses to disable it, and it stays enabled. Then the root's processes stay aside,
 // too: a cgroup that delegates controllers must not have processes.
-func takeBack(s cluster.Settings) error {
+func revert(s cluster.Settings) error {
 	raw, err := os.ReadFile(s.Path(RecordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -191,8 +191,8 @@ func takeBack(s cluster.Settings) error {
 	return nil
 }
 
-// Recorded reports whether a cluster left changes above its own cgroup.
-func Recorded(s cluster.Settings) bool {
+// HasRecord reports whether a cluster left changes above its own cgroup.
+func HasRecord(s cluster.Settings) bool {
 	_, err := os.Stat(s.Path(RecordFile))
 	return !errors.Is(err, fs.ErrNotExist)
 }

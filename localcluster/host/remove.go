@@ -20,7 +20,7 @@ const endGrace = 8 * time.Second
 // Remove stops the cluster of a run directory in any state, and removes its cgroup and its files. It needs root. It
 // succeeds if nothing exists.
 func Remove(ctx context.Context, s cluster.Settings) error {
-	if err := endSupervisor(ctx, s.Dir); err != nil {
+	if err := stopSupervisor(ctx, s.Dir); err != nil {
 		return err
 	}
 	if err := cgroup.Remove(s, cgroupGrace); err != nil {
@@ -32,9 +32,9 @@ func Remove(ctx context.Context, s cluster.Settings) error {
 	return nil
 }
 
-// endSupervisor signals the supervisor to end, and kills it after endGrace. The process is the current holder of the
+// stopSupervisor signals the supervisor to end, and kills it after endGrace. The process is the current holder of the
 // lock, never a recorded ID.
-func endSupervisor(ctx context.Context, dir string) error {
+func stopSupervisor(ctx context.Context, dir string) error {
 	signal := unix.SIGTERM
 	deadline := time.Now().Add(endGrace)
 	ticker := time.NewTicker(50 * time.Millisecond)

@@ -69,7 +69,7 @@ func ReadStatus(dir string) (Status, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, StatusFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && holder == 0:
-		return unrecorded(dir)
+		return statusWithoutRecord(dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return Status{State: PhaseStarting}, nil
 	case err != nil:
@@ -87,8 +87,8 @@ func ReadStatus(dir string) (Status, error) {
 	return status, nil
 }
 
-// unrecorded returns the state of a run directory without a record: of a start that failed early, or of none.
-func unrecorded(dir string) (Status, error) {
+// statusWithoutRecord returns the state of a run directory without a record: of a start that failed early, or of none.
+func statusWithoutRecord(dir string) (Status, error) {
 	_, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -43,13 +43,13 @@ func Supervise(ctx context.Context, config node.Config) (err error) {
 	defer lock.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { awaitEnd(ctx, dir); stop() }()
+	go func() { awaitStopRequest(ctx, dir); stop() }()
 	status := Status{State: PhaseStarting, Bin: config.Settings.Bin, Logs: filepath.Join(dir, "logs"), Addresses: map[string]string{}}
 	defer func() {
 		if err != nil {
 			status.State, status.Message, status.Kubeconfig, status.Addresses, status.Node = PhaseBroken, err.Error(), "", nil, 0
 			failed := node.Event{Time: time.Now(), State: node.Failed, Message: err.Error()}
-			err = errors.Join(err, handOver(dir, config.Owner), writeStatus(dir, status), appendProgress(dir, failed))
+			err = errors.Join(err, keepLogs(dir, config.Owner), writeStatus(dir, status), appendProgress(dir, failed))
 		}
 	}()
 	if err := os.MkdirAll(status.Logs, 0o755); err != nil {
@@ -155,9 +155,9 @@ func (w watcher) watch(ctx context.Context, inside *exec.Cmd, events io.Reader) 
 	case failure != "" && ctx.Err() == nil:
 		return errors.New(failure)
 	case ctx.Err() != nil:
-		return endOrder(w.config.Settings.Dir)
+		return removeIfRequested(w.config.Settings.Dir)
 	default:
-		return fmt.Errorf("the inside of the cluster ended: %w\n%s", waitErr, logtail.Of(w.config.Settings.Path(LogFile)))
+		return fmt.Errorf("the inside of the cluster ended: %w\n%s", waitErr, logtail.Tail(w.config.Settings.Path(LogFile)))
 	}
 }
 

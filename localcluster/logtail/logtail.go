@@ -10,9 +10,9 @@ import (
 // lines is the number of lines.
 const lines = 20
 
-// Of returns the last lines of the log at path, indented, below a line with the path. If the log cannot be read, it
+// Tail returns the last lines of the log at path, indented, below a line with the path. If the log cannot be read, it
 // returns the reason.
-func Of(path string) string {
+func Tail(path string) string {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Sprintf("(its log cannot be read: %v)", err)

@@ -59,8 +59,8 @@ func delegateCgroup() error {
 	if err := cgroup.Move(os.Getpid(), filepath.Join(root, "node")); err != nil {
 		return err
 	}
-	if err := cgroup.HandDown(root); err != nil {
+	if err := cgroup.DelegateControllers(root); err != nil {
 		return err
 	}
-	return cgroup.HandDown(filepath.Join(root, "pods"))
+	return cgroup.DelegateControllers(filepath.Join(root, "pods"))
 }

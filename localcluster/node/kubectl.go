@@ -33,7 +33,7 @@ func (k Kubectl) Run(ctx context.Context, args []string, timeout time.Duration) 
 			return nil
 		}
 		err = fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
-		if !busy(out) {
+		if !isRetryable(out) {
 			return err
 		}
 		select {
@@ -44,9 +44,9 @@ func (k Kubectl) Run(ctx context.Context, args []string, timeout time.Duration) 
 	}
 }
 
-// busy reports whether kubectl's error means that the same request may succeed later. It checks the reason of a status
+// isRetryable reports whether kubectl's error means that the same request may succeed later. It checks the reason of a status
 // (k8s.io/apimachinery/pkg/apis/meta/v1, StatusReason) and etcd's errors.
-func busy(out []byte) bool {
+func isRetryable(out []byte) bool {
 	return slices.ContainsFunc([]string{
 		"Error from server (Timeout)", "Error from server (ServerTimeout)", "Error from server (ServiceUnavailable)",
 		"Error from server (TooManyRequests)", "etcdserver: request timed out", "connection refused",

@@ -52,7 +52,7 @@ func (p *process) failure(s cluster.Settings) error {
 	if p.result != nil {
 		reason = p.result.Error()
 	}
-	return fmt.Errorf("%w: %s: %s\n%s", ErrComponent, p.component.Name, reason, logtail.Of(logPath(s, p.component.Name)))
+	return fmt.Errorf("%w: %s: %s\n%s", ErrComponent, p.component.Name, reason, logtail.Tail(logPath(s, p.component.Name)))
 }
 
 // wait returns when the process is ready, or an error with the reason why it is not.
@@ -74,7 +74,7 @@ func (p *process) wait(ctx context.Context, s cluster.Settings) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s is not ready (%s): %w\n%s",
-			ErrComponent, p.component.Name, p.component.Ready, err, logtail.Of(logPath(s, p.component.Name)))
+			ErrComponent, p.component.Name, p.component.Ready, err, logtail.Tail(logPath(s, p.component.Name)))
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (n *supervisor) startAll(ctx context.Context, components []cluster.Componen
 			if err != nil {
 				return err
 			}
-			n.group.Go(func() error { return n.keep(ctx, p) })
+			n.group.Go(func() error { return n.restart(ctx, p) })
 			close(ready[c.Name])
 			return nil
 		})
@@ -61,9 +61,9 @@ func (n *supervisor) start(ctx context.Context, c cluster.Component) (*process, 
 	return p, nil
 }
 
-// keep restarts a component whenever it exits, until the context ends. A component that cannot be started is an error
+// restart restarts a component whenever it exits, until the context ends. A component that cannot be started is an error
 // that stops the cluster.
-func (n *supervisor) keep(ctx context.Context, p *process) error {
+func (n *supervisor) restart(ctx context.Context, p *process) error {
 	for {
 		select {
 		case <-ctx.Done():

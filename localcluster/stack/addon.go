@@ -110,9 +110,9 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[product.P
 		case Traefik:
 			out = append(out, traefik(program(parts, build.TraefikPart, "traefik")))
 		case EnvoyGateway:
-			out = append(out, proxyAs(build.EnvoyGatewayProxy, parts), envoyGateway(program(parts, build.EnvoyGatewayPart, "envoy-gateway")))
+			out = append(out, envoyImage(build.EnvoyGatewayProxy, parts), envoyGateway(program(parts, build.EnvoyGatewayPart, "envoy-gateway")))
 		case Contour:
-			out = append(out, proxyAs(build.ContourProxy, parts), contour(program(parts, build.ContourPart, "contour")))
+			out = append(out, envoyImage(build.ContourProxy, parts), contour(program(parts, build.ContourPart, "contour")))
 		case OldRollouts:
 			controller := argoRollouts(program(parts, build.OldRolloutsPart, "rollouts-controller-"+build.OldRolloutsVersion))
 			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
@@ -123,7 +123,7 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[product.P
 		}
 	}
 	if slices.ContainsFunc(addons, Addon.scaling) && programs != nil {
-		out = append(out, own(product.ScalerImage, programs), own(product.AgentImage, programs))
+		out = append(out, projectImage(product.ScalerImage, programs), projectImage(product.AgentImage, programs))
 	}
 	if slices.ContainsFunc(addons, Addon.gateway) && programs != nil {
 		out = append(out, guideApps(programs)...)
@@ -184,8 +184,8 @@ func guideApps(programs map[product.Program]string) []images.Spec {
 	return out
 }
 
-// proxyAs is this project's Envoy under another project's image name.
-func proxyAs(name string, parts map[string]string) images.Spec {
+// envoyImage is this project's Envoy under another project's image name.
+func envoyImage(name string, parts map[string]string) images.Spec {
 	proxy := envoy(program(parts, "envoy", "envoy"), parts["glibc"])
 	proxy.Names = []string{name}
 	return proxy

@@ -81,8 +81,8 @@ func Images(parts map[string]string, programs map[product.Program]string) []imag
 	out := append(BareImages(parts),
 		argoRollouts(program(parts, "argo-rollouts", "rollouts-controller")),
 		envoy(program(parts, "envoy", "envoy"), parts["glibc"]),
-		own(product.PluginImage, programs),
-		own(product.InterceptorImage, programs),
+		projectImage(product.PluginImage, programs),
+		projectImage(product.InterceptorImage, programs),
 	)
 	for _, color := range Colors() {
 		names := []string{"argoproj/rollouts-demo:" + color}
@@ -100,8 +100,8 @@ func program(parts map[string]string, part, name string) string {
 	return filepath.Join(parts[part], "bin", name)
 }
 
-// own is an image of this project under the name in its manifests.
-func own(image string, programs map[product.Program]string) images.Spec {
+// projectImage is an image of this project under the name in its manifests.
+func projectImage(image string, programs map[product.Program]string) images.Spec {
 	return product.Image(image, programs, "kedify/"+image+":dev")
 }
 

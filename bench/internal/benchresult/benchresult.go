@@ -31,8 +31,8 @@ func (l Limit) isKept() bool {
 	return l.Value <= l.Limit
 }
 
-// bound returns the words for the allowed side of the limit.
-func (l Limit) bound() string {
+// boundText returns the words for the allowed side of the limit.
+func (l Limit) boundText() string {
 	if l.AtLeast {
 		return "at least"
 	}
@@ -45,7 +45,7 @@ func Print(w io.Writer, limits []Limit, after string) {
 	fmt.Fprintf(w, "\tlimit\tvalue\tallowed\t\t%s\n", after)
 	for _, check := range limits {
 		passed := map[bool]string{true: "ok", false: "MISSED"}[check.isKept()]
-		fmt.Fprintf(w, "\t%s\t%.2f\t%s %.2f\t%s\t%s\n", check.Name, check.Value, check.bound(), check.Limit, passed, after)
+		fmt.Fprintf(w, "\t%s\t%.2f\t%s %.2f\t%s\t%s\n", check.Name, check.Value, check.boundText(), check.Limit, passed, after)
 	}
 }
 
@@ -53,7 +53,7 @@ func Print(w io.Writer, limits []Limit, after string) {
 // values, and whether it is kept.
 func (l Limit) Row() string {
 	kept := map[bool]string{true: "ok", false: "MISSED"}[l.isKept()]
-	return fmt.Sprintf("%s\t%s\t%.2f\t%s %.2f\t%s\t", l.Name, l.Of, l.Value, l.bound(), l.Limit, kept)
+	return fmt.Sprintf("%s\t%s\t%.2f\t%s %.2f\t%s\t", l.Name, l.Of, l.Value, l.boundText(), l.Limit, kept)
 }
 
 // Verdict returns an error with the names of all values that miss their limits.
@@ -61,7 +61,7 @@ func Verdict(limits []Limit) error {
 	var errs error
 	for _, check := range limits {
 		if !check.isKept() {
-			missed := fmt.Errorf("%s is %.2f, %s %.2f is allowed", check.Name, check.Value, check.bound(), check.Limit)
+			missed := fmt.Errorf("%s is %.2f, %s %.2f is allowed", check.Name, check.Value, check.boundText(), check.Limit)
 			errs = errors.Join(errs, missed)
 		}
 	}

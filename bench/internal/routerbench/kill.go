@@ -63,7 +63,7 @@ func (r *round) kill(ctx context.Context, kept *pluginRunner) (time.Duration, er
 				return err
 			}
 		}
-		failed, err := r.persist(ctx, kept, n)
+		failed, err := r.setUntilSuccess(ctx, kept, n)
 		mu.Lock()
 		defer mu.Unlock()
 		if now := time.Now(); (failed || n == r.of.Calls/2) && now.After(healed) {
@@ -74,13 +74,13 @@ func (r *round) kill(ctx context.Context, kept *pluginRunner) (time.Duration, er
 	return healed.Sub(begun), err
 }
 
-// persist sets the round's weight for one Rollout, and repeats the call until it succeeds. It reports whether a call
+// setUntilSuccess sets the round's weight for one Rollout, and repeats the call until it succeeds. It reports whether a call
 // failed.
-func (r *round) persist(ctx context.Context, kept *pluginRunner, n int) (failed bool, err error) {
+func (r *round) setUntilSuccess(ctx context.Context, runner *pluginRunner, n int) (failed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	for requeue := firstRequeue; ; requeue = min(2*requeue, lastRequeue) {
-		plugin, err := kept.plugin()
+		plugin, err := runner.plugin()
 		if err == nil {
 			err = set(plugin, r.rollouts[n], r.weight)
 		}

@@ -128,7 +128,7 @@ func (b Builder) build(ctx context.Context, how recipe, dir string) error {
 		return fmt.Errorf("install Debian: %w", err)
 	}
 	for from, to := range map[string]string{"boot/vmlinuz-*": "vmlinuz", "boot/initrd.img-*": "initrd.img", "home": "home"} {
-		if err := take(root, from, filepath.Join(work, to)); err != nil {
+		if err := moveFile(root, from, filepath.Join(work, to)); err != nil {
 			return err
 		}
 	}
@@ -182,8 +182,8 @@ func (b Builder) bootstrap(how recipe, stage, root string) []string {
 	return append(args, how.Network.sources(how.Release)...)
 }
 
-// take moves the one file that matches a pattern below root.
-func take(root, pattern, to string) error {
+// moveFile moves the one file that matches a pattern below root.
+func moveFile(root, pattern, to string) error {
 	found, err := filepath.Glob(filepath.Join(root, pattern))
 	if err != nil || len(found) != 1 {
 		return fmt.Errorf("the new Debian has %d files %s: want one", len(found), pattern)

@@ -46,7 +46,7 @@ func (b Builder) Home(ctx context.Context, base Base, parts string, carry bool) 
 		return "", fmt.Errorf("restrict the permissions of the user's home: %w", err)
 	}
 	if carry {
-		if err := p.carry(ctx, parts); err != nil {
+		if err := p.addCaches(ctx, parts); err != nil {
 			return "", err
 		}
 	}
@@ -57,8 +57,8 @@ func (b Builder) Home(ctx context.Context, base Base, parts string, carry bool) 
 	return p.Disk, b.asUser(ctx, string(raw))
 }
 
-// carry adds the host's caches to the plan.
-func (p *plan) carry(ctx context.Context, parts string) error {
+// addCaches adds the host's caches to the plan.
+func (p *plan) addCaches(ctx context.Context, parts string) error {
 	home := filepath.Join(p.Root, User)
 	for variable, target := range map[string]string{"GOMODCACHE": "go/pkg/mod", "GOCACHE": ".cache/go-build"} {
 		dir, err := output(ctx, "go", "env", variable)

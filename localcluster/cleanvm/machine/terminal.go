@@ -47,8 +47,8 @@ type Terminal struct {
 	asked   int
 }
 
-// Look describes a terminal to the programs on it.
-type Look struct {
+// TerminalSettings describes a terminal to the programs on it.
+type TerminalSettings struct {
 	// Term is the value of TERM.
 	Term string
 	// Columns and Rows are its size.
@@ -56,7 +56,7 @@ type Look struct {
 }
 
 // Terminal opens a terminal with a login shell. All output goes to out.
-func (s *Session) Terminal(ctx context.Context, look Look, password string, out io.Writer) (*Terminal, error) {
+func (s *Session) Terminal(ctx context.Context, look TerminalSettings, password string, out io.Writer) (*Terminal, error) {
 	session, err := s.client.NewSession()
 	if err != nil {
 		return nil, fmt.Errorf("open an ssh channel: %w", err)
@@ -115,8 +115,8 @@ func (t *Terminal) Run(ctx context.Context, command string) (int, error) {
 	return t.Type(ctx, command+"\n")
 }
 
-// Asked returns the number of sudo's password prompts since the last call.
-func (t *Terminal) Asked() int {
+// PasswordPrompts returns the number of sudo's password prompts since the last call.
+func (t *Terminal) PasswordPrompts() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	asked := t.asked

@@ -39,7 +39,7 @@ func MakeBundle(ctx context.Context, repo, dir string, dirty bool) (Bundle, erro
 	if changes != "" && !dirty {
 		return Bundle{}, ErrUncommitted
 	}
-	own, err := borrow(ctx, repo, dir)
+	own, err := referenceObjects(ctx, repo, dir)
 	if err != nil {
 		return Bundle{}, err
 	}
@@ -65,8 +65,8 @@ func MakeBundle(ctx context.Context, repo, dir string, dirty bool) (Bundle, erro
 	return b, nil
 }
 
-// borrow creates a repository that reads the objects of another one.
-func borrow(ctx context.Context, repo, dir string) (string, error) {
+// referenceObjects creates a repository that reads the objects of another one.
+func referenceObjects(ctx context.Context, repo, dir string) (string, error) {
 	own := filepath.Join(dir, "bundle.git")
 	if _, err := git(ctx, nil, "init", "-q", "--bare", own); err != nil {
 		return "", err

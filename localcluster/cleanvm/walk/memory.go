@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// leastMemory prints the minimum of available memory, in KiB, when its input ends. It starts no process, so that it
+// minMemoryScript prints the minimum of available memory, in KiB, when its input ends. It starts no process, so that it
 // costs next to nothing.
-const leastMemory = `: cleanvm measures memory; least=; while :; do ` +
+const minMemoryScript = `: cleanvm measures memory; least=; while :; do ` +
 	`while read -r name size _; do if [ "$name" = MemAvailable: ] && [ "$size" -lt "${least:-$((size + 1))}" ]; then least=$size; fi; done </proc/meminfo; ` +
 	`read -rt 2 _; [ $? -gt 128 ] || break; done; echo "$least"`
 
@@ -24,7 +24,7 @@ func (w *Walk) watchMemory(ctx context.Context) func() (int, error) {
 	in, end := io.Pipe()
 	answers := make(chan answer, 1)
 	go func() {
-		text, err := w.Root.Run(ctx, leastMemory, in)
+		text, err := w.Root.Run(ctx, minMemoryScript, in)
 		answers <- answer{text, err}
 	}()
 	return func() (int, error) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Write writes the story in a readable form.
-func (s Story) Write(out io.Writer) {
+func (s Report) Write(out io.Writer) {
 	for _, fact := range s.Machine {
 		fmt.Fprintln(out, fact)
 	}
@@ -21,16 +21,16 @@ func (s Story) Write(out io.Writer) {
 		if o.Problem != nil {
 			verdict = o.Problem.Error()
 		}
-		fmt.Fprintf(out, "\n$ %s\n  %s after %s; sudo prompted for the password %d time(s)\n", o.Line, verdict, o.Took.Round(time.Second), o.Asked)
+		fmt.Fprintf(out, "\n$ %s\n  %s after %s; sudo prompted for the password %d time(s)\n", o.Line, verdict, o.Took.Round(time.Second), o.PasswordPrompts)
 		for _, line := range o.Tail {
 			fmt.Fprintln(out, "  | "+line)
 		}
 	}
-	fmt.Fprintf(out, "\nminimum of available memory: %d MiB\n", s.LeastMemoryMB)
+	fmt.Fprintf(out, "\nminimum of available memory: %d MiB\n", s.MinMemoryMB)
 	s.writeLeft(out)
 }
 
-func (s Story) writeLeft(out io.Writer) {
+func (s Report) writeLeft(out io.Writer) {
 	for _, why := range slices.Sorted(maps.Keys(s.Left.Allowed)) {
 		fmt.Fprintf(out, "%d files differ in %s: allowed\n", s.Left.Allowed[why], why)
 	}

@@ -47,8 +47,8 @@ type Walk struct {
 	Patience float64
 	// Dir is the folder for output files.
 	Dir string
-	// Say reports progress.
-	Say func(format string, args ...any)
+	// Progress reports progress.
+	Progress func(format string, args ...any)
 }
 
 // Outcome is the result of one command.
@@ -59,8 +59,8 @@ type Outcome struct {
 	Code    int
 	Problem error
 	// Took is the duration. Asked is the number of sudo's password prompts.
-	Took  time.Duration
-	Asked int
+	Took            time.Duration
+	PasswordPrompts int
 	// Tail are the last lines of its output.
 	Tail []string
 }
@@ -68,20 +68,20 @@ type Outcome struct {
 // Passed reports whether the command succeeded.
 func (o Outcome) Passed() bool { return o.Problem == nil && o.Code == 0 }
 
-// Story contains the user's commands and what they left.
-type Story struct {
+// Report contains the user's commands and what they left.
+type Report struct {
 	// Machine describes the machine, one fact per line.
 	Machine []string
 	// Outcomes are the commands up to the first failure.
 	Outcomes []Outcome
-	// LeastMemoryMB is the minimum of available memory, in MiB.
-	LeastMemoryMB int
+	// MinMemoryMB is the minimum of available memory, in MiB.
+	MinMemoryMB int
 	// Left are the differences on the machine.
 	Left compare.Result
 }
 
 // Passed reports whether all commands succeeded and left nothing.
-func (s Story) Passed() bool {
+func (s Report) Passed() bool {
 	for _, outcome := range s.Outcomes {
 		if !outcome.Passed() {
 			return false
@@ -90,10 +90,10 @@ func (s Story) Passed() bool {
 	return s.Left.Clean()
 }
 
-// say reports progress on a line of its own.
-func (w *Walk) say(format string, args ...any) {
+// progress reports progress on a line of its own.
+func (w *Walk) progress(format string, args ...any) {
 	w.Transcript.EndLine()
-	w.Say(format, args...)
+	w.Progress(format, args...)
 }
 
 // within bounds a step of the walk.
@@ -101,8 +101,8 @@ func (w *Walk) within(ctx context.Context, timeout time.Duration) (context.Conte
 	return context.WithTimeout(ctx, time.Duration(float64(timeout)*w.Patience))
 }
 
-// Settle waits until the machine has finished booting.
-func (w *Walk) Settle(ctx context.Context) error {
+// AwaitBoot waits until the machine has finished booting.
+func (w *Walk) AwaitBoot(ctx context.Context) error {
 	ctx, cancel := w.within(ctx, settleTimeout)
 	defer cancel()
 	// A degraded machine returns a non-zero exit code; the summary shows the reason.
@@ -113,8 +113,8 @@ func (w *Walk) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Hand copies a bundle to the path that the user clones from.
-func (w *Walk) Hand(ctx context.Context, b Bundle) error {
+// CopyBundle copies a bundle to the path that the user clones from.
+func (w *Walk) CopyBundle(ctx context.Context, b Bundle) error {
 	ctx, cancel := w.within(ctx, snapshotTimeout)
 	defer cancel()
 	file, err := os.Open(b.File)
@@ -135,15 +135,15 @@ func CloneCommand() Command {
 }
 
 // Do runs commands as the user until one fails, and compares the machine.
-func (w *Walk) Do(ctx context.Context, commands []Command) (Story, error) {
-	story := Story{}
+func (w *Walk) Do(ctx context.Context, commands []Command) (Report, error) {
+	story := Report{}
 	facts, err := w.describe(ctx)
 	if err != nil {
 		return story, err
 	}
 	story.Machine = facts
 	memory := w.watchMemory(ctx)
-	w.say("taking a snapshot of the machine before the commands")
+	w.progress("taking a snapshot of the machine before the commands")
 	before, err := w.snapshot(ctx, "before")
 	if err != nil {
 		return story, err
@@ -159,23 +159,23 @@ func (w *Walk) Do(ctx context.Context, commands []Command) (Story, error) {
 			break
 		}
 	}
-	w.say("taking a snapshot of the machine after the commands")
+	w.progress("taking a snapshot of the machine after the commands")
 	if story.Left, err = w.compare(ctx, before); err != nil {
 		return story, err
 	}
-	story.LeastMemoryMB, err = memory()
+	story.MinMemoryMB, err = memory()
 	return story, err
 }
 
 // do runs one command as the user.
 func (w *Walk) do(ctx context.Context, command Command) Outcome {
-	w.say("dev types: %s", command.Line)
+	w.progress("dev types: %s", command.Line)
 	ctx, cancel := w.within(ctx, command.Timeout)
 	defer cancel()
 	out := Outcome{Line: command.Line}
 	start := time.Now()
 	out.Code, out.Problem = w.Terminal.Run(ctx, command.Line)
-	out.Took, out.Asked, out.Tail = time.Since(start), w.Terminal.Asked(), w.Transcript.Tail()
+	out.Took, out.PasswordPrompts, out.Tail = time.Since(start), w.Terminal.PasswordPrompts(), w.Transcript.Tail()
 	return out
 }
 

@@ -103,7 +103,7 @@ func imageCommand(o *options) *cobra.Command {
 			defer lock.Close()
 			base, err := b.Base(c.Context(), fresh)
 			if err == nil {
-				say("%s", base.Disk)
+				progress("%s", base.Disk)
 			}
 			return err
 		},
@@ -131,5 +131,5 @@ func acceleration(flag string) ([]machine.Acceleration, error) {
 	}
 }
 
-// say prints progress.
-func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+// progress prints progress.
+func progress(format string, args ...any) { fmt.Printf(format+"\n", args...) }

@@ -133,12 +133,12 @@ func (o *options) start(ctx context.Context) (*guest, error) {
 		return nil, err
 	}
 	begun := time.Now()
-	say("building the disks (about a minute each the first time)")
+	progress("building the disks (about a minute each the first time)")
 	base, home, err := o.disks(ctx, b)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w\n%s", err, logtail.Of(filepath.Join(dir, imageLog))), lock.Close())
+		return nil, errors.Join(fmt.Errorf("%w\n%s", err, logtail.Tail(filepath.Join(dir, imageLog))), lock.Close())
 	}
-	say("built the disks in %s", time.Since(begun).Round(time.Second))
+	progress("built the disks in %s", time.Since(begun).Round(time.Second))
 	g := &guest{dir: dir, home: home, lock: lock, key: b.Keys.UserFile, login: machine.Login{User: "root", Key: b.Keys.User, Host: b.Keys.Host.PublicKey()}}
 	for _, way := range ways {
 		config := machine.Config{
@@ -155,9 +155,9 @@ func (o *options) start(ctx context.Context) (*guest, error) {
 		case !errors.Is(err, machine.ErrNoKVM):
 			return nil, errors.Join(err, lock.Close())
 		}
-		say("%v", err)
+		progress("%v", err)
 		if len(ways) > 1 {
-			say("QEMU emulates the processor instead, many times slower")
+			progress("QEMU emulates the processor instead, many times slower")
 		}
 	}
 	return nil, errors.Join(err, lock.Close())
@@ -201,11 +201,11 @@ func (g *guest) try(ctx context.Context, config machine.Config, patience float64
 	if err != nil {
 		err = fmt.Errorf("boot (%s): %w", config.Accel, err)
 		if !errors.Is(err, machine.ErrNoKVM) {
-			err = fmt.Errorf("%w\n%s", err, logtail.Of(filepath.Join(g.dir, "console.log")))
+			err = fmt.Errorf("%w\n%s", err, logtail.Tail(filepath.Join(g.dir, "console.log")))
 		}
 		return errors.Join(err, m.Stop(ctx))
 	}
-	say("the machine is up after %s (%s)", time.Since(begun).Round(time.Second), config.Accel)
+	progress("the machine is up after %s (%s)", time.Since(begun).Round(time.Second), config.Accel)
 	return nil
 }
 
@@ -222,10 +222,10 @@ func (o *options) boot(ctx context.Context) error {
 // await keeps the machine running until the developer or the machine ends it.
 func (g *guest) await(ctx context.Context) {
 	for _, user := range []string{image.User, "root"} {
-		say("ssh -i %s -p %d -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no %s@127.0.0.1", g.key, g.Port, user)
+		progress("ssh -i %s -p %d -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no %s@127.0.0.1", g.key, g.Port, user)
 	}
-	say("%s's password is: %s", image.User, image.Password)
-	say("Ctrl-C stops the machine")
+	progress("%s's password is: %s", image.User, image.Password)
+	progress("Ctrl-C stops the machine")
 	select {
 	case <-ctx.Done():
 	case <-g.Exited():

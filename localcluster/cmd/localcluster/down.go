@@ -58,10 +58,10 @@ func remove(ctx context.Context, dir, name string) error {
 		say("there is no cluster")
 		return nil
 	}
-	if gone, err := host.AskForEnd(ctx, dir); gone || err != nil {
+	if gone, err := host.RequestStop(ctx, dir); gone || err != nil {
 		return err
 	}
-	if holder, err := host.LockHolder(dir); err == nil && holder == 0 && !cgroup.Exists(settings) && !cgroup.Recorded(settings) && os.RemoveAll(dir) == nil {
+	if holder, err := host.LockHolder(dir); err == nil && holder == 0 && !cgroup.Exists(settings) && !cgroup.HasRecord(settings) && os.RemoveAll(dir) == nil {
 		return nil
 	}
 	if err := elevate(ctx, "the cluster's files belong to root"); err != nil {

@@ -19,8 +19,8 @@ import (
 // pollInterval is the interval at which a waiting command reads new events.
 const pollInterval = 100 * time.Millisecond
 
-// silence is the longest time without output while a user waits.
-const silence = 20 * time.Second
+// progressInterval is the longest time without output while a user waits.
+const progressInterval = 20 * time.Second
 
 // launch starts the supervisor as root, in a session of its own, so that it outlives the terminal. sudo itself stays in
 // the terminal's session, to which its ticket belongs; the command that it runs returns as soon as the supervisor runs.
@@ -66,7 +66,7 @@ func awaitReady(ctx context.Context, dir string) error {
 			told = time.Now()
 		}
 		seen = next
-		if time.Since(told) > silence {
+		if time.Since(told) > progressInterval {
 			told = time.Now()
 			say("  still starting after %.0f s; see the logs in %s", time.Since(began).Seconds(), filepath.Join(dir, "logs"))
 		}

@@ -29,7 +29,7 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 	if err := r.check(running, o.bare); err != nil {
 		return err
 	}
-	status, err := settled(ctx, l.dir())
+	status, err := awaitSettled(ctx, l.dir())
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 		return err
 	}
 	r.forwards, r.extraArgs = running.Forwards[len(stack.Forwards("")):], running.Settings.ExtraArgs
-	parts, other, err := partsNow(ctx, l, running, r.addons)
+	parts, other, err := ensureChangedParts(ctx, l, running, r.addons)
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 	return replace(ctx, l, running, next, node.Slowness(status.StartSeconds))
 }
 
-// settled waits for a cluster that is still starting, and returns its state.
-func settled(ctx context.Context, dir string) (host.Status, error) {
+// awaitSettled waits for a cluster that is still starting, and returns its state.
+func awaitSettled(ctx context.Context, dir string) (host.Status, error) {
 	status, err := host.ReadStatus(dir)
 	if err != nil || status.State == host.PhaseRunning {
 		return status, err
@@ -76,9 +76,9 @@ func settled(ctx context.Context, dir string) (host.Status, error) {
 	return host.ReadStatus(dir)
 }
 
-// partsNow builds the components of a cluster with these add-ons. It returns the folder of each, and the names of those
+// ensureChangedParts builds the components of a cluster with these add-ons. It returns the folder of each, and the names of those
 // whose version in the running cluster differs.
-func partsNow(ctx context.Context, l *location, running node.Config, addons []stack.Addon) (parts map[string]string, other []string, err error) {
+func ensureChangedParts(ctx context.Context, l *location, running node.Config, addons []stack.Addon) (parts map[string]string, other []string, err error) {
 	wanted, err := partsFor(l, addons)
 	if err != nil {
 		return nil, nil, err
@@ -94,11 +94,11 @@ func partsNow(ctx context.Context, l *location, running node.Config, addons []st
 	if parts, err = ensureParts(ctx, l, wanted); err != nil {
 		return nil, nil, err
 	}
-	return parts, differing(running.Contents.Parts, only(parts, common)), nil
+	return parts, differing(running.Contents.Parts, selectParts(parts, common)), nil
 }
 
-// only returns the folders of the named components.
-func only(folders map[string]string, parts []build.Part) map[string]string {
+// selectParts returns the folders of the named components.
+func selectParts(folders map[string]string, parts []build.Part) map[string]string {
 	out := map[string]string{}
 	for _, part := range parts {
 		if folder, known := folders[part.Name]; known {

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "these tests need root: run `make test-cluster`, which asks for it")
 		os.Exit(1)
 	}
-	stop := makeNoise()
+	stop := simulateOtherUsers()
 	code, err := runInside()
 	stop()
 	if err != nil {

@@ -116,9 +116,9 @@ func take(t *testing.T, of cluster.Settings) Snapshot {
 	return s
 }
 
-// mustMatch compares the machine with its former state. The kernel needs a moment to remove processes that received a
+// requireMatch compares the machine with its former state. The kernel needs a moment to remove processes that received a
 // signal.
-func mustMatch(t *testing.T, before Snapshot, of cluster.Settings) {
+func requireMatch(t *testing.T, before Snapshot, of cluster.Settings) {
 	t.Helper()
 	diff := ""
 	await(t, 200*time.Millisecond, func() bool {
@@ -144,7 +144,7 @@ func TestNothingIsLeft(t *testing.T) {
 			e := fromEnvironment(t)
 			before := take(t, e.cluster())
 			tt.run(t, e)
-			mustMatch(t, before, e.cluster())
+			requireMatch(t, before, e.cluster())
 			if got := e.status(t).State; got != host.PhaseStopped {
 				t.Errorf("state is %q, want %q", got, host.PhaseStopped)
 			}
@@ -293,11 +293,11 @@ func (e environment) mustBeOurs(t *testing.T) {
 // leftCluster is a cluster of which only a cgroup exists.
 func leftCluster() cluster.Settings { return cluster.Settings{Name: "left"} }
 
-// TestWhatIsLeftShows leaves something of each kind behind.
-func TestWhatIsLeftShows(t *testing.T) {
+// TestResidueIsReported leaves something of each kind behind.
+func TestResidueIsReported(t *testing.T) {
 	before := take(t, leftCluster())
 	t.Run("left", func(t *testing.T) {
-		leaveSomething(t)
+		createResidue(t)
 		after := take(t, leftCluster())
 		for _, kind := range []string{"processes", "mounts", "links", "files", "cgroups"} {
 			if cmp.Equal(before[kind], after[kind]) {
@@ -305,12 +305,12 @@ func TestWhatIsLeftShows(t *testing.T) {
 			}
 		}
 	})
-	mustMatch(t, before, leftCluster())
+	requireMatch(t, before, leftCluster())
 }
 
-// leaveSomething creates a process, a folder with a mount, network devices and a cgroup, and removes them with the
+// createResidue creates a process, a folder with a mount, network devices and a cgroup, and removes them with the
 // test.
-func leaveSomething(t *testing.T) {
+func createResidue(t *testing.T) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -435,11 +435,11 @@ func kill(t *testing.T, pid int) bool {
 	return true
 }
 
-// TestAForeignCgroup checks which cgroups of a process are reported: a process that ends is at the root for a moment.
-func TestAForeignCgroup(t *testing.T) {
+// TestForeignCgroups checks which cgroups of a process are reported: a process that ends is at the root for a moment.
+func TestForeignCgroups(t *testing.T) {
 	all := []string{"9:name=systemd:/", "4:memory:/", "4:memory:/job/1", "4:memory:/kubelet/left/pod", "0::/elsewhere"}
 	want := []string{"0::/elsewhere"}
-	if diff := cmp.Diff(want, foreign(all, []string{"4:memory:/job/1"}, "kubelet/left")); diff != "" {
+	if diff := cmp.Diff(want, foreignCgroups(all, []string{"4:memory:/job/1"}, "kubelet/left")); diff != "" {
 		t.Errorf("cgroups that show (-want +got):\n%s", diff)
 	}
 }

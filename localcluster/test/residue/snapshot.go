@@ -44,7 +44,7 @@ func Take(disk Disk, of cluster.Settings) (Snapshot, error) {
 		"firewall":  firewall,
 		"files":     disk.files,
 		"cgroups":   func() ([]string, error) { return cgroups(of) },
-		rootCgroup:  func() ([]string, error) { return handedDown(), nil },
+		rootCgroup:  func() ([]string, error) { return delegatedControllers(), nil },
 		"sysctls":   sysctls,
 	} {
 		found, err := look()
@@ -142,8 +142,8 @@ func (d Disk) files() ([]string, error) {
 // cgroupRoot is the mount point of the cgroup hierarchies.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// handedDown lists the controllers that the root delegates, and the cgroup to which its processes are moved meanwhile.
-func handedDown() []string {
+// delegatedControllers lists the controllers that the root delegates, and the cgroup to which its processes are moved meanwhile.
+func delegatedControllers() []string {
 	var out []string
 	if raw, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.subtree_control")); err == nil {
 		out = append(out, "handed down: "+strings.TrimSpace(string(raw)))
@@ -185,15 +185,15 @@ func cgroups(of cluster.Settings) ([]string, error) {
 		if state, _ := stateOf(pid); state == "Z" {
 			return
 		}
-		for _, line := range foreign(cgroupsOf(pid), own, of.Cgroup()) {
+		for _, line := range foreignCgroups(cgroupsOf(pid), own, of.Cgroup()) {
 			out = append(out, "a process is in "+line)
 		}
 	})
 }
 
-// foreign returns the cgroups of a process that are neither this process's nor the cluster's. It omits the root of a
+// foreignCgroups returns the cgroups of a process that are neither this process's nor the cluster's. It omits the root of a
 // hierarchy, because a process that ends is there before it is a zombie (cgroup_exit in Linux).
-func foreign(all, own []string, cluster string) []string {
+func foreignCgroups(all, own []string, cluster string) []string {
 	return slices.DeleteFunc(all, func(line string) bool {
 		return slices.Contains(own, line) || strings.Contains(line, cluster) || strings.HasSuffix(line, ":/")
 	})

@@ -15,9 +15,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// makeNoise simulates other users of the host until the test ends. It constantly creates processes, namespaces and
+// simulateOtherUsers simulates other users of the host until the test ends. It constantly creates processes, namespaces and
 // cgroups, as containers and logins do, and clusters of other checkouts. None of it may appear in the tests' results.
-func makeNoise() (stop func()) {
+func simulateOtherUsers() (stop func()) {
 	done := make(chan struct{})
 	var working sync.WaitGroup
 	working.Go(func() {
@@ -29,15 +29,15 @@ func makeNoise() (stop func()) {
 				return
 			case <-ticker.C:
 			}
-			working.Go(func() { somebodyElse(n) })
+			working.Go(func() { simulateOtherUser(n) })
 		}
 	})
 	return func() { close(done); working.Wait() }
 }
 
-// somebodyElse creates cgroups and another cluster's folder, and runs a process in new namespaces for a moment. A
+// simulateOtherUser creates cgroups and another cluster's folder, and runs a process in new namespaces for a moment. A
 // failure only reduces the noise.
-func somebodyElse(n int) {
+func simulateOtherUser(n int) {
 	name := cluster.NameOf(strconv.Itoa(n), "")
 	run := filepath.Join(os.Getenv("LOCALCLUSTER_CACHE"), "clusters", name)
 	if os.Mkdir(run, 0o755) == nil {

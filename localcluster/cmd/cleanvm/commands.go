@@ -40,7 +40,7 @@ func (o *options) story(ctx context.Context, commands []walk.Command) error {
 	}
 	err = o.walk(ctx, g, bundle, append([]walk.Command{walk.CloneCommand()}, commands...))
 	if err != nil && o.keep && ctx.Err() == nil {
-		say("%v", err)
+		progress("%v", err)
 		g.await(ctx)
 	}
 	return errors.Join(err, g.end(ctx))
@@ -63,14 +63,14 @@ func (o *options) walk(ctx context.Context, g *guest, bundle walk.Bundle, comman
 	defer log.Close()
 	look, live := o.look()
 	w := &walk.Walk{
-		Root: g.root, Transcript: walk.NewTranscript(os.Stdout, log, live), Patience: g.patience, Dir: g.dir, Say: say,
+		Root: g.root, Transcript: walk.NewTranscript(os.Stdout, log, live), Patience: g.patience, Dir: g.dir, Progress: progress,
 	}
 	begun := time.Now()
-	if err := w.Settle(ctx); err != nil {
+	if err := w.AwaitBoot(ctx); err != nil {
 		return err
 	}
-	say("all services are up after another %s", time.Since(begun).Round(time.Second))
-	if err := w.Hand(ctx, bundle); err != nil {
+	progress("all services are up after another %s", time.Since(begun).Round(time.Second))
+	if err := w.CopyBundle(ctx, bundle); err != nil {
 		return err
 	}
 	if w.Terminal, err = g.sit(ctx, look, w.Transcript); err != nil {
@@ -84,7 +84,7 @@ func (o *options) walk(ctx context.Context, g *guest, bundle walk.Bundle, comman
 }
 
 // sit logs the user in on a terminal.
-func (g *guest) sit(ctx context.Context, look machine.Look, transcript io.Writer) (*machine.Terminal, error) {
+func (g *guest) sit(ctx context.Context, look machine.TerminalSettings, transcript io.Writer) (*machine.Terminal, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(bootTimeout)*g.patience))
 	defer cancel()
 	login := g.login
@@ -97,18 +97,18 @@ func (g *guest) sit(ctx context.Context, look machine.Look, transcript io.Writer
 }
 
 // look describes this program's own terminal, less the prefix.
-func (o *options) look() (machine.Look, bool) {
+func (o *options) look() (machine.TerminalSettings, bool) {
 	out := int(os.Stdout.Fd())
 	columns, rows, err := term.GetSize(out)
 	if err != nil {
-		return machine.Look{Term: cmp.Or(o.term, "dumb"), Columns: 160, Rows: 50}, false
+		return machine.TerminalSettings{Term: cmp.Or(o.term, "dumb"), Columns: 160, Rows: 50}, false
 	}
 	columns = max(columns-len([]rune(walk.Prefix)), 40)
-	return machine.Look{Term: cmp.Or(o.term, os.Getenv("TERM"), "dumb"), Columns: columns, Rows: rows}, true
+	return machine.TerminalSettings{Term: cmp.Or(o.term, os.Getenv("TERM"), "dumb"), Columns: columns, Rows: rows}, true
 }
 
 // conclude prints and stores the summary.
-func (g *guest) conclude(story walk.Story, bundle walk.Bundle) error {
+func (g *guest) conclude(story walk.Report, bundle walk.Bundle) error {
 	file, err := os.Create(filepath.Join(g.dir, "summary.txt"))
 	if err != nil {
 		return fmt.Errorf("write the summary: %w", err)

@@ -13,22 +13,22 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cgroup"
 )
 
-// endFile requests from the supervisor, which is root, the end of the cluster. Only root and the user who started the
+// stopFile requests from the supervisor, which is root, the end of the cluster. Only root and the user who started the
 // cluster can write to the run directory. So stopping a cluster needs no password.
-const endFile = "end"
+const stopFile = "end"
 
-// askGrace is how long the supervisor may take to stop the cluster, also on a slow machine.
-const askGrace = time.Minute
+// stopRequestGrace is how long the supervisor may take to stop the cluster, also on a slow machine.
+const stopRequestGrace = time.Minute
 
-// lookInterval is how often the supervisor looks for endFile.
-const lookInterval = 100 * time.Millisecond
+// stopPollInterval is how often the supervisor looks for endFile.
+const stopPollInterval = 100 * time.Millisecond
 
-// awaitEnd returns when the end is requested or when the context ends.
-func awaitEnd(ctx context.Context, dir string) {
-	ticker := time.NewTicker(lookInterval)
+// awaitStopRequest returns when the end is requested or when the context ends.
+func awaitStopRequest(ctx context.Context, dir string) {
+	ticker := time.NewTicker(stopPollInterval)
 	defer ticker.Stop()
 	for {
-		if _, err := os.Stat(filepath.Join(dir, endFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, stopFile)); err == nil {
 			return
 		}
 		select {
@@ -39,10 +39,10 @@ func awaitEnd(ctx context.Context, dir string) {
 	}
 }
 
-// endOrder removes all files of the cluster if endFile requests its end. Otherwise the process that sent the signal
+// removeIfRequested removes all files of the cluster if endFile requests its end. Otherwise the process that sent the signal
 // removes them.
-func endOrder(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, endFile)); errors.Is(err, fs.ErrNotExist) {
+func removeIfRequested(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, stopFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	// The lock goes last: the cluster counts as running while the lock is held.
@@ -72,19 +72,19 @@ func removeAllBut(dir string, names ...string) error {
 	return nil
 }
 
-// AskForEnd stops the cluster of a run directory through its supervisor, without root, and reports whether nothing of
+// RequestStop stops the cluster of a run directory through its supervisor, without root, and reports whether nothing of
 // it is left. It returns false if no supervisor runs, or if the supervisor does not stop the cluster in time.
-func AskForEnd(ctx context.Context, dir string) (bool, error) {
+func RequestStop(ctx context.Context, dir string) (bool, error) {
 	holder, err := LockHolder(dir)
 	if err != nil || holder == 0 {
 		return false, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, endFile), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, stopFile), nil, 0o644); err != nil {
 		return false, nil // another user's
 	}
-	ctx, cancel := context.WithTimeout(ctx, askGrace)
+	ctx, cancel := context.WithTimeout(ctx, stopRequestGrace)
 	defer cancel()
-	ticker := time.NewTicker(lookInterval)
+	ticker := time.NewTicker(stopPollInterval)
 	defer ticker.Stop()
 	given := false // the lock was free at the last check
 	for {
@@ -106,9 +106,9 @@ func AskForEnd(ctx context.Context, dir string) (bool, error) {
 	}
 }
 
-// handOver removes all files of a failed cluster except those that explain the failure. It changes their owner to the
+// keepLogs removes all files of a failed cluster except those that explain the failure. It changes their owner to the
 // user, so that cleaning up needs no root. The record of cgroup changes stays until they are reverted.
-func handOver(dir string, owner int) error {
+func keepLogs(dir string, owner int) error {
 	if err := removeAllBut(dir, lockFile, PlanFile, StatusFile, ProgressFile, LogFile, cgroup.RecordFile, "logs", "demo"); err != nil {
 		return err
 	}
