@@ -77,7 +77,7 @@ func (r *Reconciler[O]) release(
 		return nil
 	}
 	reset := request.reset()
-	leftovers := slices.DeleteFunc(config.Marked(reset), func(t Target[O]) bool {
+	leftovers := slices.DeleteFunc(config.OwnedTargets(reset), func(t Target[O]) bool {
 		return slices.ContainsFunc(targets, func(other Target[O]) bool { return other.String() == t.String() })
 	})
 	if len(leftovers) == 0 {

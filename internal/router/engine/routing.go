@@ -56,9 +56,9 @@ type Configuration[O kube.State] interface {
 	// Targets returns the objects that split the Rollout's traffic, each bound to request; none if request is not
 	// supported by this routing. With an error it returns the targets that are valid; each error names its object.
 	Targets(ctx context.Context, request Request) ([]Target[O], error)
-	// Marked returns the objects that carry the Rollout's owner mark, each bound to request. It reads a cache only and
-	// returns none if that is out of date.
-	Marked(request Request) []Target[O]
+	// OwnedTargets returns the objects that carry the Rollout's owner mark, each bound to request. It reads a cache only
+	// and returns none if that is out of date.
+	OwnedTargets(request Request) []Target[O]
 	// CheckManagedRoutes returns an error that names the step if the Rollout has no object for the header or mirror route
 	// that a step sets.
 	CheckManagedRoutes(rollout *v1alpha1.Rollout, step string) error

@@ -38,7 +38,7 @@ type kindCache struct {
 	*kube.Cache[*object]
 
 	watch sync.Once // requests the watch
-	used  sync.Map  // names of the routes that Rollouts use, which are cached with their content
+	inUse sync.Map  // names of the routes that Rollouts use, which are cached with their content
 }
 
 // NewClient returns a Client for the API server of config, which is called until it succeeds once.
@@ -96,7 +96,7 @@ func (c *kindCache) decode(document []byte) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, isUsed := c.used.Load(head.name); !isUsed {
+	if _, isUsed := c.inUse.Load(head.name); !isUsed {
 		return head, nil
 	}
 	if cached, ok, _ := c.Get(head.name); ok && cached.resourceVersion == head.resourceVersion && cached.IsComplete() {
@@ -130,9 +130,9 @@ func (c *Client) doVersioned(
 	return c.api.Do(ctx, request(schema.version))
 }
 
-// get reads one route from the API server, not from a cache.
-func (c *Client) get(ctx context.Context, kind route.Kind, name types.NamespacedName) (*object, error) {
-	c.caches[kind].used.Store(name, true) // first, so that watch events after this read are cached with their content
+// getLive reads one route from the API server, not from a cache.
+func (c *Client) getLive(ctx context.Context, kind route.Kind, name types.NamespacedName) (*object, error) {
+	c.caches[kind].inUse.Store(name, true) // first, so that watch events after this read are cached with their content
 	return c.decode(kind)(c.doVersioned(ctx, kind, func(version string) kube.Request {
 		return kube.Request{Path: path(kind, version, name)}
 	}))
@@ -153,13 +153,16 @@ func (c *Client) decode(kind route.Kind) func([]byte, error) (*object, error) {
 	}
 }
 
-// recent returns a route from the cache if that is up to date, otherwise from the API server; cached is true for the
+// get returns a route from the cache if that is up to date, otherwise from the API server; cached is true for the
 // former. A route counts as missing only after a 404 of the API server.
-func (c *Client) recent(
+func (c *Client) get(
 	ctx context.Context, kind route.Kind, name types.NamespacedName,
 ) (live *object, cached bool, err error) {
 	c.requestWatch(kind)
-	return c.caches[kind].Recent(ctx, name, func(ctx context.Context) (*object, error) { return c.get(ctx, kind, name) })
+	return c.caches[kind].Recent(ctx, name, func(ctx context.Context) (*object,
+		error) {
+		return c.getLive(ctx, kind, name)
+	})
 }
 
 // requestWatch makes Watch watch routes of kind.
@@ -167,8 +170,8 @@ func (c *Client) requestWatch(kind route.Kind) {
 	c.caches[kind].watch.Do(func() { c.toWatch <- kind })
 }
 
-// selected returns the names of the routes that a selector matches.
-func (c *Client) selected(ctx context.Context, s selection) ([]types.NamespacedName, error) {
+// selectNames returns the names of the routes that a selector matches.
+func (c *Client) selectNames(ctx context.Context, s selection) ([]types.NamespacedName, error) {
 	c.requestWatch(s.kind)
 	objects, current := c.caches[s.kind].Select(func(o *object) bool {
 		return o.name.Namespace == s.namespace && s.labels.Matches(o.labels)
@@ -200,9 +203,9 @@ func (c *Client) list(ctx context.Context, s selection) ([]*object, error) {
 	return parseList(body)
 }
 
-// put replaces a route. It fails with a conflict if the live route is not the one that was read, so that no decision is
-// based on an outdated state.
-func (c *Client) put(ctx context.Context, kind route.Kind, read *object, content map[string]any) error {
+// update replaces a route. It fails with a conflict if the live route is not the one that was read, so that no decision
+// is based on an outdated state.
+func (c *Client) update(ctx context.Context, kind route.Kind, read *object, content map[string]any) error {
 	written := maps.Clone(content)
 	written["kind"] = string(kind)
 	schema, err := c.catalog.lookup(ctx, kind)

@@ -37,7 +37,7 @@ func TestTenThousandRoutesNeedLittleMemory(t *testing.T) { //nolint:paralleltest
 	for i := range routes {
 		name := types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("web-", i)}
 		if i < used {
-			cache.used.Store(name, true)
+			cache.inUse.Store(name, true)
 		}
 		decoded, err := cache.decode(fmt.Appendf(nil, `{"metadata":{"namespace":"shop","name":%q,"resourceVersion":"%d","labels":{"app":"web"},"managedFields":[{"manager":"x"}]},`+
 			`"spec":{"rules":[%s]}}`, name.Name, i+1, strings.Join(rules, ",")))

@@ -50,7 +50,7 @@ func (r *routing) selectedNames(
 		return nil, err
 	}
 	err = kube.Retry(ctx, func(ctx context.Context) (err error) {
-		names, err = r.client.selected(ctx, s)
+		names, err = r.client.selectNames(ctx, s)
 		return err
 	})
 	switch isMissing := apierrors.IsNotFound(err) || errors.Is(err, errNotServed); {

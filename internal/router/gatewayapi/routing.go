@@ -77,8 +77,8 @@ func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]
 	return targets, err
 }
 
-// Marked returns the routes with an entry of the Rollout in their record.
-func (c *configuration) Marked(request engine.Request) []engine.Target[*object] {
+// OwnedTargets returns the routes with an entry of the Rollout in their record.
+func (c *configuration) OwnedTargets(request engine.Request) []engine.Target[*object] {
 	var targets []engine.Target[*object]
 	for _, kind := range kinds() {
 		objects, current := c.client.caches[kind].ByIndexKey(request.Name())

@@ -40,12 +40,12 @@ func (t *target) String() string { return t.reference.String() }
 
 // Get returns the route from its kind's cache if that is up to date, otherwise from the API server.
 func (t *target) Get(ctx context.Context) (live *object, cached bool, err error) {
-	return t.client.recent(ctx, t.kind, t.name)
+	return t.client.get(ctx, t.kind, t.name)
 }
 
 // GetLive returns the route from the API server.
 func (t *target) GetLive(ctx context.Context) (*object, error) {
-	return t.client.get(ctx, t.kind, t.name)
+	return t.client.getLive(ctx, t.kind, t.name)
 }
 
 // Await waits until done returns true for a state of the route.

@@ -19,9 +19,9 @@ const (
 // write writes content to the route that was read. If staged is not nil, it writes that first.
 func (t *target) write(ctx context.Context, read *object, staged, content map[string]any) error {
 	if staged == nil {
-		return t.client.put(ctx, t.kind, read, content)
+		return t.client.update(ctx, t.kind, read, content)
 	}
-	if err := t.client.put(ctx, t.kind, read, staged); err != nil {
+	if err := t.client.update(ctx, t.kind, read, staged); err != nil {
 		return err
 	}
 	t.log.InfoContext(ctx, "staging managed route change with a rule that matches no request", "rollout", t.rollout,
@@ -38,7 +38,7 @@ func (t *target) write(ctx context.Context, read *object, staged, content map[st
 	if err != nil || !report.Changed {
 		return err
 	}
-	return t.client.put(ctx, t.kind, live, content)
+	return t.client.update(ctx, t.kind, live, content)
 }
 
 // awaitProxies waits until the Gateways have accepted the route, up to stagingTimeout, and then until their proxies

@@ -66,8 +66,8 @@ func path(name types.NamespacedName) []string {
 	return segments
 }
 
-// get reads one object from the API server, not from the cache.
-func (c *Client) get(ctx context.Context, name types.NamespacedName) (*object, error) {
+// getLive reads one object from the API server, not from the cache.
+func (c *Client) getLive(ctx context.Context, name types.NamespacedName) (*object, error) {
 	return c.decode(c.api.Do(ctx, kube.Request{Path: path(name)}))
 }
 
@@ -106,17 +106,17 @@ func (c *Client) decode(document []byte, err error) (*object, error) {
 	return c.cache.Put(live), nil
 }
 
-// recent returns an object from the cache if that is up to date, otherwise from the API server; cached is true for the
+// get returns an object from the cache if that is up to date, otherwise from the API server; cached is true for the
 // former. An object counts as missing only after a 404 of the API server.
-func (c *Client) recent(ctx context.Context, name types.NamespacedName) (live *object, cached bool, err error) {
-	return c.cache.Recent(ctx, name, func(ctx context.Context) (*object, error) { return c.get(ctx, name) })
+func (c *Client) get(ctx context.Context, name types.NamespacedName) (live *object, cached bool, err error) {
+	return c.cache.Recent(ctx, name, func(ctx context.Context) (*object, error) { return c.getLive(ctx, name) })
 }
 
-// annotate sets annotations of an object, removes those with an empty text, and changes nothing else. It fails with a
-// conflict if the live annotations are not those of read, so that no decision is based on an outdated state. Other
-// concurrent changes of the object are no conflict: with a resource version as the condition, ten busy writers would
-// win each time.
-func (c *Client) annotate(ctx context.Context, read *object, annotations map[string]string) error {
+// patchAnnotations sets annotations of an object, removes those with an empty text, and changes nothing else. It fails
+// with a conflict if the live annotations are not those of read, so that no decision is based on an outdated state.
+// Other concurrent changes of the object are no conflict: with a resource version as the condition, ten busy writers
+// would win each time.
+func (c *Client) patchAnnotations(ctx context.Context, read *object, annotations map[string]string) error {
 	patch, err := annotationPatch(read, annotations)
 	if err != nil {
 		return err

@@ -54,19 +54,19 @@ func (o *object) Version() string { return o.resourceVersion }
 
 // IndexKeys returns the cache index keys of the object: the Rollout that owns the weights and the ScaledObject, if any.
 func (o *object) IndexKeys() []string {
-	var marks []string
+	var keys []string
 	if other, ok := parseOwner(o.owner, o.name.Namespace); ok && o.hasWeightedBackends {
-		marks = append(marks, other.rollout.String())
+		keys = append(keys, other.rollout.String())
 	}
 	if o.scaledObject != "" {
-		marks = append(marks, o.scaledObjectMark())
+		keys = append(keys, o.scaledObjectKey())
 	}
-	return marks
+	return keys
 }
 
-// scaledObjectMark returns the mark that all objects of one ScaledObject have; "" without a ScaledObject. It differs
-// from the mark of any Rollout.
-func (o *object) scaledObjectMark() string {
+// scaledObjectKey returns the index key that all objects of one ScaledObject have; "" without a ScaledObject. It
+// differs from the key of any Rollout.
+func (o *object) scaledObjectKey() string {
 	if o.scaledObject == "" {
 		return ""
 	}

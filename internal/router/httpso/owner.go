@@ -85,7 +85,7 @@ func (t *target) isReferencedBy(ctx context.Context, rollout *v1alpha1.Rollout, 
 	case live.scaledObject == "":
 		return false
 	}
-	other, _, err := t.client.recent(ctx, types.NamespacedName{Namespace: rollout.Namespace, Name: chosen.object})
+	other, _, err := t.client.get(ctx, types.NamespacedName{Namespace: rollout.Namespace, Name: chosen.object})
 	if err != nil {
 		return !apierrors.IsNotFound(err)
 	}

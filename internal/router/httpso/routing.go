@@ -84,8 +84,8 @@ func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]
 	return targets, configured.Explain(err)
 }
 
-// Marked returns the HTTPScaledObjects with weights and the owner mark of the Rollout.
-func (r *routing) Marked(request engine.Request) []engine.Target[*object] {
+// OwnedTargets returns the HTTPScaledObjects with weights and the owner mark of the Rollout.
+func (r *routing) OwnedTargets(request engine.Request) []engine.Target[*object] {
 	objects, current := r.client.cache.ByIndexKey(request.Name())
 	if !current {
 		return nil

@@ -30,7 +30,7 @@ func (c *Client) objectsOf(
 	ctx context.Context, request engine.Request, configured types.NamespacedName,
 ) (names []types.NamespacedName, listForbidden bool, err error) {
 	first, _, firstCurrent := c.cache.Get(configured)
-	others, othersCurrent := c.cache.ByIndexKey(commonMark(first, request))
+	others, othersCurrent := c.cache.ByIndexKey(siblingsKey(first, request))
 	if !firstCurrent || !othersCurrent {
 		others, err = c.listObjectsOf(ctx, request, configured)
 	}
@@ -58,7 +58,7 @@ func (c *Client) listObjectsOf(
 	}
 	if first == nil {
 		err := kube.Retry(ctx, func(ctx context.Context) (err error) {
-			first, err = c.get(ctx, configured)
+			first, err = c.getLive(ctx, configured)
 			return err
 		})
 		if apierrors.IsNotFound(err) {
@@ -75,14 +75,14 @@ func (c *Client) listObjectsOf(
 	if apierrors.IsForbidden(err) {
 		return nil, errListForbidden
 	}
-	return slices.DeleteFunc(all, func(o *object) bool { return o.scaledObjectMark() != first.scaledObjectMark() }), err
+	return slices.DeleteFunc(all, func(o *object) bool { return o.scaledObjectKey() != first.scaledObjectKey() }), err
 }
 
-// commonMark returns the mark that the Rollout's objects have in common: the ScaledObject of the configured one, or the
-// owner mark if that is nil.
-func commonMark(configured *object, request engine.Request) string {
+// siblingsKey returns the index key that the Rollout's objects have in common: the ScaledObject of the configured one,
+// or the owner mark if that is nil.
+func siblingsKey(configured *object, request engine.Request) string {
 	if configured == nil {
 		return request.Name()
 	}
-	return configured.scaledObjectMark()
+	return configured.scaledObjectKey()
 }

@@ -47,12 +47,12 @@ func (t *target) String() string { return fmt.Sprintf("HTTPScaledObject %q", t.d
 
 // Get returns the object from the cache if that is up to date, otherwise from the API server.
 func (t *target) Get(ctx context.Context) (live *object, cached bool, err error) {
-	return t.client.recent(ctx, t.desired.object)
+	return t.client.get(ctx, t.desired.object)
 }
 
 // GetLive returns the object from the API server.
 func (t *target) GetLive(ctx context.Context) (*object, error) {
-	return t.client.get(ctx, t.desired.object)
+	return t.client.getLive(ctx, t.desired.object)
 }
 
 // Await waits until done returns true for a state of the object.
@@ -82,7 +82,7 @@ func (t *target) Plan(ctx context.Context, live *object) (engine.Change, error) 
 	}
 	return engine.Change{
 		Attributes: []any{"removed", weightedBackends == ""}, Warnings: warnings,
-		Write: func(ctx context.Context) error { return t.client.annotate(ctx, live, annotations) },
+		Write: func(ctx context.Context) error { return t.client.patchAnnotations(ctx, live, annotations) },
 	}, nil
 }
 
