@@ -107,7 +107,7 @@ func TestFaultsFailTheDemo(t *testing.T) {
 		{name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: await.ErrNotReached,
 			says: "the Rollout to be Healthy", change: shortPatience},
 		{name: "the interceptor stands still", faults: faults{frozen: true}, is: await.ErrNotReached,
-			says: "Envoy runs rollouts-demo-stable 100 %. The router has done its part"},
+			says: "Envoy runs rollouts-demo-stable 100 %. The router has written the annotation"},
 		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: await.ErrNotReached,
 			says: "status.dataPlane reports 0 of 1. Envoy runs them"},
 		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: await.ErrNotReached,
