@@ -195,17 +195,23 @@ func removalRequest(removal cleanup.Removal) (kube.Request, error) {
 		return deleteRequest(removal.Namespace, "api", "v1", "namespaces", removal.Namespace.Name.Name)
 	default:
 		body, err := json.Marshal(removal.Patch)
-		path := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", removal.Object.Namespace,
-			httpv1alpha1.Resource, removal.Object.Name}
-		return kube.Request{Verb: http.MethodPatch, Path: path, Query: query, ContentType: string(types.JSONPatchType),
-			Body: body}, err
+		path := []string{
+			"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", removal.Object.Namespace,
+			httpv1alpha1.Resource, removal.Object.Name,
+		}
+		return kube.Request{
+			Verb: http.MethodPatch, Path: path, Query: query, ContentType: string(types.JSONPatchType),
+			Body: body,
+		}, err
 	}
 }
 
 // deleteRequest returns the request that deletes the object at path if its UID and resource version match the
 // precondition.
 func deleteRequest(precondition *cleanup.Precondition, path ...string) (kube.Request, error) {
-	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &precondition.UID,
-		ResourceVersion: &precondition.ResourceVersion}})
+	body, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+		UID:             &precondition.UID,
+		ResourceVersion: &precondition.ResourceVersion,
+	}})
 	return kube.Request{Verb: http.MethodDelete, Path: path, Body: body}, err
 }

@@ -63,7 +63,8 @@ const completionTimeout = 3 * time.Second
 
 // completeRollout completes the name of a Rollout. It offers nothing if the API server is unreachable.
 func (w *connection) completeRollout(command *cobra.Command, args []string, _ string) ([]string,
-	cobra.ShellCompDirective) {
+	cobra.ShellCompDirective,
+) {
 	reader, name, err := w.rolloutReader("")
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -214,8 +214,10 @@ func (i *installOptions) manifestOptions(cluster *facts.Facts) manifests.Options
 	options := manifests.Options{
 		Routers: i.routers, ProxyNamespaces: i.namespaces, Registry: i.registry, Tag: i.tag,
 		Controller: controllerName(cluster),
-		Account: types.NamespacedName{Namespace: cluster.Controller.Namespace,
-			Name: cluster.Controller.Spec.Template.Spec.ServiceAccountName},
+		Account: types.NamespacedName{
+			Namespace: cluster.Controller.Namespace,
+			Name:      cluster.Controller.Spec.Template.Spec.ServiceAccountName,
+		},
 	}
 	for _, name := range i.components {
 		options.Components = append(options.Components, manifests.Component(name))

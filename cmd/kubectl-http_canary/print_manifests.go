@@ -24,7 +24,8 @@ const (
 
 // printManifests prints the objects and the controller's ConfigMap as YAML documents.
 func printManifests(out io.Writer, cluster *facts.Facts, objects []manifests.Object,
-	entries []registration.Entry) error {
+	entries []registration.Entry,
+) error {
 	configMap, err := configMapWith(cluster, entries)
 	if err != nil {
 		return err

@@ -41,7 +41,8 @@ func reportWithCounts(ctx context.Context, reader *gather.Reader, cluster *facts
 
 // watchWithCounts calls notify with the traffic split and the request counts, at each change and every countInterval.
 func watchWithCounts(ctx context.Context, reader *gather.Reader, name types.NamespacedName,
-	notify func(split.Report) error) error {
+	notify func(split.Report) error,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Watch modifies the facts after its callback has returned. The callback therefore blocks until they are copied.

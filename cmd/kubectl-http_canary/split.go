@@ -69,7 +69,8 @@ seconds while there is traffic. This requires permission to get pods/proxy in th
 
 // printSplit prints the current traffic split.
 func printSplit(ctx context.Context, out io.Writer, format outputFormat, reader *gather.Reader,
-	name types.NamespacedName, withCounts bool) error {
+	name types.NamespacedName, withCounts bool,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	cluster, err := reader.Rollout(ctx, name)
@@ -102,8 +103,10 @@ type changePrinter struct {
 
 // newChangePrinter returns a changePrinter that writes to out.
 func newChangePrinter(out io.Writer, format outputFormat) *changePrinter {
-	return &changePrinter{out: out, format: format, now: time.Now, lines: map[string]string{},
-		counts: map[string][]int64{}, times: map[string]time.Time{}}
+	return &changePrinter{
+		out: out, format: format, now: time.Now, lines: map[string]string{},
+		counts: map[string][]int64{}, times: map[string]time.Time{},
+	}
 }
 
 // print prints the lines of report that differ from the previous call.

@@ -15,10 +15,14 @@ import (
 func reportWith(counts split.ProxyRequests) split.Report {
 	return split.Report{
 		Phase: "Paused",
-		Services: []split.Service{{Role: split.Stable, Desired: 80, Endpoints: 2},
-			{Role: split.Canary, Desired: 20, Endpoints: 1}},
-		Objects: []split.Object{{Name: "HTTPScaledObject shop/shop", Written: []int64{80, 20}, Applied: split.Yes,
-			Sent: []split.ProxyRequests{counts}}},
+		Services: []split.Service{
+			{Role: split.Stable, Desired: 80, Endpoints: 2},
+			{Role: split.Canary, Desired: 20, Endpoints: 1},
+		},
+		Objects: []split.Object{{
+			Name: "HTTPScaledObject shop/shop", Written: []int64{80, 20}, Applied: split.Yes,
+			Sent: []split.ProxyRequests{counts},
+		}},
 	}
 }
 
@@ -45,12 +49,18 @@ func TestRequestCountLines(t *testing.T) {
 		// The counters change within countInterval, and then not at all.
 		{time.Millisecond, split.ProxyRequests{Proxy: "one", Requests: []int64{81, 20}}, nil},
 		{999 * time.Millisecond, split.ProxyRequests{Proxy: "one", Requests: []int64{80, 20}}, nil},
-		{time.Second, split.ProxyRequests{Proxy: "one", Requests: []int64{120, 30}},
-			[]string{"sent by one: 40/10 in 2 s (80.0/20.0 %), 120/30 since start"}},
+		{
+			time.Second,
+			split.ProxyRequests{Proxy: "one", Requests: []int64{120, 30}},
+			[]string{"sent by one: 40/10 in 2 s (80.0/20.0 %), 120/30 since start"},
+		},
 		{2 * time.Second, split.ProxyRequests{Proxy: "one", Problem: "forbidden"}, []string{"sent by one: forbidden"}},
 		{2 * time.Second, split.ProxyRequests{Proxy: "one", Problem: "forbidden"}, nil},
-		{2 * time.Second, split.ProxyRequests{Proxy: "one", Requests: []int64{3, 1}},
-			[]string{"sent by one: 3/1 in 4 s (75.0/25.0 %), 3/1 since start"}},
+		{
+			2 * time.Second,
+			split.ProxyRequests{Proxy: "one", Requests: []int64{3, 1}},
+			[]string{"sent by one: 3/1 in 4 s (75.0/25.0 %), 3/1 since start"},
+		},
 	} {
 		out.Reset()
 		now = now.Add(step.after)

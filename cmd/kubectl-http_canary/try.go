@@ -214,8 +214,10 @@ func (t *tryOptions) resolveAddress(ctx context.Context, client *kube.Client) er
 		return nil
 	}
 	var gateway gatewayObject
-	path := []string{"apis", "gateway.networking.k8s.io", "v1", "namespaces", t.setup.Gateway.Namespace, "gateways",
-		t.setup.Gateway.Name}
+	path := []string{
+		"apis", "gateway.networking.k8s.io", "v1", "namespaces", t.setup.Gateway.Namespace, "gateways",
+		t.setup.Gateway.Name,
+	}
 	if err := client.Get(ctx, &gateway, path...); err != nil {
 		return fmt.Errorf("gateway %s: %w", t.setup.Gateway, err)
 	}

@@ -22,8 +22,11 @@ func TestPrivateKeyIsNeverFormatted(t *testing.T) {
 	config := model.Config{Certificates: map[model.Host]*model.Certificate{"shop.example.com": certificate}}
 	texts := map[string]string{}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
-		for _, value := range []any{certificate, *certificate, config, &config, []*model.Certificate{certificate},
-			[]model.Certificate{*certificate}} {
+		for _, value := range []any{
+			certificate, *certificate, config, &config,
+			[]*model.Certificate{certificate},
+			[]model.Certificate{*certificate},
+		} {
 			texts[fmt.Sprintf("%s of %T", verb, value)] = fmt.Sprintf(verb, value)
 		}
 	}
@@ -39,8 +42,10 @@ func TestPrivateKeyIsNeverFormatted(t *testing.T) {
 		texts[fmt.Sprintf("log of %T", value)] = log.String()
 	}
 	for what, text := range texts {
-		for _, form := range []string{secret, fmt.Sprintf("%x", secret), "aGlkZGVu", "104 105 100 100 101 110",
-			"0x68, 0x69"} {
+		for _, form := range []string{
+			secret, fmt.Sprintf("%x", secret), "aGlkZGVu", "104 105 100 100 101 110",
+			"0x68, 0x69",
+		} {
 			if strings.Contains(text, form) {
 				t.Errorf("%s has the private key: %s", what, text)
 			}

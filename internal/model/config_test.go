@@ -62,8 +62,10 @@ func TestParsePathPrefix(t *testing.T) {
 			t.Errorf("ParsePathPrefix(%q) = %q, %v, want %q", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"app", "app/", "/a b", "/a?b", "/a#b", "/a\nb", "/a\\b", "/ä", "/a/../b", "/./a", "/..",
-		"/" + strings.Repeat("a", 1024)} {
+	for _, text := range []string{
+		"app", "app/", "/a b", "/a?b", "/a#b", "/a\nb", "/a\\b", "/ä", "/a/../b", "/./a", "/..",
+		"/" + strings.Repeat("a", 1024),
+	} {
 		if got, err := model.ParsePathPrefix(text); !errors.Is(err, model.ErrPathPrefix) {
 			t.Errorf("ParsePathPrefix(%q) = %q, %v, want ErrPathPrefix", text, got, err)
 		}
@@ -152,8 +154,14 @@ func TestRouteOrder(t *testing.T) {
 
 func TestMatchCompareIsZeroForEqualOnly(t *testing.T) {
 	t.Parallel()
-	headers := [][]model.Header{nil, {{Name: "x", Value: "1"}}, {{Name: "x", Value: "2"}}, {{Name: "x", Any: true}},
-		{{Name: "x"}}, {{Name: "y"}}}
+	headers := [][]model.Header{
+		nil,
+		{{Name: "x", Value: "1"}},
+		{{Name: "x", Value: "2"}},
+		{{Name: "x", Any: true}},
+		{{Name: "x"}},
+		{{Name: "y"}},
+	}
 	var all []model.Match
 	for _, host := range []model.Host{"a", "*.a", "*"} {
 		for _, prefix := range []string{"/", "/a", "/b"} {
@@ -245,8 +253,10 @@ func world(desired []uint32, ready []bool) ([]model.Backend, map[model.ServicePo
 	services := map[model.ServicePort]model.Endpoints{}
 	address := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:80")}
 	for i, weight := range desired {
-		backend := model.Backend{Service: model.Key{Namespace: "apps", Name: string(rune('a' + i))}, Port: 80, Weight: weight,
-			Protocol: model.HTTP1}
+		backend := model.Backend{
+			Service: model.Key{Namespace: "apps", Name: string(rune('a' + i))}, Port: 80, Weight: weight,
+			Protocol: model.HTTP1,
+		}
 		backends = append(backends, backend)
 		if ready[i] {
 			services[backend.ServicePort()] = model.Endpoints{Ready: address}

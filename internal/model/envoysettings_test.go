@@ -13,13 +13,17 @@ import (
 func TestOver(t *testing.T) {
 	t.Parallel()
 	all := &model.EnvoySettings{
-		Route: model.RouteSettings{RetryOn: "5xx", Retries: model.Given[uint32]{Value: 3, IsGiven: true},
-			BackOff: model.BackOff{Base: 1, Max: 2}},
+		Route: model.RouteSettings{
+			RetryOn: "5xx", Retries: model.Given[uint32]{Value: 3, IsGiven: true},
+			BackOff: model.BackOff{Base: 1, Max: 2},
+		},
 		Cluster: model.ClusterSettings{MaxRequests: 7, Balance: model.Balance{Policy: "RANDOM"}},
 	}
 	own := &model.EnvoySettings{
-		Route: model.RouteSettings{IdleTimeout: time.Second, Retries: model.Given[uint32]{IsGiven: true},
-			BackOff: model.BackOff{Base: 5}},
+		Route: model.RouteSettings{
+			IdleTimeout: time.Second, Retries: model.Given[uint32]{IsGiven: true},
+			BackOff: model.BackOff{Base: 5},
+		},
 		Cluster: model.ClusterSettings{Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 2}},
 	}
 	want := &model.EnvoySettings{

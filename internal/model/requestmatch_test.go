@@ -43,14 +43,23 @@ func TestMatches(t *testing.T) {
 		"below the prefix": {model.Match{PathPrefix: "/app"}, "/app/x", true},
 		"half a segment":   {model.Match{PathPrefix: "/app"}, "/apple", false},
 		"another path":     {model.Match{PathPrefix: "/app"}, "/", false},
-		"a header": {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Value: "1"}}},
-			"/", true},
-		"another value": {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Value: "2"}}},
-			"/", false},
-		"any value": {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Any: true}}},
-			"/", true},
-		"a header that is missing": {model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-other", Any: true}}}, "/",
-			false},
+		"a header": {
+			model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Value: "1"}}},
+			"/", true,
+		},
+		"another value": {
+			model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Value: "2"}}},
+			"/", false,
+		},
+		"any value": {
+			model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-canary", Any: true}}},
+			"/", true,
+		},
+		"a header that is missing": {
+			model.Match{PathPrefix: "/", Headers: []model.Header{{Name: "x-other", Any: true}}},
+			"/",
+			false,
+		},
 	} {
 		if got := test.match.Matches(test.path, look); got != test.want {
 			t.Errorf("%s: %v", name, got)

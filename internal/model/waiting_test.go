@@ -36,8 +36,10 @@ func TestWaitsForEndpoint(t *testing.T) {
 			route := model.Route{MinReplicas: c.min}
 			services := map[model.ServicePort]model.Endpoints{}
 			for i, each := range c.backends {
-				added := model.Backend{Service: model.Key{Namespace: "apps", Name: string(rune('a' + i))}, Port: 80,
-					Weight: each.weight}
+				added := model.Backend{
+					Service: model.Key{Namespace: "apps", Name: string(rune('a' + i))}, Port: 80,
+					Weight: each.weight,
+				}
 				route.Backends = append(route.Backends, added)
 				endpoints := model.Endpoints{IsMissing: c.isMissing}
 				if each.isReady {

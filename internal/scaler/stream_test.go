@@ -55,11 +55,13 @@ func TestPushes(t *testing.T) {
 		{"nothing while unknown", at{0: unknown}, nil},
 		{"once on connect while active", at{0: busy}, []time.Duration{0}},
 		{
-			"at once when a request is queued, and each second while it is", at{0: {}, 300 * ms: queued, 2500 * ms: {}},
+			"at once when a request is queued, and each second while it is",
+			at{0: {}, 300 * ms: queued, 2500 * ms: {}},
 			[]time.Duration{300 * ms, 1300 * ms, 2300 * ms},
 		},
 		{
-			"a second queued request is not pushed at once", at{0: queued, 300 * ms: queued, 1500 * ms: {}},
+			"a second queued request is not pushed at once",
+			at{0: queued, 300 * ms: queued, 1500 * ms: {}},
 			[]time.Duration{0, 1000 * ms},
 		},
 		{"once when it becomes active", at{0: {}, 300 * ms: busy}, []time.Duration{300 * ms}},

@@ -50,51 +50,89 @@ func TestParse(t *testing.T) {
 		want     trigger.Trigger
 	}{
 		"defaults": {minimal(), defaults()},
-		"empty is not given": {map[string]string{"hosts": "shop.example.com", "port": "80", "targetValue": " ",
-			"headers": ""}, defaults()},
-		"several hosts": {with(map[string]string{"hosts": "a.test, *.b.test,*,"}),
-			changed(func(t *trigger.Trigger) { t.Hosts = []string{"a.test", "*.b.test", "*"} })},
-		"path prefixes": {with(map[string]string{"pathPrefixes": "/,/api"}),
-			changed(func(t *trigger.Trigger) { t.PathPrefixes = []string{"/", "/api"} })},
-		"headers": {with(map[string]string{"headers": "- name: X-Team\n  value: a\n- name: X-Any\n"}),
+		"empty is not given": {map[string]string{
+			"hosts": "shop.example.com", "port": "80", "targetValue": " ",
+			"headers": "",
+		}, defaults()},
+		"several hosts": {
+			with(map[string]string{"hosts": "a.test, *.b.test,*,"}),
+			changed(func(t *trigger.Trigger) { t.Hosts = []string{"a.test", "*.b.test", "*"} }),
+		},
+		"path prefixes": {
+			with(map[string]string{"pathPrefixes": "/,/api"}),
+			changed(func(t *trigger.Trigger) { t.PathPrefixes = []string{"/", "/api"} }),
+		},
+		"headers": {
+			with(map[string]string{"headers": "- name: X-Team\n  value: a\n- name: X-Any\n"}),
 			changed(func(t *trigger.Trigger) {
 				t.Headers = []trigger.Header{{Name: "X-Team", Value: new("a")}, {Name: "X-Any"}}
-			})},
-		"headers as JSON": {with(map[string]string{"headers": `[{"name": "X-N", "value": 7}]`}),
-			changed(func(t *trigger.Trigger) { t.Headers = []trigger.Header{{Name: "X-N", Value: new("7")}} })},
-		"service": {with(map[string]string{"service": "shop"}),
-			changed(func(t *trigger.Trigger) { t.Service = "shop" })},
-		"port name": {with(map[string]string{"port": "", "portName": "http"}),
-			changed(func(t *trigger.Trigger) { t.Port, t.PortName = 0, "http" })},
-		"fallback service": {with(map[string]string{"fallbackService": "shop-direct"}),
-			changed(func(t *trigger.Trigger) { t.FallbackService = "shop-direct" })},
-		"concurrency": {with(map[string]string{"scalingMetric": "concurrency"}),
-			changed(func(t *trigger.Trigger) { t.Metric = trigger.MetricConcurrency })},
-		"target value": {with(map[string]string{"targetValue": "5"}),
-			changed(func(t *trigger.Trigger) { t.TargetValue = 5 })},
-		"activation": {with(map[string]string{"activationTargetValue": "2.5"}),
-			changed(func(t *trigger.Trigger) { t.ActivationTargetValue = 2.5 })},
-		"window": {with(map[string]string{"window": "1m30s", "granularity": "500ms"}),
-			changed(func(t *trigger.Trigger) { t.Window, t.Granularity = 90*time.Second, 500*time.Millisecond })},
-		"external proxy": {with(map[string]string{"externalProxyMetricKey": "outbound|80||shop"}),
-			changed(func(t *trigger.Trigger) { t.ExternalProxyMetricKey = "outbound|80||shop" })},
-		"autowire some": {with(map[string]string{"trafficAutowire": "service, ingress,ingress"}),
-			changed(func(t *trigger.Trigger) { t.Autowire = []trigger.AutowireKind{"service", "ingress"} })},
-		"autowire none": {with(map[string]string{"trafficAutowire": "false"}),
-			changed(func(t *trigger.Trigger) { t.Autowire = nil })},
-		"health check": {with(map[string]string{"healthcheckPath": "/healthz"}),
-			changed(func(t *trigger.Trigger) { t.HealthcheckPath, t.HealthcheckResponse = "/healthz", "passthrough" })},
-		"static health check": {with(map[string]string{"healthcheckPath": "/healthz", "healthcheckResponse": "static"}),
-			changed(func(t *trigger.Trigger) { t.HealthcheckPath, t.HealthcheckResponse = "/healthz", "static" })},
-		"TLS": {with(map[string]string{"tlsSecretName": "shop.example.com-tls"}),
-			changed(func(t *trigger.Trigger) { t.TLSSecretName = "shop.example.com-tls" })},
+			}),
+		},
+		"headers as JSON": {
+			with(map[string]string{"headers": `[{"name": "X-N", "value": 7}]`}),
+			changed(func(t *trigger.Trigger) { t.Headers = []trigger.Header{{Name: "X-N", Value: new("7")}} }),
+		},
+		"service": {
+			with(map[string]string{"service": "shop"}),
+			changed(func(t *trigger.Trigger) { t.Service = "shop" }),
+		},
+		"port name": {
+			with(map[string]string{"port": "", "portName": "http"}),
+			changed(func(t *trigger.Trigger) { t.Port, t.PortName = 0, "http" }),
+		},
+		"fallback service": {
+			with(map[string]string{"fallbackService": "shop-direct"}),
+			changed(func(t *trigger.Trigger) { t.FallbackService = "shop-direct" }),
+		},
+		"concurrency": {
+			with(map[string]string{"scalingMetric": "concurrency"}),
+			changed(func(t *trigger.Trigger) { t.Metric = trigger.MetricConcurrency }),
+		},
+		"target value": {
+			with(map[string]string{"targetValue": "5"}),
+			changed(func(t *trigger.Trigger) { t.TargetValue = 5 }),
+		},
+		"activation": {
+			with(map[string]string{"activationTargetValue": "2.5"}),
+			changed(func(t *trigger.Trigger) { t.ActivationTargetValue = 2.5 }),
+		},
+		"window": {
+			with(map[string]string{"window": "1m30s", "granularity": "500ms"}),
+			changed(func(t *trigger.Trigger) { t.Window, t.Granularity = 90*time.Second, 500*time.Millisecond }),
+		},
+		"external proxy": {
+			with(map[string]string{"externalProxyMetricKey": "outbound|80||shop"}),
+			changed(func(t *trigger.Trigger) { t.ExternalProxyMetricKey = "outbound|80||shop" }),
+		},
+		"autowire some": {
+			with(map[string]string{"trafficAutowire": "service, ingress,ingress"}),
+			changed(func(t *trigger.Trigger) { t.Autowire = []trigger.AutowireKind{"service", "ingress"} }),
+		},
+		"autowire none": {
+			with(map[string]string{"trafficAutowire": "false"}),
+			changed(func(t *trigger.Trigger) { t.Autowire = nil }),
+		},
+		"health check": {
+			with(map[string]string{"healthcheckPath": "/healthz"}),
+			changed(func(t *trigger.Trigger) { t.HealthcheckPath, t.HealthcheckResponse = "/healthz", "passthrough" }),
+		},
+		"static health check": {
+			with(map[string]string{"healthcheckPath": "/healthz", "healthcheckResponse": "static"}),
+			changed(func(t *trigger.Trigger) { t.HealthcheckPath, t.HealthcheckResponse = "/healthz", "static" }),
+		},
+		"TLS": {
+			with(map[string]string{"tlsSecretName": "shop.example.com-tls"}),
+			changed(func(t *trigger.Trigger) { t.TLSSecretName = "shop.example.com-tls" }),
+		},
 		"waiting page": {
 			with(map[string]string{"coldStartWaitingPageEnabled": "true", "coldStartWaitingPageConfigMapRef": "page"}),
 			changed(func(t *trigger.Trigger) { t.WaitingPage, t.WaitingPageConfigMap = true, "page" }),
 		},
 		"the keys of a converted trigger, and KEDA's own": {
-			with(map[string]string{"scalerAddress": "s.keda:9090", "httpScaledObject": "shop", "convertedFrom": "kedify-http",
-				"enableTLS": "true", "unsafeSsl": "false"}),
+			with(map[string]string{
+				"scalerAddress": "s.keda:9090", "httpScaledObject": "shop", "convertedFrom": "kedify-http",
+				"enableTLS": "true", "unsafeSsl": "false",
+			}),
 			defaults(),
 		},
 	}
@@ -128,12 +166,18 @@ func TestProblems(t *testing.T) {
 			`hosts "a.test,b_/c": "b_/c": not a host name: use letters, digits and hyphens between dots, such as ` +
 				`shop.example.com, *.example.com or *`,
 		}},
-		"nothing between commas": {with(map[string]string{"hosts": "a.test,,b.test"}),
-			[]string{`hosts "a.test,,b.test": has an empty element between two commas`}},
-		"only a comma": {with(map[string]string{"hosts": ","}),
-			[]string{`hosts ",": has an empty element between two commas`}},
-		"a prefix without a slash": {with(map[string]string{"pathPrefixes": "app"}),
-			[]string{`pathPrefixes "app": "app": not a path prefix: must begin with /`}},
+		"nothing between commas": {
+			with(map[string]string{"hosts": "a.test,,b.test"}),
+			[]string{`hosts "a.test,,b.test": has an empty element between two commas`},
+		},
+		"only a comma": {
+			with(map[string]string{"hosts": ","}),
+			[]string{`hosts ",": has an empty element between two commas`},
+		},
+		"a prefix without a slash": {
+			with(map[string]string{"pathPrefixes": "app"}),
+			[]string{`pathPrefixes "app": "app": not a path prefix: must begin with /`},
+		},
 		"headers that are no list": {with(map[string]string{"headers": "X-Team: a"}), []string{
 			`headers "X-Team: a": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any ` +
 				`value matches`,
@@ -146,30 +190,50 @@ func TestProblems(t *testing.T) {
 			`headers "[{name: A}, {name: a}]": "a" is a duplicate, because names are case-insensitive: keep one, all headers ` +
 				`must match`,
 		}},
-		"an alias": {with(map[string]string{"headers": "[{name: &a x}, {name: *a}]"}),
-			[]string{`headers "[{name: &a x}, {name: *a}]": YAML anchors and aliases are not allowed`}},
-		"a header with a space": {with(map[string]string{"headers": "[{name: a b}]"}),
-			[]string{"headers \"[{name: a b}]\": \"a b\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only"}},
+		"an alias": {
+			with(map[string]string{"headers": "[{name: &a x}, {name: *a}]"}),
+			[]string{`headers "[{name: &a x}, {name: *a}]": YAML anchors and aliases are not allowed`},
+		},
+		"a header with a space": {
+			with(map[string]string{"headers": "[{name: a b}]"}),
+			[]string{"headers \"[{name: a b}]\": \"a b\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only"},
+		},
 		"a Service elsewhere": {with(map[string]string{"service": "shop.other"}), []string{
 			`service "shop.other": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and ` +
 				`hyphens`,
 		}},
-		"a port by name": {with(map[string]string{"port": "http"}),
-			[]string{`port "http": use a whole number from 1 to 65535, or portName for a name`}},
-		"a port out of range": {with(map[string]string{"port": "65536"}),
-			[]string{`port "65536": use a whole number from 1 to 65535, or portName for a name`}},
-		"port zero": {with(map[string]string{"port": "0"}),
-			[]string{`port "0": use a whole number from 1 to 65535, or portName for a name`}},
-		"both ports": {with(map[string]string{"portName": "http"}),
-			[]string{`portName "http": set exactly one of port and portName`}},
-		"another metric": {with(map[string]string{"scalingMetric": "rps"}),
-			[]string{`scalingMetric "rps": use one of requestRate, concurrency`}},
-		"a target of zero": {with(map[string]string{"targetValue": "0"}),
-			[]string{`targetValue "0": use a whole number of at least 1, such as 100`}},
-		"a target with a unit": {with(map[string]string{"targetValue": "5rps"}),
-			[]string{`targetValue "5rps": use a whole number of at least 1, such as 100`}},
-		"a negative threshold": {with(map[string]string{"activationTargetValue": "-1"}),
-			[]string{`activationTargetValue "-1": use a number of at least 0, such as 0 or 2.5`}},
+		"a port by name": {
+			with(map[string]string{"port": "http"}),
+			[]string{`port "http": use a whole number from 1 to 65535, or portName for a name`},
+		},
+		"a port out of range": {
+			with(map[string]string{"port": "65536"}),
+			[]string{`port "65536": use a whole number from 1 to 65535, or portName for a name`},
+		},
+		"port zero": {
+			with(map[string]string{"port": "0"}),
+			[]string{`port "0": use a whole number from 1 to 65535, or portName for a name`},
+		},
+		"both ports": {
+			with(map[string]string{"portName": "http"}),
+			[]string{`portName "http": set exactly one of port and portName`},
+		},
+		"another metric": {
+			with(map[string]string{"scalingMetric": "rps"}),
+			[]string{`scalingMetric "rps": use one of requestRate, concurrency`},
+		},
+		"a target of zero": {
+			with(map[string]string{"targetValue": "0"}),
+			[]string{`targetValue "0": use a whole number of at least 1, such as 100`},
+		},
+		"a target with a unit": {
+			with(map[string]string{"targetValue": "5rps"}),
+			[]string{`targetValue "5rps": use a whole number of at least 1, such as 100`},
+		},
+		"a negative threshold": {
+			with(map[string]string{"activationTargetValue": "-1"}),
+			[]string{`activationTargetValue "-1": use a number of at least 0, such as 0 or 2.5`},
+		},
 		"a window without unit": {with(map[string]string{"window": "60"}), []string{
 			`window "60": use a positive duration, e.g. 1s or 1m30s`,
 		}},
@@ -183,8 +247,10 @@ func TestProblems(t *testing.T) {
 			`trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, service, ` +
 				`separated by commas, or false for none`,
 		}},
-		"a health check elsewhere": {with(map[string]string{"healthcheckPath": "healthz"}),
-			[]string{`healthcheckPath "healthz": must begin with /`}},
+		"a health check elsewhere": {
+			with(map[string]string{"healthcheckPath": "healthz"}),
+			[]string{`healthcheckPath "healthz": must begin with /`},
+		},
 		"another answerer": {with(map[string]string{"healthcheckPath": "/", "healthcheckResponse": "ok"}), []string{
 			`healthcheckResponse "ok": use one of static, passthrough`,
 		}},
@@ -268,28 +334,51 @@ func TestClassify(t *testing.T) {
 		want        trigger.Class
 	}{
 		"as the guides write it": {"kedify-http", minimal(), trigger.Unconverted},
-		"converted": {"external-push", with(map[string]string{"convertedFrom": "kedify-http",
-			"scalerAddress": "elsewhere:1"}), trigger.Managed},
-		"by hand":                {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
+		"converted": {"external-push", with(map[string]string{
+			"convertedFrom": "kedify-http",
+			"scalerAddress": "elsewhere:1",
+		}), trigger.Managed},
+		"by hand":               {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
 		"manual, the long name": {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed},
-		"by hand, .svc": {"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}),
-			trigger.Managed},
-		"by hand, without hosts": {"external-push", map[string]string{"scalerAddress": address, "port": "80"},
-			trigger.Managed},
-		"by hand, misspelt": {"external-push", map[string]string{"scalerAddress": address, "host": "a.test",
-			"httpScaledObject": "shop"}, trigger.Managed},
-		"only what to scale by": {"external-push", map[string]string{"scalerAddress": address, "targetValue": "5"},
-			trigger.Reference},
-		"of the HTTP add-on": {"external-push", map[string]string{"scalerAddress": address,
-			"httpScaledObject": "shop"}, trigger.Reference},
-		"another scaler's": {"external-push", with(map[string]string{"scalerAddress": "other.keda:9090"}),
-			trigger.OtherScaler},
-		"another port": {"external-push", with(map[string]string{"scalerAddress": "scaler.keda:9091"}),
-			trigger.OtherScaler},
-		"another namespace": {"external-push", with(map[string]string{"scalerAddress": "scaler.keda2:9090"}),
-			trigger.OtherScaler},
-		"another scaler, no hosts": {"external-push", map[string]string{"scalerAddress": "other.keda:9090"},
-			trigger.Unrelated},
+		"by hand, .svc": {
+			"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}),
+			trigger.Managed,
+		},
+		"by hand, without hosts": {
+			"external-push",
+			map[string]string{"scalerAddress": address, "port": "80"},
+			trigger.Managed,
+		},
+		"by hand, misspelt": {"external-push", map[string]string{
+			"scalerAddress": address, "host": "a.test",
+			"httpScaledObject": "shop",
+		}, trigger.Managed},
+		"only what to scale by": {
+			"external-push",
+			map[string]string{"scalerAddress": address, "targetValue": "5"},
+			trigger.Reference,
+		},
+		"of the HTTP add-on": {"external-push", map[string]string{
+			"scalerAddress":    address,
+			"httpScaledObject": "shop",
+		}, trigger.Reference},
+		"another scaler's": {
+			"external-push", with(map[string]string{"scalerAddress": "other.keda:9090"}),
+			trigger.OtherScaler,
+		},
+		"another port": {
+			"external-push", with(map[string]string{"scalerAddress": "scaler.keda:9091"}),
+			trigger.OtherScaler,
+		},
+		"another namespace": {
+			"external-push", with(map[string]string{"scalerAddress": "scaler.keda2:9090"}),
+			trigger.OtherScaler,
+		},
+		"another scaler, no hosts": {
+			"external-push",
+			map[string]string{"scalerAddress": "other.keda:9090"},
+			trigger.Unrelated,
+		},
 		"a scaler that KEDA polls":    {"external", with(map[string]string{"scalerAddress": address}), trigger.Unrelated},
 		"another kind, though marked": {"cpu", with(map[string]string{"convertedFrom": "kedify-http"}), trigger.Unrelated},
 	}

@@ -299,8 +299,12 @@ func permissionName(verb, group, resource, name, namespace string) string {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	var text strings.Builder
 	for _, part := range []struct{ before, text string }{
-		{"", verb}, {" ", resource}, {".", group}, {"/", subresource},
-		{"/", name}, {" in ", namespace},
+		{"", verb},
+		{" ", resource},
+		{".", group},
+		{"/", subresource},
+		{"/", name},
+		{" in ", namespace},
 	} {
 		if part.text != "" {
 			text.WriteString(part.before + part.text)

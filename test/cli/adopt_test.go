@@ -20,8 +20,10 @@ func TestAdoptPrintsValidManifests(t *testing.T) {
 		"/apis/networking.k8s.io/v1/namespaces/web-of-before/ingresses/web",
 		"/apis/autoscaling/v2/namespaces/web-of-before/horizontalpodautoscalers/web-hpa",
 	}
-	created := []string{"/apis/keda.sh/v1alpha1/namespaces/web-of-before/scaledobjects/web",
-		"/api/v1/namespaces/web-of-before/services/web-canary"}
+	created := []string{
+		"/apis/keda.sh/v1alpha1/namespaces/web-of-before/scaledobjects/web",
+		"/api/v1/namespaces/web-of-before/services/web-canary",
+	}
 	t.Cleanup(func() {
 		for _, path := range append(paths, created...) {
 			if err := shared.admin.Delete().AbsPath(path).Do(context.Background()).Error(); err != nil {

@@ -212,8 +212,10 @@ func (b *bareCluster) snapshot(t *testing.T) map[string]any {
 			if metadata["namespace"] == "kube-system" || metadata["namespace"] == "kube-node-lease" {
 				continue // Leases of the API server
 			}
-			for _, volatile := range []string{"uid", "resourceVersion", "generation", "creationTimestamp",
-				"managedFields"} {
+			for _, volatile := range []string{
+				"uid", "resourceVersion", "generation", "creationTimestamp",
+				"managedFields",
+			} {
 				delete(metadata, volatile)
 			}
 			delete(object, "status")

@@ -82,8 +82,10 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range []string{"argo-rollouts/deployment-patch.yaml",
-		"argo-rollouts/gatewayapi/deployment-patch.yaml"} {
+	for _, file := range []string{
+		"argo-rollouts/deployment-patch.yaml",
+		"argo-rollouts/gatewayapi/deployment-patch.yaml",
+	} {
 		if err := c.patchFile(ctx, deployment("argo-rollouts", "argo-rollouts"), manifests+file); err != nil {
 			return err
 		}

@@ -14,8 +14,10 @@ import (
 
 // shopHash returns the hash of the annotation in testdata/applications.yaml.
 func shopHash() string {
-	return split.Hash(split.Format([]split.Backend{{Service: "shop-stable", Weight: 80},
-		{Service: "shop-canary", Weight: 20}}), "")
+	return split.Hash(split.Format([]split.Backend{
+		{Service: "shop-stable", Weight: 80},
+		{Service: "shop-canary", Weight: 20},
+	}), "")
 }
 
 func TestDoctorOnAHealthyInstallation(t *testing.T) {
@@ -47,11 +49,15 @@ func TestDoctorFindsEachBreakage(t *testing.T) {
 		code        string
 		exit        int
 	}{
-		{"not registered",
+		{
+			"not registered",
 			patched(config,
-				`data: {trafficRouterPlugins: "- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/x'}"}`), plugins, "PluginNotRegistered", 3},
-		{"malformed plugins", patched(config, `data: {trafficRouterPlugins: "name: kedify/http"}`), plugins,
-			"PluginsMalformed", 3},
+				`data: {trafficRouterPlugins: "- {name: argoproj-labs/gatewayAPI, location: 'https://example.com/x'}"}`), plugins, "PluginNotRegistered", 3,
+		},
+		{
+			"malformed plugins", patched(config, `data: {trafficRouterPlugins: "name: kedify/http"}`), plugins,
+			"PluginsMalformed", 3,
+		},
 		{
 			"an invalid checksum",
 			patched(config,
@@ -70,8 +76,10 @@ func TestDoctorFindsEachBreakage(t *testing.T) {
 				}
 			}, "FileNotProvided", 3,
 		},
-		{"no role", func(t *testing.T) { t.Helper(); remove(t, roleBinding("argo-rollouts-kedify-http")) },
-			reapply(stdRole), "Forbidden", 3},
+		{
+			"no role", func(t *testing.T) { t.Helper(); remove(t, roleBinding("argo-rollouts-kedify-http")) },
+			reapply(stdRole), "Forbidden", 3,
+		},
 		{
 			"a role for another ServiceAccount",
 			patched(roleBinding("argo-rollouts-kedify-http"),

@@ -90,11 +90,15 @@ data: {metricProviderPlugins: "[]", trafficRouterPlugins: "# of the platform tea
 		{"install --components=scaler --from=https://example.com", 2, "specify --image-tag"},
 		{"install --init-container", 2, "specify --image-tag"},
 		{"install --init-container --image-tag=1 --print", 2, "--init-container cannot be combined"},
-		{"install --router=other --from=https://example.com --checksums=" + checksums, 1,
-			"use argoproj-labs/gatewayAPI or kedify/http"},
+		{
+			"install --router=other --from=https://example.com --checksums=" + checksums, 1,
+			"use argoproj-labs/gatewayAPI or kedify/http",
+		},
 		{"install --print --checksums=" + checksums, 2, "specify --from"},
-		{"install --print --from=https://example.com --checksums=" + checksums, 1,
-			"no line for gatewayapi-plugin-linux-amd64"},
+		{
+			"install --print --from=https://example.com --checksums=" + checksums, 1,
+			"no line for gatewayapi-plugin-linux-amd64",
+		},
 		{"install --print --from=https://example.com --checksums=/nowhere", 1, "no such file"},
 	} {
 		if got := run(t, apiserver.AdminToken, strings.Fields(test.args)...); got.code != test.code ||

@@ -194,8 +194,10 @@ func upgrade(t *testing.T, b *bareCluster) {
 			changed = append(changed, name)
 		}
 	}
-	want := []string{"/api/v1/configmaps argo-rollouts/argo-rollouts-config",
-		"/apis/apps/v1/deployments argo-rollouts/argo-rollouts"}
+	want := []string{
+		"/api/v1/configmaps argo-rollouts/argo-rollouts-config",
+		"/apis/apps/v1/deployments argo-rollouts/argo-rollouts",
+	}
 	if diff := cmp.Diff(want, changed); diff != "" {
 		t.Errorf("changed objects (-want +got):\n%s", diff)
 	}
@@ -235,8 +237,10 @@ func dryUninstall(t *testing.T, b *bareCluster) {
 	b.wired(t)
 	before := b.snapshot(t)
 	out := b.must(t, "uninstall", "--dry-run")
-	for _, want := range []string{"Ingress shop/shop restored (server dry run)\n",
-		"Deployment keda/kedify-http-agent deleted (server dry run)\n"} {
+	for _, want := range []string{
+		"Ingress shop/shop restored (server dry run)\n",
+		"Deployment keda/kedify-http-agent deleted (server dry run)\n",
+	} {
 		if strings.Count(out, want) != 1 {
 			t.Errorf("%q is not once in\n%s", want, out)
 		}

@@ -69,8 +69,10 @@ Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 		&report); err != nil {
 		t.Fatal(err)
 	}
-	if want := (split.Service{Role: split.Canary, Name: "shop-canary", Endpoints: 1,
-		Desired: 20}); report.Services[1] != want {
+	if want := (split.Service{
+		Role: split.Canary, Name: "shop-canary", Endpoints: 1,
+		Desired: 20,
+	}); report.Services[1] != want {
 		t.Errorf("as JSON the canary is %+v, want %+v", report.Services[1], want)
 	}
 	if got := run(t, apiserver.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 ||

@@ -30,8 +30,10 @@ func TestTryOnABrokenInstallation(t *testing.T) {
 		}
 	}()
 	before := namespaces(t)
-	for router, more := range map[string]string{"kedify/http": "--yes",
-		"argoproj-labs/gatewayAPI": "--gateway=edge/gate"} {
+	for router, more := range map[string]string{
+		"kedify/http":              "--yes",
+		"argoproj-labs/gatewayAPI": "--gateway=edge/gate",
+	} {
 		got := run(t, apiserver.AdminToken, "try", "--image=example.com/demo:1", "--yes", "--router="+router, more)
 		if got.code != 3 || !strings.Contains(got.out, "PluginNotRegistered") ||
 			!strings.Contains(got.out, "add the entry of "+router) {

@@ -150,8 +150,10 @@ func (p *proposer) canaryService() string {
 	}
 	selector := maps.Clone(p.stable.Spec.Selector)
 	delete(selector, v1alpha1.DefaultRolloutUniqueLabelKey)
-	p.addObject("v1", "Service", name, nil, map[string]any{"spec": map[string]any{"ports": ports,
-		"selector": selector}})
+	p.addObject("v1", "Service", name, nil, map[string]any{"spec": map[string]any{
+		"ports":    ports,
+		"selector": selector,
+	}})
 	return name
 }
 
@@ -167,8 +169,10 @@ func (p *proposer) scaledObject() error {
 		replicas = *rollout.Spec.Replicas
 	}
 	spec := map[string]any{
-		"scaleTargetRef": map[string]any{"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout",
-			"name": rollout.Name},
+		"scaleTargetRef": map[string]any{
+			"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout",
+			"name": rollout.Name,
+		},
 		"minReplicaCount": max(1, replicas), "maxReplicaCount": max(10, replicas),
 	}
 	triggers := []any{map[string]any{"type": facts.TriggerType, "metadata": metadata}}

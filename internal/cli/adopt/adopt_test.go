@@ -148,8 +148,10 @@ func TestNotAdoptable(t *testing.T) {
 			func(app *adopt.Application) { app.Services[1].Spec.Selector = map[string]string{"tier": "front"} },
 			"Services web, other select its Pods",
 		},
-		"no Ingress": {func(app *adopt.Application) { app.Ingresses = nil },
-			"no Ingress in the namespace references Service web"},
+		"no Ingress": {
+			func(app *adopt.Application) { app.Ingresses = nil },
+			"no Ingress in the namespace references Service web",
+		},
 		"two ports": {
 			func(app *adopt.Application) {
 				app.Ingresses[0].Spec.Rules[1].HTTP.Paths[0].Backend.Service.Port.Number = 9090

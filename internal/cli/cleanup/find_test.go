@@ -41,8 +41,10 @@ func rollout(name, object, routeName string) facts.Rollout {
 	}
 	if routeName != "" {
 		plugins[facts.GatewayRouter] = nil
-		r.RouteNames = []facts.RouteName{{Kind: route.HTTPRoute,
-			Name: types.NamespacedName{Namespace: "shop", Name: routeName}}}
+		r.RouteNames = []facts.RouteName{{
+			Kind: route.HTTPRoute,
+			Name: types.NamespacedName{Namespace: "shop", Name: routeName},
+		}}
 	}
 	r.Rollout = &v1alpha1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name)},
@@ -55,8 +57,10 @@ func rollout(name, object, routeName string) facts.Rollout {
 
 // cluster returns facts with HTTPScaledObject shop/web, owned by Rollout shop/web.
 func cluster(annotations map[string]string, rollouts ...facts.Rollout) *facts.Facts {
-	object := httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid",
-		Annotations: annotations}}
+	object := httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", UID: "uid",
+		Annotations: annotations,
+	}}
 	all := &facts.Facts{Now: now, HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{object}, Rollouts: rollouts}
 	if annotations[mark] != "" {
 		name := types.NamespacedName{Namespace: "shop", Name: "web"}
@@ -69,8 +73,10 @@ func cluster(annotations map[string]string, rollouts ...facts.Rollout) *facts.Fa
 // not empty.
 func withScaledObjects(f *facts.Facts, web, api string) *facts.Facts {
 	controlled := func(name string) []metav1.OwnerReference {
-		return []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: name,
-			Controller: new(true)}}
+		return []metav1.OwnerReference{{
+			APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: name,
+			Controller: new(true),
+		}}
 	}
 	f.HTTPScaledObjects[0].OwnerReferences = controlled(web)
 	if api != "" {
@@ -95,8 +101,10 @@ func broken(r facts.Rollout) facts.Rollout {
 
 // withTrial returns facts with the namespace of a throwaway canary and its deadline.
 func withTrial(ago string, isDeleting bool) *facts.Facts {
-	trial := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "http-canary-try-abcde", UID: "1",
-		ResourceVersion: "2"}}
+	trial := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: "http-canary-try-abcde", UID: "1",
+		ResourceVersion: "2",
+	}}
 	if ago != "" {
 		trial.Annotations = map[string]string{facts.TrialUntil: ago}
 	}
@@ -108,8 +116,10 @@ func withTrial(ago string, isDeleting bool) *facts.Facts {
 
 // withLease returns facts with a Lease that was renewed some time ago.
 func withLease(ago time.Duration, interceptor *appsv1.Deployment) *facts.Facts {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "keda", Name: "kedify-http-interceptor",
-		UID: "1", ResourceVersion: "2"}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "keda", Name: "kedify-http-interceptor",
+		UID: "1", ResourceVersion: "2",
+	}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-ago)}
 	return &facts.Facts{Now: now, Lease: lease, Interceptor: interceptor}
 }
@@ -146,41 +156,61 @@ func TestFind(t *testing.T) {
 		want      []cleanup.Kind
 	}{
 		{"weights of a deleted Rollout", cluster(both), "", []cleanup.Kind{cleanup.Weights}},
-		{"weights of a Rollout that references another object", cluster(both, rollout("web", "other", "")), "",
-			[]cleanup.Kind{cleanup.Weights}},
-		{"weights of a Rollout with another router", cluster(both, rollout("web", "", "web")), "",
-			[]cleanup.Kind{cleanup.Weights}},
+		{
+			"weights of a Rollout that references another object", cluster(both, rollout("web", "other", "")), "",
+			[]cleanup.Kind{cleanup.Weights},
+		},
+		{
+			"weights of a Rollout with another router", cluster(both, rollout("web", "", "web")), "",
+			[]cleanup.Kind{cleanup.Weights},
+		},
 		{"weights of a Rollout that references it", cluster(both, rollout("web", "web", "")), "", nil},
-		{"weights of a Rollout that references another trigger of the ScaledObject",
-			withScaledObjects(cluster(both, rollout("web", "api", "")), "one", "one"), "", nil},
+		{
+			"weights of a Rollout that references another trigger of the ScaledObject",
+			withScaledObjects(cluster(both, rollout("web", "api", "")), "one", "one"), "", nil,
+		},
 		{
 			"weights of a Rollout that references another ScaledObject",
 			withScaledObjects(cluster(both, rollout("web", "api", "")), "one", "two"), "",
 			[]cleanup.Kind{cleanup.Weights},
 		},
-		{"weights of a Rollout that references a missing object",
-			withScaledObjects(cluster(both, rollout("web", "api", "")), "one", ""), "", nil},
-		{"weights of a Rollout with an invalid configuration", cluster(both, broken(rollout("web", "web", ""))), "",
-			nil},
+		{
+			"weights of a Rollout that references a missing object",
+			withScaledObjects(cluster(both, rollout("web", "api", "")), "one", ""), "", nil,
+		},
+		{
+			"weights of a Rollout with an invalid configuration", cluster(both, broken(rollout("web", "web", ""))), "",
+			nil,
+		},
 		{"only Rollouts of its namespace were read", cluster(both), "shop", []cleanup.Kind{cleanup.Weights}},
 		{"Rollouts of its namespace were not read", cluster(both), "other", nil},
-		{"an owner annotation without weights", cluster(map[string]string{mark: "shop/web uid-of-web"}), "",
-			[]cleanup.Kind{cleanup.OwnerAnnotation}},
-		{"weights without an owner", cluster(map[string]string{weights: "[]"}, rollout("api", "other", "")), "",
-			[]cleanup.Kind{cleanup.UnownedWeights}},
-		{"weights without an owner, and a Rollout references it",
-			cluster(map[string]string{weights: "[]"}, rollout("api", "web", "")), "", nil},
+		{
+			"an owner annotation without weights", cluster(map[string]string{mark: "shop/web uid-of-web"}), "",
+			[]cleanup.Kind{cleanup.OwnerAnnotation},
+		},
+		{
+			"weights without an owner", cluster(map[string]string{weights: "[]"}, rollout("api", "other", "")), "",
+			[]cleanup.Kind{cleanup.UnownedWeights},
+		},
+		{
+			"weights without an owner, and a Rollout references it",
+			cluster(map[string]string{weights: "[]"}, rollout("api", "web", "")), "", nil,
+		},
 		{"weights with an invalid owner", func() *facts.Facts {
 			f := cluster(map[string]string{weights: "[]", mark: "manual"})
 			f.Owners = nil
 			return f
 		}(), "", nil},
-		{"an unused report", withReport(cluster(map[string]string{report: "{}"})), "",
-			[]cleanup.Kind{cleanup.StatusAnnotation}},
+		{
+			"an unused report", withReport(cluster(map[string]string{report: "{}"})), "",
+			[]cleanup.Kind{cleanup.StatusAnnotation},
+		},
 		{"the only report", cluster(map[string]string{report: "{}"}), "", nil},
 		{
-			"weights and a report", withReport(cluster(map[string]string{report: "{}", weights: "[]",
-				mark: "shop/web uid-of-web"})), "",
+			"weights and a report", withReport(cluster(map[string]string{
+				report: "{}", weights: "[]",
+				mark: "shop/web uid-of-web",
+			})), "",
 			[]cleanup.Kind{cleanup.Weights, cleanup.StatusAnnotation},
 		},
 		{
@@ -190,15 +220,19 @@ func TestFind(t *testing.T) {
 		},
 		{"an object without annotations", cluster(nil), "", nil},
 
-		{"a route of a deleted Rollout", withRoute(record, false), "",
-			[]cleanup.Kind{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations}},
+		{
+			"a route of a deleted Rollout", withRoute(record, false), "",
+			[]cleanup.Kind{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations},
+		},
 		{
 			"a route that its Rollout no longer references", withRoute(record, false, rollout("web", "", "other")), "",
 			[]cleanup.Kind{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations, cleanup.RouteWeights},
 		},
 		{"a route that its Rollout references", withRoute(record, true, rollout("web", "", "web")), "", nil},
-		{"a route of a Rollout with an invalid configuration",
-			withRoute(record, true, broken(rollout("web", "", "web"))), "", nil},
+		{
+			"a route of a Rollout with an invalid configuration",
+			withRoute(record, true, broken(rollout("web", "", "web"))), "", nil,
+		},
 		{"a route whose Rollout may be in a namespace that was not read", withRoute(record, true), "other", nil},
 		{"a label without an owner", withRoute("", true), "", []cleanup.Kind{cleanup.Label}},
 		{"a label on a route that is in use", withRoute("", true, rollout("web", "", "web")), "", nil},
@@ -209,11 +243,15 @@ func TestFind(t *testing.T) {
 		{"a Lease that is renewed", withLease(time.Second, nil), "", nil},
 		{"a Lease of installed interceptors", withLease(time.Hour, new(appsv1.Deployment)), "", nil},
 
-		{"a throwaway canary of a killed command", withTrial(now.Add(-time.Minute).Format(time.RFC3339), false), "",
-			[]cleanup.Kind{cleanup.Trial}},
+		{
+			"a throwaway canary of a killed command", withTrial(now.Add(-time.Minute).Format(time.RFC3339), false), "",
+			[]cleanup.Kind{cleanup.Trial},
+		},
 		{"a running throwaway canary", withTrial(now.Add(time.Minute).Format(time.RFC3339), false), "", nil},
-		{"a throwaway canary that is being deleted", withTrial(now.Add(-time.Minute).Format(time.RFC3339), true), "",
-			nil},
+		{
+			"a throwaway canary that is being deleted", withTrial(now.Add(-time.Minute).Format(time.RFC3339), true), "",
+			nil,
+		},
 		{"a throwaway canary without a deadline", withTrial("", false), "", nil},
 		{"a throwaway canary with an invalid deadline", withTrial("soon", false), "", nil},
 	} {

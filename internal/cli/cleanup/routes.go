@@ -63,7 +63,8 @@ func (f *finder) checkRoute(live *facts.Route) []Leftover {
 // resetRoute removes the entry of a Rollout from a route, and returns the kinds of leftovers in it. If the Rollout
 // exists, its Services are known, and the stable Service gets weight 100.
 func resetRoute(content map[string]any, live *facts.Route, entry route.Entry, rollout *facts.Rollout) (map[string]any,
-	[]Kind, error) {
+	[]Kind, error,
+) {
 	kinds := []Kind{Record}
 	if len(entry.Managed) > 0 {
 		kinds = append(kinds, ManagedRules)

@@ -94,8 +94,10 @@ func webhook(cluster *facts.Facts) []Finding {
 		}}
 	}
 	for i, hook := range cluster.Webhook.Webhooks {
-		finding := Finding{Code: WebhookNotReady, Severity: Error, Object: object,
-			Field: fmt.Sprintf("webhooks[%d].clientConfig", i)}
+		finding := Finding{
+			Code: WebhookNotReady, Severity: Error, Object: object,
+			Field: fmt.Sprintf("webhooks[%d].clientConfig", i),
+		}
 		const refused = ": the API server rejects ScaledObjects with a trigger of type " + facts.TriggerType
 		service := hook.ClientConfig.Service
 		isOld := cluster.Now.Sub(cluster.Webhook.CreationTimestamp.Time) > gracePeriod
@@ -168,8 +170,10 @@ func agentRequirements(cluster *facts.Facts, account types.NamespacedName, add f
 		require := func(optionalEffect, group, resource, name string, verbs ...string) {
 			for _, verb := range verbs {
 				add(requirement{
-					permission: facts.Permission{Account: account, Verb: verb, Group: group, Resource: resource,
-						Name: name, Namespace: namespace},
+					permission: facts.Permission{
+						Account: account, Verb: verb, Group: group, Resource: resource,
+						Name: name, Namespace: namespace,
+					},
 					code: AgentForbidden, optionalEffect: optionalEffect,
 					effect: "the agent fails with Forbidden", fix: fix,
 				})
@@ -190,8 +194,10 @@ func agentRequirements(cluster *facts.Facts, account types.NamespacedName, add f
 	}
 	if cluster.Webhook != nil {
 		add(requirement{
-			permission: facts.Permission{Account: account, Verb: "patch", Group: "admissionregistration.k8s.io",
-				Resource: "mutatingwebhookconfigurations", Name: cluster.Webhook.Name},
+			permission: facts.Permission{
+				Account: account, Verb: "patch", Group: "admissionregistration.k8s.io",
+				Resource: "mutatingwebhookconfigurations", Name: cluster.Webhook.Name,
+			},
 			code: AgentForbidden,
 			effect: "the API server does not trust its webhook and rejects ScaledObjects with a trigger of type " +
 				facts.TriggerType, fix: fix,

@@ -171,8 +171,10 @@ func hasUnconvertedTrigger(object *facts.ScaledObject) bool {
 // autoscaler reports conditions of the HorizontalPodAutoscaler of a ScaledObject that have been False for longer than
 // gracePeriod. ScalingDisabled is normal at zero replicas.
 func autoscaler(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
-	key := types.NamespacedName{Namespace: object.Namespace,
-		Name: cmp.Or(object.Status.HPAName, "keda-hpa-"+object.Name)}
+	key := types.NamespacedName{
+		Namespace: object.Namespace,
+		Name:      cmp.Or(object.Status.HPAName, "keda-hpa-"+object.Name),
+	}
 	at := slices.IndexFunc(cluster.Autoscalers, func(h autoscalingv2.HorizontalPodAutoscaler) bool {
 		return h.Namespace == key.Namespace && h.Name == key.Name
 	})

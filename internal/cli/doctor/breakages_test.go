@@ -103,8 +103,10 @@ func controllers() []breakage {
 			change: func(t *testing.T, f *facts.Facts) {
 				t.Helper()
 				edit("gatewayapi-plugin-linux-amd64", "gatewayapi-plugin")(t, f)
-				other := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "two",
-					Labels: map[string]string{"kubernetes.io/arch": "arm64"}}}
+				other := corev1.Node{ObjectMeta: metav1.ObjectMeta{
+					Name:   "two",
+					Labels: map[string]string{"kubernetes.io/arch": "arm64"},
+				}}
 				other.Status.NodeInfo.Architecture = "arm64"
 				f.Nodes = append(f.Nodes, other)
 			},

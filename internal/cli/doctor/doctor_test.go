@@ -85,8 +85,10 @@ func TestTransientStatesAreNoFindings(t *testing.T) {
 			denyAgent("patch", "ingresses")(t, f)
 			denyAgent("patch", "deployments")(t, f)
 			f.Agent.Spec.Template.Spec.Containers[0].Args = []string{"--install-proxies=false"}
-			f.Agent.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "KEDIFY_AGENT_AUTOWIRE",
-				Value: "false"}}
+			f.Agent.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{
+				Name:  "KEDIFY_AGENT_AUTOWIRE",
+				Value: "false",
+			}}
 		},
 		"an agent for other namespaces": func(t *testing.T, f *facts.Facts) {
 			t.Helper()
@@ -102,8 +104,10 @@ func TestTransientStatesAreNoFindings(t *testing.T) {
 		}),
 		"manually installed proxies": change(func(f *facts.Facts) {
 			conditions := &f.HTTPScaledObjects[0].Status.Conditions
-			*conditions = append(*conditions, metav1.Condition{Type: "ProxyInstalled", Status: metav1.ConditionTrue,
-				Reason: "InstalledByHand"})
+			*conditions = append(*conditions, metav1.Condition{
+				Type: "ProxyInstalled", Status: metav1.ConditionTrue,
+				Reason: "InstalledByHand",
+			})
 		}),
 		"a controller that is being restarted": change(func(f *facts.Facts) {
 			f.Plugins.ManagedFields[0].Time = &metav1.Time{Time: f.Now.Add(-time.Minute)}

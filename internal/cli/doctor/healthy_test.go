@@ -77,8 +77,10 @@ func add(t *testing.T, cluster *facts.Facts, document []byte) {
 	case "Node":
 		cluster.Nodes = append(cluster.Nodes, *decode(t, document, new(corev1.Node)))
 	case "CustomResourceDefinition":
-		cluster.CRDs[name.Name] = facts.CRD{ObjectMeta: head.Metadata.ObjectMeta, Served: head.Served,
-			StatusFields: head.Fields}
+		cluster.CRDs[name.Name] = facts.CRD{
+			ObjectMeta: head.Metadata.ObjectMeta, Served: head.Served,
+			StatusFields: head.Fields,
+		}
 	case "Rollout":
 		cluster.Rollouts = append(cluster.Rollouts, gather.ParseRollout(decode(t, document, new(v1alpha1.Rollout))))
 	case "Service":

@@ -71,10 +71,14 @@ func requirements(cluster *facts.Facts) []requirement {
 // controllerRequirements adds the permissions of the routers, which run as the controller's ServiceAccount.
 func controllerRequirements(cluster *facts.Facts, account types.NamespacedName, add func(requirement)) {
 	require := func(verb, group, resource, namespace, optionalEffect, fix string) {
-		permission := facts.Permission{Account: account, Verb: verb, Group: group, Resource: resource,
-			Namespace: namespace}
-		add(requirement{permission: permission, code: Forbidden, optionalEffect: optionalEffect,
-			effect: "the router fails with Forbidden", fix: fix})
+		permission := facts.Permission{
+			Account: account, Verb: verb, Group: group, Resource: resource,
+			Namespace: namespace,
+		}
+		add(requirement{
+			permission: permission, code: Forbidden, optionalEffect: optionalEffect,
+			effect: "the router fails with Forbidden", fix: fix,
+		})
 	}
 	const cached = "the router cannot cache objects and reads them in every call"
 	for _, r := range rolloutsUsing(cluster, facts.HTTPRouter) {
@@ -124,8 +128,10 @@ func kedaRequirements(cluster *facts.Facts, account types.NamespacedName, add fu
 			{"get", "rollouts"}, {"get", "rollouts/scale"}, {"update", "rollouts/scale"},
 		} {
 			add(requirement{
-				permission: facts.Permission{Account: account, Verb: access.verb, Group: "argoproj.io",
-					Resource: access.resource, Namespace: object.Namespace},
+				permission: facts.Permission{
+					Account: account, Verb: access.verb, Group: "argoproj.io",
+					Resource: access.resource, Namespace: object.Namespace,
+				},
 				fix: "add Rollouts to KEDA's chart value rbac.scaledRefKinds: " +
 					"{apiGroup: argoproj.io, kind: rollouts}, or leave its default {apiGroup: \"*\", kind: \"*\"}",
 				code: ScaledRefKinds, effect: "KEDA cannot scale Rollouts",

@@ -73,8 +73,10 @@ func configMap(cluster *facts.Facts) string {
 func checkPlugin(cluster *facts.Facts, object, field string, entry plugin, before []plugin) []Finding {
 	var findings []Finding
 	finding := func(code Code, severity Severity, key, message, fix string) {
-		findings = append(findings, Finding{Code: code, Severity: severity, Object: object, Field: field + key,
-			Message: message, Fix: fix})
+		findings = append(findings, Finding{
+			Code: code, Severity: severity, Object: object, Field: field + key,
+			Message: message, Fix: fix,
+		})
 	}
 	// argo-rollouts, utils/config, ValidateConfig.
 	if !regexp.MustCompile(`^[a-zA-Z0-9-]+/[a-zA-Z0-9_.-]+$`).MatchString(entry.Name) {

@@ -182,7 +182,8 @@ func (i *Installer) planRegistration(ctx context.Context, plan Plan) (*corev1.Co
 // writeRegistration writes the controller's ConfigMap if it has not changed since it was read. It deletes a ConfigMap
 // that has become empty and was created by this package.
 func (i *Installer) writeRegistration(ctx context.Context, namespace string, live *corev1.ConfigMap,
-	state registration.State) error {
+	state registration.State,
+) error {
 	reference := configMapReference(namespace)
 	if state == registration.StateOf(live) {
 		i.report(reference, "unchanged")

@@ -147,7 +147,8 @@ func (i *Installer) report(object fmt.Stringer, result string) {
 // waitFor polls until check reports done, and prints each new state. It retries transient errors. If ctx ends first, it
 // fails with the last state.
 func (i *Installer) waitFor(ctx context.Context, subject string,
-	check func(context.Context) (state string, done bool, err error)) error {
+	check func(context.Context) (state string, done bool, err error),
+) error {
 	if i.dryRun {
 		return nil
 	}

@@ -17,8 +17,10 @@ import (
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	status := func(observed int64, all, updated, available int32) appsv1.DeploymentStatus {
-		return appsv1.DeploymentStatus{ObservedGeneration: observed, Replicas: all, UpdatedReplicas: updated,
-			AvailableReplicas: available}
+		return appsv1.DeploymentStatus{
+			ObservedGeneration: observed, Replicas: all, UpdatedReplicas: updated,
+			AvailableReplicas: available,
+		}
 	}
 	two, none := int32(2), int32(0)
 	for _, test := range []struct {
@@ -29,8 +31,10 @@ func TestProgress(t *testing.T) {
 		done     bool
 	}{
 		{"just changed", &two, status(6, 2, 2, 2), "waiting for the spec update to be observed", false},
-		{"the first new Pod is starting", &two, status(7, 3, 1, 2), "1 of 2 replicas updated, 2 old, 2 available",
-			false},
+		{
+			"the first new Pod is starting", &two, status(7, 3, 1, 2), "1 of 2 replicas updated, 2 old, 2 available",
+			false,
+		},
 		{"an old Pod is left", &two, status(7, 3, 2, 3), "2 of 2 replicas updated, 1 old, 3 available", false},
 		{"one is not available", &two, status(7, 2, 2, 1), "2 of 2 replicas updated, 0 old, 1 available", false},
 		{"all are available", &two, status(7, 2, 2, 2), "2 of 2 replicas updated, 0 old, 2 available", true},
@@ -67,8 +71,10 @@ func TestUses(t *testing.T) {
 	cluster := &facts.Facts{
 		Rollouts:      []facts.Rollout{rollout("web", "kedify/http"), rollout("api", "somebody/else")},
 		ScaledObjects: []facts.ScaledObject{scaled, {ObjectMeta: metav1.ObjectMeta{Name: "cron"}}},
-		HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
-			Name: "web"}}},
+		HTTPScaledObjects: []httpv1alpha1.HTTPScaledObject{{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop",
+			Name:      "web",
+		}}},
 	}
 	const routes, scales = "Rollout shop/web uses router kedify/http: its canaries would stop", "ScaledObject shop/scaled uses the scaler: it would keep its current replicas"
 	for _, test := range []struct {
@@ -80,8 +86,11 @@ func TestUses(t *testing.T) {
 		{"another router", install.Owned{Routers: []string{"argoproj-labs/gatewayAPI"}}, nil},
 		{"the router", install.Owned{Routers: []string{"kedify/http"}}, []string{routes}},
 		{"the scaler", install.Owned{HasScaler: true}, []string{scales}},
-		{"the CRD", install.Owned{HasCRD: true},
-			[]string{"HTTPScaledObject shop/web would be deleted together with its CustomResourceDefinition"}},
+		{
+			"the CRD",
+			install.Owned{HasCRD: true},
+			[]string{"HTTPScaledObject shop/web would be deleted together with its CustomResourceDefinition"},
+		},
 		{"two", install.Owned{Routers: []string{"kedify/http"}, HasScaler: true}, []string{routes, scales}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -52,7 +52,8 @@ func (i *Installer) restoreBackends(ctx context.Context) error {
 // restore restores the backends of one object at an API path. The plan of package autowire for an object that no
 // application requests to autowire contains the original backends.
 func (i *Installer) restore(ctx context.Context, kind string, object autowire.Object, live metav1.Object,
-	path ...string) error {
+	path ...string,
+) error {
 	annotations := live.GetAnnotations()
 	if annotations[httpv1alpha1.AnnotationAutowireUndo]+annotations[httpv1alpha1.AnnotationAutowireHold] == "" {
 		return nil

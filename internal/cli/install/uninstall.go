@@ -138,7 +138,8 @@ func (i *Installer) checkUnused(managed []manifests.Reference, removal Removal) 
 
 // removeMatching deletes the objects that match.
 func (i *Installer) removeMatching(ctx context.Context, all []manifests.Reference,
-	matches func(manifests.Reference) bool) error {
+	matches func(manifests.Reference) bool,
+) error {
 	for _, reference := range all {
 		if !matches(reference) {
 			continue
@@ -170,14 +171,17 @@ func (i *Installer) unregister(ctx context.Context, cluster *facts.Facts) error 
 		}
 	}
 	return i.restartController(ctx,
-		manifests.ControllerRelease(types.NamespacedName{Namespace: cluster.Controller.Namespace,
-			Name: cluster.Controller.Name}))
+		manifests.ControllerRelease(types.NamespacedName{
+			Namespace: cluster.Controller.Namespace,
+			Name:      cluster.Controller.Name,
+		}))
 }
 
 // removeGenerated deletes the objects that the Pods of a component create at runtime, once no Pod is left that would
 // create them again. It does nothing if the Deployment belongs to another owner.
 func (i *Installer) removeGenerated(ctx context.Context, component string, deployment *appsv1.Deployment,
-	generated ...manifests.Reference) error {
+	generated ...manifests.Reference,
+) error {
 	if deployment != nil && deployment.Labels[manifests.LabelManagedBy] != manifests.ManagedBy {
 		return nil
 	}

@@ -117,7 +117,8 @@ func (i *Installer) waitPodsGone(ctx context.Context, component string) error {
 // waitDeleted waits until the matching objects are deleted, including their finalizers: objects that are created before
 // would be deleted as well.
 func (i *Installer) waitDeleted(ctx context.Context, all []manifests.Reference,
-	matches func(manifests.Reference) bool) error {
+	matches func(manifests.Reference) bool,
+) error {
 	for _, reference := range all {
 		if !matches(reference) {
 			continue

@@ -85,8 +85,10 @@ func routes(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object
 	var objects []Object
 	for _, name := range r.RouteNames {
 		if _, ok := existing[name]; !ok {
-			objects = append(objects, Object{Name: fmt.Sprintf("%s %s", name.Kind, name.Name),
-				Problem: "does not exist", Applied: Unknown})
+			objects = append(objects, Object{
+				Name:    fmt.Sprintf("%s %s", name.Kind, name.Name),
+				Problem: "does not exist", Applied: Unknown,
+			})
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(existing), func(a, b facts.RouteName) int {
@@ -100,8 +102,10 @@ func routes(cluster *facts.Facts, r *facts.Rollout, services []Service) []Object
 
 // rules reports the rules of one route.
 func rules(r *facts.Rollout, name facts.RouteName, live facts.Route, services []Service) []Object {
-	base := Object{Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Applied: Unknown,
-		Reason: "no Gateway has reported"}
+	base := Object{
+		Name: fmt.Sprintf("%s %s", live.Kind, live.Name), Applied: Unknown,
+		Reason: "no Gateway has reported",
+	}
 	if route.HasStatus(live.Content) {
 		accepted, why := route.Accepted(live.Content)
 		base.Applied, base.Reason = No, why

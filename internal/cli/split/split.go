@@ -97,8 +97,10 @@ func Of(cluster *facts.Facts, r *facts.Rollout) Report {
 	status := r.Status
 	report := Report{
 		Rollout: r.Key().String(), Phase: string(status.Phase), Message: status.Message,
-		Replicas: Replicas{Total: status.Replicas, Updated: status.UpdatedReplicas,
-			Available: status.AvailableReplicas},
+		Replicas: Replicas{
+			Total: status.Replicas, Updated: status.UpdatedReplicas,
+			Available: status.AvailableReplicas,
+		},
 		Objects: []Object{},
 	}
 	if canary := r.Spec.Strategy.Canary; canary != nil && len(canary.Steps) > 0 {

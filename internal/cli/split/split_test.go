@@ -40,8 +40,10 @@ func rollout(router string) *facts.Rollout {
 	}
 	return &facts.Rollout{
 		Rollout: r, Stable: "stable", Canary: "canary", Object: "web",
-		RouteNames: []facts.RouteName{{Kind: route.HTTPRoute,
-			Name: types.NamespacedName{Namespace: "shop", Name: "web"}}},
+		RouteNames: []facts.RouteName{{
+			Kind: route.HTTPRoute,
+			Name: types.NamespacedName{Namespace: "shop", Name: "web"},
+		}},
 	}
 }
 
@@ -64,13 +66,17 @@ func TestSplitOfAnHTTPScaledObject(t *testing.T) {
 	}{
 		{
 			"taken", canaryWeights, applied(canaryWeights, 2, 2, true),
-			split.Object{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes,
-				Proxies: &split.Proxies{Ready: 2, Acked: 2}},
+			split.Object{
+				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes,
+				Proxies: &split.Proxies{Ready: 2, Acked: 2},
+			},
 		},
 		{
 			"the same ratio", "[{service: stable, weight: 4}, {service: canary, weight: 1}]", nil,
-			split.Object{Name: name, Written: []int64{4, 1}, AsDesired: true, Applied: split.Unknown,
-				Reason: "no interceptor has reported"},
+			split.Object{
+				Name: name, Written: []int64{4, 1}, AsDesired: true, Applied: split.Unknown,
+				Reason: "no interceptor has reported",
+			},
 		},
 		{
 			"not acknowledged by all proxies", canaryWeights, applied(canaryWeights, 2, 1, false),
@@ -105,14 +111,18 @@ func TestSplitOfAnHTTPScaledObject(t *testing.T) {
 		},
 		{
 			"not written yet", "", applied("", 1, 1, true),
-			split.Object{Name: name, Written: []int64{1, 0}, Applied: split.Yes,
-				Proxies: &split.Proxies{Ready: 1, Acked: 1}},
+			split.Object{
+				Name: name, Written: []int64{1, 0}, Applied: split.Yes,
+				Proxies: &split.Proxies{Ready: 1, Acked: 1},
+			},
 		},
 		{
 			"requests to another Service",
 			"[{service: stable, weight: 80}, {service: canary, weight: 20}, {service: other, weight: 1}]", nil,
-			split.Object{Name: name, Written: []int64{80, 20}, Applied: split.Unknown,
-				Reason: "no interceptor has reported"},
+			split.Object{
+				Name: name, Written: []int64{80, 20}, Applied: split.Unknown,
+				Reason: "no interceptor has reported",
+			},
 		},
 		{
 			"malformed", "[", nil,
@@ -145,14 +155,18 @@ func TestSplitOfSeveralTriggers(t *testing.T) {
 	t.Parallel()
 	cluster := &facts.Facts{}
 	for _, spec := range []struct{ namespace, name, scaled, text string }{
-		{"shop", "web-api", "web", ""}, {"shop", "web", "web", canaryWeights}, {"shop", "next", "next", canaryWeights},
+		{"shop", "web-api", "web", ""},
+		{"shop", "web", "web", canaryWeights},
+		{"shop", "next", "next", canaryWeights},
 		{"bank", "web-bank", "web", canaryWeights},
 	} {
 		object := httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
 			Namespace: spec.namespace, Name: spec.name,
 			Annotations: map[string]string{httpv1alpha1.AnnotationWeightedBackends: spec.text},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject",
-				Name: spec.scaled, Controller: new(true)}},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject",
+				Name: spec.scaled, Controller: new(true),
+			}},
 		}}
 		object.Spec.ScaleTargetRef.Service = "stable"
 		cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects, object)
@@ -181,8 +195,10 @@ func gatewayRoute(generation int64, rules ...any) facts.Route {
 			"conditions": []any{condition("Accepted"), condition("ResolvedRefs")},
 		}}}
 	}
-	return facts.Route{Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: "web"},
-		Content: content}
+	return facts.Route{
+		Kind: route.HTTPRoute, Name: types.NamespacedName{Namespace: "shop", Name: "web"},
+		Content: content,
+	}
 }
 
 // rule returns a rule with backends stable and canary; a negative weight is omitted.
@@ -205,8 +221,10 @@ func TestSplitOfARoute(t *testing.T) {
 		route *facts.Route
 		want  []split.Object
 	}{
-		{"accepted", new(gatewayRoute(2, rule(80, 20))),
-			[]split.Object{{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes}}},
+		{
+			"accepted", new(gatewayRoute(2, rule(80, 20))),
+			[]split.Object{{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Yes}},
+		},
 		{
 			"one of two rules", new(gatewayRoute(2, rule(80, 20), rule(-1, -1))),
 			[]split.Object{
@@ -224,8 +242,10 @@ func TestSplitOfARoute(t *testing.T) {
 		},
 		{
 			"no report", new(gatewayRoute(0, rule(80, 20))),
-			[]split.Object{{Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Unknown,
-				Reason: "no Gateway has reported"}},
+			[]split.Object{{
+				Name: name, Written: []int64{80, 20}, AsDesired: true, Applied: split.Unknown,
+				Reason: "no Gateway has reported",
+			}},
 		},
 		{"no route", nil, []split.Object{{Name: name, Problem: "does not exist", Applied: split.Unknown}}},
 	} {
@@ -245,8 +265,10 @@ func TestSplitOfARoute(t *testing.T) {
 func TestReport(t *testing.T) {
 	t.Parallel()
 	cluster := &facts.Facts{
-		ReadyEndpoints: map[types.NamespacedName]int{{Namespace: "shop", Name: "stable"}: 2,
-			{Namespace: "shop", Name: "candidate"}: 1},
+		ReadyEndpoints: map[types.NamespacedName]int{
+			{Namespace: "shop", Name: "stable"}:    2,
+			{Namespace: "shop", Name: "candidate"}: 1,
+		},
 		Services: map[types.NamespacedName]*corev1.Service{{Namespace: "shop", Name: "canary"}: {
 			Spec: corev1.ServiceSpec{Selector: map[string]string{"rollouts-pod-template-hash": "222"}},
 		}},
@@ -274,8 +296,10 @@ func TestReport(t *testing.T) {
 	if got.Services[0].Desired != 100 || got.Services[1].Desired != 0 || got.Step != 1 {
 		t.Errorf("before the first weight the stable Service gets all requests, in the first step: %+v", got)
 	}
-	if diff := cmp.Diff([]split.Object{{Name: "HTTPScaledObject", Problem: "its configuration is missing",
-		Applied: split.Unknown}}, got.Objects); diff != "" {
+	if diff := cmp.Diff([]split.Object{{
+		Name: "HTTPScaledObject", Problem: "its configuration is missing",
+		Applied: split.Unknown,
+	}}, got.Objects); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -75,8 +75,10 @@ type Trial struct {
 // New returns a Trial that prints a line for each step. files is folder config, which contains the manifests of the
 // proxies.
 func New(client *kube.Client, setup Setup, files fs.FS, printLine func(line string)) *Trial {
-	return &Trial{client: client, setup: setup, files: files, printLine: printLine, token: rand.Text(),
-		loadEnded: make(chan error, 1)}
+	return &Trial{
+		client: client, setup: setup, files: files, printLine: printLine, token: rand.Text(),
+		loadEnded: make(chan error, 1),
+	}
 }
 
 // Run runs the canary and deletes everything that it has created, even if ctx ends. It fails if the canary could not be
@@ -216,8 +218,10 @@ func (t *Trial) startLoad(ctx context.Context) error {
 
 // readLoad tallies the output of the load generator.
 func (t *Trial) readLoad(ctx context.Context, pod []string) error {
-	stream, err := t.client.Stream(ctx, kube.Request{Path: append(pod, "log"),
-		Query: map[string]string{"follow": "true"}})
+	stream, err := t.client.Stream(ctx, kube.Request{
+		Path:  append(pod, "log"),
+		Query: map[string]string{"follow": "true"},
+	})
 	if err != nil {
 		return err
 	}
@@ -240,7 +244,8 @@ func (t *Trial) measure(ctx context.Context, color string, n int) (hits, all int
 
 // waitFor polls until check reports done. Its error contains the last state.
 func (t *Trial) waitFor(ctx context.Context, subject string,
-	check func(context.Context) (state string, done bool, err error)) error {
+	check func(context.Context) (state string, done bool, err error),
+) error {
 	last := ""
 	for {
 		state, done, err := check(ctx)

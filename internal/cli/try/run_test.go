@@ -145,8 +145,10 @@ func (f *fakeAPI) rollout() string {
 func (f *fakeAPI) object() string {
 	weights := ""
 	if f.stage == atStep {
-		weights = split.Format([]split.Backend{{Service: "try-stable", Weight: 70},
-			{Service: "try-canary", Weight: 30}})
+		weights = split.Format([]split.Backend{
+			{Service: "try-stable", Weight: 70},
+			{Service: "try-canary", Weight: 30},
+		})
 	}
 	return fmt.Sprintf(`{"metadata":{"name":"try","namespace":"try-1","annotations":{"http.kedify.io/weighted-backends":%q}},"spec":{"scaleTargetRef":{"service":"try-stable"}},`+
 		`"status":{"dataPlane":{"annotationHash":%q,"effective":true,"proxies":{"ready":1,"acked":1}}}}`, weights, split.Hash(weights, ""))

@@ -32,8 +32,10 @@ func TestObjectsAreInTheTrialNamespace(t *testing.T) {
 			"Service try-1/kedify-proxy", "Service try-1/kedify-proxy-admin", "PodDisruptionBudget try-1/kedify-proxy",
 			"Deployment try-1/kedify-proxy",
 		},
-		facts.GatewayRouter: {"Service try-1/try-stable", "Service try-1/try-canary", "Rollout try-1/try",
-			"HTTPRoute try-1/try"},
+		facts.GatewayRouter: {
+			"Service try-1/try-stable", "Service try-1/try-canary", "Rollout try-1/try",
+			"HTTPRoute try-1/try",
+		},
 	} {
 		parameters := setup(router)
 		objects, err := parameters.Objects(config.Files)
@@ -82,8 +84,10 @@ func TestLoadUsesTheTrialProxies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{`"example.com/demo:1"`, `"--address=kedify-proxy.try-1:8080"`, `"--rate=50"`,
-		`"--host=http-canary-try.example.com"`} {
+	for _, word := range []string{
+		`"example.com/demo:1"`, `"--address=kedify-proxy.try-1:8080"`, `"--rate=50"`,
+		`"--host=http-canary-try.example.com"`,
+	} {
 		if !strings.Contains(string(text), word) {
 			t.Errorf("%s is missing: %s", word, text)
 		}

@@ -173,8 +173,10 @@ func (s *environment) lastPass() ingest.Pass {
 // shop.
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
-	return &environment{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, service("shop")),
-		slices: newFaultySource(t, slice("shop", "10.0.0.1"))}
+	return &environment{
+		scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, service("shop")),
+		slices: newFaultySource(t, slice("shop", "10.0.0.1")),
+	}
 }
 
 // run starts the Loop; it ends with the returned function.

@@ -21,8 +21,10 @@ import (
 
 func TestProxiesWithoutObjectsAreServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &environment{scaledObjects: newFaultySource(t), services: newFaultySource(t),
-			slices: newFaultySource(t, slice(resolve.ProxyService, "10.0.0.7"))}
+		s := &environment{
+			scaledObjects: newFaultySource(t), services: newFaultySource(t),
+			slices: newFaultySource(t, slice(resolve.ProxyService, "10.0.0.7")),
+		}
 		defer s.run(t)()
 		synctest.Wait()
 		if got := s.publications(); got != 1 || !s.fleets["apps"] {
@@ -52,8 +54,10 @@ func proxies(namespace, address string, isReady bool) *discoveryv1.EndpointSlice
 
 // proxyAt returns the reported proxies of such an EndpointSlice.
 func proxyAt(address string, isReady bool) []model.Proxy {
-	return []model.Proxy{{Name: "a", Addresses: []netip.Addr{netip.MustParseAddr(address)}, IsReady: isReady,
-		IsServing: isReady}}
+	return []model.Proxy{{
+		Name: "a", Addresses: []netip.Addr{netip.MustParseAddr(address)}, IsReady: isReady,
+		IsServing: isReady,
+	}}
 }
 
 func TestProxiesAreReportedWithoutPublication(t *testing.T) {

@@ -43,8 +43,10 @@ func route(owner string, host model.Host, service string) model.Route {
 	return model.Route{
 		Owner: model.Key{Namespace: "apps", Name: owner}, Created: time.Unix(1000, 0),
 		Match: model.Match{Host: host, PathPrefix: "/"},
-		Backends: []model.Backend{{Service: model.Key{Namespace: "apps", Name: service}, Port: 80, Weight: 100,
-			Protocol: model.HTTP1}},
+		Backends: []model.Backend{{
+			Service: model.Key{Namespace: "apps", Name: service}, Port: 80, Weight: 100,
+			Protocol: model.HTTP1,
+		}},
 	}
 }
 
@@ -104,8 +106,10 @@ func TestTranslateAll(t *testing.T) {
 		},
 		{
 			name: "every object fails", envoy: failingTranslation(model.AnyHost),
-			asked: config(today, poison), want: model.Config{Routes: []model.Route{},
-				Services: map[model.ServicePort]model.Endpoints{}}, failures: bad, err: errPoison,
+			asked: config(today, poison), want: model.Config{
+				Routes:   []model.Route{},
+				Services: map[model.ServicePort]model.Endpoints{},
+			}, failures: bad, err: errPoison,
 		},
 	}
 	for _, test := range tests {

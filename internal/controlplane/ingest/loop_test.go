@@ -28,8 +28,10 @@ func TestNothingIsPublishedBeforeEverythingIsListed(t *testing.T) {
 		says    string
 	}{
 		{"the CRD is missing", errNoCRD(), "kubectl apply -f config/crd"},
-		{"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "httpscaledobjects"}, "", errors.New("no")),
-			"apply config/interceptor"},
+		{
+			"no permission", apierrors.NewForbidden(schema.GroupResource{Resource: "httpscaledobjects"}, "", errors.New("no")),
+			"apply config/interceptor",
+		},
 		{"bad credentials", apierrors.NewUnauthorized("no"), "--kubeconfig"},
 		{"the API server is unavailable", syscall.ECONNREFUSED, "connection refused"},
 	} {
@@ -136,8 +138,10 @@ func TestIrrelevantChangesAreNotPublished(t *testing.T) {
 		if got := s.publications() - before; got != 0 {
 			t.Errorf("published %d times", got)
 		}
-		if got := s.lastPass().Objects[model.Key{Namespace: "apps",
-			Name: "shop"}].ScaledObject; got.Status.TargetService != "shop:80" || got.ManagedFields != nil {
+		if got := s.lastPass().Objects[model.Key{
+			Namespace: "apps",
+			Name:      "shop",
+		}].ScaledObject; got.Status.TargetService != "shop:80" || got.ManagedFields != nil {
 			t.Errorf("the new status is not reported, or too much of the object is stored: %+v", got)
 		}
 	})

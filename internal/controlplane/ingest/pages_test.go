@@ -18,8 +18,10 @@ import (
 // configMap returns a labeled ConfigMap with data.
 func configMap(namespace string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "page",
-			Labels: map[string]string{page.Label: page.LabelValue}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "page",
+			Labels: map[string]string{page.Label: page.LabelValue},
+		},
 		Data: data,
 	}
 }

@@ -99,11 +99,17 @@ func TestStableHashes(t *testing.T) {
 	}{
 		{"a Service of no Rollout", "", []string{"shop-6c54544bf9-x7k2z"}, nil},
 		{"no Pods", "6c54544bf9", nil, nil},
-		{"selected Pods", "6c54544bf9", []string{"shop-6c54544bf9-x7k2z", "shop-6c54544bf9-bbbbb"},
-			[]string{"6c54544bf9"}},
+		{
+			"selected Pods", "6c54544bf9",
+			[]string{"shop-6c54544bf9-x7k2z", "shop-6c54544bf9-bbbbb"},
+			[]string{"6c54544bf9"},
+		},
 		{"the selector is newer than the endpoints", "789746c88d", []string{"shop-6c54544bf9-x7k2z"}, []string{"6c54544bf9"}},
-		{"old and new Pods", "789746c88d", []string{"shop-789746c88d-x7k2z", "shop-6c54544bf9-x7k2z"},
-			[]string{"6c54544bf9", "789746c88d"}},
+		{
+			"old and new Pods", "789746c88d",
+			[]string{"shop-789746c88d-x7k2z", "shop-6c54544bf9-x7k2z"},
+			[]string{"6c54544bf9", "789746c88d"},
+		},
 		{"a short hash", "8", []string{"shop-8-x7k2z"}, []string{"8"}},
 		{"a Pod without a ReplicaSet", "6c54544bf9", []string{"shop-6c54544bf9-x7k2z", "by-hand"}, nil},
 		{"an endpoint without a Pod", "6c54544bf9", []string{"shop-6c54544bf9-x7k2z", ""}, nil},
@@ -111,8 +117,11 @@ func TestStableHashes(t *testing.T) {
 		{"too long for a hash", "6c54544bf9", []string{"shop-66666666666-x7k2z"}, nil},
 		{"a name truncated within the hash", "6c54544bf9", []string{long + "-6c54544bf9x7k2z"}, nil},
 		{"a name truncated within the Rollout's name", "6c54544bf9", []string{long + "-bbbbbbbbb-x7k2z"}, nil},
-		{"a name of that length with the selector's hash", "bbbbbbbbb", []string{long + "-bbbbbbbbb-x7k2z"},
-			[]string{"bbbbbbbbb"}},
+		{
+			"a name of that length with the selector's hash", "bbbbbbbbb",
+			[]string{long + "-bbbbbbbbb-x7k2z"},
+			[]string{"bbbbbbbbb"},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -131,8 +140,10 @@ func TestStableHashes(t *testing.T) {
 					Addresses: []string{"10.0.0.99"}, Conditions: discoveryv1.EndpointConditions{Ready: &isFalse},
 					TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "shop-zzzzz-zzzzz"},
 				})
-				s := &environment{scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, selecting),
-					slices: newFaultySource(t, pods)}
+				s := &environment{
+					scaledObjects: newFaultySource(t, shop()), services: newFaultySource(t, selecting),
+					slices: newFaultySource(t, pods),
+				}
 				defer s.run(t)()
 				synctest.Wait()
 				got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome.StableHashes

@@ -17,8 +17,10 @@ import (
 
 // settingsOf returns a ConfigMap with settings of routes.
 func settingsOf(namespace, name, route string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Data: map[string]string{envoysettings.KeyRoute: route}}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Data:       map[string]string{envoysettings.KeyRoute: route},
+	}
 }
 
 // retries returns the published retries of shop, and the error in its settings.

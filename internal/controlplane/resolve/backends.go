@@ -57,8 +57,10 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]
 	)
 	entries, err := split.Parse(object.Annotations[httpv1alpha1.AnnotationWeightedBackends])
 	if err != nil {
-		issues = append(issues, issue{httpv1alpha1.ReasonInvalidWeightedBackends,
-			fmt.Sprintf("%s: %v: %s", field, err, fixOf(err))})
+		issues = append(issues, issue{
+			httpv1alpha1.ReasonInvalidWeightedBackends,
+			fmt.Sprintf("%s: %v: %s", field, err, fixOf(err)),
+		})
 	}
 	for i, entry := range entries {
 		backend, entryIssues := backendOf(object, entry, field, lookup, experimentCanary(object, entries, i))

@@ -17,8 +17,10 @@ import (
 // with an invalid failover is still routed and keeps its published failover.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	late := model.Failover{Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1,
-		Timeout: 30 * time.Second}
+	late := model.Failover{
+		Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1,
+		Timeout: 30 * time.Second,
+	}
 	soon := late
 	soon.Timeout = 5 * time.Second
 	for name, c := range map[string]struct {
@@ -29,8 +31,10 @@ func TestFailover(t *testing.T) {
 		wrong     string
 	}{
 		"port by number": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, want: &late},
-		"port by name, short timeout": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", PortName: "http",
-			TimeoutSeconds: 5}, want: &soon},
+		"port by name, short timeout": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{
+			Service: "late", PortName: "http",
+			TimeoutSeconds: 5,
+		}, want: &soon},
 		"minimum replicas above zero": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, min: 1,
 		},

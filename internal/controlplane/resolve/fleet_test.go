@@ -110,8 +110,10 @@ func TestNamespaceLimits(t *testing.T) {
 		says    string
 	}{
 		"no limits": {objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
-		"at the limits": {options: resolve.Options{MaxObjects: 2, MaxHosts: 10},
-			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)}},
+		"at the limits": {
+			options: resolve.Options{MaxObjects: 2, MaxHosts: 10},
+			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 1, 5), object("y", 2, 5)},
+		},
 		"one too many": {
 			options: resolve.Options{MaxObjects: 1},
 			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 2, 1), object("y", 1, 1)},
@@ -130,8 +132,10 @@ func TestNamespaceLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			published, _ := resolve.Build(resolve.Inputs{Services: servicesOf("a", "b"),
-				ScaledObjects: append(test.objects, neighbour)})
+			published, _ := resolve.Build(resolve.Inputs{
+				Services:      servicesOf("a", "b"),
+				ScaledObjects: append(test.objects, neighbour),
+			})
 			config, problems := resolve.Build(resolve.Inputs{
 				Options: test.options, Services: servicesOf("a", "b"), ScaledObjects: append(test.objects,
 					neighbour), Published: published,

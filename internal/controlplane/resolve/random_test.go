@@ -70,8 +70,10 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		}
 		if random.IntN(2) == 0 {
 			object = kit.WithSplit(object,
-				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{Service: pick("c", "missing"),
-					Weight: random.Uint32N(3)})
+				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{
+					Service: pick("c", "missing"),
+					Weight:  random.Uint32N(3),
+				})
 		}
 		if random.IntN(3) == 0 {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes,

@@ -162,16 +162,24 @@ func TestLastGoodRoute(t *testing.T) {
 		want   map[string]uint32 // weights by Service and port; nil if no request is routed to the object
 	}{
 		"a bare route with a wrong port": {bare, wrongPort, map[string]uint32{"apps/stable:80": 100}},
-		"a bare route to a missing Service": {bare,
+		"a bare route to a missing Service": {
+			bare,
 			func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.ScaleTargetRef.Service = "stabel" },
-			map[string]uint32{"apps/stable:80": 100}},
-		"a split with a wrong port": {shared, wrongPort,
-			map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
-		"a split that ends with a wrong port": {shared,
+			map[string]uint32{"apps/stable:80": 100},
+		},
+		"a split with a wrong port": {
+			shared, wrongPort,
+			map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20},
+		},
+		"a split that ends with a wrong port": {
+			shared,
 			func(o *httpv1alpha1.HTTPScaledObject) { wrongPort(o); o.Annotations = nil },
-			map[string]uint32{"apps/stable:0": 100}},
-		"an unreadable spec": {shared, unreadable,
-			map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20}},
+			map[string]uint32{"apps/stable:0": 100},
+		},
+		"an unreadable spec": {
+			shared, unreadable,
+			map[string]uint32{"apps/stable:80": 80, "apps/canary:80": 20},
+		},
 		"a new object with an unreadable spec": {nil, unreadable, nil},
 		"a new object with a wrong port":       {nil, wrongPort, map[string]uint32{"apps/stable:0": 100}},
 	} {
@@ -289,13 +297,22 @@ func TestExperimentServicePort(t *testing.T) {
 		canary, experiment []corev1.ServicePort
 		want               []uint32 // of stable, canary and the experiment; nil if rejected
 	}{
-		"container port": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 9090}, {Port: 8080}},
-			[]uint32{80, 80, 8080}},
-		"same number": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 8080}, {Port: 80}},
-			[]uint32{80, 80, 80}},
+		"container port": {
+			[]corev1.ServicePort{outer},
+			[]corev1.ServicePort{{Port: 9090}, {Port: 8080}},
+			[]uint32{80, 80, 8080},
+		},
+		"same number": {
+			[]corev1.ServicePort{outer},
+			[]corev1.ServicePort{{Port: 8080}, {Port: 80}},
+			[]uint32{80, 80, 80},
+		},
 		"no matching port": {[]corev1.ServicePort{outer}, []corev1.ServicePort{{Port: 1}, {Port: 2}}, nil},
-		"only UDP": {[]corev1.ServicePort{outer},
-			[]corev1.ServicePort{{Port: 8080, Protocol: corev1.ProtocolUDP}}, nil},
+		"only UDP": {
+			[]corev1.ServicePort{outer},
+			[]corev1.ServicePort{{Port: 8080, Protocol: corev1.ProtocolUDP}},
+			nil,
+		},
 		// The user creates the canary Service, so it has the port that the object names.
 		"a canary without the port": {[]corev1.ServicePort{{Port: 8080}}, []corev1.ServicePort{{Port: 8080}}, nil},
 	} {

@@ -30,8 +30,12 @@ type objectSet struct {
 }
 
 func newObjectSet() objectSet {
-	return objectSet{map[model.Key]*httpv1alpha1.HTTPScaledObject{}, map[model.Key]*resolve.Service{},
-		map[model.Key]*resolve.EndpointSlice{}, resolve.SettingsByNamespace{}}
+	return objectSet{
+		map[model.Key]*httpv1alpha1.HTTPScaledObject{},
+		map[model.Key]*resolve.Service{},
+		map[model.Key]*resolve.EndpointSlice{},
+		resolve.SettingsByNamespace{},
+	}
 }
 
 // apply applies a change.
@@ -66,8 +70,10 @@ func options() resolve.Options {
 
 // fullChange returns the set as the first Change.
 func (c objectSet) fullChange() resolve.Change {
-	return resolve.Change{ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices,
-		EnvoySettings: c.envoySettings}
+	return resolve.Change{
+		ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices,
+		EnvoySettings: c.envoySettings,
+	}
 }
 
 // randomChange adds, changes or removes some random objects.
@@ -85,8 +91,10 @@ func randomChange(random *rand.Rand, maxObjects int) resolve.Change {
 		if random.IntN(4) == 0 {
 			settings = nil
 		}
-		change.EnvoySettings[[]string{"", inputs.ScaledObjects[0].Namespace,
-			inputs.ScaledObjects[len(inputs.ScaledObjects)-1].Namespace}[at]] = settings
+		change.EnvoySettings[[]string{
+			"", inputs.ScaledObjects[0].Namespace,
+			inputs.ScaledObjects[len(inputs.ScaledObjects)-1].Namespace,
+		}[at]] = settings
 	}
 	for i, slice := range inputs.EndpointSlices {
 		slice.Key.Name += fmt.Sprint("-", i%2)
@@ -347,8 +355,10 @@ func BenchmarkOneWeight(b *testing.B) {
 	for _, count := range []int{10, 1000, 10_000} {
 		objects := manyObjects(count)
 		key := model.Key{Namespace: "apps", Name: "shop-7"}
-		forms := []*httpv1alpha1.HTTPScaledObject{atWeight(objects.scaledObjects[key], 30),
-			atWeight(objects.scaledObjects[key], 40)}
+		forms := []*httpv1alpha1.HTTPScaledObject{
+			atWeight(objects.scaledObjects[key], 30),
+			atWeight(objects.scaledObjects[key], 40),
+		}
 		b.Run(fmt.Sprint("change/", count), func(b *testing.B) {
 			resolver := resolve.NewResolver(resolve.Options{}, nil)
 			translator, err := translate.NewTranslator(translate.DefaultOptions())

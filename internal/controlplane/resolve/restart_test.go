@@ -73,8 +73,12 @@ func TestRestartKeepsLastGoodManagedRoutes(t *testing.T) {
 		want             []string
 		canary           uint32
 	}{
-		"the annotations count": {at50, forBeta, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
-			[]string{"beta"}, 50},
+		"the annotations count": {
+			at50, forBeta,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
+			[]string{"beta"},
+			50,
+		},
 		"invalid annotation": {
 			at50, broken,
 			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
@@ -88,12 +92,21 @@ func TestRestartKeepsLastGoodManagedRoutes(t *testing.T) {
 			20,
 		},
 		"no reported routes": {at50, broken, httpv1alpha1.DataPlaneStatus{WeightedBackends: at20}, nil, 20},
-		"invalid report": {at50, broken,
-			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: broken}, nil, 20},
-		"a report without a canary": {at50, broken,
-			httpv1alpha1.DataPlaneStatus{WeightedBackends: toOwn, ManagedRoutes: forQA}, nil, 0},
-		"weights removed": {"", forQA,
-			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA}, nil, 0},
+		"invalid report": {
+			at50, broken,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: broken},
+			nil, 20,
+		},
+		"a report without a canary": {
+			at50, broken,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: toOwn, ManagedRoutes: forQA},
+			nil, 0,
+		},
+		"weights removed": {
+			"", forQA,
+			httpv1alpha1.DataPlaneStatus{WeightedBackends: at20, ManagedRoutes: forQA},
+			nil, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

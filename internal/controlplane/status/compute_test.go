@@ -136,11 +136,14 @@ func TestComputeProgrammed(t *testing.T) {
 		{"a proxy rejected it", fine, 2, 1, "no", "False", "NotReady"},
 		{
 			"they have the last valid version",
-			ingest.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}}, 2, 2, "",
+			ingest.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}},
+			2, 2, "",
 			"False", "NotReady",
 		},
 		{
-			"they have the last published version", ingest.Outcome{Served: true, Failure: "bug"}, 2, 2, "", "False",
+			"they have the last published version",
+			ingest.Outcome{Served: true, Failure: "bug"},
+			2, 2, "", "False",
 			"NotReady",
 		},
 		{"it is not served", ingest.Outcome{}, 2, 2, "", "False", "NotReady"},

@@ -99,7 +99,8 @@ func TestAcksByObject(t *testing.T) {
 		}, []string{"shop"}},
 		{
 			"no scope, or its scope while another version is in flight",
-			func(r *replica) { r.answer(peer, scope, "shop.test", status.Confirmation{}) }, []string{"shop"},
+			func(r *replica) { r.answer(peer, scope, "shop.test", status.Confirmation{}) },
+			[]string{"shop"},
 		},
 		{"a NACK", func(r *replica) { r.answer(peer, scope, "other.test", r.nack("other.test")) }, []string{"other"}},
 		{"another version of a cluster", func(r *replica) {
@@ -275,17 +276,21 @@ func TestCountAcks(t *testing.T) {
 		{"no proxy", nil, nil, counts(0, 0), counts(0, 0)},
 		{"the proxies of the fleet", both, []*replica{first, second}, counts(2, 2), counts(2, 2)},
 		{
-			"one that is not Ready does not count", append(both[:2:2], starting), []*replica{first, second},
+			"one that is not Ready does not count", append(both[:2:2], starting),
+			[]*replica{first, second},
 			counts(2, 2),
 			counts(2, 2),
 		},
 		{"a replica is unreachable", both, []*replica{first}, counts(2, 1), counts(2, 1)},
 		{
-			"a proxy is not connected", append(both[:2:2], readyProxy("c", "10.0.0.9")), []*replica{first, second},
+			"a proxy is not connected", append(both[:2:2], readyProxy("c", "10.0.0.9")),
+			[]*replica{first, second},
 			counts(3, 2), counts(3, 2),
 		},
 		{
-			"a replica has an older shop", []model.Proxy{readyProxy("d", "10.0.0.4")}, []*replica{first, late},
+			"a replica has an older shop",
+			[]model.Proxy{readyProxy("d", "10.0.0.4")},
+			[]*replica{first, late},
 			counts(1, 0), counts(1, 1),
 		},
 		{

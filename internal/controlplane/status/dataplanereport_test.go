@@ -41,16 +41,19 @@ func TestDataPlaneReport(t *testing.T) {
 		want    *httpv1alpha1.DataPlaneStatus
 	}{
 		{
-			"all have ACKed it", nil, fine, status.Acks{Proxies: counts(2, 2), AsDesired: true},
+			"all have ACKed it", nil, fine,
+			status.Acks{Proxies: counts(2, 2), AsDesired: true},
 			report([]string{"new"}, counts(2, 2), true),
 		},
 		{
-			"one has not", nil, fine, status.Acks{Proxies: counts(2, 1), AsDesired: true},
+			"one has not", nil, fine,
+			status.Acks{Proxies: counts(2, 1), AsDesired: true},
 			report([]string{"new"}, counts(2, 1), false),
 		},
 		{"no proxy", nil, fine, status.Acks{AsDesired: true}, report([]string{"new"}, counts(0, 0), false)},
 		{
-			"a weight is redirected", nil, fine, status.Acks{Proxies: counts(2, 2)},
+			"a weight is redirected", nil, fine,
+			status.Acks{Proxies: counts(2, 2)},
 			report([]string{"new"}, counts(2, 2), false),
 		},
 		{
@@ -67,7 +70,8 @@ func TestDataPlaneReport(t *testing.T) {
 		},
 		{
 			"new Pods behind the stable Service, and all proxies have them", before, fine,
-			status.Acks{Proxies: counts(2, 2), AsDesired: true}, report([]string{"new"}, counts(2, 2), true),
+			status.Acks{Proxies: counts(2, 2), AsDesired: true},
+			report([]string{"new"}, counts(2, 2), true),
 		},
 		{
 			"new Pods, and a proxy may still use the old ones", before, fine,

@@ -126,8 +126,10 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 	cluster := &clusterv3.Cluster{
 		Name:                 spec.name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
-		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{EdsConfig: adsSource(endpointTimeout),
-			ServiceName: spec.name},
+		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
+			EdsConfig:   adsSource(endpointTimeout),
+			ServiceName: spec.name,
+		},
 		ConnectTimeout:  durationpb.New(cmp.Or(settings.ConnectTimeout, connectTimeout)),
 		LbPolicy:        clusterv3.Cluster_LEAST_REQUEST,
 		CircuitBreakers: f.breakers,

@@ -20,8 +20,10 @@ import (
 func routeWithSettings(settings *model.EnvoySettings) model.Route {
 	shop := model.Key{Namespace: "apps", Name: "shop"}
 	return model.Route{
-		Owner: shop, Fleet: "apps", Match: model.Match{Host: "shop.test",
-			PathPrefix: "/"}, EnvoySettings: settings, Timeouts: model.Timeouts{ResponseHeader: 3 * time.Second},
+		Owner: shop, Fleet: "apps", Match: model.Match{
+			Host:       "shop.test",
+			PathPrefix: "/",
+		}, EnvoySettings: settings, Timeouts: model.Timeouts{ResponseHeader: 3 * time.Second},
 		Backends: []model.Backend{{Service: shop, Port: 80, Weight: 1, Protocol: model.HTTP1}},
 	}
 }
@@ -38,15 +40,19 @@ func TestSettingsOfClusters(t *testing.T) {
 			{"connectTimeout": "1s", "roundRobinLbConfig": {"slowStartConfig": {"slowStartWindow": "60s", "minWeightPercent": {"value": 1}}}}`},
 		"least request": {model.ClusterSettings{Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 4}}, `
 			{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST", "leastRequestLbConfig": {"choiceCount": 4}}`},
-		"random": {model.ClusterSettings{Balance: model.Balance{Policy: "RANDOM"}, MaxRequests: 5},
-			`{"connectTimeout": "5s", "lbPolicy": "RANDOM"}`},
+		"random": {
+			model.ClusterSettings{Balance: model.Balance{Policy: "RANDOM"}, MaxRequests: 5},
+			`{"connectTimeout": "5s", "lbPolicy": "RANDOM"}`,
+		},
 		"circuit breaker": {model.ClusterSettings{MaxRequests: 5}, `{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			route := routeWithSettings(&model.EnvoySettings{Cluster: test.settings})
-			resources, err := translate.Envoy(model.Config{Routes: []model.Route{route},
-				Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}}})
+			resources, err := translate.Envoy(model.Config{
+				Routes:   []model.Route{route},
+				Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,8 +70,10 @@ func TestSettingsOfClusters(t *testing.T) {
 			if err := protojson.Unmarshal([]byte(test.want), want); err != nil {
 				t.Fatal(err)
 			}
-			got := &clusterv3.Cluster{ConnectTimeout: made.GetConnectTimeout(), LbPolicy: made.GetLbPolicy(),
-				LbConfig: made.GetLbConfig()}
+			got := &clusterv3.Cluster{
+				ConnectTimeout: made.GetConnectTimeout(), LbPolicy: made.GetLbPolicy(),
+				LbConfig: made.GetLbConfig(),
+			}
 			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -91,10 +99,14 @@ func TestSettingsChange(t *testing.T) {
 		{nil, 1},
 	} {
 		route := routeWithSettings(step.settings)
-		config := model.Config{Routes: []model.Route{route},
-			Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}}}
-		out, err := translator.Update(model.Update{Objects: map[model.Key]model.Config{route.Owner: config},
-			Hosts: map[model.Host]model.Config{"shop.test": config}})
+		config := model.Config{
+			Routes:   []model.Route{route},
+			Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}},
+		}
+		out, err := translator.Update(model.Update{
+			Objects: map[model.Key]model.Config{route.Owner: config},
+			Hosts:   map[model.Host]model.Config{"shop.test": config},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,17 +46,32 @@ func TestHoldConfigs(t *testing.T) {
 		endpoints []string // of the stable Service
 	}{
 		"all ready": {holdOptions(), canary(80, 20), []bool{false, false}, []string{"10.0.0.1"}},
-		"stable without endpoints": {holdOptions(), canaryWithoutEndpoints(0, model.Endpoints{}), []bool{true, false},
-			[]string{translate.DefaultHoldSocket}},
-		"stable is draining": {holdOptions(), canaryWithoutEndpoints(0, draining), []bool{true, false},
-			[]string{translate.DefaultHoldSocket, "10.0.0.9 DRAINING"}},
-		"canary without endpoints": {holdOptions(), canaryWithoutEndpoints(1, model.Endpoints{}), []bool{false, false},
-			[]string{"10.0.0.1"}},
+		"stable without endpoints": {
+			holdOptions(), canaryWithoutEndpoints(0, model.Endpoints{}),
+			[]bool{true, false},
+			[]string{translate.DefaultHoldSocket},
+		},
+		"stable is draining": {
+			holdOptions(), canaryWithoutEndpoints(0, draining),
+			[]bool{true, false},
+			[]string{translate.DefaultHoldSocket, "10.0.0.9 DRAINING"},
+		},
+		"canary without endpoints": {
+			holdOptions(), canaryWithoutEndpoints(1, model.Endpoints{}),
+			[]bool{false, false},
+			[]string{"10.0.0.1"},
+		},
 		"minimum replicas above zero": {holdOptions(), never, []bool{false, false}, nil},
-		"queueing disabled": {translate.DefaultOptions(), canaryWithoutEndpoints(0, model.Endpoints{}),
-			[]bool{false, false}, nil},
-		"none while both drain": {translate.DefaultOptions(), canaryWithoutEndpoints(0, draining), []bool{false, false},
-			[]string{"10.0.0.9"}},
+		"queueing disabled": {
+			translate.DefaultOptions(), canaryWithoutEndpoints(0, model.Endpoints{}),
+			[]bool{false, false},
+			nil,
+		},
+		"none while both drain": {
+			translate.DefaultOptions(), canaryWithoutEndpoints(0, draining),
+			[]bool{false, false},
+			[]string{"10.0.0.9"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,8 +114,10 @@ func expectHold(t *testing.T, route *routev3.Route, want []bool) {
 // cluster exists at all times.
 func TestFailoverRoute(t *testing.T) {
 	t.Parallel()
-	late := model.Failover{Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1,
-		Timeout: time.Minute}
+	late := model.Failover{
+		Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1,
+		Timeout: time.Minute,
+	}
 	for name, c := range map[string]struct {
 		options translate.Options
 		config  model.Config

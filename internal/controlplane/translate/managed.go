@@ -109,6 +109,8 @@ func headerMatcher(name string, condition managedroute.StringMatch) *routev3.Hea
 	default:
 		matcher = exactString(condition.Value)
 	}
-	return &routev3.HeaderMatcher{Name: name,
-		HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: matcher}}
+	return &routev3.HeaderMatcher{
+		Name:                 name,
+		HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: matcher},
+	}
 }

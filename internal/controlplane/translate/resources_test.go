@@ -21,15 +21,19 @@ import (
 // canary returns one host with a split between two Services with endpoints.
 func canary(stable, canary uint32) model.Config {
 	at := func(name string, weight uint32) model.Backend {
-		return model.Backend{Service: model.Key{Namespace: "apps", Name: name}, Port: 80, Weight: weight,
-			Protocol: model.HTTP1}
+		return model.Backend{
+			Service: model.Key{Namespace: "apps", Name: name}, Port: 80, Weight: weight,
+			Protocol: model.HTTP1,
+		}
 	}
 	backends := []model.Backend{at("shop-stable", stable), at("shop-canary", canary)}
 	return model.Config{
 		Routes: []model.Route{{
 			Owner: model.Key{Namespace: "apps", Name: "shop"},
-			Match: model.Match{Host: "shop.example.com", PathPrefix: "/",
-				Headers: []model.Header{{Name: "x", Value: "1"}, {Name: "y", Any: true}}},
+			Match: model.Match{
+				Host: "shop.example.com", PathPrefix: "/",
+				Headers: []model.Header{{Name: "x", Value: "1"}, {Name: "y", Any: true}},
+			},
 			Backends: backends,
 		}},
 		Services: map[model.ServicePort]model.Endpoints{

@@ -40,10 +40,18 @@ func TestCertificatesBecomeSecrets(t *testing.T) {
 				map[string]string{"a.test": "a, key of a", "*.test": "w, key of w"},
 				nil,
 			},
-			{"one changes", map[model.Host]*model.Certificate{"a.test": made("b")}, map[string]string{"a.test": "b, key of b"},
-				nil},
-			{"one is removed, and an unknown one too", map[model.Host]*model.Certificate{"a.test": nil, "c.test": nil}, nil,
-				[]string{"a.test"}},
+			{
+				"one changes",
+				map[model.Host]*model.Certificate{"a.test": made("b")},
+				map[string]string{"a.test": "b, key of b"},
+				nil,
+			},
+			{
+				"one is removed, and an unknown one too",
+				map[model.Host]*model.Certificate{"a.test": nil, "c.test": nil},
+				nil,
+				[]string{"a.test"},
+			},
 		} {
 			out, err := translator.Update(model.Update{Certificates: step.certificates})
 			if err != nil {

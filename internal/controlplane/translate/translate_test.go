@@ -26,8 +26,10 @@ func TestEmptyConfig(t *testing.T) {
 		t.Errorf("got %d listeners, %d scopes, %d clusters, %d load assignments; want 1, 1, 0, 0",
 			len(config.Listeners), len(config.Scopes), len(config.Clusters), len(config.Endpoints))
 	}
-	for _, typeURL := range []string{resourcev3.ListenerType, resourcev3.ScopedRouteType, resourcev3.ClusterType,
-		resourcev3.EndpointType} {
+	for _, typeURL := range []string{
+		resourcev3.ListenerType, resourcev3.ScopedRouteType, resourcev3.ClusterType,
+		resourcev3.EndpointType,
+	} {
 		if _, present := resources[typeURL]; !present {
 			t.Errorf("no entry for %s", typeURL)
 		}
@@ -137,8 +139,10 @@ func TestHealth(t *testing.T) {
 	}{
 		"nothing": {model.Endpoints{}, nil},
 		"ready":   {model.Endpoints{Ready: ready}, []string{"10.0.0.1 HEALTHY"}},
-		"draining and ready": {model.Endpoints{Ready: ready, Draining: leaving},
-			[]string{"10.0.0.1 HEALTHY", "fd00::2 DRAINING"}},
+		"draining and ready": {
+			model.Endpoints{Ready: ready, Draining: leaving},
+			[]string{"10.0.0.1 HEALTHY", "fd00::2 DRAINING"},
+		},
 		"draining alone": {model.Endpoints{Draining: leaving}, []string{"fd00::2 HEALTHY"}},
 	} {
 		config := canary(80, 20)
@@ -166,8 +170,10 @@ func TestBugsAreErrors(t *testing.T) {
 	noProtocol.Routes[0].Backends[1].Protocol = ""
 	noBackend := canary(80, 20)
 	noBackend.Routes[0].Backends = nil
-	for name, config := range map[string]model.Config{"no weight": noWeight, "no protocol": noProtocol,
-		"no backend": noBackend} {
+	for name, config := range map[string]model.Config{
+		"no weight": noWeight, "no protocol": noProtocol,
+		"no backend": noBackend,
+	} {
 		if resources, err := translate.Envoy(config); err == nil || resources != nil {
 			t.Errorf("%s: got %d resources, %v; want none and an error", name, len(resources), err)
 		} else if !strings.Contains(err.Error(), "apps/shop") {

@@ -217,8 +217,10 @@ func destinationsOf(route model.Route, services map[model.ServicePort]model.Endp
 	var destinations []destination
 	held, settings := model.WaitsForEndpoint(route, services), route.EnvoySettings
 	for i, backend := range route.Backends {
-		cluster := clusterSpec{name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol,
-			settings: settings}
+		cluster := clusterSpec{
+			name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol,
+			settings: settings,
+		}
 		destinations = append(destinations, destination{cluster, backend.ServicePort(), held[i]})
 	}
 	if fault.SwappedEndpoints && len(destinations) == 2 && // Only in a mutant.
@@ -226,14 +228,18 @@ func destinationsOf(route model.Route, services map[model.ServicePort]model.Endp
 		destinations[0].at, destinations[1].at = destinations[1].at, destinations[0].at
 	}
 	if failover := route.Failover; failover != nil {
-		cluster := clusterSpec{name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol,
-			settings: settings}
+		cluster := clusterSpec{
+			name: FailoverName(route.Owner, failover.Service), protocol: failover.Protocol,
+			settings: settings,
+		}
 		destinations = append(destinations, destination{cluster, failover.ServicePort(), false})
 	}
 	if route.HasMirrorRoute() {
 		canary := route.Canary()
-		cluster := clusterSpec{name: MirrorName(route.Owner, canary.Service), protocol: canary.Protocol, isMirror: true,
-			settings: settings}
+		cluster := clusterSpec{
+			name: MirrorName(route.Owner, canary.Service), protocol: canary.Protocol, isMirror: true,
+			settings: settings,
+		}
 		destinations = append(destinations, destination{cluster, canary.ServicePort(), false})
 	}
 	return destinations

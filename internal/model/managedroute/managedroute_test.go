@@ -40,15 +40,19 @@ func TestParse(t *testing.T) {
 		"a negative percentage":           {`[{"name":"copy","mirrorPercent":-1,"matches":[{}]}]`, managedroute.ErrSyntax},
 		"more than all":                   {`[{"name":"copy","mirrorPercent":101,"matches":[{}]}]`, managedroute.ErrPercent},
 		"no name":                         {`[{"matches":[{}]}]`, managedroute.ErrName},
-		"a name twice": {`[{"name":"a","matches":[{}]},{"name":"a","matches":[{}]}]`,
-			managedroute.ErrName},
+		"a name twice": {
+			`[{"name":"a","matches":[{}]},{"name":"a","matches":[{}]}]`,
+			managedroute.ErrName,
+		},
 		"no match":                     {`[{"name":"a","matches":[]}]`, managedroute.ErrMatch},
 		"another type":                 {one(role("Contains", "qa")), managedroute.ErrMatch},
 		"no value":                     {one(role("Exact", "")), managedroute.ErrMatch},
 		"white space before the value": {one(role("Exact", " qa")), managedroute.ErrMatch},
 		"a control character":          {one(role("Exact", "q\x7fa")), managedroute.ErrMatch},
-		"a header name with a colon": {one(`{"headers":[{"name":":path","type":"Exact","value":"/"}]}`),
-			managedroute.ErrMatch},
+		"a header name with a colon": {
+			one(`{"headers":[{"name":":path","type":"Exact","value":"/"}]}`),
+			managedroute.ErrMatch,
+		},
 		"a path without a slash":           {one(`{"path":{"type":"Prefix","value":"v1"}}`), managedroute.ErrMatch},
 		"a path with a query":              {one(`{"path":{"type":"Exact","value":"/v1?a"}}`), managedroute.ErrMatch},
 		"a path that goes up":              {one(`{"path":{"type":"Exact","value":"/a/../b"}}`), managedroute.ErrMatch},
@@ -67,8 +71,10 @@ func TestParse(t *testing.T) {
 			"(?:[acegikmoqsuwy]+?)*(?:[acegikmoqsuwy]+?)*(?:[acegikmoqsuwy]+?)*")), managedroute.ErrRegex},
 		"too many routes": {"[" + strings.TrimSuffix(numbered(17, `{"name":"%d","matches":[{}]},`), ",") +
 			"]", managedroute.ErrTooMany},
-		"too many matches": {one(strings.TrimSuffix(strings.Repeat("{},", 65), ",")),
-			managedroute.ErrTooMany},
+		"too many matches": {
+			one(strings.TrimSuffix(strings.Repeat("{},", 65), ",")),
+			managedroute.ErrTooMany,
+		},
 		"too many headers": {
 			one(`{"headers":[` + strings.TrimSuffix(numbered(17, `{"name":"h%d","type":"Exact","value":"1"},`), ",") + `]}`),
 			managedroute.ErrTooMany,

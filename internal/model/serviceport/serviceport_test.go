@@ -9,8 +9,11 @@ import (
 func TestFor(t *testing.T) {
 	t.Parallel()
 	type ports = []serviceport.Port
-	canary := ports{{Number: 80, Name: "web", Target: "8080"}, {Number: 443, Name: "secure", Target: "tls"},
-		{Number: 9, Target: "0"}}
+	canary := ports{
+		{Number: 80, Name: "web", Target: "8080"},
+		{Number: 443, Name: "secure", Target: "tls"},
+		{Number: 9, Target: "0"},
+	}
 	tests := map[string]struct {
 		number  int32
 		offered ports

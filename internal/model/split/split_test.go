@@ -16,8 +16,10 @@ import (
 
 func TestFormatMatchesTheGuide(t *testing.T) {
 	t.Parallel()
-	got := split.Format([]split.Backend{{Service: "rollouts-demo-stable", Weight: 80},
-		{Service: "rollouts-demo-canary", Weight: 20}})
+	got := split.Format([]split.Backend{
+		{Service: "rollouts-demo-stable", Weight: 80},
+		{Service: "rollouts-demo-canary", Weight: 20},
+	})
 	want := "- service: rollouts-demo-stable\n  weight: 80\n- service: rollouts-demo-canary\n  weight: 20\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Format (-want +got):\n%s", diff)
@@ -47,10 +49,14 @@ func TestParseAccepts(t *testing.T) {
 		"JSON":               {`[{"service":"stable","weight":80},{"service":"canary","weight":20}]`, want},
 		"document markers":   {"---\n- {service: stable, weight: 80}\n- {service: canary, weight: 20}\n...\n", want},
 		"comments":           {"# who\n- {service: stable, weight: 80} # most\n- {service: canary, weight: 20}", want},
-		"a weight of zero": {"- {service: stable, weight: 0}\n- {service: canary, weight: 100}",
-			[]split.Backend{{"stable", 0}, {"canary", 100}}},
-		"any sum": {"- {service: stable, weight: 1}\n- {service: canary, weight: 2}",
-			[]split.Backend{{"stable", 1}, {"canary", 2}}},
+		"a weight of zero": {
+			"- {service: stable, weight: 0}\n- {service: canary, weight: 100}",
+			[]split.Backend{{"stable", 0}, {"canary", 100}},
+		},
+		"any sum": {
+			"- {service: stable, weight: 1}\n- {service: canary, weight: 2}",
+			[]split.Backend{{"stable", 1}, {"canary", 2}},
+		},
 		"one entry":            {"- {service: stable, weight: 100}", []split.Backend{{"stable", 100}}},
 		"the greatest sum":     {"- {service: stable, weight: 4294967295}", []split.Backend{{"stable", math.MaxUint32}}},
 		"a name like a number": {"- {service: 123, weight: 1}", []split.Backend{{"123", 1}}},

@@ -55,7 +55,8 @@ type step struct {
 
 // readSteps runs steps in order. It passes errors to failed, and stops at the first error that failed returns.
 func readSteps(ctx context.Context, cluster *facts.Facts, steps []step,
-	failed func(facts.Resource, error) error) error {
+	failed func(facts.Resource, error) error,
+) error {
 	for _, step := range steps {
 		if err := step.read(ctx, cluster); err != nil {
 			if err := failed(step.resource, err); err != nil {
@@ -282,8 +283,10 @@ func (r *Reader) httpScaledObjects(ctx context.Context, cluster *facts.Facts) (e
 	for _, object := range cluster.HTTPScaledObjects {
 		text := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
 		if rollout, uid, ok := httpso.OwnerOf(text, object.Namespace); ok {
-			cluster.Owners[types.NamespacedName{Namespace: object.Namespace,
-				Name: object.Name}] = facts.Owner{Rollout: rollout, UID: uid}
+			cluster.Owners[types.NamespacedName{
+				Namespace: object.Namespace,
+				Name:      object.Name,
+			}] = facts.Owner{Rollout: rollout, UID: uid}
 		}
 	}
 	return err

@@ -48,8 +48,10 @@ func (r *Reader) review(ctx context.Context, permission facts.Permission) (bool,
 	resource, subresource, _ := strings.Cut(permission.Resource, "/")
 	body, err := json.Marshal(authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace,
-			"system:authenticated"},
+		Groups: []string{
+			"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace,
+			"system:authenticated",
+		},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: permission.Namespace, Name: permission.Name, Verb: permission.Verb, Group: permission.Group,
 			Resource: resource, Subresource: subresource,

@@ -34,7 +34,8 @@ var errNotEnvoyStats = errors.New("not Envoy statistics")
 // start, sorted by proxy. It queries the proxies through the API server, which requires permission to get pods/proxy.
 // It fails if the proxies cannot be listed.
 func (r *Reader) ProxyRequests(ctx context.Context, cluster *facts.Facts,
-	object *httpv1alpha1.HTTPScaledObject) ([]facts.ProxyRequests, error) {
+	object *httpv1alpha1.HTTPScaledObject,
+) ([]facts.ProxyRequests, error) {
 	fleet := cluster.Fleet(object)
 	proxySlices, err := list[discoveryv1.EndpointSlice](ctx, r, "discovery.k8s.io/v1", "endpointslices", fleet,
 		sliceSelector([]string{facts.ProxyService}))

@@ -42,8 +42,10 @@ func (p proxies) RoundTrip(request *http.Request) (*http.Response, error) {
 		p.t.Errorf("unexpected request for %s", path)
 	}
 	header := http.Header{"Content-Type": []string{"application/json"}}
-	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)),
-		Request: request}, nil
+	return &http.Response{
+		StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)),
+		Request: request,
+	}, nil
 }
 
 // stats returns the statistics of an Envoy that match the filter.

@@ -46,8 +46,10 @@ func rolloutPath(name types.NamespacedName) []string {
 }
 
 func objectPath(name types.NamespacedName) []string {
-	return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace,
-		httpv1alpha1.Resource, name.Name}
+	return []string{
+		"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace,
+		httpv1alpha1.Resource, name.Name,
+	}
 }
 
 // readObjects reads the HTTPScaledObject that a Rollout references or, if it belongs to a ScaledObject, all of the

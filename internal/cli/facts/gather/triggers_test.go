@@ -26,8 +26,10 @@ func (a responses) RoundTrip(request *http.Request) (*http.Response, error) {
 		}
 	}
 	header := http.Header{"Content-Type": []string{"application/json"}}
-	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)),
-		Request: request}, nil
+	return &http.Response{
+		StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)),
+		Request: request,
+	}, nil
 }
 
 // TestAllTriggersAreRead: the Rollout references one HTTPScaledObject of a ScaledObject with two triggers.
@@ -53,8 +55,10 @@ func TestAllTriggersAreRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := responses{"/rollouts/web": rollout, "/httpscaledobjects/web": object("web", test.scaled),
-				"/httpscaledobjects": all}
+			server := responses{
+				"/rollouts/web": rollout, "/httpscaledobjects/web": object("web", test.scaled),
+				"/httpscaledobjects": all,
+			}
 			client := kube.NewClient(func() (*rest.Config, error) {
 				return &rest.Config{Host: "https://api.test", Transport: server, QPS: -1}, nil
 			})

@@ -132,15 +132,21 @@ func watchSources(cluster *facts.Facts, version func(facts.RouteName) string) []
 	rollout := &cluster.Rollouts[0]
 	all := []watchSource{rolloutSource(rollout)}
 	if rollout.Object != "" {
-		all = append(all, objectSource(cluster, types.NamespacedName{Namespace: rollout.Namespace,
-			Name: rollout.Object}))
+		all = append(all, objectSource(cluster, types.NamespacedName{
+			Namespace: rollout.Namespace,
+			Name:      rollout.Object,
+		}))
 	}
 	for _, reference := range rollout.RouteNames {
 		if served := version(reference); served != "" {
-			path := []string{"apis", gatewayGroup, served, "namespaces", reference.Name.Namespace,
-				reference.Kind.Resource()}
-			all = append(all, watchSource{path: path, query: nameQuery(reference.Name.Name),
-				decode: decodeRoute(reference, served)})
+			path := []string{
+				"apis", gatewayGroup, served, "namespaces", reference.Name.Namespace,
+				reference.Kind.Resource(),
+			}
+			all = append(all, watchSource{
+				path: path, query: nameQuery(reference.Name.Name),
+				decode: decodeRoute(reference, served),
+			})
 		}
 	}
 	return all
@@ -157,7 +163,8 @@ func nameQuery(name string) map[string]string {
 // rolloutSource watches the Rollout. A change of its references requires a new reading.
 func rolloutSource(rollout *facts.Rollout) watchSource {
 	current := references(rollout)
-	return watchSource{path: collection(rolloutPath(rollout.Key())), query: nameQuery(rollout.Name),
+	return watchSource{
+		path: collection(rolloutPath(rollout.Key())), query: nameQuery(rollout.Name),
 		decode: func(kind watch.EventType, object []byte) change {
 			return func(cluster *facts.Facts) error {
 				rollout := new(v1alpha1.Rollout)
@@ -171,7 +178,8 @@ func rolloutSource(rollout *facts.Rollout) watchSource {
 				cluster.Rollouts[0] = changed
 				return nil
 			}
-		}}
+		},
+	}
 }
 
 // references returns a text that identifies everything that a Rollout references.

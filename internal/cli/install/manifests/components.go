@@ -46,11 +46,15 @@ func Components() []Component { return []Component{Interceptor, Proxy, Scaler, A
 func files(component Component) []string {
 	switch component {
 	case Interceptor:
-		return []string{"crd/http.keda.sh_httpscaledobjects.yaml", "interceptor/rbac.yaml", "interceptor/tls.yaml",
-			"interceptor/services.yaml", "interceptor/deployment.yaml"}
+		return []string{
+			"crd/http.keda.sh_httpscaledobjects.yaml", "interceptor/rbac.yaml", "interceptor/tls.yaml",
+			"interceptor/services.yaml", "interceptor/deployment.yaml",
+		}
 	case Proxy:
-		return []string{"kedify-proxy/configmap.yaml", "kedify-proxy/services.yaml",
-			"kedify-proxy/poddisruptionbudget.yaml", "kedify-proxy/deployment.yaml"}
+		return []string{
+			"kedify-proxy/configmap.yaml", "kedify-proxy/services.yaml",
+			"kedify-proxy/poddisruptionbudget.yaml", "kedify-proxy/deployment.yaml",
+		}
 	case Scaler:
 		return []string{"scaler/rbac.yaml", "scaler/service.yaml", "scaler/deployment.yaml"}
 	case Agent:
@@ -64,8 +68,10 @@ func files(component Component) []string {
 // roleFiles returns the manifest with the controller's permissions for each router, patchFiles the manifest with the
 // init container that copies its file.
 func roleFiles() map[string]string {
-	return map[string]string{facts.HTTPRouter: "argo-rollouts/rbac.yaml",
-		facts.GatewayRouter: "argo-rollouts/gatewayapi/rbac.yaml"}
+	return map[string]string{
+		facts.HTTPRouter:    "argo-rollouts/rbac.yaml",
+		facts.GatewayRouter: "argo-rollouts/gatewayapi/rbac.yaml",
+	}
 }
 
 func patchFiles() map[string]string {
@@ -147,8 +153,10 @@ func (s *Set) roles() ([]Object, error) {
 		for _, object := range objects {
 			if object.Kind == "ClusterRoleBinding" {
 				account := s.options.Account
-				object.Content["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "name": account.Name,
-					"namespace": account.Namespace}}
+				object.Content["subjects"] = []any{map[string]any{
+					"kind": "ServiceAccount", "name": account.Name,
+					"namespace": account.Namespace,
+				}}
 			}
 		}
 		all = append(all, objects...)
@@ -184,11 +192,15 @@ func (s *Set) ControllerPatch(plugins string, withFiles bool) (Object, error) {
 // emptyController returns the controller's Deployment with its name only. Applying it releases all fields that the same
 // field manager has applied before.
 func emptyController(name types.NamespacedName) Object {
-	object := Object{Reference: Reference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: name.Namespace,
-		Name: name.Name}}
+	object := Object{Reference: Reference{
+		APIVersion: "apps/v1", Kind: "Deployment", Namespace: name.Namespace,
+		Name: name.Name,
+	}}
 	object.Content = map[string]any{
-		"apiVersion": object.APIVersion, "kind": object.Kind, "metadata": map[string]any{"namespace": name.Namespace,
-			"name": name.Name},
+		"apiVersion": object.APIVersion, "kind": object.Kind, "metadata": map[string]any{
+			"namespace": name.Namespace,
+			"name":      name.Name,
+		},
 	}
 	return object
 }

@@ -130,8 +130,10 @@ func TestControllerPatch(t *testing.T) {
 		t.Error("different lists of plugins give the same patch")
 	}
 	with := patch("abc", true)
-	for _, want := range []string{`"name":"kedify-plugin"`, `"name":"gatewayapi-plugin"`,
-		`"registry.example.com/$1/argo-rollouts-plugin:1.2.3"`} {
+	for _, want := range []string{
+		`"name":"kedify-plugin"`, `"name":"gatewayapi-plugin"`,
+		`"registry.example.com/$1/argo-rollouts-plugin:1.2.3"`,
+	} {
 		if !strings.Contains(with, want) {
 			t.Errorf("%s is not in %s", want, with)
 		}
@@ -144,10 +146,14 @@ func TestControllerPatch(t *testing.T) {
 func TestPlanRejectsForeignObjects(t *testing.T) {
 	t.Parallel()
 	const label = "app.kubernetes.io/managed-by"
-	role := manifests.Object{Reference: manifests.Reference{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role",
-		Namespace: "keda", Name: "one"}}
-	crd := manifests.Object{Reference: manifests.Reference{APIVersion: "apiextensions.k8s.io/v1",
-		Kind: "CustomResourceDefinition", Name: "one"}}
+	role := manifests.Object{Reference: manifests.Reference{
+		APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role",
+		Namespace: "keda", Name: "one",
+	}}
+	crd := manifests.Object{Reference: manifests.Reference{
+		APIVersion: "apiextensions.k8s.io/v1",
+		Kind:       "CustomResourceDefinition", Name: "one",
+	}}
 	for _, test := range []struct {
 		name    string
 		object  manifests.Object
@@ -156,19 +162,27 @@ func TestPlanRejectsForeignObjects(t *testing.T) {
 		message string
 	}{
 		{"a missing object", role, nil, manifests.Create, ""},
-		{"with the label of this command", role,
-			&manifests.Live{Labels: map[string]string{label: "kubectl-http-canary"}}, manifests.Update, ""},
+		{
+			"with the label of this command", role,
+			&manifests.Live{Labels: map[string]string{label: "kubectl-http-canary"}}, manifests.Update, "",
+		},
 		{
 			"with the label of Helm", role, &manifests.Live{Labels: map[string]string{label: "Helm"}}, "",
 			"Role keda/one already exists and is managed by Helm: delete it, or transfer it to this command: " +
 				"kubectl label --overwrite --namespace=keda role/one app.kubernetes.io/managed-by=kubectl-http-canary",
 		},
-		{"without the label", role, &manifests.Live{}, "",
-			"Role keda/one already exists and was not created by this command"},
-		{"a CRD with the required version", crd, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}},
-			manifests.Keep, ""},
-		{"a CRD without the required version", crd, &manifests.Live{Served: []string{"v1beta1"}}, "",
-			"CustomResourceDefinition one already exists"},
+		{
+			"without the label", role, &manifests.Live{}, "",
+			"Role keda/one already exists and was not created by this command",
+		},
+		{
+			"a CRD with the required version", crd, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}},
+			manifests.Keep, "",
+		},
+		{
+			"a CRD without the required version", crd, &manifests.Live{Served: []string{"v1beta1"}}, "",
+			"CustomResourceDefinition one already exists",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -212,8 +226,10 @@ func TestPaths(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Compact(paths)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	policy := manifests.Reference{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "one",
-		Name: "two"}
+	policy := manifests.Reference{
+		APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "one",
+		Name: "two",
+	}
 	if got := strings.Join(policy.Path(), "/"); got != "apis/networking.k8s.io/v1/namespaces/one/networkpolicies/two" {
 		t.Errorf("the path is %s", got)
 	}

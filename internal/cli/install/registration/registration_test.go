@@ -43,8 +43,10 @@ func TestMerge(t *testing.T) {
 			"- name: kedify/http\n  args: [--log-level=debug]\n  location: \"https://example.com/new\" # from " +
 				"here\n  sha256: \"abc\"\n- name: somebody/else\n  location: file:///else\n",
 		},
-		{"no checksum so far", "- {name: kedify/http, location: https://example.com/new}",
-			"- {name: kedify/http, location: 'https://example.com/new', sha256: \"abc\"}\n"},
+		{
+			"no checksum so far", "- {name: kedify/http, location: https://example.com/new}",
+			"- {name: kedify/http, location: 'https://example.com/new', sha256: \"abc\"}\n",
+		},
 		{
 			"itself: every byte stays",
 			"-   name:   kedify/http\n    location: 'https://example.com/new'\n    sha256: abc",
@@ -88,8 +90,10 @@ func TestEntriesOfARelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []registration.Entry{
-		{Name: "argoproj-labs/gatewayAPI", Location: "https://example.com/v1/gatewayapi-plugin-linux-amd64",
-			SHA256: two},
+		{
+			Name: "argoproj-labs/gatewayAPI", Location: "https://example.com/v1/gatewayapi-plugin-linux-amd64",
+			SHA256: two,
+		},
 		{Name: "kedify/http", Location: "https://example.com/v1/rollouts-plugin-kedify-linux-amd64", SHA256: one},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

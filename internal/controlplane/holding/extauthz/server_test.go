@@ -59,7 +59,8 @@ func TestEndOfWait(t *testing.T) {
 			func(*fixture, context.CancelFunc) {}, nil, result{status: 503, reason: extauthz.ReasonDeadline, after: time.Minute},
 		},
 		"the deadline via fallback": {
-			func(*fixture, context.CancelFunc) {}, []string{translate.HoldFallbackKey},
+			func(*fixture, context.CancelFunc) {},
+			[]string{translate.HoldFallbackKey},
 			result{status: 503, reason: extauthz.ReasonDeadline, after: 28 * time.Second},
 		},
 		"the client disconnects": {

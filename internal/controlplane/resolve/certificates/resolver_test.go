@@ -71,8 +71,10 @@ func TestResolver(t *testing.T) {
 		want  result
 	}{
 		"no Secret is named": {
-			[]step{{hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}},
-				secrets("tls", secret("tls", 1, host))}}, result{},
+			[]step{{
+				hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}},
+				secrets("tls", secret("tls", 1, host)),
+			}}, result{},
 		},
 		"the host has the Secret's certificate": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}},
@@ -83,45 +85,64 @@ func TestResolver(t *testing.T) {
 			[]step{{one, nil}, {nil, secrets("tls", secret("tls", 1, host))}},
 			result{Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls"},
 		},
-		"missing Secret": {[]step{{one, secrets("tls", deleted)}},
-			result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}}},
-		"invalid Secret": {[]step{{one, secrets("tls", invalid)}},
-			result{Reasons: map[string][]string{"shop": {"InvalidSecret"}}}},
-		"forbidden Secret": {[]step{{one, secrets("tls", forbidden)}},
-			result{Reasons: map[string][]string{"shop": {"SecretUnreadable"}}}},
+		"missing Secret": {
+			[]step{{one, secrets("tls", deleted)}},
+			result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}},
+		},
+		"invalid Secret": {
+			[]step{{one, secrets("tls", invalid)}},
+			result{Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
+		},
+		"forbidden Secret": {
+			[]step{{one, secrets("tls", forbidden)}},
+			result{Reasons: map[string][]string{"shop": {"SecretUnreadable"}}},
+		},
 		"invalid Secret name": {
 			[]step{{hostRoutes{host: {route("apps", "shop", "other/tls", 1, host, "/")}}, nil}},
 			result{Reasons: map[string][]string{"shop": {"InvalidSecretName"}}},
 		},
 		"the last valid certificate stays active after an invalid update": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", invalid)}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls",
-				Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
+			result{
+				Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls",
+				Reasons: map[string][]string{"shop": {"InvalidSecret"}},
+			},
 		},
 		"the last valid certificate stays active without permission": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", forbidden)}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls",
-				Reasons: map[string][]string{"shop": {"SecretUnreadable"}}},
+			result{
+				Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls",
+				Reasons: map[string][]string{"shop": {"SecretUnreadable"}},
+			},
 		},
 		"deleted Secret": {
 			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", deleted)}},
 			result{Reasons: map[string][]string{"shop": {"SecretNotFound"}}},
 		},
 		"invalid Secret after a deletion": {
-			[]step{{one, secrets("tls", secret("tls", 1, host))}, {nil, secrets("tls", deleted)},
-				{nil, secrets("tls", invalid)}},
+			[]step{
+				{one, secrets("tls", secret("tls", 1, host))},
+				{nil, secrets("tls", deleted)},
+				{nil, secrets("tls", invalid)},
+			},
 			result{Reasons: map[string][]string{"shop": {"InvalidSecret"}}},
 		},
 		"object without Secret": {
-			[]step{{one, secrets("tls", secret("tls", 1, host))},
-				{hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}}, nil}}, result{},
+			[]step{
+				{one, secrets("tls", secret("tls", 1, host))},
+				{hostRoutes{host: {route("apps", "shop", "", 1, host, "/")}}, nil},
+			}, result{},
 		},
-		"host removed": {[]step{{one, secrets("tls", secret("tls", 1, host))}, {hostRoutes{host: nil}, nil}},
-			result{}},
+		"host removed": {
+			[]step{{one, secrets("tls", secret("tls", 1, host))}, {hostRoutes{host: nil}, nil}},
+			result{},
+		},
 		"a certificate for another host is active and reported": {
 			[]step{{one, secrets("tls", secret("tls", 1, "other.example.com"))}},
-			result{Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls",
-				Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
+			result{
+				Certificates: map[model.Host]string{host: "apps/tls"}, NoServerName: "apps/tls",
+				Reasons: map[string][]string{"shop": {"HostNotCovered"}},
+			},
 		},
 		"a wildcard certificate covers a host and itself": {
 			[]step{{hostRoutes{
@@ -131,18 +152,24 @@ func TestResolver(t *testing.T) {
 			result{Certificates: map[model.Host]string{host: "apps/tls", "*.example.com": "apps/tls"}, NoServerName: "apps/tls"},
 		},
 		"a host certificate does not cover a wildcard": {
-			[]step{{hostRoutes{"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")}},
-				secrets("tls", secret("tls", 1, host))}},
-			result{Certificates: map[model.Host]string{"*.example.com": "apps/tls"}, NoServerName: "apps/tls",
-				Reasons: map[string][]string{"shop": {"HostNotCovered"}}},
+			[]step{{
+				hostRoutes{"*.example.com": {route("apps", "shop", "tls", 1, "*.example.com", "/")}},
+				secrets("tls", secret("tls", 1, host)),
+			}},
+			result{
+				Certificates: map[model.Host]string{"*.example.com": "apps/tls"}, NoServerName: "apps/tls",
+				Reasons: map[string][]string{"shop": {"HostNotCovered"}},
+			},
 		},
 		"the oldest object's certificate is active, regardless of paths": {
 			[]step{{
 				hostRoutes{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, host)),
 			}},
-			result{Certificates: map[model.Host]string{host: "apps/a"}, NoServerName: "apps/a",
-				Reasons: map[string][]string{"young": {"HostTaken"}}},
+			result{
+				Certificates: map[model.Host]string{host: "apps/a"}, NoServerName: "apps/a",
+				Reasons: map[string][]string{"young": {"HostTaken"}},
+			},
 		},
 		"two objects with the same Secret": {
 			[]step{{
@@ -156,25 +183,33 @@ func TestResolver(t *testing.T) {
 				hostRoutes{host: {route("apps", "young", "b", 1, host, "/app"), route("apps", "old", "a", 9, host, "/")}},
 				secrets("a", invalid, "b", secret("b", 1, host)),
 			}},
-			result{Certificates: map[model.Host]string{host: "apps/b"}, NoServerName: "apps/b",
-				Reasons: map[string][]string{"old": {"InvalidSecret"}}},
+			result{
+				Certificates: map[model.Host]string{host: "apps/b"}, NoServerName: "apps/b",
+				Reasons: map[string][]string{"old": {"InvalidSecret"}},
+			},
 		},
 		"clients without a server name receive the oldest object's certificate": {
 			[]step{{
-				hostRoutes{"a.test": {route("apps", "young", "b", 1, "a.test", "/")},
-					host: {route("apps", "old", "a", 9, host, "/")}},
+				hostRoutes{
+					"a.test": {route("apps", "young", "b", 1, "a.test", "/")},
+					host:     {route("apps", "old", "a", 9, host, "/")},
+				},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
 			}},
 			result{Certificates: map[model.Host]string{host: "apps/a", "a.test": "apps/b"}, NoServerName: "apps/a"},
 		},
 		"the next object's certificate is used after a deletion": {
 			[]step{{
-				hostRoutes{"a.test": {route("apps", "young", "b", 1, "a.test", "/")},
-					host: {route("apps", "old", "a", 9, host, "/")}},
+				hostRoutes{
+					"a.test": {route("apps", "young", "b", 1, "a.test", "/")},
+					host:     {route("apps", "old", "a", 9, host, "/")},
+				},
 				secrets("a", secret("a", 1, host), "b", secret("b", 1, "a.test")),
 			}, {nil, secrets("a", deleted)}},
-			result{Certificates: map[model.Host]string{"a.test": "apps/b"}, NoServerName: "apps/b",
-				Reasons: map[string][]string{"old": {"SecretNotFound"}}},
+			result{
+				Certificates: map[model.Host]string{"a.test": "apps/b"}, NoServerName: "apps/b",
+				Reasons: map[string][]string{"old": {"SecretNotFound"}},
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,18 +284,26 @@ func TestMessagesNameObjectFieldAndFix(t *testing.T) {
 		secret *certificates.Secret
 		want   string
 	}{
-		"gone": {&certificates.Secret{},
+		"gone": {
+			&certificates.Secret{},
 			`annotation http.kedify.io/tls-secret-name: Secret "tls" not found in namespace "apps": create it or name ` +
-				`another Secret of the namespace`},
-		"denied": {&certificates.Secret{Unreadable: "no: allow it"},
+				`another Secret of the namespace`,
+		},
+		"denied": {
+			&certificates.Secret{Unreadable: "no: allow it"},
 			`annotation http.kedify.io/tls-secret-name: Secret "tls" cannot be read, so no certificate of it is active: no: ` +
-				`allow it`},
-		"wrong": {&certificates.Secret{Invalid: "no: mend it"},
-			`annotation http.kedify.io/tls-secret-name: Secret "tls": no: mend it (until then no certificate of it is active)`},
-		"other hosts": {valid,
+				`allow it`,
+		},
+		"wrong": {
+			&certificates.Secret{Invalid: "no: mend it"},
+			`annotation http.kedify.io/tls-secret-name: Secret "tls": no: mend it (until then no certificate of it is active)`,
+		},
+		"other hosts": {
+			valid,
 			`Secret "tls": the certificate is active but does not cover a.test, b.test, c.test and 1 more, so clients that ` +
 				`verify it reject it: ` +
-				`renew it with these names, or change spec.hosts`},
+				`renew it with these names, or change spec.hosts`,
+		},
 	} {
 		book, hosts := certificates.NewResolver(), hostRoutes{}
 		for _, host := range []model.Host{"a.test", "b.test", "c.test", "d.test"} {
@@ -350,8 +393,10 @@ func TestUpdatesAddUp(t *testing.T) {
 
 func TestSecretOf(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]bool{"tls": true, "shop.example.com-tls": true, "": false, "other/tls": false,
-		"TLS": false, "*": false} {
+	for name, want := range map[string]bool{
+		"tls": true, "shop.example.com-tls": true, "": false, "other/tls": false,
+		"TLS": false, "*": false,
+	} {
 		object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, host),
 			httpv1alpha1.AnnotationTLSSecretName, name)
 		if key, names := certificates.SecretOf(object); names != want || key != (model.Key{Namespace: "apps", Name: name}) {

@@ -56,8 +56,10 @@ func Parse(source *corev1.Secret) *Secret {
 			"both in PEM, as `kubectl create secret tls` does",
 			err, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)}
 	}
-	return &Secret{leaf: leaf,
-		Certificate: model.NewCertificate(key, slices.Clone(chain), slices.Clone(private), leaf.NotAfter)}
+	return &Secret{
+		leaf:        leaf,
+		Certificate: model.NewCertificate(key, slices.Clone(chain), slices.Clone(private), leaf.NotAfter),
+	}
 }
 
 // parse returns the first certificate of a PEM chain, which must match the key. Envoy accepts everything that parse

@@ -27,8 +27,10 @@ func TestParse(t *testing.T) {
 			per_try_timeout: 1.5s, retry_back_off: {base_interval: 1s, max_interval: 10s}, retriable_status_codes: [502, 503]}}`}, model.EnvoySettings{Route: model.RouteSettings{
 			Timeout: model.Given[time.Duration]{IsGiven: true}, IdleTimeout: 5 * time.Minute, RetryOn: "5xx,reset",
 			Retries:       model.Given[uint32]{IsGiven: true},
-			PerTryTimeout: 1500 * time.Millisecond, BackOff: model.BackOff{Base: time.Second,
-				Max: 10 * time.Second}, RetryCodes: [model.MaxRetryCodes]uint32{502, 503},
+			PerTryTimeout: 1500 * time.Millisecond, BackOff: model.BackOff{
+				Base: time.Second,
+				Max:  10 * time.Second,
+			}, RetryCodes: [model.MaxRetryCodes]uint32{502, 503},
 		}}},
 		"all cluster settings": {map[string]string{"cluster": `{connect_timeout: 1s, lb_policy: LEAST_REQUEST, least_request_lb_config: {choice_count: 3,
 			slow_start_config: {slow_start_window: 60s, min_weight_percent: {value: 0}}},
@@ -59,50 +61,84 @@ func TestParseErrors(t *testing.T) {
 		data map[string]string
 		says string
 	}{
-		"unknown key": {map[string]string{"listener": ""},
-			`invalid settings: unknown key "listener": use route or cluster`},
+		"unknown key": {
+			map[string]string{"listener": ""},
+			`invalid settings: unknown key "listener": use route or cluster`,
+		},
 		"no YAML":       {route("a: [b"), "invalid settings: key route: invalid YAML: "},
 		"duplicate key": {route("timeout: 1s\ntimeout: 2s"), "invalid settings: key route: invalid YAML: "},
-		"no object": {route("[timeout]"),
-			`invalid settings: key route: "[timeout]" is not an object: use Envoy's field names as keys`},
-		"too much": {route(strings.Repeat("#", 20000)),
-			"invalid settings: key route: 20000 bytes exceed the limit of 16384"},
-		"unsupported setting": {route("{cluster: other}"),
-			"invalid settings: route.cluster: unsupported setting: remove it"},
-		"a second threshold": {cluster("{circuit_breakers: {thresholds: [{max_retries: 1}, {max_retries: 2}]}}"),
-			"invalid settings: cluster.circuit_breakers.thresholds[1].max_retries: unsupported setting"},
-		"too many": {route("{retry_policy: {num_retries: 50}}"),
-			`invalid settings: route.retry_policy.num_retries: invalid value "50": use a whole number from 0 to 10`},
-		"negative number": {route("{retry_policy: {num_retries: -1}}"),
-			`invalid settings: route.retry_policy.num_retries: invalid value "-1": use `},
-		"no duration": {route("{timeout: 10}"),
-			`invalid settings: route.timeout: invalid value "10": use a time from 0s to 24h0m0s, such as 10s`},
-		"too long": {cluster("{connect_timeout: 10m}"),
-			`invalid settings: cluster.connect_timeout: invalid value "10m": use a time from 100ms to 5m0s, such as 10s`},
-		"unknown condition": {route("{retry_policy: {retry_on: '5xx,always'}}"),
-			`invalid settings: route.retry_policy.retry_on: invalid value "5xx,always": use one or more of 5xx, `},
-		"invalid code": {route("{retry_policy: {retriable_status_codes: [200]}}"),
+		"no object": {
+			route("[timeout]"),
+			`invalid settings: key route: "[timeout]" is not an object: use Envoy's field names as keys`,
+		},
+		"too much": {
+			route(strings.Repeat("#", 20000)),
+			"invalid settings: key route: 20000 bytes exceed the limit of 16384",
+		},
+		"unsupported setting": {
+			route("{cluster: other}"),
+			"invalid settings: route.cluster: unsupported setting: remove it",
+		},
+		"a second threshold": {
+			cluster("{circuit_breakers: {thresholds: [{max_retries: 1}, {max_retries: 2}]}}"),
+			"invalid settings: cluster.circuit_breakers.thresholds[1].max_retries: unsupported setting",
+		},
+		"too many": {
+			route("{retry_policy: {num_retries: 50}}"),
+			`invalid settings: route.retry_policy.num_retries: invalid value "50": use a whole number from 0 to 10`,
+		},
+		"negative number": {
+			route("{retry_policy: {num_retries: -1}}"),
+			`invalid settings: route.retry_policy.num_retries: invalid value "-1": use `,
+		},
+		"no duration": {
+			route("{timeout: 10}"),
+			`invalid settings: route.timeout: invalid value "10": use a time from 0s to 24h0m0s, such as 10s`,
+		},
+		"too long": {
+			cluster("{connect_timeout: 10m}"),
+			`invalid settings: cluster.connect_timeout: invalid value "10m": use a time from 100ms to 5m0s, such as 10s`,
+		},
+		"unknown condition": {
+			route("{retry_policy: {retry_on: '5xx,always'}}"),
+			`invalid settings: route.retry_policy.retry_on: invalid value "5xx,always": use one or more of 5xx, `,
+		},
+		"invalid code": {
+			route("{retry_policy: {retriable_status_codes: [200]}}"),
 			`invalid settings: route.retry_policy.retriable_status_codes: invalid value "200": use up to 10 numbers from 400 ` +
-				`to 599`},
-		"too many codes": {route("{retry_policy: {retriable_status_codes: [500,501,502,503,504,505,506,507,508,509,510]}}"),
-			"invalid settings: route.retry_policy.retriable_status_codes: "},
-		"unknown policy": {cluster("{lb_policy: MAGLEV}"),
-			`invalid settings: cluster.lb_policy: invalid value "MAGLEV": use one of ROUND_ROBIN, LEAST_REQUEST, RANDOM`},
+				`to 599`,
+		},
+		"too many codes": {
+			route("{retry_policy: {retriable_status_codes: [500,501,502,503,504,505,506,507,508,509,510]}}"),
+			"invalid settings: route.retry_policy.retriable_status_codes: ",
+		},
+		"unknown policy": {
+			cluster("{lb_policy: MAGLEV}"),
+			`invalid settings: cluster.lb_policy: invalid value "MAGLEV": use one of ROUND_ROBIN, LEAST_REQUEST, RANDOM`,
+		},
 		"two policies": {cluster("{lb_policy: 'RANDOM,RANDOM'}"), "invalid settings: cluster.lb_policy: "},
-		"settings of another policy": {cluster("{lb_policy: RANDOM, least_request_lb_config: {choice_count: 2}}"),
+		"settings of another policy": {
+			cluster("{lb_policy: RANDOM, least_request_lb_config: {choice_count: 2}}"),
 			`invalid settings: cluster.least_request_lb_config.choice_count: invalid value "2": use a whole number from 2 to ` +
-				`10, with lb_policy: LEAST_REQUEST`},
-		"settings without a policy": {cluster("{least_request_lb_config: {choice_count: 2}}"),
-			"invalid settings: cluster.lb_policy: missing: "},
+				`10, with lb_policy: LEAST_REQUEST`,
+		},
+		"settings without a policy": {
+			cluster("{least_request_lb_config: {choice_count: 2}}"),
+			"invalid settings: cluster.lb_policy: missing: ",
+		},
 		"minimum weight without slow start": {cluster("{lb_policy: ROUND_ROBIN, round_robin_lb_config: {slow_start_config: " +
 			"{min_weight_percent: {value: 1}}}}"), "invalid settings: cluster: min_weight_percent requires"},
 		"not a number": {cluster("{lb_policy: ROUND_ROBIN, round_robin_lb_config: {slow_start_config: " +
 			"{min_weight_percent: {value: NaN}}}}"), "invalid settings: cluster.round_robin_lb_config"},
-		"maximum interval below base interval": {route("{retry_policy: {retry_back_off: {base_interval: 2s, max_interval: 1s}}}"),
+		"maximum interval below base interval": {
+			route("{retry_policy: {retry_back_off: {base_interval: 2s, max_interval: 1s}}}"),
 			`invalid settings: route.retry_policy.retry_back_off.max_interval: invalid value "1s": set ` +
-				`route.retry_policy.retry_back_off.base_interval too`},
-		"two errors": {map[string]string{"cluster": "{a: 1}", "route": "{b: 2}"},
-			"invalid settings: cluster.a: unsupported setting: remove it; route.b: "},
+				`route.retry_policy.retry_back_off.base_interval too`,
+		},
+		"two errors": {
+			map[string]string{"cluster": "{a: 1}", "route": "{b: 2}"},
+			"invalid settings: cluster.a: unsupported setting: remove it; route.b: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

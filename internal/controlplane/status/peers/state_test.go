@@ -179,7 +179,8 @@ func TestChangeOfOneObject(t *testing.T) {
 		{"the weight", Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: answer(Answer{})}, 50},
 		{"the ACK", Delta{Proxies: answer(Answer{Confirmed: true})}, 25},
 		{
-			"the same again", Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: answer(Answer{Confirmed: true})},
+			"the same again",
+			Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: answer(Answer{Confirmed: true})},
 			2,
 		},
 	} {

@@ -185,7 +185,8 @@ func TestApplyRejectsInconsistentResources(t *testing.T) {
 		"a scope names a cluster that is missing": {
 			envoyresources.Resources{
 				resourcev3.ScopedRouteType: {"c1": envoyresources.Scope("c1", "2", "nowhere")},
-			}, nil,
+			},
+			nil,
 			`scope "c1": no cluster "nowhere"`,
 		},
 		"a cluster that does not exist goes": {
