@@ -70,12 +70,12 @@ type cluster struct {
 	controller *rolloutscontroller.Controller
 }
 
-// built has the plugin, and the files of the clusters.
-var built apiserver.Folder
+// programs has the plugin, and the files of the clusters.
+var programs apiserver.Folder
 
 func TestMain(m *testing.M) {
 	os.Exit(apiserver.RunIn([]string{"gatewayapi-plugin"}, func(_ context.Context, folder apiserver.Folder) (int, error) {
-		built = folder
+		programs = folder
 		return run(m)
 	}))
 }
@@ -96,23 +96,23 @@ func run(m *testing.M) (code int, err error) {
 
 // start starts the cluster of a release, which ends with the test. Two releases cannot share an API server: they have the
 // same CustomResourceDefinitions in different versions.
-func start(t *testing.T, which release) *cluster {
+func start(t *testing.T, release release) *cluster {
 	t.Helper()
-	ctx, own := t.Context(), filepath.Join(built.Path, which.name)
-	if err := os.MkdirAll(filepath.Join(own, "state"), 0o755); err != nil {
+	ctx, folder := t.Context(), filepath.Join(programs.Path, release.name)
+	if err := os.MkdirAll(filepath.Join(folder, "state"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	plane, err := apiserver.Start(ctx, built.Binaries, filepath.Join(own, "state"))
+	plane, err := apiserver.Start(ctx, programs.Binaries, filepath.Join(folder, "state"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = plane.Stop() })
-	c := &cluster{ControlPlane: plane, release: which, folder: built.Path}
+	c := &cluster{ControlPlane: plane, release: release, folder: programs.Path}
 	if c.admin, err = plane.Client(apiserver.AdminToken); err == nil {
 		err = c.install(ctx)
 	}
 	if err == nil {
-		c.controller, err = rolloutscontroller.Start(plane, os.Getenv(controllerVariable), own, "--leader-elect=false")
+		c.controller, err = rolloutscontroller.Start(plane, os.Getenv(controllerVariable), folder, "--leader-elect=false")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func start(t *testing.T, which release) *cluster {
 	played := make(chan struct{})
 	go func() {
 		defer close(played)
-		rolloutscontroller.NewClusterSimulator(c.admin, which.versions).Run(ctx)
+		rolloutscontroller.NewClusterSimulator(c.admin, release.versions).Run(ctx)
 	}()
 	t.Cleanup(func() { <-played })
 	return c

@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 )
 
-// plugin starts the built plugin alone, with the rights of the Argo Rollouts controller.
-func (s *stage) plugin() *pluginprocess.Process {
+// startPlugin starts the built plugin alone, with the rights of the Argo Rollouts controller.
+func (s *environment) startPlugin() *pluginprocess.Process {
 	s.t.Helper()
 	kubeconfig := filepath.Join(s.t.TempDir(), "kubeconfig")
 	if err := s.WriteKubeconfig(kubeconfig, apiserver.RolloutsToken); err != nil {
@@ -31,7 +31,7 @@ func (s *stage) plugin() *pluginprocess.Process {
 }
 
 // route reads what is of interest of a route: its spec, and its resource version.
-func (s *stage) route(name string) (spec map[string]any, version string) {
+func (s *environment) route(name string) (spec map[string]any, version string) {
 	s.t.Helper()
 	var read struct {
 		Metadata struct{ ResourceVersion string }
@@ -49,8 +49,8 @@ func (s *stage) route(name string) (spec map[string]any, version string) {
 	return read.Spec, read.Metadata.ResourceVersion
 }
 
-// inCanary is a Rollout of the stage's namespace behind its steps, which set a header and a mirror route.
-func (s *stage) inCanary(given string) *v1alpha1.Rollout {
+// canaryRollout is a Rollout of the stage's namespace behind its steps, which set a header and a mirror route.
+func (s *environment) canaryRollout(given string) *v1alpha1.Rollout {
 	rollout := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.namespace, Name: "web", UID: "uid-of-web", Annotations: map[string]string{"rollout.argoproj.io/revision": "2"},
 	}}
@@ -71,29 +71,29 @@ func (s *stage) inCanary(given string) *v1alpha1.Rollout {
 	return rollout
 }
 
-func whatTheAPIServerMakesOfARouteIsNotWrittenAgain(s *stage) {
-	asked := s.plugin()
+func unchangedRouteIsNotWritten(s *environment) {
+	asked := s.startPlugin()
 	for _, name := range []string{"web-canary", "web-try"} {
 		s.apply("{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: {selector: {app: web}, ports: [{port: 80}]}}")
 	}
 	for key, kind := range map[string]string{"httpRoute": "HTTPRoute", "grpcRoute": "GRPCRoute"} {
-		name, rollout := strings.ToLower(kind)+"s/web", s.inCanary(`{"`+key+`":"web"}`)
+		name, rollout := strings.ToLower(kind)+"s/web", s.canaryRollout(`{"`+key+`":"web"}`)
 		// It has no parent, so that nobody else writes it.
 		s.apply("{apiVersion: gateway.networking.k8s.io/v1, kind: " + kind + ", metadata: {name: web}, spec: {" +
 			"rules: [{backendRefs: [{name: web-stable, port: 80, weight: 100}, {name: web-canary, port: 80, weight: 0}]}, {backendRefs: [{name: other, port: 80}]}]}}")
 		before, _ := s.route(name)
 		experiment := []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}}
-		s.must(asked.SetWeight(rollout, 20, experiment))
+		s.mustSucceed(asked.SetWeight(rollout, 20, experiment))
 		written, version := s.route(name)
-		for who, process := range map[string]*pluginprocess.Process{"the same process": asked, "another process": s.plugin()} {
-			s.must(process.SetWeight(rollout, 20, experiment))
+		for who, process := range map[string]*pluginprocess.Process{"the same process": asked, "another process": s.startPlugin()} {
+			s.mustSucceed(process.SetWeight(rollout, 20, experiment))
 			if now, again := s.route(name); again != version {
 				s.t.Errorf("%s: %s wrote it again (-first +second):\n%s", name, who, cmp.Diff(written, now))
 			}
 		}
 		rollout.Status.Abort = true
-		s.must(asked.RemoveManagedRoutes(rollout))
-		s.must(asked.SetWeight(rollout, 0, nil))
+		s.mustSucceed(asked.RemoveManagedRoutes(rollout))
+		s.mustSucceed(asked.SetWeight(rollout, 0, nil))
 		if _, answer := asked.VerifyWeight(rollout, 0, nil); answer.HasError() { // which ends the reconcile
 			s.t.Error(answer.ErrorString)
 		}
@@ -103,8 +103,8 @@ func whatTheAPIServerMakesOfARouteIsNotWrittenAgain(s *stage) {
 	}
 }
 
-// must fails the test when an answer is an error.
-func (s *stage) must(answer types.RpcError) {
+// mustSucceed fails the test when an answer is an error.
+func (s *environment) mustSucceed(answer types.RpcError) {
 	s.t.Helper()
 	if answer.HasError() {
 		s.t.Fatal(answer.ErrorString)

@@ -35,55 +35,55 @@ func headerStep(name, header, value string) string {
 	return fmt.Sprintf("{setHeaderRoute: {name: %s, match: [{headerName: %s, headerValue: {exact: %s}}]}}", name, header, value)
 }
 
-func weightsFromTheFirstStepToThePromotion(s *stage) {
+func weightSteps(s *environment) {
 	s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 	s.rollout("web", "{httpRoute: web}", "[]", "[{setWeight: 20}, {pause: {}}, {setWeight: 60}, {pause: {}}]")
-	s.shows("weights that are absent are filled in", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+	s.expectRoute("weights that are absent are filled in", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 	s.update("web", "2")
-	s.shows("first step", "httproutes/web", "/ -> web-stable:80 web-canary:20"+inProgress)
+	s.expectRoute("first step", "httproutes/web", "/ -> web-stable:80 web-canary:20"+inProgress)
 	s.promote("web")
-	s.shows("second step", "httproutes/web", "/ -> web-stable:40 web-canary:60"+inProgress)
+	s.expectRoute("second step", "httproutes/web", "/ -> web-stable:40 web-canary:60"+inProgress)
 	s.paused("web")
 	s.finish("web")
-	s.shows("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+	s.expectRoute("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 	s.event("web", "Traffic weight updated from 20 to 60")
 }
 
-func anAbortTakesEverythingBack(s *stage) {
+func abortRestoresRoute(s *environment) {
 	s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 	s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "["+headerStep("qa", "role", "qa")+", {setWeight: 20}, {pause: {}}]")
 	s.update("web", "2")
-	s.shows("in the canary", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ role=qa -> web-canary:1"+inProgress)
+	s.expectRoute("in the canary", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ role=qa -> web-canary:1"+inProgress)
 	s.abort("web")
-	s.shows("aborted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+	s.expectRoute("aborted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 }
 
-func aFullPromotionTakesHeaderRoutesAway(s *stage) {
+func fullPromotionRemovesHeaderRoutes(s *environment) {
 	s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 	s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setWeight: 50}, "+headerStep("qa", "role", "qa")+", {pause: {}}, {setWeight: 60}, {pause: {}}]")
 	s.update("web", "2")
-	s.shows("in the canary", "httproutes/web", "/ -> web-stable:50 web-canary:50\n/ role=qa -> web-canary:1"+inProgress)
+	s.expectRoute("in the canary", "httproutes/web", "/ -> web-stable:50 web-canary:50\n/ role=qa -> web-canary:1"+inProgress)
 	s.merge(s.path("web")+"/status", `{"status":{"promoteFull":true}}`)
-	s.shows("promoted in full", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+	s.expectRoute("promoted in full", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 }
 
-func twoHeaderRoutesInTheOrderOfManagedRoutes(s *stage) {
+func headerRouteOrder(s *environment) {
 	s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 	s.rollout("web", "{httpRoutes: [{name: web, useHeaderRoutes: true}]}", "[{name: first}, {name: second}]",
 		"["+headerStep("second", "role", "qa")+", {setWeight: 20}, {pause: {}}, "+headerStep("first", "x-user", "me")+", {pause: {}}, {setHeaderRoute: {name: second}}, {pause: {}}]")
 	s.update("web", "2")
-	s.shows("header before weight", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ role=qa -> web-canary:1"+inProgress)
+	s.expectRoute("header before weight", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ role=qa -> web-canary:1"+inProgress)
 	s.promote("web")
-	s.shows("the second one", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ x-user=me -> web-canary:1\n/ role=qa -> web-canary:1"+inProgress)
+	s.expectRoute("the second one", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ x-user=me -> web-canary:1\n/ role=qa -> web-canary:1"+inProgress)
 	s.paused("web")
 	s.promote("web")
-	s.shows("a step without matches", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ x-user=me -> web-canary:1"+inProgress)
+	s.expectRoute("a step without matches", "httproutes/web", "/ -> web-stable:80 web-canary:20\n/ x-user=me -> web-canary:1"+inProgress)
 	s.paused("web")
 	s.finish("web")
-	s.shows("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+	s.expectRoute("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 }
 
-func everyRuleWithBothServicesAndItsFilters(s *stage) {
+func rulesWithBothServices(s *environment) {
 	const filters = "filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x-a, value: b}]}}]"
 	s.apply(httpRoute("web",
 		rule("/a", filters, "web-stable:100", "web-canary:0"),
@@ -93,29 +93,29 @@ func everyRuleWithBothServicesAndItsFilters(s *stage) {
 	s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setWeight: 25}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
 	rest := "\n/only-canary -> web-canary:1\n/foreign +RequestHeaderModifier -> other:1"
 	s.update("web", "2")
-	s.shows("weight before header", "httproutes/web", "/a +RequestHeaderModifier -> web-stable:75 web-canary:25\n"+
+	s.expectRoute("weight before header", "httproutes/web", "/a +RequestHeaderModifier -> web-stable:75 web-canary:25\n"+
 		"/b +RequestHeaderModifier -> other:7 web-canary:25 web-stable:75 another:3"+rest+
 		"\n/a role=qa +RequestHeaderModifier -> web-canary:1\n/b role=qa +RequestHeaderModifier -> web-canary:1"+inProgress)
 	s.finish("web")
-	s.shows("promoted", "httproutes/web", "/a +RequestHeaderModifier -> web-stable:100 web-canary:0\n"+
+	s.expectRoute("promoted", "httproutes/web", "/a +RequestHeaderModifier -> web-stable:100 web-canary:0\n"+
 		"/b +RequestHeaderModifier -> other:7 web-canary:0 web-stable:100 another:3"+rest)
 }
 
-func twoRolloutsOnOneRoute(s *stage) {
+func twoRolloutsOnOneRoute(s *environment) {
 	s.apply(httpRoute("shared", rule("/web", "", "web-stable", "web-canary"), rule("/api", "", "api-stable", "api-canary")))
 	for _, name := range []string{"web", "api"} {
 		s.rollout(name, "{httpRoute: shared}", "[{name: qa-"+name+"}]", "["+headerStep("qa-"+name, "role", name)+", {setWeight: 20}, {pause: {}}]")
 		s.update(name, "2")
 	}
-	s.shows("both in a canary", "httproutes/shared", "/web -> web-stable:80 web-canary:20\n/api -> api-stable:80 api-canary:20\n"+
+	s.expectRoute("both in a canary", "httproutes/shared", "/web -> web-stable:80 web-canary:20\n/api -> api-stable:80 api-canary:20\n"+
 		"/api role=api -> api-canary:1\n/web role=web -> web-canary:1"+inProgress)
 	s.finish("web")
-	s.shows("one promoted", "httproutes/shared", "/web -> web-stable:100 web-canary:0\n/api -> api-stable:80 api-canary:20\n/api role=api -> api-canary:1"+inProgress)
+	s.expectRoute("one promoted", "httproutes/shared", "/web -> web-stable:100 web-canary:0\n/api -> api-stable:80 api-canary:20\n/api role=api -> api-canary:1"+inProgress)
 	s.abort("api")
-	s.shows("the other aborted", "httproutes/shared", "/web -> web-stable:100 web-canary:0\n/api -> api-stable:100 api-canary:0")
+	s.expectRoute("the other aborted", "httproutes/shared", "/web -> web-stable:100 web-canary:0\n/api -> api-stable:100 api-canary:0")
 }
 
-func aRouteInAnotherNamespace(s *stage) {
+func routeInOtherNamespace(s *environment) {
 	gateways := s.namespace + "-gw"
 	s.apply("{apiVersion: v1, kind: Namespace, metadata: {name: "+gateways+"}}",
 		strings.ReplaceAll(strings.ReplaceAll(httpRoute("web, namespace: "+gateways, rule("/", "", "web-stable", "web-canary"), rule("/alike", "", "web-stable:1", "web-canary:1")),
@@ -123,21 +123,21 @@ func aRouteInAnotherNamespace(s *stage) {
 			"{name: web-canary, port: 80}", "{name: web-canary, port: 80, namespace: "+s.namespace+"}"))
 	s.rollout("web", "{httpRoutes: [{name: web, namespace: "+gateways+"}]}", "[]", "[{setWeight: 20}, {pause: {}}]")
 	s.update("web", "2")
-	s.showsIn("in the canary", gateways, "httproutes/web", "/ -> web-stable:80 web-canary:20\n/alike -> web-stable:1 web-canary:1"+inProgress)
+	s.expectRouteIn("in the canary", gateways, "httproutes/web", "/ -> web-stable:80 web-canary:20\n/alike -> web-stable:1 web-canary:1"+inProgress)
 	s.finish("web")
-	s.showsIn("promoted", gateways, "httproutes/web", "/ -> web-stable:100 web-canary:0\n/alike -> web-stable:1 web-canary:1")
+	s.expectRouteIn("promoted", gateways, "httproutes/web", "/ -> web-stable:100 web-canary:0\n/alike -> web-stable:1 web-canary:1")
 }
 
-func aCanaryByHeadersAloneHasTheLabel(s *stage) {
+func headerOnlyCanaryHasLabel(s *environment) {
 	s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
 	s.rollout("web", "{httpRoute: web}", "[{name: qa}]", "[{setCanaryScale: {replicas: 1}}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
 	s.update("web", "2")
-	s.shows("paused", "httproutes/web", "/ -> web-stable:100 web-canary:0\n/ role=qa -> web-canary:1"+inProgress)
+	s.expectRoute("paused", "httproutes/web", "/ -> web-stable:100 web-canary:0\n/ role=qa -> web-canary:1"+inProgress)
 	s.finish("web")
-	s.shows("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
+	s.expectRoute("promoted", "httproutes/web", "/ -> web-stable:100 web-canary:0")
 }
 
-func theLimitOfSixteenRulesIsAClearError(s *stage) {
+func ruleLimitError(s *environment) {
 	var rules, want []string
 	for i := range 9 {
 		rules = append(rules, rule(fmt.Sprint("/", i), "", "web-stable", "web-canary"))
@@ -148,10 +148,10 @@ func theLimitOfSixteenRulesIsAClearError(s *stage) {
 	s.merge(s.path("web"), `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
 	s.event("web", fmt.Sprintf("HTTPRoute %[1]q of rollout %[1]q: exceeds a limit of the Gateway API: spec.rules would have 18 rules, "+
 		"9 of them for managed routes (one for each managed route and each rule that has both Services), the maximum is 16", s.namespace+"/web"))
-	s.shows("nothing is written", "httproutes/web", strings.Join(want, "\n"))
+	s.expectRoute("nothing is written", "httproutes/web", strings.Join(want, "\n"))
 }
 
-func routesOfOtherKinds(s *stage) {
+func otherRouteKinds(s *environment) {
 	resources := map[string]string{"TCPRoute": "", "UDPRoute": "", "GRPCRoute": "", "TLSRoute": "hostnames: [a.example.com], "}
 	var given []string
 	for kind, further := range resources {
@@ -162,10 +162,10 @@ func routesOfOtherKinds(s *stage) {
 	s.rollout("web", "{"+strings.Join(given, ", ")+"}", "[]", "[{setWeight: 30}, {pause: {}}]")
 	s.update("web", "2")
 	for kind := range resources {
-		s.shows("in the canary", strings.ToLower(kind)+"s/web", "-> web-stable:70 web-canary:30"+inProgress)
+		s.expectRoute("in the canary", strings.ToLower(kind)+"s/web", "-> web-stable:70 web-canary:30"+inProgress)
 	}
 	s.finish("web")
 	for kind := range resources {
-		s.shows("promoted", strings.ToLower(kind)+"s/web", "-> web-stable:100 web-canary:0")
+		s.expectRoute("promoted", strings.ToLower(kind)+"s/web", "-> web-stable:100 web-canary:0")
 	}
 }

@@ -29,7 +29,7 @@ func TestEnvoyAccepts(t *testing.T) {
 		}
 		config := kit.ParseEnvoyConfig(t, scenario.Input(t, "envoy.yaml"))
 		p := &proxy{files: t.TempDir()}
-		p.write(t, "static.json", static(t, config))
+		p.write(t, "static.json", staticBootstrap(t, config))
 		command := exec.CommandContext(t.Context(), envoy, "--mode", "validate", "--log-level", "warning",
 			"--config-path", filepath.Join(p.files, "static.json"))
 		if output, err := command.CombinedOutput(); err != nil {
@@ -38,8 +38,8 @@ func TestEnvoyAccepts(t *testing.T) {
 	})
 }
 
-// static is a bootstrap that has everything in it.
-func static(t *testing.T, config kit.EnvoyConfig) *bootstrapv3.Bootstrap {
+// staticBootstrap is a bootstrap that has everything in it.
+func staticBootstrap(t *testing.T, config kit.EnvoyConfig) *bootstrapv3.Bootstrap {
 	t.Helper()
 	assignments := map[string]*endpointv3.ClusterLoadAssignment{}
 	for _, assignment := range config.Endpoints {

@@ -31,8 +31,8 @@ const namespace = "apps"
 // chunkPause is the time between two chunks of a stream.
 const chunkPause = 300 * time.Millisecond
 
-// seen is what a backend answers: what it saw of the request.
-type seen struct {
+// echoed is what a backend answers: what it saw of the request.
+type echoed struct {
 	Backend string
 	Host    string
 	Path    string
@@ -67,13 +67,13 @@ func newBackend(name string) *backend {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", b.echo)
 	mux.HandleFunc(traffic.Path, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, "%q", name) })
-	mux.HandleFunc("/held", b.held)
+	mux.HandleFunc("/held", b.waitForRelease)
 	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/stream", stream)
 	mux.HandleFunc("/websocket", upgrade)
 	mux.HandleFunc("/size", size)
 	mux.HandleFunc("/slow", b.slow)
-	calls := grpc.NewServer(grpc.UnknownServiceHandler(talk))
+	calls := grpc.NewServer(grpc.UnknownServiceHandler(echoStream))
 	grpc_health_v1.RegisterHealthServer(calls, health.NewServer())
 	mux.Handle("/grpc.health.v1.Health/", calls)
 	mux.Handle("/test.Talk/", calls)
@@ -93,11 +93,11 @@ func (b *backend) closeAfter(t *testing.T) {
 // echo answers with what it saw.
 func (b *backend) echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Server", "the-app")
-	_ = json.NewEncoder(w).Encode(seen{Backend: b.name, Host: r.Host, Path: r.URL.Path, Proto: r.Proto, Header: r.Header})
+	_ = json.NewEncoder(w).Encode(echoed{Backend: b.name, Host: r.Host, Path: r.URL.Path, Proto: r.Proto, Header: r.Header})
 }
 
-// talk repeats each message of a gRPC stream as it comes.
-func talk(_ any, stream grpc.ServerStream) error {
+// echoStream repeats each message of a gRPC stream as it comes.
+func echoStream(_ any, stream grpc.ServerStream) error {
 	for {
 		message := new(grpc_health_v1.HealthCheckRequest)
 		if err := stream.RecvMsg(message); err != nil {
@@ -109,8 +109,8 @@ func talk(_ any, stream grpc.ServerStream) error {
 	}
 }
 
-// held answers when the test says so.
-func (b *backend) held(w http.ResponseWriter, r *http.Request) {
+// waitForRelease answers when the test says so.
+func (b *backend) waitForRelease(w http.ResponseWriter, r *http.Request) {
 	b.arrived <- struct{}{}
 	select {
 	case <-b.release:
@@ -178,22 +178,22 @@ func (b *backend) service(t *testing.T) (*corev1.Service, *discoveryv1.EndpointS
 	return kit.NewService(namespace, b.name), slice
 }
 
-// world is every backend's Service with objects.
-func world(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScaledObject) resolve.Inputs {
+// inputs is every backend's Service with objects.
+func inputs(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScaledObject) resolve.Inputs {
 	t.Helper()
-	world := resolve.Inputs{ScaledObjects: objects}
+	inputs := resolve.Inputs{ScaledObjects: objects}
 	for _, b := range backends {
 		service, slice := b.service(t)
-		world.Services = append(world.Services, kit.ResolveServices(service)...)
-		world.EndpointSlices = append(world.EndpointSlices, kit.ResolveEndpointSlices(slice)...)
+		inputs.Services = append(inputs.Services, kit.ResolveServices(service)...)
+		inputs.EndpointSlices = append(inputs.EndpointSlices, kit.ResolveEndpointSlices(slice)...)
 	}
-	return world
+	return inputs
 }
 
 // translated takes a world without mistakes to Envoy's resources.
-func translated(t *testing.T, world resolve.Inputs, options translate.Options) translate.Resources {
+func translated(t *testing.T, inputs resolve.Inputs, options translate.Options) translate.Resources {
 	t.Helper()
-	config, problems := resolve.Build(world)
+	config, problems := resolve.Build(inputs)
 	if len(problems) > 0 {
 		t.Fatalf("the test's objects have mistakes: %+v", problems)
 	}

@@ -57,7 +57,7 @@ func TestBootstrapIsValidForEnvoy(t *testing.T) {
 	}
 }
 
-func TestBootstrapKeepsTheContract(t *testing.T) {
+func TestBootstrap(t *testing.T) {
 	_, config := bootstrap(t)
 	ads := config.GetDynamicResources().GetAdsConfig()
 	got := map[string]any{

@@ -21,12 +21,12 @@ func TestTimeouts(t *testing.T) {
 	b := startBackend(t, "slow")
 	object := kit.NewScaledObject(namespace, "slow", "slow", 1, "slow.example.com")
 	object.Spec.Timeouts = &httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: 2 * chunkPause}}
-	p := start(t, translated(t, world(t, []*backend{b}, object), translate.DefaultOptions()))
-	if got := p.mustAsk(t, "http://slow.example.com/silent", nil); got.status != http.StatusGatewayTimeout {
+	p := start(t, translated(t, inputs(t, []*backend{b}, object), translate.DefaultOptions()))
+	if got := p.mustGet(t, "http://slow.example.com/silent", nil); got.status != http.StatusGatewayTimeout {
 		t.Errorf("an app that does not answer: got %d, want 504", got.status)
 	}
 	await.True(t, "a stream that takes longer than the limit for headers is answered", func() bool {
-		return p.mustAsk(t, "http://slow.example.com/stream", nil).status == http.StatusOK
+		return p.mustGet(t, "http://slow.example.com/stream", nil).status == http.StatusOK
 	})
 	if retries := p.stat(t, "cluster.apps/slow/slow.upstream_rq_retry"); retries != 0 {
 		t.Errorf("%d requests were retried", retries)
@@ -34,23 +34,23 @@ func TestTimeouts(t *testing.T) {
 }
 
 // TestNothingReady: the host is known, so the client is told to come back.
-func TestNothingReady(t *testing.T) {
+func TestNoReadyEndpoint(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t, "empty")
-	objects := world(t, []*backend{b}, kit.NewScaledObject(namespace, "empty", "empty", 1, "empty.example.com"))
+	objects := inputs(t, []*backend{b}, kit.NewScaledObject(namespace, "empty", "empty", 1, "empty.example.com"))
 	objects.EndpointSlices = nil
 	p := start(t, translated(t, objects, translate.DefaultOptions()))
-	got := p.mustAsk(t, "http://empty.example.com/", nil)
+	got := p.mustGet(t, "http://empty.example.com/", nil)
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" {
 		t.Errorf("got %d with %v, want 503 with Retry-After", got.status, got.header)
 	}
 }
 
 // TestWhatTheAppHasNotSeen: a client is told to come back when nobody takes a connection, and when the app may have no more under way.
-func TestWhatTheAppHasNotSeen(t *testing.T) {
+func TestRetryAfterWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t, "gone")
-	objects := world(t, []*backend{b}, kit.NewScaledObject(namespace, "gone", "gone", 1, "gone.example.com"))
+	objects := inputs(t, []*backend{b}, kit.NewScaledObject(namespace, "gone", "gone", 1, "gone.example.com"))
 	objects.EndpointSlices[0].Endpoints[0].Address = loopback.Address() // Nobody listens there.
 	full := translate.DefaultOptions()
 	full.MaxPendingRequests = 0
@@ -62,7 +62,7 @@ func TestWhatTheAppHasNotSeen(t *testing.T) {
 		"it is full":      {full, "upstream_rq_pending_overflow"},
 	} {
 		p := start(t, translated(t, objects, c.options))
-		got := p.mustAsk(t, "http://gone.example.com/", nil)
+		got := p.mustGet(t, "http://gone.example.com/", nil)
 		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" {
 			t.Errorf("%s: got %d with %v, want 503 with Retry-After", name, got.status, got.header)
 		}
@@ -75,18 +75,18 @@ func TestWhatTheAppHasNotSeen(t *testing.T) {
 // TestDraining takes an endpoint away in two steps while it has a request.
 func TestDraining(t *testing.T) {
 	t.Parallel()
-	old, young := startBackend(t, "old"), startBackend(t, "young")
-	objects := world(t, []*backend{old, young}, kit.NewScaledObject(namespace, "shop", "old", 1, "shop.example.com"))
+	draining, remaining := startBackend(t, "old"), startBackend(t, "young")
+	objects := inputs(t, []*backend{draining, remaining}, kit.NewScaledObject(namespace, "shop", "old", 1, "shop.example.com"))
 	// Both apps are endpoints of the Service old: two slices, each with a port number of its own.
 	slice := objects.EndpointSlices[1]
 	slice.Service.Name = "old"
 	p := start(t, translated(t, objects, translate.DefaultOptions()))
 	answers := make(chan answer, 100)
 	failures := make(chan string, 100)
-	var held sync.WaitGroup
-	hold := func() {
-		held.Go(func() {
-			got, err := p.ask(t.Context(), "http://shop.example.com/held", nil)
+	var sending sync.WaitGroup
+	sendLong := func() {
+		sending.Go(func() {
+			got, err := p.get(t.Context(), "http://shop.example.com/held", nil)
 			if err != nil || got.status != http.StatusOK {
 				failures <- fmt.Sprintf("got %d, %v", got.status, err)
 				return
@@ -95,28 +95,28 @@ func TestDraining(t *testing.T) {
 		})
 	}
 	for {
-		hold()
+		sendLong()
 		select {
-		case <-young.arrived:
+		case <-remaining.arrived:
 			continue
-		case <-old.arrived:
+		case <-draining.arrived:
 		}
 		break
 	}
-	const endpointsTaken = "cluster.apps/shop/old.update_success"
-	leaving := &objects.EndpointSlices[0].Endpoints[0]
-	leaving.IsReady, leaving.IsServing, leaving.HasServing, leaving.IsTerminating = false, true, true, true
-	p.update(t, translated(t, objects, translate.DefaultOptions()), endpointsTaken)
+	const endpointsUpdated = "cluster.apps/shop/old.update_success"
+	endpoint := &objects.EndpointSlices[0].Endpoints[0]
+	endpoint.IsReady, endpoint.IsServing, endpoint.HasServing, endpoint.IsTerminating = false, true, true, true
+	p.update(t, translated(t, objects, translate.DefaultOptions()), endpointsUpdated)
 	for range 50 {
-		if got := p.mustAsk(t, "http://shop.example.com/", nil); got.seen.Backend != "young" {
+		if got := p.mustGet(t, "http://shop.example.com/", nil); got.seen.Backend != "young" {
 			t.Fatalf("a new request went to %q, which is draining (status %d)", got.seen.Backend, got.status)
 		}
 	}
 	objects.EndpointSlices = objects.EndpointSlices[1:]
-	p.update(t, translated(t, objects, translate.DefaultOptions()), endpointsTaken)
-	close(old.release)
-	close(young.release)
-	held.Wait()
+	p.update(t, translated(t, objects, translate.DefaultOptions()), endpointsUpdated)
+	close(draining.release)
+	close(remaining.release)
+	sending.Wait()
 	close(answers)
 	close(failures)
 	for failure := range failures {

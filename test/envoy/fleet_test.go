@@ -11,15 +11,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestAProxyKnowsItsFleetOnly publishes to three fleets, of which two claim the same host and one the
+// TestProxyReceivesOnlyItsFleet publishes to three fleets, of which two claim the same host and one the
 // hosts below and above it. The proxy of one of them names nothing of the others, and its requests
 // stay its own.
-func TestAProxyKnowsItsFleetOnly(t *testing.T) {
+func TestProxyReceivesOnlyItsFleet(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"DELTA_GRPC", "GRPC"} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			own := world(t, []*backend{startBackend(t, "shop")},
+			own := inputs(t, []*backend{startBackend(t, "shop")},
 				kit.NewScaledObject(namespace, "shop", "shop", 9, "shop.example.com", "*.example.com"))
 			greedy := kit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "a.example.com", "*")
 			shared := kit.WithAnnotation(kit.NewScaledObject("third", "shop", "shop", 1, "shop.example.com"),
@@ -36,11 +36,11 @@ func TestAProxyKnowsItsFleetOnly(t *testing.T) {
 				t.Fatalf("nobody takes anything from another one, but: %+v", problems)
 			}
 			fleets := model.ByFleet(config)
-			mine, err := translate.Envoy(fleets[namespace])
+			ownResources, err := translate.Envoy(fleets[namespace])
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := serve(t, form, mine)
+			s := serve(t, form, ownResources)
 			for _, other := range []model.Fleet{"greedy", "keda"} {
 				resources, err := translate.Envoy(fleets[other])
 				if err != nil {
@@ -50,7 +50,7 @@ func TestAProxyKnowsItsFleetOnly(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s.await(t, mine)
+			s.await(t, ownResources)
 			for _, host := range []string{"shop.example.com", "a.example.com"} {
 				s.eventually(t, host, "shop")
 			}

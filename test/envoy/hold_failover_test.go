@@ -16,7 +16,7 @@ import (
 // wildcard. One that nobody holds never is, whatever it says of itself, nor is one that was held once the app is ready.
 func TestFailover(t *testing.T) {
 	t.Parallel()
-	all := hostsWorld(t)
+	all := hostInputs(t)
 	const failover = "app"
 	for _, object := range all.ScaledObjects {
 		if name := object.Name; name == "shop" || name == "wide" {
@@ -24,48 +24,48 @@ func TestFailover(t *testing.T) {
 		}
 	}
 	zero := without(all, "shop", "wide")
-	r := startHolding(t, "DELTA_GRPC", zero)
+	r := startWithReplica(t, "DELTA_GRPC", zero)
 	forged := http.Header{translate.FailoverKey: {"true"}}
-	for _, protocol := range spoken() {
+	for _, protocol := range protocols() {
 		for _, host := range []string{"shop.example.com", "SHOP.example.com.:81", "a.example.com", "A.example.com"} {
-			got := r.ask(t.Context(), protocol, host, "/", forged, nil)
-			if got.by() != failover || !got.isCold() || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonFailover {
-				t.Errorf("%s %s: by %q, %+v", protocol, host, got.by(), got)
+			got := r.send(t.Context(), protocol, host, "/", forged, nil)
+			if got.backend() != failover || !got.isCold() || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonFailover {
+				t.Errorf("%s %s: by %q, %+v", protocol, host, got.backend(), got)
 			}
 		}
 	}
-	if held := r.held("shop").Waiting + r.held("wide").Waiting; held != 0 {
-		t.Errorf("%d requests are still held", held)
+	if queued := r.queued("shop").Waiting + r.queued("wide").Waiting; queued != 0 {
+		t.Errorf("%d requests are still held", queued)
 	}
-	early := r.begin(t, "HTTP/1.1", "shop.example.com")
-	r.awaitHeld(t, "shop", 1)
-	r.await(t, r.show(t, all))
-	if got := <-early; got.by() != "shop" {
-		t.Errorf("the app was ready in time: by %q, %+v", got.by(), got)
+	request := r.start(t, "HTTP/1.1", "shop.example.com")
+	r.awaitQueued(t, "shop", 1)
+	r.await(t, r.publishInputs(t, all))
+	if got := <-request; got.backend() != "shop" {
+		t.Errorf("the app was ready in time: by %q, %+v", got.backend(), got)
 	}
 	for _, host := range []string{"shop.example.com", "SHOP.example.com", "a.example.com"} {
-		if got := r.ask(t.Context(), "HTTP/1.1", host, "/", forged, nil); got.by() == failover || got.status != http.StatusOK {
-			t.Errorf("%s is ready: by %q, %+v", host, got.by(), got)
+		if got := r.send(t.Context(), "HTTP/1.1", host, "/", forged, nil); got.backend() == failover || got.status != http.StatusOK {
+			t.Errorf("%s is ready: by %q, %+v", host, got.backend(), got)
 		}
 	}
 }
 
 // TestFailoverOfWhatTheNetHasCaught: one that a worker with an old route lets through.
-func TestFailoverOfWhatTheNetHasCaught(t *testing.T) {
+func TestFailoverViaFallback(t *testing.T) {
 	t.Parallel()
-	all := hostsWorld(t)
+	all := hostInputs(t)
 	all.ScaledObjects[2].Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "app", Port: 80, TimeoutSeconds: 1}
-	r := startHolding(t, "DELTA_GRPC", all)
-	late := translated(t, without(all, "shop"), r.options)
-	armed := late[resourcev3.ScopedRouteType]
-	late[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
-	r.publish(t, late)
-	await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(late) })
-	waiting := r.begin(t, "HTTP/1.1", "shop.example.com")
-	await.True(t, "it is caught", func() bool { return r.held("shop").ViaFallback == 1 })
-	late[resourcev3.ScopedRouteType] = armed // The worker catches up.
-	r.publish(t, late)
-	if got := <-waiting; got.by() != "app" || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonFailover {
-		t.Errorf("by %q: %+v", got.by(), got)
+	r := startWithReplica(t, "DELTA_GRPC", all)
+	lagging := translated(t, without(all, "shop"), r.options)
+	current := lagging[resourcev3.ScopedRouteType]
+	lagging[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
+	r.publish(t, lagging)
+	await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(lagging) })
+	waiting := r.start(t, "HTTP/1.1", "shop.example.com")
+	await.True(t, "it is caught", func() bool { return r.queued("shop").ViaFallback == 1 })
+	lagging[resourcev3.ScopedRouteType] = current // The worker catches up.
+	r.publish(t, lagging)
+	if got := <-waiting; got.backend() != "app" || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonFailover {
+		t.Errorf("by %q: %+v", got.backend(), got)
 	}
 }

@@ -32,21 +32,21 @@ import (
 // What is heavy is not parallel: other tests of this package measure rates beside it.
 
 // TestUploads: a body that is held stays with its client but for a window, and arrives whole.
-func TestUploads(t *testing.T) {
-	for _, protocol := range spoken() {
+func TestQueuedUploads(t *testing.T) {
+	for _, protocol := range protocols() {
 		t.Run(protocol, func(t *testing.T) {
 			const size = 100 << 20
-			all := hostsWorld(t)
-			r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
-			body := &counted{Reader: io.LimitReader(zeros{}, size)}
-			done := make(chan answered, 1)
-			go func() { done <- r.ask(t.Context(), protocol, "shop.example.com", "/size", nil, body) }()
-			r.awaitHeld(t, "shop", 1)
-			await.True(t, "the client stands still", body.standsStill)
-			if sent := body.sent.Load(); sent > 16<<20 {
+			all := hostInputs(t)
+			r := startWithReplica(t, "DELTA_GRPC", without(all, "shop"))
+			body := &countingReader{Reader: io.LimitReader(zeros{}, size)}
+			done := make(chan result, 1)
+			go func() { done <- r.send(t.Context(), protocol, "shop.example.com", "/size", nil, body) }()
+			r.awaitQueued(t, "shop", 1)
+			await.True(t, "the client stands still", body.isStalled)
+			if sent := body.read.Load(); sent > 16<<20 {
 				t.Errorf("the client has sent %d bytes while it was held", sent)
 			}
-			r.show(t, all)
+			r.publishInputs(t, all)
 			if got := <-done; got.body != strconv.Itoa(size) || !got.isCold() {
 				t.Errorf("%d bytes were sent: %+v", size, got)
 			}
@@ -56,10 +56,10 @@ func TestUploads(t *testing.T) {
 
 // TestHeldUploadsAreInNobodysWay: a connection with as many held uploads as it may have streams, but for one, carries another
 // upload, to an app that is ready.
-func TestHeldUploadsAreInNobodysWay(t *testing.T) {
-	const held, size = 255, 4 << 20
-	all := hostsWorld(t)
-	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
+func TestQueuedUploadsDoNotBlockOthers(t *testing.T) {
+	const queued, size = 255, 4 << 20
+	all := hostInputs(t)
+	r := startWithReplica(t, "DELTA_GRPC", without(all, "shop"))
 	client := &http.Transport{Protocols: new(http.Protocols)}
 	client.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(client.CloseIdleConnections)
@@ -68,43 +68,43 @@ func TestHeldUploadsAreInNobodysWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	upload := func(host string) answered {
+	upload := func(host string) result {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address+"/size", io.LimitReader(zeros{}, size))
 		if err != nil {
-			return answered{err: err}
+			return result{err: err}
 		}
 		request.Host = host
-		return answerTo(request, connection)
+		return roundTrip(request, connection)
 	}
-	answers := make(chan answered, held)
-	for range held {
+	answers := make(chan result, queued)
+	for range queued {
 		go func() { answers <- upload("shop.example.com") }()
 	}
-	r.awaitHeld(t, "shop", held)
+	r.awaitQueued(t, "shop", queued)
 	if got := upload("a.example.com"); got.body != strconv.Itoa(size) {
-		t.Errorf("beside %d held uploads: %+v", held, got)
+		t.Errorf("beside %d held uploads: %+v", queued, got)
 	}
-	r.show(t, all)
-	for range held {
+	r.publishInputs(t, all)
+	for range queued {
 		if got := <-answers; got.body != strconv.Itoa(size) || !got.isCold() {
 			t.Errorf("%+v", got)
 		}
 	}
 }
 
-// TestZeroAndBackUnderLoad takes an app to zero and back under requests, whose workers of Envoy are busy: none may
+// TestScaleToZeroAndBackUnderLoad takes an app to zero and back under requests, whose workers of Envoy are busy: none may
 // fail, and no connection is closed.
-func TestZeroAndBackUnderLoad(t *testing.T) {
-	all := hostsWorld(t)
-	r := startHolding(t, "DELTA_GRPC", all)
+func TestScaleToZeroAndBackUnderLoad(t *testing.T) {
+	all := hostInputs(t)
+	r := startWithReplica(t, "DELTA_GRPC", all)
 	load := traffic.Start(t, r.address, "shop.example.com", 2000, "shop")
 	other := traffic.Start(t, r.address, "A.example.com", 1000, "wide")
 	for range 20 {
-		zero := r.show(t, without(all, "shop"))
+		zero := r.publishInputs(t, without(all, "shop"))
 		r.await(t, zero)
-		await.True(t, "a request is held", func() bool { return r.held("shop").Waiting > 0 })
-		r.await(t, r.show(t, all))
-		await.True(t, "no request is held", func() bool { return r.held("shop").Waiting == 0 })
+		await.True(t, "a request is held", func() bool { return r.queued("shop").Waiting > 0 })
+		r.await(t, r.publishInputs(t, all))
+		await.True(t, "no request is held", func() bool { return r.queued("shop").Waiting == 0 })
 	}
 	load.Stop()
 	other.Stop()
@@ -112,11 +112,11 @@ func TestZeroAndBackUnderLoad(t *testing.T) {
 }
 
 // TestWhatIsNoPlainRequest: a WebSocket that is opened at zero, and a gRPC call that meets its deadline there.
-func TestWhatIsNoPlainRequest(t *testing.T) {
+func TestQueuedWebSocketAndGRPCCall(t *testing.T) {
 	t.Parallel()
-	all := hostsWorld(t)
-	all.ScaledObjects[3].Spec.Timeouts = coldStart(time.Second)
-	r := startHolding(t, "DELTA_GRPC", without(all, "shop", "wide"))
+	all := hostInputs(t)
+	all.ScaledObjects[3].Spec.Timeouts = queueDeadline(time.Second)
+	r := startWithReplica(t, "DELTA_GRPC", without(all, "shop", "wide"))
 
 	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.address)
 	if err != nil {
@@ -127,10 +127,10 @@ func TestWhatIsNoPlainRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.awaitHeld(t, "shop", 1)
-	r.show(t, without(all, "wide"))
-	from := bufio.NewReader(connection)
-	response, err := http.ReadResponse(from, nil)
+	r.awaitQueued(t, "shop", 1)
+	r.publishInputs(t, without(all, "wide"))
+	reader := bufio.NewReader(connection)
+	response, err := http.ReadResponse(reader, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +139,11 @@ func TestWhatIsNoPlainRequest(t *testing.T) {
 		t.Fatalf("%+v", response)
 	}
 	_, _ = fmt.Fprintln(connection, "hello")
-	if line, err := from.ReadString('\n'); line != "hello\n" {
+	if line, err := reader.ReadString('\n'); line != "hello\n" {
 		t.Errorf("the echo is %q, %v", line, err)
 	}
 
-	got := r.ask(t.Context(), "HTTP/2", "a.example.com", "/Service/Method", http.Header{
+	got := r.send(t.Context(), "HTTP/2", "a.example.com", "/Service/Method", http.Header{
 		"Content-Type": {"application/grpc"}, "Te": {"trailers"},
 	}, strings.NewReader("\x00\x00\x00\x00\x00"))
 	if got.status != http.StatusOK || got.header.Get("Grpc-Status") != strconv.Itoa(int(codes.Unavailable)) {
@@ -151,15 +151,15 @@ func TestWhatIsNoPlainRequest(t *testing.T) {
 	}
 }
 
-// TestATalkThatBeginsAtZero is a gRPC stream in both directions: its first message waits, and then each is answered before the next one is sent. It goes on
+// TestQueuedGRPCStream is a gRPC stream in both directions: its first message waits, and then each is answered before the next one is sent. It goes on
 // when the app goes to zero once more.
-func TestATalkThatBeginsAtZero(t *testing.T) {
+func TestQueuedGRPCStream(t *testing.T) {
 	t.Parallel()
-	all := hostsWorld(t)
+	all := hostInputs(t)
 	for _, service := range all.Services {
 		service.Ports[0].Protocol = model.HTTP2
 	}
-	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
+	r := startWithReplica(t, "DELTA_GRPC", without(all, "shop"))
 	connection, err := grpc.NewClient(r.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("shop.example.com"))
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestATalkThatBeginsAtZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	say := func(text string) {
+	send := func(text string) {
 		t.Helper()
 		if err := stream.SendMsg(&grpc_health_v1.HealthCheckRequest{Service: text}); err != nil {
 			t.Fatal(err)
@@ -182,39 +182,39 @@ func TestATalkThatBeginsAtZero(t *testing.T) {
 			t.Fatalf("%q: %v, want %q", answer.GetService(), err, text)
 		}
 	}
-	say("0")
-	r.awaitHeld(t, "shop", 1)
-	r.await(t, r.show(t, all))
+	send("0")
+	r.awaitQueued(t, "shop", 1)
+	r.await(t, r.publishInputs(t, all))
 	expect("0")
 	if header, err := stream.Header(); err != nil || len(header.Get(extauthz.ColdStartHeader)) != 1 {
 		t.Errorf("%v, %v", header, err)
 	}
 	for i := range 10 {
 		if i == 5 {
-			r.await(t, r.show(t, without(all, "shop")))
+			r.await(t, r.publishInputs(t, without(all, "shop")))
 		}
-		say(strconv.Itoa(i))
+		send(strconv.Itoa(i))
 		expect(strconv.Itoa(i))
 	}
 }
 
 // TestManyForAnHTTP2App: more requests are released than the app takes on one connection. None is refused.
-func TestManyForAnHTTP2App(t *testing.T) {
+func TestManyQueuedRequestsForHTTP2App(t *testing.T) {
 	const requests = 800
-	all := hostsWorld(t)
+	all := hostInputs(t)
 	for _, service := range all.Services {
 		service.Ports[0].Protocol = model.HTTP2
 	}
-	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
-	var waiting []<-chan answered
+	r := startWithReplica(t, "DELTA_GRPC", without(all, "shop"))
+	var waiting []<-chan result
 	for range requests {
-		waiting = append(waiting, r.beginWith(t, "HTTP/2", "shop.example.com", "/slow", nil))
+		waiting = append(waiting, r.startWith(t, "HTTP/2", "shop.example.com", "/slow", nil))
 	}
-	r.awaitHeld(t, "shop", requests)
-	r.show(t, all)
+	r.awaitQueued(t, "shop", requests)
+	r.publishInputs(t, all)
 	failed := map[int]int{}
-	for _, each := range waiting {
-		if got := <-each; got.by() != "shop" {
+	for _, request := range waiting {
+		if got := <-request; got.backend() != "shop" {
 			failed[got.status]++
 		}
 	}
@@ -224,49 +224,49 @@ func TestManyForAnHTTP2App(t *testing.T) {
 }
 
 // TestWhatABrowserSees: the waiting page, and then the app. A health check's path is answered, and starts nothing.
-func TestWhatABrowserSees(t *testing.T) {
+func TestWaitingPage(t *testing.T) {
 	t.Parallel()
-	all := hostsWorld(t)
+	all := hostInputs(t)
 	all.ScaledObjects[2].Annotations = map[string]string{
 		httpv1alpha1.AnnotationWaitingPage: "true", httpv1alpha1.AnnotationHealthcheckPath: "/healthz",
 		httpv1alpha1.AnnotationHealthcheckResponse: httpv1alpha1.HealthcheckStatic,
 	}
-	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
+	r := startWithReplica(t, "DELTA_GRPC", without(all, "shop"))
 	browser := http.Header{"Accept": {"text/html,application/xhtml+xml"}}
-	got := r.ask(t.Context(), "HTTP/1.1", "shop.example.com", "/healthz?deep=1", browser, nil)
-	if got.status != http.StatusOK || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonProbe || r.held("shop").Waiting > 0 {
+	got := r.send(t.Context(), "HTTP/1.1", "shop.example.com", "/healthz?deep=1", browser, nil)
+	if got.status != http.StatusOK || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonProbe || r.queued("shop").Waiting > 0 {
 		t.Errorf("a health check: %+v", got)
 	}
-	for _, protocol := range spoken() {
-		got := r.ask(t.Context(), protocol, "shop.example.com", "/", browser, nil)
+	for _, protocol := range protocols() {
+		got := r.send(t.Context(), protocol, "shop.example.com", "/", browser, nil)
 		if got.status != http.StatusServiceUnavailable || !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") ||
 			got.header.Get("Retry-After") == "" || !strings.Contains(got.body, `http-equiv="refresh"`) {
 			t.Errorf("%s: %+v", protocol, got)
 		}
 	}
-	if got := r.held("shop"); got.Waiting != 1 {
+	if got := r.queued("shop"); got.Waiting != 1 {
 		t.Errorf("%+v waits, want the page", got)
 	}
-	r.await(t, r.show(t, all))
+	r.await(t, r.publishInputs(t, all))
 	await.True(t, "the app answers", func() bool {
-		got := r.ask(t.Context(), "HTTP/1.1", "shop.example.com", "/", browser, nil)
-		return got.by() == "shop" && !got.isCold()
+		got := r.send(t.Context(), "HTTP/1.1", "shop.example.com", "/", browser, nil)
+		return got.backend() == "shop" && !got.isCold()
 	})
-	if got := r.held("shop"); got.Waiting != 0 {
+	if got := r.queued("shop"); got.Waiting != 0 {
 		t.Errorf("%+v still waits", got)
 	}
 }
 
-// TestTheLargestPage of a ConfigMap gets through whole, with its status.
-func TestTheLargestPage(t *testing.T) {
+// TestLargestWaitingPage of a ConfigMap gets through whole, with its status.
+func TestLargestWaitingPage(t *testing.T) {
 	t.Parallel()
-	all := hostsWorld(t)
+	all := hostInputs(t)
 	all.ScaledObjects[2].Annotations = map[string]string{httpv1alpha1.AnnotationWaitingPage: "true"}
-	r := startHolding(t, "DELTA_GRPC", without(all, "shop"))
+	r := startWithReplica(t, "DELTA_GRPC", without(all, "shop"))
 	r.page = page.Page{Body: strings.Repeat("page ", page.MaxBody/5), Status: http.StatusAccepted, RetryAfter: 10 * time.Second}
-	r.tell(t, without(all, "shop"))
-	for _, protocol := range spoken() {
-		got := r.ask(t.Context(), protocol, "shop.example.com", "/", http.Header{"Accept": {"text/html"}}, nil)
+	r.observe(t, without(all, "shop"))
+	for _, protocol := range protocols() {
+		got := r.send(t.Context(), protocol, "shop.example.com", "/", http.Header{"Accept": {"text/html"}}, nil)
 		if got.status != http.StatusAccepted || got.body != r.page.Body || got.header.Get("Retry-After") != "10" || got.err != nil {
 			t.Errorf("%s: %d, %d bytes, %v, %v", protocol, got.status, len(got.body), got.header, got.err)
 		}
@@ -276,36 +276,36 @@ func TestTheLargestPage(t *testing.T) {
 // TestAProxyThatIsFull: as many requests as a proxy may hold, for a hundred apps that never become ready and whose Services
 // are so new that they have no EndpointSlice. The next one is refused, and who goes makes room. As many requests to
 // a hundred other apps are answered at their deadline.
-func TestAProxyThatIsFull(t *testing.T) {
-	const apps, each = 100, 15
-	var world resolve.Inputs
+func TestProxyQueueLimit(t *testing.T) {
+	const apps, perApp = 100, 15
+	var inputs resolve.Inputs
 	for kind, deadline := range map[string]time.Duration{"patient": 50 * time.Minute, "hasty": time.Second} {
 		for i := range apps {
 			name := fmt.Sprintf("%s-%d", kind, i)
 			object := kit.NewScaledObject(namespace, name, name, 1, name+".example.com")
-			object.Spec.Timeouts = coldStart(deadline)
-			world.ScaledObjects = append(world.ScaledObjects, object)
-			world.Services = append(world.Services, resolve.NewService(kit.NewService(namespace, name)))
+			object.Spec.Timeouts = queueDeadline(deadline)
+			inputs.ScaledObjects = append(inputs.ScaledObjects, object)
+			inputs.Services = append(inputs.Services, resolve.NewService(kit.NewService(namespace, name)))
 		}
 	}
-	r := startReplica(t, holding.Limits{Object: each, Namespace: 10_000, Proxy: apps * each, Total: 10_000})
+	r := startReplica(t, holding.Limits{Object: perApp, Namespace: 10_000, Proxy: apps * perApp, Total: 10_000})
 	r.proxy = &proxy{}
-	r.show(t, world)
-	r.run(t, "DELTA_GRPC", r.at)
+	r.publishInputs(t, inputs)
+	r.run(t, "DELTA_GRPC", r.grpcAddress)
 	client := &http.Transport{Protocols: new(http.Protocols)}
 	client.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(client.CloseIdleConnections)
-	answers := make(chan answered, apps*each)
+	answers := make(chan result, apps*perApp)
 	ask := func(kind string, contexts ...context.Context) {
-		for i := range apps * each {
+		for i := range apps * perApp {
 			go func() {
-				answers <- askOver(contexts[i%len(contexts)], client, r.address, fmt.Sprintf("%s-%d.example.com", kind, i%apps))
+				answers <- getOver(contexts[i%len(contexts)], client, r.address, fmt.Sprintf("%s-%d.example.com", kind, i%apps))
 			}()
 		}
 	}
 	outcomes := func() map[string]int {
 		outcomes := map[string]int{}
-		for range apps * each {
+		for range apps * perApp {
 			got := <-answers
 			if got.err != nil {
 				outcomes["gone"]++
@@ -326,25 +326,25 @@ func TestAProxyThatIsFull(t *testing.T) {
 			return sum == want
 		})
 	}
-	some, leave := context.WithCancel(t.Context())
-	defer leave()
-	others, leaveToo := context.WithCancel(t.Context())
-	defer leaveToo()
-	ask("patient", some, others)
-	awaitTotal("the proxy is full", apps*each)
-	got := r.ask(t.Context(), "HTTP/1.1", "patient-0.example.com", "/", nil, nil)
+	first, cancelFirst := context.WithCancel(t.Context())
+	defer cancelFirst()
+	second, cancelSecond := context.WithCancel(t.Context())
+	defer cancelSecond()
+	ask("patient", first, second)
+	awaitTotal("the proxy is full", apps*perApp)
+	got := r.send(t.Context(), "HTTP/1.1", "patient-0.example.com", "/", nil, nil)
 	if got.status != http.StatusServiceUnavailable || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonLimit {
 		t.Errorf("one too many: %+v", got)
 	}
-	leave()
-	awaitTotal("those who go make room", apps*each/2)
-	leaveToo()
+	cancelFirst()
+	awaitTotal("those who go make room", apps*perApp/2)
+	cancelSecond()
 	awaitTotal("all go", 0)
-	if got, want := outcomes(), map[string]int{"gone": apps * each}; !maps.Equal(got, want) {
+	if got, want := outcomes(), map[string]int{"gone": apps * perApp}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	ask("hasty", t.Context())
-	if got, want := outcomes(), map[string]int{"503 deadline 5": apps * each}; !maps.Equal(got, want) {
+	if got, want := outcomes(), map[string]int{"503 deadline 5": apps * perApp}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	awaitTotal("none is held any more", 0)

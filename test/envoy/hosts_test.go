@@ -44,10 +44,10 @@ func serve(t *testing.T, form string, resources translate.Resources, changes ...
 	envoyproc.Binary(t)
 	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace})
 	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
-	over := grpc.NewServer(xds.GRPCOptions()...)
-	server.Register(over)
+	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
+	server.Register(grpcServer)
 	listener := listen(t)
-	serveOver(t, over, listener)
+	serveGRPC(t, grpcServer, listener)
 	s := &served{proxy: &proxy{}, server: server}
 	s.publish(t, resources)
 	s.run(t, form, listener.Addr().String(), changes...)
@@ -64,13 +64,13 @@ func listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// serveOver serves on a port until the test ends.
-func serveOver(t *testing.T, over *grpc.Server, listener net.Listener) {
+// serveGRPC serves on a port until the test ends.
+func serveGRPC(t *testing.T, server *grpc.Server, listener net.Listener) {
 	t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- over.Serve(listener) }()
+	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
-		over.Stop()
+		server.Stop()
 		if err := <-done; err != nil {
 			t.Errorf("serve: %v", err)
 		}
@@ -99,8 +99,8 @@ func (s *served) run(t *testing.T, form, address string, changes ...[2]string) {
 func (s *served) publish(t *testing.T, resources translate.Resources) {
 	t.Helper()
 	for name, message := range resources[resourcev3.ListenerType] {
-		listener, is := message.(*listenerv3.Listener)
-		if !is {
+		listener, ok := message.(*listenerv3.Listener)
+		if !ok {
 			t.Fatalf("listener %s is a %T", name, message)
 		}
 		listener = proto.CloneOf(listener)
@@ -130,8 +130,8 @@ func (s *served) await(t *testing.T, resources translate.Resources) {
 	})
 }
 
-// spoken are the protocols of a client.
-func spoken() []string { return []string{"HTTP/1.1", "HTTP/2"} }
+// protocols are the protocols of a client.
+func protocols() []string { return []string{"HTTP/1.1", "HTTP/2"} }
 
 // request makes one request on a connection of its own.
 func (s *served) request(t *testing.T, protocol, host, path string, header http.Header) (status int, body string) {
@@ -208,8 +208,8 @@ func hostCases() []struct {
 	}
 }
 
-// hostsWorld has an object of each kind of host.
-func hostsWorld(t *testing.T) resolve.Inputs {
+// hostInputs has an object of each kind of host.
+func hostInputs(t *testing.T) resolve.Inputs {
 	t.Helper()
 	var backends []*backend
 	object := func(name, host string) *httpv1alpha1.HTTPScaledObject {
@@ -223,7 +223,7 @@ func hostsWorld(t *testing.T) resolve.Inputs {
 	objects := []*httpv1alpha1.HTTPScaledObject{
 		app, headers, object("shop", "shop.example.com"), object("wide", "*.example.com"), object("narrow", "*.eu.example.com"),
 	}
-	return world(t, backends, objects...)
+	return inputs(t, backends, objects...)
 }
 
 // TestHostsOverDiscovery is the table of hosts, through the discovery server and the installed
@@ -233,15 +233,15 @@ func TestHostsOverDiscovery(t *testing.T) {
 	for _, form := range []string{"DELTA_GRPC", "GRPC"} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, form, translated(t, hostsWorld(t), translate.DefaultOptions()))
-			for _, protocol := range spoken() {
+			s := serve(t, form, translated(t, hostInputs(t), translate.DefaultOptions()))
+			for _, protocol := range protocols() {
 				for _, c := range hostCases() {
 					path := c.path
 					if path == "" {
 						path = "/"
 					}
 					status, body := s.request(t, protocol, c.host, path, c.header)
-					var got seen
+					var got echoed
 					if status == http.StatusOK {
 						if err := json.Unmarshal([]byte(body), &got); err != nil {
 							t.Fatal(err)
@@ -268,7 +268,7 @@ func TestHostsComeAndGo(t *testing.T) {
 	for _, form := range []string{"DELTA_GRPC", "GRPC"} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			base := hostsWorld(t)
+			base := hostInputs(t)
 			before := translated(t, base, translate.DefaultOptions())
 			s := serve(t, form, before)
 			var loads []*traffic.Traffic

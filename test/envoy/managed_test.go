@@ -34,9 +34,9 @@ func condition(kind managedroute.MatchType, value string) managedroute.StringMat
 	return managedroute.StringMatch{Type: kind, Value: value}
 }
 
-// headed are conditions on headers, of which name and condition take turns.
-func headed(name string, of managedroute.StringMatch) managedroute.HeaderMatch {
-	return managedroute.HeaderMatch{Name: name, StringMatch: of}
+// onHeader are conditions on headers, of which name and condition take turns.
+func onHeader(name string, condition managedroute.StringMatch) managedroute.HeaderMatch {
+	return managedroute.HeaderMatch{Name: name, StringMatch: condition}
 }
 
 // TestHeaderRoutes: at weight 0 the canary gets what a header route is for, and nothing else.
@@ -44,9 +44,9 @@ func TestHeaderRoutes(t *testing.T) {
 	t.Parallel()
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
 	object := canaryWith(0,
-		managedroute.Route{Name: "qa", Matches: []managedroute.Match{{Headers: []managedroute.HeaderMatch{headed("Role", condition(managedroute.Exact, "qa"))}}}},
+		managedroute.Route{Name: "qa", Matches: []managedroute.Match{{Headers: []managedroute.HeaderMatch{onHeader("Role", condition(managedroute.Exact, "qa"))}}}},
 		managedroute.Route{Name: "team", Matches: []managedroute.Match{{Headers: []managedroute.HeaderMatch{
-			headed("x-team", condition(managedroute.Prefix, "shop-")), headed("x-user", condition(managedroute.Regex, "[0-9]{2,4}|dev")),
+			onHeader("x-team", condition(managedroute.Prefix, "shop-")), onHeader("x-user", condition(managedroute.Regex, "[0-9]{2,4}|dev")),
 		}}}},
 		managedroute.Route{Name: "part", Matches: []managedroute.Match{
 			{Method: condition(managedroute.Exact, "GET"), Path: condition(managedroute.Prefix, "/api/")},
@@ -54,7 +54,7 @@ func TestHeaderRoutes(t *testing.T) {
 			{Path: condition(managedroute.Regex, "/v[12]/.*")},
 		}})
 	object.Spec.PathPrefixes = []string{"/", "/inner"}
-	p := start(t, translated(t, world(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
+	p := start(t, translated(t, inputs(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
 	for _, c := range []struct {
 		path   string
 		header http.Header
@@ -84,7 +84,7 @@ func TestHeaderRoutes(t *testing.T) {
 		{"/inner", nil, "stable"},
 	} {
 		for _, host := range []string{"shop.example.com", "Shop.example.com.:80", "a.shop.example.com"} {
-			got := p.mustAsk(t, "http://"+host+c.path, c.header)
+			got := p.mustGet(t, "http://"+host+c.path, c.header)
 			if got.status != http.StatusOK || got.seen.Backend != c.want {
 				t.Errorf("%s%s %v: got %d from %q, want %q", host, c.path, c.header, got.status, got.seen.Backend, c.want)
 			}
@@ -97,18 +97,18 @@ func TestHeaderRouteWithoutCanary(t *testing.T) {
 	t.Parallel()
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
 	object := canaryWith(0, managedroute.Route{Name: "qa", Matches: []managedroute.Match{
-		{Headers: []managedroute.HeaderMatch{headed("role", condition(managedroute.Exact, "qa"))}},
+		{Headers: []managedroute.HeaderMatch{onHeader("role", condition(managedroute.Exact, "qa"))}},
 	}})
-	objects := world(t, []*backend{stable, canary}, object)
+	objects := inputs(t, []*backend{stable, canary}, object)
 	with := translated(t, objects, translate.DefaultOptions())
 	objects.EndpointSlices = objects.EndpointSlices[:1]
 	p := start(t, translated(t, objects, translate.DefaultOptions()))
 	qa := http.Header{"Role": {"qa"}}
-	if got := p.mustAsk(t, "http://shop.example.com/", qa); got.seen.Backend != "stable" {
+	if got := p.mustGet(t, "http://shop.example.com/", qa); got.seen.Backend != "stable" {
 		t.Errorf("without a canary: %d from %q, want stable", got.status, got.seen.Backend)
 	}
 	p.update(t, with, "http.kedify-proxy.scoped_rds.kedify-proxy.update_success")
-	await.True(t, "the canary answers", func() bool { return p.mustAsk(t, "http://shop.example.com/", qa).seen.Backend == "canary" })
+	await.True(t, "the canary answers", func() bool { return p.mustGet(t, "http://shop.example.com/", qa).seen.Backend == "canary" })
 }
 
 // TestMirrorRoutes counts copies: they are as many as is asked for, nobody gets an answer to one, and they are not among the requests of the canary that count.
@@ -119,16 +119,16 @@ func TestMirrorRoutes(t *testing.T) {
 	object := canaryWith(0,
 		managedroute.Route{Name: "all", MirrorPercent: 100, Matches: []managedroute.Match{{Path: condition(managedroute.Exact, "/all")}}},
 		managedroute.Route{Name: "some", MirrorPercent: percent, Matches: []managedroute.Match{{Path: condition(managedroute.Prefix, "/some")}}})
-	p := start(t, translated(t, world(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
+	p := start(t, translated(t, inputs(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
 	copies := func() int { return p.stat(t, "cluster.apps/shop/canary/mirror.upstream_rq_total") }
 	for range 50 {
-		p.mustAsk(t, "http://shop.example.com/all", nil)
-		p.mustAsk(t, "http://shop.example.com/other", nil)
+		p.mustGet(t, "http://shop.example.com/all", nil)
+		p.mustGet(t, "http://shop.example.com/other", nil)
 	}
 	// Envoy waits for no copy: one may be sent after the answer to its request.
 	await.True(t, "one request in two was copied", func() bool { return copies() == 50 })
 	for i := range requests {
-		if got := p.mustAsk(t, "http://shop.example.com/some/x", nil); got.status != http.StatusOK || got.seen.Backend != "stable" {
+		if got := p.mustGet(t, "http://shop.example.com/some/x", nil); got.status != http.StatusOK || got.seen.Backend != "stable" {
 			t.Fatalf("request %d: %d from %q, want stable", i, got.status, got.seen.Backend)
 		}
 	}
@@ -147,14 +147,14 @@ func TestRegularExpressions(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	var (
-		routes  []*routev3.Route
-		refused int
+		routes   []*routev3.Route
+		rejected int
 	)
 	for range 5000 {
 		text := randomRegex(random, random.IntN(6))
 		match := managedroute.Match{Path: condition(managedroute.Regex, text)}
 		if err := managedroute.Validate([]managedroute.Route{{Name: "a", Matches: []managedroute.Match{match}}}); err != nil {
-			refused++
+			rejected++
 			continue
 		}
 		routes = append(routes, &routev3.Route{
@@ -162,10 +162,10 @@ func TestRegularExpressions(t *testing.T) {
 			Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusOK}},
 		})
 	}
-	if taken := len(routes); taken < 2000 || refused < 500 {
-		t.Fatalf("%d random expressions are taken and %d refused: they say nothing about the limit", taken, refused)
+	if accepted := len(routes); accepted < 2000 || rejected < 500 {
+		t.Fatalf("%d random expressions are taken and %d refused: they say nothing about the limit", accepted, rejected)
 	}
-	resources := translated(t, world(t, nil), translate.DefaultOptions())
+	resources := translated(t, inputs(t, nil), translate.DefaultOptions())
 	config := kit.NewEnvoyConfig(t, resources)
 	changeManager(t, config.Listeners[0], func(manager *hcmv3.HttpConnectionManager) {
 		manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
@@ -182,22 +182,22 @@ func TestRegularExpressions(t *testing.T) {
 
 // randomRegex is a regular expression of that many levels.
 func randomRegex(random *rand.Rand, levels int) string {
-	pick := func(of ...string) string { return of[random.IntN(len(of))] }
+	pick := func(choices ...string) string { return choices[random.IntN(len(choices))] }
 	if levels == 0 {
 		return pick("a", "abc", "xyz", "[a-z]", "[^/]", "[aeiou0-9]", "[acegikmoqsuwy]", ".", `\d`, `\w`, `\.`, `\xe9`, "(?i:k)", "(?i:shop)", `\b`, "^", "$",
 			"[[:alpha:]_-]", "(?s:.)", `\|`, `\\`, "[|]")
 	}
-	one := func() string { return randomRegex(random, levels-1) }
+	expression := func() string { return randomRegex(random, levels-1) }
 	switch random.IntN(8) {
 	case 0:
-		return "(?:" + one() + ")" + pick("*", "*?", "+", "+?", "?", "??")
+		return "(?:" + expression() + ")" + pick("*", "*?", "+", "+?", "?", "??")
 	case 1:
-		return "(" + one() + "|" + one() + "|" + one() + ")"
+		return "(" + expression() + "|" + expression() + "|" + expression() + ")"
 	case 2:
-		return "(?:" + one() + "){" + pick("2", "0,3", "1,4", "3,") + "}"
+		return "(?:" + expression() + "){" + pick("2", "0,3", "1,4", "3,") + "}"
 	case 3:
-		return "(?:" + one() + "|" + one() + "|)"
+		return "(?:" + expression() + "|" + expression() + "|)"
 	default:
-		return one() + one() + one()
+		return expression() + expression() + expression()
 	}
 }

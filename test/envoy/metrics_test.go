@@ -32,8 +32,8 @@ import (
 // interval is the flush interval of the installed bootstrap.
 const interval = "stats_flush_interval: 1s"
 
-// sinkStage is a metric sink that serves.
-type sinkStage struct {
+// runningSink is a metric sink that serves.
+type runningSink struct {
 	*sink.Sink
 
 	registry *prometheus.Registry
@@ -42,7 +42,7 @@ type sinkStage struct {
 }
 
 // startSink runs a metric sink until the test ends, or stop is called. It knows the proxy of this machine as one of the fleet, and objects.
-func startSink(t *testing.T, at *port.Port, objects map[model.Key]*metrics.Object) *sinkStage {
+func startSink(t *testing.T, at *port.Port, objects map[model.Key]*metrics.Object) *runningSink {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	sink, err := sink.New(sink.Options{
@@ -65,17 +65,17 @@ func startSink(t *testing.T, at *port.Port, objects map[model.Key]*metrics.Objec
 		}
 	})
 	t.Cleanup(stop)
-	return &sinkStage{sink, registry, at.Address(), stop}
+	return &runningSink{sink, registry, at.Address(), stop}
 }
 
 // value is the demand for an object.
-func (s *sinkStage) value(key model.Key) (metrics.Value, error) {
+func (s *runningSink) value(key model.Key) (metrics.Value, error) {
 	report, _ := s.Report()
 	return metrics.Merge(key, []metrics.Report{report}, nil)
 }
 
-// toSink are the changes of the bootstrap that lead a proxy to a sink.
-func toSink(t *testing.T, address string) [2]string {
+// sinkAddressChange are the changes of the bootstrap that lead a proxy to a sink.
+func sinkAddressChange(t *testing.T, address string) [2]string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -89,9 +89,9 @@ func rateOver(window time.Duration) metrics.Spec {
 	return metrics.Spec{Metric: metrics.RequestRate, Target: 10, Window: window, Granularity: 500 * time.Millisecond}
 }
 
-// TestDemandIsWhatEnvoyCounts sends a known number of requests through the installed proxy, in a canary of two backends, while the
+// TestDemand sends a known number of requests through the installed proxy, in a canary of two backends, while the
 // proxy reports in every form that a bootstrap can ask for. The demand is what was sent.
-func TestDemandIsWhatEnvoyCounts(t *testing.T) { //nolint:tparallel // beside tests that fill the machine nothing is sent evenly
+func TestDemand(t *testing.T) { //nolint:tparallel // beside tests that fill the machine nothing is sent evenly
 	const deltas = "report_counters_as_deltas: true"
 	forms := map[string][][2]string{
 		"the installed bootstrap": {{interval, interval}},
@@ -110,17 +110,17 @@ func TestDemandIsWhatEnvoyCounts(t *testing.T) { //nolint:tparallel // beside te
 			stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
 			object := kit.WithAnnotation(kit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com"),
 				"http.kedify.io/weighted-backends", "[{service: stable, weight: 50}, {service: canary, weight: 50}]")
-			resources := translated(t, world(t, []*backend{stable, canary}, object), translate.DefaultOptions())
-			s := serve(t, "DELTA_GRPC", resources, append(changes, toSink(t, sink.address))...)
+			resources := translated(t, inputs(t, []*backend{stable, canary}, object), translate.DefaultOptions())
+			s := serve(t, "DELTA_GRPC", resources, append(changes, sinkAddressChange(t, sink.address))...)
 			s.await(t, resources)
 			value := func() (metrics.Value, error) { return sink.value(key) }
 			await.True(t, "the demand is known", func() bool {
 				_, err := value()
 				return err == nil
 			})
-			s.counted(t, sink)
-			s.steady(t, value)
-			s.hold(t, value, stable, canary)
+			s.checkCounted(t, sink)
+			s.checkRate(t, value)
+			s.checkInFlight(t, value, stable, canary)
 		})
 	}
 }
@@ -148,11 +148,11 @@ func requestsOf(t *testing.T, registry *prometheus.Registry) map[string]float64 
 	return requests
 }
 
-// counted sends requests until the sink has counted all of a round, and never more than were sent. A flush of Envoy that
+// checkCounted sends requests until the sink has counted all of a round, and never more than were sent. A flush of Envoy that
 // is late may be of the time of several, so that its requests are not known: then there is another round.
-func (s *served) counted(t *testing.T, sink *sinkStage) {
+func (s *served) checkCounted(t *testing.T, sink *runningSink) {
 	t.Helper()
-	const each, late = 300, 10 * time.Second
+	const each, limit = 300, 10 * time.Second
 	sent := 0.0
 	await.True(t, "a round of requests is counted", func() bool {
 		before := requestsOf(t, sink.registry)
@@ -162,7 +162,7 @@ func (s *served) counted(t *testing.T, sink *sinkStage) {
 			}
 		}
 		sent += each
-		for asked := time.Now(); time.Since(asked) < late; { //testbounds:allow the next round begins, and nothing fails
+		for begin := time.Now(); time.Since(begin) < limit; { //testbounds:allow the next round begins, and nothing fails
 			awaitFlush(t, sink)
 			after := requestsOf(t, sink.registry)
 			stable, canary := after["stable"]-before["stable"], after["canary"]-before["canary"]
@@ -181,22 +181,22 @@ func (s *served) counted(t *testing.T, sink *sinkStage) {
 	})
 }
 
-// steady sends requests evenly, for longer than the window, until the rate of the sink is theirs. When this machine stands
+// checkRate sends requests evenly, for longer than the window, until the rate of the sink is theirs. When this machine stands
 // still meanwhile, they are not even, and the rate of the window is not that of all of them.
-func (s *served) steady(t *testing.T, value func() (metrics.Value, error)) {
+func (s *served) checkRate(t *testing.T, value func() (metrics.Value, error)) {
 	t.Helper()
-	var truth float64
-	var is metrics.Value
+	var sentRate float64
+	var got metrics.Value
 	var err error
 	await.Described(t, "the rate of even requests", func() bool {
-		truth = s.evenly(t)
-		is, err = value()
-		return err == nil && math.Abs(is.RequestRate-truth) <= truth/10
-	}, func() string { return fmt.Sprintf("%+v, %v; want a rate of %.1f", is, err, truth) })
+		sentRate = s.sendEvenly(t)
+		got, err = value()
+		return err == nil && math.Abs(got.RequestRate-sentRate) <= sentRate/10
+	}, func() string { return fmt.Sprintf("%+v, %v; want a rate of %.1f", got, err, sentRate) })
 }
 
-// evenly sends requests for some seconds. It returns how many came in a second.
-func (s *served) evenly(t *testing.T) (rate float64) {
+// sendEvenly sends requests for some seconds. It returns how many came in a second.
+func (s *served) sendEvenly(t *testing.T) (rate float64) {
 	t.Helper()
 	const each, length = 10 * time.Millisecond, 4 * time.Second
 	ticker := time.NewTicker(each)
@@ -213,36 +213,36 @@ func (s *served) evenly(t *testing.T) (rate float64) {
 	return sent / last.Sub(began).Seconds()
 }
 
-// TestASinkThatComesBack ends the sink under steady traffic and begins another one. The demand is unknown for a moment, and
+// TestMetricSinkRestart ends the sink under steady traffic and begins another one. The demand is unknown for a moment, and
 // as soon as it is known it is that of the requests that were answered meanwhile. The verdict of a round is void when this
 // machine stood still in it.
-func TestASinkThatComesBack(t *testing.T) { //nolint:paralleltest // what sends the requests must not wait for a processor
+func TestMetricSinkRestart(t *testing.T) { //nolint:paralleltest // what sends the requests must not wait for a processor
 	const rounds, attempts = 3, 10
 	key := model.Key{Namespace: namespace, Name: "shop"}
 	objects := map[model.Key]*metrics.Object{key: {Fleet: namespace, Spec: rateOver(time.Minute), Services: []string{"shop"}}}
 	at, stalls := port.Open(t), stall.Watch(t)
 	sink := startSink(t, at, objects)
 	app := startBackend(t, "shop")
-	resources := translated(t, world(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")), translate.DefaultOptions())
-	s := serve(t, "DELTA_GRPC", resources, toSink(t, at.Address()))
+	resources := translated(t, inputs(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")), translate.DefaultOptions())
+	s := serve(t, "DELTA_GRPC", resources, sinkAddressChange(t, at.Address()))
 	s.await(t, resources)
-	answered := s.steadily(t)
+	answered := s.sendUntilEnd(t)
 	for attempt, valid := 0, 0; valid < rounds; attempt++ {
 		if attempt == attempts {
 			t.Logf("void: in %d of %d rounds this machine stood still", attempts-valid, attempts)
 			return
 		}
 		await.True(t, "the rate is known", func() bool {
-			is, err := sink.value(key)
-			return err == nil && is.RequestRate > 0
+			value, err := sink.value(key)
+			return err == nil && value.RequestRate > 0
 		})
 		sink.stop()
 		began, before, unknown := time.Now(), answered.Load(), 0
 		sink = startSink(t, at, objects)
-		var is metrics.Value
+		var value metrics.Value
 		await.True(t, "the demand is known again", func() bool {
 			var err error
-			if is, err = sink.value(key); err != nil {
+			if value, err = sink.value(key); err != nil {
 				unknown++
 			}
 			return err == nil
@@ -251,20 +251,20 @@ func TestASinkThatComesBack(t *testing.T) { //nolint:paralleltest // what sends 
 			t.Error("the demand is known at once, by whom?")
 		}
 		now := time.Now()
-		truth := float64(answered.Load()-before) / now.Sub(began).Seconds()
-		t.Logf("%+v, in truth %.1f", is, truth)
+		sentRate := float64(answered.Load()-before) / now.Sub(began).Seconds()
+		t.Logf("%+v, in truth %.1f", value, sentRate)
 		if stalls.Largest(began, now) > stall.Limit {
 			continue
 		}
 		valid++
-		if is.RequestRate < 0.5*truth || is.RequestRate > 1.5*truth {
-			t.Errorf("rate %.1f of %.1f, as soon as it is known", is.RequestRate, truth)
+		if value.RequestRate < 0.5*sentRate || value.RequestRate > 1.5*sentRate {
+			t.Errorf("rate %.1f of %.1f, as soon as it is known", value.RequestRate, sentRate)
 		}
 	}
 }
 
-// steadily sends requests until the test ends, a hundred a second or fewer. It returns how many were answered.
-func (s *served) steadily(t *testing.T) *atomic.Int64 {
+// sendUntilEnd sends requests until the test ends, a hundred a second or fewer. It returns how many were answered.
+func (s *served) sendUntilEnd(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var sending sync.WaitGroup
@@ -286,13 +286,13 @@ func (s *served) steadily(t *testing.T) *atomic.Int64 {
 	return answered
 }
 
-// hold has apps hold requests, and wants to see so many in flight, and then none.
-func (s *served) hold(t *testing.T, value func() (metrics.Value, error), apps ...*backend) {
+// checkInFlight has apps hold requests, and wants to see so many in flight, and then none.
+func (s *served) checkInFlight(t *testing.T, value func() (metrics.Value, error), apps ...*backend) {
 	t.Helper()
-	const held = 5
-	var asking sync.WaitGroup
-	for range held {
-		asking.Go(func() { _, _ = traffic.Get(t.Context(), "http://"+s.address+"/held", "shop.example.com", nil) })
+	const requests = 5
+	var sending sync.WaitGroup
+	for range requests {
+		sending.Go(func() { _, _ = traffic.Get(t.Context(), "http://"+s.address+"/held", "shop.example.com", nil) })
 	}
 	inFlight := func(want float64) {
 		t.Helper()
@@ -301,16 +301,16 @@ func (s *served) hold(t *testing.T, value func() (metrics.Value, error), apps ..
 			return err == nil && is.Concurrency == want
 		})
 	}
-	inFlight(held)
+	inFlight(requests)
 	for _, app := range apps {
 		close(app.release)
 	}
-	asking.Wait()
+	sending.Wait()
 	inFlight(0)
 }
 
-// gathered is the value of a counter of a registry.
-func gathered(t *testing.T, registry *prometheus.Registry, name string) float64 {
+// counterValue is the value of a counter of a registry.
+func counterValue(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
@@ -326,7 +326,7 @@ func gathered(t *testing.T, registry *prometheus.Registry, name string) float64 
 }
 
 // awaitFlush waits until the sink has taken a flush in.
-func awaitFlush(t *testing.T, sink *sinkStage) {
+func awaitFlush(t *testing.T, sink *runningSink) {
 	t.Helper()
 	_, arrived := sink.Report()
 	await.Receive(t, "a flush", arrived)
@@ -337,15 +337,15 @@ func awaitFlush(t *testing.T, sink *sinkStage) {
 func TestThousandsOfClusters(t *testing.T) {
 	const clusters, flushes = 3000, 2
 	app := startBackend(t, "shop")
-	objects, known := []*httpv1alpha1.HTTPScaledObject{}, map[model.Key]*metrics.Object{}
+	objects, metricObjects := []*httpv1alpha1.HTTPScaledObject{}, map[model.Key]*metrics.Object{}
 	for i := range clusters {
 		name := fmt.Sprintf("app-%04d", i)
 		objects = append(objects, kit.NewScaledObject(namespace, name, "shop", 1, name+".example.com"))
-		known[model.Key{Namespace: namespace, Name: name}] = &metrics.Object{
+		metricObjects[model.Key{Namespace: namespace, Name: name}] = &metrics.Object{
 			Fleet: namespace, Spec: rateOver(time.Minute), Services: []string{"shop"},
 		}
 	}
-	resources := translated(t, world(t, []*backend{app}, objects...), translate.DefaultOptions())
+	resources := translated(t, inputs(t, []*backend{app}, objects...), translate.DefaultOptions())
 	for name, test := range map[string]struct {
 		changes [][2]string
 		metrics float64 // of one cluster in a flush, at most
@@ -355,10 +355,10 @@ func TestThousandsOfClusters(t *testing.T) {
 		"all of every cluster": {[][2]string{{"- prefix: server.", "- prefix: cluster."}, {interval, "stats_flush_interval: 5s"}}, 60},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sink := startSink(t, port.Open(t), known)
-			s := serve(t, "DELTA_GRPC", resources, append(test.changes, toSink(t, sink.address))...)
+			sink := startSink(t, port.Open(t), metricObjects)
+			s := serve(t, "DELTA_GRPC", resources, append(test.changes, sinkAddressChange(t, sink.address))...)
 			s.await(t, resources)
-			counter := func(name string) float64 { return gathered(t, sink.registry, "kedify_metric_sink_"+name+"_total") }
+			counter := func(name string) float64 { return counterValue(t, sink.registry, "kedify_metric_sink_"+name+"_total") }
 			measure := func(state string) {
 				awaitFlush(t, sink)
 				begin, size, metrics := counter("messages"), counter("received_bytes"), counter("received_metrics")
@@ -373,9 +373,9 @@ func TestThousandsOfClusters(t *testing.T) {
 				}
 			}
 			measure("idle")
-			unasked := slices.Collect(maps.Keys(known))
+			missing := slices.Collect(maps.Keys(metricObjects))
 			await.Described(t, "a rate of each object", func() bool {
-				for _, key := range unasked {
+				for _, key := range missing {
 					if answer, err := traffic.Get(t.Context(), "http://"+s.address+"/", key.Name+".example.com", nil); err != nil || answer.Status != http.StatusOK {
 						t.Fatal(answer, err)
 					}
@@ -383,12 +383,12 @@ func TestThousandsOfClusters(t *testing.T) {
 				measure("used")
 				// A flush that is late may be of the time of several: then its requests are not known, and asked again.
 				report, _ := sink.Report()
-				unasked = slices.DeleteFunc(unasked, func(key model.Key) bool {
+				missing = slices.DeleteFunc(missing, func(key model.Key) bool {
 					value, err := metrics.Merge(key, []metrics.Report{report}, nil)
 					return err == nil && value.RequestRate > 0
 				})
-				return len(unasked) == 0
-			}, func() string { return fmt.Sprintf("none is known of %v", unasked) })
+				return len(missing) == 0
+			}, func() string { return fmt.Sprintf("none is known of %v", missing) })
 		})
 	}
 }

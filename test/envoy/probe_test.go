@@ -14,28 +14,28 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestHealthChecksAreTheProxys has load balancers ask by a host of their own and by an app's, of an app at zero and of one that is there: the
+// TestProxyAnswersHealthChecks has load balancers ask by a host of their own and by an app's, of an app at zero and of one that is there: the
 // proxy answers, no app does, and nothing is held. What only looks like one is a request as any other.
-func TestHealthChecksAreTheProxys(t *testing.T) {
+func TestProxyAnswersHealthChecks(t *testing.T) {
 	t.Parallel()
-	r := startHolding(t, "DELTA_GRPC", without(hostsWorld(t), "shop"))
+	r := startWithReplica(t, "DELTA_GRPC", without(hostInputs(t), "shop"))
 	from := func(agent string) http.Header { return http.Header{"User-Agent": {agent}} }
-	for _, protocol := range spoken() {
+	for _, protocol := range protocols() {
 		for _, agent := range []string{"kube-probe/1.34", "ELB-HealthChecker/2.0", "GoogleHC/1.0"} {
 			for name, host := range map[string]string{"at zero": "shop.example.com", "there": "a.example.com", "nobody's": "10.0.0.1"} {
-				got := r.ask(t.Context(), protocol, host, "/status?deep=1", from(agent), nil)
+				got := r.send(t.Context(), protocol, host, "/status?deep=1", from(agent), nil)
 				if got.status != http.StatusOK || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonProbe || got.body != "" {
 					t.Errorf("%s, %s, %s: %+v", protocol, agent, name, got)
 				}
 			}
 		}
 		for _, agent := range []string{"Mozilla/5.0 kube-probe/1", "kube-probe", "GoogleHC"} {
-			if got := r.ask(t.Context(), protocol, "a.example.com", "/", from(agent), nil); got.by() == "" || got.header.Get(extauthz.ReasonHeader) != "" {
+			if got := r.send(t.Context(), protocol, "a.example.com", "/", from(agent), nil); got.backend() == "" || got.header.Get(extauthz.ReasonHeader) != "" {
 				t.Errorf("%s, %s: %+v", protocol, agent, got)
 			}
 		}
 	}
-	if count, calls := r.held("shop"), r.calls(t); count.Waiting != 0 || calls["probe"] != 0 {
+	if count, calls := r.queued("shop"), r.calls(t); count.Waiting != 0 || calls["probe"] != 0 {
 		t.Errorf("%+v, and the interceptor was asked: %v", count, calls)
 	}
 }
@@ -43,9 +43,9 @@ func TestHealthChecksAreTheProxys(t *testing.T) {
 // TestHealthChecksThroughAnIngressController has load balancers ask a Traefik by hosts that no rule knows, so that they come by its default backend.
 func TestHealthChecksThroughAnIngressController(t *testing.T) {
 	t.Parallel()
-	r := startHolding(t, "DELTA_GRPC", without(hostsWorld(t), "shop"))
+	r := startWithReplica(t, "DELTA_GRPC", without(hostInputs(t), "shop"))
 	service, slice := proxyService(t, netip.MustParseAddrPort(r.address))
-	front := startTraefik(t, map[string]runtime.Object{
+	traefik := startTraefik(t, map[string]runtime.Object{
 		"services": service, "endpointslices": slice,
 		"ingresses": &networkingv1.Ingress{
 			ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: namespace},
@@ -55,8 +55,8 @@ func TestHealthChecksThroughAnIngressController(t *testing.T) {
 		},
 	})
 	client := &http.Client{Timeout: await.Patience()}
-	ask := func(host, agent string) error {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+front+"/", http.NoBody)
+	check := func(host, agent string) error {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+traefik+"/", http.NoBody)
 		if err != nil {
 			return err
 		}
@@ -67,24 +67,24 @@ func TestHealthChecksThroughAnIngressController(t *testing.T) {
 			return err
 		}
 		defer response.Body.Close()
-		if by := response.Header.Get(extauthz.ReasonHeader); response.StatusCode != http.StatusOK || by != extauthz.ReasonProbe {
-			return fmt.Errorf("%s asks for %s: status %d, by %q", agent, host, response.StatusCode, by)
+		if reason := response.Header.Get(extauthz.ReasonHeader); response.StatusCode != http.StatusOK || reason != extauthz.ReasonProbe {
+			return fmt.Errorf("%s asks for %s: status %d, by %q", agent, host, response.StatusCode, reason)
 		}
 		return nil
 	}
-	await.True(t, "Traefik leads to the proxy", func() bool { return ask("10.20.30.40", "GoogleHC/1.0") == nil })
-	asked := 1
+	await.True(t, "Traefik leads to the proxy", func() bool { return check("10.20.30.40", "GoogleHC/1.0") == nil })
+	requests := 1
 	for range 100 {
 		for _, agent := range []string{"kube-probe/1.34", "ELB-HealthChecker/2.0", "GoogleHC/1.0"} {
 			for _, host := range []string{"10.20.30.40", "shop.example.com"} {
-				if asked++; ask(host, agent) != nil {
-					t.Fatal(ask(host, agent))
+				if requests++; check(host, agent) != nil {
+					t.Fatal(check(host, agent))
 				}
 			}
 		}
 	}
-	if count := r.held("shop"); count.Waiting != 0 {
+	if count := r.queued("shop"); count.Waiting != 0 {
 		t.Errorf("an app at zero has %+v", count)
 	}
-	t.Logf("%d health checks were answered, by hosts that nobody serves and by that of an app at zero, and none was held", asked)
+	t.Logf("%d health checks were answered, by hosts that nobody serves and by that of an app at zero, and none was held", requests)
 }

@@ -67,7 +67,7 @@ func (p *proxy) stat(t *testing.T, name string) int {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(stats)) {
-		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+": "); found {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+": "); ok {
 			number, err := strconv.Atoi(value)
 			if err != nil {
 				t.Fatalf("stat %s: %v", name, err)
@@ -123,7 +123,7 @@ func (p *proxy) localListener(t *testing.T, listener *listenerv3.Listener) *list
 
 // endpointsFile is where one cluster's endpoints are.
 func (p *proxy) endpointsFile(cluster string) string {
-	if _, known := p.names[cluster]; !known {
+	if _, ok := p.names[cluster]; !ok {
 		p.names[cluster] = fmt.Sprintf("endpoints-%d", len(p.names))
 	}
 	return p.names[cluster]

@@ -12,28 +12,28 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
-// TestADeadPodIsPassedOver has one of two pods refuse connections, as after a crash of its node whose
+// TestConnectFailureIsRetried has one of two pods refuse connections, as after a crash of its node whose
 // slice nobody has changed yet: each request is tried on the other one.
-func TestADeadPodIsPassedOver(t *testing.T) {
+func TestConnectFailureIsRetried(t *testing.T) {
 	t.Parallel()
-	objects := world(t, []*backend{startBackend(t, "shop")}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects := inputs(t, []*backend{startBackend(t, "shop")}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	slice := objects.EndpointSlices[0]
-	dead := slice.Endpoints[0]
-	dead.Address = loopback.Address() // Nobody listens there.
-	slice.Endpoints = append(slice.Endpoints, dead)
+	refusing := slice.Endpoints[0]
+	refusing.Address = loopback.Address() // Nobody listens there.
+	slice.Endpoints = append(slice.Endpoints, refusing)
 	s := start(t, translated(t, objects, translate.DefaultOptions()))
 	for range 50 {
-		if got := s.mustAsk(t, "http://shop.example.com/", nil); got.status != http.StatusOK {
+		if got := s.mustGet(t, "http://shop.example.com/", nil); got.status != http.StatusOK {
 			t.Fatalf("got %d, want 200", got.status)
 		}
 	}
-	if tried := s.stat(t, "cluster.apps/shop/shop.upstream_rq_retry"); tried == 0 {
+	if retries := s.stat(t, "cluster.apps/shop/shop.upstream_rq_retry"); retries == 0 {
 		t.Error("the dead pod was never tried, so nothing is shown")
 	}
 }
 
-// TestWhatAnAppMayHaveSeenIsNotRepeated has an app close the connection when it has read a request.
-func TestWhatAnAppMayHaveSeenIsNotRepeated(t *testing.T) {
+// TestReceivedRequestIsNotRetried has an app close the connection when it has read a request.
+func TestReceivedRequestIsNotRetried(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
 	closing := &backend{name: "shop", server: httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -41,14 +41,14 @@ func TestWhatAnAppMayHaveSeenIsNotRepeated(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))}
 	t.Cleanup(closing.server.Close)
-	objects := world(t, []*backend{closing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects := inputs(t, []*backend{closing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	s := serve(t, "DELTA_GRPC", translated(t, objects, translate.DefaultOptions()))
 	for i := range int64(10) {
-		if got := s.mustAsk(t, "http://shop.example.com/", nil); got.status != http.StatusServiceUnavailable {
+		if got := s.mustGet(t, "http://shop.example.com/", nil); got.status != http.StatusServiceUnavailable {
 			t.Fatalf("got %d, want 503", got.status)
 		}
-		if seen := requests.Load(); seen != i+1 {
-			t.Fatalf("the app has seen %d requests of %d", seen, i+1)
+		if received := requests.Load(); received != i+1 {
+			t.Fatalf("the app has seen %d requests of %d", received, i+1)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestWhatAnAppMayHaveSeenIsNotRepeated(t *testing.T) {
 // TestWeightsInTheDump reads the weights where the demo reads them.
 func TestWeightsInTheDump(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "DELTA_GRPC", translated(t, hostsWorld(t), translate.DefaultOptions()))
+	s := serve(t, "DELTA_GRPC", translated(t, hostInputs(t), translate.DefaultOptions()))
 	dump, err := s.Admin(t.Context(), envoyadmin.RoutesPath)
 	if err != nil {
 		t.Fatal(err)

@@ -16,14 +16,14 @@ import (
 // connection of a client and needs no other listener. Settings of connections are taken, too.
 func TestSettingsFromAConfigMap(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int64
+	var requests atomic.Int64
 	failing := &backend{name: "shop", server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1)%2 == 0 {
+		if requests.Add(1)%2 == 0 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))}
 	t.Cleanup(failing.server.Close)
-	objects := world(t, []*backend{failing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects := inputs(t, []*backend{failing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	first := translated(t, objects, translate.DefaultOptions())
 	s := serve(t, "DELTA_GRPC", first)
 	s.await(t, first)
@@ -46,15 +46,15 @@ func TestSettingsFromAConfigMap(t *testing.T) {
 			envoysettings.KeyCluster: `{connect_timeout: 1s, lb_policy: ROUND_ROBIN, round_robin_lb_config: {slow_start_config: {slow_start_window: 60s, min_weight_percent: {value: 1}}}}`,
 		},
 	} {
-		tuning, err := envoysettings.Parse(data)
+		settings, err := envoysettings.Parse(data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects.EnvoySettings = resolve.SettingsByNamespace{namespace: tuning}
+		objects.EnvoySettings = resolve.SettingsByNamespace{namespace: settings}
 		resources := translated(t, objects, translate.DefaultOptions())
 		s.publish(t, resources)
 		s.await(t, resources)
-		asked.Store(0)
+		requests.Store(0)
 		got := failures()
 		t.Logf("with %v %d of 40 requests failed", data, got)
 		if got != 0 {

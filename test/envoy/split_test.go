@@ -19,16 +19,16 @@ func TestSplit(t *testing.T) {
 	publish := func(stableWeight, canaryWeight uint32) translate.Resources {
 		object := kit.WithSplit(kit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com"),
 			split.Backend{Service: "stable", Weight: stableWeight}, split.Backend{Service: "canary", Weight: canaryWeight})
-		return translated(t, world(t, []*backend{stable, canary}, object), translate.DefaultOptions())
+		return translated(t, inputs(t, []*backend{stable, canary}, object), translate.DefaultOptions())
 	}
-	const scopesTaken = "http.kedify-proxy.scoped_rds.kedify-proxy.update_success"
+	const scopesUpdated = "http.kedify-proxy.scoped_rds.kedify-proxy.update_success"
 	p := start(t, publish(80, 20))
 	load := traffic.Start(t, p.address, "shop.example.com", rate, "stable", "canary")
 	load.CheckShare("canary", 0.2)
 
 	listeners := p.stat(t, "listener_manager.lds.update_success")
 	for _, weight := range []uint32{50, 80, 0, 100} {
-		p.update(t, publish(100-weight, weight), scopesTaken)
+		p.update(t, publish(100-weight, weight), scopesUpdated)
 		load.CheckShare("canary", float64(weight)/100)
 	}
 	load.Stop()

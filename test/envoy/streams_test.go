@@ -19,9 +19,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
-// TestWhatLastsIsInFlight has requests that last over many flushes: long ones, WebSockets, and the streams of
+// TestLongRequestsAreInFlight has requests that last over many flushes: long ones, WebSockets, and the streams of
 // one gRPC connection. Each is in flight from its beginning to its end, and counts for its own object.
-func TestWhatLastsIsInFlight(t *testing.T) {
+func TestLongRequestsAreInFlight(t *testing.T) {
 	t.Parallel()
 	const long, sockets, streams, flushes = 2, 3, 4, 5
 	plain, calls := model.Key{Namespace: namespace, Name: "plain"}, model.Key{Namespace: namespace, Name: "calls"}
@@ -31,32 +31,32 @@ func TestWhatLastsIsInFlight(t *testing.T) {
 		plain: {Fleet: namespace, Spec: spec, Services: []string{"plain"}}, calls: {Fleet: namespace, Spec: spec, Services: []string{"calls"}},
 	})
 	app, server := startBackend(t, "plain"), startBackend(t, "calls")
-	objects := world(t, []*backend{app, server},
+	objects := inputs(t, []*backend{app, server},
 		kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
 		kit.NewScaledObject(namespace, "calls", "calls", 1, "calls.example.com"))
 	objects.Services[1].Ports[0].Protocol = model.HTTP2
 	resources := translated(t, objects, translate.DefaultOptions())
-	s := serve(t, "DELTA_GRPC", resources, [2]string{"stats_flush_interval: 1s", "stats_flush_interval: 0.2s"}, toSink(t, sink.address))
+	s := serve(t, "DELTA_GRPC", resources, [2]string{"stats_flush_interval: 1s", "stats_flush_interval: 0.2s"}, sinkAddressChange(t, sink.address))
 	s.await(t, resources)
 	want := func(what string, ofPlain, ofCalls float64) {
 		t.Helper()
-		is := func() bool {
+		isEqual := func() bool {
 			one, err := sink.value(plain)
 			other, errOther := sink.value(calls)
 			return err == nil && errOther == nil && one.Concurrency == ofPlain && other.Concurrency == ofCalls
 		}
-		await.True(t, what, is)
+		await.True(t, what, isEqual)
 		for range flushes {
-			if awaitFlush(t, sink); !is() {
+			if awaitFlush(t, sink); !isEqual() {
 				t.Errorf("%s: no longer", what)
 			}
 		}
 	}
 	want("nothing yet", 0, 0)
 
-	var asking sync.WaitGroup
+	var sending sync.WaitGroup
 	for range long {
-		asking.Go(func() { _, _ = traffic.Get(t.Context(), "http://"+s.address+"/held", "plain.example.com", nil) })
+		sending.Go(func() { _, _ = traffic.Get(t.Context(), "http://"+s.address+"/held", "plain.example.com", nil) })
 	}
 	var open []net.Conn
 	for range sockets {
@@ -64,18 +64,18 @@ func TestWhatLastsIsInFlight(t *testing.T) {
 		defer connection.Close()
 		open = append(open, connection)
 	}
-	ctx, hangUp := context.WithCancel(t.Context())
-	defer hangUp()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	watch(ctx, t, s.address, streams)
 	want("all of them", long+sockets, streams)
 	for _, connection := range open {
 		_ = connection.Close()
 	}
 	want("without the WebSockets", long, streams)
-	hangUp()
+	cancel()
 	want("without the gRPC streams", long, 0)
 	close(app.release)
-	asking.Wait()
+	sending.Wait()
 	want("nothing any more", 0, 0)
 }
 

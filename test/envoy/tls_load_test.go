@@ -39,7 +39,7 @@ func startTLSLoad(t *testing.T, address, host string) *tlsLoad {
 func (l *tlsLoad) ask(ctx context.Context, client *http.Client, url string, isNew bool) {
 	first := int64(-1)
 	for ctx.Err() == nil {
-		got, err := askTLS(ctx, client, url)
+		got, err := getTLS(ctx, client, url)
 		if ctx.Err() != nil {
 			return
 		}

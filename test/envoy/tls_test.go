@@ -29,24 +29,24 @@ import (
 )
 
 // withTLS takes a world without mistakes, and the Secrets that its objects name, to Envoy's resources of one fleet.
-func withTLS(t *testing.T, fleet model.Fleet, world resolve.Inputs, secrets ...*corev1.Secret) translate.Resources {
+func withTLS(t *testing.T, fleet model.Fleet, inputs resolve.Inputs, secrets ...*corev1.Secret) translate.Resources {
 	t.Helper()
-	config, problems := resolve.Build(world)
+	config, problems := resolve.Build(inputs)
 	if len(problems) > 0 {
 		t.Fatalf("the test's objects have mistakes: %+v", problems)
 	}
 	config = model.ByFleet(config)[fleet]
-	hosts, read := map[model.Host]model.Config{}, map[model.Key]*certificates.Secret{}
+	hosts, parsed := map[model.Host]model.Config{}, map[model.Key]*certificates.Secret{}
 	for _, route := range config.Routes {
 		host := route.Match.Host
 		hosts[host] = model.Config{Routes: append(hosts[host].Routes, route)}
 	}
 	for _, secret := range secrets {
-		read[model.Key{Namespace: secret.Namespace, Name: secret.Name}] = certificates.Parse(secret)
+		parsed[model.Key{Namespace: secret.Namespace, Name: secret.Name}] = certificates.Parse(secret)
 	}
-	book := certificates.NewResolver()
-	book.Update(map[model.Fleet]model.Update{fleet: {Hosts: hosts}}, read)
-	config.Certificates = book.ForFleet(fleet)
+	resolver := certificates.NewResolver()
+	resolver.Update(map[model.Fleet]model.Update{fleet: {Hosts: hosts}}, parsed)
+	config.Certificates = resolver.ForFleet(fleet)
 	options := translate.DefaultOptions()
 	options.TLS = true
 	resources, err := options.Envoy(config)
@@ -56,8 +56,8 @@ func withTLS(t *testing.T, fleet model.Fleet, world resolve.Inputs, secrets ...*
 	return resources
 }
 
-// naming has an object name a Secret.
-func naming(object *httpv1alpha1.HTTPScaledObject, secret string) *httpv1alpha1.HTTPScaledObject {
+// withTLSSecret has an object name a Secret.
+func withTLSSecret(object *httpv1alpha1.HTTPScaledObject, secret string) *httpv1alpha1.HTTPScaledObject {
 	return kit.WithAnnotation(object, httpv1alpha1.AnnotationTLSSecretName, secret)
 }
 
@@ -80,11 +80,11 @@ func handshake(ctx context.Context, address, name string) (*tls.Conn, int64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	secured, is := connection.(*tls.Conn)
-	if !is {
+	tlsConnection, ok := connection.(*tls.Conn)
+	if !ok {
 		return nil, 0, errors.Join(errors.New("this is no TLS"), connection.Close())
 	}
-	return secured, secured.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
+	return tlsConnection, tlsConnection.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
 }
 
 // tlsClient makes requests over TLS to one address, whatever the host.
@@ -103,15 +103,15 @@ func tlsClient(address, protocol string) *http.Client {
 
 // tlsAnswer is an answer over TLS: what the app saw, and the certificate.
 type tlsAnswer struct {
-	seen
+	echoed
 
 	status int
 	serial int64
 	proto  string
 }
 
-// askTLS makes one request.
-func askTLS(ctx context.Context, client *http.Client, url string) (tlsAnswer, error) {
+// getTLS makes one request.
+func getTLS(ctx context.Context, client *http.Client, url string) (tlsAnswer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return tlsAnswer{}, err
@@ -124,7 +124,7 @@ func askTLS(ctx context.Context, client *http.Client, url string) (tlsAnswer, er
 	body, err := io.ReadAll(response.Body)
 	got := tlsAnswer{status: response.StatusCode, proto: response.Proto, serial: response.TLS.PeerCertificates[0].SerialNumber.Int64()}
 	if err == nil && response.StatusCode == http.StatusOK {
-		err = json.Unmarshal(body, &got.seen)
+		err = json.Unmarshal(body, &got.echoed)
 	}
 	return got, err
 }
@@ -133,26 +133,26 @@ func askTLS(ctx context.Context, client *http.Client, url string) (tlsAnswer, er
 func tenants(t *testing.T) (resolve.Inputs, []*corev1.Secret) {
 	t.Helper()
 	objects := []*httpv1alpha1.HTTPScaledObject{
-		naming(kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
-		naming(kit.NewScaledObject(namespace, "bank", "bank", 2, "bank.example.org"), "bank-tls"),
-		naming(kit.NewScaledObject(namespace, "wide", "wide", 3, "*.example.com"), "wide-tls"),
+		withTLSSecret(kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
+		withTLSSecret(kit.NewScaledObject(namespace, "bank", "bank", 2, "bank.example.org"), "bank-tls"),
+		withTLSSecret(kit.NewScaledObject(namespace, "wide", "wide", 3, "*.example.com"), "wide-tls"),
 		kit.NewScaledObject(namespace, "plain", "plain", 4, "plain.example.com"),
 	}
 	var backends []*backend
 	for _, object := range objects {
 		backends = append(backends, startBackend(t, object.Name))
 	}
-	return world(t, backends, objects...), []*corev1.Secret{
+	return inputs(t, backends, objects...), []*corev1.Secret{
 		kit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
 		kit.NewTLSSecret(t, namespace, "bank-tls", 2, "bank.example.org"),
 		kit.NewTLSSecret(t, namespace, "wide-tls", 3, "*.example.com"),
 	}
 }
 
-// TestTheCertificateIsTheHosts asks for hosts of two tenants over TLS: each has its own certificate and its own routes, in HTTP/1.1 and
+// TestCertificateByHost asks for hosts of two tenants over TLS: each has its own certificate and its own routes, in HTTP/1.1 and
 // HTTP/2, and goes on to answer in clear text. Whoever names a host that has none is refused, nobody can do harm by a name, and who names no
 // host has the certificate of the oldest object.
-func TestTheCertificateIsTheHosts(t *testing.T) {
+func TestCertificateByHost(t *testing.T) {
 	t.Parallel()
 	objects, secrets := tenants(t)
 	resources := withTLS(t, namespace, objects, secrets...)
@@ -160,12 +160,12 @@ func TestTheCertificateIsTheHosts(t *testing.T) {
 	s.await(t, resources)
 	address := s.tlsAddress(t)
 	for host, want := range map[string]tlsAnswer{
-		"shop.example.com": {seen: seen{Backend: "shop"}, serial: 1}, "SHOP.example.com": {seen: seen{Backend: "shop"}, serial: 1},
-		"bank.example.org": {seen: seen{Backend: "bank"}, serial: 2},
-		"a.example.com":    {seen: seen{Backend: "wide"}, serial: 3}, "b.c.example.com": {seen: seen{Backend: "wide"}, serial: 3},
+		"shop.example.com": {echoed: echoed{Backend: "shop"}, serial: 1}, "SHOP.example.com": {echoed: echoed{Backend: "shop"}, serial: 1},
+		"bank.example.org": {echoed: echoed{Backend: "bank"}, serial: 2},
+		"a.example.com":    {echoed: echoed{Backend: "wide"}, serial: 3}, "b.c.example.com": {echoed: echoed{Backend: "wide"}, serial: 3},
 	} {
 		for protocol, proto := range map[string]string{"HTTP/1.1": "HTTP/1.1", "HTTP/2": "HTTP/2.0"} {
-			got, err := askTLS(t.Context(), tlsClient(address, protocol), "https://"+host+"/")
+			got, err := getTLS(t.Context(), tlsClient(address, protocol), "https://"+host+"/")
 			if err != nil {
 				t.Errorf("%s %s: %v", protocol, host, err)
 				continue
@@ -180,7 +180,7 @@ func TestTheCertificateIsTheHosts(t *testing.T) {
 		}
 	}
 	// The Host decides about the route, as ever.
-	if got, err := askTLS(t.Context(), tlsClient(address, "HTTP/2"), "https://a.example.com/"); err != nil || got.Host != "a.example.com" {
+	if got, err := getTLS(t.Context(), tlsClient(address, "HTTP/2"), "https://a.example.com/"); err != nil || got.Host != "a.example.com" {
 		t.Errorf("a.example.com: %+v, %v", got, err)
 	}
 	for _, name := range []string{
@@ -204,32 +204,32 @@ func TestTheCertificateIsTheHosts(t *testing.T) {
 func checkNoKeys(t *testing.T, s *served, secrets []*corev1.Secret) {
 	t.Helper()
 	for _, page := range []string{"/config_dump?include_eds", "/stats", "/listeners?format=json"} {
-		shown, err := s.Admin(t.Context(), page)
+		dump, err := s.Admin(t.Context(), page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, secret := range secrets {
 			key := secret.Data[corev1.TLSPrivateKeyKey]
-			if strings.Contains(string(shown), string(key)) || strings.Contains(string(shown), base64.StdEncoding.EncodeToString(key)) {
+			if strings.Contains(string(dump), string(key)) || strings.Contains(string(dump), base64.StdEncoding.EncodeToString(key)) {
 				t.Errorf("%s shows the key of Secret %s", page, secret.Name)
 			}
 		}
 	}
 }
 
-// TestRotationUnderLoad changes a host's certificate, and then its weights, while requests are made over TLS: none fails, lasting connections
+// TestCertificateRotationUnderLoad changes a host's certificate, and then its weights, while requests are made over TLS: none fails, lasting connections
 // last, the new certificate is seen, and the split is the same as in clear text. A Secret that goes ends handshakes, and no connection.
-func TestRotationUnderLoad(t *testing.T) {
+func TestCertificateRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	const host = "shop.example.com"
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
-	object := naming(kit.NewScaledObject(namespace, "shop", "stable", 1, host), "shop-tls")
+	object := withTLSSecret(kit.NewScaledObject(namespace, "shop", "stable", 1, host), "shop-tls")
 	weighted := kit.WithSplit(object, split.Backend{Service: "stable", Weight: 80}, split.Backend{Service: "canary", Weight: 20})
 	backends := []*backend{stable, canary}
 	serial := int64(1)
 	publish := func(s *served, object *httpv1alpha1.HTTPScaledObject) translate.Resources {
 		t.Helper()
-		resources := withTLS(t, namespace, world(t, backends, object), kit.NewTLSSecret(t, namespace, "shop-tls", serial, host))
+		resources := withTLS(t, namespace, inputs(t, backends, object), kit.NewTLSSecret(t, namespace, "shop-tls", serial, host))
 		if s != nil {
 			s.publish(t, resources)
 		}
@@ -276,7 +276,7 @@ func TestRotationUnderLoad(t *testing.T) {
 		t.Errorf("the listeners were updated %d times", now-updates)
 	}
 
-	s.publish(t, withTLS(t, namespace, world(t, backends, weighted)))
+	s.publish(t, withTLS(t, namespace, inputs(t, backends, weighted)))
 	await.True(t, "handshakes are refused without the Secret", func() bool {
 		other, _, err := handshake(t.Context(), s.tlsAddress(t), host)
 		if err == nil {
@@ -292,23 +292,23 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 }
 
-// TestAProxyGetsNoCertificateOfAnotherFleet asks a proxy of one fleet for hosts of another one.
-func TestAProxyGetsNoCertificateOfAnotherFleet(t *testing.T) {
+// TestCertificatesStayInFleet asks a proxy of one fleet for hosts of another one.
+func TestCertificatesStayInFleet(t *testing.T) {
 	t.Parallel()
-	all := world(t, []*backend{startBackend(t, "shop")},
-		naming(kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
-		naming(kit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "bank.example.org", "*"), "shop-tls"))
+	all := inputs(t, []*backend{startBackend(t, "shop")},
+		withTLSSecret(kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
+		withTLSSecret(kit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "bank.example.org", "*"), "shop-tls"))
 	all.Services = append(all.Services, kit.ResolveServices(kit.NewService("greedy", "shop"))...)
 	secrets := []*corev1.Secret{
 		kit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
 		kit.NewTLSSecret(t, "greedy", "shop-tls", 2, "shop.example.com", "bank.example.org"),
 	}
-	mine := withTLS(t, namespace, all, secrets...)
-	s := serve(t, "DELTA_GRPC", mine)
+	resources := withTLS(t, namespace, all, secrets...)
+	s := serve(t, "DELTA_GRPC", resources)
 	if err := s.server.Publish("greedy", withTLS(t, "greedy", all, secrets...)); err != nil {
 		t.Fatal(err)
 	}
-	s.await(t, mine)
+	s.await(t, resources)
 	address := s.tlsAddress(t)
 	if connection, serial, err := handshake(t.Context(), address, "shop.example.com"); err != nil || serial != 1 {
 		t.Errorf("its own host: certificate %d, %v", serial, err)
@@ -352,7 +352,7 @@ func TestCertificatesOutliveTheInterceptor(t *testing.T) {
 }
 
 // TestStateOfTheWorldTakesNoTLS: an unknown name could not be refused there. All else is as ever.
-func TestStateOfTheWorldTakesNoTLS(t *testing.T) {
+func TestStateOfTheWorldHasNoTLSListener(t *testing.T) {
 	t.Parallel()
 	objects, secrets := tenants(t)
 	resources := withTLS(t, namespace, objects, secrets...)
@@ -381,39 +381,39 @@ func startSecureBackend(t *testing.T, name string) (*backend, <-chan string) {
 }
 
 // TestTheNetTakesNoTLS: what stands in for an app that takes TLS, while that has no endpoint, is spoken to in clear text.
-func TestTheNetTakesNoTLS(t *testing.T) {
+func TestFallbackWithoutTLS(t *testing.T) {
 	t.Parallel()
 	app, _ := startSecureBackend(t, "shop")
-	all := world(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	all := inputs(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	all.Services[0].Ports[0].Protocol = model.HTTPS
-	r := startHolding(t, "DELTA_GRPC", all)
-	late := translated(t, without(all, "shop"), r.options)
-	late[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
-	r.publish(t, late)
-	await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(late) })
-	waiting := r.begin(t, "HTTP/1.1", "shop.example.com")
-	r.awaitHeld(t, "shop", 1)
-	if got := r.held("shop"); got.ViaFallback != 1 {
+	r := startWithReplica(t, "DELTA_GRPC", all)
+	lagging := translated(t, without(all, "shop"), r.options)
+	lagging[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
+	r.publish(t, lagging)
+	await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(lagging) })
+	waiting := r.start(t, "HTTP/1.1", "shop.example.com")
+	r.awaitQueued(t, "shop", 1)
+	if got := r.queued("shop"); got.ViaFallback != 1 {
 		t.Errorf("%+v is held, want one in the net", got)
 	}
-	r.show(t, all)
-	if got := <-waiting; got.by() != "shop" {
+	r.publishInputs(t, all)
+	if got := <-waiting; got.backend() != "shop" {
 		t.Errorf("%+v", got)
 	}
 }
 
 // TestAnAppThatTakesTLSGetsIt: a Service port whose appProtocol is https is spoken to over TLS, with the Host as the name in the handshake, for
 // clients in clear text and over TLS.
-func TestAnAppThatTakesTLSGetsIt(t *testing.T) {
+func TestTLSToBackend(t *testing.T) {
 	t.Parallel()
 	const host = "shop.example.com"
 	app, names := startSecureBackend(t, "shop")
-	objects := world(t, []*backend{app}, naming(kit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
+	objects := inputs(t, []*backend{app}, withTLSSecret(kit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
 	objects.Services[0].Ports[0].Protocol = model.HTTPS
 	resources := withTLS(t, namespace, objects, kit.NewTLSSecret(t, namespace, "shop-tls", 1, host))
 	s := serve(t, "DELTA_GRPC", resources)
 	s.await(t, resources)
-	got, err := askTLS(t.Context(), tlsClient(s.tlsAddress(t), "HTTP/2"), "https://"+host+"/")
+	got, err := getTLS(t.Context(), tlsClient(s.tlsAddress(t), "HTTP/2"), "https://"+host+"/")
 	if err != nil || got.Backend != "shop" || got.Proto != "HTTP/1.1" || got.Header.Get("X-Forwarded-Proto") != "https" {
 		t.Errorf("over TLS: %+v, %v", got, err)
 	}

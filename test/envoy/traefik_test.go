@@ -28,8 +28,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// secured is the Ingress of an app whose Service has a port for TLS, wired by what the agent's plan writes.
-func secured(t *testing.T, host string) *networkingv1.Ingress {
+// wiredIngress is the Ingress of an app whose Service has a port for TLS, wired by what the agent's plan writes.
+func wiredIngress(t *testing.T, host string) *networkingv1.Ingress {
 	t.Helper()
 	ingress := &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: namespace, ResourceVersion: "1"},
@@ -41,7 +41,7 @@ func secured(t *testing.T, host string) *networkingv1.Ingress {
 			}}},
 		}}}},
 	}
-	space := autowire.Namespace{
+	namespaceState := autowire.Namespace{
 		Objects: []autowire.Object{autowire.FromIngress(ingress)}, HasProxy: true, HasTLSProxy: true, Now: time.Unix(0, 0),
 		Ports: map[string][]corev1.ServicePort{"shop": {{Port: 443}}},
 		Targets: []autowire.Target{{
@@ -49,12 +49,12 @@ func secured(t *testing.T, host string) *networkingv1.Ingress {
 			Kinds: []trigger.AutowireKind{trigger.AutowireIngress}, Certificate: autowire.CertificateActive,
 		}},
 	}
-	todo, err := space.Plan()
-	if err != nil || len(todo.Changes) != 1 {
-		t.Fatalf("%+v, %v", todo, err)
+	plan, err := namespaceState.Plan()
+	if err != nil || len(plan.Changes) != 1 {
+		t.Fatalf("%+v, %v", plan, err)
 	}
 	before, beforeErr := json.Marshal(ingress)
-	patch, patchErr := json.Marshal(todo.Changes[0].Patch)
+	patch, patchErr := json.Marshal(plan.Changes[0].Patch)
 	operations, err := jsonpatch.DecodePatch(patch)
 	if err != nil || beforeErr != nil || patchErr != nil {
 		t.Fatal(err, beforeErr, patchErr)
@@ -71,7 +71,7 @@ func secured(t *testing.T, host string) *networkingv1.Ingress {
 }
 
 // proxyService is Service kedify-proxy, as config/kedify-proxy has it, with an endpoint at an address.
-func proxyService(t *testing.T, at netip.AddrPort) (*corev1.Service, *discoveryv1.EndpointSlice) {
+func proxyService(t *testing.T, address netip.AddrPort) (*corev1.Service, *discoveryv1.EndpointSlice) {
 	t.Helper()
 	text, err := kedifyproxy.Files.ReadFile("services.yaml")
 	if err != nil {
@@ -88,10 +88,10 @@ func proxyService(t *testing.T, at netip.AddrPort) (*corev1.Service, *discoveryv
 			Name: service.Name, Namespace: namespace, Labels: map[string]string{discoveryv1.LabelServiceName: service.Name},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
 	}
 	for _, port := range service.Spec.Ports {
-		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: new(port.Name), Port: new(int32(at.Port()))})
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: new(port.Name), Port: new(int32(address.Port()))})
 	}
 	return service, slice
 }
@@ -119,7 +119,7 @@ func serveObjects(t *testing.T, all map[string]runtime.Object) string {
 		}
 		path := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		items := []runtime.Object{}
-		if object, has := all[path[len(path)-1]]; has {
+		if object, ok := all[path[len(path)-1]]; ok {
 			items = append(items, object)
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"metadata": map[string]any{"resourceVersion": "1"}, "items": items})
@@ -147,9 +147,9 @@ func startTraefik(t *testing.T, all map[string]runtime.Object) string {
 	return address
 }
 
-// TestAnIngressControllerWithoutNames has Traefik speak TLS to the proxies because of the port of Service kedify-proxy that the agent
+// TestIngressControllerWithoutSNI has Traefik speak TLS to the proxies because of the port of Service kedify-proxy that the agent
 // writes. It names no host in the handshake, and so gets the oldest object's certificate; requests are routed by their Host.
-func TestAnIngressControllerWithoutNames(t *testing.T) {
+func TestIngressControllerWithoutSNI(t *testing.T) {
 	t.Parallel()
 	objects, secrets := tenants(t)
 	resources := withTLS(t, namespace, objects, secrets...)
@@ -157,13 +157,13 @@ func TestAnIngressControllerWithoutNames(t *testing.T) {
 	s.await(t, resources)
 	address := s.tlsAddress(t)
 	service, slice := proxyService(t, netip.MustParseAddrPort(address))
-	front := startTraefik(t, map[string]runtime.Object{
-		"ingresses": secured(t, "bank.example.org"), "services": service, "endpointslices": slice,
+	traefik := startTraefik(t, map[string]runtime.Object{
+		"ingresses": wiredIngress(t, "bank.example.org"), "services": service, "endpointslices": slice,
 	})
 	client := &http.Client{Timeout: await.Patience()}
-	ask := func() (seen, error) {
-		var got seen
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+front+"/", http.NoBody)
+	get := func() (echoed, error) {
+		var got echoed
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+traefik+"/", http.NoBody)
 		if err != nil {
 			return got, err
 		}
@@ -178,17 +178,17 @@ func TestAnIngressControllerWithoutNames(t *testing.T) {
 		}
 		return got, json.NewDecoder(response.Body).Decode(&got)
 	}
-	var got seen
+	var got echoed
 	var last error
 	await.True(t, "Traefik leads to the app", func() bool {
-		got, last = ask()
+		got, last = get()
 		return last == nil
 	})
 	if got.Backend != "bank" || got.Header.Get("X-Forwarded-Proto") != "https" {
 		t.Errorf("%+v", got)
 	}
 	for range 100 {
-		if _, err := ask(); err != nil {
+		if _, err := get(); err != nil {
 			t.Fatalf("a request fails: %v", err)
 		}
 	}

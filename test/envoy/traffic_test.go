@@ -24,33 +24,33 @@ import (
 type answer struct {
 	status int
 	header http.Header
-	seen   seen
+	seen   echoed
 }
 
-// ask sends a request through the proxy. The URL's host is what the request asks for, wherever it goes.
-func (p *proxy) ask(ctx context.Context, target string, header http.Header) (answer, error) {
+// get sends a request through the proxy. The URL's host is what the request asks for, wherever it goes.
+func (p *proxy) get(ctx context.Context, target string, header http.Header) (answer, error) {
 	host, path, _ := strings.Cut(strings.TrimPrefix(target, "http://"), "/")
 	got, err := traffic.Get(ctx, "http://"+p.address+"/"+path, host, header)
 	if err != nil {
 		return answer{}, err
 	}
-	asked := answer{status: got.Status, header: got.Header}
-	_ = json.Unmarshal(got.Body, &asked.seen) // Envoy's own answers are no JSON
-	return asked, nil
+	result := answer{status: got.Status, header: got.Header}
+	_ = json.Unmarshal(got.Body, &result.seen) // Envoy's own answers are no JSON
+	return result, nil
 }
 
-// mustAsk is ask for requests that have to be answered.
-func (p *proxy) mustAsk(t *testing.T, target string, header http.Header) answer {
+// mustGet is ask for requests that have to be answered.
+func (p *proxy) mustGet(t *testing.T, target string, header http.Header) answer {
 	t.Helper()
-	got, err := p.ask(t.Context(), target, header)
+	got, err := p.get(t.Context(), target, header)
 	if err != nil {
 		t.Fatalf("%s: %v", target, err)
 	}
 	return got
 }
 
-// TestWhoAnswers is the table of hosts, paths and headers.
-func TestWhoAnswers(t *testing.T) {
+// TestRouting is the table of hosts, paths and headers.
+func TestRouting(t *testing.T) {
 	t.Parallel()
 	var backends []*backend
 	object := func(name string, hosts ...string) *httpv1alpha1.HTTPScaledObject {
@@ -77,7 +77,7 @@ func TestWhoAnswers(t *testing.T) {
 		headed(object("exact", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one}),
 		headed(object("both", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one}, httpv1alpha1.Header{Name: "X-User", Value: &one}),
 	}
-	p := start(t, translated(t, world(t, backends, objects...), translate.DefaultOptions()))
+	p := start(t, translated(t, inputs(t, backends, objects...), translate.DefaultOptions()))
 	canary, user := http.Header{"X-Canary": {"1"}}, http.Header{"X-User": {"1"}}
 	both := http.Header{"X-Canary": {"1"}, "X-User": {"1"}}
 	for _, c := range []struct {
@@ -121,7 +121,7 @@ func TestWhoAnswers(t *testing.T) {
 		{"http://headers.example.com/", canary, "exact"},
 		{"http://headers.example.com/", both, "both"},
 	} {
-		got := p.mustAsk(t, c.target, c.header)
+		got := p.mustGet(t, c.target, c.header)
 		status := http.StatusOK
 		if c.want == "" {
 			status = http.StatusNotFound
@@ -152,7 +152,7 @@ func checkAbsoluteForm(t *testing.T, p *proxy) {
 func TestWhatPasses(t *testing.T) {
 	t.Parallel()
 	plain, h2c := startBackend(t, "plain"), startBackend(t, "h2c")
-	objects := world(t, []*backend{plain, h2c},
+	objects := inputs(t, []*backend{plain, h2c},
 		kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
 		kit.NewScaledObject(namespace, "h2c", "h2c", 1, "h2c.example.com"))
 	objects.Services[1].Ports[0].Protocol = model.HTTP2
@@ -165,7 +165,7 @@ func TestWhatPasses(t *testing.T) {
 		"X-Envoy-Retry-On": {"5xx"}, "X-Envoy-Upstream-Rq-Timeout-Ms": {"1"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-For": {"192.0.2.1"},
 		"X-Request-Id": {"3b8e9f0e-0000-4000-8000-000000000000"},
 	}
-	got := p.mustAsk(t, "http://Plain.example.com:1234/", header)
+	got := p.mustGet(t, "http://Plain.example.com:1234/", header)
 	if got.seen.Host != "Plain.example.com:1234" || got.seen.Proto != "HTTP/1.1" {
 		t.Errorf("the app saw host %q over %s, want the client's own over HTTP/1.1", got.seen.Host, got.seen.Proto)
 	}
@@ -183,7 +183,7 @@ func TestWhatPasses(t *testing.T) {
 	if proto := got.seen.Header.Get("X-Forwarded-Proto"); proto != "http" {
 		t.Errorf("without trusted hops the app saw X-Forwarded-Proto %q, want http", proto)
 	}
-	got = behindIngress.mustAsk(t, "http://plain.example.com/", header)
+	got = behindIngress.mustGet(t, "http://plain.example.com/", header)
 	if proto := got.seen.Header.Get("X-Forwarded-Proto"); proto != "https" {
 		t.Errorf("behind an Ingress the app saw X-Forwarded-Proto %q, want https", proto)
 	}
@@ -191,7 +191,7 @@ func TestWhatPasses(t *testing.T) {
 	if hops := got.seen.Header.Get("X-Forwarded-For"); !strings.HasPrefix(hops, "192.0.2.1,") {
 		t.Errorf("behind an Ingress the app saw X-Forwarded-For %q", hops)
 	}
-	if got := p.mustAsk(t, "http://h2c.example.com/", nil); got.seen.Proto != "HTTP/2.0" {
+	if got := p.mustGet(t, "http://h2c.example.com/", nil); got.seen.Proto != "HTTP/2.0" {
 		t.Errorf("an app with appProtocol h2c was spoken to in %q", got.seen.Proto)
 	}
 	checkHTTP2(t, p)

@@ -10,12 +10,12 @@ import (
 // profileVariable names the file that BenchmarkLiveHeap writes a heap profile to, if it is set.
 const profileVariable = "FOOTPRINT_PROFILE"
 
-// live returns how many bytes of the heap an interceptor of a size keeps.
-func live(tb testing.TB, size size) int64 {
+// liveHeap returns how many bytes of the heap an interceptor of a size keeps.
+func liveHeap(tb testing.TB, size size) int64 {
 	tb.Helper()
-	before := heap()
-	s := set(tb, size)
-	bytes := heap() - before
+	before := heapInUse()
+	s := startInterceptor(tb, size)
+	bytes := heapInUse() - before
 	defer s.stop()
 	if file := os.Getenv(profileVariable); file != "" {
 		out, err := os.Create(file)
@@ -39,17 +39,17 @@ func TestLiveHeap(t *testing.T) {
 		perObjectAndProxy = 250
 	)
 	few, many, proxies := size{1, 100, 1}, size{1, 1000, 1}, size{1, 1000, 11}
-	least, most, crowd := live(t, few), live(t, many), live(t, proxies)
-	object := (most - least) / int64(many.objects-few.objects)
-	perProxy := func(crowd int64) int64 {
-		return (crowd - most) / int64((proxies.proxies-many.proxies)*many.objects)
+	small, large, manyProxies := liveHeap(t, few), liveHeap(t, many), liveHeap(t, proxies)
+	object := (large - small) / int64(many.objects-few.objects)
+	perProxy := func(manyProxies int64) int64 {
+		return (manyProxies - large) / int64((proxies.proxies-many.proxies)*many.objects)
 	}
-	proxy := perProxy(crowd)
+	proxy := perProxy(manyProxies)
 	// What a stream has in its buffers at that moment counts, too: what is kept is the least of six.
 	for range 5 {
 		if proxy > perObjectAndProxy {
 			t.Logf("%d bytes for each object with one more proxy: once more", proxy)
-			proxy = min(proxy, perProxy(live(t, proxies)))
+			proxy = min(proxy, perProxy(liveHeap(t, proxies)))
 		}
 	}
 	t.Logf("%d bytes for an object, %d for each with one more proxy", object, proxy)
@@ -66,7 +66,7 @@ func BenchmarkLiveHeap(b *testing.B) {
 	for _, size := range []size{{1, 1000, 1}, {1, 1000, 10}, {1, 10_000, 1}, {100, 10_000, 1}} {
 		b.Run(size.String(), func(b *testing.B) {
 			for b.Loop() {
-				bytes := live(b, size)
+				bytes := liveHeap(b, size)
 				b.ReportMetric(float64(bytes)/1e6, "MB")
 				b.ReportMetric(float64(bytes)/float64(size.objects), "B/object")
 			}

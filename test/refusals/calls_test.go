@@ -31,25 +31,25 @@ spec:
       trafficRouting: {plugins: {kedify/http: {httpScaledObjectName: web}}}
 `
 
-// furnishCalls makes what the rows of package routertest are about.
-func (s *stage) furnishCalls(t *testing.T) {
+// createCallObjects makes what the rows of package routertest are about.
+func (s *environment) createCallObjects(t *testing.T) {
 	t.Helper()
 	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+callsNamespace+`}}`)
 	s.apply(t, callsNamespace, s.app("web-stable"), s.app("web-canary"), scaledObject("web", callsHost, "[{service: web-stable, weight: 1}]"), otherRollout)
 	expectAnswers(t, callsHost, "stable")
 }
 
-// badCall makes one call with a mistake. The neighbour that moves meanwhile is in another namespace.
-func (s *stage) badCall(t *testing.T, row routertest.InvalidCall, neighbour string) {
+// checkCall makes one call with a mistake. The neighbour that moves meanwhile is in another namespace.
+func (s *environment) checkCall(t *testing.T, row routertest.InvalidCall, neighbour string) {
 	t.Helper()
-	annotations, asked := map[string]any{httpv1alpha1.AnnotationWeightedBackends: nil, httpv1alpha1.AnnotationWeightedBackendsOwner: nil}, s.plugin
+	annotations, plugin := map[string]any{httpv1alpha1.AnnotationWeightedBackends: nil, httpv1alpha1.AnnotationWeightedBackendsOwner: nil}, s.plugin
 	if row.Annotation != "" {
 		annotations[httpv1alpha1.AnnotationWeightedBackends] = row.Annotation
 	}
 	switch row.Situation {
 	case routertest.Usual:
 	case routertest.Forbidden:
-		asked = s.stranger
+		plugin = s.unprivileged
 	case routertest.Shared:
 		other := read[v1alpha1.Rollout](t, s, "/apis/argoproj.io/v1alpha1/namespaces/"+callsNamespace+"/rollouts/api")
 		annotations[httpv1alpha1.AnnotationWeightedBackendsOwner] = callsNamespace + "/api " + string(other.UID)
@@ -58,29 +58,29 @@ func (s *stage) badCall(t *testing.T, row routertest.InvalidCall, neighbour stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.patch(t, pathOf(callsNamespace, "web"), string(patch))
-	s.furnish(t, neighbour)
+	s.patch(t, objectPath(callsNamespace, "web"), string(patch))
+	s.createNamespace(t, neighbour)
 	defer startLoad(t, callsHost)()
 	rollout := row.Rollout(httpso.Type)
 
 	// As the controller does, the call is made at each reconcile: the first may come before the plugin has heard of what
 	// was written a moment ago.
 	await.True(t, "the annotation is what it should be", func() bool {
-		if answer := asked.SetWeight(rollout, row.Weight, row.Others); answer.ErrorString != row.Want {
+		if answer := plugin.SetWeight(rollout, row.Weight, row.Others); answer.ErrorString != row.Want {
 			t.Errorf("SetWeight answered\n%s, want\n%s", answer.ErrorString, row.Want)
 		}
-		object := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(callsNamespace, "web"))
+		object := read[httpv1alpha1.HTTPScaledObject](t, s, objectPath(callsNamespace, "web"))
 		return object.Annotations[httpv1alpha1.AnnotationWeightedBackends] == row.AfterText()
 	})
-	s.neighbourMoves(t, neighbour)
+	s.checkNeighbour(t, neighbour)
 	if row.Want != "" {
-		if verified, _ := asked.VerifyWeight(rollout, row.Weight, row.Others); verified == rolloutstypes.Verified {
+		if verified, _ := plugin.VerifyWeight(rollout, row.Weight, row.Others); verified == rolloutstypes.Verified {
 			t.Error("a weight was verified that was refused")
 		}
 		return
 	}
 	await.True(t, "the weight is verified", func() bool {
-		verified, answer := asked.VerifyWeight(rollout, row.Weight, row.Others)
+		verified, answer := plugin.VerifyWeight(rollout, row.Weight, row.Others)
 		return !answer.HasError() && verified == rolloutstypes.Verified
 	})
 }

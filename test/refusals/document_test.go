@@ -44,9 +44,9 @@ func TestDocument(t *testing.T) {
 func withTable(t *testing.T, text, name, table string) string {
 	t.Helper()
 	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
-	before, rest, found := strings.Cut(text, begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
+	before, rest, hasBegin := strings.Cut(text, begin)
+	_, after, hasEnd := strings.Cut(rest, end)
+	if !hasBegin || !hasEnd {
 		t.Fatalf("%s has no place for the table: write %q and %q", document, begin, end)
 	}
 	return before + begin + table + end + after
@@ -59,7 +59,7 @@ func objectsTable() string {
 	}
 	var table strings.Builder
 	table.WriteString("| Invalid configuration | Reason | Message of the condition and the Event | Requests meanwhile |\n|---|---|---|---|\n")
-	for _, row := range refusals.BadObjects() {
+	for _, row := range refusals.InvalidObjects() {
 		fmt.Fprintf(&table, "| %s | `%s` | %s | %s |\n", row.Name, row.Reason, code(row.Message), meanwhile[row.Answers])
 	}
 	return table.String()

@@ -12,23 +12,23 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// duplicateHosts has two namespaces ask for one host: the older object has it, and the younger one is told, whatever comes and goes. The names of the
+// checkDuplicateHosts has two namespaces ask for one host: the older object has it, and the younger one is told, whatever comes and goes. The names of the
 // namespaces, which decide between objects of one second, are once in the order of age and once not.
-func (s *stage) duplicateHosts(t *testing.T) {
+func (s *environment) checkDuplicateHosts(t *testing.T) {
 	for _, names := range [][2]string{{"twice-a", "twice-b"}, {"twice-z", "twice-y"}} {
 		t.Run(strings.Join(names[:], " before "), func(t *testing.T) {
 			t.Parallel()
-			s.sharedHost(t, names[0], names[1])
+			s.checkDuplicateHost(t, names[0], names[1])
 		})
 	}
 }
 
-// sharedHost plays the story. Of the two apps, stable is that of the older namespace and canary that of the younger.
-func (s *stage) sharedHost(t *testing.T, older, younger string) {
+// checkDuplicateHost plays the story. Of the two apps, stable is that of the older namespace and canary that of the younger.
+func (s *environment) checkDuplicateHost(t *testing.T, older, younger string) {
 	t.Helper()
 	const name = "page"
-	host := hostOf(older, name)
-	s.furnish(t, older)
+	host := hostName(older, name)
+	s.createNamespace(t, older)
 	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+younger+`}}`)
 	s.apply(t, older, s.app("page-stable"))
 	s.apply(t, younger, strings.ReplaceAll(s.app("page-canary"), "name: page-canary", "name: page-stable"))
@@ -40,45 +40,45 @@ metadata: {name: page, annotations: {http.kedify.io/fleet: shared}}
 spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 `, host))
 	}
-	lost := func(loser, winner string) {
+	expectConflict := func(loser, winner string) {
 		t.Helper()
 		message := fmt.Sprintf("host %s with path prefix /: HTTPScaledObject %s/page claims the same and takes precedence (the oldest, then the first by name): "+
 			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", host, winner)
 		s.expectConditions(t, loser, name, notAccepted(httpv1alpha1.ReasonConflict, message, "No request is routed to the object."))
 		s.expectEvent(t, time.Time{}, loser, name, "Warning", httpv1alpha1.ReasonConflict, message)
 		s.expectConditions(t, winner, name, accepted())
-		s.neighbourMoves(t, older)
+		s.checkNeighbour(t, older)
 	}
 
 	create(older)
 	expectAnswers(t, host, "stable")
 	defer startLoad(t, host)()
-	s.nextSecond(t, older)
+	s.awaitNextSecond(t, older)
 	create(younger)
-	lost(younger, older)
+	expectConflict(younger, older)
 	expectAnswers(t, host, "stable")
 
 	removed := time.Now()
-	s.remove(t, pathOf(older, name))
+	s.remove(t, objectPath(older, name))
 	s.expectConditions(t, younger, name, accepted())
 	s.expectEvent(t, removed, younger, name, "Normal", httpv1alpha1.ReasonAccepted, accepted()[0].Message)
 	expectAnswers(t, host, "canary")
 
-	s.nextSecond(t, younger)
+	s.awaitNextSecond(t, younger)
 	create(older) // now it is the younger one
-	lost(older, younger)
+	expectConflict(older, younger)
 	expectAnswers(t, host, "canary")
 
-	s.patch(t, pathOf(younger, name), `{spec: {hosts: [`+hostOf(younger, name)+`]}}`)
+	s.patch(t, objectPath(younger, name), `{spec: {hosts: [`+hostName(younger, name)+`]}}`)
 	s.expectConditions(t, older, name, accepted())
 	s.expectConditions(t, younger, name, accepted())
 	expectAnswers(t, host, "stable")
-	expectAnswers(t, hostOf(younger, name), "canary")
+	expectAnswers(t, hostName(younger, name), "canary")
 }
 
-// nextSecond waits until an object that is created now is younger than the page of a namespace: the API server counts in seconds.
-func (s *stage) nextSecond(t *testing.T, namespace string) {
+// awaitNextSecond waits until an object that is created now is younger than the page of a namespace: the API server counts in seconds.
+func (s *environment) awaitNextSecond(t *testing.T, namespace string) {
 	t.Helper()
-	created := read[metav1.PartialObjectMetadata](t, s, pathOf(namespace, "page")).CreationTimestamp
+	created := read[metav1.PartialObjectMetadata](t, s, objectPath(namespace, "page")).CreationTimestamp
 	await.True(t, "the next second", func() bool { return time.Now().Unix() > created.Unix() })
 }

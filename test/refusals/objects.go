@@ -7,10 +7,10 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// BadObject is a mistake in the HTTPScaledObject shop, or in what it names, and what becomes of it. The namespace is
+// InvalidObject is a mistake in the HTTPScaledObject shop, or in what it names, and what becomes of it. The namespace is
 // called shop. Before, the object sends everything to the Service shop-canary, by its annotation: where the last good
 // route is kept, the canary goes on to answer.
-type BadObject struct {
+type InvalidObject struct {
 	// Name says what is wrong.
 	Name string
 	// Before is the good text of weighted-backends; empty for one that sends everything to shop-canary.
@@ -33,46 +33,46 @@ type BadObject struct {
 // annotation is how messages name the annotation.
 const annotation = "annotation " + httpv1alpha1.AnnotationWeightedBackends + ": "
 
-// example is the remedy for what cannot be read.
-const example = ": write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable Service first"
+// exampleFix is the remedy for what cannot be read.
+const exampleFix = ": write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable Service first"
 
-// BadObjects is the table of bad objects, one row per case.
-func BadObjects() []BadObject {
-	return slices.Concat(unreadable(), badLists(), badManaged(), badServices(), badPorts(), badSpecs())
+// InvalidObjects is the table of bad objects, one row per case.
+func InvalidObjects() []InvalidObject {
+	return slices.Concat(unparsableLists(), invalidLists(), invalidManagedRoutes(), invalidServices(), invalidPorts(), invalidSpecs())
 }
 
-// unreadable are annotations that are no list of Services and weights.
-func unreadable() []BadObject {
+// unparsableLists are annotations that are no list of Services and weights.
+func unparsableLists() []InvalidObject {
 	const reason = httpv1alpha1.ReasonInvalidWeightedBackends
-	return []BadObject{
+	return []InvalidObject{
 		{
 			Name: "not YAML", Annotation: `{{{`, Answers: "canary",
-			Reason: reason, Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` + example,
+			Reason: reason, Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` + exampleFix,
 		},
 		{
 			Name: "not a list", Annotation: `{service: shop-stable, weight: 1}`, Answers: "canary",
-			Reason: reason, Message: annotation + `not a YAML list of {service, weight}` + example,
+			Reason: reason, Message: annotation + `not a YAML list of {service, weight}` + exampleFix,
 		},
 		{
 			Name: "an unknown key", Annotation: `[{service: shop-stable, weight: 1, namespace: other}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 1: not a YAML list of {service, weight}: unknown key "namespace"` + example,
+			Reason: reason, Message: annotation + `entry 1: not a YAML list of {service, weight}: unknown key "namespace"` + exampleFix,
 		},
 		{
 			Name: "no weight", Annotation: `[{service: shop-stable}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 1: not a YAML list of {service, weight}: key "weight" is missing` + example,
+			Reason: reason, Message: annotation + `entry 1: not a YAML list of {service, weight}: key "weight" is missing` + exampleFix,
 		},
 		{
 			Name: "a negative weight", Annotation: `[{service: shop-stable, weight: -1}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 1: weight out of range: "-1" is not a whole number from 0 to 4294967295` + example,
+			Reason: reason, Message: annotation + `entry 1: weight out of range: "-1" is not a whole number from 0 to 4294967295` + exampleFix,
 		},
 	}
 }
 
-// badLists are lists that are not allowed whatever Services there are. The last row is about an object that never had a
+// invalidLists are lists that are not allowed whatever Services there are. The last row is about an object that never had a
 // good one.
-func badLists() []BadObject {
+func invalidLists() []InvalidObject {
 	const reason = httpv1alpha1.ReasonInvalidWeightedBackends
-	return []BadObject{
+	return []InvalidObject{
 		{
 			Name: "an empty list", Annotation: `[]`, Answers: "canary",
 			Reason: reason, Message: annotation + `no backend: remove the annotation to send all requests to spec.scaleTargetRef.service`,
@@ -84,11 +84,11 @@ func badLists() []BadObject {
 		},
 		{
 			Name: "a Service twice", Annotation: `[{service: shop-stable, weight: 1}, {service: shop-stable, weight: 1}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 2: duplicate service "shop-stable"` + example,
+			Reason: reason, Message: annotation + `entry 2: duplicate service "shop-stable"` + exampleFix,
 		},
 		{
 			Name: "aliases", Annotation: "- &a {service: shop-stable, weight: 1}\n- *a\n", Answers: "canary",
-			Reason: reason, Message: annotation + `YAML anchors and aliases are not allowed` + example,
+			Reason: reason, Message: annotation + `YAML anchors and aliases are not allowed` + exampleFix,
 		},
 		{
 			Name: "more than 4096 bytes", Annotation: "[{service: shop-stable, weight: 1}]" + strings.Repeat(" ", 200_000), Answers: "canary",
@@ -100,24 +100,24 @@ func badLists() []BadObject {
 		},
 		{
 			Name: "a Service of another namespace", Annotation: `[{service: other/shop-stable, weight: 1}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 1: service "other/shop-stable": not the name of a Service in this namespace (a DNS-1123 label)` + example,
+			Reason: reason, Message: annotation + `entry 1: service "other/shop-stable": not the name of a Service in this namespace (a DNS-1123 label)` + exampleFix,
 		},
 		{
 			Name: "a host name for a Service", Annotation: `[{service: shop.other.svc, weight: 1}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 1: service "shop.other.svc": not the name of a Service in this namespace (a DNS-1123 label)` + example,
+			Reason: reason, Message: annotation + `entry 1: service "shop.other.svc": not the name of a Service in this namespace (a DNS-1123 label)` + exampleFix,
 		},
 		{
 			Name: "a new object with a bad annotation", New: true, Annotation: `{{{`, Answers: "stable",
-			Reason: reason, Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` + example,
+			Reason: reason, Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` + exampleFix,
 		},
 	}
 }
 
-// badManaged are header and mirror routes that cannot be read, or that Envoy would not take.
-func badManaged() []BadObject {
+// invalidManagedRoutes are header and mirror routes that cannot be read, or that Envoy would not take.
+func invalidManagedRoutes() []InvalidObject {
 	const (
-		field  = "annotation " + httpv1alpha1.AnnotationManagedRoutes + ": "
-		remedy = ": correct or remove the annotation, or let the Rollout write it"
+		field = "annotation " + httpv1alpha1.AnnotationManagedRoutes + ": "
+		fix   = ": correct or remove the annotation, or let the Rollout write it"
 	)
 	patch := func(text string) string {
 		return "metadata: {annotations: {" + httpv1alpha1.AnnotationManagedRoutes + ": '" + text + "'}}"
@@ -125,24 +125,24 @@ func badManaged() []BadObject {
 	regex := func(text string) string {
 		return patch(`[{"name":"qa","matches":[{"headers":[{"name":"role","type":"Regex","value":"` + text + `"}]}]}]`)
 	}
-	const inRegex = field + `route "qa": match 1: header "role": not a regular expression that Envoy accepts: `
-	rows := []BadObject{
-		{Name: "header routes that are no list", Patch: patch(`qa`), Message: field + `not a JSON list of routes: invalid character 'q' looking for beginning of value` + remedy},
+	const regexError = field + `route "qa": match 1: header "role": not a regular expression that Envoy accepts: `
+	rows := []InvalidObject{
+		{Name: "header routes that are no list", Patch: patch(`qa`), Message: field + `not a JSON list of routes: invalid character 'q' looking for beginning of value` + fix},
 		{
 			Name: "a header route with an unknown key", Patch: patch(`[{"name":"qa","match":[]}]`),
-			Message: field + `not a JSON list of routes: json: unknown field "match"` + remedy,
+			Message: field + `not a JSON list of routes: json: unknown field "match"` + fix,
 		},
 		{
 			Name: "a header route with an invalid regular expression", Patch: regex(`qa(`),
-			Message: inRegex + `"qa(": missing closing ): correct it (RE2 syntax)` + remedy,
+			Message: regexError + `"qa(": missing closing ): correct it (RE2 syntax)` + fix,
 		},
 		{
 			Name: "a header route with a regular expression that is too large for Envoy", Patch: regex(`[a-z]{200}`),
-			Message: inRegex + `"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: shorten it, repeat less often, or use exact or prefix` + remedy,
+			Message: regexError + `"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: shorten it, repeat less often, or use exact or prefix` + fix,
 		},
 		{
 			Name: "a mirror route of more than all", Patch: patch(`[{"name":"copy","mirrorPercent":101,"matches":[{}]}]`),
-			Message: field + `route "copy": invalid percentage: 101: write 1 to 100` + remedy,
+			Message: field + `route "copy": invalid percentage: 101: write 1 to 100` + fix,
 		},
 		{
 			Name: "a header route without a canary", Before: `[{service: shop-canary, weight: 1}]`, Patch: patch(`[{"name":"qa","matches":[{}]}]`),
@@ -156,10 +156,10 @@ func badManaged() []BadObject {
 	return rows
 }
 
-// badServices are Services that cannot be routed to.
-func badServices() []BadObject {
+// invalidServices are Services that cannot be routed to.
+func invalidServices() []InvalidObject {
 	const (
-		abroad = `
+		otherNamespace = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: other}
@@ -176,13 +176,13 @@ metadata: {name: external}
 spec: {type: ExternalName, externalName: example.com, ports: [{name: http, port: 80}]}
 `
 	)
-	return []BadObject{
+	return []InvalidObject{
 		{
 			Name: "a missing Service", Annotation: `[{service: shop-stable, weight: 1}, {service: shop-next, weight: 1}]`, Answers: "canary",
 			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `Service "shop-next" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
-			Name: "a Service that is in another namespace only", Objects: abroad, Annotation: `[{service: shop-stable, weight: 1}, {service: abroad, weight: 1}]`,
+			Name: "a Service that is in another namespace only", Objects: otherNamespace, Annotation: `[{service: shop-stable, weight: 1}, {service: abroad, weight: 1}]`,
 			Answers: "canary",
 			Reason:  httpv1alpha1.ReasonServiceNotFound, Message: annotation + `Service "abroad" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
@@ -203,15 +203,15 @@ spec: {type: ExternalName, externalName: example.com, ports: [{name: http, port:
 	}
 }
 
-// badPorts are ports that the Services do not have.
-func badPorts() []BadObject {
+// invalidPorts are ports that the Services do not have.
+func invalidPorts() []InvalidObject {
 	const odd = `
 apiVersion: v1
 kind: Service
 metadata: {name: odd}
 spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 `
-	return []BadObject{
+	return []InvalidObject{
 		{
 			Name: "a canary without the port", Objects: odd, Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
 			Answers: "canary",
@@ -232,9 +232,9 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 	}
 }
 
-// badSpecs are mistakes in the other fields.
-func badSpecs() []BadObject {
-	return []BadObject{
+// invalidSpecs are mistakes in the other fields.
+func invalidSpecs() []InvalidObject {
+	return []InvalidObject{
 		{
 			Name: "a bare route to a missing Service", New: true, Annotation: "-", Patch: `{spec: {scaleTargetRef: {service: shop-next}}}`,
 			Answers: "503",

@@ -56,7 +56,7 @@ func notAccepted(reason, message, routed string) []metav1.Condition {
 }
 
 // expectConditions waits until an object has these conditions, observed in its present generation.
-func (s *stage) expectConditions(t *testing.T, namespace, name string, want []metav1.Condition) {
+func (s *environment) expectConditions(t *testing.T, namespace, name string, want []metav1.Condition) {
 	t.Helper()
 	var last string
 	t.Cleanup(func() {
@@ -66,7 +66,7 @@ func (s *stage) expectConditions(t *testing.T, namespace, name string, want []me
 	})
 	ignored := cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime", "ObservedGeneration")
 	await.True(t, fmt.Sprintf("%s/%s is %s", namespace, name, want[0].Reason), func() bool {
-		object := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(namespace, name))
+		object := read[httpv1alpha1.HTTPScaledObject](t, s, objectPath(namespace, name))
 		last = gocmp.Diff(want, object.Status.Conditions, ignored)
 		return last == "" && !slices.ContainsFunc(object.Status.Conditions, func(c metav1.Condition) bool { return c.ObservedGeneration != object.Generation })
 	})
@@ -74,42 +74,42 @@ func (s *stage) expectConditions(t *testing.T, namespace, name string, want []me
 
 // expectEvent waits for the Event that tells an object's owner what its condition says, and makes sure that it is told once since an instant. Before
 // that the interceptor may have heard of an object earlier than of its Services.
-func (s *stage) expectEvent(t *testing.T, since time.Time, namespace, name, kind, reason, note string) {
+func (s *environment) expectEvent(t *testing.T, since time.Time, namespace, name, kind, reason, note string) {
 	t.Helper()
 	want := eventsv1.Event{
 		ReportingController: "kedify.io/http-interceptor", ReportingInstance: "interceptor-0", Action: "Route",
 		Type: kind, Reason: reason, Note: note,
 	}
 	await.True(t, "the Event "+reason, func() bool {
-		var found []eventsv1.Event
+		var events []eventsv1.Event
 		for _, event := range read[eventsv1.EventList](t, s, "/apis/events.k8s.io/v1/namespaces/"+namespace+"/events").Items {
-			regards := event.Regarding.Kind == httpv1alpha1.Kind && event.Regarding.Name == name
-			if regards && event.Reason == reason && event.Note == note && !event.EventTime.Time.Before(since) {
-				found = append(found, event)
+			isRegarding := event.Regarding.Kind == httpv1alpha1.Kind && event.Regarding.Name == name
+			if isRegarding && event.Reason == reason && event.Note == note && !event.EventTime.Time.Before(since) {
+				events = append(events, event)
 			}
 		}
-		if len(found) == 0 {
+		if len(events) == 0 {
 			return false
 		}
 		ignored := cmpopts.IgnoreFields(eventsv1.Event{}, "TypeMeta", "ObjectMeta", "EventTime", "Regarding")
-		if diff := gocmp.Diff([]eventsv1.Event{want}, found, ignored); diff != "" {
+		if diff := gocmp.Diff([]eventsv1.Event{want}, events, ignored); diff != "" {
 			t.Errorf("Events of %s/%s (-want +got):\n%s", namespace, name, diff)
 		}
 		return true
 	})
 }
 
-// expectInForce waits until every proxy shares the requests for shop as an annotation says.
-func (s *stage) expectInForce(t *testing.T, namespace, annotation string) {
+// awaitActive waits until every proxy shares the requests for shop as an annotation says.
+func (s *environment) awaitActive(t *testing.T, namespace, annotation string) {
 	t.Helper()
 	await.True(t, "the good split is in force", func() bool {
-		report := read[httpv1alpha1.HTTPScaledObject](t, s, pathOf(namespace, "shop")).Status.DataPlane
+		report := read[httpv1alpha1.HTTPScaledObject](t, s, objectPath(namespace, "shop")).Status.DataPlane
 		return report != nil && report.AnnotationHash == split.Hash(annotation, "") && report.Effective
 	})
 }
 
 // restore makes an HTTPScaledObject again what its manifest says, whoever has changed what of it.
-func (s *stage) restore(t *testing.T, namespace, name, manifest string) {
+func (s *environment) restore(t *testing.T, namespace, name, manifest string) {
 	t.Helper()
 	var object struct {
 		Metadata struct{ Annotations any } `json:"metadata"`
@@ -125,13 +125,13 @@ func (s *stage) restore(t *testing.T, namespace, name, manifest string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.admin.Patch(types.JSONPatchType).AbsPath(pathOf(namespace, name)).Body(operations).Do(t.Context()).Error(); err != nil {
+	if err := s.admin.Patch(types.JSONPatchType).AbsPath(objectPath(namespace, name)).Body(operations).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// spoil makes the mistake of a row.
-func (s *stage) spoil(t *testing.T, namespace string, row refusals.BadObject) {
+// invalidate makes the mistake of a row.
+func (s *environment) invalidate(t *testing.T, namespace string, row refusals.InvalidObject) {
 	t.Helper()
 	if row.Objects != "" {
 		s.apply(t, namespace, row.Objects)
@@ -155,12 +155,12 @@ func (s *stage) spoil(t *testing.T, namespace string, row refusals.BadObject) {
 		t.Fatal(err)
 	}
 	if !row.New {
-		s.patch(t, pathOf(namespace, "shop"), string(text))
+		s.patch(t, objectPath(namespace, "shop"), string(text))
 		return
 	}
-	s.remove(t, pathOf(namespace, "shop"))
-	await.True(t, "the old object is not served", func() bool { return answers(t, hostOf(namespace, "shop"), 1)["404"] == 1 })
-	s.apply(t, namespace, merged(t, scaledObject("shop", hostOf(namespace, "shop"), atOnce), text))
+	s.remove(t, objectPath(namespace, "shop"))
+	await.True(t, "the old object is not served", func() bool { return answers(t, hostName(namespace, "shop"), 1)["404"] == 1 })
+	s.apply(t, namespace, merged(t, scaledObject("shop", hostName(namespace, "shop"), allToCanary), text))
 }
 
 // merged is a manifest after a merge patch (RFC 7386).
@@ -181,28 +181,28 @@ func merged(t *testing.T, manifest string, patch []byte) string {
 // mergeInto changes object as a merge patch says.
 func mergeInto(object, change map[string]any) {
 	for key, value := range change {
-		below, isMap := value.(map[string]any)
-		present, wasMap := object[key].(map[string]any)
+		changedMap, isChangedMap := value.(map[string]any)
+		presentMap, isPresentMap := object[key].(map[string]any)
 		switch {
 		case value == nil:
 			delete(object, key)
-		case isMap && wasMap:
-			mergeInto(present, below)
+		case isChangedMap && isPresentMap:
+			mergeInto(presentMap, changedMap)
 		default:
 			object[key] = value
 		}
 	}
 }
 
-// badObject makes one mistake and heals it.
-func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject) {
+// checkObject makes one mistake and heals it.
+func (s *environment) checkObject(t *testing.T, namespace string, row refusals.InvalidObject) {
 	t.Helper()
-	host, isApp := hostOf(namespace, "shop"), row.Answers == "stable" || row.Answers == "canary"
-	before := cmp.Or(row.Before, atOnce)
+	host, isApp := hostName(namespace, "shop"), row.Answers == "stable" || row.Answers == "canary"
+	before := cmp.Or(row.Before, allToCanary)
 	good := scaledObject("shop", host, before)
-	s.furnish(t, namespace)
+	s.createNamespace(t, namespace)
 	s.apply(t, namespace, good)
-	s.expectInForce(t, namespace, before)
+	s.awaitActive(t, namespace, before)
 	stop := func() {}
 	if isApp && !row.New {
 		stop = startLoad(t, host)
@@ -210,7 +210,7 @@ func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject
 	defer func() { stop() }()
 
 	began := time.Now()
-	s.spoil(t, namespace, row)
+	s.invalidate(t, namespace, row)
 
 	message := strings.ReplaceAll(row.Message, `"shop"`, `"`+namespace+`"`)
 	routed := "Requests are routed as last published."
@@ -220,7 +220,7 @@ func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject
 	s.expectConditions(t, namespace, "shop", notAccepted(row.Reason, message, routed))
 	s.expectEvent(t, began, namespace, "shop", "Warning", row.Reason, message)
 	expectAnswers(t, host, row.Answers)
-	s.neighbourMoves(t, namespace)
+	s.checkNeighbour(t, namespace)
 	expectAnswers(t, host, row.Answers)
 
 	if row.Removed != "" {
@@ -229,8 +229,8 @@ func (s *stage) badObject(t *testing.T, namespace string, row refusals.BadObject
 	s.restore(t, namespace, "shop", good)
 	s.expectConditions(t, namespace, "shop", accepted())
 	s.expectEvent(t, began, namespace, "shop", "Normal", httpv1alpha1.ReasonAccepted, accepted()[0].Message)
-	s.expectInForce(t, namespace, before)
-	if before == atOnce {
+	s.awaitActive(t, namespace, before)
+	if before == allToCanary {
 		expectAnswers(t, host, "canary")
 	}
 }

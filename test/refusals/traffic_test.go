@@ -42,8 +42,8 @@ func startApp(t *testing.T, name string) int {
 	return address.Port
 }
 
-// ask makes a request through Envoy and returns the name of the app that answered, or the status where none did.
-func ask(ctx context.Context, host string) (string, error) {
+// get makes a request through Envoy and returns the name of the app that answered, or the status where none did.
+func get(ctx context.Context, host string) (string, error) {
 	got, err := traffic.Get(ctx, "http://"+proxyAddress+"/", host, nil)
 	if err != nil || got.Status != http.StatusOK {
 		return strconv.Itoa(got.Status), err
@@ -56,7 +56,7 @@ func answers(t *testing.T, host string, requests int) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
 	for range requests {
-		got, err := ask(t.Context(), host)
+		got, err := get(t.Context(), host)
 		if err != nil {
 			t.Fatalf("%s: %v", host, err)
 		}

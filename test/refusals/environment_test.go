@@ -37,24 +37,24 @@ ports: [{name: http, port: 8080}]
 endpoints: [{addresses: [%s], conditions: {ready: true}}]
 `
 
-// stage is everything that a request and a weight go through.
-type stage struct {
+// environment is everything that a request and a weight go through.
+type environment struct {
 	*apiserver.ControlPlane
 
-	admin    *rest.RESTClient
-	plugin   *pluginprocess.Process // runs as the controller's ServiceAccount
-	stranger *pluginprocess.Process // runs as one that may do nothing
-	ports    map[string]int         // of the two apps, stable and canary
+	admin        *rest.RESTClient
+	plugin       *pluginprocess.Process // runs as the controller's ServiceAccount
+	unprivileged *pluginprocess.Process // runs as one that may do nothing
+	ports        map[string]int         // of the two apps, stable and canary
 }
 
-// newStage starts everything. It ends with the test.
-func newStage(t *testing.T) *stage {
+// newEnvironment starts everything. It ends with the test.
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{ports: map[string]int{}}
+	s := &environment{ports: map[string]int{}}
 	for _, name := range []string{"stable", "canary"} {
 		s.ports[name] = startApp(t, name)
 	}
@@ -72,12 +72,12 @@ func newStage(t *testing.T) *stage {
 	s.install(t)
 	s.startInterceptor(t)
 	startEnvoy(t)
-	s.plugin, s.stranger = s.startPlugin(t, apiserver.RolloutsToken), s.startPlugin(t, apiserver.UnprivilegedToken)
+	s.plugin, s.unprivileged = s.startPlugin(t, apiserver.RolloutsToken), s.startPlugin(t, apiserver.UnprivilegedToken)
 	return s
 }
 
 // install applies the manifests that users apply, but for what would run in Pods.
-func (s *stage) install(t *testing.T) {
+func (s *environment) install(t *testing.T) {
 	t.Helper()
 	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`)
 	for _, file := range []string{
@@ -94,7 +94,7 @@ func (s *stage) install(t *testing.T) {
 }
 
 // startInterceptor runs the built interceptor as its ServiceAccount.
-func (s *stage) startInterceptor(t *testing.T) {
+func (s *environment) startInterceptor(t *testing.T) {
 	t.Helper()
 	program.Run(t, filepath.Join(netspace.Folder(), "interceptor"), "--kubeconfig="+s.kubeconfig(t, apiserver.InterceptorToken),
 		"--xds-address="+netspace.Address().String()+":5678", "--proxy-address=127.0.0.1:8081", "--metric-sink-address=127.0.0.1:0", "--pod-name=interceptor-0", "--shutdown-delay=0s", "--access-log=false")
@@ -112,13 +112,13 @@ func startEnvoy(t *testing.T) {
 }
 
 // startPlugin starts the built plugin as the user of token.
-func (s *stage) startPlugin(t *testing.T, token string) *pluginprocess.Process {
+func (s *environment) startPlugin(t *testing.T, token string) *pluginprocess.Process {
 	t.Helper()
 	return pluginprocess.Run(t, filepath.Join(netspace.Folder(), "rollouts-plugin-kedify"), s.kubeconfig(t, token))
 }
 
 // kubeconfig writes a kubeconfig file for the user of token.
-func (s *stage) kubeconfig(t *testing.T, token string) (file string) {
+func (s *environment) kubeconfig(t *testing.T, token string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "kubeconfig")
 	if err := s.WriteKubeconfig(file, token); err != nil {
@@ -128,7 +128,7 @@ func (s *stage) kubeconfig(t *testing.T, token string) (file string) {
 }
 
 // apply applies manifests in namespace.
-func (s *stage) apply(t *testing.T, namespace string, manifests ...string) {
+func (s *environment) apply(t *testing.T, namespace string, manifests ...string) {
 	t.Helper()
 	if err := apiserver.Apply(t.Context(), s.admin, namespace, manifests...); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func (s *stage) apply(t *testing.T, namespace string, manifests ...string) {
 }
 
 // patch sends a merge patch, in YAML.
-func (s *stage) patch(t *testing.T, path, patch string) {
+func (s *environment) patch(t *testing.T, path, patch string) {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte(patch))
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *stage) patch(t *testing.T, path, patch string) {
 }
 
 // remove deletes an object.
-func (s *stage) remove(t *testing.T, path string) {
+func (s *environment) remove(t *testing.T, path string) {
 	t.Helper()
 	if err := s.admin.Delete().AbsPath(path).Do(t.Context()).Error(); err != nil {
 		t.Fatalf("delete %s: %v", path, err)
@@ -156,7 +156,7 @@ func (s *stage) remove(t *testing.T, path string) {
 }
 
 // read reads an object.
-func read[T any](t *testing.T, s *stage, path string) T {
+func read[T any](t *testing.T, s *environment, path string) T {
 	t.Helper()
 	var object T
 	body, err := s.admin.Get().AbsPath(path).DoRaw(t.Context())

@@ -16,19 +16,19 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// atOnce is a split that gives everything to the canary: when it is kept, one request tells.
-const atOnce = "[{service: shop-stable, weight: 0}, {service: shop-canary, weight: 100}]"
+// allToCanary is a split that gives everything to the canary: when it is kept, one request tells.
+const allToCanary = "[{service: shop-stable, weight: 0}, {service: shop-canary, weight: 100}]"
 
-// pathOf is the path of an HTTPScaledObject.
-func pathOf(namespace, name string) string {
+// objectPath is the path of an HTTPScaledObject.
+func objectPath(namespace, name string) string {
 	return "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/" + httpv1alpha1.Resource + "/" + name
 }
 
-// hostOf is the host of an HTTPScaledObject.
-func hostOf(namespace, name string) string { return name + "." + namespace + ".test" }
+// hostName is the host of an HTTPScaledObject.
+func hostName(namespace, name string) string { return name + "." + namespace + ".test" }
 
 // app is the manifest of a Service with the port 80 named http, and of its one endpoint: the app that has the name's ending, stable or canary.
-func (s *stage) app(service string) string {
+func (s *environment) app(service string) string {
 	ending := service[strings.LastIndexByte(service, '-')+1:]
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -55,27 +55,27 @@ spec: {hosts: [%s], scaleTargetRef: {service: %[1]s-stable, port: 80}}
 `, name, httpv1alpha1.AnnotationWeightedBackends, annotation, host)
 }
 
-// furnish makes a namespace with the apps shop and neighbour, each with an HTTPScaledObject that gives all to the canary, and waits until both are served.
-func (s *stage) furnish(t *testing.T, namespace string) {
+// createNamespace makes a namespace with the apps shop and neighbour, each with an HTTPScaledObject that gives all to the canary, and waits until both are served.
+func (s *environment) createNamespace(t *testing.T, namespace string) {
 	t.Helper()
 	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+namespace+`}}`)
 	for _, name := range []string{"shop", "neighbour"} {
 		s.apply(t, namespace, s.app(name+"-stable"), s.app(name+"-canary"),
-			scaledObject(name, hostOf(namespace, name), strings.ReplaceAll(atOnce, "shop", name)))
+			scaledObject(name, hostName(namespace, name), strings.ReplaceAll(allToCanary, "shop", name)))
 	}
 	for _, name := range []string{"shop", "neighbour"} {
 		s.expectConditions(t, namespace, name, accepted())
-		expectAnswers(t, hostOf(namespace, name), "canary")
+		expectAnswers(t, hostName(namespace, name), "canary")
 	}
 }
 
-// neighbourMoves takes the neighbour's weight through the plugin, from the call to the data plane's word to the requests.
-func (s *stage) neighbourMoves(t *testing.T, namespace string) {
+// checkNeighbour takes the neighbour's weight through the plugin, from the call to the data plane's word to the requests.
+func (s *environment) checkNeighbour(t *testing.T, namespace string) {
 	t.Helper()
 	rollout := routertest.Rollout(httpso.Type, `{"httpScaledObjectName":"neighbour"}`)
 	rollout.Namespace, rollout.Name, rollout.UID = namespace, "neighbour", apitypes.UID("uid-of-neighbour-in-"+namespace)
 	rollout.Spec.Strategy.Canary.StableService, rollout.Spec.Strategy.Canary.CanaryService = "neighbour-stable", "neighbour-canary"
-	host := hostOf(namespace, "neighbour")
+	host := hostName(namespace, "neighbour")
 
 	s.setWeight(t, rollout, 0)
 	expectAnswers(t, host, "stable")
@@ -90,7 +90,7 @@ func (s *stage) neighbourMoves(t *testing.T, namespace string) {
 }
 
 // setWeight sets a weight and waits until the proxies have it.
-func (s *stage) setWeight(t *testing.T, rollout *v1alpha1.Rollout, weight int32) {
+func (s *environment) setWeight(t *testing.T, rollout *v1alpha1.Rollout, weight int32) {
 	t.Helper()
 	if answer := s.plugin.SetWeight(rollout, weight, nil); answer.HasError() {
 		t.Fatalf("SetWeight(%d) of the neighbour: %v", weight, answer)

@@ -22,9 +22,9 @@ type size struct{ fleets, objects, proxies int }
 
 func (s size) String() string { return fmt.Sprintf("%dx%d/%d", s.fleets, s.objects, s.proxies) }
 
-// nameOf is the name of an object, and fleetOf its namespace.
-func nameOf(i int) string           { return fmt.Sprintf("web-%05d", i) }
-func (s size) fleetOf(i int) string { return fmt.Sprintf("shop-%03d", i%s.fleets) }
+// objectName is the name of an object, and fleetOf its namespace.
+func objectName(i int) string         { return fmt.Sprintf("web-%05d", i) }
+func (s size) fleetName(i int) string { return fmt.Sprintf("shop-%03d", i%s.fleets) }
 
 // metadata is what every object has in a cluster.
 func metadata(namespace, name string, version int) metav1.ObjectMeta {
@@ -41,10 +41,10 @@ func metadata(namespace, name string, version int) metav1.ObjectMeta {
 
 // scaledObject is object i, in a canary, in a version and with a status.
 func (s size) scaledObject(i, version int, status httpv1alpha1.HTTPScaledObjectStatus) *httpv1alpha1.HTTPScaledObject {
-	name := nameOf(i)
+	name := objectName(i)
 	object := &httpv1alpha1.HTTPScaledObject{
 		TypeMeta:   metav1.TypeMeta{APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind},
-		ObjectMeta: metadata(s.fleetOf(i), name, i+1),
+		ObjectMeta: metadata(s.fleetName(i), name, i+1),
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
 			Hosts: []string{name + ".shop.test"}, PathPrefixes: []string{"/"},
 			ScaleTargetRef: httpv1alpha1.ScaleTargetRef{
@@ -63,10 +63,10 @@ func (s size) scaledObject(i, version int, status httpv1alpha1.HTTPScaledObjectS
 // service is one of the two Services of object i.
 func (s size) service(i int, side string) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metadata(s.fleetOf(i), nameOf(i)+side, i+1),
+		ObjectMeta: metadata(s.fleetName(i), objectName(i)+side, i+1),
 		Spec: corev1.ServiceSpec{
 			ClusterIP: "10.96.1.1", ClusterIPs: []string{"10.96.1.1"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-			Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": nameOf(i), "rollouts-pod-template-hash": "6c54544bf9"},
+			Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": objectName(i), "rollouts-pod-template-hash": "6c54544bf9"},
 			Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
 		},
 	}
@@ -75,8 +75,8 @@ func (s size) service(i int, side string) *corev1.Service {
 // slice is the EndpointSlice of one of the two Services of object i, with one Pod.
 func (s size) slice(i int, side string) *discoveryv1.EndpointSlice {
 	isTrue, isFalse, port, portName, protocol := true, false, int32(8080), "http", corev1.ProtocolTCP
-	service, node := nameOf(i)+side, "node-1"
-	meta := metadata(s.fleetOf(i), service+"-x2v9q", i+1)
+	service, node := objectName(i)+side, "node-1"
+	meta := metadata(s.fleetName(i), service+"-x2v9q", i+1)
 	meta.Labels = map[string]string{
 		discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
 	}
@@ -86,7 +86,7 @@ func (s size) slice(i int, side string) *discoveryv1.EndpointSlice {
 		Endpoints: []discoveryv1.Endpoint{{
 			Addresses:  []string{fmt.Sprintf("10.%d.%d.%d", len(side), i/250, i%250+1)},
 			Conditions: discoveryv1.EndpointConditions{Ready: &isTrue, Serving: &isTrue, Terminating: &isFalse},
-			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: s.fleetOf(i), Name: service + "-6c54544bf9-x7k2z"},
+			TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: s.fleetName(i), Name: service + "-6c54544bf9-x7k2z"},
 			NodeName:   &node,
 		}},
 	}
@@ -113,7 +113,7 @@ func proxyAddress(i int) string { return fmt.Sprintf("127.1.%d.%d", i/250, i%250
 func (s size) scaledObjects() runtime.Object {
 	list := new(httpv1alpha1.HTTPScaledObjectList)
 	for i := range s.objects {
-		list.Items = append(list.Items, *decoded(s.scaledObject(i, i+1, httpv1alpha1.HTTPScaledObjectStatus{})))
+		list.Items = append(list.Items, *deepCopy(s.scaledObject(i, i+1, httpv1alpha1.HTTPScaledObjectStatus{})))
 	}
 	return list
 }
@@ -121,7 +121,7 @@ func (s size) scaledObjects() runtime.Object {
 func (s size) services() runtime.Object {
 	list := new(corev1.ServiceList)
 	for i := range s.objects {
-		list.Items = append(list.Items, *decoded(s.service(i, "-stable")), *decoded(s.service(i, "-canary")))
+		list.Items = append(list.Items, *deepCopy(s.service(i, "-stable")), *deepCopy(s.service(i, "-canary")))
 	}
 	return list
 }
@@ -129,14 +129,14 @@ func (s size) services() runtime.Object {
 func (s size) slices() runtime.Object {
 	list := new(discoveryv1.EndpointSliceList)
 	for i := range s.objects {
-		list.Items = append(list.Items, *decoded(s.slice(i, "-stable")), *decoded(s.slice(i, "-canary")))
+		list.Items = append(list.Items, *deepCopy(s.slice(i, "-stable")), *deepCopy(s.slice(i, "-canary")))
 	}
-	list.Items = append(list.Items, *decoded(s.proxiesSlice()))
+	list.Items = append(list.Items, *deepCopy(s.proxiesSlice()))
 	return list
 }
 
-// decoded is an object as it comes from the API server: it shares nothing with another one.
-func decoded[T any](object *T) *T {
+// deepCopy is an object as it comes from the API server: it shares nothing with another one.
+func deepCopy[T any](object *T) *T {
 	text, err := json.Marshal(object)
 	if err != nil {
 		panic(err) // No type of these can fail.

@@ -13,13 +13,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// unknownService has a Rollout name a canary Service that is not there. The router writes what it is told, and which Services there are is the interceptor's to
+// checkUnknownService has a Rollout name a canary Service that is not there. The router writes what it is told, and which Services there are is the interceptor's to
 // judge: the weight is not verified, so the rollout waits, and goes on by itself once the Service is there.
-func (s *stage) unknownService(t *testing.T) {
+func (s *environment) checkUnknownService(t *testing.T) {
 	const namespace = "unknown"
 	const half = 50 // a Service has no endpoints in its first moments; at the full weight nobody would stand in for them
-	s.furnish(t, namespace)
-	host := hostOf(namespace, "shop")
+	s.createNamespace(t, namespace)
+	host := hostName(namespace, "shop")
 	defer startLoad(t, host)()
 	rollout := routertest.Rollout(httpso.Type, `{"httpScaledObjectName":"shop"}`)
 	rollout.Namespace, rollout.Name = namespace, "shop"
@@ -33,7 +33,7 @@ func (s *stage) unknownService(t *testing.T) {
 	message := `annotation http.kedify.io/weighted-backends: Service "shop-next" not found in namespace "unknown": create it or name another Service of the namespace`
 	s.expectConditions(t, namespace, "shop", notAccepted(httpv1alpha1.ReasonServiceNotFound, message, "Requests are routed as last published."))
 	s.expectEvent(t, began, namespace, "shop", "Warning", httpv1alpha1.ReasonServiceNotFound, message)
-	s.neighbourMoves(t, namespace)
+	s.checkNeighbour(t, namespace)
 	if verified, answer := s.plugin.VerifyWeight(rollout, half, nil); answer.HasError() || verified != rolloutstypes.NotVerified {
 		t.Errorf("VerifyWeight: %v, %v; want false without an error", verified, answer)
 	}

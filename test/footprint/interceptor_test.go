@@ -34,8 +34,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// server plays the API server. It keeps no objects: a list makes them anew.
-type server struct {
+// fakeAPIServer plays the API server. It keeps no objects: a list makes them anew.
+type fakeAPIServer struct {
 	size    size
 	changes chan watch.Event // of HTTPScaledObjects
 
@@ -54,15 +54,15 @@ func (s source) List(metav1.ListOptions) (apiruntime.Object, error) { return s.l
 
 func (s source) Watch(metav1.ListOptions) (watch.Interface, error) { return s.watch, nil }
 
-// watched is a source as ingest takes it.
-func watched(list func() apiruntime.Object, changes chan watch.Event) []cache.ListerWatcherWithContext {
+// listerWatchers is a source as ingest takes it.
+func listerWatchers(list func() apiruntime.Object, changes chan watch.Event) []cache.ListerWatcherWithContext {
 	return []cache.ListerWatcherWithContext{cache.ToListerWatcherWithContext(
 		source{list, watch.NewProxyWatcher(changes)},
 	)}
 }
 
 // ApplyStatus is status.Client's: the object comes back by the watch.
-func (s *server) ApplyStatus(
+func (s *fakeAPIServer) ApplyStatus(
 	_ context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus,
 ) error {
 	number, err := strconv.Atoi(object.Name[len("web-"):])
@@ -74,36 +74,36 @@ func (s *server) ApplyStatus(
 	version := s.size.objects + s.version
 	s.acked[object.Name] = is.DataPlane.Proxies.Acked
 	s.mu.Unlock()
-	s.changes <- watch.Event{Type: watch.Modified, Object: decoded(s.size.scaledObject(number, version, is))}
+	s.changes <- watch.Event{Type: watch.Modified, Object: deepCopy(s.size.scaledObject(number, version, is))}
 	return nil
 }
 
 // CreateEvent is status.Client's.
-func (s *server) CreateEvent(context.Context, *eventsv1.Event) error { return nil }
+func (s *fakeAPIServer) CreateEvent(context.Context, *eventsv1.Event) error { return nil }
 
 // isReported says whether every object has its report, those of the first fleet that all proxies have it.
-func (s *server) isReported() bool {
+func (s *fakeAPIServer) isReported() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.size.objects {
-		acked, is := s.acked[nameOf(i)]
-		if !is || s.size.fleetOf(i) == s.size.fleetOf(0) && int(acked) != s.size.proxies {
+		acked, is := s.acked[objectName(i)]
+		if !is || s.size.fleetName(i) == s.size.fleetName(0) && int(acked) != s.size.proxies {
 			return false
 		}
 	}
 	return true
 }
 
-// elect elects.
-func elect(ctx context.Context, lead func(context.Context)) error {
+// leadImmediately elects.
+func leadImmediately(ctx context.Context, lead func(context.Context)) error {
 	lead(ctx)
 	return nil
 }
 
-// stage is an interceptor with all of its proxies.
-type stage struct {
+// interceptor is an interceptor with all of its proxies.
+type interceptor struct {
 	tb      testing.TB
-	server  *server
+	server  *fakeAPIServer
 	address string
 	running sync.WaitGroup
 	isOver  func() bool // has it been stopped?
@@ -111,11 +111,11 @@ type stage struct {
 	kept    []any // so that it is live while it is measured
 }
 
-// set puts an interceptor together, lets it serve and returns when all has come to rest. It ends with
+// startInterceptor puts an interceptor together, lets it serve and returns when all has come to rest. It ends with
 // the test.
-func set(tb testing.TB, size size) *stage {
+func startInterceptor(tb testing.TB, size size) *interceptor {
 	tb.Helper()
-	s := &stage{tb: tb, server: &server{
+	s := &interceptor{tb: tb, server: &fakeAPIServer{
 		size: size, changes: make(chan watch.Event, 1000), acked: map[string]int32{},
 	}}
 	ctx, cancel := context.WithCancel(tb.Context())
@@ -125,31 +125,31 @@ func set(tb testing.TB, size size) *stage {
 	sink, err := sink.New(sink.Options{
 		Replica: "interceptor-0", Now: time.Now, MaxStreams: 10, Registerer: registry, Logger: logger,
 	})
-	s.must(err)
+	s.check(err)
 	reporting, err := status.New(status.Options{
-		Client: s.server, Source: controlplane.ProxyStates{Server: discovery}, Elect: elect,
+		Client: s.server, Source: controlplane.ProxyStates{Server: discovery}, Elect: leadImmediately,
 		Replica: "interceptor-0", Registerer: registry, Logger: logger,
 	})
-	s.must(err)
+	s.check(err)
 	loop, err := ingest.New(ingest.Options{
 		Sources: ingest.Sources{
-			ScaledObjects: watched(size.scaledObjects, s.server.changes),
-			Services:      watched(size.services, nil), EndpointSlices: watched(size.slices, nil),
+			ScaledObjects: listerWatchers(size.scaledObjects, s.server.changes),
+			Services:      listerWatchers(size.services, nil), EndpointSlices: listerWatchers(size.slices, nil),
 		},
 		Resolve: resolve.Options{SharedFleet: "keda"}, Translate: translate.DefaultOptions(),
 		Publisher:  controlplane.Publisher{Server: discovery, Sink: sink},
 		Observers:  []ingest.Observer{reporting, controlplane.DemandObserver{Sink: sink}},
 		Registerer: registry, Logger: logger,
 	})
-	s.must(err)
-	s.running.Go(func() { s.must(loop.Run(ctx)) })
-	s.running.Go(func() { s.must(reporting.Run(ctx, loop.Observed())) })
+	s.check(err)
+	s.running.Go(func() { s.check(loop.Run(ctx)) })
+	s.running.Go(func() { s.check(reporting.Run(ctx, loop.Observed())) })
 	<-loop.Seeded()
 	stop := s.listen(ctx, discovery, reporting)
 	s.stop = sync.OnceFunc(func() { cancel(); stop(); s.running.Wait() })
 	tb.Cleanup(s.stop)
 	for i := range size.proxies {
-		s.running.Go(func() { s.follow(ctx, proxyAddress(i)) })
+		s.running.Go(func() { s.runProxy(ctx, proxyAddress(i)) })
 	}
 	await.Described(tb, "every report, and its way back by the watch", func() bool {
 		return s.server.isReported() && len(s.server.changes) == 0
@@ -158,31 +158,31 @@ func set(tb testing.TB, size size) *stage {
 	return s
 }
 
-// must fails the test for an error.
-func (s *stage) must(err error) {
+// check fails the test for an error.
+func (s *interceptor) check(err error) {
 	if err != nil && !s.isOver() {
 		s.tb.Error(err)
 	}
 }
 
 // listen serves discovery, and returns what ends that.
-func (s *stage) listen(ctx context.Context, discovery *xds.Server, reporting *status.Reporter) (stop func()) {
+func (s *interceptor) listen(ctx context.Context, discovery *xds.Server, reporting *status.Reporter) (stop func()) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	s.must(err)
+	s.check(err)
 	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
 	discovery.Register(grpcServer)
 	reporting.Register(grpcServer)
 	s.running.Go(func() {
 		if err := grpcServer.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) {
-			s.must(err)
+			s.check(err)
 		}
 	})
 	s.address = listener.Addr().String()
 	return func() { discovery.Close(); grpcServer.Stop() }
 }
 
-// follow is a proxy: it takes and ACKs everything, and keeps nothing.
-func (s *stage) follow(ctx context.Context, from string) {
+// runProxy is a proxy: it takes and ACKs everything, and keeps nothing.
+func (s *interceptor) runProxy(ctx context.Context, from string) {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(256<<20)),
@@ -190,13 +190,13 @@ func (s *stage) follow(ctx context.Context, from string) {
 			return dialer.DialContext(ctx, "tcp", address)
 		}))
 	if err != nil {
-		s.must(err)
+		s.check(err)
 		return
 	}
 	defer func() { _ = conn.Close() }()
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
 	if err != nil {
-		s.must(err)
+		s.check(err)
 		return
 	}
 	// Like Envoy it reads on while what it has to say is on its way: if both ends waited for the other one to read, it would be for good.
@@ -204,7 +204,7 @@ func (s *stage) follow(ctx context.Context, from string) {
 	defer close(requests)
 	s.running.Go(func() {
 		for request := range requests {
-			s.must(stream.Send(request))
+			s.check(stream.Send(request))
 		}
 	})
 	for _, typeURL := range []string{resourcev3.ClusterType, resourcev3.ListenerType, resourcev3.ScopedRouteType} {
@@ -213,7 +213,7 @@ func (s *stage) follow(ctx context.Context, from string) {
 	for {
 		response, err := stream.Recv()
 		if err != nil {
-			s.must(err)
+			s.check(err)
 			return
 		}
 		requests <- &discoveryv3.DeltaDiscoveryRequest{TypeUrl: response.GetTypeUrl(), ResponseNonce: response.GetNonce()}
@@ -228,9 +228,9 @@ func (s *stage) follow(ctx context.Context, from string) {
 	}
 }
 
-// heap is how many bytes of the heap are in use, without garbage: the least of several readings, because messages that are
+// heapInUse is how many bytes of the heap are in use, without garbage: the least of several readings, because messages that are
 // on their way, and what is still to be looked at, count too.
-func heap() int64 {
+func heapInUse() int64 {
 	const readings = 10
 	pause := time.NewTicker(100 * time.Millisecond)
 	defer pause.Stop()

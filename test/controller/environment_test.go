@@ -19,8 +19,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// stage is a namespace of its own in a cluster.
-type stage struct {
+// environment is a namespace of its own in a cluster.
+type environment struct {
 	*cluster
 
 	t         *testing.T
@@ -32,25 +32,25 @@ func TestGatewayAPI(t *testing.T) {
 	for _, release := range releases() {
 		t.Run(release.name, func(t *testing.T) {
 			c := start(t, release)
-			for name, play := range map[string]func(*stage){
-				"weights from the first step to the promotion":   weightsFromTheFirstStepToThePromotion,
-				"an abort restores the route":                    anAbortTakesEverythingBack,
-				"a full promotion removes header routes":         aFullPromotionTakesHeaderRoutesAway,
-				"two header routes in the order of the Rollout":  twoHeaderRoutesInTheOrderOfManagedRoutes,
-				"every rule with both Services, and its filters": everyRuleWithBothServicesAndItsFilters,
+			for name, play := range map[string]func(*environment){
+				"weights from the first step to the promotion":   weightSteps,
+				"an abort restores the route":                    abortRestoresRoute,
+				"a full promotion removes header routes":         fullPromotionRemovesHeaderRoutes,
+				"two header routes in the order of the Rollout":  headerRouteOrder,
+				"every rule with both Services, and its filters": rulesWithBothServices,
 				"two Rollouts on one route":                      twoRolloutsOnOneRoute,
-				"a route in another namespace":                   aRouteInAnotherNamespace,
-				"a canary by headers alone has the label":        aCanaryByHeadersAloneHasTheLabel,
-				"the limit of 16 rules is a clear error":         theLimitOfSixteenRulesIsAClearError,
-				"routes of other kinds":                          routesOfOtherKinds,
-				"defaults of the API server":                     whatTheAPIServerMakesOfARouteIsNotWrittenAgain,
+				"a route in another namespace":                   routeInOtherNamespace,
+				"a canary by headers alone has the label":        headerOnlyCanaryHasLabel,
+				"the limit of 16 rules is a clear error":         ruleLimitError,
+				"routes of other kinds":                          otherRouteKinds,
+				"defaults of the API server":                     unchangedRouteIsNotWritten,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					namespace := strings.NewReplacer(" ", "-", ",", "").Replace(strings.ToLower(name))
-					s := &stage{cluster: c, t: t, namespace: namespace}
+					s := &environment{cluster: c, t: t, namespace: namespace}
 					s.apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + s.namespace + "}}")
-					t.Cleanup(func() { s.explain() })
+					t.Cleanup(func() { s.logState() })
 					play(s)
 				})
 			}
@@ -59,15 +59,15 @@ func TestGatewayAPI(t *testing.T) {
 }
 
 // apply applies manifests in the stage's namespace.
-func (s *stage) apply(manifests ...string) {
+func (s *environment) apply(manifests ...string) {
 	s.t.Helper()
 	if err := apiserver.Apply(s.t.Context(), s.admin, s.namespace, manifests...); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// explain logs what a failed test leaves behind.
-func (s *stage) explain() {
+// logState logs what a failed test leaves behind.
+func (s *environment) logState() {
 	s.t.Helper()
 	if !s.t.Failed() {
 		return
@@ -98,7 +98,7 @@ func (s *stage) explain() {
 
 // rollout applies a Rollout with its Services <name>-stable and <name>-canary, and waits until its first version is healthy. given is the router's configuration and
 // steps are those of the canary, both in YAML's flow notation.
-func (s *stage) rollout(name, given, managedRoutes, steps string) {
+func (s *environment) rollout(name, given, managedRoutes, steps string) {
 	s.t.Helper()
 	for _, role := range []string{"stable", "canary"} {
 		s.apply(fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s-%s}, spec: {selector: {app: %s}, ports: [{port: 80, targetPort: 8080}]}}", name, role, name))
@@ -126,12 +126,12 @@ spec:
 }
 
 // path is where a Rollout is.
-func (s *stage) path(rollout string) string {
+func (s *environment) path(rollout string) string {
 	return "/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts/" + rollout
 }
 
 // phase is the phase of a Rollout, once the controller has seen its newest generation.
-func (s *stage) phase(ctx context.Context, rollout string) string {
+func (s *environment) phase(ctx context.Context, rollout string) string {
 	var read struct {
 		Metadata struct{ Generation int64 }
 		Status   struct{ Phase, ObservedGeneration string }
@@ -144,40 +144,40 @@ func (s *stage) phase(ctx context.Context, rollout string) string {
 }
 
 // update begins a new version of a Rollout and waits until it pauses.
-func (s *stage) update(rollout, version string) {
+func (s *environment) update(rollout, version string) {
 	s.t.Helper()
 	s.merge(s.path(rollout), `{"spec":{"template":{"metadata":{"annotations":{"version":"`+version+`"}}}}}`)
 	s.paused(rollout)
 }
 
 // paused waits until a Rollout pauses.
-func (s *stage) paused(rollout string) {
+func (s *environment) paused(rollout string) {
 	s.t.Helper()
 	s.await(rollout+" pauses", "Paused", func(ctx context.Context) string { return s.phase(ctx, rollout) })
 }
 
 // promote lets a paused Rollout go on, as kubectl argo rollouts promote does.
-func (s *stage) promote(rollout string) {
+func (s *environment) promote(rollout string) {
 	s.t.Helper()
 	s.merge(s.path(rollout)+"/status", `{"status":{"pauseConditions":null}}`)
 }
 
 // finish lets a paused Rollout go on and waits until its new version is the stable one.
-func (s *stage) finish(rollout string) {
+func (s *environment) finish(rollout string) {
 	s.t.Helper()
 	s.promote(rollout)
 	s.await(rollout+" is promoted", "Healthy", func(ctx context.Context) string { return s.phase(ctx, rollout) })
 }
 
 // abort aborts a Rollout, as kubectl argo rollouts abort does.
-func (s *stage) abort(rollout string) {
+func (s *environment) abort(rollout string) {
 	s.t.Helper()
 	s.merge(s.path(rollout)+"/status", `{"status":{"abort":true}}`)
 	s.await(rollout+" is aborted", "Degraded", func(ctx context.Context) string { return s.phase(ctx, rollout) })
 }
 
 // merge merges a patch into what is at path.
-func (s *stage) merge(path, patch string) {
+func (s *environment) merge(path, patch string) {
 	s.t.Helper()
 	if err := s.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(patch)).Do(s.t.Context()).Error(); err != nil {
 		s.t.Fatalf("%s: %v", path, err)
@@ -185,25 +185,25 @@ func (s *stage) merge(path, patch string) {
 }
 
 // await waits until look returns want.
-func (s *stage) await(what, want string, look func(context.Context) string) {
+func (s *environment) await(what, want string, get func(context.Context) string) {
 	s.t.Helper()
 	ctx := await.Context(s.t)
 	got, next := "", time.Time{}
 	await.Described(s.t, what, func() bool {
 		if time.Now().After(next) {
-			got, next = look(ctx), time.Now().Add(pollEvery)
+			got, next = get(ctx), time.Now().Add(pollEvery)
 		}
 		return got == want
 	}, func() string { return "(-want +got):\n" + cmp.Diff(want, got) })
 }
 
-// shows waits until a route, named by its path behind the namespace, reads so.
-func (s *stage) shows(when, route, want string) {
+// expectRoute waits until a route, named by its path behind the namespace, reads so.
+func (s *environment) expectRoute(when, route, want string) {
 	s.t.Helper()
-	s.showsIn(when, s.namespace, route, want)
+	s.expectRouteIn(when, s.namespace, route, want)
 }
 
-func (s *stage) showsIn(when, namespace, route, want string) {
+func (s *environment) expectRouteIn(when, namespace, route, want string) {
 	s.t.Helper()
 	resource, _, _ := strings.Cut(route, "/")
 	path := "/apis/gateway.networking.k8s.io/" + s.release.versions[resource] + "/namespaces/" + namespace + "/" + route
@@ -217,7 +217,7 @@ func (s *stage) showsIn(when, namespace, route, want string) {
 }
 
 // event waits until a Rollout has an event with that text in it.
-func (s *stage) event(rollout, text string) {
+func (s *environment) event(rollout, text string) {
 	s.t.Helper()
 	s.await("an event of "+rollout+" with "+text, "", func(ctx context.Context) string {
 		var events struct {

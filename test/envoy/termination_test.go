@@ -23,30 +23,30 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
-// deployed are the Pods of the installed proxy.
-func deployed(t *testing.T) *appsv1.Deployment {
+// proxyDeployment are the Pods of the installed proxy.
+func proxyDeployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
 	text, err := kedifyproxy.Files.ReadFile("deployment.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := new(appsv1.Deployment)
-	if err := yaml.UnmarshalStrict(text, found); err != nil {
+	deployment := new(appsv1.Deployment)
+	if err := yaml.UnmarshalStrict(text, deployment); err != nil {
 		t.Fatal(err)
 	}
-	return found
+	return deployment
 }
 
 // drainArgs are the arguments of the installed proxy about draining, and how long that takes.
 func drainArgs(t *testing.T) (args []string, drain time.Duration) {
 	t.Helper()
-	all := deployed(t).Spec.Template.Spec.Containers[0].Args
+	all := proxyDeployment(t).Spec.Template.Spec.Containers[0].Args
 	for _, name := range []string{"--drain-strategy", "--drain-time-s"} {
-		at := slices.Index(all, name)
-		if at < 0 {
+		index := slices.Index(all, name)
+		if index < 0 {
 			t.Fatalf("arguments %v", all)
 		}
-		args = append(args, all[at:at+2]...)
+		args = append(args, all[index:index+2]...)
 	}
 	seconds, err := strconv.Atoi(args[3])
 	if err != nil {
@@ -55,10 +55,10 @@ func drainArgs(t *testing.T) (args []string, drain time.Duration) {
 	return args, time.Duration(seconds) * time.Second
 }
 
-// TestTheEndOfAProxyHasTimeForAllOfIt compares the times of the manifest: load balancers learn of it, Envoy drains, and
+// TestTerminationTimes compares the times of the manifest: load balancers learn of it, Envoy drains, and
 // only then it is told to stop, before the kubelet would end it.
-func TestTheEndOfAProxyHasTimeForAllOfIt(t *testing.T) {
-	pod := deployed(t).Spec.Template.Spec
+func TestTerminationTimes(t *testing.T) {
+	pod := proxyDeployment(t).Spec.Template.Spec
 	_, drain := drainArgs(t)
 	stop := time.Duration(pod.Containers[0].Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	killed := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
@@ -67,48 +67,48 @@ func TestTheEndOfAProxyHasTimeForAllOfIt(t *testing.T) {
 	}
 }
 
-// TestAProxyThatEndsServesWhatItHas says of a proxy's Pod that it is about to end, while requests are under way: one
+// TestTerminatingProxyDrains says of a proxy's Pod that it is about to end, while requests are under way: one
 // that ends after the listener, a WebSocket that goes on for a while, and one that nobody ends.
-func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
+func TestTerminatingProxyDrains(t *testing.T) {
 	t.Parallel()
 	args, drain := drainArgs(t)
 	app := startBackend(t, "plain")
-	resources := translated(t, world(t, []*backend{app}, kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
+	resources := translated(t, inputs(t, []*backend{app}, kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
 		translate.DefaultOptions())
 	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace, DrainedListeners: []string{translate.ListenerName}})
-	here := netip.MustParseAddr("127.0.0.1")
-	members := map[netip.Addr][]string{here: {namespace}}
+	proxyAddress := netip.MustParseAddr("127.0.0.1")
+	members := map[netip.Addr][]string{proxyAddress: {namespace}}
 	server.SetMembers(members)
-	over := grpc.NewServer(xds.GRPCOptions()...)
-	server.Register(over)
+	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
+	server.Register(grpcServer)
 	envoyproc.Binary(t)
 	listener := listen(t)
-	serveOver(t, over, listener)
+	serveGRPC(t, grpcServer, listener)
 	s := &served{proxy: &proxy{}, server: server, args: args}
 	s.publish(t, resources)
 	s.run(t, "DELTA_GRPC", listener.Addr().String())
 	s.await(t, resources)
 
-	long := s.beginWith(t, "HTTP/1.1", "plain.example.com", "/held", nil)
+	long := s.startWith(t, "HTTP/1.1", "plain.example.com", "/held", nil)
 	<-app.arrived
-	kept := map[string]*http.Transport{}
+	transports := map[string]*http.Transport{}
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2"} {
-		over := &http.Transport{Protocols: new(http.Protocols)}
-		over.Protocols.SetHTTP1(protocol == "HTTP/1.1")
-		over.Protocols.SetUnencryptedHTTP2(protocol == "HTTP/2")
-		defer over.CloseIdleConnections()
-		if first := askOver(t.Context(), over, s.address, "plain.example.com"); first.status != http.StatusOK {
+		grpcServer := &http.Transport{Protocols: new(http.Protocols)}
+		grpcServer.Protocols.SetHTTP1(protocol == "HTTP/1.1")
+		grpcServer.Protocols.SetUnencryptedHTTP2(protocol == "HTTP/2")
+		defer grpcServer.CloseIdleConnections()
+		if first := getOver(t.Context(), grpcServer, s.address, "plain.example.com"); first.status != http.StatusOK {
 			t.Fatalf("%s: %+v", protocol, first)
 		}
-		kept[protocol] = over
+		transports[protocol] = grpcServer
 	}
-	chat, heard := openWebSocket(t, s.address)
-	defer chat.Close()
-	endless, ending := openWebSocket(t, s.address)
-	defer endless.Close()
+	active, activeReader := openWebSocket(t, s.address)
+	defer active.Close()
+	idle, idleReader := openWebSocket(t, s.address)
+	defer idle.Close()
 
 	began := time.Now()
-	server.SetMembers(members, here)
+	server.SetMembers(members, proxyAddress)
 	await.True(t, "new connections are refused", func() bool {
 		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
 		if err == nil {
@@ -126,25 +126,25 @@ func TestAProxyThatEndsServesWhatItHas(t *testing.T) {
 		}
 		t.Errorf(format, args...)
 	}
-	for protocol, over := range kept {
-		if again := askOver(t.Context(), over, s.address, "plain.example.com"); again.status != http.StatusOK || again.err != nil {
+	for protocol, grpcServer := range transports {
+		if again := getOver(t.Context(), grpcServer, s.address, "plain.example.com"); again.status != http.StatusOK || again.err != nil {
 			fail("%s: a connection that stays is not served any more: %+v", protocol, again)
 		}
 		await.True(t, protocol+": that request was the connection's last", func() bool {
-			return askOver(t.Context(), over, s.address, "plain.example.com").err != nil
+			return getOver(t.Context(), grpcServer, s.address, "plain.example.com").err != nil
 		})
 	}
 	close(app.release)
 	if answer := <-long; answer.err != nil || answer.status != http.StatusOK {
 		fail("the request that ends after the listener: %+v", answer)
 	}
-	if _, err := io.WriteString(chat, "hello\n"); err != nil {
+	if _, err := io.WriteString(active, "hello\n"); err != nil {
 		fail("the WebSocket: %v", err)
 	}
-	if line, err := heard.ReadString('\n'); err != nil || !strings.Contains(line, "hello") {
+	if line, err := activeReader.ReadString('\n'); err != nil || !strings.Contains(line, "hello") {
 		fail("the WebSocket says %q, %v", line, err)
 	}
-	if _, err := ending.ReadString('\n'); err == nil {
+	if _, err := idleReader.ReadString('\n'); err == nil {
 		t.Error("the WebSocket that nobody ends says something")
 	}
 	ended := time.Since(began)

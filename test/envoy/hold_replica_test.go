@@ -37,13 +37,13 @@ import (
 type replica struct {
 	served
 
-	checks   *extauthz.Server
-	holding  *controlplane.Holding
-	registry *prometheus.Registry
-	over     *grpc.Server
-	options  translate.Options
-	at       string
-	page     page.Page // of each object that asks for one
+	checks      *extauthz.Server
+	holding     *controlplane.Holding
+	registry    *prometheus.Registry
+	grpcServer  *grpc.Server
+	options     translate.Options
+	grpcAddress string
+	page        page.Page // of each object that asks for one
 }
 
 // startReplica runs a replica until the test ends. limits are those of held requests.
@@ -59,73 +59,73 @@ func startReplica(t *testing.T, limits holding.Limits) *replica {
 	r.holding = &controlplane.Holding{Server: r.checks, Timeout: 30 * time.Minute}
 	r.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: r.holding})
 	r.server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
-	r.over = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
-	r.server.Register(r.over)
-	r.checks.Register(r.over)
+	r.grpcServer = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
+	r.server.Register(r.grpcServer)
+	r.checks.Register(r.grpcServer)
 	listener := listen(t)
-	r.at = listener.Addr().String()
+	r.grpcAddress = listener.Addr().String()
 	// Proxies of one machine share its abstract sockets.
-	r.options.Hold = translate.Hold{Checks: netip.MustParseAddrPort(r.at), Socket: "@kedify-hold-" + rand.Text()}
-	serveOver(t, r.over, listener)
+	r.options.Hold = translate.Hold{Checks: netip.MustParseAddrPort(r.grpcAddress), Socket: "@kedify-hold-" + rand.Text()}
+	serveGRPC(t, r.grpcServer, listener)
 	return r
 }
 
-// startHolding runs a replica with one proxy, which serves a world.
-func startHolding(t *testing.T, form string, first resolve.Inputs) *replica {
+// startWithReplica runs a replica with one proxy, which serves a world.
+func startWithReplica(t *testing.T, form string, inputs resolve.Inputs) *replica {
 	t.Helper()
 	r := startReplica(t, holding.Limits{Object: 1000, Namespace: 1000, Proxy: 1000, Total: 1000})
 	r.proxy = &proxy{}
-	r.show(t, first)
-	r.run(t, form, r.at)
+	r.publishInputs(t, inputs)
+	r.run(t, form, r.grpcAddress)
 	return r
 }
 
-// show publishes a world, as the interceptor does.
-func (r *replica) show(t *testing.T, world resolve.Inputs) translate.Resources {
+// publishInputs publishes a world, as the interceptor does.
+func (r *replica) publishInputs(t *testing.T, inputs resolve.Inputs) translate.Resources {
 	t.Helper()
-	resources := translated(t, world, r.options)
+	resources := translated(t, inputs, r.options)
 	r.publish(t, resources)
-	r.tell(t, world)
+	r.observe(t, inputs)
 	return resources
 }
 
-// tell tells what holds requests of the objects of a world.
-func (r *replica) tell(t *testing.T, world resolve.Inputs) {
+// observe tells what holds requests of the objects of a world.
+func (r *replica) observe(t *testing.T, inputs resolve.Inputs) {
 	t.Helper()
-	config, _ := resolve.Build(world)
-	told := map[model.Key]ingest.Object{}
-	for _, object := range world.ScaledObjects {
+	config, _ := resolve.Build(inputs)
+	objects := map[model.Key]ingest.Object{}
+	for _, object := range inputs.ScaledObjects {
 		key := model.Key{Namespace: object.Namespace, Name: object.Name}
-		own := model.Config{Services: config.Services}
+		published := model.Config{Services: config.Services}
 		for _, route := range config.Routes {
 			if route.Owner == key {
-				own.Routes = append(own.Routes, route)
+				published.Routes = append(published.Routes, route)
 			}
 		}
-		told[key] = ingest.Object{ScaledObject: object, Published: own, Page: r.page}
+		objects[key] = ingest.Object{ScaledObject: object, Published: published, Page: r.page}
 	}
-	r.holding.Observe(ingest.Pass{Objects: told})
+	r.holding.Observe(ingest.Pass{Objects: objects})
 }
 
 // without is a world in which Services have no endpoint.
-func without(world resolve.Inputs, services ...string) resolve.Inputs {
-	kept := slices.Clone(world.EndpointSlices)
-	world.EndpointSlices = slices.DeleteFunc(kept, func(slice *resolve.EndpointSlice) bool {
+func without(inputs resolve.Inputs, services ...string) resolve.Inputs {
+	kept := slices.Clone(inputs.EndpointSlices)
+	inputs.EndpointSlices = slices.DeleteFunc(kept, func(slice *resolve.EndpointSlice) bool {
 		return slices.Contains(services, slice.Service.Name)
 	})
-	return world
+	return inputs
 }
 
-// held is how many requests of an object wait.
-func (r *replica) held(name string) holding.Count {
+// queued is how many requests of an object wait.
+func (r *replica) queued(name string) holding.Count {
 	counts, _ := r.checks.Counts()
 	return counts[model.Key{Namespace: namespace, Name: name}]
 }
 
-// awaitHeld waits until so many do.
-func (r *replica) awaitHeld(t *testing.T, name string, count int) {
+// awaitQueued waits until so many do.
+func (r *replica) awaitQueued(t *testing.T, name string, count int) {
 	t.Helper()
-	await.True(t, "requests are held", func() bool { return r.held(name).Waiting == count })
+	await.True(t, "requests are held", func() bool { return r.queued(name).Waiting == count })
 }
 
 // calls are how many calls were answered, by what they came to.
@@ -135,46 +135,46 @@ func (r *replica) calls(t *testing.T) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]int{}
+	counts := map[string]int{}
 	for _, family := range families {
 		if family.GetName() != "kedify_hold_requests_total" {
 			continue
 		}
 		for _, metric := range family.GetMetric() {
-			found[metric.GetLabel()[0].GetValue()] = int(metric.GetCounter().GetValue())
+			counts[metric.GetLabel()[0].GetValue()] = int(metric.GetCounter().GetValue())
 		}
 	}
-	return found
+	return counts
 }
 
-// answered is the answer to a request, or why there is none.
-type answered struct {
+// result is the answer to a request, or why there is none.
+type result struct {
 	status int
 	header http.Header
 	body   string
 	err    error
 }
 
-// by is the backend that has answered, "" if none has.
-func (a answered) by() string {
-	var is seen
-	if a.status != http.StatusOK || json.Unmarshal([]byte(a.body), &is) != nil {
+// backend is the backend that has answered, "" if none has.
+func (a result) backend() string {
+	var echo echoed
+	if a.status != http.StatusOK || json.Unmarshal([]byte(a.body), &echo) != nil {
 		return ""
 	}
-	return is.Backend
+	return echo.Backend
 }
 
 // isCold says that the answer tells of a cold start.
-func (a answered) isCold() bool { return a.header.Get(extauthz.ColdStartHeader) == "true" }
+func (a result) isCold() bool { return a.header.Get(extauthz.ColdStartHeader) == "true" }
 
-// ask makes a request on a connection of its own.
-func (s *served) ask(ctx context.Context, protocol, host, path string, header http.Header, body io.Reader) answered {
+// send makes a request on a connection of its own.
+func (s *served) send(ctx context.Context, protocol, host, path string, header http.Header, body io.Reader) result {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP1(protocol == "HTTP/1.1")
 	transport.Protocols.SetUnencryptedHTTP2(protocol == "HTTP/2")
 	connection, err := transport.NewClientConn(ctx, "http", s.address)
 	if err != nil {
-		return answered{err: err}
+		return result{err: err}
 	}
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(ctx, await.Patience())
@@ -185,60 +185,60 @@ func (s *served) ask(ctx context.Context, protocol, host, path string, header ht
 	}
 	request, err := http.NewRequestWithContext(ctx, method, "http://"+s.address+path, body)
 	if err != nil {
-		return answered{err: err}
+		return result{err: err}
 	}
 	request.Host = host
 	maps.Copy(request.Header, header)
-	return answerTo(request, connection)
+	return roundTrip(request, connection)
 }
 
-// askOver makes a request over connections that others use, too.
-func askOver(ctx context.Context, client *http.Transport, address, host string) answered {
+// getOver makes a request over connections that others use, too.
+func getOver(ctx context.Context, client *http.Transport, address, host string) result {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", http.NoBody)
 	if err != nil {
-		return answered{err: err}
+		return result{err: err}
 	}
 	request.Host = host
-	return answerTo(request, client)
+	return roundTrip(request, client)
 }
 
-// answerTo reads the answer to a request.
-func answerTo(request *http.Request, over http.RoundTripper) answered {
-	response, err := over.RoundTrip(request)
+// roundTrip reads the answer to a request.
+func roundTrip(request *http.Request, transport http.RoundTripper) result {
+	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return answered{err: err}
+		return result{err: err}
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	return answered{response.StatusCode, response.Header, string(text), err}
+	return result{response.StatusCode, response.Header, string(text), err}
 }
 
-// begin makes a request whose answer comes later.
-func (s *served) begin(t *testing.T, protocol, host string) <-chan answered {
+// start makes a request whose answer comes later.
+func (s *served) start(t *testing.T, protocol, host string) <-chan result {
 	t.Helper()
-	return s.beginWith(t, protocol, host, "/", nil)
+	return s.startWith(t, protocol, host, "/", nil)
 }
 
-// beginWith is begin for one path, with headers.
-func (s *served) beginWith(t *testing.T, protocol, host, path string, header http.Header) <-chan answered {
+// startWith is begin for one path, with headers.
+func (s *served) startWith(t *testing.T, protocol, host, path string, header http.Header) <-chan result {
 	t.Helper()
-	answer := make(chan answered, 1)
-	go func() { answer <- s.ask(t.Context(), protocol, host, path, header, nil) }()
+	answer := make(chan result, 1)
+	go func() { answer <- s.send(t.Context(), protocol, host, path, header, nil) }()
 	return answer
 }
 
-// canaryWorld has one object whose requests two backends share.
-func canaryWorld(t *testing.T, stable, canary string) resolve.Inputs {
+// canaryInputs has one object whose requests two backends share.
+func canaryInputs(t *testing.T, stable, canary string) resolve.Inputs {
 	t.Helper()
 	object := kit.NewScaledObject(namespace, "shop", "shop-stable", 1, "shop.example.com")
 	object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: strings.NewReplacer("STABLE", stable, "CANARY", canary).Replace(
 		"[{service: shop-stable, weight: STABLE}, {service: shop-canary, weight: CANARY}]")}
-	return world(t, []*backend{startBackend(t, "shop-stable"), startBackend(t, "shop-canary")}, object)
+	return inputs(t, []*backend{startBackend(t, "shop-stable"), startBackend(t, "shop-canary")}, object)
 }
 
-// coldStart are timeouts of an object whose requests are held for so long at most.
-func coldStart(patience time.Duration) *httpv1alpha1.Timeouts {
-	return &httpv1alpha1.Timeouts{ConditionWait: &metav1.Duration{Duration: patience}}
+// queueDeadline are timeouts of an object whose requests are held for so long at most.
+func queueDeadline(deadline time.Duration) *httpv1alpha1.Timeouts {
+	return &httpv1alpha1.Timeouts{ConditionWait: &metav1.Duration{Duration: deadline}}
 }
 
 // hasEndpoints says that the proxy has confirmed all endpoints as they are published.
