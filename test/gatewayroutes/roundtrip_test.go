@@ -136,7 +136,7 @@ func (s stage) play(t *testing.T, folder string, object map[string]any) (written
 	ctx := t.Context()
 	live := answered(t)(s.admin.Post().AbsPath(collection).Param("fieldManager", user).Body(encoded(t, object)).DoRaw(ctx))
 	for _, step := range steps(t, folder) {
-		want := s.intent(t, step.Ask)
+		want := s.intent(t, step.Intent)
 		changed, report, err := route.Apply(live, want)
 		if err != nil || !report.Changed {
 			continue // an error, which the scenario itself tests, or no change
@@ -166,8 +166,8 @@ const user = "a-user"
 // writers returns the field managers in managedFields of a route.
 func writers(object map[string]any) (names []string) {
 	fields, _ := object["metadata"].(map[string]any)["managedFields"].([]any)
-	for _, of := range fields {
-		name, _ := of.(map[string]any)["manager"].(string)
+	for _, field := range fields {
+		name, _ := field.(map[string]any)["manager"].(string)
 		names = append(names, name)
 	}
 	return names
@@ -175,8 +175,8 @@ func writers(object map[string]any) (names []string) {
 
 // step is one step of a scenario with a call.
 type step struct {
-	Do  string
-	Ask json.RawMessage
+	Do     string
+	Intent json.RawMessage
 }
 
 // steps parses the calls of a scenario.
@@ -190,17 +190,17 @@ func steps(t *testing.T, folder string) []step {
 	if err := yaml.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(all, func(s step) bool { return len(s.Ask) == 0 })
+	return slices.DeleteFunc(all, func(s step) bool { return len(s.Intent) == 0 })
 }
 
 // intent returns the Intent of a step, with the schema of the release.
-func (s stage) intent(t *testing.T, ask json.RawMessage) route.Intent {
+func (s stage) intent(t *testing.T, text json.RawMessage) route.Intent {
 	t.Helper()
 	want := route.Intent{
 		Kind: route.HTTPRoute, Rollout: "shop/app", UID: "u-1", Namespace: "shop", Stable: "app-stable", Canary: "app-canary",
 		Label: &route.Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
 	}
-	if err := json.Unmarshal(ask, &want); err != nil {
+	if err := json.Unmarshal(text, &want); err != nil {
 		t.Fatal(err)
 	}
 	want.HasRuleNames, want.HasMirrorPercent = s.release.optional, s.release.optional

@@ -28,7 +28,7 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		route string
-		ask   func(*Intent)
+		set   func(*Intent)
 		kind  error
 		text  string
 	}{
@@ -103,7 +103,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := usual()
-			test.ask(&want)
+			test.set(&want)
 			_, report, err := Apply(decode(t, []byte(test.route)), want)
 			if !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("Apply: %v\nwant %v, with: %s", err, test.kind, test.text)

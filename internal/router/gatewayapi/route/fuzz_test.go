@@ -36,17 +36,17 @@ func FuzzApply(f *testing.F) {
 			f.Fatal(err)
 		}
 		for _, one := range steps {
-			f.Add(object, []byte(one.Ask))
+			f.Add(object, []byte(one.Intent))
 		}
 	}
-	f.Fuzz(func(t *testing.T, route, ask []byte) {
+	f.Fuzz(func(t *testing.T, route, intent []byte) {
 		var object map[string]any
 		if json.Unmarshal(route, &object) != nil || object == nil {
 			return // Not an object.
 		}
 		object = decodeJSON(t, route)
 		want := usual()
-		if json.Unmarshal(ask, &want) != nil {
+		if json.Unmarshal(intent, &want) != nil {
 			return // Not an Intent.
 		}
 		checkApply(t, object, want)

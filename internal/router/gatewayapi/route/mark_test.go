@@ -24,7 +24,7 @@ func TestOtherLabelsStay(t *testing.T) {
 	tests := map[string]struct {
 		backends string
 		labels   string
-		ask      Label
+		label    Label
 		weights  []*Weights
 		want     map[string]any
 	}{
@@ -53,7 +53,7 @@ func TestOtherLabelsStay(t *testing.T) {
 				"labels: "+test.labels+"}\nspec: {rules: [{backendRefs: "+test.backends+"}]}"))
 			for _, weights := range test.weights {
 				want := usual()
-				want.Label, want.Weights, want.ManagedRoutes = &test.ask, weights, none
+				want.Label, want.Weights, want.ManagedRoutes = &test.label, weights, none
 				changed, _, err := Apply(object, want)
 				if err != nil {
 					t.Fatal(err)

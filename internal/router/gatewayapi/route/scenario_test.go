@@ -19,9 +19,9 @@ var update = flag.Bool("update", false, "write what the scenarios produce")
 // step is one call of the controller in a scenario, or one edit by another writer: the text From, which occurs once in
 // the route's YAML, becomes To.
 type step struct {
-	Do   string // what happens, in words
-	Edit *struct{ From, To string }
-	Ask  json.RawMessage // an Intent, of which only what differs from the usual one is written
+	Do     string // what happens, in words
+	Edit   *struct{ From, To string }
+	Intent json.RawMessage // the fields of an Intent that differ from the usual one
 }
 
 // usual returns the base Intent of the steps: Rollout shop/app with Services app-stable and app-canary.
@@ -52,7 +52,7 @@ func TestScenarios(t *testing.T) {
 				fmt.Fprintf(&out, "---\n")
 				continue
 			}
-			result, text := play(t, object, intentOf(t, one.Ask))
+			result, text := play(t, object, intentOf(t, one.Intent))
 			object = result
 			out.WriteString(text)
 		}
@@ -92,16 +92,16 @@ func play(t *testing.T, object map[string]any, want Intent) (map[string]any, str
 }
 
 // intentOf parses the request of a step.
-func intentOf(t *testing.T, ask json.RawMessage) Intent {
+func intentOf(t *testing.T, text json.RawMessage) Intent {
 	t.Helper()
 	want := usual()
-	if len(ask) == 0 {
-		t.Fatal("the step has neither ask nor edit")
+	if len(text) == 0 {
+		t.Fatal("the step has neither intent nor edit")
 	}
-	decoder := json.NewDecoder(bytes.NewReader(ask))
+	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&want); err != nil {
-		t.Fatalf("ask: %v", err)
+		t.Fatalf("intent: %v", err)
 	}
 	return want
 }
