@@ -195,7 +195,7 @@ func TestLeaseDecidesWhetherReportsCount(t *testing.T) {
 		expect("deleted", true)
 		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": ""}})
 		pass(5 * time.Second)
-		expect("made by hand, and never renewed", true)
+		expect("made manually, and never renewed", true)
 	})
 }
 
