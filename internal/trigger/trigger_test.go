@@ -338,18 +338,18 @@ func TestClassify(t *testing.T) {
 			"convertedFrom": "kedify-http",
 			"scalerAddress": "elsewhere:1",
 		}), trigger.Managed},
-		"by hand":               {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
+		"manual":                {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
 		"manual, the long name": {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed},
-		"by hand, .svc": {
+		"manual, .svc": {
 			"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}),
 			trigger.Managed,
 		},
-		"by hand, without hosts": {
+		"manual, without hosts": {
 			"external-push",
 			map[string]string{"scalerAddress": address, "port": "80"},
 			trigger.Managed,
 		},
-		"by hand, misspelt": {"external-push", map[string]string{
+		"manual, misspelt": {"external-push", map[string]string{
 			"scalerAddress": address, "host": "a.test",
 			"httpScaledObject": "shop",
 		}, trigger.Managed},

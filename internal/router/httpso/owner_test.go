@@ -49,14 +49,14 @@ func TestSecondRolloutIsAnError(t *testing.T) {
 			mark:  apiMark,
 			owner: routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{}, "api", errors.New("no rule"))),
 		},
-		"the owner was deleted":                 {mark: apiMark, taken: true},
-		"a Rollout of its name came after it":   {mark: apiMark, owner: successor, taken: true},
-		"the owner names another object now":    {mark: apiMark, owner: apiRollout("other"), taken: true},
-		"the owner routes in another way now":   {mark: apiMark, owner: routertest.Rollout(httpso.Type, ""), taken: true},
-		"the mark has no owner":                 {mark: "yes", owner: apiRollout("web"), taken: true},
-		"the mark is of another namespace":      {mark: "shipping/api uid-of-api", owner: apiRollout("web"), taken: true},
-		"no mark, as by hand or by another one": {mark: "", owner: apiRollout("web"), taken: true},
-		"its own mark from before":              {mark: "shop/web uid-of-before", owner: apiRollout("web"), taken: true},
+		"the owner was deleted":               {mark: apiMark, taken: true},
+		"a Rollout of its name came after it": {mark: apiMark, owner: successor, taken: true},
+		"the owner names another object now":  {mark: apiMark, owner: apiRollout("other"), taken: true},
+		"the owner routes in another way now": {mark: apiMark, owner: routertest.Rollout(httpso.Type, ""), taken: true},
+		"the mark has no owner":               {mark: "yes", owner: apiRollout("web"), taken: true},
+		"the mark is of another namespace":    {mark: "shipping/api uid-of-api", owner: apiRollout("web"), taken: true},
+		"no mark, as after a manual edit":     {mark: "", owner: apiRollout("web"), taken: true},
+		"its own mark from before":            {mark: "shop/web uid-of-before", owner: apiRollout("web"), taken: true},
 	}
 	for name, test := range tests {
 		for _, weight := range []int32{20, 0} {
