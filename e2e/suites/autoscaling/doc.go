@@ -1,4 +1,4 @@
-// Package autoscaling runs the guide's objects, unchanged, with a stock KEDA: the agent makes the
-// HTTPScaledObject, Envoy counts the requests, the scaler tells KEDA, and the Rollout has the replicas
-// that the requests ask for, also while parts of it die. A canary that answers with errors is aborted.
+// Package autoscaling runs the guide's objects, unchanged, with a stock KEDA. The agent creates the HTTPScaledObject,
+// Envoy counts the requests, the scaler reports them to KEDA, and KEDA scales the Rollout, also while components are
+// killed. An analysis aborts a canary that responds with errors.
 package autoscaling

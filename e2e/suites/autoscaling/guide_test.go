@@ -21,19 +21,19 @@ import (
 )
 
 const (
-	// namespace is where the guide's objects are here, beside those of other suites.
+	// namespace is the namespace of the guide's objects, separate from that of other suites.
 	namespace = "autoscaled"
-	// proxies is the name of the address of this machine that leads to its proxies.
+	// proxies is the name of this machine's address that forwards to the proxies.
 	proxies = "autoscaled"
-	// target is the guide's targetValue, in requests a second for each replica, least and most its
-	// bounds of the replicas.
+	// target is the guide's targetValue in requests per second for each replica. least and most are its bounds of the
+	// number of replicas.
 	target, least, most = 5, 2, 10
-	// rest is how long a number has to stay: more than two syncs of the HorizontalPodAutoscaler.
+	// rest is how long a number must stay: more than two syncs of the HorizontalPodAutoscaler.
 	rest = 35 * time.Second
 )
 
-// The guide's objects, unchanged, on a stock KEDA: the agent makes the HTTPScaledObject, Envoy counts the
-// requests, and the Rollout has as many replicas as they ask for, in a canary too.
+// The test applies the guide's objects, unchanged, to a stock KEDA. The agent creates the HTTPScaledObject, Envoy
+// counts the requests, and the Rollout gets the matching number of replicas, during a canary too.
 func TestTheGuidesScaledObject(t *testing.T) {
 	g, repo := launch(t)
 
@@ -67,7 +67,7 @@ func launch(t *testing.T) (g guide, repo string) {
 	return g, repo
 }
 
-// removeScaleInDelay takes the default away by which replicas go after five minutes, the highest number of which
+// removeScaleInDelay removes the default stabilization window of five minutes, in which the highest number of replicas
 // counts.
 func (g guide) removeScaleInDelay(t *testing.T) {
 	t.Helper()
@@ -75,8 +75,7 @@ func (g guide) removeScaleInDelay(t *testing.T) {
 		`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)
 }
 
-// deploy applies the guide's objects, and waits until KEDA has taken the ScaledObject. They go with the
-// test.
+// deploy applies the guide's objects and waits until the ScaledObject is ready. They are deleted with the test.
 func (g guide) deploy(t *testing.T, repo string) {
 	t.Helper()
 	g.CreateNamespace(t, namespace)
@@ -98,8 +97,8 @@ func (g guide) deploy(t *testing.T, repo string) {
 	}
 }
 
-// abortByAnalysis sets an image of which every second answer is an error, with the analysis of docs/how-to/analysis.md:
-// it is aborted by nobody but the analysis. The requests that go on afterwards, see ask, don't fail any more.
+// abortByAnalysis sets an image with an error in every second response, and the analysis of docs/how-to/analysis.md.
+// Only the analysis aborts the canary. The later requests of underLoad do not fail any more.
 func (g guide) abortByAnalysis(t *testing.T, repo string) {
 	t.Helper()
 	g.Do(t, "apply", "-n", namespace, "-f", filepath.Join(repo, "examples", "argo-rollouts-canary", "analysis.yaml"))
@@ -122,7 +121,7 @@ func (g guide) abortByAnalysis(t *testing.T, repo string) {
 	await.True(t, "the canary has no weight", func() bool { return g.weights(t) == "" })
 }
 
-// analysis is the part of a Rollout that docs/how-to/analysis.md shows.
+// analysis returns the part of a Rollout that docs/how-to/analysis.md shows.
 func analysis(t *testing.T, repo string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(repo, "docs", "how-to", "analysis.md"))
@@ -138,7 +137,7 @@ func analysis(t *testing.T, repo string) string {
 	return string(patch)
 }
 
-// underLoad sends so many requests a second while something is done. None may fail.
+// underLoad sends requests at a rate while do runs. None may fail.
 func (g guide) underLoad(t *testing.T, rate float64, do func()) {
 	t.Helper()
 	client := g.send(t, rate)
@@ -152,7 +151,7 @@ func (g guide) underLoad(t *testing.T, rate float64, do func()) {
 	do()
 }
 
-// send sends so many requests a second until the client is stopped.
+// send sends requests at a rate until the client is stopped.
 func (g guide) send(t *testing.T, rate float64) *load.Client {
 	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{
@@ -165,17 +164,18 @@ func (g guide) send(t *testing.T, rate float64) *load.Client {
 	return client
 }
 
-// inFlight is the number of requests that are due within await.Patience: more can't be under way.
+// inFlight returns the number of requests that are due within await.Patience, which is the maximum number of concurrent
+// requests.
 func inFlight(rate float64) int { return int(math.Ceil(rate * await.Patience().Seconds())) }
 
-// isWanted reports whether a number of replicas is right for a rate, within one, or within the tenth in which
-// the HorizontalPodAutoscaler leaves a number as it is.
+// isWanted reports whether a number of replicas fits a rate. The tolerance is one replica, or 10 % like that of the
+// HorizontalPodAutoscaler.
 func isWanted(replicas int, rate float64) bool {
 	right := min(max(math.Ceil(rate/target), least), most)
 	return math.Abs(float64(replicas)-right) <= max(1, right/10)
 }
 
-// awaitWanted waits until the Rollout has the replicas for a rate, and sees that it keeps them.
+// awaitWanted waits until the Rollout has the replicas for a rate, and checks that it keeps them.
 func (g guide) awaitWanted(t *testing.T, rate float64) {
 	t.Helper()
 	began, seen := time.Now(), 0
@@ -187,7 +187,7 @@ func (g guide) awaitWanted(t *testing.T, rate float64) {
 	g.checkStaysWanted(t, rate, "from there on")
 }
 
-// checkStaysWanted sees that the Rollout has the replicas for a rate all the while.
+// checkStaysWanted checks that the Rollout has the replicas for a rate during the time rest.
 func (g guide) checkStaysWanted(t *testing.T, rate float64, why string) {
 	t.Helper()
 	//testbounds:allow how long the replicas must stay
@@ -202,7 +202,7 @@ func (g guide) checkStaysWanted(t *testing.T, rate float64, why string) {
 	t.Logf("%d replicas for %s: %s", seen, rest, why)
 }
 
-// count is how many replicas the Rollout is asked to have.
+// count returns the number of replicas in the spec of the Rollout.
 func (g guide) count(t *testing.T) int {
 	t.Helper()
 	replicas, err := strconv.Atoi(g.Do(t, "get", "-n", namespace, "rollout/"+testbed.App, "-o",
@@ -222,7 +222,7 @@ func (g guide) argo(t *testing.T, args ...string) {
 	}
 }
 
-// evidence are the commands of kubectl that show what there is.
+// evidence returns the kubectl commands that show the state after a failure.
 func evidence() [][]string {
 	return [][]string{
 		{"get", "-n", namespace, "rollout,httpso,scaledobject,hpa,pods"},

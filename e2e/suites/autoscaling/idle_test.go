@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// idle is how long nobody asks: ten times the cool-down of the ScaledObject here, and about as many polls and thirty
+	// idle is the time without requests: ten times the cooldown of the ScaledObject here, about as many polls, and thirty
 	// syncs of the HorizontalPodAutoscaler.
 	idle = 60 * time.Second
-	// idling makes the guide's ScaledObject one without minReplicaCount, for which KEDA takes 0, and with short times.
+	// idling changes the guide's ScaledObject to one without minReplicaCount, for which KEDA uses 0, and with short times.
 	idling = `{"spec":{"minReplicaCount":null,"pollingInterval":5,"cooldownPeriod":5}}`
-	// byTime goes on to the end without anybody: the canary's only chance to be tested are these seconds.
+	// byTime continues to the end without a promotion: the canary can only be tested in these seconds.
 	byTime = `[{"setWeight":20},{"pause":{"duration":"10s"}},{"setWeight":60},{"pause":{"duration":"10s"}}]`
 )
 
-// TestAnIdleCanaryKeepsAPodOfEachSide has a canary of a workload that may go to zero, without a request: it keeps a Pod
-// of each side for as long as it is under way. Without replicas a Rollout goes through its timed steps all the same, so
-// a new version that is set at zero wakes the workload, and is promoted after it has had a Pod.
+// TestAnIdleCanaryKeepsAPodOfEachSide runs a canary, without requests, of a workload that may scale to zero. The
+// workload keeps a Pod of each side during the canary. A Rollout without replicas also completes its timed steps. So a
+// new version that is set at zero wakes the workload, and is promoted only after it had a Pod.
 func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 	g, _ := launch(t)
 	g.removeScaleInDelay(t)
@@ -40,7 +40,7 @@ func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 	g.awaitRollout(t, "no replica after the canary",
 		func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
 	stable := g.rollout(t).Status.StableRS
-	// One change: other steps alone would begin the aborted canary anew.
+	// A single patch: new steps alone would restart the aborted canary.
 	g.Do(t, "patch", "-n", namespace, "rollout/"+testbed.App, "--type=json", "-p", `[
 		{"op": "replace", "path": "/spec/strategy/canary/steps", "value": `+byTime+`},
 		{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "argoproj/rollouts-demo:green"}]`)
@@ -56,13 +56,13 @@ func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 		func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })
 }
 
-// hasOneOfEach reports whether a canary is under way with one ready Pod of each side.
+// hasOneOfEach reports whether a canary is in progress with one ready Pod of each side.
 func hasOneOfEach(r kube.Rollout) bool {
 	stable, canary := r.Sides()
 	return stable == 1 && canary == 1 && r.Status.ReadyReplicas == 2 && r.Spec.Replicas == 1
 }
 
-// awaitRollout waits for a state of the Rollout, and says how long that took.
+// awaitRollout waits for a state of the Rollout and logs how long that took.
 func (g guide) awaitRollout(t *testing.T, what string, isReached func(kube.Rollout) bool) {
 	t.Helper()
 	began, seen := time.Now(), kube.Rollout{}
@@ -73,7 +73,7 @@ func (g guide) awaitRollout(t *testing.T, what string, isReached func(kube.Rollo
 	t.Logf("%s after %.1f s: %v", what, time.Since(began).Seconds(), seen)
 }
 
-// checkStays has a state of the Rollout last while nobody asks.
+// checkStays checks that a state of the Rollout lasts while there are no requests.
 func (g guide) checkStays(t *testing.T, what string, isExpected func(kube.Rollout) bool) {
 	t.Helper()
 	//testbounds:allow how long the state must stay
@@ -99,7 +99,7 @@ func (g guide) rollout(t *testing.T) kube.Rollout {
 	return r
 }
 
-// weights is the annotation with the weights; empty without one.
+// weights returns the annotation with the weights; empty if there is none.
 func (g guide) weights(t *testing.T) string {
 	t.Helper()
 	return g.Do(t, "get", "-n", namespace, "httpscaledobject/"+testbed.App, "-o",

@@ -16,23 +16,24 @@ import (
 )
 
 const (
-	// watched is how long replicas are watched after a kill: some ten syncs of the HorizontalPodAutoscaler, and the
-	// time that a killed container is away.
+	// watched is how long replicas are watched after a kill: about ten syncs of the HorizontalPodAutoscaler, and the
+	// restart time of a killed container.
 	watched = 25 * time.Second
-	// lookLimit is the limit of one look while the API server may be away.
+	// lookLimit is the time limit of one read while the API server may be unavailable.
 	lookLimit = 5 * time.Second
-	// steadyRate is answered by 5 replicas, which stay for any rate from 22.5 to 27.5.
+	// steadyRate requires 5 replicas, the number for any rate from 22.5 to 27.5.
 	steadyRate = 25
 )
 
-// programs are the programs without which no figure gets from a request to the HorizontalPodAutoscaler. All processes
-// of one are killed at once. Envoy comes last, the only one whose end requests may notice.
+// programs returns the programs on the path of a metric from a request to the HorizontalPodAutoscaler. All processes of
+// one are killed at once. Envoy is last, because only its end may affect requests.
 func programs() []string {
 	return []string{"scaler", "interceptor", "agent", "keda", "keda-adapter", "kube-apiserver", "envoy"}
 }
 
-// TestKillsScaleNothingIn has each part on the way of the figures die by kill -9 under load, where a figure that is
-// too low would take replicas away at once. None goes, and no request fails but by the proxy's own end.
+// TestKillsScaleNothingIn kills each component on the path of the metrics with kill -9 under load. A metric that is too
+// low would remove replicas immediately. No replica may be removed, and no request may fail except by the end of the
+// proxy itself.
 func TestKillsScaleNothingIn(t *testing.T) {
 	g, _ := launch(t)
 	node, err := inside.Open(g.Node)
@@ -48,7 +49,7 @@ func TestKillsScaleNothingIn(t *testing.T) {
 	}
 }
 
-// checkSurvives kills all processes of a program, and watches the replicas until KEDA has figures again.
+// checkSurvives kills all processes of a program and watches the replicas until KEDA has metrics again.
 func (g guide) checkSurvives(t *testing.T, node *inside.Cluster, client *load.Client, program string) {
 	t.Helper()
 	before, had := client.Totals(), g.count(t)
@@ -83,7 +84,7 @@ const (
 	scaledObjectReady = `{.status.conditions[?(@.type=="Ready")].status}`
 )
 
-// kill kills all processes of a program, and says how many.
+// kill kills all processes of a program and returns their number.
 func kill(t *testing.T, node *inside.Cluster, program string) int {
 	t.Helper()
 	found, err := node.Find(program)
@@ -102,7 +103,7 @@ func kill(t *testing.T, node *inside.Cluster, program string) int {
 	return len(found)
 }
 
-// read reads a part of an object; nothing while the API server does not answer.
+// read reads a field of an object. It returns an empty string while the API server does not respond.
 func (g guide) read(t *testing.T, object, path string) string {
 	t.Helper()
 	//testbounds:allow the caller looks again until Patience ends

@@ -24,33 +24,33 @@ import (
 )
 
 const (
-	// between is the time between two looks: the rows share the machine.
+	// between is the time between two reads: the rows share the machine.
 	between = time.Second
-	// proxyPort is that of the proxies' Service.
+	// proxyPort is the port of the proxies' Service.
 	proxyPort = ":8080"
-	// canaryShare is what the canary of two hosts has of each one's requests.
+	// canaryShare is the canary's share of the requests of each of two hosts.
 	canaryShare = 0.2
-	// deviations is by how many standard deviations a measured share may be off, and counted by which part a rate may.
+	// deviations is the tolerance of a measured share in standard deviations, counted the relative tolerance of a rate.
 	deviations, counted = 4, 0.15
 )
 
-// workload is one row: what is scaled, by which requests, to how many replicas.
+// workload is one row: a target, its request rates and the expected number of replicas.
 type workload struct {
 	name string
-	// kind says to a reader what is scaled; resource is that for kubectl.
+	// kind is the display name of the target, resource its kubectl name.
 	kind, resource string
-	// objects are the HTTPScaledObjects that there have to be, with their Service.
+	// objects are the expected HTTPScaledObjects with their Services.
 	objects map[string]string
-	// rates are the requests a second by host.
+	// rates are the requests per second by host.
 	rates    map[string]float64
 	replicas int
-	// then is what follows, under the same load; nil for nothing.
+	// then is a further check under the same load; nil for none.
 	then func(t *testing.T, r *row)
-	// after is what follows when nobody asks any more.
+	// after is a further check when there are no requests any more.
 	after func(t *testing.T, r *row)
 }
 
-// targets are the rows. Each has its namespace, and its manifest in testdata.
+// targets returns the rows. Each has its own namespace, and its manifest in testdata.
 func targets() []workload {
 	const rollout, scaled = "rollout/web", 3
 	return []workload{
@@ -89,7 +89,7 @@ func targets() []workload {
 	}
 }
 
-// TestTargets has every kind of target follow its requests at the same time, with a stock KEDA and a real
+// TestTargets lets every kind of target follow its requests concurrently, with a stock KEDA and a real
 // HorizontalPodAutoscaler, without a failed request.
 func TestTargets(t *testing.T) {
 	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{testbed.KEDAAddon()}})
@@ -115,20 +115,21 @@ func TestTargets(t *testing.T) {
 	t.Log("\n" + table(rows))
 }
 
-// row is a target that is played.
+// row is a running target.
 type row struct {
 	testbed.Kubectl
 
 	target  workload
 	node    *inside.Cluster
 	clients map[string]*load.Client
-	// seen are the numbers of replicas in their order, notes what else was found; sent and failed count requests.
+	// seen are the observed numbers of replicas in order, notes the other observations. sent and failed are numbers of
+	// requests.
 	seen         []int
 	notes        []string
 	sent, failed int
 }
 
-// table shows what was seen, a line for each row.
+// table formats the observations, one line for each row.
 func table(rows []*row) string {
 	var text strings.Builder
 	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -141,11 +142,11 @@ func table(rows []*row) string {
 		fmt.Fprintf(columns, "%s\t%s\t%d\t%s\t%d of %d\t%s\n", r.target.kind, strings.Join(rates, " and "), r.target.replicas,
 			strings.Trim(fmt.Sprint(r.seen), "[]"), r.failed, r.sent, strings.Join(r.notes, "; "))
 	}
-	_ = columns.Flush() // into memory
+	_ = columns.Flush() // writes to memory
 	return text.String()
 }
 
-// run applies the row's manifest, sends its requests, and sees the replicas.
+// run applies the row's manifest, sends its requests, and checks the replicas.
 func (r *row) run(t *testing.T, repo string) {
 	t.Helper()
 	r.CreateNamespace(t, r.Namespace)
@@ -176,7 +177,7 @@ func (r *row) run(t *testing.T, repo string) {
 	}
 }
 
-// checkMetric sees the guide's columns, and under TRIGGERS what KEDA knows a trigger of ours as.
+// checkMetric checks the columns of the guide, and KEDA's name of the trigger type in TRIGGERS.
 func (r *row) checkMetric(t *testing.T) {
 	t.Helper()
 	printed := r.Do(t, "get", "scaledobject,httpso")
@@ -197,7 +198,7 @@ func (r *row) checkMetric(t *testing.T) {
 	}
 }
 
-// send begins to send the row's requests.
+// send starts the row's requests.
 func (r *row) send(t *testing.T) {
 	t.Helper()
 	address := r.Do(t, "get", "service/kedify-proxy", "-o", "jsonpath={.spec.clusterIP}") + proxyPort
@@ -215,7 +216,7 @@ func (r *row) send(t *testing.T) {
 	}
 }
 
-// stop ends the requests, of which none may have failed.
+// stop stops the requests, of which none may have failed.
 func (r *row) stop(t *testing.T) {
 	t.Helper()
 	for host, client := range r.clients {
@@ -228,7 +229,7 @@ func (r *row) stop(t *testing.T) {
 	}
 }
 
-// replicas is how many the target is asked to have.
+// replicas returns the number of replicas in the spec of the target.
 func (r *row) replicas(t *testing.T) int {
 	t.Helper()
 	replicas, err := strconv.Atoi(r.Do(t, "get", r.target.resource, "-o", "jsonpath={.spec.replicas}"))
@@ -241,7 +242,7 @@ func (r *row) replicas(t *testing.T) int {
 	return replicas
 }
 
-// awaitReplicas waits for a number of replicas, and sees that it stays.
+// awaitReplicas waits for a number of replicas and checks that it stays.
 func (r *row) awaitReplicas(t *testing.T, isExpected func(replicas int) bool) {
 	t.Helper()
 	began := time.Now()
@@ -268,8 +269,8 @@ func (r *row) await(t *testing.T, what string, isReached func() bool) {
 	}, func() string { return fmt.Sprintf("the replicas were %v", r.seen) })
 }
 
-// sharesBothHosts has a canary stand at 20 %: of each host's requests it has as many, and each trigger's metric has
-// those of both sides.
+// sharesBothHosts pauses a canary at 20 %. The canary gets that share of the requests of each host, and each trigger's
+// metric contains the requests of both sides.
 func sharesBothHosts(t *testing.T, r *row) {
 	t.Helper()
 	if _, err := r.Run(t.Context(), "kubectl", "argo", "rollouts", "-n", r.Namespace, "set", "image", "web",
@@ -298,7 +299,7 @@ func sharesBothHosts(t *testing.T, r *row) {
 	}
 }
 
-// metric is what KEDA tells the HorizontalPodAutoscaler of a trigger.
+// metric returns the value of a trigger that KEDA serves to the HorizontalPodAutoscaler.
 func (r *row) metric(t *testing.T, trigger int) float64 {
 	t.Helper()
 	selector := url.QueryEscape("scaledobject.keda.sh/name=web")
@@ -324,7 +325,7 @@ func (r *row) metric(t *testing.T, trigger int) float64 {
 	return value
 }
 
-// promotesBlueGreen sets a new version under load, and promotes it: requests go on, and so do the replicas.
+// promotesBlueGreen sets a new version under load and promotes it. Requests continue, and the replicas follow them.
 func promotesBlueGreen(t *testing.T, r *row) {
 	t.Helper()
 	for _, args := range [][]string{{"set", "image", "web", "web=argoproj/rollouts-demo:yellow"},
@@ -343,7 +344,7 @@ func promotesBlueGreen(t *testing.T, r *row) {
 	r.notes = append(r.notes, "another version promoted")
 }
 
-// restoresReplicas takes the ScaledObject away: the Rollout has again as many replicas as before it.
+// restoresReplicas deletes the ScaledObject: the Rollout gets its previous number of replicas.
 func restoresReplicas(t *testing.T, r *row) {
 	t.Helper()
 	r.Do(t, "delete", "scaledobject/web")

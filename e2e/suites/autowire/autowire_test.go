@@ -26,36 +26,36 @@ import (
 )
 
 const (
-	// namespace is that of the guide's objects and of their proxies.
+	// namespace is the namespace of the guide's objects and of their proxies.
 	namespace = "autowired"
-	// host takes the place of the guide's.
+	// host replaces the guide's.
 	host = "autowired.example.com"
-	// direct and proxied are the Services that the Ingress and the HTTPRoute name in turn.
+	// direct and proxied are the Services that the Ingress and the HTTPRoute point at.
 	direct, proxied = "rollouts-demo-stable", "kedify-proxy"
-	// immediately and inTime say when the fronts' objects name another Service: when a change has been made, or some time
-	// later.
+	// immediately and eventually are when the fronts' objects have to point at another Service: right after a change, or
+	// some time later.
 	immediately, eventually = false, true
-	// usualRate is how many requests come in a second, through each front, where AUTOWIRE_RATE asks for no other number.
+	// usualRate is the default number of requests per second through each front; AUTOWIRE_RATE overrides it.
 	usualRate = 100
-	// gap is how long requests may fail after the backends were restored when all proxies go away at once. The Ingress
-	// controller learns of it as soon as the agent does, and has nowhere to send them until it has seen the agent's write:
-	// 5 to 26 of 100 a second were lost, and 59 on a machine with much other work.
+	// gap is how long requests may fail after the backends were reverted because all proxies disappeared at once. The
+	// Ingress controller sees that as soon as the agent. It has no endpoint until it has seen the agent's write: 5 to 26
+	// of 100 requests per second were lost, and 59 on a busy machine.
 	gap = time.Second
-	// maxVoid is the number of times that a part may be void because the machine stood still.
+	// maxVoid is the maximum number of times that a step may be void because the machine stalled.
 	maxVoid = 5
-	// loadAfterChange is how long the load goes on after each change.
+	// loadAfterChange is how long the load continues after each change.
 	loadAfterChange = 3 * time.Second
 )
 
-// front is where requests come in.
+// front is an entry point for requests.
 type front struct {
-	name   string // of its address
-	object string // that the agent wires
-	// backend is where in the object the Service is named, as JSONPath.
+	name   string // name of its address
+	object string // the object that the agent wires
+	// backend is the JSONPath of the Service in the object.
 	backend string
 }
 
-// fronts are an Ingress controller and a Gateway, each by an implementation of its own.
+// fronts returns an Ingress controller and a Gateway, each of another implementation.
 func fronts() []front {
 	return []front{
 		{provider.IngressAddress, "ingress/rollouts-demo", "{.spec.rules[0].http.paths[0].backend.service.name}"},
@@ -63,12 +63,12 @@ func fronts() []front {
 	}
 }
 
-// both are the kinds of objects of the fronts, as a trigger names them.
+// both are the kinds of objects of the fronts in the syntax of a trigger.
 const both = "ingress,httproute"
 
-// TestAutowire has an Ingress and an HTTPRoute wired and unwired in each way there is. The requests come through the
-// Ingress controller and the Gateway all the time. One cluster and one app serve all steps, each of which begins where
-// the one before has left them.
+// TestAutowire wires and unwires an Ingress and an HTTPRoute in every supported way. Requests come through the Ingress
+// controller and the Gateway all the time. The steps use one cluster and one app; each starts from the state of the
+// previous one.
 func TestAutowire(t *testing.T) {
 	w := launch(t)
 	original := w.specs(t)
@@ -77,7 +77,7 @@ func TestAutowire(t *testing.T) {
 	w.loseProxies(t)
 }
 
-// checkWiring has backends follow the proxies, and what the user says of them.
+// checkWiring checks that backends follow the proxies and the user's setting.
 func (w *environment) checkWiring(t *testing.T, original []string) {
 	t.Helper()
 	w.step(t, "there is no ScaledObject yet", direct, immediately, 0, func() {})
@@ -95,7 +95,7 @@ func (w *environment) checkWiring(t *testing.T, original []string) {
 	w.step(t, "a user says yes", proxied, eventually, 0, func() { w.autowire(t, both) })
 }
 
-// uninstall has the agent restore what it has wired before it goes, and a user do so when it is gone.
+// uninstall lets the agent restore the backends before it is removed, and lets a user restore them without an agent.
 func (w *environment) uninstall(t *testing.T, original []string) {
 	t.Helper()
 	w.step(t, "the agent is about to be uninstalled", direct, eventually, 0,
@@ -111,7 +111,7 @@ func (w *environment) uninstall(t *testing.T, original []string) {
 	w.step(t, "there is an agent again", proxied, eventually, 0, func() { w.scaleAgents(t, replicas) })
 }
 
-// loseProxies has all proxies go at once, and come back.
+// loseProxies removes all proxies at once and brings them back.
 func (w *environment) loseProxies(t *testing.T) {
 	t.Helper()
 	w.repeatVoid(t, func() (isVoid bool) {
@@ -125,7 +125,7 @@ func (w *environment) loseProxies(t *testing.T) {
 	})
 }
 
-// repeatVoid repeats a part that is void.
+// repeatVoid repeats a step that is void.
 func (*environment) repeatVoid(t *testing.T, part func() (isVoid bool)) {
 	t.Helper()
 	for range maxVoid {
@@ -133,30 +133,30 @@ func (*environment) repeatVoid(t *testing.T, part func() (isVoid bool)) {
 			return
 		}
 	}
-	t.Logf("no verdict: the machine stood still in each of %d rounds", maxVoid)
+	t.Logf("no verdict: the machine stalled in each of %d rounds", maxVoid)
 }
 
-// agents are the agent's replicas.
+// agents is the Deployment of the agent.
 const agents = "deployment/kedify-http-agent"
 
-// environment is a cluster with the guide's objects in it.
+// environment is a cluster with the guide's objects.
 type environment struct {
 	testbed.Kubectl
 
 	repo   string
-	rate   int // of requests, a second and front
+	rate   int // requests per second and front
 	stalls *stall.Detector
 }
 
 // controller is an Ingress controller.
 type controller struct {
 	addon, target string
-	// hasStandby says that docs/how-to/autowire.md has an object that it needs beside an Ingress, for a change of backends
-	// to lose nothing.
+	// hasStandby is true if the controller requires an additional object of docs/how-to/autowire.md next to an Ingress, so
+	// that a change of backends loses no request.
 	hasStandby bool
 }
 
-// ingress is the Ingress controller that the environment asks for.
+// ingress returns the Ingress controller that AUTOWIRE_INGRESS selects.
 func ingress(t *testing.T) controller {
 	t.Helper()
 	controllers := map[string]controller{
@@ -170,8 +170,8 @@ func ingress(t *testing.T) controller {
 	return chosen
 }
 
-// launch brings a cluster up with the guide's objects and a Gateway with a route in it, without the ScaledObject, and
-// waits until the app answers through both fronts.
+// launch starts a cluster with the guide's objects and a Gateway with a route, without the ScaledObject. It waits until
+// the app responds through both fronts.
 func launch(t *testing.T) *environment {
 	t.Helper()
 	by := ingress(t)
@@ -184,7 +184,8 @@ func launch(t *testing.T) *environment {
 	w := &environment{Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo,
 		rate: rate(t), stalls: stall.Watch(t)}
 	t.Cleanup(func() {
-		// The class stays for as long as its Gateway does, whose namespace is gone when the proxies in it have drained.
+		// The GatewayClass remains as long as its Gateway, which is deleted with its namespace after the proxies have
+		// drained.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
 		defer cancel()
 		if _, err := w.Run(ctx, "kubectl", "delete", "gatewayclass", "autowired", "--ignore-not-found",
@@ -213,7 +214,7 @@ func launch(t *testing.T) *environment {
 	return w
 }
 
-// rate is how many requests come in a second, through each front.
+// rate returns the number of requests per second through each front.
 func rate(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("AUTOWIRE_RATE")
@@ -227,8 +228,8 @@ func rate(t *testing.T) int {
 	return asked
 }
 
-// applyScaledObject applies the guide's ScaledObject, for both kinds of fronts. Further changes are texts, each
-// followed by what comes in its place.
+// applyScaledObject applies the guide's ScaledObject for both kinds of fronts. changes are further replacements: pairs
+// of old and new text.
 func (w *environment) applyScaledObject(t *testing.T, changes ...string) {
 	t.Helper()
 	file := testbed.Example(t, w.repo, host, "scaledobject.yaml")[0]
@@ -237,7 +238,7 @@ func (w *environment) applyScaledObject(t *testing.T, changes ...string) {
 		t.Fatal(err)
 	}
 	edited := strings.NewReplacer(append(changes,
-		// At the load of this test the guide's target would ask for more Pods than a laptop has room for.
+		// At the load of this test, the guide's target requires more Pods than fit on a laptop.
 		`targetValue: "5"`, `targetValue: "1000"`, "trafficAutowire: ingress", "trafficAutowire: "+both,
 	)...).Replace(string(text))
 	if err := os.WriteFile(file, []byte(edited), 0o600); err != nil {
@@ -246,7 +247,7 @@ func (w *environment) applyScaledObject(t *testing.T, changes ...string) {
 	w.Do(t, "apply", "-f", file)
 }
 
-// checkOriginal sees that the fronts' objects are what they were.
+// checkOriginal checks that the fronts' objects are unchanged.
 func (w *environment) checkOriginal(t *testing.T, original []string) {
 	t.Helper()
 	if diff := gocmp.Diff(original, w.specs(t)); diff != "" {
@@ -254,8 +255,8 @@ func (w *environment) checkOriginal(t *testing.T, original []string) {
 	}
 }
 
-// load are the requests through a front, for the guide's host. As many may be under way as come in the time that one
-// may take: else this client would be the first to fail where everything stands still for a while.
+// load returns the configuration of the requests through a front, for the guide's host. All requests of one timeout fit
+// in flight: otherwise this client would fail first during a stall.
 func (w *environment) load(front front) load.Config {
 	return load.Config{
 		Address: w.Addresses[front.name], Host: host, Path: "/color", Rate: float64(w.rate), Timeout: await.Patience(),
@@ -263,17 +264,17 @@ func (w *environment) load(front front) load.Config {
 	}
 }
 
-// step makes a change under load, after which the fronts' objects have to name a Service, in time or as soon as the
-// change is made. No request may fail if gap is 0. Otherwise requests may fail from the change on until gap after the
-// objects name the Service. It returns whether the verdict is void, because requests failed at another time and the
-// machine stood still.
+// step makes a change under load. Afterwards the fronts' objects have to point at a Service: eventually, or immediately
+// after the change. No request may fail if gap is 0. Otherwise requests may fail from the change until gap after the
+// objects point at the Service. It returns whether the result is void, because requests failed at another time and the
+// machine stalled.
 func (w *environment) step(t *testing.T, name, backend string, inTime bool, gap time.Duration,
 	change func()) (isVoid bool) {
 	t.Helper()
 	return w.stepTo(t, name, []string{backend, backend}, inTime, gap, change)
 }
 
-// stepTo is a step after which each front's object names a Service of its own.
+// stepTo is a step with a separate Service for each front's object.
 func (w *environment) stepTo(t *testing.T, name string, backends []string, inTime bool, gap time.Duration,
 	change func()) (isVoid bool) {
 	t.Helper()
@@ -324,7 +325,7 @@ func (w *environment) stepTo(t *testing.T, name string, backends []string, inTim
 	return isVoid
 }
 
-// countOutside counts the requests that failed and were not due from one moment to another.
+// countOutside counts the failed requests that were not due within an interval.
 func countOutside(results []load.Result, from, until time.Time) int {
 	count := 0
 	for _, result := range results {
@@ -335,8 +336,8 @@ func countOutside(results []load.Result, from, until time.Time) int {
 	return count
 }
 
-// slowest says how late a request was sent, and answered, at worst: what it takes where this client, or all of the
-// machine, stood still.
+// slowest returns the maximum delays of a request's start and of its response. They show stalls of this client or of
+// the machine.
 func slowest(results []load.Result) string {
 	var lag, latency time.Duration
 	for _, result := range results {
@@ -345,7 +346,7 @@ func slowest(results []load.Result) string {
 	return fmt.Sprintf("sent %.2f s late at worst, and over after %.2f s", lag.Seconds(), latency.Seconds())
 }
 
-// specs are what is written in the fronts' objects.
+// specs returns the specs of the fronts' objects.
 func (w *environment) specs(t *testing.T) []string {
 	t.Helper()
 	var found []string
@@ -355,7 +356,7 @@ func (w *environment) specs(t *testing.T) []string {
 	return found
 }
 
-// rollBack runs the commands of docs/how-to/autowire.md by which backends are restored without the agent.
+// rollBack runs the commands of docs/how-to/autowire.md that restore the backends without the agent.
 func (w *environment) rollBack(t *testing.T) {
 	t.Helper()
 	w.runCommands(t, w.recipe(t, "sh undo"))
@@ -371,7 +372,7 @@ func (w *environment) runCommands(t *testing.T, commands string) {
 	}
 }
 
-// recipe is a block of docs/how-to/autowire.md or autowire-retries.md, by the words behind its fence.
+// recipe returns a block of docs/how-to/autowire.md or autowire-retries.md by the info string of its fence.
 func (w *environment) recipe(t *testing.T, name string) string {
 	t.Helper()
 	for _, file := range []string{"autowire.md", "autowire-retries.md"} {
@@ -387,13 +388,13 @@ func (w *environment) recipe(t *testing.T, name string) string {
 	return ""
 }
 
-// standby applies what Contour needs beside the Ingress.
+// standby applies the object that Contour requires next to the Ingress.
 func (w *environment) standby(t *testing.T) {
 	t.Helper()
 	w.apply(t, strings.ReplaceAll(w.recipe(t, "yaml contour"), "{name: shop, port: 80}", "{name: "+direct+", port: 80}"))
 }
 
-// apply applies an object of a page, in the guide's words.
+// apply applies an object of a page, adapted to the guide's objects.
 func (w *environment) apply(t *testing.T, text string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "object.yaml")
@@ -403,7 +404,7 @@ func (w *environment) apply(t *testing.T, text string) {
 	w.Do(t, "apply", "-f", file)
 }
 
-// scaleAgents has so many agents, and waits for that.
+// scaleAgents sets the number of agents and waits for it.
 func (w *environment) scaleAgents(t *testing.T, replicas string) {
 	t.Helper()
 	w.Do(t, "scale", "-n", "keda", agents, "--replicas="+replicas)
@@ -413,7 +414,7 @@ func (w *environment) scaleAgents(t *testing.T, replicas string) {
 	}
 }
 
-// checkQueue are the two waits of the public sample.
+// checkQueue runs the two wait commands of the public sample.
 func (w *environment) checkQueue(t *testing.T) {
 	t.Helper()
 	w.Do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.status.loadBalancer.ingress}")
@@ -421,7 +422,7 @@ func (w *environment) checkQueue(t *testing.T) {
 		"--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
 }
 
-// canary sets another image, and measures its share at the first pause, through each front.
+// canary sets another image and measures its share at the first pause, through each front.
 func (w *environment) canary(t *testing.T) {
 	t.Helper()
 	w.Do(t, "patch", "rollout/rollouts-demo", "--type=json", "-p",
@@ -453,13 +454,13 @@ func (w *environment) checkSplit(t *testing.T, front front) {
 	t.Logf("20 %% asked: %d of %d requests through %s got the new version", found.Hits, found.Total, front.name)
 }
 
-// autowire says which objects are to be wired for the trigger.
+// autowire sets the kinds of objects that the trigger wires.
 func (w *environment) autowire(t *testing.T, value string) {
 	t.Helper()
 	w.trigger(t, "trafficAutowire", value)
 }
 
-// trigger changes a value of the trigger.
+// trigger sets a value of the trigger.
 func (w *environment) trigger(t *testing.T, key, value string) {
 	t.Helper()
 	w.Do(t, "patch", "scaledobject/rollouts-demo", "--type=json", "-p",
@@ -473,14 +474,14 @@ func (w *environment) restart(t *testing.T, in, workload string) {
 	w.Do(t, "rollout", "status", "-n", in, workload)
 }
 
-// setAgents sets a variable of the agents, which are replaced by that.
+// setAgents sets an environment variable of the agents, which replaces their Pods.
 func (w *environment) setAgents(t *testing.T, variable string) {
 	t.Helper()
 	w.Do(t, "set", "env", "-n", "keda", agents, variable)
 	w.Do(t, "rollout", "status", "-n", "keda", agents)
 }
 
-// until waits until something is what is wanted.
+// until waits until a value is the wanted one.
 func (*environment) until(t *testing.T, what, wanted string, look func() string) {
 	t.Helper()
 	seen := ""
@@ -490,7 +491,7 @@ func (*environment) until(t *testing.T, what, wanted string, look func() string)
 	}, func() string { return seen })
 }
 
-// evidence is what is looked at when the test has failed.
+// evidence returns the kubectl commands that show the state after a failure.
 func evidence() [][]string {
 	return [][]string{
 		{"get", "ingress,httproute,gateway,scaledobject,httpso,rollout", "-o", "yaml"},

@@ -1,4 +1,4 @@
-// Package autowire has the guide's objects behind a real Ingress controller, Traefik, and a real Gateway, Envoy
-// Gateway's, under load: the agent points the Ingress and an HTTPRoute at the proxies and takes them back, whatever
-// becomes of proxies and agents, and no request fails.
+// Package autowire runs the guide's objects behind a real Ingress controller, Traefik, and a real Gateway, that of
+// Envoy Gateway, under load. The agent points the Ingress and an HTTPRoute at the proxies and reverts them, whatever
+// happens to proxies and agents, and no request fails.
 package autowire

@@ -7,7 +7,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// Only requests that failed and were due before the change or too long after it count.
+// Only failed requests that were due before the change or too long after it count.
 func TestOutside(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// stays is how long the app is looked at then.
+	// stays is how long the app must stay at zero.
 	stays = 30 * time.Second
 	// every is the pause between two rounds of probes.
 	every = 250 * time.Millisecond
 )
 
-// probe is what a load balancer asks, through a front.
+// probe is a health check of a load balancer through a front.
 type probe struct{ address, host, agent string }
 
-// TestProbes has load balancers probe the app all the time, by its own host and by one that nobody knows, through the
-// Ingress controller and the Gateway. Each is answered, the app goes to zero all the same and stays there, and a
+// TestProbes sends health checks of load balancers all the time, for the app's host and for an unknown one, through the
+// Ingress controller and the Gateway. Each gets a response. The app scales to zero nevertheless and stays there, and a
 // request wakes it.
 func TestProbes(t *testing.T) {
 	w := launch(t)
@@ -58,8 +58,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// probe asks what load balancers ask, until it is told to stop. Then it says how many probes were sent, and why some
-// failed.
+// probe sends health checks until stop is called. stop returns the number of checks and the errors of the failed ones.
 func (w *environment) probe(t *testing.T) (stop func() (asked int, failed []error)) {
 	t.Helper()
 	var all []probe
@@ -102,7 +101,7 @@ func (w *environment) probe(t *testing.T) (stop func() (asked int, failed []erro
 	}
 }
 
-// ask sends a probe, whose answer has to be the proxy's.
+// ask sends a probe. The response must come from the proxy.
 func (p probe) ask(ctx context.Context, client *http.Client) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/", http.NoBody)
 	if err != nil {

@@ -15,14 +15,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// killed is how long requests may fail after the backends were restored when all proxies are killed: from the kill on
-// it was 0.24 and 0.63 s with an agent that keeps a connection to each, and 1.8 s before, when the kubelet and the
-// endpoints had to tell.
+// killed is how long requests may fail after the backends were reverted because all proxies were killed. Measured from
+// the kill it was 0.24 and 0.63 s with an agent that keeps a connection to each proxy. It was 1.8 s without, when the
+// agent depended on the kubelet and the EndpointSlices.
 const killed = time.Second
 
-// TestProxies takes proxies away, in each way there is, under load: some of them, and all. Where their end is
-// somebody's decision the backends are restored before it begins, and nothing is lost. How long requests failed where
-// it is not, is printed.
+// TestProxies removes some or all proxies, in every possible way, under load. If the removal is requested, the backends
+// are restored before it starts, and no request is lost. Otherwise the test prints how long requests failed.
 func TestProxies(t *testing.T) {
 	w, node := launchToKill(t)
 	step := func(name, backend string, inTime bool, change func()) {
@@ -40,8 +39,8 @@ func TestProxies(t *testing.T) {
 		begin func()
 	}{
 		{"scaled to zero", 0, func() { w.Do(t, "scale", "deployment/kedify-proxy", "--replicas=0") }},
-		// The garbage collector deletes the Pods within 0.1 s, and may be ahead of the agent: 4 requests were lost by
-		// Traefik, which sends nothing to Pods that serve on but end.
+		// The garbage collector deletes the Pods within 0.1 s and may be faster than the agent. Traefik lost 4 requests,
+		// because it sends nothing to terminating Pods that still serve.
 		{"the Deployment is deleted", gap, func() { w.Do(t, "delete", "deployment", "kedify-proxy", "--wait=false") }},
 		{"all Pods are deleted", gap, func() { w.Do(t, "delete", "pod", "-l", "app=kedify-proxy", "--wait=false") }},
 		{"kill -9 of all", killed, func() { w.kill(t, node, 2) }},
@@ -57,7 +56,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// launchToKill is launch, with the node's processes.
+// launchToKill is launch with access to the node's processes.
 func launchToKill(t *testing.T) (*environment, *inside.Cluster) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -71,7 +70,7 @@ func launchToKill(t *testing.T) (*environment, *inside.Cluster) {
 	return w, node
 }
 
-// replicas has so many proxies, and waits until there are neither more nor fewer.
+// replicas sets the number of proxies and waits until there are exactly that many.
 func (w *environment) replicas(t *testing.T, n int) {
 	t.Helper()
 	w.Do(t, "scale", "deployment/kedify-proxy", "--replicas="+strconv.Itoa(n))
@@ -79,13 +78,13 @@ func (w *environment) replicas(t *testing.T, n int) {
 	w.until(t, "the number of proxies", strconv.Itoa(n), func() string { return strconv.Itoa(len(w.proxies(t))) })
 }
 
-// proxies are the names of their Pods, those among them that are at their end.
+// proxies returns the names of the proxies' Pods, including terminating ones.
 func (w *environment) proxies(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(w.Do(t, "get", "pods", "-l", "app=kedify-proxy", "-o", "jsonpath={.items[*].metadata.name}"))
 }
 
-// evict has the API server evict a proxy, as a drain of its node does, and waits for its end.
+// evict evicts a proxy through the API, like a drain of its node, and waits for its end.
 func (w *environment) evict(t *testing.T) {
 	t.Helper()
 	name := w.proxies(t)[0]
@@ -100,7 +99,7 @@ func (w *environment) evict(t *testing.T) {
 	w.Do(t, "rollout", "status", "deployment/kedify-proxy")
 }
 
-// kill kills the Envoys of so many proxies.
+// kill kills the Envoys of n proxies.
 func (w *environment) kill(t *testing.T, node *inside.Cluster, n int) {
 	t.Helper()
 	names := w.proxies(t)[:n]
@@ -111,7 +110,7 @@ func (w *environment) kill(t *testing.T, node *inside.Cluster, n int) {
 	ctx := await.Context(t)
 	victims := slices.DeleteFunc(running, func(process inside.Process) bool {
 		pod, err := process.Pod()
-		return err != nil || !slices.Contains(names, pod) // the Gateway's, and processes that have ended
+		return err != nil || !slices.Contains(names, pod) // Envoys of the Gateway, and processes that have ended
 	})
 	if len(victims) != n {
 		t.Fatalf("%d processes of %v", len(victims), names)
@@ -123,8 +122,7 @@ func (w *environment) kill(t *testing.T, node *inside.Cluster, n int) {
 	}
 }
 
-// outage says for how long one request failed after the other, at the longest, and how long after a moment the first
-// one did.
+// outage returns the longest series of failed requests, and the time from a moment to the first failure.
 func (w *environment) outage(results []load.Result, after time.Time) string {
 	var since, first time.Time
 	var longest time.Duration

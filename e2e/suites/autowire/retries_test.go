@@ -15,11 +15,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// kills is how often one of two proxies is killed where requests are retried.
+// kills is how often one of two proxies is killed while requests are retried.
 const kills = 3
 
-// TestRetries kills proxies under load, without the retries of docs/how-to/autowire-retries.md and with them. With them
-// no request fails, whether one proxy is left or, but for Contour, none.
+// TestRetries kills proxies under load, without and with the retries of docs/how-to/autowire-retries.md. With them no
+// request fails if one proxy remains. If none remains, that holds for all controllers except Contour.
 func TestRetries(t *testing.T) {
 	w, node := launchToKill(t)
 	if ingress(t).addon == "traefik" {
@@ -32,7 +32,7 @@ func TestRetries(t *testing.T) {
 	}
 	w.step(t, "a ScaledObject comes, and a proxy", proxied, eventually, 0, func() { w.applyScaledObject(t) })
 	w.step(t, "scaled out to two", proxied, immediately, 0, func() { w.replicas(t, 2) })
-	// Until the killed one is ready again nobody retries what is sent to it.
+	// No proxy retries the requests to the killed one until it is ready again.
 	w.repeatVoid(t, func() bool { return w.step(t, "kill -9 of one of two", proxied, immediately, gap, killOne) })
 	w.step(t, "requests are retried", proxied, immediately, 0, func() { w.retry(t) })
 	for range kills {
@@ -40,7 +40,7 @@ func TestRetries(t *testing.T) {
 	}
 	longest := time.Duration(0)
 	if ingress(t).addon == "contour" {
-		// no retry of Contour's waits longer than 0.25 s: 16 of 492 requests failed when no proxy was an endpoint any more
+		// Contour waits at most 0.25 s between retries: 16 of 492 requests failed when no proxy was an endpoint any more.
 		longest = killed
 	}
 	w.repeatVoid(t, func() (isVoid bool) {
@@ -51,7 +51,7 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// restarts is how often the containers of the proxies were started again, by Pod.
+// restarts returns the restart counts of the proxies' containers, by Pod.
 func (w *environment) restarts(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -64,7 +64,7 @@ func (w *environment) restarts(t *testing.T) map[string]string {
 	return found
 }
 
-// awaitRestarts waits until so many proxies are others than before, and all are ready.
+// awaitRestarts waits until n proxies have restarted and all are ready.
 func (w *environment) awaitRestarts(t *testing.T, before map[string]string, n int) {
 	t.Helper()
 	w.until(t, "killed proxies are ready again", "ready", func() string {
@@ -84,7 +84,7 @@ func (w *environment) awaitRestarts(t *testing.T, before map[string]string, n in
 	})
 }
 
-// retry has requests retried by both fronts, as docs/how-to/autowire-retries.md says.
+// retry enables retries in both fronts, as documented in docs/how-to/autowire-retries.md.
 func (w *environment) retry(t *testing.T) {
 	t.Helper()
 	commands := w.recipe(t, "sh "+ingress(t).addon+"-retries")
@@ -94,11 +94,11 @@ func (w *environment) retry(t *testing.T) {
 		`--for=jsonpath={.status.ancestors[0].conditions[?(@.type=="Accepted")].status}=True`)
 }
 
-// middleware is the name of the documented Middleware in Traefik's file.
+// middleware is the name of the documented Middleware in Traefik's file provider.
 const middleware = "retry"
 
-// middlewares gives Traefik the documented Middleware by a file, which it reads when it starts: the cluster has none of
-// Traefik's own definitions.
+// middlewares configures the documented Middleware in a file that Traefik reads at its start. The cluster has none of
+// Traefik's CRDs.
 func (w *environment) middlewares(t *testing.T) {
 	t.Helper()
 	var documented struct {
@@ -127,7 +127,7 @@ func (w *environment) middlewares(t *testing.T) {
 	w.until(t, "the number of Traefik's Pods", "1", func() string {
 		return strconv.Itoa(len(strings.Fields(w.Do(t, "get", "pods", "-n", "traefik", "-l", "app=traefik", "-o", "name"))))
 	})
-	// The Service leads to the one that is gone for a moment.
+	// The Service still routes to the terminated Pod for a moment.
 	answers := 0
 	w.until(t, "answers in a row", "100", func() string {
 		if _, err := load.Probe(t.Context(), w.load(fronts()[0])); err != nil {

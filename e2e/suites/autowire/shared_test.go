@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestShared has the HTTPRoute pointed at the shared fleet, which is in the interceptor's namespace, in each way there
-// is, under load. An Ingress cannot name it, and keeps the app.
+// TestShared points the HTTPRoute at the shared fleet in the interceptor's namespace, in every possible way, under
+// load. An Ingress cannot refer to another namespace and keeps pointing at the app.
 func TestShared(t *testing.T) {
 	w := launch(t)
 	original := w.specs(t)
@@ -43,9 +43,9 @@ func TestShared(t *testing.T) {
 		func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=0") })
 	step("the proxies are back", proxied, eventually, 0,
 		func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=2") })
-	// What is lost is what a Gateway answers until there is another one: it has to take the right away at once.
+	// The Gateway must revoke the permission immediately. Its error responses until the agent creates another ReferenceGrant are the lost requests.
 	w.repeatVoid(t, func() bool {
-		return step("somebody deletes the ReferenceGrant", proxied, immediately, gap, func() {
+		return step("a user deletes the ReferenceGrant", proxied, immediately, gap, func() {
 			w.Do(t, "delete", "-n", "keda", "referencegrant", "kedify-proxy-"+namespace)
 			w.Do(t, "wait", "-n", "keda", "referencegrant/kedify-proxy-"+namespace, "--for=create")
 		})
@@ -54,15 +54,14 @@ func TestShared(t *testing.T) {
 	step("a user undid it with kubectl", proxied, eventually, 0, func() {})
 }
 
-// referenceGrants are the agent's ReferenceGrants.
+// referenceGrants returns the agent's ReferenceGrants.
 func (w *environment) referenceGrants(t *testing.T) string {
 	t.Helper()
 	return w.Do(t, "get", "referencegrants", "-n", "keda", "-l",
 		"app.kubernetes.io/managed-by=kedify-http-agent", "-o", "name")
 }
 
-// rollBackRoute runs the documented command that restores the HTTPRoute, with no agent there, and starts the agents
-// again.
+// rollBackRoute runs the documented command that restores the HTTPRoute without an agent, and starts the agents again.
 func (w *environment) rollBackRoute(t *testing.T) {
 	t.Helper()
 	replicas := w.Do(t, "get", "-n", "keda", agents, "-o", "jsonpath={.spec.replicas}")

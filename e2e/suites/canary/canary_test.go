@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// deployed is the colour of the application as the guide deploys it.
+	// deployed is the color of the application in the guide's manifests.
 	deployed = "blue"
-	// afterwards is how long the load goes on when a canary has ended: its pods
-	// serve on for 10 s, and then their connections end.
+	// afterwards is how long the load continues after the end of a canary: the Pods drain for 10 s, then their connections
+	// end.
 	afterwards = 12 * time.Second
 )
 
-// patient keeps the kubelet from taking a proxy that stands still out of service
-// and from starting it anew: what the router and the interceptor make of it is
-// to be seen.
+// patient relaxes the probes, so that the kubelet neither removes a paused proxy from the Service nor restarts it. The
+// test observes the reaction of the router and the interceptor.
 func patient() map[string]any {
 	return map[string]any{
 		"readinessProbe": map[string]any{"failureThreshold": 600},
@@ -27,8 +26,7 @@ func patient() map[string]any {
 	}
 }
 
-// One cluster serves all cases, each beginning where the one before has left the
-// application: on its last stable colour.
+// The cases use one cluster. Each starts from the final state of the previous one: the last stable color.
 func TestCanary(t *testing.T) {
 	b := testbed.Up(t, provider.Spec{})
 	b.Deploy(t, patient())
@@ -51,7 +49,7 @@ func TestCanary(t *testing.T) {
 			c.run(t, b, stable, c.next)
 		})
 		if !passed {
-			break // the next case has nothing to begin with
+			break // the next case has no defined start
 		}
 		if c.promoted {
 			stable = c.next
@@ -106,8 +104,8 @@ func fullWeight(t *testing.T, b *testbed.Testbed, from, to string) {
 	})
 }
 
-// runCanary plays a canary. No check may find anything, doctor neither before nor after it, and split is to tell all
-// weights in their order meanwhile, as the Envoys are judged by the verdict.
+// runCanary runs a canary. No check may report anything, nor may doctor before and after it. `split --watch` must print
+// all weights in order. The verdict covers the Envoys.
 func runCanary(t *testing.T, b *testbed.Testbed, c testbed.Canary, course func(context.Context, *testbed.Trial) error) {
 	t.Helper()
 	c.Afterwards = afterwards

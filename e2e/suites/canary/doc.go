@@ -1,4 +1,3 @@
-// Package canary runs the edge cases of a canary on a real cluster under load:
-// every way in which it ends before its time, the full weight as a step of its
-// own, and a proxy that stands still.
+// Package canary runs the edge cases of a canary on a real cluster under load: every kind of early end, the full weight
+// as a separate step, and a paused proxy.
 package canary

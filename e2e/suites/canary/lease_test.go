@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// interceptorLease is the Lease by which the router knows that an interceptor reports.
+	// interceptorLease is the Lease by which the router detects that an interceptor writes reports.
 	interceptorLease = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
-	// leasePause is the time between two looks at the Lease. It is renewed every few seconds.
+	// leasePause is the time between two reads of the Lease, which is renewed every few seconds.
 	leasePause = time.Second
 )
 
-// leaseWatcher records how long the interceptor's Lease was not renewed, by the times in the Lease.
+// leaseWatcher records the time between renewals of the interceptor's Lease, by the times in the Lease.
 type leaseWatcher struct {
 	mu       sync.Mutex
 	renewed  time.Time
@@ -45,7 +45,7 @@ func watchLease(t *testing.T, b *testbed.Testbed) *leaseWatcher {
 	return w
 }
 
-// read reads the Lease. While the API server does not answer, nothing is known.
+// read reads the Lease. While the API server does not respond, it records nothing.
 func (w *leaseWatcher) read(ctx context.Context, b *testbed.Testbed) {
 	var lease struct {
 		Spec struct {
@@ -58,25 +58,25 @@ func (w *leaseWatcher) read(ctx context.Context, b *testbed.Testbed) {
 	}
 }
 
-// add takes in one state of the Lease.
+// add records a state of the Lease.
 func (w *leaseWatcher) add(renewed time.Time, duration time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.renewed.IsZero() {
 		w.gap = max(w.gap, renewed.Sub(w.renewed))
 	}
-	// A Lease that was released lasts 1 s.
+	// A released Lease has a duration of 1 s.
 	w.renewed, w.duration = renewed, max(w.duration, duration)
 }
 
-// longest is the longest time between two renewals.
+// longest returns the longest time between two renewals.
 func (w *leaseWatcher) longest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.gap
 }
 
-// hasLapsed returns whether the Lease ran out.
+// hasLapsed reports whether the Lease has expired.
 func (w *leaseWatcher) hasLapsed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

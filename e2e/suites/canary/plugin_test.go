@@ -15,12 +15,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// plugin is the kubectl plugin, which `make test-canary` builds beside the cluster's own programs.
+// plugin returns the path of the kubectl plugin, which `make test-canary` builds next to the cluster's programs.
 func plugin() string {
 	return filepath.Join(filepath.Dir(os.Getenv("LOCALCLUSTER_BIN")), "kubectl-http_canary")
 }
 
-// splitReport is what `split --output json` prints, as far as it matters here.
+// splitReport is the relevant part of the output of `split --output json`.
 type splitReport struct {
 	Services []struct {
 		Asked int `json:"asked"`
@@ -36,7 +36,7 @@ type splitReport struct {
 	} `json:"objects"`
 }
 
-// weight is the canary's in percent; false where it is not known.
+// weight returns the canary's weight in percent; false if it is unknown.
 func (s splitReport) weight() (int, bool) {
 	if len(s.Objects) != 1 || len(s.Objects[0].Written) != 2 {
 		return 0, false
@@ -45,8 +45,8 @@ func (s splitReport) weight() (int, bool) {
 	return 100 * canary / max(1, stable+canary), true
 }
 
-// runSteps goes through steps as Trial.Through does. At each pause Envoys have the weight, split says the same, and
-// doctor has nothing to say.
+// runSteps runs steps like Trial.RunSteps. At each pause the Envoys have the weight, split reports the same, and doctor
+// reports nothing.
 func runSteps(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testbed.Trial, weights ...int) error {
 	t.Helper()
 	for i, weight := range weights {
@@ -62,7 +62,7 @@ func runSteps(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *test
 	return nil
 }
 
-// checkWeight checks that split says what the Envoys have.
+// checkWeight checks that split reports the weight of the Envoys.
 func checkWeight(ctx context.Context, t *testing.T, b *testbed.Testbed, weight int) {
 	t.Helper()
 	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--output", "json")
@@ -81,9 +81,9 @@ func checkWeight(ctx context.Context, t *testing.T, b *testbed.Testbed, weight i
 	}
 }
 
-// checkDoctor checks that doctor has nothing to say, except for a while that a Pod is not ready: that of a Pod that
-// stood still. On a cluster of several suites it may say that the agent is away: e2e/suites/autowire kills it there,
-// and doctor is right.
+// checkDoctor checks that doctor reports nothing. It tolerates for a while that a Pod is not ready, because a paused
+// Pod needs some time. On a cluster of several suites doctor may correctly report that the agent is unavailable,
+// because e2e/suites/autowire kills it there.
 func checkDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when string) {
 	t.Helper()
 	var wrong []string
@@ -100,7 +100,7 @@ func checkDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when str
 	}
 }
 
-// runDoctor is what doctor says without reason to. Unready tells that all of it is that something is not ready.
+// runDoctor returns the findings of doctor that are wrong. unready is true if all of them are about readiness.
 func runDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when string) (wrong []string, unready bool) {
 	t.Helper()
 	out, err := b.Kubectl(ctx, plugin(), "doctor", "--namespace", testbed.Namespace, "--output", "json")
@@ -124,7 +124,7 @@ func runDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when strin
 	return wrong, unready
 }
 
-// code is that of a finding.
+// code returns the code of a finding.
 func code(finding json.RawMessage) string {
 	var is struct {
 		Code string `json:"code"`
@@ -135,12 +135,12 @@ func code(finding json.RawMessage) string {
 	return is.Code
 }
 
-// isOfAgent reports whether a finding is that the agent, or its webhook, is not ready.
+// isOfAgent reports whether a finding is that the agent or its webhook is not ready.
 func isOfAgent(finding json.RawMessage) bool {
 	return code(finding) == "AgentNotReady" || code(finding) == "WebhookNotReady"
 }
 
-// followOutput are the weights that `split --watch` has told, one after the other.
+// followOutput contains the weights that `split --watch` has printed, in order.
 type followOutput struct {
 	mu      sync.Mutex
 	weights []int
@@ -153,7 +153,7 @@ func follow(ctx context.Context, b *testbed.Testbed) (seen *followOutput, end fu
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// That it is ended is an error; one that ends by itself has told too little.
+		// Cancellation is an error. If the command ends earlier, weights are missing.
 		_ = b.Cluster.Stream(ctx, seen.read, plugin(), "split", testbed.App, "--namespace", testbed.Namespace,
 			"--watch", "--output", "json")
 	}()
@@ -163,12 +163,12 @@ func follow(ctx context.Context, b *testbed.Testbed) (seen *followOutput, end fu
 	}
 }
 
-// read notes each weight that is another one than the last.
+// read records each weight that differs from the previous one.
 func (f *followOutput) read(out io.Reader) error {
 	for decoder := json.NewDecoder(out); ; {
 		var told splitReport
 		if err := decoder.Decode(&told); err != nil {
-			return nil //nolint:nilerr // it is ended by whoever follows
+			return nil //nolint:nilerr // the caller of follow ends the command
 		}
 		weight, is := told.weight()
 		f.mu.Lock()
@@ -179,8 +179,8 @@ func (f *followOutput) read(out io.Reader) error {
 	}
 }
 
-// hasWeights reports whether it has told what was asked for, in its order and nothing else. One weight may be missing that
-// passed while a watch was opened anew: the full one of a promotion is there for less than a second.
+// hasWeights reports whether the output contains exactly the requested weights in order. One weight may be missing if
+// it passed while a watch was reopened: the full weight of a promotion lasts for less than a second.
 func (f *followOutput) hasWeights(asked []int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,7 +193,7 @@ func (f *followOutput) hasWeights(asked []int) bool {
 	return next == len(f.weights) && next >= len(asked)-1 && f.weights[next-1] == asked[len(asked)-1]
 }
 
-// String is all weights so far.
+// String returns all weights so far.
 func (f *followOutput) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

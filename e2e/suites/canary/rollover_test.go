@@ -14,20 +14,19 @@ import (
 const (
 	interceptors         = "deployment/keda-add-ons-http-interceptor"
 	interceptorNamespace = "keda"
-	// otherFlag is one that changes every cluster. One that changed the listener, such
-	// as that of the access log, would have every connection drained.
+	// otherFlag changes every cluster. A flag that changes the listener, such as that of the access log, would drain every
+	// connection.
 	otherFlag = "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES"
-	// byAnnotationAlone is what the router logs when it takes the interceptors for
-	// gone.
+	// byAnnotationAlone is what the router logs when it considers the interceptors gone.
 	byAnnotationAlone = "weights are verified by the annotation alone"
 )
 
-// Two replicas of the interceptor are replaced, one after the other, by ones with
-// other flags, while the Rollout is promoted from 20 % to its end. No request
-// fails, and every weight is verified by what the proxies have taken, unless no interceptor renewed its Lease in time.
+// Two replicas of the interceptor are replaced one after the other by replicas with another flag, during the promotion
+// of a Rollout from 20 % to its end. No request fails. Every weight is verified by the proxies' ACKs, unless no
+// interceptor renewed its Lease in time.
 //
-// Every proxy of the cluster takes its listener once more meanwhile. So this is a
-// test of its own: others count such updates.
+// Every proxy of the cluster receives its listener once more during this test. Other tests count such updates, so this
+// one is separate.
 func TestRollover(t *testing.T) {
 	b := testbed.Up(t, provider.Spec{})
 	b.Deploy(t, patient())

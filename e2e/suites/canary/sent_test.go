@@ -21,17 +21,18 @@ import (
 )
 
 const (
-	// counted is how many requests of both proxies a share is judged by.
+	// counted is the number of requests, of both proxies, in the measurement of a share.
 	counted = 400
-	// roles of the Services, in the order in which split tells of them.
+	// stable and canary are the indexes of the Services in the output of split.
 	stable, canary = 0, 1
 )
 
-// requestCounts are the requests that each proxy has sent to the stable Service and to the canary, since its start.
+// requestCounts are the numbers of requests that each proxy has sent to the stable Service and to the canary since its
+// start.
 type requestCounts map[string][]int64
 
-// byPlugin goes through a canary with `split --sent` beside the Envoys: it tells what their own admin interfaces count,
-// and of what it tells the canary has the share that was asked for.
+// byPlugin runs a canary with `split --sent` and reads the Envoys in parallel. The plugin reports the counts of the
+// Envoys' admin interfaces, and the canary has the expected share of them.
 func byPlugin(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
 	c := testbed.Canary{From: from, To: to, Final: from, Weights: []int{20, 50}, Requested: []int{0, 20, 50, 0}}
@@ -60,7 +61,7 @@ func byPlugin(t *testing.T, b *testbed.Testbed, from, to string) {
 	}
 }
 
-// compareWithEnvoys compares what the plugin tells with what the Envoys say just before and just after it.
+// compareWithEnvoys compares the plugin's counts with those of the Envoys right before and right after.
 func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) error {
 	t.Helper()
 	before, err := envoyCounts(ctx, b)
@@ -75,12 +76,12 @@ func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(t.Output(), "Envoys have sent %v, the plugin tells %v, and then they have sent %v\n", before, told, after)
+	fmt.Fprintf(t.Output(), "Envoys have sent %v, the plugin reports %v, and then they have sent %v\n", before, told, after)
 	for _, proxy := range b.Proxies {
 		for role := range before[proxy.Name] {
 			if len(told[proxy.Name]) != 2 || told[proxy.Name][role] < before[proxy.Name][role] ||
 				told[proxy.Name][role] > after[proxy.Name][role] {
-				t.Errorf("%s: the plugin tells %v, and it has sent %v before and %v after", proxy.Name, told[proxy.Name],
+				t.Errorf("%s: the plugin reports %v, and it has sent %v before and %v after", proxy.Name, told[proxy.Name],
 					before[proxy.Name], after[proxy.Name])
 				break
 			}
@@ -89,7 +90,7 @@ func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) er
 	return nil
 }
 
-// checkShare judges what the plugin tells of a while by the weight.
+// checkShare compares the plugin's counts during some time with the weight.
 func checkShare(ctx context.Context, t *testing.T, b *testbed.Testbed, weight int) error {
 	t.Helper()
 	found, err := assert.Expectation{
@@ -101,7 +102,7 @@ func checkShare(ctx context.Context, t *testing.T, b *testbed.Testbed, weight in
 	return err
 }
 
-// sampleNew are the requests that the plugin tells of from now on, at least n.
+// sampleNew returns the requests that the plugin reports from now on, at least n.
 func sampleNew(ctx context.Context, b *testbed.Testbed, n int) (load.Window, error) {
 	first, err := pluginCounts(ctx, b)
 	if err != nil {
@@ -127,7 +128,7 @@ func sampleNew(ctx context.Context, b *testbed.Testbed, n int) (load.Window, err
 	return window, err
 }
 
-// pluginCounts is what `split --sent` tells.
+// pluginCounts returns the output of `split --sent`.
 func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error) {
 	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace,
 		"--sent", "--output", "json")
@@ -161,7 +162,7 @@ func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error
 	return all, nil
 }
 
-// envoyCounts is what the admin interfaces of the Envoys count.
+// envoyCounts returns the counts of the Envoys' admin interfaces.
 func envoyCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error) {
 	client := &http.Client{Timeout: await.Patience(),
 		Transport: &http.Transport{DialContext: b.Inside.DialContext, DisableKeepAlives: true}}
@@ -180,7 +181,7 @@ func envoyCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error)
 	return all, nil
 }
 
-// read reads one counter; one that Envoy has not yet is 0.
+// read reads one counter; a counter that Envoy does not have yet is 0.
 func read(ctx context.Context, client *http.Client, address, counter string) (int64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -208,7 +209,7 @@ func read(ctx context.Context, client *http.Client, address, counter string) (in
 	return 0, nil
 }
 
-// syncBuffer is what a program has said so far.
+// syncBuffer is the output of a program so far.
 type syncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -221,7 +222,7 @@ func (s *syncBuffer) Write(text []byte) (int, error) {
 	return s.text.Write(text)
 }
 
-// String is all of it.
+// String returns the output so far.
 func (s *syncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +236,7 @@ func captureMessages(ctx context.Context, b *testbed.Testbed) (said *syncBuffer,
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// That it is ended is an error; one that ends by itself has told too little.
+		// Cancellation is an error. If the command ends earlier, output is missing.
 		_ = b.Cluster.Stream(ctx, func(out io.Reader) error {
 			_, err := io.Copy(said, out)
 			return err

@@ -16,15 +16,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// maxVoid is the number of times that a case may be void.
+// maxVoid is the maximum number of times that a case may be void.
 const maxVoid = 3
 
-// One of two proxies stops to run, at 20 %, and the Rollout is promoted to 50 %. The other proxy takes the weight and
-// serves on. The status says that one of two has it, the router doesn't verify the weight, and the Rollout stays where
-// it is. When the proxy runs again, all of that heals by itself.
+// standstill pauses one of two proxies at 20 % and promotes the Rollout to 50 %. The other proxy ACKs the weight and
+// continues to serve. The status reports one of two ACKs, the router does not verify the weight, and the Rollout stays
+// at its step. When the proxy runs again, all of that recovers automatically.
 //
-// The load goes to the other proxy only: whoever is connected to a process that stands still waits. When no interceptor
-// renewed its Lease in time the case is repeated, because the router is right to judge by the annotation then.
+// Only the other proxy gets load: a client of a paused process would wait. The case is repeated if no interceptor
+// renewed its Lease in time, because the router then correctly uses the annotation alone.
 func standstill(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
 	for range maxVoid {
@@ -102,7 +102,7 @@ func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *tes
 	return nil
 }
 
-// processOf finds the Envoy of a proxy.
+// processOf returns the Envoy process of a proxy.
 func processOf(b *testbed.Testbed, p testbed.Proxy) (inside.Process, error) {
 	all, err := b.Inside.Find("envoy")
 	if err != nil {
@@ -116,16 +116,15 @@ func processOf(b *testbed.Testbed, p testbed.Proxy) (inside.Process, error) {
 	return inside.Process{}, fmt.Errorf("%w: the Envoy of %s", inside.ErrNoProcess, p.Name)
 }
 
-// awaitUnverified waits until the weight of 50 is written and taken by the running
-// proxy, and the controller was told that it is not verified.
+// awaitUnverified waits until the weight of 50 is in the annotation, the running proxy has ACKed it, and the router has
+// reported it as unverified.
 func awaitUnverified(ctx context.Context, b *testbed.Testbed, running testbed.Proxy) error {
 	_, err := b.Await(ctx, "weight 50, taken by one of two proxies and not verified",
 		func() bool { return isWaiting(b.Record.Now(), running) })
 	return err
 }
 
-// isWaiting reports whether the Rollout stays at the step that sets the weight 50,
-// because one of two proxies does not have it.
+// isWaiting reports whether the Rollout stays at the step with weight 50 because one of two proxies does not have it.
 func isWaiting(state testbed.State, running testbed.Proxy) bool {
 	index, weights, report := state.Rollout.Status.CurrentStepIndex, state.Rollout.Status.Canary.Weights, state.Object.Status.DataPlane
 	return state.Weight() == 50 && state.Envoys[running.Name] == 50 &&
@@ -134,9 +133,9 @@ func isWaiting(state testbed.State, running testbed.Proxy) bool {
 		weights.Verified != nil && !*weights.Verified
 }
 
-// staysUnverified waits until the controller has asked its router once more for the weight that one of two proxies does
-// not have. Until then the router must not verify the weight, no report may say that all proxies have acknowledged it,
-// and the Rollout must not go on.
+// staysUnverified waits until the controller has called its router again for the weight that one of two proxies lacks.
+// Until then the router must not verify the weight, no status may report it as ACKed by all proxies, and the Rollout
+// must not continue.
 func staysUnverified(ctx context.Context, t *testing.T, b *testbed.Testbed, promoted time.Time,
 	leases *leaseWatcher) error {
 	t.Helper()

@@ -21,7 +21,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// tried is what `try --output json` prints.
+// tried is the output of `try --output json`.
 type tried struct {
 	Agrees    bool    `json:"agrees"`
 	EndAgrees bool    `json:"endAgrees"`
@@ -35,8 +35,8 @@ type tried struct {
 	Seconds   float64 `json:"seconds"`
 }
 
-// TestTry plays throw-away canaries by the kubectl plugin on a cluster that it knows nothing of, and interrupts some.
-// In the end everything is as it was.
+// TestTry runs temporary canaries with the kubectl plugin on a cluster without preparation, and interrupts some of
+// them. In the end the cluster is unchanged.
 func TestTry(t *testing.T) {
 	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{"envoy-gateway"}})
 	w := tryEnvironment{Cluster: cluster}
@@ -62,7 +62,7 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// tryEnvironment is a cluster on which canaries are tried.
+// tryEnvironment is the cluster of the trials.
 type tryEnvironment struct{ *provider.Cluster }
 
 // kubectl runs kubectl, which must succeed.
@@ -77,7 +77,7 @@ func (w *tryEnvironment) kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// gateway makes the guide's Gateway, and removes it after the test.
+// gateway creates the guide's Gateway and removes it after the test.
 func (w *tryEnvironment) gateway(t *testing.T, repo string) {
 	t.Helper()
 	examples := filepath.Join(repo, "examples", "gatewayapi")
@@ -94,7 +94,7 @@ func (w *tryEnvironment) gateway(t *testing.T, repo string) {
 	w.kubectl(t, "-n", "istio-ingress", "wait", "gateway/my-gateway", "--for=condition=Programmed", testbed.WaitTimeout())
 }
 
-// allObjects names all objects that a trial could leave or change, and the plugins' list.
+// allObjects returns the names of all objects that a trial could leave or change, and the list of plugins.
 func (w *tryEnvironment) allObjects(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -110,7 +110,7 @@ func (w *tryEnvironment) allObjects(t *testing.T) []string {
 		"argo-rollouts-config", "-o", "jsonpath={.data}"))
 }
 
-// command is `try` with arguments.
+// command returns the command `try` with arguments.
 func (w *tryEnvironment) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, plugin(),
 		append([]string{"try", "--kubeconfig", w.Kubeconfig, "--image=ghcr.io/kedify/rollouts-demo:dev", "--yes"},
@@ -119,7 +119,7 @@ func (w *tryEnvironment) command(ctx context.Context, args ...string) *exec.Cmd 
 	return command
 }
 
-// runTry has a canary tried to its end.
+// runTry runs a trial to its end.
 func (w *tryEnvironment) runTry(t *testing.T, end string, args ...string) {
 	t.Helper()
 	command := w.command(t.Context(), append(args, "--output=json")...)
@@ -142,10 +142,10 @@ func (w *tryEnvironment) runTry(t *testing.T, end string, args ...string) {
 	w.checkNothingRemains(t)
 }
 
-// interruptTry interrupts a canary once a line with some words has been printed.
+// interruptTry interrupts a trial after a line with the text at.
 func (w *tryEnvironment) interruptTry(t *testing.T, at string) {
 	t.Helper()
-	// Few requests: the removal is to be reached, too.
+	// Few requests, so that the trial also reaches the removal.
 	command := w.command(t.Context(), "--requests=100")
 	out, err := command.StdoutPipe()
 	if err != nil {
@@ -168,10 +168,10 @@ func (w *tryEnvironment) interruptTry(t *testing.T, at string) {
 	if err != nil {
 		t.Error(err)
 	}
-	_ = command.Wait() // The exit code tells.
+	_ = command.Wait() // the exit code is checked
 	fmt.Fprintf(t.Output(), "interrupted at %q: it has ended after %.0f s with %d: %s\n", at, time.Since(began).Seconds(),
 		command.ProcessState.ExitCode(), &problems)
-	// While it is being removed the canary is over, and has its result.
+	// During the removal the canary is complete and has its result.
 	if code := command.ProcessState.ExitCode(); code != 1 && (code != 0 || at != "Deleting namespace") {
 		t.Errorf("interrupted it ends with %d:\n%s%s", code, rest, problems.String())
 	}
@@ -181,7 +181,7 @@ func (w *tryEnvironment) interruptTry(t *testing.T, at string) {
 	w.checkNothingRemains(t)
 }
 
-// checkNothingRemains checks that no namespace of a trial is there when the command has ended.
+// checkNothingRemains checks that no namespace of a trial exists after the end of the command.
 func (w *tryEnvironment) checkNothingRemains(t *testing.T) {
 	t.Helper()
 	if left := w.kubectl(t, "get", "namespaces", "-l", "http.kedify.io/try", "-o", "name"); left != "" {

@@ -14,13 +14,13 @@ import (
 // mutant is an interceptor with one fault.
 type mutant struct {
 	name string
-	// fault is what the build tag names, see internal/controlplane/fault.
+	// fault is the build tag: see internal/controlplane/fault.
 	fault string
-	// caughtBy is the check that finds it.
+	// caughtBy is the check that must report it.
 	caughtBy testbed.Check
 }
 
-// mutants are one for each check.
+// mutants returns one mutant for each check.
 func mutants() []mutant {
 	return []mutant{
 		{"endpoints of stable and canary swapped under right weights", "swapped_endpoints", testbed.CheckSplit},
@@ -34,12 +34,11 @@ func mutants() []mutant {
 // run is one canary on one interceptor.
 type run struct {
 	name, fault, binary string
-	// want are the checks that have to find something, no more and no fewer.
+	// want are exactly the checks that must report something.
 	want []testbed.Check
 }
 
-// One cluster serves all runs. Each canary is given up, so each begins where the
-// one before began.
+// All runs use one cluster. Each canary is aborted, so each run starts from the same state.
 func TestMutants(t *testing.T) {
 	runs := plan(t)
 	proper := runs[0].binary
@@ -57,12 +56,11 @@ func TestMutants(t *testing.T) {
 	}
 	if ran < len(runs) {
 		t.Errorf("%d of %d runs took place", ran, len(runs))
-		b.ReplaceProgram(t, interceptor, proper) // whoever uses the cluster next gets no mutant
+		b.ReplaceProgram(t, interceptor, proper) // the next user of the cluster gets no mutant
 	}
 }
 
-// plan builds the interceptors of all runs: every mutant, and the one without a
-// fault before and after them.
+// plan builds the interceptors of all runs: every mutant, and the original before and after them.
 func plan(t *testing.T) []run {
 	t.Helper()
 	proper := build(t, "")
@@ -73,7 +71,7 @@ func plan(t *testing.T) []run {
 	return append(runs, run{name: "no fault, in the end", binary: proper})
 }
 
-// runCanary plays two weights and an abort.
+// runCanary runs a canary with two weights and an abort.
 func runCanary(ctx context.Context, b *testbed.Testbed) *testbed.Verdict {
 	c := testbed.Canary{
 		From: "blue", To: "yellow", Final: "blue", Weights: []int{20, 50}, Requested: []int{0, 20, 50, 0},
@@ -86,7 +84,7 @@ func runCanary(ctx context.Context, b *testbed.Testbed) *testbed.Verdict {
 	})
 }
 
-// checkFindings judges the checks by what they had to find.
+// checkFindings compares the failed checks with the expected ones.
 func checkFindings(t *testing.T, r run, verdict *testbed.Verdict) {
 	t.Helper()
 	out := t.Output()
