@@ -1,4 +1,4 @@
-// Package tutorial reads the commands of a tutorial page and the outputs that the page shows for them.
+// Package tutorial reads the commands of a tutorial page and their expected output.
 package tutorial
 
 import (
@@ -12,7 +12,7 @@ import (
 type Step struct {
 	// Commands are lines of shell.
 	Commands string
-	// Output is what the page shows for them, empty if it shows nothing.
+	// Output is the expected output, empty if the page shows none.
 	Output string
 }
 

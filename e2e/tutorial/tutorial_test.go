@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestReadFindsEveryStepOfThePage reads the page that the suite types.
+// TestReadFindsEveryStepOfThePage reads the page that the suite runs.
 func TestReadFindsEveryStepOfThePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/tutorials/first-canary.md")

@@ -50,7 +50,7 @@ func TestAnIdleCanaryKeepsAPodOfEachSide(t *testing.T) {
 		return r.Status.StableRS != stable
 	})
 	if !tested {
-		t.Error("a version was promoted that has never had a ready Pod beside a stable one")
+		t.Error("a version was promoted that has never had a ready Pod next to a stable one")
 	}
 	g.awaitRollout(t, "no replica of the new version",
 		func(r kube.Rollout) bool { return r.Spec.Replicas == 0 && r.Status.Replicas == 0 })

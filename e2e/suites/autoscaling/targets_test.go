@@ -256,7 +256,7 @@ func (r *row) awaitReplicas(t *testing.T, isExpected func(replicas int) bool) {
 	}
 }
 
-// await waits until it is so, and looks rarely: the rows share the machine.
+// await waits until isReached returns true. It polls slowly, because the rows share the machine.
 func (r *row) await(t *testing.T, what string, isReached func() bool) {
 	t.Helper()
 	var looked time.Time

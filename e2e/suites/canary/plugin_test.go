@@ -54,7 +54,7 @@ func runSteps(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *test
 			return err
 		}
 		if now := b.Record.Now(); !now.HasWeight(weight, len(b.Proxies)) {
-			return fmt.Errorf("weight %d is not in force: %s", weight, now)
+			return fmt.Errorf("weight %d is not active: %s", weight, now)
 		}
 		checkWeight(ctx, t, b, weight)
 		checkDoctor(ctx, t, b, fmt.Sprintf("at %d %%", weight))

@@ -9,46 +9,43 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
-// component is a part of the system that is killed.
+// component is a component of the system that the test kills.
 type component struct {
 	name string
-	// program is what its process was started by. Nothing is killed without one.
+	// program is the executable of its process. An empty program kills nothing.
 	program string
-	// back says that the fault has ended: the part that was killed works again.
-	// before is what marks was before. Without it the fault has ended at once.
+	// back reports whether the fault has ended: the killed component works again. before is the result of readState before
+	// the kill. Without back the fault ends immediately.
 	back func(ctx context.Context, b *testbed.Testbed, victim inside.Process, before stateBefore) (bool, error)
-	// down is the time from the kill to there that is usual at most. It is reported next to the measured times.
+	// down is the usual maximum time from the kill to the end of the fault. The report contains it next to the measured
+	// times.
 	down time.Duration
-	// proxy says that requests go through it, router that the controller calls it,
-	// and starts it anew when it next does.
+	// proxy is true if requests pass through it. router is true if the controller calls it, and restarts it at the next
+	// call.
 	proxy, router bool
 }
 
 const (
-	// podDown is how long a killed container is usually away. The kubelet takes
-	// most of it: CoreDNS, which is not ours, was away for 2.1 to 2.8 s in five such
-	// kills, the interceptor for 1.8 to 2.8 s beside it, and Envoy, whose readiness
-	// is asked every 2 s, for 2.8 to 4.6 s; up to 8.2 s with 20 processes waiting
-	// for two cores. Where no probe wakes the kubelet, it looks 10 s later whether a
-	// container may start again.
+	// podDown is the usual maximum restart time of a killed container. The kubelet takes most of it. CoreDNS took 2.1 to
+	// 2.8 s in five such kills, the interceptor 1.8 to 2.8 s at the same time. Envoy, whose readiness probe runs every 2
+	// s, took 2.8 to 4.6 s, and up to 8.2 s with 20 processes waiting for two cores. If no probe triggers the kubelet, it
+	// checks after 10 s whether a container may start again.
 	podDown = 15 * time.Second
-	// leaderDown is podDown and the wait for the dead controller's Lease, 15 s and
-	// up to 2.4 s to the next look at it: 17 to 30 s were seen, 14 s of them for the
-	// container's start.
+	// leaderDown is podDown plus the expiry of the killed controller's Lease: 15 s and up to 2.4 s until the next check.
+	// Measured were 17 to 30 s, 14 s of them for the start of the container.
 	leaderDown = podDown + 25*time.Second
-	// nodeDown is how long a component of the node is usually away. The
-	// scheduler, which nobody here waits for, was away for 0.3 to 0.5 s, etcd for 1.0
-	// to 1.3 s and the API server for 2.7 to 3.7 s; on a busy machine that takes 5.4 s
-	// for its start alone.
+	// nodeDown is the usual maximum restart time of a component of the node. The scheduler, which the test does not wait
+	// for, took 0.3 to 0.5 s, etcd 1.0 to 1.3 s and the API server 2.7 to 3.7 s. On a busy machine the start of the API
+	// server alone takes 5.4 s.
 	nodeDown = 10 * time.Second
 )
 
-// components are all parts whose death a canary has to survive, after the control run:
-// the same round with nobody killed.
+// components returns all components that a canary must survive without. The first one is the control: the same round
+// without a kill.
 func components() []component {
 	return []component{
 		{name: "nothing"},
-		// The controller runs a copy of the plugin under the plugin's name, kedify/http.
+		// The controller runs a copy of the binary that has the plugin's name, kedify/http.
 		{name: "plugin", program: "http", router: true},
 		{name: "controller", program: "rollouts-controller", back: isLeader, down: leaderDown},
 		{name: "interceptor", program: "interceptor", back: isPodReady, down: podDown},
@@ -58,18 +55,18 @@ func components() []component {
 	}
 }
 
-// stateBefore is what changes when a part has come back.
+// stateBefore is the state that changes when a component works again.
 type stateBefore struct {
-	holder    string // of the controller's Lease
+	holder    string // holder of the controller's Lease
 	namespace string
 	pod       string
 	restarts  int
 }
 
-// leaderLease is the Lease by which a controller of Argo Rollouts leads.
+// leaderLease is the Lease of the leading controller of Argo Rollouts.
 const leaderLease = "/apis/coordination.k8s.io/v1/namespaces/argo-rollouts/leases/argo-rollouts-controller-lock"
 
-// readState reads the mark of a process that is about to be killed.
+// readState reads the state of a process that is about to be killed.
 func readState(ctx context.Context, b *testbed.Testbed, p component, victim inside.Process) (stateBefore, error) {
 	var m stateBefore
 	var err error
@@ -91,8 +88,8 @@ func readState(ctx context.Context, b *testbed.Testbed, p component, victim insi
 	return m, err
 }
 
-// isLeader says that another controller leads than before: a new one waits for the
-// Lease of the dead one to run out.
+// isLeader reports whether another controller leads than before. A new one waits for the expiry of the killed one's
+// Lease.
 func isLeader(ctx context.Context, b *testbed.Testbed, _ inside.Process, before stateBefore) (bool, error) {
 	now, err := holder(ctx, b)
 	return now != "" && now != before.holder, err
@@ -108,7 +105,7 @@ func holder(ctx context.Context, b *testbed.Testbed) (string, error) {
 	return lease.Spec.HolderIdentity, err
 }
 
-// isPodReady says that the container was started anew and is Ready.
+// isPodReady reports whether the container has restarted and is Ready.
 func isPodReady(ctx context.Context, b *testbed.Testbed, _ inside.Process, before stateBefore) (bool, error) {
 	restarts, ready, err := container(ctx, b, before)
 	return restarts > before.restarts && ready, err
@@ -132,8 +129,7 @@ func container(ctx context.Context, b *testbed.Testbed, m stateBefore) (restarts
 	return 0, false, fmt.Errorf("pod %s/%s has no container status", m.namespace, m.pod)
 }
 
-// isServing says that a new process runs and that the API server, which asks etcd
-// for that, says it is ready.
+// isServing reports whether a new process runs and the API server, which depends on etcd for that, is ready.
 func isServing(ctx context.Context, b *testbed.Testbed, victim inside.Process, _ stateBefore) (bool, error) {
 	now, err := b.Inside.Find(victim.Program())
 	if err != nil || len(now) != 1 || now[0].PID == victim.PID {
@@ -142,8 +138,7 @@ func isServing(ctx context.Context, b *testbed.Testbed, victim inside.Process, _
 	return b.Ready(ctx), nil
 }
 
-// victim finds the process to be killed; turn chooses one of several. Each round
-// ends with all of them alive.
+// victim returns the process to kill; turn selects one of several. Each round ends with all of them running.
 func victim(b *testbed.Testbed, p component, turn int) (inside.Process, error) {
 	if p.program == "" {
 		return inside.Process{}, nil

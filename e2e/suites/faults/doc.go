@@ -1,3 +1,3 @@
-// Package faults kills each part of a running canary again and again, under the
-// demo's load, and judges what requests and weights met: see docs/dev/faults.md.
+// Package faults repeatedly kills each component during a canary, under the demo's load, and evaluates requests and
+// weights: see docs/dev/faults.md.
 package faults

@@ -17,14 +17,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 )
 
-// The kill comes from this long before the promotion to this long after it: the
-// way of a weight, from the controller to the last ACK, lies in between.
+// earliest and latest are the bounds of the kill, relative to the promotion. The path of a weight, from the controller
+// to the last ACK, is within them.
 const (
 	earliest = -200 * time.Millisecond
 	latest   = 300 * time.Millisecond
 )
 
-// settings are what the environment says.
+// settings are the values of the environment variables.
 type settings struct {
 	rounds     int
 	seed       uint64
@@ -56,10 +56,9 @@ func fromEnvironment(t *testing.T) settings {
 	return s
 }
 
-// Each part dies by `kill -9` around a promotion, again and again, under load.
-// No request fails that a living proxy could have served, no weight appears
-// anywhere that was not asked for, and after the fault the one that was asked for
-// is in force. How soon is reported.
+// Each component is repeatedly killed by `kill -9` around a promotion, under load. No request fails that a running
+// proxy could have served. No place has a weight that was not requested. After the fault the requested weight is
+// active. The times are reported.
 func TestFaults(t *testing.T) {
 	s := fromEnvironment(t)
 	out := t.Output()
@@ -89,17 +88,17 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// run is a whole run.
+// run is a complete run.
 type run struct {
 	testbed  *testbed.Testbed
 	plan     plan
 	rng      *rand.Rand
 	stalls   *stall.Detector
-	next     int // the round of the script that comes next
+	next     int // index of the next round of the plan
 	outcomes []outcome
 }
 
-// kill kills a part in that many rounds, and returns whether the run can go on.
+// kill kills a component in that many rounds, and returns whether the run can continue.
 func (r *run) kill(t *testing.T, p component, rounds int) bool {
 	t.Helper()
 	for n := 1; n <= rounds; n++ {

@@ -13,12 +13,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// second is a moment, in seconds since the start of a round.
+// second returns a moment, in seconds since the start of a round.
 func second(n float64) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n * float64(time.Second)))
 }
 
-// Each broken invariant is found, and named by its kind. Nothing is wrong with times alone.
+// Each broken invariant is reported with its kind. Long times alone are no problem.
 func TestProblems(t *testing.T) {
 	failed := trace.Tally{Sent: 500, Failed: 1, Reasons: map[string]int{"HTTP status 503": 1}}
 	slow := times{down: time.Hour, idle: time.Hour, recovered: time.Hour, converged: time.Hour}

@@ -11,22 +11,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// The limits are twice what the control rounds, in which nothing is killed, have
-// shown at their worst, on two cores with 13 processes waiting for them: recovered
+// The limits are twice the maxima of the control rounds, in which nothing is killed,
+// on two cores with 13 processes waiting for them: recovered
 // within 0.32 s, converged within 0.55 s. On a quiet machine both stay below 0.15 s.
 // They are reported next to the measured times, and fail nothing.
 const (
-	// recoveredLimit is the limit of the time that the router takes to verify a weight after
-	// a fault.
+	// recoveredLimit is the limit of the time that the router takes to verify a weight after a fault.
 	recoveredLimit = time.Second
-	// convergedLimit is the limit of the time that a weight takes to be in force everywhere.
+	// convergedLimit is the limit of the time until a weight is active on all proxies.
 	convergedLimit = time.Second
 )
 
-// line is the sum of the rounds of one part.
+// line summarizes the rounds of one component.
 type line struct {
 	part                             string
-	limit                            time.Duration // of down
+	limit                            time.Duration // limit of down
 	rounds                           int
 	sent, failed, lost               int
 	strays, wrong                    int
@@ -34,7 +33,7 @@ type line struct {
 	slowest, stalled                 time.Duration
 }
 
-// summarize adds up the rounds of each part, in the order of the parts.
+// summarize summarizes the rounds of each component, in the order of the components.
 func summarize(outcomes []outcome) []line {
 	var lines []line
 	for _, p := range components() {
@@ -65,7 +64,7 @@ func summarize(outcomes []outcome) []line {
 // problem is a broken invariant of a round.
 type problem struct{ kind, text string }
 
-// problems are the invariants that a round has broken.
+// problems returns the invariants that a round has broken.
 func (o outcome) problems() []problem {
 	var found []problem
 	if n := o.tally.Failed; n > 0 {
@@ -89,7 +88,7 @@ func (o outcome) String() string {
 		o.tally.Sent, o.tally.Failed, o.tally.Lost, o.tally.Slowest.Seconds(), o.stalled.Seconds()*1000)
 }
 
-// table draws the lines. Times stand next to their limits, which fail nothing.
+// table formats the lines. The limits next to the times fail nothing.
 func table(out io.Writer, lines []line) error {
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(columns, "killed\trounds\trequests\tfailed\tlost with it\tslowest\tstrange weights\twrong "+
@@ -104,7 +103,7 @@ func table(out io.Writer, lines []line) error {
 	return columns.Flush()
 }
 
-// span draws the median, the 90th percentile and the largest of some times as three columns.
+// span formats the median, the 90th percentile and the maximum as three columns.
 func span(times []time.Duration) string {
 	return seconds(stats.Quantile(times, 0.5)) + "\t" + seconds(stats.Quantile(times, 0.9)) + "\t" +
 		seconds(stats.Quantile(times, 1))

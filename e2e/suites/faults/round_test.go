@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// lead is the time that the load runs before anything happens.
+	// lead is the time of load before the first event.
 	lead = 600 * time.Millisecond
-	// sample is the number of requests to each proxy that a split is judged by.
+	// sample is the number of requests to each proxy in the measurement of a split.
 	sample = 150
-	// stableColor and canaryColor are what the two sides answer.
+	// stableColor and canaryColor are the responses of the two sides.
 	stableColor = "blue"
 	canaryColor = "yellow"
-	// nudgePause is the time between two nudges.
+	// nudgePause is the time between two changes by nudge.
 	nudgePause = time.Second
 )
 
-// plan is the Rollout that all rounds are steps of: one pod, whatever the
-// weight, and then weights up and down in steps that a small sample can tell.
+// plan is the Rollout of all rounds. It has one canary Pod at any weight, and steps up and down that a small sample can
+// distinguish.
 type plan struct{ weights []int }
 
-// newPlan is long enough for that many rounds.
+// newPlan returns a plan for that many rounds.
 func newPlan(rounds int) plan {
 	turn := []int{20, 40, 60, 80, 60, 40}
 	var s plan
@@ -49,19 +49,18 @@ func (s plan) steps() []testbed.Step {
 	return steps
 }
 
-// pause is the number of the step at which round n begins.
+// pause returns the index of the step at which round n starts.
 func (plan) pause(n int) int { return 2 + 2*n }
 
-// draw is what was drawn for a round.
+// draw contains the random values of a round.
 type draw struct {
-	// offset is how much later than the promotion the kill comes; negative is
-	// before it.
+	// offset is the time from the promotion to the kill; negative is before it.
 	offset time.Duration
-	// turn chooses one of several processes.
+	// turn selects one of several processes.
 	turn int
 }
 
-// outcome is what a round has found.
+// outcome is the result of a round.
 type outcome struct {
 	times
 
@@ -69,16 +68,15 @@ type outcome struct {
 	drawn      draw
 	tally      trace.Tally
 	unexpected []string
-	// wrong says that requests were not split as asked, nil if they were.
+	// wrong is the error of a wrong traffic split, nil if it was correct.
 	wrong error
-	// stalled is the longest time for which the machine stood still, timeline what was seen when.
+	// stalled is the longest stall of the machine. timeline describes the observations.
 	stalled  time.Duration
 	timeline []string
 }
 
-// round is one step of the canary in which one process is killed. An error
-// means that the test could not go on; whatever the system did wrong is in the
-// outcome.
+// round runs one step of the canary and kills one process during it. An error means that the test cannot continue.
+// Faults of the system are in the outcome.
 func round(ctx context.Context, b *testbed.Testbed, stalls *stall.Detector, p component, s plan, n int,
 	drawn draw) (outcome, error) {
 	o := outcome{component: p, drawn: drawn}
@@ -114,16 +112,15 @@ func round(ctx context.Context, b *testbed.Testbed, stalls *stall.Detector, p co
 	if p.proxy {
 		outages[before.pod] = observed.outage
 	}
-	o.tally, _ = load.Stop(outages) // what this machine was too busy to send counts as failed there
+	o.tally, _ = load.Stop(outages) // requests that this machine was too busy to send count as failed
 	o.stalled, o.unexpected = stalls.Largest(began, time.Now()), b.Record.UnexpectedWeights(began, from, to)
 	o.timeline = append(observed.describe(began), b.Record.Timeline(began)...)
 	o.timeline = append(o.timeline, o.tally.Describe(began, testbed.RequestTimeout())...)
 	return o, err
 }
 
-// converge waits until a weight is in force everywhere, requests are split so, and
-// the router has answered again. A wrong split is the system's, any other error
-// ends the test.
+// converge waits until a weight is active on all proxies, measures the split, and waits until the router has verified a
+// weight again. A wrong split is a fault of the system, any other error ends the test.
 func (c *timeline) converge(ctx context.Context, b *testbed.Testbed, load *testbed.Load, pause,
 	weight int) (wrong, err error) {
 	if err := c.awaitWeight(ctx, b, pause, weight); err != nil {
@@ -137,8 +134,8 @@ func (c *timeline) converge(ctx context.Context, b *testbed.Testbed, load *testb
 	return wrong, c.awaitRecovery(ctx, b)
 }
 
-// killAndPromote kills a process around the moment at which the next step is asked
-// for, and returns when the part works again and the promotion was accepted.
+// killAndPromote kills a process around the time of a promotion. It returns when the component works again and the
+// promotion was accepted.
 func killAndPromote(ctx context.Context, b *testbed.Testbed, p component, process inside.Process, before stateBefore,
 	pause int, at time.Time, offset time.Duration) (*timeline, error) {
 	timeline := &timeline{routerRestarted: p.router}
@@ -161,7 +158,7 @@ func killAndPromote(ctx context.Context, b *testbed.Testbed, p component, proces
 	return timeline, nil
 }
 
-// kill ends a process as `kill -9` does, unless nothing is to be killed.
+// kill kills a process like `kill -9`, unless the component has no program.
 func kill(ctx context.Context, p component, process inside.Process) (asked, gone time.Time, err error) {
 	if p.program == "" {
 		now := time.Now()
@@ -182,8 +179,8 @@ func sleepUntil(ctx context.Context, moment time.Time) error {
 	}
 }
 
-// awaitBack asks until a part is back, and returns when that was. While the API
-// server is away, nothing can be asked.
+// awaitBack polls until a component works again, and returns the time of that. It ignores errors, because the API
+// server may be unavailable.
 func awaitBack(ctx context.Context, back func(context.Context) (bool, error)) (time.Time, error) {
 	var last error
 	err := await.Until(ctx, "the part to come back", func() bool {
@@ -194,16 +191,15 @@ func awaitBack(ctx context.Context, back func(context.Context) (bool, error)) (t
 	return time.Now(), err
 }
 
-// promotion says when the API server took a promotion.
+// promotion is when the API server accepted a promotion.
 type promotion struct {
 	at  time.Time
 	err error
 }
 
-// promote asks for the step after a pause, as `kubectl argo rollouts promote`
-// does, at a moment, and again while the API server doesn't take it. An answer
-// may be lost on its way although the promotion was taken; the version that is
-// asked of then is gone, so that no step is ever promoted twice.
+// promote requests the step after a pause at a moment, like `kubectl argo rollouts promote`. It repeats the request
+// while the API server does not accept it. A response may be lost although the promotion was accepted. The repeated
+// request then has an outdated resourceVersion, so no step is promoted twice.
 func promote(ctx context.Context, b *testbed.Testbed, pause int, at time.Time) promotion {
 	if err := sleepUntil(ctx, at); err != nil {
 		return promotion{err: err}
@@ -213,7 +209,7 @@ func promote(ctx context.Context, b *testbed.Testbed, pause int, at time.Time) p
 		state := b.Record.Now()
 		index := state.Rollout.Status.CurrentStepIndex
 		if index == nil || *index != pause || !state.Rollout.Paused() {
-			return true // taken, but its answer was lost
+			return true // accepted, but the response was lost
 		}
 		last = b.MergePatch(ctx, testbed.RolloutPath+"/status", map[string]any{
 			"metadata": map[string]any{"resourceVersion": strconv.FormatInt(state.RolloutRevision, 10)},

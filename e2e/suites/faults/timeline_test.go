@@ -12,34 +12,31 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// timeline is what happened in a round, and when.
+// timeline contains the times of the events in a round.
 type timeline struct {
-	outage trace.Outage // from the kill to the part's return
-	// accepted is when the API server took the promotion, taken when the
-	// controller had written the step down, with version, and reached when the
-	// weight was in force.
+	outage trace.Outage // from the kill until the component works again
+	// accepted is when the API server accepted the promotion. taken is when the controller had written the step, with the
+	// resourceVersion version. reached is when the weight was active.
 	accepted, taken, reached time.Time
 	version                  int64
-	syncs                    []trace.Sync // of the controller
-	routerRestarted          bool         // whether the router has to be started again
+	syncs                    []trace.Sync // reconciliations of the controller
+	routerRestarted          bool         // the router must restart
 }
 
-// times are how long a course took.
+// times are the durations of a timeline.
 type times struct {
-	// down is the time from the kill to the end of the fault. Of the time from
-	// there, or from the promotion if that came later, idle is what passed without
-	// the router before the controller asked for the new weight, and converged the
-	// rest until that was in force everywhere.
+	// down is the time from the kill to the end of the fault. The next interval starts there, or at the promotion if that
+	// is later, and ends when the new weight is active on all proxies. idle is its part before the controller requested
+	// the weight and without the router. converged is the rest.
 	down, idle, converged time.Duration
-	// recovered is the time from the end of the fault until the router had
-	// verified a weight in a call that began afterwards, again without what passed
-	// without the router.
+	// recovered is the time from the end of the fault until the router had verified a weight in a later call. It excludes
+	// the time without the router.
 	recovered time.Duration
-	// convergence and recovery are when that was, idle times included.
+	// convergence and recovery are these intervals, with idle time.
 	convergence, recovery trace.Span
 }
 
-// times sums up a course.
+// times returns the durations of the timeline.
 func (c *timeline) times() times {
 	verified, _ := trace.FirstVerified(c.syncs, c.outage.Back, c.routerRestarted)
 	asking, _ := trace.FirstCall(c.syncs, c.version)
@@ -55,17 +52,17 @@ func (c *timeline) times() times {
 	return t
 }
 
-// awaitWeight waits until the weight is in force everywhere.
+// awaitWeight waits until the weight is active on all proxies.
 func (c *timeline) awaitWeight(ctx context.Context, b *testbed.Testbed, pause, weight int) error {
-	reached, err := b.Await(ctx, fmt.Sprintf("weight %d in force everywhere", weight), func() bool {
+	reached, err := b.Await(ctx, fmt.Sprintf("weight %d active everywhere", weight), func() bool {
 		return b.Record.Now().HasWeight(weight, len(b.Proxies))
 	})
 	c.reached = reached
 	if err != nil {
 		return err
 	}
-	// The controller writes a step down before it asks its router for it. That
-	// version of the Rollout may be read here later than the weight.
+	// The controller writes a step before it calls its router. The test may read that version of the Rollout later than
+	// the weight.
 	_, err = b.Await(ctx, "the Rollout's step to be read", func() bool {
 		c.taken, c.version = b.Record.StepReached(pause + 1)
 		return !c.taken.IsZero()
@@ -73,9 +70,9 @@ func (c *timeline) awaitWeight(ctx context.Context, b *testbed.Testbed, pause, w
 	return err
 }
 
-// awaitRecovery waits until the router has verified a weight again. If nothing is left
-// to be done, the controller is nudged to call it; never while it may be waiting
-// before it tries again, because a nudge would cut that short.
+// awaitRecovery waits until the router has verified a weight again. If the controller has nothing to do, nudge makes it
+// call the router. It never does so while the controller may be waiting for a retry, because that would shorten the
+// wait.
 func (c *timeline) awaitRecovery(ctx context.Context, b *testbed.Testbed) error {
 	var nudged time.Time
 	var refused, problem error
@@ -94,15 +91,14 @@ func (c *timeline) awaitRecovery(ctx context.Context, b *testbed.Testbed) error 
 	return errors.Join(err, problem)
 }
 
-// nudge changes the Rollout in a way that means nothing: the controller calls its
-// router for any change.
+// nudge makes a change of the Rollout without effect: the controller calls its router after any change.
 func nudge(ctx context.Context, b *testbed.Testbed) error {
 	return b.MergePatch(ctx, testbed.RolloutPath, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]string{"faults.example.com/nudge": time.Now().String()}},
 	}, nil)
 }
 
-// describe draws the course of a round with the times since a moment.
+// describe describes the events of a round, with times relative to a moment.
 func (c *timeline) describe(began time.Time) []string {
 	var parts []string
 	for _, moment := range []struct {
@@ -114,7 +110,7 @@ func (c *timeline) describe(began time.Time) []string {
 		{"works again", c.outage.Back},
 		{"promotion accepted", c.accepted},
 		{"step taken", c.taken},
-		{"in force", c.reached},
+		{"active", c.reached},
 	} {
 		if !moment.at.IsZero() {
 			parts = append(parts, fmt.Sprintf("%s %+.3f s", moment.name, moment.at.Sub(began).Seconds()))
@@ -127,7 +123,7 @@ func (c *timeline) describe(began time.Time) []string {
 	return lines
 }
 
-// later is the later one of two moments, earlier the other one.
+// later returns the later of two moments, earlier the other one.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

@@ -7,43 +7,42 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 )
 
-// call is a sync of the controller that its router answered right before its end.
+// call returns a reconciliation that ends right after its router call.
 func call(version int64, from, to float64, answer trace.Answer) trace.Sync {
 	return trace.Sync{Began: second(from), Ended: second(to), Version: version, Answer: answer, Answered: second(to)}
 }
 
-// starting is one in which the router was started.
+// starting returns a reconciliation in which the router was started.
 func starting(s trace.Sync) trace.Sync {
 	s.Started = true
 	return s
 }
 
-// failing is one in which the controller fails by itself.
+// failing returns a reconciliation that fails before its router call.
 func failing(s trace.Sync) trace.Sync {
 	s.Failure = "Operation cannot be fulfilled on replicasets.apps: the object has been modified"
 	return s
 }
 
-// The courses are recorded ones, rounded, and what they would have been with a
-// router that is worse.
+// The timelines are recorded ones, rounded, and variants of them with a slower router.
 func TestTimes(t *testing.T) {
-	// The plugin dies after the weight was in force. 1.4 s later, when the split is
-	// measured, the controller is nudged.
+	// The plugin is killed after the weight was active. 1.4 s later, during the measurement of the split, nudge triggers
+	// the controller.
 	afterwards := timeline{
 		outage:   trace.Outage{Signaled: second(0.827), Gone: second(0.829), Back: second(0.827)},
 		accepted: second(0.608), taken: second(0.630), version: 7, reached: second(0.827), routerRestarted: true,
 	}
-	// It dies before the controller has asked for the weight, at 7 by its version.
+	// It is killed before the controller has requested the weight, which happens at 7 by its version.
 	early := timeline{
 		outage:   trace.Outage{Signaled: second(0.5), Gone: second(0.51), Back: second(0.5)},
 		accepted: second(0.61), taken: second(0.69), version: 7, reached: second(0.75), routerRestarted: true,
 	}
-	// The API server is back after 3 s, the controller's watch 3 s later.
+	// The API server is available again after 3 s, the controller's watch 3 s later.
 	away := timeline{
 		outage:   trace.Outage{Signaled: second(0.5), Gone: second(0.6), Back: second(3.5)},
 		accepted: second(3.6), taken: second(6.54), version: 7, reached: second(6.6),
 	}
-	late := away // And the controller comes to its router much later.
+	late := away // and the controller calls its router much later
 	late.reached = second(23.2)
 	last := []trace.Sync{call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.59, trace.Verified)}
 	tests := []struct {

@@ -20,50 +20,48 @@ import (
 const (
 	// testerRate is the number of requests per second of a guide's testers.
 	testerRate = 25
-	// installed is the number of answers in a row after which an app counts as
-	// installed: where two Services have equal weights and one of them has no
-	// endpoints for the proxy yet, so many in a row do not come.
+	// installed is the number of consecutive responses after which an app counts as installed. If two Services have equal
+	// weights and the proxy has no endpoints for one of them yet, that many in a row are practically impossible.
 	installed = 20
 )
 
-// guide names a guide's objects, all in namespace default, and how its app is
-// asked.
+// guide contains the names of a guide's objects, all in namespace default, and the requests to its app.
 type guide struct {
 	rollout, container  string
 	route               string
 	stable, canary      string
 	gateway, host, path string
 	colors              []string
-	// rate is the number of requests per second, sample how many a step is judged
-	// by: a first sample and a fresh one must fit into the guide's pause.
+	// rate is the number of requests per second. sample is the number of requests in the measurement of a step: a first
+	// and a second sample must fit into the guide's pause.
 	rate   float64
 	sample int
-	// header is what the guide's testers send; nil if it has none.
+	// header contains the headers of the guide's testers; nil if it has none.
 	header map[string]string
 }
 
-// guideRun is a guide under way.
+// guideRun is a running guide.
 type guideRun struct {
 	guide
 	environment
 
 	object kube.Latest[kube.Rollout]
 	seen   kube.Latest[route]
-	// all are the requests of everybody, testers those of the testers.
+	// all sends the requests of all users, testers those of the testers.
 	all     *load.Client
 	testers testers
 	stalls  *stall.Detector
 }
 
-// begin watches the guide's objects, waits until its app is installed and
-// answers, and starts the load, which runs until the test ends.
+// begin watches the guide's objects, waits until its app is installed and responds, and starts the load, which runs
+// until the test ends.
 func begin(t *testing.T, w environment, g guide) *guideRun {
 	t.Helper()
 	c := &guideRun{guide: g, environment: w, stalls: stall.Watch(t)}
 	c.watch(t)
 	c.awaitPromotion(t)
-	// An app that is being installed has no version in service yet: what the
-	// guide's own weights send to a Service without endpoints is no canary's.
+	// During its installation an app has no stable version yet. The guide's initial
+	// weights may route to a Service without endpoints; that is not part of a canary.
 	c.awaitEnd(t)
 	c.awaitAnswers(t)
 	c.all = c.send(t, "everybody", c.rate, nil)
@@ -73,7 +71,7 @@ func begin(t *testing.T, w environment, g guide) *guideRun {
 	return c
 }
 
-// watch keeps the guide's objects in view until the test ends.
+// watch watches the guide's objects until the test ends.
 func (c *guideRun) watch(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,7 +85,7 @@ func (c *guideRun) watch(t *testing.T) {
 	t.Cleanup(func() { cancel(); watches.Wait() })
 }
 
-// awaitAnswers waits until the app is installed for the proxy, too.
+// awaitAnswers waits until the app also responds through the proxy.
 func (c *guideRun) awaitAnswers(t *testing.T) {
 	t.Helper()
 	var answers int
@@ -102,20 +100,20 @@ func (c *guideRun) awaitAnswers(t *testing.T) {
 	}, func() string { return fmt.Sprintf("%d answers, then: %v", answers, probed) })
 }
 
-// mostClusterGaps is how many requests of a load may meet a rule of Envoy Gateway's whose cluster is not there. A
-// rule and its cluster travel apart: for some milliseconds a worker of Envoy may have the one and
-// not the other, whoever wrote the route. That was seen twice in all walks, 1 of 2002 requests
-// as a header route went and 1 of 2021 as one came, on a busy machine. Envoy's own log has to say so.
+// mostClusterGaps is the maximum number of requests of a load that may match a rule of Envoy Gateway whose cluster does
+// not exist yet. Envoy receives a rule and its cluster separately. For some milliseconds a worker may have only one of
+// them, for any writer of the route. That was observed twice in all runs, on a busy machine: 1 of 2002 requests when a
+// header route was removed, and 1 of 2021 when one was added. Envoy's own log must confirm it.
 const mostClusterGaps = 1
 
-// send starts a load, which runs until the test ends. Not one of its requests may
-// fail, also not because this machine was too busy to send it, but for mostClusterGaps.
+// send starts a load, which runs until the test ends. None of its requests may fail, except mostClusterGaps. A request
+// that this machine was too busy to send has failed, too.
 func (c *guideRun) send(t *testing.T, who string, rate float64, header map[string]string) *load.Client {
 	t.Helper()
 	config := c.target()
 	config.Rate, config.Header = rate, header
-	// As many as come in the time that one may take: else this client would be the first to fail where everything stands
-	// still.
+	// All requests of one timeout fit in flight: otherwise this client would fail first during a
+	// stall.
 	config.MaxInFlight = int(rate * config.Timeout.Seconds())
 	client, err := load.Start(t.Context(), config)
 	if err != nil {
@@ -141,7 +139,7 @@ func (c *guideRun) send(t *testing.T, who string, rate float64, header map[strin
 	return client
 }
 
-// target says where requests go.
+// target returns the configuration of the requests.
 func (c *guideRun) target() load.Config {
 	return load.Config{
 		Address: c.addresses[c.gateway], Host: c.host, Path: c.path,
@@ -149,32 +147,31 @@ func (c *guideRun) target() load.Config {
 	}
 }
 
-// state is what there is instead of what was waited for.
+// state describes the present state for a timeout message.
 func (c *guideRun) state() string { return c.seen.Get().String() + "; " + c.object.Get().String() }
 
-// setImage starts a canary, by the guide's command.
+// setImage starts a canary with the guide's command.
 func (c *guideRun) setImage(t *testing.T, image string) {
 	t.Helper()
 	c.do(t, "kubectl", "argo", "rollouts", "set", "image", c.rollout, c.container+"="+image)
 }
 
-// promote goes on from a pause.
+// promote ends a pause.
 func (c *guideRun) promote(t *testing.T) {
 	t.Helper()
 	await.Described(t, "the Rollout to pause", func() bool { return c.object.Get().Paused() }, c.state)
 	c.do(t, "kubectl", "argo", "rollouts", "promote", c.rollout)
 }
 
-// abort goes back.
+// abort aborts the canary.
 func (c *guideRun) abort(t *testing.T) {
 	t.Helper()
 	c.do(t, "kubectl", "argo", "rollouts", "abort", c.rollout)
 	await.Described(t, "the Rollout to be aborted", func() bool { return c.object.Get().Status.Abort }, c.state)
 }
 
-// awaitWeight waits until the route has the weight for the canary and the rest for
-// stable, is marked as in progress, and was taken by the implementation. It
-// returns when that was seen.
+// awaitWeight waits until the route has the canary's weight, is labeled as in progress, and is accepted by the
+// implementation. It returns the time of that.
 func (c *guideRun) awaitWeight(t *testing.T, weight int) time.Time {
 	t.Helper()
 	await.Described(t, fmt.Sprintf("weights %d/%d, marked and accepted", 100-weight, weight),
@@ -188,9 +185,8 @@ func (c *guideRun) at(weight int) bool {
 	return found && weights == [2]int{100 - weight, weight}
 }
 
-// awaitEnd waits until the canary is over, at either end: 100/0, without a mark
-// and without any rule that the guide does not have. It returns when that was
-// seen.
+// awaitEnd waits until the canary has ended, promoted or aborted: the weights are 100/0, the label is gone, and the
+// route has only the guide's rules. It returns the time of that.
 func (c *guideRun) awaitEnd(t *testing.T) time.Time {
 	t.Helper()
 	await.Described(t, "weights 100/0 in the guide's one rule, without a mark", func() bool {
@@ -200,15 +196,14 @@ func (c *guideRun) awaitEnd(t *testing.T) time.Time {
 	return time.Now()
 }
 
-// awaitPromotion waits until the Rollout has made its canary the stable version.
+// awaitPromotion waits until the Rollout's canary has become the stable version.
 func (c *guideRun) awaitPromotion(t *testing.T) {
 	t.Helper()
 	await.Described(t, "the Rollout to be Healthy", func() bool { return c.object.Get().Healthy() }, c.state)
 }
 
-// weightChanges are the Rollout's TrafficWeightUpdated events, oldest first, as
-// the controller has logged them: without those that name no weight, because
-// only the pods that have the weights are others.
+// weightChanges returns the Rollout's TrafficWeightUpdated Events from the controller's log, oldest first. It omits
+// those without a weight, which report only new Pods.
 func (c *guideRun) weightChanges(t *testing.T) []string {
 	t.Helper()
 	logged := c.do(t, "kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts", "-c", "argo-rollouts", "--tail=-1")
@@ -220,9 +215,8 @@ func (c *guideRun) weightChanges(t *testing.T) []string {
 	return changes
 }
 
-// storedChanges counts the same events as far as the cluster has them: a client
-// of Kubernetes stores the first 25 events of an object, and then one every
-// five minutes.
+// storedChanges counts the same Events in the cluster. A Kubernetes client stores the first 25 Events of an object, and
+// then one every five minutes.
 func (c *guideRun) storedChanges(t *testing.T) int {
 	t.Helper()
 	out := c.do(t, "kubectl", "get", "events", "--field-selector",
@@ -230,7 +224,7 @@ func (c *guideRun) storedChanges(t *testing.T) int {
 	return strings.Count(out, "\n")
 }
 
-// uid tells the Rollout from one of the same name that is gone.
+// uid returns the UID, which differs from that of a deleted Rollout with the same name.
 func (c *guideRun) uid(t *testing.T) string {
 	t.Helper()
 	return c.do(t, "kubectl", "get", "rollout", c.rollout, "-o", "jsonpath={.metadata.uid}")

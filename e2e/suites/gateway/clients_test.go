@@ -15,30 +15,27 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// errUnanswered is a question that got no answer. What the asker says about it is
-// in the text.
+// errUnanswered is a request without a response. The text contains the client's reason.
 var errUnanswered = errors.New("no answer")
 
-// testClient is a Pod that asks one port of the Gateway again and again, by a
-// schedule.
+// testClient is a Pod that sends requests to one port of the Gateway by a schedule.
 type testClient struct {
-	// name is its Pod's.
+	// name is the name of its Pod.
 	name string
 	// protocol is tcp, tls or udp.
 	protocol string
 	port     int
-	// serverName is what a TLS client asks for (SNI).
+	// serverName is the server name of a TLS client (SNI).
 	serverName string
-	// rate is the number of connections, or datagrams from a fresh port, per
-	// second.
+	// rate is the number of connections per second, or of datagrams from a new port.
 	rate float64
 
 	mu      sync.Mutex
-	begun   time.Time // when question 0 was due; zero before the first line
+	begun   time.Time // when request 0 was due; zero before the first line
 	results map[int]load.Result
 }
 
-// manifest is its Pod. address is the Gateway's.
+// manifest returns the manifest of its Pod. address is the address of the Gateway.
 func (a *testClient) manifest(address string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -53,7 +50,7 @@ spec:
 `, a.name, a.protocol, address, a.port, a.serverName, a.rate)
 }
 
-// follow reads its log while it is written.
+// follow reads its log continuously.
 func (a *testClient) follow(ctx context.Context, w environment) error {
 	err := w.runner.Stream(ctx, func(log io.Reader) error {
 		lines := bufio.NewScanner(log)
@@ -67,11 +64,11 @@ func (a *testClient) follow(ctx context.Context, w environment) error {
 	if ctx.Err() == nil {
 		return fmt.Errorf("the log of %s has ended: %w", a.name, err)
 	}
-	return nil // it was told to end
+	return nil // canceled
 }
 
-// note takes in a line: a question's number, when it was due in milliseconds
-// since 1970, after how many microseconds it was answered, and the answer.
+// note records a log line: the number of a request, its due time in milliseconds since 1970, its latency in
+// microseconds, and the response.
 func (a *testClient) note(line string) error {
 	var number int
 	var due, took int64
@@ -92,7 +89,7 @@ func (a *testClient) note(line string) error {
 	return nil
 }
 
-// all are the questions that have ended, in the order of their numbers.
+// all returns the completed requests in the order of their numbers.
 func (a *testClient) all() []load.Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,7 +102,7 @@ func (a *testClient) all() []load.Result {
 	return all
 }
 
-// window looks at n questions that were due from a moment on.
+// window summarizes n requests that were due after a moment.
 func (a *testClient) window(from time.Time, n int) load.Window {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,10 +116,10 @@ func (a *testClient) window(from time.Time, n int) load.Window {
 	return load.NewWindow(n, ended)
 }
 
-// sample is a judge.Sample.
+// sample is an assert.Sample.
 func (a *testClient) sample(ctx context.Context, from time.Time, n int) (load.Window, error) {
 	var window load.Window
-	// The questions take their time even if each is answered at once.
+	// The schedule takes its time even if each response is immediate.
 	limit := max(0, time.Until(from)) + load.Plan{Rate: a.rate}.At(n) + await.Patience()
 	err := await.Within(ctx, fmt.Sprintf("%d answers to %s", n, a.name), limit, func() bool {
 		window = a.window(from, n)
@@ -131,21 +128,21 @@ func (a *testClient) sample(ctx context.Context, from time.Time, n int) (load.Wi
 	return window, err
 }
 
-// awaitAnswers waits for the first answer.
+// awaitAnswers waits for the first response.
 func (a *testClient) awaitAnswers(t *testing.T) {
 	t.Helper()
 	await.Described(t, "an answer to "+a.name, func() bool { return len(a.all()) > 0 }, func() string { return "none" })
 }
 
-// summary says how its questions were answered.
+// summary summarizes the responses.
 func (a *testClient) summary() string {
 	all := a.all()
 	window := load.NewWindow(len(all), all)
 	return fmt.Sprintf("%s: %d questions, %d without an answer; %s", a.name, window.Done, window.Failed, latencies(window))
 }
 
-// startClients starts the Pods of askers, which ask until the test ends. What is to
-// be checked then of all that they have asked is for judge.
+// startClients starts the Pods of the clients, which send requests until the test ends. Then it calls judge to check
+// their results.
 func (w environment) startClients(t *testing.T, address string, all []*testClient, judge func()) {
 	t.Helper()
 	var manifests strings.Builder

@@ -20,24 +20,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// askFor is how long a split is measured, restFor how long the ends of a canary.
+// askFor is the duration of the measurement of a split, restFor that of the end of a canary.
 const (
 	askFor  = 20 * time.Second
 	restFor = 10 * time.Second
 )
 
-// connections is the walk with the routes that are no HTTP.
+// connections is the run with the routes other than HTTPRoutes.
 type connections struct {
 	environment
 
 	object  kube.Latest[kube.Rollout]
 	routes  map[string]*kube.Latest[route] // by protocol
 	clients []*testClient                  // one for each protocol
-	// stray asks for a name that no route has: nothing may ever answer it.
+	// stray requests a server name without a route: it must never get a response.
 	stray   *testClient
 	control *control
 	stalls  *stall.Detector
-	// moved is what the canaries cost the UDPRoute by design.
+	// moved are the endpoint changes of the UDPRoute that the canaries cause by design.
 	moved []moves
 }
 
@@ -48,8 +48,8 @@ func newConnections(w environment) *connections {
 		clients: []*testClient{
 			{name: "ask-tcp", protocol: "tcp", port: 9000, rate: 50},
 			{name: "ask-tls", protocol: "tls", port: 8443, rate: 25, serverName: name},
-			// Envoy keeps a session for each port that a datagram came from until a
-			// minute has passed, and has no more than 1024 of them for a route.
+			// Envoy keeps a session for each source port for
+			// one minute, at most 1024 of them for a route.
 			{name: "ask-udp", protocol: "udp", port: 5300, rate: 14},
 		},
 		stray:   &testClient{name: "ask-stray", protocol: "tls", port: 8443, rate: 1, serverName: "other.example.com"},
@@ -61,8 +61,8 @@ func newConnections(w environment) *connections {
 	return c
 }
 
-// testConnections drives a TCPRoute, a TLSRoute and a UDPRoute by one Rollout,
-// through one canary to its end and through another that is given up.
+// testConnections drives a TCPRoute, a TLSRoute and a UDPRoute with one Rollout, through one promoted and one aborted
+// canary.
 func testConnections(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest: its own lines tell how far it came
 	c := newConnections(w)
 	c.stalls = stall.Watch(t)
@@ -75,8 +75,8 @@ func testConnections(t *testing.T, w environment, p proxy) { //nolint:thelper //
 	c.promote(t)
 	c.reach(t, 60)
 	c.answered(t, "green", 0.6, askFor)
-	// At 0/100 the stable Service's endpoints leave, which took 40 %; at 100/0 the
-	// canary's go over to it.
+	// At 0/100 the stable Service's endpoints with 40 % are removed; at 100/0 the
+	// canary's move to it.
 	c.moves("the promotion", 0.4+1, func() {
 		c.promote(t)
 		c.reach(t, 0)
@@ -87,7 +87,7 @@ func testConnections(t *testing.T, w environment, p proxy) { //nolint:thelper //
 	c.do(t, "kubectl", "argo", "rollouts", "set", "image", "echo", "echo=argoproj/rollouts-demo:yellow")
 	c.reach(t, 20)
 	c.answered(t, "yellow", 0.2, askFor)
-	// The canary Service's endpoints leave, which took 20 %.
+	// The canary Service's endpoints with 20 % are removed.
 	c.moves("the abort", 0.2, func() {
 		c.do(t, "kubectl", "argo", "rollouts", "abort", "echo")
 		c.reach(t, 0)
@@ -96,8 +96,8 @@ func testConnections(t *testing.T, w environment, p proxy) { //nolint:thelper //
 	c.control.stop(t)
 }
 
-// install applies all objects, waits until they answer, and has the control
-// switched, all until the test ends.
+// install applies all objects, waits until they respond, and starts the switches of the control. All of that lasts
+// until the test ends.
 func (c *connections) install(t *testing.T, p proxy) {
 	t.Helper()
 	c.apply(t, "connections", p.manifest, "services", "routes", "rollout")
@@ -111,14 +111,14 @@ func (c *connections) install(t *testing.T, p proxy) {
 	c.healthy(t)
 	c.reach(t, 0)
 	c.awaitCondition(t, "Programmed", "gateway/connections")
-	// By its address: names are none of the Gateway's business.
+	// By its address: the clients set their own server names.
 	address := c.do(t, "kubectl", "-n", "envoy-gateway-system", "get", "service", p.service, "-o",
 		"jsonpath={.spec.clusterIP}")
 	c.startClients(t, address, append([]*testClient{c.stray, c.control.asker}, c.clients...), func() { c.checkAll(t) })
 	c.control.start(t, c.environment)
 }
 
-// watch keeps the objects in view until the test ends.
+// watch watches the objects until the test ends.
 func (c *connections) watch(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -145,8 +145,8 @@ func (c *connections) promote(t *testing.T) {
 	c.do(t, "kubectl", "argo", "rollouts", "promote", "echo")
 }
 
-// reach waits until every route has the weight for the canary, has its mark only
-// while there is one, and was taken by the implementation.
+// reach waits until every route has the weight for the canary, is labeled exactly during the canary, and is accepted by
+// the implementation.
 func (c *connections) reach(t *testing.T, weight int) {
 	t.Helper()
 	for protocol, route := range c.routes {
@@ -159,15 +159,15 @@ func (c *connections) reach(t *testing.T, weight int) {
 	}
 }
 
-// moves carries out a change that moves the UDPRoute's endpoints so many times.
+// moves makes a change that moves the UDPRoute's endpoints that many times.
 func (c *connections) moves(what string, times float64, change func()) {
 	from := time.Now()
 	change()
 	c.moved = append(c.moved, moves{what: what, from: from, until: time.Now().Add(follows), times: times})
 }
 
-// answered checks the color's share of the answers over each protocol, for a
-// time from now on. Proxies of others may follow late: another sample follows one that is off.
+// answered checks the color's share of the responses over each protocol, for a time from now on. Third-party proxies
+// may apply a route late: a wrong sample is repeated.
 func (c *connections) answered(t *testing.T, color string, share float64, during time.Duration) {
 	t.Helper()
 	from := time.Now().Add(settle)
@@ -189,8 +189,8 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 	}
 }
 
-// checkAll checks all that the askers have seen: an answer every time but for
-// what a UDPRoute may lose, and for a name that no route has never one.
+// checkAll checks all results of the clients: every request has a response, except what a UDPRoute may lose. A name
+// without a route has none.
 func (c *connections) checkAll(t *testing.T) {
 	t.Helper()
 	for _, a := range append([]*testClient{c.stray, c.control.asker}, c.clients...) {
@@ -220,7 +220,7 @@ func (c *connections) checkAll(t *testing.T) {
 	}
 }
 
-// withoutStalls are the datagrams without those that were lost when nothing moved and the machine stood still:
+// withoutStalls returns the datagrams without those that were lost when nothing moved and the machine stalled:
 // endpoints may have moved late then.
 func (c *connections) withoutStalls(t *testing.T, all []load.Result) []load.Result {
 	t.Helper()
@@ -235,8 +235,7 @@ func (c *connections) withoutStalls(t *testing.T, all []load.Result) []load.Resu
 	return kept
 }
 
-// applyText applies manifests that are no file of the repository, and removes
-// the objects when the test ends.
+// applyText applies manifests that are not files of the repository, and deletes the objects when the test ends.
 func (w environment) applyText(t *testing.T, manifests string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifests.yaml")

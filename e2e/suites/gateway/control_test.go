@@ -16,40 +16,35 @@ import (
 const (
 	// switchEvery is the time between two switches of the control's Service.
 	switchEvery = 4 * time.Second
-	// excess is the chance below which the canary has lost more than the control:
-	// that of 3 σ.
+	// excess is the probability, that of 3 σ, below which the canary has lost more than the control.
 	excess = 0.00135
-	// switchesPerMove is how many switches there must be at least for each move that
-	// is judged by them.
+	// switchesPerMove is the minimum number of switches for each compared move.
 	switchesPerMove = 5
 )
 
-// moves is a change by which endpoints leave a UDPRoute's cluster, or go from one
-// Service's locality in it to the other's: Envoy ends the sessions of such
-// endpoints, and the datagrams that are on their way then get no answer. A weight
-// that leaves both Services a share moves nothing.
+// moves is a change that removes endpoints from a UDPRoute's cluster, or moves them to the other Service's locality in
+// it. Envoy ends the sessions of such endpoints, and the datagrams in flight get no response. A weight that leaves both
+// Services a share moves nothing.
 type moves struct {
 	what string
-	// from is before the change was asked for, until is follows after it was seen.
+	// from is before the request of the change. until is the duration follows after it was observed.
 	from, until time.Time
-	// times is how often all endpoints left or went over; where those did that took
-	// a share of the datagrams, it counts as that share.
+	// times is how often all endpoints were removed or moved. Endpoints with a share of the datagrams count as that share.
 	times float64
 }
 
-// control is a UDPRoute without a canary, whose Service changes its pods: what
-// datagrams cost where nobody changes a weight.
+// control is a UDPRoute without a canary whose Service changes its Pods. It shows how many datagrams are lost without a
+// change of weights.
 type control struct {
 	asker *testClient
-	// switched are the times of the switches, first to green. They are known once
-	// it has stopped.
+	// switched are the times of the switches, the first one to green. They are available after stop.
 	switched []time.Time
 
 	cancel context.CancelFunc
 	ended  chan error
 }
 
-// start switches the Service again and again, until the test ends if not before.
+// start switches the Service repeatedly until stop is called or the test ends.
 func (c *control) start(t *testing.T, w environment) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,17 +73,17 @@ func (c *control) stop(t *testing.T) {
 	}
 }
 
-// hasFollowed returns whether a datagram was answered by the side of switch number n since then.
+// hasFollowed reports whether the target of switch n has responded to a datagram since then.
 func (c *control) hasFollowed(n int) bool {
 	return slices.ContainsFunc(c.asker.all(),
 		func(r load.Result) bool { return r.Due.After(c.switched[n]) && r.Color == side(n) })
 }
 
-// side is the pod that switch number n leads to.
+// side returns the Pod of switch n.
 func side(n int) string { return []string{"green", "blue"}[n%2] }
 
-// run switches the Service from one pod to the other until ctx ends, and never before datagrams have followed the
-// switch before. A switch that has begun is carried out and noted: it may cost a datagram.
+// run switches the Service between the Pods until ctx ends, each time only after datagrams have followed the previous
+// switch. A started switch is completed and recorded, because it may lose a datagram.
 func (c *control) run(ctx context.Context, w environment) error {
 	ticks := time.NewTicker(switchEvery)
 	defer ticks.Stop()
@@ -111,8 +106,8 @@ func (c *control) run(ctx context.Context, w environment) error {
 	}
 }
 
-// countFollowed checks that every switch has moved the datagrams before the next:
-// otherwise the control shows nothing. It returns how many were lost.
+// countFollowed checks that datagrams have followed every switch before the next one: otherwise the control is invalid.
+// It returns the number of lost datagrams.
 func (c *control) countFollowed(t *testing.T) int {
 	t.Helper()
 	all := c.asker.all()
@@ -135,7 +130,7 @@ func (c *control) countFollowed(t *testing.T) int {
 	return lost
 }
 
-// between are the requests that were due between two moments.
+// between returns the requests that were due between two moments.
 func between(all []load.Result, from, until time.Time) []load.Result {
 	var due []load.Result
 	for _, r := range all {
@@ -146,18 +141,17 @@ func between(all []load.Result, from, until time.Time) []load.Result {
 	return due
 }
 
-// loss is what a canary cost a UDPRoute beside the control, which gets as many
-// datagrams per second through the same proxy at the same time.
+// loss contains the lost datagrams of a canary and of the control, which gets the same rate through the same proxy at
+// the same time.
 type loss struct {
-	// lost are the datagrams that were lost in so many moves, elsewhere those lost
-	// while nothing moved.
+	// lost is the number of datagrams that were lost during moves, elsewhere of those lost while nothing moved.
 	lost, elsewhere int
 	moves           float64
-	// byControl are the datagrams that were lost in so many switches.
+	// byControl is the number of datagrams that the control lost in that many switches.
 	byControl, switches int
 }
 
-// newLoss counts what a canary and the control have lost.
+// newLoss counts the lost datagrams of a canary and of the control.
 func newLoss(canary []load.Result, moved []moves, byControl, switches int) loss {
 	l := loss{elsewhere: load.NewWindow(len(canary), canary).Failed, byControl: byControl, switches: switches}
 	for _, m := range moved {
@@ -169,15 +163,14 @@ func newLoss(canary []load.Result, moved []moves, byControl, switches int) loss 
 	return l
 }
 
-// chance is that of as many lost datagrams, or more, if a move of the canary cost
-// what a switch of the control did.
+// chance returns the probability of at least that many lost datagrams if a move of the canary loses as many as a switch
+// of the control.
 func (l loss) chance() float64 {
 	return stats.Split{Hits: l.lost, Total: l.lost + l.byControl}.Tail(l.moves / (l.moves + float64(l.switches)))
 }
 
-// problem says what is wrong with it, nothing if it is what the control shows:
-// none lost while nothing moves, and in its moves no more than in as many of the
-// control's.
+// problem returns what is wrong, or nothing. No datagram may be lost while nothing moves, and during moves not more
+// than in as many switches of the control.
 func (l loss) problem() string {
 	switch {
 	case l.elsewhere > 0:
@@ -198,7 +191,7 @@ func (l loss) String() string {
 		"so many or more have a chance of %.2g", l.lost, l.moves, l.elsewhere, l.byControl, l.switches, l.chance())
 }
 
-// A canary may lose what the control loses, and nothing where nothing moves.
+// A canary may lose as many datagrams as the control, and none while nothing moves.
 func TestLoss(t *testing.T) {
 	tests := []struct {
 		name string
@@ -220,7 +213,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// Each lost datagram is counted once, where it was due.
+// Each lost datagram is counted once, by its due time.
 func TestNewLoss(t *testing.T) {
 	start := time.Now()
 	second := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }

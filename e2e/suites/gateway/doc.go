@@ -1,7 +1,6 @@
-// Package gateway walks through the Gateway API guides on the embedded cluster
-// with Envoy Gateway and Traefik as the implementations: their manifests, the
-// router argoproj-labs/gatewayAPI, and traffic that is measured from outside.
+// Package gateway runs the Gateway API guides on the embedded cluster, with Envoy Gateway and Traefik as
+// implementations. It uses the guides' manifests and the router argoproj-labs/gatewayAPI, and measures the traffic from
+// outside.
 //
-// Walks that need different objects go side by side. It is run by
-// `make test-gateway`; GATEWAY_WALKS chooses among the walks.
+// `make test-gateway` runs it; GATEWAY_WALKS selects some of the guide runs.
 package gateway

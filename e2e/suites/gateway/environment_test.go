@@ -11,24 +11,22 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
-// environment is the running cluster and the way into it.
+// environment gives access to the running cluster.
 type environment struct {
 	runner    kube.Runner
 	repo      string
-	logs      string // the folder with the node's logs
+	logs      string // folder with the node's logs
 	addresses map[string]string
 }
 
-// proxy is an implementation's way to a guide's app.
+// proxy is an implementation in front of a guide's app.
 type proxy struct {
-	// manifest is the guide's file with the Gateway, service names the Service that
-	// leads to it.
+	// manifest is the guide's file with the Gateway, service the name of the Service in front of it.
 	manifest, service string
 }
 
-// forwards are the Services of the guides' Gateways, by the names that the
-// tests have for their addresses: Envoy Gateway makes one for each Gateway,
-// Traefik has one for all.
+// forwards returns the Services of the guides' Gateways by the names of their addresses. Envoy Gateway creates one for
+// each Gateway, Traefik has one for all.
 func forwards() map[string]string {
 	return map[string]string{
 		"my-gateway":   "my-gateway.envoy-gateway-system.svc.cluster.local:80",
@@ -37,7 +35,7 @@ func forwards() map[string]string {
 	}
 }
 
-// start brings a cluster up with both implementations in it.
+// start starts a cluster with both implementations.
 func start(t *testing.T) environment {
 	t.Helper()
 	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{"envoy-gateway", "traefik"}, Forwards: forwards()})
@@ -46,12 +44,12 @@ func start(t *testing.T) environment {
 	return w
 }
 
-// example is the path of one of the guides' files.
+// example returns the path of a file of the guides.
 func (w environment) example(elements ...string) string {
 	return filepath.Join(append([]string{w.repo, "examples", "gatewayapi"}, elements...)...)
 }
 
-// do runs a command that must succeed, and returns what it printed.
+// do runs a command, which must succeed, and returns its output.
 func (w environment) do(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := w.try(t.Context(), args...)
@@ -68,13 +66,13 @@ func (w environment) try(ctx context.Context, args ...string) (string, error) {
 	return w.runner.Run(ctx, args...)
 }
 
-// awaitCondition waits until objects have a condition that is True.
+// awaitCondition waits until a condition of objects is True.
 func (w environment) awaitCondition(t *testing.T, condition string, objects ...string) {
 	t.Helper()
 	w.do(t, append([]string{"kubectl", "wait", "--for=condition=" + condition, testbed.WaitTimeout()}, objects...)...)
 }
 
-// apply applies files of a guide, and removes their objects when the test ends.
+// apply applies files of a guide, and deletes their objects when the test ends.
 func (w environment) apply(t *testing.T, guide string, files ...string) {
 	t.Helper()
 	paths := make([]string, 0, len(files))
@@ -84,8 +82,7 @@ func (w environment) apply(t *testing.T, guide string, files ...string) {
 	w.applyFiles(t, paths...)
 }
 
-// applyFiles applies files, and removes their objects when the test ends: kubectl
-// waits until they are gone.
+// applyFiles applies files. When the test ends it deletes their objects and waits until they are gone.
 func (w environment) applyFiles(t *testing.T, paths ...string) {
 	t.Helper()
 	files := []string{"-f", strings.Join(paths, ",")}
@@ -99,7 +96,7 @@ func (w environment) applyFiles(t *testing.T, paths ...string) {
 	w.do(t, append([]string{"kubectl", "apply"}, files...)...)
 }
 
-// explainFailure prints, when the test has failed, what helps to see why.
+// explainFailure logs the state of objects if the test fails.
 func (w environment) explainFailure(t *testing.T, kinds string) {
 	t.Helper()
 	t.Cleanup(func() {

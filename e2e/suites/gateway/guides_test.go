@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// testMyApp is the guide with the HTTPRoute my-app-route, word by word: its
-// pauses last as long as there. A second canary is given up halfway.
+// testMyApp runs the guide with the HTTPRoute my-app-route unchanged, with its real pauses. A second canary is aborted
+// halfway.
 func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest: its own lines tell how far it came
 	w.apply(t, "my-app", p.manifest, "services", "httproute", "rollout")
 	w.explainFailure(t, "rollout,httproute")
@@ -50,8 +50,8 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
 }
 
-// testBookinfo is the guide with the HTTPRoute bookinfo-reviews, whose weights
-// are omitted and whose canary can be tried by a header before it has any.
+// testBookinfo runs the guide with the HTTPRoute bookinfo-reviews, which omits the weights. A header selects its canary
+// before the canary has a weight.
 func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest: its own lines tell how far it came
 	w.apply(t, "bookinfo", p.manifest, "services", "httproute", "rollout")
 	w.explainFailure(t, "rollout,httproute")
@@ -60,7 +60,7 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 		rollout: "reviews-rollout", container: "reviews", route: "bookinfo-reviews",
 		stable: "reviews-stable", canary: "reviews-canary",
 		gateway: p.service, host: "www.bookinfo.com", path: "/reviews/0", colors: []string{"v1", "v2", "v3"},
-		// A first sample and a fresh one fit into the guide's pauses of 10 s.
+		// A first and a second sample fit into the guide's pauses of 10 s.
 		rate: 150, sample: 600, header: map[string]string{"role": "qa"},
 	})
 	c.checkAll(t, "v1", c.awaitEnd(t))
@@ -68,7 +68,7 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 
 	c.setImage(t, image("v2"))
 	c.turnQA(t, "v1", "v2", c.pausedForQA(t))
-	c.split(t, 0, "v2") // everybody else
+	c.split(t, 0, "v2") // all other users
 	c.promote(t)
 	for _, weight := range []int{10, 20, 40, 60} {
 		c.awaitWeight(t, weight)
@@ -87,14 +87,13 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 	c.asQA(t, "v3")
 	c.abort(t)
 	over := c.awaitEnd(t)
-	// The header route goes before the weights do: a tester follows those meanwhile.
+	// The header route is removed before the weights. In between, testers are routed by the weights.
 	c.turnQA(t, "v3", "v2", over)
 	c.checkAll(t, "v2", over)
 	c.asQA(t, "v2")
 }
 
-// pausedForQA waits until the canary runs without any weight, and can be
-// reached by the header. It returns when that was seen.
+// pausedForQA waits until the canary runs without a weight and is reachable by the header. It returns the time of that.
 func (c *guideRun) pausedForQA(t *testing.T) time.Time {
 	t.Helper()
 	await.Described(t, "a header route behind the weights 100/0, marked and accepted", func() bool {

@@ -15,19 +15,18 @@ import (
 )
 
 const (
-	// settle is the time between the implementation's word that it has taken a route and the first request that
-	// a split counts: its proxies follow. Nearly always they have by then.
+	// settle is the time from when the implementation reports a route as accepted to the first measured request. Its
+	// proxies nearly always have the route by then.
 	settle = 500 * time.Millisecond
-	// follows is how long after that word proxies of others usually follow at most. Later ones are logged, and fail only
-	// when they do not follow within await.Patience. Envoy Gateway was never late. Traefik, told to wait 0.1 s for more
-	// changes, was late by 0.22 s in 20 walks, and by 0.72 s once, when Pods started beside it.
+	// follows is the usual maximum delay of third-party proxies after that. Longer delays are logged. They fail only after
+	// await.Patience. Envoy Gateway was never late. Traefik, configured to wait 0.1 s for more changes, was late by 0.22 s
+	// in 20 runs, and once by 0.72 s when Pods started at the same time.
 	follows = 2 * time.Second
 )
 
-// split checks that the color's share of the requests is the weight, and that no request has failed so far. Proxies of
-// others may follow late: while the weight stands, a sample that is off is followed by another one. A guide's pauses
-// end by time, so the verdict is void when the machine stood still, or when the route went on before there was a
-// sample.
+// split checks that the color's share of the requests is the weight and that no request has failed so far. Third-party
+// proxies may apply a route late: a wrong sample is repeated while the weight is unchanged. A guide's pauses end by
+// time. The result is therefore void if the machine stalled, or if the route changed before there was a sample.
 func (c *guideRun) split(t *testing.T, weight int, color string) {
 	t.Helper()
 	share := float64(weight) / 100
@@ -54,16 +53,16 @@ func (c *guideRun) split(t *testing.T, weight int, color string) {
 	c.checkNoneFailed(t)
 }
 
-// measured is the measurement of a split that proxies of others may take late.
+// measured is the measurement of a split that third-party proxies may apply late.
 type measured struct {
 	sample assert.Sample
-	// stands returns whether the split is still the one that was requested.
+	// stands returns whether the split is still the requested one.
 	stands func() bool
-	// off counts the samples that were off while it stood.
+	// off is the number of wrong samples while it was.
 	off int
 }
 
-// split measures until a sample agrees, the split stands no more, or await.Patience is over.
+// split measures until a sample agrees, the requested split changes, or await.Patience has passed.
 func (m *measured) split(t *testing.T, asked assert.Expectation) (assert.Result, error) {
 	t.Helper()
 	for began := time.Now(); ; {
@@ -80,7 +79,7 @@ func (m *measured) split(t *testing.T, asked assert.Expectation) (assert.Result,
 	}
 }
 
-// logUnsure tells of a first sample that calls for a fresh one.
+// logUnsure logs a first sample that requires a second one.
 func logUnsure(t *testing.T, of string, share float64) func(first stats.Split) {
 	t.Helper()
 	return func(first stats.Split) {
@@ -89,13 +88,12 @@ func logUnsure(t *testing.T, of string, share float64) func(first stats.Split) {
 	}
 }
 
-// latencies are how long the answers of a window took.
+// latencies formats the latencies of a window.
 func latencies(w load.Window) string {
 	return fmt.Sprintf("p50 %s, p99 %s", stats.Quantile(w.Latencies, 0.5), stats.Quantile(w.Latencies, 0.99))
 }
 
-// checkAll waits, after the end of a canary that was seen at a moment, until the color answers all, and logs how long
-// others did.
+// checkAll waits after the end of a canary until all responses have the color, and logs how long others were received.
 func (c *guideRun) checkAll(t *testing.T, color string, since time.Time) {
 	t.Helper()
 	window := c.checkAllFrom(t, c.all, c.sample, color)
@@ -105,7 +103,7 @@ func (c *guideRun) checkAll(t *testing.T, color string, since time.Time) {
 	c.checkNoneFailed(t)
 }
 
-// checkAllFrom waits until the color answers all of n requests that are due from then on.
+// checkAllFrom waits until all of n requests that are due from then on return the color.
 func (c *guideRun) checkAllFrom(t *testing.T, client *load.Client, n int, color string) load.Window {
 	t.Helper()
 	var window load.Window
@@ -125,8 +123,7 @@ func (c *guideRun) checkAllFrom(t *testing.T, client *load.Client, n int, color 
 	return window
 }
 
-// quality is how well the requests of a window were answered, and how late they
-// started at most so far.
+// quality formats the latencies of a window, and the maximum delay of a start so far.
 func (c *guideRun) quality(w load.Window) string {
 	totals := c.all.Totals()
 	return fmt.Sprintf("%s; %d requests so far, %d failed, at most %s late", latencies(w),
@@ -141,25 +138,24 @@ func (c *guideRun) checkNoneFailed(t *testing.T) {
 	}
 }
 
-// turnover is how requests come to be answered by one color.
+// turnover describes the transition of responses to one color.
 type turnover struct {
 	right, wrong int
-	// last is when the last wrong one was due, counted from a moment; late counts
-	// the wrong ones since then.
+	// last is when the last wrong one was due, relative to a moment; late is the number of wrong ones since then.
 	last time.Duration
 	late int
-	// again counts the wrong ones that were asked when a right answer had been in for settle: a proxy's workers take a
-	// route over one by one.
+	// again is the number of wrong responses to requests sent later than settle after the first correct one. A proxy's
+	// workers apply a route one after the other.
 	again int
 }
 
-// measureTurnover looks at good answers beside a moment.
+// measureTurnover evaluates the successful responses around a moment.
 func measureTurnover(results []load.Result, color string, moment time.Time) turnover {
 	var all turnover
-	var answered time.Time // the first right one
+	var answered time.Time // end of the first correct one
 	for _, r := range results {
 		switch {
-		case r.Err != nil: // whoever sent it counts it
+		case r.Err != nil: // counted by its client
 		case r.Color == color:
 			if at := r.Due.Add(r.Latency); all.right == 0 || at.Before(answered) {
 				answered = at
@@ -192,15 +188,14 @@ func (a turnover) String() string {
 // testers are users that send a guide's header all the time.
 type testers struct {
 	client *load.Client
-	// checked is the number of their first request that was not judged yet.
+	// checked is the number of the first unchecked request.
 	checked int
 }
 
-// testersInARow is how many requests of the testers are judged at least.
+// testersInARow is the minimum number of requests of the testers in a check.
 const testersInARow = 50
 
-// asQA checks that the color has answered every request of the testers since the
-// last one that was judged.
+// asQA checks that all unchecked requests of the testers returned the color.
 func (c *guideRun) asQA(t *testing.T, color string) {
 	t.Helper()
 	results := c.asked(t, time.Now())
@@ -211,8 +206,8 @@ func (c *guideRun) asQA(t *testing.T, color string) {
 	}
 }
 
-// turnQA waits until the testers, who were answered by one color, are answered by another, since the implementation
-// said, at a moment, that it has taken the route. No third one may answer them. How late others followed is logged.
+// turnQA waits until the testers' responses change from one color to another, after the implementation accepted the
+// route at the moment taken. No third color may occur. It logs the delay of the other responses.
 func (c *guideRun) turnQA(t *testing.T, from, to string, taken time.Time) {
 	t.Helper()
 	c.checkAllFrom(t, c.testers.client, testersInARow, to)
@@ -227,8 +222,7 @@ func (c *guideRun) turnQA(t *testing.T, from, to string, taken time.Time) {
 	}
 }
 
-// asked are the requests of the testers from the last that was judged, to those
-// that are due after a moment.
+// asked returns the unchecked requests of the testers up to those that are due after a moment.
 func (c *guideRun) asked(t *testing.T, until time.Time) []load.Result {
 	t.Helper()
 	if _, err := c.testers.client.Sample(t.Context(), until, testersInARow); err != nil {
@@ -239,8 +233,8 @@ func (c *guideRun) asked(t *testing.T, until time.Time) []load.Result {
 	return c.testers.client.Ended(first, end-first)
 }
 
-// A turn is judged by when requests were due and when the first right answer was in.
-func TestTurn(t *testing.T) {
+// A turnover depends on the due times of requests and on the end of the first correct response.
+func TestMeasureTurnover(t *testing.T) {
 	moment := time.Now()
 	result := func(color string, due, latency int) load.Result {
 		return load.Result{Color: color, Due: moment.Add(time.Duration(due)), Latency: time.Duration(latency)}

@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// plan is a walk that can be chosen.
+// plan is a guide run that can be selected.
 type plan struct {
 	name  string
 	walk  func(t *testing.T, w environment, p proxy)
 	proxy proxy
 }
 
-// plans are all walks.
+// plans returns all guide runs.
 func plans() []plan {
 	return []plan{
 		{"my-app", testMyApp, proxy{"gateway", "my-gateway"}},
@@ -29,14 +29,13 @@ func plans() []plan {
 	}
 }
 
-// walksVariable has the names of the walks to take, with commas between them; all
-// if it is empty.
+// walksVariable contains the selected runs, separated by commas; empty means all.
 const walksVariable = "GATEWAY_WALKS"
 
-// errChoice means that walks are chosen that there are not.
+// errChoice means that an unknown run is selected.
 var errChoice = errors.New("no such choice of walks")
 
-// choose picks plans by their names.
+// choose returns the plans with these names.
 func choose(names string, all []plan) ([]plan, error) {
 	if strings.TrimSpace(names) == "" {
 		return all, nil
@@ -60,16 +59,15 @@ func choose(names string, all []plan) ([]plan, error) {
 	return chosen, nil
 }
 
-// TestGuides walks through the guides in one cluster. As many walks must have run
-// as were chosen, whatever the flags of go test say.
+// TestGuides runs the guides in one cluster. All selected runs must have run, whatever the flags of go test are.
 func TestGuides(t *testing.T) {
 	chosen, err := choose(os.Getenv(walksVariable), plans())
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := start(t)
-	// One walk at a time: three side by side starved Envoy Gateway on two cores. It
-	// was seen to need more than 10 s to withdraw the endpoint of a pod that ends.
+	// One run at a time: three in parallel starved Envoy Gateway on two cores. It
+	// needed more than 10 s to remove the endpoint of a terminating Pod.
 	ran := 0
 	for _, p := range chosen {
 		t.Run(p.name, func(t *testing.T) {

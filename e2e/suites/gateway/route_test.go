@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// inProgress is the label that says that a canary is under way.
+// inProgress is the label of a route during a canary.
 const inProgress = "rollouts.argoproj.io/gatewayapi-canary"
 
-// route is the part of a route of any kind that is looked at.
+// route is the relevant part of a route of any kind.
 type route struct {
 	Metadata struct {
 		Name        string            `json:"name"`
@@ -28,7 +28,7 @@ type route struct {
 	} `json:"status"`
 }
 
-// rule is one rule of a route.
+// rule is a rule of a route.
 type rule struct {
 	Name    string `json:"name"`
 	Matches []struct {
@@ -43,7 +43,7 @@ type rule struct {
 	} `json:"backendRefs"`
 }
 
-// condition is one condition of a route's parent.
+// condition is a condition of a route's parent.
 type condition struct {
 	Type               string `json:"type"`
 	Status             string `json:"status"`
@@ -52,8 +52,8 @@ type condition struct {
 	ObservedGeneration int64  `json:"observedGeneration"`
 }
 
-// weights are those of the two Services in the last rule that has both: header
-// routes, which have one, come before.
+// weights returns the weights of the two Services in the last rule that has both. Header routes, which have one
+// Service, come first.
 func (r route) weights(stable, canary string) (weights [2]int, found bool) {
 	for _, rule := range r.Spec.Rules {
 		named := map[string]int{}
@@ -72,17 +72,16 @@ func (r route) weights(stable, canary string) (weights [2]int, found bool) {
 	return weights, found
 }
 
-// isInProgress reports whether the route is labelled as part of a canary.
+// isInProgress reports whether the route is labeled as part of a canary.
 func (r route) isInProgress() bool { return r.Metadata.Labels[inProgress] == "in-progress" }
 
-// isNotInProgress reports whether it is not: another value is neither.
+// isNotInProgress reports whether the label is missing: for any other value both methods return false.
 func (r route) isNotInProgress() bool {
 	_, label := r.Metadata.Labels[inProgress]
 	return !label
 }
 
-// routesTo reports whether a rule sends to the Service, and to no other, what has just
-// these headers.
+// routesTo reports whether a rule matches exactly these headers and routes to exactly this Service.
 func (r rule) routesTo(service string, headers map[string]string) bool {
 	if len(r.BackendRefs) != 1 || r.BackendRefs[0].Name != service {
 		return false
@@ -99,7 +98,7 @@ func (r rule) routesTo(service string, headers map[string]string) bool {
 	return len(r.Matches) > 0
 }
 
-// isAccepted reports whether every parent has taken the route as it is now.
+// isAccepted reports whether every parent has accepted the present generation of the route.
 func (r route) isAccepted() bool {
 	for _, parent := range r.Status.Parents {
 		for _, kind := range []string{"Accepted", "ResolvedRefs"} {

@@ -23,12 +23,12 @@ const (
 	abort      = "kubectl argo rollouts -n rollouts-demo abort rollouts-demo"
 )
 
-// setImage is the command that starts a canary.
+// setImage returns the command that starts a canary.
 func setImage(color string) string {
 	return "kubectl argo rollouts -n rollouts-demo set image rollouts-demo rollouts-demo=argoproj/rollouts-demo:" + color
 }
 
-// TestGuide goes from the guide's Step 1 to its Cleanup.
+// TestGuide runs the guide from Step 1 to its Cleanup.
 func TestGuide(t *testing.T) {
 	r := launch(t)
 	r.chdir(t, "scaledobject.yaml", nil)
@@ -42,7 +42,7 @@ func TestGuide(t *testing.T) {
 	r.cleanUp(t)
 }
 
-// TestPublicSample does the same with the ScaledObject of the vendor's published sample, and its two waits.
+// TestPublicSample does the same with the ScaledObject of the vendor's published sample and its two wait commands.
 func TestPublicSample(t *testing.T) {
 	r := launch(t)
 	r.chdir(t, "scaledobject.yaml", sample)
@@ -52,7 +52,7 @@ func TestPublicSample(t *testing.T) {
 	r.cleanUp(t)
 }
 
-// sample makes the published sample's ScaledObject of the guide's.
+// sample converts the guide's ScaledObject into that of the published sample.
 func sample(text string) string {
 	return strings.NewReplacer(
 		"  maxReplicaCount: 10\n", `  maxReplicaCount: 5
@@ -68,7 +68,8 @@ func sample(text string) string {
 	).Replace(text)
 }
 
-// chdir puts the guide's manifests.yaml, which is two files here, into the folder that the commands run in.
+// chdir creates the guide's manifests.yaml, which is two files in this repository, in the working directory of the
+// commands.
 func (r *reader) chdir(t *testing.T, scaledObject string, edit func(string) string) {
 	t.Helper()
 	r.dir = t.TempDir()
@@ -92,8 +93,8 @@ func (r *reader) chdir(t *testing.T, scaledObject string, edit func(string) stri
 	}
 }
 
-// restartController is the end of Step 1. That the plugin is registered and may write is a matter of the
-// installation, see docs/how-to/install.md.
+// restartController is the end of Step 1. The installation covers the registration of the plugin and its permissions:
+// see docs/how-to/install.md.
 func (r *reader) restartController(t *testing.T) {
 	t.Helper()
 	registered := r.runLine(t, "kubectl -n argo-rollouts get configmap argo-rollouts-config -o "+
@@ -179,7 +180,7 @@ func (r *reader) startCanary(t *testing.T, from, to string) {
 	}
 }
 
-// steps compares what is shown of the Rollout with what the guide shows.
+// steps compares the shown Rollout with the guide.
 func (r *reader) steps(t *testing.T, from, to string) {
 	t.Helper()
 	wanted := []string{
@@ -188,7 +189,7 @@ func (r *reader) steps(t *testing.T, from, to string) {
 		"argoproj/rollouts-demo:" + from + " (stable)", "argoproj/rollouts-demo:" + to +
 			" (canary)", "Desired: 2", "Updated: 1",
 	}
-	if from == "blue" { // later there are also the Pods of the version before, for a while
+	if from == "blue" { // later the Pods of the previous version also exist for a while
 		wanted = append(wanted, "Current: 3", "Ready: 3", "Available: 3")
 	}
 	plain := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(r.runLine(t, shown), "")
@@ -228,7 +229,7 @@ func (r *reader) promote(t *testing.T) {
 	r.awaitEnd(t, "yellow")
 }
 
-// abort is the way back.
+// abort runs the abort.
 func (r *reader) abort(t *testing.T, stable string) {
 	t.Helper()
 	if said := r.runLine(t, abort); said != "rollout 'rollouts-demo' aborted" {
@@ -238,7 +239,7 @@ func (r *reader) abort(t *testing.T, stable string) {
 	r.awaitEnd(t, stable)
 }
 
-// awaitEnd sees that the annotation is gone, and everything is answered by one version.
+// awaitEnd checks that the annotation is gone and one version gets all requests.
 func (r *reader) awaitEnd(t *testing.T, color string) {
 	t.Helper()
 	r.until(t, "the annotation to be gone", func() (string, bool) {
@@ -250,7 +251,7 @@ func (r *reader) awaitEnd(t *testing.T, color string) {
 	}
 }
 
-// troubleshoot goes through the guide's troubleshooting, on an installation where there is nothing to shoot.
+// troubleshoot runs the guide's troubleshooting commands on a correct installation.
 func (r *reader) troubleshoot(t *testing.T) {
 	t.Helper()
 	if said := r.runLine(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden" | grep -i forbidden || true`); said != "" {
@@ -277,7 +278,7 @@ curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*rollouts-demo' | sor
 	}
 }
 
-// cleanUp is the guide's Cleanup. Nothing of the namespace may be left, anywhere.
+// cleanUp is the guide's Cleanup. No object of the namespace may remain.
 func (r *reader) cleanUp(t *testing.T) {
 	t.Helper()
 	r.awaitLine(t, "kubectl delete ns rollouts-demo")

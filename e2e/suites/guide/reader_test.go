@@ -11,16 +11,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// reader is somebody who types what the guide says.
+// reader runs the commands of the guide.
 type reader struct {
 	*provider.Cluster
 
 	repo string
-	dir  string // with the guide's manifests.yaml
+	dir  string // folder with the guide's manifests.yaml
 }
 
-// launch brings a cluster up that has what the guide asks for: an Ingress controller that publishes an address, KEDA,
-// and what this project puts beside it.
+// launch starts a cluster with the guide's prerequisites: an Ingress controller that publishes an address, KEDA, and
+// this project's components.
 func launch(t *testing.T) *reader {
 	t.Helper()
 	cluster, repo := testbed.Launch(t, provider.Spec{
@@ -42,13 +42,13 @@ func launch(t *testing.T) *reader {
 	return r
 }
 
-// awaitLine runs a command of kubectl that waits for something, for await.Patience.
+// awaitLine runs a kubectl command that waits, with the time limit await.Patience.
 func (r *reader) awaitLine(t *testing.T, line string) {
 	t.Helper()
 	r.runLine(t, line+" "+testbed.WaitTimeout())
 }
 
-// runLine runs a line of shell, and returns what it prints.
+// runLine runs a shell command line and returns its output.
 func (r *reader) runLine(t *testing.T, line string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testbed.CommandTimeout())
@@ -62,7 +62,7 @@ func (r *reader) runLine(t *testing.T, line string) string {
 	return strings.TrimRight(out, "\n")
 }
 
-// until waits until something that a line prints is as it should be.
+// until waits until the output of a command line is as expected.
 func (*reader) until(t *testing.T, what string, look func() (string, bool)) {
 	t.Helper()
 	said := ""

@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/tutorial"
 )
 
-// TestTutorial types the commands of docs/tutorials/first-canary.md and compares their output with the page. The
-// commands of the kubectl plugin are left to test/cli.
+// TestTutorial runs the commands of docs/tutorials/first-canary.md and compares their output with the page. test/cli
+// covers the commands of the kubectl plugin.
 func TestTutorial(t *testing.T) {
 	r := launch(t)
 	r.dir = r.repo

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestByPlugin goes the kubectl plugin's way alone, from a cluster that has Argo Rollouts and KEDA to a wake from zero
-// and a measured 20 %, and back. It takes this checkout's programs in place of a snapshot, which takes minutes to make:
-// they are of the same source, and the images that the cluster has are, too.
+// TestByPlugin tests only the installation with the kubectl plugin. It starts with Argo Rollouts and KEDA, goes to a
+// wake from zero and a measured 20 %, and uninstalls. It uses this checkout's programs instead of a snapshot, which
+// takes minutes to build. The source is the same, and so are the cluster's images.
 func TestByPlugin(t *testing.T) {
 	w := launch(t, "traefik", "keda")
 	w.buildRelease(t)
@@ -27,15 +27,15 @@ func TestByPlugin(t *testing.T) {
 	step(t, "all of it is uninstalled by the kubectl plugin", w.uninstallByPlugin)
 }
 
-// trustCA has the controller trust the server, and waits until it does.
+// trustCA makes the controller trust the server, and waits until it does.
 func (w *environment) trustCA(t *testing.T) {
 	t.Helper()
 	w.trustServer(t)
 	w.runScript(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
 }
 
-// buildRelease makes what the kubectl plugin reads of a release: the programs for this machine's kind of node, and
-// their checksums.
+// buildRelease builds the files of a release that the kubectl plugin reads: the programs for this machine's
+// architecture and their checksums.
 func (w *environment) buildRelease(t *testing.T) {
 	t.Helper()
 	w.dist, w.release = t.TempDir(), "dev"

@@ -1,4 +1,3 @@
-// Package install installs a snapshot of a release the way docs/how-to/install.md says: it runs the page's own
-// commands, from a server in the cluster in place of the project's releases, and takes everything away
-// again.
+// Package install installs a snapshot of a release according to docs/how-to/install.md. It runs the page's commands
+// with a server in the cluster instead of the project's releases, and uninstalls everything again.
 package install

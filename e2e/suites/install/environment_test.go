@@ -16,34 +16,34 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// releases is where the page says that releases are.
+// releases is the URL of the releases on the page.
 const releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download/"
 
-// withPatience has the commands of a script wait for await.Patience each, however long the page says.
+// withPatience replaces the time limits of commands in a script by await.Patience.
 func withPatience(text string) string {
 	return regexp.MustCompile(`--timeout[= ]\d+[hms]+`).ReplaceAllString(text, testbed.WaitTimeout())
 }
 
-// environment is a cluster, the page, and a folder of somebody who installs.
+// environment is a cluster, the page, and the user's folder.
 type environment struct {
 	*provider.Cluster
 
 	page page
-	// repo is the repository, dist the folder of the snapshot, folder where commands are run, helm the
-	// folder of what stands in for helm.
+	// repo is the repository, dist the folder of the snapshot, folder the working directory of the commands, helm the
+	// folder of the helm replacement.
 	repo, dist, folder, helm string
-	// sums are the snapshot's, by the name of the file.
+	// sums are the checksums of the snapshot, by file name.
 	sums map[string]string
 	// release is the snapshot's version.
 	release string
-	// version and manifest are the Argo Rollouts that is installed just now, and its install.yaml.
+	// version and manifest are the installed Argo Rollouts and its install.yaml.
 	version, manifest string
-	// spent is how long the page's commands took, ran how many there were.
+	// spent is the duration of the page's commands, ran their number.
 	spent time.Duration
 	ran   int
 }
 
-// runScript runs commands as they stand on the page, but for where releases are. They must succeed.
+// runScript runs commands of the page unchanged, except for the URL of the releases. They must succeed.
 func (w *environment) runScript(t *testing.T, text string) string {
 	t.Helper()
 	text = withPatience(text)
@@ -60,7 +60,7 @@ func (w *environment) runScript(t *testing.T, text string) string {
 	return out
 }
 
-// tryScript runs commands that may fail, and returns what they say.
+// tryScript runs commands that may fail, and returns their output.
 func (w *environment) tryScript(ctx context.Context, text string) string {
 	ctx, cancel := context.WithTimeout(ctx, testbed.CommandTimeout())
 	defer cancel()
@@ -71,7 +71,7 @@ func (w *environment) tryScript(ctx context.Context, text string) string {
 	return out
 }
 
-// until waits until commands say something.
+// until waits until the output of commands contains a text.
 func (w *environment) until(t *testing.T, what, text, wanted string) {
 	t.Helper()
 	seen := ""
@@ -81,7 +81,7 @@ func (w *environment) until(t *testing.T, what, text, wanted string) {
 	}, func() string { return seen })
 }
 
-// write writes a file of somebody who installs.
+// write writes a file in the user's folder.
 func (w *environment) write(t *testing.T, name, content string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(w.folder, name), []byte(content), 0o644); err != nil {
@@ -89,8 +89,8 @@ func (w *environment) write(t *testing.T, name, content string) {
 	}
 }
 
-// expand is a manifest of the page or of the release notes, from this snapshot and from the server in the
-// cluster. The page has words in place of sums.
+// expand returns a manifest of the page or of the release notes, with the checksums of this snapshot and the URL of the
+// server in the cluster. The page has placeholders for the checksums.
 func (w *environment) expand(text string) string {
 	text = regexp.MustCompile(regexp.QuoteMeta(releases)+`v[^/"]+`).ReplaceAllString(text, serverURL)
 	return regexp.MustCompile(`<sum of ([\w-]+)>`).ReplaceAllStringFunc(text, func(words string) string {
@@ -98,7 +98,7 @@ func (w *environment) expand(text string) string {
 	})
 }
 
-// prepare makes the folder: the snapshot's files, the examples, and helm.
+// prepare creates the folder with the snapshot's files, the examples, and helm.
 func (w *environment) prepare(t *testing.T) {
 	t.Helper()
 	w.folder = t.TempDir()
@@ -125,7 +125,7 @@ func (w *environment) prepare(t *testing.T) {
 		filepath.Join(release, "checksums.txt"): filepath.Join(w.dist, "checksums.txt"),
 		filepath.Join(release, "config.tar.gz"): filepath.Join(w.repo, "bin", "config.tar.gz"),
 		filepath.Join(w.folder, "examples"):     filepath.Join(w.repo, "examples"),
-		// kubectl finds its plugins by their names.
+		// kubectl finds plugins by file name.
 		filepath.Join(programs, "kubectl-http_canary"): filepath.Join(w.dist, "kubectl-http_canary-linux-amd64"),
 	} {
 		if err := os.Symlink(target, link); err != nil {
@@ -134,7 +134,7 @@ func (w *environment) prepare(t *testing.T) {
 	}
 }
 
-// build builds a program of the suite's own.
+// build builds a program of the suite.
 func build(t *testing.T, repo, source, target string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace",
@@ -146,7 +146,7 @@ func build(t *testing.T, repo, source, target string) {
 	}
 }
 
-// explainFailure shows the controller when the test has failed.
+// explainFailure shows the controller if the test fails.
 func (w *environment) explainFailure(t *testing.T) {
 	t.Helper()
 	if !t.Failed() {

@@ -21,13 +21,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// other is the entry of somebody else's plugin.
+// other is the entry of a third-party plugin.
 const other = `- name: "example/other"
   location: "` + serverURL + `/gatewayapi-plugin-linux-amd64"
 `
 
-// TestInstall installs in each way that the page has, with each version of Argo Rollouts, and takes it
-// away. The steps follow from each other.
+// TestInstall installs in each way of the page with each version of Argo Rollouts, and uninstalls. Each step starts
+// from the state of the previous one.
 func TestInstall(t *testing.T) {
 	manifests := strings.Fields(os.Getenv("INSTALL_ROLLOUTS"))
 	if len(manifests) == 0 {
@@ -59,7 +59,7 @@ func TestInstall(t *testing.T) {
 	step(t, "all of it is uninstalled by the kubectl plugin", w.uninstallByPlugin)
 }
 
-// step is one step; those after one that failed mean nothing.
+// step runs one step. After a failed step it skips the others.
 func step(t *testing.T, name string, do func(t *testing.T)) {
 	t.Helper()
 	began := time.Now()
@@ -69,7 +69,7 @@ func step(t *testing.T, name string, do func(t *testing.T)) {
 	t.Logf("%s: %.0f s", name, time.Since(began).Seconds())
 }
 
-// launch starts a cluster, which has what is installed with it.
+// launch starts a cluster with what is installed by default.
 func launch(t *testing.T, addons ...string) *environment {
 	t.Helper()
 	cluster, repo := testbed.Launch(t, provider.Spec{Addons: addons})
@@ -83,7 +83,7 @@ func launch(t *testing.T, addons ...string) *environment {
 	return w
 }
 
-// up starts the cluster for the snapshot, with the definitions of the Gateway API.
+// up starts the cluster for the snapshot, with the CRDs of the Gateway API.
 func up(t *testing.T) *environment {
 	t.Helper()
 	w := launch(t, "traefik", "argo-rollouts-v1.9.1", "keda")
@@ -105,7 +105,7 @@ func up(t *testing.T) *environment {
 	return w
 }
 
-// removeRollouts takes Argo Rollouts away, but for its definitions.
+// removeRollouts uninstalls Argo Rollouts except for its CRDs.
 func (w *environment) removeRollouts(t *testing.T) {
 	t.Helper()
 	w.runScript(t, `kubectl delete --ignore-not-found namespace argo-rollouts
@@ -113,14 +113,14 @@ kubectl delete --ignore-not-found clusterrole,clusterrolebinding --selector app.
 kubectl create namespace argo-rollouts`)
 }
 
-// trustServer lets the controller trust the server in the cluster, as the page says.
+// trustServer makes the controller trust the server in the cluster, as on the page.
 func (w *environment) trustServer(t *testing.T) {
 	t.Helper()
 	w.write(t, "plugin-server-ca.yaml", w.page.block(t, "Your own server", "yaml", 0))
 	w.runScript(t, w.page.block(t, "Your own server", "sh", 0))
 }
 
-// optionA installs argo-helm's chart, alone and below another one.
+// optionA installs the chart of argo-helm, alone and as a dependency of another one.
 func (w *environment) optionA(t *testing.T) {
 	t.Helper()
 	w.removeRollouts(t)
@@ -134,7 +134,7 @@ func (w *environment) optionA(t *testing.T) {
 	w.runScript(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
 	w.checkController(t)
 	w.canaries(t)
-	// The same below a chart of one's own: with equal values it is the same, but for the names of its files.
+	// As a dependency, with equal values, the output is equal except for file names.
 	w.subChart(t)
 }
 
@@ -154,7 +154,7 @@ diff <(grep -v '^#' sub.yaml) <(grep -v '^#' alone.yaml)
 kubectl apply --server-side --force-conflicts -f sub.yaml`)
 }
 
-// optionB installs Argo Rollouts' own manifest, and the plugins beside it by the release notes.
+// optionB installs Argo Rollouts' own manifest, and the plugins according to the release notes.
 func (w *environment) optionB(t *testing.T) {
 	t.Helper()
 	w.removeRollouts(t)
@@ -170,11 +170,11 @@ kubectl -n argo-rollouts set image deployment/argo-rollouts argo-rollouts=quay.i
 	w.canaries(t)
 }
 
-// logs shows what controllers say, those that have ended included.
+// logs shows the logs of the controllers, including those that have ended.
 const logs = `for pod in $(kubectl -n argo-rollouts get pods -o name); do
   kubectl -n argo-rollouts logs $pod --tail=200; kubectl -n argo-rollouts logs $pod --previous --tail=50 2>/dev/null; done`
 
-// released is the ConfigMap of the release notes for linux/amd64.
+// released returns the ConfigMap of the release notes for linux/amd64.
 func (w *environment) released(t *testing.T) string {
 	t.Helper()
 	notes, err := os.ReadFile(filepath.Join(w.dist, "release-notes.md"))
@@ -188,13 +188,14 @@ func (w *environment) released(t *testing.T) string {
 	return w.expand(string(found[1]))
 }
 
-// checkController checks that it is the right version of the controller which runs.
+// checkController checks that the expected version of the controller runs.
 func (w *environment) checkController(t *testing.T) {
 	t.Helper()
 	w.until(t, "the controller "+w.version, logs, "version="+w.version)
 }
 
-// rejectWrongChecksum has the controller refuse a binary, and take it again when the sum is right.
+// rejectWrongChecksum checks that the controller rejects a binary with a wrong checksum and accepts it with the correct
+// one.
 func (w *environment) rejectWrongChecksum(t *testing.T) {
 	t.Helper()
 	right := w.released(t)
@@ -211,7 +212,7 @@ kubectl -n argo-rollouts rollout restart deployment/argo-rollouts
 kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s`)
 }
 
-// keepOtherPlugin uninstalls the plugins, and the entry of another one stays.
+// keepOtherPlugin uninstalls the plugins and checks that the entry of another one remains.
 func (w *environment) keepOtherPlugin(t *testing.T) {
 	t.Helper()
 	with := w.released(t) + "    " + strings.ReplaceAll(strings.TrimSpace(other), "\n", "\n    ") + "\n"
@@ -226,7 +227,7 @@ func (w *environment) keepOtherPlugin(t *testing.T) {
 	w.until(t, "the controller loads the other plugin", logs, "Downloading plugin example/other")
 }
 
-// optionC has an init container bring the plugins.
+// optionC installs the plugins with an init container.
 func (w *environment) optionC(t *testing.T) {
 	t.Helper()
 	w.write(t, "argo-rollouts-config.yaml", w.page.block(t, "Option C: an init container", "yaml", 0))
@@ -264,13 +265,13 @@ kubectl -n canaries get httproute route -o jsonpath='{.spec.rules[0].backendRefs
 	w.spent, w.ran = spent, ran
 }
 
-// autoscaling installs what KEDA asks, and what makes HTTPScaledObjects.
+// autoscaling installs the scaler and the agent.
 func (w *environment) autoscaling(t *testing.T) {
 	t.Helper()
 	w.runScript(t, w.page.block(t, "The data path", "sh", 1))
 }
 
-// uninstall takes the plugins away as the page says; remaining is what the one who edits the list leaves.
+// uninstall uninstalls the plugins according to the page; remaining is the edited list of plugins.
 func (w *environment) uninstall(t *testing.T, remaining string) {
 	t.Helper()
 	w.runScript(t, w.page.block(t, "Remove the plugins", "sh", 0))
@@ -278,7 +279,7 @@ func (w *environment) uninstall(t *testing.T, remaining string) {
 	w.runScript(t, w.page.block(t, "Remove the plugins", "sh", 1))
 }
 
-// uninstallPlugins takes away what the options have put there.
+// uninstallPlugins deletes what the options have created.
 func (w *environment) uninstallPlugins(t *testing.T) {
 	t.Helper()
 	w.uninstall(t, "[]\n")
@@ -286,7 +287,7 @@ func (w *environment) uninstallPlugins(t *testing.T) {
 	w.checkNothingRemains(t)
 }
 
-// uninstallAll takes the data path away, too.
+// uninstallAll also uninstalls the data path.
 func (w *environment) uninstallAll(t *testing.T) {
 	t.Helper()
 	w.uninstall(t, "[]\n")
@@ -294,12 +295,12 @@ func (w *environment) uninstallAll(t *testing.T) {
 	w.checkNothingRemains(t)
 }
 
-// ours is what the names of this project's objects have in them.
+// ours matches the names of this project's objects.
 var ours = regexp.MustCompile(
 	`(?i)kedify|http-add-on|keda-add-ons|gatewayapi-plugin|argo-rollouts-gateway-api|http\.keda\.sh|httpscaledobject`)
 
-// checkNothingRemains looks at every object of the cluster, by its name, and at what the controller has of ours.
-// Some go a moment after those that they belong to.
+// checkNothingRemains checks the names of all objects of the cluster, and the controller's configuration. Some
+// dependents are deleted a moment after their owners.
 func (w *environment) checkNothingRemains(t *testing.T) {
 	t.Helper()
 	var left []string
@@ -312,7 +313,7 @@ func (w *environment) checkNothingRemains(t *testing.T) {
 	}
 }
 
-// remainingObjects lists what is there of ours.
+// remainingObjects lists the remaining objects of this project.
 func (w *environment) remainingObjects(t *testing.T) []string {
 	t.Helper()
 	all := w.runScript(t, `kubectl get -A -o jsonpath='{range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name}{"\n"}{end}' \
@@ -324,7 +325,7 @@ func (w *environment) remainingObjects(t *testing.T) []string {
 	var out []string
 	for line := range strings.Lines(all) {
 		line = strings.TrimSpace(line)
-		// What kubectl apply has last sent, as JSON, is nothing that is there.
+		// The last-applied-configuration annotation, which is JSON, is not an object.
 		if ours.MatchString(line) && !strings.HasPrefix(line, "{") {
 			out = append(out, line)
 		}
@@ -332,7 +333,8 @@ func (w *environment) remainingObjects(t *testing.T) []string {
 	return out
 }
 
-// runCanary goes from a cluster that has Argo Rollouts and nothing else of ours to a measured split, and counts.
+// runCanary goes from a cluster with Argo Rollouts but none of our objects to a measured split, and counts the
+// commands.
 func (w *environment) runCanary(t *testing.T) {
 	t.Helper()
 	w.write(t, "argo-rollouts-config.yaml", w.released(t))
@@ -346,10 +348,10 @@ func (w *environment) runCanary(t *testing.T) {
 	w.measure(t, began)
 }
 
-// measuredRate is the number of requests a second by which a split is measured.
+// measuredRate is the number of requests per second in the measurement of a split.
 const measuredRate = 100
 
-// measure sends requests until the share of the new version is known, and says what came of the commands so far.
+// measure sends requests until the share of the new version is measured, and logs the commands so far.
 func (w *environment) measure(t *testing.T, began time.Time) {
 	t.Helper()
 	client, err := load.Start(t.Context(), load.Config{

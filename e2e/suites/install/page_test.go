@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// pages are the pages that the suite types, in docs/how-to.
+// pages are the tested pages in docs/how-to.
 var pages = []string{"install.md", "install-plugins.md", "uninstall.md"}
 
-// page is the blocks of these pages by the heading above them.
+// page contains the blocks of these pages by their heading.
 type page map[string][]block
 
 // block is one fenced block.
@@ -39,7 +39,7 @@ func readPage(t *testing.T, repo string) page {
 	return out
 }
 
-// block is the n-th block of a language below a heading, which must be there.
+// block returns the n-th block of a language below a heading, which must exist.
 func (p page) block(t *testing.T, heading, language string, n int) string {
 	t.Helper()
 	for _, b := range p[heading] {
@@ -55,7 +55,7 @@ func (p page) block(t *testing.T, heading, language string, n int) string {
 	return ""
 }
 
-// commands is how many commands a script has.
+// commands returns the number of commands in a script.
 func commands(script string) int {
 	count := 0
 	for line := range strings.Lines(script) {

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// heading is where docs/how-to/install.md has the commands of the kubectl plugin.
+	// heading is the heading of the kubectl plugin's commands in docs/how-to/install.md.
 	heading = "By the kubectl plugin"
-	// mostCommands is how many commands lead from Argo Rollouts and KEDA to a wake from zero and a measured split.
+	// mostCommands is the maximum number of commands from Argo Rollouts and KEDA to a wake from zero and a measured split.
 	mostCommands = 6
 	// asleep is how long the application stays without replicas before the request that wakes it: KEDA polls once when the
 	// pollingInterval changes.
 	asleep = 15 * time.Second
-	// unpolled has KEDA poll no more: what wakes the application then is the push.
+	// unpolled disables KEDA's polls, so that only the push wakes the application.
 	unpolled = `kubectl -n rollouts-demo patch scaledobject rollouts-demo --type merge --patch '{"spec":{"pollingInterval":86400}}'`
-	// wired reads where the Ingress of the example sends requests, and whether it can be undone.
+	// wired reads the backend of the example's Ingress, and whether there is a restore record.
 	wired = `kubectl -n rollouts-demo get ingress rollouts-demo -o jsonpath='{.spec.rules[*].http.paths[*].backend.service.name} {.metadata.annotations}'`
 )
 
-// byPlugin runs the page's commands. The release that the plugin is of is in the cluster, and not where it looks by
-// itself: that is added to the command.
+// installByPlugin runs the page's commands. The plugin's release is in the cluster and not at its default location, so
+// the command gets an additional flag.
 func (w *environment) installByPlugin(t *testing.T) {
 	t.Helper()
 	w.spent, w.ran = 0, 0
@@ -41,7 +41,7 @@ func (w *environment) installByPlugin(t *testing.T) {
 		t.Error("what is installed is not sound")
 	}
 	w.until(t, "the Ingress to be wired", wired, "kedify-proxy ")
-	// The controller has just been started anew: without this there would be no replica yet, in place of none any more.
+	// The controller has just restarted: without this wait there might be no replica yet, instead of none any more.
 	w.until(t, "the first replicas",
 		`kubectl -n rollouts-demo get rollout rollouts-demo -o jsonpath='available={.status.availableReplicas}.'`,
 		"available=2.")
@@ -57,10 +57,10 @@ func (w *environment) installByPlugin(t *testing.T) {
 	t.Logf("the first request to zero replicas was answered after %v, without a poll", took)
 }
 
-// pods shows the Pods of the application, noPods is what it says when there are none.
+// pods shows the Pods of the application; noPods is its output if there are none.
 const pods, noPods = "kubectl -n rollouts-demo get pods -l app=rollouts-demo 2>&1", "No resources found"
 
-// sleeps ends KEDA's polls, and checks that the application stays without replicas for a while.
+// awaitZero disables KEDA's polls, and checks that the application stays without replicas for a while.
 func (w *environment) awaitZero(t *testing.T) {
 	t.Helper()
 	if said := w.tryScript(t.Context(), unpolled); !strings.Contains(said, "patched") {
@@ -73,7 +73,7 @@ func (w *environment) awaitZero(t *testing.T) {
 	}
 }
 
-// wake sends one request to an application without replicas, and returns how long its answer took.
+// wake sends one request to an application without replicas, and returns its latency.
 func (w *environment) wake(t *testing.T) time.Duration {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
@@ -96,7 +96,7 @@ func (w *environment) wake(t *testing.T) time.Duration {
 	return time.Since(began)
 }
 
-// uninstallByPlugin takes everything away: at first it is refused, because the application is there.
+// uninstallByPlugin uninstalls everything. The first attempt is rejected because the application exists.
 func (w *environment) uninstallByPlugin(t *testing.T) {
 	t.Helper()
 	refused := w.tryScript(t.Context(), "PATH="+w.folder+"/bin:$PATH kubectl http-canary uninstall 2>&1")

@@ -24,18 +24,18 @@ import (
 )
 
 const (
-	// serverName is the server in the cluster, serverURL where the controller finds it.
+	// serverName is the host of the server in the cluster, serverURL its URL for the controller.
 	serverName = "releases.plugin-server.svc"
 	serverURL  = "https://" + serverName
 )
 
-// sharedFolder is a folder that the node sees: it lies in the run directory of its cluster.
+// sharedFolder returns a folder that the node can read: it is in the run directory of its cluster.
 func (w *environment) sharedFolder() string {
 	return filepath.Join(filepath.Dir(w.Kubeconfig), "plugin-server")
 }
 
-// serve starts a web server in the cluster that has the snapshot. Its certificate is of an authority of
-// its own, ca.crt in the folder.
+// serve starts a web server in the cluster with the snapshot. A separate CA, ca.crt in the folder, signs its
+// certificate.
 func (w *environment) serve(t *testing.T) {
 	t.Helper()
 	shared := w.sharedFolder()
@@ -62,7 +62,7 @@ func (w *environment) serve(t *testing.T) {
 		"deployment/releases --timeout=5m")
 }
 
-// certify makes an authority, and the server's certificate by it.
+// certify creates a CA and the server's certificate.
 func (w *environment) certify(t *testing.T, folder string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -87,15 +87,14 @@ func (w *environment) certify(t *testing.T, folder string) {
 	for name, content := range map[string][]byte{
 		"tls.crt": public, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
 	} {
-		// The server runs as a user of its own.
+		// The server runs as another user.
 		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// tagImages gives the images of the checkout the tag of the snapshot, in the cluster's registry, as a
-// release pushes them.
+// tagImages tags the checkout's images in the cluster's registry with the snapshot's version, like a release.
 func (w *environment) tagImages(t *testing.T) {
 	t.Helper()
 	socket := filepath.Join(filepath.Dir(w.Kubeconfig), "registry.sock")
@@ -112,7 +111,7 @@ func (w *environment) tagImages(t *testing.T) {
 	}
 }
 
-// exchange sends a request to a registry, which must agree to it.
+// exchange sends a request to a registry, which must succeed.
 func exchange(t *testing.T, client *http.Client, method, address, kind string, body []byte) (string, []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, address, bytes.NewReader(body))

@@ -1,3 +1,3 @@
-// Package keda runs KEDA itself against the scaler: what a workload has of replicas for what the
-// scaler tells. The figures are set by the test, as annotations; see test/annotatedscaler.
+// Package keda runs KEDA itself against the scaler and checks the number of replicas for the scaler's values. The test
+// sets the values as annotations; see test/annotatedscaler.
 package keda

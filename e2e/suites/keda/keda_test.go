@@ -16,33 +16,32 @@ import (
 )
 
 const (
-	// polling is the ScaledObject's pollingInterval in seconds. With never, no poll comes while the test waits: what wakes
-	// the workload then is what the scaler has pushed.
+	// polling is the ScaledObject's pollingInterval in seconds. With never, no poll happens during the test: only the
+	// scaler's push wakes the workload.
 	polling, never = 5, 24 * 60 * 60
-	// deaf is the KEDA that closes the connection under its own stream when a figure is not known, and then needs as long
-	// as the next poll, at least, until it can open another one: see docs/how-to/scale-with-keda.md. There the poll wakes
-	// the workload.
-	deaf = "2.21.0"
-	// steady is how long a number has to stay: several polls and syncs, and more than the
-	// cool-down.
+	// streamCloser is the KEDA version that closes the connection under its own stream when a value is unknown. It needs
+	// at least until the next poll to open another stream: see docs/how-to/scale-with-keda.md. Here the poll wakes the
+	// workload.
+	streamCloser = "2.21.0"
+	// steady is how long a number must stay: several polls and syncs, and more than the cooldown.
 	steady = 15 * time.Second
 )
 
-// figures as the annotation has them. Unknown is anything that is no figure.
+// Values of the annotation. Any text that is not a number or JSON object is unknown.
 const (
 	none    = `{}`
-	held    = `{"queued": 1, "concurrency": 1}`
+	queued  = `{"queued": 1, "concurrency": 1}`
 	unknown = `unknown`
 )
 
-// TestKEDA has one workload follow what the scaler tells. The steps follow from each other.
+// TestKEDA lets one workload follow the scaler's values. Each step starts from the state of the previous one.
 func TestKEDA(t *testing.T) {
 	binary := build(t)
 	cluster, repo := testbed.Launch(t,
 		provider.Spec{Addons: []string{testbed.KEDAAddon()}, Programs: map[string]string{"scaler": binary}})
 	s := suite{testbed.Kubectl{Cluster: cluster}}
-	atZero := never // the pollingInterval while the workload is to be woken by a stream that was opened again
-	if s.CheckKEDAVersion(t) == deaf {
+	atZero := never // the pollingInterval while a reopened stream wakes the workload
+	if s.CheckKEDAVersion(t) == streamCloser {
 		atZero = polling
 	}
 	s.Do(t, "apply", "--server-side", "-f", filepath.Join(repo, "e2e/suites/keda/objects.yaml"))
@@ -51,7 +50,7 @@ func TestKEDA(t *testing.T) {
 
 	s.setPollingInterval(t, never)
 	s.checkStays(t, "0", "without a request")
-	s.setMetric(t, held)
+	s.setMetric(t, queued)
 	s.awaitReplicas(t, "1", "a queued request activates the workload")
 	s.setPollingInterval(t, polling)
 	s.setMetric(t, `{"requestRate": 22}`)
@@ -59,14 +58,14 @@ func TestKEDA(t *testing.T) {
 	s.setMetric(t, `{"requestRate": 9}`)
 	s.awaitReplicas(t, "2", "9 requests a second")
 	s.setMetric(t, unknown)
-	s.checkStays(t, "2", "while the figure is not known")
+	s.checkStays(t, "2", "while the value is unknown")
 	s.setMetric(t, none)
 	s.awaitReplicas(t, "0", "no request")
 
-	// A stream ends when a figure is not known. KEDA has to open it again without a poll.
+	// An unknown value ends a stream. KEDA has to reopen it without a poll.
 	s.setPollingInterval(t, atZero)
 	s.setMetric(t, unknown)
-	s.checkStays(t, "0", "while the figure is not known")
+	s.checkStays(t, "0", "while the value is unknown")
 	s.setMetric(t, none)
 	const weights = "http.kedify.io/weighted-backends"
 	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web",
@@ -81,27 +80,27 @@ func TestKEDA(t *testing.T) {
 	s.checkStays(t, "0", "before the scaler is restarted")
 	s.Do(t, "rollout", "restart", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
 	s.Do(t, "rollout", "status", "-n", "keda", "deployment/keda-add-ons-http-external-scaler")
-	s.setMetric(t, held)
+	s.setMetric(t, queued)
 	s.awaitReplicas(t, "1", "a queued request after the scaler was restarted")
 }
 
 // suite is a cluster with the workload.
 type suite struct{ testbed.Kubectl }
 
-// setMetric sets what the scaler tells from now on.
-func (s suite) setMetric(t *testing.T, figure string) {
+// setMetric sets the value that the scaler reports.
+func (s suite) setMetric(t *testing.T, value string) {
 	t.Helper()
-	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", "--overwrite", "test.kedify.io/figure="+figure)
+	s.Do(t, "annotate", "-n", "scaled", "httpscaledobject/web", "--overwrite", "test.kedify.io/figure="+value)
 }
 
-// setPollingInterval sets the ScaledObject's pollingInterval. KEDA polls once when it changes, and opens a new stream.
+// setPollingInterval sets the ScaledObject's pollingInterval. KEDA then polls once and opens a new stream.
 func (s suite) setPollingInterval(t *testing.T, seconds int) {
 	t.Helper()
 	s.Do(t, "patch", "-n", "scaled", "scaledobject/web", "--type=merge", "-p",
 		fmt.Sprintf(`{"spec":{"pollingInterval":%d}}`, seconds))
 }
 
-// replicas is how many the workload is asked to have.
+// replicas returns the number of replicas in the spec of the workload.
 func (s suite) replicas(ctx context.Context) string {
 	out, err := s.Run(ctx, "kubectl", "get", "-n", "scaled", "deployment/web", "-o", "jsonpath={.spec.replicas}")
 	if err != nil {
@@ -110,7 +109,7 @@ func (s suite) replicas(ctx context.Context) string {
 	return strings.TrimSpace(out)
 }
 
-// awaitReplicas waits for a number of replicas, and says how long it took.
+// awaitReplicas waits for a number of replicas and logs how long that took.
 func (s suite) awaitReplicas(t *testing.T, want, why string) {
 	t.Helper()
 	began, seen := time.Now(), ""
@@ -121,7 +120,7 @@ func (s suite) awaitReplicas(t *testing.T, want, why string) {
 	t.Logf("%s replicas after %.1f s: %s", want, time.Since(began).Seconds(), why)
 }
 
-// checkStays has a number of replicas be the same for a while.
+// checkStays checks that a number of replicas stays the same for a while.
 func (s suite) checkStays(t *testing.T, want, why string) {
 	t.Helper()
 	//testbounds:allow how long the replicas must stay
@@ -135,7 +134,7 @@ func (s suite) checkStays(t *testing.T, want, why string) {
 	t.Logf("%s replicas for %s: %s", want, steady, why)
 }
 
-// evidence are the commands of kubectl that show what there is.
+// evidence returns the kubectl commands that show the state after a failure.
 func evidence() [][]string {
 	return [][]string{
 		{"get", "-A", "scaledobjects,hpa,deployments,pods,apiservices"},
@@ -145,8 +144,8 @@ func evidence() [][]string {
 	}
 }
 
-// build builds the scaler with the test's figures, with the flags of the cluster's own programs,
-// whose compiled packages are there already.
+// build builds the scaler with annotated values. It uses the flags of the cluster's programs, so that their compiled
+// packages are reused.
 func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "scaler")

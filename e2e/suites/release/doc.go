@@ -1,3 +1,3 @@
-// Package release tests what `make snapshot` has made: that the same commit gives the same bytes
-// somewhere else, and that the binaries for another processor do what the controller asks first.
+// Package release tests the output of `make snapshot`. The same commit must give the same bytes in another folder. The
+// binaries for another architecture must answer the controller's first calls.
 package release

@@ -17,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// setting is an environment variable that the make target sets.
+// setting returns an environment variable that the make target sets.
 func setting(t *testing.T, name string) string {
 	t.Helper()
 	value := os.Getenv(name)
@@ -27,7 +27,7 @@ func setting(t *testing.T, name string) string {
 	return value
 }
 
-// run runs a command in a folder, and returns what it prints.
+// run runs a command in a folder and returns its output.
 func run(t *testing.T, folder, name string, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, args...)
@@ -40,7 +40,7 @@ func run(t *testing.T, folder, name string, args ...string) string {
 	return string(out)
 }
 
-// snapshotVersion is the version of the snapshot in a checkout.
+// snapshotVersion returns the version of the snapshot in a checkout.
 func snapshotVersion(t *testing.T, repo string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(repo, "dist", "metadata.json"))
@@ -56,8 +56,8 @@ func snapshotVersion(t *testing.T, repo string) string {
 	return about.Version
 }
 
-// The same commit in another folder gives the same bytes: binaries, bills of materials, manifests, notes,
-// and images of the same digests, which have the same binaries.
+// The same commit in another folder gives the same bytes: binaries, SBOMs, manifests, notes, and images with the same
+// digests and the same binaries.
 func TestTheSameCommitGivesTheSameBytes(t *testing.T) {
 	repo, local := setting(t, "LOCALCLUSTER_REPO"), setting(t, "LOCALCLUSTER_BIN")
 	if changes := run(t, repo, "git", "status", "--porcelain"); changes != "" {
@@ -69,11 +69,11 @@ func TestTheSameCommitGivesTheSameBytes(t *testing.T) {
 
 	files := []string{"checksums.txt", "release-notes.md"}
 	for line := range strings.Lines(string(content(t, filepath.Join(repo, "dist", "checksums.txt")))) {
-		if name := strings.Fields(line)[1]; name != "config.tar.gz" { // its sum is compared
+		if name := strings.Fields(line)[1]; name != "config.tar.gz" { // its checksum is compared
 			files = append(files, name)
 		}
 	}
-	const assets = 2 + 3*2*4 // a binary and a bill for each program and platform
+	const assets = 2 + 3*2*4 // a binary and an SBOM for each program and platform
 	if len(files) != assets {
 		t.Errorf("the snapshot is %d files, want %d: %v", len(files), assets, files)
 	}
@@ -111,7 +111,7 @@ func content(t *testing.T, file string) []byte {
 	return raw
 }
 
-// The released binaries for arm64 answer the controller's handshake, emulated: the go-plugin protocol and the
+// The released binaries for arm64 answer the controller's handshake in an emulator: the go-plugin protocol and the
 // first two calls.
 func TestTheBinariesForARM64Answer(t *testing.T) {
 	emulators, err := filepath.Glob(filepath.Join(setting(t, "RELEASE_QEMU"), "qemu-aarch64*"))

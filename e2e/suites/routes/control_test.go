@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// flips is how often the control's header rule comes and goes.
+	// flips is how often the control's header rule is added and removed.
 	flips = 15
-	// between is the time between two of them.
+	// between is the time between two of these changes.
 	between = 500 * time.Millisecond
 )
 
@@ -24,10 +24,10 @@ const (
 	withoutHeader = `{"spec":{"rules":[` + stableRule + `]}}`
 )
 
-// control lets a header rule come and go without any router, under load, and counts what that costs: at once, and by
-// way of a rule that no request meets. Envoy Gateway has a cluster for each rule and sends rules and clusters apart, so
-// that for some milliseconds a worker of its proxy has the one and not the other. The walk loses nothing to that,
-// because the router has a rule come and go for nobody.
+// control adds and removes a header rule without a router, under load, and counts the failed requests: directly, and
+// with an intermediate rule that matches no request. Envoy Gateway has a cluster for each rule and sends rules and
+// clusters separately. For some milliseconds a worker of its proxy therefore has only one of them. The canary loses
+// nothing to that, because the router adds and removes a rule while it matches no request.
 func (r *run) control(t *testing.T) {
 	t.Helper()
 	config := r.target(controlHost)

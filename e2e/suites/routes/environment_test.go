@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// host is the app's, and controlHost that of the control.
+	// host is the host of the app, controlHost that of the control.
 	host, controlHost = "routes.example.com", "control.example.com"
-	// installed is the number of answers in a row after which the app counts as installed.
+	// installed is the number of consecutive responses after which the app counts as installed.
 	installed = 20
 )
 
-// environment is a cluster, and the way into it.
+// environment gives access to a cluster.
 type environment struct {
 	cluster *provider.Cluster
 	inside  *inside.Cluster
 	repo    string
 }
 
-// launch brings a cluster up.
+// launch starts a cluster.
 func launch(t *testing.T) environment {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -55,10 +55,10 @@ type run struct {
 	environment
 	testbed.Kubectl
 
-	address string // where requests go, in the cluster
+	address string // address for requests, in the cluster
 }
 
-// install applies the app with a router, and the files that belong to that, in a namespace of its own.
+// install applies the app with a router and its additional files in a new namespace.
 func (w environment) install(t *testing.T, namespace, plugin, file string) *run {
 	t.Helper()
 	r := &run{environment: w, Kubectl: testbed.Kubectl{Cluster: w.cluster, Namespace: namespace}}
@@ -92,7 +92,7 @@ func (r *run) kedifyProxy(t *testing.T) {
 	r.address = r.Do(t, "get", "service", "kedify-proxy", "-o", "jsonpath={.spec.clusterIP}") + ":8080"
 }
 
-// envoyGateway waits for the Gateway. What it has outside of the namespace goes with the test.
+// envoyGateway waits for the Gateway. Its objects outside the namespace are deleted with the test.
 func (r *run) envoyGateway(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -108,7 +108,7 @@ func (r *run) envoyGateway(t *testing.T) {
 		"jsonpath={.spec.clusterIP}") + ":80"
 }
 
-// target says where requests go.
+// target returns the configuration of the requests.
 func (r *run) target(host string) load.Config {
 	return load.Config{
 		Address: r.address, Dial: r.inside.DialContext, Host: host, Path: "/color", Timeout: await.Patience(),
@@ -116,7 +116,7 @@ func (r *run) target(host string) load.Config {
 	}
 }
 
-// awaitAnswers waits until the app is installed, for the proxy too.
+// awaitAnswers waits until the app also responds through the proxy.
 func (r *run) awaitAnswers(t *testing.T) {
 	t.Helper()
 	r.awaitHealthy(t)
@@ -158,7 +158,8 @@ func (r *run) send(t *testing.T, who string, rate float64, header map[string]str
 	return client
 }
 
-// awaitMeasured measures until there is no problem: proxies may follow late. A problem that stays is a broken split.
+// awaitMeasured measures until there is no problem, because proxies may apply a route late. A persistent problem is a
+// broken split.
 func awaitMeasured(t *testing.T, what string, problem func() string) {
 	t.Helper()
 	found := ""
@@ -173,7 +174,7 @@ func awaitMeasured(t *testing.T, what string, problem func() string) {
 	}
 }
 
-// sample waits for so many requests from a moment on.
+// sample waits for n requests from a moment on.
 func (*run) sample(t *testing.T, client *load.Client, from time.Time, n int) load.Window {
 	t.Helper()
 	window, err := client.Sample(t.Context(), from, n)
@@ -183,7 +184,7 @@ func (*run) sample(t *testing.T, client *load.Client, from time.Time, n int) loa
 	return window
 }
 
-// rollout is the Rollout as it is.
+// rollout returns the present Rollout.
 func (r *run) rollout(t *testing.T) kube.Rollout {
 	t.Helper()
 	var read kube.Rollout
@@ -193,7 +194,7 @@ func (r *run) rollout(t *testing.T) kube.Rollout {
 	return read
 }
 
-// awaitHealthy waits until nothing is rolled out.
+// awaitHealthy waits until the Rollout is healthy.
 func (r *run) awaitHealthy(t *testing.T) {
 	t.Helper()
 	var seen kube.Rollout
@@ -211,7 +212,7 @@ func (r *run) awaitPause(t *testing.T, step int) {
 	}, func() string { return "it is " + seen.String() })
 }
 
-// promote goes on from a pause.
+// promote ends a pause.
 func (r *run) promote(t *testing.T) {
 	t.Helper()
 	if _, err := r.Run(t.Context(), "kubectl", "argo", "rollouts", "-n", r.Namespace, "promote", "web"); err != nil {
@@ -219,7 +220,7 @@ func (r *run) promote(t *testing.T) {
 	}
 }
 
-// experiment waits until the Experiment has its weights, and the router says that they are in force.
+// experiment waits until the Experiment has its weights and the router reports them as active.
 func (r *run) experiment(t *testing.T) {
 	t.Helper()
 	const want = "10 5 true"
@@ -231,7 +232,7 @@ func (r *run) experiment(t *testing.T) {
 	}, func() string { return seen })
 }
 
-// role is what a Pod is for: stable, canary, or one of the Experiment's templates.
+// role is the role of a Pod: stable, canary, or one of the Experiment's templates.
 type role string
 
 const (
@@ -239,7 +240,7 @@ const (
 	canary role = "canary"
 )
 
-// pod is what is read of a Pod.
+// pod is the relevant part of a Pod.
 type pod struct {
 	Metadata struct {
 		Name            string                  `json:"name"`
@@ -250,7 +251,7 @@ type pod struct {
 	} `json:"status"`
 }
 
-// pods are the app's Pods, by role.
+// pods returns the app's Pods by role.
 func (r *run) pods(t *testing.T) map[role][]pod {
 	t.Helper()
 	now := r.rollout(t).Status
@@ -268,7 +269,8 @@ func (r *run) pods(t *testing.T) map[role][]pod {
 	return found
 }
 
-// roleOf tells by the ReplicaSet that a Pod is of. That of an Experiment ends with its template's name.
+// roleOf returns the role of a Pod by its ReplicaSet. The name of an Experiment's ReplicaSet ends with the name of its
+// template.
 func roleOf(p pod, now kube.RolloutStatus) role {
 	owner := ""
 	for _, reference := range p.Metadata.OwnerReferences {
@@ -283,7 +285,7 @@ func roleOf(p pod, now kube.RolloutStatus) role {
 	return role(owner[strings.LastIndex(owner, "-")+1:])
 }
 
-// byRole counts the good answers of a window by who gave them.
+// byRole counts the successful responses of a window by the role of the Pod.
 func (r *run) byRole(t *testing.T, window load.Window) map[role]int {
 	t.Helper()
 	roles := map[string]role{}
@@ -303,7 +305,7 @@ func (r *run) byRole(t *testing.T, window load.Window) map[role]int {
 	return counts
 }
 
-// countOf is how many requests for the colour all Pods of a role have had.
+// countOf returns the number of requests for the color that all Pods of a role have received.
 func (r *run) countOf(t *testing.T, of role) int {
 	t.Helper()
 	client := http.Client{Transport: r.inside.Transport(), Timeout: await.Patience()}

@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// rate is the number of requests a second of everybody, testerRate that of those with the header.
+	// rate is the number of requests per second of all users, testerRate that of those with the header.
 	rate, testerRate = 100, 25
-	// testersAsked, mirrored and shared are the numbers of requests that each of the three is judged by.
+	// testersAsked, mirrored and shared are the numbers of requests in the measurements of the three.
 	testersAsked, mirrored, shared = 150, 2000, 2000
-	// settle is the time between the Rollout's word that a step is reached and the first request that counts: workers of a
-	// proxy take a route over one by one, and Envoy Gateway's status does not tell of them at all.
+	// settle is the time from when the Rollout reports a step as reached to the first measured request. A proxy's workers
+	// apply a route one after the other, and Envoy Gateway's status does not report their state.
 	settle = 2 * time.Second
-	// mostSigmas is how far, in standard deviations, a measured share may lie from the asked one. Ten shares are measured:
-	// by chance one lies farther in one of 1500 runs.
+	// mostSigmas is the maximum deviation of a measured share, in standard deviations. With ten measured shares, chance
+	// exceeds it in one of 1500 runs.
 	mostSigmas = 4
 )
 
-// The indexes of the steps of objects.yaml at which something is measured.
+// The indexes of the measured steps of objects.yaml.
 const (
 	pauseWithHeader = 2
 	pauseWithMirror = 5
 	pauseAtLast     = 9
 )
 
-// TestRoutes walks through the same canary with both routers, one after the other on one cluster.
+// TestRoutes runs the same canary with both routers, one after the other on one cluster.
 func TestRoutes(t *testing.T) {
 	w := launch(t)
 	t.Run("kedify", func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestRoutes(t *testing.T) {
 	})
 }
 
-// runCanary plays the canary of objects.yaml under load and measures at its steps. No request may fail.
+// runCanary runs the canary of objects.yaml under load and measures at its steps. No request may fail.
 func (r *run) runCanary(t *testing.T) {
 	t.Helper()
 	r.awaitAnswers(t)
@@ -73,7 +73,7 @@ func (r *run) runCanary(t *testing.T) {
 	r.checkAll(t, "everybody afterwards", everybody, time.Now().Add(settle), testersAsked, stable)
 }
 
-// checkAll checks that Pods of one role answer all of so many requests from a moment on.
+// checkAll checks that Pods of one role respond to all of n requests from a moment on.
 func (r *run) checkAll(t *testing.T, what string, client *load.Client, from time.Time, n int, want role) {
 	t.Helper()
 	awaitMeasured(t, what, func() string {
@@ -88,8 +88,8 @@ func (r *run) checkAll(t *testing.T, what string, client *load.Client, from time
 	})
 }
 
-// checkCopies checks that the canary, which has no weight, was asked as often as the mirror route says, and that it
-// answered nobody.
+// checkCopies checks that the canary, which has no weight, received the mirrored share of the requests and that none of
+// its responses reached a client.
 func (r *run) checkCopies(t *testing.T, clients ...*load.Client) {
 	t.Helper()
 	const percentage = 0.20
@@ -119,7 +119,7 @@ func (r *run) checkCopies(t *testing.T, clients ...*load.Client) {
 	})
 }
 
-// checkShares measures which part of the requests each role answers.
+// checkShares measures each role's share of the requests.
 func (r *run) checkShares(t *testing.T, client *load.Client, asked map[role]float64) {
 	t.Helper()
 	awaitMeasured(t, "the experiment", func() string {

@@ -1,3 +1,3 @@
-// Package zero has requests wake apps that have no replica, with every real part: KEDA, the scaler, the
+// Package zero checks that requests wake apps without replicas. All components are real: KEDA, the scaler, the
 // interceptor, Envoy and the kubelet.
 package zero

@@ -21,17 +21,18 @@ import (
 )
 
 const (
-	// namespace is that of the app, and of its proxy.
+	// namespace is the namespace of the app and its proxy.
 	namespace = "zero"
-	// coldStart is the header of an answer that had to wait.
+	// coldStart is the header of a response to a queued request.
 	coldStart = "X-Keda-Http-Cold-Start"
-	// together is how many requests come at once, and how many apps wake up at once.
+	// together is the number of concurrent requests, and of apps that wake concurrently.
 	together = 25
-	// appHost is the app's.
+	// appHost is the host of the app.
 	appHost = "web.test"
 )
 
-// TestRequestsWakeTheApp, whatever happens to the parts that hold them or tell KEDA. None fails.
+// TestRequestsWakeTheApp checks that requests wake the app and none fails, whatever happens to the components that
+// queue them or report to KEDA.
 func TestRequestsWakeTheApp(t *testing.T) {
 	s, node := launch(t)
 	t.Run("one, and several at once", s.wakeUndisturbed)
@@ -47,7 +48,7 @@ func TestRequestsWakeTheApp(t *testing.T) {
 	}
 }
 
-// wakeUndisturbed wakes the app when nothing happens.
+// wakeUndisturbed wakes the app without disturbance.
 func (s suite) wakeUndisturbed(t *testing.T) {
 	s.awaitZero(t)
 	s.wake(t, 1, func() {})
@@ -58,14 +59,13 @@ func (s suite) wakeUndisturbed(t *testing.T) {
 	s.wake(t, together, func() {})
 }
 
-// wakeManyApps makes a request for each of many apps at once, all of which are at zero. Their Pods start at the same
-// time.
+// wakeManyApps sends concurrent requests to many apps at zero. Their Pods start at the same time.
 func (s suite) wakeManyApps(t *testing.T) {
 	one, err := os.ReadFile("objects.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, app, _ := strings.Cut(string(one), "---\n") // behind the Namespace
+	_, app, _ := strings.Cut(string(one), "---\n") // after the Namespace
 	var names, hosts, manifests []string
 	for i := range together {
 		name := fmt.Sprintf("crowd-%02d", i)
@@ -89,7 +89,7 @@ func (s suite) wakeManyApps(t *testing.T) {
 	s.checkAnswered(t, hosts...)
 }
 
-// wakeWithoutInterceptor wakes an app that takes longer than the parts that hold its requests, while they are replaced.
+// wakeWithoutInterceptor wakes an app with a long start while the components that queue its requests are replaced.
 func (s suite) wakeWithoutInterceptor(t *testing.T) {
 	const interceptor = "deployment/keda-add-ons-http-interceptor"
 	s.awaitZero(t)
@@ -105,7 +105,7 @@ func (s suite) wakeWithoutInterceptor(t *testing.T) {
 	})
 }
 
-// setReadyDelay has the app's next Pods take at least so many seconds.
+// setReadyDelay makes the app's next Pods take at least that many seconds to become ready.
 func (s suite) setReadyDelay(t *testing.T, seconds int) {
 	t.Helper()
 	s.Do(t, "patch", "-n", namespace, "deployment/web", "--type=json", "-p",
@@ -113,7 +113,7 @@ func (s suite) setReadyDelay(t *testing.T, seconds int) {
 			seconds))
 }
 
-// launch starts the cluster, with the app and its proxy.
+// launch starts the cluster with the app and its proxy.
 func launch(t *testing.T) (suite, *inside.Cluster) {
 	t.Helper()
 	cluster, repo := testbed.Launch(t, provider.Spec{
@@ -134,7 +134,7 @@ func launch(t *testing.T) (suite, *inside.Cluster) {
 	return s, node
 }
 
-// kill kills all processes of a program. They have ended when it returns.
+// kill kills all processes of a program and waits until they have ended.
 func kill(t *testing.T, node *inside.Cluster, program string) {
 	t.Helper()
 	found, err := node.Find(program)
@@ -149,14 +149,14 @@ func kill(t *testing.T, node *inside.Cluster, program string) {
 	t.Logf("%d × %s killed", len(found), program)
 }
 
-// suite is a cluster with the app, and where its proxy is.
+// suite is a cluster with the app, and the address of its proxy.
 type suite struct {
 	testbed.Kubectl
 
 	url string
 }
 
-// answer is what came of a request.
+// answer is the result of a request.
 type answer struct {
 	status int
 	isCold bool
@@ -165,7 +165,7 @@ type answer struct {
 	err    error
 }
 
-// ask makes a request for the app of a host.
+// ask sends a request to the app of a host.
 func (s suite) ask(ctx context.Context, host string) answer {
 	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
@@ -184,8 +184,7 @@ func (s suite) ask(ctx context.Context, host string) answer {
 	return answer{response.StatusCode, response.Header.Get(coldStart) == "true", string(body), time.Since(began), err}
 }
 
-// wake makes requests at zero, and does something while they wait, once a replica is asked for. All have to be
-// answered.
+// wake sends requests at zero. It runs meanwhile while they are queued, once a replica is requested. All must succeed.
 func (s suite) wake(t *testing.T, requests int, meanwhile func()) {
 	t.Helper()
 	began := time.Now()
@@ -199,7 +198,7 @@ func (s suite) wake(t *testing.T, requests int, meanwhile func()) {
 		requests, told.Seconds(), times[0].Seconds(), times[requests-1].Seconds())
 }
 
-// checkAnswered makes a request for each of several apps at zero at once. All have to be answered.
+// checkAnswered sends one request to each of several apps at zero at once. All must succeed.
 func (s suite) checkAnswered(t *testing.T, hosts ...string) {
 	t.Helper()
 	times := all(t, s.askAll(t, hosts...))
@@ -208,7 +207,7 @@ func (s suite) checkAnswered(t *testing.T, hosts ...string) {
 		len(hosts), times[0].Seconds(), times[len(times)/2].Seconds(), times[len(times)-1].Seconds())
 }
 
-// askAll makes a request for each of these hosts at once.
+// askAll sends one request to each of these hosts at once.
 func (s suite) askAll(t *testing.T, hosts ...string) chan answer {
 	t.Helper()
 	answers := make(chan answer, len(hosts))
@@ -218,7 +217,7 @@ func (s suite) askAll(t *testing.T, hosts ...string) chan answer {
 	return answers
 }
 
-// all are the times of all answers, the shortest first, each of which must be the app's, after a wait.
+// all returns the durations of all responses in ascending order. Each response must come from the app, after a wait.
 func all(t *testing.T, answers <-chan answer) []time.Duration {
 	t.Helper()
 	var times []time.Duration
@@ -236,7 +235,7 @@ func all(t *testing.T, answers <-chan answer) []time.Duration {
 	return times
 }
 
-// awaitZero waits until the app has no replica, and no Pod.
+// awaitZero waits until the app has no replica and no Pod.
 func (s suite) awaitZero(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -245,7 +244,7 @@ func (s suite) awaitZero(t *testing.T) {
 	t.Logf("no replica after %.0f s", time.Since(began).Seconds())
 }
 
-// awaitReplicas waits until the app is asked to have a number of replicas.
+// awaitReplicas waits for a number of replicas in the spec of the app.
 func (s suite) awaitReplicas(t *testing.T, want string) {
 	t.Helper()
 	seen := ""
@@ -256,7 +255,7 @@ func (s suite) awaitReplicas(t *testing.T, want string) {
 	}, func() string { return seen })
 }
 
-// evidence are the commands of kubectl that show what there is.
+// evidence returns the kubectl commands that show the state after a failure.
 func evidence() [][]string {
 	return [][]string{
 		{"get", "-n", namespace, "scaledobjects,httpso,hpa,deployments,pods,endpointslices"},

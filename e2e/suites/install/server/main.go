@@ -1,4 +1,4 @@
-// Command server serves a folder over HTTPS: what a site that has no way out puts beside its cluster.
+// Command server serves a folder over HTTPS, like the mirror of a site without internet access.
 package main
 
 import (
