@@ -81,7 +81,7 @@ func TestTimes(t *testing.T) {
 			2.94, 0.01, 0.06},
 		{"the router waits", away, append([]trace.Sync{call(6, 0.7, 5.5, trace.Verified)}, last...), 1.04, 2.01, 1.96},
 		{"the router has given up", away, append([]trace.Sync{call(6, 0.7, 3.4, trace.Failed)}, last...), 0.04, 3.01, 2.96},
-		{"the router doesn't find the weight in force", away, []trace.Sync{
+		{"the router reports the weight as unverified", away, []trace.Sync{
 			call(6, 6.5, 6.51, trace.Unverified), call(7, 6.55, 6.61, trace.Unverified), call(7, 16.6, 16.65, trace.Verified),
 		}, 2.94, 10.11, 0.06},
 	}
