@@ -42,7 +42,8 @@ type Router interface {
 	SetHeaderRoute(ctx context.Context, rollout *v1alpha1.Rollout, route *v1alpha1.SetHeaderRoute) error
 	// SetMirrorRoute mirrors certain requests to the canary. A route without matches is removed.
 	SetMirrorRoute(ctx context.Context, rollout *v1alpha1.Rollout, route *v1alpha1.SetMirrorRoute) error
-	// RemoveManagedRoutes removes all header and mirror routes of the Rollout. It never changes weights: the controller
-	// also calls it during promotions and aborts, before it sets the weight.
+	// RemoveManagedRoutes removes all header and mirror routes of the Rollout. The controller also calls it during
+	// promotions and aborts, before it sets the weight. So it leaves weights alone, except in an abort: it then removes
+	// the canary's weight as soon as one stable Pod is ready, unless the Rollout configures otherwise.
 	RemoveManagedRoutes(ctx context.Context, rollout *v1alpha1.Rollout) error
 }

@@ -1,4 +1,6 @@
-// Package envoy holds tests against the real Envoy: it must accept what package translate makes, and do with requests what package ir promises.
+// Package envoy tests a real Envoy with the resources of package translate: it has to accept them, and route requests
+// as package model describes.
 //
-// They need a binary of Envoy, whose path is in the environment variable ENVOY_BIN; `make test` provides one. Without it they fail.
+// The tests need Envoy. Its path is in the environment variable ENVOY_BIN, which `make test-parts` sets. Without it the
+// tests fail.
 package envoy

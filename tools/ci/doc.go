@@ -1,6 +1,6 @@
 // Command ci runs the project's checks: the stages of one tier, in order, two at a time.
 //
-//	ci quick      the inner loop: lint, unit tests, the canary half of the demo
+//	ci quick      the inner loop: lint, unit tests, make test-inside, the canary half of the demo
 //	ci landing    what decides whether a change lands (.ci/run)
 //	ci full       everything that exists; an interrupted run continues where it stopped (make ci-full)
 //
