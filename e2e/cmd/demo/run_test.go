@@ -264,7 +264,7 @@ func TestTheClusterOfAKilledDemoIsTakenOver(t *testing.T) {
 		want []string
 	}{
 		{"by a run that ends it", []bool{false}, []string{up, "localcluster down"}},
-		{"by one that is told to keep it", []bool{true, false}, []string{"localcluster up" + asked, up, remove}},
+		{"by one with --keep", []bool{true, false}, []string{"localcluster up" + asked, up, remove}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

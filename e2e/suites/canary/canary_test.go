@@ -117,9 +117,9 @@ func runCanary(t *testing.T, b *testbed.Testbed, c testbed.Canary, course func(c
 	for _, finding := range verdict.Findings {
 		finding.Report(t)
 	}
-	if _, err := b.Await(t.Context(), "split to tell all weights",
+	if _, err := b.Await(t.Context(), "split to print all weights",
 		func() bool { return seen.hasWeights(c.Requested) }); err != nil {
-		t.Errorf("%v: it told %s, asked for were %v", err, seen, c.Requested)
+		t.Errorf("%v: it printed %s, requested were %v", err, seen, c.Requested)
 	}
 	checkDoctor(t.Context(), t, b, "afterwards")
 }
