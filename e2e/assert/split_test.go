@@ -57,12 +57,12 @@ func TestCheck(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &plannedSamples{yellow: tt.yellow}
 			var odd []int
-			found, err := Expectation{
+			result, err := Expectation{
 				Color: "yellow", Share: tt.share, From: from, First: 1000, Second: 2000, Rule: stats.DefaultRule(),
 				OnUnsure: func(first stats.Split) { odd = append(odd, first.Hits) },
 			}.Check(t.Context(), s.sample)
-			if found.Verdict != tt.want || !errors.Is(err, tt.fails) {
-				t.Errorf("verdict %d, error %v; want %d, %v", found.Verdict, err, tt.want, tt.fails)
+			if result.Verdict != tt.want || !errors.Is(err, tt.fails) {
+				t.Errorf("verdict %d, error %v; want %d, %v", result.Verdict, err, tt.want, tt.fails)
 			}
 			if diff := cmp.Diff(tt.sizes, s.sizes); diff != "" {
 				t.Errorf("samples taken (-want +got):\n%s", diff)
@@ -71,8 +71,8 @@ func TestCheck(t *testing.T) {
 				t.Errorf("odd first samples told of (-want +got):\n%s", diff)
 			}
 			if last := tt.yellow[len(tt.yellow)-1]; last >= 0 &&
-				(found.Hits != last || found.Total != tt.sizes[len(tt.sizes)-1]) {
-				t.Errorf("the finding is %d of %d, want the last sample", found.Hits, found.Total)
+				(result.Hits != last || result.Total != tt.sizes[len(tt.sizes)-1]) {
+				t.Errorf("the finding is %d of %d, want the last sample", result.Hits, result.Total)
 			}
 			if !s.from[0].Equal(from) {
 				t.Errorf("the first sample is taken from %s on, want %s", s.from[0], from)

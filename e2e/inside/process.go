@@ -98,19 +98,19 @@ func parseProcess(pid int, status, command []byte) Process {
 // descendants returns all direct and indirect children of root. If the parent of a process ends, the process becomes a
 // child of the first process of its namespace. Therefore no process of a cluster is missing below the first one.
 func descendants(all []Process, root int) []Process {
-	var found []Process
+	var result []Process
 	parents := map[int]bool{root: true}
 	for grew := true; grew; {
 		grew = false
 		for _, p := range all {
 			if parents[p.Parent] && !parents[p.PID] {
 				parents[p.PID], grew = true, true
-				found = append(found, p)
+				result = append(result, p)
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b Process) int { return a.PID - b.PID })
-	return found
+	slices.SortFunc(result, func(a, b Process) int { return a.PID - b.PID })
+	return result
 }
 
 // Pod returns the name of the process's Pod, which is its host name. For a process outside Pods it is the name of the

@@ -142,20 +142,20 @@ func (s *Store) present(ctx context.Context, key string) (Version, int64, error)
 		return Version{}, 0, err
 	}
 	defer body.Close()
-	var found struct {
+	var response struct {
 		Header struct {
 			Revision int64 `json:"revision,string"`
 		} `json:"header"`
 		KVs []pair `json:"kvs"`
 	}
-	if err := json.NewDecoder(body).Decode(&found); err != nil {
+	if err := json.NewDecoder(body).Decode(&response); err != nil {
 		return Version{}, 0, fmt.Errorf("read %s from the store: %w", key, err)
 	}
 	version := Version{Seen: time.Now()}
-	if len(found.KVs) > 0 {
-		version.Revision, version.Value = found.KVs[0].ModRevision, found.KVs[0].Value
+	if len(response.KVs) > 0 {
+		version.Revision, version.Value = response.KVs[0].ModRevision, response.KVs[0].Value
 	}
-	return version, found.Header.Revision, nil
+	return version, response.Header.Revision, nil
 }
 
 // post sends a request to etcd's JSON gateway (https://etcd.io/docs/v3.6/dev-guide/api_grpc_gateway/).

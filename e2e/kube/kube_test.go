@@ -120,10 +120,10 @@ func TestWatchStartsAgainAndKeepsTheLatest(t *testing.T) {
 // A watch that stays open without output is restarted.
 func TestWatchIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begun := 0
+		starts := 0
 		runner := streamFunc(func(ctx context.Context, read func(io.Reader) error) error {
-			begun++
-			err := read(strings.NewReader(fmt.Sprintf(`{"metadata":{"name":"%d"}}`, begun)))
+			starts++
+			err := read(strings.NewReader(fmt.Sprintf(`{"metadata":{"name":"%d"}}`, starts)))
 			<-ctx.Done()
 			return err
 		})
@@ -249,12 +249,12 @@ func TestAckedWeights(t *testing.T) {
 			}
 			annotated.Metadata.Annotations[StatusAnnotation] = string(status)
 		}
-		for where, object := range map[string]HTTPScaledObject{
+		for place, object := range map[string]HTTPScaledObject{
 			"status":     {Metadata: Metadata{Annotations: annotations}, Status: HTTPScaledObjectStatus{DataPlane: tt.report}},
 			"annotation": annotated,
 		} {
 			if got := object.AckedWeights(); got != tt.want || object.Acked() != tt.acked {
-				t.Errorf("%s, in the %s: %q, all %v; want %q, all %v", tt.name, where, got, object.Acked(), tt.want, tt.acked)
+				t.Errorf("%s, in the %s: %q, all %v; want %q, all %v", tt.name, place, got, object.Acked(), tt.want, tt.acked)
 			}
 		}
 	}

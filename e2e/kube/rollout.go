@@ -203,12 +203,12 @@ func ShortWeights(text string) string {
 	if text == "" {
 		return "–"
 	}
-	found := regexp.MustCompile(`(?m)^\s*(?:- )?weight:\s*(\d+)\s*$`).FindAllStringSubmatch(text, -1)
-	if found == nil {
+	matches := regexp.MustCompile(`(?m)^\s*(?:- )?weight:\s*(\d+)\s*$`).FindAllStringSubmatch(text, -1)
+	if matches == nil {
 		return "unreadable"
 	}
-	weights := make([]string, 0, len(found))
-	for _, match := range found {
+	weights := make([]string, 0, len(matches))
+	for _, match := range matches {
 		weights = append(weights, match[1])
 	}
 	return strings.Join(weights, "/")

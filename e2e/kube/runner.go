@@ -113,8 +113,8 @@ func (e Exec) lookPath(name string) string {
 			continue
 		}
 		for dir := range strings.SplitSeq(path, string(os.PathListSeparator)) {
-			if found, err := exec.LookPath(dir + string(os.PathSeparator) + name); err == nil {
-				return found
+			if path, err := exec.LookPath(dir + string(os.PathSeparator) + name); err == nil {
+				return path
 			}
 		}
 	}
@@ -122,13 +122,13 @@ func (e Exec) lookPath(name string) string {
 }
 
 // failure returns an error with the failed command and its standard error.
-func failure(ctx context.Context, args []string, err error, said string) error {
+func failure(ctx context.Context, args []string, err error, stderr string) error {
 	if ctx.Err() != nil {
 		err = errors.Join(context.Cause(ctx), err)
 	}
-	said = strings.TrimSpace(said)
-	if said == "" {
+	stderr = strings.TrimSpace(stderr)
+	if stderr == "" {
 		return fmt.Errorf("%s: %w", strings.Join(args, " "), err)
 	}
-	return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, said)
+	return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr)
 }

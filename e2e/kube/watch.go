@@ -80,8 +80,8 @@ func readAddress(out io.Reader, address *Latest[string]) error {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		rest, ok := strings.CutPrefix(lines.Text(), "Forwarding from ")
-		local, _, found := strings.Cut(rest, " -> ")
-		if ok && found && !strings.HasPrefix(local, "[") { // the IPv6 line contains the same port
+		local, _, ok := strings.Cut(rest, " -> ")
+		if ok && ok && !strings.HasPrefix(local, "[") { // the IPv6 line contains the same port
 			address.Set(local)
 		}
 	}

@@ -90,8 +90,8 @@ func TestExisting(t *testing.T) {
 				commands["kubectl-argo-rollouts"] = ""
 			}
 			p := newFakeBin(t, commands)
-			var said []string
-			from, err := New(NameExisting, p.options(&said, tt.environ))
+			var lines []string
+			from, err := New(NameExisting, p.options(&lines, tt.environ))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,8 +108,8 @@ func TestExisting(t *testing.T) {
 				return
 			}
 			if err != nil || cluster.Kubeconfig != "/home/me/config" ||
-				!strings.Contains(strings.Join(said, " "), "context prod at https://10.0.0.1:6443 is used as it is") {
-				t.Errorf("cluster %+v, said %q, error %v", cluster, said, err)
+				!strings.Contains(strings.Join(lines, " "), "context prod at https://10.0.0.1:6443 is used as it is") {
+				t.Errorf("cluster %+v, said %q, error %v", cluster, lines, err)
 			}
 			if from.Owns() || from.Down(t.Context()) != nil {
 				t.Error("the user's cluster is taken down")
@@ -133,8 +133,8 @@ func TestKindsCommands(t *testing.T) {
 		"localcluster": `echo '{"images":"/images.tar","steps":[{"title":"apply it","args":["apply","-f","it.yaml"],"timeout":30000000000}]}'`,
 	})
 	t.Setenv("TMPDIR", p.dir)
-	var said []string
-	from, err := New(NameKind, p.options(&said))
+	var lines []string
+	from, err := New(NameKind, p.options(&lines))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,8 +165,8 @@ func TestKindsCommands(t *testing.T) {
 // An existing kind cluster belongs to the user.
 func TestKindTakesNoClusterThatIsThere(t *testing.T) {
 	p := newFakeBin(t, map[string]string{"kind": "echo kedify-canary-demo", "kubectl": "", "kubectl-argo-rollouts": ""})
-	var said []string
-	from, err := New(NameKind, p.options(&said))
+	var lines []string
+	from, err := New(NameKind, p.options(&lines))
 	if err != nil {
 		t.Fatal(err)
 	}

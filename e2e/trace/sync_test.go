@@ -74,9 +74,9 @@ func TestFirstVerified(t *testing.T) {
 		if tt.want >= 0 {
 			want = syncs[tt.want]
 		}
-		got, found := FirstVerified(syncs, second(tt.after), tt.anew)
-		if diff := cmp.Diff(want, got); diff != "" || found != (tt.want >= 0) {
-			t.Errorf("%s: found %v (-want +got):\n%s", tt.name, found, diff)
+		got, ok := FirstVerified(syncs, second(tt.after), tt.anew)
+		if diff := cmp.Diff(want, got); diff != "" || ok != (tt.want >= 0) {
+			t.Errorf("%s: found %v (-want +got):\n%s", tt.name, ok, diff)
 		}
 	}
 	if HasRouterCall(syncs, second(18)) || !HasRouterCall(syncs, second(17)) || HasRouterCall(syncs[:5], second(15)) {
@@ -84,10 +84,10 @@ func TestFirstVerified(t *testing.T) {
 	}
 	stale := sync(5, 13, 14, NotCalled)
 	stale.Failure = "the object has been modified"
-	if asking, found := FirstCall(append([]Sync{stale}, syncs...), 5); !found || !cmp.Equal(asking, started) {
+	if asking, ok := FirstCall(append([]Sync{stale}, syncs...), 5); !ok || !cmp.Equal(asking, started) {
 		t.Errorf("version 5 is first worked on in %+v", asking)
 	}
-	if _, found := FirstCall(syncs, 7); found {
+	if _, ok := FirstCall(syncs, 7); ok {
 		t.Error("FirstCall of version 7: got a sync, want none")
 	}
 }

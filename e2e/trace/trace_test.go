@@ -110,8 +110,8 @@ func TestEarlyACKs(t *testing.T) {
 			t.Errorf("%s: premature reports (-want +got):\n%s", tt.name, diff)
 		}
 	}
-	if found := EarlyACKs(asked, []Observation{run(OtherSplit, 10, 10)}, []Observation{run(0, 0, 20)}); found != nil {
-		t.Errorf("premature %+v, but the report is about a stray weight", found)
+	if early := EarlyACKs(asked, []Observation{run(OtherSplit, 10, 10)}, []Observation{run(0, 0, 20)}); early != nil {
+		t.Errorf("premature %+v, but the report is about a stray weight", early)
 	}
 }
 

@@ -31,8 +31,8 @@ func TestClosedLoopKeepsTheRate(t *testing.T) {
 		c.Rate, c.Closed = 100, true
 		begin := time.Now()
 		totals, _ := drive(t, c, 50)
-		if took, least := time.Since(begin), (Plan{Rate: c.Rate}).At(49); took < least {
-			t.Errorf("%d requests took %v, at 100/s they take at least %v", totals.Sent, took, least)
+		if elapsed, least := time.Since(begin), (Plan{Rate: c.Rate}).At(49); elapsed < least {
+			t.Errorf("%d requests took %v, at 100/s they take at least %v", totals.Sent, elapsed, least)
 		}
 	})
 }

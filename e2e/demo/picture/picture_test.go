@@ -67,8 +67,8 @@ func TestPicturesStandByThemselves(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s is no XML: %v", file, err)
 			}
-			element, is := token.(xml.StartElement)
-			if is && (element.Name.Local == "script" ||
+			element, ok := token.(xml.StartElement)
+			if ok && (element.Name.Local == "script" ||
 				slices.ContainsFunc(element.Attr, func(a xml.Attr) bool { return a.Name.Local == "href" })) {
 				t.Errorf("%s has an element %s that loads or runs something", file, element.Name.Local)
 			}

@@ -28,19 +28,19 @@ func TestTheGuidesCommandsAreTheDemos(t *testing.T) {
 		}
 	}
 	run := strings.NewReplacer("repo/", "", `'`, "").Replace(strings.Join(lines, "\n"))
-	found := 0
+	matches := 0
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(page.String(), -1) {
 		for line := range strings.Lines(block[1]) {
 			if strings.HasPrefix(line, "kubectl http-canary") {
 				continue // run by test/cli
 			}
-			found++
+			matches++
 			if !slices.Contains(strings.Split(run, "\n"), strings.ReplaceAll(strings.TrimSpace(line), `'`, "")) {
 				t.Errorf("the demo does not run %q, but\n%s", strings.TrimSpace(line), run)
 			}
 		}
 	}
-	if found < 6 {
-		t.Errorf("the guide has only %d commands of the demo", found)
+	if matches < 6 {
+		t.Errorf("the guide has only %d commands of the demo", matches)
 	}
 }

@@ -113,8 +113,8 @@ func TestTimedPausesAreTheGuides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, steps, found := strings.Cut(string(manifest), "      steps:\n")
-	if !found {
+	_, steps, ok := strings.Cut(string(manifest), "      steps:\n")
+	if !ok {
 		t.Fatal("the Rollout has no steps")
 	}
 	var timed []int
@@ -130,7 +130,7 @@ func TestTimedPausesAreTheGuides(t *testing.T) {
 
 // The error of an overload contains the numbers and a fix.
 func TestOverloadContainsNumbersAndAFix(t *testing.T) {
-	for rate, says := range map[float64]string{
+	for rate, want := range map[float64]string{
 		250: "12 requests are in flight (1000 may be at once) and one began 0.3 s late (5.0 s is too late); this machine or " +
 			"the proxy is too slow for 250 requests/s: try --rate 125,",
 		7: "try --rate 5,",
@@ -140,8 +140,8 @@ func TestOverloadContainsNumbersAndAFix(t *testing.T) {
 		//testbounds:allow a value of a pure function
 		d.Rate, d.Timeout, d.MaxInFlight = rate, 5*time.Second, 1000
 		err := d.overload(load.Totals{Overloaded: true, InFlight: 12, Lag: 300 * time.Millisecond})
-		if !errors.Is(err, ErrOverload) || !strings.Contains(err.Error(), says) {
-			t.Errorf("at %v requests/s: %v, want %q", rate, err, says)
+		if !errors.Is(err, ErrOverload) || !strings.Contains(err.Error(), want) {
+			t.Errorf("at %v requests/s: %v, want %q", rate, err, want)
 		}
 		if err := d.overload(load.Totals{Lag: time.Second}); err != nil {
 			t.Errorf("no overload: %v", err)

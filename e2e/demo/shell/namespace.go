@@ -24,8 +24,8 @@ func (s Shell) Free(ctx context.Context, namespace string, within time.Duration)
 		out, err := s.Run(ctx, "kubectl", "get", "ns", "-l", selector, "-o", "name")
 		return strings.TrimSpace(out) != "", err
 	}
-	found, err := there(named(namespace))
-	if err != nil || !found {
+	exists, err := there(named(namespace))
+	if err != nil || !exists {
 		return err
 	}
 	ours, err := there(named(namespace) + "," + Mark)

@@ -110,13 +110,13 @@ func (g guide) abortByAnalysis(t *testing.T, repo string) {
 	g.Do(t, "patch", "-n", namespace, "rollout/"+testbed.App, "--type=merge", "-p",
 		`{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
 	g.Do(t, "wait", "-n", namespace, "rollout/"+testbed.App, "--for=jsonpath={.status.abort}=true")
-	took := time.Since(began)
+	elapsed := time.Since(began)
 	totals, _ := client.Stop()
 	why := g.Do(t, "get", "-n", namespace, "rollout/"+testbed.App, "-o", "jsonpath={.status.message}")
 	if !strings.Contains(why, `"error-rate" assessed Failed`) || totals.Failed == 0 {
 		t.Errorf("aborted with %q, after %d failed requests", why, totals.Failed)
 	}
-	t.Logf("a canary with errors is aborted after %.1f s and %d of %d requests: %s", took.Seconds(),
+	t.Logf("a canary with errors is aborted after %.1f s and %d of %d requests: %s", elapsed.Seconds(),
 		totals.Failed, totals.Sent, why)
 	await.True(t, "the canary has no weight", func() bool { return g.weights(t) == "" })
 }
@@ -128,10 +128,10 @@ func analysis(t *testing.T, repo string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, has := strings.Cut(string(page), "```yaml analysis\n")
+	_, block, ok := strings.Cut(string(page), "```yaml analysis\n")
 	block, _, _ = strings.Cut(block, "```")
 	patch, err := yaml.YAMLToJSON([]byte(block))
-	if err != nil || !has {
+	if err != nil || !ok {
 		t.Fatalf("docs/how-to/analysis.md has no such block: %v", err)
 	}
 	return string(patch)

@@ -87,12 +87,12 @@ const (
 // kill kills all processes of a program and returns their number.
 func kill(t *testing.T, node *inside.Cluster, program string) int {
 	t.Helper()
-	found, err := node.Find(program)
-	if err != nil || len(found) == 0 {
-		t.Fatalf("%d processes of %s, %v", len(found), program, err)
+	processes, err := node.Find(program)
+	if err != nil || len(processes) == 0 {
+		t.Fatalf("%d processes of %s, %v", len(processes), program, err)
 	}
 	var killing sync.WaitGroup
-	for _, process := range found {
+	for _, process := range processes {
 		killing.Go(func() {
 			if _, _, err := process.Kill(t.Context()); err != nil {
 				t.Errorf("kill %s: %v", program, err)
@@ -100,7 +100,7 @@ func kill(t *testing.T, node *inside.Cluster, program string) int {
 		})
 	}
 	killing.Wait()
-	return len(found)
+	return len(processes)
 }
 
 // read reads a field of an object. It returns an empty string while the API server does not respond.

@@ -101,10 +101,10 @@ func TestTargets(t *testing.T) {
 	var mu sync.Mutex
 	var rows []*row
 	t.Run("rows", func(t *testing.T) {
-		for _, each := range targets() {
-			t.Run(each.name, func(t *testing.T) {
+		for _, target := range targets() {
+			t.Run(target.name, func(t *testing.T) {
 				t.Parallel()
-				r := &row{target: each, Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: "scaled-" + each.name}, node: node}
+				r := &row{target: target, Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: "scaled-" + target.name}, node: node}
 				mu.Lock()
 				rows = append(rows, r)
 				mu.Unlock()

@@ -288,15 +288,15 @@ func (w *environment) stepTo(t *testing.T, name string, backends []string, inTim
 	}
 	began := time.Now()
 	change()
-	took := make([]time.Duration, len(clients))
+	durations := make([]time.Duration, len(clients))
 	for i, front := range fronts() {
 		backend := backends[i]
 		if inTime {
 			w.Do(t, "wait", front.object, "--for=jsonpath="+front.backend+"="+backend)
-		} else if is := w.Do(t, "get", front.object, "-o", "jsonpath="+front.backend); is != backend {
-			t.Errorf("%s: %s names Service %s, want %s", name, front.object, is, backend)
+		} else if service := w.Do(t, "get", front.object, "-o", "jsonpath="+front.backend); service != backend {
+			t.Errorf("%s: %s names Service %s, want %s", name, front.object, service, backend)
 		}
-		took[i] = time.Since(began)
+		durations[i] = time.Since(began)
 	}
 	//testbounds:allow requests go on for a while after the change
 	<-time.After(loadAfterChange)
@@ -305,12 +305,12 @@ func (w *environment) stepTo(t *testing.T, name string, backends []string, inTim
 		results := clients[i].Results()
 		until := began
 		if gap > 0 {
-			until = began.Add(took[i] + gap)
+			until = began.Add(durations[i] + gap)
 		}
 		unexcused, still := countOutside(results, began, until), w.stalls.Largest(began, until)
 		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, %d of them out of time, %s, usually within %s, "+
 			"%v; %s; the machine stood still for %s",
-			name, front.object, backends[i], took[i].Seconds(), totals.Failed, totals.Ended, unexcused,
+			name, front.object, backends[i], durations[i].Seconds(), totals.Failed, totals.Ended, unexcused,
 			w.outage(results, began), gap,
 			totals.Reasons, slowest(results), still)
 		switch {
@@ -349,11 +349,11 @@ func slowest(results []load.Result) string {
 // specs returns the specs of the fronts' objects.
 func (w *environment) specs(t *testing.T) []string {
 	t.Helper()
-	var found []string
+	var specs []string
 	for _, front := range fronts() {
-		found = append(found, w.Do(t, "get", front.object, "-o", "jsonpath={.spec}"))
+		specs = append(specs, w.Do(t, "get", front.object, "-o", "jsonpath={.spec}"))
 	}
-	return found
+	return specs
 }
 
 // rollBack runs the commands of docs/how-to/autowire.md that restore the backends without the agent.
@@ -441,7 +441,7 @@ func (w *environment) checkSplit(t *testing.T, front front) {
 		t.Fatal(err)
 	}
 	defer client.Stop()
-	found, err := assert.Expectation{
+	result, err := assert.Expectation{
 		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Second: 2000, Rule: stats.DefaultRule(), Stalls: w.stalls,
 	}.Check(t.Context(), client.Sample)
 	if errors.Is(err, assert.ErrSplit) {
@@ -451,7 +451,7 @@ func (w *environment) checkSplit(t *testing.T, front front) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("20 %% asked: %d of %d requests through %s got the new version", found.Hits, found.Total, front.name)
+	t.Logf("20 %% asked: %d of %d requests through %s got the new version", result.Hits, result.Total, front.name)
 }
 
 // autowire sets the kinds of objects that the trigger wires.

@@ -44,8 +44,8 @@ func TestProbes(t *testing.T) {
 	t.Logf("the app is at zero after %.0f s", time.Since(began).Seconds())
 	//testbounds:allow how long the app must stay at zero
 	<-time.After(stays)
-	if is := replicas(); is != "0" {
-		t.Errorf("probes have woken the app: %s replicas", is)
+	if got := replicas(); got != "0" {
+		t.Errorf("probes have woken the app: %s replicas", got)
 	}
 	asked, failed := stop()
 	t.Logf("%d of %d probes failed: %v", len(failed), asked, errors.Join(failed...))
@@ -74,12 +74,12 @@ func (w *environment) probe(t *testing.T) (stop func() (asked int, failed []erro
 	var asked int
 	var failed []error
 	var running sync.WaitGroup
-	for _, each := range all {
+	for _, p := range all {
 		running.Go(func() {
 			ticks := time.NewTicker(every)
 			defer ticks.Stop()
 			for ctx.Err() == nil {
-				err := each.ask(context.WithoutCancel(ctx), client)
+				err := p.ask(context.WithoutCancel(ctx), client)
 				lock.Lock()
 				asked++
 				if err != nil {

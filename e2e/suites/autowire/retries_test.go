@@ -54,14 +54,14 @@ func TestRetries(t *testing.T) {
 // restarts returns the restart counts of the proxies' containers, by Pod.
 func (w *environment) restarts(t *testing.T) map[string]string {
 	t.Helper()
-	found := map[string]string{}
+	states := map[string]string{}
 	for line := range strings.Lines(w.Do(t, "get", "pods", "-l", "app=kedify-proxy", "-o",
 		`jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}{"\n"}{end}`)) {
-		if name, state, is := strings.Cut(strings.TrimSpace(line), " "); is {
-			found[name] = state
+		if name, state, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			states[name] = state
 		}
 	}
-	return found
+	return states
 }
 
 // awaitRestarts waits until n proxies have restarted and all are ready.

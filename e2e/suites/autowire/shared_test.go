@@ -18,9 +18,9 @@ func TestShared(t *testing.T) {
 		if backend == proxied {
 			want = "keda"
 		}
-		if is := w.Do(t, "get", "httproute/rollouts-demo", "-o",
-			"jsonpath={.spec.rules[0].backendRefs[0].namespace}"); is != want {
-			t.Errorf("%s: the HTTPRoute names namespace %q, want %q", name, is, want)
+		if got := w.Do(t, "get", "httproute/rollouts-demo", "-o",
+			"jsonpath={.spec.rules[0].backendRefs[0].namespace}"); got != want {
+			t.Errorf("%s: the HTTPRoute names namespace %q, want %q", name, got, want)
 		}
 		return isVoid
 	}
@@ -71,9 +71,9 @@ func (w *environment) rollBackRoute(t *testing.T) {
 			w.runCommands(t, line)
 		}
 	}
-	if is := w.Do(t, "get", "httproute/rollouts-demo", "-o",
-		"jsonpath={.spec.rules[0].backendRefs[0]['name','namespace']}"); is != direct {
-		t.Errorf("the HTTPRoute names %q, want %q and no namespace", is, direct)
+	if got := w.Do(t, "get", "httproute/rollouts-demo", "-o",
+		"jsonpath={.spec.rules[0].backendRefs[0]['name','namespace']}"); got != direct {
+		t.Errorf("the HTTPRoute names %q, want %q and no namespace", got, direct)
 	}
 	w.scaleAgents(t, replicas)
 }

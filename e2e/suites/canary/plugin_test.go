@@ -66,17 +66,17 @@ func runSteps(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *test
 func checkWeight(ctx context.Context, t *testing.T, b *testbed.Testbed, weight int) {
 	t.Helper()
 	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--output", "json")
-	var told splitReport
+	var report splitReport
 	if err == nil {
-		err = json.Unmarshal([]byte(out), &told)
+		err = json.Unmarshal([]byte(out), &report)
 	}
 	if err != nil {
 		t.Errorf("split at %d %%: %v", weight, err)
 		return
 	}
-	written, is := told.weight()
-	if !is || written != weight || len(told.Services) != 2 || told.Services[1].Asked != weight ||
-		told.Objects[0].Taken != "yes" || told.Objects[0].Proxies.Acked != len(b.Proxies) {
+	written, ok := report.weight()
+	if !ok || written != weight || len(report.Services) != 2 || report.Services[1].Asked != weight ||
+		report.Objects[0].Taken != "yes" || report.Objects[0].Proxies.Acked != len(b.Proxies) {
 		t.Errorf("the Envoys have %d %%, and split says %s", weight, out)
 	}
 }
@@ -104,12 +104,12 @@ func checkDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when str
 func runDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when string) (wrong []string, unready bool) {
 	t.Helper()
 	out, err := b.Kubectl(ctx, plugin(), "doctor", "--namespace", testbed.Namespace, "--output", "json")
-	var said struct {
+	var output struct {
 		Findings []json.RawMessage `json:"findings"`
 	}
 	unready = true
-	if out != "" && json.Unmarshal([]byte(out), &said) == nil {
-		for _, finding := range said.Findings {
+	if out != "" && json.Unmarshal([]byte(out), &output) == nil {
+		for _, finding := range output.Findings {
 			if testbed.IsShared() && isOfAgent(finding) {
 				t.Logf("%s doctor says %s, which another suite has killed", when, finding)
 				continue
@@ -118,7 +118,7 @@ func runDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when strin
 			unready = unready && strings.HasSuffix(code(finding), "NotReady")
 		}
 	}
-	if err != nil && len(said.Findings) == 0 {
+	if err != nil && len(output.Findings) == 0 {
 		return []string{err.Error()}, false
 	}
 	return wrong, unready
@@ -126,13 +126,13 @@ func runDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when strin
 
 // code returns the code of a finding.
 func code(finding json.RawMessage) string {
-	var is struct {
+	var parsed struct {
 		Code string `json:"code"`
 	}
-	if json.Unmarshal(finding, &is) != nil {
+	if json.Unmarshal(finding, &parsed) != nil {
 		return ""
 	}
-	return is.Code
+	return parsed.Code
 }
 
 // isOfAgent reports whether a finding is that the agent or its webhook is not ready.
@@ -166,13 +166,13 @@ func follow(ctx context.Context, b *testbed.Testbed) (seen *followOutput, end fu
 // read records each weight that differs from the previous one.
 func (f *followOutput) read(out io.Reader) error {
 	for decoder := json.NewDecoder(out); ; {
-		var told splitReport
-		if err := decoder.Decode(&told); err != nil {
+		var report splitReport
+		if err := decoder.Decode(&report); err != nil {
 			return nil //nolint:nilerr // the caller of follow ends the command
 		}
-		weight, is := told.weight()
+		weight, ok := report.weight()
 		f.mu.Lock()
-		if is && (len(f.weights) == 0 || f.weights[len(f.weights)-1] != weight) {
+		if ok && (len(f.weights) == 0 || f.weights[len(f.weights)-1] != weight) {
 			f.weights = append(f.weights, weight)
 		}
 		f.mu.Unlock()

@@ -36,7 +36,7 @@ type requestCounts map[string][]int64
 func byPlugin(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
 	c := testbed.Canary{From: from, To: to, Final: from, Weights: []int{20, 50}, Requested: []int{0, 20, 50, 0}}
-	said, end := captureMessages(t.Context(), b)
+	output, end := captureMessages(t.Context(), b)
 	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		for i, weight := range c.Weights {
 			if err := trial.RunStep(ctx, i, weight); err != nil {
@@ -52,9 +52,9 @@ func byPlugin(t *testing.T, b *testbed.Testbed, from, to string) {
 		return b.Argo(ctx, "abort", testbed.App)
 	})
 	end()
-	fmt.Fprintf(t.Output(), "kubectl http-canary split --watch --sent:\n%s", said)
+	fmt.Fprintf(t.Output(), "kubectl http-canary split --watch --sent:\n%s", output)
 	for _, proxy := range b.Proxies {
-		if text := said.String(); !strings.Contains(text, "sent by "+proxy.Name+": ") ||
+		if text := output.String(); !strings.Contains(text, "sent by "+proxy.Name+": ") ||
 			!strings.Contains(text, " since start") {
 			t.Errorf("split --watch --sent tells nothing of %s", proxy.Name)
 		}
@@ -68,7 +68,7 @@ func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) er
 	if err != nil {
 		return err
 	}
-	told, err := pluginCounts(ctx, b)
+	reported, err := pluginCounts(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -76,12 +76,12 @@ func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(t.Output(), "Envoys have sent %v, the plugin reports %v, and then they have sent %v\n", before, told, after)
+	fmt.Fprintf(t.Output(), "Envoys have sent %v, the plugin reports %v, and then they have sent %v\n", before, reported, after)
 	for _, proxy := range b.Proxies {
 		for role := range before[proxy.Name] {
-			if len(told[proxy.Name]) != 2 || told[proxy.Name][role] < before[proxy.Name][role] ||
-				told[proxy.Name][role] > after[proxy.Name][role] {
-				t.Errorf("%s: the plugin reports %v, and it has sent %v before and %v after", proxy.Name, told[proxy.Name],
+			if len(reported[proxy.Name]) != 2 || reported[proxy.Name][role] < before[proxy.Name][role] ||
+				reported[proxy.Name][role] > after[proxy.Name][role] {
+				t.Errorf("%s: the plugin reports %v, and it has sent %v before and %v after", proxy.Name, reported[proxy.Name],
 					before[proxy.Name], after[proxy.Name])
 				break
 			}
@@ -93,12 +93,12 @@ func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) er
 // checkShare compares the plugin's counts during some time with the weight.
 func checkShare(ctx context.Context, t *testing.T, b *testbed.Testbed, weight int) error {
 	t.Helper()
-	found, err := assert.Expectation{
+	result, err := assert.Expectation{
 		Color: "canary", Share: float64(weight) / 100, From: time.Now(), First: counted,
 		Second: 2 * counted, Rule: stats.DefaultRule(),
 	}.Check(ctx, func(ctx context.Context, _ time.Time, n int) (load.Window, error) { return sampleNew(ctx, b, n) })
 	fmt.Fprintf(t.Output(), "asked %d %%, and by the plugin %d of %d requests went to the canary\n",
-		weight, found.Hits, found.Total)
+		weight, result.Hits, result.Total)
 	return err
 }
 
@@ -135,7 +135,7 @@ func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error
 	if err != nil {
 		return nil, err
 	}
-	var told struct {
+	var output struct {
 		Objects []struct {
 			Sent []struct {
 				Proxy    string  `json:"proxy"`
@@ -144,16 +144,16 @@ func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error
 			} `json:"sent"`
 		} `json:"objects"`
 	}
-	if err := json.Unmarshal([]byte(out), &told); err != nil {
+	if err := json.Unmarshal([]byte(out), &output); err != nil {
 		return nil, fmt.Errorf("split --sent says %q: %w", out, err)
 	}
 	all := requestCounts{}
-	for _, object := range told.Objects {
-		for _, of := range object.Sent {
-			if of.Problem != "" || len(of.Requests) != 2 {
-				return nil, fmt.Errorf("split --sent says of %s: %v, %s", of.Proxy, of.Requests, of.Problem)
+	for _, object := range output.Objects {
+		for _, counts := range object.Sent {
+			if counts.Problem != "" || len(counts.Requests) != 2 {
+				return nil, fmt.Errorf("split --sent says of %s: %v, %s", counts.Proxy, counts.Requests, counts.Problem)
 			}
-			all[of.Proxy] = of.Requests
+			all[counts.Proxy] = counts.Requests
 		}
 	}
 	if len(all) != len(b.Proxies) {
@@ -201,9 +201,9 @@ func read(ctx context.Context, client *http.Client, address, counter string) (in
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
 		return 0, err
 	}
-	for _, of := range answer.Stats {
-		if of.Name == counter {
-			return of.Value, nil
+	for _, stat := range answer.Stats {
+		if stat.Name == counter {
+			return stat.Value, nil
 		}
 	}
 	return 0, nil
@@ -230,19 +230,19 @@ func (s *syncBuffer) String() string {
 }
 
 // captureMessages runs `split --watch --sent` until the returned function is called.
-func captureMessages(ctx context.Context, b *testbed.Testbed) (said *syncBuffer, end func()) {
+func captureMessages(ctx context.Context, b *testbed.Testbed) (output *syncBuffer, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	said = new(syncBuffer)
+	output = new(syncBuffer)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		// Cancellation is an error. If the command ends earlier, output is missing.
 		_ = b.Cluster.Stream(ctx, func(out io.Reader) error {
-			_, err := io.Copy(said, out)
+			_, err := io.Copy(output, out)
 			return err
 		}, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--watch", "--sent")
 	}()
-	return said, func() {
+	return output, func() {
 		cancel()
 		<-ended
 	}

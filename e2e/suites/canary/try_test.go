@@ -123,12 +123,12 @@ func (w *tryEnvironment) command(ctx context.Context, args ...string) *exec.Cmd 
 func (w *tryEnvironment) runTry(t *testing.T, end string, args ...string) {
 	t.Helper()
 	command := w.command(t.Context(), append(args, "--output=json")...)
-	var said strings.Builder
-	command.Stderr = &said
+	var output strings.Builder
+	command.Stderr = &output
 	out, err := command.Output()
 	var got tried
 	if err != nil || json.Unmarshal(out, &got) != nil {
-		t.Fatalf("%v: %s%s", err, said.String(), out)
+		t.Fatalf("%v: %s%s", err, output.String(), out)
 	}
 	fmt.Fprintf(t.Output(), "%d of %d requests failed, %.0f s; asked %d %%, measured %d of %d; %s\n",
 		got.Failed, got.Requests, got.Seconds, got.Weight, got.Canary, got.Measured, got.End)

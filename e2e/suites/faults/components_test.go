@@ -143,12 +143,12 @@ func victim(b *testbed.Testbed, p component, turn int) (inside.Process, error) {
 	if p.program == "" {
 		return inside.Process{}, nil
 	}
-	found, err := b.Inside.Find(p.program)
+	processes, err := b.Inside.Find(p.program)
 	if err != nil {
 		return inside.Process{}, err
 	}
-	if len(found) == 0 {
+	if len(processes) == 0 {
 		return inside.Process{}, fmt.Errorf("%w: %s", inside.ErrNoProcess, p.program)
 	}
-	return found[turn%len(found)], nil
+	return processes[turn%len(processes)], nil
 }

@@ -44,7 +44,7 @@ func TestProblems(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	of := func(name string) component {
+	componentOf := func(name string) component {
 		for _, p := range components() {
 			if p.name == name {
 				return p
@@ -55,13 +55,13 @@ func TestTable(t *testing.T) {
 	}
 	outcomes := []outcome{
 		{
-			component: of("etcd"), tally: trace.Tally{Sent: 1000, Slowest: 500 * time.Millisecond},
+			component: componentOf("etcd"), tally: trace.Tally{Sent: 1000, Slowest: 500 * time.Millisecond},
 			times: times{down: time.Second, recovered: 50 * time.Millisecond, converged: 100 * time.Millisecond},
 		},
-		{component: of("envoy"), stalled: 200 * time.Millisecond, times: times{down: 3 * time.Second},
+		{component: componentOf("envoy"), stalled: 200 * time.Millisecond, times: times{down: 3 * time.Second},
 			tally: trace.Tally{Sent: 900, Lost: 90}},
 		{
-			component: of("etcd"),
+			component: componentOf("etcd"),
 			times:     times{down: 2 * time.Second, idle: time.Second, recovered: 2 * time.Second, converged: 3 * time.Second},
 			tally:     trace.Tally{Sent: 1000, Failed: 2}, unexpected: []string{"x"}, wrong: errors.New("x"),
 		},

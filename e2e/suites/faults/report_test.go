@@ -66,18 +66,18 @@ type problem struct{ kind, text string }
 
 // problems returns the invariants that a round has broken.
 func (o outcome) problems() []problem {
-	var found []problem
+	var problems []problem
 	if n := o.tally.Failed; n > 0 {
 		text := fmt.Sprintf("%d requests failed that a living proxy could have served: %v", n, o.tally.Reasons)
-		found = append(found, problem{invariant.FailedRequests, text})
+		problems = append(problems, problem{invariant.FailedRequests, text})
 	}
 	for _, stray := range o.unexpected {
-		found = append(found, problem{invariant.StrangeWeights, "a weight that nobody asked for: " + stray})
+		problems = append(problems, problem{invariant.StrangeWeights, "a weight that nobody asked for: " + stray})
 	}
 	if o.wrong != nil {
-		found = append(found, problem{invariant.Split, o.wrong.Error()})
+		problems = append(problems, problem{invariant.Split, o.wrong.Error()})
 	}
-	return found
+	return problems
 }
 
 // String implements fmt.Stringer.

@@ -184,9 +184,9 @@ func sleepUntil(ctx context.Context, moment time.Time) error {
 func awaitBack(ctx context.Context, back func(context.Context) (bool, error)) (time.Time, error) {
 	var last error
 	err := await.Until(ctx, "the part to come back", func() bool {
-		is, err := back(ctx)
+		ok, err := back(ctx)
 		last = err
-		return is
+		return ok
 	}, func() string { return fmt.Sprintf("it is away: %v", last) })
 	return time.Now(), err
 }

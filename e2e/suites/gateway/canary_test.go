@@ -108,7 +108,7 @@ const mostClusterGaps = 1
 
 // send starts a load, which runs until the test ends. None of its requests may fail, except mostClusterGaps. A request
 // that this machine was too busy to send has failed, too.
-func (c *guideRun) send(t *testing.T, who string, rate float64, header map[string]string) *load.Client {
+func (c *guideRun) send(t *testing.T, name string, rate float64, header map[string]string) *load.Client {
 	t.Helper()
 	config := c.target()
 	config.Rate, config.Header = rate, header
@@ -121,18 +121,18 @@ func (c *guideRun) send(t *testing.T, who string, rate float64, header map[strin
 	}
 	t.Cleanup(func() {
 		totals, pinned := client.Stop()
-		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent,
+		t.Logf("%s: %d requests, %d failed %v; started at most %s late", name, totals.Sent,
 			totals.Failed, totals.Reasons, totals.Lag)
 		gaps := min(totals.Reasons["HTTP status 503"], testbed.CountClusterNotFound(c.logs, c.host), mostClusterGaps)
 		if gaps > 0 {
-			t.Logf("%s: %d of them by Envoy Gateway, whose proxy had a rule and not its cluster", who, gaps)
+			t.Logf("%s: %d of them by Envoy Gateway, whose proxy had a rule and not its cluster", name, gaps)
 		}
 		if totals.Failed > gaps || totals.Sent == 0 {
-			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d: %v", who, totals.Failed, totals.Sent, totals.Reasons)
+			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d: %v", name, totals.Failed, totals.Sent, totals.Reasons)
 		}
 		for _, p := range pinned {
 			if p.Lost != nil || p.Answered == 0 {
-				t.Errorf("%s: the %s connection is lost after %d answers: %v", who, p.Kind, p.Answered, p.Lost)
+				t.Errorf("%s: the %s connection is lost after %d answers: %v", name, p.Kind, p.Answered, p.Lost)
 			}
 		}
 	})
@@ -181,8 +181,8 @@ func (c *guideRun) awaitWeight(t *testing.T, weight int) time.Time {
 
 // at reports whether the route has the weight for the canary.
 func (c *guideRun) at(weight int) bool {
-	weights, found := c.seen.Get().weights(c.stable, c.canary)
-	return found && weights == [2]int{100 - weight, weight}
+	weights, ok := c.seen.Get().weights(c.stable, c.canary)
+	return ok && weights == [2]int{100 - weight, weight}
 }
 
 // awaitEnd waits until the canary has ended, promoted or aborted: the weights are 100/0, the label is gone, and the
@@ -209,8 +209,8 @@ func (c *guideRun) weightChanges(t *testing.T) []string {
 	logged := c.do(t, "kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts", "-c", "argo-rollouts", "--tail=-1")
 	pattern := regexp.MustCompile(regexp.QuoteMeta(c.uid(t)) + `.* Traffic weight updated ([^"]+)"`)
 	var changes []string
-	for _, found := range pattern.FindAllStringSubmatch(logged, -1) {
-		changes = append(changes, found[1])
+	for _, match := range pattern.FindAllStringSubmatch(logged, -1) {
+		changes = append(changes, match[1])
 	}
 	return changes
 }

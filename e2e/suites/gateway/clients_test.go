@@ -109,7 +109,7 @@ func (a *testClient) window(from time.Time, n int) load.Window {
 	first := load.Plan{Rate: a.rate}.First(from.Sub(a.begun))
 	var ended []load.Result
 	for number := first; number < first+n; number++ {
-		if result, found := a.results[number]; found {
+		if result, ok := a.results[number]; ok {
 			ended = append(ended, result)
 		}
 	}

@@ -53,7 +53,7 @@ func newConnections(w environment) *connections {
 			{name: "ask-udp", protocol: "udp", port: 5300, rate: 14},
 		},
 		stray:   &testClient{name: "ask-stray", protocol: "tls", port: 8443, rate: 1, serverName: "other.example.com"},
-		control: &control{asker: &testClient{name: "ask-control", protocol: "udp", port: 5301, rate: 14}},
+		control: &control{client: &testClient{name: "ask-control", protocol: "udp", port: 5301, rate: 14}},
 	}
 	for _, a := range c.clients {
 		c.routes[a.protocol] = new(kube.Latest[route])
@@ -114,7 +114,7 @@ func (c *connections) install(t *testing.T, p proxy) {
 	// By its address: the clients set their own server names.
 	address := c.do(t, "kubectl", "-n", "envoy-gateway-system", "get", "service", p.service, "-o",
 		"jsonpath={.spec.clusterIP}")
-	c.startClients(t, address, append([]*testClient{c.stray, c.control.asker}, c.clients...), func() { c.checkAll(t) })
+	c.startClients(t, address, append([]*testClient{c.stray, c.control.client}, c.clients...), func() { c.checkAll(t) })
 	c.control.start(t, c.environment)
 }
 
@@ -152,8 +152,8 @@ func (c *connections) reach(t *testing.T, weight int) {
 	for protocol, route := range c.routes {
 		await.Described(t, fmt.Sprintf("weights %d/%d of the %s route, accepted", 100-weight, weight, protocol), func() bool {
 			seen := route.Get()
-			weights, found := seen.weights("echo-stable", "echo-canary")
-			return found && weights == [2]int{100 - weight, weight} && seen.isAccepted() &&
+			weights, ok := seen.weights("echo-stable", "echo-canary")
+			return ok && weights == [2]int{100 - weight, weight} && seen.isAccepted() &&
 				(weight > 0 && seen.isInProgress() || weight == 0 && seen.isNotInProgress())
 		}, func() string { return route.Get().String() })
 	}
@@ -174,7 +174,7 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 	for _, a := range c.clients {
 		n := int(a.rate * during.Seconds())
 		m := measured{sample: a.sample, stands: func() bool { return true }}
-		found, err := m.split(t, assert.Expectation{
+		result, err := m.split(t, assert.Expectation{
 			Color: color, Share: share, From: from, First: n, Second: n, Rule: stats.DefaultRule(),
 			OnUnsure: logUnsure(t, a.protocol, share),
 		})
@@ -185,7 +185,7 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 			t.Fatal(err)
 		}
 		t.Logf("%s: %s: asked %.0f %%, measured %.2f %% of %d (%.1f σ); %s", a.protocol, color, share*100,
-			found.Share()*100, found.Total, found.Sigmas(share), latencies(found.Window))
+			result.Share()*100, result.Total, result.Sigmas(share), latencies(result.Window))
 	}
 }
 
@@ -193,7 +193,7 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 // without a route has none.
 func (c *connections) checkAll(t *testing.T) {
 	t.Helper()
-	for _, a := range append([]*testClient{c.stray, c.control.asker}, c.clients...) {
+	for _, a := range append([]*testClient{c.stray, c.control.client}, c.clients...) {
 		t.Log(a.summary())
 		unanswered := 0
 		for _, r := range a.all() {
@@ -211,10 +211,10 @@ func (c *connections) checkAll(t *testing.T) {
 	}
 	for _, a := range c.clients {
 		if a.protocol == "udp" {
-			found := newLoss(c.withoutStalls(t, a.all()), c.moved, c.control.countFollowed(t), len(c.control.switched))
-			t.Log(found)
-			if problem := found.problem(); problem != "" {
-				invariant.Broken(t, invariant.FailedRequests, "%s: %s", problem, found)
+			udpLoss := newLoss(c.withoutStalls(t, a.all()), c.moved, c.control.countFollowed(t), len(c.control.switched))
+			t.Log(udpLoss)
+			if problem := udpLoss.problem(); problem != "" {
+				invariant.Broken(t, invariant.FailedRequests, "%s: %s", problem, udpLoss)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ type moves struct {
 // control is a UDPRoute without a canary whose Service changes its Pods. It shows how many datagrams are lost without a
 // change of weights.
 type control struct {
-	asker *testClient
+	client *testClient
 	// switched are the times of the switches, the first one to green. They are available after stop.
 	switched []time.Time
 
@@ -75,7 +75,7 @@ func (c *control) stop(t *testing.T) {
 
 // hasFollowed reports whether the target of switch n has responded to a datagram since then.
 func (c *control) hasFollowed(n int) bool {
-	return slices.ContainsFunc(c.asker.all(),
+	return slices.ContainsFunc(c.client.all(),
 		func(r load.Result) bool { return r.Due.After(c.switched[n]) && r.Color == side(n) })
 }
 
@@ -99,7 +99,7 @@ func (c *control) run(ctx context.Context, w environment) error {
 		if err != nil {
 			return fmt.Errorf("switch the control to %s: %w", side(n), err)
 		}
-		err = await.Until(ctx, "the control to answer by "+side(n), func() bool { return c.hasFollowed(n) }, c.asker.summary)
+		err = await.Until(ctx, "the control to answer by "+side(n), func() bool { return c.hasFollowed(n) }, c.client.summary)
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (c *control) run(ctx context.Context, w environment) error {
 // It returns the number of lost datagrams.
 func (c *control) countFollowed(t *testing.T) int {
 	t.Helper()
-	all := c.asker.all()
+	all := c.client.all()
 	lost := load.NewWindow(len(all), all).Failed
 	var slowest time.Duration
 	for n, at := range c.switched {

@@ -36,7 +36,7 @@ func (c *guideRun) split(t *testing.T, weight int, color string) {
 	}
 	began := time.Now()
 	m := measured{sample: c.all.Sample, stands: func() bool { return c.at(weight) }}
-	found, err := m.split(t, asked)
+	result, err := m.split(t, asked)
 	isLate := time.Since(began) > await.Patience()
 	stood := isLate || m.off > 0 && c.stalls.Largest(began, time.Now()) <= stall.Limit
 	switch {
@@ -49,7 +49,7 @@ func (c *guideRun) split(t *testing.T, weight int, color string) {
 		t.Fatal(err)
 	}
 	t.Logf("%s: asked %d %%, measured %.2f %% of %d (%.1f σ); %s", color, weight,
-		found.Share()*100, found.Total, found.Sigmas(share), c.quality(found.Window))
+		result.Share()*100, result.Total, result.Sigmas(share), c.quality(result.Window))
 	c.checkNoneFailed(t)
 }
 
@@ -66,13 +66,13 @@ type measured struct {
 func (m *measured) split(t *testing.T, asked assert.Expectation) (assert.Result, error) {
 	t.Helper()
 	for began := time.Now(); ; {
-		found, err := asked.Check(t.Context(), m.sample)
+		result, err := asked.Check(t.Context(), m.sample)
 		if !errors.Is(err, assert.ErrSplit) || !m.stands() {
-			return found, err
+			return result, err
 		}
 		m.off++
 		if time.Since(began) > await.Patience() {
-			return found, err
+			return result, err
 		}
 		t.Logf("late or wrong, so another sample is taken: %v", err)
 		asked.From = time.Now()
@@ -80,10 +80,10 @@ func (m *measured) split(t *testing.T, asked assert.Expectation) (assert.Result,
 }
 
 // logUnsure logs a first sample that requires a second one.
-func logUnsure(t *testing.T, of string, share float64) func(first stats.Split) {
+func logUnsure(t *testing.T, name string, share float64) func(first stats.Split) {
 	t.Helper()
 	return func(first stats.Split) {
-		t.Logf("%s: %.2f %% is %.1f σ from %.0f %%: a fresh sample decides", of, first.Share()*100,
+		t.Logf("%s: %.2f %% is %.1f σ from %.0f %%: a fresh sample decides", name, first.Share()*100,
 			first.Sigmas(share), share*100)
 	}
 }

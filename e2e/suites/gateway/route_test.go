@@ -54,7 +54,7 @@ type condition struct {
 
 // weights returns the weights of the two Services in the last rule that has both. Header routes, which have one
 // Service, come first.
-func (r route) weights(stable, canary string) (weights [2]int, found bool) {
+func (r route) weights(stable, canary string) (weights [2]int, ok bool) {
 	for _, rule := range r.Spec.Rules {
 		named := map[string]int{}
 		for _, ref := range rule.BackendRefs {
@@ -66,10 +66,10 @@ func (r route) weights(stable, canary string) (weights [2]int, found bool) {
 		s, hasStable := named[stable]
 		c, hasCanary := named[canary]
 		if hasStable && hasCanary {
-			weights, found = [2]int{s, c}, true
+			weights, ok = [2]int{s, c}, true
 		}
 	}
-	return weights, found
+	return weights, ok
 }
 
 // isInProgress reports whether the route is labeled as part of a canary.

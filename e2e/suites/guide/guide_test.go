@@ -164,8 +164,8 @@ func (*reader) checkTable(t *testing.T, printed string) {
 // startCanary is Step 3: the image, the step table, the annotation and 50 requests.
 func (r *reader) startCanary(t *testing.T, from, to string) {
 	t.Helper()
-	if said := r.runLine(t, setImage(to)); said != `rollout "rollouts-demo" image updated` {
-		t.Errorf("set image says %s", said)
+	if output := r.runLine(t, setImage(to)); output != `rollout "rollouts-demo" image updated` {
+		t.Errorf("set image says %s", output)
 	}
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Paused")
 	r.steps(t, from, to)
@@ -193,9 +193,9 @@ func (r *reader) steps(t *testing.T, from, to string) {
 		wanted = append(wanted, "Current: 3", "Ready: 3", "Available: 3")
 	}
 	plain := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(r.runLine(t, shown), "")
-	said := strings.Join(strings.Fields(plain), " ")
+	output := strings.Join(strings.Fields(plain), " ")
 	for _, line := range wanted {
-		if !strings.Contains(said, line) {
+		if !strings.Contains(output, line) {
 			t.Errorf("get rollout doesn't say %q", line)
 		}
 	}
@@ -204,12 +204,12 @@ func (r *reader) steps(t *testing.T, from, to string) {
 // askApp sends the guide's 50 requests.
 func (r *reader) askApp(t *testing.T) map[string]int {
 	t.Helper()
-	said := r.runLine(t, `for i in $(seq 1 50); do
+	output := r.runLine(t, `for i in $(seq 1 50); do
   curl -s -H 'host: rollouts-demo.example.com' http://`+r.Addresses[provider.IngressAddress]+`/color
   echo
 done | sort | uniq -c`)
 	counts := map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^\s*(\d+) "?(\w+)"?$`).FindAllStringSubmatch(said, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\s*(\d+) "?(\w+)"?$`).FindAllStringSubmatch(output, -1) {
 		n, err := strconv.Atoi(m[1])
 		if err != nil {
 			t.Fatal(err)
@@ -222,8 +222,8 @@ done | sort | uniq -c`)
 // promote is Step 4 up to the end of the canary.
 func (r *reader) promote(t *testing.T) {
 	t.Helper()
-	if said := r.runLine(t, promote); said != "rollout 'rollouts-demo' promoted" {
-		t.Errorf("promote says %s", said)
+	if output := r.runLine(t, promote); output != "rollout 'rollouts-demo' promoted" {
+		t.Errorf("promote says %s", output)
 	}
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
 	r.awaitEnd(t, "yellow")
@@ -232,8 +232,8 @@ func (r *reader) promote(t *testing.T) {
 // abort runs the abort.
 func (r *reader) abort(t *testing.T, stable string) {
 	t.Helper()
-	if said := r.runLine(t, abort); said != "rollout 'rollouts-demo' aborted" {
-		t.Errorf("abort says %s", said)
+	if output := r.runLine(t, abort); output != "rollout 'rollouts-demo' aborted" {
+		t.Errorf("abort says %s", output)
 	}
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Degraded")
 	r.awaitEnd(t, stable)
@@ -254,10 +254,10 @@ func (r *reader) awaitEnd(t *testing.T, color string) {
 // troubleshoot runs the guide's troubleshooting commands on a correct installation.
 func (r *reader) troubleshoot(t *testing.T) {
 	t.Helper()
-	if said := r.runLine(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden" | grep -i forbidden || true`); said != "" {
-		t.Errorf("the controller's log speaks of what is forbidden: %s", said)
+	if output := r.runLine(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden" | grep -i forbidden || true`); output != "" {
+		t.Errorf("the controller's log speaks of what is forbidden: %s", output)
 	}
-	if said := r.runLine(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "plugin" | head -3`); said == "" {
+	if output := r.runLine(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "plugin" | head -3`); output == "" {
 		t.Error("the controller's log doesn't speak of plugins")
 	}
 	names := r.runLine(t, `kubectl -n rollouts-demo port-forward svc/kedify-proxy-admin 9901:9901 >/dev/null & trap "kill $!" EXIT
@@ -268,13 +268,13 @@ curl -s localhost:9901/config_dump | grep -E '"name": "[^"]*rollouts-demo' | sor
 			t.Errorf("config_dump names no cluster of Service %s", service)
 		}
 	}
-	if said := r.runLine(t, "kubectl -n rollouts-demo get rs -l app=rollouts-demo"); strings.Count(said,
+	if output := r.runLine(t, "kubectl -n rollouts-demo get rs -l app=rollouts-demo"); strings.Count(output,
 		"rollouts-demo-") != 2 {
-		t.Errorf("ReplicaSets of two versions: %s", said)
+		t.Errorf("ReplicaSets of two versions: %s", output)
 	}
-	if said := r.runLine(t, "kubectl -n rollouts-demo get endpointslices"); !strings.Contains(said,
+	if output := r.runLine(t, "kubectl -n rollouts-demo get endpointslices"); !strings.Contains(output,
 		"rollouts-demo-canary-") {
-		t.Errorf("no EndpointSlice of the canary's Service: %s", said)
+		t.Errorf("no EndpointSlice of the canary's Service: %s", output)
 	}
 }
 

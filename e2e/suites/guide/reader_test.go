@@ -65,10 +65,10 @@ func (r *reader) runLine(t *testing.T, line string) string {
 // until waits until the output of a command line is as expected.
 func (*reader) until(t *testing.T, what string, look func() (string, bool)) {
 	t.Helper()
-	said := ""
+	output := ""
 	await.Described(t, what, func() bool {
 		text, ok := look()
-		said = text
+		output = text
 		return ok
-	}, func() string { return said })
+	}, func() string { return output })
 }

@@ -164,8 +164,8 @@ kubectl -n argo-rollouts set image deployment/argo-rollouts argo-rollouts=quay.i
 	w.write(t, "argo-rollouts-config.yaml", w.released(t))
 	w.runScript(t, w.page.block(t, "Option B: an existing Argo Rollouts", "sh", 0))
 	w.checkController(t)
-	if said := w.tryScript(t.Context(), logs); !strings.Contains(said, "Downloading plugin kedify/http from: "+serverURL) {
-		t.Errorf("the controller does not say that it has downloaded the plugin:\n%s", said)
+	if output := w.tryScript(t.Context(), logs); !strings.Contains(output, "Downloading plugin kedify/http from: "+serverURL) {
+		t.Errorf("the controller does not say that it has downloaded the plugin:\n%s", output)
 	}
 	w.canaries(t)
 }
@@ -181,11 +181,11 @@ func (w *environment) released(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile("(?s)### linux/amd64\n\n```yaml\n(.*?)```").FindSubmatch(notes)
-	if found == nil {
+	match := regexp.MustCompile("(?s)### linux/amd64\n\n```yaml\n(.*?)```").FindSubmatch(notes)
+	if match == nil {
 		t.Fatalf("the release notes have no ConfigMap for linux/amd64:\n%s", notes)
 	}
-	return w.expand(string(found[1]))
+	return w.expand(string(match[1]))
 }
 
 // checkController checks that the expected version of the controller runs.
@@ -363,7 +363,7 @@ func (w *environment) measure(t *testing.T, began time.Time) {
 		t.Fatal(err)
 	}
 	defer client.Stop()
-	found, err := assert.Expectation{
+	result, err := assert.Expectation{
 		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Second: 2000,
 		Rule: stats.DefaultRule(), Stalls: stall.Watch(t),
 	}.Check(t.Context(), client.Sample)
@@ -373,9 +373,9 @@ func (w *environment) measure(t *testing.T, began time.Time) {
 	case err != nil:
 		t.Fatal(err)
 	}
-	if found.Window.Failed > 0 {
-		invariant.Broken(t, invariant.FailedRequests, "%d of %d", found.Window.Failed, found.Window.Done)
+	if result.Window.Failed > 0 {
+		invariant.Broken(t, invariant.FailedRequests, "%d of %d", result.Window.Failed, result.Window.Done)
 	}
 	t.Logf("%d commands, %.0f s in all, %.0f s of them the commands: %d of %d requests got the new version",
-		w.ran, time.Since(began).Seconds(), w.spent.Seconds(), found.Hits, found.Total)
+		w.ran, time.Since(began).Seconds(), w.spent.Seconds(), result.Hits, result.Total)
 }

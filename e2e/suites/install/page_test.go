@@ -28,12 +28,12 @@ func readPage(t *testing.T, repo string) page {
 			t.Fatal(err)
 		}
 		heading := ""
-		for _, found := range tokens.FindAllStringSubmatch(string(raw), -1) {
-			if found[1] != "" {
-				heading = found[1]
+		for _, match := range tokens.FindAllStringSubmatch(string(raw), -1) {
+			if match[1] != "" {
+				heading = match[1]
 				continue
 			}
-			out[heading] = append(out[heading], block{found[2], found[3]})
+			out[heading] = append(out[heading], block{match[2], match[3]})
 		}
 	}
 	return out

@@ -35,9 +35,9 @@ func (w *environment) installByPlugin(t *testing.T) {
 	began := time.Now()
 	source := "http-canary install --from=" + serverURL +
 		" --checksums=release/checksums.txt --image-tag=" + w.release + " "
-	said := w.runScript(t, strings.Replace(w.page.block(t, heading, "sh", 0), "http-canary install ", source, 1))
-	t.Log(said)
-	if !strings.Contains(said, "No problems found.") {
+	output := w.runScript(t, strings.Replace(w.page.block(t, heading, "sh", 0), "http-canary install ", source, 1))
+	t.Log(output)
+	if !strings.Contains(output, "No problems found.") {
 		t.Error("what is installed is not sound")
 	}
 	w.until(t, "the Ingress to be wired", wired, "kedify-proxy ")
@@ -48,13 +48,13 @@ func (w *environment) installByPlugin(t *testing.T) {
 	w.runScript(t, w.page.block(t, heading, "sh", 1))
 	w.until(t, "zero replicas", pods, noPods)
 	w.awaitZero(t)
-	took := w.wake(t)
+	latency := w.wake(t)
 	w.runScript(t, w.page.block(t, heading, "sh", 2))
 	if w.ran > mostCommands {
 		t.Errorf("the page has %d commands up to here, not at most %d", w.ran, mostCommands)
 	}
 	w.measure(t, began)
-	t.Logf("the first request to zero replicas was answered after %v, without a poll", took)
+	t.Logf("the first request to zero replicas was answered after %v, without a poll", latency)
 }
 
 // pods shows the Pods of the application; noPods is its output if there are none.
@@ -63,12 +63,12 @@ const pods, noPods = "kubectl -n rollouts-demo get pods -l app=rollouts-demo 2>&
 // awaitZero disables KEDA's polls, and checks that the application stays without replicas for a while.
 func (w *environment) awaitZero(t *testing.T) {
 	t.Helper()
-	if said := w.tryScript(t.Context(), unpolled); !strings.Contains(said, "patched") {
-		t.Fatalf("the ScaledObject is not patched: %s", said)
+	if output := w.tryScript(t.Context(), unpolled); !strings.Contains(output, "patched") {
+		t.Fatalf("the ScaledObject is not patched: %s", output)
 	}
 	for began := time.Now(); time.Since(began) < asleep; {
-		if said := w.tryScript(t.Context(), pods); !strings.Contains(said, noPods) {
-			t.Fatalf("without a request there are\n%s", said)
+		if output := w.tryScript(t.Context(), pods); !strings.Contains(output, noPods) {
+			t.Fatalf("without a request there are\n%s", output)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (w *environment) uninstallByPlugin(t *testing.T) {
 		&controller); err != nil {
 		t.Fatal(err)
 	}
-	if sum, is := controller.Spec.Template.Metadata.Annotations["http.kedify.io/plugins-sha256"]; is {
+	if sum, ok := controller.Spec.Template.Metadata.Annotations["http.kedify.io/plugins-sha256"]; ok {
 		t.Errorf("the controller's Pods still have %s", sum)
 	}
 	w.checkNothingRemains(t)

@@ -36,24 +36,24 @@ func (r *run) control(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, way := range []struct {
+	for _, variant := range []struct {
 		name  string
 		rules []string
 	}{
 		{"a header rule comes and goes", []string{withHeader, withoutHeader}},
 		{"it is met by nobody before and after", []string{withUnmet, withHeader, withUnmet, withoutHeader}},
 	} {
-		lost, begun := make([]int, len(way.rules)), client.Totals().Sent
+		lost, before := make([]int, len(variant.rules)), client.Totals().Sent
 		for range flips {
-			for i, rules := range way.rules {
+			for i, rules := range variant.rules {
 				before := client.Totals().Failed
 				r.Do(t, "patch", "httproute", "control", "--type=merge", "-p", rules)
 				r.sample(t, client, time.Now().Add(between), 1)
 				lost[i] += client.Totals().Failed - before
 			}
 		}
-		t.Logf("control, without any router, %s, %d times: %d requests, failed at each of these writes: %v", way.name, flips,
-			client.Totals().Sent-begun, lost)
+		t.Logf("control, without any router, %s, %d times: %d requests, failed at each of these writes: %v", variant.name, flips,
+			client.Totals().Sent-before, lost)
 	}
 	totals, _ := client.Stop()
 	gaps := testbed.CountClusterNotFound(r.cluster.Logs, controlHost)

@@ -133,7 +133,7 @@ func (r *run) awaitAnswers(t *testing.T) {
 }
 
 // send starts a load, which runs until the test ends. None of its requests may fail.
-func (r *run) send(t *testing.T, who string, rate float64, header map[string]string) *load.Client {
+func (r *run) send(t *testing.T, name string, rate float64, header map[string]string) *load.Client {
 	t.Helper()
 	config := r.target(host)
 	config.Rate, config.Header = rate, header
@@ -143,15 +143,15 @@ func (r *run) send(t *testing.T, who string, rate float64, header map[string]str
 	}
 	t.Cleanup(func() {
 		totals, pinned := client.Stop()
-		t.Logf("%s: %d requests, %d failed %v; started at most %s late", who, totals.Sent,
+		t.Logf("%s: %d requests, %d failed %v; started at most %s late", name, totals.Sent,
 			totals.Failed, totals.Reasons, totals.Lag)
 		if totals.Failed > 0 || totals.Sent == 0 {
-			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d: %v", who, totals.Failed, totals.Sent, totals.Reasons)
+			invariant.Broken(t, invariant.FailedRequests, "%s: %d of %d: %v", name, totals.Failed, totals.Sent, totals.Reasons)
 			t.Log(testbed.EnvoyGatewayErrors(r.cluster.Logs))
 		}
 		for _, p := range pinned {
 			if p.Lost != nil || p.Answered == 0 {
-				t.Errorf("%s: the %s connection is lost after %d answers: %v", who, p.Kind, p.Answered, p.Lost)
+				t.Errorf("%s: the %s connection is lost after %d answers: %v", name, p.Kind, p.Answered, p.Lost)
 			}
 		}
 	})
@@ -162,13 +162,13 @@ func (r *run) send(t *testing.T, who string, rate float64, header map[string]str
 // broken split.
 func awaitMeasured(t *testing.T, what string, problem func() string) {
 	t.Helper()
-	found := ""
+	got := ""
 	err := await.Until(t.Context(), what, func() bool {
-		if found = problem(); found != "" {
-			t.Logf("%s, late or wrong: %s", what, found)
+		if got = problem(); got != "" {
+			t.Logf("%s, late or wrong: %s", what, got)
 		}
-		return found == ""
-	}, func() string { return found })
+		return got == ""
+	}, func() string { return got })
 	if err != nil {
 		invariant.Broken(t, invariant.Split, "%v", err)
 	}
@@ -261,12 +261,12 @@ func (r *run) pods(t *testing.T) map[role][]pod {
 	if err := json.Unmarshal([]byte(r.Do(t, "get", "pods", "-l", "app=web", "-o", "json")), &list); err != nil {
 		t.Fatal(err)
 	}
-	found := map[role][]pod{}
-	for _, each := range list.Items {
-		is := roleOf(each, now)
-		found[is] = append(found[is], each)
+	pods := map[role][]pod{}
+	for _, p := range list.Items {
+		podRole := roleOf(p, now)
+		pods[podRole] = append(pods[podRole], p)
 	}
-	return found
+	return pods
 }
 
 // roleOf returns the role of a Pod by its ReplicaSet. The name of an Experiment's ReplicaSet ends with the name of its
@@ -289,31 +289,31 @@ func roleOf(p pod, now kube.RolloutStatus) role {
 func (r *run) byRole(t *testing.T, window load.Window) map[role]int {
 	t.Helper()
 	roles := map[string]role{}
-	for is, pods := range r.pods(t) {
-		for _, each := range pods {
-			roles[each.Metadata.Name] = is
+	for podRole, pods := range r.pods(t) {
+		for _, p := range pods {
+			roles[p.Metadata.Name] = podRole
 		}
 	}
 	counts := map[role]int{}
 	for name, answers := range window.Colors {
-		is, known := roles[name]
+		podRole, known := roles[name]
 		if !known {
-			is = role("gone: " + name)
+			podRole = role("gone: " + name)
 		}
-		counts[is] += answers
+		counts[podRole] += answers
 	}
 	return counts
 }
 
 // countOf returns the number of requests for the color that all Pods of a role have received.
-func (r *run) countOf(t *testing.T, of role) int {
+func (r *run) countOf(t *testing.T, podRole role) int {
 	t.Helper()
 	client := http.Client{Transport: r.inside.Transport(), Timeout: await.Patience()}
 	defer client.CloseIdleConnections()
 	sum := 0
-	for _, each := range r.pods(t)[of] {
+	for _, p := range r.pods(t)[podRole] {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-			"http://"+each.Status.PodIP+":8080/requests", http.NoBody)
+			"http://"+p.Status.PodIP+":8080/requests", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func (r *run) countOf(t *testing.T, of role) int {
 		_ = response.Body.Close()
 		count, wrong := strconv.Atoi(strings.TrimSpace(string(body)))
 		if err != nil || wrong != nil {
-			t.Fatalf("%s says %q: %v, %v", each.Metadata.Name, body, err, wrong)
+			t.Fatalf("%s says %q: %v, %v", p.Metadata.Name, body, err, wrong)
 		}
 		sum += count
 	}

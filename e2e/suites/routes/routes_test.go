@@ -126,13 +126,13 @@ func (r *run) checkShares(t *testing.T, client *load.Client, asked map[role]floa
 		window := r.sample(t, client, time.Now().Add(settle), shared)
 		by := r.byRole(t, window)
 		problem := ""
-		for _, each := range []role{stable, canary, "a", "b"} {
-			split := stats.Split{Hits: by[each], Total: window.Done - window.Failed}
-			off := split.Sigmas(asked[each])
+		for _, name := range []role{stable, canary, "a", "b"} {
+			split := stats.Split{Hits: by[name], Total: window.Done - window.Failed}
+			off := split.Sigmas(asked[name])
 			t.Logf("experiment, %s: asked %.0f %%, measured %.1f %% of %d (%.1f σ, limit %d)",
-				each, 100*asked[each], 100*split.Share(), split.Total, off, mostSigmas)
+				name, 100*asked[name], 100*split.Share(), split.Total, off, mostSigmas)
 			if off > mostSigmas {
-				problem = fmt.Sprintf("%s answered %d of %d, asked %.0f %%", each, split.Hits, split.Total, 100*asked[each])
+				problem = fmt.Sprintf("%s answered %d of %d, asked %.0f %%", name, split.Hits, split.Total, 100*asked[name])
 			}
 		}
 		if len(by) != len(asked) {

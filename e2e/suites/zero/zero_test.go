@@ -137,16 +137,16 @@ func launch(t *testing.T) (suite, *inside.Cluster) {
 // kill kills all processes of a program and waits until they have ended.
 func kill(t *testing.T, node *inside.Cluster, program string) {
 	t.Helper()
-	found, err := node.Find(program)
-	if err != nil || len(found) == 0 {
-		t.Fatalf("%d processes of %s, %v", len(found), program, err)
+	processes, err := node.Find(program)
+	if err != nil || len(processes) == 0 {
+		t.Fatalf("%d processes of %s, %v", len(processes), program, err)
 	}
-	for _, process := range found {
+	for _, process := range processes {
 		if _, _, err := process.Kill(t.Context()); err != nil {
 			t.Fatalf("kill %s: %v", program, err)
 		}
 	}
-	t.Logf("%d × %s killed", len(found), program)
+	t.Logf("%d × %s killed", len(processes), program)
 }
 
 // suite is a cluster with the app, and the address of its proxy.
@@ -190,12 +190,12 @@ func (s suite) wake(t *testing.T, requests int, meanwhile func()) {
 	began := time.Now()
 	answers := s.askAll(t, slices.Repeat([]string{appHost}, requests)...)
 	s.awaitReplicas(t, "1")
-	told := time.Since(began)
+	requested := time.Since(began)
 	meanwhile()
 	t.Logf("%d of %d requests still wait", requests-len(answers), requests)
 	times := all(t, answers)
 	t.Logf("%d requests at zero: a replica is asked for after %.2f s at most, the answers come after %.2f to %.2f s",
-		requests, told.Seconds(), times[0].Seconds(), times[requests-1].Seconds())
+		requests, requested.Seconds(), times[0].Seconds(), times[requests-1].Seconds())
 }
 
 // checkAnswered sends one request to each of several apps at zero at once. All must succeed.

@@ -84,11 +84,11 @@ func TestRule(t *testing.T) {
 
 // A correct split of 20 % passes, and one with a deviation of 4 percentage points fails: 2000 seeded steps each.
 func TestRuleSeparatesChanceFromFaults(t *testing.T) {
-	dice := rand.New(rand.NewPCG(1, 2))
+	rng := rand.New(rand.NewPCG(1, 2))
 	draw := func(n int, share float64) Split {
 		s := Split{Total: n}
 		for range n {
-			if dice.Float64() < share {
+			if rng.Float64() < share {
 				s.Hits++
 			}
 		}
