@@ -1,5 +1,5 @@
 // Command release writes the documents of a release. GoReleaser runs it for the bills of materials (.goreleaser.yaml),
-// `make release-notes` for the notes.
+// `make snapshot` and `make release` for the notes.
 package main
 
 import (
