@@ -105,8 +105,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if err != nil {
 		return err
 	}
-	if kept := stopwatch.Median(rates[noop]); kept > idleShare*float64(chosen.rollouts) {
-		return fmt.Errorf("%w: %.0f of %d a second: set --rollouts to more", errIdle, kept, chosen.rollouts)
+	if noopRate := stopwatch.Median(rates[noop]); noopRate > idleShare*float64(chosen.rollouts) {
+		return fmt.Errorf("%w: %.0f of %d a second: set --rollouts to more", errIdle, noopRate, chosen.rollouts)
 	}
 	ours, nothing := stopwatch.Median(rates[command]), stopwatch.Median(rates[noop])
 	limits := []benchresult.Limit{{
@@ -136,7 +136,7 @@ const noop = "no-op plugin"
 // measure starts everything, counts reconciles of the plugins in turn, and stops everything. The rates are reconciles
 // per second, by plugin.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (rates map[string][]float64, err error) {
-	own, err := os.Executable()
+	executable, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err != nil {
 		return nil, err
 	}
-	b := bench{options: chosen, plane: plane, admin: admin, folder: folder, files: map[string]string{command: filepath.Join(folder, command), noop: own}}
+	b := bench{options: chosen, plane: plane, admin: admin, folder: folder, files: map[string]string{command: filepath.Join(folder, command), noop: executable}}
 	if err := b.setup(ctx); err != nil {
 		return nil, err
 	}
@@ -227,8 +227,8 @@ func eventually(ctx context.Context, what string, ready func() (bool, error)) er
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
 	for {
-		is, err := ready()
-		if is || err != nil {
+		isReady, err := ready()
+		if isReady || err != nil {
 			return err
 		}
 		select {

@@ -32,23 +32,23 @@ type options struct {
 }
 
 func main() {
-	var own options
+	var chosen options
 	os.Exit(benchmain.Benchmark{
 		Name: "demand", Programs: []string{"interceptor", "scaler"},
 		Flags: func(flags *flag.FlagSet) {
-			flags.IntVar(&own.objects, "objects", 1000, "`number` of HTTPScaledObjects")
-			flags.DurationVar(&own.watched, "watched", time.Minute, "duration (`time`) of each measurement, with KEDA and without")
-			flags.StringVar(&own.profiles, "profiles", "", "`folder` for Go profiles of both programs, whose cost is part of the results; empty for none")
+			flags.IntVar(&chosen.objects, "objects", 1000, "`number` of HTTPScaledObjects")
+			flags.DurationVar(&chosen.watched, "watched", time.Minute, "duration (`time`) of each measurement, with KEDA and without")
+			flags.StringVar(&chosen.profiles, "profiles", "", "`folder` for Go profiles of both programs, whose cost is part of the results; empty for none")
 		},
 		Check: func() error {
-			if own.objects < 1 || own.watched < polling {
-				return fmt.Errorf("%w: --objects is %d, at least 1; --watched is %v, at least %v", benchmain.ErrArgument, own.objects, own.watched, polling)
+			if chosen.objects < 1 || chosen.watched < polling {
+				return fmt.Errorf("%w: --objects is %d, at least 1; --watched is %v, at least %v", benchmain.ErrArgument, chosen.objects, chosen.watched, polling)
 			}
 			return nil
 		},
-		Publish: func(ctx context.Context, chosen benchmain.Options, stdout, stderr io.Writer) error {
-			own.Options = chosen
-			return publish(ctx, own, stdout, stderr)
+		Publish: func(ctx context.Context, common benchmain.Options, stdout, stderr io.Writer) error {
+			chosen.Options = common
+			return publish(ctx, chosen, stdout, stderr)
 		},
 	}.Main())
 }

@@ -64,15 +64,16 @@ func (r *report) table(w io.Writer) {
 		r.Objects, r.WatchedSeconds, r.QuestionsPerSecond)
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(columns, "\tprogram\t% of a core\tMB\tof that anonymous\t")
-	for _, each := range []struct {
+	for _, phase := range []struct {
 		name string
 		used programUsage
 	}{{"without KEDA", r.Alone}, {"called by KEDA", r.Asked}} {
 		for _, row := range []struct {
-			name string
-			used usage
-		}{{"interceptor", each.used.Interceptor}, {"scaler", each.used.Scaler}, {"both", each.used.both()}} {
-			fmt.Fprintf(columns, "%s\t%s\t%.1f\t%.1f\t%.1f\t\n", each.name, row.name, row.used.CorePercent, row.used.ResidentMB, row.used.AnonymousMB)
+			program string
+			used    usage
+		}{{"interceptor", phase.used.Interceptor}, {"scaler", phase.used.Scaler}, {"both", phase.used.both()}} {
+			fmt.Fprintf(columns, "%s\t%s\t%.1f\t%.1f\t%.1f\t\n",
+				phase.name, row.program, row.used.CorePercent, row.used.ResidentMB, row.used.AnonymousMB)
 		}
 	}
 	fmt.Fprintln(columns)

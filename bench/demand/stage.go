@@ -188,12 +188,12 @@ func (s *stage) measure(ctx context.Context) (programUsage, error) {
 		return programUsage{}, err
 	}
 	read(&after)
-	took := float64(time.Since(began).Microseconds())
+	elapsed := float64(time.Since(began).Microseconds())
 	var found programUsage
-	for i, of := range []*usage{&found.Interceptor, &found.Scaler} {
+	for i, target := range []*usage{&found.Interceptor, &found.Scaler} {
 		memory, err := s.parts[i].Memory()
 		errs = errors.Join(errs, err)
-		*of = usage{CorePercent: 100 * (after[i] - before[i]) / took, ResidentMB: memory.Resident, AnonymousMB: memory.Anonymous}
+		*target = usage{CorePercent: 100 * (after[i] - before[i]) / elapsed, ResidentMB: memory.Resident, AnonymousMB: memory.Anonymous}
 	}
 	return found, errs
 }

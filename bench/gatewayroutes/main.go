@@ -137,7 +137,7 @@ func (r *routes) Setup(ctx context.Context, clients routerbench.Clients, repo st
 // manifest is a route of typical size: two rules with both Services of its Rollout, and one rule of another
 // application.
 func manifest(size, rollout, i int) string {
-	web, own := name(size, rollout), route(size, rollout, i)
+	web, routeName := name(size, rollout), route(size, rollout, i)
 	pair := fmt.Sprintf("[{name: %s-stable, port: 80, weight: 100}, {name: %s-canary, port: 80, weight: 0}]", web, web)
 	return fmt.Sprintf(`
 apiVersion: gateway.networking.k8s.io/v1
@@ -150,5 +150,5 @@ spec:
     - {name: api, matches: [{path: {type: PathPrefix, value: /api}}], timeouts: {request: 10s}, backendRefs: %s}
     - {name: pages, matches: [{path: {type: PathPrefix, value: /}}], backendRefs: %s}
     - {name: docs, matches: [{path: {type: PathPrefix, value: /docs}}], backendRefs: [{name: docs, port: 80}]}
-`, own, web, sizeLabel, size, own, pair, pair)
+`, routeName, web, sizeLabel, size, routeName, pair, pair)
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // read returns the routes of a case, by their names.
-func (r *routes) read(ctx context.Context, of routerbench.Case) (map[string]*unstructured.Unstructured, error) {
-	text, err := r.Admin.Get().AbsPath(collection).Param("labelSelector", fmt.Sprintf("%s=%d", sizeLabel, of.Objects)).DoRaw(ctx)
+func (r *routes) read(ctx context.Context, testCase routerbench.Case) (map[string]*unstructured.Unstructured, error) {
+	text, err := r.Admin.Get().AbsPath(collection).Param("labelSelector", fmt.Sprintf("%s=%d", sizeLabel, testCase.Objects)).DoRaw(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,21 +59,21 @@ func (r *routes) BareWrites(
 }
 
 // CheckWeights lists the routes and checks the weight of the second backend of each rule with two.
-func (r *routes) CheckWeights(ctx context.Context, of routerbench.Case, rollouts []int, weight uint32) error {
-	read, err := r.read(ctx, of)
+func (r *routes) CheckWeights(ctx context.Context, testCase routerbench.Case, rollouts []int, weight uint32) error {
+	read, err := r.read(ctx, testCase)
 	if err != nil {
 		return err
 	}
 	for _, n := range rollouts {
-		for i := range of.Objects {
-			named := route(of.Objects, n, i)
-			found, is := read[named]
-			if !is {
+		for i := range testCase.Objects {
+			named := route(testCase.Objects, n, i)
+			found, ok := read[named]
+			if !ok {
 				return fmt.Errorf("HTTPRoute %s: %w: it does not exist", named, errWeight)
 			}
-			asked := found.DeepCopy()
-			share(asked.Object, int64(weight))
-			if !reflect.DeepEqual(asked.Object, found.Object) {
+			want := found.DeepCopy()
+			share(want.Object, int64(weight))
+			if !reflect.DeepEqual(want.Object, found.Object) {
 				return fmt.Errorf("HTTPRoute %s: %w", named, errWeight)
 			}
 		}
@@ -102,13 +102,13 @@ func share(route map[string]any, weight int64) {
 }
 
 // ReportStatus acts as the Gateway: it accepts the current generation of all routes of some Rollouts.
-func (r *routes) ReportStatus(ctx context.Context, of routerbench.Case, rollouts []int) error {
-	read, err := r.read(ctx, of)
+func (r *routes) ReportStatus(ctx context.Context, testCase routerbench.Case, rollouts []int) error {
+	read, err := r.read(ctx, testCase)
 	if err != nil {
 		return err
 	}
-	_, err = stopwatch.Calls(atOnce, len(rollouts)*of.Objects, func(n int) error {
-		name := route(of.Objects, rollouts[n/of.Objects], n%of.Objects)
+	_, err = stopwatch.Calls(atOnce, len(rollouts)*testCase.Objects, func(n int) error {
+		name := route(testCase.Objects, rollouts[n/testCase.Objects], n%testCase.Objects)
 		return r.accept(ctx, name, read[name].GetGeneration())
 	})
 	return err

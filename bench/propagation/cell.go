@@ -28,10 +28,10 @@ const (
 var errNotIdle = errors.New("the interceptor does not become idle")
 
 // measureShape measures one shape, starting with an empty API server, and with joining proxies if requested.
-func measureShape(ctx context.Context, chosen options, folder string, of shape, joins bool) (found result, err error) {
+func measureShape(ctx context.Context, chosen options, folder string, size shape, joins bool) (found result, err error) {
 	s := &stage{
-		options: chosen, shape: of,
-		folder: filepath.Join(folder, of.String()), binary: filepath.Join(netspace.Folder(), "interceptor"),
+		options: chosen, shape: size,
+		folder: filepath.Join(folder, size.String()), binary: filepath.Join(netspace.Folder(), "interceptor"),
 	}
 	if err := os.Mkdir(s.folder, 0o700); err != nil {
 		return result{}, err
@@ -47,7 +47,7 @@ func measureShape(ctx context.Context, chosen options, folder string, of shape, 
 	if err != nil {
 		return result{}, err
 	}
-	found.Shape = of
+	found.Shape = size
 	if err := s.alone(ctx, ours, theirs, &found); err != nil {
 		return result{}, err
 	}
@@ -136,14 +136,14 @@ type times struct{ call, whole time.Duration }
 
 // arrival makes a change and measures the time until the proxy, which receives requests all the time, answers with
 // side.
-func arrival(ctx context.Context, asked poller, side string, change func() error) (times, error) {
+func arrival(ctx context.Context, client poller, side string, change func() error) (times, error) {
 	type answer struct {
 		at  time.Time
 		err error
 	}
 	arrived := make(chan answer, 1)
 	go func() {
-		at, err := asked.until(ctx, side)
+		at, err := client.until(ctx, side)
 		arrived <- answer{at, err}
 	}()
 	began := time.Now()

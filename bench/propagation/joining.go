@@ -128,13 +128,13 @@ func (s *stage) reconnect(ctx context.Context, between *relay, clients *clients,
 	group.Go(func() { again, failed = clients.await(ctx, 2) })
 	for range reconnectSamples {
 		s.side = 1 - s.side
-		took, err := arrival(ctx, ours, sides()[s.side], func() error {
+		arrived, err := arrival(ctx, ours, sides()[s.side], func() error {
 			return setWeight(ctx, s.client, fleetName(0), 0, weights()[s.side])
 		})
 		if err != nil {
 			return err
 		}
-		found.Slowest, found.Weights = max(found.Slowest, milliseconds(took.whole)), found.Weights+1
+		found.Slowest, found.Weights = max(found.Slowest, milliseconds(arrived.whole)), found.Weights+1
 	}
 	group.Wait()
 	found.Again = milliseconds(again)

@@ -41,23 +41,23 @@ type options struct {
 }
 
 func main() {
-	var own options
+	var chosen options
 	shapes := ""
 	os.Exit(benchmain.Benchmark{
 		Name: "propagation", Programs: []string{"interceptor"},
 		Flags: func(flags *flag.FlagSet) {
 			flags.StringVar(&shapes, "shapes", "1x100,1x1000,100x10000,1x10000", "`numbers` of fleets and of HTTPScaledObjects in all of them")
-			flags.IntVar(&own.samples, "samples", 1000, "`number` of weights of each kind, alone and among changes")
-			flags.IntVar(&own.crowd, "crowd", 49, "`number` of discovery clients that reconnect at once, with the last shape; 0 for none, and no joining proxy")
-			flags.BoolVar(&own.sink, "sink", false, "the measured proxy sends its metrics to the interceptor")
+			flags.IntVar(&chosen.samples, "samples", 1000, "`number` of weights of each kind, alone and among changes")
+			flags.IntVar(&chosen.crowd, "crowd", 49, "`number` of discovery clients that reconnect at once, with the last shape; 0 for none, and no joining proxy")
+			flags.BoolVar(&chosen.sink, "sink", false, "the measured proxy sends its metrics to the interceptor")
 		},
 		Check: func() (err error) {
-			own.shapes, err = shapesOf(shapes)
-			return errors.Join(err, own.check())
+			chosen.shapes, err = shapesOf(shapes)
+			return errors.Join(err, chosen.check())
 		},
-		Publish: func(ctx context.Context, chosen benchmain.Options, stdout, stderr io.Writer) error {
-			own.Options = chosen
-			return publish(ctx, own, stdout, stderr)
+		Publish: func(ctx context.Context, common benchmain.Options, stdout, stderr io.Writer) error {
+			chosen.Options = common
+			return publish(ctx, chosen, stdout, stderr)
 		},
 	}.Main())
 }
@@ -102,14 +102,14 @@ func logsIn(folder string) string {
 // measure measures each shape on an API server of its own.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (report, error) {
 	results := report{Samples: chosen.samples, Sink: chosen.sink}
-	for i, each := range chosen.shapes {
+	for i, size := range chosen.shapes {
 		joins := chosen.crowd > 0 && i == len(chosen.shapes)-1
-		result, err := measureShape(ctx, chosen, folder, each, joins)
+		result, err := measureShape(ctx, chosen, folder, size, joins)
 		if err != nil {
-			return report{}, fmt.Errorf("with %v: %w", each, err)
+			return report{}, fmt.Errorf("with %v: %w", size, err)
 		}
 		results.Results = append(results.Results, result)
-		fmt.Fprintf(progress, "%v done\n", each)
+		fmt.Fprintf(progress, "%v done\n", size)
 	}
 	results.summarise()
 	return results, nil

@@ -62,9 +62,9 @@ func (r *relay) pass(ctx context.Context, client net.Conn) {
 	from := relayAddresses()
 	r.mu.Lock()
 	r.from++
-	own := from[r.from%len(from)]
+	source := from[r.from%len(from)]
 	r.mu.Unlock()
-	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0))}
+	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))}
 	server, err := dialer.DialContext(ctx, "tcp", r.to.String())
 	if err != nil {
 		_ = client.Close() // The client reconnects.

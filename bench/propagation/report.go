@@ -92,26 +92,26 @@ func (c *cell) summarise() {
 // summarise computes the quantiles and the limits.
 func (r *report) summarise() {
 	for i := range r.Results {
-		each := &r.Results[i]
-		each.Quiet.summarise()
-		each.Busy.summarise()
-		r.Limits = append(r.Limits, each.Quiet.limits(each.Shape.String()+", quiet")...)
-		r.Limits = append(r.Limits, each.Busy.limits(each.Shape.String()+", busy")...)
-		r.Limits = append(r.Limits, each.memoryLimits()...)
-		if each.Joining.Requests > 0 {
+		entry := &r.Results[i]
+		entry.Quiet.summarise()
+		entry.Busy.summarise()
+		r.Limits = append(r.Limits, entry.Quiet.limits(entry.Shape.String()+", quiet")...)
+		r.Limits = append(r.Limits, entry.Busy.limits(entry.Shape.String()+", busy")...)
+		r.Limits = append(r.Limits, entry.memoryLimits()...)
+		if entry.Joining.Requests > 0 {
 			r.Limits = append(r.Limits, benchresult.Limit{
-				Name: "404 for known hosts while a proxy joins, " + each.Shape.String(), Value: float64(each.Joining.NotFound),
+				Name: "404 for known hosts while a proxy joins, " + entry.Shape.String(), Value: float64(entry.Joining.NotFound),
 			})
 		}
 	}
 }
 
 // limits returns the limits of the times.
-func (c *cell) limits(of string) []benchresult.Limit {
+func (c *cell) limits(label string) []benchresult.Limit {
 	const name = "PATCH / (bare push + PATCH answered), "
 	return []benchresult.Limit{
-		{Name: name + "p50, " + of, Value: c.Patch.P50 / (c.Push.P50 + c.Answer.P50), Limit: maxRatio50},
-		{Name: name + "p99, " + of, Value: c.Patch.P99 / (c.Push.P99 + c.Answer.P99), Limit: maxRatio99},
+		{Name: name + "p50, " + label, Value: c.Patch.P50 / (c.Push.P50 + c.Answer.P50), Limit: maxRatio50},
+		{Name: name + "p99, " + label, Value: c.Patch.P99 / (c.Push.P99 + c.Answer.P99), Limit: maxRatio99},
 	}
 }
 
@@ -147,25 +147,25 @@ func (r *report) table(w io.Writer) {
 	}
 	fmt.Fprintln(columns)
 	fmt.Fprintln(columns, "a weight costs\tinterceptor µs\tEnvoy's main thread µs\tof a bare push\tbytes\tof a bare push\t")
-	for _, each := range r.Results {
-		fmt.Fprintf(columns, "%v\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", each.Shape,
-			each.Cost.Interceptor, each.Cost.Proxy, each.Cost.BareProxy, each.Cost.Bytes, each.Cost.BareBytes)
+	for _, entry := range r.Results {
+		fmt.Fprintf(columns, "%v\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", entry.Shape,
+			entry.Cost.Interceptor, entry.Cost.Proxy, entry.Cost.BareProxy, entry.Cost.Bytes, entry.Cost.BareBytes)
 	}
 	fmt.Fprintln(columns)
 	fmt.Fprintln(columns, "interceptor\tidle MB\tof that anonymous\tmetrics read MB\ttheir page MB\tbusy MB\tof that anonymous\t")
-	for _, each := range r.Results {
-		fmt.Fprintf(columns, "%v\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", each.Shape,
-			each.Memory.Idle, each.Memory.IdleAnonymous, each.Memory.Read, each.Memory.Page, each.Memory.Busy, each.Memory.BusyAnonymous)
+	for _, entry := range r.Results {
+		fmt.Fprintf(columns, "%v\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", entry.Shape,
+			entry.Memory.Idle, entry.Memory.IdleAnonymous, entry.Memory.Read, entry.Memory.Page, entry.Memory.Busy, entry.Memory.BusyAnonymous)
 	}
 	fmt.Fprintln(columns)
 	_ = columns.Flush() // See below.
-	for _, each := range r.Results {
-		if joined := each.Joining; joined.Requests > 0 {
+	for _, entry := range r.Results {
+		if joined := entry.Joining; joined.Requests > 0 {
 			fmt.Fprintf(w, "%v: a proxy joined and was ready after %.0f ms; %d requests meanwhile, %d answered with 404\n",
-				each.Shape, joined.Ready, joined.Requests, joined.NotFound)
+				entry.Shape, joined.Ready, joined.Requests, joined.NotFound)
 			fmt.Fprintf(w, "%v: %d clients and that proxy reconnected at once, all served after %.0f ms; "+
 				"%d weights meanwhile, the slowest %.0f ms; interceptor at most %.0f MB, %.0f MB when they first connected\n\n",
-				each.Shape, joined.Clients, joined.Again, joined.Weights, joined.Slowest, joined.Peak, joined.First)
+				entry.Shape, joined.Clients, joined.Again, joined.Weights, joined.Slowest, joined.Peak, joined.First)
 		}
 	}
 	benchresult.Print(columns, r.Limits, "\t")

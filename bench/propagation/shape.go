@@ -27,13 +27,13 @@ func fleetName(fleet int) string { return fmt.Sprintf("shop-%03d", fleet) }
 func shapesOf(text string) ([]shape, error) {
 	var shapes []shape
 	for part := range strings.SplitSeq(text, ",") {
-		var each shape
-		_, err := fmt.Sscanf(part, "%dx%d", &each.Fleets, &each.Objects)
-		if err != nil || each.String() != part || each.Fleets < 1 || each.Objects < 2*each.Fleets {
+		var next shape
+		_, err := fmt.Sscanf(part, "%dx%d", &next.Fleets, &next.Objects)
+		if err != nil || next.String() != part || next.Fleets < 1 || next.Objects < 2*next.Fleets {
 			return nil, fmt.Errorf("%w: --shapes is %q: such as 1x1000,100x10000, "+
 				"each with two HTTPScaledObjects for a fleet at least", benchmain.ErrArgument, text)
 		}
-		shapes = append(shapes, each)
+		shapes = append(shapes, next)
 	}
 	return shapes, nil
 }

@@ -167,8 +167,8 @@ func (s *stage) startInterceptor(ctx context.Context) error {
 	// The proxy's source address is its destination address, which an EndpointSlice may contain.
 	s.xdsAt = netip.AddrPortFrom(netspace.Address(), xdsPort)
 	s.sinkAt = netip.AddrPortFrom(netspace.Address(), sinkPort)
-	own := loopback.Address()
-	at := func(port uint16) string { return netip.AddrPortFrom(own, port).String() }
+	address := loopback.Address()
+	at := func(port uint16) string { return netip.AddrPortFrom(address, port).String() }
 	var err error
 	s.interceptor, err = program.StartWith(ctx, s.folder, program.InterceptorVariables(), s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", s.xdsAt.String(),
 		"--proxy-address", at(healthPort), "--admin-address", at(adminPort), "--metrics-address", at(metricsPort), "--metric-sink-address", s.sinkAt.String(), "--pod-name", "bench", "--access-log=false",
@@ -207,13 +207,13 @@ func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err erro
 		return poller{}, poller{}, err
 	}
 	measured := bareserver.Proxy{Binary: s.Envoy, Repository: s.Repository, Folder: s.folder, Discovery: s.xdsAt}
-	beside := measured
-	beside.Discovery = s.bare.Address
+	bare := measured
+	bare.Discovery = s.bare.Address
 	if s.sink {
 		measured.Sink = s.sinkAt
 	}
-	for _, each := range []bareserver.Proxy{measured, beside} {
-		proxy, err := each.Start(ctx)
+	for _, configured := range []bareserver.Proxy{measured, bare} {
+		proxy, err := configured.Start(ctx)
 		if err != nil {
 			return poller{}, poller{}, err
 		}
@@ -230,14 +230,14 @@ func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err erro
 // same code. There are two forms, with the weights of either side; in all applications but the first the endpoints
 // differ, too.
 func (s *stage) buildForms() error {
-	var own []int
+	var local []int
 	for i := 0; i < s.Objects; i += s.Fleets {
-		own = append(own, i)
+		local = append(local, i)
 	}
 	var forms [2]translate.Resources
 	for form, weight := range []uint32{0, 100} {
 		var apps []application
-		for _, i := range own {
+		for _, i := range local {
 			at := s.at
 			if form == 1 && i > 0 {
 				at = unreachable(i)

@@ -22,8 +22,8 @@ var errShape = errors.New("unexpected resources")
 // plainTable converts resources to one route table inside the listener: without scopes, scope selection, and filters other
 // than the router.
 func plainTable(resources translate.Resources) (translate.Resources, error) {
-	listener, is := resources[resourcev3.ListenerType][translate.ListenerName].(*listenerv3.Listener)
-	if !is {
+	listener, ok := resources[resourcev3.ListenerType][translate.ListenerName].(*listenerv3.Listener)
+	if !ok {
 		return nil, fmt.Errorf("%w: no listener", errShape)
 	}
 	listener = proto.CloneOf(listener)
@@ -54,8 +54,8 @@ func plainTable(resources translate.Resources) (translate.Resources, error) {
 func tableOf(scopes map[string]proto.Message) (*routev3.RouteConfiguration, error) {
 	table := &routev3.RouteConfiguration{Name: "plain", IgnorePortInHostMatching: true}
 	for _, name := range slices.Sorted(maps.Keys(scopes)) {
-		scope, is := scopes[name].(*routev3.ScopedRouteConfiguration)
-		if !is {
+		scope, ok := scopes[name].(*routev3.ScopedRouteConfiguration)
+		if !ok {
 			return nil, fmt.Errorf("%w: scope %s", errShape, name)
 		}
 		for _, virtual := range scope.GetRouteConfiguration().GetVirtualHosts() {

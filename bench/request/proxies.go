@@ -41,11 +41,11 @@ func startProxies(ctx context.Context, chosen options, folder string, behind app
 		return proxies{}, err
 	}
 	var all proxies
-	for _, each := range []struct {
+	for _, start := range []struct {
 		of     *proxy
 		served translate.Resources
 	}{{&all.ours, resources}, {&all.unheld, unheld}, {&all.plain, plain}, {&all.control, plain}} {
-		if err := each.of.start(ctx, chosen, folder, each.served); err != nil {
+		if err := start.of.start(ctx, chosen, folder, start.served); err != nil {
 			return all, err
 		}
 	}
@@ -71,12 +71,12 @@ func (p *proxy) start(ctx context.Context, chosen options, folder string, resour
 // stop stops all that were started.
 func (p *proxies) stop() error {
 	var errs error
-	for _, each := range []*proxy{&p.ours, &p.unheld, &p.plain, &p.control} {
-		if each.envoy != nil {
-			errs = errors.Join(errs, each.envoy.Kill())
+	for _, next := range []*proxy{&p.ours, &p.unheld, &p.plain, &p.control} {
+		if next.envoy != nil {
+			errs = errors.Join(errs, next.envoy.Kill())
 		}
-		if each.server != nil {
-			each.server.Stop()
+		if next.server != nil {
+			next.server.Stop()
 		}
 	}
 	return errs

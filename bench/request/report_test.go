@@ -53,8 +53,8 @@ func TestAPlainTableHasTheSameHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, is := plain[resourcev3.ListenerType][translate.ListenerName].(*listenerv3.Listener)
-	if !is {
+	listener, ok := plain[resourcev3.ListenerType][translate.ListenerName].(*listenerv3.Listener)
+	if !ok {
 		t.Fatal("there is no listener")
 	}
 	manager := new(hcmv3.HttpConnectionManager)

@@ -150,8 +150,8 @@ func (s *scaledObjects) CheckWeights(ctx context.Context, _ routerbench.Case, ro
 		if err := json.Unmarshal(text, &found); err != nil {
 			return err
 		}
-		if is := found.Annotations[httpv1alpha1.AnnotationWeightedBackends]; is != shares(named, weight) {
-			return fmt.Errorf("HTTPScaledObject %s: %w: %q", named, errWeight, is)
+		if annotation := found.Annotations[httpv1alpha1.AnnotationWeightedBackends]; annotation != shares(named, weight) {
+			return fmt.Errorf("HTTPScaledObject %s: %w: %q", named, errWeight, annotation)
 		}
 		return nil
 	})
@@ -167,9 +167,9 @@ func shares(named string, weight uint32) string {
 }
 
 // ReportStatus reports that one proxy has ACKed the absence of the annotation, or that there is no proxy.
-func (s *scaledObjects) ReportStatus(ctx context.Context, of routerbench.Case, rollouts []int) error {
+func (s *scaledObjects) ReportStatus(ctx context.Context, testCase routerbench.Case, rollouts []int) error {
 	proxies := int32(1)
-	if of.Name == withoutProxy {
+	if testCase.Name == withoutProxy {
 		proxies = 0
 	}
 	_, err := stopwatch.Calls(atOnce, len(rollouts), func(n int) error {

@@ -101,8 +101,8 @@ func (s *stage) holdTurn(ctx context.Context, by path, apps int, found *cost) (s
 	for range apps {
 		errs = errors.Join(errs, (<-all).err)
 	}
-	for _, each := range waiting {
-		if _, err := served(<-each); err != nil {
+	for _, response := range waiting {
+		if _, err := responseTime(<-response); err != nil {
 			found.Lost++
 		}
 	}
@@ -118,7 +118,7 @@ func (s *stage) sleepAll(ctx context.Context, apps int) error {
 		errs = errors.Join(errs, s.SetReady(ctx, app, false))
 	}
 	for _, way := range s.paths {
-		errs = errors.Join(errs, asleep(ctx, way, apps))
+		errs = errors.Join(errs, awaitAllZero(ctx, way, apps))
 	}
 	return errs
 }

@@ -91,7 +91,7 @@ func (d *direct) buildForms(at netip.AddrPort, holding *controlplane.Holding) er
 	options := translate.DefaultOptions()
 	options.AccessLog = false
 	options.Hold = translate.Hold{Checks: at, Socket: translate.DefaultHoldSocket + "-direct"}
-	told := map[model.Key]ingest.Object{}
+	objects := map[model.Key]ingest.Object{}
 	for form, addresses := range [][]string{nil, {netspace.Address().String()}} {
 		var world resolve.Inputs
 		for i := range mostApps {
@@ -106,7 +106,7 @@ func (d *direct) buildForms(at netip.AddrPort, holding *controlplane.Holding) er
 			return fmt.Errorf("invalid objects: %v", problems)
 		}
 		for i, route := range config.Routes {
-			told[route.Owner] = ingest.Object{ScaledObject: world.ScaledObjects[i], Published: model.Config{Routes: []model.Route{route}, Services: config.Services}}
+			objects[route.Owner] = ingest.Object{ScaledObject: world.ScaledObjects[i], Published: model.Config{Routes: []model.Route{route}, Services: config.Services}}
 		}
 		var err error
 		if d.forms[form], err = options.Envoy(config); err != nil {
@@ -114,14 +114,14 @@ func (d *direct) buildForms(at netip.AddrPort, holding *controlplane.Holding) er
 		}
 		moveListener(d.forms[form])
 	}
-	holding.Observe(ingest.Pass{Objects: told})
+	holding.Observe(ingest.Pass{Objects: objects})
 	return nil
 }
 
 // moveListener sets the listener's port to this proxy's.
 func moveListener(resources translate.Resources) {
 	message := proto.Clone(resources[resourcev3.ListenerType][translate.ListenerName])
-	if listener, is := message.(*listenerv3.Listener); is {
+	if listener, ok := message.(*listenerv3.Listener); ok {
 		listener.GetAddress().GetSocketAddress().PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: directPort}
 	}
 	resources[resourcev3.ListenerType][translate.ListenerName] = message

@@ -35,19 +35,19 @@ type options struct {
 }
 
 func main() {
-	var own options
+	var chosen options
 	os.Exit(benchmain.Benchmark{
 		Name: "zero", Programs: []string{"interceptor", "scaler"},
-		Flags: own.flags, Check: own.check,
+		Flags: chosen.flags, Check: chosen.check,
 		Prepare: func(ctx context.Context, folder string) error {
-			if own.peer == "" {
+			if chosen.peer == "" {
 				return nil
 			}
-			return buildPeer(ctx, own.peer, folder)
+			return buildPeer(ctx, chosen.peer, folder)
 		},
-		Publish: func(ctx context.Context, chosen benchmain.Options, stdout, stderr io.Writer) error {
-			own.Options = chosen
-			return publish(ctx, own, stdout, stderr)
+		Publish: func(ctx context.Context, common benchmain.Options, stdout, stderr io.Writer) error {
+			chosen.Options = common
+			return publish(ctx, chosen, stdout, stderr)
 		},
 	}.Main())
 }

@@ -29,11 +29,11 @@ func (s *stage) measureNotify(ctx context.Context, results *report) (err error) 
 	}
 	defer func() { err = errors.Join(err, connection.Close()) }()
 	for app := range mostApps { // Each app once: a request is remembered for a while.
-		took, err := s.notifyOnce(ctx, externalscaler.NewExternalScalerClient(connection), app)
+		elapsed, err := s.notifyOnce(ctx, externalscaler.NewExternalScalerClient(connection), app)
 		if err != nil {
 			return err
 		}
-		results.notified = append(results.notified, took)
+		results.notified = append(results.notified, elapsed)
 	}
 	return nil
 }
@@ -49,27 +49,27 @@ func (s *stage) notifyOnce(ctx context.Context, keda externalscaler.ExternalScal
 	if err != nil {
 		return 0, err
 	}
-	told := make(chan time.Time, 1)
+	notified := make(chan time.Time, 1)
 	go func() {
-		if is, err := stream.Recv(); err == nil && is.GetResult() {
-			told <- time.Now()
+		if active, err := stream.Recv(); err == nil && active.GetResult() {
+			notified <- time.Now()
 		}
 	}()
 	select { // The stream is silent while the app receives no request.
-	case <-told:
+	case <-notified:
 		return 0, fmt.Errorf("%w: KEDA was notified of %s before a request", errAnswer, coldstart.AppName(app))
 	case <-time.After(silence):
 	}
 	began := time.Now()
 	waiting := coldstart.Send(ctx, coldstart.Proxy, app)
-	var took time.Duration
+	var elapsed time.Duration
 	select {
-	case at := <-told:
-		took = at.Sub(began)
+	case at := <-notified:
+		elapsed = at.Sub(began)
 	case <-ctx.Done():
 		return 0, fmt.Errorf("%w: KEDA was not notified of %s", errTimeout, coldstart.AppName(app))
 	}
 	cancel()
 	<-waiting
-	return took, s.paths[0].awaitHeld(context.WithoutCancel(ctx), 0, pollInterval)
+	return elapsed, s.paths[0].awaitHeld(context.WithoutCancel(ctx), 0, pollInterval)
 }

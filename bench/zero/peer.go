@@ -110,16 +110,16 @@ type spent struct{ all, proxy float64 }
 
 // spent reads it.
 func (w path) spent() (spent, error) {
-	var is spent
+	var sum spent
 	var errs error
 	for i, part := range w.parts {
 		used, err := part.CPU()
 		if errs = errors.Join(errs, err); i == 0 {
-			is.proxy = used
+			sum.proxy = used
 		}
-		is.all += used
+		sum.all += used
 	}
-	return is, errs
+	return sum, errs
 }
 
 // each returns the cost per request since before.
@@ -130,12 +130,12 @@ func (s spent) each(before spent, requests float64) spent {
 // awaitHeld polls until the given number of requests is queued.
 func (w path) awaitHeld(ctx context.Context, want int, pause time.Duration) error {
 	for end := time.Now().Add(timeout); ; {
-		is, err := w.held(ctx)
-		if err == nil && is == want {
+		queued, err := w.held(ctx)
+		if err == nil && queued == want {
 			return nil
 		}
 		if time.Now().After(end) {
-			return errors.Join(fmt.Errorf("%w: %d requests are queued by %s, want %d", errTimeout, is, w.name, want), err)
+			return errors.Join(fmt.Errorf("%w: %d requests are queued by %s, want %d", errTimeout, queued, w.name, want), err)
 		}
 		select {
 		case <-ctx.Done():

@@ -89,8 +89,8 @@ func (s *stage) release(ctx context.Context, waiting []<-chan coldstart.Response
 		errs = errors.Join(errs, (<-all).err)
 	}
 	failures := map[string]int{}
-	for _, each := range waiting {
-		at, err := served(<-each)
+	for _, response := range waiting {
+		at, err := responseTime(<-response)
 		if err != nil {
 			failures[err.Error()]++
 			continue
@@ -122,4 +122,4 @@ func (s *stage) cancel(ctx context.Context, found *held) error {
 }
 
 // milliseconds returns a duration in milliseconds.
-func milliseconds(of time.Duration) float64 { return float64(of.Microseconds()) / 1000 }
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

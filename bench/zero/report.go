@@ -84,8 +84,8 @@ type load struct {
 // loadOf returns the load of turns.
 func loadOf(turns []spent) load {
 	var all, proxy []float64
-	for _, each := range turns {
-		all, proxy = append(all, each.all), append(proxy, each.proxy)
+	for _, turn := range turns {
+		all, proxy = append(all, turn.all), append(proxy, turn.proxy)
 	}
 	return load{stats.Quantile(all, 0.5), stats.Quantile(proxy, 0.5)}
 }
@@ -188,9 +188,9 @@ func (r *report) table(w io.Writer) {
 	if len(r.Wakes) > 0 {
 		fmt.Fprintln(columns, "apps\tendpoint p50, ms\tp99\twrite p50\tp99\tdirect push p50\tp99\tpeer p50\tp99\tsamples\t")
 	}
-	for _, each := range r.Wakes {
-		fmt.Fprintf(columns, "%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t\n", each.Apps, each.Endpoint.P50, each.Endpoint.P99,
-			each.Write.P50, each.Write.P99, each.Direct.P50, each.Direct.P99, each.Peer.P50, each.Peer.P99, each.Endpoint.Samples)
+	for _, row := range r.Wakes {
+		fmt.Fprintf(columns, "%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t\n", row.Apps, row.Endpoint.P50, row.Endpoint.P99,
+			row.Write.P50, row.Write.P99, row.Direct.P50, row.Direct.P99, row.Peer.P50, row.Peer.P99, row.Endpoint.Samples)
 	}
 	if r.Notified.Samples > 0 {
 		fmt.Fprintf(columns, "\nrequest to KEDA notified\t%.1f\t%.1f\t\t\t\t\t\t\t%d\t\n", r.Notified.P50, r.Notified.P99, r.Notified.Samples)
@@ -198,9 +198,9 @@ func (r *report) table(w io.Writer) {
 	if len(r.Costs) > 0 {
 		fmt.Fprintln(columns, "\nprocessor time, µs\theld\tof the proxy\theld, its app woken\tof the proxy\twarm\tof the proxy\tan idle second\tlost\tof\t\t")
 	}
-	for _, each := range r.Costs {
-		fmt.Fprintf(columns, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%d\t\t\n", each.Name, each.Held.All, each.Held.Proxy, each.Woken.All, each.Woken.Proxy,
-			each.Warm.All, each.Warm.Proxy, each.Idle.All, each.Lost, each.Requests)
+	for _, row := range r.Costs {
+		fmt.Fprintf(columns, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%d\t\t\n", row.Name, row.Held.All, row.Held.Proxy, row.Woken.All, row.Woken.Proxy,
+			row.Warm.All, row.Warm.Proxy, row.Idle.All, row.Lost, row.Requests)
 	}
 	if r.Held.Requests > 0 {
 		r.Held.table(columns)
@@ -213,12 +213,12 @@ func (r *report) table(w io.Writer) {
 // table prints the usage of many queued requests.
 func (h held) table(columns io.Writer) {
 	fmt.Fprintf(columns, "\n%d held\tbefore, MB\theld, MB\tkB each\tdescriptors before\theld\t\t\t\t\t\n", h.Requests)
-	for _, each := range []struct {
+	for _, row := range []struct {
 		name string
 		is   part
 	}{{"Envoy", h.Envoy}, {"interceptor", h.Interceptor}} {
 		fmt.Fprintf(columns, "%s\t%.0f\t%.0f\t%.1f\t%d\t%d\t\t\t\t\t\n",
-			each.name, each.is.BeforeMB, each.is.HeldMB, each.is.KilobytesEach, each.is.DescriptorsBefore, each.is.DescriptorsHeld)
+			row.name, row.is.BeforeMB, row.is.HeldMB, row.is.KilobytesEach, row.is.DescriptorsBefore, row.is.DescriptorsHeld)
 	}
 	fmt.Fprintf(columns, "\nanswered %d, the last after %.0f ms %s\t\t\t\t\t\t\t\t\t\t\n", h.Answered, h.LastAfterMS, strings.Join(h.Failures, "; "))
 }

@@ -11,12 +11,12 @@ import (
 
 // good are results that keep every limit.
 func good() report {
-	of := func(ms int) []time.Duration { return []time.Duration{time.Duration(ms) * time.Millisecond} }
+	times := func(ms int) []time.Duration { return []time.Duration{time.Duration(ms) * time.Millisecond} }
 	return report{
 		Wakes: []wake{
-			{Apps: 1, endpoint: of(9), write: of(12), direct: of(3), peer: of(9)}, {Apps: 25, endpoint: of(14), write: of(20), direct: of(10), peer: of(9)},
+			{Apps: 1, endpoint: times(9), write: times(12), direct: times(3), peer: times(9)}, {Apps: 25, endpoint: times(14), write: times(20), direct: times(10), peer: times(9)},
 		},
-		notified: of(19),
+		notified: times(19),
 		Costs: []cost{
 			{Name: "ours", held: [2][]spent{{{300, 200}}, {{500, 200}}}, warm: []spent{{75, 70}}},
 			{Name: "peer", held: [2][]spent{{{300, 300}}, {{300, 300}}}, warm: []spent{{100, 100}}, Lost: 7},

@@ -90,9 +90,9 @@ func (s *stage) stop() error {
 	if s.direct != nil {
 		errs = s.direct.stop()
 	}
-	for _, each := range []*program.Process{s.peer, s.interceptor()} {
-		if each != nil {
-			errs = errors.Join(errs, each.Kill())
+	for _, next := range []*program.Process{s.peer, s.interceptor()} {
+		if next != nil {
+			errs = errors.Join(errs, next.Kill())
 		}
 	}
 	return errors.Join(errs, s.Stop())

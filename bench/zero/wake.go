@@ -68,7 +68,7 @@ func (s *stage) wakeByObjects(ctx context.Context, by path, apps int, fromAnswer
 	var errs error
 	for range apps {
 		one := <-all
-		answer, err := served(<-waiting[one.app])
+		answer, err := responseTime(<-waiting[one.app])
 		errs = errors.Join(errs, one.err, err)
 		*fromAnswer = append(*fromAnswer, max(0, answer.Sub(one.at)))
 		*fromWrite = append(*fromWrite, answer.Sub(one.sent))
@@ -115,7 +115,7 @@ func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
 	var errs error
 	for range apps {
 		one := <-all
-		answer, err := served(<-waiting[one.app])
+		answer, err := responseTime(<-waiting[one.app])
 		errs = errors.Join(errs, one.err, err)
 		found.direct = append(found.direct, answer.Sub(pushed[one.app]))
 	}
@@ -123,7 +123,7 @@ func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
 		_, err := s.direct.setAwake(app, false)
 		errs = errors.Join(errs, err, s.SetDecoy(ctx, app, false))
 	}
-	return errors.Join(errs, asleep(ctx, by, apps))
+	return errors.Join(errs, awaitAllZero(ctx, by, apps))
 }
 
 // begin sends requests for apps, one after the other.
@@ -135,31 +135,31 @@ func begin(ctx context.Context, proxy string, requests, apps int) []<-chan colds
 	return waiting
 }
 
-// served returns the time of an answer. The answer must be an app's, to a request that has waited.
-func served(is coldstart.Response) (time.Time, error) {
-	if is.Err != nil || is.Status != http.StatusOK || !is.IsFromApp || !is.IsColdStart {
-		is.At = time.Time{} // Identical ones are counted together.
-		return time.Time{}, fmt.Errorf("%w: %+v", errAnswer, is)
+// responseTime returns the time of an answer. The answer must be an app's, to a request that has waited.
+func responseTime(response coldstart.Response) (time.Time, error) {
+	if response.Err != nil || response.Status != http.StatusOK || !response.IsFromApp || !response.IsColdStart {
+		response.At = time.Time{} // Identical ones are counted together.
+		return time.Time{}, fmt.Errorf("%w: %+v", errAnswer, response)
 	}
-	return is.At, nil
+	return response.At, nil
 }
 
-// asleep waits until apps are at zero: until a request for each is queued, which it then cancels.
-func asleep(ctx context.Context, by path, apps int) error {
+// awaitAllZero waits until apps are at zero: until a request for each is queued, which it then cancels.
+func awaitAllZero(ctx context.Context, by path, apps int) error {
 	for app := range apps {
-		if err := oneAsleep(ctx, by, app); err != nil {
+		if err := awaitZero(ctx, by, app); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// oneAsleep is asleep for one app.
-func oneAsleep(ctx context.Context, by path, app int) error {
+// awaitZero is awaitAllZero for one app.
+func awaitZero(ctx context.Context, by path, app int) error {
 	for end := time.Now().Add(timeout); time.Now().Before(end); {
 		asking, cancel := context.WithCancel(ctx)
 		answer := coldstart.Send(asking, by.proxy, app)
-		isAsleep := waits(ctx, by, answer)
+		isAsleep := isQueued(ctx, by, answer)
 		cancel()
 		if isAsleep {
 			return by.awaitHeld(ctx, 0, pollInterval)
@@ -168,8 +168,8 @@ func oneAsleep(ctx context.Context, by path, app int) error {
 	return fmt.Errorf("%w: %s is still awake", errTimeout, coldstart.AppName(app))
 }
 
-// waits reports whether one request is queued and not answered.
-func waits(ctx context.Context, by path, answer <-chan coldstart.Response) bool {
+// isQueued reports whether one request is queued and not answered.
+func isQueued(ctx context.Context, by path, answer <-chan coldstart.Response) bool {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {

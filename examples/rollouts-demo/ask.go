@@ -80,10 +80,10 @@ func (q target) repeat(ctx context.Context, out io.Writer) error {
 			if err != nil {
 				answer = "error: " + err.Error()
 			}
-			took := time.Since(due)
+			latency := time.Since(due)
 			printing.Lock()
 			defer printing.Unlock()
-			fmt.Fprintln(out, number, due.UnixMilli(), took.Microseconds(), answer)
+			fmt.Fprintln(out, number, due.UnixMilli(), latency.Microseconds(), answer)
 		})
 	}
 }

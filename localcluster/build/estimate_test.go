@@ -37,13 +37,13 @@ func TestLeftCorrectsItself(t *testing.T) {
 				var now []Cost
 				var want time.Duration
 				for i, c := range costs {
-					took := time.Duration(float64(c.Took) * factor)
+					elapsed := time.Duration(float64(c.Took) * factor)
 					if i < made {
-						now = append(now, Cost{c.Planned, took})
+						now = append(now, Cost{c.Planned, elapsed})
 						continue
 					}
 					now = append(now, Cost{Planned: c.Planned})
-					want += took
+					want += elapsed
 				}
 				if got := Left(now); math.Abs(float64(got-want)) > 0.25*float64(want) {
 					t.Errorf("%s run, factor %g: after %d components %s are left, estimated %s", name, factor, made, want, got)

@@ -84,7 +84,7 @@ func pins(t *testing.T, dir string) map[string]string {
 		t.Fatalf("go.mod of %s requires nothing", dir)
 	}
 	for _, replaced := range file.Replace {
-		if required, is := found[replaced.Old.Path]; is {
+		if required, ok := found[replaced.Old.Path]; ok {
 			found[replaced.Old.Path] = required + " => " + replaced.New.Version
 		}
 	}

@@ -103,8 +103,8 @@ func Remove(s cluster.Settings, deadline time.Duration) error {
 // moveOut moves this process out of the folders that are about to be removed: to the root, or to the cgroup that holds
 // the processes of a container's root.
 func moveOut(folders []string) {
-	own, err := ownCgroup()
-	if err != nil || !slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(own+"/", f+"/") }) {
+	current, err := ownCgroup()
+	if err != nil || !slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(current+"/", f+"/") }) {
 		return
 	}
 	if Move(os.Getpid(), root) != nil {

@@ -11,19 +11,19 @@ import (
 // An address is looked up once a second. A query without an answer changes nothing. A deleted host has no address, and
 // may get another one.
 func TestTheAddressOfATarget(t *testing.T) {
-	lost, gone := errors.New("i/o timeout"), &net.DNSError{Err: "no such host", IsNotFound: true}
+	lost, notFound := errors.New("i/o timeout"), &net.DNSError{Err: "no such host", IsNotFound: true}
 	answers := []struct {
 		address string
 		err     error
-	}{{err: lost}, {address: "10.0.0.1"}, {err: lost}, {address: "10.0.0.1"}, {err: gone}, {address: "10.0.0.2"}}
-	asked := 0
+	}{{err: lost}, {address: "10.0.0.1"}, {err: lost}, {address: "10.0.0.1"}, {err: notFound}, {address: "10.0.0.2"}}
+	lookups := 0
 	clock := time.Unix(0, 0)
 	target, err := NewTarget("app.default.svc:80", func(_ context.Context, host string) ([]string, error) {
 		if host != "app.default.svc" {
 			t.Errorf("asked for %q", host)
 		}
-		answer := answers[asked]
-		asked++
+		answer := answers[lookups]
+		lookups++
 		if answer.err != nil {
 			return nil, answer.err
 		}
@@ -46,13 +46,13 @@ func TestTheAddressOfATarget(t *testing.T) {
 		{"a question is lost", freshFor, "10.0.0.1", nil, 3},
 		{"not at once again", freshFor / 2, "10.0.0.1", nil, 3},
 		{"the same answer", freshFor, "10.0.0.1", nil, 4},
-		{"the host is gone", freshFor, "", gone, 5},
+		{"the host is gone", freshFor, "", notFound, 5},
 		{"it comes back elsewhere", 0, "10.0.0.2", nil, 6},
 	} {
 		clock = clock.Add(step.after)
 		address, err := target.resolve(t.Context())
-		if address != step.address || !errors.Is(err, step.fails) || asked != step.asked {
-			t.Errorf("%s: address %q, error %v, asked %d times; want %q, %v, %d", step.what, address, err, asked, step.address, step.fails, step.asked)
+		if address != step.address || !errors.Is(err, step.fails) || lookups != step.asked {
+			t.Errorf("%s: address %q, error %v, asked %d times; want %q, %v, %d", step.what, address, err, lookups, step.address, step.fails, step.asked)
 		}
 	}
 }

@@ -80,11 +80,11 @@ func Size(image v1.Image) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the manifest: %w", err)
 	}
-	own, err := image.Size()
+	manifestSize, err := image.Size()
 	if err != nil {
 		return 0, fmt.Errorf("size of the manifest: %w", err)
 	}
-	total := own + manifest.Config.Size
+	total := manifestSize + manifest.Config.Size
 	for _, layer := range manifest.Layers {
 		total += layer.Size
 	}

@@ -142,13 +142,13 @@ func TestABillHasEachModuleOnce(t *testing.T) {
 }
 
 func TestABillIsOfARealBinary(t *testing.T) {
-	own := filepath.Join(t.TempDir(), "release")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", own, "../cmd/release").CombinedOutput(); err != nil {
+	binary := filepath.Join(t.TempDir(), "release")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "../cmd/release").CombinedOutput(); err != nil {
 		t.Fatalf("build a program: %v\n%s", err, out)
 	}
 	var first, second bytes.Buffer
 	for _, out := range []*bytes.Buffer{&first, &second} {
-		if err := WriteBill(own, "0.2.0", out); err != nil {
+		if err := WriteBill(binary, "0.2.0", out); err != nil {
 			t.Fatal(err)
 		}
 	}

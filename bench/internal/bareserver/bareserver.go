@@ -84,7 +84,7 @@ func (b *Server) SetForms(forms ...translate.Resources) error {
 
 // pack marshals a resource. A listener gets the address Proxy.
 func (b *Server) pack(message proto.Message) (*anypb.Any, error) {
-	if listener, is := message.(*listenerv3.Listener); is {
+	if listener, ok := message.(*listenerv3.Listener); ok {
 		listener = proto.CloneOf(listener)
 		if socket := listener.GetAddress().GetSocketAddress(); socket != nil { // The fallback listener for queued requests has none.
 			socket.Address = b.Proxy.Addr().String()

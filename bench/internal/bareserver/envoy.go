@@ -51,9 +51,9 @@ func (p Proxy) Start(ctx context.Context) (*envoyproc.Envoy, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := os.MkdirTemp(p.Folder, "envoy")
+	dir, err := os.MkdirTemp(p.Folder, "envoy")
 	if err != nil {
 		return nil, err
 	}
-	return envoyproc.Start(ctx, p.Binary, own, bootstrap, 1)
+	return envoyproc.Start(ctx, p.Binary, dir, bootstrap, 1)
 }

@@ -52,8 +52,8 @@ func Print(w io.Writer, limits []Limit, after string) {
 // Row returns the limit as tab-terminated cells of a table's row: its name, the operands, the value, the allowed
 // values, and whether it is kept.
 func (l Limit) Row() string {
-	kept := map[bool]string{true: "ok", false: "MISSED"}[l.isKept()]
-	return fmt.Sprintf("%s\t%s\t%.2f\t%s %.2f\t%s\t", l.Name, l.Of, l.Value, l.boundText(), l.Limit, kept)
+	verdict := map[bool]string{true: "ok", false: "MISSED"}[l.isKept()]
+	return fmt.Sprintf("%s\t%s\t%.2f\t%s %.2f\t%s\t", l.Name, l.Of, l.Value, l.boundText(), l.Limit, verdict)
 }
 
 // Verdict returns an error with the names of all values that miss their limits.

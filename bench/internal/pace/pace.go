@@ -25,9 +25,9 @@ func Wait(ctx context.Context, duration time.Duration) error {
 
 // Until calls a function, with a pause in between, until it returns nil. After the timeout it returns ErrVain with the
 // function's last error.
-func Until(ctx context.Context, within, between time.Duration, is func() error) error {
+func Until(ctx context.Context, within, between time.Duration, check func() error) error {
 	for end := time.Now().Add(within); ; {
-		err := is()
+		err := check()
 		if err == nil {
 			return nil
 		}

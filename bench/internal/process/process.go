@@ -17,7 +17,7 @@ var ErrNoField = errors.New("the kernel does not provide it")
 // Find returns the folder in /proc of a process ID of this PID namespace. /proc may belong to an outer PID namespace
 // with other IDs. Then the process is the one with this ID in this namespace (NSpid in proc_pid_status(5)).
 func Find(pid int) (Folder, error) {
-	own, err := os.Readlink("/proc/self/ns/pid")
+	namespace, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {
 		return "", err
 	}
@@ -26,7 +26,7 @@ func Find(pid int) (Folder, error) {
 		return "", err
 	}
 	for _, folder := range folders {
-		if space, err := os.Readlink(filepath.Join(folder, "ns/pid")); err != nil || space != own {
+		if space, err := os.Readlink(filepath.Join(folder, "ns/pid")); err != nil || space != namespace {
 			continue // It has ended, or is not in this namespace.
 		}
 		status, err := os.ReadFile(filepath.Clean(filepath.Join(folder, "status")))
@@ -105,7 +105,7 @@ func megabytes(status []byte, name string) (float64, error) {
 // field returns a field of a status, "" if there is none.
 func field(status []byte, name string) string {
 	for line := range bytes.Lines(status) {
-		if value, is := strings.CutPrefix(string(line), name+":"); is {
+		if value, ok := strings.CutPrefix(string(line), name+":"); ok {
 			return strings.TrimSpace(value)
 		}
 	}

@@ -11,29 +11,29 @@ import (
 
 func TestOfThisProcess(t *testing.T) {
 	t.Parallel()
-	own, err := process.Find(os.Getpid())
+	folder, err := process.Find(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory, err := own.Memory()
+	memory, err := folder.Memory()
 	if err != nil || memory.Anonymous <= 0 || memory.Resident < memory.Anonymous {
 		t.Errorf("memory is %+v, %v", memory, err)
 	}
-	before, err := own.CPU()
+	before, err := folder.CPU()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The kernel updates a running thread's time at its clock ticks.
 	await.True(t, "the processor time to grow", func() bool {
-		after, err := own.CPU()
+		after, err := folder.CPU()
 		return err == nil && after > before
 	})
-	main, err := own.MainThreadCPU()
+	main, err := folder.MainThreadCPU()
 	if err != nil || main <= 0 {
 		t.Errorf("the main thread has %v, %v", main, err)
 	}
 	await.True(t, "all threads to have at least the main thread's time", func() bool {
-		all, err := own.CPU()
+		all, err := folder.CPU()
 		return err == nil && all >= main
 	})
 }

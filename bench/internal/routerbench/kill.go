@@ -32,11 +32,11 @@ var (
 // kills measures `kill -9` of the router and of the no-op plugin, each during calls of all workers. Afterwards it
 // checks that every object has the requested weight.
 func (r *round) kills(ctx context.Context, samples map[string]sample) error {
-	for kind, kept := range map[string]*pluginRunner{killed: r.router, noKilled: r.nothing} {
+	for kind, runner := range map[string]*pluginRunner{killed: r.router, noKilled: r.noop} {
 		if err := stopwatch.Settle(ctx); err != nil {
 			return err
 		}
-		healed, err := r.kill(ctx, kept)
+		healed, err := r.kill(ctx, runner)
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
@@ -51,7 +51,7 @@ func (r *round) kills(ctx context.Context, samples map[string]sample) error {
 // kill sets the round's weight for all Rollouts and kills the plugin when half of them have it. It returns the time
 // from then until the last failed call has succeeded. As in the controller, a failed call is repeated after a delay
 // that doubles.
-func (r *round) kill(ctx context.Context, kept *pluginRunner) (time.Duration, error) {
+func (r *round) kill(ctx context.Context, runner *pluginRunner) (time.Duration, error) {
 	var mu sync.Mutex
 	var begun, healed time.Time
 	_, err := stopwatch.Calls(r.of.Workers, r.of.Calls, func(n int) error {
@@ -59,11 +59,11 @@ func (r *round) kill(ctx context.Context, kept *pluginRunner) (time.Duration, er
 			mu.Lock()
 			begun = time.Now()
 			mu.Unlock()
-			if err := kept.kill(); err != nil {
+			if err := runner.kill(); err != nil {
 				return err
 			}
 		}
-		failed, err := r.setUntilSuccess(ctx, kept, n)
+		failed, err := r.setUntilSuccess(ctx, runner, n)
 		mu.Lock()
 		defer mu.Unlock()
 		if now := time.Now(); (failed || n == r.of.Calls/2) && now.After(healed) {

@@ -50,13 +50,13 @@ type line struct {
 }
 
 // add adds the samples of one round.
-func (r *report) add(of Case, samples map[string]sample) {
+func (r *report) add(testCase Case, samples map[string]sample) {
 	for _, kind := range kinds() {
-		measured, is := samples[kind]
-		if !is {
+		measured, ok := samples[kind]
+		if !ok {
 			continue
 		}
-		into := r.line(of, kind)
+		into := r.line(testCase, kind)
 		into.rounds.Add(measured.Sample)
 		into.calls += len(measured.Took)
 		into.reads += measured.reads
@@ -65,10 +65,10 @@ func (r *report) add(of Case, samples map[string]sample) {
 }
 
 // line returns the line of a case and kind, and creates it if needed.
-func (r *report) line(of Case, kind string) *line {
-	at := slices.IndexFunc(r.Lines, func(l line) bool { return l.Case == of.Name && l.Kind == kind })
+func (r *report) line(testCase Case, kind string) *line {
+	at := slices.IndexFunc(r.Lines, func(l line) bool { return l.Case == testCase.Name && l.Kind == kind })
 	if at < 0 {
-		r.Lines = append(r.Lines, line{Case: of.Name, Kind: kind})
+		r.Lines = append(r.Lines, line{Case: testCase.Name, Kind: kind})
 		at = len(r.Lines) - 1
 	}
 	return &r.Lines[at]
@@ -81,17 +81,17 @@ func (r *report) summarise(cases []Case) {
 		l.P50, l.P99, l.Rate = l.rounds.P50(), l.rounds.P99(), l.rounds.Rate()
 		l.Reads, l.Writes = float64(l.reads)/float64(l.calls), float64(l.writes)/float64(l.calls)
 	}
-	for _, of := range cases {
-		r.limit(of)
+	for _, testCase := range cases {
+		r.limit(testCase)
 	}
 }
 
 // limit adds the limits of a case.
-func (r *report) limit(of Case) {
-	changed, bare := r.line(of, setWeight), r.line(of, bareWrite)
-	idle, nothing := r.line(of, resync), r.line(of, noResync)
+func (r *report) limit(testCase Case) {
+	changed, bare := r.line(testCase, setWeight), r.line(testCase, bareWrite)
+	idle, nothing := r.line(testCase, resync), r.line(testCase, noResync)
 	limit := func(name string, value, limit float64, atLeast bool, what ...string) {
-		r.Limits = append(r.Limits, benchresult.Limit{Name: of.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast, Of: strings.Join(what, "")})
+		r.Limits = append(r.Limits, benchresult.Limit{Name: testCase.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast, Of: strings.Join(what, "")})
 	}
 	times := func(ours, beside float64, what string) string {
 		return fmt.Sprintf("%.2f ms, %s %.2f ms", ours/1000, what, beside/1000)
@@ -102,15 +102,15 @@ func (r *report) limit(of Case) {
 	limit("SetWeight / bare write, p50", changed.rounds.P50Ratio(&bare.rounds), maxP50, false, times(changed.P50, bare.P50, bareWrite))
 	limit("SetWeight / bare write, p99", changed.rounds.P99Ratio(&bare.rounds), maxP99, false, times(changed.P99, bare.P99, bareWrite))
 	limit("SetWeight / bare write, rate", changed.rounds.RateRatio(&bare.rounds), minRate, true, rates(changed, bare, bareWrite))
-	limit("writes of a SetWeight", changed.Writes, float64(of.Objects), false)
+	limit("writes of a SetWeight", changed.Writes, float64(testCase.Objects), false)
 	limit("reads of a SetWeight", changed.Reads, 0, false)
 	limit("writes of an idle resync", idle.Writes, 0, false)
 	limit("reads of an idle resync", idle.Reads, 0, false)
-	if of.MinResync > 0 {
-		limit("idle resync / no-op plugin, rate", idle.rounds.RateRatio(&nothing.rounds), of.MinResync, true, rates(idle, nothing, "no-op plugin"))
+	if testCase.MinResync > 0 {
+		limit("idle resync / no-op plugin, rate", idle.rounds.RateRatio(&nothing.rounds), testCase.MinResync, true, rates(idle, nothing, "no-op plugin"))
 	}
-	if of.Kill {
-		healed, alone := r.line(of, killed), r.line(of, noKilled)
+	if testCase.Kill {
+		healed, alone := r.line(testCase, killed), r.line(testCase, noKilled)
 		limit("kill -9 until recovery / no-op plugin and bare write", healed.P50/(alone.P50+bare.P99), maxRecovery, false,
 			times(healed.P50, alone.P50, "no-op plugin"), fmt.Sprintf(", bare write p99 %.2f ms", bare.P99/1000))
 	}

@@ -18,10 +18,10 @@ func of() Case {
 	return Case{Name: "5 routes", Workers: 1, Rollouts: 4, Calls: 4, Objects: 5, MinResync: 0.5, Kill: true}
 }
 
-// took is a sample of calls of the given durations in milliseconds, which are whole seconds.
-func took(whole float64, each ...int) sample {
+// sampleOf is a sample of calls of the given durations in milliseconds, which are whole seconds.
+func sampleOf(whole float64, millis ...int) sample {
 	measured := stopwatch.Sample{Whole: time.Duration(whole * float64(time.Second))}
-	for _, ms := range each {
+	for _, ms := range millis {
 		measured.Took = append(measured.Took, time.Duration(ms)*time.Millisecond)
 	}
 	return sample{Sample: measured}
@@ -33,17 +33,17 @@ func TestVerdictNamesTheLimitThatIsMissed(t *testing.T) {
 		change func(samples map[string]sample)
 		want   string
 	}{
-		"at the limits": {func(s map[string]sample) { s[setWeight] = took(1/0.85, 115, 115, 115, 300) }, ""},
+		"at the limits": {func(s map[string]sample) { s[setWeight] = sampleOf(1/0.85, 115, 115, 115, 300) }, ""},
 		"p50": {
-			func(s map[string]sample) { s[setWeight] = took(1, 116, 116, 116, 200) },
+			func(s map[string]sample) { s[setWeight] = sampleOf(1, 116, 116, 116, 200) },
 			"5 routes: SetWeight / bare write, p50 is 1.16, at most 1.15 is allowed",
 		},
 		"p99": {
-			func(s map[string]sample) { s[setWeight] = took(1, 100, 100, 100, 302) },
+			func(s map[string]sample) { s[setWeight] = sampleOf(1, 100, 100, 100, 302) },
 			"5 routes: SetWeight / bare write, p99 is 1.51, at most 1.50 is allowed",
 		},
 		"rate": {
-			func(s map[string]sample) { s[setWeight] = took(1/0.84, 100, 100, 100, 200) },
+			func(s map[string]sample) { s[setWeight] = sampleOf(1/0.84, 100, 100, 100, 200) },
 			"5 routes: SetWeight / bare write, rate is 0.84, at least 0.85 is allowed",
 		},
 		"a write too many": {more(setWeight, 0, 21), "5 routes: writes of a SetWeight is 5.25, at most 5.00 is allowed"},
@@ -51,11 +51,11 @@ func TestVerdictNamesTheLimitThatIsMissed(t *testing.T) {
 		"an idle write":    {more(resync, 0, 1), "5 routes: writes of an idle resync is 0.25, at most 0.00 is allowed"},
 		"an idle read":     {more(resync, 1, 0), "5 routes: reads of an idle resync is 0.25, at most 0.00 is allowed"},
 		"idle resyncs": {
-			func(s map[string]sample) { s[resync] = took(2.05, 1, 1, 1, 1) },
+			func(s map[string]sample) { s[resync] = sampleOf(2.05, 1, 1, 1, 1) },
 			"5 routes: idle resync / no-op plugin, rate is 0.49, at least 0.50 is allowed",
 		},
 		"a kill": {
-			func(s map[string]sample) { s[killed] = took(0.603, 603) },
+			func(s map[string]sample) { s[killed] = sampleOf(0.603, 603) },
 			"5 routes: kill -9 until recovery / no-op plugin and bare write is 2.01, at most 2.00 is allowed",
 		},
 	}
@@ -63,8 +63,8 @@ func TestVerdictNamesTheLimitThatIsMissed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			samples := map[string]sample{
-				setWeight: took(1, 100, 100, 100, 200), bareWrite: took(1, 100, 100, 100, 200),
-				resync: took(2, 1, 1, 1, 1), noResync: took(1, 1, 1, 1, 1), killed: took(0.6, 600), noKilled: took(0.1, 100),
+				setWeight: sampleOf(1, 100, 100, 100, 200), bareWrite: sampleOf(1, 100, 100, 100, 200),
+				resync: sampleOf(2, 1, 1, 1, 1), noResync: sampleOf(1, 1, 1, 1, 1), killed: sampleOf(0.6, 600), noKilled: sampleOf(0.1, 100),
 			}
 			test.change(samples)
 			results := report{Repeats: 1}

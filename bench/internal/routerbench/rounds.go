@@ -42,21 +42,21 @@ const preparers = 8
 type measurement struct {
 	Benchmark
 
-	clients         Clients
-	router, nothing *pluginRunner
+	clients      Clients
+	router, noop *pluginRunner
 }
 
 // rounds measures every kind in every case, repeats times, in sequence.
 func (m *measurement) rounds(ctx context.Context, repeats int, progress io.Writer) (report, error) {
 	results := report{Plugin: m.Plugin, Workload: m.Subject.Workload(), Repeats: repeats}
 	for repeat := range repeats + 1 {
-		for _, of := range m.Subject.Cases() {
-			samples, err := m.begin(of, repeat).run(ctx)
+		for _, testCase := range m.Subject.Cases() {
+			samples, err := m.begin(testCase, repeat).run(ctx)
 			if err != nil {
-				return report{}, fmt.Errorf("round %d, %s: %w", repeat, of.Name, err)
+				return report{}, fmt.Errorf("round %d, %s: %w", repeat, testCase.Name, err)
 			}
 			if repeat > 0 { // the first one warms up
-				results.add(of, samples)
+				results.add(testCase, samples)
 			}
 		}
 		fmt.Fprintf(progress, "round %d of %d done\n", repeat, repeats)
@@ -76,12 +76,12 @@ type round struct {
 }
 
 // begin chooses the Rollouts of a round and their weight.
-func (m *measurement) begin(of Case, repeat int) *round {
-	r := &round{measurement: m, of: of, weight: uint32(repeat%80 + 1)} //nolint:gosec // 1 to 80
-	for call := range of.Calls {
-		number := (repeat*of.Calls + call) % of.Rollouts
+func (m *measurement) begin(testCase Case, repeat int) *round {
+	r := &round{measurement: m, of: testCase, weight: uint32(repeat%80 + 1)} //nolint:gosec // 1 to 80
+	for call := range testCase.Calls {
+		number := (repeat*testCase.Calls + call) % testCase.Rollouts
 		r.numbers = append(r.numbers, number)
-		r.rollouts = append(r.rollouts, m.Subject.Rollout(of, number))
+		r.rollouts = append(r.rollouts, m.Subject.Rollout(testCase, number))
 	}
 	return r
 }
@@ -122,7 +122,7 @@ func (r *round) resyncs(ctx context.Context, samples map[string]sample) error {
 	all := max(r.of.Calls, minResyncs)
 	half := all / 2
 	ours := func(n int) error { return reconcile(r.router, r.rollouts[n%r.of.Calls]) }
-	beside := func(n int) error { return reconcile(r.nothing, r.rollouts[n%r.of.Calls]) }
+	beside := func(n int) error { return reconcile(r.noop, r.rollouts[n%r.of.Calls]) }
 	for _, p := range []part{
 		{resync, 0, half, ours}, {noResync, 0, half, beside}, {noResync, half, all, beside}, {resync, half, all, ours},
 	} {
@@ -199,8 +199,8 @@ func (r *round) set(n int, weight uint32) error {
 }
 
 // set is SetWeight.
-func set(asked rpc.TrafficRouterPlugin, rollout *v1alpha1.Rollout, weight uint32) error {
-	return pluginprocess.AsError(asked.SetWeight(rollout, int32(weight), nil)) //nolint:gosec // up to 100
+func set(plugin rpc.TrafficRouterPlugin, rollout *v1alpha1.Rollout, weight uint32) error {
+	return pluginprocess.AsError(plugin.SetWeight(rollout, int32(weight), nil)) //nolint:gosec // up to 100
 }
 
 // errNotVerified is returned if an idle Rollout is not in the expected state.
@@ -208,17 +208,17 @@ var errNotVerified = errors.New("weight 0 is not verified")
 
 // reconcile makes the controller's calls for a promoted Rollout (argo-rollouts v1.10.1 rollout/trafficrouting.go,
 // reconcileTrafficRouting).
-func reconcile(kept *pluginRunner, rollout *v1alpha1.Rollout) error {
-	asked, err := kept.plugin()
+func reconcile(runner *pluginRunner, rollout *v1alpha1.Rollout) error {
+	plugin, err := runner.plugin()
 	if err != nil {
 		return err
 	}
 	err = errors.Join(
-		pluginprocess.AsError(asked.RemoveManagedRoutes(rollout)),
-		pluginprocess.AsError(asked.UpdateHash(rollout, hash, hash, nil)),
-		set(asked, rollout, 0),
+		pluginprocess.AsError(plugin.RemoveManagedRoutes(rollout)),
+		pluginprocess.AsError(plugin.UpdateHash(rollout, hash, hash, nil)),
+		set(plugin, rollout, 0),
 	)
-	verified, answer := asked.VerifyWeight(rollout, 0, nil)
+	verified, answer := plugin.VerifyWeight(rollout, 0, nil)
 	if verified != rolloutstypes.Verified {
 		err = errors.Join(err, pluginprocess.AsError(answer), fmt.Errorf("rollout %s: %w", rollout.Name, errNotVerified))
 	}

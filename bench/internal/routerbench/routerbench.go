@@ -197,17 +197,17 @@ func (b Benchmark) measure(
 
 // startPlugins starts the router and the no-op plugin, which is this program.
 func (m *measurement) startPlugins(binary, kubeconfig string, log io.Writer) (end func(), err error) {
-	own, err := os.Executable()
+	executable, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	kept := func(binary string, args ...string) *pluginRunner {
+	newRunner := func(binary string, args ...string) *pluginRunner {
 		return &pluginRunner{start: func() (*pluginprocess.Process, error) { return pluginprocess.Start(binary, kubeconfig, log, args...) }}
 	}
-	m.router, m.nothing = kept(binary, "--log-level=warn"), kept(own)
-	end = func() { m.nothing.end(); m.router.end() }
-	for _, each := range []*pluginRunner{m.router, m.nothing} {
-		if _, err := each.plugin(); err != nil {
+	m.router, m.noop = newRunner(binary, "--log-level=warn"), newRunner(executable)
+	end = func() { m.noop.end(); m.router.end() }
+	for _, runner := range []*pluginRunner{m.router, m.noop} {
+		if _, err := runner.plugin(); err != nil {
 			end()
 			return nil, err
 		}

@@ -71,14 +71,14 @@ func TestSeriesTakeMediansOverRounds(t *testing.T) {
 	var base, slower Series
 	// The second round is a slow phase of the machine. The ratios of the rounds are 2, 1 and 3; the ratio of the
 	// medians would be 3.
-	for round, took := range [][2]time.Duration{
+	for round, durations := range [][2]time.Duration{
 		{time.Millisecond, 2 * time.Millisecond},
 		{4 * time.Millisecond, 4 * time.Millisecond},
 		{time.Millisecond, 3 * time.Millisecond},
 	} {
 		whole := time.Duration(round+1) * time.Second
-		base.Add(Sample{Took: took[:1], Whole: whole})
-		slower.Add(Sample{Took: took[1:], Whole: whole})
+		base.Add(Sample{Took: durations[:1], Whole: whole})
+		slower.Add(Sample{Took: durations[1:], Whole: whole})
 	}
 	for what, got := range map[string][2]float64{
 		"p50":              {slower.P50(), 3000},

@@ -106,12 +106,12 @@ func isControl(path string) bool {
 // diffSection compares one section. A name may occur more than once, as a program that runs twice does. Then its states
 // are compared as a whole.
 func diffSection(section string, before, after []Item) []Finding {
-	was, is := byName(before), byName(after)
-	names := maps.Clone(was)
-	maps.Copy(names, is)
+	former, current := byName(before), byName(after)
+	names := maps.Clone(former)
+	maps.Copy(names, current)
 	var out []Finding
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		old, now := was[name], is[name]
+		old, now := former[name], current[name]
 		switch {
 		case slices.Equal(old, now):
 		case len(old) == 1 && len(now) == 1:

@@ -44,7 +44,7 @@ type Terminal struct {
 
 	mu      sync.Mutex
 	pending []byte // the end of the output that has not matched yet
-	asked   int
+	prompts int
 }
 
 // TerminalSettings describes a terminal to the programs on it.
@@ -119,9 +119,9 @@ func (t *Terminal) Run(ctx context.Context, command string) (int, error) {
 func (t *Terminal) PasswordPrompts() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	asked := t.asked
-	t.asked = 0
-	return asked
+	count := t.prompts
+	t.prompts = 0
+	return count
 }
 
 // Close hangs up, as closing a window does.
@@ -146,7 +146,7 @@ func (t *Terminal) find() bool {
 	prompt := regexp.MustCompile(promptPattern).FindIndex(t.pending)
 	switch {
 	case prompt != nil && (end == nil || prompt[0] < end[0]):
-		t.asked++
+		t.prompts++
 		t.pending = t.pending[prompt[1]:]
 		_, _ = io.WriteString(t.in, t.password+"\n")
 	case end != nil:

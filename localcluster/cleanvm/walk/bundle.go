@@ -39,17 +39,17 @@ func MakeBundle(ctx context.Context, repo, dir string, dirty bool) (Bundle, erro
 	if changes != "" && !dirty {
 		return Bundle{}, ErrUncommitted
 	}
-	own, err := referenceObjects(ctx, repo, dir)
+	temporary, err := referenceObjects(ctx, repo, dir)
 	if err != nil {
 		return Bundle{}, err
 	}
-	defer os.RemoveAll(own)
+	defer os.RemoveAll(temporary)
 	b := Bundle{File: filepath.Join(dir, "project.bundle"), Dirty: changes != ""}
 	if b.Commit, err = git(ctx, nil, "-C", repo, "rev-parse", "HEAD"); err != nil {
 		return Bundle{}, err
 	}
 	if b.Dirty {
-		if b.Commit, err = commitAll(ctx, repo, own, b.Commit); err != nil {
+		if b.Commit, err = commitAll(ctx, repo, temporary, b.Commit); err != nil {
 			return Bundle{}, err
 		}
 	}
@@ -58,7 +58,7 @@ func MakeBundle(ctx context.Context, repo, dir string, dirty bool) (Bundle, erro
 		{"symbolic-ref", "HEAD", "refs/heads/" + branch},
 		{"bundle", "create", "-q", b.File, "HEAD", branch},
 	} {
-		if _, err := git(ctx, nil, append([]string{"--git-dir", own}, args...)...); err != nil {
+		if _, err := git(ctx, nil, append([]string{"--git-dir", temporary}, args...)...); err != nil {
 			return Bundle{}, err
 		}
 	}
@@ -67,18 +67,18 @@ func MakeBundle(ctx context.Context, repo, dir string, dirty bool) (Bundle, erro
 
 // referenceObjects creates a repository that reads the objects of another one.
 func referenceObjects(ctx context.Context, repo, dir string) (string, error) {
-	own := filepath.Join(dir, "bundle.git")
-	if _, err := git(ctx, nil, "init", "-q", "--bare", own); err != nil {
+	bundleRepo := filepath.Join(dir, "bundle.git")
+	if _, err := git(ctx, nil, "init", "-q", "--bare", bundleRepo); err != nil {
 		return "", err
 	}
 	objects, err := git(ctx, nil, "-C", repo, "rev-parse", "--path-format=absolute", "--git-path", "objects")
 	if err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(own, "objects", "info", "alternates"), []byte(objects+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(bundleRepo, "objects", "info", "alternates"), []byte(objects+"\n"), 0o644); err != nil {
 		return "", fmt.Errorf("reference the repository's objects: %w", err)
 	}
-	return own, nil
+	return bundleRepo, nil
 }
 
 // commitAll commits a work tree as it is.

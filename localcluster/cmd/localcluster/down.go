@@ -58,7 +58,7 @@ func remove(ctx context.Context, dir, name string) error {
 		say("there is no cluster")
 		return nil
 	}
-	if gone, err := host.RequestStop(ctx, dir); gone || err != nil {
+	if removed, err := host.RequestStop(ctx, dir); removed || err != nil {
 		return err
 	}
 	if holder, err := host.LockHolder(dir); err == nil && holder == 0 && !cgroup.Exists(settings) && !cgroup.HasRecord(settings) && os.RemoveAll(dir) == nil {

@@ -48,7 +48,7 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 		t.Errorf("the table has %d rows for %d sizes", len(rows), len(megabytes))
 	}
 	for _, row := range rows {
-		said, err := strconv.ParseFloat(row[2], 64)
+		documented, err := strconv.ParseFloat(row[2], 64)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,8 +65,8 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 			t.Errorf("%s has %.1f MB, its limit is %.1f", row[1], got, limit)
 		}
 		const stale = 0.05
-		if got < said*(1-stale) || got > said*(1+stale) {
-			t.Errorf("%s has %.1f MB, the table says %.1f", row[1], got, said)
+		if got < documented*(1-stale) || got > documented*(1+stale) {
+			t.Errorf("%s has %.1f MB, the table says %.1f", row[1], got, documented)
 		}
 	}
 }

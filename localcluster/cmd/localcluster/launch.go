@@ -53,7 +53,7 @@ func awaitReady(ctx context.Context, dir string) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	var seen int64
-	began, told := time.Now(), time.Now()
+	began, lastOutput := time.Now(), time.Now()
 	for {
 		next, last, err := showProgress(dir, seen)
 		if err != nil {
@@ -63,11 +63,11 @@ func awaitReady(ctx context.Context, dir string) error {
 			return nil
 		}
 		if next != seen {
-			told = time.Now()
+			lastOutput = time.Now()
 		}
 		seen = next
-		if time.Since(told) > progressInterval {
-			told = time.Now()
+		if time.Since(lastOutput) > progressInterval {
+			lastOutput = time.Now()
 			say("  still starting after %.0f s; see the logs in %s", time.Since(began).Seconds(), filepath.Join(dir, "logs"))
 		}
 		status, err := host.ReadStatus(dir)

@@ -30,21 +30,21 @@ func main() {
 }
 
 func sbomCommand() *cobra.Command {
-	var of string
+	var binaryVersion string
 	command := &cobra.Command{
 		Use:   "sbom BINARY FILE",
 		Short: "Write the software bill of materials of a binary",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return write(args[1], func(out io.Writer) error { return release.WriteBill(args[0], of, out) })
+			return write(args[1], func(out io.Writer) error { return release.WriteBill(args[0], binaryVersion, out) })
 		},
 	}
-	command.Flags().StringVar(&of, "of", "", "`VERSION` of the binary, without a v")
+	command.Flags().StringVar(&binaryVersion, "of", "", "`VERSION` of the binary, without a v")
 	return command
 }
 
 func manifestsCommand() *cobra.Command {
-	var of, registry, folder string
+	var imageVersion, registry, folder string
 	command := &cobra.Command{
 		Use:   "manifests FILE",
 		Short: "Pack the manifests with the images of a release",
@@ -54,11 +54,11 @@ func manifestsCommand() *cobra.Command {
 				return fmt.Errorf("create the folder of the manifests: %w", err)
 			}
 			return write(args[0], func(out io.Writer) error {
-				return release.WriteManifests(os.DirFS(folder), registry, of, out)
+				return release.WriteManifests(os.DirFS(folder), registry, imageVersion, out)
 			})
 		},
 	}
-	command.Flags().StringVar(&of, "of", "", "`VERSION` of the images")
+	command.Flags().StringVar(&imageVersion, "of", "", "`VERSION` of the images")
 	command.Flags().StringVar(&registry, "registry", "ghcr.io/kedify", "`REGISTRY/FOLDER` of the images")
 	command.Flags().StringVar(&folder, "folder", "config", "folder with the manifests")
 	return command

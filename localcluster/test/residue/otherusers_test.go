@@ -49,9 +49,9 @@ func simulateOtherUser(n int) {
 		folders = []string{"/sys/fs/cgroup"}
 	}
 	for _, folder := range folders {
-		for _, own := range []string{"somebody-else-" + strconv.Itoa(n), cluster.Settings{Name: name}.Cgroup()} {
-			if own := filepath.Join(folder, own); os.Mkdir(own, 0o755) == nil {
-				defer func() { _ = os.Remove(own) }()
+		for _, group := range []string{"somebody-else-" + strconv.Itoa(n), cluster.Settings{Name: name}.Cgroup()} {
+			if group := filepath.Join(folder, group); os.Mkdir(group, 0o755) == nil {
+				defer func() { _ = os.Remove(group) }()
 			}
 		}
 	}

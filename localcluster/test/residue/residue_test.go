@@ -45,13 +45,13 @@ func fromEnvironment(t *testing.T) environment {
 	e := environment{os.Getenv("LOCALCLUSTER_BIN"), os.Getenv("LOCALCLUSTER_CACHE"), os.Getenv("LOCALCLUSTER_REPO")}
 	// A copy of those files of the repository that a cluster needs has a path, and so a cluster, of its own. A user's
 	// running cluster is not touched.
-	own := t.TempDir()
+	dir := t.TempDir()
 	for _, dir := range []string{"localcluster", "config", "examples"} {
-		if err := os.CopyFS(filepath.Join(own, dir), os.DirFS(filepath.Join(e.repo, dir))); err != nil {
+		if err := os.CopyFS(filepath.Join(dir, dir), os.DirFS(filepath.Join(e.repo, dir))); err != nil {
 			t.Fatalf("copy %s: %v", dir, err)
 		}
 	}
-	e.repo = own
+	e.repo = dir
 	t.Cleanup(func() { _, _ = e.run(t, "down") })
 	return e
 }
@@ -107,9 +107,9 @@ func (e environment) killSupervisor(t *testing.T) {
 	}
 }
 
-func take(t *testing.T, of cluster.Settings) Snapshot {
+func takeSnapshot(t *testing.T, settings cluster.Settings) Snapshot {
 	t.Helper()
-	s, err := Take(disk(), of)
+	s, err := Take(disk(), settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,11 +118,11 @@ func take(t *testing.T, of cluster.Settings) Snapshot {
 
 // requireMatch compares the machine with its former state. The kernel needs a moment to remove processes that received a
 // signal.
-func requireMatch(t *testing.T, before Snapshot, of cluster.Settings) {
+func requireMatch(t *testing.T, before Snapshot, settings cluster.Settings) {
 	t.Helper()
 	diff := ""
 	await(t, 200*time.Millisecond, func() bool {
-		after := take(t, of)
+		after := takeSnapshot(t, settings)
 		diff = cmp.Diff(before.restrictedTo(after), after.restrictedTo(before))
 		return diff == ""
 	}, func() string { return "the cluster left something behind (-before +after):\n" + diff })
@@ -142,7 +142,7 @@ func TestNothingIsLeft(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := fromEnvironment(t)
-			before := take(t, e.cluster())
+			before := takeSnapshot(t, e.cluster())
 			tt.run(t, e)
 			requireMatch(t, before, e.cluster())
 			if got := e.status(t).State; got != host.PhaseStopped {
@@ -155,9 +155,9 @@ func TestNothingIsLeft(t *testing.T) {
 
 func afterDown(t *testing.T, e environment) {
 	t.Helper()
-	before := take(t, e.cluster())
+	before := takeSnapshot(t, e.cluster())
 	e.mustRun(t, "up", "--bare")
-	running := take(t, e.cluster())
+	running := takeSnapshot(t, e.cluster())
 	for _, kind := range []string{"processes", "cgroups"} {
 		if cmp.Equal(before[kind], running[kind]) {
 			t.Errorf("a running cluster does not show in the %s: the comparison is blind", kind)
@@ -295,10 +295,10 @@ func leftCluster() cluster.Settings { return cluster.Settings{Name: "left"} }
 
 // TestResidueIsReported leaves something of each kind behind.
 func TestResidueIsReported(t *testing.T) {
-	before := take(t, leftCluster())
+	before := takeSnapshot(t, leftCluster())
 	t.Run("left", func(t *testing.T) {
 		createResidue(t)
-		after := take(t, leftCluster())
+		after := takeSnapshot(t, leftCluster())
 		for _, kind := range []string{"processes", "mounts", "links", "files", "cgroups"} {
 			if cmp.Equal(before[kind], after[kind]) {
 				t.Errorf("what is left does not show in the %s", kind)

@@ -35,7 +35,7 @@ type Disk struct {
 
 // Take takes a snapshot of the machine. It omits the ancestors of this process and the cgroups of other checkouts'
 // clusters.
-func Take(disk Disk, of cluster.Settings) (Snapshot, error) {
+func Take(disk Disk, settings cluster.Settings) (Snapshot, error) {
 	out := Snapshot{}
 	for kind, look := range map[string]func() ([]string, error){
 		"processes": processes,
@@ -43,7 +43,7 @@ func Take(disk Disk, of cluster.Settings) (Snapshot, error) {
 		"links":     links,
 		"firewall":  firewall,
 		"files":     disk.files,
-		"cgroups":   func() ([]string, error) { return cgroups(of) },
+		"cgroups":   func() ([]string, error) { return cgroups(settings) },
 		rootCgroup:  func() ([]string, error) { return delegatedControllers(), nil },
 		"sysctls":   sysctls,
 	} {
@@ -54,7 +54,7 @@ func Take(disk Disk, of cluster.Settings) (Snapshot, error) {
 		slices.Sort(found)
 		out[kind] = slices.Compact(found)
 	}
-	if otherClusterRuns(of) {
+	if otherClusterRuns(settings) {
 		delete(out, rootCgroup)
 	}
 	return out, nil
@@ -73,11 +73,11 @@ func (s Snapshot) restrictedTo(other Snapshot) Snapshot {
 
 // processes lists the command lines of all processes except this one and its ancestors. It omits zombies.
 func processes() ([]string, error) {
-	own := ancestors(os.Getpid())
+	excluded := ancestors(os.Getpid())
 	var out []string
 	err := eachProcess(func(pid string) {
 		raw, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
-		if state, _ := stateOf(pid); err != nil || state == "Z" || slices.Contains(own, pid) {
+		if state, _ := stateOf(pid); err != nil || state == "Z" || slices.Contains(excluded, pid) {
 			return
 		}
 		out = append(out, strings.ReplaceAll(string(raw), "\x00", " "))
@@ -156,23 +156,23 @@ func delegatedControllers() []string {
 }
 
 // otherClusterRuns reports whether a cluster of another checkout has processes in its cgroup of version 2.
-func otherClusterRuns(of cluster.Settings) bool {
-	own := []string{filepath.Join(cgroupRoot, of.Cgroup()), filepath.Join(cgroupRoot, cgroup.AsideName)}
+func otherClusterRuns(settings cluster.Settings) bool {
+	excluded := []string{filepath.Join(cgroupRoot, settings.Cgroup()), filepath.Join(cgroupRoot, cgroup.AsideName)}
 	found, _ := filepath.Glob(filepath.Join(cgroupRoot, cluster.Settings{Name: "*"}.Cgroup())) // the pattern is well-formed
 	return slices.ContainsFunc(found, func(folder string) bool {
 		raw, err := os.ReadFile(filepath.Join(folder, "cgroup.events"))
-		return err == nil && !slices.Contains(own, folder) && strings.Contains(string(raw), "populated 1")
+		return err == nil && !slices.Contains(excluded, folder) && strings.Contains(string(raw), "populated 1")
 	})
 }
 
 // cgroups lists a cluster's cgroups, and all others that contain a process of this machine and not this process.
-func cgroups(of cluster.Settings) ([]string, error) {
+func cgroups(settings cluster.Settings) ([]string, error) {
 	var out []string
 	err := filepath.WalkDir(cgroupRoot, func(path string, entry fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
 			return nil // another program's, removed meanwhile
 		}
-		if err == nil && entry.IsDir() && strings.Contains(path, of.Cgroup()) {
+		if err == nil && entry.IsDir() && strings.Contains(path, settings.Cgroup()) {
 			out = append(out, path)
 		}
 		return err
@@ -180,12 +180,12 @@ func cgroups(of cluster.Settings) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := cgroupsOf("self")
+	self := cgroupsOf("self")
 	return out, eachProcess(func(pid string) {
 		if state, _ := stateOf(pid); state == "Z" {
 			return
 		}
-		for _, line := range foreignCgroups(cgroupsOf(pid), own, of.Cgroup()) {
+		for _, line := range foreignCgroups(cgroupsOf(pid), self, settings.Cgroup()) {
 			out = append(out, "a process is in "+line)
 		}
 	})
@@ -193,9 +193,9 @@ func cgroups(of cluster.Settings) ([]string, error) {
 
 // foreignCgroups returns the cgroups of a process that are neither this process's nor the cluster's. It omits the root of a
 // hierarchy, because a process that ends is there before it is a zombie (cgroup_exit in Linux).
-func foreignCgroups(all, own []string, cluster string) []string {
+func foreignCgroups(all, self []string, cluster string) []string {
 	return slices.DeleteFunc(all, func(line string) bool {
-		return slices.Contains(own, line) || strings.Contains(line, cluster) || strings.HasSuffix(line, ":/")
+		return slices.Contains(self, line) || strings.Contains(line, cluster) || strings.HasSuffix(line, ":/")
 	})
 }
 
