@@ -73,7 +73,7 @@ func (s *stage) askedByKEDA(ctx context.Context, measure func(context.Context) e
 		}
 		before, began := k.asked.Load(), time.Now()
 		err := measure(inGroup)
-		results.QuestionsPerSecond = float64(k.asked.Load()-before) / time.Since(began).Seconds()
+		results.CallsPerSecond = float64(k.asked.Load()-before) / time.Since(began).Seconds()
 		return err
 	})
 	return group.Wait()

@@ -18,8 +18,8 @@ const (
 type report struct {
 	Objects        int     `json:"httpScaledObjects"`
 	WatchedSeconds float64 `json:"watchedSeconds"`
-	// QuestionsPerSecond is the rate of calls to the scaler.
-	QuestionsPerSecond float64 `json:"questionsPerSecond"`
+	// CallsPerSecond is the rate of calls to the scaler.
+	CallsPerSecond float64 `json:"questionsPerSecond"`
 	// Alone is the usage without KEDA, Asked with it.
 	Alone programUsage `json:"withoutKEDA"`
 	Asked programUsage `json:"askedByKEDA"`
@@ -61,7 +61,7 @@ func (r *report) summarise() {
 // table prints the results for people.
 func (r *report) table(w io.Writer) {
 	fmt.Fprintf(w, "%d HTTPScaledObjects, 2 proxies, no request, %.0f s each; KEDA makes %.0f calls a second\n\n",
-		r.Objects, r.WatchedSeconds, r.QuestionsPerSecond)
+		r.Objects, r.WatchedSeconds, r.CallsPerSecond)
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(columns, "\tprogram\t% of a core\tMB\tof that anonymous\t")
 	for _, phase := range []struct {

@@ -71,11 +71,11 @@ func (r *routes) Check() error {
 
 // Workload describes the number of Rollouts.
 func (r *routes) Workload() string {
-	return fmt.Sprintf("%d Rollouts with 1 HTTPRoute, %d each with 5 and 20, one call of each kind per Rollout in a round", r.number(1), r.number(5))
+	return fmt.Sprintf("%d Rollouts with 1 HTTPRoute, %d each with 5 and 20, one call of each kind per Rollout in a round", r.rolloutCount(1), r.rolloutCount(5))
 }
 
-// number returns the number of Rollouts with size routes. It is higher for short calls, so that a round is long enough.
-func (r *routes) number(size int) int {
+// rolloutCount returns the number of Rollouts with size routes. It is higher for short calls, so that a round is long enough.
+func (r *routes) rolloutCount(size int) int {
 	if size == 1 {
 		return 4 * r.rollouts
 	}
@@ -87,7 +87,7 @@ func (r *routes) Cases() []routerbench.Case {
 	var cases []routerbench.Case
 	for _, size := range sizes() {
 		cases = append(cases, routerbench.Case{
-			Name: fmt.Sprintf("%d routes", size), Workers: 1, Rollouts: r.number(size), Calls: r.number(size), Objects: size,
+			Name: fmt.Sprintf("%d routes", size), Workers: 1, Rollouts: r.rolloutCount(size), Calls: r.rolloutCount(size), Objects: size,
 		})
 	}
 	all := cases[0]
@@ -124,7 +124,7 @@ func (r *routes) Setup(ctx context.Context, clients routerbench.Clients, repo st
 		return err
 	}
 	for _, size := range sizes() {
-		_, err := stopwatch.Calls(atOnce, r.number(size)*size, func(n int) error {
+		_, err := stopwatch.Calls(atOnce, r.rolloutCount(size)*size, func(n int) error {
 			return apiserver.Apply(ctx, r.Admin, routerbench.Namespace, manifest(size, n/size, n%size))
 		})
 		if err != nil {

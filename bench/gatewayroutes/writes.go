@@ -43,7 +43,7 @@ func (r *routes) BareWrites(
 	}
 	bodies := map[string][]byte{}
 	for name, route := range read {
-		share(route.Object, int64(weight))
+		setWeights(route.Object, int64(weight))
 		if bodies[name], err = json.Marshal(route.Object); err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (r *routes) CheckWeights(ctx context.Context, testCase routerbench.Case, ro
 				return fmt.Errorf("HTTPRoute %s: %w: it does not exist", named, errWeight)
 			}
 			want := found.DeepCopy()
-			share(want.Object, int64(weight))
+			setWeights(want.Object, int64(weight))
 			if !reflect.DeepEqual(want.Object, found.Object) {
 				return fmt.Errorf("HTTPRoute %s: %w", named, errWeight)
 			}
@@ -84,8 +84,8 @@ func (r *routes) CheckWeights(ctx context.Context, testCase routerbench.Case, ro
 // errWeight is returned if a route has another weight than the requested one.
 var errWeight = errors.New("another weight")
 
-// share sets the weight of the second backend of each rule with two, and gives the first one the rest.
-func share(route map[string]any, weight int64) {
+// setWeights sets the weight of the second backend of each rule with two, and gives the first one the rest.
+func setWeights(route map[string]any, weight int64) {
 	rules, _, _ := unstructured.NestedSlice(route, "spec", "rules")
 	for _, rule := range rules {
 		fields, _ := rule.(map[string]any)

@@ -8,7 +8,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-func TestTheBareClientWritesWeightsAndNothingElse(t *testing.T) {
+func TestBareWritesChangeOnlyWeights(t *testing.T) {
 	t.Parallel()
 	routeWith := func(stable, canary int) (route map[string]any) {
 		text := fmt.Sprintf(`{"metadata": {"name": "web"}, "spec": {"hostnames": ["a.test"], "rules": [
@@ -20,7 +20,7 @@ func TestTheBareClientWritesWeightsAndNothingElse(t *testing.T) {
 		return route
 	}
 	route := routeWith(100, 0)
-	share(route, 30)
+	setWeights(route, 30)
 	if diff := cmp.Diff(routeWith(70, 30), route); diff != "" {
 		t.Errorf("the route (-want +got):\n%s", diff)
 	}

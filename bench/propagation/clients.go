@@ -32,8 +32,8 @@ type clients struct {
 	group   sync.WaitGroup
 }
 
-// gather starts clients of a server.
-func gather(ctx context.Context, size int, server netip.AddrPort) *clients {
+// startClients starts clients of a server.
+func startClients(ctx context.Context, size int, server netip.AddrPort) *clients {
 	c := new(clients)
 	for range size {
 		m := &member{versions: map[string]map[string]string{}}
@@ -109,14 +109,14 @@ func (m *member) follow(ctx context.Context, server netip.AddrPort) (err error) 
 		if err != nil {
 			return err
 		}
-		if err := m.take(stream, response); err != nil {
+		if err := m.handleResponse(stream, response); err != nil {
 			return err
 		}
 	}
 }
 
-// take stores the versions of a response, ACKs it, and requests the endpoints of new clusters.
-func (m *member) take(
+// handleResponse stores the versions of a response, ACKs it, and requests the endpoints of new clusters.
+func (m *member) handleResponse(
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient,
 	response *discoveryv3.DeltaDiscoveryResponse,
 ) error {

@@ -57,18 +57,18 @@ func (s *stage) join(ctx context.Context, ours poller) (found joining, err error
 		return joining{}, err
 	}
 	defer func() { err = errors.Join(err, proxy.Kill()) }()
-	clients := gather(ctx, s.crowd, between.at)
+	clients := startClients(ctx, s.crowd, between.at)
 	defer clients.group.Wait()
 	defer end()
 	found.Clients = s.crowd
-	found.First, err = s.highest(ctx, func(ctx context.Context) error {
+	found.First, err = s.maxMemory(ctx, func(ctx context.Context) error {
 		_, err := clients.await(ctx, 1)
 		return err
 	})
 	if err != nil {
 		return joining{}, fmt.Errorf("the clients connect: %w", err)
 	}
-	found.Peak, err = s.highest(ctx, func(ctx context.Context) error {
+	found.Peak, err = s.maxMemory(ctx, func(ctx context.Context) error {
 		return s.reconnect(ctx, between, clients, ours, &found)
 	})
 	return found, err
@@ -124,7 +124,7 @@ func (s *stage) reconnect(ctx context.Context, between *relay, clients *clients,
 	defer group.Wait()
 	var again time.Duration
 	var failed error
-	between.cut()
+	between.closeAll()
 	group.Go(func() { again, failed = clients.await(ctx, 2) })
 	for range reconnectSamples {
 		s.side = 1 - s.side
@@ -141,8 +141,8 @@ func (s *stage) reconnect(ctx context.Context, between *relay, clients *clients,
 	return failed
 }
 
-// highest returns the interceptor's maximum memory during an action, in MB.
-func (s *stage) highest(ctx context.Context, do func(context.Context) error) (float64, error) {
+// maxMemory returns the interceptor's maximum memory during an action, in MB.
+func (s *stage) maxMemory(ctx context.Context, do func(context.Context) error) (float64, error) {
 	watching, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	var peak float64

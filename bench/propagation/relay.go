@@ -53,12 +53,12 @@ func (r *relay) run(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		go r.pass(ctx, client)
+		go r.forward(ctx, client)
 	}
 }
 
-// pass forwards one connection in both directions until either side ends it.
-func (r *relay) pass(ctx context.Context, client net.Conn) {
+// forward forwards one connection in both directions until either side ends it.
+func (r *relay) forward(ctx context.Context, client net.Conn) {
 	from := relayAddresses()
 	r.mu.Lock()
 	r.from++
@@ -87,8 +87,8 @@ func (r *relay) pass(ctx context.Context, client net.Conn) {
 	r.mu.Unlock()
 }
 
-// cut closes all connections at once.
-func (r *relay) cut() {
+// closeAll closes all connections at once.
+func (r *relay) closeAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for connection := range r.open {
@@ -99,5 +99,5 @@ func (r *relay) cut() {
 // stop closes the listener and all connections.
 func (r *relay) stop() {
 	_ = r.listener.Close() // No client connects any more.
-	r.cut()
+	r.closeAll()
 }

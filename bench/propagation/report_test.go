@@ -65,7 +65,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 	}
 }
 
-func TestACostIsWithoutWhatIsUsedAnyway(t *testing.T) {
+func TestCostExcludesIdleUsage(t *testing.T) {
 	t.Parallel()
 	// Each reading costs 50 µs, which belong to no weight.
 	before := reading{ends: usage{seconds: 1, Interceptor: 50, Bytes: 1000}, begins: usage{seconds: 1, Interceptor: 100, Bytes: 1000}}

@@ -118,7 +118,7 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 		return memory, err
 	}
 	defer router.Kill()
-	if err := weigh(ctx, cluster, router, chosen.used); err != nil {
+	if err := setWeights(ctx, cluster, router, chosen.used); err != nil {
 		return memory, err
 	}
 	return process.Folder("/proc/" + strconv.Itoa(router.PID())).Memory()
@@ -173,9 +173,9 @@ func rollout(n int, weight int32) *v1alpha1.Rollout {
 	return made
 }
 
-// weigh sets one weight after another for the Rollouts, and waits until the plugin has established its watch: from then
+// setWeights sets one weight after another for the Rollouts, and waits until the plugin has established its watch: from then
 // on, idle calls make no requests.
-func weigh(ctx context.Context, cluster *apiserver.ControlPlane, router *pluginprocess.Process, used int) error {
+func setWeights(ctx context.Context, cluster *apiserver.ControlPlane, router *pluginprocess.Process, used int) error {
 	weighAll := func(before, weight int32) error {
 		_, err := stopwatch.Calls(atOnce, used, func(n int) error {
 			return pluginprocess.AsError(router.SetWeight(rollout(n, before), weight, nil))

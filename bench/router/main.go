@@ -130,7 +130,7 @@ func (s *scaledObjects) BareWrites(
 ) (write func(n int) error, err error) {
 	return func(n int) error {
 		annotations := map[string]any{
-			httpv1alpha1.AnnotationWeightedBackends:      shares(name(n), weight),
+			httpv1alpha1.AnnotationWeightedBackends:      weightsAnnotation(name(n), weight),
 			httpv1alpha1.AnnotationWeightedBackendsOwner: routerbench.Namespace + "/" + name(n) + " " + string(s.Rollout(of, n).UID),
 		}
 		change := map[string]any{"metadata": map[string]any{"annotations": annotations}}
@@ -150,7 +150,7 @@ func (s *scaledObjects) CheckWeights(ctx context.Context, _ routerbench.Case, ro
 		if err := json.Unmarshal(text, &found); err != nil {
 			return err
 		}
-		if annotation := found.Annotations[httpv1alpha1.AnnotationWeightedBackends]; annotation != shares(named, weight) {
+		if annotation := found.Annotations[httpv1alpha1.AnnotationWeightedBackends]; annotation != weightsAnnotation(named, weight) {
 			return fmt.Errorf("HTTPScaledObject %s: %w: %q", named, errWeight, annotation)
 		}
 		return nil
@@ -161,8 +161,8 @@ func (s *scaledObjects) CheckWeights(ctx context.Context, _ routerbench.Case, ro
 // errWeight is returned if an object has another weight than the requested one.
 var errWeight = errors.New("another weight")
 
-// shares returns the text of the annotation with a weight.
-func shares(named string, weight uint32) string {
+// weightsAnnotation returns the text of the annotation with a weight.
+func weightsAnnotation(named string, weight uint32) string {
 	return split.Format([]split.Backend{{Service: named + "-stable", Weight: 100 - weight}, {Service: named + "-canary", Weight: weight}})
 }
 

@@ -55,7 +55,7 @@ func (s *stage) measureCost(ctx context.Context, results *report) error {
 		if err != nil {
 			return err
 		}
-		results.Costs[i].Idle = loadOf([]spent{after.each(before, resting.Seconds())})
+		results.Costs[i].Idle = loadOf([]spent{after.per(before, resting.Seconds())})
 	}
 	return nil
 }
@@ -63,13 +63,13 @@ func (s *stage) measureCost(ctx context.Context, results *report) error {
 // oneTurn is a turn of one path: both shapes, and warm requests.
 func (s *stage) oneTurn(ctx context.Context, by path, found *cost) error {
 	for shape, apps := range shapes() {
-		used, err := s.holdTurn(ctx, by, apps, found)
+		used, err := s.queueTurn(ctx, by, apps, found)
 		if err != nil {
 			return err
 		}
 		found.held[shape] = append(found.held[shape], used)
 		if apps < mostApps {
-			if err := s.sleepAll(ctx, apps); err != nil {
+			if err := s.scaleAllToZero(ctx, apps); err != nil {
 				return err
 			}
 			continue
@@ -82,11 +82,11 @@ func (s *stage) oneTurn(ctx context.Context, by path, found *cost) error {
 		found.Requests += costWarm
 		found.Lost += lost
 	}
-	return s.sleepAll(ctx, mostApps)
+	return s.scaleAllToZero(ctx, mostApps)
 }
 
-// holdTurn queues requests for apps, wakes the apps, and returns the cost of a request, in microseconds.
-func (s *stage) holdTurn(ctx context.Context, by path, apps int, found *cost) (spent, error) {
+// queueTurn queues requests for apps, wakes the apps, and returns the cost of a request, in microseconds.
+func (s *stage) queueTurn(ctx context.Context, by path, apps int, found *cost) (spent, error) {
 	before, err := by.spent()
 	if err != nil {
 		return spent{}, err
@@ -108,11 +108,11 @@ func (s *stage) holdTurn(ctx context.Context, by path, apps int, found *cost) (s
 	}
 	found.Requests += costHeld
 	after, err := by.spent()
-	return after.each(before, costHeld), errors.Join(errs, err)
+	return after.per(before, costHeld), errors.Join(errs, err)
 }
 
-// sleepAll scales the first of the apps to zero again, and waits until each path has noticed: they have the same apps.
-func (s *stage) sleepAll(ctx context.Context, apps int) error {
+// scaleAllToZero scales the first of the apps to zero again, and waits until each path has noticed: they have the same apps.
+func (s *stage) scaleAllToZero(ctx context.Context, apps int) error {
 	var errs error
 	for app := range apps {
 		errs = errors.Join(errs, s.SetReady(ctx, app, false))
@@ -145,7 +145,7 @@ func warmTurn(ctx context.Context, by path) (used spent, lost int, err error) {
 	}
 	group.Wait()
 	after, err := by.spent()
-	return after.each(before, costWarm), int(failed.Load()), err
+	return after.per(before, costWarm), int(failed.Load()), err
 }
 
 // isServed reports whether an app answered a request for it.

@@ -127,8 +127,8 @@ func moveListener(resources translate.Resources) {
 	resources[resourcev3.ListenerType][translate.ListenerName] = message
 }
 
-// setAwake pushes the endpoints and the scope of an app. It returns the time of the start of the push.
-func (d *direct) setAwake(app int, isAwake bool) (time.Time, error) {
+// setReady pushes the endpoints and the scope of an app. It returns the time of the start of the push.
+func (d *direct) setReady(app int, isAwake bool) (time.Time, error) {
 	form := d.forms[0]
 	if isAwake {
 		form = d.forms[1]

@@ -92,7 +92,7 @@ func measure(ctx context.Context, chosen options, progress io.Writer) (results r
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, *report) error
-	}{{"notify", s.measureNotify}, {"wake", s.measureWake}, {"cost", s.measureCost}, {"held", s.measureHeld}} {
+	}{{"notify", s.measureNotify}, {"wake", s.measureWake}, {"cost", s.measureCost}, {"held", s.measureQueued}} {
 		if chosen.only != "" && chosen.only != part.name {
 			continue
 		}

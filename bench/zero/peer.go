@@ -122,8 +122,8 @@ func (w path) spent() (spent, error) {
 	return sum, errs
 }
 
-// each returns the cost per request since before.
-func (s spent) each(before spent, requests float64) spent {
+// per returns the cost per request since before.
+func (s spent) per(before spent, requests float64) spent {
 	return spent{(s.all - before.all) / requests, (s.proxy - before.proxy) / requests}
 }
 

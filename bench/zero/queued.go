@@ -20,8 +20,8 @@ type usage struct {
 	descriptors [2]int
 }
 
-// use reads the usage of Envoy and the interceptor.
-func (s *stage) use() (usage, error) {
+// readUsage reads the usage of Envoy and the interceptor.
+func (s *stage) readUsage() (usage, error) {
 	var found usage
 	var errs error
 	for i, at := range []process.Folder{s.envoyAt, s.interceptorAt} {
@@ -34,18 +34,18 @@ func (s *stage) use() (usage, error) {
 	return found, errs
 }
 
-// measureHeld queues the maximum number of requests, checks that one more is rejected, and wakes all apps. Then it
+// measureQueued queues the maximum number of requests, checks that one more is rejected, and wakes all apps. Then it
 // queues the maximum again and cancels all requests.
-func (s *stage) measureHeld(ctx context.Context, results *report) error {
-	before, err := s.use()
+func (s *stage) measureQueued(ctx context.Context, results *report) error {
+	before, err := s.readUsage()
 	if err != nil {
 		return err
 	}
-	waiting, err := s.fill(ctx)
+	waiting, err := s.fillQueue(ctx)
 	if err != nil {
 		return err
 	}
-	full, err := s.use()
+	full, err := s.readUsage()
 	if err != nil {
 		return err
 	}
@@ -61,14 +61,14 @@ func (s *stage) measureHeld(ctx context.Context, results *report) error {
 	if found.RefusedAfterMS = milliseconds(time.Since(began)); refused.Reason != "limit" {
 		return fmt.Errorf("%w to a request above the maximum: %+v", errAnswer, refused)
 	}
-	if err := s.release(ctx, waiting, found); err != nil {
+	if err := s.wakeAll(ctx, waiting, found); err != nil {
 		return err
 	}
 	return s.cancel(ctx, found)
 }
 
-// fill queues the maximum number of requests.
-func (s *stage) fill(ctx context.Context) ([]<-chan coldstart.Response, error) {
+// fillQueue queues the maximum number of requests.
+func (s *stage) fillQueue(ctx context.Context) ([]<-chan coldstart.Response, error) {
 	waiting := make([]<-chan coldstart.Response, 0, s.options.held)
 	for len(waiting) < s.options.held {
 		more := min(atOnce, s.options.held-len(waiting))
@@ -80,8 +80,8 @@ func (s *stage) fill(ctx context.Context) ([]<-chan coldstart.Response, error) {
 	return waiting, nil
 }
 
-// release wakes all apps together, and scales them to zero again when all requests have been answered.
-func (s *stage) release(ctx context.Context, waiting []<-chan coldstart.Response, found *held) error {
+// wakeAll wakes all apps together, and scales them to zero again when all requests have been answered.
+func (s *stage) wakeAll(ctx context.Context, waiting []<-chan coldstart.Response, found *held) error {
 	began := time.Now()
 	all := writeAll(mostApps, mostApps, func(app int) error { return s.SetReady(ctx, app, true) })
 	var errs error
@@ -102,14 +102,14 @@ func (s *stage) release(ctx context.Context, waiting []<-chan coldstart.Response
 		found.Failures = append(found.Failures, fmt.Sprintf("%d × %s", count, failure))
 	}
 	slices.Sort(found.Failures)
-	return errors.Join(errs, s.sleepAll(ctx, mostApps))
+	return errors.Join(errs, s.scaleAllToZero(ctx, mostApps))
 }
 
 // cancel queues the maximum number of requests, and then cancels all.
 func (s *stage) cancel(ctx context.Context, found *held) error {
 	leaving, leave := context.WithCancel(ctx)
 	defer leave()
-	if _, err := s.fill(leaving); err != nil {
+	if _, err := s.fillQueue(leaving); err != nil {
 		return err
 	}
 	began := time.Now()

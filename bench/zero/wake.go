@@ -73,7 +73,7 @@ func (s *stage) wakeByObjects(ctx context.Context, by path, apps int, fromAnswer
 		*fromAnswer = append(*fromAnswer, max(0, answer.Sub(one.at)))
 		*fromWrite = append(*fromWrite, answer.Sub(one.sent))
 	}
-	return errors.Join(errs, s.sleepAll(ctx, apps))
+	return errors.Join(errs, s.scaleAllToZero(ctx, apps))
 }
 
 // writeAll writes an object of each app, with the given concurrency, and returns the results.
@@ -108,7 +108,7 @@ func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
 	all := writeAll(apps, writers, func(app int) error {
 		err := s.SetDecoy(ctx, app, true)
 		if err == nil {
-			pushed[app], err = s.direct.setAwake(app, true)
+			pushed[app], err = s.direct.setReady(app, true)
 		}
 		return err
 	})
@@ -120,7 +120,7 @@ func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
 		found.direct = append(found.direct, answer.Sub(pushed[one.app]))
 	}
 	for app := range apps {
-		_, err := s.direct.setAwake(app, false)
+		_, err := s.direct.setReady(app, false)
 		errs = errors.Join(errs, err, s.SetDecoy(ctx, app, false))
 	}
 	return errors.Join(errs, awaitAllZero(ctx, by, apps))

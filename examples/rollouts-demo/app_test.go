@@ -129,7 +129,7 @@ func (s *serving) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func TestStopsWhenItIsTold(t *testing.T) {
+func TestStopsOnSIGTERM(t *testing.T) {
 	ctx, terminate := context.WithCancel(t.Context())
 	log := &serving{Handler: slog.DiscardHandler, address: make(chan string, 1)}
 	ended := make(chan error, 1)

@@ -42,7 +42,7 @@ func TestAskIsAnsweredWithoutHTTP(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenEndsTheApp(t *testing.T) {
+func TestPortInUseEndsTheApp(t *testing.T) {
 	addresses := ports()
 	first, err := serveRaw(t.Context(), addresses, "blue")
 	if err != nil {
@@ -123,7 +123,7 @@ func TestAskKeepsItsSchedule(t *testing.T) {
 	}
 }
 
-func TestAskRefusesWhatItCannotAsk(t *testing.T) {
+func TestAskRejectsInvalidFlags(t *testing.T) {
 	for _, args := range [][]string{{"--protocol=sctp", "--address=a:1"}, {"--protocol=tcp"}, {"--address=a:1", "--rate=0"}, {"--color=blue"}} {
 		if err := runAsk(t.Context(), args, new(bytes.Buffer)); err == nil {
 			t.Errorf("%v is no error", args)

@@ -81,12 +81,12 @@ func (c Cache) Ensure(ctx context.Context, parts []Part, progress Progress) (map
 		return nil, err
 	}
 	compiled, downloaded := lanes(missing)
-	m := &making{cache: c, folders: folders, progress: progress, total: len(missing)}
+	m := &buildRun{cache: c, folders: folders, progress: progress, total: len(missing)}
 	m.costs = [][]Cost{costs(compiled), costs(downloaded)}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return m.all(ctx, compiled, m.costs[0]) })
+	group.Go(func() error { return m.buildLane(ctx, compiled, m.costs[0]) })
 	group.Go(func() error {
-		if err := m.all(ctx, downloaded, m.costs[1]); err != nil {
+		if err := m.buildLane(ctx, downloaded, m.costs[1]); err != nil {
 			return err
 		}
 		m.fetch(ctx, compiled)
@@ -98,8 +98,8 @@ func (c Cache) Ensure(ctx context.Context, parts []Part, progress Progress) (map
 	return folders, nil
 }
 
-// making is the state of one call of Ensure.
-type making struct {
+// buildRun is the state of one call of Ensure.
+type buildRun struct {
 	cache    Cache
 	folders  map[string]string
 	progress Progress
@@ -110,8 +110,8 @@ type making struct {
 	costs [][]Cost // per lane
 }
 
-// all builds the components of a lane and updates their costs.
-func (m *making) all(ctx context.Context, parts []Part, costs []Cost) error {
+// buildLane builds the components of a lane and updates their costs.
+func (m *buildRun) buildLane(ctx context.Context, parts []Part, costs []Cost) error {
 	for i, part := range parts {
 		step := Step{Part: part.Name, Total: m.total}
 		m.report(&step, func() { m.begun++; step.Number = m.begun })
@@ -126,7 +126,7 @@ func (m *making) all(ctx context.Context, parts []Part, costs []Cost) error {
 }
 
 // report updates the costs and reports a step. The lane that takes longest determines the remaining time.
-func (m *making) report(step *Step, change func()) {
+func (m *buildRun) report(step *Step, change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
@@ -139,7 +139,7 @@ func (m *making) report(step *Step, change func()) {
 
 // fetch downloads the modules that the missing components compile. A failed download is repeated by the component's own
 // build, which reports the error.
-func (m *making) fetch(ctx context.Context, parts []Part) {
+func (m *buildRun) fetch(ctx context.Context, parts []Part) {
 	var all []GoTools // one per go.mod
 	for _, part := range parts {
 		recipe, ok := part.Recipe.(compiler)

@@ -131,7 +131,7 @@ func TestDownloadsRunInParallel(t *testing.T) {
 }
 
 // A failed download stops the compilation.
-func TestADownloadThatFails(t *testing.T) {
+func TestFailedDownload(t *testing.T) {
 	var made int
 	parts := []Part{
 		{"long", time.Minute, endless{waiting{recipe{key: "long", made: &made}, nil}}},

@@ -41,7 +41,7 @@ func TestExtraArgumentsComeLast(t *testing.T) {
 
 // A flag that names a file below the run directory must name a file that exists: a configuration file, a certificate,
 // or a file that the component writes.
-func TestConfigurationFilesThatFlagsNameAreWritten(t *testing.T) {
+func TestFlagsNameExistingFiles(t *testing.T) {
 	s := settings()
 	files := Files(s)
 	for _, c := range Components(s) {

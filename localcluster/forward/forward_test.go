@@ -29,7 +29,7 @@ func serve(t *testing.T, dial Dial) string {
 	return listener.Addr().String()
 }
 
-func TestBytesGoBothWaysAndTheEndIsPassedOn(t *testing.T) {
+func TestForwardCopiesBothDirections(t *testing.T) {
 	echo, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

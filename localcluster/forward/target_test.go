@@ -10,7 +10,7 @@ import (
 
 // An address is looked up once a second. A query without an answer changes nothing. A deleted host has no address, and
 // may get another one.
-func TestTheAddressOfATarget(t *testing.T) {
+func TestTargetAddress(t *testing.T) {
 	lost, notFound := errors.New("i/o timeout"), &net.DNSError{Err: "no such host", IsNotFound: true}
 	answers := []struct {
 		address string

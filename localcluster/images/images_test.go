@@ -96,7 +96,7 @@ func TestServedImagesCanBePulledByEachName(t *testing.T) {
 	}
 }
 
-func TestAMissingFileIsNamed(t *testing.T) {
+func TestErrorNamesMissingFile(t *testing.T) {
 	spec := Spec{Names: []string{"team/app:one"}, Files: []File{{Path: "/app", Source: filepath.Join(t.TempDir(), "gone")}}}
 	_, err := Build(spec, "amd64")
 	if err == nil || !strings.Contains(err.Error(), "team/app:one") || !strings.Contains(err.Error(), "/app") {
@@ -224,7 +224,7 @@ func TestOneDescriptionGivesOneImageEverywhere(t *testing.T) {
 }
 
 // A hard link takes no space and has the file's content.
-func TestAFileCanHaveTwoNames(t *testing.T) {
+func TestHardLink(t *testing.T) {
 	spec := sample(t)
 	spec.Files = append(spec.Files, File{Path: "/plugin/app", LinkTo: "/usr/bin/app"})
 	image, err := Build(spec, "amd64")

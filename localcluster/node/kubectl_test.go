@@ -9,7 +9,7 @@ import (
 )
 
 // A command that failed because the API server was busy is repeated; an invalid one is not.
-func TestKubectlTriesAgain(t *testing.T) {
+func TestKubectlRetries(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		says  string

@@ -43,7 +43,7 @@ func enterRoot(s cluster.Settings) error {
 	if err := mountNew("tmpfs", root, unix.MS_NOSUID, "mode=755"); err != nil {
 		return err
 	}
-	for _, step := range []func(string, cluster.Settings) error{showSystem, mountDevices, mountKernel, showFolders} {
+	for _, step := range []func(string, cluster.Settings) error{mountSystem, mountDevices, mountKernel, mountFolders} {
 		if err := step(root, s); err != nil {
 			return err
 		}
@@ -58,8 +58,8 @@ func enterRoot(s cluster.Settings) error {
 	return coverSysctls(s)
 }
 
-// showSystem mounts the host's programs, libraries and a few of its files.
-func showSystem(root string, s cluster.Settings) error {
+// mountSystem mounts the host's programs, libraries and a few of its files.
+func mountSystem(root string, s cluster.Settings) error {
 	for _, folder := range systemFolders() {
 		source := filepath.Join("/", folder)
 		target, err := os.Readlink(source)
@@ -101,9 +101,9 @@ func ownFiles(s cluster.Settings) map[string]string {
 	}
 }
 
-// showFolders mounts the folders of the settings at their own paths, which may be below one that was mounted before,
+// mountFolders mounts the folders of the settings at their own paths, which may be below one that was mounted before,
 // such as /tmp. The run directory comes last: it may be in one of the others.
-func showFolders(root string, s cluster.Settings) error {
+func mountFolders(root string, s cluster.Settings) error {
 	for _, folder := range s.Reads {
 		if err := bindReadOnly(folder, filepath.Join(root, folder)); err != nil {
 			return err

@@ -106,7 +106,7 @@ func estimated() string {
 		minutes(build.Parts("..", "debian-13")), minutes(keda))
 }
 
-func TestAMachineThatIsFit(t *testing.T) {
+func TestCheckPasses(t *testing.T) {
 	for name, m := range map[string]machine{
 		"Debian 13 with sudo":            debian(),
 		"as root, without sudo":          debian().without("sudo").as("0"),

@@ -81,7 +81,7 @@ data:
 	}
 }
 
-func TestNotesSayWhatTheChangelogSays(t *testing.T) {
+func TestNotesContainTheChangelogSection(t *testing.T) {
 	tests := []struct {
 		version, want string
 		err           error
@@ -105,7 +105,7 @@ func TestNotesSayWhatTheChangelogSays(t *testing.T) {
 	}
 }
 
-func TestNotesRefuseChecksumsOfSomethingElse(t *testing.T) {
+func TestNotesRejectOtherChecksums(t *testing.T) {
 	tests := map[string]string{
 		"a binary is missing": strings.Join(strings.Split(sums(t), "\n")[1:], "\n"),
 		"a short sum":         "abc  gatewayapi-plugin-linux-amd64\n",
@@ -141,7 +141,7 @@ func TestABillHasEachModuleOnce(t *testing.T) {
 	}
 }
 
-func TestABillIsOfARealBinary(t *testing.T) {
+func TestBillOfRealBinary(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "release")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "../cmd/release").CombinedOutput(); err != nil {
 		t.Fatalf("build a program: %v\n%s", err, out)

@@ -28,7 +28,7 @@ func TestParseAddons(t *testing.T) {
 	}
 }
 
-func TestAddonsAreMadeOfPartsThatExist(t *testing.T) {
+func TestAddonPartsExist(t *testing.T) {
 	var parts []string
 	for _, addon := range Addons() {
 		parts = append(parts, addon.Parts()...)
@@ -40,7 +40,7 @@ func TestAddonsAreMadeOfPartsThatExist(t *testing.T) {
 	}
 }
 
-func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
+func TestAddonImagesAndBundles(t *testing.T) {
 	programs := map[product.Program]string{
 		product.Sample: "/bin/rollouts-demo", product.GatewayPlugin: "/bin/gatewayapi-plugin", product.Scaler: "/bin/scaler", product.Agent: "/bin/agent",
 	}
@@ -84,7 +84,7 @@ func TestAddonsBringOnlyWhatWasAskedFor(t *testing.T) {
 }
 
 // Its images have the tag of KEDA's manifests and the tag of their own version.
-func TestAnotherKEDAIsServedInPlaceOfTheUsualOne(t *testing.T) {
+func TestOtherKEDAVersionReplacesDefault(t *testing.T) {
 	parts := map[string]string{"keda": "/parts/usual", "keda-v2.20.2": "/parts/other"}
 	operator := AddonImages([]Addon{"keda-v2.20.2"}, parts, nil)[0]
 	if diff := cmp.Diff([]string{"kedacore/keda:main", "kedacore/keda:2.20.2"}, operator.Names); diff != "" {

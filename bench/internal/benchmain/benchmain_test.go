@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestArgumentsThatCannotWorkAreRefused(t *testing.T) {
+func TestInvalidArgumentsAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		args    []string

@@ -37,7 +37,7 @@ func TestResultsOverALimitArePublished(t *testing.T) {
 	}
 }
 
-func TestValuesOnTheWrongSideOfALimitFail(t *testing.T) {
+func TestVerdictOfMissedLimits(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		limit Limit

@@ -11,7 +11,7 @@ import (
 
 var errNotYet = errors.New("not yet")
 
-func TestWaitingEndsWithWhatIsWaitedForOrInVain(t *testing.T) {
+func TestUntil(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
@@ -36,7 +36,7 @@ func TestWaitingEndsWithWhatIsWaitedForOrInVain(t *testing.T) {
 	})
 }
 
-func TestSomethingIsDoneAtEachInterval(t *testing.T) {
+func TestEvery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+time.Millisecond)

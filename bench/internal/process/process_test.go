@@ -9,7 +9,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-func TestOfThisProcess(t *testing.T) {
+func TestUsageOfThisProcess(t *testing.T) {
 	t.Parallel()
 	folder, err := process.Find(os.Getpid())
 	if err != nil {
@@ -38,7 +38,7 @@ func TestOfThisProcess(t *testing.T) {
 	})
 }
 
-func TestOfNoProcess(t *testing.T) {
+func TestMissingProcess(t *testing.T) {
 	t.Parallel()
 	if _, err := process.Find(1 << 30); !errors.Is(err, process.ErrNoField) {
 		t.Errorf("the error is %v", err)

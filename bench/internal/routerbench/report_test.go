@@ -27,7 +27,7 @@ func sampleOf(whole float64, millis ...int) sample {
 	return sample{Sample: measured}
 }
 
-func TestVerdictNamesTheLimitThatIsMissed(t *testing.T) {
+func TestVerdictNamesMissedLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(samples map[string]sample)

@@ -94,7 +94,7 @@ func TestSeriesTakeMediansOverRounds(t *testing.T) {
 	}
 }
 
-func TestNothingSettlesAfterTheEnd(t *testing.T) {
+func TestSettleReturnsContextError(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -19,7 +19,7 @@ func parse(t *testing.T, text string) compare.Snapshot {
 	return snapshot
 }
 
-func TestParseRefusesWhatIsCutOff(t *testing.T) {
+func TestParseRejectsIncompleteSnapshots(t *testing.T) {
 	if got, err := compare.Parse("@@ files\n/opt\td 755 0:0\n"); err == nil {
 		t.Errorf("a snapshot without its end was read as %v", got)
 	}

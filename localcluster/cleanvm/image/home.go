@@ -54,7 +54,7 @@ func (b Builder) Home(ctx context.Context, base Base, parts string, carry bool) 
 	if err != nil {
 		return "", fmt.Errorf("describe the home: %w", err)
 	}
-	return p.Disk, b.asUser(ctx, string(raw))
+	return p.Disk, b.asGuestUser(ctx, string(raw))
 }
 
 // addCaches adds the host's caches to the plan.
@@ -96,9 +96,9 @@ func isPortable(part string) bool {
 	return true
 }
 
-// asUser restarts this program in namespaces of its own, in which the host user's files belong to the guest's user:
+// asGuestUser restarts this program in namespaces of its own, in which the host user's files belong to the guest's user:
 // mke2fs has no option for owners. The kernel removes the mounts with the namespaces.
-func (b Builder) asUser(ctx context.Context, plan string) error {
+func (b Builder) asGuestUser(ctx context.Context, plan string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// staged is one file that is copied into the new Debian.
-type staged struct {
+// stagedFile is one file that is copied into the new Debian.
+type stagedFile struct {
 	path, content string
 	mode          os.FileMode
 }
@@ -15,7 +15,7 @@ type staged struct {
 // stage writes the files of the new Debian: below early those that must exist before packages are installed, below late
 // all others.
 func (b Builder) stage(how recipe, dir string) error {
-	files := []staged{
+	files := []stagedFile{
 		{"early/initramfs-tools/conf.d/modules", "MODULES=list\n", 0o644},
 		{"early/initramfs-tools/modules", "virtio_pci\nvirtio_blk\nvirtio_net\next4\n", 0o644},
 		{"late/customise", how.Script, 0o755},
@@ -30,7 +30,7 @@ func (b Builder) stage(how recipe, dir string) error {
 		},
 	}
 	for name, content := range how.Network.Authorities {
-		files = append(files, staged{"late/usr/local/share/ca-certificates/" + name, content, 0o644})
+		files = append(files, stagedFile{"late/usr/local/share/ca-certificates/" + name, content, 0o644})
 	}
 	for _, file := range files {
 		path := filepath.Join(dir, file.path)

@@ -58,7 +58,7 @@ func TestABundleIsACleanClone(t *testing.T) {
 	}
 }
 
-func TestUncommittedChangesAreRefused(t *testing.T) {
+func TestUncommittedChangesAreRejected(t *testing.T) {
 	repo := repository(t)
 	write(t, filepath.Join(repo, "new"), "not committed")
 	if _, err := walk.MakeBundle(t.Context(), repo, t.TempDir(), false); !errors.Is(err, walk.ErrUncommitted) {

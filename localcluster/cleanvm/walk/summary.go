@@ -37,7 +37,7 @@ func (s Report) writeLeft(out io.Writer) {
 	if len(s.Left.UntilReboot) > 0 {
 		fmt.Fprintln(out, "until the next boot there are (allowed):")
 	}
-	for _, line := range grouped(s.Left.UntilReboot) {
+	for _, line := range groupFindings(s.Left.UntilReboot) {
 		fmt.Fprintln(out, "  "+line)
 	}
 	if s.Left.Clean() {
@@ -50,8 +50,8 @@ func (s Report) writeLeft(out io.Writer) {
 	}
 }
 
-// grouped formats findings one per line, except kernel settings, which it groups: a kernel module adds dozens.
-func grouped(findings []compare.Finding) []string {
+// groupFindings formats findings one per line, except kernel settings, which it groups: a kernel module adds dozens.
+func groupFindings(findings []compare.Finding) []string {
 	var out []string
 	groups := map[string]int{}
 	for _, f := range findings {

@@ -96,14 +96,14 @@ func (w *Walk) progress(format string, args ...any) {
 	w.Progress(format, args...)
 }
 
-// within bounds a step of the walk.
-func (w *Walk) within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+// withTimeout bounds a step of the walk.
+func (w *Walk) withTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, time.Duration(float64(timeout)*w.Patience))
 }
 
 // AwaitBoot waits until the machine has finished booting.
 func (w *Walk) AwaitBoot(ctx context.Context) error {
-	ctx, cancel := w.within(ctx, settleTimeout)
+	ctx, cancel := w.withTimeout(ctx, settleTimeout)
 	defer cancel()
 	// A degraded machine returns a non-zero exit code; the summary shows the reason.
 	_, err := w.Root.Run(ctx, "systemctl is-system-running --wait || true; ! systemctl is-active --quiet docker || docker info >/dev/null", nil)
@@ -115,7 +115,7 @@ func (w *Walk) AwaitBoot(ctx context.Context) error {
 
 // CopyBundle copies a bundle to the path that the user clones from.
 func (w *Walk) CopyBundle(ctx context.Context, b Bundle) error {
-	ctx, cancel := w.within(ctx, snapshotTimeout)
+	ctx, cancel := w.withTimeout(ctx, snapshotTimeout)
 	defer cancel()
 	file, err := os.Open(b.File)
 	if err != nil {
@@ -134,8 +134,8 @@ func CloneCommand() Command {
 	return Command{"git clone " + bundle + " " + Clone + " && cd " + Clone, 2 * time.Minute}
 }
 
-// Do runs commands as the user until one fails, and compares the machine.
-func (w *Walk) Do(ctx context.Context, commands []Command) (Report, error) {
+// RunCommands runs commands as the user until one fails, and compares the machine.
+func (w *Walk) RunCommands(ctx context.Context, commands []Command) (Report, error) {
 	story := Report{}
 	facts, err := w.describe(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func (w *Walk) Do(ctx context.Context, commands []Command) (Report, error) {
 	}
 	_ = w.Transcript.Tail() // the login message belongs to no command
 	for _, command := range commands {
-		outcome := w.do(ctx, command)
+		outcome := w.runCommand(ctx, command)
 		story.Outcomes = append(story.Outcomes, outcome)
 		if ctx.Err() != nil {
 			return story, ctx.Err()
@@ -167,10 +167,10 @@ func (w *Walk) Do(ctx context.Context, commands []Command) (Report, error) {
 	return story, err
 }
 
-// do runs one command as the user.
-func (w *Walk) do(ctx context.Context, command Command) Outcome {
+// runCommand runs one command as the user.
+func (w *Walk) runCommand(ctx context.Context, command Command) Outcome {
 	w.progress("dev types: %s", command.Line)
-	ctx, cancel := w.within(ctx, command.Timeout)
+	ctx, cancel := w.withTimeout(ctx, command.Timeout)
 	defer cancel()
 	out := Outcome{Line: command.Line}
 	start := time.Now()
@@ -182,7 +182,7 @@ func (w *Walk) do(ctx context.Context, command Command) Outcome {
 // compare takes snapshots until the machine equals its former state or the timeout passes: processes that are
 // terminating may need a moment.
 func (w *Walk) compare(ctx context.Context, before compare.Snapshot) (compare.Result, error) {
-	until, cancel := w.within(ctx, goneTimeout)
+	until, cancel := w.withTimeout(ctx, goneTimeout)
 	defer cancel()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -205,7 +205,7 @@ func (w *Walk) compare(ctx context.Context, before compare.Snapshot) (compare.Re
 
 // snapshot takes a snapshot of the machine and writes it to a file.
 func (w *Walk) snapshot(ctx context.Context, name string) (compare.Snapshot, error) {
-	ctx, cancel := w.within(ctx, snapshotTimeout)
+	ctx, cancel := w.withTimeout(ctx, snapshotTimeout)
 	defer cancel()
 	text, err := w.Root.Run(ctx, "bash -s", strings.NewReader(compare.Script))
 	if err != nil {
@@ -219,7 +219,7 @@ func (w *Walk) snapshot(ctx context.Context, name string) (compare.Snapshot, err
 
 // describe queries the facts about the machine.
 func (w *Walk) describe(ctx context.Context) ([]string, error) {
-	ctx, cancel := w.within(ctx, snapshotTimeout)
+	ctx, cancel := w.withTimeout(ctx, snapshotTimeout)
 	defer cancel()
 	text, err := w.Root.Run(ctx, facts, nil)
 	if err != nil {

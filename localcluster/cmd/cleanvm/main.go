@@ -48,7 +48,7 @@ with how it was before. What the host has in its caches is carried in, so that n
 It passes if all commands end well and nothing is left but in the user's caches and the clone. It needs root and
 a Debian or Ubuntu host; /dev/kvm is used where it runs an unmodified kernel, else QEMU emulates, many times slower.`,
 		Version: version, SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.story(c.Context(), nil) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.runCommands(c.Context(), nil) },
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&o.repo, "repo", ".", "repository to clone")
@@ -79,7 +79,7 @@ func runCommand(o *options) *cobra.Command {
 			for _, line := range lines {
 				commands = append(commands, walk.Command{Line: line, Timeout: o.timeout})
 			}
-			return o.story(c.Context(), commands)
+			return o.runCommands(c.Context(), commands)
 		},
 	}
 }

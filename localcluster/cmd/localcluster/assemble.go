@@ -148,7 +148,7 @@ func compile(ctx context.Context, c compilation) error {
 		packages = append(packages, product.Packages()[program])
 	}
 	slices.Sort(packages)
-	say("building %s", strings.Join(packages, ", "))
+	printProgress("building %s", strings.Join(packages, ", "))
 	flags := "-s -w"
 	if c.version != "" {
 		flags += " -X main.version=" + c.version

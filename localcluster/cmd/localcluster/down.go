@@ -55,7 +55,7 @@ func downAll(ctx context.Context, l *location) error {
 func remove(ctx context.Context, dir, name string) error {
 	settings := cluster.Settings{Name: name, Dir: dir}
 	if _, err := os.Stat(dir); err != nil && !cgroup.Exists(settings) {
-		say("there is no cluster")
+		printProgress("there is no cluster")
 		return nil
 	}
 	if removed, err := host.RequestStop(ctx, dir); removed || err != nil {

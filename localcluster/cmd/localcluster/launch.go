@@ -68,7 +68,7 @@ func awaitReady(ctx context.Context, dir string) error {
 		seen = next
 		if time.Since(lastOutput) > progressInterval {
 			lastOutput = time.Now()
-			say("  still starting after %.0f s; see the logs in %s", time.Since(began).Seconds(), filepath.Join(dir, "logs"))
+			printProgress("  still starting after %.0f s; see the logs in %s", time.Since(began).Seconds(), filepath.Join(dir, "logs"))
 		}
 		status, err := host.ReadStatus(dir)
 		switch {
@@ -114,7 +114,7 @@ func showProgress(dir string, offset int64) (int64, node.State, error) {
 		offset += int64(len(line))
 		last = event.State
 		if event.State != node.Failed {
-			say("  %s", event.Message)
+			printProgress("  %s", event.Message)
 		}
 	}
 }

@@ -65,10 +65,10 @@ func ensureParts(ctx context.Context, l *location, parts []build.Part) (map[stri
 	return l.buildCache().Ensure(ctx, parts, func(s build.Step) {
 		left := s.Remaining.Round(10 * time.Second)
 		if s.Took == 0 {
-			say("[%d/%d] building %s (about %s left in all)", s.Number, s.Total, s.Part, left)
+			printProgress("[%d/%d] building %s (about %s left in all)", s.Number, s.Total, s.Part, left)
 			return
 		}
-		say("[%d/%d] built %s in %s (about %s left in all)", s.Number, s.Total, s.Part, s.Took.Round(time.Second), left)
+		printProgress("[%d/%d] built %s in %s (about %s left in all)", s.Number, s.Total, s.Part, s.Took.Round(time.Second), left)
 	})
 }
 

@@ -45,7 +45,7 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 		return err
 	}
 	if len(other) > 0 {
-		say("the running cluster has another version of %s: restarting it", strings.Join(other, ", "))
+		printProgress("the running cluster has another version of %s: restarting it", strings.Join(other, ", "))
 		if err := down(ctx, l); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 	}
 	for _, program := range running.Contents.Given {
 		if _, again := r.binaries[program]; !again {
-			say("%s was set by --binary, and stays", program)
+			printProgress("%s was set by --binary, and stays", program)
 			r.binaries[program] = ownProgram(l, product.Program(program))
 		}
 	}
@@ -126,14 +126,14 @@ func replace(ctx context.Context, l *location, running, next node.Config, slowne
 	programs := differing(running.Contents.Programs, next.Contents.Programs)
 	added := differing(setOf(running.Addons), setOf(next.Addons))
 	if len(programs)+len(added) == 0 && running.Contents.Manifests == next.Contents.Manifests {
-		say("the cluster is already running the current build")
+		printProgress("the cluster is already running the current build")
 		return nil
 	}
 	what := strings.Join(append(added, programs...), ", ")
 	if what == "" {
 		what = "the manifests"
 	}
-	say("the cluster is already running; changed since its start: %s", what)
+	printProgress("the cluster is already running; changed since its start: %s", what)
 	changed := append(images.With(next.Images, pathsOf(l, programs)), newImages(running.Images, next.Images)...)
 	if err := images.PublishOver(ctx, next.Settings.Path(node.RegistrySocket), changed, runtime.GOARCH); err != nil {
 		return err
@@ -151,7 +151,7 @@ func replace(ctx context.Context, l *location, running, next node.Config, slowne
 			return fmt.Errorf("%s: %w", step.Title, err)
 		}
 	}
-	say("the cluster runs the changes now")
+	printProgress("the cluster runs the changes now")
 	_, err := writePlan(next)
 	return err
 }

@@ -25,7 +25,7 @@ func TestParseForwards(t *testing.T) {
 	}
 }
 
-func TestAClusterThatLacksSomethingIsNotTakenForTheOneAskedFor(t *testing.T) {
+func TestCheckRejectsDifferentCluster(t *testing.T) {
 	running := node.Config{
 		Forwards: []node.Forward{{Name: "shop", Target: "shop:80"}}, Addons: []string{"traefik"}, Bare: true,
 		Settings: cluster.Settings{ExtraArgs: map[string][]string{"etcd": {"--log-level=debug"}}},

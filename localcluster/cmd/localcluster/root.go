@@ -33,7 +33,7 @@ func elevate(ctx context.Context, reason string) error {
 		return fmt.Errorf("%w (%s), sudo needs a password, and there is no terminal for the prompt: "+
 			"run it in a terminal, as root, or allow sudo without a password", errNoRoot, reason)
 	}
-	say("root is needed: %s", reason)
+	printProgress("root is needed: %s", reason)
 	if err := sudo(ctx, "-v"); err != nil {
 		return fmt.Errorf("%w (%s): run it as root, or as a user with sudo: %w", errNoRoot, reason, err)
 	}

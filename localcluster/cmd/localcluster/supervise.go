@@ -71,7 +71,7 @@ func startSupervisor(ctx context.Context, s cluster.Settings, args []string) err
 	}
 	defer log.Close()
 	loadModules(ctx)
-	line := append(inScope(s, program, "inside", "supervise"), args...)
+	line := append(inSystemdScope(s, program, "inside", "supervise"), args...)
 	command := exec.Command(line[0], line[1:]...) //nolint:noctx // this program itself; it outlives this process
 	command.Stdout, command.Stderr, command.Dir = log, log, "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -91,9 +91,9 @@ func loadModules(ctx context.Context) {
 	_ = exec.CommandContext(ctx, "/usr/sbin/modprobe", "--quiet", "--all", "overlay", "veth", "nf_tables").Run()
 }
 
-// inScope makes systemd, if it manages cgroups of version 2, delegate a subtree to the command: other programs must not
+// inSystemdScope makes systemd, if it manages cgroups of version 2, delegate a subtree to the command: other programs must not
 // write there (https://systemd.io/CGROUP_DELEGATION/). systemd removes the scope with its last process.
-func inScope(s cluster.Settings, command ...string) []string {
+func inSystemdScope(s cluster.Settings, command ...string) []string {
 	if _, err := os.Stat("/run/systemd/system"); err != nil || !cgroup.Unified() {
 		return command
 	}

@@ -130,7 +130,7 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 		}
 		return refresh(ctx, l, o, r)
 	case host.PhaseBroken:
-		say("removing an earlier cluster (%s)", firstLine(status.Message))
+		printProgress("removing an earlier cluster (%s)", firstLine(status.Message))
 		if err := down(ctx, l); err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func start(ctx context.Context, l *location, o *upOptions, r request) error {
 	if err := awaitReady(ctx, l.dir()); err != nil {
 		return abandon(ctx, l, err)
 	}
-	say("started in %.0f s; kubeconfig: %s", time.Since(began).Seconds(), filepath.Join(l.dir(), "kubeconfig"))
+	printProgress("started in %.0f s; kubeconfig: %s", time.Since(began).Seconds(), filepath.Join(l.dir(), "kubeconfig"))
 	return nil
 }
 
@@ -190,7 +190,7 @@ func abandon(ctx context.Context, l *location, cause error) error {
 	return errors.Join(cause, down(ctx, l))
 }
 
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+func printProgress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")

@@ -20,8 +20,8 @@ import (
 // errFailed is the error of a story with a failed command or with something left on the machine.
 var errFailed = errors.New("the commands failed on the clean machine, or left something there")
 
-// story boots and runs README's commands, or other commands, as the user.
-func (o *options) story(ctx context.Context, commands []walk.Command) error {
+// runCommands boots and runs README's commands, or other commands, as the user.
+func (o *options) runCommands(ctx context.Context, commands []walk.Command) error {
 	work, err := os.MkdirTemp("", "cleanvm-")
 	if err != nil {
 		return fmt.Errorf("create a folder for the clone: %w", err)
@@ -36,7 +36,7 @@ func (o *options) story(ctx context.Context, commands []walk.Command) error {
 		return err
 	}
 	if commands == nil {
-		commands = o.readme(g.Accel)
+		commands = o.readmeCommands(g.Accel)
 	}
 	err = o.walk(ctx, g, bundle, append([]walk.Command{walk.CloneCommand()}, commands...))
 	if err != nil && o.keep && ctx.Err() == nil {
@@ -46,8 +46,8 @@ func (o *options) story(ctx context.Context, commands []walk.Command) error {
 	return errors.Join(err, g.end(ctx))
 }
 
-// readme are README's commands.
-func (o *options) readme(accel machine.Acceleration) []walk.Command {
+// readmeCommands are README's commands.
+func (o *options) readmeCommands(accel machine.Acceleration) []walk.Command {
 	tests := "make test"
 	if accel == machine.Emulation {
 		tests = "make test-cluster"
@@ -61,7 +61,7 @@ func (o *options) walk(ctx context.Context, g *guest, bundle walk.Bundle, comman
 		return fmt.Errorf("create the terminal's log: %w", err)
 	}
 	defer log.Close()
-	look, live := o.look()
+	look, live := o.terminalSettings()
 	w := &walk.Walk{
 		Root: g.root, Transcript: walk.NewTranscript(os.Stdout, log, live), Patience: g.patience, Dir: g.dir, Progress: progress,
 	}
@@ -73,18 +73,18 @@ func (o *options) walk(ctx context.Context, g *guest, bundle walk.Bundle, comman
 	if err := w.CopyBundle(ctx, bundle); err != nil {
 		return err
 	}
-	if w.Terminal, err = g.sit(ctx, look, w.Transcript); err != nil {
+	if w.Terminal, err = g.openTerminal(ctx, look, w.Transcript); err != nil {
 		return err
 	}
-	story, err := w.Do(ctx, commands)
+	story, err := w.RunCommands(ctx, commands)
 	if err != nil {
 		return err
 	}
-	return g.conclude(story, bundle)
+	return g.writeSummary(story, bundle)
 }
 
-// sit logs the user in on a terminal.
-func (g *guest) sit(ctx context.Context, look machine.TerminalSettings, transcript io.Writer) (*machine.Terminal, error) {
+// openTerminal logs the user in on a terminal.
+func (g *guest) openTerminal(ctx context.Context, look machine.TerminalSettings, transcript io.Writer) (*machine.Terminal, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(bootTimeout)*g.patience))
 	defer cancel()
 	login := g.login
@@ -96,8 +96,8 @@ func (g *guest) sit(ctx context.Context, look machine.TerminalSettings, transcri
 	return session.Terminal(ctx, look, image.Password, transcript)
 }
 
-// look describes this program's own terminal, less the prefix.
-func (o *options) look() (machine.TerminalSettings, bool) {
+// terminalSettings describes this program's own terminal, less the prefix.
+func (o *options) terminalSettings() (machine.TerminalSettings, bool) {
 	out := int(os.Stdout.Fd())
 	columns, rows, err := term.GetSize(out)
 	if err != nil {
@@ -107,8 +107,8 @@ func (o *options) look() (machine.TerminalSettings, bool) {
 	return machine.TerminalSettings{Term: cmp.Or(o.term, os.Getenv("TERM"), "dumb"), Columns: columns, Rows: rows}, true
 }
 
-// conclude prints and stores the summary.
-func (g *guest) conclude(story walk.Report, bundle walk.Bundle) error {
+// writeSummary prints and stores the summary.
+func (g *guest) writeSummary(story walk.Report, bundle walk.Bundle) error {
 	file, err := os.Create(filepath.Join(g.dir, "summary.txt"))
 	if err != nil {
 		return fmt.Errorf("write the summary: %w", err)
