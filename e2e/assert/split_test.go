@@ -41,7 +41,7 @@ func TestCheck(t *testing.T) {
 		odd    []int
 		fails  error
 	}{
-		{name: "as asked", yellow: []int{200}, share: 0.2, want: stats.Agrees, sizes: []int{1000}},
+		{name: "as requested", yellow: []int{200}, share: 0.2, want: stats.Agrees, sizes: []int{1000}},
 		{name: "odd by chance", yellow: []int{260, 410}, share: 0.2, want: stats.Agrees,
 			sizes: []int{1000, 2000}, odd: []int{260}},
 		{name: "odd again", yellow: []int{260, 500}, share: 0.2, want: stats.Off, sizes: []int{1000, 2000},
@@ -65,7 +65,7 @@ func TestCheck(t *testing.T) {
 				t.Errorf("verdict %d, error %v; want %d, %v", result.Verdict, err, tt.want, tt.fails)
 			}
 			if diff := cmp.Diff(tt.sizes, s.sizes); diff != "" {
-				t.Errorf("samples taken (-want +got):\n%s", diff)
+				t.Errorf("sizes of samples (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.odd, odd); diff != "" {
 				t.Errorf("odd first samples told of (-want +got):\n%s", diff)
@@ -75,10 +75,10 @@ func TestCheck(t *testing.T) {
 				t.Errorf("the finding is %d of %d, want the last sample", result.Hits, result.Total)
 			}
 			if !s.from[0].Equal(from) {
-				t.Errorf("the first sample is taken from %s on, want %s", s.from[0], from)
+				t.Errorf("the first sample starts at %s, want %s", s.from[0], from)
 			}
 			if len(s.from) > 1 && !s.from[1].Before(from) {
-				t.Errorf("the fresh sample is taken from %s on, want: at once", s.from[1])
+				t.Errorf("the second sample starts at %s, want: immediately", s.from[1])
 			}
 		})
 	}
@@ -116,8 +116,8 @@ func TestCheckRepeatsVoidSamples(t *testing.T) {
 		fails  error
 	}{
 		{name: "off on a machine that ran", yellow: []int{900}, fails: ErrSplit},
-		{name: "off while it stood still, then as asked", yellow: []int{900, 1000}, still: 1},
-		{name: "off while it stood still, then off", yellow: []int{900, 900}, still: 1, fails: ErrSplit},
+		{name: "off during a stall, then as asked", yellow: []int{900, 1000}, still: 1},
+		{name: "off during a stall, then off", yellow: []int{900, 900}, still: 1, fails: ErrSplit},
 		{name: "off all the time", yellow: []int{900, 900, 900, 900, 900, 900}, still: 100, fails: ErrSplit},
 	}
 	for _, tt := range tests {

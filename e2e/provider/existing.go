@@ -61,7 +61,7 @@ type requirement struct {
 func requirements() []requirement {
 	const install = "follow docs/how-to/install.md"
 	return []requirement{
-		{[]string{"auth", "can-i", "create", "namespaces"}, "yes", "the right to make a namespace",
+		{[]string{"auth", "can-i", "create", "namespaces"}, "yes", "permission to create namespaces",
 			"use a kubeconfig that has it"},
 		{[]string{"get", "crd", "rollouts.argoproj.io", "-o", "name"}, "rollouts.argoproj.io", "Argo Rollouts",
 			"install it: https://argo-rollouts.readthedocs.io/en/stable/installation/"},
@@ -87,7 +87,7 @@ func (e *existing) inspect(ctx context.Context, c *Cluster) error {
 		case err != nil:
 			missing = append(missing, fmt.Errorf("%s is not found: %s (%w)", r.missing, r.fix, err))
 		default:
-			missing = append(missing, fmt.Errorf("%s is not there: %s", r.missing, r.fix))
+			missing = append(missing, fmt.Errorf("%s is not installed: %s", r.missing, r.fix))
 		}
 	}
 	if len(missing) > 0 {

@@ -93,7 +93,7 @@ func (k *kind) install(ctx context.Context, c *Cluster) error {
 	}
 	var parts exported
 	if err := json.Unmarshal(out, &parts); err != nil {
-		return fmt.Errorf("read what %s export says: %w", k.Local.Path, err)
+		return fmt.Errorf("read the output of %s export: %w", k.Local.Path, err)
 	}
 	if _, err := k.kind(ctx, "load", "image-archive", parts.Images, "--name", kindName); err != nil {
 		return err

@@ -72,7 +72,7 @@ func (l LocalCluster) Status(ctx context.Context) (Status, error) {
 	}
 	var status Status
 	if err := json.Unmarshal(out, &status); err != nil {
-		return Status{}, fmt.Errorf("read what %s status says: %w", l.Path, err)
+		return Status{}, fmt.Errorf("read the output of %s status: %w", l.Path, err)
 	}
 	return status, nil
 }

@@ -76,9 +76,9 @@ func TestExisting(t *testing.T) {
 			spec: Spec{Addons: []string{"traefik"}}, fails: []string{"nothing is installed"}},
 		"an empty cluster": {kubectl: "case \"$*\" in *view*) echo prod at here ;; *can-i*) echo no; exit 1 ;; esac",
 			environ: config, plugin: true, fails: []string{
-				"the right to make a namespace is not found", "Argo Rollouts is not there: install it",
-				"the HTTPScaledObject API is not there: follow docs/how-to/install.md",
-				"the plugin kedify/http in ConfigMap argo-rollouts-config is not there", "the interceptor is not there",
+				"permission to create namespaces is not found", "Argo Rollouts is not installed: install it",
+				"the HTTPScaledObject API is not installed: follow docs/how-to/install.md",
+				"the plugin kedify/http in ConfigMap argo-rollouts-config is not installed", "the interceptor is not installed",
 			}},
 		"a file that names nothing": {kubectl: "echo no current context >&2; exit 1", environ: config, plugin: true,
 			fails: []string{"names no cluster", "no current context"}},

@@ -53,13 +53,13 @@ func TestUnexpected(t *testing.T) {
 		asked, seen []int
 		want        []int
 	}{
-		{"as asked", []int{20, 50}, []int{20, 50}, nil},
+		{"as requested", []int{20, 50}, []int{20, 50}, nil},
 		{"not there yet", []int{20, 50}, []int{20}, nil},
 		{"one passed over", []int{0, 20, 50, 0}, []int{0, 50, 0}, nil},
-		{"never asked for", []int{20, 50}, []int{20, 0, 50}, []int{0}},
-		{"gone back", []int{20, 50}, []int{20, 50, 20, 50}, []int{20}},
+		{"never requested", []int{20, 50}, []int{20, 0, 50}, []int{0}},
+		{"back to an earlier one", []int{20, 50}, []int{20, 50, 20, 50}, []int{20}},
 		{"ahead of its time", []int{0, 20, 50, 0}, []int{0, 50, 20, 0}, []int{20}},
-		{"asked for twice", []int{0, 50, 0}, []int{0, 50, 0}, nil},
+		{"requested twice", []int{0, 50, 0}, []int{0, 50, 0}, nil},
 		{"up again after the end", []int{0, 50, 0}, []int{0, 50, 0, 50}, []int{50}},
 		{"unreadable", []int{0, 50}, []int{OtherSplit}, []int{OtherSplit}},
 	}
@@ -130,17 +130,17 @@ func TestSummarize(t *testing.T) {
 		result       load.Result
 		lost, failed int
 	}{
-		{"before its death", request(0, 900, 950, 0, io.EOF), 0, 1},
+		{"before the kill", request(0, 900, 950, 0, io.EOF), 0, 1},
 		{"under way when it died", request(0, 990, 1001, 0, io.EOF), 1, 0},
-		{"refused while it was dead", request(1200, 1200, 1201, 0, io.EOF), 1, 0},
-		{"no connection while it was dead", load.Result{Due: at(1300), Latency: time.Millisecond, Err: io.EOF}, 1, 0},
+		{"refused during the outage", request(1200, 1200, 1201, 0, io.EOF), 1, 0},
+		{"no connection during the outage", load.Result{Due: at(1300), Latency: time.Millisecond, Err: io.EOF}, 1, 0},
 		{"on an old connection later", request(500, 1900, 1901, 0, io.EOF), 1, 0},
 		{"on a new connection of the new proxy", request(1600, 1600, 1601, 0, io.EOF), 0, 1},
 		{"no connection to the new proxy", load.Result{Due: at(1800), Latency: time.Millisecond, Err: io.EOF}, 0, 1},
-		{"cut in its body by the death", request(0, 990, 1001, 200, io.ErrUnexpectedEOF), 1, 0},
-		{"a bad answer while it was dead", request(1200, 1200, 1201, 503, load.StatusError(503)), 0, 1},
+		{"body cut by the kill", request(0, 990, 1001, 200, io.ErrUnexpectedEOF), 1, 0},
+		{"an error response during the outage", request(1200, 1200, 1201, 503, load.StatusError(503)), 0, 1},
 		{"a bad answer of the new proxy", request(1600, 1600, 1601, 404, load.StatusError(404)), 0, 1},
-		{"never sent while it was dead", load.Result{Due: at(1300), Err: load.ErrOverload}, 0, 1},
+		{"never sent during the outage", load.Result{Due: at(1300), Err: load.ErrOverload}, 0, 1},
 	}
 	for _, tt := range tests {
 		got := Summarize(append([]load.Result{tt.result}, good...), outage, time.Second)
@@ -171,7 +171,7 @@ func TestSummarize(t *testing.T) {
 		result load.Result
 		want   bool // whether it is the slowest answer of a living proxy
 	}{
-		"before its death":     {request(0, 800, 990, 200, nil), true},
+		"before the kill":     {request(0, 800, 990, 200, nil), true},
 		"of its successor":     {request(1600, 1600, 1700, 200, nil), true},
 		"it died meanwhile":    {request(0, 900, 1800, 200, nil), false},
 		"while there was none": {request(1200, 1200, 1900, 200, nil), false},

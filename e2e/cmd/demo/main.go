@@ -72,7 +72,7 @@ A cluster of yours without KEDA gets an HTTPScaledObject and proxies by hand, an
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true, Version: version,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.settings.Rate < scenario.MinRate || o.settings.Rate > scenario.MaxRate {
-				return fmt.Errorf("--rate %v: it must be from %d to %d requests/s: each step is judged by %d of them",
+				return fmt.Errorf("--rate %v: it must be from %d to %d requests/s: each step measures %d of them",
 					o.settings.Rate, scenario.MinRate, scenario.MaxRate, o.settings.Sample)
 			}
 			look := newScreen()

@@ -48,7 +48,7 @@ func TestAnnouncement(t *testing.T) {
 		o := options{provider: tt.provider, only: tt.only}
 		got := o.announcement(o.planSteps(tt.missing))
 		if len(got) < len(tt.want) || cmp.Diff(tt.want, got[:len(tt.want)]) != "" {
-			t.Errorf("%s: it says\n%s", tt.name, strings.Join(got, "\n"))
+			t.Errorf("%s: output\n%s", tt.name, strings.Join(got, "\n"))
 		}
 		if others := strings.Contains(strings.Join(got, "\n"),
 			"PROVIDER=kind"); others != (tt.provider == provider.NameEmbedded) {

@@ -101,7 +101,7 @@ func TestDemoOnASlowMachine(t *testing.T) {
 		}
 		for _, row := range outcome.Rows {
 			if row.Done != 60 {
-				t.Errorf("step %s was judged by %d requests, want 60", row.Step, row.Done)
+				t.Errorf("step %s was measured with %d requests, want 60", row.Step, row.Done)
 			}
 		}
 	})

@@ -106,18 +106,18 @@ func TestFaultsFailTheDemo(t *testing.T) {
 	}{
 		{name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: await.ErrNotReached,
 			says: "the Rollout to be Healthy", change: shortPatience},
-		{name: "the interceptor stands still", faults: faults{frozen: true}, is: await.ErrNotReached,
+		{name: "a paused interceptor", faults: faults{frozen: true}, is: await.ErrNotReached,
 			says: "Envoy runs rollouts-demo-stable 100 %. The router has written the annotation"},
 		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: await.ErrNotReached,
 			says: "status.dataPlane reports 0 of 1. Envoy runs them"},
 		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: await.ErrNotReached,
 			says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %"},
-		{name: "traffic not split as Envoy says", faults: faults{swapsTraffic: true},
+		{name: "traffic not split like Envoy's routes", faults: faults{swapsTraffic: true},
 			is: assert.ErrSplit, says: "asked 20 %"},
 		{name: "a failed request", faults: faults{failsOnce: true}, is: guide.ErrCheck, says: "1 × HTTP status 503"},
 		{name: "an annotation that stays", faults: faults{keepsWeights: true}, is: await.ErrNotReached,
 			says: "the annotation –", change: shortPatience},
-		{name: "an old pod that still answers", faults: faults{straggler: true}, is: assert.ErrSplit, says: "step done"},
+		{name: "an old Pod that still responds", faults: faults{straggler: true}, is: assert.ErrSplit, says: "step done"},
 		{name: "connections that are closed", faults: faults{closes: true}, is: guide.ErrCheck,
 			says: "pinned HTTP/1.1 connection survived"},
 		{name: "a listener that is updated", faults: faults{listenerMoves: true}, is: guide.ErrCheck,
@@ -168,10 +168,10 @@ func TestAnOddSampleIsMeasuredAgain(t *testing.T) {
 			t.Fatalf("%v\n%s", err, w.text())
 		}
 		if got := outcome.Rows[0].Done; got != 2*sampleSize {
-			t.Errorf("the first step was judged by %d requests, want a fresh sample of %d", got, 2*sampleSize)
+			t.Errorf("the first step was measured with %d requests, want a second sample of %d", got, 2*sampleSize)
 		}
 		if got := outcome.Rows[1].Done; got != sampleSize {
-			t.Errorf("the second step was judged by %d requests, want %d", got, sampleSize)
+			t.Errorf("the second step was measured with %d requests, want %d", got, sampleSize)
 		}
 	})
 }

@@ -90,9 +90,9 @@ func (w *environment) checkWiring(t *testing.T, original []string) {
 		w.Do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--grace-period=0", "--force")
 		w.Do(t, "rollout", "status", "-n", "keda", agents)
 	})
-	w.step(t, "a user says no", direct, eventually, 0, func() { w.autowire(t, "false") })
+	w.step(t, "the user disables autowiring", direct, eventually, 0, func() { w.autowire(t, "false") })
 	w.checkOriginal(t, original)
-	w.step(t, "a user says yes", proxied, eventually, 0, func() { w.autowire(t, both) })
+	w.step(t, "the user enables autowiring", proxied, eventually, 0, func() { w.autowire(t, both) })
 }
 
 // uninstall lets the agent restore the backends before it is removed, and lets a user restore them without an agent.
@@ -309,7 +309,7 @@ func (w *environment) stepTo(t *testing.T, name string, backends []string, inTim
 		}
 		unexcused, still := countOutside(results, began, until), w.stalls.Largest(began, until)
 		t.Logf("%-38s %-24s %-20s after %5.1f s, %d of %d requests failed, %d of them out of time, %s, usually within %s, "+
-			"%v; %s; the machine stood still for %s",
+			"%v; %s; the machine stalled for %s",
 			name, front.object, backends[i], durations[i].Seconds(), totals.Failed, totals.Ended, unexcused,
 			w.outage(results, began), gap,
 			totals.Reasons, slowest(results), still)

@@ -40,7 +40,7 @@ func TestCanary(t *testing.T) {
 		{"abort at 80", "green", abortAt80, false},
 		{"rollback at 50", "orange", rollback, false},
 		{"100 as last step", "purple", fullWeight, true},
-		{"a proxy stands still", "blue", standstill, false},
+		{"a paused proxy", "blue", standstill, false},
 		{"by the kubectl plugin", "yellow", byPlugin, false},
 	}
 	for _, c := range cases {

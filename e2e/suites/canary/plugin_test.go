@@ -77,7 +77,7 @@ func checkWeight(ctx context.Context, t *testing.T, b *testbed.Testbed, weight i
 	written, ok := report.weight()
 	if !ok || written != weight || len(report.Services) != 2 || report.Services[1].Asked != weight ||
 		report.Objects[0].Taken != "yes" || report.Objects[0].Proxies.Acked != len(b.Proxies) {
-		t.Errorf("the Envoys have %d %%, and split says %s", weight, out)
+		t.Errorf("the Envoys have %d %%, split reports %s", weight, out)
 	}
 }
 
@@ -96,7 +96,7 @@ func checkDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when str
 		t.Error(err)
 	}
 	for _, finding := range wrong {
-		t.Errorf("%s doctor says %s", when, finding)
+		t.Errorf("%s doctor reports %s", when, finding)
 	}
 }
 
@@ -111,7 +111,7 @@ func runDoctor(ctx context.Context, t *testing.T, b *testbed.Testbed, when strin
 	if out != "" && json.Unmarshal([]byte(out), &output) == nil {
 		for _, finding := range output.Findings {
 			if testbed.IsShared() && isOfAgent(finding) {
-				t.Logf("%s doctor says %s, which another suite has killed", when, finding)
+				t.Logf("%s doctor reports %s, which another suite has killed", when, finding)
 				continue
 			}
 			wrong = append(wrong, string(finding))

@@ -75,7 +75,7 @@ func TestRollover(t *testing.T) {
 	}
 	for line := range strings.Lines(log) {
 		if strings.Contains(line, byAnnotationAlone) && !leases.hasLapsed() {
-			t.Errorf("the router took the interceptors for gone, whose Lease was renewed after %s at most: %s",
+			t.Errorf("the router considered the interceptors gone, although their Lease was renewed after %s at most: %s",
 				leases.longest(), line)
 		}
 	}

@@ -97,7 +97,7 @@ func checkShare(ctx context.Context, t *testing.T, b *testbed.Testbed, weight in
 		Color: "canary", Share: float64(weight) / 100, From: time.Now(), First: counted,
 		Second: 2 * counted, Rule: stats.DefaultRule(),
 	}.Check(ctx, func(ctx context.Context, _ time.Time, n int) (load.Window, error) { return sampleNew(ctx, b, n) })
-	fmt.Fprintf(t.Output(), "asked %d %%, and by the plugin %d of %d requests went to the canary\n",
+	fmt.Fprintf(t.Output(), "requested %d %%, the plugin reports %d of %d requests to the canary\n",
 		weight, result.Hits, result.Total)
 	return err
 }
@@ -145,13 +145,13 @@ func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error
 		} `json:"objects"`
 	}
 	if err := json.Unmarshal([]byte(out), &output); err != nil {
-		return nil, fmt.Errorf("split --sent says %q: %w", out, err)
+		return nil, fmt.Errorf("split --sent: output %q: %w", out, err)
 	}
 	all := requestCounts{}
 	for _, object := range output.Objects {
 		for _, counts := range object.Sent {
 			if counts.Problem != "" || len(counts.Requests) != 2 {
-				return nil, fmt.Errorf("split --sent says of %s: %v, %s", counts.Proxy, counts.Requests, counts.Problem)
+				return nil, fmt.Errorf("split --sent: proxy %s: %v, %s", counts.Proxy, counts.Requests, counts.Problem)
 			}
 			all[counts.Proxy] = counts.Requests
 		}

@@ -77,7 +77,7 @@ func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *tes
 	if err := awaitUnverified(ctx, b, running); err != nil {
 		return err
 	}
-	fmt.Fprintf(t.Output(), "while %s stands still: %s\n", still.Name, b.Record.Now())
+	fmt.Fprintf(t.Output(), "while %s is paused: %s\n", still.Name, b.Record.Now())
 	if err := trial.Measure(ctx, 50); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func processOf(b *testbed.Testbed, p testbed.Proxy) (inside.Process, error) {
 // awaitUnverified waits until the weight of 50 is in the annotation, the running proxy has ACKed it, and the router has
 // reported it as unverified.
 func awaitUnverified(ctx context.Context, b *testbed.Testbed, running testbed.Proxy) error {
-	_, err := b.Await(ctx, "weight 50, taken by one of two proxies and not verified",
+	_, err := b.Await(ctx, "weight 50, ACKed by one of two proxies and not verified",
 		func() bool { return isWaiting(b.Record.Now(), running) })
 	return err
 }
@@ -158,13 +158,13 @@ func staysUnverified(ctx context.Context, t *testing.T, b *testbed.Testbed, prom
 		return err
 	}
 	if b.Record.ACKed(promoted, 50) {
-		invariant.Broken(t, invariant.EarlyACK, "a report says that all proxies have 50 while one stands still: %s",
+		invariant.Broken(t, invariant.EarlyACK, "a status reports that all proxies have 50 while one is paused: %s",
 			b.Record.Now())
 	}
 	taken, _ := b.Record.StepReached(3)
 	if (verified || !taken.IsZero()) && !leases.hasLapsed() {
 		invariant.Broken(t, invariant.EarlyACK,
-			"the Rollout did not wait for the proxy that stands still: %s", b.Record.Now())
+			"the Rollout did not wait for the paused proxy: %s", b.Record.Now())
 	}
 	return nil
 }

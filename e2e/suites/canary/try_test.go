@@ -137,7 +137,7 @@ func (w *tryEnvironment) runTry(t *testing.T, end string, args ...string) {
 			got.Requests, strings.Join(args, " "))
 	}
 	if !got.Agrees || !got.EndAgrees || !got.Removed || got.Requests < got.Measured || got.End != end {
-		t.Errorf("it ends with success, and says %s", out)
+		t.Errorf("try succeeded with output %s", out)
 	}
 	w.checkNothingRemains(t)
 }
@@ -176,7 +176,7 @@ func (w *tryEnvironment) interruptTry(t *testing.T, at string) {
 		t.Errorf("interrupted it ends with %d:\n%s%s", code, rest, problems.String())
 	}
 	if code := command.ProcessState.ExitCode(); code == 1 && !strings.Contains(problems.String(), "interrupt") {
-		t.Errorf("what it says does not name the interruption: %s", problems.String())
+		t.Errorf("the output does not contain the interruption: %s", problems.String())
 	}
 	w.checkNothingRemains(t)
 }

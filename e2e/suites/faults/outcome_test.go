@@ -32,7 +32,7 @@ func TestProblems(t *testing.T) {
 			{invariant.FailedRequests, "1 requests failed that a living proxy could have served: map[HTTP status 503:1]"},
 		}},
 		{"a strange weight", outcome{unexpected: []string{"annotation: 0"}}, []problem{
-			{invariant.StrangeWeights, "a weight that nobody asked for: annotation: 0"},
+			{invariant.StrangeWeights, "a weight that was not requested: annotation: 0"},
 		}},
 		{"a wrong split", outcome{wrong: testbed.ErrSplit}, []problem{{invariant.Split, testbed.ErrSplit.Error()}}},
 	}
@@ -75,7 +75,7 @@ func TestTable(t *testing.T) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"killed rounds requests failed lost with it slowest strange weights wrong splits machine still " +
+		"killed rounds requests failed lost with it slowest strange weights wrong splits machine stalled " +
 			"down p50 p90 max limit idle p50 p90 max recovered p50 p90 max limit converged p50 p90 max limit",
 		"envoy 1 900 0 90 0.00 s 0 0 0.20 s 3.00 s 3.00 s 3.00 s 15.00 s 0.00 s 0.00 s 0.00 s " +
 			"0.00 s 0.00 s 0.00 s 1.00 s 0.00 s 0.00 s 0.00 s 1.00 s",

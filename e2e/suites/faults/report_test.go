@@ -72,7 +72,7 @@ func (o outcome) problems() []problem {
 		problems = append(problems, problem{invariant.FailedRequests, text})
 	}
 	for _, stray := range o.unexpected {
-		problems = append(problems, problem{invariant.StrangeWeights, "a weight that nobody asked for: " + stray})
+		problems = append(problems, problem{invariant.StrangeWeights, "a weight that was not requested: " + stray})
 	}
 	if o.wrong != nil {
 		problems = append(problems, problem{invariant.Split, o.wrong.Error()})
@@ -83,7 +83,7 @@ func (o outcome) problems() []problem {
 // String implements fmt.Stringer.
 func (o outcome) String() string {
 	return fmt.Sprintf("kill %+.3f s  down %.1f s  idle %.2f s  recovered %.2f s  converged %.2f s  "+
-		"requests %d, failed %d, lost %d, slowest %.2f s, machine stood still for %.0f ms",
+		"requests %d, failed %d, lost %d, slowest %.2f s, machine stalled for %.0f ms",
 		o.drawn.offset.Seconds(), o.down.Seconds(), o.idle.Seconds(), o.recovered.Seconds(), o.converged.Seconds(),
 		o.tally.Sent, o.tally.Failed, o.tally.Lost, o.tally.Slowest.Seconds(), o.stalled.Seconds()*1000)
 }
@@ -92,7 +92,7 @@ func (o outcome) String() string {
 func table(out io.Writer, lines []line) error {
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(columns, "killed\trounds\trequests\tfailed\tlost with it\tslowest\tstrange weights\twrong "+
-		"splits\tmachine still\t"+
+		"splits\tmachine stalled\t"+
 		"down p50\tp90\tmax\tlimit\tidle p50\tp90\tmax\trecovered p50\tp90\tmax\tlimit\tconverged p50\tp90\tmax\tlimit\t")
 	for _, l := range lines {
 		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.part, l.rounds,

@@ -230,7 +230,7 @@ func (c *connections) withoutStalls(t *testing.T, all []load.Result) []load.Resu
 	}
 	kept := slices.DeleteFunc(slices.Clone(all), isVoid)
 	if void := len(all) - len(kept); void > 0 {
-		t.Logf("void: %d datagrams were lost while the machine stood still", void)
+		t.Logf("void: %d datagrams were lost while the machine stalled", void)
 	}
 	return kept
 }

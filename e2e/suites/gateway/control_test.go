@@ -176,7 +176,7 @@ func (l loss) problem() string {
 	case l.elsewhere > 0:
 		return fmt.Sprintf("%d datagrams got no answer while no endpoint left or moved", l.elsewhere)
 	case float64(l.switches) < switchesPerMove*l.moves:
-		return "too few switches of the control to judge by"
+		return "too few switches of the control"
 	case l.chance() < excess:
 		return "a canary's moves cost more than the control's"
 	default:

@@ -74,7 +74,7 @@ func (m *measured) split(t *testing.T, asked assert.Expectation) (assert.Result,
 		if time.Since(began) > await.Patience() {
 			return result, err
 		}
-		t.Logf("late or wrong, so another sample is taken: %v", err)
+		t.Logf("late or wrong, taking another sample: %v", err)
 		asked.From = time.Now()
 	}
 }
@@ -83,7 +83,7 @@ func (m *measured) split(t *testing.T, asked assert.Expectation) (assert.Result,
 func logUnsure(t *testing.T, name string, share float64) func(first stats.Split) {
 	t.Helper()
 	return func(first stats.Split) {
-		t.Logf("%s: %.2f %% is %.1f σ from %.0f %%: a fresh sample decides", name, first.Share()*100,
+		t.Logf("%s: %.2f %% is %.1f σ from %.0f %%: a second sample decides", name, first.Share()*100,
 			first.Sigmas(share), share*100)
 	}
 }
@@ -178,10 +178,10 @@ func measureTurnover(results []load.Result, color string, moment time.Time) turn
 // String implements fmt.Stringer.
 func (a turnover) String() string {
 	if a.wrong == 0 {
-		return fmt.Sprintf("%d right, none wrong", a.right)
+		return fmt.Sprintf("%d correct, none wrong", a.right)
 	}
-	return fmt.Sprintf("%d right, %d wrong, %d of them since the route was taken, the last %s after that, %d long after "+
-		"a right answer was in",
+	return fmt.Sprintf("%d correct, %d wrong, %d of them since the route was accepted, the last %s after that, %d long after "+
+		"a correct response",
 		a.right, a.wrong, a.late, a.last, a.again)
 }
 
@@ -245,7 +245,7 @@ func TestMeasureTurnover(t *testing.T) {
 		want    turnover
 	}{
 		{
-			"before the route was taken",
+			"before the route was accepted",
 			[]load.Result{result("v1", -20, 5), result("v2", -10, 5), result("v2", 0, 5)},
 			turnover{right: 2, wrong: 1, last: -20},
 		},
@@ -255,17 +255,17 @@ func TestMeasureTurnover(t *testing.T) {
 			turnover{right: 1, wrong: 2, last: 10, late: 2},
 		},
 		{
-			"under way with the first right one",
+			"in flight with the first correct one",
 			[]load.Result{result("v2", 0, 30), result("v1", 10, 5), result("v2", 20, 5)},
 			turnover{right: 2, wrong: 1, last: 10, late: 1},
 		},
 		{
-			"asked when a right one was just in",
+			"sent right after the end of a correct one",
 			[]load.Result{result("v2", 0, 5), result("v1", 10, 5)},
 			turnover{right: 1, wrong: 1, last: 10, late: 1},
 		},
 		{
-			"asked long after a right one was in",
+			"sent long after the end of a correct one",
 			[]load.Result{result("v2", 0, 5), result("v1", int(settle)+10, 5)},
 			turnover{right: 1, wrong: 1, last: settle + 10, late: 1, again: 1},
 		},

@@ -33,7 +33,7 @@ func plans() []plan {
 const walksVariable = "GATEWAY_WALKS"
 
 // errChoice means that an unknown run is selected.
-var errChoice = errors.New("no such choice of walks")
+var errChoice = errors.New("unknown guide run")
 
 // choose returns the plans with these names.
 func choose(names string, all []plan) ([]plan, error) {
@@ -75,9 +75,9 @@ func TestGuides(t *testing.T) {
 			p.walk(t, w, p.proxy)
 		})
 	}
-	t.Logf("%d of %d walks ran", ran, len(chosen))
+	t.Logf("%d of %d guide runs ran", ran, len(chosen))
 	if ran != len(chosen) {
-		t.Errorf("%d walks were to run, %d did", len(chosen), ran)
+		t.Errorf("%d guide runs selected, %d ran", len(chosen), ran)
 	}
 }
 

@@ -117,7 +117,7 @@ ingress.networking.k8s.io/rollouts-demo created
 rollout.argoproj.io/rollouts-demo created
 scaledobject.keda.sh/rollouts-demo created`
 	if diff := cmp.Diff(want, created); diff != "" {
-		t.Errorf("apply says (-want +got):\n%s", diff)
+		t.Errorf("output of apply (-want +got):\n%s", diff)
 	}
 	r.awaitLine(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo --for=jsonpath={.status.loadBalancer.ingress}")
 	r.awaitLine(t, "kubectl -n rollouts-demo wait ingress/rollouts-demo "+
@@ -165,7 +165,7 @@ func (*reader) checkTable(t *testing.T, printed string) {
 func (r *reader) startCanary(t *testing.T, from, to string) {
 	t.Helper()
 	if output := r.runLine(t, setImage(to)); output != `rollout "rollouts-demo" image updated` {
-		t.Errorf("set image says %s", output)
+		t.Errorf("set image printed %s", output)
 	}
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Paused")
 	r.steps(t, from, to)
@@ -223,7 +223,7 @@ done | sort | uniq -c`)
 func (r *reader) promote(t *testing.T) {
 	t.Helper()
 	if output := r.runLine(t, promote); output != "rollout 'rollouts-demo' promoted" {
-		t.Errorf("promote says %s", output)
+		t.Errorf("promote printed %s", output)
 	}
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
 	r.awaitEnd(t, "yellow")
@@ -233,7 +233,7 @@ func (r *reader) promote(t *testing.T) {
 func (r *reader) abort(t *testing.T, stable string) {
 	t.Helper()
 	if output := r.runLine(t, abort); output != "rollout 'rollouts-demo' aborted" {
-		t.Errorf("abort says %s", output)
+		t.Errorf("abort printed %s", output)
 	}
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Degraded")
 	r.awaitEnd(t, stable)

@@ -45,7 +45,7 @@ func TestInstall(t *testing.T) {
 		w.runScript(t, "kubectl apply --server-side -f config/crd")
 		step(t, w.version+", option A", w.optionA)
 		step(t, w.version+", option B", w.optionB)
-		step(t, w.version+", a wrong sum", w.rejectWrongChecksum)
+		step(t, w.version+", a wrong checksum", w.rejectWrongChecksum)
 		step(t, w.version+", uninstalled beside another plugin", w.keepOtherPlugin)
 		step(t, w.version+", option C", w.optionC)
 		step(t, w.version+", uninstalled", w.uninstallPlugins)
@@ -205,7 +205,7 @@ func (w *environment) rejectWrongChecksum(t *testing.T) {
 kubectl -n argo-rollouts rollout restart deployment/argo-rollouts`)
 	refusal := "sha256 hash of downloaded plugin (" + serverURL +
 		"/rollouts-plugin-kedify-linux-amd64) does not match expected hash"
-	w.until(t, "the controller refuses a wrong sum", logs, refusal)
+	w.until(t, "the controller refuses a wrong checksum", logs, refusal)
 	w.write(t, "argo-rollouts-config.yaml", right)
 	w.runScript(t, `kubectl apply --server-side --force-conflicts -f argo-rollouts-config.yaml
 kubectl -n argo-rollouts rollout restart deployment/argo-rollouts

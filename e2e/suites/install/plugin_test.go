@@ -101,7 +101,7 @@ func (w *environment) uninstallByPlugin(t *testing.T) {
 	t.Helper()
 	refused := w.tryScript(t.Context(), "PATH="+w.folder+"/bin:$PATH kubectl http-canary uninstall 2>&1")
 	if !strings.Contains(refused, "Rollout rollouts-demo/rollouts-demo uses router") {
-		t.Errorf("the application is in use, and it says\n%s", refused)
+		t.Errorf("the application is in use, but the output is\n%s", refused)
 	}
 	began := time.Now()
 	t.Log(w.runScript(t, w.page.block(t, "With the kubectl plugin", "sh", 0)))

@@ -23,7 +23,7 @@ type mutant struct {
 // mutants returns one mutant for each check.
 func mutants() []mutant {
 	return []mutant{
-		{"endpoints of stable and canary swapped under right weights", "swapped_endpoints", testbed.CheckSplit},
+		{"endpoints of stable and canary swapped with correct weights", "swapped_endpoints", testbed.CheckSplit},
 		{"a cluster deleted before its route", "cluster_before_route", testbed.CheckFailedRequests},
 		{"an ACK reported before Envoy's", "early_ack", testbed.CheckEarlyACK},
 		{"300 ms of a wrong weight", "brief_wrong_weight", testbed.CheckUnexpectedWeights},

@@ -325,7 +325,7 @@ func (r *run) countOf(t *testing.T, podRole role) int {
 		_ = response.Body.Close()
 		count, wrong := strconv.Atoi(strings.TrimSpace(string(body)))
 		if err != nil || wrong != nil {
-			t.Fatalf("%s says %q: %v, %v", p.Metadata.Name, body, err, wrong)
+			t.Fatalf("%s returned %q: %v, %v", p.Metadata.Name, body, err, wrong)
 		}
 		sum += count
 	}

@@ -35,8 +35,8 @@ const (
 // queue them or report to KEDA.
 func TestRequestsWakeTheApp(t *testing.T) {
 	s, node := launch(t)
-	t.Run("one, and several at once", s.wakeUndisturbed)
-	t.Run("many apps at once", s.wakeManyApps)
+	t.Run("one, and several concurrent requests", s.wakeUndisturbed)
+	t.Run("many apps concurrently", s.wakeManyApps)
 	t.Run("the interceptor is replaced, and killed", s.wakeWithoutInterceptor)
 	for _, program := range []string{"scaler", "keda"} {
 		t.Run(program+" has just been killed", func(t *testing.T) {
@@ -194,7 +194,7 @@ func (s suite) wake(t *testing.T, requests int, meanwhile func()) {
 	meanwhile()
 	t.Logf("%d of %d requests still wait", requests-len(answers), requests)
 	times := all(t, answers)
-	t.Logf("%d requests at zero: a replica is asked for after %.2f s at most, the answers come after %.2f to %.2f s",
+	t.Logf("%d requests at zero: a replica is requested after %.2f s at most, the responses arrive after %.2f to %.2f s",
 		requests, requested.Seconds(), times[0].Seconds(), times[requests-1].Seconds())
 }
 

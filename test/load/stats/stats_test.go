@@ -58,9 +58,9 @@ func TestRule(t *testing.T) {
 		asked        float64
 		first, fresh Verdict
 	}{
-		{"as asked", Split{400, 2000}, 0.2, Agrees, Agrees},
+		{"as requested", Split{400, 2000}, 0.2, Agrees, Agrees},
 		{"3 σ is 53.7 requests: inside", Split{453, 2000}, 0.2, Agrees, Agrees},
-		{"outside: chance or not is for the fresh sample to say", Split{454, 2000}, 0.2, Unsure, Agrees},
+		{"outside: the second sample decides whether it is chance", Split{454, 2000}, 0.2, Unsure, Agrees},
 		{"beyond 3.5 σ", Split{463, 2000}, 0.2, Unsure, Off},
 		{"below counts like above", Split{337, 2000}, 0.2, Unsure, Off},
 		{"swapped weights", Split{1600, 2000}, 0.2, Unsure, Off},
@@ -76,7 +76,7 @@ func TestRule(t *testing.T) {
 				t.Errorf("first sample: verdict %d, want %d", got, tt.first)
 			}
 			if got := rule.EvaluateSecond(tt.split, tt.asked); got != tt.fresh {
-				t.Errorf("fresh sample: verdict %d, want %d", got, tt.fresh)
+				t.Errorf("second sample: verdict %d, want %d", got, tt.fresh)
 			}
 		})
 	}
