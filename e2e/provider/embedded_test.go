@@ -24,7 +24,7 @@ func TestEmbeddedOwnsWhatItHasStarted(t *testing.T) {
 			if err := os.WriteFile(state, []byte(test.before), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			command := script(t, `
+			command := scriptCommand(t, `
 state=`+state+`
 case "$1" in
 status) echo "{\"state\":\"$(cat $state)\"}" ;;

@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// script returns a command that runs a shell script.
-func script(t *testing.T, text string) string {
+// scriptCommand returns a command that runs a shell script.
+func scriptCommand(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "command")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
@@ -20,7 +20,7 @@ func script(t *testing.T, text string) string {
 }
 
 func TestLocalCluster(t *testing.T) {
-	command := script(t, `
+	command := scriptCommand(t, `
 case "$1" in
 status) echo '{"state":"running","kubeconfig":"/k","bin":"/b","logs":"/run/logs","node":77,"startSeconds":13.5,"transient":true,"addresses":{"apiserver":"127.0.0.1:1","proxy":"127.0.0.1:2"}}' ;;
 build) [ "$*" = "build --estimate --with keda" ] && echo '{"components":["keda"],"seconds":300}' ;;

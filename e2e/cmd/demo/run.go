@@ -49,16 +49,16 @@ const (
 func parts() []string { return []string{string(canaryPart), string(scalingPart)} }
 
 // has reports whether a half runs.
-func (o *options) has(h part) bool { return o.only == "" || o.only == h }
+func (o *options) has(p part) bool { return o.only == "" || o.only == p }
 
 // spec returns the cluster's spec for a half. Nothing is installed into the user's own cluster. The canary half needs
 // KEDA's API, from which the agent creates the HTTPScaledObject, but not KEDA itself. So it starts before KEDA is
 // compiled, which happens afterwards. In parallel, the compilation would slow down the Pods even at the lowest
 // priority: the kernel first divides CPU time among cgroups, and each Pod has its own.
-func (o *options) spec(h part) provider.Spec {
+func (o *options) spec(p part) provider.Spec {
 	spec := provider.Spec{Keep: o.keep}
 	if o.provider == provider.NameEmbedded {
-		spec.Addons = []string{map[part]string{canaryPart: "keda-api", scalingPart: "keda"}[h], "traefik"}
+		spec.Addons = []string{map[part]string{canaryPart: "keda-api", scalingPart: "keda"}[p], "traefik"}
 		spec.Forwards = map[string]string{provider.IngressAddress: provider.IngressTarget}
 	}
 	return spec

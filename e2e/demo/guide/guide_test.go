@@ -110,10 +110,10 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 		"kubectl delete ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo",
 	}
 	tests := []struct {
-		name   string
-		world  fakeCluster
-		byHand bool
-		want   []string
+		name    string
+		cluster fakeCluster
+		byHand  bool
+		want    []string
 	}{
 		{"verbatim", fakeCluster{}, false, append([]string{find}, verbatim...)},
 		{"where an earlier run has left its namespace", fakeCluster{overlaps: true}, false, append(left, verbatim...)},
@@ -121,7 +121,7 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &tt.world
+			w := &tt.cluster
 			w.service = Stable
 			g := w.guide()
 			g.ByHand = tt.byHand
@@ -137,10 +137,10 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	tests := []struct {
-		name  string
-		world fakeCluster
-		is    error
-		says  string
+		name    string
+		cluster fakeCluster
+		is      error
+		says    string
 	}{
 		{"a namespace that is another's", fakeCluster{foreign: true}, shell.ErrForeign,
 			"kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
@@ -152,7 +152,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := tt.world.guide().deploy(t.Context())
+			err := tt.cluster.guide().deploy(t.Context())
 			if !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error = %v\nwant %v with %q", err, tt.is, tt.says)
 			}

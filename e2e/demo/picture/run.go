@@ -97,8 +97,8 @@ func Parse(log string) (Run, error) {
 	switch {
 	case p.err != nil:
 		return Run{}, p.err
-	case len(r.Steps) == 0 || p.judged != len(r.Steps):
-		return Run{}, fmt.Errorf("%w: %d steps, and %d of them measured", ErrIncomplete, len(r.Steps), p.judged)
+	case len(r.Steps) == 0 || p.verdicts != len(r.Steps):
+		return Run{}, fmt.Errorf("%w: %d steps, and %d of them measured", ErrIncomplete, len(r.Steps), p.verdicts)
 	case len(r.Rates) == 0 || r.Canaries.Made == "" || r.Scaling.Made == "" || r.Seconds == 0 || r.Rate == "":
 		return Run{}, fmt.Errorf("%w: %d rates, %q and %q requests", ErrIncomplete, len(r.Rates),
 			r.Canaries.Made, r.Scaling.Made)
@@ -110,7 +110,7 @@ func Parse(log string) (Run, error) {
 type parser struct {
 	run      Run
 	from, to string
-	judged   int // number of steps with a verdict
+	verdicts int // number of steps with a verdict
 	patterns map[string]*regexp.Regexp
 	err      error
 }
@@ -142,14 +142,14 @@ func (p *parser) read(line string) {
 
 // parseVerdict reads a row of the summary, which contains the results of the next step.
 func (p *parser) parseVerdict(row []string) {
-	if p.judged == len(p.run.Steps) || p.run.Steps[p.judged].Color != row[2] ||
-		p.run.Steps[p.judged].Asked != p.float(row[1]) {
-		p.err = fmt.Errorf("%w: row %d of the summary is of no step: %s", ErrIncomplete, p.judged+1, row[0])
+	if p.verdicts == len(p.run.Steps) || p.run.Steps[p.verdicts].Color != row[2] ||
+		p.run.Steps[p.verdicts].Asked != p.float(row[1]) {
+		p.err = fmt.Errorf("%w: row %d of the summary is of no step: %s", ErrIncomplete, p.verdicts+1, row[0])
 		return
 	}
-	s := &p.run.Steps[p.judged]
+	s := &p.run.Steps[p.verdicts]
 	s.Measured, s.Low, s.High, s.Right, s.Sample = p.float(row[3]), p.float(row[4]), p.float(row[5]), row[6] == "✔", row[7]
-	p.judged++
+	p.verdicts++
 }
 
 // find returns the submatches of a pattern in a line.

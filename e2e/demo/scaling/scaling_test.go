@@ -200,10 +200,10 @@ func TestReplicasFollow(t *testing.T) {
 func TestFaultsFailTheHalf(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name  string
-		world *fakeCluster
-		is    error
-		says  string
+		name    string
+		cluster *fakeCluster
+		is      error
+		says    string
 	}{
 		{"replicas that do not follow", &fakeCluster{still: true}, await.ErrNotReached,
 			"25 requests/s: the replicas for 25 requests/s"},
@@ -217,7 +217,7 @@ func TestFaultsFailTheHalf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newFakeCluster(t, tt.world)
+				w := newFakeCluster(t, tt.cluster)
 				_, err := w.run(t.Context())
 				if !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
 					t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, strings.Join(w.lines, "\n"))

@@ -106,13 +106,13 @@ func fullWeight(t *testing.T, b *testbed.Testbed, from, to string) {
 
 // runCanary runs a canary. No check may report anything, nor may doctor before and after it. `split --watch` must print
 // all weights in order. The verdict covers the Envoys.
-func runCanary(t *testing.T, b *testbed.Testbed, c testbed.Canary, course func(context.Context, *testbed.Trial) error) {
+func runCanary(t *testing.T, b *testbed.Testbed, c testbed.Canary, steps func(context.Context, *testbed.Trial) error) {
 	t.Helper()
 	c.Afterwards = afterwards
 	checkDoctor(t.Context(), t, b, "before")
 	seen, end := follow(t.Context(), b)
 	defer end()
-	verdict := b.RunCanary(t.Context(), c, course)
+	verdict := b.RunCanary(t.Context(), c, steps)
 	verdict.Print(t.Output())
 	for _, finding := range verdict.Findings {
 		finding.Report(t)

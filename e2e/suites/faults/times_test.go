@@ -47,7 +47,7 @@ func TestTimes(t *testing.T) {
 	last := []trace.Sync{call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.59, trace.Verified)}
 	tests := []struct {
 		name                       string
-		course                     timeline
+		round                      timeline
 		syncs                      []trace.Sync
 		idle, recovered, converged float64
 	}{
@@ -86,8 +86,8 @@ func TestTimes(t *testing.T) {
 		}, 2.94, 10.11, 0.06},
 	}
 	for _, tt := range tests {
-		tt.course.syncs = tt.syncs
-		got := tt.course.times()
+		tt.round.syncs = tt.syncs
+		got := tt.round.times()
 		figures := []time.Duration{got.idle, got.recovered, got.converged}
 		for i, want := range []float64{tt.idle, tt.recovered, tt.converged} {
 			if figures[i].Round(time.Millisecond).Seconds() != want {

@@ -143,7 +143,7 @@ func (a *testClient) summary() string {
 
 // startClients starts the Pods of the clients, which send requests until the test ends. Then it calls judge to check
 // their results.
-func (w environment) startClients(t *testing.T, address string, all []*testClient, judge func()) {
+func (w environment) startClients(t *testing.T, address string, all []*testClient, check func()) {
 	t.Helper()
 	var manifests strings.Builder
 	var pods []string
@@ -158,7 +158,7 @@ func (w environment) startClients(t *testing.T, address string, all []*testClien
 	t.Cleanup(func() {
 		cancel()
 		logs.Wait()
-		judge()
+		check()
 	})
 	for _, a := range all {
 		logs.Go(func() {

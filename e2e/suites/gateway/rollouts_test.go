@@ -14,7 +14,7 @@ import (
 // plan is a guide run that can be selected.
 type plan struct {
 	name  string
-	walk  func(t *testing.T, w environment, p proxy)
+	run   func(t *testing.T, w environment, p proxy)
 	proxy proxy
 }
 
@@ -29,8 +29,8 @@ func plans() []plan {
 	}
 }
 
-// walksVariable contains the selected runs, separated by commas; empty means all.
-const walksVariable = "GATEWAY_WALKS"
+// runsVariable contains the selected runs, separated by commas; empty means all.
+const runsVariable = "GATEWAY_WALKS"
 
 // errChoice means that an unknown run is selected.
 var errChoice = errors.New("unknown guide run")
@@ -49,10 +49,10 @@ func choose(names string, all []plan) ([]plan, error) {
 		name = strings.TrimSpace(name)
 		at := slices.Index(known, name)
 		if at < 0 {
-			return nil, fmt.Errorf("%w: %s has %q; there are: %s", errChoice, walksVariable, name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%w: %s has %q; there are: %s", errChoice, runsVariable, name, strings.Join(known, ", "))
 		}
 		if slices.ContainsFunc(chosen, func(p plan) bool { return p.name == name }) {
-			return nil, fmt.Errorf("%w: %s has %q twice", errChoice, walksVariable, name)
+			return nil, fmt.Errorf("%w: %s has %q twice", errChoice, runsVariable, name)
 		}
 		chosen = append(chosen, all[at])
 	}
@@ -61,7 +61,7 @@ func choose(names string, all []plan) ([]plan, error) {
 
 // TestGuides runs the guides in one cluster. All selected runs must have run, whatever the flags of go test are.
 func TestGuides(t *testing.T) {
-	chosen, err := choose(os.Getenv(walksVariable), plans())
+	chosen, err := choose(os.Getenv(runsVariable), plans())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestGuides(t *testing.T) {
 	for _, p := range chosen {
 		t.Run(p.name, func(t *testing.T) {
 			ran++
-			p.walk(t, w, p.proxy)
+			p.run(t, w, p.proxy)
 		})
 	}
 	t.Logf("%d of %d guide runs ran", ran, len(chosen))
