@@ -79,9 +79,9 @@ func Forward(ctx context.Context, runner Runner, address *Latest[string], args .
 func readAddress(out io.Reader, address *Latest[string]) error {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		rest, ok := strings.CutPrefix(lines.Text(), "Forwarding from ")
-		local, _, ok := strings.Cut(rest, " -> ")
-		if ok && ok && !strings.HasPrefix(local, "[") { // the IPv6 line contains the same port
+		rest, isForwarding := strings.CutPrefix(lines.Text(), "Forwarding from ")
+		local, _, hasTarget := strings.Cut(rest, " -> ")
+		if isForwarding && hasTarget && !strings.HasPrefix(local, "[") { // the IPv6 line contains the same port
 			address.Set(local)
 		}
 	}

@@ -243,7 +243,7 @@ func (f *finder) checkTrials() []Leftover {
 		}
 		all = append(all, Leftover{
 			Object: "Namespace " + namespace.Name, Kinds: []Kind{Trial},
-			Message: fmt.Sprintf("kubectl http-canary try should have deleted it by %s", deadline.Format(time.RFC3339)),
+			Message: "kubectl http-canary try should have deleted it by " + deadline.Format(time.RFC3339),
 			Removal: Removal{Namespace: &Precondition{
 				Name: types.NamespacedName{Name: namespace.Name}, UID: namespace.UID,
 				ResourceVersion: namespace.ResourceVersion,

@@ -20,15 +20,15 @@ import (
 const (
 	// listDeadline is the timeout of one list request.
 	listDeadline = 30 * time.Second
-	// retryMin and retryMax are the minimum and maximum pause before a failed list or watch is retried; the pause
+	// minRetryPause and maxRetryPause are the minimum and maximum pause before a failed list or watch is retried; the pause
 	// doubles in between. The reflector's own backoff grows to a minute, which would delay the detection of a
 	// recovered API server. An API server that has just started may reject requests with 403 until it has loaded its
 	// RBAC rules. Each pause is extended by up to two thirds, so that sources do not retry simultaneously.
-	retryMin    = 75 * time.Millisecond
-	retryMax    = 300 * time.Millisecond
-	retryJitter = 2. / 3
-	// retryMaxOptional is the maximum pause of optional sources, which may be missing permanently.
-	retryMaxOptional = 7500 * time.Millisecond
+	minRetryPause = 75 * time.Millisecond
+	maxRetryPause = 300 * time.Millisecond
+	retryJitter   = 2. / 3
+	// maxOptionalRetryPause is the maximum pause of optional sources, which may be missing permanently.
+	maxOptionalRetryPause = 7500 * time.Millisecond
 	// resyncPeriod only has to be above zero, because Resync does nothing. Without a period, reflectors wait for a
 	// process-wide channel, which stops the clock of testing/synctest.
 	resyncPeriod = 24 * time.Hour
@@ -199,9 +199,9 @@ func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 
 // newBackoff returns the pauses between attempts.
 func (s *source) newBackoff() *wait.Backoff {
-	limit := retryMax
+	limit := maxRetryPause
 	if s.isOptional {
-		limit = retryMaxOptional
+		limit = maxOptionalRetryPause
 	}
-	return &wait.Backoff{Duration: retryMin, Factor: 2, Jitter: retryJitter, Cap: limit, Steps: math.MaxInt}
+	return &wait.Backoff{Duration: minRetryPause, Factor: 2, Jitter: retryJitter, Cap: limit, Steps: math.MaxInt}
 }

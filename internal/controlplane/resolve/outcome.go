@@ -24,7 +24,7 @@ func (u *update) updates() map[model.Fleet]model.Update {
 	}
 	for at := range u.changedHosts {
 		var winners []model.Route
-		if claims := u.Resolver.hosts[at]; claims != nil {
+		if claims := u.hosts[at]; claims != nil {
 			winners = claims.winners
 		}
 		update := updateOf(at.fleet)

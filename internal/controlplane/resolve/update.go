@@ -130,10 +130,10 @@ func (u *update) recompute(key model.Key) {
 		}
 	}
 	for at, routes := range claims {
-		if u.Resolver.hosts[at] == nil {
-			u.Resolver.hosts[at] = new(hostClaims)
+		if u.hosts[at] == nil {
+			u.hosts[at] = new(hostClaims)
 		}
-		u.Resolver.hosts[at].set(key, routes)
+		u.hosts[at].set(key, routes)
 		u.claimedHosts[at] = struct{}{}
 	}
 }
@@ -168,14 +168,14 @@ func (r *Resolver) resolve(state *objectState) desiredState {
 
 // resolveHost determines the winning Routes of a host.
 func (u *update) resolveHost(at fleetHost) {
-	claims := u.Resolver.hosts[at]
+	claims := u.hosts[at]
 	affected, changed := claims.resolveConflicts()
 	maps.Copy(u.affected, affected)
 	if changed || u.isInitial {
 		u.changedHosts[at] = struct{}{}
 	}
 	if len(claims.claims) == 0 {
-		delete(u.Resolver.hosts, at)
+		delete(u.hosts, at)
 	}
 }
 
@@ -185,7 +185,7 @@ func (u *update) assignRoutes(key model.Key) []model.Problem {
 	routes := make([]model.Route, 0, len(state.routes))
 	lost := map[model.Key][]model.Match{}
 	for _, route := range state.routes {
-		if winner, _ := u.Resolver.hosts[fleetHostOf(route)].winner(route.Match); winner.Owner != key {
+		if winner, _ := u.hosts[fleetHostOf(route)].winner(route.Match); winner.Owner != key {
 			lost[winner.Owner] = append(lost[winner.Owner], route.Match)
 		} else {
 			routes = append(routes, route)

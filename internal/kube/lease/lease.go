@@ -39,7 +39,8 @@ func Renewal(lease *coordinationv1.Lease) string {
 // Claim makes identity the holder of a Lease, renewed at now and valid for duration, in whole seconds. A new holder
 // increments spec.leaseTransitions.
 func Claim(lease *coordinationv1.Lease, identity string, duration time.Duration, now time.Time) {
-	renewed, seconds := metav1.NewMicroTime(now), int32(duration/time.Second)
+	renewed := metav1.NewMicroTime(now)
+	seconds := int32(duration / time.Second) //nolint:gosec // Leases last seconds, far below 68 years.
 	if Holder(lease) != identity || lease.Spec.AcquireTime == nil {
 		lease.Spec.AcquireTime = &renewed
 		if transitions := lease.Spec.LeaseTransitions; transitions != nil {

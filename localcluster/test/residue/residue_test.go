@@ -45,13 +45,13 @@ func fromEnvironment(t *testing.T) environment {
 	e := environment{os.Getenv("LOCALCLUSTER_BIN"), os.Getenv("LOCALCLUSTER_CACHE"), os.Getenv("LOCALCLUSTER_REPO")}
 	// A copy of those files of the repository that a cluster needs has a path, and so a cluster, of its own. A user's
 	// running cluster is not touched.
-	dir := t.TempDir()
+	copied := t.TempDir()
 	for _, dir := range []string{"localcluster", "config", "examples"} {
-		if err := os.CopyFS(filepath.Join(dir, dir), os.DirFS(filepath.Join(e.repo, dir))); err != nil {
+		if err := os.CopyFS(filepath.Join(copied, dir), os.DirFS(filepath.Join(e.repo, dir))); err != nil {
 			t.Fatalf("copy %s: %v", dir, err)
 		}
 	}
-	e.repo = dir
+	e.repo = copied
 	t.Cleanup(func() { _, _ = e.run(t, "down") })
 	return e
 }
