@@ -39,22 +39,22 @@ func runAsk(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("rollouts-demo ask", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&q.protocol, "protocol", "tcp", "tcp, tls, udp or http")
-	flags.StringVar(&q.address, "address", "", "host and port to ask")
-	flags.StringVar(&q.serverName, "server-name", "", "name that a TLS client asks for (SNI)")
-	flags.StringVar(&q.host, "host", "", "host that a request of HTTP is for (default: that of the address)")
-	flags.StringVar(&q.path, "path", "/color", "path that a request of HTTP is for")
-	flags.Float64Var(&q.rate, "rate", 100, "questions per second")
-	flags.DurationVar(&q.timeout, "timeout", 5*time.Second, "how long an answer may take")
+	flags.StringVar(&q.address, "address", "", "host and port to send requests to")
+	flags.StringVar(&q.serverName, "server-name", "", "server name of TLS clients (SNI)")
+	flags.StringVar(&q.host, "host", "", "host of HTTP requests (default: the host of the address)")
+	flags.StringVar(&q.path, "path", "/color", "path of HTTP requests")
+	flags.Float64Var(&q.rate, "rate", 100, "requests per second")
+	flags.DurationVar(&q.timeout, "timeout", 5*time.Second, "timeout of an answer")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read the flags: %w", err)
+		return fmt.Errorf("parse the flags: %w", err)
 	case q.protocol != "tcp" && q.protocol != "tls" && q.protocol != "udp" && q.protocol != "http":
 		return fmt.Errorf("--protocol %q: want tcp, tls, udp or http", q.protocol)
 	case q.address == "" || q.rate <= 0:
-		return errors.New("--address is needed, and a --rate above 0")
+		return errors.New("--address and a positive --rate are required")
 	}
 	q.client = &http.Client{Timeout: q.timeout, Transport: &http.Transport{MaxIdleConnsPerHost: mostIdle}}
 	return q.repeat(ctx, out)

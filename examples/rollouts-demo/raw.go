@@ -126,7 +126,7 @@ func (r *raw) serveUDP(ctx context.Context, address string) error {
 func selfSigned() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make a key: %w", err)
+		return tls.Certificate{}, fmt.Errorf("create a key: %w", err)
 	}
 	now := time.Now()
 	template := &x509.Certificate{
@@ -134,7 +134,7 @@ func selfSigned() (tls.Certificate, error) {
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make a certificate: %w", err)
+		return tls.Certificate{}, fmt.Errorf("create a certificate: %w", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, nil
 }

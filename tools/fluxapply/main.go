@@ -35,8 +35,8 @@ const (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "the file that gives access to the cluster")
-	kustomization := flag.String("kustomization", "", "a file with the Kustomization that Flux would have")
+	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of the cluster")
+	kustomization := flag.String("kustomization", "", "file with a Kustomization of Flux")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	err := run(ctx, *kubeconfig, *kustomization, os.Stdin, os.Stdout)
@@ -69,7 +69,7 @@ func run(ctx context.Context, kubeconfig, kustomization string, in io.Reader, ou
 		return fmt.Errorf("read manifests: %w", err)
 	}
 	if len(objects) == 0 {
-		return errors.New("no object was read: give manifests on standard input")
+		return errors.New("no objects: pass manifests on standard input")
 	}
 	manager := ssa.NewResourceManager(api, nil, ssa.Owner{Field: controller, Group: kustomizev1.GroupVersion.Group})
 	manager.SetOwnerLabels(objects, "apps", "flux-system")
@@ -112,7 +112,7 @@ func options(kustomization string) (ssa.ApplyOptions, error) {
 	}
 	var wanted kustomizev1.Kustomization
 	if err := yaml.UnmarshalStrict(text, &wanted); err != nil {
-		return made, fmt.Errorf("%s is no Kustomization of Flux: %w", kustomization, err)
+		return made, fmt.Errorf("%s is not a Kustomization of Flux: %w", kustomization, err)
 	}
 	for _, rule := range wanted.Spec.Ignore {
 		made.DriftIgnoreRules = append(made.DriftIgnoreRules, ignored(rule))

@@ -37,13 +37,13 @@ func main() {
 		err = errors.Join(err, problem)
 	}
 	if err == nil && count == 0 {
-		err = errors.New("no rule was read: name a file of rules")
+		err = errors.New("no rules: specify a file of rules")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Printf("%d rules, and Prometheus takes them\n", count)
+	fmt.Printf("%d valid rules\n", count)
 }
 
 // check checks a file, and returns the number of its rules.
