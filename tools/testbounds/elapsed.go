@@ -16,9 +16,9 @@ func (p *program) isElapsed(e ast.Expr) bool {
 	})
 }
 
-// judgeElapsed reports comparisons of an elapsed time, such as time.Since(began) > limit or
+// inspectElapsed reports comparisons of an elapsed time, such as time.Since(began) > limit or
 // time.Now().After(began.Add(limit)).
-func (p *program) judgeElapsed(n ast.Node) {
+func (p *program) inspectElapsed(n ast.Node) {
 	directions := map[string]int{">": 1, ">=": 1, "<": -1, "<=": -1, "(time.Time).After": 1, "(time.Time).Before": -1}
 	switch n := n.(type) {
 	case *ast.BinaryExpr:

@@ -13,17 +13,17 @@ import (
 // patience is the shortest limit that a wait on real time may have.
 const patience = 2 * time.Minute
 
-// judgeLimit reports limits of waits, and sleeps.
-func (p *program) judgeLimit(n ast.Node) {
+// inspectLimit reports limits of waits, and sleeps.
+func (p *program) inspectLimit(n ast.Node) {
 	if e, ok := n.(ast.Expr); ok && p.isFlag {
 		p.limit(e)
 	}
 	p.isFlag = false
 	switch n := n.(type) {
 	case *ast.CallExpr:
-		p.judgeCall(n)
+		p.inspectCall(n)
 	case *ast.BasicLit:
-		p.judgeFlag(n)
+		p.inspectFlag(n)
 	case *ast.Ident:
 		field, ok := p.info.Uses[n].(*types.Var)
 		if ok && field.IsField() && n.Name == "Timeout" && (field.Pkg().Path() == "net/http" || field.Pkg().Path() == "net") {
@@ -31,13 +31,13 @@ func (p *program) judgeLimit(n ast.Node) {
 		}
 	case *ast.UnaryExpr:
 		if n.Op == token.ARROW {
-			p.judgeReceive(n)
+			p.inspectReceive(n)
 		}
 	}
 }
 
-// judgeCall reports a call that limits a wait.
-func (p *program) judgeCall(call *ast.CallExpr) {
+// inspectCall reports a call that limits a wait.
+func (p *program) inspectCall(call *ast.CallExpr) {
 	switch name := p.called(call); {
 	case name == "time.Sleep":
 		p.report(call, "sleep", "time.Sleep waits for a fixed time")
@@ -92,8 +92,8 @@ func (p *program) added(e ast.Expr) (durations []ast.Expr) {
 // timeoutFlag is the limit of a command such as kubectl wait, whose value may be the expression that follows.
 var timeoutFlag = regexp.MustCompile(`--timeout[= ]?["'` + "`" + `]?(\w*)`)
 
-// judgeFlag reports the flag --timeout in a text. The demo's tests compare commands, and run none.
-func (p *program) judgeFlag(text *ast.BasicLit) {
+// inspectFlag reports the flag --timeout in a text. The demo's tests compare commands, and run none.
+func (p *program) inspectFlag(text *ast.BasicLit) {
 	for _, found := range timeoutFlag.FindAllStringSubmatch(text.Value, -1) {
 		length, err := time.ParseDuration(found[1])
 		if err == nil && length < patience && !strings.HasPrefix(p.at(text.Pos()).Filename, "e2e/demo/") {

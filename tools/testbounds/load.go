@@ -19,7 +19,7 @@ import (
 type program struct {
 	root string
 	fset *token.FileSet
-	// files are those that are judged, by their names within the checkout.
+	// files are those that are inspected, by their names within the checkout.
 	files map[string]*ast.File
 	info  types.Info
 	// parents are the parents of nodes.
@@ -57,7 +57,7 @@ func load(root string) (*program, error) {
 	return p, errors.Join(p.loadModule(root), p.loadModule(filepath.Join(root, "localcluster")))
 }
 
-// loadModule reads the packages of a module that are judged.
+// loadModule reads the packages of a module that are inspected.
 func (p *program) loadModule(folder string) error {
 	const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles | packages.NeedSyntax |
 		packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedExportFile
@@ -71,7 +71,7 @@ func (p *program) loadModule(folder string) error {
 		}
 		before := len(p.files)
 		for _, file := range one.Syntax {
-			if name := p.at(file.Package).Filename; isJudged(name) {
+			if name := p.at(file.Package).Filename; isInspected(name) {
 				p.files[name] = file
 			}
 		}
@@ -110,9 +110,9 @@ func (p *program) at(pos token.Pos) token.Position {
 	return at
 }
 
-// isJudged reports whether a file contains tests that gate a landing, or helpers of them. Package stall measures how
+// isInspected reports whether a file contains tests that gate a landing, or helpers of them. Package stall measures how
 // long the machine made no progress, which only voids a verdict.
-func isJudged(name string) bool {
+func isInspected(name string) bool {
 	within := func(folder string) bool { return strings.HasPrefix(name, folder+"/") }
 	helpers := []string{"test", "localcluster/test", "e2e"}
 	isHelper := slices.ContainsFunc(helpers, within) && !within("e2e/cmd")

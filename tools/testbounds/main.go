@@ -11,9 +11,9 @@
 //   - sleep: the test waits for a fixed real time. Wait for a condition, or use a testing/synctest bubble.
 //
 // A finding is where the duration is written. Durations are followed through variables, fields, arguments and results,
-// but not through sums. Code that runs only inside testing/synctest bubbles is not judged, because the clock is fake
+// but not through sums. Code that runs only inside testing/synctest bubbles is not inspected, because the clock is fake
 // there. Neither are bench/, files with the build tag timing, and the program e2e/cmd. The settings of e2e/demo are
-// judged: CI runs the demo with them.
+// inspected: CI runs the demo with them.
 //
 // The comment //testbounds:allow <reason>, at the end of the line or alone on the line above, permits what is no
 // bound on the product, such as a context that is there to expire. A comment without a reason, or without a finding,
@@ -36,7 +36,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "testbounds:", err)
 		os.Exit(2)
 	}
-	findings := p.judge()
+	findings := p.inspect()
 	if *count {
 		fmt.Println(len(findings))
 		return

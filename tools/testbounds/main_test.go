@@ -38,7 +38,7 @@ func TestScope(t *testing.T) {
 		"e2e/demo/a_test.go": sleeps("demo_test"),
 		"test/kit/kit.go":    sleeps("testkit"), "test/kit/await/b.go": sleeps("await"),
 		"localcluster/a_test.go": sleeps("localcluster"), "localcluster/test/x/x.go": sleeps("x"),
-		// These are not judged.
+		// These are not inspected.
 		"product/b.go": sleeps("product"), "bench/a_test.go": sleeps("bench"), "test/kit/stall/a_test.go": sleeps("stall"),
 		"e2e/cmd/demo/main.go":            "package main\nimport \"time\"\nfunc main() { time.Sleep(5) }\n",
 		"localcluster/install/install.go": sleeps("install"), "a/testdata/a_test.go": sleeps("a"),
@@ -50,7 +50,7 @@ func TestScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	var found strings.Builder
-	write(&found, p.judge())
+	write(&found, p.inspect())
 	const line = ":3: sleep: time.Sleep waits for a fixed time\n"
 	want := strings.Join([]string{
 		"a/x_test.go", "bench2/b_test.go", "e2e/cmd/demo/a_test.go", "e2e/demo/a_test.go", "e2e/demo/demo.go",
@@ -84,7 +84,7 @@ func TestA(t *testing.T) { testkit.Eventually(t, time.Second) }
 		t.Fatal(err)
 	}
 	var found []string
-	for _, each := range p.judge() {
+	for _, each := range p.inspect() {
 		found = append(found, each.file+" "+each.rule)
 	}
 	want := []string{"a/a_test.go limit", "localcluster/a_test.go sleep", "test/kit/kit_test.go limit"}

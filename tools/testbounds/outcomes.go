@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// judgeReceive reports what waits for a timer: it is a limit if the test fails then, or a sleep. A pause between two
+// inspectReceive reports what waits for a timer: it is a limit if the test fails then, or a sleep. A pause between two
 // looks is neither.
-func (p *program) judgeReceive(receive *ast.UnaryExpr) {
+func (p *program) inspectReceive(receive *ast.UnaryExpr) {
 	channel := receive.X
 	if selector, ok := channel.(*ast.SelectorExpr); ok && selector.Sel.Name == "C" {
 		channel = selector.X

@@ -111,7 +111,7 @@ func receiver(call ast.Expr) ast.Expr {
 }
 
 // origins returns the expressions that a value comes from: constants, variables without a known value, and calls of
-// functions that are not judged.
+// functions that are not inspected.
 func (p *program) origins(e ast.Expr) (found []ast.Expr) {
 	visited := map[ast.Expr]bool{}
 	for left := []ast.Expr{e}; len(left) > 0; {
@@ -175,7 +175,7 @@ func (p *program) returned(call *ast.CallExpr) []ast.Expr {
 		return []ast.Expr{receiver(call)}
 	}
 	of, ok := p.info.TypeOf(call.Fun).Underlying().(*types.Signature)
-	if !ok || of.Results().Len() == 0 || !isJudged(p.at(of.Results().At(0).Pos()).Filename) {
+	if !ok || of.Results().Len() == 0 || !isInspected(p.at(of.Results().At(0).Pos()).Filename) {
 		return nil
 	}
 	return p.values[of.Results().At(0).Pos()]

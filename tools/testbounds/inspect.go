@@ -16,13 +16,13 @@ type finding struct {
 	rule, text string
 }
 
-// judge returns the violations of the rules, in the order of the files.
-func (p *program) judge() []finding {
+// inspect returns the violations of the rules, in the order of the files.
+func (p *program) inspect() []finding {
 	p.index()
 	for _, file := range p.files {
 		for n := range ast.Preorder(file) {
-			p.judgeLimit(n)
-			p.judgeElapsed(n)
+			p.inspectLimit(n)
+			p.inspectElapsed(n)
 		}
 	}
 	for _, file := range p.files {

@@ -27,7 +27,7 @@ func run(...string) {}
 var _ *testing.T
 `
 
-// imported are what the tests import. The product is not judged.
+// imported are what the tests import. The product is not inspected.
 var imported = []struct{ name, source string }{
 	{"test/await", `package await
 import ("context"; "time")
@@ -104,7 +104,7 @@ func check(t *testing.T, tests []specification) {
 			}
 			s.add(t, "a", header+tt.source)
 			var found []string
-			for _, each := range s.judge() {
+			for _, each := range s.inspect() {
 				found = append(found, fmt.Sprintf("%d: %s", each.line-strings.Count(header, "\n"), each.rule))
 			}
 			if !slices.Equal(tt.want, found) {
