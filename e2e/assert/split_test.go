@@ -68,11 +68,11 @@ func TestCheck(t *testing.T) {
 				t.Errorf("sizes of samples (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.odd, odd); diff != "" {
-				t.Errorf("odd first samples told of (-want +got):\n%s", diff)
+				t.Errorf("unsure first samples (-want +got):\n%s", diff)
 			}
 			if last := tt.yellow[len(tt.yellow)-1]; last >= 0 &&
 				(result.Hits != last || result.Total != tt.sizes[len(tt.sizes)-1]) {
-				t.Errorf("the finding is %d of %d, want the last sample", result.Hits, result.Total)
+				t.Errorf("the result is %d of %d, want the last sample", result.Hits, result.Total)
 			}
 			if !s.from[0].Equal(from) {
 				t.Errorf("the first sample starts at %s, want %s", s.from[0], from)

@@ -171,7 +171,7 @@ func TestSummarize(t *testing.T) {
 		result load.Result
 		want   bool // whether it is the slowest answer of a living proxy
 	}{
-		"before the kill":     {request(0, 800, 990, 200, nil), true},
+		"before the kill":      {request(0, 800, 990, 200, nil), true},
 		"of its successor":     {request(1600, 1600, 1700, 200, nil), true},
 		"it died meanwhile":    {request(0, 900, 1800, 200, nil), false},
 		"while there was none": {request(1200, 1200, 1900, 200, nil), false},

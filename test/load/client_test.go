@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -336,121 +335,6 @@ func TestLostPinnedConnectionsAreReported(t *testing.T) {
 	})
 }
 
-// Slow responses do not delay the schedule. The latency counts from when a request was due.
-func TestOpenLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case <-release:
-			case <-r.Context().Done():
-			}
-			_, _ = io.WriteString(w, `"blue"`)
-		})
-		client, err := Start(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		await.True(t, "200 requests in flight", func() bool { return client.Totals().InFlight >= 200 })
-		close(release)
-		totals, _ := client.Stop()
-		if totals.Failed != 0 {
-			t.Fatalf("failed: %v", totals.Reasons)
-		}
-		w, arrival := client.Window(0, 1), Plan{Rate: c.Rate}.At(199)
-		if !w.Complete() || w.Latencies[0] < arrival {
-			t.Errorf("the first request waited %v, want at least the %s until the last of 200 arrived", w.Latencies, arrival)
-		}
-	})
-}
-
-func TestSilenceFailsAfterTheTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		c.Timeout = time.Second
-		c.Rate = 250
-		totals, _ := drive(t, c, 25)
-		held := totals.Reasons[ErrPinnedLost.Error()] + totals.Reasons[ErrOverload.Error()]
-		if totals.Failed != totals.Sent+held || totals.Sent == 0 || totals.Reasons["no answer within 1s"] != totals.Sent {
-			t.Errorf("totals: %+v", totals)
-		}
-	})
-}
-
-func TestOverloadIsSaid(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		c.MaxInFlight = 10
-		c.Timeout = 300 * time.Millisecond
-		totals, _ := drive(t, c, 100)
-		held := totals.Reasons[ErrOverload.Error()] + totals.Reasons[ErrPinnedLost.Error()]
-		if !totals.Overloaded || totals.Reasons[ErrOverload.Error()] == 0 || totals.Ended != totals.Sent+held ||
-			totals.Failed != totals.Ended {
-			t.Errorf("totals: %+v", totals)
-		}
-	})
-}
-
-// A request that would start after its timeout is not sent.
-func TestLatenessIsOverload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asked atomic.Int64
-		c, err := connect(t.Context(), serve(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.begin(t.Context(), 0, time.Now().Add(-c.config.Timeout))
-		close(c.ended)
-		totals, _ := c.Stop()
-		if !totals.Overloaded || totals.Failed != 1 || totals.Sent != 0 ||
-			totals.Lag < c.config.Timeout || asked.Load() != 0 {
-			t.Errorf("%d were sent, totals: %+v", asked.Load(), totals)
-		}
-	})
-}
-
-// A burst limits the requests in flight. The capacity counts the successful responses in time.
-func TestCapacity(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asked atomic.Int64
-		var busy concurrency
-		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			defer busy.begin()()
-			time.Sleep(10 * time.Millisecond)
-			if asked.Add(1)%10 == 0 {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			blue(w, nil)
-		})
-		const burst = 300 * time.Millisecond
-		rate, totals, err := Capacity(t.Context(), c, burst)
-		if err != nil {
-			t.Fatal(err)
-		}
-		good := totals.Sent - totals.Failed
-		if n := int(rate*burst.Seconds() + 0.5); n > good || n < good-burstInFlight || n == 0 {
-			t.Errorf("%.1f requests/s are %d in %s, of %d that were answered", rate, n, burst, good)
-		}
-		if int64(totals.Sent) != asked.Load() || totals.Failed != totals.Sent/10 || busy.max() != burstInFlight {
-			t.Errorf("asked %d, %d at once, totals: %+v", asked.Load(), busy.max(), totals)
-		}
-	})
-}
-
-func TestCapacityEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			cancel()
-			blue(w, nil)
-		})
-		if _, _, err := Capacity(ctx, c, time.Hour); !errors.Is(err, context.Canceled) {
-			t.Errorf("error = %v", err)
-		}
-	})
-}
-
 func TestProbe(t *testing.T) {
 	c := serveTCP(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"yellow"`) })
 	color, err := Probe(t.Context(), c)
@@ -464,30 +348,4 @@ func TestProbe(t *testing.T) {
 	if _, err := Start(t.Context(), nobody); err == nil || errors.Is(err, ErrOverload) {
 		t.Errorf("start without a server: %v", err)
 	}
-}
-
-// concurrency counts the concurrent requests of a server.
-type concurrency struct {
-	mu           sync.Mutex
-	now, highest int
-}
-
-// begin counts one request until the returned function is called.
-func (b *concurrency) begin() (end func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.now++
-	b.highest = max(b.highest, b.now)
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.now--
-	}
-}
-
-// max returns the maximum number of concurrent requests.
-func (b *concurrency) max() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.highest
 }

@@ -61,14 +61,14 @@ func command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the canary guide under load on a real cluster, and check it",
-		Long: `demo brings the local cluster up, with this checkout's programs in it, or takes the one that you name. It applies the canary
-guide's objects, waits until its Ingress leads to kedify-proxy, keeps an open-loop load on the Ingress controller and
-drives one canary to its end and a second one into an abort. At each step it compares the weight that was asked for, the
-annotation, what the proxies have acknowledged, what Envoy runs, and where the requests went. Any failed request, wrong
-split or left-over annotation makes it fail. Then the same app gets fewer requests, and more: its replicas follow them, in
-a canary on both sides.
+		Long: `demo starts or updates the local cluster with this checkout's programs, or uses the cluster that you name.
+It applies the canary guide's objects, waits until the Ingress points at kedify-proxy, and sends an open-loop load to
+the Ingress controller. It promotes one canary and aborts a second one. At each step it compares the requested weight,
+the annotation, the ACKed weights, Envoy's weights and the measured requests. It fails on any failed request, wrong
+split or left-over annotation. Then it changes the request rate of the app, and checks that the number of replicas
+follows, in a canary on both sides.
 
-A cluster of yours without KEDA gets an HTTPScaledObject and proxies by hand, and requests go to the proxies.`,
+In a cluster of yours without KEDA it applies an HTTPScaledObject and proxies, and sends the requests to the proxies.`,
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true, Version: version,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.settings.Rate < scenario.MinRate || o.settings.Rate > scenario.MaxRate {

@@ -113,7 +113,8 @@ func (w *fakeCluster) rollout() string {
 	}
 	r := kube.Rollout{Metadata: kube.Metadata{Name: guide.App, Generation: 1}, Spec: kube.RolloutSpec{Replicas: replicas}}
 	r.Status.ObservedGeneration, r.Status.Phase = strconv.Itoa(1), "Healthy"
-	r.Status.StableRS, r.Status.CurrentPodHash, r.Status.Replicas, r.Status.UpdatedReplicas = "old", "old", replicas, replicas
+	r.Status.StableRS, r.Status.CurrentPodHash = "old", "old"
+	r.Status.Replicas, r.Status.UpdatedReplicas = replicas, replicas
 	r.Status.ReadyReplicas = replicas
 	if p.paused {
 		r.Status.Phase, r.Status.CurrentPodHash, r.Status.UpdatedReplicas = "Paused", "new", canaryPods(replicas)

@@ -130,7 +130,8 @@ func (w *fakeCluster) serveAdmin(out http.ResponseWriter, r *http.Request) {
 	defer w.mu.Unlock()
 	if r.URL.Path == "/stats" {
 		_, _ = fmt.Fprintf(out, `{"stats":[{"name":%q,"value":%d},{"name":%q,"value":%d},{"name":%q,"value":%d}]}`,
-			envoyadmin.RequestsCounter, w.requests, envoyadmin.SuccessCounter, w.success, envoyadmin.ListenerCounter, w.listeners)
+			envoyadmin.RequestsCounter, w.requests, envoyadmin.SuccessCounter, w.success,
+			envoyadmin.ListenerCounter, w.listeners)
 		return
 	}
 	route := fmt.Sprintf(`{"cluster": %q}`, cluster(stable))

@@ -131,7 +131,8 @@ func TestTimedPausesAreTheGuides(t *testing.T) {
 // The error of an overload contains the numbers and a fix.
 func TestOverloadContainsNumbersAndAFix(t *testing.T) {
 	for rate, want := range map[float64]string{
-		250: "12 requests are in flight (1000 may be at once) and one began 0.3 s late (5.0 s is too late); this machine or " +
+		250: "12 requests are in flight (1000 may be at once) and one began 0.3 s late (5.0 s is too late); this " +
+			"machine or " +
 			"the proxy is too slow for 250 requests/s: try --rate 125,",
 		7: "try --rate 5,",
 		5: "use one with more or faster cores",

@@ -28,7 +28,8 @@ func quick(w *fakeCluster) Settings {
 	s := DefaultSettings()
 	s.Entrance, s.Dial = "proxy:80", w.dial
 	s.Rate, s.Sample = 200, sampleSize
-	s.Settle, s.SettleEnd, s.Slack, s.Poll = 60*time.Millisecond, 120*time.Millisecond, 100*time.Millisecond, 20*time.Millisecond
+	s.Settle, s.SettleEnd = 60*time.Millisecond, 120*time.Millisecond
+	s.Slack, s.Poll = 100*time.Millisecond, 20*time.Millisecond
 	s.Burst, s.Capacity = 200*time.Millisecond, fixedCapacity(1000)
 	s.Pause, s.Patience, s.EnvoyPatience = 3*time.Second, 10*time.Second, 1500*time.Millisecond
 	s.Begun = time.Now()

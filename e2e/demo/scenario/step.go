@@ -96,15 +96,16 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 	err = d.await(ctx, "Envoy to run what the annotation says ("+s.shares().String()+")", d.EnvoyPatience,
 		func() bool { v := d.view.Get(); return v.err == nil && v.shares.Equal(s.shares()) },
 		func() string {
-			return fmt.Sprintf("Envoy runs %s. The router has written the annotation: check that the interceptor runs and that Envoy is connected to it",
-				d.view.Get())
+			return fmt.Sprintf("Envoy runs %s. The router has written the annotation: check that the interceptor runs "+
+				"and that Envoy is connected to it", d.view.Get())
 		})
 	if err != nil {
 		return time.Time{}, err
 	}
 	shown := d.view.Get()
 	d.display.change(func(row *report.Row) { row.Envoy = shortShares(shown.shares) })
-	err = d.await(ctx, "the HTTPScaledObject's status to report that every proxy has acknowledged the weights", d.EnvoyPatience,
+	err = d.await(ctx, "the HTTPScaledObject's status to report that every proxy has acknowledged the weights",
+		d.EnvoyPatience,
 		func() bool { return d.object.Get().Acked() },
 		func() string {
 			return fmt.Sprintf("its status.dataPlane reports %s. Envoy runs them: check that the interceptor receives its ACKs",

@@ -104,7 +104,8 @@ func TestTargets(t *testing.T) {
 		for _, target := range targets() {
 			t.Run(target.name, func(t *testing.T) {
 				t.Parallel()
-				r := &row{target: target, Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: "scaled-" + target.name}, node: node}
+				r := &row{target: target, Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: "scaled-" + target.name},
+					node: node}
 				mu.Lock()
 				rows = append(rows, r)
 				mu.Unlock()
@@ -288,7 +289,8 @@ func sharesBothHosts(t *testing.T, r *row) {
 			t.Fatal(err)
 		}
 		share := float64(window.Colors["yellow"]) / float64(window.Done)
-		if off := math.Sqrt(canaryShare * (1 - canaryShare) / float64(window.Done)); math.Abs(share-canaryShare) > deviations*off {
+		off := math.Sqrt(canaryShare * (1 - canaryShare) / float64(window.Done))
+		if math.Abs(share-canaryShare) > deviations*off {
 			t.Errorf("the canary has %.1f %% of %d requests for %s, want 20 %%", 100*share, window.Done, host)
 		}
 		metric, rate := r.metric(t, i), r.target.rates[host]

@@ -107,7 +107,9 @@ func (w *environment) middlewares(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(w.recipe(t, "yaml traefik-retries")), &documented); err != nil {
 		t.Fatal(err)
 	}
-	text, err := yaml.Marshal(map[string]any{"http": map[string]any{"middlewares": map[string]any{middleware: documented.Spec}}})
+	text, err := yaml.Marshal(map[string]any{
+		"http": map[string]any{"middlewares": map[string]any{middleware: documented.Spec}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,8 @@ func TestShared(t *testing.T) {
 		func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=0") })
 	step("the proxies are back", proxied, eventually, 0,
 		func() { w.Do(t, "scale", "-n", "keda", "deployment/kedify-proxy", "--replicas=2") })
-	// The Gateway must revoke the permission immediately. Its error responses until the agent creates another ReferenceGrant are the lost requests.
+	// The Gateway must revoke the permission immediately. Its error responses until the agent creates another
+	// ReferenceGrant are the lost requests.
 	w.repeatVoid(t, func() bool {
 		return step("a user deletes the ReferenceGrant", proxied, immediately, gap, func() {
 			w.Do(t, "delete", "-n", "keda", "referencegrant", "kedify-proxy-"+namespace)

@@ -76,7 +76,8 @@ func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(t.Output(), "Envoys have sent %v, the plugin reports %v, and then they have sent %v\n", before, reported, after)
+	fmt.Fprintf(t.Output(), "Envoys have sent %v, the plugin reports %v, and then they have sent %v\n",
+		before, reported, after)
 	for _, proxy := range b.Proxies {
 		for role := range before[proxy.Name] {
 			if len(reported[proxy.Name]) != 2 || reported[proxy.Name][role] < before[proxy.Name][role] ||

@@ -126,7 +126,8 @@ func awaitUnverified(ctx context.Context, b *testbed.Testbed, running testbed.Pr
 
 // isWaiting reports whether the Rollout stays at the step with weight 50 because one of two proxies does not have it.
 func isWaiting(state testbed.State, running testbed.Proxy) bool {
-	index, weights, report := state.Rollout.Status.CurrentStepIndex, state.Rollout.Status.Canary.Weights, state.Object.Status.DataPlane
+	status, report := state.Rollout.Status, state.Object.Status.DataPlane
+	index, weights := status.CurrentStepIndex, status.Canary.Weights
 	return state.Weight() == 50 && state.Envoys[running.Name] == 50 &&
 		report != nil && report.Proxies.Ready == 2 && report.Proxies.Acked == 1 && !report.Effective &&
 		index != nil && *index == 2 && weights != nil && weights.Canary.Weight == 50 &&

@@ -98,7 +98,8 @@ func table(out io.Writer, lines []line) error {
 		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.part, l.rounds,
 			report.Count(l.sent), report.Count(l.failed), report.Count(l.lost), seconds(l.slowest), l.strays,
 			l.wrong, seconds(l.stalled),
-			span(l.down), seconds(l.limit), span(l.idle), span(l.recovered), seconds(recoveredLimit), span(l.converged), seconds(convergedLimit))
+			span(l.down), seconds(l.limit), span(l.idle), span(l.recovered), seconds(recoveredLimit),
+			span(l.converged), seconds(convergedLimit))
 	}
 	return columns.Flush()
 }

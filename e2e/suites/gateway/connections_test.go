@@ -63,7 +63,7 @@ func newConnections(w environment) *connections {
 
 // testConnections drives a TCPRoute, a TLSRoute and a UDPRoute with one Rollout, through one promoted and one aborted
 // canary.
-func testConnections(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest: its own lines show its progress
+func testConnections(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest
 	c := newConnections(w)
 	c.stalls = stall.Watch(t)
 	c.install(t, p)

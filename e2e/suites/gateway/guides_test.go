@@ -11,7 +11,7 @@ import (
 
 // testMyApp runs the guide with the HTTPRoute my-app-route unchanged, with its real pauses. A second canary is aborted
 // halfway.
-func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest: its own lines show its progress
+func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest
 	w.apply(t, "my-app", p.manifest, "services", "httproute", "rollout")
 	w.explainFailure(t, "rollout,httproute")
 	const image = "my-registry.example.com/my-app:"
@@ -52,7 +52,7 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 
 // testBookinfo runs the guide with the HTTPRoute bookinfo-reviews, which omits the weights. A header selects its canary
 // before the canary has a weight.
-func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest: its own lines show its progress
+func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest
 	w.apply(t, "bookinfo", p.manifest, "services", "httproute", "rollout")
 	w.explainFailure(t, "rollout,httproute")
 	image := func(version string) string { return "docker.io/istio/examples-bookinfo-reviews-" + version + ":1.20.2" }

@@ -180,7 +180,8 @@ func (a turnover) String() string {
 	if a.wrong == 0 {
 		return fmt.Sprintf("%d correct, none wrong", a.right)
 	}
-	return fmt.Sprintf("%d correct, %d wrong, %d of them since the route was accepted, the last %s after that, %d long after "+
+	return fmt.Sprintf("%d correct, %d wrong, %d of them since the route was accepted, the last %s after that, %d long "+
+		"after "+
 		"a correct response",
 		a.right, a.wrong, a.late, a.last, a.again)
 }

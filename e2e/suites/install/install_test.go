@@ -164,7 +164,8 @@ kubectl -n argo-rollouts set image deployment/argo-rollouts argo-rollouts=quay.i
 	w.write(t, "argo-rollouts-config.yaml", w.released(t))
 	w.runScript(t, w.page.block(t, "Option B: an existing Argo Rollouts", "sh", 0))
 	w.checkController(t)
-	if output := w.tryScript(t.Context(), logs); !strings.Contains(output, "Downloading plugin kedify/http from: "+serverURL) {
+	if output := w.tryScript(t.Context(), logs); !strings.Contains(output,
+		"Downloading plugin kedify/http from: "+serverURL) {
 		t.Errorf("the controller does not say that it has downloaded the plugin:\n%s", output)
 	}
 	w.canaries(t)

@@ -52,7 +52,8 @@ func (r *run) control(t *testing.T) {
 				lost[i] += client.Totals().Failed - before
 			}
 		}
-		t.Logf("control, without any router, %s, %d times: %d requests, failed at each of these writes: %v", variant.name, flips,
+		t.Logf("control, without any router, %s, %d times: %d requests, failed at each of these writes: %v",
+			variant.name, flips,
 			client.Totals().Sent-before, lost)
 	}
 	totals, _ := client.Stop()
