@@ -157,14 +157,14 @@ func (w *environment) load(front front) load.Config {
 // after the change. No request may fail if gap is 0. Otherwise requests may fail from the change until gap after the
 // objects point at the Service. It returns whether the result is void, because requests failed at another time and the
 // machine stalled.
-func (w *environment) step(t *testing.T, name, backend string, inTime bool, gap time.Duration,
+func (w *environment) step(t *testing.T, name, backend string, delayed bool, gap time.Duration,
 	change func()) (isVoid bool) {
 	t.Helper()
-	return w.stepTo(t, name, []string{backend, backend}, inTime, gap, change)
+	return w.stepTo(t, name, []string{backend, backend}, delayed, gap, change)
 }
 
 // stepTo is a step with a separate Service for each front's object.
-func (w *environment) stepTo(t *testing.T, name string, backends []string, inTime bool, gap time.Duration,
+func (w *environment) stepTo(t *testing.T, name string, backends []string, delayed bool, gap time.Duration,
 	change func()) (isVoid bool) {
 	t.Helper()
 	var clients []*load.Client
@@ -180,7 +180,7 @@ func (w *environment) stepTo(t *testing.T, name string, backends []string, inTim
 	durations := make([]time.Duration, len(clients))
 	for i, front := range fronts() {
 		backend := backends[i]
-		if inTime {
+		if delayed {
 			w.Do(t, "wait", front.object, "--for=jsonpath="+front.backend+"="+backend)
 		} else if service := w.Do(t, "get", front.object, "-o", "jsonpath="+front.backend); service != backend {
 			t.Errorf("%s: %s names Service %s, want %s", name, front.object, service, backend)
