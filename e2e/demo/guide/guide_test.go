@@ -66,8 +66,8 @@ func (w *fakeCluster) guide() Guide {
 	return Guide{Shell: w.shell(), Repo: "repo", Patience: 80 * time.Second, Delete: time.Minute}
 }
 
-//testbounds:allow the value is only compared
 func (w *fakeCluster) shell() shell.Shell {
+	//testbounds:allow the value is only compared
 	return shell.Shell{Runner: w, Screen: w, Within: time.Minute}
 }
 
