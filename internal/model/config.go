@@ -97,7 +97,10 @@ type Route struct {
 	Timeouts Timeouts `json:",omitzero"`
 	// EnvoySettings are settings of Envoy that differ from the defaults; nil for none. The value is shared and must not be
 	// modified.
-	EnvoySettings *EnvoySettings `json:",omitempty"`
+	//
+	// Replicas exchange digests of this JSON: the name Tuning keeps them equal to the digests of earlier builds, which run
+	// at the same time during an upgrade.
+	EnvoySettings *EnvoySettings `json:"Tuning,omitempty"`
 	// MinReplicas is the minimum number of replicas of the workload. At 0, requests may wait for the first replica: see
 	// WaitsForEndpoint.
 	MinReplicas uint32 `json:",omitempty"`
