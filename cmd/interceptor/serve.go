@@ -159,7 +159,6 @@ func (p *process) components(ctx context.Context, registry *prometheus.Registry)
 		{Name: "xds", Run: p.serveXDS},
 		{Name: "metric sink", Run: p.serveMetricSink},
 		{Name: "status", Run: func(ctx context.Context) error { return p.reporter.Run(ctx, p.loop.Observed()) }},
-		{Name: "memory", Run: returnMemory},
 	}
 	opened, err := server.Open(ctx, p.logger,
 		server.Port{
@@ -173,24 +172,6 @@ func (p *process) components(ctx context.Context, registry *prometheus.Registry)
 			Handler: server.MetricsHandler(registry),
 		})
 	return append(components, opened...), err
-}
-
-// returnInterval is the time between two returns of free memory to the kernel. Each takes one garbage collection.
-const returnInterval = 30 * time.Second
-
-// returnMemory returns free memory to the kernel every returnInterval until ctx ends. Go keeps a tenth more than the
-// target heap size of the last collection, which may have run while proxies joined.
-func returnMemory(ctx context.Context) error {
-	ticker := time.NewTicker(returnInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			debug.FreeOSMemory()
-		}
-	}
 }
 
 // admin returns the handler of the admin server.
