@@ -14,25 +14,25 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
-// pollEvery is the time between two looks at the API server.
+// pollEvery is the pause between two requests to the API server while a test waits.
 const pollEvery = 50 * time.Millisecond
 
-// environment are the variables that name the parts; make test-parts sets them.
+// The environment variables with the components; make test-parts sets them.
 const (
 	controllerVariable = "ROLLOUTS_CONTROLLER_BIN"
 	installVariable    = "ROLLOUTS_INSTALL_YAML"
 )
 
-// release is a set of CustomResourceDefinitions of the Gateway API.
+// release is a set of CRDs of the Gateway API.
 type release struct {
 	name     string
-	variable string            // names the folder of its standard channel; the experimental one is beside it
-	versions map[string]string // in which each kind of route is served
-	extra    []string          // kinds that only the experimental channel has
+	variable string            // names the folder of the standard channel, next to that of the experimental channel
+	versions map[string]string // served version of each kind of route
+	extra    []string          // kinds of the experimental channel only
 }
 
-// releases are those that the tests run with: an old one, without names of rules and with several kinds of routes in the experimental channel only, and
-// the newest.
+// releases returns the releases that the tests run with: an old one, without rule names and with several kinds of
+// routes only in the experimental channel, and the newest.
 func releases() []release {
 	return []release{
 		{
@@ -46,12 +46,12 @@ func releases() []release {
 	}
 }
 
-// files are the release's CustomResourceDefinitions of routes.
+// files returns the files with the release's CRDs of routes.
 func (r release) files() ([]string, error) {
 	folder := os.Getenv(r.variable)
 	files, err := filepath.Glob(filepath.Join(folder, "*routes.yaml"))
 	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("no CustomResourceDefinitions of routes in %q, which %s names: %w", folder, r.variable, err)
+		return nil, fmt.Errorf("no CRDs of routes in %q, the value of %s: %w", folder, r.variable, err)
 	}
 	for _, resource := range r.extra {
 		files = append(files, filepath.Join(folder, "..", "experimental", "gateway.networking.k8s.io_"+resource+".yaml"))
@@ -64,13 +64,13 @@ type cluster struct {
 	*apiserver.ControlPlane
 
 	release release
-	folder  string // has the built plugin
+	folder  string // contains the built plugin
 	admin   *rest.RESTClient
 
 	controller *rolloutscontroller.Controller
 }
 
-// programs has the plugin, and the files of the clusters.
+// programs contains the plugin, and the files of the clusters.
 var programs apiserver.Folder
 
 func TestMain(m *testing.M) {
@@ -80,7 +80,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// run checks that everything is there, and runs the tests.
+// run checks that all components are available, and runs the tests.
 func run(m *testing.M) (code int, err error) {
 	variables := []string{controllerVariable, installVariable}
 	for _, release := range releases() {
@@ -88,14 +88,14 @@ func run(m *testing.M) (code int, err error) {
 	}
 	for _, name := range variables {
 		if os.Getenv(name) == "" {
-			return 1, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", name)
+			return 1, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that component", name)
 		}
 	}
 	return m.Run(), nil
 }
 
-// start starts the cluster of a release, which ends with the test. Two releases cannot share an API server: they have the
-// same CustomResourceDefinitions in different versions.
+// start starts the cluster of a release, which stops with the test. Two releases cannot share an API server: they have
+// the same CRDs in different versions.
 func start(t *testing.T, release release) *cluster {
 	t.Helper()
 	ctx, folder := t.Context(), filepath.Join(programs.Path, release.name)
@@ -118,12 +118,12 @@ func start(t *testing.T, release release) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.controller.Kill() })
-	played := make(chan struct{})
+	stopped := make(chan struct{})
 	go func() {
-		defer close(played)
+		defer close(stopped)
 		rolloutscontroller.NewClusterSimulator(c.admin, release.versions).Run(ctx)
 	}()
-	t.Cleanup(func() { <-played })
+	t.Cleanup(func() { <-stopped })
 	return c
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// environment is a namespace of its own in a cluster.
+// environment is a new namespace in a cluster.
 type environment struct {
 	*cluster
 
@@ -27,7 +27,7 @@ type environment struct {
 	namespace string
 }
 
-// TestGatewayAPI plays all scenarios with each release of the Gateway API, one release after another.
+// TestGatewayAPI runs all scenarios with each release of the Gateway API, one release after another.
 func TestGatewayAPI(t *testing.T) {
 	for _, release := range releases() {
 		t.Run(release.name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestGatewayAPI(t *testing.T) {
 	}
 }
 
-// apply applies manifests in the stage's namespace.
+// apply applies manifests in the namespace.
 func (s *environment) apply(manifests ...string) {
 	s.t.Helper()
 	if err := apiserver.Apply(s.t.Context(), s.admin, s.namespace, manifests...); err != nil {
@@ -66,7 +66,7 @@ func (s *environment) apply(manifests ...string) {
 	}
 }
 
-// logState logs what a failed test leaves behind.
+// logState logs the state after a failed test.
 func (s *environment) logState() {
 	s.t.Helper()
 	if !s.t.Failed() {
@@ -96,8 +96,8 @@ func (s *environment) logState() {
 	s.t.Logf("the controller's log:\n%s", lines)
 }
 
-// rollout applies a Rollout with its Services <name>-stable and <name>-canary, and waits until its first version is healthy. given is the router's configuration and
-// steps are those of the canary, both in YAML's flow notation.
+// rollout applies a Rollout with its Services <name>-stable and <name>-canary, and waits until its first version is
+// healthy. given is the router's configuration and steps are the canary's steps, both in YAML's flow style.
 func (s *environment) rollout(name, given, managedRoutes, steps string) {
 	s.t.Helper()
 	for _, role := range []string{"stable", "canary"} {
@@ -125,12 +125,12 @@ spec:
 	s.await("the first version is healthy", "Healthy", func(ctx context.Context) string { return s.phase(ctx, name) })
 }
 
-// path is where a Rollout is.
+// path returns the REST path of a Rollout.
 func (s *environment) path(rollout string) string {
 	return "/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts/" + rollout
 }
 
-// phase is the phase of a Rollout, once the controller has seen its newest generation.
+// phase returns the phase of a Rollout after the controller has observed its newest generation.
 func (s *environment) phase(ctx context.Context, rollout string) string {
 	var read struct {
 		Metadata struct{ Generation int64 }
@@ -143,7 +143,7 @@ func (s *environment) phase(ctx context.Context, rollout string) string {
 	return read.Status.Phase
 }
 
-// update begins a new version of a Rollout and waits until it pauses.
+// update starts a new version of a Rollout and waits until the Rollout pauses.
 func (s *environment) update(rollout, version string) {
 	s.t.Helper()
 	s.merge(s.path(rollout), `{"spec":{"template":{"metadata":{"annotations":{"version":"`+version+`"}}}}}`)
@@ -156,13 +156,13 @@ func (s *environment) paused(rollout string) {
 	s.await(rollout+" pauses", "Paused", func(ctx context.Context) string { return s.phase(ctx, rollout) })
 }
 
-// promote lets a paused Rollout go on, as kubectl argo rollouts promote does.
+// promote continues a paused Rollout, as kubectl argo rollouts promote does.
 func (s *environment) promote(rollout string) {
 	s.t.Helper()
 	s.merge(s.path(rollout)+"/status", `{"status":{"pauseConditions":null}}`)
 }
 
-// finish lets a paused Rollout go on and waits until its new version is the stable one.
+// finish continues a paused Rollout and waits until its new version is the stable one.
 func (s *environment) finish(rollout string) {
 	s.t.Helper()
 	s.promote(rollout)
@@ -176,7 +176,7 @@ func (s *environment) abort(rollout string) {
 	s.await(rollout+" is aborted", "Degraded", func(ctx context.Context) string { return s.phase(ctx, rollout) })
 }
 
-// merge merges a patch into what is at path.
+// merge sends a merge patch to path.
 func (s *environment) merge(path, patch string) {
 	s.t.Helper()
 	if err := s.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(patch)).Do(s.t.Context()).Error(); err != nil {
@@ -184,7 +184,7 @@ func (s *environment) merge(path, patch string) {
 	}
 }
 
-// await waits until look returns want.
+// await waits until get returns want.
 func (s *environment) await(what, want string, get func(context.Context) string) {
 	s.t.Helper()
 	ctx := await.Context(s.t)
@@ -197,7 +197,7 @@ func (s *environment) await(what, want string, get func(context.Context) string)
 	}, func() string { return "(-want +got):\n" + cmp.Diff(want, got) })
 }
 
-// expectRoute waits until a route, named by its path behind the namespace, reads so.
+// expectRoute waits until the summary of a route, named by its path below the namespace, is want.
 func (s *environment) expectRoute(when, route, want string) {
 	s.t.Helper()
 	s.expectRouteIn(when, s.namespace, route, want)
@@ -216,7 +216,7 @@ func (s *environment) expectRouteIn(when, namespace, route, want string) {
 	})
 }
 
-// event waits until a Rollout has an event with that text in it.
+// event waits until a Rollout has an Event that contains text.
 func (s *environment) event(rollout, text string) {
 	s.t.Helper()
 	s.await("an event of "+rollout+" with "+text, "", func(ctx context.Context) string {
@@ -241,8 +241,8 @@ func (s *environment) event(rollout, text string) {
 	})
 }
 
-// summary is a route in a few lines: a line for each rule, its matches, filters and backends with their weights, and the in-progress label if it is there. Names
-// of rules are left out, because old releases of the Gateway API have none.
+// summary returns a short text of a route: a line for each rule with its matches, filters and weighted backends, and
+// the in-progress label if the route has it. It omits rule names, because old releases of the Gateway API have none.
 func summary(route []byte) string {
 	type match struct {
 		Path    struct{ Value string }

@@ -15,7 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 )
 
-// startPlugin starts the built plugin alone, with the rights of the Argo Rollouts controller.
+// startPlugin starts only the built plugin, with the permissions of the Argo Rollouts controller.
 func (s *environment) startPlugin() *pluginprocess.Process {
 	s.t.Helper()
 	kubeconfig := filepath.Join(s.t.TempDir(), "kubeconfig")
@@ -30,7 +30,7 @@ func (s *environment) startPlugin() *pluginprocess.Process {
 	return process
 }
 
-// route reads what is of interest of a route: its spec, and its resource version.
+// route returns the spec and the resource version of a route.
 func (s *environment) route(name string) (spec map[string]any, version string) {
 	s.t.Helper()
 	var read struct {
@@ -49,7 +49,7 @@ func (s *environment) route(name string) (spec map[string]any, version string) {
 	return read.Spec, read.Metadata.ResourceVersion
 }
 
-// canaryRollout is a Rollout of the stage's namespace behind its steps, which set a header and a mirror route.
+// canaryRollout returns a Rollout of the namespace after its steps, which set a header and a mirror route.
 func (s *environment) canaryRollout(given string) *v1alpha1.Rollout {
 	rollout := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.namespace, Name: "web", UID: "uid-of-web", Annotations: map[string]string{"rollout.argoproj.io/revision": "2"},
@@ -72,38 +72,38 @@ func (s *environment) canaryRollout(given string) *v1alpha1.Rollout {
 }
 
 func unchangedRouteIsNotWritten(s *environment) {
-	asked := s.startPlugin()
+	plugin := s.startPlugin()
 	for _, name := range []string{"web-canary", "web-try"} {
 		s.apply("{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: {selector: {app: web}, ports: [{port: 80}]}}")
 	}
 	for key, kind := range map[string]string{"httpRoute": "HTTPRoute", "grpcRoute": "GRPCRoute"} {
 		name, rollout := strings.ToLower(kind)+"s/web", s.canaryRollout(`{"`+key+`":"web"}`)
-		// It has no parent, so that nobody else writes it.
+		// It has no parent, so only the plugin writes it.
 		s.apply("{apiVersion: gateway.networking.k8s.io/v1, kind: " + kind + ", metadata: {name: web}, spec: {" +
 			"rules: [{backendRefs: [{name: web-stable, port: 80, weight: 100}, {name: web-canary, port: 80, weight: 0}]}, {backendRefs: [{name: other, port: 80}]}]}}")
 		before, _ := s.route(name)
 		experiment := []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}}
-		s.mustSucceed(asked.SetWeight(rollout, 20, experiment))
+		s.mustSucceed(plugin.SetWeight(rollout, 20, experiment))
 		written, version := s.route(name)
-		for who, process := range map[string]*pluginprocess.Process{"the same process": asked, "another process": s.startPlugin()} {
+		for instance, process := range map[string]*pluginprocess.Process{"the same process": plugin, "another process": s.startPlugin()} {
 			s.mustSucceed(process.SetWeight(rollout, 20, experiment))
-			if now, again := s.route(name); again != version {
-				s.t.Errorf("%s: %s wrote it again (-first +second):\n%s", name, who, cmp.Diff(written, now))
+			if after, newVersion := s.route(name); newVersion != version {
+				s.t.Errorf("%s: %s wrote the route again (-first +second):\n%s", name, instance, cmp.Diff(written, after))
 			}
 		}
 		rollout.Status.Abort = true
-		s.mustSucceed(asked.RemoveManagedRoutes(rollout))
-		s.mustSucceed(asked.SetWeight(rollout, 0, nil))
-		if _, answer := asked.VerifyWeight(rollout, 0, nil); answer.HasError() { // which ends the reconcile
+		s.mustSucceed(plugin.RemoveManagedRoutes(rollout))
+		s.mustSucceed(plugin.SetWeight(rollout, 0, nil))
+		if _, answer := plugin.VerifyWeight(rollout, 0, nil); answer.HasError() { // VerifyWeight is the last call of a reconcile
 			s.t.Error(answer.ErrorString)
 		}
 		if after, _ := s.route(name); cmp.Diff(before, after) != "" {
-			s.t.Errorf("%s: the end of the canary is not its beginning (-before +after):\n%s", name, cmp.Diff(before, after))
+			s.t.Errorf("%s: the canary did not restore the route (-before +after):\n%s", name, cmp.Diff(before, after))
 		}
 	}
 }
 
-// mustSucceed fails the test when an answer is an error.
+// mustSucceed fails the test if a call returned an error.
 func (s *environment) mustSucceed(answer types.RpcError) {
 	s.t.Helper()
 	if answer.HasError() {

@@ -8,13 +8,13 @@ import (
 // inProgress is the label of a route with a canary under way.
 const inProgress = "\nrollouts.argoproj.io/gatewayapi-canary=in-progress"
 
-// httpRoute is an HTTPRoute with these rules, in YAML's flow notation.
+// httpRoute returns an HTTPRoute with rules, which are in YAML's flow style.
 func httpRoute(name string, rules ...string) string {
 	return fmt.Sprintf("{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: %s}, spec: {parentRefs: [{name: gateway}], rules: [%s]}}",
 		name, strings.Join(rules, ", "))
 }
 
-// rule is a rule of an HTTPRoute with further fields and these backends, as they are written in the route.
+// rule returns a rule of an HTTPRoute with further fields and backends, in the format of the route.
 func rule(path, further string, backends ...string) string {
 	refs := make([]string, 0, len(backends))
 	for _, backend := range backends {
@@ -30,7 +30,7 @@ func rule(path, further string, backends ...string) string {
 	return fmt.Sprintf("{matches: [{path: {type: PathPrefix, value: %s}}], %sbackendRefs: [%s]}", path, further, strings.Join(refs, ", "))
 }
 
-// headerStep is a step that sets a header route.
+// headerStep returns a step that sets a header route.
 func headerStep(name, header, value string) string {
 	return fmt.Sprintf("{setHeaderRoute: {name: %s, match: [{headerName: %s, headerValue: {exact: %s}}]}}", name, header, value)
 }

@@ -17,15 +17,16 @@ import (
 // scenarios are the golden scenarios of package translate.
 const scenarios = "../../internal/controlplane/translate/testdata"
 
-// TestEnvoyAccepts has Envoy check the resources of every golden scenario. Its validation reads one file, so routes and endpoints, which it would otherwise
-// ask for, are put into the listener and the clusters. Envoy then also checks that every cluster that a route names is there.
+// TestEnvoyAccepts makes Envoy validate the resources of every golden scenario. Validation reads one file, so the test
+// moves routes and endpoints into the listener and the clusters. Envoy then also checks that every cluster of a route
+// exists.
 func TestEnvoyAccepts(t *testing.T) {
 	t.Parallel()
 	envoy := envoyproc.Binary(t)
 	kit.Scenarios{Dir: scenarios}.Run(t, func(t *testing.T, scenario *kit.Scenario) {
 		t.Helper()
 		for _, name := range []string{"input.yaml", "previous.yaml", "ir.yaml", "problems.yaml"} {
-			scenario.OptionalInput(t, name) // not of interest here, but no orphans
+			scenario.OptionalInput(t, name) // unused here, but not orphans
 		}
 		config := kit.ParseEnvoyConfig(t, scenario.Input(t, "envoy.yaml"))
 		p := &proxy{files: t.TempDir()}
@@ -33,12 +34,12 @@ func TestEnvoyAccepts(t *testing.T) {
 		command := exec.CommandContext(t.Context(), envoy, "--mode", "validate", "--log-level", "warning",
 			"--config-path", filepath.Join(p.files, "static.json"))
 		if output, err := command.CombinedOutput(); err != nil {
-			t.Errorf("Envoy refuses the scenario (%v):\n%s", err, output)
+			t.Errorf("Envoy rejects the scenario (%v):\n%s", err, output)
 		}
 	})
 }
 
-// staticBootstrap is a bootstrap that has everything in it.
+// staticBootstrap returns a bootstrap with all resources.
 func staticBootstrap(t *testing.T, config kit.EnvoyConfig) *bootstrapv3.Bootstrap {
 	t.Helper()
 	assignments := map[string]*endpointv3.ClusterLoadAssignment{}

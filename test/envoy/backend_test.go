@@ -25,13 +25,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
-// namespace is where every object of these tests is.
+// namespace is the namespace of all objects.
 const namespace = "apps"
 
 // chunkPause is the time between two chunks of a stream.
 const chunkPause = 300 * time.Millisecond
 
-// echoed is what a backend answers: what it saw of the request.
+// echoed is a backend's response: the request that it received.
 type echoed struct {
 	Backend string
 	Host    string
@@ -40,7 +40,7 @@ type echoed struct {
 	Header  http.Header
 }
 
-// backend is an app behind a Service of its name.
+// backend is an app behind a Service with the same name.
 type backend struct {
 	name    string
 	server  *httptest.Server
@@ -48,20 +48,20 @@ type backend struct {
 	release chan struct{} // closed to answer them
 }
 
-// startBackend runs an app that speaks HTTP/1.1 and HTTP/2 in clear text until the test ends.
+// startBackend starts an app for HTTP/1.1 and HTTP/2 in clear text. The app stops with the test.
 func startBackend(t *testing.T, name string) *backend {
 	t.Helper()
 	b := newBackend(name)
 	b.server.Config.Protocols = new(http.Protocols)
 	b.server.Config.Protocols.SetHTTP1(true)
 	b.server.Config.Protocols.SetUnencryptedHTTP2(true)
-	b.server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 250} // The default of Go, said aloud.
+	b.server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 250} // Go's default, made explicit
 	b.server.Start()
 	b.closeAfter(t)
 	return b
 }
 
-// newBackend is an app that does not serve yet.
+// newBackend returns an app that does not serve yet.
 func newBackend(name string) *backend {
 	b := &backend{name: name, arrived: make(chan struct{}, 100), release: make(chan struct{})}
 	mux := http.NewServeMux()
@@ -81,7 +81,7 @@ func newBackend(name string) *backend {
 	return b
 }
 
-// closeAfter ends the app with the test.
+// closeAfter stops the app with the test.
 func (b *backend) closeAfter(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -90,18 +90,18 @@ func (b *backend) closeAfter(t *testing.T) {
 	})
 }
 
-// echo answers with what it saw.
+// echo responds with the received request.
 func (b *backend) echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Server", "the-app")
 	_ = json.NewEncoder(w).Encode(echoed{Backend: b.name, Host: r.Host, Path: r.URL.Path, Proto: r.Proto, Header: r.Header})
 }
 
-// echoStream repeats each message of a gRPC stream as it comes.
+// echoStream sends each message of a gRPC stream back.
 func echoStream(_ any, stream grpc.ServerStream) error {
 	for {
 		message := new(grpc_health_v1.HealthCheckRequest)
 		if err := stream.RecvMsg(message); err != nil {
-			return nil //nolint:nilerr // The client has said all, or is gone.
+			return nil //nolint:nilerr // the client has closed the stream
 		}
 		if err := stream.SendMsg(message); err != nil {
 			return err
@@ -109,7 +109,7 @@ func echoStream(_ any, stream grpc.ServerStream) error {
 	}
 }
 
-// waitForRelease answers when the test says so.
+// waitForRelease responds when the test closes release.
 func (b *backend) waitForRelease(w http.ResponseWriter, r *http.Request) {
 	b.arrived <- struct{}{}
 	select {
@@ -119,7 +119,7 @@ func (b *backend) waitForRelease(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// slow answers after a pause.
+// slow responds after a pause.
 func (b *backend) slow(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-time.After(chunkPause): //testbounds:allow an app that is slow on purpose
@@ -143,13 +143,13 @@ func stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// size answers with the length of the body.
+// size responds with the length of the body.
 func size(w http.ResponseWriter, r *http.Request) {
 	length, _ := io.Copy(io.Discard, r.Body)
 	_, _ = fmt.Fprint(w, length)
 }
 
-// upgrade accepts any upgrade and then repeats one line.
+// upgrade accepts any upgrade and sends one line back.
 func upgrade(w http.ResponseWriter, _ *http.Request) {
 	connection, stream, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -161,7 +161,7 @@ func upgrade(w http.ResponseWriter, _ *http.Request) {
 	_, _ = connection.Write([]byte(line))
 }
 
-// service is the Service of a backend and its slice, whose port is the one that the backend listens on.
+// service returns the Service of a backend, and its slice with the port of the backend.
 func (b *backend) service(t *testing.T) (*corev1.Service, *discoveryv1.EndpointSlice) {
 	t.Helper()
 	host, portText, err := net.SplitHostPort(b.server.Listener.Addr().String())
@@ -178,8 +178,8 @@ func (b *backend) service(t *testing.T) (*corev1.Service, *discoveryv1.EndpointS
 	return kit.NewService(namespace, b.name), slice
 }
 
-// inputs is every backend's Service with objects.
-func inputs(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScaledObject) resolve.Inputs {
+// newInputs returns objects with the Service of every backend.
+func newInputs(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScaledObject) resolve.Inputs {
 	t.Helper()
 	inputs := resolve.Inputs{ScaledObjects: objects}
 	for _, b := range backends {
@@ -190,12 +190,12 @@ func inputs(t *testing.T, backends []*backend, objects ...*httpv1alpha1.HTTPScal
 	return inputs
 }
 
-// translated takes a world without mistakes to Envoy's resources.
+// translated translates inputs without validation errors to xDS resources.
 func translated(t *testing.T, inputs resolve.Inputs, options translate.Options) translate.Resources {
 	t.Helper()
 	config, problems := resolve.Build(inputs)
 	if len(problems) > 0 {
-		t.Fatalf("the test's objects have mistakes: %+v", problems)
+		t.Fatalf("the test's objects have validation errors: %+v", problems)
 	}
 	resources, err := options.Envoy(config)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
-// bootstrap returns the bootstrap of the installed proxy, as text and read.
+// bootstrap returns the bootstrap of the installed proxy, as text and parsed.
 func bootstrap(t *testing.T) ([]byte, *bootstrapv3.Bootstrap) {
 	t.Helper()
 	installed, err := envoyproc.InstalledBootstrap("../..")
@@ -50,10 +50,10 @@ func TestBootstrapIsValidForEnvoy(t *testing.T) {
 	ctx := await.Context(t)
 	output, err := exec.CommandContext(ctx, envoyproc.Binary(t), "--mode", "validate", "--disable-hot-restart", "--log-level", "warning", "-c", file).CombinedOutput()
 	if err != nil {
-		t.Fatalf("envoy refuses the bootstrap: %v\n%s", err, output)
+		t.Fatalf("envoy rejects the bootstrap: %v\n%s", err, output)
 	}
 	if want := "configuration '" + file + "' OK\n"; string(output) != want {
-		t.Errorf("envoy has something to say about the bootstrap, such as a deprecated field:\n%s", output)
+		t.Errorf("envoy logs a warning about the bootstrap, such as a deprecated field:\n%s", output)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestBootstrap(t *testing.T) {
 	checkServiceCluster(t, clusters[1], "kedify_metrics_service", 9901, 5*time.Second, 3*time.Second)
 }
 
-// checkServiceCluster checks a cluster that leads to the interceptor, and finds it dead by pings.
+// checkServiceCluster checks a cluster that connects to the interceptor and detects a lost connection by pings.
 func checkServiceCluster(t *testing.T, cluster *clusterv3.Cluster, name string, port uint32, interval, timeout time.Duration) {
 	t.Helper()
 	if cluster.GetName() != name {

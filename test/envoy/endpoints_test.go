@@ -15,13 +15,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
-// TestTimeouts: a response has to begin in time, and may then take as long as it likes.
+// TestTimeouts: a response must begin before the timeout, but has no limit for its end.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t, "slow")
 	object := kit.NewScaledObject(namespace, "slow", "slow", 1, "slow.example.com")
 	object.Spec.Timeouts = &httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: 2 * chunkPause}}
-	p := start(t, translated(t, inputs(t, []*backend{b}, object), translate.DefaultOptions()))
+	p := start(t, translated(t, newInputs(t, []*backend{b}, object), translate.DefaultOptions()))
 	if got := p.mustGet(t, "http://slow.example.com/silent", nil); got.status != http.StatusGatewayTimeout {
 		t.Errorf("an app that does not answer: got %d, want 504", got.status)
 	}
@@ -33,11 +33,11 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestNothingReady: the host is known, so the client is told to come back.
+// TestNoReadyEndpoint: the host is known, so the response has a Retry-After header.
 func TestNoReadyEndpoint(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t, "empty")
-	objects := inputs(t, []*backend{b}, kit.NewScaledObject(namespace, "empty", "empty", 1, "empty.example.com"))
+	objects := newInputs(t, []*backend{b}, kit.NewScaledObject(namespace, "empty", "empty", 1, "empty.example.com"))
 	objects.EndpointSlices = nil
 	p := start(t, translated(t, objects, translate.DefaultOptions()))
 	got := p.mustGet(t, "http://empty.example.com/", nil)
@@ -46,20 +46,21 @@ func TestNoReadyEndpoint(t *testing.T) {
 	}
 }
 
-// TestWhatTheAppHasNotSeen: a client is told to come back when nobody takes a connection, and when the app may have no more under way.
+// TestRetryAfterWithoutUpstream: the response has a Retry-After header if no endpoint accepts connections, and if the
+// app has no capacity for more requests.
 func TestRetryAfterWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t, "gone")
-	objects := inputs(t, []*backend{b}, kit.NewScaledObject(namespace, "gone", "gone", 1, "gone.example.com"))
-	objects.EndpointSlices[0].Endpoints[0].Address = loopback.Address() // Nobody listens there.
+	objects := newInputs(t, []*backend{b}, kit.NewScaledObject(namespace, "gone", "gone", 1, "gone.example.com"))
+	objects.EndpointSlices[0].Endpoints[0].Address = loopback.Address() // No process listens there.
 	full := translate.DefaultOptions()
 	full.MaxPendingRequests = 0
 	for name, c := range map[string]struct {
 		options translate.Options
 		counter string
 	}{
-		"nobody is there": {translate.DefaultOptions(), "upstream_cx_connect_fail"},
-		"it is full":      {full, "upstream_rq_pending_overflow"},
+		"connection refused": {translate.DefaultOptions(), "upstream_cx_connect_fail"},
+		"no capacity":        {full, "upstream_rq_pending_overflow"},
 	} {
 		p := start(t, translated(t, objects, c.options))
 		got := p.mustGet(t, "http://gone.example.com/", nil)
@@ -67,16 +68,16 @@ func TestRetryAfterWithoutUpstream(t *testing.T) {
 			t.Errorf("%s: got %d with %v, want 503 with Retry-After", name, got.status, got.header)
 		}
 		if p.stat(t, "cluster.apps/gone/gone."+c.counter) == 0 {
-			t.Errorf("%s: it is not why", name)
+			t.Errorf("%s: counter %s is 0", name, c.counter)
 		}
 	}
 }
 
-// TestDraining takes an endpoint away in two steps while it has a request.
+// TestDraining removes an endpoint in two steps while it has a request.
 func TestDraining(t *testing.T) {
 	t.Parallel()
 	draining, remaining := startBackend(t, "old"), startBackend(t, "young")
-	objects := inputs(t, []*backend{draining, remaining}, kit.NewScaledObject(namespace, "shop", "old", 1, "shop.example.com"))
+	objects := newInputs(t, []*backend{draining, remaining}, kit.NewScaledObject(namespace, "shop", "old", 1, "shop.example.com"))
 	// Both apps are endpoints of the Service old: two slices, each with a port number of its own.
 	slice := objects.EndpointSlices[1]
 	slice.Service.Name = "old"
@@ -109,7 +110,7 @@ func TestDraining(t *testing.T) {
 	p.update(t, translated(t, objects, translate.DefaultOptions()), endpointsUpdated)
 	for range 50 {
 		if got := p.mustGet(t, "http://shop.example.com/", nil); got.seen.Backend != "young" {
-			t.Fatalf("a new request went to %q, which is draining (status %d)", got.seen.Backend, got.status)
+			t.Fatalf("a new request went to %q, which drains (status %d)", got.seen.Backend, got.status)
 		}
 	}
 	objects.EndpointSlices = objects.EndpointSlices[1:]
@@ -120,13 +121,13 @@ func TestDraining(t *testing.T) {
 	close(answers)
 	close(failures)
 	for failure := range failures {
-		t.Errorf("a request that was under way failed: %s", failure)
+		t.Errorf("a request in flight failed: %s", failure)
 	}
 	served := map[string]int{}
 	for got := range answers {
 		served[got.seen.Backend]++
 	}
 	if served["old"] != 1 {
-		t.Errorf("the endpoint that went away answered %d requests, want 1", served["old"])
+		t.Errorf("the removed endpoint answered %d requests, want 1", served["old"])
 	}
 }

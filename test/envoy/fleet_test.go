@@ -11,15 +11,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestProxyReceivesOnlyItsFleet publishes to three fleets, of which two claim the same host and one the
-// hosts below and above it. The proxy of one of them names nothing of the others, and its requests
-// stay its own.
+// TestProxyReceivesOnlyItsFleet publishes to three fleets. Two claim the same host, and one also claims subdomains and
+// a wildcard of it. The proxy of one fleet contains nothing of the others, and serves its own requests.
 func TestProxyReceivesOnlyItsFleet(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"DELTA_GRPC", "GRPC"} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			own := inputs(t, []*backend{startBackend(t, "shop")},
+			own := newInputs(t, []*backend{startBackend(t, "shop")},
 				kit.NewScaledObject(namespace, "shop", "shop", 9, "shop.example.com", "*.example.com"))
 			greedy := kit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "a.example.com", "*")
 			shared := kit.WithAnnotation(kit.NewScaledObject("third", "shop", "shop", 1, "shop.example.com"),
@@ -33,7 +32,7 @@ func TestProxyReceivesOnlyItsFleet(t *testing.T) {
 			}
 			config, problems := resolve.Build(all)
 			if len(problems) > 0 {
-				t.Fatalf("nobody takes anything from another one, but: %+v", problems)
+				t.Fatalf("fleets must not conflict: %+v", problems)
 			}
 			fleets := model.ByFleet(config)
 			ownResources, err := translate.Envoy(fleets[namespace])
@@ -59,7 +58,7 @@ func TestProxyReceivesOnlyItsFleet(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(string(dump), namespace+"/shop/shop") {
-				t.Error("the dump does not have what is the proxy's own")
+				t.Error("the dump does not contain the proxy's own cluster")
 			}
 			for _, other := range []string{"greedy", "third", "192.0.2.1"} {
 				if strings.Contains(string(dump), other) {

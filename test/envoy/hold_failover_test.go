@@ -12,8 +12,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestFailover: a request that has waited too long is answered by the failover Service, in whatever spelling of the host, for an exact one and a
-// wildcard. One that nobody holds never is, whatever it says of itself, nor is one that was held once the app is ready.
+// TestFailover: the failover Service answers a request at its queue deadline, for an exact host and a wildcard in any
+// spelling. It does not answer a request that is not queued, whatever headers the client sends, or a queued request of
+// an app that becomes ready.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	all := hostInputs(t)
@@ -35,13 +36,13 @@ func TestFailover(t *testing.T) {
 		}
 	}
 	if queued := r.queued("shop").Waiting + r.queued("wide").Waiting; queued != 0 {
-		t.Errorf("%d requests are still held", queued)
+		t.Errorf("%d requests are still queued", queued)
 	}
 	request := r.start(t, "HTTP/1.1", "shop.example.com")
 	r.awaitQueued(t, "shop", 1)
 	r.await(t, r.publishInputs(t, all))
 	if got := <-request; got.backend() != "shop" {
-		t.Errorf("the app was ready in time: by %q, %+v", got.backend(), got)
+		t.Errorf("the app was ready before the deadline: by %q, %+v", got.backend(), got)
 	}
 	for _, host := range []string{"shop.example.com", "SHOP.example.com", "a.example.com"} {
 		if got := r.send(t.Context(), "HTTP/1.1", host, "/", forged, nil); got.backend() == failover || got.status != http.StatusOK {
@@ -50,7 +51,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestFailoverOfWhatTheNetHasCaught: one that a worker with an old route lets through.
+// TestFailoverViaFallback: a worker with an old route sends a request to the fallback listener, and the failover
+// Service answers it.
 func TestFailoverViaFallback(t *testing.T) {
 	t.Parallel()
 	all := hostInputs(t)
@@ -60,9 +62,9 @@ func TestFailoverViaFallback(t *testing.T) {
 	current := lagging[resourcev3.ScopedRouteType]
 	lagging[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
 	r.publish(t, lagging)
-	await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(lagging) })
+	await.True(t, "the endpoints are acknowledged", func() bool { return r.hasEndpoints(lagging) })
 	waiting := r.start(t, "HTTP/1.1", "shop.example.com")
-	await.True(t, "it is caught", func() bool { return r.queued("shop").ViaFallback == 1 })
+	await.True(t, "the request is queued via the fallback listener", func() bool { return r.queued("shop").ViaFallback == 1 })
 	lagging[resourcev3.ScopedRouteType] = current // The worker catches up.
 	r.publish(t, lagging)
 	if got := <-waiting; got.backend() != "app" || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonFailover {

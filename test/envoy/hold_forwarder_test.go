@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// forwarder is an address that leads to another one: what a Service is to a proxy.
+// forwarder forwards the connections to its address to a target, as a Service does.
 type forwarder struct {
 	address string
 
@@ -18,7 +18,7 @@ type forwarder struct {
 	goroutines  sync.WaitGroup
 }
 
-// startForwarder opens one until the test ends.
+// startForwarder starts a forwarder that ends with the test.
 func startForwarder(t *testing.T, target string) *forwarder {
 	t.Helper()
 	listener := listen(t)
@@ -40,7 +40,7 @@ func startForwarder(t *testing.T, target string) *forwarder {
 	return r
 }
 
-// setTarget has it lead to another address: what goes through it is cut.
+// setTarget changes the target and closes all connections.
 func (r *forwarder) setTarget(target string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,11 +51,11 @@ func (r *forwarder) setTarget(target string) {
 	r.connections = nil
 }
 
-// forward carries one connection.
+// forward forwards one connection.
 func (r *forwarder) forward(client net.Conn) {
 	defer client.Close()
 	r.mu.Lock()
-	backend, err := net.Dial("tcp", r.target) //nolint:noctx // It is of this machine.
+	backend, err := net.Dial("tcp", r.target) //nolint:noctx // the target is on this machine
 	if err != nil {
 		r.mu.Unlock()
 		return
@@ -72,7 +72,7 @@ func (r *forwarder) forward(client net.Conn) {
 	responses.Wait()
 }
 
-// zeros is a body without end.
+// zeros is an endless body.
 type zeros struct{}
 
 func (zeros) Read(into []byte) (int, error) {
@@ -80,7 +80,7 @@ func (zeros) Read(into []byte) (int, error) {
 	return len(into), nil
 }
 
-// countingReader counts what is read of a body.
+// countingReader counts the bytes that are read from a body.
 type countingReader struct {
 	io.Reader
 
@@ -95,7 +95,7 @@ func (c *countingReader) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// isStalled says that nothing was read since some looks.
+// isStalled reports whether several calls saw the same count.
 func (c *countingReader) isStalled() bool {
 	if read := c.read.Load(); read != c.last {
 		c.last, c.unchanged = read, 0

@@ -32,8 +32,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// replica is what a replica of the interceptor is to a proxy: it serves its configuration, and answers
-// for requests at zero.
+// replica is a replica of the interceptor: it serves xDS and answers the external authorization calls of queued
+// requests.
 type replica struct {
 	served
 
@@ -43,10 +43,10 @@ type replica struct {
 	grpcServer  *grpc.Server
 	options     translate.Options
 	grpcAddress string
-	page        page.Page // of each object that asks for one
+	page        page.Page // of the objects with a waiting page
 }
 
-// startReplica runs a replica until the test ends. limits are those of held requests.
+// startReplica starts a replica that stops with the test. limits are those of queued requests.
 func startReplica(t *testing.T, limits holding.Limits) *replica {
 	t.Helper()
 	r := &replica{registry: prometheus.NewRegistry(), options: translate.DefaultOptions(), page: page.Default()}
@@ -64,13 +64,13 @@ func startReplica(t *testing.T, limits holding.Limits) *replica {
 	r.checks.Register(r.grpcServer)
 	listener := listen(t)
 	r.grpcAddress = listener.Addr().String()
-	// Proxies of one machine share its abstract sockets.
+	// The proxies of one machine share its abstract sockets.
 	r.options.Hold = translate.Hold{Checks: netip.MustParseAddrPort(r.grpcAddress), Socket: "@kedify-hold-" + rand.Text()}
 	serveGRPC(t, r.grpcServer, listener)
 	return r
 }
 
-// startWithReplica runs a replica with one proxy, which serves a world.
+// startWithReplica starts a replica and one proxy, and publishes inputs.
 func startWithReplica(t *testing.T, form string, inputs resolve.Inputs) *replica {
 	t.Helper()
 	r := startReplica(t, holding.Limits{Object: 1000, Namespace: 1000, Proxy: 1000, Total: 1000})
@@ -80,7 +80,7 @@ func startWithReplica(t *testing.T, form string, inputs resolve.Inputs) *replica
 	return r
 }
 
-// publishInputs publishes a world, as the interceptor does.
+// publishInputs publishes inputs as the interceptor does.
 func (r *replica) publishInputs(t *testing.T, inputs resolve.Inputs) translate.Resources {
 	t.Helper()
 	resources := translated(t, inputs, r.options)
@@ -89,7 +89,7 @@ func (r *replica) publishInputs(t *testing.T, inputs resolve.Inputs) translate.R
 	return resources
 }
 
-// observe tells what holds requests of the objects of a world.
+// observe updates the queue with the objects of inputs.
 func (r *replica) observe(t *testing.T, inputs resolve.Inputs) {
 	t.Helper()
 	config, _ := resolve.Build(inputs)
@@ -107,7 +107,7 @@ func (r *replica) observe(t *testing.T, inputs resolve.Inputs) {
 	r.holding.Observe(ingest.Pass{Objects: objects})
 }
 
-// without is a world in which Services have no endpoint.
+// without returns inputs in which services have no endpoint.
 func without(inputs resolve.Inputs, services ...string) resolve.Inputs {
 	kept := slices.Clone(inputs.EndpointSlices)
 	inputs.EndpointSlices = slices.DeleteFunc(kept, func(slice *resolve.EndpointSlice) bool {
@@ -116,19 +116,19 @@ func without(inputs resolve.Inputs, services ...string) resolve.Inputs {
 	return inputs
 }
 
-// queued is how many requests of an object wait.
+// queued returns the number of queued requests of an object.
 func (r *replica) queued(name string) holding.Count {
 	counts, _ := r.checks.Counts()
 	return counts[model.Key{Namespace: namespace, Name: name}]
 }
 
-// awaitQueued waits until so many do.
+// awaitQueued waits until count requests are queued.
 func (r *replica) awaitQueued(t *testing.T, name string, count int) {
 	t.Helper()
-	await.True(t, "requests are held", func() bool { return r.queued(name).Waiting == count })
+	await.True(t, "requests are queued", func() bool { return r.queued(name).Waiting == count })
 }
 
-// calls are how many calls were answered, by what they came to.
+// calls returns the number of answered calls by result.
 func (r *replica) calls(t *testing.T) map[string]int {
 	t.Helper()
 	families, err := r.registry.Gather()
@@ -147,7 +147,7 @@ func (r *replica) calls(t *testing.T) map[string]int {
 	return counts
 }
 
-// result is the answer to a request, or why there is none.
+// result is the response to a request, or its error.
 type result struct {
 	status int
 	header http.Header
@@ -155,7 +155,7 @@ type result struct {
 	err    error
 }
 
-// backend is the backend that has answered, "" if none has.
+// backend returns the name of the backend that has answered, "" for none.
 func (a result) backend() string {
 	var echo echoed
 	if a.status != http.StatusOK || json.Unmarshal([]byte(a.body), &echo) != nil {
@@ -164,10 +164,10 @@ func (a result) backend() string {
 	return echo.Backend
 }
 
-// isCold says that the answer tells of a cold start.
+// isCold reports whether the response has the cold start header.
 func (a result) isCold() bool { return a.header.Get(extauthz.ColdStartHeader) == "true" }
 
-// send makes a request on a connection of its own.
+// send sends a request on a new connection.
 func (s *served) send(ctx context.Context, protocol, host, path string, header http.Header, body io.Reader) result {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP1(protocol == "HTTP/1.1")
@@ -192,7 +192,7 @@ func (s *served) send(ctx context.Context, protocol, host, path string, header h
 	return roundTrip(request, connection)
 }
 
-// getOver makes a request over connections that others use, too.
+// getOver sends a GET request over shared connections.
 func getOver(ctx context.Context, client *http.Transport, address, host string) result {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", http.NoBody)
 	if err != nil {
@@ -202,7 +202,7 @@ func getOver(ctx context.Context, client *http.Transport, address, host string) 
 	return roundTrip(request, client)
 }
 
-// roundTrip reads the answer to a request.
+// roundTrip sends a request and reads the response.
 func roundTrip(request *http.Request, transport http.RoundTripper) result {
 	response, err := transport.RoundTrip(request)
 	if err != nil {
@@ -213,13 +213,13 @@ func roundTrip(request *http.Request, transport http.RoundTripper) result {
 	return result{response.StatusCode, response.Header, string(text), err}
 }
 
-// start makes a request whose answer comes later.
+// start sends a GET request for / and returns a channel with its result.
 func (s *served) start(t *testing.T, protocol, host string) <-chan result {
 	t.Helper()
 	return s.startWith(t, protocol, host, "/", nil)
 }
 
-// startWith is begin for one path, with headers.
+// startWith is start for a path, with headers.
 func (s *served) startWith(t *testing.T, protocol, host, path string, header http.Header) <-chan result {
 	t.Helper()
 	answer := make(chan result, 1)
@@ -227,21 +227,21 @@ func (s *served) startWith(t *testing.T, protocol, host, path string, header htt
 	return answer
 }
 
-// canaryInputs has one object whose requests two backends share.
+// canaryInputs returns inputs with one object that splits its requests between two backends.
 func canaryInputs(t *testing.T, stable, canary string) resolve.Inputs {
 	t.Helper()
 	object := kit.NewScaledObject(namespace, "shop", "shop-stable", 1, "shop.example.com")
 	object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: strings.NewReplacer("STABLE", stable, "CANARY", canary).Replace(
 		"[{service: shop-stable, weight: STABLE}, {service: shop-canary, weight: CANARY}]")}
-	return inputs(t, []*backend{startBackend(t, "shop-stable"), startBackend(t, "shop-canary")}, object)
+	return newInputs(t, []*backend{startBackend(t, "shop-stable"), startBackend(t, "shop-canary")}, object)
 }
 
-// queueDeadline are timeouts of an object whose requests are held for so long at most.
+// queueDeadline returns timeouts with a queue deadline.
 func queueDeadline(deadline time.Duration) *httpv1alpha1.Timeouts {
 	return &httpv1alpha1.Timeouts{ConditionWait: &metav1.Duration{Duration: deadline}}
 }
 
-// hasEndpoints says that the proxy has confirmed all endpoints as they are published.
+// hasEndpoints reports whether the proxy has acknowledged the published version of all endpoints.
 func (s *served) hasEndpoints(resources translate.Resources) bool {
 	hasAll := false
 	s.server.Poll(func(state xds.StreamState) {

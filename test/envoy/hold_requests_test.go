@@ -29,9 +29,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
-// What is heavy is not parallel: other tests of this package measure rates beside it.
+// Tests with much load are not parallel: other tests of this package measure rates.
 
-// TestUploads: a body that is held stays with its client but for a window, and arrives whole.
+// TestQueuedUploads: Envoy reads at most a window of a queued request's body. Later the app receives the whole body.
 func TestQueuedUploads(t *testing.T) {
 	for _, protocol := range protocols() {
 		t.Run(protocol, func(t *testing.T) {
@@ -42,9 +42,9 @@ func TestQueuedUploads(t *testing.T) {
 			done := make(chan result, 1)
 			go func() { done <- r.send(t.Context(), protocol, "shop.example.com", "/size", nil, body) }()
 			r.awaitQueued(t, "shop", 1)
-			await.True(t, "the client stands still", body.isStalled)
+			await.True(t, "the client is blocked", body.isStalled)
 			if sent := body.read.Load(); sent > 16<<20 {
-				t.Errorf("the client has sent %d bytes while it was held", sent)
+				t.Errorf("the client has sent %d bytes while its request was queued", sent)
 			}
 			r.publishInputs(t, all)
 			if got := <-done; got.body != strconv.Itoa(size) || !got.isCold() {
@@ -54,8 +54,8 @@ func TestQueuedUploads(t *testing.T) {
 	}
 }
 
-// TestHeldUploadsAreInNobodysWay: a connection with as many held uploads as it may have streams, but for one, carries another
-// upload, to an app that is ready.
+// TestQueuedUploadsDoNotBlockOthers: a connection with the maximum number of streams minus one, all queued uploads,
+// transfers another upload to an app that is ready.
 func TestQueuedUploadsDoNotBlockOthers(t *testing.T) {
 	const queued, size = 255, 4 << 20
 	all := hostInputs(t)
@@ -82,7 +82,7 @@ func TestQueuedUploadsDoNotBlockOthers(t *testing.T) {
 	}
 	r.awaitQueued(t, "shop", queued)
 	if got := upload("a.example.com"); got.body != strconv.Itoa(size) {
-		t.Errorf("beside %d held uploads: %+v", queued, got)
+		t.Errorf("with %d queued uploads: %+v", queued, got)
 	}
 	r.publishInputs(t, all)
 	for range queued {
@@ -92,8 +92,8 @@ func TestQueuedUploadsDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// TestScaleToZeroAndBackUnderLoad takes an app to zero and back under requests, whose workers of Envoy are busy: none may
-// fail, and no connection is closed.
+// TestScaleToZeroAndBackUnderLoad scales an app to zero and back under load, while Envoy's workers are busy: no request
+// fails, and no connection is closed.
 func TestScaleToZeroAndBackUnderLoad(t *testing.T) {
 	all := hostInputs(t)
 	r := startWithReplica(t, "DELTA_GRPC", all)
@@ -102,16 +102,16 @@ func TestScaleToZeroAndBackUnderLoad(t *testing.T) {
 	for range 20 {
 		zero := r.publishInputs(t, without(all, "shop"))
 		r.await(t, zero)
-		await.True(t, "a request is held", func() bool { return r.queued("shop").Waiting > 0 })
+		await.True(t, "a request is queued", func() bool { return r.queued("shop").Waiting > 0 })
 		r.await(t, r.publishInputs(t, all))
-		await.True(t, "no request is held", func() bool { return r.queued("shop").Waiting == 0 })
+		await.True(t, "no request is queued", func() bool { return r.queued("shop").Waiting == 0 })
 	}
 	load.Stop()
 	other.Stop()
 	t.Logf("calls: %v", r.calls(t))
 }
 
-// TestWhatIsNoPlainRequest: a WebSocket that is opened at zero, and a gRPC call that meets its deadline there.
+// TestQueuedWebSocketAndGRPCCall: a WebSocket is opened at zero, and a gRPC call reaches its queue deadline.
 func TestQueuedWebSocketAndGRPCCall(t *testing.T) {
 	t.Parallel()
 	all := hostInputs(t)
@@ -151,8 +151,8 @@ func TestQueuedWebSocketAndGRPCCall(t *testing.T) {
 	}
 }
 
-// TestQueuedGRPCStream is a gRPC stream in both directions: its first message waits, and then each is answered before the next one is sent. It goes on
-// when the app goes to zero once more.
+// TestQueuedGRPCStream: the first message of a bidirectional gRPC stream is queued. Later each message is answered
+// before the next one is sent. The stream continues when the app is scaled to zero again.
 func TestQueuedGRPCStream(t *testing.T) {
 	t.Parallel()
 	all := hostInputs(t)
@@ -198,7 +198,8 @@ func TestQueuedGRPCStream(t *testing.T) {
 	}
 }
 
-// TestManyForAnHTTP2App: more requests are released than the app takes on one connection. None is refused.
+// TestManyQueuedRequestsForHTTP2App releases more queued requests than the app accepts on one connection: none is
+// rejected.
 func TestManyQueuedRequestsForHTTP2App(t *testing.T) {
 	const requests = 800
 	all := hostInputs(t)
@@ -219,11 +220,12 @@ func TestManyQueuedRequestsForHTTP2App(t *testing.T) {
 		}
 	}
 	if len(failed) > 0 {
-		t.Errorf("of %d requests so many failed, by status: %v", requests, failed)
+		t.Errorf("of %d requests failed, by status: %v", requests, failed)
 	}
 }
 
-// TestWhatABrowserSees: the waiting page, and then the app. A health check's path is answered, and starts nothing.
+// TestWaitingPage: a browser receives the waiting page, and later the app's response. The proxy answers a health check,
+// which does not wake the app.
 func TestWaitingPage(t *testing.T) {
 	t.Parallel()
 	all := hostInputs(t)
@@ -245,7 +247,7 @@ func TestWaitingPage(t *testing.T) {
 		}
 	}
 	if got := r.queued("shop"); got.Waiting != 1 {
-		t.Errorf("%+v waits, want the page", got)
+		t.Errorf("queue: %+v, want the page's request", got)
 	}
 	r.await(t, r.publishInputs(t, all))
 	await.True(t, "the app answers", func() bool {
@@ -253,11 +255,11 @@ func TestWaitingPage(t *testing.T) {
 		return got.backend() == "shop" && !got.isCold()
 	})
 	if got := r.queued("shop"); got.Waiting != 0 {
-		t.Errorf("%+v still waits", got)
+		t.Errorf("queue: %+v, want no request", got)
 	}
 }
 
-// TestLargestWaitingPage of a ConfigMap gets through whole, with its status.
+// TestLargestWaitingPage: the largest waiting page of a ConfigMap is sent completely, with its status.
 func TestLargestWaitingPage(t *testing.T) {
 	t.Parallel()
 	all := hostInputs(t)
@@ -273,9 +275,9 @@ func TestLargestWaitingPage(t *testing.T) {
 	}
 }
 
-// TestAProxyThatIsFull: as many requests as a proxy may hold, for a hundred apps that never become ready and whose Services
-// are so new that they have no EndpointSlice. The next one is refused, and who goes makes room. As many requests to
-// a hundred other apps are answered at their deadline.
+// TestProxyQueueLimit queues the maximum number of requests of a proxy, for a hundred apps that never become ready and
+// have Services without an EndpointSlice. The next request is rejected, and canceled requests free their slots.
+// Requests to a hundred other apps are answered at their deadline.
 func TestProxyQueueLimit(t *testing.T) {
 	const apps, perApp = 100, 15
 	var inputs resolve.Inputs
@@ -308,7 +310,7 @@ func TestProxyQueueLimit(t *testing.T) {
 		for range apps * perApp {
 			got := <-answers
 			if got.err != nil {
-				outcomes["gone"]++
+				outcomes["canceled"]++
 			} else {
 				outcomes[fmt.Sprint(got.status, " ", got.header.Get(extauthz.ReasonHeader), " ", got.header.Get("Retry-After"))]++
 			}
@@ -337,15 +339,15 @@ func TestProxyQueueLimit(t *testing.T) {
 		t.Errorf("one too many: %+v", got)
 	}
 	cancelFirst()
-	awaitTotal("those who go make room", apps*perApp/2)
+	awaitTotal("canceled requests free their slots", apps*perApp/2)
 	cancelSecond()
-	awaitTotal("all go", 0)
-	if got, want := outcomes(), map[string]int{"gone": apps * perApp}; !maps.Equal(got, want) {
+	awaitTotal("all requests are canceled", 0)
+	if got, want := outcomes(), map[string]int{"canceled": apps * perApp}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	ask("hasty", t.Context())
 	if got, want := outcomes(), map[string]int{"503 deadline 5": apps * perApp}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	awaitTotal("none is held any more", 0)
+	awaitTotal("no request is queued", 0)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestQueuedByHost is the table of hosts with one app after the other at zero: its requests, and nobody else's,
-// wait, in whatever spelling, and are answered by it when it has an endpoint. Nobody asks about
-// other requests.
+// TestQueuedByHost sends the requests of hostCases while one app after the other is at zero. Only the requests of that
+// app are queued, for any spelling of the host, and the app answers them once it has an endpoint. Envoy makes no call
+// for other requests.
 func TestQueuedByHost(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"DELTA_GRPC", "GRPC"} {
@@ -59,7 +59,7 @@ func TestQueuedByHost(t *testing.T) {
 	}
 }
 
-// TestHeldSideOfACanary: the requests of the side that has no endpoint wait, and go to that side then.
+// TestQueuedBackendOfCanary: requests to the backend without an endpoint are queued, and later sent to this backend.
 func TestQueuedBackendOfCanary(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -67,9 +67,9 @@ func TestQueuedBackendOfCanary(t *testing.T) {
 		zero    string
 		isMixed bool
 	}{
-		"stable":                     {[2]string{"50", "50"}, "shop-stable", true},
-		"a canary that has it all":   {[2]string{"0", "100"}, "shop-canary", false},
-		"stable, and the canary got": {[2]string{"100", "0"}, "shop-stable", false},
+		"stable":                            {[2]string{"50", "50"}, "shop-stable", true},
+		"a canary with weight 100":          {[2]string{"0", "100"}, "shop-canary", false},
+		"stable, with a canary at weight 0": {[2]string{"100", "0"}, "shop-stable", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +81,7 @@ func TestQueuedBackendOfCanary(t *testing.T) {
 				waiting = append(waiting, r.start(t, "HTTP/1.1", "shop.example.com"))
 			}
 			early := 0
-			await.True(t, "each request is held or answered", func() bool {
+			await.True(t, "each request is queued or answered", func() bool {
 				early = 0
 				for _, request := range waiting {
 					early += len(request)
@@ -103,14 +103,14 @@ func TestQueuedBackendOfCanary(t *testing.T) {
 				}
 			}
 			if byZero != requests-early {
-				t.Errorf("%d were held, and %d answered by %s", requests-early, byZero, c.zero)
+				t.Errorf("%d were queued, and %d answered by %s", requests-early, byZero, c.zero)
 			}
 		})
 	}
 }
 
-// TestFallback sends requests by routes that are not armed to apps without endpoints: as a worker of Envoy does
-// that lags behind. They are held all the same, and on both sides of a canary.
+// TestFallback sends requests through outdated routes to apps without endpoints, as a lagging worker of Envoy does.
+// They are queued via the fallback listener, for both backends of a canary.
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range protocols() {
@@ -122,13 +122,13 @@ func TestFallback(t *testing.T) {
 			lagging := translated(t, without(all, "shop-stable"), r.options)
 			lagging[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
 			r.publish(t, lagging)
-			await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(lagging) })
+			await.True(t, "the endpoints are acknowledged", func() bool { return r.hasEndpoints(lagging) })
 			var waiting []<-chan result
 			for range requests {
 				waiting = append(waiting, r.start(t, protocol, "Shop.example.com:81"))
 			}
 			early := 0
-			await.True(t, "each request is held or answered", func() bool {
+			await.True(t, "each request is queued or answered", func() bool {
 				early = 0
 				for _, request := range waiting {
 					early += len(request)
@@ -136,7 +136,7 @@ func TestFallback(t *testing.T) {
 				return early+r.queued("shop").Waiting == requests
 			})
 			if got := r.queued("shop"); got.ViaFallback != got.Waiting || got.Waiting == 0 {
-				t.Errorf("%+v is held", got)
+				t.Errorf("queue: %+v", got)
 			}
 			r.publishInputs(t, all)
 			for _, request := range waiting {
@@ -148,7 +148,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestQueueDeadlineCancelAndLimits are the other ends of a held request.
+// TestQueueDeadlineCancelAndLimits: a queued request reaches its deadline, is canceled, or exceeds the limit.
 func TestQueueDeadlineCancelAndLimits(t *testing.T) {
 	t.Parallel()
 	all := hostInputs(t)
@@ -188,8 +188,8 @@ func TestQueueDeadlineCancelAndLimits(t *testing.T) {
 	}
 }
 
-// TestTwoReplicasAndTwoProxies: a request goes on when its own proxy has confirmed an endpoint, whatever
-// another one has.
+// TestTwoReplicasAndTwoProxies: a request is released when its own proxy has acknowledged an endpoint, independent of
+// other proxies.
 func TestTwoReplicasAndTwoProxies(t *testing.T) {
 	t.Parallel()
 	all := hostInputs(t)
@@ -202,7 +202,7 @@ func TestTwoReplicasAndTwoProxies(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if len(first) > 0 || a.queued("shop").Waiting != 1 {
-		t.Error("the request of a proxy that has no endpoint goes on")
+		t.Error("the request of a proxy without an endpoint was released")
 	}
 	a.publishInputs(t, all)
 	if got := <-first; got.backend() != "shop" || !got.isCold() {
@@ -210,7 +210,8 @@ func TestTwoReplicasAndTwoProxies(t *testing.T) {
 	}
 }
 
-// TestQueuedRequestsFollowTheirProxy to another replica, whether its own one was killed or only cut off from it.
+// TestQueuedRequestsFollowTheirProxy: the queued requests of a proxy move to another replica, whether the first replica
+// was killed or only disconnected from the proxy.
 func TestQueuedRequestsFollowTheirProxy(t *testing.T) {
 	t.Parallel()
 	for name, disconnect := range map[string]func(*replica){

@@ -27,18 +27,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
-// sinkService is what proxies connect to for their configuration and with their metrics.
+// sinkService is the Service to which proxies connect for xDS and metrics.
 const sinkService = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
 
-// served is an Envoy with the installed bootstrap that a discovery server serves.
+// served is an Envoy with the installed bootstrap, and its xDS server.
 type served struct {
 	*proxy
 
 	server *xds.Server
-	args   []string // further ones of Envoy
+	args   []string // additional arguments of Envoy
 }
 
-// serve runs both until the test ends. form is that of the bootstrap, in which changes are made.
+// serve starts both. They stop with the test. form is the api_type in the bootstrap, to which changes are applied.
 func serve(t *testing.T, form string, resources translate.Resources, changes ...[2]string) *served {
 	t.Helper()
 	envoyproc.Binary(t)
@@ -54,7 +54,7 @@ func serve(t *testing.T, form string, resources translate.Resources, changes ...
 	return s
 }
 
-// listen opens any free port of this machine.
+// listen opens any free local port.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -64,7 +64,7 @@ func listen(t *testing.T) net.Listener {
 	return listener
 }
 
-// serveGRPC serves on a port until the test ends.
+// serveGRPC serves on a listener until the test ends.
 func serveGRPC(t *testing.T, server *grpc.Server, listener net.Listener) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -77,7 +77,7 @@ func serveGRPC(t *testing.T, server *grpc.Server, listener net.Listener) {
 	})
 }
 
-// run runs Envoy, which gets what it serves from an address.
+// run starts Envoy, which connects to the xDS server at address.
 func (s *served) run(t *testing.T, form, address string, changes ...[2]string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
@@ -95,7 +95,7 @@ func (s *served) run(t *testing.T, form, address string, changes ...[2]string) {
 	}
 }
 
-// publish has the listeners take any free port of this machine.
+// publish publishes resources, with any free local port for the listeners.
 func (s *served) publish(t *testing.T, resources translate.Resources) {
 	t.Helper()
 	for name, message := range resources[resourcev3.ListenerType] {
@@ -114,7 +114,7 @@ func (s *served) publish(t *testing.T, resources translate.Resources) {
 	}
 }
 
-// await waits until the proxy has confirmed every scope as it is published.
+// await waits until the proxy has acknowledged the published version of every scope.
 func (s *served) await(t *testing.T, resources translate.Resources) {
 	t.Helper()
 	await.True(t, "the proxy has every scope", func() bool {
@@ -130,10 +130,10 @@ func (s *served) await(t *testing.T, resources translate.Resources) {
 	})
 }
 
-// protocols are the protocols of a client.
+// protocols returns the protocols of the tests' clients.
 func protocols() []string { return []string{"HTTP/1.1", "HTTP/2"} }
 
-// request makes one request on a connection of its own.
+// request sends one GET request on a new connection.
 func (s *served) request(t *testing.T, protocol, host, path string, header http.Header) (status int, body string) {
 	t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols)}
@@ -165,7 +165,7 @@ func (s *served) request(t *testing.T, protocol, host, path string, header http.
 	return response.StatusCode, string(text)
 }
 
-// hostCases are who answers for which host and path; nobody when want is empty.
+// hostCases returns the backend for each host and path. An empty want means 404.
 func hostCases() []struct {
 	host, path string
 	header     http.Header
@@ -201,14 +201,14 @@ func hostCases() []struct {
 		{host: "[::1]:8080"},
 		{host: "[2001:db8::1]"},
 		{host: "*"},
-		// What a client says of the scope has no say.
+		// The proxy ignores the scope header of a client.
 		{host: "unknown.example.org", header: http.Header{"X-Kedify-Scope": {"shop.example.com"}}},
 		{host: "a.example.com", header: http.Header{"X-Kedify-Scope": {"shop.example.com"}}, want: "wide"},
 		{host: "shop.example.com", header: http.Header{"X-Kedify-Scope": {"*", "other"}}, want: "shop"},
 	}
 }
 
-// hostInputs has an object of each kind of host.
+// hostInputs returns inputs with an object for each kind of host.
 func hostInputs(t *testing.T) resolve.Inputs {
 	t.Helper()
 	var backends []*backend
@@ -223,11 +223,11 @@ func hostInputs(t *testing.T) resolve.Inputs {
 	objects := []*httpv1alpha1.HTTPScaledObject{
 		app, headers, object("shop", "shop.example.com"), object("wide", "*.example.com"), object("narrow", "*.eu.example.com"),
 	}
-	return inputs(t, backends, objects...)
+	return newInputs(t, backends, objects...)
 }
 
-// TestHostsOverDiscovery is the table of hosts, through the discovery server and the installed
-// bootstrap, in both forms of the protocol and in both that clients speak.
+// TestHostsOverDiscovery sends the requests of hostCases with the xDS server and the installed bootstrap, for both xDS
+// variants and both HTTP versions.
 func TestHostsOverDiscovery(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"DELTA_GRPC", "GRPC"} {
@@ -261,8 +261,8 @@ func TestHostsOverDiscovery(t *testing.T) {
 	}
 }
 
-// TestHostsComeAndGo adds hosts and takes them away under requests for three others: an exact one, one
-// in upper case, and one that a wildcard takes. None of those may fail, and the listener stays.
+// TestHostsComeAndGo adds and removes hosts under load for three others: an exact one, one in upper case, and one that
+// matches a wildcard. None of their requests fails, and the listener is not updated.
 func TestHostsComeAndGo(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"DELTA_GRPC", "GRPC"} {
@@ -304,7 +304,7 @@ func TestHostsComeAndGo(t *testing.T) {
 	}
 }
 
-// eventually waits until an app answers for a host.
+// eventually waits until an app responds for a host.
 func (s *served) eventually(t *testing.T, host, app string) {
 	t.Helper()
 	await.True(t, app+" answers for "+host, func() bool {

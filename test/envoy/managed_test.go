@@ -22,24 +22,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
-// canaryWith is the object shop with a canary at a weight, and header and mirror routes.
+// canaryWith returns the object shop with a canary at a weight, and with header and mirror routes.
 func canaryWith(weight uint32, routes ...managedroute.Route) *httpv1alpha1.HTTPScaledObject {
 	object := kit.WithSplit(kit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com", "*.shop.example.com"),
 		split.Backend{Service: "stable", Weight: 100 - weight}, split.Backend{Service: "canary", Weight: weight})
 	return kit.WithAnnotation(object, httpv1alpha1.AnnotationManagedRoutes, managedroute.Format(routes))
 }
 
-// condition is a condition on a text.
+// condition returns a condition on a string.
 func condition(kind managedroute.MatchType, value string) managedroute.StringMatch {
 	return managedroute.StringMatch{Type: kind, Value: value}
 }
 
-// onHeader are conditions on headers, of which name and condition take turns.
+// onHeader returns a condition on a header.
 func onHeader(name string, condition managedroute.StringMatch) managedroute.HeaderMatch {
 	return managedroute.HeaderMatch{Name: name, StringMatch: condition}
 }
 
-// TestHeaderRoutes: at weight 0 the canary gets what a header route is for, and nothing else.
+// TestHeaderRoutes: at weight 0 the canary receives exactly the requests that match a header route.
 func TestHeaderRoutes(t *testing.T) {
 	t.Parallel()
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
@@ -54,7 +54,7 @@ func TestHeaderRoutes(t *testing.T) {
 			{Path: condition(managedroute.Regex, "/v[12]/.*")},
 		}})
 	object.Spec.PathPrefixes = []string{"/", "/inner"}
-	p := start(t, translated(t, inputs(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
+	p := start(t, translated(t, newInputs(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
 	for _, c := range []struct {
 		path   string
 		header http.Header
@@ -92,14 +92,15 @@ func TestHeaderRoutes(t *testing.T) {
 	}
 }
 
-// TestHeaderRouteWithoutCanary: while nothing of the canary is ready, its header route's requests go to the stable Service.
+// TestHeaderRouteWithoutCanary: while the canary has no ready endpoint, the requests of its header route are sent to
+// the stable Service.
 func TestHeaderRouteWithoutCanary(t *testing.T) {
 	t.Parallel()
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
 	object := canaryWith(0, managedroute.Route{Name: "qa", Matches: []managedroute.Match{
 		{Headers: []managedroute.HeaderMatch{onHeader("role", condition(managedroute.Exact, "qa"))}},
 	}})
-	objects := inputs(t, []*backend{stable, canary}, object)
+	objects := newInputs(t, []*backend{stable, canary}, object)
 	with := translated(t, objects, translate.DefaultOptions())
 	objects.EndpointSlices = objects.EndpointSlices[:1]
 	p := start(t, translated(t, objects, translate.DefaultOptions()))
@@ -111,7 +112,8 @@ func TestHeaderRouteWithoutCanary(t *testing.T) {
 	await.True(t, "the canary answers", func() bool { return p.mustGet(t, "http://shop.example.com/", qa).seen.Backend == "canary" })
 }
 
-// TestMirrorRoutes counts copies: they are as many as is asked for, nobody gets an answer to one, and they are not among the requests of the canary that count.
+// TestMirrorRoutes counts mirrored requests: they match the percentage, clients do not receive their responses, and
+// they are not in the statistics of the canary's requests.
 func TestMirrorRoutes(t *testing.T) {
 	t.Parallel()
 	const requests, percent = 2000, 20
@@ -119,14 +121,14 @@ func TestMirrorRoutes(t *testing.T) {
 	object := canaryWith(0,
 		managedroute.Route{Name: "all", MirrorPercent: 100, Matches: []managedroute.Match{{Path: condition(managedroute.Exact, "/all")}}},
 		managedroute.Route{Name: "some", MirrorPercent: percent, Matches: []managedroute.Match{{Path: condition(managedroute.Prefix, "/some")}}})
-	p := start(t, translated(t, inputs(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
+	p := start(t, translated(t, newInputs(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
 	copies := func() int { return p.stat(t, "cluster.apps/shop/canary/mirror.upstream_rq_total") }
 	for range 50 {
 		p.mustGet(t, "http://shop.example.com/all", nil)
 		p.mustGet(t, "http://shop.example.com/other", nil)
 	}
-	// Envoy waits for no copy: one may be sent after the answer to its request.
-	await.True(t, "one request in two was copied", func() bool { return copies() == 50 })
+	// Envoy sends mirrored requests asynchronously, possibly after the response.
+	await.True(t, "one request in two was mirrored", func() bool { return copies() == 50 })
 	for i := range requests {
 		if got := p.mustGet(t, "http://shop.example.com/some/x", nil); got.status != http.StatusOK || got.seen.Backend != "stable" {
 			t.Fatalf("request %d: %d from %q, want stable", i, got.status, got.seen.Backend)
@@ -134,15 +136,15 @@ func TestMirrorRoutes(t *testing.T) {
 	}
 	// Six standard deviations are 107.
 	if got := copies() - 50; got < requests*percent/100-107 || got > requests*percent/100+107 {
-		t.Errorf("%d copies of %d requests, want %d %%", got, requests, percent)
+		t.Errorf("%d of %d requests were mirrored, want %d %%", got, requests, percent)
 	}
 	if got := p.stat(t, "cluster.apps/shop/canary.upstream_rq_total"); got != 0 {
-		t.Errorf("the canary was sent %d requests that count, want none", got)
+		t.Errorf("the canary received %d regular requests, want none", got)
 	}
 }
 
-// TestRegularExpressions: whatever package managedroute takes, Envoy takes too, with the limit that it has by default. Random expressions are taken, and for some
-// of them the limit matters.
+// TestRegularExpressions: Envoy accepts every regular expression that package managedroute accepts, with Envoy's
+// default limit. It tests random expressions, some of them close to the limit.
 func TestRegularExpressions(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -163,9 +165,9 @@ func TestRegularExpressions(t *testing.T) {
 		})
 	}
 	if accepted := len(routes); accepted < 2000 || rejected < 500 {
-		t.Fatalf("%d random expressions are taken and %d refused: they say nothing about the limit", accepted, rejected)
+		t.Fatalf("%d random expressions were accepted and %d rejected: too few to test the limit", accepted, rejected)
 	}
-	resources := translated(t, inputs(t, nil), translate.DefaultOptions())
+	resources := translated(t, newInputs(t, nil), translate.DefaultOptions())
 	config := kit.NewEnvoyConfig(t, resources)
 	changeManager(t, config.Listeners[0], func(manager *hcmv3.HttpConnectionManager) {
 		manager.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: &routev3.RouteConfiguration{
@@ -176,11 +178,11 @@ func TestRegularExpressions(t *testing.T) {
 	p.write(t, "static.json", &bootstrapv3.Bootstrap{StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{config.Listeners[0]}}})
 	command := exec.CommandContext(t.Context(), envoyproc.Binary(t), "--mode", "validate", "--log-level", "warning", "--config-path", filepath.Join(p.files, "static.json"))
 	if output, err := command.CombinedOutput(); err != nil {
-		t.Errorf("Envoy refuses one (%v):\n%s", err, output)
+		t.Errorf("Envoy rejects an expression (%v):\n%s", err, output)
 	}
 }
 
-// randomRegex is a regular expression of that many levels.
+// randomRegex returns a regular expression with a number of levels.
 func randomRegex(random *rand.Rand, levels int) string {
 	pick := func(choices ...string) string { return choices[random.IntN(len(choices))] }
 	if levels == 0 {

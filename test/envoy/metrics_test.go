@@ -41,7 +41,8 @@ type runningSink struct {
 	stop     func()
 }
 
-// startSink runs a metric sink until the test ends, or stop is called. It knows the proxy of this machine as one of the fleet, and objects.
+// startSink starts a metric sink that runs until the test ends or stop is called. It accepts the local proxy as one of
+// the fleet, and knows objects.
 func startSink(t *testing.T, at *port.Port, objects map[model.Key]*metrics.Object) *runningSink {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -68,13 +69,13 @@ func startSink(t *testing.T, at *port.Port, objects map[model.Key]*metrics.Objec
 	return &runningSink{sink, registry, at.Address(), stop}
 }
 
-// value is the demand for an object.
+// value returns the demand of an object.
 func (s *runningSink) value(key model.Key) (metrics.Value, error) {
 	report, _ := s.Report()
 	return metrics.Merge(key, []metrics.Report{report}, nil)
 }
 
-// sinkAddressChange are the changes of the bootstrap that lead a proxy to a sink.
+// sinkAddressChange returns the change of the bootstrap that makes a proxy send its metrics to a sink.
 func sinkAddressChange(t *testing.T, address string) [2]string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
@@ -84,14 +85,14 @@ func sinkAddressChange(t *testing.T, address string) [2]string {
 	return [2]string{"address: " + sinkService + ", port_value: 9901", "address: " + host + ", port_value: " + port}
 }
 
-// rateOver is a Spec of a request rate.
+// rateOver returns the Spec of a request rate.
 func rateOver(window time.Duration) metrics.Spec {
 	return metrics.Spec{Metric: metrics.RequestRate, Target: 10, Window: window, Granularity: 500 * time.Millisecond}
 }
 
-// TestDemand sends a known number of requests through the installed proxy, in a canary of two backends, while the
-// proxy reports in every form that a bootstrap can ask for. The demand is what was sent.
-func TestDemand(t *testing.T) { //nolint:tparallel // beside tests that fill the machine nothing is sent evenly
+// TestDemand sends a known number of requests to a canary with two backends through the installed proxy, which reports
+// in every form that a bootstrap supports. The demand equals the number of requests.
+func TestDemand(t *testing.T) { //nolint:tparallel // in parallel with CPU-bound tests requests are not sent evenly
 	const deltas = "report_counters_as_deltas: true"
 	forms := map[string][][2]string{
 		"the installed bootstrap": {{interval, interval}},
@@ -110,7 +111,7 @@ func TestDemand(t *testing.T) { //nolint:tparallel // beside tests that fill the
 			stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
 			object := kit.WithAnnotation(kit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com"),
 				"http.kedify.io/weighted-backends", "[{service: stable, weight: 50}, {service: canary, weight: 50}]")
-			resources := translated(t, inputs(t, []*backend{stable, canary}, object), translate.DefaultOptions())
+			resources := translated(t, newInputs(t, []*backend{stable, canary}, object), translate.DefaultOptions())
 			s := serve(t, "DELTA_GRPC", resources, append(changes, sinkAddressChange(t, sink.address))...)
 			s.await(t, resources)
 			value := func() (metrics.Value, error) { return sink.value(key) }
@@ -125,7 +126,7 @@ func TestDemand(t *testing.T) { //nolint:tparallel // beside tests that fill the
 	}
 }
 
-// requestsOf are the requests of each backend.
+// requestsOf returns the number of requests of each backend.
 func requestsOf(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -148,8 +149,8 @@ func requestsOf(t *testing.T, registry *prometheus.Registry) map[string]float64 
 	return requests
 }
 
-// checkCounted sends requests until the sink has counted all of a round, and never more than were sent. A flush of Envoy that
-// is late may be of the time of several, so that its requests are not known: then there is another round.
+// checkCounted sends requests until the sink has counted all requests of a round, and never more than were sent. A late
+// flush of Envoy may cover several intervals, so that its requests are unknown: then there is another round.
 func (s *served) checkCounted(t *testing.T, sink *runningSink) {
 	t.Helper()
 	const each, limit = 300, 10 * time.Second
@@ -158,7 +159,7 @@ func (s *served) checkCounted(t *testing.T, sink *runningSink) {
 		before := requestsOf(t, sink.registry)
 		for range each {
 			if status, _ := s.request(t, "HTTP/2", "shop.example.com", "/", nil); status != http.StatusOK {
-				t.Fatalf("answered with %d", status)
+				t.Fatalf("status %d", status)
 			}
 		}
 		sent += each
@@ -167,7 +168,7 @@ func (s *served) checkCounted(t *testing.T, sink *runningSink) {
 			after := requestsOf(t, sink.registry)
 			stable, canary := after["stable"]-before["stable"], after["canary"]-before["canary"]
 			if all := after["stable"] + after["canary"]; all > sent {
-				t.Fatalf("%v requests are counted, and only %v were sent", all, sent)
+				t.Fatalf("%v requests were counted, but only %v were sent", all, sent)
 			}
 			if stable+canary < each {
 				continue
@@ -181,8 +182,8 @@ func (s *served) checkCounted(t *testing.T, sink *runningSink) {
 	})
 }
 
-// checkRate sends requests evenly, for longer than the window, until the rate of the sink is theirs. When this machine stands
-// still meanwhile, they are not even, and the rate of the window is not that of all of them.
+// checkRate sends requests evenly, for longer than the window, until the sink reports their rate. If the machine
+// stalls, the requests are not even and the rate of the window differs from the average rate.
 func (s *served) checkRate(t *testing.T, value func() (metrics.Value, error)) {
 	t.Helper()
 	var sentRate float64
@@ -195,7 +196,7 @@ func (s *served) checkRate(t *testing.T, value func() (metrics.Value, error)) {
 	}, func() string { return fmt.Sprintf("%+v, %v; want a rate of %.1f", got, err, sentRate) })
 }
 
-// sendEvenly sends requests for some seconds. It returns how many came in a second.
+// sendEvenly sends requests for some seconds. It returns the number of requests per second.
 func (s *served) sendEvenly(t *testing.T) (rate float64) {
 	t.Helper()
 	const each, length = 10 * time.Millisecond, 4 * time.Second
@@ -213,23 +214,23 @@ func (s *served) sendEvenly(t *testing.T) (rate float64) {
 	return sent / last.Sub(began).Seconds()
 }
 
-// TestMetricSinkRestart ends the sink under steady traffic and begins another one. The demand is unknown for a moment, and
-// as soon as it is known it is that of the requests that were answered meanwhile. The verdict of a round is void when this
-// machine stood still in it.
-func TestMetricSinkRestart(t *testing.T) { //nolint:paralleltest // what sends the requests must not wait for a processor
+// TestMetricSinkRestart replaces the sink under steady traffic. The demand is unknown at first. As soon as it is known,
+// it is the rate of the requests since the restart. The verdict of a round is void if the machine stalled during the
+// round.
+func TestMetricSinkRestart(t *testing.T) { //nolint:paralleltest // the client must not wait for a processor
 	const rounds, attempts = 3, 10
 	key := model.Key{Namespace: namespace, Name: "shop"}
 	objects := map[model.Key]*metrics.Object{key: {Fleet: namespace, Spec: rateOver(time.Minute), Services: []string{"shop"}}}
 	at, stalls := port.Open(t), stall.Watch(t)
 	sink := startSink(t, at, objects)
 	app := startBackend(t, "shop")
-	resources := translated(t, inputs(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")), translate.DefaultOptions())
+	resources := translated(t, newInputs(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")), translate.DefaultOptions())
 	s := serve(t, "DELTA_GRPC", resources, sinkAddressChange(t, at.Address()))
 	s.await(t, resources)
 	answered := s.sendUntilEnd(t)
 	for attempt, valid := 0, 0; valid < rounds; attempt++ {
 		if attempt == attempts {
-			t.Logf("void: in %d of %d rounds this machine stood still", attempts-valid, attempts)
+			t.Logf("void: the machine stalled in %d of %d rounds", attempts-valid, attempts)
 			return
 		}
 		await.True(t, "the rate is known", func() bool {
@@ -248,11 +249,11 @@ func TestMetricSinkRestart(t *testing.T) { //nolint:paralleltest // what sends t
 			return err == nil
 		})
 		if unknown == 0 {
-			t.Error("the demand is known at once, by whom?")
+			t.Error("the demand is known at once, want an error first")
 		}
 		now := time.Now()
 		sentRate := float64(answered.Load()-before) / now.Sub(began).Seconds()
-		t.Logf("%+v, in truth %.1f", value, sentRate)
+		t.Logf("%+v, sent rate %.1f", value, sentRate)
 		if stalls.Largest(began, now) > stall.Limit {
 			continue
 		}
@@ -263,7 +264,7 @@ func TestMetricSinkRestart(t *testing.T) { //nolint:paralleltest // what sends t
 	}
 }
 
-// sendUntilEnd sends requests until the test ends, a hundred a second or fewer. It returns how many were answered.
+// sendUntilEnd sends at most a hundred requests per second until the test ends. It returns the counter of responses.
 func (s *served) sendUntilEnd(t *testing.T) *atomic.Int64 {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -286,7 +287,8 @@ func (s *served) sendUntilEnd(t *testing.T) *atomic.Int64 {
 	return answered
 }
 
-// checkInFlight has apps hold requests, and wants to see so many in flight, and then none.
+// checkInFlight sends requests that apps answer on release, and checks the number of requests in flight before and
+// after.
 func (s *served) checkInFlight(t *testing.T, value func() (metrics.Value, error), apps ...*backend) {
 	t.Helper()
 	const requests = 5
@@ -309,7 +311,7 @@ func (s *served) checkInFlight(t *testing.T, value func() (metrics.Value, error)
 	inFlight(0)
 }
 
-// counterValue is the value of a counter of a registry.
+// counterValue returns the value of a counter in a registry.
 func counterValue(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -321,19 +323,19 @@ func counterValue(t *testing.T, registry *prometheus.Registry, name string) floa
 			return family.GetMetric()[0].GetCounter().GetValue()
 		}
 	}
-	t.Fatalf("there is no %s", name)
+	t.Fatalf("no metric %s", name)
 	return 0
 }
 
-// awaitFlush waits until the sink has taken a flush in.
+// awaitFlush waits until the sink has received a flush.
 func awaitFlush(t *testing.T, sink *runningSink) {
 	t.Helper()
 	_, arrived := sink.Report()
 	await.Receive(t, "a flush", arrived)
 }
 
-// TestThousandsOfClusters has a proxy with 3000 clusters report, by the installed bootstrap and by one that leaves nothing of
-// a cluster out, as the public one does. What a flush costs is measured by bench/demand.
+// TestThousandsOfClusters makes a proxy with 3000 clusters report, with the installed bootstrap and with one that
+// includes all metrics of a cluster, as the public one does. bench/demand measures the cost of a flush.
 func TestThousandsOfClusters(t *testing.T) {
 	const clusters, flushes = 3000, 2
 	app := startBackend(t, "shop")
@@ -345,13 +347,13 @@ func TestThousandsOfClusters(t *testing.T) {
 			Fleet: namespace, Spec: rateOver(time.Minute), Services: []string{"shop"},
 		}
 	}
-	resources := translated(t, inputs(t, []*backend{app}, objects...), translate.DefaultOptions())
+	resources := translated(t, newInputs(t, []*backend{app}, objects...), translate.DefaultOptions())
 	for name, test := range map[string]struct {
 		changes [][2]string
-		metrics float64 // of one cluster in a flush, at most
+		metrics float64 // maximum per cluster in a flush
 	}{
 		"installed": {nil, 8},
-		// A sink that cannot follow, with the race detector on a busy machine, would have Envoy keep flush after flush.
+		// With the race detector on a busy machine the sink may be too slow, and Envoy would buffer flush after flush.
 		"all of every cluster": {[][2]string{{"- prefix: server.", "- prefix: cluster."}, {interval, "stats_flush_interval: 5s"}}, 60},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -381,14 +383,14 @@ func TestThousandsOfClusters(t *testing.T) {
 					}
 				}
 				measure("used")
-				// A flush that is late may be of the time of several: then its requests are not known, and asked again.
+				// A late flush may cover several intervals: then its requests are unknown and are sent again.
 				report, _ := sink.Report()
 				missing = slices.DeleteFunc(missing, func(key model.Key) bool {
 					value, err := metrics.Merge(key, []metrics.Report{report}, nil)
 					return err == nil && value.RequestRate > 0
 				})
 				return len(missing) == 0
-			}, func() string { return fmt.Sprintf("none is known of %v", missing) })
+			}, func() string { return fmt.Sprintf("no rate of %v", missing) })
 		})
 	}
 }

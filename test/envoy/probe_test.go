@@ -14,15 +14,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestProxyAnswersHealthChecks has load balancers ask by a host of their own and by an app's, of an app at zero and of one that is there: the
-// proxy answers, no app does, and nothing is held. What only looks like one is a request as any other.
+// TestProxyAnswersHealthChecks: load balancers send health checks with their own host, and with the hosts of an app at
+// zero and of a ready app. The proxy answers them: no app receives one and none is queued. Requests that only resemble
+// a health check are routed normally.
 func TestProxyAnswersHealthChecks(t *testing.T) {
 	t.Parallel()
 	r := startWithReplica(t, "DELTA_GRPC", without(hostInputs(t), "shop"))
 	from := func(agent string) http.Header { return http.Header{"User-Agent": {agent}} }
 	for _, protocol := range protocols() {
 		for _, agent := range []string{"kube-probe/1.34", "ELB-HealthChecker/2.0", "GoogleHC/1.0"} {
-			for name, host := range map[string]string{"at zero": "shop.example.com", "there": "a.example.com", "nobody's": "10.0.0.1"} {
+			for name, host := range map[string]string{"at zero": "shop.example.com", "ready": "a.example.com", "unknown host": "10.0.0.1"} {
 				got := r.send(t.Context(), protocol, host, "/status?deep=1", from(agent), nil)
 				if got.status != http.StatusOK || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonProbe || got.body != "" {
 					t.Errorf("%s, %s, %s: %+v", protocol, agent, name, got)
@@ -36,11 +37,12 @@ func TestProxyAnswersHealthChecks(t *testing.T) {
 		}
 	}
 	if count, calls := r.queued("shop"), r.calls(t); count.Waiting != 0 || calls["probe"] != 0 {
-		t.Errorf("%+v, and the interceptor was asked: %v", count, calls)
+		t.Errorf("queue: %+v; calls of the interceptor: %v", count, calls)
 	}
 }
 
-// TestHealthChecksThroughAnIngressController has load balancers ask a Traefik by hosts that no rule knows, so that they come by its default backend.
+// TestHealthChecksThroughAnIngressController sends health checks through Traefik, for hosts without a rule, so that
+// Traefik's default backend is the proxy.
 func TestHealthChecksThroughAnIngressController(t *testing.T) {
 	t.Parallel()
 	r := startWithReplica(t, "DELTA_GRPC", without(hostInputs(t), "shop"))
@@ -68,11 +70,11 @@ func TestHealthChecksThroughAnIngressController(t *testing.T) {
 		}
 		defer response.Body.Close()
 		if reason := response.Header.Get(extauthz.ReasonHeader); response.StatusCode != http.StatusOK || reason != extauthz.ReasonProbe {
-			return fmt.Errorf("%s asks for %s: status %d, by %q", agent, host, response.StatusCode, reason)
+			return fmt.Errorf("%s for host %s: status %d, reason %q", agent, host, response.StatusCode, reason)
 		}
 		return nil
 	}
-	await.True(t, "Traefik leads to the proxy", func() bool { return check("10.20.30.40", "GoogleHC/1.0") == nil })
+	await.True(t, "Traefik forwards to the proxy", func() bool { return check("10.20.30.40", "GoogleHC/1.0") == nil })
 	requests := 1
 	for range 100 {
 		for _, agent := range []string{"kube-probe/1.34", "ELB-HealthChecker/2.0", "GoogleHC/1.0"} {
@@ -84,7 +86,7 @@ func TestHealthChecksThroughAnIngressController(t *testing.T) {
 		}
 	}
 	if count := r.queued("shop"); count.Waiting != 0 {
-		t.Errorf("an app at zero has %+v", count)
+		t.Errorf("queue of the app at zero: %+v", count)
 	}
-	t.Logf("%d health checks were answered, by hosts that nobody serves and by that of an app at zero, and none was held", requests)
+	t.Logf("%d health checks were answered, for unknown hosts and for an app at zero, and none was queued", requests)
 }

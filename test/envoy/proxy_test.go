@@ -25,16 +25,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
-// proxy is a running Envoy that reads what it serves from files.
+// proxy is a running Envoy that reads its resources from files.
 type proxy struct {
 	*envoyproc.Envoy
 
 	address string            // of the listener
 	files   string            // folder of the resources
-	names   map[string]string // of the files with endpoints, by cluster
+	names   map[string]string // files of the endpoints, by cluster
 }
 
-// start runs Envoy with resources until the test ends.
+// start starts Envoy with resources. Envoy stops with the test.
 func start(t *testing.T, resources translate.Resources) *proxy {
 	t.Helper()
 	p := &proxy{files: t.TempDir(), names: map[string]string{}}
@@ -59,7 +59,7 @@ func start(t *testing.T, resources translate.Resources) *proxy {
 	return p
 }
 
-// stat returns a counter or gauge of Envoy, 0 when it has none of the name.
+// stat returns a counter or gauge of Envoy, or 0 if Envoy does not have it.
 func (p *proxy) stat(t *testing.T, name string) int {
 	t.Helper()
 	stats, err := p.Admin(t.Context(), "/stats?filter="+name)
@@ -78,7 +78,7 @@ func (p *proxy) stat(t *testing.T, name string) int {
 	return 0
 }
 
-// update publishes resources and waits until Envoy counts one more in stat, which says that it has taken them.
+// update publishes resources and waits until Envoy increments stat, the counter of applied updates.
 func (p *proxy) update(t *testing.T, resources translate.Resources, stat string) {
 	t.Helper()
 	before := p.stat(t, stat)
@@ -86,7 +86,7 @@ func (p *proxy) update(t *testing.T, resources translate.Resources, stat string)
 	await.True(t, stat+" grows", func() bool { return p.stat(t, stat) > before })
 }
 
-// publish writes resources into files that Envoy watches, endpoints first and scopes last; an equal file is left alone.
+// publish writes resources into files that Envoy watches, endpoints first and scopes last. Equal files stay unchanged.
 func (p *proxy) publish(t *testing.T, resources translate.Resources) {
 	t.Helper()
 	config := kit.NewEnvoyConfig(t, resources)
@@ -108,7 +108,7 @@ func (p *proxy) publish(t *testing.T, resources translate.Resources) {
 	p.writeResources(t, "listeners", p.localListener(t, config.Listeners[0]))
 }
 
-// localListener takes scopes from a file and any free port of this machine.
+// localListener returns a copy of listener with scopes from a file and any free local port.
 func (p *proxy) localListener(t *testing.T, listener *listenerv3.Listener) *listenerv3.Listener {
 	t.Helper()
 	listener = proto.CloneOf(listener)
@@ -121,7 +121,7 @@ func (p *proxy) localListener(t *testing.T, listener *listenerv3.Listener) *list
 	return listener
 }
 
-// endpointsFile is where one cluster's endpoints are.
+// endpointsFile returns the file of a cluster's endpoints.
 func (p *proxy) endpointsFile(cluster string) string {
 	if _, ok := p.names[cluster]; !ok {
 		p.names[cluster] = fmt.Sprintf("endpoints-%d", len(p.names))
@@ -129,7 +129,7 @@ func (p *proxy) endpointsFile(cluster string) string {
 	return p.names[cluster]
 }
 
-// file is the source of resources in a file.
+// file returns a config source that reads a file.
 func (p *proxy) file(name string) *corev3.ConfigSource {
 	return &corev3.ConfigSource{
 		ConfigSourceSpecifier: &corev3.ConfigSource_PathConfigSource{PathConfigSource: &corev3.PathConfigSource{
@@ -139,7 +139,7 @@ func (p *proxy) file(name string) *corev3.ConfigSource {
 	}
 }
 
-// writeResources puts resources into a file as Envoy reads them.
+// writeResources writes resources in a file as Envoy reads them.
 func (p *proxy) writeResources(t *testing.T, name string, messages ...proto.Message) {
 	t.Helper()
 	response := new(discoveryxdsv3.DiscoveryResponse)
@@ -153,14 +153,14 @@ func (p *proxy) writeResources(t *testing.T, name string, messages ...proto.Mess
 	p.write(t, name+".json", response)
 }
 
-// write replaces a file as a whole: Envoy watches for files that are moved into place.
+// write replaces a file atomically: Envoy watches for files that are moved to the path.
 func (p *proxy) write(t *testing.T, name string, message proto.Message) {
 	t.Helper()
 	text, err := protojson.Marshal(message)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var compact bytes.Buffer // the spaces that protojson puts in are not the same every time
+	var compact bytes.Buffer // protojson adds spaces at random
 	if err := json.Compact(&compact, text); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func (p *proxy) write(t *testing.T, name string, message proto.Message) {
 	}
 }
 
-// changeManager changes the connection manager inside a listener.
+// changeManager changes the connection manager of a listener.
 func changeManager(t *testing.T, listener *listenerv3.Listener, change func(*hcmv3.HttpConnectionManager)) {
 	t.Helper()
 	filter := listener.GetFilterChains()[0].GetFilters()[0]

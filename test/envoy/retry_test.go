@@ -12,14 +12,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
 )
 
-// TestConnectFailureIsRetried has one of two pods refuse connections, as after a crash of its node whose
-// slice nobody has changed yet: each request is tried on the other one.
+// TestConnectFailureIsRetried: one of two Pods refuses connections, as after a crash of its node before the
+// EndpointSlice changes. Each request is retried on the other Pod.
 func TestConnectFailureIsRetried(t *testing.T) {
 	t.Parallel()
-	objects := inputs(t, []*backend{startBackend(t, "shop")}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects := newInputs(t, []*backend{startBackend(t, "shop")}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	slice := objects.EndpointSlices[0]
 	refusing := slice.Endpoints[0]
-	refusing.Address = loopback.Address() // Nobody listens there.
+	refusing.Address = loopback.Address() // No process listens there.
 	slice.Endpoints = append(slice.Endpoints, refusing)
 	s := start(t, translated(t, objects, translate.DefaultOptions()))
 	for range 50 {
@@ -28,11 +28,11 @@ func TestConnectFailureIsRetried(t *testing.T) {
 		}
 	}
 	if retries := s.stat(t, "cluster.apps/shop/shop.upstream_rq_retry"); retries == 0 {
-		t.Error("the dead pod was never tried, so nothing is shown")
+		t.Error("the refusing Pod was never tried, so the test proves nothing")
 	}
 }
 
-// TestReceivedRequestIsNotRetried has an app close the connection when it has read a request.
+// TestReceivedRequestIsNotRetried: an app closes the connection after it has read a request.
 func TestReceivedRequestIsNotRetried(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -41,14 +41,14 @@ func TestReceivedRequestIsNotRetried(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))}
 	t.Cleanup(closing.server.Close)
-	objects := inputs(t, []*backend{closing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects := newInputs(t, []*backend{closing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	s := serve(t, "DELTA_GRPC", translated(t, objects, translate.DefaultOptions()))
 	for i := range int64(10) {
 		if got := s.mustGet(t, "http://shop.example.com/", nil); got.status != http.StatusServiceUnavailable {
 			t.Fatalf("got %d, want 503", got.status)
 		}
 		if received := requests.Load(); received != i+1 {
-			t.Fatalf("the app has seen %d requests of %d", received, i+1)
+			t.Fatalf("the app received %d requests of %d", received, i+1)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestSettingsFromAConfigMap has an app fail each second request: half of them fail, and none with retries; the change closes no
-// connection of a client and needs no other listener. Settings of connections are taken, too.
+// TestSettingsFromAConfigMap: an app fails every second request, so half of the requests fail, but none with retries.
+// The change closes no client connection and needs no new listener. Connection settings are applied, too.
 func TestSettingsFromAConfigMap(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -23,7 +23,7 @@ func TestSettingsFromAConfigMap(t *testing.T) {
 		}
 	}))}
 	t.Cleanup(failing.server.Close)
-	objects := inputs(t, []*backend{failing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects := newInputs(t, []*backend{failing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	first := translated(t, objects, translate.DefaultOptions())
 	s := serve(t, "DELTA_GRPC", first)
 	s.await(t, first)

@@ -9,17 +9,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
-// rate is how many requests a second, at most, meet the changes of a weight.
+// rate is the maximum rate, in requests per second, while a weight changes.
 const rate = 1000
 
-// TestSplit measures the share of a canary and moves its weight, all under load: no request may fail, and no connection may be closed for it.
+// TestSplit measures the canary's share of the requests and changes its weight under load: no request fails, and no
+// connection is closed.
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
 	publish := func(stableWeight, canaryWeight uint32) translate.Resources {
 		object := kit.WithSplit(kit.NewScaledObject(namespace, "shop", "stable", 1, "shop.example.com"),
 			split.Backend{Service: "stable", Weight: stableWeight}, split.Backend{Service: "canary", Weight: canaryWeight})
-		return translated(t, inputs(t, []*backend{stable, canary}, object), translate.DefaultOptions())
+		return translated(t, newInputs(t, []*backend{stable, canary}, object), translate.DefaultOptions())
 	}
 	const scopesUpdated = "http.kedify-proxy.scoped_rds.kedify-proxy.update_success"
 	p := start(t, publish(80, 20))

@@ -19,8 +19,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
-// TestLongRequestsAreInFlight has requests that last over many flushes: long ones, WebSockets, and the streams of
-// one gRPC connection. Each is in flight from its beginning to its end, and counts for its own object.
+// TestLongRequestsAreInFlight sends requests that last for many flushes: long ones, WebSockets, and the streams of one
+// gRPC connection. Each is in flight from its begin to its end, and is counted for its own object.
 func TestLongRequestsAreInFlight(t *testing.T) {
 	t.Parallel()
 	const long, sockets, streams, flushes = 2, 3, 4, 5
@@ -31,7 +31,7 @@ func TestLongRequestsAreInFlight(t *testing.T) {
 		plain: {Fleet: namespace, Spec: spec, Services: []string{"plain"}}, calls: {Fleet: namespace, Spec: spec, Services: []string{"calls"}},
 	})
 	app, server := startBackend(t, "plain"), startBackend(t, "calls")
-	objects := inputs(t, []*backend{app, server},
+	objects := newInputs(t, []*backend{app, server},
 		kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
 		kit.NewScaledObject(namespace, "calls", "calls", 1, "calls.example.com"))
 	objects.Services[1].Ports[0].Protocol = model.HTTP2

@@ -23,7 +23,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
-// proxyDeployment are the Pods of the installed proxy.
+// proxyDeployment returns the Deployment of the installed proxy.
 func proxyDeployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
 	text, err := kedifyproxy.Files.ReadFile("deployment.yaml")
@@ -37,7 +37,7 @@ func proxyDeployment(t *testing.T) *appsv1.Deployment {
 	return deployment
 }
 
-// drainArgs are the arguments of the installed proxy about draining, and how long that takes.
+// drainArgs returns the drain arguments of the installed proxy, and the duration of the drain.
 func drainArgs(t *testing.T) (args []string, drain time.Duration) {
 	t.Helper()
 	all := proxyDeployment(t).Spec.Template.Spec.Containers[0].Args
@@ -55,25 +55,25 @@ func drainArgs(t *testing.T) (args []string, drain time.Duration) {
 	return args, time.Duration(seconds) * time.Second
 }
 
-// TestTerminationTimes compares the times of the manifest: load balancers learn of it, Envoy drains, and
-// only then it is told to stop, before the kubelet would end it.
+// TestTerminationTimes compares the times of the manifest: load balancers remove the Pod and Envoy drains before
+// SIGTERM, and Envoy exits before SIGKILL.
 func TestTerminationTimes(t *testing.T) {
 	pod := proxyDeployment(t).Spec.Template.Spec
 	_, drain := drainArgs(t)
 	stop := time.Duration(pod.Containers[0].Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	killed := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
 	if quiet := stop - drain - xds.DefaultDrainDelay; quiet < time.Second || killed-stop < 5*time.Second {
-		t.Errorf("drained after %v, told to stop after %v, killed after %v", drain+xds.DefaultDrainDelay, stop, killed)
+		t.Errorf("drained after %v, SIGTERM after %v, SIGKILL after %v", drain+xds.DefaultDrainDelay, stop, killed)
 	}
 }
 
-// TestTerminatingProxyDrains says of a proxy's Pod that it is about to end, while requests are under way: one
-// that ends after the listener, a WebSocket that goes on for a while, and one that nobody ends.
+// TestTerminatingProxyDrains marks a proxy's Pod as terminating during three requests: one that ends after the listener
+// is closed, an active WebSocket, and an idle WebSocket that stays open.
 func TestTerminatingProxyDrains(t *testing.T) {
 	t.Parallel()
 	args, drain := drainArgs(t)
 	app := startBackend(t, "plain")
-	resources := translated(t, inputs(t, []*backend{app}, kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
+	resources := translated(t, newInputs(t, []*backend{app}, kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
 		translate.DefaultOptions())
 	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace, DrainedListeners: []string{translate.ListenerName}})
 	proxyAddress := netip.MustParseAddr("127.0.0.1")
@@ -119,8 +119,8 @@ func TestTerminatingProxyDrains(t *testing.T) {
 	refusedAfter := time.Since(began)
 	fail := func(format string, args ...any) {
 		t.Helper()
-		if time.Since(began) > drain { // Envoy may have ended it by then, and the verdict is void
-			format = "void after the time for draining: " + format
+		if time.Since(began) > drain { // Envoy may have closed the connection by then, so the verdict is void
+			format = "void after the drain time: " + format
 			t.Logf(format, args...)
 			return
 		}
@@ -128,9 +128,9 @@ func TestTerminatingProxyDrains(t *testing.T) {
 	}
 	for protocol, grpcServer := range transports {
 		if again := getOver(t.Context(), grpcServer, s.address, "plain.example.com"); again.status != http.StatusOK || again.err != nil {
-			fail("%s: a connection that stays is not served any more: %+v", protocol, again)
+			fail("%s: an open connection is not served: %+v", protocol, again)
 		}
-		await.True(t, protocol+": that request was the connection's last", func() bool {
+		await.True(t, protocol+": the connection is closed", func() bool {
 			return getOver(t.Context(), grpcServer, s.address, "plain.example.com").err != nil
 		})
 	}
@@ -142,18 +142,18 @@ func TestTerminatingProxyDrains(t *testing.T) {
 		fail("the WebSocket: %v", err)
 	}
 	if line, err := activeReader.ReadString('\n'); err != nil || !strings.Contains(line, "hello") {
-		fail("the WebSocket says %q, %v", line, err)
+		fail("the WebSocket received %q, %v", line, err)
 	}
 	if _, err := idleReader.ReadString('\n'); err == nil {
-		t.Error("the WebSocket that nobody ends says something")
+		t.Error("the idle WebSocket received a line")
 	}
 	ended := time.Since(began)
-	t.Logf("no new connections after %v, the last one ended after %v", refusedAfter, ended)
-	if ended < drain-time.Second { // it begins before Envoy's own time: a slow machine makes it longer
-		t.Errorf("the WebSocket that nobody ends was ended after %v, want %v at least", ended, drain)
+	t.Logf("no new connections after %v, the last connection was closed after %v", refusedAfter, ended)
+	if ended < drain-time.Second { // measured from before Envoy's drain began, so a slow machine only makes it longer
+		t.Errorf("the idle WebSocket was closed after %v, want %v at least", ended, drain)
 	}
 	ctx := await.Context(t)
 	if _, err := s.Admin(ctx, "/ready"); err != nil {
-		t.Errorf("the process is to go on until it is told to stop: %v", err)
+		t.Errorf("Envoy must run until SIGTERM: %v", err)
 	}
 }

@@ -28,12 +28,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// withTLS takes a world without mistakes, and the Secrets that its objects name, to Envoy's resources of one fleet.
+// withTLS translates inputs without validation errors, and their Secrets, to the xDS resources of one fleet.
 func withTLS(t *testing.T, fleet model.Fleet, inputs resolve.Inputs, secrets ...*corev1.Secret) translate.Resources {
 	t.Helper()
 	config, problems := resolve.Build(inputs)
 	if len(problems) > 0 {
-		t.Fatalf("the test's objects have mistakes: %+v", problems)
+		t.Fatalf("the test's objects have validation errors: %+v", problems)
 	}
 	config = model.ByFleet(config)[fleet]
 	hosts, parsed := map[model.Host]model.Config{}, map[model.Key]*certificates.Secret{}
@@ -56,12 +56,12 @@ func withTLS(t *testing.T, fleet model.Fleet, inputs resolve.Inputs, secrets ...
 	return resources
 }
 
-// withTLSSecret has an object name a Secret.
+// withTLSSecret returns a copy of the object that references a Secret.
 func withTLSSecret(object *httpv1alpha1.HTTPScaledObject, secret string) *httpv1alpha1.HTTPScaledObject {
 	return kit.WithAnnotation(object, httpv1alpha1.AnnotationTLSSecretName, secret)
 }
 
-// tlsAddress is where the proxy takes TLS.
+// tlsAddress returns the address of the TLS listener.
 func (s *served) tlsAddress(t *testing.T) string {
 	t.Helper()
 	address, err := s.ListenerAddress(t.Context(), translate.TLSListenerName)
@@ -71,7 +71,7 @@ func (s *served) tlsAddress(t *testing.T) string {
 	return address
 }
 
-// handshake makes a connection on which a client names a host, and tells the serial number of the certificate.
+// handshake opens a connection with name as SNI, and returns the serial number of the certificate.
 func handshake(ctx context.Context, address, name string) (*tls.Conn, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
@@ -82,12 +82,12 @@ func handshake(ctx context.Context, address, name string) (*tls.Conn, int64, err
 	}
 	tlsConnection, ok := connection.(*tls.Conn)
 	if !ok {
-		return nil, 0, errors.Join(errors.New("this is no TLS"), connection.Close())
+		return nil, 0, errors.Join(errors.New("not a TLS connection"), connection.Close())
 	}
 	return tlsConnection, tlsConnection.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
 }
 
-// tlsClient makes requests over TLS to one address, whatever the host.
+// tlsClient returns a client that sends the requests for all hosts over TLS to one address.
 func tlsClient(address, protocol string) *http.Client {
 	transport := &http.Transport{
 		Protocols:       new(http.Protocols),
@@ -101,7 +101,7 @@ func tlsClient(address, protocol string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: await.Patience()}
 }
 
-// tlsAnswer is an answer over TLS: what the app saw, and the certificate.
+// tlsAnswer is a response over TLS: the request that the app received, and the certificate.
 type tlsAnswer struct {
 	echoed
 
@@ -110,7 +110,7 @@ type tlsAnswer struct {
 	proto  string
 }
 
-// getTLS makes one request.
+// getTLS sends one GET request.
 func getTLS(ctx context.Context, client *http.Client, url string) (tlsAnswer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -129,7 +129,7 @@ func getTLS(ctx context.Context, client *http.Client, url string) (tlsAnswer, er
 	return got, err
 }
 
-// tenants are the objects and Secrets of two tenants and a wildcard, and a host that takes no TLS.
+// tenants returns the objects and Secrets of two tenants and a wildcard, and a host without TLS.
 func tenants(t *testing.T) (resolve.Inputs, []*corev1.Secret) {
 	t.Helper()
 	objects := []*httpv1alpha1.HTTPScaledObject{
@@ -142,16 +142,16 @@ func tenants(t *testing.T) (resolve.Inputs, []*corev1.Secret) {
 	for _, object := range objects {
 		backends = append(backends, startBackend(t, object.Name))
 	}
-	return inputs(t, backends, objects...), []*corev1.Secret{
+	return newInputs(t, backends, objects...), []*corev1.Secret{
 		kit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
 		kit.NewTLSSecret(t, namespace, "bank-tls", 2, "bank.example.org"),
 		kit.NewTLSSecret(t, namespace, "wide-tls", 3, "*.example.com"),
 	}
 }
 
-// TestCertificateByHost asks for hosts of two tenants over TLS: each has its own certificate and its own routes, in HTTP/1.1 and
-// HTTP/2, and goes on to answer in clear text. Whoever names a host that has none is refused, nobody can do harm by a name, and who names no
-// host has the certificate of the oldest object.
+// TestCertificateByHost sends requests for hosts of two tenants over TLS: each host has its own certificate and its own
+// routes, in HTTP/1.1 and HTTP/2, and stays available in clear text. A handshake with an unknown or invalid SNI fails.
+// A client without SNI receives the certificate of the oldest object.
 func TestCertificateByHost(t *testing.T) {
 	t.Parallel()
 	objects, secrets := tenants(t)
@@ -179,7 +179,7 @@ func TestCertificateByHost(t *testing.T) {
 			t.Errorf("%s in clear text: %d %s", host, status, body)
 		}
 	}
-	// The Host decides about the route, as ever.
+	// The Host header selects the route, as without TLS.
 	if got, err := getTLS(t.Context(), tlsClient(address, "HTTP/2"), "https://a.example.com/"); err != nil || got.Host != "a.example.com" {
 		t.Errorf("a.example.com: %+v, %v", got, err)
 	}
@@ -200,7 +200,7 @@ func TestCertificateByHost(t *testing.T) {
 	checkNoKeys(t, s, secrets)
 }
 
-// checkNoKeys looks for private keys in what the proxy shows of its configuration.
+// checkNoKeys fails the test if an admin page of the proxy contains a private key.
 func checkNoKeys(t *testing.T, s *served, secrets []*corev1.Secret) {
 	t.Helper()
 	for _, page := range []string{"/config_dump?include_eds", "/stats", "/listeners?format=json"} {
@@ -217,8 +217,9 @@ func checkNoKeys(t *testing.T, s *served, secrets []*corev1.Secret) {
 	}
 }
 
-// TestCertificateRotationUnderLoad changes a host's certificate, and then its weights, while requests are made over TLS: none fails, lasting connections
-// last, the new certificate is seen, and the split is the same as in clear text. A Secret that goes ends handshakes, and no connection.
+// TestCertificateRotationUnderLoad changes a host's certificate, and then its weights, under TLS load. No request
+// fails, lasting connections stay open, clients receive the new certificate, and the split is the same as in clear
+// text. After its Secret is deleted, handshakes fail, but open connections stay.
 func TestCertificateRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	const host = "shop.example.com"
@@ -229,7 +230,7 @@ func TestCertificateRotationUnderLoad(t *testing.T) {
 	serial := int64(1)
 	publish := func(s *served, object *httpv1alpha1.HTTPScaledObject) translate.Resources {
 		t.Helper()
-		resources := withTLS(t, namespace, inputs(t, backends, object), kit.NewTLSSecret(t, namespace, "shop-tls", serial, host))
+		resources := withTLS(t, namespace, newInputs(t, backends, object), kit.NewTLSSecret(t, namespace, "shop-tls", serial, host))
 		if s != nil {
 			s.publish(t, resources)
 		}
@@ -242,7 +243,7 @@ func TestCertificateRotationUnderLoad(t *testing.T) {
 	load := startTLSLoad(t, s.tlsAddress(t), host)
 	for range 5 {
 		before := load.done.Load()
-		await.True(t, "requests are made", func() bool { return load.done.Load() > before+20 })
+		await.True(t, "requests are sent", func() bool { return load.done.Load() > before+20 })
 		serial++
 		began := time.Now()
 		publish(s, object)
@@ -258,7 +259,7 @@ func TestCertificateRotationUnderLoad(t *testing.T) {
 	})
 	stables, canaries = load.count("stable")-stables, load.count("canary")-canaries
 	got := stats.Split{Hits: canaries, Total: stables + canaries}
-	const most = 4 // standard deviations: by chance one of 16 000 samples lies farther off
+	const most = 4 // standard deviations: one of 16,000 samples deviates more by chance
 	if got.Sigmas(0.2) > most {
 		t.Errorf("%d of %d requests over TLS went to the canary, want 20 %%: off by %.1f standard deviations", got.Hits, got.Total, got.Sigmas(0.2))
 	}
@@ -269,15 +270,15 @@ func TestCertificateRotationUnderLoad(t *testing.T) {
 	defer connection.Close()
 	load.end()
 	if failed, lost := load.failed.Load(), load.lost.Load(); failed > 0 || lost > 0 {
-		t.Errorf("of %d requests %d failed, such as by %v; %d lasting connections were lost", load.done.Load(), failed, load.firstError.Load(), lost)
+		t.Errorf("of %d requests %d failed, for example %v; %d lasting connections were lost", load.done.Load(), failed, load.firstError.Load(), lost)
 	}
 	t.Logf("%d requests; %d of %d to the canary", load.done.Load(), got.Hits, got.Total)
 	if now := s.stat(t, "listener_manager.lds.update_success"); now != updates {
 		t.Errorf("the listeners were updated %d times", now-updates)
 	}
 
-	s.publish(t, withTLS(t, namespace, inputs(t, backends, weighted)))
-	await.True(t, "handshakes are refused without the Secret", func() bool {
+	s.publish(t, withTLS(t, namespace, newInputs(t, backends, weighted)))
+	await.True(t, "handshakes fail without the Secret", func() bool {
 		other, _, err := handshake(t.Context(), s.tlsAddress(t), host)
 		if err == nil {
 			_ = other.Close()
@@ -292,10 +293,10 @@ func TestCertificateRotationUnderLoad(t *testing.T) {
 	}
 }
 
-// TestCertificatesStayInFleet asks a proxy of one fleet for hosts of another one.
+// TestCertificatesStayInFleet requests hosts of another fleet from a proxy.
 func TestCertificatesStayInFleet(t *testing.T) {
 	t.Parallel()
-	all := inputs(t, []*backend{startBackend(t, "shop")},
+	all := newInputs(t, []*backend{startBackend(t, "shop")},
 		withTLSSecret(kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
 		withTLSSecret(kit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "bank.example.org", "*"), "shop-tls"))
 	all.Services = append(all.Services, kit.ResolveServices(kit.NewService("greedy", "shop"))...)
@@ -324,11 +325,12 @@ func TestCertificatesStayInFleet(t *testing.T) {
 	}
 	other := base64.StdEncoding.EncodeToString(secrets[1].Data[corev1.TLSCertKey])
 	if strings.Contains(string(dump), other) || strings.Contains(string(dump), "bank.example.org") {
-		t.Error("the dump has something of the other fleet")
+		t.Error("the dump contains resources of the other fleet")
 	}
 }
 
-// TestCertificatesOutliveTheInterceptor: a proxy that has a host's certificate needs nobody for a handshake.
+// TestCertificatesOutliveTheInterceptor: a proxy with a host's certificate completes handshakes without the
+// interceptor.
 func TestCertificatesOutliveTheInterceptor(t *testing.T) {
 	t.Parallel()
 	objects, secrets := tenants(t)
@@ -339,19 +341,19 @@ func TestCertificatesOutliveTheInterceptor(t *testing.T) {
 	for _, isServed := range []bool{true, false} {
 		if !isServed {
 			s.server.Close()
-			await.True(t, "the proxy has noticed", func() bool { return s.stat(t, "control_plane.connected_state") == 0 })
+			await.True(t, "the proxy has lost its connection", func() bool { return s.stat(t, "control_plane.connected_state") == 0 })
 		}
 		for range 10 {
 			connection, serial, err := handshake(t.Context(), address, "shop.example.com")
 			if err != nil || serial != 1 {
-				t.Fatalf("certificate %d, %v; the interceptor is there: %t", serial, err, isServed)
+				t.Fatalf("certificate %d, %v; the interceptor runs: %t", serial, err, isServed)
 			}
 			_ = connection.Close()
 		}
 	}
 }
 
-// TestStateOfTheWorldTakesNoTLS: an unknown name could not be refused there. All else is as ever.
+// TestStateOfTheWorldHasNoTLSListener: state-of-the-world xDS cannot reject an unknown SNI. Everything else works.
 func TestStateOfTheWorldHasNoTLSListener(t *testing.T) {
 	t.Parallel()
 	objects, secrets := tenants(t)
@@ -360,12 +362,12 @@ func TestStateOfTheWorldHasNoTLSListener(t *testing.T) {
 	s.await(t, resources)
 	s.eventually(t, "shop.example.com", "shop")
 	if address, err := s.ListenerAddress(t.Context(), translate.TLSListenerName); err == nil {
-		t.Errorf("the proxy takes TLS at %s", address)
+		t.Errorf("the proxy listens for TLS at %s", address)
 	}
 }
 
-// startSecureBackend runs an app that takes TLS only until the test ends. It tells the names that it is called in
-// handshakes.
+// startSecureBackend starts an app that accepts only TLS and stops with the test. The channel receives the SNI of each
+// handshake.
 func startSecureBackend(t *testing.T, name string) (*backend, <-chan string) {
 	t.Helper()
 	names := make(chan string, 100)
@@ -373,18 +375,18 @@ func startSecureBackend(t *testing.T, name string) (*backend, <-chan string) {
 	b.server.EnableHTTP2 = true
 	b.server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		names <- hello.ServerName
-		return nil, nil //nolint:nilnil // It is how tls.Config is left as it is.
+		return nil, nil //nolint:nilnil // nil keeps the tls.Config
 	}}
 	b.server.StartTLS()
 	b.closeAfter(t)
 	return b, names
 }
 
-// TestTheNetTakesNoTLS: what stands in for an app that takes TLS, while that has no endpoint, is spoken to in clear text.
+// TestFallbackWithoutTLS: Envoy connects to the fallback listener of a TLS app in clear text.
 func TestFallbackWithoutTLS(t *testing.T) {
 	t.Parallel()
 	app, _ := startSecureBackend(t, "shop")
-	all := inputs(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	all := newInputs(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	all.Services[0].Ports[0].Protocol = model.HTTPS
 	r := startWithReplica(t, "DELTA_GRPC", all)
 	lagging := translated(t, without(all, "shop"), r.options)
@@ -394,7 +396,7 @@ func TestFallbackWithoutTLS(t *testing.T) {
 	waiting := r.start(t, "HTTP/1.1", "shop.example.com")
 	r.awaitQueued(t, "shop", 1)
 	if got := r.queued("shop"); got.ViaFallback != 1 {
-		t.Errorf("%+v is held, want one in the net", got)
+		t.Errorf("queue: %+v, want one request via the fallback listener", got)
 	}
 	r.publishInputs(t, all)
 	if got := <-waiting; got.backend() != "shop" {
@@ -402,13 +404,13 @@ func TestFallbackWithoutTLS(t *testing.T) {
 	}
 }
 
-// TestAnAppThatTakesTLSGetsIt: a Service port whose appProtocol is https is spoken to over TLS, with the Host as the name in the handshake, for
-// clients in clear text and over TLS.
+// TestTLSToBackend: Envoy connects over TLS to a Service port with the appProtocol https. The SNI is the Host header,
+// for clients in clear text and over TLS.
 func TestTLSToBackend(t *testing.T) {
 	t.Parallel()
 	const host = "shop.example.com"
 	app, names := startSecureBackend(t, "shop")
-	objects := inputs(t, []*backend{app}, withTLSSecret(kit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
+	objects := newInputs(t, []*backend{app}, withTLSSecret(kit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
 	objects.Services[0].Ports[0].Protocol = model.HTTPS
 	resources := withTLS(t, namespace, objects, kit.NewTLSSecret(t, namespace, "shop-tls", 1, host))
 	s := serve(t, "DELTA_GRPC", resources)
@@ -418,7 +420,7 @@ func TestTLSToBackend(t *testing.T) {
 		t.Errorf("over TLS: %+v, %v", got, err)
 	}
 	if name := <-names; name != host {
-		t.Errorf("the app was called %q in the handshake", name)
+		t.Errorf("the SNI of the handshake is %q", name)
 	}
 	if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK || !strings.Contains(body, `"shop"`) {
 		t.Errorf("in clear text: %d %s", status, body)

@@ -28,7 +28,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// wiredIngress is the Ingress of an app whose Service has a port for TLS, wired by what the agent's plan writes.
+// wiredIngress returns the Ingress of an app with a TLS port, after the agent's plan is applied.
 func wiredIngress(t *testing.T, host string) *networkingv1.Ingress {
 	t.Helper()
 	ingress := &networkingv1.Ingress{
@@ -70,7 +70,7 @@ func wiredIngress(t *testing.T, host string) *networkingv1.Ingress {
 	return wired
 }
 
-// proxyService is Service kedify-proxy, as config/kedify-proxy has it, with an endpoint at an address.
+// proxyService returns the Service kedify-proxy of config/kedify-proxy, with an endpoint at address.
 func proxyService(t *testing.T, address netip.AddrPort) (*corev1.Service, *discoveryv1.EndpointSlice) {
 	t.Helper()
 	text, err := kedifyproxy.Files.ReadFile("services.yaml")
@@ -96,14 +96,13 @@ func proxyService(t *testing.T, address netip.AddrPort) (*corev1.Service, *disco
 	return service, slice
 }
 
-// serveObjects is an API server that has some objects, which don't change, and no others. They are listed by
-// their resources.
+// serveObjects starts an API server that serves constant objects, by resource.
 func serveObjects(t *testing.T, all map[string]runtime.Object) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Query().Get("sendInitialEvents") != "" { // Clients list where that is not known.
+		if r.URL.Query().Get("sendInitialEvents") != "" { // Clients fall back to a list request.
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity})
 			return
@@ -131,7 +130,7 @@ func serveObjects(t *testing.T, all map[string]runtime.Object) string {
 	return server.URL
 }
 
-// startTraefik runs the Traefik of TRAEFIK_BIN with objects, and returns where it takes requests.
+// startTraefik starts the Traefik of TRAEFIK_BIN with objects, and returns the address of its entry point.
 func startTraefik(t *testing.T, all map[string]runtime.Object) string {
 	t.Helper()
 	binary := os.Getenv("TRAEFIK_BIN")
@@ -141,14 +140,15 @@ func startTraefik(t *testing.T, all map[string]runtime.Object) string {
 	address := netip.AddrPortFrom(loopback.Address(), 18000).String()
 	program.Run(t, binary,
 		"--providers.kubernetesingress=true", "--providers.kubernetesingress.endpoint="+serveObjects(t, all), "--providers.kubernetesingress.token=none",
-		// It connects to Pods by their addresses, and no certificate is for these.
+		// Traefik connects to Pods by IP address, which no certificate contains.
 		"--serverstransport.insecureskipverify=true",
 		"--entrypoints.web.address="+address, "--global.checknewversion=false", "--global.sendanonymoususage=false")
 	return address
 }
 
-// TestIngressControllerWithoutSNI has Traefik speak TLS to the proxies because of the port of Service kedify-proxy that the agent
-// writes. It names no host in the handshake, and so gets the oldest object's certificate; requests are routed by their Host.
+// TestIngressControllerWithoutSNI makes Traefik connect to the proxies over TLS, because of the port of Service
+// kedify-proxy that the agent writes. Traefik sends no SNI, so it receives the oldest object's certificate; the Host
+// header selects the route.
 func TestIngressControllerWithoutSNI(t *testing.T) {
 	t.Parallel()
 	objects, secrets := tenants(t)
@@ -180,7 +180,7 @@ func TestIngressControllerWithoutSNI(t *testing.T) {
 	}
 	var got echoed
 	var last error
-	await.True(t, "Traefik leads to the app", func() bool {
+	await.True(t, "Traefik forwards to the app", func() bool {
 		got, last = get()
 		return last == nil
 	})

@@ -20,14 +20,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
-// answer is a response with what the backend said, if it was one of ours.
+// answer is a response, with the request that the backend received if it was one of ours.
 type answer struct {
 	status int
 	header http.Header
 	seen   echoed
 }
 
-// get sends a request through the proxy. The URL's host is what the request asks for, wherever it goes.
+// get sends a GET request through the proxy. The URL's host becomes the Host header.
 func (p *proxy) get(ctx context.Context, target string, header http.Header) (answer, error) {
 	host, path, _ := strings.Cut(strings.TrimPrefix(target, "http://"), "/")
 	got, err := traffic.Get(ctx, "http://"+p.address+"/"+path, host, header)
@@ -35,11 +35,11 @@ func (p *proxy) get(ctx context.Context, target string, header http.Header) (ans
 		return answer{}, err
 	}
 	result := answer{status: got.Status, header: got.Header}
-	_ = json.Unmarshal(got.Body, &result.seen) // Envoy's own answers are no JSON
+	_ = json.Unmarshal(got.Body, &result.seen) // Envoy's own responses are not JSON
 	return result, nil
 }
 
-// mustGet is ask for requests that have to be answered.
+// mustGet is get for requests that must receive a response.
 func (p *proxy) mustGet(t *testing.T, target string, header http.Header) answer {
 	t.Helper()
 	got, err := p.get(t.Context(), target, header)
@@ -49,7 +49,7 @@ func (p *proxy) mustGet(t *testing.T, target string, header http.Header) answer 
 	return got
 }
 
-// TestRouting is the table of hosts, paths and headers.
+// TestRouting tests which backend serves each host, path and header.
 func TestRouting(t *testing.T) {
 	t.Parallel()
 	var backends []*backend
@@ -77,7 +77,7 @@ func TestRouting(t *testing.T) {
 		headed(object("exact", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one}),
 		headed(object("both", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one}, httpv1alpha1.Header{Name: "X-User", Value: &one}),
 	}
-	p := start(t, translated(t, inputs(t, backends, objects...), translate.DefaultOptions()))
+	p := start(t, translated(t, newInputs(t, backends, objects...), translate.DefaultOptions()))
 	canary, user := http.Header{"X-Canary": {"1"}}, http.Header{"X-User": {"1"}}
 	both := http.Header{"X-Canary": {"1"}, "X-User": {"1"}}
 	for _, c := range []struct {
@@ -133,7 +133,7 @@ func TestRouting(t *testing.T) {
 	checkAbsoluteForm(t, p)
 }
 
-// checkAbsoluteForm asks as a client does that knows the proxy for one: with the host in the request line.
+// checkAbsoluteForm sends a request in absolute form, as a client with an HTTP proxy does.
 func checkAbsoluteForm(t *testing.T, p *proxy) {
 	t.Helper()
 	through := &url.URL{Scheme: "http", Host: p.address}
@@ -148,11 +148,11 @@ func checkAbsoluteForm(t *testing.T, p *proxy) {
 	}
 }
 
-// TestWhatPasses is about what the two ends see of each other.
-func TestWhatPasses(t *testing.T) {
+// TestForwardedHeaders tests which parts of requests and responses the backend and the client receive unchanged.
+func TestForwardedHeaders(t *testing.T) {
 	t.Parallel()
 	plain, h2c := startBackend(t, "plain"), startBackend(t, "h2c")
-	objects := inputs(t, []*backend{plain, h2c},
+	objects := newInputs(t, []*backend{plain, h2c},
 		kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"),
 		kit.NewScaledObject(namespace, "h2c", "h2c", 1, "h2c.example.com"))
 	objects.Services[1].Ports[0].Protocol = model.HTTP2
@@ -198,7 +198,7 @@ func TestWhatPasses(t *testing.T) {
 	checkWebSocket(t, p.address)
 }
 
-// checkHTTP2 is a client that speaks HTTP/2 in clear text.
+// checkHTTP2 sends a request over HTTP/2 in clear text.
 func checkHTTP2(t *testing.T, p *proxy) {
 	t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols)}
@@ -218,7 +218,7 @@ func checkHTTP2(t *testing.T, p *proxy) {
 	}
 }
 
-// request is a GET request.
+// request returns a GET request.
 func request(t *testing.T, url string) *http.Request {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -228,7 +228,7 @@ func request(t *testing.T, url string) *http.Request {
 	return request
 }
 
-// checkWebSocket upgrades a connection and sends a line to and fro.
+// checkWebSocket upgrades a connection and sends a line in both directions.
 func checkWebSocket(t *testing.T, address string) {
 	t.Helper()
 	connection, reader := openWebSocket(t, address)
@@ -241,7 +241,7 @@ func checkWebSocket(t *testing.T, address string) {
 	}
 }
 
-// openWebSocket upgrades a connection to plain.example.com, which waits no longer than await.Patience for anything.
+// openWebSocket upgrades a connection to plain.example.com. Its reads and writes fail after await.Patience.
 func openWebSocket(t *testing.T, address string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)

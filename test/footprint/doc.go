@@ -1,4 +1,4 @@
-// Package footprint measures what the interceptor keeps in memory: the real ingest, resolve, translate,
-// xds, status and metric sink, with an API server and discovery clients that keep nothing. Bytes of the
-// live heap are nearly the same in every run, so a test holds a limit on them.
+// Package footprint measures the memory that the interceptor retains: the real ingest, resolve, translate, xds, status
+// and metric sink, with an API server and xDS clients that store nothing. The size of the live heap is nearly the same
+// in every run, so a test enforces limits.
 package footprint

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// profileVariable names the file that BenchmarkLiveHeap writes a heap profile to, if it is set.
+// profileVariable is the environment variable with the file to which BenchmarkLiveHeap writes a heap profile.
 const profileVariable = "FOOTPRINT_PROFILE"
 
-// liveHeap returns how many bytes of the heap an interceptor of a size keeps.
+// liveHeap returns the live heap of an interceptor in bytes.
 func liveHeap(tb testing.TB, size size) int64 {
 	tb.Helper()
 	before := heapInUse()
@@ -30,9 +30,9 @@ func liveHeap(tb testing.TB, size size) int64 {
 	return bytes
 }
 
-// TestLiveHeap holds limits on what one more HTTPScaledObject costs, in a canary, with its Services,
-// their endpoints, its status and what one proxy has of it, and on what one more proxy costs for each
-// object. Bytes differ a little from run to run: maps have room to grow.
+// TestLiveHeap enforces limits on the memory of one more HTTPScaledObject, in a canary, with its Services, their
+// endpoints, its status and the state of one proxy, and on the memory of one more proxy for each object. Results differ
+// a little from run to run, because maps grow in steps.
 func TestLiveHeap(t *testing.T) {
 	const (
 		perObject         = 8400
@@ -61,7 +61,7 @@ func TestLiveHeap(t *testing.T) {
 	}
 }
 
-// BenchmarkLiveHeap is what the interceptor keeps, objects and their share of a proxy included.
+// BenchmarkLiveHeap reports the live heap, including the objects and their part of a proxy's state.
 func BenchmarkLiveHeap(b *testing.B) {
 	for _, size := range []size{{1, 1000, 1}, {1, 1000, 10}, {1, 10_000, 1}, {100, 10_000, 1}} {
 		b.Run(size.String(), func(b *testing.B) {

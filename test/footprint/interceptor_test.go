@@ -34,14 +34,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// fakeAPIServer plays the API server. It keeps no objects: a list makes them anew.
+// fakeAPIServer plays the API server. It stores no objects: each list creates them again.
 type fakeAPIServer struct {
 	size    size
-	changes chan watch.Event // of HTTPScaledObjects
+	changes chan watch.Event // changes of HTTPScaledObjects
 
 	mu      sync.Mutex
 	version int
-	acked   map[string]int32 // by name, how many proxies have the object by its last status
+	acked   map[string]int32 // by name, the number of proxies that have the object according to its last status
 }
 
 // source is a list of the server, and its watch.
@@ -54,14 +54,14 @@ func (s source) List(metav1.ListOptions) (apiruntime.Object, error) { return s.l
 
 func (s source) Watch(metav1.ListOptions) (watch.Interface, error) { return s.watch, nil }
 
-// listerWatchers is a source as ingest takes it.
+// listerWatchers returns a source in the type of ingest.
 func listerWatchers(list func() apiruntime.Object, changes chan watch.Event) []cache.ListerWatcherWithContext {
 	return []cache.ListerWatcherWithContext{cache.ToListerWatcherWithContext(
 		source{list, watch.NewProxyWatcher(changes)},
 	)}
 }
 
-// ApplyStatus is status.Client's: the object comes back by the watch.
+// ApplyStatus implements status.Client. The watch sends the object back.
 func (s *fakeAPIServer) ApplyStatus(
 	_ context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus,
 ) error {
@@ -78,23 +78,24 @@ func (s *fakeAPIServer) ApplyStatus(
 	return nil
 }
 
-// CreateEvent is status.Client's.
+// CreateEvent implements status.Client.
 func (s *fakeAPIServer) CreateEvent(context.Context, *eventsv1.Event) error { return nil }
 
-// isReported says whether every object has its report, those of the first fleet that all proxies have it.
+// isReported reports whether every object has a status, and the objects of the first fleet are acknowledged by all
+// proxies.
 func (s *fakeAPIServer) isReported() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.size.objects {
-		acked, is := s.acked[objectName(i)]
-		if !is || s.size.fleetName(i) == s.size.fleetName(0) && int(acked) != s.size.proxies {
+		acked, ok := s.acked[objectName(i)]
+		if !ok || s.size.fleetName(i) == s.size.fleetName(0) && int(acked) != s.size.proxies {
 			return false
 		}
 	}
 	return true
 }
 
-// leadImmediately elects.
+// leadImmediately is an election with a single candidate.
 func leadImmediately(ctx context.Context, lead func(context.Context)) error {
 	lead(ctx)
 	return nil
@@ -106,13 +107,12 @@ type interceptor struct {
 	server  *fakeAPIServer
 	address string
 	running sync.WaitGroup
-	isOver  func() bool // has it been stopped?
+	isOver  func() bool // reports whether stop was called
 	stop    func()
-	kept    []any // so that it is live while it is measured
+	kept    []any // live while the heap is measured
 }
 
-// startInterceptor puts an interceptor together, lets it serve and returns when all has come to rest. It ends with
-// the test.
+// startInterceptor starts an interceptor and returns when it is idle. It stops with the test.
 func startInterceptor(tb testing.TB, size size) *interceptor {
 	tb.Helper()
 	s := &interceptor{tb: tb, server: &fakeAPIServer{
@@ -158,14 +158,14 @@ func startInterceptor(tb testing.TB, size size) *interceptor {
 	return s
 }
 
-// check fails the test for an error.
+// check fails the test if there is an error.
 func (s *interceptor) check(err error) {
 	if err != nil && !s.isOver() {
 		s.tb.Error(err)
 	}
 }
 
-// listen serves discovery, and returns what ends that.
+// listen serves xDS, and returns the function that stops the server.
 func (s *interceptor) listen(ctx context.Context, discovery *xds.Server, reporting *status.Reporter) (stop func()) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	s.check(err)
@@ -181,7 +181,7 @@ func (s *interceptor) listen(ctx context.Context, discovery *xds.Server, reporti
 	return func() { discovery.Close(); grpcServer.Stop() }
 }
 
-// runProxy is a proxy: it takes and ACKs everything, and keeps nothing.
+// runProxy runs a proxy that accepts and ACKs everything, and stores nothing.
 func (s *interceptor) runProxy(ctx context.Context, from string) {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -199,7 +199,7 @@ func (s *interceptor) runProxy(ctx context.Context, from string) {
 		s.check(err)
 		return
 	}
-	// Like Envoy it reads on while what it has to say is on its way: if both ends waited for the other one to read, it would be for good.
+	// Like Envoy it reads while its requests are being sent. Otherwise both sides could wait forever for the other to read.
 	requests := make(chan *discoveryv3.DeltaDiscoveryRequest, 1000)
 	defer close(requests)
 	s.running.Go(func() {
@@ -228,8 +228,8 @@ func (s *interceptor) runProxy(ctx context.Context, from string) {
 	}
 }
 
-// heapInUse is how many bytes of the heap are in use, without garbage: the least of several readings, because messages that are
-// on their way, and what is still to be looked at, count too.
+// heapInUse returns the bytes of the heap in use, without garbage. It returns the minimum of several readings, because
+// messages in flight and pending work count too.
 func heapInUse() int64 {
 	const readings = 10
 	pause := time.NewTicker(100 * time.Millisecond)
@@ -238,7 +238,7 @@ func heapInUse() int64 {
 	for range readings {
 		<-pause.C
 		runtime.GC()
-		runtime.GC() // What sync.Pool has goes with the second one.
+		runtime.GC() // the second one frees the contents of sync.Pool
 		var stats runtime.MemStats
 		runtime.ReadMemStats(&stats)
 		least = min(least, int64(stats.HeapAlloc))

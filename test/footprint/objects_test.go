@@ -17,16 +17,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
-// size is how much there is: objects, spread evenly over fleets, and proxies of the first fleet.
+// size is the size of the environment: objects, distributed evenly over fleets, and proxies of the first fleet.
 type size struct{ fleets, objects, proxies int }
 
 func (s size) String() string { return fmt.Sprintf("%dx%d/%d", s.fleets, s.objects, s.proxies) }
 
-// objectName is the name of an object, and fleetOf its namespace.
-func objectName(i int) string         { return fmt.Sprintf("web-%05d", i) }
+// objectName returns the name of an object.
+func objectName(i int) string { return fmt.Sprintf("web-%05d", i) }
+
+// fleetName returns the namespace of an object.
 func (s size) fleetName(i int) string { return fmt.Sprintf("shop-%03d", i%s.fleets) }
 
-// metadata is what every object has in a cluster.
+// metadata returns the metadata that every object has in a cluster.
 func metadata(namespace, name string, version int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("3f2b1c9e-5d4a-4c1e-9f00-%012d", version)),
@@ -39,7 +41,7 @@ func metadata(namespace, name string, version int) metav1.ObjectMeta {
 	}
 }
 
-// scaledObject is object i, in a canary, in a version and with a status.
+// scaledObject returns object i, in a canary, in a version and with a status.
 func (s size) scaledObject(i, version int, status httpv1alpha1.HTTPScaledObjectStatus) *httpv1alpha1.HTTPScaledObject {
 	name := objectName(i)
 	object := &httpv1alpha1.HTTPScaledObject{
@@ -60,7 +62,7 @@ func (s size) scaledObject(i, version int, status httpv1alpha1.HTTPScaledObjectS
 	return object
 }
 
-// service is one of the two Services of object i.
+// service returns one of the two Services of object i.
 func (s size) service(i int, side string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metadata(s.fleetName(i), objectName(i)+side, i+1),
@@ -72,7 +74,7 @@ func (s size) service(i int, side string) *corev1.Service {
 	}
 }
 
-// slice is the EndpointSlice of one of the two Services of object i, with one Pod.
+// slice returns the EndpointSlice of one of the two Services of object i, with one Pod.
 func (s size) slice(i int, side string) *discoveryv1.EndpointSlice {
 	isTrue, isFalse, port, portName, protocol := true, false, int32(8080), "http", corev1.ProtocolTCP
 	service, node := objectName(i)+side, "node-1"
@@ -92,7 +94,7 @@ func (s size) slice(i int, side string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// proxies are the proxies of the first fleet, each with an address of the loopback.
+// proxiesSlice returns the EndpointSlice of the first fleet's proxies, each with a loopback address.
 func (s size) proxiesSlice() *discoveryv1.EndpointSlice {
 	slice := s.slice(0, "")
 	slice.Name, slice.Labels[discoveryv1.LabelServiceName] = resolve.ProxyService, resolve.ProxyService
@@ -106,10 +108,10 @@ func (s size) proxiesSlice() *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// proxyAddress is the address of a proxy: every address of 127.0.0.0/8 is this host's own.
+// proxyAddress returns the address of a proxy: every address of 127.0.0.0/8 is local.
 func proxyAddress(i int) string { return fmt.Sprintf("127.1.%d.%d", i/250, i%250+1) }
 
-// scaledObjects, services and slices are the lists of an API server. They are made anew each time.
+// scaledObjects, services and slices return the lists of an API server, created again in each call.
 func (s size) scaledObjects() runtime.Object {
 	list := new(httpv1alpha1.HTTPScaledObjectList)
 	for i := range s.objects {
@@ -135,7 +137,7 @@ func (s size) slices() runtime.Object {
 	return list
 }
 
-// deepCopy is an object as it comes from the API server: it shares nothing with another one.
+// deepCopy returns an object as decoded from the API server: it shares no memory with another one.
 func deepCopy[T any](object *T) *T {
 	text, err := json.Marshal(object)
 	if err != nil {

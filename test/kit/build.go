@@ -14,8 +14,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
-// NewScaledObject returns an HTTPScaledObject that sends the requests for hosts to port 80 of service. It was created rank seconds after the Unix epoch:
-// the lower the rank, the older. Objects of another rank have another UID.
+// NewScaledObject returns an HTTPScaledObject that routes the requests for hosts to port 80 of service. It was created
+// rank seconds after the Unix epoch: the lower the rank, the older. Objects of another rank have another UID.
 func NewScaledObject(namespace, name, service string, rank int, hosts ...string) *httpv1alpha1.HTTPScaledObject {
 	return &httpv1alpha1.HTTPScaledObject{
 		TypeMeta: metav1.TypeMeta{APIVersion: httpv1alpha1.Group + "/" + httpv1alpha1.Version, Kind: httpv1alpha1.Kind},
@@ -32,7 +32,7 @@ func NewScaledObject(namespace, name, service string, rank int, hosts ...string)
 	}
 }
 
-// WithSplit returns a copy of object that shares its requests between backends.
+// WithSplit returns a copy of object that splits its requests between backends.
 func WithSplit(object *httpv1alpha1.HTTPScaledObject, backends ...split.Backend) *httpv1alpha1.HTTPScaledObject {
 	return WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, split.Format(backends))
 }
@@ -44,7 +44,7 @@ func WithAnnotation(object *httpv1alpha1.HTTPScaledObject, name, value string) *
 	return changed
 }
 
-// NewService returns a Service with the port 80 named http, which leads to port 8080 of its pods.
+// NewService returns a Service with port 80 named http. Its Pods listen on port 8080.
 func NewService(namespace, name string) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -53,7 +53,7 @@ func NewService(namespace, name string) *corev1.Service {
 	}
 }
 
-// NewEndpointSlice returns the slice of a Service made by NewService, with a ready endpoint for each address.
+// NewEndpointSlice returns the slice of a Service of NewService, with a ready endpoint for each address.
 func NewEndpointSlice(namespace, service string, addresses ...string) *discoveryv1.EndpointSlice {
 	name, port := "http", int32(8080)
 	slice := &discoveryv1.EndpointSlice{

@@ -16,7 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NewTLSSecret is a Secret of type kubernetes.io/tls with a certificate of that serial number for hosts, signed by itself.
+// NewTLSSecret returns a Secret of type kubernetes.io/tls with a self-signed certificate for hosts, with the given
+// serial number.
 func NewTLSSecret(tb testing.TB, namespace, name string, serial int64, hosts ...string) *corev1.Secret {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// EnvoyConfig is everything that one Envoy is configured with, each list sorted by name.
+// EnvoyConfig contains the xDS resources of one Envoy, each list sorted by name.
 type EnvoyConfig struct {
 	// Listeners are the resources of type Listener.
 	Listeners []*listenerv3.Listener
@@ -36,7 +36,7 @@ type envoyDocument struct {
 	Endpoints []json.RawMessage `json:"endpoints"`
 }
 
-// NewEnvoyConfig sorts resources, which are by type URL and name.
+// NewEnvoyConfig returns the sorted resources. resources are by type URL and name.
 func NewEnvoyConfig(tb testing.TB, resources map[string]map[string]proto.Message) EnvoyConfig {
 	tb.Helper()
 	return EnvoyConfig{
@@ -47,7 +47,7 @@ func NewEnvoyConfig(tb testing.TB, resources map[string]map[string]proto.Message
 	}
 }
 
-// YAML writes the config in the names and notations of Envoy's own configuration files.
+// YAML returns the configuration in the format of Envoy's configuration files.
 func (c EnvoyConfig) YAML(tb testing.TB) []byte {
 	tb.Helper()
 	text, err := yaml.Marshal(envoyDocument{
@@ -62,7 +62,7 @@ func (c EnvoyConfig) YAML(tb testing.TB) []byte {
 	return text
 }
 
-// ParseEnvoyConfig reads what EnvoyConfig.YAML writes.
+// ParseEnvoyConfig parses the output of EnvoyConfig.YAML.
 func ParseEnvoyConfig(tb testing.TB, text []byte) EnvoyConfig {
 	tb.Helper()
 	var document envoyDocument
@@ -79,7 +79,7 @@ func ParseEnvoyConfig(tb testing.TB, text []byte) EnvoyConfig {
 	}
 }
 
-// sorted returns the messages of one type in the order of their names.
+// sorted returns the messages of one type, sorted by name.
 func sorted[T proto.Message](tb testing.TB, byName map[string]proto.Message) []T {
 	tb.Helper()
 	list := make([]T, 0, len(byName))
@@ -93,7 +93,7 @@ func sorted[T proto.Message](tb testing.TB, byName map[string]proto.Message) []T
 	return list
 }
 
-// toJSON writes messages as Envoy prints them.
+// toJSON encodes messages with the field names of the proto files.
 func toJSON[T proto.Message](tb testing.TB, messages []T) []json.RawMessage {
 	tb.Helper()
 	texts := make([]json.RawMessage, 0, len(messages))
@@ -107,7 +107,7 @@ func toJSON[T proto.Message](tb testing.TB, messages []T) []json.RawMessage {
 	return texts
 }
 
-// fromJSON reads messages.
+// fromJSON decodes messages.
 func fromJSON[T proto.Message](tb testing.TB, texts []json.RawMessage, empty func() T) []T {
 	tb.Helper()
 	messages := make([]T, 0, len(texts))

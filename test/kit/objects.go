@@ -27,7 +27,8 @@ type Objects struct {
 	EndpointSlices []*discoveryv1.EndpointSlice
 }
 
-// DecodeObjects reads objects from YAML documents. Unknown kinds and unknown or repeated fields fail the test: a mistyped field must not make it pass.
+// DecodeObjects reads objects from YAML documents. Unknown kinds and unknown or repeated fields fail the test, so that
+// a typo in a field cannot make a test pass.
 func DecodeObjects(tb testing.TB, text []byte) Objects {
 	tb.Helper()
 	var objects Objects
@@ -44,7 +45,7 @@ func DecodeObjects(tb testing.TB, text []byte) Objects {
 	}
 }
 
-// decode adds the object of one document; a document of comments only has none.
+// decode adds the object of one document. A document of comments only has none.
 func (o *Objects) decode(tb testing.TB, document []byte) {
 	tb.Helper()
 	var kind metav1.TypeMeta
@@ -55,10 +56,10 @@ func (o *Objects) decode(tb testing.TB, document []byte) {
 	case "":
 		var content any
 		if err := yaml.Unmarshal(document, &content); err != nil || content != nil {
-			tb.Fatalf("decode: there is no kind (%v) in\n%s", err, document)
+			tb.Fatalf("decode: no kind (%v) in\n%s", err, document)
 		}
 	case httpv1alpha1.Kind:
-		decodeStrictly[strictScaledObject](tb, document) // HTTPScaledObject itself reads whatever is there
+		decodeStrictly[strictScaledObject](tb, document) // HTTPScaledObject itself accepts unknown fields
 		o.ScaledObjects = append(o.ScaledObjects, decodeStrictly[httpv1alpha1.HTTPScaledObject](tb, document))
 	case "Service":
 		o.Services = append(o.Services, decodeStrictly[corev1.Service](tb, document))
@@ -69,7 +70,7 @@ func (o *Objects) decode(tb testing.TB, document []byte) {
 	}
 }
 
-// strictScaledObject is an HTTPScaledObject that refuses what it does not know.
+// strictScaledObject is an HTTPScaledObject that rejects unknown fields.
 type strictScaledObject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -93,7 +94,7 @@ func decodeStrictly[T any](tb testing.TB, document []byte) *T {
 	return object
 }
 
-// ResolveServices are what is read of Services.
+// ResolveServices returns Services as package resolve reads them.
 func ResolveServices(services ...*corev1.Service) []*resolve.Service {
 	var result []*resolve.Service
 	for _, service := range services {
@@ -102,7 +103,7 @@ func ResolveServices(services ...*corev1.Service) []*resolve.Service {
 	return result
 }
 
-// ResolveEndpointSlices are what is read of EndpointSlices.
+// ResolveEndpointSlices returns EndpointSlices as package resolve reads them.
 func ResolveEndpointSlices(endpointSlices ...*discoveryv1.EndpointSlice) []*resolve.EndpointSlice {
 	var result []*resolve.EndpointSlice
 	for _, slice := range endpointSlices {

@@ -12,12 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Scenarios is a folder of golden scenarios: one folder each, with the files that a test reads and those that it must produce again byte by byte.
+// Scenarios is a folder of golden scenarios. Each is a folder with the files that a test reads, and the files that it
+// must produce again byte by byte.
 type Scenarios struct {
 	// Dir is the folder, relative to the test's package.
 	Dir string
-	// Update writes what the test produces in the place of comparing it, and removes files that it neither reads nor produces. A test binary sets it by
-	// a flag of its own, by convention -update.
+	// Update writes the results of the test instead of comparing them, and removes files that the test neither reads
+	// nor produces. A test binary sets it by its own flag, by convention -update.
 	Update bool
 }
 
@@ -31,7 +32,8 @@ type Scenario struct {
 	touched map[string]bool
 }
 
-// Run runs test as a parallel subtest for each folder. A folder without any file is a mistake, as are no folders and files that test does not touch.
+// Run runs test as a parallel subtest for each folder. It fails the test if there is no folder, if a folder has no
+// file, or if test does not use one of the files.
 func (s Scenarios) Run(t *testing.T, test func(t *testing.T, scenario *Scenario)) {
 	t.Helper()
 	entries, err := os.ReadDir(s.Dir)
@@ -40,7 +42,7 @@ func (s Scenarios) Run(t *testing.T, test func(t *testing.T, scenario *Scenario)
 	}
 	entries = slices.DeleteFunc(entries, func(entry fs.DirEntry) bool { return !entry.IsDir() })
 	if len(entries) == 0 {
-		t.Fatalf("there is no scenario in %s", s.Dir)
+		t.Fatalf("no scenario in %s", s.Dir)
 	}
 	for _, entry := range entries {
 		t.Run(entry.Name(), func(t *testing.T) {
@@ -54,17 +56,17 @@ func (s Scenarios) Run(t *testing.T, test func(t *testing.T, scenario *Scenario)
 	}
 }
 
-// Input returns the content of a file that must be there.
+// Input returns the content of a required file.
 func (s *Scenario) Input(tb testing.TB, name string) []byte {
 	tb.Helper()
 	content, ok := s.OptionalInput(tb, name)
 	if !ok {
-		tb.Fatalf("scenario %s has no %s; write one", s.Name, name)
+		tb.Fatalf("scenario %s: no file %s: write one", s.Name, name)
 	}
 	return content
 }
 
-// OptionalInput returns the content of a file, and false when there is no such file.
+// OptionalInput returns the content of a file, and false if the file does not exist.
 func (s *Scenario) OptionalInput(tb testing.TB, name string) ([]byte, bool) {
 	tb.Helper()
 	s.touched[name] = true
@@ -78,7 +80,7 @@ func (s *Scenario) OptionalInput(tb testing.TB, name string) ([]byte, bool) {
 	return content, true
 }
 
-// Golden fails the test unless got is what the file holds. With Scenarios.Update it writes the file.
+// Golden fails the test unless the file contains got. With Scenarios.Update it writes the file.
 func (s *Scenario) Golden(tb testing.TB, name string, got []byte) {
 	tb.Helper()
 	s.touched[name] = true
@@ -91,15 +93,15 @@ func (s *Scenario) Golden(tb testing.TB, name string, got []byte) {
 	}
 	want, err := os.ReadFile(path) //nolint:gosec // The path is made of names in the repository.
 	if err != nil {
-		tb.Errorf("scenario %s: %v; run the test with -update and review what it writes", s.Name, err)
+		tb.Errorf("scenario %s: %v: run the test with -update and review the file", s.Name, err)
 		return
 	}
 	if !bytes.Equal(want, got) {
-		tb.Errorf("scenario %s: %s differs (-want +got); if that is right, run the test with -update:\n%s", s.Name, name, cmp.Diff(string(want), string(got)))
+		tb.Errorf("scenario %s: %s differs (-want +got); if the difference is intended, run the test with -update:\n%s", s.Name, name, cmp.Diff(string(want), string(got)))
 	}
 }
 
-// checkOrphans reports, or removes, what no test reads any more.
+// checkOrphans reports files that the test does not use. With Scenarios.Update it removes them.
 func (s *Scenario) checkOrphans(t *testing.T) {
 	t.Helper()
 	entries, err := os.ReadDir(s.dir)
@@ -114,7 +116,7 @@ func (s *Scenario) checkOrphans(t *testing.T) {
 				t.Errorf("scenario %s: %v", s.Name, err)
 			}
 		default:
-			t.Errorf("scenario %s: nothing reads %s, the test touches %v; remove it or run with -update",
+			t.Errorf("scenario %s: %s is unused, the test uses %v: remove it or run with -update",
 				s.Name, entry.Name(), slices.Sorted(maps.Keys(s.touched)))
 		}
 	}

@@ -1,5 +1,6 @@
-// Package kit holds what tests of several packages share: a discovery client
-// that behaves as Envoy does, builders and golden files.
+// Package kit contains what tests of several packages share: an xDS client that subscribes, warms and ACKs as Envoy
+// does; builders of HTTPScaledObjects, Services, EndpointSlices and TLS Secrets; the YAML of an Envoy configuration;
+// and golden scenarios. Its subpackages run real components and in-memory servers.
 package kit
 
 import (
@@ -26,21 +27,21 @@ import (
 const (
 	// xdsNodeID is the node id of every proxy's bootstrap.
 	xdsNodeID = "kedify-proxy"
-	// xdsMessageLimit is the size in bytes of the largest response that is taken.
+	// xdsMessageLimit is the maximum size of a response in bytes.
 	xdsMessageLimit = 64 << 20
 )
 
-// XDSMode is the form of the discovery protocol that an XDSClient speaks.
+// XDSMode is the variant of the xDS protocol that an XDSClient uses.
 type XDSMode int
 
 const (
-	// XDSDelta is the incremental form, DELTA_GRPC in Envoy's bootstrap.
+	// XDSDelta is incremental xDS, DELTA_GRPC in Envoy's bootstrap.
 	XDSDelta XDSMode = iota
-	// XDSStateOfTheWorld is the older form, GRPC in Envoy's bootstrap.
+	// XDSStateOfTheWorld is GRPC in Envoy's bootstrap.
 	XDSStateOfTheWorld
 )
 
-// String is the mode's name in test output.
+// String returns the mode's name in test output.
 func (m XDSMode) String() string {
 	if m == XDSStateOfTheWorld {
 		return "sotw"
@@ -48,24 +49,23 @@ func (m XDSMode) String() string {
 	return "delta"
 }
 
-// XDSState is what an XDSClient has accepted, and what it went through. It is a
-// copy; the messages in it are shared and must not be changed.
+// XDSState is the state of an XDSClient: the accepted resources and the history of its streams. It is a copy, but the
+// messages are shared and must not be changed.
 type XDSState struct {
-	// Mode is the form of the protocol.
+	// Mode is the variant of the protocol.
 	Mode XDSMode
-	// Clusters, Endpoints, Listeners and Scopes are what is accepted, by name.
+	// Clusters, Endpoints, Listeners and Scopes are the accepted resources by name.
 	Clusters  map[string]*clusterv3.Cluster
 	Endpoints map[string]*endpointv3.ClusterLoadAssignment
 	Listeners map[string]*listenerv3.Listener
 	Scopes    map[string]*routev3.ScopedRouteConfiguration
-	// Versions are the versions of the accepted resources, by type URL and name.
-	// In state of the world a resource has the version of its response.
+	// Versions are the versions of the accepted resources, by type URL and name. In state of the world a resource has
+	// the version of its response.
 	Versions map[string]map[string]string
-	// Warming are the clusters that wait for endpoints since they came or changed.
+	// Warming are the new or changed clusters that wait for endpoints.
 	Warming []string
-	// Broken says each time when routes named a cluster that Envoy couldn't have
-	// used: it was unknown, or new and still warming. Requests would have been
-	// answered with 503.
+	// Broken has an entry each time routes named a cluster that Envoy could not use, because the cluster was unknown,
+	// or new and still warming. Envoy would have answered requests with 503.
 	Broken []string
 	// Deliveries are the responses received on all streams so far, oldest first.
 	Deliveries []XDSDelivery
@@ -75,15 +75,15 @@ type XDSState struct {
 	StreamError error
 }
 
-// XDSDelivery is what one response carried.
+// XDSDelivery describes one response.
 type XDSDelivery struct {
 	// TypeURL is the type of the response.
 	TypeURL string
-	// Names are the names of the resources, in order of the response.
+	// Names are the names of the resources in the order of the response.
 	Names []string
-	// Removed are the names of removed resources; in delta only.
+	// Removed are the names of removed resources, only in delta.
 	Removed []string
-	// Rejected is true when the client answered with a NACK.
+	// Rejected is true if the client sent a NACK.
 	Rejected bool
 }
 
@@ -98,13 +98,12 @@ func (s XDSState) Delivered(typeURL string) int {
 	return count
 }
 
-// XDSClient is a discovery client that behaves as Envoy does: it subscribes to
-// all clusters, and once these are warm to all listeners; then to all scopes if a
-// listener has scoped routes, and by name to the endpoints of the clusters. It ACKs what it
-// gets, but the ACK of clusters waits until they are warm
-// (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-docs/xds_protocol#resource-warming).
-// In delta a cluster that changed doesn't make it ask for its endpoints again; in
-// state of the world it does. After a cut it presents what it has.
+// XDSClient is an xDS client that behaves as Envoy does. It subscribes to all clusters and, once these are warm, to all
+// listeners. It subscribes to all scopes if a listener has scoped routes, and by name to the endpoints of the clusters.
+// It ACKs each response, but delays the ACK of clusters until they are warm
+// (https://www.envoyproxy.io/docs/envoy/v1.40.0/api-docs/xds_protocol#resource-warming). A changed cluster makes it
+// request the cluster's endpoints again in state of the world, but not in delta. After a reconnect it sends the
+// versions of its resources.
 type XDSClient struct {
 	tb   testing.TB
 	mode XDSMode
@@ -121,7 +120,7 @@ type XDSClient struct {
 	done   chan struct{}
 }
 
-// NewXDSClient connects a client over conn; it ends with the test.
+// NewXDSClient connects a client over conn. The client disconnects when the test ends.
 func NewXDSClient(tb testing.TB, conn grpc.ClientConnInterface, mode XDSMode) *XDSClient {
 	tb.Helper()
 	c := &XDSClient{tb: tb, mode: mode, proxy: newXDSProxy(mode), notify: make(chan struct{})}
@@ -130,36 +129,35 @@ func NewXDSClient(tb testing.TB, conn grpc.ClientConnInterface, mode XDSMode) *X
 	return c
 }
 
-// Disconnect cuts the stream. What was accepted stays.
+// Disconnect closes the stream. The accepted resources stay.
 func (c *XDSClient) Disconnect() {
 	c.cancel()
 	<-c.done
 }
 
-// Reconnect cuts the stream and opens another one over conn, on which the client
-// presents what it has.
+// Reconnect closes the stream and opens another one over conn. The client sends the versions of its resources.
 func (c *XDSClient) Reconnect(conn grpc.ClientConnInterface) {
 	c.tb.Helper()
 	c.Disconnect()
 	c.connect(conn)
 }
 
-// Reject has the client NACK every response that carries a new or changed resource
-// for which refuse returns an error. As in Envoy, what else is in it is accepted. A nil
-// function accepts everything again. It is called on the client's goroutine.
+// Reject makes the client NACK every response with a new or changed resource for which reject returns an error. As in
+// Envoy, the other resources of the response are accepted. A nil function accepts everything again. The client's
+// goroutine calls reject.
 func (c *XDSClient) Reject(reject func(typeURL, name string) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reject = reject
 }
 
-// Stall has the client stop reading, as a stopped process does.
+// Stall makes the client stop reading, as a stopped process does.
 func (c *XDSClient) Stall() { c.setStalled(true) }
 
-// Resume has the client read again.
+// Resume makes the client read again.
 func (c *XDSClient) Resume() { c.setStalled(false) }
 
-// State returns what the client has now.
+// State returns the present state.
 func (c *XDSClient) State() XDSState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +180,7 @@ func (c *XDSClient) WaitFor(condition func(XDSState) bool) XDSState {
 		select {
 		case <-changed:
 		case <-deadline.C:
-			c.tb.Fatalf("the xDS client waited in vain for %s; it has\n%s", await.Patience(), state)
+			c.tb.Fatalf("the xDS client did not reach the state within %s; it has\n%s", await.Patience(), state)
 		}
 	}
 }
@@ -228,13 +226,13 @@ func (c *XDSClient) setStalled(stalled bool) {
 	c.changed()
 }
 
-// changed wakes all who wait; the caller holds the lock.
+// changed wakes all waiters; the caller holds the lock.
 func (c *XDSClient) changed() {
 	close(c.notify)
 	c.notify = make(chan struct{})
 }
 
-// connect opens a stream and its goroutine.
+// connect opens a stream and starts its goroutine.
 func (c *XDSClient) connect(conn grpc.ClientConnInterface) {
 	c.tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.tb.Context()))
@@ -257,7 +255,7 @@ func (c *XDSClient) connect(conn grpc.ClientConnInterface) {
 	}()
 }
 
-// recordEnd notes why the stream ended.
+// recordEnd records why the stream ended.
 func (c *XDSClient) recordEnd(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,21 +22,19 @@ type acceptedResource struct {
 	message proto.Message
 }
 
-// xdsProxy is what an XDSClient knows and how it reacts: responses in, requests
-// out, without a stream.
+// xdsProxy is the state machine of an XDSClient: it turns responses into requests, without a stream.
 type xdsProxy struct {
 	mode     XDSMode
 	accepted map[string]map[string]acceptedResource // by type URL and name
-	// subscribed are the names of the endpoints asked for, by type URL.
+	// subscribed are the names of the subscribed endpoints, by type URL.
 	subscribed map[string]map[string]struct{}
-	// warming are clusters that wait for endpoints; active are those that were warm
-	// once and still serve.
+	// warming are clusters that wait for endpoints; active are those that were warm once and still serve.
 	warming, active map[string]struct{}
-	// initialised is true once the first clusters were warm. From then on the ACK
-	// of clusters waits for them.
+	// initialised is true once the first clusters were warm. From then on the ACK of clusters is delayed until they are
+	// warm.
 	initialised  bool
-	hasListeners bool // the listeners were asked for
-	hasScopes    bool // the scopes were asked for
+	hasListeners bool // has subscribed to the listeners
+	hasScopes    bool // has subscribed to the scopes
 	delayedACKs  []xdsRequest
 	nonces       map[string]string
 	versions     map[string]string
@@ -67,8 +65,8 @@ func accepted[T proto.Message](p *xdsProxy, typeURL string) map[string]T {
 	return out
 }
 
-// initialRequests returns the first requests of a stream. On a later stream they present
-// what was accepted before.
+// initialRequests returns the first requests of a stream. On a later stream they contain the versions of the accepted
+// resources.
 func (p *xdsProxy) initialRequests() []xdsRequest {
 	p.delayedACKs = nil
 	clear(p.nonces)
@@ -98,7 +96,7 @@ func (p *xdsProxy) firstRequest(typeURL string) xdsRequest {
 	return xdsRequest{typeURL: typeURL, subscribe: names, initial: initial}
 }
 
-// handleResponse accepts or refuses a response and returns the requests that follow.
+// handleResponse accepts or rejects a response and returns the requests that follow.
 func (p *xdsProxy) handleResponse(r xdsResponse, reject func(typeURL, name string) error) ([]xdsRequest, error) {
 	delivery := XDSDelivery{TypeURL: r.typeURL, Removed: r.removed}
 	var rejections []error
@@ -136,7 +134,7 @@ func (p *xdsProxy) handleResponse(r xdsResponse, reject func(typeURL, name strin
 	return p.withACK(r, rejection, followers), nil
 }
 
-// store keeps an accepted resource.
+// store stores an accepted resource.
 func (p *xdsProxy) store(typeURL, name string, res acceptedResource) {
 	if p.accepted[typeURL] == nil {
 		p.accepted[typeURL] = map[string]acceptedResource{}
@@ -144,7 +142,7 @@ func (p *xdsProxy) store(typeURL, name string, res acceptedResource) {
 	p.accepted[typeURL][name] = res
 }
 
-// readResource unpacks a resource and finds its name.
+// readResource unpacks a resource and returns its name.
 func readResource(typeURL string, res xdsResource) (string, acceptedResource, error) {
 	var message proto.Message
 	switch typeURL {
@@ -157,19 +155,19 @@ func readResource(typeURL string, res xdsResource) (string, acceptedResource, er
 	case resourcev3.ScopedRouteType:
 		message = &routev3.ScopedRouteConfiguration{}
 	default:
-		return "", acceptedResource{}, fmt.Errorf("response of type %q was never asked for", typeURL)
+		return "", acceptedResource{}, fmt.Errorf("response of type %q without a subscription", typeURL)
 	}
 	if err := res.body.UnmarshalTo(message); err != nil {
 		return "", acceptedResource{}, fmt.Errorf("unpack %s: %w", typeURL, err)
 	}
 	name := resourceName(message)
 	if res.name != "" && res.name != name {
-		return "", acceptedResource{}, fmt.Errorf("resource %q calls itself %q", res.name, name)
+		return "", acceptedResource{}, fmt.Errorf("resource %q has the name %q in its body", res.name, name)
 	}
 	return name, acceptedResource{version: res.version, body: res.body.GetValue(), message: message}, nil
 }
 
-// resourceName is the name in a resource's body.
+// resourceName returns the name in a resource's body.
 func resourceName(message proto.Message) string {
 	switch m := message.(type) {
 	case *endpointv3.ClusterLoadAssignment:
@@ -181,8 +179,7 @@ func resourceName(message proto.Message) string {
 	}
 }
 
-// updateSubscriptions draws the consequences of a response: what came, changed and went, and
-// what to subscribe to.
+// updateSubscriptions applies the resources of a response, and returns the requests for further types and names.
 func (p *xdsProxy) updateSubscriptions(r xdsResponse, changed, listed map[string]struct{}) []xdsRequest {
 	switch r.typeURL {
 	case resourcev3.ClusterType:
@@ -209,7 +206,7 @@ func (p *xdsProxy) updateSubscriptions(r xdsResponse, changed, listed map[string
 	return nil
 }
 
-// removeMissing removes what a response of clusters, listeners or scopes says is gone.
+// removeMissing removes the clusters, listeners or scopes that a response removes.
 func (p *xdsProxy) removeMissing(r xdsResponse, listed map[string]struct{}, onRemove func(name string)) {
 	removed := r.removed
 	if p.mode == XDSStateOfTheWorld {
@@ -226,8 +223,8 @@ func (p *xdsProxy) removeMissing(r xdsResponse, listed map[string]struct{}, onRe
 	}
 }
 
-// startWarming begins to warm the clusters that came or changed, and tells whether one of
-// them needs endpoints that were subscribed to before.
+// startWarming begins to warm the new and changed clusters. It returns true if one of them needs endpoints that were
+// subscribed before.
 func (p *xdsProxy) startWarming(changed map[string]struct{}) bool {
 	resend := false
 	for name := range changed {
@@ -254,7 +251,7 @@ func (p *xdsProxy) finishWarming(endpoints map[string]struct{}) {
 	}
 }
 
-// endpointsOf is the name of a cluster's endpoints; "" without EDS.
+// endpointsOf returns the name of a cluster's endpoints, "" without EDS.
 func (p *xdsProxy) endpointsOf(name string) string {
 	cluster, ok := p.accepted[resourcev3.ClusterType][name].message.(*clusterv3.Cluster)
 	if !ok || cluster.GetType() != clusterv3.Cluster_EDS {
@@ -266,7 +263,7 @@ func (p *xdsProxy) endpointsOf(name string) string {
 	return name
 }
 
-// endpointNames are the names of all endpoints that the clusters need.
+// endpointNames returns the names of all endpoints that the clusters need.
 func (p *xdsProxy) endpointNames() map[string]struct{} {
 	names := map[string]struct{}{}
 	for name := range p.accepted[resourcev3.ClusterType] {
@@ -277,7 +274,7 @@ func (p *xdsProxy) endpointNames() map[string]struct{} {
 	return names
 }
 
-// hasScopedRoutes tells whether a listener gets its routes by scope.
+// hasScopedRoutes reports whether a listener has scoped routes.
 func (p *xdsProxy) hasScopedRoutes() bool {
 	for _, listener := range accepted[*listenerv3.Listener](p, resourcev3.ListenerType) {
 		for _, chain := range listener.GetFilterChains() {
@@ -291,8 +288,8 @@ func (p *xdsProxy) hasScopedRoutes() bool {
 	return false
 }
 
-// resubscribe changes the subscription of a type to the given names. again asks
-// for it even if it didn't change, which is said in state of the world only.
+// resubscribe changes the subscription of a type to the given names. resend also sends an unchanged subscription, which
+// happens in state of the world only.
 func (p *xdsProxy) resubscribe(typeURL string, names map[string]struct{}, resend bool) []xdsRequest {
 	before := p.subscribed[typeURL]
 	p.subscribed[typeURL] = names
@@ -323,7 +320,7 @@ func (p *xdsProxy) resubscribe(typeURL string, names map[string]struct{}, resend
 	return []xdsRequest{p.sotwRequest(typeURL)}
 }
 
-// sotwRequest is a request in state of the world as things stand.
+// sotwRequest returns a state-of-the-world request with the present subscription.
 func (p *xdsProxy) sotwRequest(typeURL string) xdsRequest {
 	return xdsRequest{
 		typeURL: typeURL, nonce: p.nonces[typeURL], version: p.versions[typeURL],
@@ -331,8 +328,8 @@ func (p *xdsProxy) sotwRequest(typeURL string) xdsRequest {
 	}
 }
 
-// withACK puts the ACK or NACK of a response before the requests that follow
-// from it, and whatever the end of warming sets free behind them.
+// withACK puts the ACK or NACK of a response before the requests that follow from it, and appends the ACKs that the end
+// of warming releases.
 func (p *xdsProxy) withACK(r xdsResponse, rejection error, followers []xdsRequest) []xdsRequest {
 	ack := xdsRequest{typeURL: r.typeURL, nonce: r.nonce, rejection: rejection}
 	if p.mode == XDSStateOfTheWorld {
@@ -358,7 +355,7 @@ func (p *xdsProxy) withACK(r xdsResponse, rejection error, followers []xdsReques
 	return requests
 }
 
-// recordBrokenRoutes looks for routes to clusters that couldn't be used now.
+// recordBrokenRoutes records routes to clusters that Envoy could not use at this moment.
 func (p *xdsProxy) recordBrokenRoutes() {
 	for name, scope := range accepted[*routev3.ScopedRouteConfiguration](p, resourcev3.ScopedRouteType) {
 		for _, cluster := range routedClusters(scope.GetRouteConfiguration()) {
@@ -369,7 +366,7 @@ func (p *xdsProxy) recordBrokenRoutes() {
 	}
 }
 
-// routedClusters are the clusters that routes send requests to.
+// routedClusters returns the clusters that routes send requests to.
 func routedClusters(routes *routev3.RouteConfiguration) []string {
 	var names []string
 	for _, host := range routes.GetVirtualHosts() {
@@ -387,7 +384,7 @@ func routedClusters(routes *routev3.RouteConfiguration) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// setOf makes a set of a list.
+// setOf returns the set of a list's names.
 func setOf(names []string) map[string]struct{} {
 	set := make(map[string]struct{}, len(names))
 	for _, name := range names {

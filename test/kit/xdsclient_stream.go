@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// xdsRequest is a discovery request of either form.
+// xdsRequest is a discovery request in either mode.
 type xdsRequest struct {
 	typeURL                string
 	nonce, version         string
@@ -28,7 +28,7 @@ type xdsResource struct {
 	body          *anypb.Any
 }
 
-// xdsResponse is a discovery response of either form.
+// xdsResponse is a discovery response in either mode.
 type xdsResponse struct {
 	typeURL        string
 	nonce, version string
@@ -36,7 +36,7 @@ type xdsResponse struct {
 	removed        []string
 }
 
-// xdsStream is the client's end of a stream of either form.
+// xdsStream is the client side of a stream in either mode.
 type xdsStream interface {
 	// send sends a request, with the node if it isn't nil.
 	send(node *corev3.Node, r xdsRequest) error
@@ -44,7 +44,7 @@ type xdsStream interface {
 	receive() (xdsResponse, error)
 }
 
-// openXDSStream opens a stream of the given form.
+// openXDSStream opens a stream in the given mode.
 func openXDSStream(ctx context.Context, conn grpc.ClientConnInterface, mode XDSMode) (xdsStream, error) {
 	client := discoveryv3.NewAggregatedDiscoveryServiceClient(conn)
 	if mode == XDSDelta {
@@ -112,7 +112,7 @@ func (s xdsSotWStream) receive() (xdsResponse, error) {
 	return out, nil
 }
 
-// errorDetail turns a refusal into the field that makes a request a NACK.
+// errorDetail returns the field that makes a request a NACK.
 func errorDetail(rejection error) *status.Status {
 	if rejection == nil {
 		return nil

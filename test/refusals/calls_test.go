@@ -16,7 +16,7 @@ import (
 // callsNamespace is the namespace of the rows of package routertest, and callsHost the host of their HTTPScaledObject.
 const callsNamespace, callsHost = "shop", "web.shop.test"
 
-// otherRollout is a Rollout that shares the requests of shop/web.
+// otherRollout is a Rollout that also manages the HTTPScaledObject shop/web.
 const otherRollout = `
 apiVersion: argoproj.io/v1alpha1
 kind: Rollout
@@ -31,7 +31,7 @@ spec:
       trafficRouting: {plugins: {kedify/http: {httpScaledObjectName: web}}}
 `
 
-// createCallObjects makes what the rows of package routertest are about.
+// createCallObjects creates the objects of the rows of package routertest.
 func (s *environment) createCallObjects(t *testing.T) {
 	t.Helper()
 	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+callsNamespace+`}}`)
@@ -39,7 +39,7 @@ func (s *environment) createCallObjects(t *testing.T) {
 	expectAnswers(t, callsHost, "stable")
 }
 
-// checkCall makes one call with a mistake. The neighbour that moves meanwhile is in another namespace.
+// checkCall makes one invalid call. The neighbor that changes meanwhile is in another namespace.
 func (s *environment) checkCall(t *testing.T, row routertest.InvalidCall, neighbour string) {
 	t.Helper()
 	annotations, plugin := map[string]any{httpv1alpha1.AnnotationWeightedBackends: nil, httpv1alpha1.AnnotationWeightedBackendsOwner: nil}, s.plugin
@@ -63,11 +63,10 @@ func (s *environment) checkCall(t *testing.T, row routertest.InvalidCall, neighb
 	defer startLoad(t, callsHost)()
 	rollout := row.Rollout(httpso.Type)
 
-	// As the controller does, the call is made at each reconcile: the first may come before the plugin has heard of what
-	// was written a moment ago.
+	// The call is repeated, as in the controller's reconciles: the plugin's cache may not contain the latest writes yet.
 	await.True(t, "the annotation is what it should be", func() bool {
 		if answer := plugin.SetWeight(rollout, row.Weight, row.Others); answer.ErrorString != row.Want {
-			t.Errorf("SetWeight answered\n%s, want\n%s", answer.ErrorString, row.Want)
+			t.Errorf("SetWeight returned\n%s, want\n%s", answer.ErrorString, row.Want)
 		}
 		object := read[httpv1alpha1.HTTPScaledObject](t, s, objectPath(callsNamespace, "web"))
 		return object.Annotations[httpv1alpha1.AnnotationWeightedBackends] == row.AfterText()
@@ -75,7 +74,7 @@ func (s *environment) checkCall(t *testing.T, row routertest.InvalidCall, neighb
 	s.checkNeighbour(t, neighbour)
 	if row.Want != "" {
 		if verified, _ := plugin.VerifyWeight(rollout, row.Weight, row.Others); verified == rolloutstypes.Verified {
-			t.Error("a weight was verified that was refused")
+			t.Error("a rejected weight was verified")
 		}
 		return
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/refusals"
 )
 
-// document shows both tables to users.
+// document is the page that shows both tables.
 const document = "../../docs/reference/errors.md"
 
-var update = flag.Bool("update", false, "write the tables of docs/reference/errors.md anew")
+var update = flag.Bool("update", false, "write the tables of docs/reference/errors.md")
 
-// TestDocument compares the tables of the document with the rows that are tested.
+// TestDocument compares the tables of the page with the tested rows.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(document)
@@ -36,23 +36,23 @@ func TestDocument(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("docs/reference/errors.md is not what is tested (-tested +document); run this test with -update:\n%s", diff)
+		t.Errorf("docs/reference/errors.md differs from the tests (-tested +document); run this test with -update:\n%s", diff)
 	}
 }
 
-// withTable replaces what is between the marks of a table.
+// withTable replaces the text between the marks of a table.
 func withTable(t *testing.T, text, name, table string) string {
 	t.Helper()
 	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
 	before, rest, hasBegin := strings.Cut(text, begin)
 	_, after, hasEnd := strings.Cut(rest, end)
 	if !hasBegin || !hasEnd {
-		t.Fatalf("%s has no place for the table: write %q and %q", document, begin, end)
+		t.Fatalf("%s: no marks of the table: add %q and %q", document, begin, end)
 	}
 	return before + begin + table + end + after
 }
 
-// objectsTable is the table of bad objects.
+// objectsTable returns the table of invalid objects.
 func objectsTable() string {
 	meanwhile := map[string]string{
 		"canary": "the last good route", "stable": "the stable Service answers", "503": "503 with `Retry-After`: no Pod can answer", "404": "404: not routed",
@@ -65,7 +65,7 @@ func objectsTable() string {
 	return table.String()
 }
 
-// callsTable is the table of bad calls.
+// callsTable returns the table of invalid calls.
 func callsTable() string {
 	var table strings.Builder
 	table.WriteString("| Invalid configuration | Error |\n|---|---|\n")
@@ -79,8 +79,7 @@ func callsTable() string {
 	return table.String()
 }
 
-// code is text as a code span in a table: with more backquotes around it than in it, and without what would end the
-// cell.
+// code returns text as a code span in a table cell: with more backquotes around it than in it, and with escaped pipes.
 func code(text string) string {
 	mark := "`"
 	if strings.Contains(text, mark) {

@@ -12,8 +12,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// checkDuplicateHosts has two namespaces ask for one host: the older object has it, and the younger one is told, whatever comes and goes. The names of the
-// namespaces, which decide between objects of one second, are once in the order of age and once not.
+// checkDuplicateHosts: two namespaces claim one host. The older object serves it, and the younger one has a condition
+// and an Event, in each order of changes. The names of the namespaces, which decide between objects of the same second,
+// are once in the order of age and once not.
 func (s *environment) checkDuplicateHosts(t *testing.T) {
 	for _, names := range [][2]string{{"twice-a", "twice-b"}, {"twice-z", "twice-y"}} {
 		t.Run(strings.Join(names[:], " before "), func(t *testing.T) {
@@ -23,7 +24,8 @@ func (s *environment) checkDuplicateHosts(t *testing.T) {
 	}
 }
 
-// checkDuplicateHost plays the story. Of the two apps, stable is that of the older namespace and canary that of the younger.
+// checkDuplicateHost runs the sequence. The app of the older namespace is stable, and the app of the younger one is
+// canary.
 func (s *environment) checkDuplicateHost(t *testing.T, older, younger string) {
 	t.Helper()
 	const name = "page"
@@ -65,7 +67,7 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 	expectAnswers(t, host, "canary")
 
 	s.awaitNextSecond(t, younger)
-	create(older) // now it is the younger one
+	create(older) // now this object is the younger one
 	expectConflict(older, younger)
 	expectAnswers(t, host, "canary")
 
@@ -76,7 +78,8 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 	expectAnswers(t, hostName(younger, name), "canary")
 }
 
-// awaitNextSecond waits until an object that is created now is younger than the page of a namespace: the API server counts in seconds.
+// awaitNextSecond waits until a new object is younger than the object page of a namespace: the API server's timestamps
+// are in seconds.
 func (s *environment) awaitNextSecond(t *testing.T, namespace string) {
 	t.Helper()
 	created := read[metav1.PartialObjectMetadata](t, s, objectPath(namespace, "page")).CreationTimestamp

@@ -23,11 +23,12 @@ import (
 const (
 	// config is the folder of the manifests that users apply.
 	config = "../../config/"
-	// interceptorService is the name by which the installed bootstrap finds the interceptor.
+	// interceptorService is the host name of the interceptor in the installed bootstrap.
 	interceptorService = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
 )
 
-// proxySlice has the endpoint that Envoy would be, among the shared proxies: its address is the one that Envoy connects from.
+// proxySlice contains the endpoint of Envoy as a shared proxy: its address is the source address of Envoy's
+// connections.
 const proxySlice = `
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -37,17 +38,17 @@ ports: [{name: http, port: 8080}]
 endpoints: [{addresses: [%s], conditions: {ready: true}}]
 `
 
-// environment is everything that a request and a weight go through.
+// environment contains every component from the plugin to the backends.
 type environment struct {
 	*apiserver.ControlPlane
 
 	admin        *rest.RESTClient
 	plugin       *pluginprocess.Process // runs as the controller's ServiceAccount
-	unprivileged *pluginprocess.Process // runs as one that may do nothing
+	unprivileged *pluginprocess.Process // runs as a ServiceAccount without permissions
 	ports        map[string]int         // of the two apps, stable and canary
 }
 
-// newEnvironment starts everything. It ends with the test.
+// newEnvironment starts everything. It stops with the test.
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
@@ -76,7 +77,7 @@ func newEnvironment(t *testing.T) *environment {
 	return s
 }
 
-// install applies the manifests that users apply, but for what would run in Pods.
+// install applies the manifests that users apply, except those of Pods.
 func (s *environment) install(t *testing.T) {
 	t.Helper()
 	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`)
@@ -93,21 +94,21 @@ func (s *environment) install(t *testing.T) {
 	s.apply(t, "", fmt.Sprintf(proxySlice, netspace.Address()))
 }
 
-// startInterceptor runs the built interceptor as its ServiceAccount.
+// startInterceptor starts the built interceptor as its ServiceAccount.
 func (s *environment) startInterceptor(t *testing.T) {
 	t.Helper()
 	program.Run(t, filepath.Join(netspace.Folder(), "interceptor"), "--kubeconfig="+s.kubeconfig(t, apiserver.InterceptorToken),
 		"--xds-address="+netspace.Address().String()+":5678", "--proxy-address=127.0.0.1:8081", "--metric-sink-address=127.0.0.1:0", "--pod-name=interceptor-0", "--shutdown-delay=0s", "--access-log=false")
 }
 
-// startEnvoy runs Envoy with the installed bootstrap, in which only the interceptor's address is another one.
+// startEnvoy starts Envoy with the installed bootstrap and the address of the test's interceptor.
 func startEnvoy(t *testing.T) {
 	t.Helper()
 	bootstrap, err := envoyproc.InstalledBootstrap("../..", [2]string{interceptorService, netspace.Address().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With one worker, a request that is answered by a new configuration tells that the next one is too.
+	// With one worker, all requests after the first one with a new configuration use this configuration.
 	envoyproc.Run(t, bootstrap, 1)
 }
 
@@ -135,7 +136,7 @@ func (s *environment) apply(t *testing.T, namespace string, manifests ...string)
 	}
 }
 
-// patch sends a merge patch, in YAML.
+// patch sends a merge patch in YAML.
 func (s *environment) patch(t *testing.T, path, patch string) {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte(patch))

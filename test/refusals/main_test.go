@@ -11,12 +11,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// argoManifest is the official installation of Argo Rollouts, in the prepared folder.
+// argoManifest is the official manifest of Argo Rollouts, in the prepared folder.
 const argoManifest = "argo-rollouts.yaml"
 
 func TestMain(m *testing.M) { os.Exit(netspace.Main(m, prepare)) }
 
-// prepare builds what is tested and finds the manifests of Argo Rollouts, for which it takes the network of the machine where the module cache is cold.
+// prepare builds the programs and finds the manifest of Argo Rollouts. It needs the network of the machine if the
+// module cache does not contain Argo Rollouts.
 func prepare(folder string) error {
 	ctx := context.Background()
 	argo, err := program.ModuleFolder(ctx, ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")

@@ -13,11 +13,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// checkUnknownService has a Rollout name a canary Service that is not there. The router writes what it is told, and which Services there are is the interceptor's to
-// judge: the weight is not verified, so the rollout waits, and goes on by itself once the Service is there.
+// checkUnknownService: a Rollout names a canary Service that does not exist. The router writes the annotation, and the
+// interceptor validates the Services. The weight is not verified, so the rollout waits, and continues once the Service
+// exists.
 func (s *environment) checkUnknownService(t *testing.T) {
 	const namespace = "unknown"
-	const half = 50 // a Service has no endpoints in its first moments; at the full weight nobody would stand in for them
+	const half = 50 // a new Service has no endpoints at first; at the full weight no other backend could answer
 	s.createNamespace(t, namespace)
 	host := hostName(namespace, "shop")
 	defer startLoad(t, host)()
@@ -45,5 +46,5 @@ func (s *environment) checkUnknownService(t *testing.T) {
 		verified, answer := s.plugin.VerifyWeight(rollout, half, nil)
 		return !answer.HasError() && verified == rolloutstypes.Verified
 	})
-	expectAnswers(t, host, "stable") // which is the app behind shop-next, too
+	expectAnswers(t, host, "stable") // stable is also the app behind shop-next
 }

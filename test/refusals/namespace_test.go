@@ -16,18 +16,19 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// allToCanary is a split that gives everything to the canary: when it is kept, one request tells.
+// allToCanary is a split that sends everything to the canary: one request shows whether it is active.
 const allToCanary = "[{service: shop-stable, weight: 0}, {service: shop-canary, weight: 100}]"
 
-// objectPath is the path of an HTTPScaledObject.
+// objectPath returns the REST path of an HTTPScaledObject.
 func objectPath(namespace, name string) string {
 	return "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/" + httpv1alpha1.Resource + "/" + name
 }
 
-// hostName is the host of an HTTPScaledObject.
+// hostName returns the host of an HTTPScaledObject.
 func hostName(namespace, name string) string { return name + "." + namespace + ".test" }
 
-// app is the manifest of a Service with the port 80 named http, and of its one endpoint: the app that has the name's ending, stable or canary.
+// app returns the manifests of a Service with port 80 named http, and of its EndpointSlice with one endpoint: the app
+// with the suffix of the name, stable or canary.
 func (s *environment) app(service string) string {
 	ending := service[strings.LastIndexByte(service, '-')+1:]
 	return fmt.Sprintf(`
@@ -45,7 +46,7 @@ endpoints: [{addresses: [%[3]s], conditions: {ready: true}}]
 `, service, s.ports[ending], netspace.Address())
 }
 
-// scaledObject is the manifest of an HTTPScaledObject whose own Service is name-stable. The shared proxies serve it.
+// scaledObject returns the manifest of an HTTPScaledObject with the Service name-stable. The shared proxies serve it.
 func scaledObject(name, host, annotation string) string {
 	return fmt.Sprintf(`
 apiVersion: http.keda.sh/v1alpha1
@@ -55,7 +56,8 @@ spec: {hosts: [%s], scaleTargetRef: {service: %[1]s-stable, port: 80}}
 `, name, httpv1alpha1.AnnotationWeightedBackends, annotation, host)
 }
 
-// createNamespace makes a namespace with the apps shop and neighbour, each with an HTTPScaledObject that gives all to the canary, and waits until both are served.
+// createNamespace creates a namespace with the apps shop and neighbour, each with an HTTPScaledObject that sends
+// everything to the canary, and waits until both are served.
 func (s *environment) createNamespace(t *testing.T, namespace string) {
 	t.Helper()
 	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+namespace+`}}`)
@@ -69,7 +71,8 @@ func (s *environment) createNamespace(t *testing.T, namespace string) {
 	}
 }
 
-// checkNeighbour takes the neighbour's weight through the plugin, from the call to the data plane's word to the requests.
+// checkNeighbour changes the neighbor's weight through the plugin, and checks that the data plane reports it and the
+// requests follow.
 func (s *environment) checkNeighbour(t *testing.T, namespace string) {
 	t.Helper()
 	rollout := routertest.Rollout(httpso.Type, `{"httpScaledObjectName":"neighbour"}`)
@@ -81,7 +84,7 @@ func (s *environment) checkNeighbour(t *testing.T, namespace string) {
 	expectAnswers(t, host, "stable")
 	s.setWeight(t, rollout, 50)
 	await.True(t, "the canary answers for "+host, func() bool { return answers(t, host, 1)["canary"] == 1 })
-	// 200 requests at one half have a standard deviation of 7: a share outside of these bounds is no accident.
+	// 200 requests at one half have a standard deviation of 7: counts outside these bounds are not chance.
 	if got := answers(t, host, 200); got["stable"] < 60 || got["canary"] < 60 || got["stable"]+got["canary"] != 200 {
 		t.Errorf("at weight 50 the answers for %s are from %v", host, got)
 	}

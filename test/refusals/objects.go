@@ -7,41 +7,41 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// InvalidObject is a mistake in the HTTPScaledObject shop, or in what it names, and what becomes of it. The namespace is
-// called shop. Before, the object sends everything to the Service shop-canary, by its annotation: where the last good
-// route is kept, the canary goes on to answer.
+// InvalidObject is a validation error in the HTTPScaledObject shop, or in an object that it references, and the result.
+// The namespace is called shop. Before, the object sends all requests to the Service shop-canary, by its annotation: if
+// the last good route is kept, the canary still answers.
 type InvalidObject struct {
-	// Name says what is wrong.
+	// Name describes the error.
 	Name string
-	// Before is the good text of weighted-backends; empty for one that sends everything to shop-canary.
+	// Before is the valid value of weighted-backends. If it is empty, the value sends all requests to shop-canary.
 	Before string
-	// Annotation is the bad text of weighted-backends; empty leaves the good one, "-" removes it.
+	// Annotation is the invalid value of weighted-backends. Empty keeps the valid one, "-" removes it.
 	Annotation string
-	// Patch is a merge patch of the object, in YAML; empty for none.
+	// Patch is a merge patch of the object in YAML, or empty.
 	Patch string
-	// Objects are manifests of what has to be there too, and Removed is the path below the namespace of an object that
-	// goes away.
+	// Objects are manifests of additional objects, and Removed is the path, below the namespace, of an object to
+	// delete.
 	Objects, Removed string
-	// New says that the object was never good.
+	// New is true if the object was never valid.
 	New bool
 	// Reason and Message are those of the condition Accepted, which is False, and of the Warning Event.
 	Reason, Message string
-	// Answers is who answers meanwhile: stable, canary, or a status code.
+	// Answers is the result of requests meanwhile: stable, canary, or a status code.
 	Answers string
 }
 
-// annotation is how messages name the annotation.
+// annotation is the prefix of messages about the annotation.
 const annotation = "annotation " + httpv1alpha1.AnnotationWeightedBackends + ": "
 
-// exampleFix is the remedy for what cannot be read.
+// exampleFix is the fix for a value that cannot be parsed.
 const exampleFix = ": write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable Service first"
 
-// InvalidObjects is the table of bad objects, one row per case.
+// InvalidObjects returns the table of invalid objects, one row per case.
 func InvalidObjects() []InvalidObject {
 	return slices.Concat(unparsableLists(), invalidLists(), invalidManagedRoutes(), invalidServices(), invalidPorts(), invalidSpecs())
 }
 
-// unparsableLists are annotations that are no list of Services and weights.
+// unparsableLists returns annotations that are not a list of Services and weights.
 func unparsableLists() []InvalidObject {
 	const reason = httpv1alpha1.ReasonInvalidWeightedBackends
 	return []InvalidObject{
@@ -68,8 +68,7 @@ func unparsableLists() []InvalidObject {
 	}
 }
 
-// invalidLists are lists that are not allowed whatever Services there are. The last row is about an object that never had a
-// good one.
+// invalidLists returns lists that are invalid for any Services. In the last row the object was never valid.
 func invalidLists() []InvalidObject {
 	const reason = httpv1alpha1.ReasonInvalidWeightedBackends
 	return []InvalidObject{
@@ -113,7 +112,7 @@ func invalidLists() []InvalidObject {
 	}
 }
 
-// invalidManagedRoutes are header and mirror routes that cannot be read, or that Envoy would not take.
+// invalidManagedRoutes returns header and mirror routes that cannot be parsed, or that Envoy rejects.
 func invalidManagedRoutes() []InvalidObject {
 	const (
 		field = "annotation " + httpv1alpha1.AnnotationManagedRoutes + ": "
@@ -156,7 +155,7 @@ func invalidManagedRoutes() []InvalidObject {
 	return rows
 }
 
-// invalidServices are Services that cannot be routed to.
+// invalidServices returns Services that cannot be backends.
 func invalidServices() []InvalidObject {
 	const (
 		otherNamespace = `
@@ -203,7 +202,7 @@ spec: {type: ExternalName, externalName: example.com, ports: [{name: http, port:
 	}
 }
 
-// invalidPorts are ports that the Services do not have.
+// invalidPorts returns ports that the Services do not have.
 func invalidPorts() []InvalidObject {
 	const odd = `
 apiVersion: v1
@@ -232,7 +231,7 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 	}
 }
 
-// invalidSpecs are mistakes in the other fields.
+// invalidSpecs returns errors in the other fields.
 func invalidSpecs() []InvalidObject {
 	return []InvalidObject{
 		{

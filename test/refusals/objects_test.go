@@ -22,7 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/refusals"
 )
 
-// accepted are the conditions of an object that is served as it is.
+// accepted returns the conditions of a valid object.
 func accepted() []metav1.Condition {
 	return []metav1.Condition{
 		{
@@ -40,7 +40,7 @@ func accepted() []metav1.Condition {
 	}
 }
 
-// notAccepted are the conditions of an object with a mistake. routed says what happens to requests.
+// notAccepted returns the conditions of an invalid object. routed is the sentence about the requests.
 func notAccepted(reason, message, routed string) []metav1.Condition {
 	return []metav1.Condition{
 		{Type: httpv1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: reason, Message: message},
@@ -72,8 +72,8 @@ func (s *environment) expectConditions(t *testing.T, namespace, name string, wan
 	})
 }
 
-// expectEvent waits for the Event that tells an object's owner what its condition says, and makes sure that it is told once since an instant. Before
-// that the interceptor may have heard of an object earlier than of its Services.
+// expectEvent waits for the Event with the condition's message, and checks that there is exactly one since an instant.
+// Earlier Events may exist because the interceptor may see an object before its Services.
 func (s *environment) expectEvent(t *testing.T, since time.Time, namespace, name, kind, reason, note string) {
 	t.Helper()
 	want := eventsv1.Event{
@@ -99,16 +99,16 @@ func (s *environment) expectEvent(t *testing.T, since time.Time, namespace, name
 	})
 }
 
-// awaitActive waits until every proxy shares the requests for shop as an annotation says.
+// awaitActive waits until every proxy splits the requests for shop as an annotation requests.
 func (s *environment) awaitActive(t *testing.T, namespace, annotation string) {
 	t.Helper()
-	await.True(t, "the good split is in force", func() bool {
+	await.True(t, "the valid split is active", func() bool {
 		report := read[httpv1alpha1.HTTPScaledObject](t, s, objectPath(namespace, "shop")).Status.DataPlane
 		return report != nil && report.AnnotationHash == split.Hash(annotation, "") && report.Effective
 	})
 }
 
-// restore makes an HTTPScaledObject again what its manifest says, whoever has changed what of it.
+// restore replaces the annotations and the spec of an HTTPScaledObject with those of its manifest.
 func (s *environment) restore(t *testing.T, namespace, name, manifest string) {
 	t.Helper()
 	var object struct {
@@ -130,7 +130,7 @@ func (s *environment) restore(t *testing.T, namespace, name, manifest string) {
 	}
 }
 
-// invalidate makes the mistake of a row.
+// invalidate applies the error of a row.
 func (s *environment) invalidate(t *testing.T, namespace string, row refusals.InvalidObject) {
 	t.Helper()
 	if row.Objects != "" {
@@ -163,7 +163,7 @@ func (s *environment) invalidate(t *testing.T, namespace string, row refusals.In
 	s.apply(t, namespace, merged(t, scaledObject("shop", hostName(namespace, "shop"), allToCanary), text))
 }
 
-// merged is a manifest after a merge patch (RFC 7386).
+// merged returns a manifest after a merge patch (RFC 7386).
 func merged(t *testing.T, manifest string, patch []byte) string {
 	t.Helper()
 	var object, change map[string]any
@@ -178,7 +178,7 @@ func merged(t *testing.T, manifest string, patch []byte) string {
 	return string(text)
 }
 
-// mergeInto changes object as a merge patch says.
+// mergeInto applies a merge patch to object.
 func mergeInto(object, change map[string]any) {
 	for key, value := range change {
 		changedMap, isChangedMap := value.(map[string]any)
@@ -194,7 +194,7 @@ func mergeInto(object, change map[string]any) {
 	}
 }
 
-// checkObject makes one mistake and heals it.
+// checkObject applies one validation error and then corrects it.
 func (s *environment) checkObject(t *testing.T, namespace string, row refusals.InvalidObject) {
 	t.Helper()
 	host, isApp := hostName(namespace, "shop"), row.Answers == "stable" || row.Answers == "canary"

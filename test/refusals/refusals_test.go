@@ -8,16 +8,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/refusals"
 )
 
-// TestInvalidConfiguration takes every row of both tables to a cluster and real traffic.
+// TestInvalidConfiguration runs every row of both tables with a cluster and real traffic.
 func TestInvalidConfiguration(t *testing.T) {
 	s := newEnvironment(t)
 	t.Run("objects", s.checkObjects)
 	t.Run("duplicate hosts", s.checkDuplicateHosts)
 	t.Run("calls", s.checkCalls)
-	t.Run("a canary Service that is not there", s.checkUnknownService)
+	t.Run("a missing canary Service", s.checkUnknownService)
 }
 
-// checkObjects takes the rows about objects, each in a namespace of its own, several at a time.
+// checkObjects runs the rows about objects, each in its own namespace, several in parallel.
 func (s *environment) checkObjects(t *testing.T) {
 	for i, row := range refusals.InvalidObjects() {
 		t.Run(row.Name, func(t *testing.T) {
@@ -27,10 +27,10 @@ func (s *environment) checkObjects(t *testing.T) {
 	}
 }
 
-// checkCalls takes the rows about calls, which are all about one object.
+// checkCalls runs the rows about calls, which share one object.
 func (s *environment) checkCalls(t *testing.T) {
 	s.createCallObjects(t)
 	for i, row := range routertest.InvalidCalls() {
-		t.Run(row.Name, func(t *testing.T) { s.checkCall(t, row, fmt.Sprintf("beside-call-%d", i+1)) })
+		t.Run(row.Name, func(t *testing.T) { s.checkCall(t, row, fmt.Sprintf("neighbor-of-call-%d", i+1)) })
 	}
 }

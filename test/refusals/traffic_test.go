@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// proxyAddress is where Envoy takes requests.
+	// proxyAddress is the address of Envoy's listener.
 	proxyAddress = "127.0.0.1:8080"
-	// rate is how many requests a second a load makes at most.
+	// rate is the maximum number of requests per second of a load.
 	rate = 250
 )
 
-// startApp runs an app that answers with its name as a JSON string, and returns its port.
+// startApp starts an app that responds with its name as a JSON string, and returns its port.
 func startApp(t *testing.T, name string) int {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", netspace.Address().String()+":0")
@@ -42,7 +42,7 @@ func startApp(t *testing.T, name string) int {
 	return address.Port
 }
 
-// get makes a request through Envoy and returns the name of the app that answered, or the status where none did.
+// get sends a request through Envoy and returns the name of the app that responded, or the status if it is not 200.
 func get(ctx context.Context, host string) (string, error) {
 	got, err := traffic.Get(ctx, "http://"+proxyAddress+"/", host, nil)
 	if err != nil || got.Status != http.StatusOK {
@@ -51,7 +51,7 @@ func get(ctx context.Context, host string) (string, error) {
 	return strconv.Unquote(string(got.Body))
 }
 
-// answers counts who answers that many requests for host.
+// answers counts the results of a number of requests for host.
 func answers(t *testing.T, host string, requests int) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -65,7 +65,8 @@ func answers(t *testing.T, host string, requests int) map[string]int {
 	return counts
 }
 
-// expectAnswers waits until want answers a request for host and then makes sure that nobody else does.
+// expectAnswers waits until want responds to a request for host, and then checks that all further responses are from
+// want.
 func expectAnswers(t *testing.T, host, want string) {
 	t.Helper()
 	await.True(t, want+" answers for "+host, func() bool { return answers(t, host, 1)[want] == 1 })
@@ -75,7 +76,7 @@ func expectAnswers(t *testing.T, host, want string) {
 	}
 }
 
-// startLoad makes requests for a host until stop, which fails the test if one of them was not answered by an app.
+// startLoad sends requests for a host until stop, which fails the test if an app did not respond to one of them.
 func startLoad(t *testing.T, host string) (stop func()) {
 	t.Helper()
 	return traffic.Start(t, proxyAddress, host, rate, "stable", "canary").Stop

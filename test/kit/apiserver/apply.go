@@ -19,7 +19,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// Manifest is what identifies an object in a manifest.
+// Manifest is the identity of an object in a manifest.
 type Manifest struct {
 	// APIVersion and Kind are the type, such as rbac.authorization.k8s.io/v1 and ClusterRole.
 	APIVersion, Kind string
@@ -27,13 +27,14 @@ type Manifest struct {
 	Metadata struct {
 		// Name is the object's name.
 		Name string
-		// Namespace is its namespace. Empty for objects of the whole cluster, and in manifests that leave it to whoever applies them.
+		// Namespace is its namespace. It is empty for cluster-scoped objects, and in manifests that leave the namespace
+		// to kubectl.
 		Namespace string
 	}
 }
 
-// Path is the path of the object in the API, in namespace where the manifest leaves that open. It knows the kinds whose plural is made with an s or es, and
-// Endpoints.
+// Path returns the REST path of the object. namespace is the default namespace. The supported plurals end with s, es or
+// ies, or are Endpoints.
 func (m Manifest) Path(namespace string) string {
 	path := "/apis/" + m.APIVersion
 	if !strings.Contains(m.APIVersion, "/") {
@@ -57,8 +58,9 @@ func (m Manifest) Path(namespace string) string {
 	return path + "/" + plural + "/" + m.Metadata.Name
 }
 
-// Apply makes every object of manifests, which are YAML documents, what they say, by server-side apply as the field manager test: kubectl apply
-// --server-side --force-conflicts. Objects that name no namespace come into namespace. The resource of a CustomResourceDefinition is served when it returns.
+// Apply applies the objects of manifests, which are YAML documents, as kubectl apply --server-side --force-conflicts
+// does, with the field manager test. namespace is the default namespace. When Apply returns, the API server serves the
+// resources of applied CRDs.
 func Apply(ctx context.Context, client rest.Interface, namespace string, manifests ...string) error {
 	for _, manifest := range manifests {
 		decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), len(manifest))
@@ -96,7 +98,7 @@ func ApplyFiles(ctx context.Context, client rest.Interface, namespace string, fi
 	return nil
 }
 
-// applyOne applies one document, again while what it needs may still be on its way.
+// applyOne applies one document. It retries while a required resource or permission does not exist yet.
 func applyOne(ctx context.Context, client rest.Interface, namespace string, document json.RawMessage) error {
 	var object Manifest
 	if err := json.Unmarshal(document, &object); err != nil {
@@ -115,7 +117,8 @@ func applyOne(ctx context.Context, client rest.Interface, namespace string, docu
 	return nil
 }
 
-// awaitServed waits until the API server serves every served version of a CustomResourceDefinition, which is some time after it has taken the definition.
+// awaitServed waits until the API server serves every served version of a CRD, which happens some time after the CRD is
+// created.
 func awaitServed(ctx context.Context, client rest.Interface, document json.RawMessage) error {
 	var crd struct {
 		Spec struct {
@@ -144,13 +147,13 @@ func awaitServed(ctx context.Context, client rest.Interface, document json.RawMe
 	return nil
 }
 
-// retryMissing repeats a call, for at most await.Patience, while the answer is that something does not exist or is not allowed:
-// the resource of a CustomResourceDefinition and the permissions of a role are there some time after their creation.
+// retryMissing repeats a call, for at most await.Patience, while the response is Not Found or Forbidden: the resource
+// of a CRD and the permissions of a role exist some time after they were created.
 func retryMissing(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
 	var err error
-	timeoutErr := await.Until(ctx, "a definition or a permission", func() bool {
+	timeoutErr := await.Until(ctx, "a resource or a permission", func() bool {
 		err = call(ctx)
 		return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err)
 	}, func() string { return err.Error() })

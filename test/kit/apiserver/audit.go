@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// auditPolicy has every request of a ServiceAccount written down once, and those of no one else.
+// auditPolicy logs every request of a ServiceAccount once, and no other requests.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -19,24 +19,25 @@ rules:
 - {level: None}
 `
 
-// AuditLog is what an API server writes down of the requests of ServiceAccounts: each when it has been answered.
+// AuditLog is the audit log of an API server. It contains the requests of ServiceAccounts, each when it was answered.
 type AuditLog struct{ policy, log string }
 
 // AuditEvent is one request.
 type AuditEvent struct {
 	// Stage is ResponseComplete; for a watch, ResponseStarted comes before.
 	Stage string
-	// Verb is what was done, such as get, list, watch, create, update and patch.
+	// Verb is the verb of the request, such as get, list, watch, create, update and patch.
 	Verb string
-	// User made the request.
+	// User sent the request.
 	User struct{ Username string }
-	// RequestURI is its path and query.
+	// RequestURI is the path and query.
 	RequestURI string
-	// ObjectRef is what it was about; empty for paths that are not those of resources.
+	// ObjectRef is the object or collection; empty for paths without a resource.
 	ObjectRef struct{ Resource, APIGroup, Subresource, Namespace, Name string }
 	// ResponseStatus has no code while a watch is open.
 	ResponseStatus struct{ Code int }
-	// RequestReceivedTimestamp is when the API server received it, and StageTimestamp when it reached Stage. Both are in microseconds.
+	// RequestReceivedTimestamp is when the API server received the request, and StageTimestamp when the request reached
+	// Stage. Both have microseconds.
 	RequestReceivedTimestamp, StageTimestamp time.Time
 }
 
@@ -46,12 +47,12 @@ func NewAuditLog(folder string) (AuditLog, error) {
 	return audit, os.WriteFile(audit.policy, []byte(auditPolicy), 0o600)
 }
 
-// Flags are for Start.
+// Flags returns the flags for Start.
 func (a AuditLog) Flags() []string {
 	return []string{"--audit-policy-file=" + a.policy, "--audit-log-path=" + a.log}
 }
 
-// RequestsOf reads what a user has asked so far.
+// RequestsOf returns the requests of a user so far.
 func (a AuditLog) RequestsOf(user string) ([]AuditEvent, error) {
 	log, err := os.ReadFile(a.log)
 	if err != nil {
@@ -64,7 +65,7 @@ func (a AuditLog) RequestsOf(user string) ([]AuditEvent, error) {
 			break // it is being written
 		}
 		if !bytes.Contains(line, []byte(user)) {
-			continue // most are others'
+			continue // most requests are of other users
 		}
 		if err := json.Unmarshal(line, &event); err != nil {
 			return nil, fmt.Errorf("audit log: %w in %s", err, line)

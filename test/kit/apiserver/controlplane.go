@@ -37,22 +37,22 @@ const (
 	securePort             = 16443
 )
 
-// InfrequentGC has an API server collect its garbage four times less often than by default. One collection takes a
-// processor as much as a hundred writes.
+// InfrequentGC makes an API server collect garbage four times less often than by default. One collection takes as much
+// CPU time as a hundred writes.
 const InfrequentGC = "GOGC=400"
 
 // Tokens of the static users. They open an API server that lives for one test or benchmark, on the loopback.
 const (
-	// AdminToken is that of a member of system:masters, who may do everything.
+	// AdminToken is the token of a member of system:masters, who has all permissions.
 	AdminToken = "admin"
-	// RolloutsToken is that of the Argo Rollouts controller's ServiceAccount, argo-rollouts in the namespace
+	// RolloutsToken is the token of the Argo Rollouts controller's ServiceAccount, argo-rollouts in the namespace
 	// argo-rollouts.
 	RolloutsToken = "argo-rollouts"
-	// InterceptorToken is that of the interceptor's ServiceAccount, kedify-http-interceptor in the namespace keda.
+	// InterceptorToken is the token of the interceptor's ServiceAccount, kedify-http-interceptor in the namespace keda.
 	InterceptorToken = "interceptor"
-	// ScalerToken is that of the scaler's ServiceAccount, kedify-http-scaler in the namespace keda.
+	// ScalerToken is the token of the scaler's ServiceAccount, kedify-http-scaler in the namespace keda.
 	ScalerToken = "scaler"
-	// AgentToken is that of the agent's ServiceAccount, kedify-http-agent in the namespace keda.
+	// AgentToken is the token of the agent's ServiceAccount, kedify-http-agent in the namespace keda.
 	AgentToken = "agent"
 	// UnprivilegedToken is the token of the ServiceAccount unprivileged in namespace default. No manifest binds a role
 	// to it.
@@ -65,14 +65,15 @@ type Binaries struct {
 	Etcd string
 	// APIServer is the file of kube-apiserver.
 	APIServer string
-	// Durable has etcd flush to the disk before it answers, as it does for users: whoever measures wants that.
+	// Durable makes etcd flush to the disk before it responds, as in a user's cluster. Measurements require it.
 	Durable bool
-	// Environment is what the API server gets beside this process's own environment, such as RareCollections.
+	// Environment are environment variables of the API server in addition to those of this process, such as
+	// InfrequentGC.
 	Environment []string
 }
 
-// FromEnvironment finds the programs by the environment variables ETCD_BIN and KUBE_APISERVER_BIN, for tests: with
-// RareCollections. An error names the one that is missing, and the remedy.
+// FromEnvironment returns the programs in the environment variables ETCD_BIN and KUBE_APISERVER_BIN, for tests, with
+// InfrequentGC. An error names the missing variable and the fix.
 func FromEnvironment(getenv func(string) string) (Binaries, error) {
 	binaries := Binaries{Etcd: getenv("ETCD_BIN"), APIServer: getenv("KUBE_APISERVER_BIN"), Environment: []string{InfrequentGC}}
 	for name, value := range map[string]string{"ETCD_BIN": binaries.Etcd, "KUBE_APISERVER_BIN": binaries.APIServer} {
@@ -83,8 +84,8 @@ func FromEnvironment(getenv func(string) string) (Binaries, error) {
 	return binaries, nil
 }
 
-// Flags adds the flags --etcd and --kube-apiserver to those of a program that measures, with the environment variables
-// of FromEnvironment as their defaults. Either may be left empty by the user.
+// Flags adds the flags --etcd and --kube-apiserver to those of a benchmark, with the environment variables of
+// FromEnvironment as their defaults. Both may stay empty.
 func (b *Binaries) Flags(flags *flag.FlagSet, getenv func(string) string) {
 	b.Durable = true
 	flags.StringVar(&b.Etcd, "etcd", getenv("ETCD_BIN"), "`file` of etcd; by default $ETCD_BIN")
@@ -98,21 +99,21 @@ type ControlPlane struct {
 	processes []*program.Process
 }
 
-// Start starts both in folder, which must be empty, and returns when the API server is ready. Their logs are there.
-// flags are given to the API server beside its own.
+// Start starts both in folder, which must be empty, and returns when the API server is ready. folder also contains
+// their logs. flags are additional flags of the API server.
 func Start(ctx context.Context, binaries Binaries, folder string, flags ...string) (*ControlPlane, error) {
 	c := &ControlPlane{folder: folder, address: loopback.Address()}
 	if err := c.writeIdentities(); err != nil {
 		return nil, err
 	}
 	etcd := "http://" + c.at(etcdPort)
-	// No controllers run, so nobody would make the ServiceAccounts that admission asks for before it lets a Pod in.
+	// No controllers run, so the ServiceAccounts that admission requires for Pods would be missing.
 	flags = append(flags, "--etcd-servers="+etcd, "--bind-address="+c.address.String(), "--advertise-address="+c.address.String(),
 		"--secure-port="+strconv.Itoa(securePort), "--cert-dir="+c.path("certs"), "--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC",
 		"--token-auth-file="+c.path("tokens.csv"), "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"), "--profiling=false",
 		"--disable-admission-plugins=ServiceAccount")
-	// What isn't flushed is lost when the machine crashes, and the tests with it: nobody reads the data afterwards.
+	// Without fsync a crash of the machine loses data, but it also ends the tests: the data is not read again.
 	fsync := "--unsafe-no-fsync=" + strconv.FormatBool(!binaries.Durable)
 	err := errors.Join(
 		c.run(ctx, binaries.Etcd, "--data-dir="+c.path("etcd"), "--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
@@ -128,7 +129,7 @@ func Start(ctx context.Context, binaries Binaries, folder string, flags ...strin
 	return c, nil
 }
 
-// Config is a client configuration for the user of token, without a limit on requests.
+// Config returns a client configuration for the user of token, without a rate limit.
 func (c *ControlPlane) Config(token string) *rest.Config {
 	return &rest.Config{
 		Host: "https://" + c.at(securePort), BearerToken: token, QPS: -1, WarningHandler: rest.NoWarnings{},
@@ -136,8 +137,7 @@ func (c *ControlPlane) Config(token string) *rest.Config {
 	}
 }
 
-// Client is a client for the user of token that knows no types but those of answers, such as errors: for requests by
-// path.
+// Client returns a REST client for the user of token. It decodes only the types of responses, such as errors.
 func (c *ControlPlane) Client(token string) (*rest.RESTClient, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
@@ -158,7 +158,7 @@ func (c *ControlPlane) WriteKubeconfig(file, token string) error {
 	return clientcmd.WriteToFile(*config, file)
 }
 
-// Stop ends both processes, the API server first, and waits for their ends.
+// Stop stops both processes, the API server first, and waits until they have exited.
 func (c *ControlPlane) Stop() error {
 	var errs error
 	for _, process := range slices.Backward(c.processes) {
@@ -168,7 +168,7 @@ func (c *ControlPlane) Stop() error {
 	return errs
 }
 
-// at is a port of the address.
+// at returns a port of the address.
 func (c *ControlPlane) at(port uint16) string { return netip.AddrPortFrom(c.address, port).String() }
 
 func (c *ControlPlane) path(name string) string { return filepath.Join(c.folder, name) }
@@ -182,7 +182,7 @@ func (c *ControlPlane) run(ctx context.Context, binary string, args ...string) e
 	return err
 }
 
-// runWith starts one process with environment beside this one's own.
+// runWith starts one process with additional environment variables.
 func (c *ControlPlane) runWith(ctx context.Context, environment []string, binary string, args ...string) error {
 	if len(environment) == 0 {
 		return c.run(ctx, binary, args...)
@@ -190,7 +190,7 @@ func (c *ControlPlane) runWith(ctx context.Context, environment []string, binary
 	return c.run(ctx, "env", slices.Concat(environment, []string{binary}, args)...)
 }
 
-// ready waits until the API server, the last process to be started, says that it is.
+// ready waits until the API server, the last started process, is ready.
 func (c *ControlPlane) ready(ctx context.Context) error {
 	return c.processes[len(c.processes)-1].Await(ctx, func(ctx context.Context) error {
 		client, err := c.Client(AdminToken) // fails until the API server has written its certificate
@@ -223,8 +223,8 @@ func (c *ControlPlane) writeIdentities() error {
 	)
 }
 
-// serviceAccount is the line of a token file by which a token stands for a ServiceAccount, as one that the API server
-// issues does.
+// serviceAccount returns the line of a token file that authenticates a token as a ServiceAccount, with the groups that
+// the API server assigns.
 func serviceAccount(token, namespace, name string) string {
 	return fmt.Sprintf("%s,system:serviceaccount:%s:%s,%s,\"system:serviceaccounts,system:serviceaccounts:%s\"\n", token, namespace, name, token, namespace)
 }

@@ -9,20 +9,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// errNoRequests says that the metrics know of no request for a resource.
+// errNoRequests means that the metrics contain no request for a resource.
 var errNoRequests = errors.New("the API server's metrics count no requests")
 
-// RequestCounts are numbers of requests by verb, as the API server's metrics name them: GET, LIST and WATCH; POST, PUT, PATCH, APPLY and DELETE.
+// RequestCounts are numbers of requests by the verb in the API server's metrics: GET, LIST and WATCH; POST, PUT, PATCH,
+// APPLY and DELETE.
 type RequestCounts map[string]int
 
-// Reads are the GETs and LISTs; watches are none.
+// Reads returns the number of GETs and LISTs, without watches.
 func (c RequestCounts) Reads() int { return c["GET"] + c["LIST"] }
 
-// Writes are the requests that create or change an object. APPLY is a PATCH of server-side apply.
+// Writes returns the number of requests that create or change an object. APPLY is a PATCH of server-side apply.
 func (c RequestCounts) Writes() int { return c["POST"] + c["PUT"] + c["PATCH"] + c["APPLY"] }
 
-// CountRequests counts the requests for a resource, by the name that it has in paths, such as httproutes, which the API server has answered since its start, whatever
-// its answers were (the metric apiserver_request_total). It is an error that there is neither a read nor a write: then the name is wrong.
+// CountRequests counts the requests for a resource, named as in paths, such as httproutes, since the API server
+// started, with any response code (the metric apiserver_request_total). Neither a read nor a write is an error, because
+// the name is probably wrong.
 func CountRequests(ctx context.Context, client rest.Interface, resource string) (RequestCounts, error) {
 	metrics, err := client.Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {

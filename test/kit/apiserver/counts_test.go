@@ -14,7 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// metrics are lines as the API server writes them.
+// metrics are metrics of an API server.
 const metrics = `# HELP apiserver_request_total [STABLE] Counter of apiserver requests broken out for each verb, resource and code.
 # TYPE apiserver_request_total counter
 apiserver_request_total{code="200",group="a",resource="routes",scope="resource",subresource="",verb="APPLY",version="v1"} 7

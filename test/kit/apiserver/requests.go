@@ -14,7 +14,8 @@ func CreateNamespace(ctx context.Context, client rest.Interface, name string) er
 	return Create(ctx, client, "/api/v1/namespaces", document)
 }
 
-// Create creates an object at the REST path of its collection, patiently: what it needs may have been created a moment ago.
+// Create creates an object at the REST path of its collection. It retries while a required resource or permission does
+// not exist yet.
 func Create(ctx context.Context, client rest.Interface, path string, document any) error {
 	body, err := json.Marshal(document)
 	if err != nil {

@@ -1,7 +1,7 @@
 package apiserver
 
-// RolloutsRole gives the Argo Rollouts controller's ServiceAccount those rules of its own ClusterRole that routers rely
-// on (argo-rollouts manifests/role/argo-rollouts-clusterrole.yaml).
+// RolloutsRole gives the Argo Rollouts controller's ServiceAccount those rules of its own ClusterRole that routers
+// require (argo-rollouts manifests/role/argo-rollouts-clusterrole.yaml).
 const RolloutsRole = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

@@ -13,31 +13,32 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// testVersion is what programs that are built for tests say their version is.
+// testVersion is the version of programs that are built for tests.
 const testVersion = "v9.9.9-test"
 
-// Shared is what all tests of a package share.
+// Shared is the environment that all tests of a package share.
 type Shared struct {
 	*ControlPlane
 
 	// Admin is a client of a member of system:masters.
 	Admin *rest.RESTClient
-	// Audit has the requests of ServiceAccounts.
+	// Audit contains the requests of ServiceAccounts.
 	Audit AuditLog
-	// Folder has the programs, and goes when the tests are over.
+	// Folder contains the programs. It is removed after the tests.
 	Folder string
 }
 
-// Folder is what the tests of a package are run with that start ControlPlanes of their own.
+// Folder is the environment of tests that start their own ControlPlanes.
 type Folder struct {
-	// Binaries are what a ControlPlane is made of.
+	// Binaries are the programs of a ControlPlane.
 	Binaries Binaries
-	// Path is the folder. It has the programs, and goes when the tests are over.
+	// Path is the folder with the built programs. It is removed after the tests.
 	Path string
 }
 
-// RunIn is for TestMain of tests that start ControlPlanes of their own, one at a time. It builds programs, named as their folders below cmd, and has run do the
-// rest. The result is the exit code: an error is written to the standard error, and makes it 1.
+// RunIn is for TestMain of tests that start their own ControlPlanes, one at a time. It builds programs, named after
+// their folders below cmd, and calls run. It returns the exit code. It writes an error to the standard error and then
+// returns 1.
 func RunIn(programs []string, run func(context.Context, Folder) (code int, err error)) int {
 	code, err := runIn(programs, run)
 	if err != nil {
@@ -47,7 +48,7 @@ func RunIn(programs []string, run func(context.Context, Folder) (code int, err e
 	return code
 }
 
-// runIn is RunIn but for what is said about errors.
+// runIn is RunIn without the error message.
 func runIn(programs []string, run func(context.Context, Folder) (int, error)) (code int, err error) {
 	binaries, err := FromEnvironment(os.Getenv)
 	if err != nil {
@@ -66,8 +67,9 @@ func runIn(programs []string, run func(context.Context, Folder) (int, error)) (c
 	return run(ctx, Folder{binaries, path})
 }
 
-// RunTests is for TestMain of tests that share one ControlPlane. It builds programs and starts it, has setUp install what
-// the tests need, and runs them. tearDown, which may be nil, is told how they ended. The result is that of RunIn.
+// RunTests is for TestMain of tests that share one ControlPlane. It builds programs, starts the ControlPlane, calls
+// setUp and runs the tests. tearDown, which may be nil, receives the exit code of the tests. RunTests returns the exit
+// code as RunIn does.
 func RunTests(
 	m *testing.M, programs []string, setUp func(context.Context, Shared) (tearDown func(code int) error, err error),
 ) int {
@@ -89,7 +91,7 @@ func RunTests(
 	})
 }
 
-// start starts the ControlPlane that tests share.
+// start starts the shared ControlPlane.
 func start(ctx context.Context, folder Folder) (Shared, error) {
 	shared, state := Shared{Folder: folder.Path}, filepath.Join(folder.Path, "state")
 	audit, err := NewAuditLog(folder.Path)

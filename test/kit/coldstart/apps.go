@@ -23,19 +23,19 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 )
 
-// AppPort is where the one server answers that all apps have.
+// AppPort is the port of the server that all apps share.
 const AppPort = 18080
 
-// AppName is the name of an app and of its Service, and Host its host.
+// AppName returns the name of an app and of its Service.
 func AppName(i int) string { return fmt.Sprintf("web-%03d", i) }
 
-// AppHost is the host of an app.
+// AppHost returns the host of an app.
 func AppHost(i int) string { return AppName(i) + ".test" }
 
-// AppBody is what an app answers.
+// AppBody is the response body of an app.
 const AppBody = "awake\n"
 
-// startApp starts the server.
+// startApp starts the server of all apps.
 func startApp(ctx context.Context) (*http.Server, error) {
 	address := netip.AddrPortFrom(netspace.Address(), AppPort)
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address.String())
@@ -43,14 +43,14 @@ func startApp(ctx context.Context) (*http.Server, error) {
 		return nil, err
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // What a client sends doesn't matter, only that it may.
+		_, _ = io.Copy(io.Discard, r.Body) // Clients may send bodies of any size.
 		_, _ = io.WriteString(w, AppBody)
 	})}
-	go func() { _ = server.Serve(listener) }() // It ends with Close.
+	go func() { _ = server.Serve(listener) }() // It returns after Close.
 	return server, nil
 }
 
-// populate creates the apps, none of which has an endpoint, and the proxy's EndpointSlice.
+// populate creates the apps without endpoints, and the proxy's EndpointSlice.
 func (s *Testbed) populate(ctx context.Context) error {
 	if err := s.createSlice(ctx, Namespace, resolve.ProxyService, "http", translate.ListenerPort, netspace.Address()); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *Testbed) populate(ctx context.Context) error {
 	return s.ForEachApp(ctx, s.create)
 }
 
-// ForEachApp does something for each app, a few at a time, up to the first error.
+// ForEachApp calls do for each app, a few in parallel, until the first error.
 func (s *Testbed) ForEachApp(ctx context.Context, do func(ctx context.Context, app int) error) error {
 	const atOnce = 8
 	group, inGroup := errgroup.WithContext(ctx)
@@ -86,7 +86,7 @@ func (s *Testbed) create(ctx context.Context, i int) error {
 	return apiserver.Create(ctx, s.Admin, path, object)
 }
 
-// publishInterceptor creates the EndpointSlices by which others find an interceptor, unless they are there.
+// publishInterceptor creates or updates the EndpointSlices through which clients find an interceptor.
 func (s *Testbed) publishInterceptor(ctx context.Context, address netip.Addr) error {
 	const namespace = httpv1alpha1.DefaultInterceptorNamespace
 	for service, port := range map[string]struct {
@@ -109,7 +109,7 @@ func (s *Testbed) publishInterceptor(ctx context.Context, address netip.Addr) er
 	return nil
 }
 
-// createSlice creates the EndpointSlice of a Service, of its name.
+// createSlice creates the EndpointSlice of a Service, with the Service's name.
 func (s *Testbed) createSlice(ctx context.Context, namespace, service, portName string, port int32, addresses ...netip.Addr) error {
 	return apiserver.Create(ctx, s.Admin, slicesPath(namespace), &discoveryv1.EndpointSlice{
 		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
@@ -120,7 +120,7 @@ func (s *Testbed) createSlice(ctx context.Context, namespace, service, portName 
 	})
 }
 
-// endpointsAt are ready Pods.
+// endpointsAt returns the endpoints of ready Pods.
 func endpointsAt(addresses ...netip.Addr) []discoveryv1.Endpoint {
 	endpoints := make([]discoveryv1.Endpoint, 0, len(addresses))
 	for _, address := range addresses {
@@ -132,12 +132,12 @@ func endpointsAt(addresses ...netip.Addr) []discoveryv1.Endpoint {
 	return endpoints
 }
 
-// SetReady gives an app its endpoint, or takes it.
+// SetReady adds or removes the endpoint of an app.
 func (s *Testbed) SetReady(ctx context.Context, app int, isReady bool) error {
 	return s.setEndpoint(ctx, AppName(app), isReady)
 }
 
-// setEndpoint gives a Service its endpoint, or takes it.
+// setEndpoint adds or removes the endpoint of a Service.
 func (s *Testbed) setEndpoint(ctx context.Context, service string, hasEndpoint bool) error {
 	var endpoints []discoveryv1.Endpoint
 	if hasEndpoint {
@@ -146,23 +146,23 @@ func (s *Testbed) setEndpoint(ctx context.Context, service string, hasEndpoint b
 	return apiserver.Patch(ctx, s.Admin, slicesPath(Namespace)+"/"+service, "test", map[string]any{"endpoints": endpoints})
 }
 
-// decoy is the name of a Service that no app has.
+// decoy returns the name of a Service that no app uses.
 func decoy(i int) string { return fmt.Sprintf("decoy-%03d", i) }
 
-// CreateDecoys creates the EndpointSlice of a Service beside each app's that no app has: what is written to it costs the API server, and whoever watches, as much as
-// what is written to the app's.
+// CreateDecoys creates an EndpointSlice per app for a Service that no app uses. A write to it costs the API server, and
+// its watchers, as much as a write to the app's slice.
 func (s *Testbed) CreateDecoys(ctx context.Context) error {
 	return s.ForEachApp(ctx, func(ctx context.Context, app int) error {
 		return s.createSlice(ctx, Namespace, decoy(app), "http", AppPort)
 	})
 }
 
-// SetDecoy is SetAwake for the Service beside an app's.
+// SetDecoy is SetReady for the Service of CreateDecoys.
 func (s *Testbed) SetDecoy(ctx context.Context, app int, isReady bool) error {
 	return s.setEndpoint(ctx, decoy(app), isReady)
 }
 
-// slicesPath is the REST path of EndpointSlices.
+// slicesPath returns the REST path of EndpointSlices.
 func slicesPath(namespace string) string {
 	return "/apis/" + discoveryv1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/endpointslices"
 }

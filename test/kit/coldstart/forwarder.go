@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// serviceForwarder is the Service of the interceptor: an address of which each port leads to the same one of a replica. A connection keeps the replica that it has begun
-// with. In the network of package netspace all connections come from one address, the proxy's straight ones too.
+// serviceForwarder plays the interceptor's Service: it forwards each port of its address to the same port of one
+// replica. A connection stays with the replica to which it was opened. In the network of package netspace all
+// connections have the same source address, with and without the forwarder.
 type serviceForwarder struct {
 	listeners []net.Listener
 
@@ -17,7 +18,7 @@ type serviceForwarder struct {
 	target string
 }
 
-// listenService opens ports of an address. The road leads nowhere yet.
+// listenService listens on ports of an address. There is no target yet.
 func listenService(ctx context.Context, address string, ports ...string) (*serviceForwarder, error) {
 	r := new(serviceForwarder)
 	for _, port := range ports {
@@ -31,7 +32,7 @@ func listenService(ctx context.Context, address string, ports ...string) (*servi
 	return r, nil
 }
 
-// close closes it.
+// close closes the listeners.
 func (r *serviceForwarder) close() error {
 	var errs error
 	for _, listener := range r.listeners {
@@ -40,14 +41,14 @@ func (r *serviceForwarder) close() error {
 	return errs
 }
 
-// setTarget has new connections go to an address.
+// setTarget forwards new connections to an address.
 func (r *serviceForwarder) setTarget(address string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.target = address
 }
 
-// serve takes connections until the listener is closed.
+// serve accepts connections until the listener is closed.
 func (r *serviceForwarder) serve(ctx context.Context, listener net.Listener, port string) {
 	for {
 		client, err := listener.Accept()
@@ -58,7 +59,7 @@ func (r *serviceForwarder) serve(ctx context.Context, listener net.Listener, por
 	}
 }
 
-// forward carries one connection.
+// forward forwards one connection.
 func (r *serviceForwarder) forward(ctx context.Context, client net.Conn, port string) {
 	defer client.Close()
 	r.mu.Lock()

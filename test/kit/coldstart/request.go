@@ -10,27 +10,29 @@ import (
 	"time"
 )
 
-// Response is what a request came to.
+// Response is the result of a request.
 type Response struct {
-	// Status is that of the answer, and Reason its X-Kedify-Reason.
+	// Status is the HTTP status.
 	Status int
+	// Reason is the header X-Kedify-Reason.
 	Reason string
-	// IsColdStart says that it tells of a cold start, and IsApp that it is an app's.
+	// IsColdStart is true if the response has the cold start header, and IsFromApp if it has the body of an app.
 	IsColdStart, IsFromApp bool
-	// At is when its first byte came.
+	// At is when the first byte arrived.
 	At time.Time
-	// Err says why there is none.
+	// Err is set if there is no response.
 	Err error
 }
 
-// Send sends a request for an app over a connection of its own. The answer comes later; a request whose context ends before is canceled.
+// Send sends a request for an app on a new connection. The channel receives the response. The request is canceled when
+// its context ends.
 func Send(ctx context.Context, proxy string, app int) <-chan Response {
 	done := make(chan Response, 1)
 	go func() { done <- get(ctx, proxy, AppHost(app)) }()
 	return done
 }
 
-// get makes a request.
+// get sends a request and reads the response.
 func get(ctx context.Context, proxy, host string) Response {
 	connection, err := new(net.Dialer).DialContext(ctx, "tcp", proxy)
 	if err != nil {

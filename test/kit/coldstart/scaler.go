@@ -9,10 +9,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// ScalerAddress is where the scaler answers KEDA.
+// ScalerAddress is the gRPC address of the scaler.
 const ScalerAddress = "127.0.0.1:19090"
 
-// StartScaler starts the built scaler as its ServiceAccount, with more arguments. Who asks it waits for it.
+// StartScaler starts the built scaler as its ServiceAccount, with more arguments. It does not wait until the scaler is
+// ready.
 func (s *Testbed) StartScaler(ctx context.Context, arguments ...string) (*program.Process, error) {
 	err := apiserver.ApplyFiles(ctx, s.Admin, "", filepath.Join(s.Repository, "config/scaler/rbac.yaml"))
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package coldstart runs apps that have no replica behind the real parts, for tests and benchmarks of held requests: an API server, the built
-// interceptor as its ServiceAccount, and Envoy with the installed bootstrap. What would be Pods is one server of this process, to which the EndpointSlice
-// of each app leads as soon as it is woken. It is for the network of package netspace.
+// Package coldstart is a testbed for scale-from-zero. It runs an API server, the built interceptor as its
+// ServiceAccount, and Envoy with the installed bootstrap, for tests and benchmarks of queued requests. One server of
+// this process answers for the Pods of all apps, which begin without endpoints. The package requires the network of
+// package netspace.
 package coldstart
 
 import (
@@ -27,41 +28,41 @@ import (
 )
 
 const (
-	// Namespace is that of the apps and of their proxy.
+	// Namespace is the namespace of the apps and of their proxy.
 	Namespace = "apps"
-	// Proxy is where Envoy listens.
+	// Proxy is the address of Envoy's listener.
 	Proxy = "127.0.0.1:8080"
-	// healthPort is where an interceptor tells of its health: its usual port is taken by the proxy, on all addresses.
+	// healthPort is the interceptor's health port: the proxy listens on the default port, on all addresses.
 	healthPort = 8081
-	// waitingMetric is the interceptor's gauge of requests that wait.
+	// waitingMetric is the interceptor's gauge of queued requests.
 	waitingMetric = "kedify_hold_waiting_requests "
 )
 
 var errNotReady = errors.New("not ready")
 
-// Options say what runs.
+// Options configure a Testbed.
 type Options struct {
-	// Binaries are those of the API server, and Envoy that of Envoy.
+	// Binaries are the programs of the API server, and Envoy is the path of Envoy.
 	Binaries apiserver.Binaries
 	Envoy    string
-	// Repository is the folder of the repository, for its manifests, and Built that of the built interceptor.
+	// Repository is the folder of the repository, for its manifests, and Built the folder of the built interceptor.
 	Repository, Built string
-	// Folder is an empty one for files.
+	// Folder is an empty folder for files.
 	Folder string
-	// Apps is how many apps there are, and Patience how long the requests for them wait.
+	// Apps is the number of apps, and QueueDeadline the limit for which their requests are queued.
 	Apps          int
 	QueueDeadline time.Duration
-	// Workers is the number of Envoy's.
+	// Workers is the number of Envoy's workers.
 	Workers int
-	// Arguments are more ones for the interceptor.
+	// Arguments are more arguments of the interceptor.
 	Arguments []string
 }
 
-// Testbed is what runs. Make it with Start.
+// Testbed is the running environment. Create it with Start.
 type Testbed struct {
 	Options
 
-	// Plane is the API server, and Admin a client that may do everything.
+	// Plane is the API server, and Admin a client with all permissions.
 	Plane *apiserver.ControlPlane
 	Admin *rest.RESTClient
 	// Envoy is the proxy.
@@ -71,15 +72,15 @@ type Testbed struct {
 	service *serviceForwarder
 }
 
-// Replica is an interceptor that runs.
+// Replica is a running interceptor.
 type Replica struct {
 	*program.Process
 
-	// Address is its Pod's, which no other one of a Stage has at the time.
+	// Address is the Pod's address. It is unique among the running replicas of a Testbed.
 	Address netip.Addr
 }
 
-// Start starts everything but interceptors and the proxy: see StartInterceptor and StartProxy.
+// Start starts everything except interceptors and the proxy: see StartInterceptor and StartProxy.
 func Start(ctx context.Context, options Options) (*Testbed, error) {
 	s := &Testbed{Options: options}
 	if err := s.start(ctx); err != nil {
@@ -113,7 +114,7 @@ func (s *Testbed) start(ctx context.Context) (err error) {
 	return s.populate(ctx)
 }
 
-// Stop ends everything but interceptors.
+// Stop stops everything except interceptors.
 func (s *Testbed) Stop() error {
 	var errs error
 	if s.Envoy != nil {
@@ -131,7 +132,7 @@ func (s *Testbed) Stop() error {
 	return errs
 }
 
-// ReplicaAddress is the address of the interceptor of a number, from 0 to 100.
+// ReplicaAddress returns the address of the interceptor with a number from 0 to 100.
 func ReplicaAddress(number int) netip.Addr {
 	address := netspace.Address().Next()
 	for range number {
@@ -140,7 +141,8 @@ func ReplicaAddress(number int) netip.Addr {
 	return address
 }
 
-// StartInterceptor starts the interceptor of a number, waits until it is ready, and has the Service lead to it: new connections only.
+// StartInterceptor starts the interceptor with a number, waits until it is ready, and forwards new connections of the
+// Service to it.
 func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, error) {
 	address := ReplicaAddress(number)
 	folder, err := os.MkdirTemp(s.Folder, "interceptor")
@@ -178,10 +180,10 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 	return r, nil
 }
 
-// Terminate has the interceptor end in good order, as the kubelet does. Its end is to be waited for.
+// Terminate sends SIGTERM, as the kubelet does. It does not wait for the end of the process.
 func (r *Replica) Terminate() error { return r.Signal(syscall.SIGTERM) }
 
-// Queued is how many requests wait at an interceptor.
+// Queued returns the number of requests in the interceptor's queue.
 func (r *Replica) Queued(ctx context.Context) (int, error) {
 	answer, err := traffic.Get(ctx, "http://"+r.Address.String()+":2223/metrics", "", nil)
 	if err != nil {
@@ -193,10 +195,10 @@ func (r *Replica) Queued(ctx context.Context) (int, error) {
 			return int(queued), err
 		}
 	}
-	return 0, fmt.Errorf("%w: it has no metric %s", errNotReady, waitingMetric)
+	return 0, fmt.Errorf("%w: no metric %s", errNotReady, waitingMetric)
 }
 
-// StartProxy starts Envoy, or starts it anew, and waits until it serves.
+// StartProxy starts or restarts Envoy, and waits until it is ready.
 func (s *Testbed) StartProxy(ctx context.Context) error {
 	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink." + httpv1alpha1.DefaultInterceptorNamespace
 	bootstrap, err := envoyproc.InstalledBootstrap(s.Repository, [2]string{service, netspace.Address().String()},

@@ -1,4 +1,4 @@
-// Package commandline runs a program's command line for a test, without the program behind it.
+// Package commandline tests the command line of a program without running the program.
 package commandline
 
 import (
@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NewCommand makes a command line that looks settings up in an environment, too, and calls run with those that it arrives at.
+// NewCommand returns a command that reads its settings from flags and an environment, and calls run with them.
 type NewCommand[Settings any] func(
 	lookupEnv func(string) (string, bool), run func(context.Context, Settings, io.Writer) error,
 ) *cobra.Command
 
-// Execute runs a command line with an environment, and returns the settings that it arrives at, its output and its error.
+// Execute runs a command with an environment and arguments. It returns the settings that the command passes to run, its
+// output and its error.
 func Execute[Settings any](
 	t *testing.T, newCommand NewCommand[Settings], environment map[string]string, args ...string,
 ) (chosen Settings, output string, err error) {

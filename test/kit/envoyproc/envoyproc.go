@@ -22,12 +22,12 @@ import (
 )
 
 var (
-	errAnswer    = errors.New("not answered with 200")
-	errListeners = errors.New("envoy has no such listener with a port")
-	errBootstrap = errors.New("the installed bootstrap lacks what is to be replaced: bring the two together")
+	errAnswer    = errors.New("status is not 200")
+	errListeners = errors.New("envoy has no listener with this name and a port")
+	errBootstrap = errors.New("the installed bootstrap does not contain the text to replace: update the text")
 )
 
-// Binary is the file of Envoy, which the environment variable ENVOY_BIN names. Without it the test fails.
+// Binary returns the path of Envoy from the environment variable ENVOY_BIN. Without it the test fails.
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	file := os.Getenv("ENVOY_BIN")
@@ -37,8 +37,8 @@ func Binary(tb testing.TB) string {
 	return file
 }
 
-// InstalledBootstrap is the bootstrap of config/kedify-proxy, in the repository at that path. Of each change it replaces
-// the first text, which has to be there, by the second.
+// InstalledBootstrap returns the bootstrap of config/kedify-proxy in a repository. Each change replaces its first text,
+// which must occur, by its second.
 func InstalledBootstrap(repository string, changes ...[2]string) (string, error) {
 	manifest, err := os.ReadFile(filepath.Join(filepath.Clean(repository), "config/kedify-proxy/configmap.yaml"))
 	if err != nil {
@@ -62,11 +62,11 @@ func InstalledBootstrap(repository string, changes ...[2]string) (string, error)
 type Envoy struct {
 	*program.Process
 
-	adminFile string // has the address of the admin interface, once that listens
+	adminFile string // Envoy writes the address of its admin interface to it
 }
 
-// Start starts Envoy with a bootstrap and so many workers, and returns when it is ready: when it has heard of everything
-// that it needs. Its files come into folder. It ends with ctx at the latest. more are further arguments.
+// Start starts Envoy with a bootstrap and a number of workers, and returns when Envoy is ready, with all initial xDS
+// resources. Its files are created in folder. Envoy is killed when ctx ends.
 func Start(
 	ctx context.Context, binary, folder, bootstrap string, workers int, extraArgs ...string,
 ) (*Envoy, error) {
@@ -92,7 +92,7 @@ func Start(
 	return e, nil
 }
 
-// Run starts the Envoy of ENVOY_BIN as Start does, and ends it with the test.
+// Run starts the Envoy of ENVOY_BIN as Start does. Envoy stops with the test.
 func Run(tb testing.TB, bootstrap string, workers int, extraArgs ...string) *Envoy {
 	tb.Helper()
 	e, err := Start(context.WithoutCancel(tb.Context()), Binary(tb), tb.TempDir(), bootstrap, workers, extraArgs...)
@@ -103,7 +103,7 @@ func Run(tb testing.TB, bootstrap string, workers int, extraArgs ...string) *Env
 	return e
 }
 
-// Admin asks the admin interface. An answer other than 200 is an error.
+// Admin sends a request to the admin interface. A status other than 200 is an error.
 func (e *Envoy) Admin(ctx context.Context, path string) ([]byte, error) {
 	address, err := os.ReadFile(e.adminFile)
 	if err != nil {
@@ -116,7 +116,7 @@ func (e *Envoy) Admin(ctx context.Context, path string) ([]byte, error) {
 	return answer.Body, err
 }
 
-// ListenerAddress is the address of the listener of a name.
+// ListenerAddress returns the address of the listener with a name.
 func (e *Envoy) ListenerAddress(ctx context.Context, name string) (string, error) {
 	var list struct {
 		Listeners []struct {

@@ -1,5 +1,6 @@
-// Package netspace runs the tests of a package, or a benchmark, in a network of their own: fixed ports are free there, there are addresses beside the
-// loopback's, and whatever they start ends with them. It is for Linux. Whoever isn't root gets them in a user namespace (user_namespaces(7)).
+// Package netspace runs the tests of a package, or a benchmark, in a new network namespace. Fixed ports are free there,
+// there are addresses outside the loopback range, and all child processes end with the namespace. The package is for
+// Linux. Users other than root get a user namespace (user_namespaces(7)).
 package netspace
 
 import (
@@ -16,19 +17,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folderVariable is the environment variable by which the inner process knows that it is one, and its folder.
+// folderVariable is the environment variable that contains the folder of the inner process. Only the inner process has
+// it.
 const folderVariable = "KEDIFY_TEST_NETSPACE_FOLDER"
 
-// Address is the address of the network's only machine. The API server refuses endpoints on the loopback, so those of tests are here. It is one that
-// RFC 5737 sets aside for documentation. All others of 192.0.2.0/24 are that machine's too.
+// Address returns an address of the namespace that is not on the loopback: the API server rejects endpoints on the
+// loopback. It is of a range that RFC 5737 reserves for documentation. All other addresses of 192.0.2.0/24 are local
+// too.
 func Address() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, 10}) }
 
-// Main is the body of a TestMain; its result is the exit code. It calls prepare, with an empty folder, in the network of the machine. Then it starts the test
-// binary again, with the same arguments, in a network and a process namespace of its own, and runs the tests there. Folder is where prepare has put things.
-// None of their processes stays behind, not even when the outer one is killed.
+// Main is the body of a TestMain; its result is the exit code. It calls prepare with an empty folder in the network of
+// the machine. Then it starts the test binary again, with the same arguments, in new network and PID namespaces, and
+// runs the tests there. Folder returns the folder of prepare. No child process of the tests survives, even if the outer
+// process is killed.
 func Main(m *testing.M, prepare func(folder string) error) int { return Run(m.Run, prepare) }
 
-// Run is Main for a program that does something else than tests.
+// Run is Main for a program other than a test.
 func Run(inside func() int, prepare func(folder string) error) int {
 	var err error
 	code := 1
@@ -43,10 +47,10 @@ func Run(inside func() int, prepare func(folder string) error) int {
 	return code
 }
 
-// Folder is the folder that prepare has filled; empty outside of Main.
+// Folder returns the folder that prepare has filled, or "" outside Main.
 func Folder() string { return os.Getenv(folderVariable) }
 
-// runIsolated prepares and starts the inner process. A result of 0 is the inner one's.
+// runIsolated calls prepare and starts the inner process. It returns the exit code of the inner process.
 func runIsolated(prepare func(folder string) error) (code int, err error) {
 	folder, err := os.MkdirTemp("", "test-netspace")
 	if err != nil {
@@ -60,10 +64,10 @@ func runIsolated(prepare func(folder string) error) (code int, err error) {
 	if err := prepare(prepared); err != nil {
 		return 1, err
 	}
-	// The signal comes when the thread ends that started the process, so that thread has to stay.
+	// The kernel sends Pdeathsig when the thread ends that started the process, so that thread must stay.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	inner := exec.Command("/proc/self/exe", os.Args[1:]...) //nolint:gosec,noctx // this very program; go test ends it
+	inner := exec.Command("/proc/self/exe", os.Args[1:]...) //nolint:gosec,noctx // this program; go test ends it
 	inner.Env = append(os.Environ(), folderVariable+"="+prepared, "TMPDIR="+folder)
 	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, os.Stdout, os.Stderr
 	inner.SysProcAttr = sysProcAttr(os.Geteuid(), os.Getegid())
@@ -73,17 +77,17 @@ func runIsolated(prepare func(folder string) error) (code int, err error) {
 	case errors.As(err, &exit):
 		return max(1, exit.ExitCode()), nil
 	case errors.Is(err, syscall.EPERM):
-		return 1, fmt.Errorf("this runs in a network of their own (%s): %w", fix, err)
+		return 1, fmt.Errorf("create namespaces: %w: %s", err, fix)
 	case err != nil:
 		return 1, err
 	}
 	return 0, nil
 }
 
-// fix is for machines that keep users from networks of their own, as Ubuntu 24.04 does.
+// fix is the hint for machines that do not permit users to create network namespaces, such as Ubuntu 24.04.
 const fix = "run them as root, or allow user namespaces: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
 
-// sysProcAttr are those of the inner process. A user is root in a user namespace.
+// sysProcAttr returns the namespaces of the inner process. A user is root in a user namespace.
 func sysProcAttr(uid, gid int) *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	if uid != 0 {
@@ -94,27 +98,27 @@ func sysProcAttr(uid, gid int) *syscall.SysProcAttr {
 	return attributes
 }
 
-// setUp opens the loopback of the new network and gives it Address.
+// setUp enables the loopback of the new network and assigns Address to it.
 func setUp() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("network of its own: %w", err)
+		return fmt.Errorf("set up network namespace: %w", err)
 	}
 	defer func() { _ = unix.Close(socket) }()
 	loopback, err := unix.NewIfreq("lo")
 	if err != nil {
-		return fmt.Errorf("network of its own: %w", err)
+		return fmt.Errorf("set up network namespace: %w", err)
 	}
 	loopback.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	alias, err := unix.NewIfreq("lo:1")
 	if err != nil {
-		return fmt.Errorf("network of its own: %w", err)
+		return fmt.Errorf("set up network namespace: %w", err)
 	}
 	if err := alias.SetInet4Addr(Address().AsSlice()); err != nil {
-		return fmt.Errorf("network of its own: %w", err)
+		return fmt.Errorf("set up network namespace: %w", err)
 	}
 	if err := errors.Join(unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, loopback), unix.IoctlIfreq(socket, unix.SIOCSIFADDR, alias)); err != nil {
-		return fmt.Errorf("network of its own (%s): %w", fix, err)
+		return fmt.Errorf("set up network namespace: %w: %s", err, fix)
 	}
 	return nil
 }

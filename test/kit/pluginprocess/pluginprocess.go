@@ -1,5 +1,5 @@
-// Package pluginprocess runs the router plugin's binary as the Argo Rollouts controller does (argo-rollouts rollout/trafficrouting/plugin/client): as a process
-// of its own, over go-plugin's socket.
+// Package pluginprocess runs the router plugin's binary as the Argo Rollouts controller does (argo-rollouts
+// rollout/trafficrouting/plugin/client): as a child process, through the socket of go-plugin.
 package pluginprocess
 
 import (
@@ -20,16 +20,17 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// Process is what the controller holds of one plugin process: the calls, and the end.
+// Process is a running plugin.
 type Process struct {
 	rpc.TrafficRouterPlugin
 
 	client *plugin.Client
 }
 
-// Start starts binary with args, shakes hands, and makes the call InitPlugin. The plugin reaches the API server by kubeconfig. What it logs goes to log.
+// Start starts binary with args, performs go-plugin's handshake and calls InitPlugin. The plugin reads kubeconfig. Its
+// log is written to log.
 func Start(binary, kubeconfig string, log io.Writer, args ...string) (*Process, error) {
-	command := exec.Command(binary, args...) //nolint:noctx,gosec // its end is the plugin library's business, as in the controller
+	command := exec.Command(binary, args...) //nolint:noctx,gosec // the plugin library ends it, as in the controller
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
 	client := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig: router.Handshake(),
@@ -42,7 +43,7 @@ func Start(binary, kubeconfig string, log io.Writer, args ...string) (*Process, 
 	control, err := client.Client()
 	if err != nil {
 		client.Kill()
-		return nil, fmt.Errorf("starting the plugin: %w", err)
+		return nil, fmt.Errorf("start the plugin: %w", err)
 	}
 	dispensed, err := control.Dispense(router.PluginName)
 	router, ok := dispensed.(rpc.TrafficRouterPlugin)
@@ -57,7 +58,7 @@ func Start(binary, kubeconfig string, log io.Writer, args ...string) (*Process, 
 	return &Process{TrafficRouterPlugin: router, client: client}, nil
 }
 
-// Run starts binary without args as Start does, and ends it with the test. What it logs goes to a file in a folder of the test's own.
+// Run is Start without args. The plugin ends with the test, and logs to a file in a temporary folder of the test.
 func Run(tb testing.TB, binary, kubeconfig string) *Process {
 	tb.Helper()
 	log, err := os.Create(filepath.Join(tb.TempDir(), "plugin.log"))
@@ -77,16 +78,17 @@ func Run(tb testing.TB, binary, kubeconfig string) *Process {
 	return process
 }
 
-// PID is the number of the process.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.client.ReattachConfig().Pid }
 
-// Exited says whether the process is known to have ended.
+// Exited reports whether the process is known to have exited.
 func (p *Process) Exited() bool { return p.client.Exited() }
 
-// Kill ends the process and waits for its end.
+// Kill kills the process and waits until it has exited.
 func (p *Process) Kill() { p.client.Kill() }
 
-// AsError is the error of an answer; nil where it has none. An RpcError is never nil, so it cannot be returned as it is.
+// AsError returns the error of a response, or nil if it has none. An RpcError is a struct, so it is never nil as an
+// error.
 func AsError(answer rolloutstypes.RpcError) error {
 	if answer.HasError() {
 		return answer

@@ -1,4 +1,4 @@
-// Package program builds commands of this module and runs them, and other programs, as processes of a test or benchmark.
+// Package program builds commands of this module, and runs programs as processes of a test or benchmark.
 package program
 
 import (
@@ -21,26 +21,26 @@ import (
 const (
 	// module is the import path of the project.
 	module = "github.com/kedify/argo-rollouts-plugin"
-	// maxLogTail is how much of the end of a log is shown when something fails, in bytes.
+	// maxLogTail is the size in bytes of the part of a log that a failure shows.
 	maxLogTail = 8000
 )
 
-// Build builds commands, named as their folders below cmd, into folder, as a release does: without cgo, so that they need nothing beside them, and without
-// symbols. It returns when all are there; an error has the compiler's output.
+// Build builds commands, named after their folders below cmd, into folder. As in a release they are built without cgo,
+// so that they depend on no library, and without symbols. An error contains the compiler's output.
 func Build(ctx context.Context, folder, version string, commands ...string) error {
 	return build(ctx, "", folder, "-s -w -X main.version="+version, commands)
 }
 
-// BuildIn builds as Build does, from the repository in the folder repo, but without a version: for what is measured.
+// BuildIn is Build in the repository at repo, but without a version. Benchmarks use it.
 func BuildIn(ctx context.Context, repo, folder string, commands ...string) error {
 	return build(ctx, repo, folder, "-s -w", commands)
 }
 
-// build builds commands with flags of the linker. An empty repo is the current folder.
+// build builds commands with linker flags. An empty repo is the current folder.
 func build(ctx context.Context, repo, folder, linkerFlags string, commands []string) error {
 	for _, name := range commands {
 		build := exec.CommandContext(ctx, "go", "build", //nolint:gosec // our own packages
-			"-trimpath", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false", // As the Makefile does, so that the compiler's cache is shared.
+			"-trimpath", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false", // The flags of the Makefile share its build cache.
 			"-ldflags", linkerFlags, "-o", filepath.Join(folder, name), module+"/cmd/"+name)
 		build.Dir, build.Env = repo, append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {
@@ -50,8 +50,9 @@ func build(ctx context.Context, repo, folder, linkerFlags string, commands []str
 	return nil
 }
 
-// ModuleFolder is the folder of a module's files. args are those of a go command, run in the folder in, that answers with
-// the module in JSON: `list -m -json` for one of that module's own dependencies, `mod download -json` for any other.
+// ModuleFolder returns the folder of a module's files. args are the arguments of a go command in the folder dir that
+// prints the module as JSON: `list -m -json` for a dependency of the module in dir, `mod download -json` for any other
+// module.
 func ModuleFolder(ctx context.Context, dir string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, "go", args...) //nolint:gosec // the test names the module
 	command.Dir = dir
@@ -71,16 +72,17 @@ type Process struct {
 	name     string
 	log      string
 	command  *exec.Cmd
-	ended    chan struct{} // closed when it has ended
+	ended    chan struct{} // closed when the process has ended
 	stopping sync.Once
 }
 
-// Start starts binary with args. What it writes goes to a file of its name in folder. It ends with ctx at the latest, by SIGKILL.
+// Start starts binary with args. Its output goes to a file in folder, named after the binary. The process gets SIGKILL
+// when ctx ends.
 func Start(ctx context.Context, folder, binary string, args ...string) (*Process, error) {
 	return StartWith(ctx, folder, nil, binary, args...)
 }
 
-// StartWith starts binary as Start does, with further variables in its environment, each as NAME=value.
+// StartWith is Start with more environment variables, each as NAME=value.
 func StartWith(ctx context.Context, folder string, variables []string, binary string, args ...string) (*Process, error) {
 	p := &Process{name: filepath.Base(binary), ended: make(chan struct{})}
 	p.log = filepath.Join(folder, p.name+".log")
@@ -96,16 +98,17 @@ func StartWith(ctx context.Context, folder string, variables []string, binary st
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
 	go func() {
-		_ = p.command.Wait() // how it ended matters less than that it did, and its log says why
+		_ = p.command.Wait() // the log contains the reason
 		close(p.ended)
 	}()
 	return p, nil
 }
 
-// InterceptorVariables are the variables of the interceptor's Deployment that control its garbage collector, without the memory limit of its container.
+// InterceptorVariables returns the environment variables of the interceptor's Deployment that control its garbage
+// collector, without the memory limit of its container.
 func InterceptorVariables() []string { return []string{"GOGC=20"} }
 
-// Run starts binary as Start does, in a folder of the test's own, and ends it as EndWith does.
+// Run is Start in a temporary folder of the test, followed by StopWithTest.
 func Run(tb testing.TB, binary string, args ...string) *Process {
 	tb.Helper()
 	p, err := Start(context.WithoutCancel(tb.Context()), tb.TempDir(), binary, args...)
@@ -116,37 +119,37 @@ func Run(tb testing.TB, binary string, args ...string) *Process {
 	return p
 }
 
-// StopWithTest stops the process with the test. When the test has failed, the end of what the process wrote is shown.
+// StopWithTest stops the process when the test ends. If the test has failed, it logs the end of the process's output.
 func (p *Process) StopWithTest(tb testing.TB) {
 	tb.Helper()
 	tb.Cleanup(func() {
 		p.Stop(tb)
 		if tb.Failed() {
-			tb.Logf("the end of what %s wrote:\n%s", p.name, p.logTail())
+			tb.Logf("end of the log of %s:\n%s", p.name, p.logTail())
 		}
 	})
 }
 
-// Stop ends the process: by SIGTERM, and after await.Patience by SIGKILL, which fails the test. That it has ended before fails the test too. A second call
-// does nothing.
+// Stop stops the process with SIGTERM and, after await.Patience, with SIGKILL, which fails the test. The test also
+// fails if the process has exited before. A second call has no effect.
 func (p *Process) Stop(tb testing.TB) {
 	tb.Helper()
 	p.stopping.Do(func() {
 		select {
 		case <-p.ended:
-			tb.Errorf("%s ended before it was told to", p.name)
+			tb.Errorf("%s exited before SIGTERM", p.name)
 		default:
-			_ = p.command.Process.Signal(syscall.SIGTERM) // it may end by itself at this moment
+			_ = p.command.Process.Signal(syscall.SIGTERM) // the process may exit at this moment
 		}
 		select {
 		case <-p.ended:
 		case <-time.After(await.Patience()):
-			tb.Errorf("%s goes on %v after SIGTERM: %v", p.name, await.Patience(), p.Kill())
+			tb.Errorf("%s still runs %v after SIGTERM: %v", p.name, await.Patience(), p.Kill())
 		}
 	})
 }
 
-// Kill ends the process by SIGKILL and waits for its end.
+// Kill sends SIGKILL to the process and waits until it has exited.
 func (p *Process) Kill() error {
 	if err := p.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("end %s: %w", p.name, err)
@@ -155,14 +158,14 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Signal sends a signal to the process, and waits for nothing.
+// Signal sends a signal to the process without waiting.
 func (p *Process) Signal(signal os.Signal) error { return p.command.Process.Signal(signal) }
 
-// Ended is closed when the process has ended.
+// Ended returns a channel that is closed when the process has exited.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Await calls ready until it returns no error, for at most await.Patience. It fails when the process has ended before. The
-// error contains the last one of ready, and the end of what the process wrote.
+// Await calls ready until it returns no error, for at most await.Patience. It fails if the process has exited before.
+// The error contains the last error of ready, and the end of the process's output.
 func (p *Process) Await(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
@@ -175,13 +178,13 @@ func (p *Process) Await(ctx context.Context, ready func(context.Context) error) 
 	case timeoutErr != nil:
 		return fmt.Errorf("%w\n%s", timeoutErr, p.logTail())
 	case last != nil:
-		return fmt.Errorf("%s has ended: %w\n%s", p.name, last, p.logTail())
+		return fmt.Errorf("%s has exited: %w\n%s", p.name, last, p.logTail())
 	default:
 		return nil
 	}
 }
 
-// hasExited says whether the process has ended.
+// hasExited reports whether the process has exited.
 func (p *Process) hasExited() bool {
 	select {
 	case <-p.ended:
@@ -191,10 +194,10 @@ func (p *Process) hasExited() bool {
 	}
 }
 
-// PID is the number of the process.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
-// logTail is the end of what the process has written, or why that can't be read.
+// logTail returns the end of the process's log, or the error of reading it.
 func (p *Process) logTail() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {

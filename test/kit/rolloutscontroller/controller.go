@@ -1,5 +1,5 @@
-// Package rolloutscontroller runs a real Argo Rollouts controller with router plugins against a real API server without Pods, and reports in the place of kubelets,
-// the controllers of Kubernetes and Gateways what these would.
+// Package rolloutscontroller runs an Argo Rollouts controller with router plugins against a real API server without
+// Pods. A ClusterSimulator reports the status that kubelets, Kubernetes controllers and Gateways would report.
 package rolloutscontroller
 
 import (
@@ -24,20 +24,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-// Namespace is where the controller is installed.
+// Namespace is the namespace of the controller.
 const Namespace = "argo-rollouts"
 
-// Install applies what users install: Argo Rollouts from its install.yaml without the Deployment, the registration of plugins (name to file), and further manifests
-// from files.
+// Install applies Argo Rollouts from its install.yaml without the Deployment, the registration of plugins, which maps a
+// name to a file, and further manifests from files.
 func Install(ctx context.Context, admin rest.Interface, install string, plugins map[string]string, files ...string) error {
 	raw, err := os.ReadFile(filepath.Clean(install))
 	if err != nil {
 		return err
 	}
-	return InstallManifest(ctx, admin, withoutKinds(string(raw), "ConfigMap")+"\n---\n"+Registration(plugins), files...) // theirs is empty
+	return InstallManifest(ctx, admin, withoutKinds(string(raw), "ConfigMap")+"\n---\n"+Registration(plugins), files...) // their ConfigMap is empty
 }
 
-// Registration is the ConfigMap that registers plugins, name to file. A controller reads it when it starts.
+// Registration returns the ConfigMap that registers plugins, which maps a name to a file. A controller reads it at
+// startup.
 func Registration(plugins map[string]string) string {
 	var registered strings.Builder
 	for name, file := range plugins {
@@ -46,7 +47,8 @@ func Registration(plugins map[string]string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: " + Namespace + "}\ndata:\n  trafficRouterPlugins: |\n" + registered.String()
 }
 
-// InstallManifest applies Argo Rollouts and its configuration from the text of a manifest, without the Deployment, and further manifests from files.
+// InstallManifest applies Argo Rollouts and its configuration from the text of a manifest, without the Deployment, and
+// further manifests from files.
 func InstallManifest(ctx context.Context, admin rest.Interface, manifest string, files ...string) error {
 	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: " + Namespace + "}}", withoutKinds(manifest, "Deployment", "Secret")}
 	for _, file := range files {
@@ -59,7 +61,7 @@ func InstallManifest(ctx context.Context, admin rest.Interface, manifest string,
 	return apiserver.Apply(ctx, admin, Namespace, manifests...)
 }
 
-// withoutKinds leaves the documents of kinds out of a manifest.
+// withoutKinds removes the documents of kinds from a manifest.
 func withoutKinds(manifest string, kinds ...string) string {
 	documents := strings.Split(manifest, "\n---\n")
 	documents = slices.DeleteFunc(documents, func(document string) bool {
@@ -74,11 +76,11 @@ type Controller struct {
 	log     *os.File
 
 	mu         sync.Mutex
-	logOffset  int64             // how much of the log Reconciled has read
-	reconciled map[string]string // what Reconciled returns, by namespace
+	logOffset  int64             // bytes of the log that Reconciled has read
+	reconciled map[string]string // the result of Reconciled, by namespace
 }
 
-// Start starts the controller of that binary as its ServiceAccount, with folder as its home, which must not be another one's.
+// Start starts the controller as its ServiceAccount. No other controller may use folder, its working directory.
 func Start(plane *apiserver.ControlPlane, binary, folder string, flags ...string) (*Controller, error) {
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return nil, err
@@ -91,38 +93,38 @@ func Start(plane *apiserver.ControlPlane, binary, folder string, flags ...string
 	if err != nil {
 		return nil, err
 	}
-	process := exec.Command(binary, append([]string{ //nolint:noctx,gosec // ended by End; the developer names the program
-		// It listens on all addresses. Nobody asks it there, so the kernel may choose the ports.
+	process := exec.Command(binary, append([]string{ //nolint:noctx,gosec // ended by Kill; the developer names the program
+		// The controller listens on all addresses. No test connects, so the kernel may choose the ports.
 		"--kubeconfig", kubeconfig, "--namespace", Namespace, "--metricsPort=0", "--healthzPort=0",
 	}, flags...)...)
 	process.Dir, process.Stdout, process.Stderr = folder, log, log
-	// The plugin inherits the environment, and finds the API server by it.
+	// The plugin inherits the environment, which contains its kubeconfig.
 	process.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
 	return &Controller{process: process, log: log, reconciled: map[string]string{}}, process.Start()
 }
 
-// Kill ends the controller by SIGKILL, and its plugins, which would go on: they are told to end by a controller that ends in good order only.
+// Kill kills the controller and its plugins. A killed controller does not stop its plugins.
 func (c *Controller) Kill() error {
 	if c.process.ProcessState != nil {
 		return nil
 	}
 	plugins := children(c.process.Process.Pid)
 	err := c.process.Process.Kill()
-	_ = c.process.Wait() // it was killed
+	_ = c.process.Wait() // SIGKILL is not an error
 	for _, plugin := range plugins {
-		_ = syscall.Kill(plugin, syscall.SIGKILL) // it may have ended
+		_ = syscall.Kill(plugin, syscall.SIGKILL) // the process may have exited
 	}
 	return errors.Join(err, c.log.Close())
 }
 
-// children are the processes that a process has started (proc_pid_task_children(5)).
+// children returns the child processes of a process (proc_pid_task_children(5)).
 func children(pid int) []int {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	var pids []int
 	for _, list := range lists {
 		text, err := os.ReadFile(filepath.Clean(list))
 		if err != nil {
-			continue // the thread has ended, and its children are another's
+			continue // the thread has exited, and another thread has its children
 		}
 		for field := range strings.FieldsSeq(string(text)) {
 			if child, err := strconv.Atoi(field); err == nil {
@@ -133,10 +135,11 @@ func children(pid int) []int {
 	return pids
 }
 
-// reconcileLine matches what the controller logs when it begins and when it ends a reconcile.
+// reconcileLine matches the controller's log lines at the begin and at the end of a reconcile.
 var reconcileLine = regexp.MustCompile(`msg="(Started syncing rollout|Reconciliation completed)" generation=\d+ namespace=(\S+) resourceVersion=(\d+) `)
 
-// Reconciled returns the resource version of a namespace's only Rollout with which the controller has ended its last reconcile; empty while there is one.
+// Reconciled returns the resource version of the last completed reconcile of a namespace's only Rollout, or "" during a
+// reconcile.
 func (c *Controller) Reconciled(namespace string) (version string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +154,7 @@ func (c *Controller) Reconciled(namespace string) (version string, err error) {
 	for lines := bufio.NewReader(log); ; {
 		line, err := lines.ReadString('\n')
 		if errors.Is(err, io.EOF) {
-			return c.reconciled[namespace], nil // the last line may not be whole
+			return c.reconciled[namespace], nil // the last line may be incomplete
 		}
 		if err != nil {
 			return "", err
@@ -165,13 +168,13 @@ func (c *Controller) Reconciled(namespace string) (version string, err error) {
 	}
 }
 
-// Reconciles returns how many reconciles the controller has ended, by its log.
+// Reconciles returns the number of completed reconciles in the controller's log.
 func (c *Controller) Reconciles() (int, error) {
 	written, err := os.ReadFile(c.log.Name())
 	return bytes.Count(written, []byte(`msg="Reconciliation completed"`)), err
 }
 
-// LogLines returns the last lines of the controller's log with that text in them.
+// LogLines returns the last lines of the controller's log that contain text, at most most lines.
 func (c *Controller) LogLines(text string, most int) (string, error) {
 	written, err := os.ReadFile(c.log.Name())
 	if err != nil {

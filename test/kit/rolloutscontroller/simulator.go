@@ -12,13 +12,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// interval is how often the parts that are missing look at the cluster.
+// interval is the pause between two passes of a ClusterSimulator.
 const interval = 200 * time.Millisecond
 
-// hashLabel is the label by which the controller tells the Pods of its ReplicaSets apart.
+// hashLabel is the label that the controller sets on the Pods of a ReplicaSet.
 const hashLabel = "rollouts-pod-template-hash"
 
-// ClusterSimulator plays the parts that are missing.
+// ClusterSimulator reports the status that kubelets, Kubernetes controllers and Gateways would report.
 type ClusterSimulator struct {
 	admin  rest.Interface
 	routes map[string]string
@@ -26,26 +26,28 @@ type ClusterSimulator struct {
 	limits map[string]int32
 }
 
-// NewClusterSimulator returns a Player that reads and writes as admin. It accepts Gateway API routes of the resources of routes, each in the version that is served.
+// NewClusterSimulator returns a ClusterSimulator that reads and writes as admin. It accepts the Gateway API routes in
+// routes, which maps a resource to its served version.
 func NewClusterSimulator(admin rest.Interface, routes map[string]string) *ClusterSimulator {
 	return &ClusterSimulator{admin: admin, routes: routes, limits: map[string]int32{}}
 }
 
-// LimitAvailable lets at most that many Pods become available in the ReplicaSets of a namespace whose Pod template has that annotation "version".
+// LimitAvailable limits the available Pods of the ReplicaSets of a namespace whose Pod template has the annotation
+// "version" with this value.
 func (p *ClusterSimulator) LimitAvailable(namespace, version string, most int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limits[namespace+"/"+version] = most
 }
 
-// RemoveLimit takes back what Limit said.
+// RemoveLimit removes the limit of LimitAvailable.
 func (p *ClusterSimulator) RemoveLimit(namespace, version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.limits, namespace+"/"+version)
 }
 
-// available is how many of wanted Pods become available.
+// available returns the number of Pods that become available of the wanted ones.
 func (p *ClusterSimulator) available(namespace, version string, wanted int32) int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +57,7 @@ func (p *ClusterSimulator) available(namespace, version string, wanted int32) in
 	return wanted
 }
 
-// objectList is a list of objects with the fields that matter here.
+// objectList is a list of objects with the fields that the simulator reads.
 type objectList struct {
 	Items []struct {
 		Metadata struct {
@@ -81,10 +83,10 @@ type objectList struct {
 	}
 }
 
-// Run plays until ctx ends: the ReplicaSets' Pods become available at once, Services get the endpoints of the Pods that they
-// select, and a Gateway accepts every route.
+// Run runs the simulator until ctx ends. All Pods of ReplicaSets become available at once, Services get the endpoints
+// of the Pods that they select, and a Gateway accepts every route.
 func (p *ClusterSimulator) Run(ctx context.Context) {
-	endpoints := map[string]string{} // written, by path
+	endpoints := map[string]string{} // applied endpoints by REST path
 	for {
 		if ready, isKnown := p.updateReplicaSets(ctx); isKnown {
 			p.updateEndpoints(ctx, ready, endpoints)
@@ -100,7 +102,8 @@ func (p *ClusterSimulator) Run(ctx context.Context) {
 	}
 }
 
-// list reads a list as the API server has it in memory; an error leaves it empty for this time, and says so.
+// list reads a list from the API server's cache. After an error the list is empty and isKnown is false; the next pass
+// tries again.
 func (p *ClusterSimulator) list(ctx context.Context, path string) (read objectList, isKnown bool) {
 	body, err := p.admin.Get().AbsPath(path).Param("resourceVersion", "0").DoRaw(ctx)
 	if err == nil {
@@ -109,12 +112,13 @@ func (p *ClusterSimulator) list(ctx context.Context, path string) (read objectLi
 	return read, err == nil
 }
 
-// patch merges content into what is at path; an error leaves it for next time.
+// patch sends a merge patch to path. The next pass repeats a failed patch.
 func (p *ClusterSimulator) patch(ctx context.Context, path, content string) {
 	_ = p.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(content)).Do(ctx).Error()
 }
 
-// updateReplicaSets reports the replicas as available that are to be, and returns those that have some, as namespace/hash.
+// updateReplicaSets reports the wanted replicas as available, up to the limit. It returns the ReplicaSets with
+// available Pods as namespace/hash.
 func (p *ClusterSimulator) updateReplicaSets(ctx context.Context) (ready map[string]bool, isKnown bool) {
 	sets, isKnown := p.list(ctx, "/apis/apps/v1/replicasets")
 	ready = map[string]bool{}
@@ -133,7 +137,7 @@ func (p *ClusterSimulator) updateReplicaSets(ctx context.Context) (ready map[str
 	return ready, isKnown
 }
 
-// updateEndpoints gives every Service that selects Pods by their hash one address for them.
+// updateEndpoints gives every Service that selects Pods by their hash one endpoint address.
 func (p *ClusterSimulator) updateEndpoints(ctx context.Context, ready map[string]bool, written map[string]string) {
 	services, _ := p.list(ctx, "/api/v1/services")
 	for _, service := range services.Items {

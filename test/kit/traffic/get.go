@@ -10,18 +10,18 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// Response is what a request got.
+// Response is an HTTP response.
 type Response struct {
 	// Status is the HTTP status.
 	Status int
-	// Header has the fields of the answer.
+	// Header are the header fields.
 	Header http.Header
-	// Body is the whole of it.
+	// Body is the complete body.
 	Body []byte
 }
 
-// Get makes one GET request on a connection of its own: net/http repeats what fails on a kept connection only. host is
-// whom the request is for, empty for the URL's; header may be nil.
+// Get sends one GET request on a new connection: net/http only retries failed requests on a reused connection. An empty
+// host is the URL's host; header may be nil.
 func Get(ctx context.Context, url, host string, header http.Header) (Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

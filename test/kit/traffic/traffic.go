@@ -1,4 +1,4 @@
-// Package traffic makes requests to a proxy under test, and none of them twice: a request that fails is seen to fail.
+// Package traffic sends requests through a proxy under test. It never retries a request, so every failure is visible.
 package traffic
 
 import (
@@ -10,25 +10,26 @@ import (
 )
 
 const (
-	// Path is what the requests of a Traffic ask for. An app answers it with a JSON string.
+	// Path is the path of the requests of a Traffic. A backend answers it with a JSON string.
 	Path = "/traffic"
-	// inFlight is how many requests are under way at once.
+	// inFlight is the number of concurrent requests.
 	inFlight = 4
-	// sample is how many requests a share is measured by.
+	// sample is the number of requests of one measurement of a split.
 	sample = 2000
-	// warmUp is how many are let pass before: Envoy's workers take over one by one what its main thread says that it has.
+	// warmUp is the number of requests before a measurement: Envoy's workers apply a configuration one by one, after
+	// its main thread has reported it.
 	warmUp = 100
 )
 
-// Traffic is requests under way: HTTP/1.1 and HTTP/2 in clear text, each on connections of three kinds. Some are opened
-// for one request, some are kept, and two are there from the first request to the last. A slow machine makes it slow.
+// Traffic sends requests over HTTP/1.1 and HTTP/2 in clear text, each on connections of three kinds: one per request,
+// reused ones, and two pinned connections that last from the first request to the last. A slow machine lowers the rate.
 type Traffic struct {
 	tb     testing.TB
 	client *load.Client
 }
 
-// Start begins to make requests for host to the proxy at address, at most so many a second. The answers are those that an
-// app may give.
+// Start begins to send requests for host to the proxy at address, at most rate per second. answers are the bodies that
+// a backend may return.
 func Start(tb testing.TB, address, host string, rate int, answers ...string) *Traffic {
 	tb.Helper()
 	client, err := load.Start(tb.Context(), load.Config{
@@ -42,8 +43,8 @@ func Start(tb testing.TB, address, host string, rate int, answers ...string) *Tr
 	return &Traffic{tb: tb, client: client}
 }
 
-// Stop ends the requests. It fails the test if one of them failed, if there was none, or if one of the two connections
-// that should last was closed.
+// Stop ends the requests. It fails the test if a request failed, if no request succeeded, or if a pinned connection was
+// closed.
 func (t *Traffic) Stop() {
 	t.tb.Helper()
 	totals, pinned := t.client.Stop()
@@ -58,8 +59,8 @@ func (t *Traffic) Stop() {
 	t.tb.Logf("%d requests", totals.Ended)
 }
 
-// CheckShare fails the test unless that share of the requests from now on, from 0 to 1, gets the answer. The rule is that of
-// package stats: an odd sample calls for a fresh one of twice the size.
+// CheckShare fails the test unless a backend answers the share want, from 0 to 1, of the requests from now on. Package
+// stats defines the rule: an unusual sample requires a second one of twice the size.
 func (t *Traffic) CheckShare(answer string, want float64) {
 	t.tb.Helper()
 	rule, got := stats.DefaultRule(), t.sample(answer, sample)
@@ -74,7 +75,7 @@ func (t *Traffic) CheckShare(answer string, want float64) {
 	}
 }
 
-// sample waits for so many requests and counts an answer among them.
+// sample waits for the given number of requests and counts those with an answer.
 func (t *Traffic) sample(answer string, requests int) stats.Split {
 	t.tb.Helper()
 	first := t.client.Begun() + warmUp

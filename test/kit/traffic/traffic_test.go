@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// recordingTB is a test whose failures are noted and don't count.
+// recordingTB is a test that records failures without failing.
 type recordingTB struct {
 	testing.TB
 
@@ -22,7 +22,7 @@ func (w *recordingTB) Errorf(format string, args ...any) {
 	w.failures = append(w.failures, fmt.Sprintf(format, args...))
 }
 
-// serve runs an app that speaks HTTP/1.1 and HTTP/2 in clear text, and returns its address.
+// serve starts a backend for HTTP/1.1 and HTTP/2 in clear text, and returns its address.
 func serve(t *testing.T, app http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(app)
@@ -37,22 +37,22 @@ func serve(t *testing.T, app http.HandlerFunc) string {
 func TestFailedRequestsAreReported(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		fault http.HandlerFunc // of every 7th request, a farewell of each: no pinned connection may get around it
-		want  []string         // begin the failures
+		fault http.HandlerFunc // for every 7th request; "connection close" for all, so that it reaches the pinned connections
+		want  []string         // substrings of the failures
 	}{
-		"no fault":     {answer("stable"), nil},
-		"a share":      {answer("stable"), nil},
-		"a share, off": {answer("canary"), []string{"were answered by canary, want 0 %"}},
-		"an error":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, []string{"HTTP status 503:"}},
-		"a wrong app":  {answer("other"), []string{"not a known color"}},
-		"no answer":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, []string{"connection closed"}},
-		"a farewell":   {closeConnection, []string{"pinned HTTP/1.1, lost", "pinned HTTP/2, lost"}},
+		"no fault":         {answer("stable"), nil},
+		"a share":          {answer("stable"), nil},
+		"a share, off":     {answer("canary"), []string{"were answered by canary, want 0 %"}},
+		"an error":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, []string{"HTTP status 503:"}},
+		"a wrong app":      {answer("other"), []string{"not a known color"}},
+		"no answer":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, []string{"connection closed"}},
+		"connection close": {closeConnection, []string{"pinned HTTP/1.1, lost", "pinned HTTP/2, lost"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var requests atomic.Int64
 			address := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				if requests.Add(1)%7 == 0 || name == "a farewell" {
+				if requests.Add(1)%7 == 0 || name == "connection close" {
 					test.fault(w, r)
 					return
 				}
@@ -78,12 +78,12 @@ func TestFailedRequestsAreReported(t *testing.T) {
 	}
 }
 
-// answer is an app of that name.
+// answer returns the handler of a backend with that name.
 func answer(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, "%q", name) }
 }
 
-// closeConnection answers and asks to end the connection.
+// closeConnection answers and closes the connection.
 func closeConnection(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 	answer("stable")(w, r)
@@ -101,9 +101,9 @@ func TestGetSendsOneRequest(t *testing.T) {
 	})
 	got, err := Get(t.Context(), "http://"+address+"/", "shop.example.com:", http.Header{"X-User": {"me"}})
 	if err != nil || got.Status != http.StatusNotFound || got.Header.Get("X-Host") != "shop.example.com:me" || len(got.Body) == 0 {
-		t.Errorf("the answer is %+v, %v", got, err)
+		t.Errorf("the response is %+v, %v", got, err)
 	}
 	if _, err := Get(t.Context(), "http://"+address+"/cut", "", nil); err == nil || requests.Load() != 2 {
-		t.Errorf("after two calls of Ask the server has %d requests; the last one's error is %v", requests.Load(), err)
+		t.Errorf("after two calls of Get the server received %d requests; the last one's error is %v", requests.Load(), err)
 	}
 }
