@@ -62,7 +62,7 @@ func TestPageStandsAlone(t *testing.T) {
 	}
 	for _, outside := range []string{"http://", "https://", "src=", "@import", "url("} {
 		if strings.Contains(answer.Body.String(), outside) {
-			t.Errorf("the page reaches for something outside itself: it contains %q", outside)
+			t.Errorf("the page loads external resources: it contains %q", outside)
 		}
 	}
 }

@@ -24,10 +24,10 @@ func TestAskByHTTP(t *testing.T) {
 	}
 	q.path = "/"
 	if got, err := q.ask(t.Context()); err == nil {
-		t.Errorf("a page is the answer %q", got)
+		t.Errorf("a page was accepted as answer %q", got)
 	}
 	q.host = "other.example.com"
 	if got, err := q.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "503 Service Unavailable: no such host") {
-		t.Errorf("a refusal is the answer %q, %v", got, err)
+		t.Errorf("an error page was accepted as answer %q, %v", got, err)
 	}
 }

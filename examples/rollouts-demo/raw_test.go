@@ -126,7 +126,7 @@ func TestAskKeepsItsSchedule(t *testing.T) {
 func TestAskRejectsInvalidFlags(t *testing.T) {
 	for _, args := range [][]string{{"--protocol=sctp", "--address=a:1"}, {"--protocol=tcp"}, {"--address=a:1", "--rate=0"}, {"--color=blue"}} {
 		if err := runAsk(t.Context(), args, new(bytes.Buffer)); err == nil {
-			t.Errorf("%v is no error", args)
+			t.Errorf("%v returned no error", args)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestCopyTree(t *testing.T) {
 		t.Errorf("copies (-want +got):\n%s", diff)
 	}
 	if err := copyTree(filepath.Join(from, "charts"), to); err == nil {
-		t.Error("copying what is not there is no error")
+		t.Error("copying a missing file returned no error")
 	}
 }
 
@@ -37,11 +37,11 @@ func TestPartKeepsWhatItsProgramsPrint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if raw, err := os.ReadFile(filepath.Join(dest, "share", "install.yaml")); err != nil || string(raw) != "eg\nof the part\n" {
-		t.Errorf("the file holds %q, %v", raw, err)
+		t.Errorf("the file contains %q, %v", raw, err)
 	}
 	tools.Prints[0].Args[0] = "fail"
 	if err := tools.print(t.Context(), dest, io.Discard); err == nil {
-		t.Error("a program that fails is no error")
+		t.Error("a failing program returned no error")
 	}
 }
 

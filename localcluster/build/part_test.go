@@ -45,13 +45,13 @@ func TestEnsure(t *testing.T) {
 		return folders["part"], steps, err
 	}
 
-	t.Run("a missing part is made, with progress before and after", func(t *testing.T) {
+	t.Run("a missing component is built, with progress before and after", func(t *testing.T) {
 		folder, steps, err := ensure(t, recipe{key: "one", made: &made})
 		if err != nil || made != 1 {
 			t.Fatalf("made %d times, error %v", made, err)
 		}
 		if raw, err := os.ReadFile(filepath.Join(folder, "program")); err != nil || string(raw) != "one" {
-			t.Errorf("the part holds %q, %v", raw, err)
+			t.Errorf("the component contains %q, %v", raw, err)
 		}
 		if len(steps) != 2 || steps[0].Remaining != time.Minute || steps[1].Remaining != 0 || steps[1].Took == 0 {
 			t.Errorf("progress: %+v", steps)
@@ -69,7 +69,7 @@ func TestEnsure(t *testing.T) {
 			t.Errorf("made %d times in %s, error %v", made, folder, err)
 		}
 	})
-	t.Run("a part that fails names itself, shows its log, and is tried again", func(t *testing.T) {
+	t.Run("a failed component is named with its log, and is built again", func(t *testing.T) {
 		_, _, err := ensure(t, recipe{key: "three", made: &made, fails: true})
 		if !errors.Is(err, ErrBuild) || !strings.Contains(err.Error(), "part") || !strings.Contains(err.Error(), "undefined: everything") {
 			t.Errorf("error %v", err)

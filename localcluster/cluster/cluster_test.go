@@ -27,7 +27,7 @@ func TestComponentsWaitForComponentsThatExist(t *testing.T) {
 			}
 		}
 		if (c.Ready.URL == "") == (c.Ready.Socket == "") {
-			t.Errorf("%s: want exactly one sign of readiness, have %+v", c.Name, c.Ready)
+			t.Errorf("%s: want exactly one probe, have %+v", c.Name, c.Ready)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestEveryKubeconfigHasAnIdentity(t *testing.T) {
 		for _, arg := range c.Args {
 			if name, isKubeconfig := strings.CutSuffix(filepath.Base(arg), ".kubeconfig"); isKubeconfig {
 				if _, ok := clients[name]; !ok {
-					t.Errorf("%s: %s belongs to nobody", c.Name, arg)
+					t.Errorf("%s: %s has no owner", c.Name, arg)
 				}
 			}
 		}

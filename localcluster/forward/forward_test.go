@@ -66,7 +66,7 @@ func TestForwardCopiesBothDirections(t *testing.T) {
 }
 
 func TestAConnectionWithoutTargetIsClosed(t *testing.T) {
-	address := serve(t, func(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") })
+	address := serve(t, func(context.Context) (net.Conn, error) { return nil, errors.New("connection refused") })
 	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func TestTargetAddress(t *testing.T) {
 	clock := time.Unix(0, 0)
 	target, err := NewTarget("app.default.svc:80", func(_ context.Context, host string) ([]string, error) {
 		if host != "app.default.svc" {
-			t.Errorf("asked for %q", host)
+			t.Errorf("looked up %q", host)
 		}
 		answer := answers[lookups]
 		lookups++
@@ -52,13 +52,13 @@ func TestTargetAddress(t *testing.T) {
 		clock = clock.Add(step.after)
 		address, err := target.resolve(t.Context())
 		if address != step.address || !errors.Is(err, step.fails) || lookups != step.asked {
-			t.Errorf("%s: address %q, error %v, asked %d times; want %q, %v, %d", step.what, address, err, lookups, step.address, step.fails, step.asked)
+			t.Errorf("%s: address %q, error %v, %d lookups; want %q, %v, %d", step.what, address, err, lookups, step.address, step.fails, step.asked)
 		}
 	}
 }
 
 func TestATargetHasAPort(t *testing.T) {
 	if _, err := NewTarget("app.default.svc", nil); err == nil {
-		t.Error("a target without a port is taken")
+		t.Error("a target without a port was accepted")
 	}
 }

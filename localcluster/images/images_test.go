@@ -88,7 +88,7 @@ func TestServedImagesCanBePulledByEachName(t *testing.T) {
 			Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "COLOR=blue"},
 		}
 		if diff := cmp.Diff(want, config.Config); diff != "" {
-			t.Errorf("%s runs otherwise than described (-want +got):\n%s", tag, diff)
+			t.Errorf("configuration of %s (-want +got):\n%s", tag, diff)
 		}
 		if size, err := io.Copy(io.Discard, mutate.Extract(image)); err != nil || size == 0 {
 			t.Errorf("%s: %d bytes of files, %v", tag, size, err)
@@ -199,7 +199,7 @@ func TestOneDescriptionGivesOneImageEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := validate.Index(root); err != nil {
-		t.Errorf("the image layout is not sound: %v", err)
+		t.Errorf("the image layout is invalid: %v", err)
 	}
 
 	file := filepath.Join(t.TempDir(), "images.tar")

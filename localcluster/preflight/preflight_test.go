@@ -158,11 +158,11 @@ func TestWhatIsBuiltNeedsFewerTools(t *testing.T) {
 	m := debian().without("git").without("apt-get").without("python3")
 	m.building = Programs
 	if printed, err := m.check(t); err != nil {
-		t.Errorf("the parts are built: %v: %s", err, printed)
+		t.Errorf("with built components: %v: %s", err, printed)
 	}
 	m = m.without("go")
 	if printed, err := m.check(t); err == nil || !strings.Contains(printed, "go is not in the path") {
-		t.Errorf("programs are built without Go: %v: %s", err, printed)
+		t.Errorf("building programs without Go passes: %v: %s", err, printed)
 	}
 	m.building = Nothing
 	if printed, err := m.check(t); err != nil {

@@ -61,7 +61,7 @@ func TestAddonImagesAndBundles(t *testing.T) {
 		{"the API of KEDA, with the scaler and the agent", []Addon{KEDAAPI}, programs, 2, 2},
 		{"another KEDA", []Addon{"keda-v2.20.2"}, programs, 3 + 2, 2},
 		{"an older controller is an image and nothing else", []Addon{OldRollouts}, programs, 1, 0},
-		{"KEDA beside a gateway", []Addon{Traefik, KEDA}, programs, 1 + 3 + 2 + guides, 5},
+		{"KEDA and a gateway", []Addon{Traefik, KEDA}, programs, 1 + 3 + 2 + guides, 5},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

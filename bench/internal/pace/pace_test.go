@@ -22,11 +22,11 @@ func TestUntil(t *testing.T) {
 			return nil
 		})
 		if err != nil || looks != 5 {
-			t.Errorf("%d looks, error %v", looks, err)
+			t.Errorf("%d calls, error %v", looks, err)
 		}
 		err = Until(t.Context(), time.Minute, time.Second, func() error { return errNotYet })
 		if !errors.Is(err, ErrTimeout) || !errors.Is(err, errNotYet) {
-			t.Errorf("in vain: error %v", err)
+			t.Errorf("timeout: error %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -52,7 +52,7 @@ func TestEvery(t *testing.T) {
 		}
 		err = Every(t.Context(), time.Second, 2, func(context.Context, int) error { return errNotYet })
 		if !errors.Is(err, errNotYet) {
-			t.Errorf("an error does not end it: %v", err)
+			t.Errorf("it continues after an error: %v", err)
 		}
 	})
 }

@@ -93,11 +93,11 @@ func (r *report) limit(testCase Case) {
 	limit := func(name string, value, limit float64, atLeast bool, what ...string) {
 		r.Limits = append(r.Limits, benchresult.Limit{Name: testCase.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast, Of: strings.Join(what, "")})
 	}
-	times := func(ours, beside float64, what string) string {
-		return fmt.Sprintf("%.2f ms, %s %.2f ms", ours/1000, what, beside/1000)
+	times := func(ours, base float64, what string) string {
+		return fmt.Sprintf("%.2f ms, %s %.2f ms", ours/1000, what, base/1000)
 	}
-	rates := func(ours, beside *line, what string) string {
-		return fmt.Sprintf("%.0f/s, %s %.0f/s", ours.Rate, what, beside.Rate)
+	rates := func(ours, base *line, what string) string {
+		return fmt.Sprintf("%.0f/s, %s %.0f/s", ours.Rate, what, base.Rate)
 	}
 	limit("SetWeight / bare write, p50", changed.rounds.P50Ratio(&bare.rounds), maxP50, false, times(changed.P50, bare.P50, bareWrite))
 	limit("SetWeight / bare write, p99", changed.rounds.P99Ratio(&bare.rounds), maxP99, false, times(changed.P99, bare.P99, bareWrite))

@@ -122,9 +122,9 @@ func (r *round) resyncs(ctx context.Context, samples map[string]sample) error {
 	all := max(r.of.Calls, minResyncs)
 	half := all / 2
 	ours := func(n int) error { return reconcile(r.router, r.rollouts[n%r.of.Calls]) }
-	beside := func(n int) error { return reconcile(r.noop, r.rollouts[n%r.of.Calls]) }
+	base := func(n int) error { return reconcile(r.noop, r.rollouts[n%r.of.Calls]) }
 	for _, p := range []part{
-		{resync, 0, half, ours}, {noResync, 0, half, beside}, {noResync, half, all, beside}, {resync, half, all, ours},
+		{resync, 0, half, ours}, {noResync, 0, half, base}, {noResync, half, all, base}, {resync, half, all, ours},
 	} {
 		if err := r.count(ctx, samples, p); err != nil {
 			return err

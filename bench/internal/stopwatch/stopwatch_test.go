@@ -99,6 +99,6 @@ func TestSettleReturnsContextError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Settle(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("settled: %v", err)
+		t.Errorf("Settle returned %v", err)
 	}
 }

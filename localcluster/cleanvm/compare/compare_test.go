@@ -21,7 +21,7 @@ func parse(t *testing.T, text string) compare.Snapshot {
 
 func TestParseRejectsIncompleteSnapshots(t *testing.T) {
 	if got, err := compare.Parse("@@ files\n/opt\td 755 0:0\n"); err == nil {
-		t.Errorf("a snapshot without its end was read as %v", got)
+		t.Errorf("an incomplete snapshot was parsed as %v", got)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestDiff(t *testing.T) {
 				t.Errorf("allowed (-want +got):\n%s", diff)
 			}
 			if got.Clean() != (len(c.left) == 0) {
-				t.Errorf("clean is %v with %d things left", got.Clean(), len(c.left))
+				t.Errorf("Clean returned %v with %d findings", got.Clean(), len(c.left))
 			}
 		})
 	}

@@ -54,7 +54,7 @@ func TestABundleIsACleanClone(t *testing.T) {
 	}
 	got := clone(t, bundle)
 	if want := git(t, repo, "rev-parse", "HEAD"); git(t, got, "rev-parse", "HEAD") != want || bundle.Commit != want || bundle.Dirty {
-		t.Errorf("the clone has %s, the bundle says %+v, want %s", git(t, got, "rev-parse", "HEAD"), bundle, want)
+		t.Errorf("the clone has %s, the bundle %+v, want %s", git(t, got, "rev-parse", "HEAD"), bundle, want)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestADirtyBundleHasAllAndTouchesNothing(t *testing.T) {
 	repo := repository(t)
 	write(t, filepath.Join(repo, "kept"), "changed")
 	write(t, filepath.Join(repo, "new"), "not committed")
-	write(t, filepath.Join(repo, "ignored"), "nobody's business")
+	write(t, filepath.Join(repo, "ignored"), "private")
 	before := git(t, repo, "status", "--porcelain") + git(t, repo, "count-objects", "-v")
 	bundle, err := walk.MakeBundle(t.Context(), repo, t.TempDir(), true)
 	if err != nil {
@@ -83,9 +83,9 @@ func TestADirtyBundleHasAllAndTouchesNothing(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(got, "ignored")); err == nil {
-		t.Error("an ignored file was carried along")
+		t.Error("the clone contains an ignored file")
 	}
 	if after := git(t, repo, "status", "--porcelain") + git(t, repo, "count-objects", "-v"); after != before {
-		t.Errorf("the repository was touched: %s, before %s", after, before)
+		t.Errorf("the repository changed: %s, before %s", after, before)
 	}
 }

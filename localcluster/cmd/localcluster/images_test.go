@@ -58,7 +58,7 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 		}
 		got, known := megabytes[row[1]]
 		if !known {
-			t.Errorf("the table has %s, which is not released", row[1])
+			t.Errorf("the table lists %s, which is not released", row[1])
 			continue
 		}
 		if got > limit {
@@ -66,7 +66,7 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 		}
 		const stale = 0.05
 		if got < documented*(1-stale) || got > documented*(1+stale) {
-			t.Errorf("%s has %.1f MB, the table says %.1f", row[1], got, documented)
+			t.Errorf("%s has %.1f MB, the table lists %.1f", row[1], got, documented)
 		}
 	}
 }

@@ -32,10 +32,10 @@ func TestCheckRejectsDifferentCluster(t *testing.T) {
 	}
 	same := request{addons: []stack.Addon{stack.Traefik}, forwards: running.Forwards, extraArgs: running.Settings.ExtraArgs}
 	if err := same.check(running, true); err != nil {
-		t.Errorf("what runs is asked for: %v", err)
+		t.Errorf("the running cluster was requested: %v", err)
 	}
 	if err := (request{}).check(running, true); err != nil {
-		t.Errorf("less than what runs is asked for: %v", err)
+		t.Errorf("less than the running cluster was requested: %v", err)
 	}
 	for name, other := range map[string]request{
 		"the forward":  {forwards: []node.Forward{{Name: "shop", Target: "shop:81"}}},
