@@ -11,7 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cleanvm/compare"
 )
 
-// Write writes the story in a readable form.
+// Write writes the report in a readable form.
 func (s Report) Write(out io.Writer) {
 	for _, fact := range s.Machine {
 		fmt.Fprintln(out, fact)

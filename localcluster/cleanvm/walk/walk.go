@@ -136,35 +136,35 @@ func CloneCommand() Command {
 
 // RunCommands runs commands as the user until one fails, and compares the machine.
 func (w *Walk) RunCommands(ctx context.Context, commands []Command) (Report, error) {
-	story := Report{}
+	report := Report{}
 	facts, err := w.describe(ctx)
 	if err != nil {
-		return story, err
+		return report, err
 	}
-	story.Machine = facts
+	report.Machine = facts
 	memory := w.watchMemory(ctx)
 	w.progress("taking a snapshot of the machine before the commands")
 	before, err := w.snapshot(ctx, "before")
 	if err != nil {
-		return story, err
+		return report, err
 	}
 	_ = w.Transcript.Tail() // the login message belongs to no command
 	for _, command := range commands {
 		outcome := w.runCommand(ctx, command)
-		story.Outcomes = append(story.Outcomes, outcome)
+		report.Outcomes = append(report.Outcomes, outcome)
 		if ctx.Err() != nil {
-			return story, ctx.Err()
+			return report, ctx.Err()
 		}
 		if !outcome.Passed() {
 			break
 		}
 	}
 	w.progress("taking a snapshot of the machine after the commands")
-	if story.Left, err = w.compare(ctx, before); err != nil {
-		return story, err
+	if report.Left, err = w.compare(ctx, before); err != nil {
+		return report, err
 	}
-	story.MinMemoryMB, err = memory()
-	return story, err
+	report.MinMemoryMB, err = memory()
+	return report, err
 }
 
 // runCommand runs one command as the user.

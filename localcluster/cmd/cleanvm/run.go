@@ -17,7 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cleanvm/walk"
 )
 
-// errFailed is the error of a story with a failed command or with something left on the machine.
+// errFailed is the error of a run with a failed command or with something left on the machine.
 var errFailed = errors.New("the commands failed on the clean machine, or left something there")
 
 // runCommands boots and runs README's commands, or other commands, as the user.
@@ -76,11 +76,11 @@ func (o *options) walk(ctx context.Context, g *guest, bundle walk.Bundle, comman
 	if w.Terminal, err = g.openTerminal(ctx, look, w.Transcript); err != nil {
 		return err
 	}
-	story, err := w.RunCommands(ctx, commands)
+	report, err := w.RunCommands(ctx, commands)
 	if err != nil {
 		return err
 	}
-	return g.writeSummary(story, bundle)
+	return g.writeSummary(report, bundle)
 }
 
 // openTerminal logs the user in on a terminal.
@@ -108,7 +108,7 @@ func (o *options) terminalSettings() (machine.TerminalSettings, bool) {
 }
 
 // writeSummary prints and stores the summary.
-func (g *guest) writeSummary(story walk.Report, bundle walk.Bundle) error {
+func (g *guest) writeSummary(report walk.Report, bundle walk.Bundle) error {
 	file, err := os.Create(filepath.Join(g.dir, "summary.txt"))
 	if err != nil {
 		return fmt.Errorf("write the summary: %w", err)
@@ -120,9 +120,9 @@ func (g *guest) writeSummary(story walk.Report, bundle walk.Bundle) error {
 		state = " with uncommitted changes"
 	}
 	fmt.Fprintf(out, "\n=== A clean machine (%s), commit %.12s%s\n", g.Accel, bundle.Commit, state)
-	story.Write(out)
+	report.Write(out)
 	fmt.Fprintf(out, "\nlogs are in %s\n", g.dir)
-	if !story.Passed() {
+	if !report.Passed() {
 		return errFailed
 	}
 	fmt.Fprintln(out, "passed")

@@ -43,7 +43,7 @@ func writePlan(config node.Config) (string, error) {
 		err = os.WriteFile(plan, raw, 0o600)
 	}
 	if err != nil {
-		return "", fmt.Errorf("describe the cluster: %w", err)
+		return "", fmt.Errorf("encode the cluster's configuration: %w", err)
 	}
 	return plan, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // errOtherCluster is returned if the running cluster differs from the requested one.
-var errOtherCluster = errors.New("a cluster is there without it; end that one first, by `localcluster down`")
+var errOtherCluster = errors.New("the running cluster differs: run `localcluster down` first")
 
 // request contains the parsed options.
 type request struct {
@@ -65,7 +65,7 @@ func (r request) check(running node.Config, bare bool) error {
 		}
 	}
 	if running.Bare && !bare {
-		return fmt.Errorf("a cluster with Argo Rollouts in it: %w", errOtherCluster)
+		return fmt.Errorf("no --bare: %w", errOtherCluster)
 	}
 	return nil
 }
