@@ -37,11 +37,15 @@ func releases() []release {
 	return []release{
 		{
 			name: "v1.2.1", variable: "GATEWAY_API_V1_2_1_CRDS", extra: []string{"tcproutes", "tlsroutes", "udproutes"},
-			versions: map[string]string{"httproutes": "v1", "grpcroutes": "v1", "tcproutes": "v1alpha2", "tlsroutes": "v1alpha2", "udproutes": "v1alpha2"},
+			versions: map[string]string{
+				"httproutes": "v1", "grpcroutes": "v1", "tcproutes": "v1alpha2", "tlsroutes": "v1alpha2", "udproutes": "v1alpha2",
+			},
 		},
 		{
 			name: "newest", variable: "GATEWAY_API_CRDS",
-			versions: map[string]string{"httproutes": "v1", "grpcroutes": "v1", "tcproutes": "v1", "tlsroutes": "v1", "udproutes": "v1"},
+			versions: map[string]string{
+				"httproutes": "v1", "grpcroutes": "v1", "tcproutes": "v1", "tlsroutes": "v1", "udproutes": "v1",
+			},
 		},
 	}
 }
@@ -134,5 +138,6 @@ func (c *cluster) install(ctx context.Context) error {
 		return err
 	}
 	return rolloutscontroller.Install(ctx, c.admin, os.Getenv(installVariable),
-		map[string]string{"argoproj-labs/gatewayAPI": filepath.Join(c.folder, "gatewayapi-plugin")}, append(files, "../../config/argo-rollouts/gatewayapi/rbac.yaml")...)
+		map[string]string{"argoproj-labs/gatewayAPI": filepath.Join(c.folder, "gatewayapi-plugin")},
+		append(files, "../../config/argo-rollouts/gatewayapi/rbac.yaml")...)
 }

@@ -75,7 +75,8 @@ func (s *environment) logState() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), await.Patience())
 	defer cancel()
 	for _, path := range []string{
-		"/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts", "/apis/gateway.networking.k8s.io/v1/namespaces/" + s.namespace + "/httproutes",
+		"/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts",
+		"/apis/gateway.networking.k8s.io/v1/namespaces/" + s.namespace + "/httproutes",
 	} {
 		var read struct {
 			Items []struct{ Metadata, Spec, Status map[string]any }
@@ -101,7 +102,9 @@ func (s *environment) logState() {
 func (s *environment) rollout(name, given, managedRoutes, steps string) {
 	s.t.Helper()
 	for _, role := range []string{"stable", "canary"} {
-		s.apply(fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s-%s}, spec: {selector: {app: %s}, ports: [{port: 80, targetPort: 8080}]}}", name, role, name))
+		s.apply(fmt.Sprintf(
+			"{apiVersion: v1, kind: Service, metadata: {name: %s-%s}, spec: {selector: {app: %s}, ports: [{port: 80, targetPort: 8080}]}}", name, role, name,
+		))
 	}
 	s.apply(fmt.Sprintf(`
 apiVersion: argoproj.io/v1alpha1
@@ -137,7 +140,8 @@ func (s *environment) phase(ctx context.Context, rollout string) string {
 		Status   struct{ Phase, ObservedGeneration string }
 	}
 	body, err := s.admin.Get().AbsPath(s.path(rollout)).DoRaw(ctx)
-	if err != nil || json.Unmarshal(body, &read) != nil || read.Status.ObservedGeneration != strconv.FormatInt(read.Metadata.Generation, 10) {
+	if err != nil || json.Unmarshal(body, &read) != nil ||
+		read.Status.ObservedGeneration != strconv.FormatInt(read.Metadata.Generation, 10) {
 		return ""
 	}
 	return read.Status.Phase

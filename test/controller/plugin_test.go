@@ -52,7 +52,8 @@ func (s *environment) route(name string) (spec map[string]any, version string) {
 // canaryRollout returns a Rollout of the namespace after its steps, which set a header and a mirror route.
 func (s *environment) canaryRollout(given string) *v1alpha1.Rollout {
 	rollout := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{
-		Namespace: s.namespace, Name: "web", UID: "uid-of-web", Annotations: map[string]string{"rollout.argoproj.io/revision": "2"},
+		Namespace: s.namespace, Name: "web", UID: "uid-of-web",
+		Annotations: map[string]string{"rollout.argoproj.io/revision": "2"},
 	}}
 	rollout.Status.StableRS, rollout.Status.CurrentPodHash, rollout.Status.CurrentStepIndex = "old", "new", new(int32(2))
 	rollout.Spec.Strategy.Canary = &v1alpha1.CanaryStrategy{
@@ -63,9 +64,14 @@ func (s *environment) canaryRollout(given string) *v1alpha1.Rollout {
 		},
 		Steps: []v1alpha1.CanaryStep{
 			{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{
-				{HeaderName: "role", HeaderValue: &v1alpha1.StringMatch{Prefix: "q.a"}}, {HeaderName: "team", HeaderValue: &v1alpha1.StringMatch{Exact: "shop"}},
+				{HeaderName: "role", HeaderValue: &v1alpha1.StringMatch{Prefix: "q.a"}},
+				{HeaderName: "team", HeaderValue: &v1alpha1.StringMatch{Exact: "shop"}},
 			}}},
-			{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copies", Match: []v1alpha1.RouteMatch{{Headers: map[string]v1alpha1.StringMatch{"x-copy": {Exact: "yes"}}}}}},
+			{
+				SetMirrorRoute: &v1alpha1.SetMirrorRoute{
+					Name: "copies", Match: []v1alpha1.RouteMatch{{Headers: map[string]v1alpha1.StringMatch{"x-copy": {Exact: "yes"}}}},
+				},
+			},
 		},
 	}
 	return rollout
@@ -74,7 +80,8 @@ func (s *environment) canaryRollout(given string) *v1alpha1.Rollout {
 func unchangedRouteIsNotWritten(s *environment) {
 	plugin := s.startPlugin()
 	for _, name := range []string{"web-canary", "web-try"} {
-		s.apply("{apiVersion: v1, kind: Service, metadata: {name: " + name + "}, spec: {selector: {app: web}, ports: [{port: 80}]}}")
+		s.apply("{apiVersion: v1, kind: Service, metadata: {name: " + name +
+			"}, spec: {selector: {app: web}, ports: [{port: 80}]}}")
 	}
 	for key, kind := range map[string]string{"httpRoute": "HTTPRoute", "grpcRoute": "GRPCRoute"} {
 		name, rollout := strings.ToLower(kind)+"s/web", s.canaryRollout(`{"`+key+`":"web"}`)
@@ -85,7 +92,9 @@ func unchangedRouteIsNotWritten(s *environment) {
 		experiment := []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}}
 		s.mustSucceed(plugin.SetWeight(rollout, 20, experiment))
 		written, version := s.route(name)
-		for instance, process := range map[string]*pluginprocess.Process{"the same process": plugin, "another process": s.startPlugin()} {
+		for instance, process := range map[string]*pluginprocess.Process{
+			"the same process": plugin, "another process": s.startPlugin(),
+		} {
 			s.mustSucceed(process.SetWeight(rollout, 20, experiment))
 			if after, newVersion := s.route(name); newVersion != version {
 				s.t.Errorf("%s: %s wrote the route again (-first +second):\n%s", name, instance, cmp.Diff(written, after))
@@ -94,7 +103,8 @@ func unchangedRouteIsNotWritten(s *environment) {
 		rollout.Status.Abort = true
 		s.mustSucceed(plugin.RemoveManagedRoutes(rollout))
 		s.mustSucceed(plugin.SetWeight(rollout, 0, nil))
-		if _, answer := plugin.VerifyWeight(rollout, 0, nil); answer.HasError() { // VerifyWeight is the last call of a reconcile
+		// VerifyWeight is the last call of a reconcile
+		if _, answer := plugin.VerifyWeight(rollout, 0, nil); answer.HasError() {
 			s.t.Error(answer.ErrorString)
 		}
 		if after, _ := s.route(name); cmp.Diff(before, after) != "" {

@@ -92,11 +92,15 @@ func plain(t *testing.T, object map[string]any) map[string]any {
 }
 
 // inCanary returns the route during a canary, with the label.
-func inCanary(t *testing.T, git map[string]any, weights route.Weights, managed []route.ManagedRoute, named bool) map[string]any {
+func inCanary(
+	t *testing.T, git map[string]any, weights route.Weights, managed []route.ManagedRoute, named bool,
+) map[string]any {
 	t.Helper()
 	live, _, err := route.Apply(git, route.Intent{
-		Kind: route.HTTPRoute, Rollout: "shop/shop", UID: "u", Namespace: "shop", Stable: "shop-stable", Canary: "shop-canary",
-		Weights: &weights, ManagedRoutes: &managed, HasRuleNames: named, Label: &route.Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
+		Kind: route.HTTPRoute, Rollout: "shop/shop", UID: "u", Namespace: "shop", Stable: "shop-stable",
+		Canary:  "shop-canary",
+		Weights: &weights, ManagedRoutes: &managed, HasRuleNames: named,
+		Label: &route.Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +116,9 @@ func TestArgoCDByLabelAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := inCanary(t, git, route.Weights{Stable: 80, Canary: 20}, nil, true)
-	byLabel := []string{`select(.metadata.labels["rollouts.argoproj.io/gatewayapi-canary"] == "in-progress") | .spec.rules`}
+	byLabel := []string{
+		`select(.metadata.labels["rollouts.argoproj.io/gatewayapi-canary"] == "in-progress") | .spec.rules`,
+	}
 	if cmp.Equal(normalized(t, git, byLabel), normalized(t, live, byLabel)) {
 		t.Error("Argo CD shows no difference: correct the page")
 	}
@@ -127,7 +133,13 @@ func TestArgoCDRecipe(t *testing.T) {
 	}
 	managed := []route.ManagedRoute{
 		{Name: "qa", Header: []route.HeaderMatch{{Name: "role", Type: route.Exact, Value: "qa"}}},
-		{Name: "copy", Mirror: &route.Mirror{Percent: 100, Matches: []route.MirrorMatch{{Headers: []route.HeaderMatch{{Name: "role", Type: route.Prefix, Value: "d"}}}}}},
+		{
+			Name: "copy",
+			Mirror: &route.Mirror{
+				Percent: 100,
+				Matches: []route.MirrorMatch{{Headers: []route.HeaderMatch{{Name: "role", Type: route.Prefix, Value: "d"}}}},
+			},
+		},
 	}
 	experiment := []route.Destination{{Service: "shop-candidate", Weight: 10}}
 	states := map[string]struct {

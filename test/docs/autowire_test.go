@@ -104,7 +104,8 @@ func wired(t *testing.T, inGit map[string]any, object autowire.Object, isShared 
 	namespace := autowire.Namespace{
 		Objects: []autowire.Object{object}, HasProxy: true, Now: time.Unix(0, 0), Ports: map[string][]corev1.ServicePort{},
 		Targets: []autowire.Target{{
-			Name: "shop", Hosts: []string{"shop.test"}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80}, IsProgrammed: true, IsShared: isShared,
+			Name: "shop", Hosts: []string{"shop.test"}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80},
+			IsProgrammed: true, IsShared: isShared,
 			Kinds: []trigger.AutowireKind{trigger.AutowireIngress, trigger.AutowireHTTPRoute},
 		}},
 	}

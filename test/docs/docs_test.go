@@ -146,7 +146,8 @@ func anchors(page string) map[string]bool {
 			continue
 		}
 		words := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(strings.TrimSpace(heading[1]), "$1")
-		made := strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N}_\- ]`).ReplaceAllString(strings.ToLower(words), ""), " ", "-")
+		made := strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N}_\- ]`).ReplaceAllString(strings.ToLower(words), ""), " ",
+			"-")
 		if again := seen[made]; again > 0 {
 			found[fmt.Sprintf("%s-%d", made, again)] = true
 		}

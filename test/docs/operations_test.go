@@ -100,7 +100,8 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(text(t, "docs/reference/metrics.md"), "<!-- alerts -->")
 	var shown []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(Kedify\\w+)` \\| [^|]+ \\| [^|]+ \\|$").FindAllStringSubmatch(table, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(Kedify\\w+)` \\| [^|]+ \\| [^|]+ \\|$").FindAllStringSubmatch(table,
+		-1) {
 		shown = append(shown, row[1])
 	}
 	if diff := cmp.Diff(alerts, shown); diff != "" {
@@ -120,13 +121,15 @@ func TestDeploymentsInCommandsExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, found := range regexp.MustCompile(`(?m)^kind: Deployment\nmetadata:\n  name: (\S+)$`).FindAllSubmatch(raw, -1) {
+		for _, found := range regexp.MustCompile(`(?m)^kind: Deployment\nmetadata:\n  name: (\S+)$`).FindAllSubmatch(raw,
+			-1) {
 			known = append(known, string(found[1]))
 		}
 	}
 	named := 0
 	for path, page := range documents(t) {
-		for _, found := range regexp.MustCompile(`kubectl[^\n|]*? deployment[/ ]([a-z][a-z-]+)`).FindAllStringSubmatch(page, -1) {
+		for _, found := range regexp.MustCompile(`kubectl[^\n|]*? deployment[/ ]([a-z][a-z-]+)`).FindAllStringSubmatch(page,
+			-1) {
 			named++
 			if !slices.Contains(known, found[1]) {
 				t.Errorf("%s names Deployment %s, which is in no manifest: %s", path, found[1], found[0])

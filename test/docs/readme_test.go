@@ -44,7 +44,8 @@ func strategies(t *testing.T, name string) []any {
 			Kind string
 			Spec struct{ Strategy any }
 		}
-		if strings.Contains(document, "kind: Rollout\n") && yaml.Unmarshal([]byte(document), &object) == nil && object.Kind == "Rollout" {
+		if strings.Contains(document, "kind: Rollout\n") && yaml.Unmarshal([]byte(document), &object) == nil &&
+			object.Kind == "Rollout" {
 			found = append(found, object.Spec.Strategy)
 		}
 	}
@@ -72,17 +73,41 @@ func TestREADMEMeasurementsAreVerified(t *testing.T) {
 	_, table, _ := strings.Cut(text(t, "README.md"), "<!-- figures -->")
 	table, _, _ = strings.Cut(table, "<!-- end of figures -->")
 	held := []struct{ row, figure, file, says string }{
-		{"for an idle Rollout", "0", "test/counts/scaledobjects_test.go", `step\{name: "an idle resync", before: [^,]*, 0\), call: c\.reconcile\(ctx\)\}`},
-		{"for an idle Rollout", "0", "bench/internal/routerbench/report.go", `limit\("(?:writes|reads) of an idle resync", idle\.\w+, 0, false\)`},
-		{"for a new weight", "1 write", "test/counts/scaledobjects_test.go", `"SetWeight, another weight", call: c\.setWeight\(20\), want: requests\{patchObject: 1\}`},
-		{"for a new weight", "no read", "bench/internal/routerbench/report.go", `limit\("reads of a SetWeight", changed\.Reads, 0, false\)`},
-		{"for an idle Rollout", "0", "test/counts/routes_test.go", `step\{name: "an idle resync", before: accept\(ctx\), call: promoted\.reconcile\(ctx\)\}`},
-		{"for a new weight", "1 write of each object", "test/counts/routes_test.go", `"SetWeight, another weight", call: first\.setWeight\(20\), want: requests\{putRoute: routesPerRollout\}`},
+		{
+			"for an idle Rollout", "0", "test/counts/scaledobjects_test.go",
+			`step\{name: "an idle resync", before: [^,]*, 0\), call: c\.reconcile\(ctx\)\}`,
+		},
+		{
+			"for an idle Rollout", "0", "bench/internal/routerbench/report.go",
+			`limit\("(?:writes|reads) of an idle resync", idle\.\w+, 0, false\)`,
+		},
+		{
+			"for a new weight", "1 write", "test/counts/scaledobjects_test.go",
+			`"SetWeight, another weight", call: c\.setWeight\(20\), want: requests\{patchObject: 1\}`,
+		},
+		{
+			"for a new weight", "no read", "bench/internal/routerbench/report.go",
+			`limit\("reads of a SetWeight", changed\.Reads, 0, false\)`,
+		},
+		{
+			"for an idle Rollout", "0", "test/counts/routes_test.go",
+			`step\{name: "an idle resync", before: accept\(ctx\), call: promoted\.reconcile\(ctx\)\}`,
+		},
+		{
+			"for a new weight", "1 write of each object", "test/counts/routes_test.go",
+			`"SetWeight, another weight", call: first\.setWeight\(20\), want: requests\{putRoute: routesPerRollout\}`,
+		},
 		{"calls a second", "0.85 ×", "docs/dev/benchmarks.md", `at least 0\.85 × the bare write`},
 		{"two canaries", "0 of 28 347", "docs/pictures/demo.txt", `✔ no request failed: 0 of 28 347`},
 		{"two canaries", "250 requests/s", "docs/pictures/demo.txt", `The load runs: 250 requests/s`},
-		{"replicas go from 2 to 11", "0 of 4 069", "docs/pictures/demo.txt", `✔ no request of the app that scales failed: 0 of 4 069`},
-		{"replicas go from 2 to 11", "from 2 to 11", "docs/pictures/demo.txt", `2 stable and 0 canary[^$]*9 stable and 2 canary[^$]*2 stable and 0 canary`},
+		{
+			"replicas go from 2 to 11", "0 of 4 069", "docs/pictures/demo.txt",
+			`✔ no request of the app that scales failed: 0 of 4 069`,
+		},
+		{
+			"replicas go from 2 to 11", "from 2 to 11", "docs/pictures/demo.txt",
+			`2 stable and 0 canary[^$]*9 stable and 2 canary[^$]*2 stable and 0 canary`,
+		},
 	}
 	for _, h := range held {
 		var row string

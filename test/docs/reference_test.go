@@ -157,7 +157,8 @@ func annotations(t *testing.T) string {
 		}
 		ast.Inspect(file, func(node ast.Node) bool {
 			constant, is := node.(*ast.ValueSpec)
-			if !is || len(constant.Values) != 1 || !regexp.MustCompile(`^(Annotation|Fleet|Healthcheck)`).MatchString(constant.Names[0].Name) {
+			if !is || len(constant.Values) != 1 ||
+				!regexp.MustCompile(`^(Annotation|Fleet|Healthcheck)`).MatchString(constant.Names[0].Name) {
 				return true
 			}
 			value, doc := constantText(constant.Values[0], values), strings.Join(strings.Fields(constant.Doc.Text()), " ")
@@ -209,7 +210,8 @@ func flags(ctx context.Context, t *testing.T, binary string) string {
 // TestRouterKeysTable compares the table of keys with the router's error for an unknown key in
 // docs/reference/errors.md, which the router's tests write.
 func TestRouterKeysTable(t *testing.T) {
-	list := regexp.MustCompile("has the unknown key [^`]*the keys are ([a-zA-Z, ]+)`").FindStringSubmatch(text(t, "docs/reference/errors.md"))
+	list := regexp.MustCompile("has the unknown key [^`]*the keys are ([a-zA-Z, ]+)`").FindStringSubmatch(text(t,
+		"docs/reference/errors.md"))
 	if list == nil {
 		t.Fatal("docs/reference/errors.md has no error that lists the keys")
 	}
@@ -220,8 +222,10 @@ func TestRouterKeysTable(t *testing.T) {
 		shown = append(shown, row[1])
 	}
 	slices.Sort(shown)
-	if diff := cmp.Diff(regexp.MustCompile(`\w+(?:, | and |$)`).FindAllString(list[1], -1), shown, cmp.Comparer(func(a, b string) bool {
-		return strings.TrimSuffix(strings.TrimSuffix(a, ", "), " and ") == strings.TrimSuffix(strings.TrimSuffix(b, ", "), " and ")
+	if diff := cmp.Diff(regexp.MustCompile(`\w+(?:, | and |$)`).FindAllString(list[1],
+		-1), shown, cmp.Comparer(func(a, b string) bool {
+		return strings.TrimSuffix(strings.TrimSuffix(a, ", "),
+			" and ") == strings.TrimSuffix(strings.TrimSuffix(b, ", "), " and ")
 	})); diff != "" {
 		t.Errorf("keys (-router +docs/reference/configuration.md):\n%s", diff)
 	}

@@ -65,11 +65,13 @@ func TestReleaseConfiguration(t *testing.T) {
 		if platforms != "" {
 			t.Errorf("platforms of %s (-want +got):\n%s", program, platforms)
 		}
-		if !slices.Contains(build.Env, "CGO_ENABLED=0") || !slices.Contains(build.Flags, "-trimpath") || build.Times != "{{ .CommitTimestamp }}" {
+		if !slices.Contains(build.Env, "CGO_ENABLED=0") || !slices.Contains(build.Flags, "-trimpath") ||
+			build.Times != "{{ .CommitTimestamp }}" {
 			t.Errorf("%s is not static, or depends on where and when it is built: %+v", program, build)
 		}
 	}
-	if diff := cmp.Diff([]string{"rollouts-plugin-kedify", "gatewayapi-plugin", "kubectl-http_canary"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"rollouts-plugin-kedify", "gatewayapi-plugin", "kubectl-http_canary"},
+		names); diff != "" {
 		t.Errorf("binaries (-want +got):\n%s", diff)
 	}
 	if c.Version != 2 || c.Checksum.Name != "checksums.txt" || !c.Release.Draft ||
@@ -92,7 +94,8 @@ func TestWorkflowTargetsExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, found := range regexp.MustCompile(`(?m)(?:run: |^ +)make ([a-z][a-z-]+)`).FindAllStringSubmatch(string(raw), -1) {
+		for _, found := range regexp.MustCompile(`(?m)(?:run: |^ +)make ([a-z][a-z-]+)`).FindAllStringSubmatch(string(raw),
+			-1) {
 			called++
 			if !slices.Contains(targets, found[1]) {
 				t.Errorf("%s calls `make %s`, which the Makefile does not have", filepath.Base(file), found[1])

@@ -93,7 +93,9 @@ func (b *backend) closeAfter(t *testing.T) {
 // echo responds with the received request.
 func (b *backend) echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Server", "the-app")
-	_ = json.NewEncoder(w).Encode(echoed{Backend: b.name, Host: r.Host, Path: r.URL.Path, Proto: r.Proto, Header: r.Header})
+	_ = json.NewEncoder(w).Encode(echoed{
+		Backend: b.name, Host: r.Host, Path: r.URL.Path, Proto: r.Proto, Header: r.Header,
+	})
 }
 
 // echoStream sends each message of a gRPC stream back.

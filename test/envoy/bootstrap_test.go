@@ -11,8 +11,10 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
-	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3" // registers a message of the bootstrap
-	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/fixed_heap/v3"             // registers a message of the bootstrap
+	// registers a message of the bootstrap
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
+	// registers a message of the bootstrap
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/fixed_heap/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -48,7 +50,8 @@ func TestBootstrapIsValidForEnvoy(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := await.Context(t)
-	output, err := exec.CommandContext(ctx, envoyproc.Binary(t), "--mode", "validate", "--disable-hot-restart", "--log-level", "warning", "-c", file).CombinedOutput()
+	output, err := exec.CommandContext(ctx, envoyproc.Binary(t), "--mode", "validate", "--disable-hot-restart",
+		"--log-level", "warning", "-c", file).CombinedOutput()
 	if err != nil {
 		t.Fatalf("envoy rejects the bootstrap: %v\n%s", err, output)
 	}
@@ -93,7 +96,8 @@ func TestBootstrap(t *testing.T) {
 	if err := config.GetStatsSinks()[0].GetTypedConfig().UnmarshalTo(sink); err != nil {
 		t.Fatal(err)
 	}
-	if cluster := sink.GetGrpcService().GetEnvoyGrpc().GetClusterName(); cluster != "kedify_metrics_service" || sink.GetTransportApiVersion() != corev3.ApiVersion_V3 {
+	if cluster := sink.GetGrpcService().GetEnvoyGrpc().GetClusterName(); cluster != "kedify_metrics_service" ||
+		sink.GetTransportApiVersion() != corev3.ApiVersion_V3 {
 		t.Errorf("metrics go to cluster %s as %s", cluster, sink.GetTransportApiVersion())
 	}
 	clusters := config.GetStaticResources().GetClusters()
@@ -102,7 +106,9 @@ func TestBootstrap(t *testing.T) {
 }
 
 // checkServiceCluster checks a cluster that connects to the interceptor and detects a lost connection by pings.
-func checkServiceCluster(t *testing.T, cluster *clusterv3.Cluster, name string, port uint32, interval, timeout time.Duration) {
+func checkServiceCluster(
+	t *testing.T, cluster *clusterv3.Cluster, name string, port uint32, interval, timeout time.Duration,
+) {
 	t.Helper()
 	if cluster.GetName() != name {
 		t.Errorf("cluster %s, want %s", cluster.GetName(), name)
@@ -110,10 +116,12 @@ func checkServiceCluster(t *testing.T, cluster *clusterv3.Cluster, name string, 
 	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
 	address := cluster.GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0].GetEndpoint().GetAddress().GetSocketAddress()
 	if cluster.GetType() != clusterv3.Cluster_STRICT_DNS || cluster.GetConnectTimeout().AsDuration() != 2*time.Second {
-		t.Errorf("cluster %s: type %s, connect timeout %s", cluster.GetName(), cluster.GetType(), cluster.GetConnectTimeout().AsDuration())
+		t.Errorf("cluster %s: type %s, connect timeout %s", cluster.GetName(), cluster.GetType(),
+			cluster.GetConnectTimeout().AsDuration())
 	}
 	if address.GetAddress() != service || address.GetPortValue() != port {
-		t.Errorf("cluster %s leads to %s:%d, want %s:%d", cluster.GetName(), address.GetAddress(), address.GetPortValue(), service, port)
+		t.Errorf("cluster %s leads to %s:%d, want %s:%d", cluster.GetName(), address.GetAddress(), address.GetPortValue(),
+			service, port)
 	}
 	const options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 	protocol := new(httpv3.HttpProtocolOptions)

@@ -77,7 +77,8 @@ func TestRetryAfterWithoutUpstream(t *testing.T) {
 func TestDraining(t *testing.T) {
 	t.Parallel()
 	draining, remaining := startBackend(t, "old"), startBackend(t, "young")
-	objects := newInputs(t, []*backend{draining, remaining}, kit.NewScaledObject(namespace, "shop", "old", 1, "shop.example.com"))
+	objects := newInputs(t, []*backend{draining, remaining},
+		kit.NewScaledObject(namespace, "shop", "old", 1, "shop.example.com"))
 	// Both apps are endpoints of the Service old: two slices, each with a port number of its own.
 	slice := objects.EndpointSlices[1]
 	slice.Service.Name = "old"

@@ -28,7 +28,8 @@ func TestProxyReceivesOnlyItsFleet(t *testing.T) {
 			all.ScaledObjects = append(all.ScaledObjects, greedy, shared)
 			for _, other := range []string{"greedy", "third"} {
 				all.Services = append(all.Services, kit.ResolveServices(kit.NewService(other, "shop"))...)
-				all.EndpointSlices = append(all.EndpointSlices, kit.ResolveEndpointSlices(kit.NewEndpointSlice(other, "shop", "192.0.2.1"))...)
+				all.EndpointSlices = append(all.EndpointSlices,
+					kit.ResolveEndpointSlices(kit.NewEndpointSlice(other, "shop", "192.0.2.1"))...)
 			}
 			config, problems := resolve.Build(all)
 			if len(problems) > 0 {

@@ -21,7 +21,9 @@ func TestFailover(t *testing.T) {
 	const failover = "app"
 	for _, object := range all.ScaledObjects {
 		if name := object.Name; name == "shop" || name == "wide" {
-			object.Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{Service: failover, Port: 80, TimeoutSeconds: 1}
+			object.Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{
+				Service: failover, Port: 80, TimeoutSeconds: 1,
+			}
 		}
 	}
 	zero := without(all, "shop", "wide")
@@ -45,7 +47,8 @@ func TestFailover(t *testing.T) {
 		t.Errorf("the app was ready before the deadline: by %q, %+v", got.backend(), got)
 	}
 	for _, host := range []string{"shop.example.com", "SHOP.example.com", "a.example.com"} {
-		if got := r.send(t.Context(), "HTTP/1.1", host, "/", forged, nil); got.backend() == failover || got.status != http.StatusOK {
+		if got := r.send(t.Context(), "HTTP/1.1", host, "/", forged, nil); got.backend() == failover ||
+			got.status != http.StatusOK {
 			t.Errorf("%s is ready: by %q, %+v", host, got.backend(), got)
 		}
 	}
@@ -56,7 +59,9 @@ func TestFailover(t *testing.T) {
 func TestFailoverViaFallback(t *testing.T) {
 	t.Parallel()
 	all := hostInputs(t)
-	all.ScaledObjects[2].Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "app", Port: 80, TimeoutSeconds: 1}
+	all.ScaledObjects[2].Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{
+		Service: "app", Port: 80, TimeoutSeconds: 1,
+	}
 	r := startWithReplica(t, "DELTA_GRPC", all)
 	lagging := translated(t, without(all, "shop"), r.options)
 	current := lagging[resourcev3.ScopedRouteType]
@@ -64,7 +69,8 @@ func TestFailoverViaFallback(t *testing.T) {
 	r.publish(t, lagging)
 	await.True(t, "the endpoints are acknowledged", func() bool { return r.hasEndpoints(lagging) })
 	waiting := r.start(t, "HTTP/1.1", "shop.example.com")
-	await.True(t, "the request is queued via the fallback listener", func() bool { return r.queued("shop").ViaFallback == 1 })
+	await.True(t, "the request is queued via the fallback listener",
+		func() bool { return r.queued("shop").ViaFallback == 1 })
 	lagging[resourcev3.ScopedRouteType] = current // The worker catches up.
 	r.publish(t, lagging)
 	if got := <-waiting; got.backend() != "app" || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonFailover {

@@ -231,7 +231,8 @@ func (s *served) startWith(t *testing.T, protocol, host, path string, header htt
 func canaryInputs(t *testing.T, stable, canary string) resolve.Inputs {
 	t.Helper()
 	object := kit.NewScaledObject(namespace, "shop", "shop-stable", 1, "shop.example.com")
-	object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: strings.NewReplacer("STABLE", stable, "CANARY", canary).Replace(
+	object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: strings.NewReplacer("STABLE", stable,
+		"CANARY", canary).Replace(
 		"[{service: shop-stable, weight: STABLE}, {service: shop-canary, weight: CANARY}]")}
 	return newInputs(t, []*backend{startBackend(t, "shop-stable"), startBackend(t, "shop-canary")}, object)
 }

@@ -69,7 +69,8 @@ func TestQueuedUploadsDoNotBlockOthers(t *testing.T) {
 	}
 	defer connection.Close()
 	upload := func(host string) result {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address+"/size", io.LimitReader(zeros{}, size))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.address+"/size",
+			io.LimitReader(zeros{}, size))
 		if err != nil {
 			return result{err: err}
 		}
@@ -123,7 +124,8 @@ func TestQueuedWebSocketAndGRPCCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	_, err = fmt.Fprint(connection, "GET /websocket HTTP/1.1\r\nHost: shop.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	_, err = fmt.Fprint(connection,
+		"GET /websocket HTTP/1.1\r\nHost: shop.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,12 +162,14 @@ func TestQueuedGRPCStream(t *testing.T) {
 		service.Ports[0].Protocol = model.HTTP2
 	}
 	r := startWithReplica(t, "DELTA_GRPC", without(all, "shop"))
-	connection, err := grpc.NewClient(r.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("shop.example.com"))
+	connection, err := grpc.NewClient(r.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithAuthority("shop.example.com"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	stream, err := connection.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/test.Talk/Talk")
+	stream, err := connection.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+		"/test.Talk/Talk")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +240,8 @@ func TestWaitingPage(t *testing.T) {
 	r := startWithReplica(t, "DELTA_GRPC", without(all, "shop"))
 	browser := http.Header{"Accept": {"text/html,application/xhtml+xml"}}
 	got := r.send(t.Context(), "HTTP/1.1", "shop.example.com", "/healthz?deep=1", browser, nil)
-	if got.status != http.StatusOK || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonProbe || r.queued("shop").Waiting > 0 {
+	if got.status != http.StatusOK || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonProbe ||
+		r.queued("shop").Waiting > 0 {
 		t.Errorf("a health check: %+v", got)
 	}
 	for _, protocol := range protocols() {
@@ -265,11 +270,14 @@ func TestLargestWaitingPage(t *testing.T) {
 	all := hostInputs(t)
 	all.ScaledObjects[2].Annotations = map[string]string{httpv1alpha1.AnnotationWaitingPage: "true"}
 	r := startWithReplica(t, "DELTA_GRPC", without(all, "shop"))
-	r.page = page.Page{Body: strings.Repeat("page ", page.MaxBody/5), Status: http.StatusAccepted, RetryAfter: 10 * time.Second}
+	r.page = page.Page{
+		Body: strings.Repeat("page ", page.MaxBody/5), Status: http.StatusAccepted, RetryAfter: 10 * time.Second,
+	}
 	r.observe(t, without(all, "shop"))
 	for _, protocol := range protocols() {
 		got := r.send(t.Context(), protocol, "shop.example.com", "/", http.Header{"Accept": {"text/html"}}, nil)
-		if got.status != http.StatusAccepted || got.body != r.page.Body || got.header.Get("Retry-After") != "10" || got.err != nil {
+		if got.status != http.StatusAccepted || got.body != r.page.Body || got.header.Get("Retry-After") != "10" ||
+			got.err != nil {
 			t.Errorf("%s: %d, %d bytes, %v, %v", protocol, got.status, len(got.body), got.header, got.err)
 		}
 	}

@@ -171,7 +171,8 @@ func TestQueueDeadlineCancelAndLimits(t *testing.T) {
 		}
 		r.awaitQueued(t, "wide", 3)
 		got = r.send(t.Context(), protocol, "a.example.com", "/", nil, nil)
-		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonLimit {
+		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" ||
+			got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonLimit {
 			t.Errorf("%s, one too many: %+v", protocol, got)
 		}
 		got = r.send(t.Context(), protocol, "a.example.com", "/", http.Header{"User-Agent": {"kube-probe/1.34"}}, nil)

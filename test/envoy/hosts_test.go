@@ -84,8 +84,11 @@ func (s *served) run(t *testing.T, form, address string, changes ...[2]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bootstrap, err := envoyproc.InstalledBootstrap("../..", append(changes, [2]string{"api_type: DELTA_GRPC", "api_type: " + form},
-		[2]string{sinkService, "127.0.0.1"}, [2]string{"port_value: 5678", "port_value: " + port}, [2]string{"port_value: 9901", "port_value: 0"})...)
+	bootstrap, err := envoyproc.InstalledBootstrap("../..", append(changes, [2]string{
+		"api_type: DELTA_GRPC", "api_type: " + form,
+	},
+		[2]string{sinkService, "127.0.0.1"}, [2]string{"port_value: 5678", "port_value: " + port},
+		[2]string{"port_value: 9901", "port_value: 0"})...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +224,8 @@ func hostInputs(t *testing.T) resolve.Inputs {
 	one := "1"
 	headers.Spec.Headers = []httpv1alpha1.Header{{Name: "X-Canary", Value: &one}}
 	objects := []*httpv1alpha1.HTTPScaledObject{
-		app, headers, object("shop", "shop.example.com"), object("wide", "*.example.com"), object("narrow", "*.eu.example.com"),
+		app, headers, object("shop", "shop.example.com"), object("wide", "*.example.com"),
+		object("narrow", "*.eu.example.com"),
 	}
 	return newInputs(t, backends, objects...)
 }
@@ -250,7 +254,8 @@ func TestHostsOverDiscovery(t *testing.T) {
 						t.Errorf("%s %s%s: %d %q", protocol, c.host, path, status, body)
 					}
 					if got.Backend != c.want || c.want != "" && got.Host != c.host {
-						t.Errorf("%s %s%s %v: answered by %q as %q, want %q", protocol, c.host, path, c.header, got.Backend, got.Host, c.want)
+						t.Errorf("%s %s%s %v: answered by %q as %q, want %q", protocol, c.host, path, c.header, got.Backend, got.Host,
+							c.want)
 					}
 					if name := "X-Kedify-Scope"; got.Header.Get(name) != "" {
 						t.Errorf("%s %s: the app saw %s %q", protocol, c.host, name, got.Header.Get(name))
@@ -272,7 +277,9 @@ func TestHostsComeAndGo(t *testing.T) {
 			before := translated(t, base, translate.DefaultOptions())
 			s := serve(t, form, before)
 			var loads []*traffic.Traffic
-			for host, app := range map[string]string{"shop.example.com": "shop", "SHOP.example.com": "shop", "a.example.com": "wide"} {
+			for host, app := range map[string]string{
+				"shop.example.com": "shop", "SHOP.example.com": "shop", "a.example.com": "wide",
+			} {
 				loads = append(loads, traffic.Start(t, s.address, host, 1000, app))
 			}
 			updates := s.stat(t, "listener_manager.lds.update_success")

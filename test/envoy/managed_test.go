@@ -44,9 +44,15 @@ func TestHeaderRoutes(t *testing.T) {
 	t.Parallel()
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
 	object := canaryWith(0,
-		managedroute.Route{Name: "qa", Matches: []managedroute.Match{{Headers: []managedroute.HeaderMatch{onHeader("Role", condition(managedroute.Exact, "qa"))}}}},
+		managedroute.Route{
+			Name: "qa",
+			Matches: []managedroute.Match{
+				{Headers: []managedroute.HeaderMatch{onHeader("Role", condition(managedroute.Exact, "qa"))}},
+			},
+		},
 		managedroute.Route{Name: "team", Matches: []managedroute.Match{{Headers: []managedroute.HeaderMatch{
-			onHeader("x-team", condition(managedroute.Prefix, "shop-")), onHeader("x-user", condition(managedroute.Regex, "[0-9]{2,4}|dev")),
+			onHeader("x-team", condition(managedroute.Prefix, "shop-")),
+			onHeader("x-user", condition(managedroute.Regex, "[0-9]{2,4}|dev")),
 		}}}},
 		managedroute.Route{Name: "part", Matches: []managedroute.Match{
 			{Method: condition(managedroute.Exact, "GET"), Path: condition(managedroute.Prefix, "/api/")},
@@ -109,7 +115,8 @@ func TestHeaderRouteWithoutCanary(t *testing.T) {
 		t.Errorf("without a canary: %d from %q, want stable", got.status, got.seen.Backend)
 	}
 	p.update(t, with, "http.kedify-proxy.scoped_rds.kedify-proxy.update_success")
-	await.True(t, "the canary answers", func() bool { return p.mustGet(t, "http://shop.example.com/", qa).seen.Backend == "canary" })
+	await.True(t, "the canary answers",
+		func() bool { return p.mustGet(t, "http://shop.example.com/", qa).seen.Backend == "canary" })
 }
 
 // TestMirrorRoutes counts mirrored requests: they match the percentage, clients do not receive their responses, and
@@ -119,8 +126,12 @@ func TestMirrorRoutes(t *testing.T) {
 	const requests, percent = 2000, 20
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
 	object := canaryWith(0,
-		managedroute.Route{Name: "all", MirrorPercent: 100, Matches: []managedroute.Match{{Path: condition(managedroute.Exact, "/all")}}},
-		managedroute.Route{Name: "some", MirrorPercent: percent, Matches: []managedroute.Match{{Path: condition(managedroute.Prefix, "/some")}}})
+		managedroute.Route{
+			Name: "all", MirrorPercent: 100, Matches: []managedroute.Match{{Path: condition(managedroute.Exact, "/all")}},
+		},
+		managedroute.Route{
+			Name: "some", MirrorPercent: percent, Matches: []managedroute.Match{{Path: condition(managedroute.Prefix, "/some")}},
+		})
 	p := start(t, translated(t, newInputs(t, []*backend{stable, canary}, object), translate.DefaultOptions()))
 	copies := func() int { return p.stat(t, "cluster.apps/shop/canary/mirror.upstream_rq_total") }
 	for range 50 {
@@ -130,7 +141,8 @@ func TestMirrorRoutes(t *testing.T) {
 	// Envoy sends mirrored requests asynchronously, possibly after the response.
 	await.True(t, "one request in two was mirrored", func() bool { return copies() == 50 })
 	for i := range requests {
-		if got := p.mustGet(t, "http://shop.example.com/some/x", nil); got.status != http.StatusOK || got.seen.Backend != "stable" {
+		if got := p.mustGet(t, "http://shop.example.com/some/x", nil); got.status != http.StatusOK ||
+			got.seen.Backend != "stable" {
 			t.Fatalf("request %d: %d from %q, want stable", i, got.status, got.seen.Backend)
 		}
 	}
@@ -160,7 +172,11 @@ func TestRegularExpressions(t *testing.T) {
 			continue
 		}
 		routes = append(routes, &routev3.Route{
-			Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: managedroute.WithQuery(text)}}},
+			Match: &routev3.RouteMatch{
+				PathSpecifier: &routev3.RouteMatch_SafeRegex{
+					SafeRegex: &matcherv3.RegexMatcher{Regex: managedroute.WithQuery(text)},
+				},
+			},
 			Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: http.StatusOK}},
 		})
 	}
@@ -175,8 +191,11 @@ func TestRegularExpressions(t *testing.T) {
 		}}
 	})
 	p := &proxy{files: t.TempDir()}
-	p.write(t, "static.json", &bootstrapv3.Bootstrap{StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{config.Listeners[0]}}})
-	command := exec.CommandContext(t.Context(), envoyproc.Binary(t), "--mode", "validate", "--log-level", "warning", "--config-path", filepath.Join(p.files, "static.json"))
+	p.write(t, "static.json", &bootstrapv3.Bootstrap{
+		StaticResources: &bootstrapv3.Bootstrap_StaticResources{Listeners: []*listenerv3.Listener{config.Listeners[0]}},
+	})
+	command := exec.CommandContext(t.Context(), envoyproc.Binary(t), "--mode", "validate", "--log-level", "warning",
+		"--config-path", filepath.Join(p.files, "static.json"))
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Errorf("Envoy rejects an expression (%v):\n%s", err, output)
 	}
@@ -186,7 +205,8 @@ func TestRegularExpressions(t *testing.T) {
 func randomRegex(random *rand.Rand, levels int) string {
 	pick := func(choices ...string) string { return choices[random.IntN(len(choices))] }
 	if levels == 0 {
-		return pick("a", "abc", "xyz", "[a-z]", "[^/]", "[aeiou0-9]", "[acegikmoqsuwy]", ".", `\d`, `\w`, `\.`, `\xe9`, "(?i:k)", "(?i:shop)", `\b`, "^", "$",
+		return pick("a", "abc", "xyz", "[a-z]", "[^/]", "[aeiou0-9]", "[acegikmoqsuwy]", ".", `\d`, `\w`, `\.`, `\xe9`,
+			"(?i:k)", "(?i:shop)", `\b`, "^", "$",
 			"[[:alpha:]_-]", "(?s:.)", `\|`, `\\`, "[|]")
 	}
 	expression := func() string { return randomRegex(random, levels-1) }

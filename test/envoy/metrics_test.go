@@ -54,7 +54,9 @@ func startSink(t *testing.T, at *port.Port, objects map[model.Key]*metrics.Objec
 	}
 	sink.SetObjects(objects)
 	sink.SetProxies(map[model.Fleet][]model.Proxy{
-		namespace: {{Name: "kedify-proxy-1", IsReady: true, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}},
+		namespace: {{
+			Name: "kedify-proxy-1", IsReady: true, IsServing: true, Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+		}},
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
@@ -206,7 +208,8 @@ func (s *served) sendEvenly(t *testing.T) (rate float64) {
 	sent, last := 0.0, began
 	for ; last.Sub(began) < length; sent++ {
 		<-ticker.C
-		if answer, err := traffic.Get(t.Context(), "http://"+s.address+"/", "shop.example.com", nil); err != nil || answer.Status != http.StatusOK {
+		if answer, err := traffic.Get(t.Context(), "http://"+s.address+"/", "shop.example.com", nil); err != nil ||
+			answer.Status != http.StatusOK {
 			t.Fatal(answer, err)
 		}
 		last = time.Now()
@@ -220,11 +223,14 @@ func (s *served) sendEvenly(t *testing.T) (rate float64) {
 func TestMetricSinkRestart(t *testing.T) { //nolint:paralleltest // the client must not wait for a processor
 	const rounds, attempts = 3, 10
 	key := model.Key{Namespace: namespace, Name: "shop"}
-	objects := map[model.Key]*metrics.Object{key: {Fleet: namespace, Spec: rateOver(time.Minute), Services: []string{"shop"}}}
+	objects := map[model.Key]*metrics.Object{
+		key: {Fleet: namespace, Spec: rateOver(time.Minute), Services: []string{"shop"}},
+	}
 	at, stalls := port.Open(t), stall.Watch(t)
 	sink := startSink(t, at, objects)
 	app := startBackend(t, "shop")
-	resources := translated(t, newInputs(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")), translate.DefaultOptions())
+	resources := translated(t, newInputs(t, []*backend{app},
+		kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")), translate.DefaultOptions())
 	s := serve(t, "DELTA_GRPC", resources, sinkAddressChange(t, at.Address()))
 	s.await(t, resources)
 	answered := s.sendUntilEnd(t)
@@ -354,7 +360,9 @@ func TestThousandsOfClusters(t *testing.T) {
 	}{
 		"installed": {nil, 8},
 		// With the race detector on a busy machine the sink may be too slow, and Envoy would buffer flush after flush.
-		"all of every cluster": {[][2]string{{"- prefix: server.", "- prefix: cluster."}, {interval, "stats_flush_interval: 5s"}}, 60},
+		"all of every cluster": {[][2]string{
+			{"- prefix: server.", "- prefix: cluster."}, {interval, "stats_flush_interval: 5s"},
+		}, 60},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sink := startSink(t, port.Open(t), metricObjects)
@@ -369,7 +377,8 @@ func TestThousandsOfClusters(t *testing.T) {
 				}
 				count := counter("messages") - begin
 				each := (counter("received_metrics") - metrics) / count
-				t.Logf("%s, %d clusters %s: %.0f metrics, %.0f kB a flush", name, clusters, state, each, (counter("received_bytes")-size)/count/1000)
+				t.Logf("%s, %d clusters %s: %.0f metrics, %.0f kB a flush", name, clusters, state, each,
+					(counter("received_bytes")-size)/count/1000)
 				if each > test.metrics*clusters {
 					t.Errorf("a flush has %.0f metrics, want %.0f at most", each, test.metrics*clusters)
 				}
@@ -378,7 +387,8 @@ func TestThousandsOfClusters(t *testing.T) {
 			missing := slices.Collect(maps.Keys(metricObjects))
 			await.Described(t, "a rate of each object", func() bool {
 				for _, key := range missing {
-					if answer, err := traffic.Get(t.Context(), "http://"+s.address+"/", key.Name+".example.com", nil); err != nil || answer.Status != http.StatusOK {
+					if answer, err := traffic.Get(t.Context(), "http://"+s.address+"/", key.Name+".example.com", nil); err != nil ||
+						answer.Status != http.StatusOK {
 						t.Fatal(answer, err)
 					}
 				}

@@ -23,7 +23,9 @@ func TestProxyAnswersHealthChecks(t *testing.T) {
 	from := func(agent string) http.Header { return http.Header{"User-Agent": {agent}} }
 	for _, protocol := range protocols() {
 		for _, agent := range []string{"kube-probe/1.34", "ELB-HealthChecker/2.0", "GoogleHC/1.0"} {
-			for name, host := range map[string]string{"at zero": "shop.example.com", "ready": "a.example.com", "unknown host": "10.0.0.1"} {
+			for name, host := range map[string]string{
+				"at zero": "shop.example.com", "ready": "a.example.com", "unknown host": "10.0.0.1",
+			} {
 				got := r.send(t.Context(), protocol, host, "/status?deep=1", from(agent), nil)
 				if got.status != http.StatusOK || got.header.Get(extauthz.ReasonHeader) != extauthz.ReasonProbe || got.body != "" {
 					t.Errorf("%s, %s, %s: %+v", protocol, agent, name, got)
@@ -31,7 +33,8 @@ func TestProxyAnswersHealthChecks(t *testing.T) {
 			}
 		}
 		for _, agent := range []string{"Mozilla/5.0 kube-probe/1", "kube-probe", "GoogleHC"} {
-			if got := r.send(t.Context(), protocol, "a.example.com", "/", from(agent), nil); got.backend() == "" || got.header.Get(extauthz.ReasonHeader) != "" {
+			if got := r.send(t.Context(), protocol, "a.example.com", "/", from(agent), nil); got.backend() == "" ||
+				got.header.Get(extauthz.ReasonHeader) != "" {
 				t.Errorf("%s, %s: %+v", protocol, agent, got)
 			}
 		}
@@ -69,7 +72,8 @@ func TestHealthChecksThroughAnIngressController(t *testing.T) {
 			return err
 		}
 		defer response.Body.Close()
-		if reason := response.Header.Get(extauthz.ReasonHeader); response.StatusCode != http.StatusOK || reason != extauthz.ReasonProbe {
+		if reason := response.Header.Get(extauthz.ReasonHeader); response.StatusCode != http.StatusOK ||
+			reason != extauthz.ReasonProbe {
 			return fmt.Errorf("%s for host %s: status %d, reason %q", agent, host, response.StatusCode, reason)
 		}
 		return nil

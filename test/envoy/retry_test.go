@@ -16,7 +16,8 @@ import (
 // EndpointSlice changes. Each request is retried on the other Pod.
 func TestConnectFailureIsRetried(t *testing.T) {
 	t.Parallel()
-	objects := newInputs(t, []*backend{startBackend(t, "shop")}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects := newInputs(t, []*backend{startBackend(t, "shop")},
+		kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	slice := objects.EndpointSlices[0]
 	refusing := slice.Endpoints[0]
 	refusing.Address = loopback.Address() // No process listens there.
@@ -36,7 +37,8 @@ func TestConnectFailureIsRetried(t *testing.T) {
 func TestReceivedRequestIsNotRetried(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
-	closing := &backend{name: "shop", server: httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	closing := &backend{name: "shop", server: httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
 		requests.Add(1)
 		panic(http.ErrAbortHandler)
 	}))}

@@ -17,7 +17,8 @@ import (
 func TestSettingsFromAConfigMap(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
-	failing := &backend{name: "shop", server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	failing := &backend{name: "shop", server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
 		if requests.Add(1)%2 == 0 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}

@@ -28,7 +28,8 @@ func TestLongRequestsAreInFlight(t *testing.T) {
 	spec := rateOver(metrics.DefaultWindow)
 	spec.Metric = metrics.Concurrency
 	sink := startSink(t, port.Open(t), map[model.Key]*metrics.Object{
-		plain: {Fleet: namespace, Spec: spec, Services: []string{"plain"}}, calls: {Fleet: namespace, Spec: spec, Services: []string{"calls"}},
+		plain: {Fleet: namespace, Spec: spec, Services: []string{"plain"}},
+		calls: {Fleet: namespace, Spec: spec, Services: []string{"calls"}},
 	})
 	app, server := startBackend(t, "plain"), startBackend(t, "calls")
 	objects := newInputs(t, []*backend{app, server},
@@ -36,7 +37,8 @@ func TestLongRequestsAreInFlight(t *testing.T) {
 		kit.NewScaledObject(namespace, "calls", "calls", 1, "calls.example.com"))
 	objects.Services[1].Ports[0].Protocol = model.HTTP2
 	resources := translated(t, objects, translate.DefaultOptions())
-	s := serve(t, "DELTA_GRPC", resources, [2]string{"stats_flush_interval: 1s", "stats_flush_interval: 0.2s"}, sinkAddressChange(t, sink.address))
+	s := serve(t, "DELTA_GRPC", resources, [2]string{"stats_flush_interval: 1s", "stats_flush_interval: 0.2s"},
+		sinkAddressChange(t, sink.address))
 	s.await(t, resources)
 	want := func(what string, ofPlain, ofCalls float64) {
 		t.Helper()

@@ -73,7 +73,8 @@ func TestTerminatingProxyDrains(t *testing.T) {
 	t.Parallel()
 	args, drain := drainArgs(t)
 	app := startBackend(t, "plain")
-	resources := translated(t, newInputs(t, []*backend{app}, kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
+	resources := translated(t, newInputs(t, []*backend{app},
+		kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com")),
 		translate.DefaultOptions())
 	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace, DrainedListeners: []string{translate.ListenerName}})
 	proxyAddress := netip.MustParseAddr("127.0.0.1")
@@ -127,7 +128,8 @@ func TestTerminatingProxyDrains(t *testing.T) {
 		t.Errorf(format, args...)
 	}
 	for protocol, grpcServer := range transports {
-		if again := getOver(t.Context(), grpcServer, s.address, "plain.example.com"); again.status != http.StatusOK || again.err != nil {
+		if again := getOver(t.Context(), grpcServer, s.address, "plain.example.com"); again.status != http.StatusOK ||
+			again.err != nil {
 			fail("%s: an open connection is not served: %+v", protocol, again)
 		}
 		await.True(t, protocol+": the connection is closed", func() bool {

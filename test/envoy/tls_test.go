@@ -122,7 +122,9 @@ func getTLS(ctx context.Context, client *http.Client, url string) (tlsAnswer, er
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	got := tlsAnswer{status: response.StatusCode, proto: response.Proto, serial: response.TLS.PeerCertificates[0].SerialNumber.Int64()}
+	got := tlsAnswer{
+		status: response.StatusCode, proto: response.Proto, serial: response.TLS.PeerCertificates[0].SerialNumber.Int64(),
+	}
 	if err == nil && response.StatusCode == http.StatusOK {
 		err = json.Unmarshal(body, &got.echoed)
 	}
@@ -160,9 +162,11 @@ func TestCertificateByHost(t *testing.T) {
 	s.await(t, resources)
 	address := s.tlsAddress(t)
 	for host, want := range map[string]tlsAnswer{
-		"shop.example.com": {echoed: echoed{Backend: "shop"}, serial: 1}, "SHOP.example.com": {echoed: echoed{Backend: "shop"}, serial: 1},
+		"shop.example.com": {echoed: echoed{Backend: "shop"}, serial: 1},
+		"SHOP.example.com": {echoed: echoed{Backend: "shop"}, serial: 1},
 		"bank.example.org": {echoed: echoed{Backend: "bank"}, serial: 2},
-		"a.example.com":    {echoed: echoed{Backend: "wide"}, serial: 3}, "b.c.example.com": {echoed: echoed{Backend: "wide"}, serial: 3},
+		"a.example.com":    {echoed: echoed{Backend: "wide"}, serial: 3},
+		"b.c.example.com":  {echoed: echoed{Backend: "wide"}, serial: 3},
 	} {
 		for protocol, proto := range map[string]string{"HTTP/1.1": "HTTP/1.1", "HTTP/2": "HTTP/2.0"} {
 			got, err := getTLS(t.Context(), tlsClient(address, protocol), "https://"+host+"/")
@@ -170,21 +174,26 @@ func TestCertificateByHost(t *testing.T) {
 				t.Errorf("%s %s: %v", protocol, host, err)
 				continue
 			}
-			if got.Backend != want.Backend || got.serial != want.serial || got.proto != proto || got.Header.Get("X-Forwarded-Proto") != "https" {
-				t.Errorf("%s %s: answered by %q with certificate %d in %s, X-Forwarded-Proto %q", protocol, host, got.Backend, got.serial, got.proto,
+			if got.Backend != want.Backend || got.serial != want.serial || got.proto != proto ||
+				got.Header.Get("X-Forwarded-Proto") != "https" {
+				t.Errorf("%s %s: answered by %q with certificate %d in %s, X-Forwarded-Proto %q", protocol, host, got.Backend,
+					got.serial, got.proto,
 					got.Header.Get("X-Forwarded-Proto"))
 			}
 		}
-		if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK || !strings.Contains(body, want.Backend) {
+		if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK ||
+			!strings.Contains(body, want.Backend) {
 			t.Errorf("%s in clear text: %d %s", host, status, body)
 		}
 	}
 	// The Host header selects the route, as without TLS.
-	if got, err := getTLS(t.Context(), tlsClient(address, "HTTP/2"), "https://a.example.com/"); err != nil || got.Host != "a.example.com" {
+	if got, err := getTLS(t.Context(), tlsClient(address, "HTTP/2"), "https://a.example.com/"); err != nil ||
+		got.Host != "a.example.com" {
 		t.Errorf("a.example.com: %+v, %v", got, err)
 	}
 	for _, name := range []string{
-		"plain.example.com", "unknown.example.net", "example.com", "*", "-", "(none)", "*.example.com", "xdstp:x", "xdstp://a/b/c", "a b", "a/b", "\xff\xfe.example.com",
+		"plain.example.com", "unknown.example.net", "example.com", "*", "-", "(none)", "*.example.com", "xdstp:x",
+		"xdstp://a/b/c", "a b", "a/b", "\xff\xfe.example.com",
 		strings.Repeat("a", 200), "a..b",
 	} {
 		if connection, serial, err := handshake(t.Context(), address, name); err == nil {
@@ -210,7 +219,8 @@ func checkNoKeys(t *testing.T, s *served, secrets []*corev1.Secret) {
 		}
 		for _, secret := range secrets {
 			key := secret.Data[corev1.TLSPrivateKeyKey]
-			if strings.Contains(string(dump), string(key)) || strings.Contains(string(dump), base64.StdEncoding.EncodeToString(key)) {
+			if strings.Contains(string(dump), string(key)) ||
+				strings.Contains(string(dump), base64.StdEncoding.EncodeToString(key)) {
 				t.Errorf("%s shows the key of Secret %s", page, secret.Name)
 			}
 		}
@@ -225,12 +235,14 @@ func TestCertificateRotationUnderLoad(t *testing.T) {
 	const host = "shop.example.com"
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
 	object := withTLSSecret(kit.NewScaledObject(namespace, "shop", "stable", 1, host), "shop-tls")
-	weighted := kit.WithSplit(object, split.Backend{Service: "stable", Weight: 80}, split.Backend{Service: "canary", Weight: 20})
+	weighted := kit.WithSplit(object, split.Backend{Service: "stable", Weight: 80},
+		split.Backend{Service: "canary", Weight: 20})
 	backends := []*backend{stable, canary}
 	serial := int64(1)
 	publish := func(s *served, object *httpv1alpha1.HTTPScaledObject) translate.Resources {
 		t.Helper()
-		resources := withTLS(t, namespace, newInputs(t, backends, object), kit.NewTLSSecret(t, namespace, "shop-tls", serial, host))
+		resources := withTLS(t, namespace, newInputs(t, backends, object),
+			kit.NewTLSSecret(t, namespace, "shop-tls", serial, host))
 		if s != nil {
 			s.publish(t, resources)
 		}
@@ -261,7 +273,8 @@ func TestCertificateRotationUnderLoad(t *testing.T) {
 	got := stats.Split{Hits: canaries, Total: stables + canaries}
 	const most = 4 // standard deviations: one of 16,000 samples deviates more by chance
 	if got.Sigmas(0.2) > most {
-		t.Errorf("%d of %d requests over TLS went to the canary, want 20 %%: off by %.1f standard deviations", got.Hits, got.Total, got.Sigmas(0.2))
+		t.Errorf("%d of %d requests over TLS went to the canary, want 20 %%: off by %.1f standard deviations", got.Hits,
+			got.Total, got.Sigmas(0.2))
 	}
 	connection, _, err := handshake(t.Context(), s.tlsAddress(t), host)
 	if err != nil {
@@ -270,7 +283,8 @@ func TestCertificateRotationUnderLoad(t *testing.T) {
 	defer connection.Close()
 	load.end()
 	if failed, lost := load.failed.Load(), load.lost.Load(); failed > 0 || lost > 0 {
-		t.Errorf("of %d requests %d failed, for example %v; %d lasting connections were lost", load.done.Load(), failed, load.firstError.Load(), lost)
+		t.Errorf("of %d requests %d failed, for example %v; %d lasting connections were lost", load.done.Load(), failed,
+			load.firstError.Load(), lost)
 	}
 	t.Logf("%d requests; %d of %d to the canary", load.done.Load(), got.Hits, got.Total)
 	if now := s.stat(t, "listener_manager.lds.update_success"); now != updates {
@@ -298,7 +312,8 @@ func TestCertificatesStayInFleet(t *testing.T) {
 	t.Parallel()
 	all := newInputs(t, []*backend{startBackend(t, "shop")},
 		withTLSSecret(kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"), "shop-tls"),
-		withTLSSecret(kit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "bank.example.org", "*"), "shop-tls"))
+		withTLSSecret(kit.NewScaledObject("greedy", "shop", "shop", 1, "shop.example.com", "bank.example.org", "*"),
+			"shop-tls"))
 	all.Services = append(all.Services, kit.ResolveServices(kit.NewService("greedy", "shop"))...)
 	secrets := []*corev1.Secret{
 		kit.NewTLSSecret(t, namespace, "shop-tls", 1, "shop.example.com"),
@@ -341,7 +356,8 @@ func TestCertificatesOutliveTheInterceptor(t *testing.T) {
 	for _, isServed := range []bool{true, false} {
 		if !isServed {
 			s.server.Close()
-			await.True(t, "the proxy has lost its connection", func() bool { return s.stat(t, "control_plane.connected_state") == 0 })
+			await.True(t, "the proxy has lost its connection",
+				func() bool { return s.stat(t, "control_plane.connected_state") == 0 })
 		}
 		for range 10 {
 			connection, serial, err := handshake(t.Context(), address, "shop.example.com")
@@ -410,7 +426,8 @@ func TestTLSToBackend(t *testing.T) {
 	t.Parallel()
 	const host = "shop.example.com"
 	app, names := startSecureBackend(t, "shop")
-	objects := newInputs(t, []*backend{app}, withTLSSecret(kit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
+	objects := newInputs(t, []*backend{app},
+		withTLSSecret(kit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
 	objects.Services[0].Ports[0].Protocol = model.HTTPS
 	resources := withTLS(t, namespace, objects, kit.NewTLSSecret(t, namespace, "shop-tls", 1, host))
 	s := serve(t, "DELTA_GRPC", resources)
@@ -422,7 +439,8 @@ func TestTLSToBackend(t *testing.T) {
 	if name := <-names; name != host {
 		t.Errorf("the SNI of the handshake is %q", name)
 	}
-	if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK || !strings.Contains(body, `"shop"`) {
+	if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK ||
+		!strings.Contains(body, `"shop"`) {
 		t.Errorf("in clear text: %d %s", status, body)
 	}
 }

@@ -33,20 +33,22 @@ func wiredIngress(t *testing.T, host string) *networkingv1.Ingress {
 	t.Helper()
 	ingress := &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: namespace, ResourceVersion: "1"},
-		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{Host: host, IngressRuleValue: networkingv1.IngressRuleValue{
-			HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
-				Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: networkingv1.IngressBackend{
-					Service: &networkingv1.IngressServiceBackend{Name: "shop", Port: networkingv1.ServiceBackendPort{Number: 443}},
-				},
-			}}},
-		}}}},
+		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{Host: host,
+			IngressRuleValue: networkingv1.IngressRuleValue{
+				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
+					Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: networkingv1.IngressBackend{
+						Service: &networkingv1.IngressServiceBackend{Name: "shop", Port: networkingv1.ServiceBackendPort{Number: 443}},
+					},
+				}}},
+			}}}},
 	}
 	namespaceState := autowire.Namespace{
 		Objects: []autowire.Object{autowire.FromIngress(ingress)}, HasProxy: true, HasTLSProxy: true, Now: time.Unix(0, 0),
 		Ports: map[string][]corev1.ServicePort{"shop": {{Port: 443}}},
 		Targets: []autowire.Target{{
-			Name: "shop", Hosts: []string{host}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 443}, IsProgrammed: true,
-			Kinds: []trigger.AutowireKind{trigger.AutowireIngress}, Certificate: autowire.CertificateActive,
+			Name: "shop", Hosts: []string{host}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 443},
+			IsProgrammed: true,
+			Kinds:        []trigger.AutowireKind{trigger.AutowireIngress}, Certificate: autowire.CertificateActive,
 		}},
 	}
 	plan, err := namespaceState.Plan()
@@ -88,7 +90,9 @@ func proxyService(t *testing.T, address netip.AddrPort) (*corev1.Service, *disco
 			Name: service.Name, Namespace: namespace, Labels: map[string]string{discoveryv1.LabelServiceName: service.Name},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}},
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{address.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}},
+		},
 	}
 	for _, port := range service.Spec.Ports {
 		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: new(port.Name), Port: new(int32(address.Port()))})
@@ -104,7 +108,9 @@ func serveObjects(t *testing.T, all map[string]runtime.Object) string {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("sendInitialEvents") != "" { // Clients fall back to a list request.
 			w.WriteHeader(http.StatusUnprocessableEntity)
-			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity})
+			_ = json.NewEncoder(w).Encode(metav1.Status{
+				Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity,
+			})
 			return
 		}
 		if r.URL.Query().Get("watch") != "" {
@@ -139,7 +145,8 @@ func startTraefik(t *testing.T, all map[string]runtime.Object) string {
 	}
 	address := netip.AddrPortFrom(loopback.Address(), 18000).String()
 	program.Run(t, binary,
-		"--providers.kubernetesingress=true", "--providers.kubernetesingress.endpoint="+serveObjects(t, all), "--providers.kubernetesingress.token=none",
+		"--providers.kubernetesingress=true", "--providers.kubernetesingress.endpoint="+serveObjects(t, all),
+		"--providers.kubernetesingress.token=none",
 		// Traefik connects to Pods by IP address, which no certificate contains.
 		"--serverstransport.insecureskipverify=true",
 		"--entrypoints.web.address="+address, "--global.checknewversion=false", "--global.sendanonymoususage=false")

@@ -75,7 +75,8 @@ func TestRouting(t *testing.T) {
 		prefixed(object("deep", "paths.example.com"), "/app/v2/"),
 		headed(object("present", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary"}),
 		headed(object("exact", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one}),
-		headed(object("both", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one}, httpv1alpha1.Header{Name: "X-User", Value: &one}),
+		headed(object("both", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one},
+			httpv1alpha1.Header{Name: "X-User", Value: &one}),
 	}
 	p := start(t, translated(t, newInputs(t, backends, objects...), translate.DefaultOptions()))
 	canary, user := http.Header{"X-Canary": {"1"}}, http.Header{"X-User": {"1"}}
@@ -137,7 +138,9 @@ func TestRouting(t *testing.T) {
 func checkAbsoluteForm(t *testing.T, p *proxy) {
 	t.Helper()
 	through := &url.URL{Scheme: "http", Host: p.address}
-	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{Proxy: http.ProxyURL(through), DisableKeepAlives: true}}
+	client := &http.Client{
+		Timeout: await.Patience(), Transport: &http.Transport{Proxy: http.ProxyURL(through), DisableKeepAlives: true},
+	}
 	response, err := client.Do(request(t, "http://Shop.example.com:99/x"))
 	if err != nil {
 		t.Fatal(err)
@@ -162,8 +165,9 @@ func TestForwardedHeaders(t *testing.T) {
 	behindIngress := start(t, translated(t, objects, trusting))
 
 	header := http.Header{
-		"X-Envoy-Retry-On": {"5xx"}, "X-Envoy-Upstream-Rq-Timeout-Ms": {"1"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-For": {"192.0.2.1"},
-		"X-Request-Id": {"3b8e9f0e-0000-4000-8000-000000000000"},
+		"X-Envoy-Retry-On": {"5xx"}, "X-Envoy-Upstream-Rq-Timeout-Ms": {"1"}, "X-Forwarded-Proto": {"https"},
+		"X-Forwarded-For": {"192.0.2.1"},
+		"X-Request-Id":    {"3b8e9f0e-0000-4000-8000-000000000000"},
 	}
 	got := p.mustGet(t, "http://Plain.example.com:1234/", header)
 	if got.seen.Host != "Plain.example.com:1234" || got.seen.Proto != "HTTP/1.1" {
@@ -203,12 +207,15 @@ func checkHTTP2(t *testing.T, p *proxy) {
 	t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
-	connection, err := transport.NewClientConn(t.Context(), "http", p.address) // sends a request once, unlike the transport
+	// sends a request once, unlike the transport
+	connection, err := transport.NewClientConn(t.Context(), "http", p.address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	response, err := (&http.Client{Transport: connection, Timeout: await.Patience()}).Do(request(t, "http://plain.example.com/"))
+	response, err := (&http.Client{
+		Transport: connection, Timeout: await.Patience(),
+	}).Do(request(t, "http://plain.example.com/"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +258,9 @@ func openWebSocket(t *testing.T, address string) (net.Conn, *bufio.Reader) {
 	if err := connection.SetDeadline(time.Now().Add(await.Patience())); err != nil {
 		t.Fatal(err)
 	}
-	_, err = io.WriteString(connection, "GET /websocket HTTP/1.1\r\nHost: plain.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+	_, err = io.WriteString(connection,
+		"GET /websocket HTTP/1.1\r\nHost: plain.example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
 	if err != nil {
 		t.Fatal(err)
 	}

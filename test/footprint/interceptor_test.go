@@ -199,7 +199,8 @@ func (s *interceptor) runProxy(ctx context.Context, from string) {
 		s.check(err)
 		return
 	}
-	// Like Envoy it reads while its requests are being sent. Otherwise both sides could wait forever for the other to read.
+	// Like Envoy it reads while its requests are being sent. Otherwise both sides could wait forever for the other to
+	// read.
 	requests := make(chan *discoveryv3.DeltaDiscoveryRequest, 1000)
 	defer close(requests)
 	s.running.Go(func() {

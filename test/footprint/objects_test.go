@@ -68,8 +68,9 @@ func (s size) service(i int, side string) *corev1.Service {
 		ObjectMeta: metadata(s.fleetName(i), objectName(i)+side, i+1),
 		Spec: corev1.ServiceSpec{
 			ClusterIP: "10.96.1.1", ClusterIPs: []string{"10.96.1.1"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
-			Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": objectName(i), "rollouts-pod-template-hash": "6c54544bf9"},
-			Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+			Type:     corev1.ServiceTypeClusterIP,
+			Selector: map[string]string{"app": objectName(i), "rollouts-pod-template-hash": "6c54544bf9"},
+			Ports:    []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
 		},
 	}
 }

@@ -29,7 +29,9 @@ func reference(t *testing.T) string {
 func TestEveryKeyIsDocumented(t *testing.T) {
 	rollout := v1alpha1.Rollout{Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
 		StableService: "stable", CanaryService: "canary",
-		TrafficRouting: &v1alpha1.RolloutTrafficRouting{Plugins: map[string]json.RawMessage{"argoproj-labs/gatewayAPI": json.RawMessage(`{"bogus": 1}`)}},
+		TrafficRouting: &v1alpha1.RolloutTrafficRouting{
+			Plugins: map[string]json.RawMessage{"argoproj-labs/gatewayAPI": json.RawMessage(`{"bogus": 1}`)},
+		},
 	}}}}
 	answer := plugin.SetWeight(&rollout, 0, nil)
 	_, list, found := strings.Cut(answer.ErrorString, "the keys are ")

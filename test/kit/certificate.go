@@ -28,7 +28,9 @@ func NewTLSSecret(tb testing.TB, namespace, name string, serial int64, hosts ...
 }
 
 // NewTLSSecretWithKey is NewTLSSecret with a key of any kind.
-func NewTLSSecretWithKey(tb testing.TB, namespace, name string, serial int64, key crypto.Signer, hosts ...string) *corev1.Secret {
+func NewTLSSecretWithKey(
+	tb testing.TB, namespace, name string, serial int64, key crypto.Signer, hosts ...string,
+) *corev1.Secret {
 	tb.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), DNSNames: hosts, Subject: pkix.Name{CommonName: name},

@@ -74,8 +74,9 @@ func ParseEnvoyConfig(tb testing.TB, text []byte) EnvoyConfig {
 		Scopes: fromJSON(tb, document.Scopes, func() *routev3.ScopedRouteConfiguration {
 			return new(routev3.ScopedRouteConfiguration)
 		}),
-		Clusters:  fromJSON(tb, document.Clusters, func() *clusterv3.Cluster { return new(clusterv3.Cluster) }),
-		Endpoints: fromJSON(tb, document.Endpoints, func() *endpointv3.ClusterLoadAssignment { return new(endpointv3.ClusterLoadAssignment) }),
+		Clusters: fromJSON(tb, document.Clusters, func() *clusterv3.Cluster { return new(clusterv3.Cluster) }),
+		Endpoints: fromJSON(tb, document.Endpoints,
+			func() *endpointv3.ClusterLoadAssignment { return new(endpointv3.ClusterLoadAssignment) }),
 	}
 }
 

@@ -47,7 +47,9 @@ func (s Scenarios) Run(t *testing.T, test func(t *testing.T, scenario *Scenario)
 	for _, entry := range entries {
 		t.Run(entry.Name(), func(t *testing.T) {
 			t.Parallel()
-			scenario := &Scenario{Name: entry.Name(), dir: filepath.Join(s.Dir, entry.Name()), update: s.Update, touched: map[string]bool{}}
+			scenario := &Scenario{
+				Name: entry.Name(), dir: filepath.Join(s.Dir, entry.Name()), update: s.Update, touched: map[string]bool{},
+			}
 			test(t, scenario)
 			if !t.Failed() {
 				scenario.checkOrphans(t)
@@ -97,7 +99,8 @@ func (s *Scenario) Golden(tb testing.TB, name string, got []byte) {
 		return
 	}
 	if !bytes.Equal(want, got) {
-		tb.Errorf("scenario %s: %s differs (-want +got); if the difference is intended, run the test with -update:\n%s", s.Name, name, cmp.Diff(string(want), string(got)))
+		tb.Errorf("scenario %s: %s differs (-want +got); if the difference is intended, run the test with -update:\n%s",
+			s.Name, name, cmp.Diff(string(want), string(got)))
 	}
 }
 

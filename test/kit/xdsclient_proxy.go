@@ -360,7 +360,8 @@ func (p *xdsProxy) recordBrokenRoutes() {
 	for name, scope := range accepted[*routev3.ScopedRouteConfiguration](p, resourcev3.ScopedRouteType) {
 		for _, cluster := range routedClusters(scope.GetRouteConfiguration()) {
 			if _, isActive := p.active[cluster]; !isActive {
-				p.broken = append(p.broken, fmt.Sprintf("after delivery %d scope %s named cluster %s", len(p.deliveries), name, cluster))
+				p.broken = append(p.broken,
+					fmt.Sprintf("after delivery %d scope %s named cluster %s", len(p.deliveries), name, cluster))
 			}
 		}
 	}

@@ -79,7 +79,8 @@ func (s xdsDeltaStream) receive() (xdsResponse, error) {
 	}
 	out := xdsResponse{typeURL: in.GetTypeUrl(), nonce: in.GetNonce(), removed: in.GetRemovedResources()}
 	for _, res := range in.GetResources() {
-		out.resources = append(out.resources, xdsResource{name: res.GetName(), version: res.GetVersion(), body: res.GetResource()})
+		out.resources = append(out.resources,
+			xdsResource{name: res.GetName(), version: res.GetVersion(), body: res.GetResource()})
 	}
 	return out, nil
 }

@@ -44,7 +44,8 @@ func inCanary(index int32) *v1alpha1.Rollout {
 				HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}}},
 		}},
 		{SetMirrorRoute: &v1alpha1.SetMirrorRoute{
-			Name: "copies", Percentage: new(int32(10)), Match: []v1alpha1.RouteMatch{{Path: &v1alpha1.StringMatch{Prefix: "/api"}}},
+			Name: "copies", Percentage: new(int32(10)),
+			Match: []v1alpha1.RouteMatch{{Path: &v1alpha1.StringMatch{Prefix: "/api"}}},
 		}},
 		{SetWeight: new(int32)},
 	}
@@ -132,7 +133,9 @@ func TestKilledGatewayPluginContinues(t *testing.T) {
 func TestEmptyRolloutIsAnErrorOfTheGatewayPluginNotACrash(t *testing.T) {
 	t.Parallel()
 	_, client := startGateway(t)
-	for _, rollout := range []*v1alpha1.Rollout{{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}}} {
+	for _, rollout := range []*v1alpha1.Rollout{
+		{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}},
+	} {
 		answers := map[string]types.RpcError{
 			"SetWeight":           client.SetWeight(rollout, 20, nil),
 			"RemoveManagedRoutes": client.RemoveManagedRoutes(rollout),

@@ -114,7 +114,9 @@ func TestValuesThatGobDrops(t *testing.T) {
 func TestEmptyRolloutIsAnErrorNotACrash(t *testing.T) {
 	t.Parallel()
 	_, client := startPlugin(t)
-	for _, rollout := range []*v1alpha1.Rollout{{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}}} {
+	for _, rollout := range []*v1alpha1.Rollout{
+		{}, {Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{}}}},
+	} {
 		if answer := client.SetWeight(rollout, 20, nil); !strings.Contains(answer.ErrorString, "spec.strategy.canary") {
 			t.Errorf("SetWeight answered %q", answer.ErrorString)
 		}

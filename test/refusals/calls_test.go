@@ -35,14 +35,17 @@ spec:
 func (s *environment) createCallObjects(t *testing.T) {
 	t.Helper()
 	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+callsNamespace+`}}`)
-	s.apply(t, callsNamespace, s.app("web-stable"), s.app("web-canary"), scaledObject("web", callsHost, "[{service: web-stable, weight: 1}]"), otherRollout)
+	s.apply(t, callsNamespace, s.app("web-stable"), s.app("web-canary"),
+		scaledObject("web", callsHost, "[{service: web-stable, weight: 1}]"), otherRollout)
 	expectAnswers(t, callsHost, "stable")
 }
 
 // checkCall makes one invalid call. The neighbor that changes meanwhile is in another namespace.
 func (s *environment) checkCall(t *testing.T, row routertest.InvalidCall, neighbour string) {
 	t.Helper()
-	annotations, plugin := map[string]any{httpv1alpha1.AnnotationWeightedBackends: nil, httpv1alpha1.AnnotationWeightedBackendsOwner: nil}, s.plugin
+	annotations, plugin := map[string]any{
+		httpv1alpha1.AnnotationWeightedBackends: nil, httpv1alpha1.AnnotationWeightedBackendsOwner: nil,
+	}, s.plugin
 	if row.Annotation != "" {
 		annotations[httpv1alpha1.AnnotationWeightedBackends] = row.Annotation
 	}

@@ -55,7 +55,8 @@ func withTable(t *testing.T, text, name, table string) string {
 // objectsTable returns the table of invalid objects.
 func objectsTable() string {
 	meanwhile := map[string]string{
-		"canary": "the last good route", "stable": "the stable Service answers", "503": "503 with `Retry-After`: no Pod can answer", "404": "404: not routed",
+		"canary": "the last good route", "stable": "the stable Service answers",
+		"503": "503 with `Retry-After`: no Pod can answer", "404": "404: not routed",
 	}
 	var table strings.Builder
 	table.WriteString("| Invalid configuration | Reason | Message of the condition and the Event | Requests meanwhile |\n|---|---|---|---|\n")

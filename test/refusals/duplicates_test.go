@@ -46,7 +46,8 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 		t.Helper()
 		message := fmt.Sprintf("host %s with path prefix /: HTTPScaledObject %s/page claims the same and takes precedence (the oldest, then the first by name): "+
 			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", host, winner)
-		s.expectConditions(t, loser, name, notAccepted(httpv1alpha1.ReasonConflict, message, "No request is routed to the object."))
+		s.expectConditions(t, loser, name,
+			notAccepted(httpv1alpha1.ReasonConflict, message, "No request is routed to the object."))
 		s.expectEvent(t, time.Time{}, loser, name, "Warning", httpv1alpha1.ReasonConflict, message)
 		s.expectConditions(t, winner, name, accepted())
 		s.checkNeighbour(t, older)

@@ -82,7 +82,8 @@ func (s *environment) install(t *testing.T) {
 	t.Helper()
 	s.apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: argo-rollouts}}`)
 	for _, file := range []string{
-		filepath.Join(netspace.Folder(), argoManifest), config + "crd/http.keda.sh_httpscaledobjects.yaml", config + "interceptor/namespace.yaml",
+		filepath.Join(netspace.Folder(), argoManifest), config + "crd/http.keda.sh_httpscaledobjects.yaml",
+		config + "interceptor/namespace.yaml",
 		config + "interceptor/rbac.yaml", config + "argo-rollouts/rbac.yaml",
 	} {
 		manifest, err := os.ReadFile(filepath.Clean(file))
@@ -97,8 +98,10 @@ func (s *environment) install(t *testing.T) {
 // startInterceptor starts the built interceptor as its ServiceAccount.
 func (s *environment) startInterceptor(t *testing.T) {
 	t.Helper()
-	program.Run(t, filepath.Join(netspace.Folder(), "interceptor"), "--kubeconfig="+s.kubeconfig(t, apiserver.InterceptorToken),
-		"--xds-address="+netspace.Address().String()+":5678", "--proxy-address=127.0.0.1:8081", "--metric-sink-address=127.0.0.1:0", "--pod-name=interceptor-0", "--shutdown-delay=0s", "--access-log=false")
+	program.Run(t, filepath.Join(netspace.Folder(),
+		"interceptor"), "--kubeconfig="+s.kubeconfig(t, apiserver.InterceptorToken),
+		"--xds-address="+netspace.Address().String()+":5678", "--proxy-address=127.0.0.1:8081",
+		"--metric-sink-address=127.0.0.1:0", "--pod-name=interceptor-0", "--shutdown-delay=0s", "--access-log=false")
 }
 
 // startEnvoy starts Envoy with the installed bootstrap and the address of the test's interceptor.

@@ -32,10 +32,12 @@ func (s *environment) checkUnknownService(t *testing.T) {
 	}
 
 	message := `annotation http.kedify.io/weighted-backends: Service "shop-next" not found in namespace "unknown": create it or name another Service of the namespace`
-	s.expectConditions(t, namespace, "shop", notAccepted(httpv1alpha1.ReasonServiceNotFound, message, "Requests are routed as last published."))
+	s.expectConditions(t, namespace, "shop",
+		notAccepted(httpv1alpha1.ReasonServiceNotFound, message, "Requests are routed as last published."))
 	s.expectEvent(t, began, namespace, "shop", "Warning", httpv1alpha1.ReasonServiceNotFound, message)
 	s.checkNeighbour(t, namespace)
-	if verified, answer := s.plugin.VerifyWeight(rollout, half, nil); answer.HasError() || verified != rolloutstypes.NotVerified {
+	if verified, answer := s.plugin.VerifyWeight(rollout, half, nil); answer.HasError() ||
+		verified != rolloutstypes.NotVerified {
 		t.Errorf("VerifyWeight: %v, %v; want false without an error", verified, answer)
 	}
 	expectAnswers(t, host, "canary")

@@ -21,7 +21,8 @@ const allToCanary = "[{service: shop-stable, weight: 0}, {service: shop-canary, 
 
 // objectPath returns the REST path of an HTTPScaledObject.
 func objectPath(namespace, name string) string {
-	return "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/" + httpv1alpha1.Resource + "/" + name
+	return "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/" + httpv1alpha1.Resource +
+		"/" + name
 }
 
 // hostName returns the host of an HTTPScaledObject.

@@ -38,7 +38,8 @@ const exampleFix = ": write a list such as [{service: shop-stable, weight: 80}, 
 
 // InvalidObjects returns the table of invalid objects, one row per case.
 func InvalidObjects() []InvalidObject {
-	return slices.Concat(unparsableLists(), invalidLists(), invalidManagedRoutes(), invalidServices(), invalidPorts(), invalidSpecs())
+	return slices.Concat(unparsableLists(), invalidLists(), invalidManagedRoutes(), invalidServices(), invalidPorts(),
+		invalidSpecs())
 }
 
 // unparsableLists returns annotations that are not a list of Services and weights.
@@ -47,7 +48,9 @@ func unparsableLists() []InvalidObject {
 	return []InvalidObject{
 		{
 			Name: "not YAML", Annotation: `{{{`, Answers: "canary",
-			Reason: reason, Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` + exampleFix,
+			Reason: reason,
+			Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` +
+				exampleFix,
 		},
 		{
 			Name: "not a list", Annotation: `{service: shop-stable, weight: 1}`, Answers: "canary",
@@ -55,15 +58,18 @@ func unparsableLists() []InvalidObject {
 		},
 		{
 			Name: "an unknown key", Annotation: `[{service: shop-stable, weight: 1, namespace: other}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 1: not a YAML list of {service, weight}: unknown key "namespace"` + exampleFix,
+			Reason:  reason,
+			Message: annotation + `entry 1: not a YAML list of {service, weight}: unknown key "namespace"` + exampleFix,
 		},
 		{
 			Name: "no weight", Annotation: `[{service: shop-stable}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 1: not a YAML list of {service, weight}: key "weight" is missing` + exampleFix,
+			Reason:  reason,
+			Message: annotation + `entry 1: not a YAML list of {service, weight}: key "weight" is missing` + exampleFix,
 		},
 		{
 			Name: "a negative weight", Annotation: `[{service: shop-stable, weight: -1}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 1: weight out of range: "-1" is not a whole number from 0 to 4294967295` + exampleFix,
+			Reason:  reason,
+			Message: annotation + `entry 1: weight out of range: "-1" is not a whole number from 0 to 4294967295` + exampleFix,
 		},
 	}
 }
@@ -74,40 +80,53 @@ func invalidLists() []InvalidObject {
 	return []InvalidObject{
 		{
 			Name: "an empty list", Annotation: `[]`, Answers: "canary",
-			Reason: reason, Message: annotation + `no backend: remove the annotation to send all requests to spec.scaleTargetRef.service`,
+			Reason:  reason,
+			Message: annotation + `no backend: remove the annotation to send all requests to spec.scaleTargetRef.service`,
 		},
 		{
-			Name: "all weights zero", Annotation: `[{service: shop-stable, weight: 0}, {service: shop-canary, weight: 0}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `all weights are zero: set at least one weight above 0, or remove the annotation to send all requests to ` +
+			Name: "all weights zero", Annotation: `[{service: shop-stable, weight: 0}, {service: shop-canary, weight: 0}]`,
+			Answers: "canary",
+			Reason:  reason,
+			Message: annotation +
+				`all weights are zero: set at least one weight above 0, or remove the annotation to send all requests to ` +
 				`spec.scaleTargetRef.service`,
 		},
 		{
-			Name: "a Service twice", Annotation: `[{service: shop-stable, weight: 1}, {service: shop-stable, weight: 1}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 2: duplicate service "shop-stable"` + exampleFix,
+			Name: "a Service twice", Annotation: `[{service: shop-stable, weight: 1}, {service: shop-stable, weight: 1}]`,
+			Answers: "canary",
+			Reason:  reason, Message: annotation + `entry 2: duplicate service "shop-stable"` + exampleFix,
 		},
 		{
 			Name: "aliases", Annotation: "- &a {service: shop-stable, weight: 1}\n- *a\n", Answers: "canary",
 			Reason: reason, Message: annotation + `YAML anchors and aliases are not allowed` + exampleFix,
 		},
 		{
-			Name: "more than 4096 bytes", Annotation: "[{service: shop-stable, weight: 1}]" + strings.Repeat(" ", 200_000), Answers: "canary",
-			Reason: reason, Message: annotation + `text is too long: at most 4096 bytes are allowed: name fewer Services`,
+			Name: "more than 4096 bytes", Annotation: "[{service: shop-stable, weight: 1}]" + strings.Repeat(" ", 200_000),
+			Answers: "canary",
+			Reason:  reason, Message: annotation + `text is too long: at most 4096 bytes are allowed: name fewer Services`,
 		},
 		{
-			Name: "more than 16 entries", Annotation: strings.Repeat("- {service: shop-stable, weight: 1}\n", 17), Answers: "canary",
-			Reason: reason, Message: annotation + `too many backends: 17, at most 16 are allowed: name fewer Services`,
+			Name: "more than 16 entries", Annotation: strings.Repeat("- {service: shop-stable, weight: 1}\n", 17),
+			Answers: "canary",
+			Reason:  reason, Message: annotation + `too many backends: 17, at most 16 are allowed: name fewer Services`,
 		},
 		{
 			Name: "a Service of another namespace", Annotation: `[{service: other/shop-stable, weight: 1}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 1: service "other/shop-stable": not the name of a Service in this namespace (a DNS-1123 label)` + exampleFix,
+			Reason: reason,
+			Message: annotation +
+				`entry 1: service "other/shop-stable": not the name of a Service in this namespace (a DNS-1123 label)` + exampleFix,
 		},
 		{
 			Name: "a host name for a Service", Annotation: `[{service: shop.other.svc, weight: 1}]`, Answers: "canary",
-			Reason: reason, Message: annotation + `entry 1: service "shop.other.svc": not the name of a Service in this namespace (a DNS-1123 label)` + exampleFix,
+			Reason: reason,
+			Message: annotation +
+				`entry 1: service "shop.other.svc": not the name of a Service in this namespace (a DNS-1123 label)` + exampleFix,
 		},
 		{
 			Name: "a new object with a bad annotation", New: true, Annotation: `{{{`, Answers: "stable",
-			Reason: reason, Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` + exampleFix,
+			Reason: reason,
+			Message: annotation + `not a YAML list of {service, weight}: yaml: line 1: did not find expected node content` +
+				exampleFix,
 		},
 	}
 }
@@ -126,7 +145,10 @@ func invalidManagedRoutes() []InvalidObject {
 	}
 	const regexError = field + `route "qa": match 1: header "role": not a regular expression that Envoy accepts: `
 	rows := []InvalidObject{
-		{Name: "header routes that are no list", Patch: patch(`qa`), Message: field + `not a JSON list of routes: invalid character 'q' looking for beginning of value` + fix},
+		{
+			Name: "header routes that are no list", Patch: patch(`qa`),
+			Message: field + `not a JSON list of routes: invalid character 'q' looking for beginning of value` + fix,
+		},
 		{
 			Name: "a header route with an unknown key", Patch: patch(`[{"name":"qa","match":[]}]`),
 			Message: field + `not a JSON list of routes: json: unknown field "match"` + fix,
@@ -137,14 +159,16 @@ func invalidManagedRoutes() []InvalidObject {
 		},
 		{
 			Name: "a header route with a regular expression that is too large for Envoy", Patch: regex(`[a-z]{200}`),
-			Message: regexError + `"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: shorten it, repeat less often, or use exact or prefix` + fix,
+			Message: regexError +
+				`"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: shorten it, repeat less often, or use exact or prefix` + fix,
 		},
 		{
 			Name: "a mirror route of more than all", Patch: patch(`[{"name":"copy","mirrorPercent":101,"matches":[{}]}]`),
 			Message: field + `route "copy": invalid percentage: 101: write 1 to 100` + fix,
 		},
 		{
-			Name: "a header route without a canary", Before: `[{service: shop-canary, weight: 1}]`, Patch: patch(`[{"name":"qa","matches":[{}]}]`),
+			Name: "a header route without a canary", Before: `[{service: shop-canary, weight: 1}]`,
+			Patch: patch(`[{"name":"qa","matches":[{}]}]`),
 			Message: field + `no canary backend: add one as the second entry of annotation ` +
 				httpv1alpha1.AnnotationWeightedBackends + `, or remove this annotation`,
 		},
@@ -177,27 +201,41 @@ spec: {type: ExternalName, externalName: example.com, ports: [{name: http, port:
 	)
 	return []InvalidObject{
 		{
-			Name: "a missing Service", Annotation: `[{service: shop-stable, weight: 1}, {service: shop-next, weight: 1}]`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `Service "shop-next" not found in namespace "shop": create it or name another Service of the namespace`,
-		},
-		{
-			Name: "a Service that is in another namespace only", Objects: otherNamespace, Annotation: `[{service: shop-stable, weight: 1}, {service: abroad, weight: 1}]`,
+			Name: "a missing Service", Annotation: `[{service: shop-stable, weight: 1}, {service: shop-next, weight: 1}]`,
 			Answers: "canary",
-			Reason:  httpv1alpha1.ReasonServiceNotFound, Message: annotation + `Service "abroad" not found in namespace "shop": create it or name another Service of the namespace`,
+			Reason:  httpv1alpha1.ReasonServiceNotFound,
+			Message: annotation +
+				`Service "shop-next" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
-			Name: "a canary Service that goes away", Before: `[{service: shop-stable, weight: 50}, {service: shop-canary, weight: 50}]`,
+			Name: "a Service that is in another namespace only", Objects: otherNamespace,
+			Annotation: `[{service: shop-stable, weight: 1}, {service: abroad, weight: 1}]`,
+			Answers:    "canary",
+			Reason:     httpv1alpha1.ReasonServiceNotFound,
+			Message: annotation +
+				`Service "abroad" not found in namespace "shop": create it or name another Service of the namespace`,
+		},
+		{
+			Name:    "a canary Service that goes away",
+			Before:  `[{service: shop-stable, weight: 50}, {service: shop-canary, weight: 50}]`,
 			Removed: "services/shop-canary", Answers: "stable",
-			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `Service "shop-canary" not found in namespace "shop": create it or name another Service of the namespace`,
+			Reason: httpv1alpha1.ReasonServiceNotFound,
+			Message: annotation +
+				`Service "shop-canary" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
 			Name: "a canary Service that goes away at the full weight", Removed: "services/shop-canary", Answers: "503",
-			Reason: httpv1alpha1.ReasonServiceNotFound, Message: annotation + `Service "shop-canary" not found in namespace "shop": create it or name another Service of the namespace`,
+			Reason: httpv1alpha1.ReasonServiceNotFound,
+			Message: annotation +
+				`Service "shop-canary" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
-			Name: "an ExternalName Service", Objects: external, Annotation: `[{service: shop-stable, weight: 1}, {service: external, weight: 1}]`,
-			Answers: "canary",
-			Reason:  httpv1alpha1.ReasonServiceUnsupported, Message: annotation + `Service "external" is of type ExternalName, which has no endpoints: name a Service that selects Pods`,
+			Name: "an ExternalName Service", Objects: external,
+			Annotation: `[{service: shop-stable, weight: 1}, {service: external, weight: 1}]`,
+			Answers:    "canary",
+			Reason:     httpv1alpha1.ReasonServiceUnsupported,
+			Message: annotation +
+				`Service "external" is of type ExternalName, which has no endpoints: name a Service that selects Pods`,
 		},
 	}
 }
@@ -212,14 +250,18 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 `
 	return []InvalidObject{
 		{
-			Name: "a canary without the port", Objects: odd, Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
-			Answers: "canary",
-			Reason:  httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.port: Service "odd" has no TCP port 80, it has 8000 (web), 80 (dns) UDP: name another port or add this one`,
+			Name: "a canary without the port", Objects: odd,
+			Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
+			Answers:    "canary",
+			Reason:     httpv1alpha1.ReasonPortNotFound,
+			Message:    `spec.scaleTargetRef.port: Service "odd" has no TCP port 80, it has 8000 (web), 80 (dns) UDP: name another port or add this one`,
 		},
 		{
-			Name: "a canary without the named port", Objects: odd, Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
-			Patch: `{spec: {scaleTargetRef: {port: null, portName: http}}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef.portName: Service "odd" has no TCP port named "http", it has 8000 (web), 80 (dns) UDP: name another port or add this one`,
+			Name: "a canary without the named port", Objects: odd,
+			Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
+			Patch:      `{spec: {scaleTargetRef: {port: null, portName: http}}}`, Answers: "canary",
+			Reason:  httpv1alpha1.ReasonPortNotFound,
+			Message: `spec.scaleTargetRef.portName: Service "odd" has no TCP port named "http", it has 8000 (web), 80 (dns) UDP: name another port or add this one`,
 		},
 		{
 			Name: "a port name that no Service has", Patch: `{spec: {scaleTargetRef: {port: null, portName: htpp}}}`,
@@ -235,28 +277,33 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 func invalidSpecs() []InvalidObject {
 	return []InvalidObject{
 		{
-			Name: "a bare route to a missing Service", New: true, Annotation: "-", Patch: `{spec: {scaleTargetRef: {service: shop-next}}}`,
+			Name: "a bare route to a missing Service", New: true, Annotation: "-",
+			Patch:   `{spec: {scaleTargetRef: {service: shop-next}}}`,
 			Answers: "503",
 			Reason:  httpv1alpha1.ReasonServiceNotFound,
 			Message: `spec.scaleTargetRef.service: Service "shop-next" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
-			Name: "a failover Service that is missing", Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-asleep, port: 80}}}`, Answers: "canary",
+			Name:  "a failover Service that is missing",
+			Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-asleep, port: 80}}}`, Answers: "canary",
 			Reason:  httpv1alpha1.ReasonServiceNotFound,
 			Message: `spec.coldStartTimeoutFailoverRef.service: Service "shop-asleep" not found in namespace "shop": create it or name another Service of the namespace`,
 		},
 		{
-			Name: "a failover to the Service itself", Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-stable, port: 80}}}`, Answers: "canary",
+			Name:  "a failover to the Service itself",
+			Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-stable, port: 80}}}`, Answers: "canary",
 			Reason:  httpv1alpha1.ReasonInvalidSpec,
 			Message: `spec.coldStartTimeoutFailoverRef.service: "shop-stable" is the Service that requests wait for: name another Service of the namespace`,
 		},
 		{
 			Name: "no hosts", Patch: `{spec: {hosts: []}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts: no host: add at least one, such as shop.example.com, or "*" for all`,
+			Reason:  httpv1alpha1.ReasonInvalidHosts,
+			Message: `spec.hosts: no host: add at least one, such as shop.example.com, or "*" for all`,
 		},
 		{
 			Name: "a new object without hosts", New: true, Patch: `{spec: {hosts: null}}`, Answers: "404",
-			Reason: httpv1alpha1.ReasonInvalidHosts, Message: `spec.hosts: no host: add at least one, such as shop.example.com, or "*" for all`,
+			Reason:  httpv1alpha1.ReasonInvalidHosts,
+			Message: `spec.hosts: no host: add at least one, such as shop.example.com, or "*" for all`,
 		},
 		{
 			Name: "a URL for a host", Patch: `{spec: {hosts: ["http://shop.test"]}}`, Answers: "canary",
@@ -265,7 +312,8 @@ func invalidSpecs() []InvalidObject {
 		},
 		{
 			Name: "a path prefix without a slash", Patch: `{spec: {pathPrefixes: [app]}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidPathPrefixes, Message: `spec.pathPrefixes[0] "app": not a path prefix: must begin with /`,
+			Reason:  httpv1alpha1.ReasonInvalidPathPrefixes,
+			Message: `spec.pathPrefixes[0] "app": not a path prefix: must begin with /`,
 		},
 		{
 			Name: "a header that HTTP does not know", Patch: `{spec: {headers: [{name: "X Tenant"}]}}`, Answers: "canary",

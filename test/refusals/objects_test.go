@@ -68,7 +68,9 @@ func (s *environment) expectConditions(t *testing.T, namespace, name string, wan
 	await.True(t, fmt.Sprintf("%s/%s is %s", namespace, name, want[0].Reason), func() bool {
 		object := read[httpv1alpha1.HTTPScaledObject](t, s, objectPath(namespace, name))
 		last = gocmp.Diff(want, object.Status.Conditions, ignored)
-		return last == "" && !slices.ContainsFunc(object.Status.Conditions, func(c metav1.Condition) bool { return c.ObservedGeneration != object.Generation })
+		return last == "" &&
+			!slices.ContainsFunc(object.Status.Conditions,
+				func(c metav1.Condition) bool { return c.ObservedGeneration != object.Generation })
 	})
 }
 
@@ -125,7 +127,8 @@ func (s *environment) restore(t *testing.T, namespace, name, manifest string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.admin.Patch(types.JSONPatchType).AbsPath(objectPath(namespace, name)).Body(operations).Do(t.Context()).Error(); err != nil {
+	if err := s.admin.Patch(types.JSONPatchType).AbsPath(objectPath(namespace,
+		name)).Body(operations).Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -148,7 +151,9 @@ func (s *environment) invalidate(t *testing.T, namespace string, row refusals.In
 	case "-":
 		patch["metadata"] = map[string]any{"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: nil}}
 	default:
-		patch["metadata"] = map[string]any{"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: row.Annotation}}
+		patch["metadata"] = map[string]any{
+			"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: row.Annotation},
+		}
 	}
 	text, err := json.Marshal(patch)
 	if err != nil {
@@ -159,7 +164,8 @@ func (s *environment) invalidate(t *testing.T, namespace string, row refusals.In
 		return
 	}
 	s.remove(t, objectPath(namespace, "shop"))
-	await.True(t, "the old object is not served", func() bool { return answers(t, hostName(namespace, "shop"), 1)["404"] == 1 })
+	await.True(t, "the old object is not served",
+		func() bool { return answers(t, hostName(namespace, "shop"), 1)["404"] == 1 })
 	s.apply(t, namespace, merged(t, scaledObject("shop", hostName(namespace, "shop"), allToCanary), text))
 }
 

@@ -28,7 +28,10 @@ func startApp(t *testing.T, name string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, "%q", name) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		_, _ = fmt.Fprintf(w, "%q", name)
+	}))
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(func() {

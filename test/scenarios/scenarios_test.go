@@ -115,7 +115,8 @@ func scenarios() []scenario {
 		{name: "ping-pong, twice", pingPong: true, steps: "[{setWeight: 20}, {pause: {}}]", play: play(
 			func(s *stage) { s.awaitPhase("Healthy") }, update("2"),
 			func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") },
-			update("3"), func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") }), want: "0 20 100 80 0"},
+			update("3"), func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") }),
+			want: "0 20 100 80 0"},
 		{
 			name: "scaleDownDelaySeconds", canary: "scaleDownDelaySeconds: 1", steps: twoSteps,
 			play: play(update("2"), ahead("20"), ahead("50"), healthy, update("3"), ahead("20"), ahead("50"), healthy),

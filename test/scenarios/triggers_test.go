@@ -81,7 +81,10 @@ func both(want string) func(*stage) {
 // controlled adds the owner reference that the agent writes.
 func (s *stage) controlled(name string) {
 	s.t.Helper()
-	s.merged(name, `{"metadata":{"ownerReferences":[{"apiVersion":"keda.sh/v1alpha1","kind":"ScaledObject","name":"web","uid":"1f0c2a52-5b1e-4a53-9d57-000000000000","controller":true}]}}`)
+	s.merged(
+		name,
+		`{"metadata":{"ownerReferences":[{"apiVersion":"keda.sh/v1alpha1","kind":"ScaledObject","name":"web","uid":"1f0c2a52-5b1e-4a53-9d57-000000000000","controller":true}]}}`,
+	)
 }
 
 // merged merges a patch into an HTTPScaledObject.

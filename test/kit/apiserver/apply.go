@@ -106,7 +106,8 @@ func applyOne(ctx context.Context, client rest.Interface, namespace string, docu
 	}
 	err := retryMissing(ctx, func(ctx context.Context) error {
 		return client.Patch(types.ApplyPatchType).AbsPath(object.Path(namespace)).
-			Param("fieldManager", "test").Param("force", "true").Param("fieldValidation", "Strict").Body([]byte(document)).Do(ctx).Error()
+			Param("fieldManager", "test").Param("force", "true").Param("fieldValidation",
+			"Strict").Body([]byte(document)).Do(ctx).Error()
 	})
 	if err == nil && object.Kind == "CustomResourceDefinition" {
 		err = awaitServed(ctx, client, document)
@@ -138,7 +139,8 @@ func awaitServed(ctx context.Context, client rest.Interface, document json.RawMe
 			continue
 		}
 		err := retryMissing(ctx, func(ctx context.Context) error {
-			return client.Get().AbsPath("/apis", crd.Spec.Group, version.Name, crd.Spec.Names.Plural).Param("limit", "1").Do(ctx).Error()
+			return client.Get().AbsPath("/apis", crd.Spec.Group, version.Name,
+				crd.Spec.Names.Plural).Param("limit", "1").Do(ctx).Error()
 		})
 		if err != nil {
 			return err

@@ -75,7 +75,9 @@ type Binaries struct {
 // FromEnvironment returns the programs in the environment variables ETCD_BIN and KUBE_APISERVER_BIN, for tests, with
 // InfrequentGC. An error names the missing variable and the fix.
 func FromEnvironment(getenv func(string) string) (Binaries, error) {
-	binaries := Binaries{Etcd: getenv("ETCD_BIN"), APIServer: getenv("KUBE_APISERVER_BIN"), Environment: []string{InfrequentGC}}
+	binaries := Binaries{
+		Etcd: getenv("ETCD_BIN"), APIServer: getenv("KUBE_APISERVER_BIN"), Environment: []string{InfrequentGC},
+	}
 	for name, value := range map[string]string{"ETCD_BIN": binaries.Etcd, "KUBE_APISERVER_BIN": binaries.APIServer} {
 		if value == "" {
 			return Binaries{}, fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that program", name)
@@ -89,7 +91,8 @@ func FromEnvironment(getenv func(string) string) (Binaries, error) {
 func (b *Binaries) Flags(flags *flag.FlagSet, getenv func(string) string) {
 	b.Durable = true
 	flags.StringVar(&b.Etcd, "etcd", getenv("ETCD_BIN"), "`file` of etcd; by default $ETCD_BIN")
-	flags.StringVar(&b.APIServer, "kube-apiserver", getenv("KUBE_APISERVER_BIN"), "`file` of kube-apiserver; by default $KUBE_APISERVER_BIN")
+	flags.StringVar(&b.APIServer, "kube-apiserver", getenv("KUBE_APISERVER_BIN"),
+		"`file` of kube-apiserver; by default $KUBE_APISERVER_BIN")
 }
 
 // ControlPlane is a running etcd and kube-apiserver.
@@ -108,10 +111,13 @@ func Start(ctx context.Context, binaries Binaries, folder string, flags ...strin
 	}
 	etcd := "http://" + c.at(etcdPort)
 	// No controllers run, so the ServiceAccounts that admission requires for Pods would be missing.
-	flags = append(flags, "--etcd-servers="+etcd, "--bind-address="+c.address.String(), "--advertise-address="+c.address.String(),
-		"--secure-port="+strconv.Itoa(securePort), "--cert-dir="+c.path("certs"), "--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC",
+	flags = append(flags, "--etcd-servers="+etcd, "--bind-address="+c.address.String(),
+		"--advertise-address="+c.address.String(),
+		"--secure-port="+strconv.Itoa(securePort), "--cert-dir="+c.path("certs"), "--service-cluster-ip-range=10.0.0.0/16",
+		"--authorization-mode=RBAC",
 		"--token-auth-file="+c.path("tokens.csv"), "--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"), "--profiling=false",
+		"--service-account-key-file="+c.path("sa.key"), "--service-account-signing-key-file="+c.path("sa.key"),
+		"--profiling=false",
 		"--disable-admission-plugins=ServiceAccount")
 	// Without fsync a crash of the machine loses data, but it also ends the tests: the data is not read again.
 	fsync := "--unsafe-no-fsync=" + strconv.FormatBool(!binaries.Durable)
@@ -226,5 +232,6 @@ func (c *ControlPlane) writeIdentities() error {
 // serviceAccount returns the line of a token file that authenticates a token as a ServiceAccount, with the groups that
 // the API server assigns.
 func serviceAccount(token, namespace, name string) string {
-	return fmt.Sprintf("%s,system:serviceaccount:%s:%s,%s,\"system:serviceaccounts,system:serviceaccounts:%s\"\n", token, namespace, name, token, namespace)
+	return fmt.Sprintf("%s,system:serviceaccount:%s:%s,%s,\"system:serviceaccounts,system:serviceaccounts:%s\"\n", token,
+		namespace, name, token, namespace)
 }

@@ -41,13 +41,16 @@ func TestCountRequests(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	client, err := rest.UnversionedRESTClientFor(&rest.Config{
-		Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(runtime.NewScheme())},
+		Host:          server.URL,
+		ContentConfig: rest.ContentConfig{NegotiatedSerializer: serializer.NewCodecFactory(runtime.NewScheme())},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	counts, err := apiserver.CountRequests(t.Context(), client, "routes")
-	want := apiserver.RequestCounts{"APPLY": 7, "GET": 4, "LIST": 1_200_000, "PATCH": 30, "POST": 100, "PUT": 1000, "WATCH": 9}
+	want := apiserver.RequestCounts{
+		"APPLY": 7, "GET": 4, "LIST": 1_200_000, "PATCH": 30, "POST": 100, "PUT": 1000, "WATCH": 9,
+	}
 	if diff := cmp.Diff(want, counts); err != nil || diff != "" {
 		t.Errorf("counts (-want +got):\n%s%v", diff, err)
 	}

@@ -23,9 +23,9 @@ const pause = 10 * time.Millisecond
 // ErrNotReached means that a condition did not come true within the limit.
 var ErrNotReached = errors.New("not reached in time")
 
-// Patience is the limit of a wait: 3 minutes, or the value of the environment variable TEST_PATIENCE, a duration such as
-// "5m". It panics if TEST_PATIENCE is not a duration or is below MinPatience, because a lower limit measures the machine
-// instead of the product.
+// Patience is the limit of a wait: 3 minutes, or the value of the environment variable TEST_PATIENCE, a duration such
+// as "5m". It panics if TEST_PATIENCE is not a duration or is below MinPatience, because a lower limit measures the
+// machine instead of the product.
 func Patience() time.Duration {
 	patience, err := patienceOf(os.Getenv("TEST_PATIENCE"))
 	if err != nil {

@@ -21,7 +21,10 @@ func TestWithin(t *testing.T) {
 	}{
 		{name: "at once", took: 0},
 		{name: "later", ready: 55 * time.Millisecond, took: 60 * time.Millisecond},
-		{name: "too late", ready: -1, is: ErrNotReached, says: "a pod: not reached in time (1s); instead: none", took: time.Second},
+		{
+			name: "too late", ready: -1, is: ErrNotReached, says: "a pod: not reached in time (1s); instead: none",
+			took: time.Second,
+		},
 		{
 			name: "cut short", ready: -1, ended: 100 * time.Millisecond, took: 100 * time.Millisecond,
 			is: over, says: "waiting for a pod: the run is over; so far: none",

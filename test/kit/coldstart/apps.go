@@ -42,7 +42,8 @@ func startApp(ctx context.Context) (*http.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // Clients may send bodies of any size.
 		_, _ = io.WriteString(w, AppBody)
 	})}
@@ -52,7 +53,8 @@ func startApp(ctx context.Context) (*http.Server, error) {
 
 // populate creates the apps without endpoints, and the proxy's EndpointSlice.
 func (s *Testbed) populate(ctx context.Context) error {
-	if err := s.createSlice(ctx, Namespace, resolve.ProxyService, "http", translate.ListenerPort, netspace.Address()); err != nil {
+	if err := s.createSlice(ctx, Namespace, resolve.ProxyService, "http", translate.ListenerPort,
+		netspace.Address()); err != nil {
 		return err
 	}
 	return s.ForEachApp(ctx, s.create)
@@ -110,10 +112,14 @@ func (s *Testbed) publishInterceptor(ctx context.Context, address netip.Addr) er
 }
 
 // createSlice creates the EndpointSlice of a Service, with the Service's name.
-func (s *Testbed) createSlice(ctx context.Context, namespace, service, portName string, port int32, addresses ...netip.Addr) error {
+func (s *Testbed) createSlice(
+	ctx context.Context, namespace, service, portName string, port int32, addresses ...netip.Addr,
+) error {
 	return apiserver.Create(ctx, s.Admin, slicesPath(namespace), &discoveryv1.EndpointSlice{
-		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
-		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		TypeMeta: metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service},
+		},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
 		Endpoints:   endpointsAt(addresses...),

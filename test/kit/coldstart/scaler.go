@@ -28,6 +28,7 @@ func (s *Testbed) StartScaler(ctx context.Context, arguments ...string) (*progra
 		return nil, err
 	}
 	return program.Start(ctx, folder, filepath.Join(s.Built, "scaler"), append([]string{
-		"--kubeconfig=" + kubeconfig, "--grpc-address=" + ScalerAddress, "--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
+		"--kubeconfig=" + kubeconfig, "--grpc-address=" + ScalerAddress, "--health-address=127.0.0.1:0",
+		"--metrics-address=127.0.0.1:0",
 	}, arguments...)...)
 }

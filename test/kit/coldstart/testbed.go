@@ -154,8 +154,10 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 		return nil, err
 	}
 	at := func(port int) string { return netip.AddrPortFrom(address, uint16(port)).String() } //nolint:gosec // a port
-	process, err := program.StartWith(ctx, folder, program.InterceptorVariables(), filepath.Join(s.Built, "interceptor"), append([]string{
-		"--kubeconfig=" + kubeconfig, "--pod-ip=" + address.String(), "--pod-name=interceptor-" + address.String(), "--access-log=false",
+	process, err := program.StartWith(ctx, folder, program.InterceptorVariables(), filepath.Join(s.Built,
+		"interceptor"), append([]string{
+		"--kubeconfig=" + kubeconfig, "--pod-ip=" + address.String(), "--pod-name=interceptor-" + address.String(),
+		"--access-log=false",
 		"--xds-address=" + at(5678), "--metric-sink-address=" + at(9901), "--admin-address=" + at(9090),
 		"--proxy-address=" + at(healthPort), "--metrics-address=" + at(2223),
 	}, s.Arguments...)...)

@@ -1,7 +1,7 @@
 // Package loopback gives tests and benchmarks loopback addresses of their own. A port of such an address is a fixed
-// number: no other test has the address, and a number below the ephemeral ports (net.ipv4.ip_local_port_range, from 32768
-// on) is no outgoing connection's. So no test has to find a free port, close it, and hope that it stays free until the
-// program that needs it listens.
+// number: no other test has the address, and a number below the ephemeral ports (net.ipv4.ip_local_port_range, from
+// 32768 on) is no outgoing connection's. So no test has to find a free port, close it, and hope that it stays free
+// until the program that needs it listens.
 //
 // The package is for Linux, where all of 127.0.0.0/8 is the machine itself and where abstract sockets exist (unix(7)).
 package loopback
@@ -17,12 +17,13 @@ import (
 // Address returns an address of 127.0.0.0/8, outside 127.0.0.0/16, that no other call of Address has returned, in this
 // process or in any running one. The address stays reserved until this process ends, also when it is killed.
 //
-// An abstract Unix socket named after the address reserves it. The scope of such a name is a network namespace, which is
-// the scope of the address too: processes of the same network namespace get different addresses even when their PID
+// An abstract Unix socket named after the address reserves it. The scope of such a name is a network namespace, which
+// is the scope of the address too: processes of the same network namespace get different addresses even when their PID
 // namespaces or users differ, and a process that changes its network namespace has to call Address again.
 //
-// Two things are not prevented: a program that listens on all addresses of the machine takes its port of these addresses
-// too, and a child process that outlives this process keeps listening on an address that is no longer reserved.
+// Two things are not prevented: a program that listens on all addresses of the machine takes its port of these
+// addresses too, and a child process that outlives this process keeps listening on an address that is no longer
+// reserved.
 //
 // Address panics if the kernel refuses the socket, for example because the process has too many open files.
 func Address() netip.Addr {

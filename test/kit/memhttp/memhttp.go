@@ -27,8 +27,9 @@ func Serve(tb testing.TB, server *http.Server) func(ctx context.Context, network
 	return l.dial
 }
 
-// listener accepts one end of each pipe whose other end dial returns. The listener of google.golang.org/grpc/test/bufconn
-// is not used: a read deadline of its connections may take effect after it was removed.
+// listener accepts one end of each pipe whose other end dial returns. The listener of
+// google.golang.org/grpc/test/bufconn is not used: a read deadline of its connections may take effect after it was
+// removed.
 type listener struct {
 	conns  chan net.Conn
 	closed chan struct{}

@@ -117,7 +117,8 @@ func setUp() error {
 	if err := alias.SetInet4Addr(Address().AsSlice()); err != nil {
 		return fmt.Errorf("set up network namespace: %w", err)
 	}
-	if err := errors.Join(unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, loopback), unix.IoctlIfreq(socket, unix.SIOCSIFADDR, alias)); err != nil {
+	if err := errors.Join(unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, loopback),
+		unix.IoctlIfreq(socket, unix.SIOCSIFADDR, alias)); err != nil {
 		return fmt.Errorf("set up network namespace: %w: %s", err, fix)
 	}
 	return nil

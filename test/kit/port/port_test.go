@@ -20,7 +20,9 @@ func TestRestart(t *testing.T) {
 			}
 			errs <- err
 		}()
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })}
+		server := &http.Server{
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }),
+		}
 		listener := port.Listen(t)
 		go func() { _ = server.Serve(listener) }()
 		if err := <-errs; err != nil {

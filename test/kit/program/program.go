@@ -83,7 +83,9 @@ func Start(ctx context.Context, folder, binary string, args ...string) (*Process
 }
 
 // StartWith is Start with more environment variables, each as NAME=value.
-func StartWith(ctx context.Context, folder string, variables []string, binary string, args ...string) (*Process, error) {
+func StartWith(
+	ctx context.Context, folder string, variables []string, binary string, args ...string,
+) (*Process, error) {
 	p := &Process{name: filepath.Base(binary), ended: make(chan struct{})}
 	p.log = filepath.Join(folder, p.name+".log")
 	log, err := os.Create(p.log)

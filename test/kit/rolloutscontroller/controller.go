@@ -29,12 +29,15 @@ const Namespace = "argo-rollouts"
 
 // Install applies Argo Rollouts from its install.yaml without the Deployment, the registration of plugins, which maps a
 // name to a file, and further manifests from files.
-func Install(ctx context.Context, admin rest.Interface, install string, plugins map[string]string, files ...string) error {
+func Install(
+	ctx context.Context, admin rest.Interface, install string, plugins map[string]string, files ...string,
+) error {
 	raw, err := os.ReadFile(filepath.Clean(install))
 	if err != nil {
 		return err
 	}
-	return InstallManifest(ctx, admin, withoutKinds(string(raw), "ConfigMap")+"\n---\n"+Registration(plugins), files...) // their ConfigMap is empty
+	// their ConfigMap is empty
+	return InstallManifest(ctx, admin, withoutKinds(string(raw), "ConfigMap")+"\n---\n"+Registration(plugins), files...)
 }
 
 // Registration returns the ConfigMap that registers plugins, which maps a name to a file. A controller reads it at
@@ -44,13 +47,17 @@ func Registration(plugins map[string]string) string {
 	for name, file := range plugins {
 		fmt.Fprintf(&registered, "    - {name: %s, location: 'file://%s'}\n", name, file)
 	}
-	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: " + Namespace + "}\ndata:\n  trafficRouterPlugins: |\n" + registered.String()
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argo-rollouts-config, namespace: " + Namespace +
+		"}\ndata:\n  trafficRouterPlugins: |\n" + registered.String()
 }
 
 // InstallManifest applies Argo Rollouts and its configuration from the text of a manifest, without the Deployment, and
 // further manifests from files.
 func InstallManifest(ctx context.Context, admin rest.Interface, manifest string, files ...string) error {
-	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: " + Namespace + "}}", withoutKinds(manifest, "Deployment", "Secret")}
+	manifests := []string{
+		"{apiVersion: v1, kind: Namespace, metadata: {name: " + Namespace + "}}",
+		withoutKinds(manifest, "Deployment", "Secret"),
+	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Clean(file))
 		if err != nil {
@@ -180,6 +187,7 @@ func (c *Controller) LogLines(text string, most int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lines := slices.DeleteFunc(strings.Split(string(written), "\n"), func(line string) bool { return !strings.Contains(line, text) })
+	lines := slices.DeleteFunc(strings.Split(string(written), "\n"),
+		func(line string) bool { return !strings.Contains(line, text) })
 	return strings.Join(lines[max(0, len(lines)-most):], "\n"), nil
 }

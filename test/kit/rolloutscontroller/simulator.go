@@ -125,8 +125,10 @@ func (p *ClusterSimulator) updateReplicaSets(ctx context.Context) (ready map[str
 	for _, set := range sets.Items {
 		wanted := *set.Spec.Replicas
 		available := p.available(set.Metadata.Namespace, set.Spec.Template.Metadata.Annotations["version"], wanted)
-		if set.Status.Replicas != wanted || set.Status.AvailableReplicas != available || set.Status.ObservedGeneration != set.Metadata.Generation {
-			p.patch(ctx, fmt.Sprintf("/apis/apps/v1/namespaces/%s/replicasets/%s/status", set.Metadata.Namespace, set.Metadata.Name),
+		if set.Status.Replicas != wanted || set.Status.AvailableReplicas != available ||
+			set.Status.ObservedGeneration != set.Metadata.Generation {
+			p.patch(ctx, fmt.Sprintf("/apis/apps/v1/namespaces/%s/replicasets/%s/status", set.Metadata.Namespace,
+				set.Metadata.Name),
 				fmt.Sprintf(`{"status":{"replicas":%[1]d,"fullyLabeledReplicas":%[1]d,"readyReplicas":%[3]d,"availableReplicas":%[3]d,"observedGeneration":%[2]d}}`,
 					wanted, set.Metadata.Generation, available))
 		}
@@ -154,8 +156,10 @@ func (p *ClusterSimulator) updateEndpoints(ctx context.Context, ready map[string
 		if written[path] == subsets {
 			continue
 		}
-		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":%q},"subsets":%s}`, service.Metadata.Name, subsets)
-		err := p.admin.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "test").Param("force", "true").Body([]byte(body)).Do(ctx).Error()
+		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":%q},"subsets":%s}`,
+			service.Metadata.Name, subsets)
+		err := p.admin.Patch(types.ApplyPatchType).AbsPath(path).
+			Param("fieldManager", "test").Param("force", "true").Body([]byte(body)).Do(ctx).Error()
 		if err == nil {
 			written[path] = subsets
 		}
@@ -169,14 +173,16 @@ func (p *ClusterSimulator) acceptRoutes(ctx context.Context, version, resource s
 		if len(route.Spec.ParentRefs) == 0 {
 			continue
 		}
-		if parents := route.Status.Parents; len(parents) == 1 && len(parents[0].Conditions) > 0 && parents[0].Conditions[0].ObservedGeneration == route.Metadata.Generation {
+		if parents := route.Status.Parents; len(parents) == 1 && len(parents[0].Conditions) > 0 &&
+			parents[0].Conditions[0].ObservedGeneration == route.Metadata.Generation {
 			continue
 		}
 		condition := func(name string) string {
 			return fmt.Sprintf(`{"type":%q,"status":"True","reason":%q,"message":"","lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":%d}`,
 				name, name, route.Metadata.Generation)
 		}
-		p.patch(ctx, fmt.Sprintf("/apis/gateway.networking.k8s.io/%s/namespaces/%s/%s/%s/status", version, route.Metadata.Namespace, resource, route.Metadata.Name),
+		p.patch(ctx, fmt.Sprintf("/apis/gateway.networking.k8s.io/%s/namespaces/%s/%s/%s/status", version,
+			route.Metadata.Namespace, resource, route.Metadata.Name),
 			fmt.Sprintf(`{"status":{"parents":[{"parentRef":%s,"controllerName":"example.com/gateway","conditions":[%s,%s]}]}}`,
 				route.Spec.ParentRefs[0], condition("Accepted"), condition("ResolvedRefs")))
 	}

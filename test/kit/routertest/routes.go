@@ -89,7 +89,9 @@ func (s *RoutesServer) Publish(schema Schema) {
 		rule["filters"] = object{"items": object{"properties": object{"requestMirror": object{"properties": mirror}}}}
 		schemas["gateway."+kind] = object{
 			"x-kubernetes-group-version-kind": []object{{"group": routesGroup, "version": schema.Version, "kind": kind}},
-			"properties":                      object{"spec": object{"properties": object{"rules": object{"items": object{"properties": rule}}}}},
+			"properties": object{
+				"spec": object{"properties": object{"rules": object{"items": object{"properties": rule}}}},
+			},
 		}
 	}
 	s.others["/apis/"+groupVersion] = list

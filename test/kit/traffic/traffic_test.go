@@ -40,12 +40,18 @@ func TestFailedRequestsAreReported(t *testing.T) {
 		fault http.HandlerFunc // for every 7th request; "connection close" for all, so that it reaches the pinned connections
 		want  []string         // substrings of the failures
 	}{
-		"no fault":         {answer("stable"), nil},
-		"a share":          {answer("stable"), nil},
-		"a share, off":     {answer("canary"), []string{"were answered by canary, want 0 %"}},
-		"an error":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, []string{"HTTP status 503:"}},
-		"a wrong app":      {answer("other"), []string{"not a known color"}},
-		"no answer":        {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, []string{"connection closed"}},
+		"no fault":     {answer("stable"), nil},
+		"a share":      {answer("stable"), nil},
+		"a share, off": {answer("canary"), []string{"were answered by canary, want 0 %"}},
+		"an error": {func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, []string{"HTTP status 503:"}},
+		"a wrong app": {answer("other"), []string{"not a known color"}},
+		"no answer": {func(http.ResponseWriter,
+			*http.Request) {
+			panic(http.ErrAbortHandler)
+		}, []string{"connection closed"}},
 		"connection close": {closeConnection, []string{"pinned HTTP/1.1, lost", "pinned HTTP/2, lost"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +106,8 @@ func TestGetSendsOneRequest(t *testing.T) {
 		http.NotFound(w, r)
 	})
 	got, err := Get(t.Context(), "http://"+address+"/", "shop.example.com:", http.Header{"X-User": {"me"}})
-	if err != nil || got.Status != http.StatusNotFound || got.Header.Get("X-Host") != "shop.example.com:me" || len(got.Body) == 0 {
+	if err != nil || got.Status != http.StatusNotFound || got.Header.Get("X-Host") != "shop.example.com:me" ||
+		len(got.Body) == 0 {
 		t.Errorf("the response is %+v, %v", got, err)
 	}
 	if _, err := Get(t.Context(), "http://"+address+"/cut", "", nil); err == nil || requests.Load() != 2 {
