@@ -234,7 +234,7 @@ func TestFailuresAreCountedAndNotRetried(t *testing.T) {
 		}, []string{"connection closed", "INTERNAL_ERROR", "pinned connection lost"}},
 		{"status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
 			[]string{"HTTP status 503"}},
-		{"a colour nobody knows", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"pink"`) },
+		{"an unknown color", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"pink"`) },
 			[]string{"not a known color"}},
 		{"not a JSON string", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `blue`) },
 			[]string{"not a known color"}},

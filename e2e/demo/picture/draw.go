@@ -46,7 +46,7 @@ const (
 func Draw(r Run, colors Palette) (string, error) {
 	picture, err := template.New("demo.svg").Funcs(template.FuncMap{"color": func(name string) (string, error) {
 		if colors[name] == "" {
-			return "", fmt.Errorf("no palette has the colour %q", name)
+			return "", fmt.Errorf("no palette has the color %q", name)
 		}
 		return colors[name], nil
 	}}).Parse(source)

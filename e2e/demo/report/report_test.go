@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew and remove those that nothing asks for")
+var update = flag.Bool("update", false, "write the golden files again and remove unused ones")
 
 func rows() []Row {
 	row := func(step string, asked float64, colors map[string]int, sigmas float64) Row {
@@ -134,7 +134,7 @@ func TestFramesKeepTheirWidth(t *testing.T) {
 					t.Errorf("%d columns: %q takes %d", columns, line, got)
 				}
 				if strings.Count(line, "\x1b[") != 2*strings.Count(line, "\x1b[0m") {
-					t.Errorf("%q leaves a colour open", line)
+					t.Errorf("%q leaves a color open", line)
 				}
 			}
 		}

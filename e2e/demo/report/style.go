@@ -15,7 +15,7 @@ type Style struct {
 	Color bool
 }
 
-// The looks that are not an answer's colour.
+// The looks that are not an answer's color.
 const (
 	bold  = "1"
 	faint = "2"

@@ -210,7 +210,7 @@ func TestDiagnoseAsksEveryPart(t *testing.T) {
 		for _, part := range []string{"get rollout", "get events", "deploy/argo-rollouts",
 			"component=interceptor", "app=kedify-proxy"} {
 			if !strings.Contains(strings.Join(w.commands, "\n"), part) {
-				t.Errorf("nothing asks for %q", part)
+				t.Errorf("no test case uses %q", part)
 			}
 		}
 		if !strings.Contains(w.text(), "unexpected EOF") {
