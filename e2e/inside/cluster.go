@@ -27,7 +27,7 @@ type Cluster struct {
 
 // Open opens the cluster with the first process node, which `localcluster status` reports.
 func Open(node int) (*Cluster, error) {
-	if first, lives := readProcess(node); !lives || first.Innermost != 1 {
+	if first, lives := readProcess(node); !lives || first.NamespacePID != 1 {
 		return nil, fmt.Errorf("%w: process %d is not the first one of a namespace", ErrNotRunning, node)
 	}
 	return &Cluster{root: node}, nil
@@ -56,7 +56,7 @@ func (c *Cluster) Dial(ctx context.Context, address netip.AddrPort) (net.Conn, e
 	}
 	done := make(chan dialled, 1)
 	go func() {
-		conn, err := c.dialThere(ctx, address)
+		conn, err := c.dialInNamespace(ctx, address)
 		done <- dialled{conn, err}
 	}()
 	d := <-done
@@ -66,9 +66,9 @@ func (c *Cluster) Dial(ctx context.Context, address netip.AddrPort) (net.Conn, e
 	return d.conn, nil
 }
 
-// dialThere enters the cluster's network namespace, dials, and returns to the host's. It runs in a goroutine of its
-// own. If the return fails, the thread ends with the goroutine, because it stays locked.
-func (c *Cluster) dialThere(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
+// dialInNamespace enters the cluster's network namespace, dials, and returns to the host's. It runs in a goroutine of
+// its own. If the return fails, the thread ends with the goroutine, because it stays locked.
+func (c *Cluster) dialInNamespace(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
 	runtime.LockOSThread()
 	here, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {

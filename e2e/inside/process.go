@@ -22,9 +22,9 @@ var ErrNoProcess = errors.New("no such process in the cluster")
 type Process struct {
 	// PID and Parent are process ids.
 	PID, Parent int
-	// Innermost is the id in the innermost PID namespace of the process. It is 1 for the first process of a cluster or
+	// NamespacePID is the id in the innermost PID namespace of the process. It is 1 for the first process of a cluster or
 	// container.
-	Innermost int
+	NamespacePID int
 	// Args is the command line.
 	Args []string
 }
@@ -84,7 +84,7 @@ func parseProcess(pid int, status, command []byte) Process {
 		case "PPid":
 			p.Parent, _ = strconv.Atoi(fields[0]) // always a number: proc(5)
 		case "NSpid":
-			p.Innermost, _ = strconv.Atoi(fields[len(fields)-1]) // one per namespace, the innermost last
+			p.NamespacePID, _ = strconv.Atoi(fields[len(fields)-1]) // one per namespace, the innermost last
 		}
 	}
 	for arg := range bytes.SplitSeq(bytes.TrimRight(command, "\x00"), []byte{0}) {

@@ -11,7 +11,7 @@ import (
 func TestParse(t *testing.T) {
 	status := []byte("Name:\tenvoy\nUmask:\t0022\nPPid:\t4711\nNSpid:\t4712\t55\t1\nThreads:\t9\n")
 	got := parseProcess(4712, status, []byte("/usr/bin/envoy\x00-c\x00/etc/envoy.yaml\x00"))
-	want := Process{PID: 4712, Parent: 4711, Innermost: 1, Args: []string{"/usr/bin/envoy", "-c", "/etc/envoy.yaml"}}
+	want := Process{PID: 4712, Parent: 4711, NamespacePID: 1, Args: []string{"/usr/bin/envoy", "-c", "/etc/envoy.yaml"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("process (-want +got):\n%s", diff)
 	}
@@ -29,12 +29,12 @@ func TestOnlyTheClustersOwnProcesses(t *testing.T) {
 	all := []Process{
 		{PID: 9, Parent: 20, Args: []string{"/envoy"}},
 		{PID: 10, Parent: 1, Args: []string{"localcluster", "supervise"}},
-		{PID: 11, Parent: 10, Innermost: 1, Args: []string{"localcluster", "inside", "init"}},
+		{PID: 11, Parent: 10, NamespacePID: 1, Args: []string{"localcluster", "inside", "init"}},
 		{PID: 12, Parent: 11, Args: []string{"localcluster", "inside", "run"}},
 		{PID: 13, Parent: 12, Args: []string{"etcd"}},
 		{PID: 20, Parent: 11, Args: []string{"shim"}},
 		{PID: 30, Parent: 1, Args: []string{"localcluster", "supervise"}},
-		{PID: 31, Parent: 30, Innermost: 1, Args: []string{"localcluster", "inside", "init"}},
+		{PID: 31, Parent: 30, NamespacePID: 1, Args: []string{"localcluster", "inside", "init"}},
 		{PID: 33, Parent: 31, Args: []string{"etcd"}},
 		{PID: 40, Parent: 1, Args: []string{"etcd"}},
 	}

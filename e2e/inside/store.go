@@ -47,17 +47,17 @@ func (c *Cluster) Store() *Store {
 	return &Store{client: &http.Client{Transport: c.Transport()}, url: storeURL}
 }
 
-// CustomResource returns the key of a custom resource, which the API server stores as JSON.
-func CustomResource(group, resource, namespace, name string) string {
+// CustomResourceKey returns the key of a custom resource, which the API server stores as JSON.
+func CustomResourceKey(group, resource, namespace, name string) string {
 	return "/registry/" + group + "/" + resource + "/" + namespace + "/" + name
 }
 
 // Follow calls each with the present version of a key, then with every later version in order. A missing key is a
 // version without a value. It reconnects to the store and returns when ctx ends, or with ErrGap.
-func (s *Store) Follow(ctx context.Context, key string, each func(Version)) error {
+func (s *Store) Follow(ctx context.Context, key string, receive func(Version)) error {
 	var next int64
 	for {
-		err := s.follow(ctx, key, &next, each)
+		err := s.follow(ctx, key, &next, receive)
 		if errors.Is(err, ErrGap) {
 			return err
 		}
@@ -70,13 +70,13 @@ func (s *Store) Follow(ctx context.Context, key string, each func(Version)) erro
 }
 
 // follow is Follow on one connection. It starts at revision *next, which it updates; 0 is the present one.
-func (s *Store) follow(ctx context.Context, key string, next *int64, each func(Version)) error {
+func (s *Store) follow(ctx context.Context, key string, next *int64, receive func(Version)) error {
 	if *next == 0 {
 		present, revision, err := s.present(ctx, key)
 		if err != nil {
 			return err
 		}
-		each(present)
+		receive(present)
 		*next = revision + 1
 	}
 	body, err := s.post(ctx, "/v3/watch", map[string]any{
@@ -86,7 +86,7 @@ func (s *Store) follow(ctx context.Context, key string, next *int64, each func(V
 		return err
 	}
 	defer body.Close()
-	return decodeEvents(body, next, each)
+	return decodeEvents(body, next, receive)
 }
 
 // watchResponse is a message of a watch. etcd encodes 64-bit integers as JSON strings.
@@ -110,7 +110,7 @@ type pair struct {
 }
 
 // decodeEvents reads the messages of a watch until its end.
-func decodeEvents(body io.Reader, next *int64, each func(Version)) error {
+func decodeEvents(body io.Reader, next *int64, receive func(Version)) error {
 	decoder := json.NewDecoder(body)
 	for {
 		var message watchResponse
@@ -129,7 +129,7 @@ func decodeEvents(body io.Reader, next *int64, each func(Version)) error {
 			if event.Type == "DELETE" {
 				version.Value = nil
 			}
-			each(version)
+			receive(version)
 			*next = version.Revision + 1
 		}
 	}

@@ -24,7 +24,7 @@ func (e *existing) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 			"surprise; "+
 			`set it, as by export KUBECONFIG="$HOME/.kube/config", to use that one`, ErrUnfit)
 	}
-	if err := inPath("kubectl", "kubectl-argo-rollouts"); err != nil {
+	if err := checkInPath("kubectl", "kubectl-argo-rollouts"); err != nil {
 		return nil, err
 	}
 	c := &Cluster{Kubeconfig: kubeconfig}
@@ -39,7 +39,7 @@ func (e *existing) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 
 // identify sets the cluster's name to kubectl's current context.
 func (e *existing) identify(ctx context.Context, c *Cluster) error {
-	out, err := e.ask(ctx, c, "config", "view", "--minify", "-o",
+	out, err := e.kubectl(ctx, c, "config", "view", "--minify", "-o",
 		"jsonpath={.current-context} at {.clusters[0].cluster.server}")
 	if err != nil {
 		return fmt.Errorf("%w: $KUBECONFIG (%s) names no cluster: %w", ErrUnfit, c.Kubeconfig, err)
@@ -81,7 +81,7 @@ func requirements() []requirement {
 func (e *existing) inspect(ctx context.Context, c *Cluster) error {
 	var missing []error
 	for _, r := range requirements() {
-		out, err := e.ask(ctx, c, r.args...)
+		out, err := e.kubectl(ctx, c, r.args...)
 		switch {
 		case strings.Contains(out, r.prints):
 		case err != nil:
@@ -96,8 +96,8 @@ func (e *existing) inspect(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-// ask runs kubectl with a time limit.
-func (e *existing) ask(ctx context.Context, c *Cluster, args ...string) (string, error) {
+// kubectl runs kubectl with a time limit.
+func (e *existing) kubectl(ctx context.Context, c *Cluster, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.Command)
 	defer cancel()
 	return c.Run(ctx, append([]string{"kubectl"}, args...)...)

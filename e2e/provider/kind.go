@@ -49,7 +49,7 @@ func (k *kind) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 	if len(spec.Addons)+len(spec.Forwards)+len(spec.Programs)+len(spec.ExtraArgs) > 0 {
 		return nil, fmt.Errorf("%w: kind gets the canary's own parts and nothing else: use the embedded one", ErrUnfit)
 	}
-	if err := inPath("kind", "kubectl", "kubectl-argo-rollouts"); err != nil {
+	if err := checkInPath("kind", "kubectl", "kubectl-argo-rollouts"); err != nil {
 		return nil, err
 	}
 	if err := k.create(ctx); err != nil {
@@ -65,7 +65,7 @@ func (k *kind) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 
 // create creates the cluster.
 func (k *kind) create(ctx context.Context) error {
-	out, err := k.kind(ctx, "get", "clusters")
+	out, err := k.run(ctx, "get", "clusters")
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (k *kind) create(ctx context.Context) error {
 	}
 	k.owns = true
 	k.Report("kind makes the cluster " + kindName + ".")
-	_, err = k.kind(ctx, "create", "cluster", "--name", kindName, "--kubeconfig",
+	_, err = k.run(ctx, "create", "cluster", "--name", kindName, "--kubeconfig",
 		filepath.Join(k.folder, "kubeconfig"), "--wait", "2m")
 	return err
 }
@@ -95,7 +95,7 @@ func (k *kind) install(ctx context.Context, c *Cluster) error {
 	if err := json.Unmarshal(out, &parts); err != nil {
 		return fmt.Errorf("read the output of %s export: %w", k.Local.Path, err)
 	}
-	if _, err := k.kind(ctx, "load", "image-archive", parts.Images, "--name", kindName); err != nil {
+	if _, err := k.run(ctx, "load", "image-archive", parts.Images, "--name", kindName); err != nil {
 		return err
 	}
 	for _, step := range parts.Steps {
@@ -111,8 +111,8 @@ func (k *kind) install(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-// kind runs the command kind.
-func (k *kind) kind(ctx context.Context, args ...string) (string, error) {
+// run runs the command kind.
+func (k *kind) run(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
 	defer cancel()
 	return kube.Exec{Env: k.Environ}.Run(ctx, append([]string{"kind"}, args...)...)
@@ -127,12 +127,12 @@ func (k *kind) Down(ctx context.Context) error {
 		return nil
 	}
 	k.Report("The cluster " + kindName + " of kind is deleted.")
-	_, err := k.kind(ctx, "delete", "cluster", "--name", kindName)
+	_, err := k.run(ctx, "delete", "cluster", "--name", kindName)
 	return errors.Join(err, os.RemoveAll(k.folder))
 }
 
-// inPath checks that programs are installed.
-func inPath(programs ...string) error {
+// checkInPath checks that programs are installed.
+func checkInPath(programs ...string) error {
 	from := map[string]string{
 		"kind":                  "https://kind.sigs.k8s.io/docs/user/quick-start/#installation",
 		"kubectl":               "https://kubernetes.io/docs/tasks/tools",

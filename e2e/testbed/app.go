@@ -148,7 +148,7 @@ func (b *Testbed) observe(t *testing.T) {
 	t.Helper()
 	follow := func(group, resource string, receive func(inside.Version)) {
 		background(t, func(ctx context.Context) error {
-			err := b.Inside.Store().Follow(ctx, inside.CustomResource(group, resource, Namespace, App), receive)
+			err := b.Inside.Store().Follow(ctx, inside.CustomResourceKey(group, resource, Namespace, App), receive)
 			if err != nil {
 				return fmt.Errorf("record the versions of %s: %w", resource, err)
 			}

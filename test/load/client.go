@@ -53,17 +53,17 @@ type Pinned struct {
 	Lost error
 }
 
-// lane sends the requests of one kind.
-type lane interface {
+// sender sends the requests of one kind.
+type sender interface {
 	// ask sends one request once, and returns by the deadline of ctx.
 	ask(ctx context.Context) (answer, error)
 	// close closes the remaining connections.
 	close()
 }
 
-// pinnedLane is a lane with a pinned connection.
-type pinnedLane interface {
-	lane
+// pinnedSender is a sender with a pinned connection.
+type pinnedSender interface {
+	sender
 	lost() error
 }
 
@@ -74,7 +74,7 @@ type Client struct {
 	known    map[string]bool
 	start    time.Time
 	recorder *recorder
-	lanes    map[Kind]lane
+	senders  map[Kind]sender
 	slots    chan struct{}
 
 	stop    context.CancelFunc
@@ -108,16 +108,16 @@ func connect(ctx context.Context, config Config) (*Client, error) {
 	}
 	return &Client{
 		config: config, plan: Plan{Rate: config.Rate}, known: known, start: time.Now(),
-		recorder: newRecorder(config.Timeout), lanes: lanes,
+		recorder: newRecorder(config.Timeout), senders: lanes,
 		slots: make(chan struct{}, config.MaxInFlight), stop: func() {}, ended: make(chan struct{}),
 	}, nil
 }
 
-// restingHTTP1 is the maximum number of idle kept HTTP/1.1 connections.
-const restingHTTP1 = 16
+// idleHTTP1 is the maximum number of idle kept HTTP/1.1 connections.
+const idleHTTP1 = 16
 
 // open creates one lane of each kind.
-func open(ctx context.Context, t target, timeout time.Duration) (map[Kind]lane, error) {
+func open(ctx context.Context, t target, timeout time.Duration) (map[Kind]sender, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	first, err := dialHTTP1(ctx, t)
@@ -128,10 +128,10 @@ func open(ctx context.Context, t target, timeout time.Duration) (map[Kind]lane, 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the pinned HTTP/2 connection: %w", err), first.Close())
 	}
-	return map[Kind]lane{
+	return map[Kind]sender{
 		FreshHTTP1:  freshHTTP1{target: t},
 		FreshHTTP2:  freshHTTP2{target: t},
-		KeptHTTP1:   keptHTTP1{target: t, idle: make(chan *http1Conn, restingHTTP1)},
+		KeptHTTP1:   keptHTTP1{target: t, idle: make(chan *http1Conn, idleHTTP1)},
 		KeptHTTP2:   &keptHTTP2{target: t},
 		PinnedHTTP1: newPinnedHTTP1(t, first),
 		PinnedHTTP2: &pinnedHTTP2{target: t, conn: second},
@@ -193,7 +193,7 @@ func (c *Client) refuse(i int, due time.Time) {
 func (c *Client) send(ctx context.Context, i int, due time.Time) {
 	c.flights.Go(func() {
 		defer func() { <-c.slots }()
-		result := c.ask(ctx, c.plan.Kind(i), due)
+		result := c.sendRequest(ctx, c.plan.Kind(i), due)
 		outcome := sent
 		if errors.Is(result.Err, ErrPinnedLost) {
 			outcome = lost
@@ -202,13 +202,13 @@ func (c *Client) send(ctx context.Context, i int, due time.Time) {
 	})
 }
 
-// ask sends one request and classifies its response.
-func (c *Client) ask(ctx context.Context, kind Kind, due time.Time) Result {
+// sendRequest sends one request and classifies its response.
+func (c *Client) sendRequest(ctx context.Context, kind Kind, due time.Time) Result {
 	// A started request is completed even if the run is canceled.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), due.Add(c.config.Timeout))
 	defer cancel()
 	result := Result{Kind: kind, Due: due, Lag: time.Since(due)}
-	a, err := c.lanes[kind].ask(ctx)
+	a, err := c.senders[kind].ask(ctx)
 	result.Latency = time.Since(due)
 	result.Status, result.Opened = a.status, a.opened
 	if err != nil {
@@ -266,12 +266,12 @@ func (c *Client) Stop() (Totals, []Pinned) {
 		totals := c.recorder.snapshot()
 		for _, kind := range []Kind{PinnedHTTP1, PinnedHTTP2} {
 			pinned := Pinned{Kind: kind, Answered: totals.Answered[kind]}
-			if lane, ok := c.lanes[kind].(pinnedLane); ok {
+			if lane, ok := c.senders[kind].(pinnedSender); ok {
 				pinned.Lost = lane.lost()
 			}
 			c.pinned = append(c.pinned, pinned)
 		}
-		for _, lane := range c.lanes {
+		for _, lane := range c.senders {
 			lane.close()
 		}
 	})

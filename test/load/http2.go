@@ -28,9 +28,9 @@ func dialHTTP2(ctx context.Context, t target) (*http2Conn, error) {
 	return &http2Conn{ClientConn: conn, opened: time.Now()}, nil
 }
 
-// usable reports whether a connection can carry another request. After a GOAWAY it cannot, although it stays open until
-// its last stream has ended.
-func usable(conn *http2Conn) bool { return conn.Err() == nil && conn.Available() > 0 }
+// isUsable reports whether a connection can carry another request. After a GOAWAY it cannot, although it stays open
+// until its last stream has ended.
+func isUsable(conn *http2Conn) bool { return conn.Err() == nil && conn.Available() > 0 }
 
 // askHTTP2 sends one request on a new stream.
 func askHTTP2(ctx context.Context, conn *http2Conn, t target) (a answer, err error) {
@@ -93,7 +93,7 @@ type sharedHTTP2 struct {
 func (s *sharedHTTP2) get(ctx context.Context, t target) (*http2Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.conn != nil && usable(s.conn) {
+	if s.conn != nil && isUsable(s.conn) {
 		return s.conn, nil
 	}
 	// Open streams of the previous connection may end; then it closes itself.
@@ -119,7 +119,7 @@ func (l *pinnedHTTP2) ask(ctx context.Context) (answer, error) {
 }
 
 func (l *pinnedHTTP2) lost() error {
-	if usable(l.conn) {
+	if isUsable(l.conn) {
 		return nil
 	}
 	return fmt.Errorf("%w: the server closed it or sent GOAWAY", ErrPinnedLost)

@@ -30,7 +30,7 @@ var version = "dev"
 func main() {
 	// A closed output must not end the run.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
 	// The first signal starts the cleanup. Later signals end the process immediately, except SIGHUP: a terminal that
 	// closes sends it repeatedly, and to the commands, too.
@@ -46,8 +46,8 @@ func main() {
 	}
 }
 
-// endings returns the signals that end a run with a cleanup. Under nohup they do not include SIGHUP.
-func endings() []os.Signal {
+// endSignals returns the signals that end a run with a cleanup. Under nohup they do not include SIGHUP.
+func endSignals() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)

@@ -70,7 +70,7 @@ const embeddedRest = 6 * time.Second
 
 // run runs the complete demo: it starts the cluster, runs the halves, prints the summary and cleans up.
 func (o *options) run(ctx context.Context) error {
-	o.settings.Begun = time.Now()
+	o.settings.Started = time.Now()
 	if err := o.complete(); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (o *options) run(ctx context.Context) error {
 	if err == nil {
 		err = o.present(ctx, from, cluster)
 	}
-	return errors.Join(o.interrupted(ctx, err), o.end(context.WithoutCancel(ctx), from, cluster))
+	return errors.Join(o.interrupted(ctx, err), o.cleanUp(context.WithoutCancel(ctx), from, cluster))
 }
 
 // providerOptions returns the options of the cluster's provider.
@@ -112,7 +112,7 @@ func (o *options) complete() error {
 		}
 	}
 	if o.provider == provider.NameEmbedded {
-		o.scaling.Rest = embeddedRest
+		o.scaling.StablePeriod = embeddedRest
 	}
 	return nil
 }
@@ -192,13 +192,13 @@ func (o *options) present(ctx context.Context, from provider.Provider, cluster *
 // measure runs the first half, in which replicas do not follow the requests.
 func (o *options) measure(ctx context.Context, cluster *provider.Cluster,
 	g guide.Guide) (outcome scenario.Outcome, err error) {
-	if !g.ByHand {
+	if !g.Manual {
 		err = g.Target(ctx, guide.MeasuringTarget)
 	}
 	if err == nil {
 		outcome, err = scenario.Run(ctx, cluster, o.screen, o.style, o.settings)
 	}
-	if err == nil && !g.ByHand && o.has(scalingPart) {
+	if err == nil && !g.Manual && o.has(scalingPart) {
 		o.scaling.Stable, o.scaling.Canary = "yellow", "green" // yellow is the stable version after the canaries
 		err = g.Target(ctx, guide.GuidesTarget)
 	}
@@ -223,7 +223,7 @@ func (o *options) follow(ctx context.Context, from provider.Provider, cluster *p
 // guide returns the guide for the cluster.
 func (o *options) guide(cluster *provider.Cluster, byHand bool) guide.Guide {
 	return guide.Guide{
-		Shell: o.terminal(cluster), Repo: o.repo, ByHand: byHand,
+		Shell: o.terminal(cluster), Repo: o.repo, Manual: byHand,
 		Ingress:  cmp.Or(o.ingress, cluster.Addresses[provider.IngressAddress]),
 		Patience: 2 * o.settings.Patience, Delete: o.settings.Delete,
 	}
@@ -249,18 +249,18 @@ func (o *options) prepare(ctx context.Context, cluster *provider.Cluster, g guid
 	if err := g.Apply(ctx); err != nil {
 		return err
 	}
-	o.settings.Entrance = cluster.Addresses[provider.ProxyAddress]
-	if g.ByHand {
+	o.settings.Address = cluster.Addresses[provider.ProxyAddress]
+	if g.Manual {
 		return nil
 	}
 	err := g.Ready(ctx)
 	if err == nil {
-		o.settings.Entrance, err = g.IngressAddress(ctx)
+		o.settings.Address, err = g.IngressAddress(ctx)
 	}
 	if err == nil && o.keep {
 		err = g.Browser(ctx)
 	}
-	o.scaling.Entrance, o.scaling.Begun = o.settings.Entrance, o.settings.Begun
+	o.scaling.Address, o.scaling.Started = o.settings.Address, o.settings.Started
 	return err
 }
 
@@ -281,7 +281,7 @@ func (o *options) summary(first scenario.Outcome, second scaling.Outcome) {
 		o.screen.Print("", fmt.Sprintf("%s to a running canary, measured; requests started at most %s late.",
 			report.Seconds(first.RunningCanary), report.Latency(first.Totals.Lag)))
 	}
-	o.screen.Print(report.Seconds(time.Since(o.settings.Begun)) + " in all.")
+	o.screen.Print(report.Seconds(time.Since(o.settings.Started)) + " in all.")
 }
 
 // interrupted replaces the errors that a signal caused.
@@ -292,13 +292,13 @@ func (*options) interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// end keeps everything for the user, or removes what the demo has created: the cluster or the namespace.
-func (o *options) end(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
+// cleanUp keeps everything for the user, or removes what the demo has created: the cluster or the namespace.
+func (o *options) cleanUp(ctx context.Context, from provider.Provider, cluster *provider.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, o.settings.Cleanup)
 	defer cancel()
 	switch {
 	case o.keep && cluster != nil:
-		o.screen.Print(append([]string{""}, o.kept(cluster)...)...)
+		o.screen.Print(append([]string{""}, o.accessHints(cluster)...)...)
 		return nil
 	case from.Owns():
 		// The namespace goes with its cluster.
@@ -315,8 +315,8 @@ func (o *options) end(ctx context.Context, from provider.Provider, cluster *prov
 	}
 }
 
-// kept returns how to access and how to end what keeps running.
-func (o *options) kept(cluster *provider.Cluster) []string {
+// accessHints returns how to access and how to end what keeps running.
+func (o *options) accessHints(cluster *provider.Cluster) []string {
 	lines := []string{o.style.Heading("Everything is left running.")}
 	if _, port, err := net.SplitHostPort(cluster.Addresses[provider.IngressAddress]); err == nil {
 		lines = append(lines, "  in a browser:  http://"+guide.BrowserHost+":"+port+"/")

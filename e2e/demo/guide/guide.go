@@ -44,9 +44,9 @@ type Guide struct {
 	Shell shell.Shell
 	// Repo is the folder with examples/, config/ and e2e/demo/.
 	Repo string
-	// ByHand is true if the cluster has no KEDA. The HTTPScaledObject and the proxies are then applied as files, and the
+	// Manual is true if the cluster has no KEDA. The HTTPScaledObject and the proxies are then applied as files, and the
 	// Ingress points at the app itself.
-	ByHand bool
+	Manual bool
 	// Ingress is the address of the Ingress controller, as host:port. If it is empty, the address in the Ingress status is
 	// used.
 	Ingress string
@@ -83,7 +83,7 @@ func (g Guide) Apply(ctx context.Context) error {
 func (g Guide) Commands() [][]string {
 	var commands [][]string
 	object := "scaledobject.yaml"
-	if g.ByHand {
+	if g.Manual {
 		object = "httpscaledobject.yaml"
 		commands = append(commands, Kubectl("apply", "-k", filepath.Join(g.Repo, "config", "kedify-proxy")))
 	}
@@ -95,7 +95,7 @@ func (g Guide) Commands() [][]string {
 // Ready waits until the proxies have the agent's objects and the Ingress points at the proxies, and prints the result.
 // KEDA may still be starting. With ByHand there is nothing to wait for.
 func (g Guide) Ready(ctx context.Context) error {
-	if g.ByHand {
+	if g.Manual {
 		return nil
 	}
 	for _, args := range [][]string{

@@ -77,7 +77,7 @@ func (g Guide) deploy(ctx context.Context) error {
 	if err == nil {
 		err = g.Ready(ctx)
 	}
-	if err == nil && !g.ByHand {
+	if err == nil && !g.Manual {
 		err = g.Scales(ctx)
 	}
 	return err
@@ -124,7 +124,7 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 			w := &tt.cluster
 			w.service = Stable
 			g := w.guide()
-			g.ByHand = tt.byHand
+			g.Manual = tt.byHand
 			if err := g.deploy(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -12,8 +12,8 @@ import (
 type Live struct {
 	// Elapsed is the time since the start of the demo.
 	Elapsed time.Duration
-	// Doing is the current action or wait.
-	Doing string
+	// Activity is the current action or wait.
+	Activity string
 	// Annotation, Acked and Envoy are the current weights: see Row.
 	Annotation, Acked, Envoy string
 	// Rate is the number of responses in the last second; Colors counts them by color.
@@ -46,7 +46,7 @@ func (s Style) Frame(l Live, columns int) []string {
 		}
 		lines = append(lines, s.liveRow(r, liveBar(columns)))
 	}
-	lines = append(lines, s.Faint("▸ "+l.Doing))
+	lines = append(lines, s.Faint("▸ "+l.Activity))
 	for i := range lines {
 		lines[i] = clip(lines[i], columns)
 	}

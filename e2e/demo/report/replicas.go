@@ -23,20 +23,20 @@ type Replicas struct {
 	State State
 }
 
-// Followers is the content of the live frame while replicas follow a rate.
-type Followers struct {
+// LiveReplicas is the content of the live frame while replicas follow a rate.
+type LiveReplicas struct {
 	// Elapsed is the time since the start of the demo.
 	Elapsed time.Duration
-	// Doing is the current action or wait.
-	Doing string
+	// Activity is the current action or wait.
+	Activity string
 	// Ended and Failed count the requests.
 	Ended, Failed int
 	// Rows are the rates so far, the present one last.
 	Rows []Replicas
 }
 
-// FollowersFrame draws the live frame, clipped to the given number of columns.
-func (s Style) FollowersFrame(l Followers, columns int) []string {
+// ReplicasFrame draws the live frame, clipped to the given number of columns.
+func (s Style) ReplicasFrame(l LiveReplicas, columns int) []string {
 	failed := s.Good("0 failed")
 	if l.Failed > 0 {
 		failed = s.Bad(Count(l.Failed) + " failed")
@@ -54,7 +54,7 @@ func (s Style) FollowersFrame(l Followers, columns int) []string {
 		lines = append(lines, fmt.Sprintf("  %s %s %s %d stable, %d canary; %d are wanted",
 			pad(r.Step, 30, false), pad(pods, 14, false), mark, r.Stable, r.Canary, r.Wanted))
 	}
-	lines = append(lines, s.Faint("▸ "+l.Doing))
+	lines = append(lines, s.Faint("▸ "+l.Activity))
 	for i := range lines {
 		lines[i] = clip(lines[i], columns)
 	}

@@ -43,7 +43,7 @@ func live() Live {
 	waiting := Row{Canary: "yellow → purple", Step: "aborted", Color: "yellow", Asked: 1, Annotation: "–",
 		Acked: "0 of 1", Envoy: "50/50"}
 	return Live{
-		Elapsed: 83 * time.Second, Doing: "waiting for Envoy to run the asked split", Rate: 250,
+		Elapsed: 83 * time.Second, Activity: "waiting for Envoy to run the asked split", Rate: 250,
 		Colors: map[string]int{"yellow": 124, "purple": 126}, Ended: 18123, Failed: 3, InFlight: 2,
 		Annotation: "–", Acked: "0 of 1", Envoy: "50/50",
 		Rows: append(rows(), measuring, waiting),
@@ -62,7 +62,7 @@ func TestGolden(t *testing.T) {
 	scenarios := map[string]func() []string{
 		"replicas": func() []string { return Style{}.ReplicasTable(replicas()) },
 		"frame-replicas": func() []string {
-			return Style{}.FollowersFrame(Followers{Elapsed: 83 * time.Second, Doing: "waiting", Ended: 1234,
+			return Style{}.ReplicasFrame(LiveReplicas{Elapsed: 83 * time.Second, Activity: "waiting", Ended: 1234,
 				Failed: 1, Rows: replicas()}, 100)
 		},
 		"table": func() []string { return Style{}.Table(rows()) },
@@ -76,7 +76,7 @@ func TestGolden(t *testing.T) {
 		"frame":        func() []string { return Style{}.Frame(live(), 120) },
 		"frame-narrow": func() []string { return Style{}.Frame(live(), 60) },
 		"frame-color":  func() []string { return Style{Color: true}.Frame(live(), 100) },
-		"frame-empty":  func() []string { return Style{}.Frame(Live{Doing: "waiting for the first answer"}, 80) },
+		"frame-empty":  func() []string { return Style{}.Frame(Live{Activity: "waiting for the first answer"}, 80) },
 		"checks": func() []string {
 			return Style{}.Checks([]Check{{Name: "no request failed", Detail: "0 of 27 431", OK: true},
 				{Name: "the annotation is gone", Detail: "80/20"}})

@@ -13,18 +13,18 @@ import (
 
 // display is the content of the live frame, which the run updates.
 type display struct {
-	mu     sync.Mutex
-	doing  string
-	rows   []report.Replicas
-	client *load.Client
-	ended  load.Totals // of the clients that have stopped
+	mu       sync.Mutex
+	activity string
+	rows     []report.Replicas
+	client   *load.Client
+	ended    load.Totals // of the clients that have stopped
 }
 
 // setStatus sets the current action.
 func (b *display) setStatus(doing string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.doing = doing
+	b.activity = doing
 }
 
 // add adds a row.
@@ -90,14 +90,14 @@ func (b *display) all() ([]report.Replicas, load.Totals) {
 }
 
 // live returns the current frame.
-func (b *display) live() report.Followers {
+func (b *display) live() report.LiveReplicas {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	totals := b.ended
 	if b.client != nil {
 		totals = sum(totals, b.client.Totals())
 	}
-	return report.Followers{Doing: b.doing, Ended: totals.Ended, Failed: totals.Failed, Rows: slices.Clone(b.rows)}
+	return report.LiveReplicas{Activity: b.activity, Ended: totals.Ended, Failed: totals.Failed, Rows: slices.Clone(b.rows)}
 }
 
 // drawEvery is the interval between two frames.
@@ -114,8 +114,8 @@ func (d *Demo) draw(ctx context.Context) {
 			return
 		case <-ticks.C:
 			l := d.display.live()
-			l.Elapsed = time.Since(d.Begun)
-			d.shell.Screen.Frame(d.shell.Style.FollowersFrame(l, d.shell.Screen.Columns()))
+			l.Elapsed = time.Since(d.Started)
+			d.shell.Screen.Frame(d.shell.Style.ReplicasFrame(l, d.shell.Screen.Columns()))
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (d *Demo) awaitReplicas(ctx context.Context, p phase, began time.Time) (rep
 		return r
 	}
 	d.display.setStatus(fmt.Sprintf("waiting for the %d replicas that %s ask for", row.Wanted, p))
-	err := await.Within(ctx, "the replicas for "+p.String(), d.Followed,
+	err := await.Within(ctx, "the replicas for "+p.String(), d.ScaleTimeout,
 		func() bool { return p.isReached(now()) }, func() string {
 			return fmt.Sprintf("%s; %d stable and %d canary pods", d.rollout.Get(), row.Stable, row.Canary)
 		})
@@ -104,8 +104,8 @@ func (d *Demo) awaitReplicas(ctx context.Context, p phase, began time.Time) (rep
 	if err != nil {
 		return row, err
 	}
-	d.display.setStatus(fmt.Sprintf("seeing that they stay for %s", d.Rest))
-	err = await.Within(ctx, "a wrong number of replicas", d.Rest,
+	d.display.setStatus(fmt.Sprintf("seeing that they stay for %s", d.StablePeriod))
+	err = await.Within(ctx, "a wrong number of replicas", d.StablePeriod,
 		func() bool { return !isWanted(now().Spec.Replicas, p.rate) }, func() string { return "none" })
 	switch {
 	case errors.Is(err, await.ErrNotReached): // as it should be

@@ -21,33 +21,33 @@ import (
 
 // Settings configures a run.
 type Settings struct {
-	// Entrance is the address of the Ingress controller, as host:port.
-	Entrance string
+	// Address is the address of the Ingress controller, as host:port.
+	Address string
 	// Dial connects to it, like net.Dialer.DialContext, which is the default.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Stable and Canary are the colors of the running version and the canary.
 	Stable, Canary string
-	// Followed is the time limit for replicas to reach the number for a rate.
-	Followed time.Duration
-	// Rest is how long the number of replicas must stay unchanged.
-	Rest time.Duration
-	// Timeout is the time limit of each request, Woken that of the request that wakes the app.
-	Timeout, Woken time.Duration
-	// Begun is when the demo started.
-	Begun time.Time
+	// ScaleTimeout is the time limit for replicas to reach the number for a rate.
+	ScaleTimeout time.Duration
+	// StablePeriod is how long the number of replicas must stay unchanged.
+	StablePeriod time.Duration
+	// Timeout is the time limit of each request, WakeTimeout that of the request that wakes the app.
+	Timeout, WakeTimeout time.Duration
+	// Started is when the demo started.
+	Started time.Time
 }
 
 // DefaultSettings returns the settings of `make demo`. The time limits that fail a run are as long as await.Patience.
 func DefaultSettings() Settings {
 	patience := await.Patience()
 	//testbounds:allow how long the replicas must stay right
-	return Settings{Stable: "blue", Canary: "yellow", Followed: patience, Rest: 16 * time.Second,
-		Timeout: patience, Woken: patience}
+	return Settings{Stable: "blue", Canary: "yellow", ScaleTimeout: patience, StablePeriod: 16 * time.Second,
+		Timeout: patience, WakeTimeout: patience}
 }
 
 // Scaled returns the settings for a machine that is slower than a normal one by a factor.
 func (s Settings) Scaled(factor float64) Settings {
-	for _, wait := range []*time.Duration{&s.Followed, &s.Timeout, &s.Woken} {
+	for _, wait := range []*time.Duration{&s.ScaleTimeout, &s.Timeout, &s.WakeTimeout} {
 		*wait = time.Duration(float64(*wait) * factor)
 	}
 	return s
@@ -73,7 +73,7 @@ type Demo struct {
 // New returns a run that has not started.
 func New(terminal shell.Shell, settings Settings) *Demo {
 	d := &Demo{Settings: settings, shell: terminal}
-	d.shell.Doing = d.display.setStatus
+	d.shell.OnCommand = d.display.setStatus
 	return d
 }
 
@@ -86,7 +86,7 @@ func (d *Demo) Run(ctx context.Context) (Outcome, error) {
 		kube.Watch(watching, d.shell.Runner, &d.rollout, guide.Kubectl("get", "rollout", guide.App, "-w", "-o", "json")...)
 	})
 	watchers.Go(func() { d.draw(watching) })
-	err := d.follow(ctx)
+	err := d.runPhases(ctx)
 	woken := report.Check{}
 	if err == nil {
 		woken, err = d.wake(ctx)
@@ -101,8 +101,8 @@ func (d *Demo) Run(ctx context.Context) (Outcome, error) {
 	return Outcome{Rows: rows, Checks: checks}, errors.Join(err, failed)
 }
 
-// follow runs the phases of the plan.
-func (d *Demo) follow(ctx context.Context) error {
+// runPhases runs the phases of the plan.
+func (d *Demo) runPhases(ctx context.Context) error {
 	for _, p := range d.plan() {
 		if err := d.phase(ctx, p); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
@@ -116,7 +116,7 @@ func (d *Demo) phase(ctx context.Context, p phase) error {
 	began := time.Now()
 	d.display.add(report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wantedReplicas(p.rate)})
 	client, err := load.Start(ctx, load.Config{
-		Address: d.Entrance, Dial: d.Dial, Host: guide.Host, Path: "/color", Rate: p.rate, Timeout: d.Timeout,
+		Address: d.Address, Dial: d.Dial, Host: guide.Host, Path: "/color", Rate: p.rate, Timeout: d.Timeout,
 		MaxInFlight: inFlight, Colors: guide.Colors(),
 	})
 	if err != nil {
@@ -129,7 +129,7 @@ func (d *Demo) phase(ctx context.Context, p phase) error {
 	}
 	row, err := d.awaitReplicas(ctx, p, began)
 	d.display.end(row)
-	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Begun)), p)) +
+	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Started)), p)) +
 		fmt.Sprintf(": %d replicas are wanted, %d stable and %d canary after %s", row.Wanted, row.Stable,
 			row.Canary, report.Seconds(row.After)))
 	return err

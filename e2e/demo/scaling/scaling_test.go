@@ -155,10 +155,10 @@ func (*fakeCluster) Columns() int { return 100 }
 // run runs the half in this cluster.
 func (w *fakeCluster) run(ctx context.Context) (Outcome, error) {
 	s := DefaultSettings()
-	s.Entrance, s.Dial = "proxy:80", w.dial
-	s.Followed, s.Rest, s.Woken, s.Begun = 400*time.Millisecond, 100*time.Millisecond, time.Second, time.Now()
+	s.Address, s.Dial = "proxy:80", w.dial
+	s.ScaleTimeout, s.StablePeriod, s.WakeTimeout, s.Started = 400*time.Millisecond, 100*time.Millisecond, time.Second, time.Now()
 	if w.drops {
-		s.Followed, s.Rest = time.Minute, time.Minute // the canceled run ends earlier
+		s.ScaleTimeout, s.StablePeriod = time.Minute, time.Minute // the canceled run ends earlier
 	}
 	return New(shell.Shell{Runner: w, Screen: w, Within: time.Minute}, s).Run(ctx)
 }

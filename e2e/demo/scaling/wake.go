@@ -29,14 +29,14 @@ func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 		return check, err
 	}
 	d.display.setStatus("waiting for KEDA to take the last replica away")
-	err = await.Within(ctx, "the app at zero", d.Followed, func() bool {
+	err = await.Within(ctx, "the app at zero", d.ScaleTimeout, func() bool {
 		r := d.rollout.Get()
 		return r.Spec.Replicas == 0 && r.Status.Replicas == 0
 	}, func() string { return d.rollout.Get().String() })
 	if err != nil {
 		return check, err
 	}
-	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] at zero", report.Seconds(time.Since(d.Begun)))) +
+	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] at zero", report.Seconds(time.Since(d.Started)))) +
 		": no pod is left; one request comes")
 	w := d.sendFirstRequest(ctx)
 	check.OK, check.Detail = w.err == nil, w.String()
@@ -72,7 +72,7 @@ func (d *Demo) sendFirstRequest(ctx context.Context) wakeResult {
 	go func() {
 		var w wakeResult
 		// If no replica is ever ready, the request fails too, with its own time limit.
-		_ = await.Within(ctx, "a ready replica", d.Woken, func() bool {
+		_ = await.Within(ctx, "a ready replica", d.WakeTimeout, func() bool {
 			r, since := d.rollout.Get(), time.Since(began)
 			if w.asked == 0 && r.Spec.Replicas > 0 {
 				w.asked = since
@@ -83,7 +83,7 @@ func (d *Demo) sendFirstRequest(ctx context.Context) wakeResult {
 		seen <- w
 	}()
 	color, err := load.Probe(ctx, load.Config{
-		Address: d.Entrance, Dial: d.Dial, Host: guide.Host, Path: "/color", Timeout: d.Woken, Colors: guide.Colors(),
+		Address: d.Address, Dial: d.Dial, Host: guide.Host, Path: "/color", Timeout: d.WakeTimeout, Colors: guide.Colors(),
 	})
 	answered := time.Since(began)
 	w := <-seen

@@ -23,7 +23,7 @@ func TestTheGuidesCommandsAreTheDemos(t *testing.T) {
 	}
 	lines := slices.Clone(commands)
 	for _, byHand := range []bool{false, true} {
-		for _, args := range (guide.Guide{ByHand: byHand}).Commands() {
+		for _, args := range (guide.Guide{Manual: byHand}).Commands() {
 			lines = append(lines, strings.Join(args, " "))
 		}
 	}

@@ -76,17 +76,17 @@ func (d *demo) await(ctx context.Context, what string, within time.Duration, rea
 
 // display is the content of the live frame, which the run updates.
 type display struct {
-	mu     sync.Mutex
-	doing  string
-	rows   []report.Row
-	client *load.Client
+	mu       sync.Mutex
+	activity string
+	rows     []report.Row
+	client   *load.Client
 }
 
 // setStatus sets the current action.
 func (b *display) setStatus(doing string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.doing = doing
+	b.activity = doing
 }
 
 // load adds the client's counts to the frame.
@@ -123,7 +123,7 @@ func (b *display) all() []report.Row {
 func (b *display) live() report.Live {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	l := report.Live{Doing: b.doing, Rows: slices.Clone(b.rows)}
+	l := report.Live{Activity: b.activity, Rows: slices.Clone(b.rows)}
 	if b.client != nil {
 		totals, recent := b.client.Totals(), b.client.Recent(time.Second)
 		l.Ended, l.Failed, l.InFlight = totals.Ended, totals.Failed, totals.InFlight
@@ -146,7 +146,7 @@ func (d *demo) draw(ctx context.Context) {
 			return
 		case <-ticks.C:
 			l := d.display.live()
-			l.Elapsed = time.Since(d.Begun)
+			l.Elapsed = time.Since(d.Started)
 			if object := d.object.Get(); object.Metadata.Name != "" {
 				l.Annotation, l.Acked = kube.ShortWeights(d.weights()), object.AckedWeights()
 			}

@@ -13,8 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// The load, in requests per second. With less than MinRate a run takes longer
-// than anybody waits.
+// The bounds of the load in requests per second. Below MinRate a run takes too long.
 const (
 	MinRate = 5
 	MaxRate = 2000

@@ -33,9 +33,9 @@ var (
 type Settings struct {
 	Waits
 
-	// Entrance is the address for requests, as host:port. If it is empty, the demo uses `kubectl port-forward` to Service
+	// Address is the address for requests, as host:port. If it is empty, the demo uses `kubectl port-forward` to Service
 	// kedify-proxy.
-	Entrance string
+	Address string
 	// Dial connects to the entrance and to Envoy's admin interface, like net.Dialer.DialContext, which is the default.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Rate is the number of requests per second, from MinRate to MaxRate. A slower machine gets fewer.
@@ -51,8 +51,8 @@ type Settings struct {
 	Pause time.Duration
 	// MaxInFlight is the maximum number of concurrent requests.
 	MaxInFlight int
-	// Begun is when the demo started.
-	Begun time.Time
+	// Started is when the demo started.
+	Started time.Time
 }
 
 // DefaultSettings are the settings of `make demo`.
@@ -108,7 +108,7 @@ func Run(ctx context.Context, runner kube.Runner, screen shell.Screen, style rep
 	defer d.envoy.Close()
 	err := d.observed(ctx, d.underLoad)
 	d.outcome.Rows = d.display.all()
-	d.outcome.Elapsed = time.Since(settings.Begun)
+	d.outcome.Elapsed = time.Since(settings.Started)
 	return d.outcome, err
 }
 
@@ -127,7 +127,7 @@ func (d *demo) observed(ctx context.Context, work func(context.Context) error) e
 	watchers.Go(func() {
 		kube.Forward(watching, d.runner, &d.address, guide.Kubectl("port-forward", "svc/kedify-proxy-admin", ":9901")...)
 	})
-	if d.Entrance == "" {
+	if d.Address == "" {
 		watchers.Go(func() {
 			kube.Forward(watching, d.runner, &d.forwarded, guide.Kubectl("port-forward", "svc/kedify-proxy", ":8080")...)
 		})
@@ -168,15 +168,15 @@ func (d *demo) underLoad(ctx context.Context) error {
 // target returns the configuration of the requests.
 func (d *demo) target() load.Config {
 	return load.Config{
-		Address: d.entrance(), Dial: d.Dial, Host: guide.Host, Path: "/color", Rate: d.Rate,
+		Address: d.requestAddress(), Dial: d.Dial, Host: guide.Host, Path: "/color", Rate: d.Rate,
 		Timeout: d.Timeout, MaxInFlight: d.MaxInFlight, Colors: guide.Colors(),
 	}
 }
 
-// entrance returns the address for requests, empty while there is none.
-func (d *demo) entrance() string {
-	if d.Entrance != "" {
-		return d.Entrance
+// requestAddress returns the address for requests, empty while there is none.
+func (d *demo) requestAddress() string {
+	if d.Address != "" {
+		return d.Address
 	}
 	return d.forwarded.Get()
 }

@@ -26,13 +26,13 @@ const sampleSize = 160
 // quick returns settings for a cluster that responds immediately.
 func quick(w *fakeCluster) Settings {
 	s := DefaultSettings()
-	s.Entrance, s.Dial = "proxy:80", w.dial
+	s.Address, s.Dial = "proxy:80", w.dial
 	s.Rate, s.Sample = 200, sampleSize
-	s.Settle, s.SettleEnd = 60*time.Millisecond, 120*time.Millisecond
+	s.SplitDelay, s.EndDelay = 60*time.Millisecond, 120*time.Millisecond
 	s.Slack, s.Poll = 100*time.Millisecond, 20*time.Millisecond
 	s.Burst, s.Capacity = 200*time.Millisecond, fixedCapacity(1000)
 	s.Pause, s.Patience, s.EnvoyPatience = 3*time.Second, 10*time.Second, 1500*time.Millisecond
-	s.Begun = time.Now()
+	s.Started = time.Now()
 	return s
 }
 
@@ -210,7 +210,7 @@ func TestDiagnoseAsksEveryPart(t *testing.T) {
 		for _, part := range []string{"get rollout", "get events", "deploy/argo-rollouts",
 			"component=interceptor", "app=kedify-proxy"} {
 			if !strings.Contains(strings.Join(w.commands, "\n"), part) {
-				t.Errorf("no test case uses %q", part)
+				t.Errorf("Diagnose runs no command with %q", part)
 			}
 		}
 		if !strings.Contains(w.text(), "unexpected EOF") {

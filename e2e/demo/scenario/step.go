@@ -25,7 +25,7 @@ func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
 		Annotation: kube.ShortWeights(d.weights()), Acked: d.object.Get().AckedWeights(),
 		Envoy: shortShares(d.view.Get().shares), Planned: d.Sample,
 	})
-	shown, err := d.reach(ctx, s)
+	shown, err := d.awaitSplit(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -40,9 +40,9 @@ func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
 		return err
 	}
 	if d.outcome.RunningCanary == 0 {
-		d.outcome.RunningCanary = time.Since(d.Begun)
+		d.outcome.RunningCanary = time.Since(d.Started)
 	}
-	return d.settled(ctx, s)
+	return d.awaitRolloutStatus(ctx, s)
 }
 
 // act runs the user's command for the step.
@@ -70,21 +70,22 @@ func (d *demo) weights() string {
 	return text
 }
 
-// annotated reports whether the annotation is that of the step: exactly the guide's text, or none.
-func (d *demo) annotated(s step, want string) bool {
+// hasAnnotation reports whether the annotation is that of the step: exactly the guide's text, or none.
+func (d *demo) hasAnnotation(s step, want string) bool {
 	object := d.object.Get()
 	text, present := object.Weights()
 	return object.Metadata.Name != "" && present == s.split() && text == want
 }
 
-// reach waits for the annotation, for Envoy and for the reported ACK. It returns when Envoy first ran the step's split.
-func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
+// awaitSplit waits for the annotation, for Envoy and for the reported ACK. It returns when Envoy first ran the step's
+// split.
+func (d *demo) awaitSplit(ctx context.Context, s step) (time.Time, error) {
 	want := ""
 	if s.split() {
 		want = kube.WeightsText(stable, canary, s.weight)
 	}
 	err := d.await(ctx, "the annotation "+kube.ShortWeights(want), s.within,
-		func() bool { return d.annotated(s, want) },
+		func() bool { return d.hasAnnotation(s, want) },
 		func() string {
 			return fmt.Sprintf("the annotation is %s; %s", kube.ShortWeights(d.weights()), d.rollout.Get())
 		})
@@ -115,15 +116,15 @@ func (d *demo) reach(ctx context.Context, s step) (time.Time, error) {
 		return time.Time{}, err
 	}
 	row := d.display.change(func(row *report.Row) { row.Acked = d.object.Get().AckedWeights() })
-	d.screen.Print("", d.style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Begun)), s.name))+
+	d.screen.Print("", d.style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Started)), s.name))+
 		fmt.Sprintf(": asked %s %s, annotation %s, ACKed %s, Envoy runs %s (seen %s after the annotation)",
 			report.Percent(row.Asked), row.Color, row.Annotation, row.Acked, row.Envoy, report.Seconds(max(0,
 				shown.at.Sub(written)))))
 	return shown.at, nil
 }
 
-// settled waits until the Rollout's status reports the end of a canary.
-func (d *demo) settled(ctx context.Context, s step) error {
+// awaitRolloutStatus waits until the Rollout's status reports the end of a canary.
+func (d *demo) awaitRolloutStatus(ctx context.Context, s step) error {
 	state := func() string { return d.rollout.Get().String() }
 	switch {
 	case s.split():
@@ -146,9 +147,9 @@ func (d *demo) settled(ctx context.Context, s step) error {
 // measure counts requests that were due after Envoy ran the split, and evaluates them: a first sample and, if that is
 // unsure, a second one of twice the size.
 func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
-	settle := d.Settle
+	settle := d.SplitDelay
 	if !s.split() {
-		settle = d.SettleEnd
+		settle = d.EndDelay
 	}
 	_, err := assert.Expectation{
 		Color: s.color, Share: s.share(), From: shown.Add(settle), First: d.Sample, Second: 2 * d.Sample, Rule: d.Rule,
@@ -178,7 +179,7 @@ func (d *demo) sample(ctx context.Context, s step, from time.Time, n int) (load.
 	begin := d.client.Next(from)
 	var w load.Window
 	// The last request is due after n/Rate, and then has its timeout.
-	within := time.Duration(float64(n)/d.Rate*float64(time.Second)) + d.SettleEnd + 2*d.Timeout
+	within := time.Duration(float64(n)/d.Rate*float64(time.Second)) + d.EndDelay + 2*d.Timeout
 	err := d.await(ctx, report.Count(n)+" answers under this split", within, func() bool {
 		w = d.client.Window(begin, n)
 		d.display.change(func(row *report.Row) {

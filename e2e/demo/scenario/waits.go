@@ -8,11 +8,11 @@ import (
 
 // Waits contains the time limits of a run.
 type Waits struct {
-	// Settle is the time from when Envoy's main thread shows a split until its worker threads have applied it. They apply
-	// it one after the other.
-	Settle time.Duration
-	// SettleEnd is the same for the end of a canary, when the stable Service also changes its Pods.
-	SettleEnd time.Duration
+	// SplitDelay is the time from when Envoy's main thread shows a split until its worker threads have applied it. They
+	// apply it one after the other.
+	SplitDelay time.Duration
+	// EndDelay is the same for the end of a canary, when the stable Service also changes its Pods.
+	EndDelay time.Duration
 	// Slack is the additional time of a timed pause, beyond its measured requests.
 	Slack time.Duration
 	// Patience is the time limit of any wait, in addition to the guide's pauses.
@@ -42,7 +42,7 @@ type Waits struct {
 func defaultWaits() Waits {
 	patience := await.Patience()
 	return Waits{
-		Settle: 200 * time.Millisecond, SettleEnd: 2 * time.Second, Slack: 2500 * time.Millisecond,
+		SplitDelay: 200 * time.Millisecond, EndDelay: 2 * time.Second, Slack: 2500 * time.Millisecond,
 		Patience: patience, EnvoyPatience: patience,
 		//testbounds:allow requests to the admin interface repeat until EnvoyPatience ends
 		Poll: 150 * time.Millisecond, Admin: 2 * time.Second, Counters: patience,
@@ -64,7 +64,7 @@ const (
 func (s Settings) Scaled(startSeconds float64) Settings {
 	factor := min(max(startSeconds/usualStart, 1), maxFactor)
 	for _, wait := range []*time.Duration{
-		&s.Settle, &s.SettleEnd, &s.Slack, &s.Patience, &s.EnvoyPatience, &s.Poll, &s.Admin, &s.Counters,
+		&s.SplitDelay, &s.EndDelay, &s.Slack, &s.Patience, &s.EnvoyPatience, &s.Poll, &s.Admin, &s.Counters,
 		&s.Timeout, &s.Burst, &s.Command, &s.Delete, &s.Cleanup,
 	} {
 		*wait = time.Duration(float64(*wait) * factor)

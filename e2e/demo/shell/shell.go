@@ -29,8 +29,8 @@ type Shell struct {
 	Style  report.Style
 	// Within is the time limit of each command.
 	Within time.Duration
-	// Doing is called with each command of ShowAll before it runs; it may be nil.
-	Doing func(line string)
+	// OnCommand is called with each command of ShowAll before it runs; it may be nil.
+	OnCommand func(line string)
 }
 
 // Run runs one command without printing it.
@@ -50,8 +50,8 @@ func (s Shell) Show(ctx context.Context, args ...string) (string, error) {
 // ShowAll runs commands in order and prints them with their output, up to the first that fails.
 func (s Shell) ShowAll(ctx context.Context, commands ...[]string) error {
 	for _, args := range commands {
-		if s.Doing != nil {
-			s.Doing(Line(args))
+		if s.OnCommand != nil {
+			s.OnCommand(Line(args))
 		}
 		if _, err := s.Show(ctx, args...); err != nil {
 			return err

@@ -45,8 +45,8 @@ func fronts() []front {
 	}
 }
 
-// both are the kinds of objects of the fronts in the syntax of a trigger.
-const both = "ingress,httproute"
+// allKinds are the kinds of objects of the fronts in the syntax of a trigger.
+const allKinds = "ingress,httproute"
 
 // TestAutowire wires and unwires an Ingress and an HTTPRoute in every supported way. Requests come through the Ingress
 // controller and the Gateway all the time. The steps use one cluster and one app; each starts from the state of the
@@ -74,7 +74,7 @@ func (w *environment) checkWiring(t *testing.T, original []string) {
 	})
 	w.step(t, "the user disables autowiring", direct, eventually, 0, func() { w.autowire(t, "false") })
 	w.checkOriginal(t, original)
-	w.step(t, "the user enables autowiring", proxied, eventually, 0, func() { w.autowire(t, both) })
+	w.step(t, "the user enables autowiring", proxied, eventually, 0, func() { w.autowire(t, allKinds) })
 }
 
 // uninstall lets the agent restore the backends before it is removed, and lets a user restore them without an agent.

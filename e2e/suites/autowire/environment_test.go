@@ -128,7 +128,7 @@ func (w *environment) applyScaledObject(t *testing.T, changes ...string) {
 	}
 	edited := strings.NewReplacer(append(changes,
 		// At the load of this test, the guide's target requires more Pods than fit on a laptop.
-		`targetValue: "5"`, `targetValue: "1000"`, "trafficAutowire: ingress", "trafficAutowire: "+both,
+		`targetValue: "5"`, `targetValue: "1000"`, "trafficAutowire: ingress", "trafficAutowire: "+allKinds,
 	)...).Replace(string(text))
 	if err := os.WriteFile(file, []byte(edited), 0o600); err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *tes
 	if err := b.AwaitPause(ctx, 3, 50); err != nil {
 		return err
 	}
-	fmt.Fprintf(t.Output(), "%s runs again: weight in force after %.2f s, the Rollout went on after %.1f s\n", still.Name,
+	fmt.Fprintf(t.Output(), "%s runs again: weight active after %.2f s, the Rollout went on after %.1f s\n", still.Name,
 		healed.Sub(continued).Seconds(), time.Since(continued).Seconds())
 	return nil
 }

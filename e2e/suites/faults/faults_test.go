@@ -31,7 +31,7 @@ type settings struct {
 	components []component
 }
 
-func fromEnvironment(t *testing.T) settings {
+func readSettings(t *testing.T) settings {
 	t.Helper()
 	s := settings{rounds: 20, seed: uint64(time.Now().UnixNano()), components: components()}
 	var err error
@@ -60,7 +60,7 @@ func fromEnvironment(t *testing.T) settings {
 // proxy could have served. No place has a weight that was not requested. After the fault the requested weight is
 // active. The times are reported.
 func TestFaults(t *testing.T) {
-	s := fromEnvironment(t)
+	s := readSettings(t)
 	out := t.Output()
 	fmt.Fprintf(out, "seed %d (FAULTS_SEED), %d rounds for each part (FAULTS_ROUNDS)\n", s.seed, s.rounds)
 	drop, err := filepath.Abs(filepath.Join("testdata", "kubelet.d"))

@@ -34,7 +34,7 @@ func TestProblems(t *testing.T) {
 		{"a strange weight", outcome{unexpected: []string{"annotation: 0"}}, []problem{
 			{invariant.StrangeWeights, "a weight that was not requested: annotation: 0"},
 		}},
-		{"a wrong split", outcome{wrong: testbed.ErrSplit}, []problem{{invariant.Split, testbed.ErrSplit.Error()}}},
+		{"a wrong split", outcome{splitErr: testbed.ErrSplit}, []problem{{invariant.Split, testbed.ErrSplit.Error()}}},
 	}
 	for _, tt := range tests {
 		if diff := cmp.Diff(tt.want, tt.outcome.problems(), cmp.AllowUnexported(problem{})); diff != "" {
@@ -63,7 +63,7 @@ func TestTable(t *testing.T) {
 		{
 			component: componentOf("etcd"),
 			times:     times{down: 2 * time.Second, idle: time.Second, recovered: 2 * time.Second, converged: 3 * time.Second},
-			tally:     trace.Tally{Sent: 1000, Failed: 2}, unexpected: []string{"x"}, wrong: errors.New("x"),
+			tally:     trace.Tally{Sent: 1000, Failed: 2}, unexpected: []string{"x"}, splitErr: errors.New("x"),
 		},
 	}
 	var drawn strings.Builder

@@ -24,11 +24,11 @@ const (
 
 // line summarizes the rounds of one component.
 type line struct {
-	part                             string
+	component                        string
 	limit                            time.Duration // limit of down
 	rounds                           int
 	sent, failed, lost               int
-	strays, wrong                    int
+	unexpected, wrong                int
 	down, idle, recovered, converged []time.Duration
 	slowest, stalled                 time.Duration
 }
@@ -37,7 +37,7 @@ type line struct {
 func summarize(outcomes []outcome) []line {
 	var lines []line
 	for _, p := range components() {
-		l := line{part: p.name, limit: p.down}
+		l := line{component: p.name, limit: p.down}
 		for _, o := range outcomes {
 			if o.component.name != p.name {
 				continue
@@ -47,8 +47,8 @@ func summarize(outcomes []outcome) []line {
 			l.failed += o.tally.Failed
 			l.lost += o.tally.Lost
 			l.slowest, l.stalled = max(l.slowest, o.tally.Slowest), max(l.stalled, o.stalled)
-			l.strays += len(o.unexpected)
-			if o.wrong != nil {
+			l.unexpected += len(o.unexpected)
+			if o.splitErr != nil {
 				l.wrong++
 			}
 			l.down, l.idle = append(l.down, o.down), append(l.idle, o.idle)
@@ -74,8 +74,8 @@ func (o outcome) problems() []problem {
 	for _, stray := range o.unexpected {
 		problems = append(problems, problem{invariant.StrangeWeights, "a weight that was not requested: " + stray})
 	}
-	if o.wrong != nil {
-		problems = append(problems, problem{invariant.Split, o.wrong.Error()})
+	if o.splitErr != nil {
+		problems = append(problems, problem{invariant.Split, o.splitErr.Error()})
 	}
 	return problems
 }
@@ -95,8 +95,8 @@ func table(out io.Writer, lines []line) error {
 		"splits\tmachine stalled\t"+
 		"down p50\tp90\tmax\tlimit\tidle p50\tp90\tmax\trecovered p50\tp90\tmax\tlimit\tconverged p50\tp90\tmax\tlimit\t")
 	for _, l := range lines {
-		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.part, l.rounds,
-			report.Count(l.sent), report.Count(l.failed), report.Count(l.lost), seconds(l.slowest), l.strays,
+		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", l.component, l.rounds,
+			report.Count(l.sent), report.Count(l.failed), report.Count(l.lost), seconds(l.slowest), l.unexpected,
 			l.wrong, seconds(l.stalled),
 			span(l.down), seconds(l.limit), span(l.idle), span(l.recovered), seconds(recoveredLimit),
 			span(l.converged), seconds(convergedLimit))

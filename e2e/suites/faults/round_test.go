@@ -68,8 +68,8 @@ type outcome struct {
 	drawn      draw
 	tally      trace.Tally
 	unexpected []string
-	// wrong is the error of a wrong traffic split, nil if it was correct.
-	wrong error
+	// splitErr is the error of a wrong traffic split, nil if it was correct.
+	splitErr error
 	// stalled is the longest stall of the machine. timeline describes the observations.
 	stalled  time.Duration
 	timeline []string
@@ -103,7 +103,7 @@ func round(ctx context.Context, b *testbed.Testbed, stalls *stall.Detector, p co
 	began := time.Now()
 	observed, err := killAndPromote(ctx, b, p, process, before, s.pause(n), began.Add(lead), drawn.offset)
 	if err == nil {
-		o.wrong, err = observed.converge(ctx, b, load, s.pause(n), to)
+		o.splitErr, err = observed.converge(ctx, b, load, s.pause(n), to)
 	}
 	if err == nil {
 		o.times = observed.times()

@@ -53,9 +53,9 @@ type guideRun struct {
 	stalls  *stall.Detector
 }
 
-// begin watches the guide's objects, waits until its app is installed and responds, and starts the load, which runs
-// until the test ends.
-func begin(t *testing.T, w environment, g guide) *guideRun {
+// startGuideRun watches the guide's objects, waits until its app is installed and responds, and starts the load, which
+// runs until the test ends.
+func startGuideRun(t *testing.T, w environment, g guide) *guideRun {
 	t.Helper()
 	c := &guideRun{guide: g, environment: w, stalls: stall.Watch(t)}
 	c.watch(t)
@@ -175,12 +175,12 @@ func (c *guideRun) abort(t *testing.T) {
 func (c *guideRun) awaitWeight(t *testing.T, weight int) time.Time {
 	t.Helper()
 	await.Described(t, fmt.Sprintf("weights %d/%d, marked and accepted", 100-weight, weight),
-		func() bool { return c.at(weight) && c.seen.Get().isAccepted() && c.seen.Get().isInProgress() }, c.state)
+		func() bool { return c.hasWeight(weight) && c.seen.Get().isAccepted() && c.seen.Get().isInProgress() }, c.state)
 	return time.Now()
 }
 
-// at reports whether the route has the weight for the canary.
-func (c *guideRun) at(weight int) bool {
+// hasWeight reports whether the route has the weight for the canary.
+func (c *guideRun) hasWeight(weight int) bool {
 	weights, ok := c.seen.Get().weights(c.stable, c.canary)
 	return ok && weights == [2]int{100 - weight, weight}
 }
@@ -191,7 +191,7 @@ func (c *guideRun) awaitEnd(t *testing.T) time.Time {
 	t.Helper()
 	await.Described(t, "weights 100/0 in the guide's one rule, without a mark", func() bool {
 		seen := c.seen.Get()
-		return c.at(0) && seen.isNotInProgress() && len(seen.Spec.Rules) == 1 && seen.isAccepted()
+		return c.hasWeight(0) && seen.isNotInProgress() && len(seen.Spec.Rules) == 1 && seen.isAccepted()
 	}, c.state)
 	return time.Now()
 }

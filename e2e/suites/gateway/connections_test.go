@@ -20,10 +20,10 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
-// askFor is the duration of the measurement of a split, restFor that of the end of a canary.
+// measureTime is the duration of the measurement of a split, endMeasureTime that of the end of a canary.
 const (
-	askFor  = 20 * time.Second
-	restFor = 10 * time.Second
+	measureTime    = 20 * time.Second
+	endMeasureTime = 10 * time.Second
 )
 
 // connections is the run with the routes other than HTTPRoutes.
@@ -33,12 +33,12 @@ type connections struct {
 	object  kube.Latest[kube.Rollout]
 	routes  map[string]*kube.Latest[route] // by protocol
 	clients []*testClient                  // one for each protocol
-	// stray requests a server name without a route: it must never get a response.
-	stray   *testClient
-	control *control
-	stalls  *stall.Detector
+	// unrouted requests a server name without a route: it must never get a response.
+	unrouted *testClient
+	control  *control
+	stalls   *stall.Detector
 	// moved are the endpoint changes of the UDPRoute that the canaries cause by design.
-	moved []moves
+	moved []endpointMove
 }
 
 func newConnections(w environment) *connections {
@@ -52,8 +52,8 @@ func newConnections(w environment) *connections {
 			// one minute, at most 1024 of them for a route.
 			{name: "ask-udp", protocol: "udp", port: 5300, rate: 14},
 		},
-		stray:   &testClient{name: "ask-stray", protocol: "tls", port: 8443, rate: 1, serverName: "other.example.com"},
-		control: &control{client: &testClient{name: "ask-control", protocol: "udp", port: 5301, rate: 14}},
+		unrouted: &testClient{name: "ask-stray", protocol: "tls", port: 8443, rate: 1, serverName: "other.example.com"},
+		control:  &control{client: &testClient{name: "ask-control", protocol: "udp", port: 5301, rate: 14}},
 	}
 	for _, a := range c.clients {
 		c.routes[a.protocol] = new(kube.Latest[route])
@@ -67,14 +67,14 @@ func testConnections(t *testing.T, w environment, p proxy) { //nolint:thelper //
 	c := newConnections(w)
 	c.stalls = stall.Watch(t)
 	c.install(t, p)
-	c.answered(t, "blue", 1, restFor)
+	c.answered(t, "blue", 1, endMeasureTime)
 
 	c.do(t, "kubectl", "argo", "rollouts", "set", "image", "echo", "echo=argoproj/rollouts-demo:green")
 	c.reach(t, 20)
-	c.answered(t, "green", 0.2, askFor)
+	c.answered(t, "green", 0.2, measureTime)
 	c.promote(t)
 	c.reach(t, 60)
-	c.answered(t, "green", 0.6, askFor)
+	c.answered(t, "green", 0.6, measureTime)
 	// At 0/100 the stable Service's endpoints with 40 % are removed; at 100/0 the
 	// canary's move to it.
 	c.moves("the promotion", 0.4+1, func() {
@@ -82,17 +82,17 @@ func testConnections(t *testing.T, w environment, p proxy) { //nolint:thelper //
 		c.reach(t, 0)
 		c.healthy(t)
 	})
-	c.answered(t, "green", 1, restFor)
+	c.answered(t, "green", 1, endMeasureTime)
 
 	c.do(t, "kubectl", "argo", "rollouts", "set", "image", "echo", "echo=argoproj/rollouts-demo:yellow")
 	c.reach(t, 20)
-	c.answered(t, "yellow", 0.2, askFor)
+	c.answered(t, "yellow", 0.2, measureTime)
 	// The canary Service's endpoints with 20 % are removed.
 	c.moves("the abort", 0.2, func() {
 		c.do(t, "kubectl", "argo", "rollouts", "abort", "echo")
 		c.reach(t, 0)
 	})
-	c.answered(t, "green", 1, restFor)
+	c.answered(t, "green", 1, endMeasureTime)
 	c.control.stop(t)
 }
 
@@ -114,7 +114,7 @@ func (c *connections) install(t *testing.T, p proxy) {
 	// By its address: the clients set their own server names.
 	address := c.do(t, "kubectl", "-n", "envoy-gateway-system", "get", "service", p.service, "-o",
 		"jsonpath={.spec.clusterIP}")
-	c.startClients(t, address, append([]*testClient{c.stray, c.control.client}, c.clients...), func() { c.checkAll(t) })
+	c.startClients(t, address, append([]*testClient{c.unrouted, c.control.client}, c.clients...), func() { c.checkAll(t) })
 	c.control.start(t, c.environment)
 }
 
@@ -163,17 +163,17 @@ func (c *connections) reach(t *testing.T, weight int) {
 func (c *connections) moves(what string, times float64, change func()) {
 	from := time.Now()
 	change()
-	c.moved = append(c.moved, moves{what: what, from: from, until: time.Now().Add(follows), times: times})
+	c.moved = append(c.moved, endpointMove{what: what, from: from, until: time.Now().Add(usualUpdateDelay), times: times})
 }
 
 // answered checks the color's share of the responses over each protocol, for a time from now on. Third-party proxies
 // may apply a route late: a wrong sample is repeated.
 func (c *connections) answered(t *testing.T, color string, share float64, during time.Duration) {
 	t.Helper()
-	from := time.Now().Add(settle)
+	from := time.Now().Add(proxyUpdateDelay)
 	for _, a := range c.clients {
 		n := int(a.rate * during.Seconds())
-		m := measured{sample: a.sample, stands: func() bool { return true }}
+		m := measured{sample: a.sample, isCurrent: func() bool { return true }}
 		result, err := m.split(t, assert.Expectation{
 			Color: color, Share: share, From: from, First: n, Second: n, Rule: stats.DefaultRule(),
 			OnUnsure: logUnsure(t, a.protocol, share),
@@ -193,7 +193,7 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 // without a route has none.
 func (c *connections) checkAll(t *testing.T) {
 	t.Helper()
-	for _, a := range append([]*testClient{c.stray, c.control.client}, c.clients...) {
+	for _, a := range append([]*testClient{c.unrouted, c.control.client}, c.clients...) {
 		t.Log(a.summary())
 		unanswered := 0
 		for _, r := range a.all() {
@@ -201,11 +201,11 @@ func (c *connections) checkAll(t *testing.T) {
 				continue
 			}
 			unanswered++
-			if a.protocol != "udp" && a != c.stray {
+			if a.protocol != "udp" && a != c.unrouted {
 				invariant.Broken(t, invariant.FailedRequests, "%s at %s: %v", a.name, r.Due.Format(time.StampMilli), r.Err)
 			}
 		}
-		if a == c.stray && (unanswered == 0 || unanswered < len(a.all())) {
+		if a == c.unrouted && (unanswered == 0 || unanswered < len(a.all())) {
 			t.Errorf("%d of %d connections for a name without a route were answered", len(a.all())-unanswered, len(a.all()))
 		}
 	}
@@ -225,8 +225,8 @@ func (c *connections) checkAll(t *testing.T) {
 func (c *connections) withoutStalls(t *testing.T, all []load.Result) []load.Result {
 	t.Helper()
 	isVoid := func(r load.Result) bool {
-		moving := slices.ContainsFunc(c.moved, func(m moves) bool { return !r.Due.Before(m.from) && r.Due.Before(m.until) })
-		return r.Err != nil && !moving && c.stalls.Largest(r.Due.Add(-follows), r.Due.Add(follows)) > stall.Limit
+		moving := slices.ContainsFunc(c.moved, func(m endpointMove) bool { return !r.Due.Before(m.from) && r.Due.Before(m.until) })
+		return r.Err != nil && !moving && c.stalls.Largest(r.Due.Add(-usualUpdateDelay), r.Due.Add(usualUpdateDelay)) > stall.Limit
 	}
 	kept := slices.DeleteFunc(slices.Clone(all), isVoid)
 	if void := len(all) - len(kept); void > 0 {

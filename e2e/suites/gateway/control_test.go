@@ -22,10 +22,10 @@ const (
 	switchesPerMove = 5
 )
 
-// moves is a change that removes endpoints from a UDPRoute's cluster, or moves them to the other Service's locality in
-// it. Envoy ends the sessions of such endpoints, and the datagrams in flight get no response. A weight that leaves both
-// Services a share moves nothing.
-type moves struct {
+// endpointMove is a change that removes endpoints from a UDPRoute's cluster, or moves them to the other Service's
+// locality in it. Envoy ends the sessions of such endpoints, and the datagrams in flight get no response. A weight that
+// leaves both Services a share moves nothing.
+type endpointMove struct {
 	what string
 	// from is before the request of the change. until is the duration follows after it was observed.
 	from, until time.Time
@@ -152,7 +152,7 @@ type loss struct {
 }
 
 // newLoss counts the lost datagrams of a canary and of the control.
-func newLoss(canary []load.Result, moved []moves, byControl, switches int) loss {
+func newLoss(canary []load.Result, moved []endpointMove, byControl, switches int) loss {
 	l := loss{elsewhere: load.NewWindow(len(canary), canary).Failed, byControl: byControl, switches: switches}
 	for _, m := range moved {
 		spell := between(canary, m.from, m.until)
@@ -224,7 +224,7 @@ func TestNewLoss(t *testing.T) {
 	for _, n := range []int{2, 5, 8} {
 		canary[n].Err = errUnanswered
 	}
-	moved := []moves{{from: second(2), until: second(3), times: 1.4}, {from: second(7), until: second(9), times: 0.5}}
+	moved := []endpointMove{{from: second(2), until: second(3), times: 1.4}, {from: second(7), until: second(9), times: 0.5}}
 	want := loss{lost: 2, elsewhere: 1, moves: 1.9, byControl: 4, switches: 30}
 	if got := newLoss(canary, moved, 4, 30); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -15,7 +15,7 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 	w.apply(t, "my-app", p.manifest, "services", "httproute", "rollout")
 	w.explainFailure(t, "rollout,httproute")
 	const image = "my-registry.example.com/my-app:"
-	c := begin(t, w, guide{
+	c := startGuideRun(t, w, guide{
 		rollout: "my-app", container: "app", route: "my-app-route", stable: "my-app-stable", canary: "my-app-canary",
 		gateway: p.service, host: "api.example.com", path: "/my-app", colors: []string{"v1.0.0", "v1.1.0", "v1.2.0"},
 		rate: 100, sample: 1000,
@@ -56,7 +56,7 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 	w.apply(t, "bookinfo", p.manifest, "services", "httproute", "rollout")
 	w.explainFailure(t, "rollout,httproute")
 	image := func(version string) string { return "docker.io/istio/examples-bookinfo-reviews-" + version + ":1.20.2" }
-	c := begin(t, w, guide{
+	c := startGuideRun(t, w, guide{
 		rollout: "reviews-rollout", container: "reviews", route: "bookinfo-reviews",
 		stable: "reviews-stable", canary: "reviews-canary",
 		gateway: p.service, host: "www.bookinfo.com", path: "/reviews/0", colors: []string{"v1", "v2", "v3"},
@@ -98,7 +98,7 @@ func (c *guideRun) pausedForQA(t *testing.T) time.Time {
 	t.Helper()
 	await.Described(t, "a header route behind the weights 100/0, marked and accepted", func() bool {
 		seen := c.seen.Get()
-		return c.object.Get().Paused() && c.at(0) && seen.isInProgress() && seen.isAccepted() && len(seen.Spec.Rules) == 2 &&
+		return c.object.Get().Paused() && c.hasWeight(0) && seen.isInProgress() && seen.isAccepted() && len(seen.Spec.Rules) == 2 &&
 			seen.Spec.Rules[1].routesTo(c.canary, c.header)
 	}, c.state)
 	return time.Now()

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// settle is the time from when the implementation reports a route as accepted to the first measured request. Its
-	// proxies nearly always have the route by then.
-	settle = 500 * time.Millisecond
-	// follows is the usual maximum delay of third-party proxies after that. Longer delays are logged. They fail only after
-	// await.Patience. Envoy Gateway was never late. Traefik, configured to wait 0.1 s for more changes, was late by 0.22 s
-	// in 20 runs, and once by 0.72 s when Pods started at the same time.
-	follows = 2 * time.Second
+	// proxyUpdateDelay is the time from when the implementation reports a route as accepted to the first measured request.
+	// Its proxies nearly always have the route by then.
+	proxyUpdateDelay = 500 * time.Millisecond
+	// usualUpdateDelay is the usual maximum delay of third-party proxies after that. Longer delays are logged. They fail
+	// only after await.Patience. Envoy Gateway was never late. Traefik, configured to wait 0.1 s for more changes, was
+	// late by 0.22 s in 20 runs, and once by 0.72 s when Pods started at the same time.
+	usualUpdateDelay = 2 * time.Second
 )
 
 // split checks that the color's share of the requests is the weight and that no request has failed so far. Third-party
@@ -31,11 +31,11 @@ func (c *guideRun) split(t *testing.T, weight int, color string) {
 	t.Helper()
 	share := float64(weight) / 100
 	asked := assert.Expectation{
-		Color: color, Share: share, From: time.Now().Add(settle), First: c.sample, Second: c.sample,
+		Color: color, Share: share, From: time.Now().Add(proxyUpdateDelay), First: c.sample, Second: c.sample,
 		Rule: stats.DefaultRule(), OnUnsure: logUnsure(t, color, share),
 	}
 	began := time.Now()
-	m := measured{sample: c.all.Sample, stands: func() bool { return c.at(weight) }}
+	m := measured{sample: c.all.Sample, isCurrent: func() bool { return c.hasWeight(weight) }}
 	result, err := m.split(t, asked)
 	isLate := time.Since(began) > await.Patience()
 	stood := isLate || m.off > 0 && c.stalls.Largest(began, time.Now()) <= stall.Limit
@@ -56,8 +56,8 @@ func (c *guideRun) split(t *testing.T, weight int, color string) {
 // measured is the measurement of a split that third-party proxies may apply late.
 type measured struct {
 	sample assert.Sample
-	// stands returns whether the split is still the requested one.
-	stands func() bool
+	// isCurrent returns whether the split is still the requested one.
+	isCurrent func() bool
 	// off is the number of wrong samples while it was.
 	off int
 }
@@ -67,7 +67,7 @@ func (m *measured) split(t *testing.T, asked assert.Expectation) (assert.Result,
 	t.Helper()
 	for began := time.Now(); ; {
 		result, err := asked.Check(t.Context(), m.sample)
-		if !errors.Is(err, assert.ErrSplit) || !m.stands() {
+		if !errors.Is(err, assert.ErrSplit) || !m.isCurrent() {
 			return result, err
 		}
 		m.off++
@@ -99,7 +99,7 @@ func (c *guideRun) checkAll(t *testing.T, color string, since time.Time) {
 	window := c.checkAllFrom(t, c.all, c.sample, color)
 	first := c.all.Next(since)
 	turned := measureTurnover(c.all.Ended(first, c.all.Begun()-first), color, since)
-	t.Logf("%s: asked 100 %%, %s, usually %s at most; %s", color, turned, follows, c.quality(window))
+	t.Logf("%s: asked 100 %%, %s, usually %s at most; %s", color, turned, usualUpdateDelay, c.quality(window))
 	c.checkNoneFailed(t)
 }
 
@@ -167,7 +167,7 @@ func measureTurnover(results []load.Result, color string, moment time.Time) turn
 			if all.last >= 0 {
 				all.late++
 			}
-			if all.right > 0 && r.Due.After(answered.Add(settle)) {
+			if all.right > 0 && r.Due.After(answered.Add(proxyUpdateDelay)) {
 				all.again++
 			}
 		}
@@ -214,7 +214,7 @@ func (c *guideRun) turnQA(t *testing.T, from, to string, taken time.Time) {
 	c.checkAllFrom(t, c.testers.client, testersInARow, to)
 	results := c.asked(t, time.Now())
 	turned := measureTurnover(results, to, taken)
-	t.Logf("testers: from %s to %s, %s, usually %s at most", from, to, turned, follows)
+	t.Logf("testers: from %s to %s, %s, usually %s at most", from, to, turned, usualUpdateDelay)
 	for color, n := range load.NewWindow(len(results), results).Colors {
 		if color != from && color != to {
 			invariant.Broken(t, invariant.Split, "%s has answered %d requests of the testers on their way from %s to %s",
@@ -267,8 +267,8 @@ func TestMeasureTurnover(t *testing.T) {
 		},
 		{
 			"sent long after the end of a correct one",
-			[]load.Result{result("v2", 0, 5), result("v1", int(settle)+10, 5)},
-			turnover{right: 1, wrong: 1, last: settle + 10, late: 1, again: 1},
+			[]load.Result{result("v2", 0, 5), result("v1", int(proxyUpdateDelay)+10, 5)},
+			turnover{right: 1, wrong: 1, last: proxyUpdateDelay + 10, late: 1, again: 1},
 		},
 		{"never", []load.Result{result("v1", 0, 5)}, turnover{wrong: 1, late: 1}},
 		{"failed ones are counted elsewhere", []load.Result{{Err: load.ErrAnswer, Due: moment}}, turnover{}},

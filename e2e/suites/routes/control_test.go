@@ -41,7 +41,7 @@ func (r *run) control(t *testing.T) {
 		rules []string
 	}{
 		{"a header rule comes and goes", []string{withHeader, withoutHeader}},
-		{"it is met by nobody before and after", []string{withUnmet, withHeader, withUnmet, withoutHeader}},
+		{"it is met by no client before and after", []string{withUnmet, withHeader, withUnmet, withoutHeader}},
 	} {
 		lost, before := make([]int, len(variant.rules)), client.Totals().Sent
 		for range flips {

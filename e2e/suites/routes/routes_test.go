@@ -14,9 +14,9 @@ const (
 	rate, testerRate = 100, 25
 	// testersAsked, mirrored and shared are the numbers of requests in the measurements of the three.
 	testersAsked, mirrored, shared = 150, 2000, 2000
-	// settle is the time from when the Rollout reports a step as reached to the first measured request. A proxy's workers
-	// apply a route one after the other, and Envoy Gateway's status does not report their state.
-	settle = 2 * time.Second
+	// workerUpdateDelay is the time from when the Rollout reports a step as reached to the first measured request. A
+	// proxy's workers apply a route one after the other, and Envoy Gateway's status does not report their state.
+	workerUpdateDelay = 2 * time.Second
 	// mostSigmas is the maximum deviation of a measured share, in standard deviations. With ten measured shares, chance
 	// exceeds it in one of 1500 runs.
 	mostSigmas = 4
@@ -55,7 +55,7 @@ func (r *run) runCanary(t *testing.T) {
 		`{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
 
 	r.awaitPause(t, pauseWithHeader)
-	from := time.Now().Add(settle)
+	from := time.Now().Add(workerUpdateDelay)
 	r.checkAll(t, "role: qa at weight 0", testers, from, testersAsked, canary)
 	r.checkAll(t, "everybody else meanwhile", everybody, from, testersAsked, stable)
 	r.promote(t)
@@ -70,7 +70,7 @@ func (r *run) runCanary(t *testing.T) {
 	r.awaitPause(t, pauseAtLast)
 	r.promote(t)
 	r.awaitHealthy(t)
-	r.checkAll(t, "everybody afterwards", everybody, time.Now().Add(settle), testersAsked, stable)
+	r.checkAll(t, "everybody afterwards", everybody, time.Now().Add(workerUpdateDelay), testersAsked, stable)
 }
 
 // checkAll checks that Pods of one role respond to all of n requests from a moment on.
@@ -93,7 +93,7 @@ func (r *run) checkAll(t *testing.T, what string, client *load.Client, from time
 func (r *run) checkCopies(t *testing.T, clients ...*load.Client) {
 	t.Helper()
 	const percentage = 0.20
-	from := time.Now().Add(settle)
+	from := time.Now().Add(workerUpdateDelay)
 	r.sample(t, clients[0], from, 1)
 	asked := func() (copied, sent int) {
 		for _, client := range clients {
@@ -123,7 +123,7 @@ func (r *run) checkCopies(t *testing.T, clients ...*load.Client) {
 func (r *run) checkShares(t *testing.T, client *load.Client, asked map[role]float64) {
 	t.Helper()
 	awaitMeasured(t, "the experiment", func() string {
-		window := r.sample(t, client, time.Now().Add(settle), shared)
+		window := r.sample(t, client, time.Now().Add(workerUpdateDelay), shared)
 		by := r.byRole(t, window)
 		problem := ""
 		for _, name := range []role{stable, canary, "a", "b"} {
