@@ -116,7 +116,7 @@ func connect(ctx context.Context, config Config) (*Client, error) {
 // idleHTTP1 is the maximum number of idle kept HTTP/1.1 connections.
 const idleHTTP1 = 16
 
-// open creates one lane of each kind.
+// open creates one sender of each kind.
 func open(ctx context.Context, t target, timeout time.Duration) (map[Kind]sender, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -170,7 +170,7 @@ type pinnedHTTP1 struct {
 	why  error
 }
 
-// newPinnedHTTP1 returns a lane over an open connection.
+// newPinnedHTTP1 returns a sender over an open connection.
 func newPinnedHTTP1(t target, conn *http1Conn) *pinnedHTTP1 {
 	return &pinnedHTTP1{target: t, conn: conn, turn: make(chan struct{}, 1)}
 }

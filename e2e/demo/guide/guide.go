@@ -93,7 +93,7 @@ func (g Guide) Commands() [][]string {
 }
 
 // Ready waits until the proxies have the agent's objects and the Ingress points at the proxies, and prints the result.
-// KEDA may still be starting. With ByHand there is nothing to wait for.
+// KEDA may still be starting. With Manual there is nothing to wait for.
 func (g Guide) Ready(ctx context.Context) error {
 	if g.Manual {
 		return nil

@@ -27,7 +27,7 @@ const (
 // leaves both Services a share moves nothing.
 type endpointMove struct {
 	what string
-	// from is before the request of the change. until is the duration follows after it was observed.
+	// from is before the request of the change. until is usualUpdateDelay after it was observed.
 	from, until time.Time
 	// times is how often all endpoints were removed or moved. Endpoints with a share of the datagrams count as that share.
 	times float64

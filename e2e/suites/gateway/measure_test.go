@@ -144,8 +144,8 @@ type turnover struct {
 	// last is when the last wrong one was due, relative to a moment; late is the number of wrong ones since then.
 	last time.Duration
 	late int
-	// again is the number of wrong responses to requests sent later than settle after the first correct one. A proxy's
-	// workers apply a route one after the other.
+	// again is the number of wrong responses to requests sent later than proxyUpdateDelay after the first correct one. A
+	// proxy's workers apply a route one after the other.
 	again int
 }
 
