@@ -103,7 +103,8 @@ func (s *environment) rollout(name, given, managedRoutes, steps string) {
 	s.t.Helper()
 	for _, role := range []string{"stable", "canary"} {
 		s.apply(fmt.Sprintf(
-			"{apiVersion: v1, kind: Service, metadata: {name: %s-%s}, spec: {selector: {app: %s}, ports: [{port: 80, targetPort: 8080}]}}", name, role, name,
+			"{apiVersion: v1, kind: Service, metadata: {name: %s-%s}, "+
+				"spec: {selector: {app: %s}, ports: [{port: 80, targetPort: 8080}]}}", name, role, name,
 		))
 	}
 	s.apply(fmt.Sprintf(`

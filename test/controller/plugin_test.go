@@ -87,7 +87,8 @@ func unchangedRouteIsNotWritten(s *environment) {
 		name, rollout := strings.ToLower(kind)+"s/web", s.canaryRollout(`{"`+key+`":"web"}`)
 		// It has no parent, so only the plugin writes it.
 		s.apply("{apiVersion: gateway.networking.k8s.io/v1, kind: " + kind + ", metadata: {name: web}, spec: {" +
-			"rules: [{backendRefs: [{name: web-stable, port: 80, weight: 100}, {name: web-canary, port: 80, weight: 0}]}, {backendRefs: [{name: other, port: 80}]}]}}")
+			"rules: [{backendRefs: [{name: web-stable, port: 80, weight: 100}, {name: web-canary, port: 80, weight: 0}]}, " +
+			"{backendRefs: [{name: other, port: 80}]}]}}")
 		before, _ := s.route(name)
 		experiment := []v1alpha1.WeightDestination{{ServiceName: "web-try", Weight: 10}}
 		s.mustSucceed(plugin.SetWeight(rollout, 20, experiment))

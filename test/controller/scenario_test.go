@@ -10,7 +10,8 @@ const inProgress = "\nrollouts.argoproj.io/gatewayapi-canary=in-progress"
 
 // httpRoute returns an HTTPRoute with rules, which are in YAML's flow style.
 func httpRoute(name string, rules ...string) string {
-	return fmt.Sprintf("{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: %s}, spec: {parentRefs: [{name: gateway}], rules: [%s]}}",
+	return fmt.Sprintf("{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: %s}, "+
+		"spec: {parentRefs: [{name: gateway}], rules: [%s]}}",
 		name, strings.Join(rules, ", "))
 }
 
@@ -167,7 +168,8 @@ func ruleLimitError(s *environment) {
 	s.rollout("web", "{httpRoute: web}", "[{name: qa}]",
 		"[{setCanaryScale: {replicas: 1}}, "+headerStep("qa", "role", "qa")+", {pause: {}}]")
 	s.merge(s.path("web"), `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
-	s.event("web", fmt.Sprintf("HTTPRoute %[1]q of rollout %[1]q: exceeds a limit of the Gateway API: spec.rules would have 18 rules, "+
+	s.event("web", fmt.Sprintf("HTTPRoute %[1]q of rollout %[1]q: exceeds a limit of the Gateway API: "+
+		"spec.rules would have 18 rules, "+
 		"9 of them for managed routes (one for each managed route and each rule that has both Services), the maximum is 16",
 		s.namespace+"/web"))
 	s.expectRoute("nothing is written", "httproutes/web", strings.Join(want, "\n"))
@@ -179,7 +181,8 @@ func otherRouteKinds(s *environment) {
 	}
 	var given []string
 	for kind, further := range resources {
-		s.apply(fmt.Sprintf("{apiVersion: gateway.networking.k8s.io/%s, kind: %s, metadata: {name: web}, spec: {parentRefs: [{name: gateway}], %s"+
+		s.apply(fmt.Sprintf("{apiVersion: gateway.networking.k8s.io/%s, kind: %s, metadata: {name: web}, "+
+			"spec: {parentRefs: [{name: gateway}], %s"+
 			"rules: [{backendRefs: [{name: web-stable, port: 80}, {name: web-canary, port: 80}]}]}}",
 			s.release.versions[strings.ToLower(kind)+"s"], kind, further))
 		given = append(given, strings.ToLower(strings.TrimSuffix(kind, "Route"))+"Route: web")

@@ -158,7 +158,8 @@ func upgrade(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	defer connection.Close()
-	_, _ = connection.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"))
+	_, _ = connection.Write(
+		[]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"))
 	line, _ := bufio.NewReader(stream).ReadString('\n')
 	_, _ = connection.Write([]byte(line))
 }

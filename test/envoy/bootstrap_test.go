@@ -114,7 +114,8 @@ func checkServiceCluster(
 		t.Errorf("cluster %s, want %s", cluster.GetName(), name)
 	}
 	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda"
-	address := cluster.GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0].GetEndpoint().GetAddress().GetSocketAddress()
+	endpoint := cluster.GetLoadAssignment().GetEndpoints()[0].GetLbEndpoints()[0].GetEndpoint()
+	address := endpoint.GetAddress().GetSocketAddress()
 	if cluster.GetType() != clusterv3.Cluster_STRICT_DNS || cluster.GetConnectTimeout().AsDuration() != 2*time.Second {
 		t.Errorf("cluster %s: type %s, connect timeout %s", cluster.GetName(), cluster.GetType(),
 			cluster.GetConnectTimeout().AsDuration())

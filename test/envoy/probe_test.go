@@ -54,9 +54,11 @@ func TestHealthChecksThroughAnIngressController(t *testing.T) {
 		"services": service, "endpointslices": slice,
 		"ingresses": &networkingv1.Ingress{
 			ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: namespace},
-			Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{
-				Name: service.Name, Port: networkingv1.ServiceBackendPort{Number: 8080},
-			}}},
+			Spec: networkingv1.IngressSpec{DefaultBackend: &networkingv1.IngressBackend{
+				Service: &networkingv1.IngressServiceBackend{
+					Name: service.Name, Port: networkingv1.ServiceBackendPort{Number: 8080},
+				},
+			}},
 		},
 	})
 	client := &http.Client{Timeout: await.Patience()}

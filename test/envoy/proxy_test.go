@@ -41,9 +41,11 @@ func start(t *testing.T, resources translate.Resources) *proxy {
 	p.publish(t, resources)
 	bootstrap, err := protojson.Marshal(&bootstrapv3.Bootstrap{
 		Node: &corev3.Node{Id: "kedify-proxy", Cluster: "xds_cluster"},
-		Admin: &bootstrapv3.Admin{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-			Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 0},
-		}}}},
+		Admin: &bootstrapv3.Admin{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
+			SocketAddress: &corev3.SocketAddress{
+				Address: "127.0.0.1", PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: 0},
+			},
+		}}},
 		DynamicResources: &bootstrapv3.Bootstrap_DynamicResources{
 			LdsConfig: p.file("listeners"),
 			CdsConfig: p.file("clusters"),

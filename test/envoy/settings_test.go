@@ -43,8 +43,10 @@ func TestSettingsFromAConfigMap(t *testing.T) {
 	for _, data := range []map[string]string{
 		{envoysettings.KeyRoute: `{retry_policy: {retry_on: 5xx, num_retries: 2, retry_back_off: {base_interval: 0.001s}}}`},
 		{
-			envoysettings.KeyRoute:   `{timeout: 10s, retry_policy: {retry_on: retriable-status-codes, retriable_status_codes: [503]}}`,
-			envoysettings.KeyCluster: `{connect_timeout: 1s, lb_policy: ROUND_ROBIN, round_robin_lb_config: {slow_start_config: {slow_start_window: 60s, min_weight_percent: {value: 1}}}}`,
+			envoysettings.KeyRoute: `{timeout: 10s, ` +
+				`retry_policy: {retry_on: retriable-status-codes, retriable_status_codes: [503]}}`,
+			envoysettings.KeyCluster: `{connect_timeout: 1s, lb_policy: ROUND_ROBIN, ` +
+				`round_robin_lb_config: {slow_start_config: {slow_start_window: 60s, min_weight_percent: {value: 1}}}}`,
 		},
 	} {
 		settings, err := envoysettings.Parse(data)

@@ -188,7 +188,8 @@ func (c *XDSClient) WaitFor(condition func(XDSState) bool) XDSState {
 // String lists the names in the state and its last deliveries.
 func (s XDSState) String() string {
 	last := s.Deliveries[max(0, len(s.Deliveries)-10):]
-	return fmt.Sprintf("clusters %q (warming %q)\nendpoints %q\nlisteners %q\nscopes %q\nbroken %q\nstreams %d, error %v\nlast deliveries %+v",
+	return fmt.Sprintf("clusters %q (warming %q)\nendpoints %q\nlisteners %q\nscopes %q\n"+
+		"broken %q\nstreams %d, error %v\nlast deliveries %+v",
 		slices.Sorted(maps.Keys(s.Clusters)), s.Warming, slices.Sorted(maps.Keys(s.Endpoints)),
 		slices.Sorted(maps.Keys(s.Listeners)), slices.Sorted(maps.Keys(s.Scopes)), s.Broken, s.Streams, s.StreamError, last)
 }

@@ -59,7 +59,8 @@ func objectsTable() string {
 		"503": "503 with `Retry-After`: no Pod can answer", "404": "404: not routed",
 	}
 	var table strings.Builder
-	table.WriteString("| Invalid configuration | Reason | Message of the condition and the Event | Requests meanwhile |\n|---|---|---|---|\n")
+	table.WriteString("| Invalid configuration | Reason | Message of the condition and the Event | " +
+		"Requests meanwhile |\n|---|---|---|---|\n")
 	for _, row := range refusals.InvalidObjects() {
 		fmt.Fprintf(&table, "| %s | `%s` | %s | %s |\n", row.Name, row.Reason, code(row.Message), meanwhile[row.Answers])
 	}

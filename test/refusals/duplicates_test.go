@@ -44,7 +44,8 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 	}
 	expectConflict := func(loser, winner string) {
 		t.Helper()
-		message := fmt.Sprintf("host %s with path prefix /: HTTPScaledObject %s/page claims the same and takes precedence (the oldest, then the first by name): "+
+		message := fmt.Sprintf("host %s with path prefix /: HTTPScaledObject %s/page claims the same "+
+			"and takes precedence (the oldest, then the first by name): "+
 			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", host, winner)
 		s.expectConditions(t, loser, name,
 			notAccepted(httpv1alpha1.ReasonConflict, message, "No request is routed to the object."))

@@ -31,7 +31,8 @@ func (s *environment) checkUnknownService(t *testing.T) {
 		t.Fatalf("SetWeight: %v", answer)
 	}
 
-	message := `annotation http.kedify.io/weighted-backends: Service "shop-next" not found in namespace "unknown": create it or name another Service of the namespace`
+	message := `annotation http.kedify.io/weighted-backends: Service "shop-next" not found in namespace "unknown": ` +
+		`create it or name another Service of the namespace`
 	s.expectConditions(t, namespace, "shop",
 		notAccepted(httpv1alpha1.ReasonServiceNotFound, message, "Requests are routed as last published."))
 	s.expectEvent(t, began, namespace, "shop", "Warning", httpv1alpha1.ReasonServiceNotFound, message)

@@ -78,7 +78,8 @@ func (s *environment) checkNeighbour(t *testing.T, namespace string) {
 	t.Helper()
 	rollout := routertest.Rollout(httpso.Type, `{"httpScaledObjectName":"neighbour"}`)
 	rollout.Namespace, rollout.Name, rollout.UID = namespace, "neighbour", apitypes.UID("uid-of-neighbour-in-"+namespace)
-	rollout.Spec.Strategy.Canary.StableService, rollout.Spec.Strategy.Canary.CanaryService = "neighbour-stable", "neighbour-canary"
+	canary := rollout.Spec.Strategy.Canary
+	canary.StableService, canary.CanaryService = "neighbour-stable", "neighbour-canary"
 	host := hostName(namespace, "neighbour")
 
 	s.setWeight(t, rollout, 0)

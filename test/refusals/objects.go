@@ -34,7 +34,8 @@ type InvalidObject struct {
 const annotation = "annotation " + httpv1alpha1.AnnotationWeightedBackends + ": "
 
 // exampleFix is the fix for a value that cannot be parsed.
-const exampleFix = ": write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable Service first"
+const exampleFix = ": write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], " +
+	"the stable Service first"
 
 // InvalidObjects returns the table of invalid objects, one row per case.
 func InvalidObjects() []InvalidObject {
@@ -160,7 +161,8 @@ func invalidManagedRoutes() []InvalidObject {
 		{
 			Name: "a header route with a regular expression that is too large for Envoy", Patch: regex(`[a-z]{200}`),
 			Message: regexError +
-				`"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: shorten it, repeat less often, or use exact or prefix` + fix,
+				`"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: ` +
+				`shorten it, repeat less often, or use exact or prefix` + fix,
 		},
 		{
 			Name: "a mirror route of more than all", Patch: patch(`[{"name":"copy","mirrorPercent":101,"matches":[{}]}]`),
@@ -254,21 +256,25 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 			Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
 			Answers:    "canary",
 			Reason:     httpv1alpha1.ReasonPortNotFound,
-			Message:    `spec.scaleTargetRef.port: Service "odd" has no TCP port 80, it has 8000 (web), 80 (dns) UDP: name another port or add this one`,
+			Message: `spec.scaleTargetRef.port: Service "odd" has no TCP port 80, it has 8000 (web), 80 (dns) UDP: ` +
+				`name another port or add this one`,
 		},
 		{
 			Name: "a canary without the named port", Objects: odd,
 			Annotation: `[{service: shop-stable, weight: 1}, {service: odd, weight: 1}]`,
 			Patch:      `{spec: {scaleTargetRef: {port: null, portName: http}}}`, Answers: "canary",
-			Reason:  httpv1alpha1.ReasonPortNotFound,
-			Message: `spec.scaleTargetRef.portName: Service "odd" has no TCP port named "http", it has 8000 (web), 80 (dns) UDP: name another port or add this one`,
+			Reason: httpv1alpha1.ReasonPortNotFound,
+			Message: `spec.scaleTargetRef.portName: Service "odd" has no TCP port named "http", ` +
+				`it has 8000 (web), 80 (dns) UDP: name another port or add this one`,
 		},
 		{
 			Name: "a port name that no Service has", Patch: `{spec: {scaleTargetRef: {port: null, portName: htpp}}}`,
 			Answers: "canary",
 			Reason:  httpv1alpha1.ReasonPortNotFound,
-			Message: `spec.scaleTargetRef.portName: Service "shop-canary" has no TCP port named "htpp", it has 80 (http): name another port or add this one; ` +
-				`spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp", it has 80 (http): name another port or add this one`,
+			Message: `spec.scaleTargetRef.portName: Service "shop-canary" has no TCP port named "htpp", it has 80 (http): ` +
+				`name another port or add this one; ` +
+				`spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp", it has 80 (http): ` +
+				`name another port or add this one`,
 		},
 	}
 }
@@ -281,19 +287,22 @@ func invalidSpecs() []InvalidObject {
 			Patch:   `{spec: {scaleTargetRef: {service: shop-next}}}`,
 			Answers: "503",
 			Reason:  httpv1alpha1.ReasonServiceNotFound,
-			Message: `spec.scaleTargetRef.service: Service "shop-next" not found in namespace "shop": create it or name another Service of the namespace`,
+			Message: `spec.scaleTargetRef.service: Service "shop-next" not found in namespace "shop": ` +
+				`create it or name another Service of the namespace`,
 		},
 		{
 			Name:  "a failover Service that is missing",
 			Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-asleep, port: 80}}}`, Answers: "canary",
-			Reason:  httpv1alpha1.ReasonServiceNotFound,
-			Message: `spec.coldStartTimeoutFailoverRef.service: Service "shop-asleep" not found in namespace "shop": create it or name another Service of the namespace`,
+			Reason: httpv1alpha1.ReasonServiceNotFound,
+			Message: `spec.coldStartTimeoutFailoverRef.service: Service "shop-asleep" not found in namespace "shop": ` +
+				`create it or name another Service of the namespace`,
 		},
 		{
 			Name:  "a failover to the Service itself",
 			Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-stable, port: 80}}}`, Answers: "canary",
-			Reason:  httpv1alpha1.ReasonInvalidSpec,
-			Message: `spec.coldStartTimeoutFailoverRef.service: "shop-stable" is the Service that requests wait for: name another Service of the namespace`,
+			Reason: httpv1alpha1.ReasonInvalidSpec,
+			Message: `spec.coldStartTimeoutFailoverRef.service: "shop-stable" is the Service that requests wait for: ` +
+				`name another Service of the namespace`,
 		},
 		{
 			Name: "no hosts", Patch: `{spec: {hosts: []}}`, Answers: "canary",
@@ -307,8 +316,9 @@ func invalidSpecs() []InvalidObject {
 		},
 		{
 			Name: "a URL for a host", Patch: `{spec: {hosts: ["http://shop.test"]}}`, Answers: "canary",
-			Reason:  httpv1alpha1.ReasonInvalidHosts,
-			Message: `spec.hosts[0] "http://shop.test": not a host name: after a colon only a port may follow; IPv6 addresses are not supported`,
+			Reason: httpv1alpha1.ReasonInvalidHosts,
+			Message: `spec.hosts[0] "http://shop.test": not a host name: after a colon only a port may follow; ` +
+				`IPv6 addresses are not supported`,
 		},
 		{
 			Name: "a path prefix without a slash", Patch: `{spec: {pathPrefixes: [app]}}`, Answers: "canary",
@@ -317,11 +327,14 @@ func invalidSpecs() []InvalidObject {
 		},
 		{
 			Name: "a header that HTTP does not know", Patch: `{spec: {headers: [{name: "X Tenant"}]}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidHeaders, Message: "spec.headers[0] \"X Tenant\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only",
+			Reason:  httpv1alpha1.ReasonInvalidHeaders,
+			Message: "spec.headers[0] \"X Tenant\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only",
 		},
 		{
 			Name: "a header twice", Patch: `{spec: {headers: [{name: X-A}, {name: x-a}]}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidHeaders, Message: `spec.headers: "x-a" is a duplicate, because names are case-insensitive: keep one, all headers must match`,
+			Reason: httpv1alpha1.ReasonInvalidHeaders,
+			Message: `spec.headers: "x-a" is a duplicate, because names are case-insensitive: ` +
+				`keep one, all headers must match`,
 		},
 		{
 			Name: "a port of 0", Patch: `{spec: {scaleTargetRef: {port: 0}}}`, Answers: "canary",
@@ -329,7 +342,8 @@ func invalidSpecs() []InvalidObject {
 		},
 		{
 			Name: "a port beyond 32 bits", Patch: `{spec: {scaleTargetRef: {port: 99999999999}}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidSpec, Message: `spec.scaleTargetRef.port: number 99999999999 does not fit int32: correct the value`,
+			Reason:  httpv1alpha1.ReasonInvalidSpec,
+			Message: `spec.scaleTargetRef.port: number 99999999999 does not fit int32: correct the value`,
 		},
 		{
 			Name: "a duration that is none", Patch: `{spec: {timeouts: {responseHeader: soon}}}`, Answers: "canary",

@@ -106,8 +106,8 @@ func applyOne(ctx context.Context, client rest.Interface, namespace string, docu
 	}
 	err := retryMissing(ctx, func(ctx context.Context) error {
 		return client.Patch(types.ApplyPatchType).AbsPath(object.Path(namespace)).
-			Param("fieldManager", "test").Param("force", "true").Param("fieldValidation",
-			"Strict").Body([]byte(document)).Do(ctx).Error()
+			Param("fieldManager", "test").Param("force", "true").
+			Param("fieldValidation", "Strict").Body([]byte(document)).Do(ctx).Error()
 	})
 	if err == nil && object.Kind == "CustomResourceDefinition" {
 		err = awaitServed(ctx, client, document)

@@ -143,7 +143,8 @@ func children(pid int) []int {
 }
 
 // reconcileLine matches the controller's log lines at the begin and at the end of a reconcile.
-var reconcileLine = regexp.MustCompile(`msg="(Started syncing rollout|Reconciliation completed)" generation=\d+ namespace=(\S+) resourceVersion=(\d+) `)
+var reconcileLine = regexp.MustCompile(`msg="(Started syncing rollout|Reconciliation completed)" ` +
+	`generation=\d+ namespace=(\S+) resourceVersion=(\d+) `)
 
 // Reconciled returns the resource version of the last completed reconcile of a namespace's only Rollout, or "" during a
 // reconcile.

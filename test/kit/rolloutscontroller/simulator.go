@@ -129,7 +129,8 @@ func (p *ClusterSimulator) updateReplicaSets(ctx context.Context) (ready map[str
 			set.Status.ObservedGeneration != set.Metadata.Generation {
 			p.patch(ctx, fmt.Sprintf("/apis/apps/v1/namespaces/%s/replicasets/%s/status", set.Metadata.Namespace,
 				set.Metadata.Name),
-				fmt.Sprintf(`{"status":{"replicas":%[1]d,"fullyLabeledReplicas":%[1]d,"readyReplicas":%[3]d,"availableReplicas":%[3]d,"observedGeneration":%[2]d}}`,
+				fmt.Sprintf(`{"status":{"replicas":%[1]d,"fullyLabeledReplicas":%[1]d,"readyReplicas":%[3]d,`+
+					`"availableReplicas":%[3]d,"observedGeneration":%[2]d}}`,
 					wanted, set.Metadata.Generation, available))
 		}
 		if available > 0 {
@@ -178,7 +179,8 @@ func (p *ClusterSimulator) acceptRoutes(ctx context.Context, version, resource s
 			continue
 		}
 		condition := func(name string) string {
-			return fmt.Sprintf(`{"type":%q,"status":"True","reason":%q,"message":"","lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":%d}`,
+			return fmt.Sprintf(`{"type":%q,"status":"True","reason":%q,"message":"",`+
+				`"lastTransitionTime":"2026-01-01T00:00:00Z","observedGeneration":%d}`,
 				name, name, route.Metadata.Generation)
 		}
 		p.patch(ctx, fmt.Sprintf("/apis/gateway.networking.k8s.io/%s/namespaces/%s/%s/%s/status", version,

@@ -1,0 +1,77 @@
+package envoy_test
+
+import (
+	"crypto/tls"
+	"net/http"
+	"strings"
+	"testing"
+
+	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+)
+
+// startSecureBackend starts an app that accepts only TLS and stops with the test. The channel receives the SNI of each
+// handshake.
+func startSecureBackend(t *testing.T, name string) (*backend, <-chan string) {
+	t.Helper()
+	names := make(chan string, 100)
+	b := newBackend(name)
+	b.server.EnableHTTP2 = true
+	b.server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		names <- hello.ServerName
+		return nil, nil //nolint:nilnil // nil keeps the tls.Config
+	}}
+	b.server.StartTLS()
+	b.closeAfter(t)
+	return b, names
+}
+
+// TestFallbackWithoutTLS: Envoy connects to the fallback listener of a TLS app in clear text.
+func TestFallbackWithoutTLS(t *testing.T) {
+	t.Parallel()
+	app, _ := startSecureBackend(t, "shop")
+	all := newInputs(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	all.Services[0].Ports[0].Protocol = model.HTTPS
+	r := startWithReplica(t, "DELTA_GRPC", all)
+	lagging := translated(t, without(all, "shop"), r.options)
+	lagging[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
+	r.publish(t, lagging)
+	await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(lagging) })
+	waiting := r.start(t, "HTTP/1.1", "shop.example.com")
+	r.awaitQueued(t, "shop", 1)
+	if got := r.queued("shop"); got.ViaFallback != 1 {
+		t.Errorf("queue: %+v, want one request via the fallback listener", got)
+	}
+	r.publishInputs(t, all)
+	if got := <-waiting; got.backend() != "shop" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestTLSToBackend: Envoy connects over TLS to a Service port with the appProtocol https. The SNI is the Host header,
+// for clients in clear text and over TLS.
+func TestTLSToBackend(t *testing.T) {
+	t.Parallel()
+	const host = "shop.example.com"
+	app, names := startSecureBackend(t, "shop")
+	objects := newInputs(t, []*backend{app},
+		withTLSSecret(kit.NewScaledObject(namespace, "shop", "shop", 1, host), "shop-tls"))
+	objects.Services[0].Ports[0].Protocol = model.HTTPS
+	resources := withTLS(t, namespace, objects, kit.NewTLSSecret(t, namespace, "shop-tls", 1, host))
+	s := serve(t, "DELTA_GRPC", resources)
+	s.await(t, resources)
+	got, err := getTLS(t.Context(), tlsClient(s.tlsAddress(t), "HTTP/2"), "https://"+host+"/")
+	if err != nil || got.Backend != "shop" || got.Proto != "HTTP/1.1" || got.Header.Get("X-Forwarded-Proto") != "https" {
+		t.Errorf("over TLS: %+v, %v", got, err)
+	}
+	if name := <-names; name != host {
+		t.Errorf("the SNI of the handshake is %q", name)
+	}
+	if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK ||
+		!strings.Contains(body, `"shop"`) {
+		t.Errorf("in clear text: %d %s", status, body)
+	}
+}
