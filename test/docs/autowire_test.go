@@ -109,10 +109,13 @@ func wired(t *testing.T, inGit map[string]any, object autowire.Object, isShared 
 			Kinds: []trigger.AutowireKind{trigger.AutowireIngress, trigger.AutowireHTTPRoute},
 		}},
 	}
-	namespace.Shared = autowire.Shared{Namespace: "keda", HasProxy: true, GrantsSynced: true, Grants: []apis.ReferenceGrant{{Spec: apis.ReferenceGrantSpec{
-		From: []apis.ReferenceGrantFrom{{Group: apis.HTTPRouteKind().Group, Kind: apis.HTTPRouteKind().Kind}},
-		To:   []apis.ReferenceGrantTo{{Kind: "Service"}},
-	}}}}
+	namespace.Shared = autowire.Shared{
+		Namespace: "keda", HasProxy: true, GrantsSynced: true,
+		Grants: []apis.ReferenceGrant{{Spec: apis.ReferenceGrantSpec{
+			From: []apis.ReferenceGrantFrom{{Group: apis.HTTPRouteKind().Group, Kind: apis.HTTPRouteKind().Kind}},
+			To:   []apis.ReferenceGrantTo{{Kind: "Service"}},
+		}}},
+	}
 	namespace.Shared.Grants[0].CreationTimestamp.Time = time.Unix(0, 0).Add(-time.Hour)
 	todo, err := namespace.Plan()
 	if err != nil || len(todo.Changes) != 1 {

@@ -43,12 +43,12 @@ func documents(t *testing.T) map[string]string {
 func TestLinksResolve(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 	for path, text := range documents(t) {
-		for _, found := range link.FindAllStringSubmatch(text, -1) {
-			if strings.Contains(found[1], "://") {
+		for _, match := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(match[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(path), found[1])); err != nil {
-				t.Errorf("%s links to %s, which does not exist", path, found[1])
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(path), match[1])); err != nil {
+				t.Errorf("%s links to %s, which does not exist", path, match[1])
 			}
 		}
 	}
@@ -67,8 +67,8 @@ func makeTargets(t *testing.T) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, found := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(text), -1) {
-			targets = append(targets, found[1])
+		for _, match := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllStringSubmatch(string(text), -1) {
+			targets = append(targets, match[1])
 		}
 	}
 	return targets
@@ -78,10 +78,10 @@ func TestMakeTargetsExist(t *testing.T) {
 	targets := makeTargets(t)
 	named := 0
 	for path, text := range documents(t) {
-		for _, found := range regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9-]*)").FindAllStringSubmatch(text, -1) {
+		for _, match := range regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9-]*)").FindAllStringSubmatch(text, -1) {
 			named++
-			if !slices.Contains(targets, found[1]) {
-				t.Errorf("%s names `make %s`, which the Makefile does not have", path, found[1])
+			if !slices.Contains(targets, match[1]) {
+				t.Errorf("%s names `make %s`, which the Makefile does not have", path, match[1])
 			}
 		}
 	}
@@ -108,7 +108,10 @@ func TestManifestsInCommandsExist(t *testing.T) {
 
 func TestBuildCreatesStaticLinuxBinaries(t *testing.T) {
 	folder := t.TempDir()
-	binaries := map[string]string{"PLUGIN": filepath.Join(folder, "rollouts-plugin-kedify"), "GATEWAY_PLUGIN": filepath.Join(folder, "gatewayapi-plugin")}
+	binaries := map[string]string{
+		"PLUGIN":         filepath.Join(folder, "rollouts-plugin-kedify"),
+		"GATEWAY_PLUGIN": filepath.Join(folder, "gatewayapi-plugin"),
+	}
 	args := []string{"-C", root, "build"}
 	for variable, binary := range binaries {
 		args = append(args, variable+"="+binary)
@@ -135,7 +138,7 @@ func TestBuildCreatesStaticLinuxBinaries(t *testing.T) {
 
 // anchors returns the anchors that GitHub creates for a page's headings. Repeated headings get a numeric suffix.
 func anchors(page string) map[string]bool {
-	found, seen := map[string]bool{}, map[string]int{}
+	names, seen := map[string]bool{}, map[string]int{}
 	inBlock := false
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(strings.TrimSpace(line), "```") {
@@ -149,28 +152,28 @@ func anchors(page string) map[string]bool {
 		made := strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N}_\- ]`).ReplaceAllString(strings.ToLower(words), ""), " ",
 			"-")
 		if again := seen[made]; again > 0 {
-			found[fmt.Sprintf("%s-%d", made, again)] = true
+			names[fmt.Sprintf("%s-%d", made, again)] = true
 		}
 		seen[made]++
-		found[made] = true
+		names[made] = true
 	}
-	return found
+	return names
 }
 
 func TestAnchorsResolve(t *testing.T) {
 	pages, looked := documents(t), 0
 	for path, text := range pages {
-		for _, found := range regexp.MustCompile(`\]\(([^)#\s]*)#([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
-			if strings.Contains(found[1], "://") {
+		for _, match := range regexp.MustCompile(`\]\(([^)#\s]*)#([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
+			if strings.Contains(match[1], "://") {
 				continue
 			}
 			target := path
-			if found[1] != "" {
-				target = filepath.Join(filepath.Dir(path), found[1])
+			if match[1] != "" {
+				target = filepath.Join(filepath.Dir(path), match[1])
 			}
 			looked++
-			if page, is := pages[target]; is && !anchors(page)[found[2]] {
-				t.Errorf("%s links to %s#%s, and there is no such heading", path, found[1], found[2])
+			if page, ok := pages[target]; ok && !anchors(page)[match[2]] {
+				t.Errorf("%s links to %s#%s, and there is no such heading", path, match[1], match[2])
 			}
 		}
 	}
@@ -184,12 +187,12 @@ func TestAnchorsResolve(t *testing.T) {
 func TestMapLinksToEveryPage(t *testing.T) {
 	pages := documents(t)
 	for path := range pages {
-		relative, is := strings.CutPrefix(path, "docs/")
+		relative, ok := strings.CutPrefix(path, "docs/")
 		list := "docs/README.md"
 		if record, ok := strings.CutPrefix(relative, "dev/decisions/"); ok && record != "README.md" {
 			relative, list = record, "docs/dev/decisions/README.md"
 		}
-		if is && relative != "README.md" && !strings.Contains(pages[list], "]("+relative+")") {
+		if ok && relative != "README.md" && !strings.Contains(pages[list], "]("+relative+")") {
 			t.Errorf("%s has no link to %s", list, relative)
 		}
 	}

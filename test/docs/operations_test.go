@@ -18,7 +18,7 @@ import (
 // function of its own with the name as first argument.
 func metrics(t *testing.T) []string {
 	t.Helper()
-	found := map[string]bool{}
+	names := map[string]bool{}
 	tree := os.DirFS(filepath.Join(root, "internal"))
 	err := fs.WalkDir(tree, ".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -29,15 +29,16 @@ func metrics(t *testing.T) []string {
 			return err
 		}
 		prefix := "kedify_"
-		if subsystem := regexp.MustCompile(`(?:Subsystem: |subsystem = "kedify", )"(\w+)"`).FindSubmatch(raw); subsystem != nil {
+		subsystem := regexp.MustCompile(`(?:Subsystem: |subsystem = "kedify", )"(\w+)"`).FindSubmatch(raw)
+		if subsystem != nil {
 			prefix += string(subsystem[1]) + "_"
 		}
 		for _, name := range regexp.MustCompile(`(?:\bName: |\b(?:counter|gauge)\(\s*)"([a-z_]+)"`).FindAllSubmatch(raw, -1) {
-			found[prefix+string(name[1])] = true
+			names[prefix+string(name[1])] = true
 		}
 		if described := regexp.MustCompile(`NewDesc\("(kedify_\w+_)"`).FindSubmatch(raw); described != nil {
 			for _, name := range regexp.MustCompile(`\bdesc\("([a-z_]+)"`).FindAllSubmatch(raw, -1) {
-				found[string(described[1])+string(name[1])] = true
+				names[string(described[1])+string(name[1])] = true
 			}
 		}
 		return nil
@@ -45,7 +46,7 @@ func metrics(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.Sorted(maps.Keys(found))
+	return slices.Sorted(maps.Keys(names))
 }
 
 // TestEveryMetricIsDocumented: the page lists exactly the metrics of the code, and no page names another metric.
@@ -53,18 +54,19 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	_, table, _ := strings.Cut(text(t, "docs/reference/metrics.md"), "<!-- metrics -->")
 	table, _, _ = strings.Cut(table, "<!-- end of metrics -->")
 	var shown []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(kedify_\\w+)` \\| (?:counter|gauge|histogram) \\|").FindAllStringSubmatch(table, -1) {
+	rows := regexp.MustCompile("(?m)^\\| `(kedify_\\w+)` \\| (?:counter|gauge|histogram) \\|")
+	for _, row := range rows.FindAllStringSubmatch(table, -1) {
 		shown = append(shown, row[1])
 	}
 	slices.Sort(shown)
-	known := metrics(t)
-	if diff := cmp.Diff(known, shown); diff != "" {
+	names := metrics(t)
+	if diff := cmp.Diff(names, shown); diff != "" {
 		t.Errorf("metrics (-code +docs/reference/metrics.md):\n%s", diff)
 	}
 	for path, page := range documents(t) {
 		for _, name := range regexp.MustCompile(`\bkedify_[a-z]+_[a-z_]+[a-z]`).FindAllString(page, -1) {
 			series := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
-			if !slices.Contains(known, name) && !slices.Contains(known, series) {
+			if !slices.Contains(names, name) && !slices.Contains(names, series) {
 				t.Errorf("%s names the metric %s, which does not exist", path, name)
 			}
 		}
@@ -83,7 +85,7 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var alerts []string
-	known := metrics(t)
+	names := metrics(t)
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			alerts = append(alerts, rule.Alert)
@@ -92,7 +94,7 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 				t.Errorf("%s uses no metric of this project", rule.Alert)
 			}
 			for _, name := range named {
-				if !slices.Contains(known, name) {
+				if !slices.Contains(names, name) {
 					t.Errorf("%s uses %s, which does not exist", rule.Alert, name)
 				}
 			}
@@ -111,7 +113,7 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 
 // TestDeploymentsInCommandsExist: commands name Deployments of our manifests, or known ones of other projects.
 func TestDeploymentsInCommandsExist(t *testing.T) {
-	known := []string{"argo-rollouts", "keda-operator", "traefik", "shop"}
+	names := []string{"argo-rollouts", "keda-operator", "traefik", "shop"}
 	manifests, err := filepath.Glob(filepath.Join(root, "config/*/*.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -121,18 +123,18 @@ func TestDeploymentsInCommandsExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, found := range regexp.MustCompile(`(?m)^kind: Deployment\nmetadata:\n  name: (\S+)$`).FindAllSubmatch(raw,
+		for _, match := range regexp.MustCompile(`(?m)^kind: Deployment\nmetadata:\n  name: (\S+)$`).FindAllSubmatch(raw,
 			-1) {
-			known = append(known, string(found[1]))
+			names = append(names, string(match[1]))
 		}
 	}
 	named := 0
 	for path, page := range documents(t) {
-		for _, found := range regexp.MustCompile(`kubectl[^\n|]*? deployment[/ ]([a-z][a-z-]+)`).FindAllStringSubmatch(page,
+		for _, match := range regexp.MustCompile(`kubectl[^\n|]*? deployment[/ ]([a-z][a-z-]+)`).FindAllStringSubmatch(page,
 			-1) {
 			named++
-			if !slices.Contains(known, found[1]) {
-				t.Errorf("%s names Deployment %s, which is in no manifest: %s", path, found[1], found[0])
+			if !slices.Contains(names, match[1]) {
+				t.Errorf("%s names Deployment %s, which is in no manifest: %s", path, match[1], match[0])
 			}
 		}
 	}

@@ -24,12 +24,12 @@ func text(t *testing.T, name string) string {
 // block returns the YAML block with this mark in a page.
 func block(t *testing.T, page, mark string) map[string]any {
 	t.Helper()
-	found := regexp.MustCompile("(?s)```yaml " + mark + "\n(.*?)```").FindStringSubmatch(text(t, page))
-	if found == nil {
+	match := regexp.MustCompile("(?s)```yaml " + mark + "\n(.*?)```").FindStringSubmatch(text(t, page))
+	if match == nil {
 		t.Fatalf("%s has no block %q", page, mark)
 	}
 	var parsed map[string]any
-	if err := yaml.Unmarshal([]byte(found[1]), &parsed); err != nil {
+	if err := yaml.Unmarshal([]byte(match[1]), &parsed); err != nil {
 		t.Fatalf("%s: block %q: %v", page, mark, err)
 	}
 	return parsed
@@ -38,7 +38,7 @@ func block(t *testing.T, page, mark string) map[string]any {
 // strategies returns the canary strategies of the Rollouts in a file. Text around the manifests is ignored.
 func strategies(t *testing.T, name string) []any {
 	t.Helper()
-	var found []any
+	var list []any
 	for _, document := range regexp.MustCompile("\n---\n|```yaml\n|```\n").Split(text(t, name), -1) {
 		var object struct {
 			Kind string
@@ -46,13 +46,13 @@ func strategies(t *testing.T, name string) []any {
 		}
 		if strings.Contains(document, "kind: Rollout\n") && yaml.Unmarshal([]byte(document), &object) == nil &&
 			object.Kind == "Rollout" {
-			found = append(found, object.Spec.Strategy)
+			list = append(list, object.Spec.Strategy)
 		}
 	}
-	if len(found) == 0 {
+	if len(list) == 0 {
 		t.Fatalf("%s has no Rollout", name)
 	}
-	return found
+	return list
 }
 
 // TestREADMEShowsTestedRollouts: the Rollouts in README are those of the example and of the Gateway API tutorial, which

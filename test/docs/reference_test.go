@@ -53,9 +53,9 @@ func compareParts(t *testing.T, name string, parts map[string]string) {
 	wanted := page
 	for title, part := range parts {
 		begin, end := "<!-- "+title+" -->\n", "<!-- end -->"
-		before, rest, found := strings.Cut(wanted, begin)
+		before, rest, hasBegin := strings.Cut(wanted, begin)
 		_, after, ends := strings.Cut(rest, end)
-		if !found || !ends {
+		if !hasBegin || !ends {
 			t.Fatalf("the page has no %q", begin)
 		}
 		wanted = before + begin + "\n" + part + "\n" + end + after
@@ -103,9 +103,9 @@ func fields(t *testing.T) string {
 }
 
 // rows writes the rows of the fields below a path.
-func rows(table *strings.Builder, path string, of schema) {
-	for _, name := range sortedKeys(of.Properties) {
-		field, at := of.Properties[name], path+"."+name
+func rows(table *strings.Builder, path string, parent schema) {
+	for _, name := range sortedKeys(parent.Properties) {
+		field, fieldPath := parent.Properties[name], path+"."+name
 		kind := field.Type
 		if field.Items != nil {
 			kind = "list of " + field.Items.Type + "s"
@@ -114,17 +114,17 @@ func rows(table *strings.Builder, path string, of schema) {
 		switch {
 		case field.Default != nil:
 			value = fmt.Sprintf("`%v`", field.Default)
-		case slices.Contains(of.Required, name):
+		case slices.Contains(parent.Required, name):
 			value = "required"
 		}
 		says := strings.Fields(field.Description)
 		for _, rule := range field.Rules {
 			says = append(says, "Checked:", rule.Message+".")
 		}
-		fmt.Fprintf(table, "| `%s` | %s | %s | %s |\n", at, kind, value, escaped(strings.Join(says, " ")))
-		rows(table, at, field)
+		fmt.Fprintf(table, "| `%s` | %s | %s | %s |\n", fieldPath, kind, value, escaped(strings.Join(says, " ")))
+		rows(table, fieldPath, field)
 		if field.Items != nil {
-			rows(table, at+"[]", *field.Items)
+			rows(table, fieldPath+"[]", *field.Items)
 		}
 	}
 }
@@ -134,9 +134,9 @@ func escaped(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(text)
 }
 
-func sortedKeys(of map[string]schema) []string {
+func sortedKeys(properties map[string]schema) []string {
 	var names []string
-	for name := range of {
+	for name := range properties {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -156,8 +156,8 @@ func annotations(t *testing.T) string {
 			t.Fatal(err)
 		}
 		ast.Inspect(file, func(node ast.Node) bool {
-			constant, is := node.(*ast.ValueSpec)
-			if !is || len(constant.Values) != 1 ||
+			constant, ok := node.(*ast.ValueSpec)
+			if !ok || len(constant.Values) != 1 ||
 				!regexp.MustCompile(`^(Annotation|Fleet|Healthcheck)`).MatchString(constant.Names[0].Name) {
 				return true
 			}
@@ -179,8 +179,8 @@ func annotations(t *testing.T) string {
 }
 
 // constantText returns the value of a string constant, which may consist of known ones.
-func constantText(of ast.Expr, known map[string]string) string {
-	switch expression := of.(type) {
+func constantText(expression ast.Expr, known map[string]string) string {
+	switch expression := expression.(type) {
 	case *ast.BasicLit:
 		value, _ := strconv.Unquote(expression.Value)
 		return value

@@ -94,11 +94,11 @@ func TestWorkflowTargetsExist(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, found := range regexp.MustCompile(`(?m)(?:run: |^ +)make ([a-z][a-z-]+)`).FindAllStringSubmatch(string(raw),
+		for _, match := range regexp.MustCompile(`(?m)(?:run: |^ +)make ([a-z][a-z-]+)`).FindAllStringSubmatch(string(raw),
 			-1) {
 			called++
-			if !slices.Contains(targets, found[1]) {
-				t.Errorf("%s calls `make %s`, which the Makefile does not have", filepath.Base(file), found[1])
+			if !slices.Contains(targets, match[1]) {
+				t.Errorf("%s calls `make %s`, which the Makefile does not have", filepath.Base(file), match[1])
 			}
 		}
 		if strings.Contains(string(raw), ".ci/run") {

@@ -302,8 +302,8 @@ func (s *served) checkInFlight(t *testing.T, value func() (metrics.Value, error)
 	inFlight := func(want float64) {
 		t.Helper()
 		await.True(t, fmt.Sprint(want, " requests are in flight"), func() bool {
-			is, err := value()
-			return err == nil && is.Concurrency == want
+			got, err := value()
+			return err == nil && got.Concurrency == want
 		})
 	}
 	inFlight(requests)

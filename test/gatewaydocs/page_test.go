@@ -60,11 +60,12 @@ var expectationLine = regexp.MustCompile(`^# (\w+Route) (\S+) at step (\d+)\n`)
 // add adds one block of YAML.
 func (p *page) add(t *testing.T, block string) {
 	t.Helper()
-	if of := expectationLine.FindStringSubmatch(block); of != nil {
-		added := expectation{step: of[3]}
-		added.route.APIVersion, added.route.Kind, added.route.Metadata.Name = "gateway.networking.k8s.io/v1", of[1], of[2]
+	if match := expectationLine.FindStringSubmatch(block); match != nil {
+		added := expectation{step: match[3]}
+		added.route.APIVersion = "gateway.networking.k8s.io/v1"
+		added.route.Kind, added.route.Metadata.Name = match[1], match[2]
 		if err := yaml.UnmarshalStrict([]byte(block), &added.rules); err != nil {
-			t.Fatalf("%s: %s: %v", p.name, of[0], err)
+			t.Fatalf("%s: %s: %v", p.name, match[0], err)
 		}
 		p.expected = append(p.expected, added)
 		return

@@ -27,16 +27,17 @@ func reference(t *testing.T) string {
 
 // TestEveryKeyIsDocumented gets the keys from the plugin's error for an unknown key.
 func TestEveryKeyIsDocumented(t *testing.T) {
-	rollout := v1alpha1.Rollout{Spec: v1alpha1.RolloutSpec{Strategy: v1alpha1.RolloutStrategy{Canary: &v1alpha1.CanaryStrategy{
+	var rollout v1alpha1.Rollout
+	rollout.Spec.Strategy.Canary = &v1alpha1.CanaryStrategy{
 		StableService: "stable", CanaryService: "canary",
 		TrafficRouting: &v1alpha1.RolloutTrafficRouting{
 			Plugins: map[string]json.RawMessage{"argoproj-labs/gatewayAPI": json.RawMessage(`{"bogus": 1}`)},
 		},
-	}}}}
+	}
 	answer := plugin.SetWeight(&rollout, 0, nil)
-	_, list, found := strings.Cut(answer.ErrorString, "the keys are ")
+	_, list, ok := strings.Cut(answer.ErrorString, "the keys are ")
 	keys := strings.Split(list, ", ")
-	if !found || len(keys) < 20 {
+	if !ok || len(keys) < 20 {
 		t.Fatalf("the plugin lists no keys: %s", answer.ErrorString)
 	}
 	text := reference(t)

@@ -142,8 +142,8 @@ func (s environment) awaitAnswer(app int) {
 func (s environment) expect(waiting []<-chan coldstart.Response, want coldstart.Response) {
 	s.t.Helper()
 	all := map[string]int{}
-	for _, each := range waiting {
-		got := await.Receive(s.t, "an answer", each)
+	for _, response := range waiting {
+		got := await.Receive(s.t, "an answer", response)
 		got.At, got.IsColdStart = time.Time{}, false
 		all[fmt.Sprintf("%+v", got)]++
 	}
@@ -220,8 +220,8 @@ func TestEnvoyIsKilled(t *testing.T) {
 	if err := s.Envoy.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for _, each := range waiting {
-		if got := await.Receive(t, "the end of a request", each); got.Err == nil {
+	for _, response := range waiting {
+		if got := await.Receive(t, "the end of a request", response); got.Err == nil {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 )
 
 // route is the HTTPRoute shop/web with both Services of routertest.Rollout.
-const route = `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {namespace: shop, name: web}, spec: {parentRefs: [{name: gateway}],
+const route = `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {namespace: shop, name: web},
+  spec: {parentRefs: [{name: gateway}],
   rules: [{backendRefs: [{name: web-stable, port: 80}, {name: web-canary, port: 80}]}]}}`
 
 // startGateway returns an API server with the HTTPRoute shop/web and a process of the router argoproj-labs/gatewayAPI

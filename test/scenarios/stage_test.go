@@ -117,7 +117,8 @@ spec:
         plugins: {%[7]s: %[8]s}
         %[9]s
       steps: %[10]s
-`, label, sc.spec, version, services, sc.canary, or(sc.managed, "[]"), s.router.plugin, strings.ReplaceAll(s.router.config, "NAME", "web"), sc.routing, sc.steps))
+`, label, sc.spec, version, services, sc.canary, or(sc.managed, "[]"), s.router.plugin,
+		strings.ReplaceAll(s.router.config, "NAME", "web"), sc.routing, sc.steps))
 }
 
 // or returns text, or fallback if text is empty.

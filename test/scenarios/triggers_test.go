@@ -83,7 +83,8 @@ func (s *stage) controlled(name string) {
 	s.t.Helper()
 	s.merged(
 		name,
-		`{"metadata":{"ownerReferences":[{"apiVersion":"keda.sh/v1alpha1","kind":"ScaledObject","name":"web","uid":"1f0c2a52-5b1e-4a53-9d57-000000000000","controller":true}]}}`,
+		`{"metadata":{"ownerReferences":[{"apiVersion":"keda.sh/v1alpha1","kind":"ScaledObject","name":"web",`+
+			`"uid":"1f0c2a52-5b1e-4a53-9d57-000000000000","controller":true}]}}`,
 	)
 }
 
