@@ -41,12 +41,13 @@ lint: $(GOLANGCI) prose ## [3 min] run the linters on all modules
 	cd localcluster && $(LINT) --config ../.golangci.yml ./...
 	cd tools/testbounds && $(COMPILE) $(TESTS) . && $(COMPILE) go run . -C $(CURDIR)
 
-# Documents, comments, and strings of the product: .vale.ini.
+# What the prose linter checks: documents, comments, and the product's strings.
 PROSE = $(addprefix ./,$(filter-out %/zz_generated.deepcopy.go %.pb.go,$(shell git ls-files '*.md' '*.go' '*.proto' 'config/**.yaml' 'examples/**.yaml')))
 
 .PHONY: prose
 prose: $(VALE) ## [10 s] check the wording of documents, comments and messages
-	$(VALE) --output=line $(PROSE)
+	@$(VALE) --output=line $(filter-out %_test.go,$(PROSE))
+	@$(VALE) --output=line --config=tools/vale/tests.ini $(filter %_test.go,$(PROSE))
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## format the code

@@ -21,7 +21,7 @@ func places() []string {
 	}
 }
 
-// TestEveryPackageHasAPlace keeps the tree readable: a path says which program a file belongs to.
+// TestEveryPackageHasAPlace keeps the tree readable: a path shows which program a file belongs to.
 func TestEveryPackageHasAPlace(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(".")

@@ -77,7 +77,7 @@ type Options struct {
 	Logger *slog.Logger
 	// Callbacks are called for events on streams; nil for none.
 	Callbacks Callbacks
-	// MembershipHint says how to fix that a proxy belongs to no fleet. It is part of the status of the stream and of
+	// MembershipHint is the fix for a proxy that belongs to no fleet. It is part of the status of the stream and of
 	// the log line.
 	MembershipHint string
 	// DrainedListeners are the names of the listeners that are removed from a proxy that is shutting down, DrainDelay

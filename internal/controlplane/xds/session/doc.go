@@ -60,7 +60,7 @@
 //
 // A secret is the certificate, with its key, of a host, which may be a wildcard. Envoy requests it when a client begins
 // a handshake, by the server name that the client sends, and receives that of the most specific host. If there is no
-// such host, or the host has no certificate, the response says that the secret does not exist, and Envoy fails the
+// such host, or the host has no certificate, the response reports the secret as missing, and Envoy fails the
 // handshake. From then on the name is subscribed like any other. A stream has at most a thousand names that are not
 // hosts themselves; the oldest is removed first. State of the world cannot express that a secret does not exist: a
 // handshake would hang and its name would stay subscribed. So in that mode the listener that requests certificates is
