@@ -42,10 +42,14 @@ func TestCheck(t *testing.T) {
 		fails  error
 	}{
 		{name: "as requested", yellow: []int{200}, share: 0.2, want: stats.Agrees, sizes: []int{1000}},
-		{name: "odd by chance", yellow: []int{260, 410}, share: 0.2, want: stats.Agrees,
-			sizes: []int{1000, 2000}, odd: []int{260}},
-		{name: "odd again", yellow: []int{260, 500}, share: 0.2, want: stats.Off, sizes: []int{1000, 2000},
-			odd: []int{260}, fails: ErrSplit},
+		{
+			name: "odd by chance", yellow: []int{260, 410}, share: 0.2, want: stats.Agrees,
+			sizes: []int{1000, 2000}, odd: []int{260},
+		},
+		{
+			name: "odd again", yellow: []int{260, 500}, share: 0.2, want: stats.Off, sizes: []int{1000, 2000},
+			odd: []int{260}, fails: ErrSplit,
+		},
 		{name: "all but one of all", yellow: []int{999}, share: 1, want: stats.Off, sizes: []int{1000}, fails: ErrSplit},
 		{name: "no good answer", yellow: []int{-1}, share: 0.2, want: stats.Off, sizes: []int{1000}, fails: ErrSplit},
 		{

@@ -63,10 +63,14 @@ func TestSplit(t *testing.T) {
 		text     string
 		disagree bool
 	}{
-		{name: "weights", routes: []Route{route(80, 20), route(80, 20)}, want: Shares{stable: .8, canary: .2},
-			text: "canary 20 %, stable 80 %"},
-		{name: "any total", routes: []Route{route(8000, 2000), route(4, 1)}, want: Shares{stable: .8, canary: .2},
-			text: "canary 20 %, stable 80 %"},
+		{
+			name: "weights", routes: []Route{route(80, 20), route(80, 20)}, want: Shares{stable: .8, canary: .2},
+			text: "canary 20 %, stable 80 %",
+		},
+		{
+			name: "any total", routes: []Route{route(8000, 2000), route(4, 1)}, want: Shares{stable: .8, canary: .2},
+			text: "canary 20 %, stable 80 %",
+		},
 		{name: "weight 0 gets nothing", routes: []Route{route(1, 0)}, want: Shares{stable: 1}, text: "stable 100 %"},
 		{name: "no route", want: Shares{}, text: "no route"},
 		{name: "no weight", routes: []Route{route(0, 0)}, want: Shares{}, text: "no route"},

@@ -182,8 +182,10 @@ func TestRolloutPhases(t *testing.T) {
 	}{
 		{"nothing yet", `{}`, false, false, "no Rollout has been seen"},
 		{"healthy", `{"metadata":{"name":"r","generation":3},"spec":{"replicas":2},"status":{"phase":"Healthy","observedGeneration":"3","stableRS":"a","currentPodHash":"a","readyReplicas":2}}`, true, false, "the Rollout is Healthy, 2 of 2 replicas ready"},
-		{"healthy, but of the last spec",
-			`{"metadata":{"name":"r","generation":4},"status":{"phase":"Healthy","observedGeneration":"3","stableRS":"a","currentPodHash":"a"}}`, false, false, "the Rollout is Healthy, 0 of 0 replicas ready"},
+		{
+			"healthy, but of the last spec",
+			`{"metadata":{"name":"r","generation":4},"status":{"phase":"Healthy","observedGeneration":"3","stableRS":"a","currentPodHash":"a"}}`, false, false, "the Rollout is Healthy, 0 of 0 replicas ready",
+		},
 		{"paused", `{"metadata":{"name":"r","generation":3},"spec":{"replicas":2},"status":{"phase":"Paused","message":"CanaryPauseStep","observedGeneration":"3","currentStepIndex":1,"readyReplicas":3,"pauseConditions":[{"reason":"CanaryPauseStep"}]}}`, false, true, "the Rollout is Paused at step 1, 3 of 2 replicas ready (CanaryPauseStep)"},
 	}
 	for _, tt := range tests {

@@ -61,19 +61,33 @@ type requirement struct {
 func requirements() []requirement {
 	const install = "follow docs/how-to/install.md"
 	return []requirement{
-		{[]string{"auth", "can-i", "create", "namespaces"}, "yes", "permission to create namespaces",
-			"use a kubeconfig that has it"},
-		{[]string{"get", "crd", "rollouts.argoproj.io", "-o", "name"}, "rollouts.argoproj.io", "Argo Rollouts",
-			"install it: https://argo-rollouts.readthedocs.io/en/stable/installation/"},
-		{[]string{"get", "crd", "httpscaledobjects.http.keda.sh", "-o", "name"}, "httpscaledobjects",
-			"the HTTPScaledObject API", install},
 		{
-			[]string{"get", "configmaps", "-A", "--field-selector", "metadata.name=argo-rollouts-config", "-o",
-				"jsonpath={.items[*].data.trafficRouterPlugins}"},
+			[]string{"auth", "can-i", "create", "namespaces"},
+			"yes", "permission to create namespaces",
+			"use a kubeconfig that has it",
+		},
+		{
+			[]string{"get", "crd", "rollouts.argoproj.io", "-o", "name"},
+			"rollouts.argoproj.io", "Argo Rollouts",
+			"install it: https://argo-rollouts.readthedocs.io/en/stable/installation/",
+		},
+		{
+			[]string{"get", "crd", "httpscaledobjects.http.keda.sh", "-o", "name"},
+			"httpscaledobjects",
+			"the HTTPScaledObject API", install,
+		},
+		{
+			[]string{
+				"get", "configmaps", "-A", "--field-selector", "metadata.name=argo-rollouts-config", "-o",
+				"jsonpath={.items[*].data.trafficRouterPlugins}",
+			},
 			"kedify/http", "the plugin kedify/http in ConfigMap argo-rollouts-config", install,
 		},
-		{[]string{"get", "deployments", "-A", "-l", "app.kubernetes.io/component=interceptor", "-o", "name"}, "interceptor",
-			"the interceptor", install},
+		{
+			[]string{"get", "deployments", "-A", "-l", "app.kubernetes.io/component=interceptor", "-o", "name"},
+			"interceptor",
+			"the interceptor", install,
+		},
 	}
 }
 

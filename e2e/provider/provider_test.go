@@ -68,20 +68,30 @@ func TestExisting(t *testing.T) {
 		fails            []string
 	}{
 		"a cluster with all parts": {kubectl: fitCluster, environ: config, plugin: true},
-		"not named": {kubectl: fitCluster, plugin: true,
-			fails: []string{"$KUBECONFIG is not set", "by surprise"}},
-		"without the plugin of kubectl": {kubectl: fitCluster, environ: config,
-			fails: []string{"kubectl-argo-rollouts is needed"}},
-		"asked for more than it has": {kubectl: fitCluster, environ: config, plugin: true,
-			spec: Spec{Addons: []string{"traefik"}}, fails: []string{"nothing is installed"}},
-		"an empty cluster": {kubectl: "case \"$*\" in *view*) echo prod at here ;; *can-i*) echo no; exit 1 ;; esac",
+		"not named": {
+			kubectl: fitCluster, plugin: true,
+			fails: []string{"$KUBECONFIG is not set", "by surprise"},
+		},
+		"without the plugin of kubectl": {
+			kubectl: fitCluster, environ: config,
+			fails: []string{"kubectl-argo-rollouts is needed"},
+		},
+		"asked for more than it has": {
+			kubectl: fitCluster, environ: config, plugin: true,
+			spec: Spec{Addons: []string{"traefik"}}, fails: []string{"nothing is installed"},
+		},
+		"an empty cluster": {
+			kubectl: "case \"$*\" in *view*) echo prod at here ;; *can-i*) echo no; exit 1 ;; esac",
 			environ: config, plugin: true, fails: []string{
 				"permission to create namespaces is not found", "Argo Rollouts is not installed: install it",
 				"the HTTPScaledObject API is not installed: follow docs/how-to/install.md",
 				"the plugin kedify/http in ConfigMap argo-rollouts-config is not installed", "the interceptor is not installed",
-			}},
-		"a file that names nothing": {kubectl: "echo no current context >&2; exit 1", environ: config, plugin: true,
-			fails: []string{"names no cluster", "no current context"}},
+			},
+		},
+		"a file that names nothing": {
+			kubectl: "echo no current context >&2; exit 1", environ: config, plugin: true,
+			fails: []string{"names no cluster", "no current context"},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -26,15 +26,19 @@ func TestSyncs(t *testing.T) {
 	}
 	at := func(second int) time.Time { return start().Add(time.Duration(second) * time.Second) }
 	want := []trace.Sync{
-		{Began: at(0), Ended: at(3), Version: 630, Answer: trace.Failed, Answered: at(2),
-			Failure: "failed to set weight via plugin: connection is shut down"},
+		{
+			Began: at(0), Ended: at(3), Version: 630, Answer: trace.Failed, Answered: at(2),
+			Failure: "failed to set weight via plugin: connection is shut down",
+		},
 		{Began: at(4), Ended: at(9), Version: 631, Started: true, Answer: trace.Unverified, Answered: at(8)},
 		{
 			Began: at(10), Ended: at(12), Version: 632, Answer: trace.Failed, Answered: at(11),
 			Failure: "failed to get traffic router plugin kedify/http: unable to start plugin system: could not ping plugin",
 		},
-		{Began: at(13), Ended: at(15), Version: 633,
-			Failure: `Patch \"https://10.96.0.1:443/apis\": connection reset by peer`},
+		{
+			Began: at(13), Ended: at(15), Version: 633,
+			Failure: `Patch \"https://10.96.0.1:443/apis\": connection reset by peer`,
+		},
 		{Began: at(16), Version: 634, Answer: trace.Verified, Answered: at(17)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

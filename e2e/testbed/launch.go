@@ -36,8 +36,10 @@ func newLauncher(t *testing.T, spec provider.Spec) launcher {
 		t.Fatal("LOCALCLUSTER_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run this test by its make target, " +
 			"see `make help`")
 	}
-	local := provider.LocalCluster{Path: binary, Repo: repo,
-		Terminal: provider.Terminal{Err: outputFile(t)}, Patience: CommandTimeout()}
+	local := provider.LocalCluster{
+		Path: binary, Repo: repo,
+		Terminal: provider.Terminal{Err: outputFile(t)}, Patience: CommandTimeout(),
+	}
 	status, err := local.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)

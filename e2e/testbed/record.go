@@ -88,8 +88,10 @@ type step struct {
 }
 
 func newRecord() *Record {
-	return &Record{state: State{Envoys: map[string]int{}}, observed: map[string][]Observation{},
-		weightsByHash: map[string]int{"": 0}}
+	return &Record{
+		state: State{Envoys: map[string]int{}}, observed: map[string][]Observation{},
+		weightsByHash: map[string]int{"": 0},
+	}
 }
 
 // Now returns the current state.

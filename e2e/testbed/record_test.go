@@ -109,8 +109,10 @@ func TestStepReached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.addRollout(inside.Version{Value: raw, Revision: int64(second),
-			Seen: start().Add(time.Duration(second) * time.Second)})
+		r.addRollout(inside.Version{
+			Value: raw, Revision: int64(second),
+			Seen: start().Add(time.Duration(second) * time.Second),
+		})
 		if second == 4 {
 			if at, version := r.StepReached(3); at != start().Add(3*time.Second) || version != 3 {
 				t.Errorf("step 3 was passed over at %v with version %d", at, version)

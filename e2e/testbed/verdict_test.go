@@ -51,20 +51,38 @@ func TestVerdict(t *testing.T) {
 		want   []Check
 	}{
 		{"nothing", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), fine, true, nil},
-		{"a failed request", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), trace.Tally{Sent: 500, Failed: 1},
-			true, []Check{CheckFailedRequests}},
-		{"no request", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}), trace.Tally{}, true,
-			[]Check{CheckFailedRequests}},
-		{"a strange weight on the way", recordOf(given(0), poll{0, 0}, poll{10, 30}, poll{11, 20}, poll{21, 0}), fine, true,
-			[]Check{CheckUnexpectedWeights}},
-		{"acknowledged too early", recordOf(given(0), poll{0, 0}, poll{12, 0}, poll{13, 20}, poll{21, 0}), fine,
-			true, []Check{CheckEarlyACK}},
-		{"a strange weight is left", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}),
-			fine, true, []Check{CheckEnd}},
+		{
+			"a failed request", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}),
+			trace.Tally{Sent: 500, Failed: 1},
+			true,
+			[]Check{CheckFailedRequests},
+		},
+		{
+			"no request", recordOf(given(0), poll{0, 0}, poll{11, 20}, poll{21, 0}),
+			trace.Tally{},
+			true,
+			[]Check{CheckFailedRequests},
+		},
+		{
+			"a strange weight on the way", recordOf(given(0), poll{0, 0}, poll{10, 30}, poll{11, 20}, poll{21, 0}), fine, true,
+			[]Check{CheckUnexpectedWeights},
+		},
+		{
+			"acknowledged too early", recordOf(given(0), poll{0, 0}, poll{12, 0}, poll{13, 20}, poll{21, 0}), fine,
+			true,
+			[]Check{CheckEarlyACK},
+		},
+		{
+			"a strange weight is left", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}),
+			fine, true,
+			[]Check{CheckEnd},
+		},
 		{"one proxy is left behind", recordOf(given(0)[:4], poll{0, 0}, poll{11, 20}), fine, true, []Check{CheckEnd}},
 		{"stuck on the way", recordOf(given(0)[:3], poll{0, 0}, poll{11, 20}), fine, false, nil},
-		{"stuck at a strange weight", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}), fine, false,
-			[]Check{CheckUnexpectedWeights}},
+		{
+			"stuck at a strange weight", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}), fine, false,
+			[]Check{CheckUnexpectedWeights},
+		},
 	}
 	for _, tt := range tests {
 		var v Verdict

@@ -102,8 +102,11 @@ func TestEarlyACKs(t *testing.T) {
 			[]Observation{run(0, 0, 21)},
 			[]EarlyACK{{Weight: 20, Reported: at(10), Polled: at(21)}, {Weight: 50, Reported: at(20), Polled: at(21)}},
 		},
-		{"a stray weight is another matter",
-			[]Observation{run(0, 0, 8), run(80, 9, 11), run(20, 12, 18), run(50, 19, 28), run(0, 29, 40)}, nil},
+		{
+			"a stray weight is another matter",
+			[]Observation{run(0, 0, 8), run(80, 9, 11), run(20, 12, 18), run(50, 19, 28), run(0, 29, 40)},
+			nil,
+		},
 	}
 	for _, tt := range tests {
 		if diff := cmp.Diff(tt.want, EarlyACKs(asked, reports, tt.runs)); diff != "" {
@@ -123,8 +126,10 @@ func TestSummarize(t *testing.T) {
 	}
 	// The proxy is killed at 1000 and its successor accepts its first connection at 1500.
 	outage := &Outage{Signaled: at(1000), Gone: at(1005)}
-	good := []load.Result{request(0, 10, 12, 200, nil), request(1500, 1500, 1503, 200, nil),
-		request(1700, 1700, 1702, 200, nil)}
+	good := []load.Result{
+		request(0, 10, 12, 200, nil), request(1500, 1500, 1503, 200, nil),
+		request(1700, 1700, 1702, 200, nil),
+	}
 	tests := []struct {
 		name         string
 		result       load.Result

@@ -39,8 +39,10 @@ func TestCompare(t *testing.T) {
 		"a missing line":  {shown: "a\nb\n", printed: "a\n", isDifferent: true},
 		"the other order": {shown: "a\nb\n", printed: "b\na\n", isDifferent: true},
 		"similar counts":  {shown: "40 \"blue\"\n10 \"yellow\"\n", printed: "     37 \"blue\"\n     13 \"yellow\"\n"},
-		"another count": {shown: "40 \"blue\"\n10 \"yellow\"\n",
-			printed: "25 \"blue\"\n25 \"yellow\"\n", isDifferent: true},
+		"another count": {
+			shown:   "40 \"blue\"\n10 \"yellow\"\n",
+			printed: "25 \"blue\"\n25 \"yellow\"\n", isDifferent: true,
+		},
 		"not all":                {shown: "50 \"blue\"\n", printed: "49 \"blue\"\n1 \"yellow\"\n", isDifferent: true},
 		"the page shows nothing": {printed: "a\n"},
 	}

@@ -92,8 +92,10 @@ func managedRoute(step v1alpha1.CanaryStep) (route managedroute.Route, ok bool) 
 func headerMatches(from []v1alpha1.HeaderRoutingMatch) []managedroute.HeaderMatch {
 	var matches []managedroute.HeaderMatch
 	for _, match := range from {
-		matches = append(matches, managedroute.HeaderMatch{Name: match.HeaderName,
-			StringMatch: stringMatch(match.HeaderValue)})
+		matches = append(matches, managedroute.HeaderMatch{
+			Name:        match.HeaderName,
+			StringMatch: stringMatch(match.HeaderValue),
+		})
 	}
 	return matches
 }

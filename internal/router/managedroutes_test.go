@@ -18,8 +18,10 @@ import (
 func header(name, value string) v1alpha1.CanaryStep {
 	step := v1alpha1.CanaryStep{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: name}}
 	if value != "" {
-		step.SetHeaderRoute.Match = []v1alpha1.HeaderRoutingMatch{{HeaderName: "role",
-			HeaderValue: &v1alpha1.StringMatch{Exact: value}}}
+		step.SetHeaderRoute.Match = []v1alpha1.HeaderRoutingMatch{{
+			HeaderName:  "role",
+			HeaderValue: &v1alpha1.StringMatch{Exact: value},
+		}}
 	}
 	return step
 }
@@ -72,10 +74,14 @@ func TestManagedRoutesDependOnTheRolloutOnly(t *testing.T) {
 		want    []managedroute.Route
 	}{
 		"no step": {inTheMiddle(0), nil},
-		"the current step, which is the first": {inTheMiddle(0, header("a", "qa"), weight),
-			[]managedroute.Route{set("a", "qa")}},
-		"an earlier step": {inTheMiddle(2, header("a", "qa"), weight, weight),
-			[]managedroute.Route{set("a", "qa")}},
+		"the current step, which is the first": {
+			inTheMiddle(0, header("a", "qa"), weight),
+			[]managedroute.Route{set("a", "qa")},
+		},
+		"an earlier step": {
+			inTheMiddle(2, header("a", "qa"), weight, weight),
+			[]managedroute.Route{set("a", "qa")},
+		},
 		"a later step": {inTheMiddle(1, weight, weight, header("a", "qa")), nil},
 		"rolled back within the window, without any step": {changed(func(r *v1alpha1.Rollout) {
 			r.Spec.RollbackWindow = &v1alpha1.RollbackWindowSpec{Revisions: 3}
@@ -83,18 +89,28 @@ func TestManagedRoutesDependOnTheRolloutOnly(t *testing.T) {
 		"in the steps of one that could be rolled back": {changed(func(r *v1alpha1.Rollout) {
 			r.Spec.RollbackWindow = &v1alpha1.RollbackWindowSpec{Revisions: 3}
 		}, 1, header("a", "qa"), weight), []managedroute.Route{set("a", "qa")}},
-		"behind the last step": {inTheMiddle(2, header("a", "qa"), weight),
-			[]managedroute.Route{set("a", "qa")}},
-		"the last step of a name wins": {inTheMiddle(1, header("a", "qa"), header("a", "dev")),
-			[]managedroute.Route{set("a", "dev")}},
+		"behind the last step": {
+			inTheMiddle(2, header("a", "qa"), weight),
+			[]managedroute.Route{set("a", "qa")},
+		},
+		"the last step of a name wins": {
+			inTheMiddle(1, header("a", "qa"), header("a", "dev")),
+			[]managedroute.Route{set("a", "dev")},
+		},
 		"one without a match removes it": {inTheMiddle(1, header("a", "qa"), header("a", "")), nil},
-		"one of the other sort replaces it": {inTheMiddle(1, header("a", "qa"), mirror("a", "/")),
-			[]managedroute.Route{copies("a", "/")}},
+		"one of the other sort replaces it": {
+			inTheMiddle(1, header("a", "qa"), mirror("a", "/")),
+			[]managedroute.Route{copies("a", "/")},
+		},
 		"one of the other sort removes it": {inTheMiddle(1, header("a", "qa"), mirror("a", "")), nil},
-		"the order is that of managedRoutes": {inTheMiddle(2, mirror("c", "/"), header("a", "qa"), header("b", "qa")),
-			[]managedroute.Route{set("a", "qa"), set("b", "qa"), copies("c", "/")}},
-		"names beyond managedRoutes come last": {inTheMiddle(2, header("z", "1"), header("y", "1"), header("b", "qa")),
-			[]managedroute.Route{set("b", "qa"), set("z", "1"), set("y", "1")}},
+		"the order is that of managedRoutes": {
+			inTheMiddle(2, mirror("c", "/"), header("a", "qa"), header("b", "qa")),
+			[]managedroute.Route{set("a", "qa"), set("b", "qa"), copies("c", "/")},
+		},
+		"names beyond managedRoutes come last": {
+			inTheMiddle(2, header("z", "1"), header("y", "1"), header("b", "qa")),
+			[]managedroute.Route{set("b", "qa"), set("z", "1"), set("y", "1")},
+		},
 		"aborted": {changed(func(r *v1alpha1.Rollout) { r.Status.Abort = true }, 0,
 			header("a", "qa")), nil},
 		"promoted in full": {changed(func(r *v1alpha1.Rollout) { r.Status.PromoteFull = true }, 1,
@@ -134,18 +150,22 @@ func TestManagedRouteConditions(t *testing.T) {
 	steps := []v1alpha1.CanaryStep{
 		{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "a", Match: []v1alpha1.HeaderRoutingMatch{
 			{HeaderName: "role", HeaderValue: match("qa", "q", "q.")},
-			{HeaderName: "X-Team", HeaderValue: match("", "shop-", "s.*")}, {HeaderName: "empty"},
+			{HeaderName: "X-Team", HeaderValue: match("", "shop-", "s.*")},
+			{HeaderName: "empty"},
 		}}},
 		{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "b", Percentage: new(int32(30)), Match: []v1alpha1.RouteMatch{
-			{Method: match("GET", "", ""), Path: match("", "", "/v[12]/.*"),
-				Headers: map[string]v1alpha1.StringMatch{"y": *match("1", "", ""), "x": *match("", "2", "")}}, {},
+			{
+				Method: match("GET", "", ""), Path: match("", "", "/v[12]/.*"),
+				Headers: map[string]v1alpha1.StringMatch{"y": *match("1", "", ""), "x": *match("", "2", "")},
+			}, {},
 		}}},
 		{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "c", Percentage: new(int32(0)), Match: []v1alpha1.RouteMatch{{}}}},
 	}
 	want := []managedroute.Route{
 		{Name: "a", Matches: []managedroute.Match{{Headers: []managedroute.HeaderMatch{
 			{Name: "role", StringMatch: condition(managedroute.Exact, "qa")},
-			{Name: "X-Team", StringMatch: condition(managedroute.Prefix, "shop-")}, {Name: "empty"},
+			{Name: "X-Team", StringMatch: condition(managedroute.Prefix, "shop-")},
+			{Name: "empty"},
 		}}}},
 		{Name: "b", MirrorPercent: 30, Matches: []managedroute.Match{{
 			Method: condition(managedroute.Exact, "GET"), Path: condition(managedroute.Regex, "/v[12]/.*"),

@@ -205,8 +205,10 @@ func TestZeroValuesSurviveRPC(t *testing.T) {
 	if answer := overRPC(t, recording, io.Discard).SetWeight(rollout, 0, nil); answer.HasError() {
 		t.Fatal(answer)
 	}
-	want := router.Split{Stable: router.Backend{Service: "web-stable", Weight: 100},
-		Canary: router.Backend{Service: "web-canary"}}
+	want := router.Split{
+		Stable: router.Backend{Service: "web-stable", Weight: 100},
+		Canary: router.Backend{Service: "web-canary"},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("split (-want +got):\n%s", diff)
 	}

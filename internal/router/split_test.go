@@ -69,18 +69,27 @@ func TestSplitForUnusualRollouts(t *testing.T) {
 		want   string // the stable Service and its weight, the canary Service and its weight; an error's text
 	}{
 		"everything": {weight: 100, want: "web-stable 0, web-canary 100"},
-		"more than everything": {weight: 101,
-			want: `rollout "shop/web": the canary weight 101 is above 100: correct setWeight in spec.strategy.canary.steps`},
-		"100, whatever the maximum is": {change: limited(10), weight: 100,
-			want: "web-stable 0, web-canary 10"},
-		"above a smaller maximum, and not 100": {change: limited(10), weight: 20,
-			want: "web-stable 0, web-canary 10"},
-		"above a greater maximum": {change: limited(1000), weight: 1001,
-			want: `rollout "shop/web": the canary weight 1001 is above 1000: correct setWeight in spec.strategy.canary.steps`},
+		"more than everything": {
+			weight: 101,
+			want:   `rollout "shop/web": the canary weight 101 is above 100: correct setWeight in spec.strategy.canary.steps`,
+		},
+		"100, whatever the maximum is": {
+			change: limited(10), weight: 100,
+			want: "web-stable 0, web-canary 10",
+		},
+		"above a smaller maximum, and not 100": {
+			change: limited(10), weight: 20,
+			want: "web-stable 0, web-canary 10",
+		},
+		"above a greater maximum": {
+			change: limited(1000), weight: 1001,
+			want: `rollout "shop/web": the canary weight 1001 is above 1000: correct setWeight in spec.strategy.canary.steps`,
+		},
 		"ping-pong and stable and canary Services": {change: both, weight: 20, want: "web-stable 80, web-canary 20"},
 		"ping-pong and only one of them": {
 			change: func(r *v1alpha1.Rollout) { both(r); r.Spec.Strategy.Canary.CanaryService = "" },
-			weight: 20, want: `rollout "shop/web": spec.strategy.canary.canaryService is empty: name the Service there`},
+			weight: 20, want: `rollout "shop/web": spec.strategy.canary.canaryService is empty: name the Service there`,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -122,20 +131,41 @@ func TestSplitForFillsInServiceNames(t *testing.T) {
 		given     destinations
 		want      string // the names, or an error's text
 	}{
-		"named": {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10)},
-			destinations{{ServiceName: "own", Weight: 10}}, "own"},
-		"by default": {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10)},
-			destinations{{Weight: 10}}, "web-1-a"},
-		"by the template": {[]v1alpha1.RolloutExperimentTemplate{template("a", "try", 10)},
-			destinations{{Weight: 10}}, "try"},
-		"next to one without a weight": {[]v1alpha1.RolloutExperimentTemplate{template("x", "", 0), template("a", "", 10)},
-			destinations{{Weight: 10}}, "web-1-a"},
-		"one of two": {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10), template("b", "", 10)},
-			destinations{{ServiceName: "web-1-a", Weight: 10}, {Weight: 10}}, "web-1-a web-1-b"},
-		"both, in another order": {[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10), template("b", "", 5)},
-			destinations{{Weight: 5}, {Weight: 10}}, "web-1-b web-1-a"},
-		"none that it can be": {nil, destinations{{Weight: 10}},
-			`rollout "shop/web": a Service of the experiment has no name yet, so its weight 10 cannot be set`},
+		"named": {
+			[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10)},
+			destinations{{ServiceName: "own", Weight: 10}},
+			"own",
+		},
+		"by default": {
+			[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10)},
+			destinations{{Weight: 10}},
+			"web-1-a",
+		},
+		"by the template": {
+			[]v1alpha1.RolloutExperimentTemplate{template("a", "try", 10)},
+			destinations{{Weight: 10}},
+			"try",
+		},
+		"next to one without a weight": {
+			[]v1alpha1.RolloutExperimentTemplate{template("x", "", 0), template("a", "", 10)},
+			destinations{{Weight: 10}},
+			"web-1-a",
+		},
+		"one of two": {
+			[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10), template("b", "", 10)},
+			destinations{{ServiceName: "web-1-a", Weight: 10}, {Weight: 10}},
+			"web-1-a web-1-b",
+		},
+		"both, in another order": {
+			[]v1alpha1.RolloutExperimentTemplate{template("a", "", 10), template("b", "", 5)},
+			destinations{{Weight: 5}, {Weight: 10}},
+			"web-1-b web-1-a",
+		},
+		"none that it can be": {
+			nil,
+			destinations{{Weight: 10}},
+			`rollout "shop/web": a Service of the experiment has no name yet, so its weight 10 cannot be set`,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

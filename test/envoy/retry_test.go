@@ -38,7 +38,8 @@ func TestReceivedRequestIsNotRetried(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
 	closing := &backend{name: "shop", server: httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter,
-		*http.Request) {
+		*http.Request,
+	) {
 		requests.Add(1)
 		panic(http.ErrAbortHandler)
 	}))}

@@ -18,7 +18,8 @@ func TestSettingsFromAConfigMap(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
 	failing := &backend{name: "shop", server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+		_ *http.Request,
+	) {
 		if requests.Add(1)%2 == 0 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}

@@ -33,14 +33,16 @@ func wiredIngress(t *testing.T, host string) *networkingv1.Ingress {
 	t.Helper()
 	ingress := &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: namespace, ResourceVersion: "1"},
-		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{Host: host,
+		Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
+			Host: host,
 			IngressRuleValue: networkingv1.IngressRuleValue{
 				HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{
 					Path: "/", PathType: new(networkingv1.PathTypePrefix), Backend: networkingv1.IngressBackend{
 						Service: &networkingv1.IngressServiceBackend{Name: "shop", Port: networkingv1.ServiceBackendPort{Number: 443}},
 					},
 				}}},
-			}}}},
+			},
+		}}},
 	}
 	namespaceState := autowire.Namespace{
 		Objects: []autowire.Object{autowire.FromIngress(ingress)}, HasProxy: true, HasTLSProxy: true, Now: time.Unix(0, 0),

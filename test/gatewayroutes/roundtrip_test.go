@@ -88,8 +88,10 @@ func start(t *testing.T, binaries apiserver.Binaries, release release) *rest.RES
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}",
-		"{apiVersion: v1, kind: Namespace, metadata: {name: gateways}}"}
+	manifests := []string{
+		"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}",
+		"{apiVersion: v1, kind: Namespace, metadata: {name: gateways}}",
+	}
 	for _, kind := range release.kinds {
 		text, err := os.ReadFile(filepath.Join(folder, "gateway.networking.k8s.io_"+kind.Resource()+".yaml"))
 		if err != nil {

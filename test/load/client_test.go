@@ -232,12 +232,18 @@ func TestFailuresAreCountedAndNotRetried(t *testing.T) {
 			_, _ = io.WriteString(w, `"bl`)
 			panic(http.ErrAbortHandler)
 		}, []string{"connection closed", "INTERNAL_ERROR", "pinned connection lost"}},
-		{"status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
-			[]string{"HTTP status 503"}},
-		{"an unknown color", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"pink"`) },
-			[]string{"not a known color"}},
-		{"not a JSON string", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `blue`) },
-			[]string{"not a known color"}},
+		{
+			"status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+			[]string{"HTTP status 503"},
+		},
+		{
+			"an unknown color", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"pink"`) },
+			[]string{"not a known color"},
+		},
+		{
+			"not a JSON string", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `blue`) },
+			[]string{"not a known color"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

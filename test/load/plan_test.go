@@ -20,8 +20,10 @@ func TestPlanIsEven(t *testing.T) {
 func TestPlanFirst(t *testing.T) {
 	for _, rate := range []float64{220, 250, 333, 1000, 7} {
 		p := Plan{Rate: rate}
-		for _, d := range []time.Duration{-time.Second, 0, 1, 3999999, 4 * time.Millisecond,
-			time.Second, 90*time.Second + 1} {
+		for _, d := range []time.Duration{
+			-time.Second, 0, 1, 3999999, 4 * time.Millisecond,
+			time.Second, 90*time.Second + 1,
+		} {
 			i := p.First(d)
 			if p.At(i) < d || (i > 0 && p.At(i-1) >= d) {
 				t.Errorf("rate %v: request %d, due at %s, is not the first from %s on", rate, i, p.At(i), d)

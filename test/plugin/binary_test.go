@@ -48,8 +48,10 @@ func TestCommandLine(t *testing.T) {
 				if code != test.code {
 					t.Errorf("exit code is %d, want %d", code, test.code)
 				}
-				for _, stream := range []struct{ name, got, want string }{{"stdout", stdout, test.stdout},
-					{"stderr", stderr, test.stderr}} {
+				for _, stream := range []struct{ name, got, want string }{
+					{"stdout", stdout, test.stdout},
+					{"stderr", stderr, test.stderr},
+				} {
 					if (stream.want == "") != (stream.got == "") || !strings.Contains(stream.got, stream.want) {
 						t.Errorf("%s is %q, want %q in it", stream.name, stream.got, stream.want)
 					}

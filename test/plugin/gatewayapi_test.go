@@ -41,8 +41,10 @@ func inCanary(index int32) *v1alpha1.Rollout {
 	canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: "qa"}, {Name: "copies"}}
 	canary.Steps = []v1alpha1.CanaryStep{
 		{SetHeaderRoute: &v1alpha1.SetHeaderRoute{
-			Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "role",
-				HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}}},
+			Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{
+				HeaderName:  "role",
+				HeaderValue: &v1alpha1.StringMatch{Exact: "qa"},
+			}},
 		}},
 		{SetMirrorRoute: &v1alpha1.SetMirrorRoute{
 			Name: "copies", Percentage: new(int32(10)),

@@ -56,8 +56,10 @@ func startWith(
 	switch situation {
 	case routertest.Usual:
 	case routertest.Forbidden:
-		api.Fail(routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{Group: httpv1alpha1.Group,
-			Resource: httpv1alpha1.Resource}, "web",
+		api.Fail(routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{
+			Group:    httpv1alpha1.Group,
+			Resource: httpv1alpha1.Resource,
+		}, "web",
 			errors.New(`User "`+routertest.UnprivilegedAccount+`" cannot get resource "httpscaledobjects" in API group `+
 				`"http.keda.sh" in the namespace "shop"`))))
 	case routertest.Shared:

@@ -29,7 +29,8 @@ func startApp(t *testing.T, name string) int {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+		_ *http.Request,
+	) {
 		_, _ = fmt.Fprintf(w, "%q", name)
 	}))
 	server.Listener = listener

@@ -83,8 +83,10 @@ func (c *cluster) all(t *testing.T, row func(*stage, scenario, string)) {
 			}
 			t.Run(router.plugin+"/"+sc.name, func(t *testing.T) {
 				t.Parallel()
-				s := &stage{cluster: c, t: t, router: router, namespace: fmt.Sprintf("%s-%d", router.resource, number),
-					seen: map[string]int{}}
+				s := &stage{
+					cluster: c, t: t, router: router, namespace: fmt.Sprintf("%s-%d", router.resource, number),
+					seen: map[string]int{},
+				}
 				verdict := "stood still"
 				defer func() { row(s, sc, verdict) }()
 				s.run(sc)

@@ -76,8 +76,10 @@ func scenarios() []scenario {
 				"80}, {pause: {duration: 1s}}]",
 			play: play(update("2"), ahead("20"), healthy), want: "0 20 50 80 100 0",
 		},
-		{name: "promoted at each pause", steps: twoSteps, play: play(update("2"), ahead("20"), ahead("50"), healthy),
-			want: "0 20 50 100 0"},
+		{
+			name: "promoted at each pause", steps: twoSteps, play: play(update("2"), ahead("20"), ahead("50"), healthy),
+			want: "0 20 50 100 0",
+		},
 		{name: "promoted in full", steps: twoSteps, play: play(update("2"),
 			func(s *stage) { s.awaitPause("20"); s.promoteFull() }, healthy), want: "0 20 0"},
 		{name: "no steps", steps: "[]", play: play(update("2"), healthy), want: "0"},
@@ -85,9 +87,11 @@ func scenarios() []scenario {
 			func(s *stage) { s.awaitPause("20"); s.abort() }, degraded,
 			func(s *stage) { s.awaitStatus("replicas", 4); s.retry() }, ahead("20"), ahead("50"),
 			healthy), want: "0 20 0 20 50 100 0"},
-		{name: "a third version in the middle", steps: twoSteps,
+		{
+			name: "a third version in the middle", steps: twoSteps,
 			play: play(update("2"), func(s *stage) { s.awaitPause("20") }, update("3"), func(s *stage) { s.awaitSplit("0") },
-				ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0"},
+				ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0",
+		},
 		{
 			name: "rolled back within the window", spec: "rollbackWindow: {revisions: 3}", steps: "[" + headerStep("qa") +
 				", {setWeight: 20}, {pause: {}}]", managed: "[{name: qa}]",
@@ -100,8 +104,10 @@ func scenarios() []scenario {
 				"{pause: {}}]",
 			play: play(update("2"), ahead("20"), healthy), want: "0 20 100 0",
 		},
-		{name: "dynamicStableScale", canary: "dynamicStableScale: true", steps: twoSteps,
-			play: play(update("2"), ahead("20"), ahead("50"), healthy), want: "0 20 50 100 0"},
+		{
+			name: "dynamicStableScale", canary: "dynamicStableScale: true", steps: twoSteps,
+			play: play(update("2"), ahead("20"), ahead("50"), healthy), want: "0 20 50 100 0",
+		},
 		{
 			name: "dynamicStableScale, aborted", canary: "dynamicStableScale: true", steps: twoSteps,
 			play: play(update("2"), ahead("20"), func(s *stage) { s.awaitPause("50"); s.awaitStatus("replicas", 4); s.abort() },
@@ -112,11 +118,13 @@ func scenarios() []scenario {
 			steps: "[{setWeight: 1}, {pause: {}}, {setWeight: 500}, {pause: {}}]",
 			play:  play(update("2"), ahead("0.1"), ahead("50"), healthy), want: "0 0.1 50 100 0",
 		},
-		{name: "ping-pong, twice", pingPong: true, steps: "[{setWeight: 20}, {pause: {}}]", play: play(
-			func(s *stage) { s.awaitPhase("Healthy") }, update("2"),
-			func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") },
-			update("3"), func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") }),
-			want: "0 20 100 80 0"},
+		{
+			name: "ping-pong, twice", pingPong: true, steps: "[{setWeight: 20}, {pause: {}}]", play: play(
+				func(s *stage) { s.awaitPhase("Healthy") }, update("2"),
+				func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") },
+				update("3"), func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") }),
+			want: "0 20 100 80 0",
+		},
 		{
 			name: "scaleDownDelaySeconds", canary: "scaleDownDelaySeconds: 1", steps: twoSteps,
 			play: play(update("2"), ahead("20"), ahead("50"), healthy, update("3"), ahead("20"), ahead("50"), healthy),
@@ -134,7 +142,8 @@ func scenarios() []scenario {
 				"weight: 10}]}}]",
 			play: play(update("2"), func(s *stage) { s.awaitSplit("20+10"); s.abort() }, degraded), want: "0 20 20+10 0",
 		},
-		{name: "another object in the middle", steps: twoSteps,
+		{
+			name: "another object in the middle", steps: twoSteps,
 			play: play(func(s *stage) { s.object("next") }, update("2"), func(s *stage) {
 				s.awaitPause("20")
 				s.configure(strings.NewReplacer("NAME", `"next"`, "{", `{"`, ": ", `": `, ", ", `, "`).Replace(s.router.config))
@@ -144,7 +153,8 @@ func scenarios() []scenario {
 				s.awaitPhase("Paused")
 				s.promote()
 				s.awaitSplitOf("next", "0")
-			}, healthy), want: "0 20 0", next: "0 20 50 100 0"},
+			}, healthy), want: "0 20 0", next: "0 20 50 100 0",
+		},
 		{name: "another selector in the middle", only: gateway.resource, steps: twoSteps, play: play(func(s *stage) {
 			s.object("next")
 			s.configure(`{"httpRouteSelector":{"matchLabels":{"app":"web"}},"httpRoute":null,"verifyRouteStatus":false}`)
@@ -163,10 +173,14 @@ func scenarios() []scenario {
 				func(s *stage) { s.awaitPause("50"); s.scale(2); s.awaitPause("50"); s.promote() }, healthy), want: "0 20 50 100 0",
 			or: "0 20 50 0",
 		}, // the canary has enough Pods, and the controller may promote it before it sets 100
-		{name: "the controller killed at each step", steps: twoSteps, instance: "killed", play: killed,
-			want: "0 20 50 100 0"},
-		{name: "the leader killed in the middle", steps: twoSteps, instance: "led", play: leaderKilled,
-			want: "0 20 50 100 0"},
+		{
+			name: "the controller killed at each step", steps: twoSteps, instance: "killed", play: killed,
+			want: "0 20 50 100 0",
+		},
+		{
+			name: "the leader killed in the middle", steps: twoSteps, instance: "led", play: leaderKilled,
+			want: "0 20 50 100 0",
+		},
 		{
 			name: "managed routes in their order", managed: "[{name: a}, {name: b}, {name: c}]",
 			steps: "[{setCanaryScale: {weight: 20}}, " + mirrorStep("c") + ", " + headerStep("b") + ", " + headerStep("a") +
@@ -190,10 +204,12 @@ func scenarios() []scenario {
 				s.awaitSplit("0")
 				s.player.RemoveLimit(s.namespace, "2")
 			}, ahead("20[qa]"), healthy), want: "0 20[qa] 20 0 20[qa] 100[qa] 100 0"},
-		{name: "a managed route removed by a step", managed: "[{name: a}]", steps: "[{setCanaryScale: {weight: 20}}, " +
-			headerStep("a") +
-			", {pause: {}}, {setHeaderRoute: {name: a}}, {setWeight: 20}, {pause: {}}]",
-			play: play(update("2"), ahead("0[a]"), ahead("20"), healthy), want: "0 0[a] 0 20 100 0"},
+		{
+			name: "a managed route removed by a step", managed: "[{name: a}]", steps: "[{setCanaryScale: {weight: 20}}, " +
+				headerStep("a") +
+				", {pause: {}}, {setHeaderRoute: {name: a}}, {setWeight: 20}, {pause: {}}]",
+			play: play(update("2"), ahead("0[a]"), ahead("20"), healthy), want: "0 0[a] 0 20 100 0",
+		},
 	}
 	for _, step := range []string{"20", "50", "100"} {
 		steps := "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {}}, {setWeight: 100}, {pause: {}}]"
@@ -227,7 +243,8 @@ func scenarios() []scenario {
 			})
 	}
 	all = append(all, ofTwoTriggers()...)
-	return append(all, scenario{name: "aborted while no stable Pod is ready", steps: twoSteps, want: "0 20 0",
+	return append(all, scenario{
+		name: "aborted while no stable Pod is ready", steps: twoSteps, want: "0 20 0",
 		play: play(update("2"), func(s *stage) {
 			s.awaitPause("20")
 			s.player.LimitAvailable(s.namespace, "1", 0)
@@ -241,7 +258,8 @@ func scenarios() []scenario {
 					"20")
 			}
 			s.player.RemoveLimit(s.namespace, "1")
-		}, degraded)})
+		}, degraded),
+	})
 }
 
 // abortAtOnce aborts after happens, and fails unless the next stored traffic split removes the canary's weight.

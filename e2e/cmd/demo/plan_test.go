@@ -22,8 +22,10 @@ func TestAnnouncement(t *testing.T) {
 		scaling = "scaling half: KEDA scales the app with its requests, down to zero and up again: about 5 min"
 		start   = "start the embedded cluster, or update the one that runs: about 1 min"
 	)
-	cold := builds{canaryPart: {Components: []string{"etcd", "keda-api"}, Seconds: 600},
-		scalingPart: {Components: []string{"keda"}, Seconds: 300}}
+	cold := builds{
+		canaryPart:  {Components: []string{"etcd", "keda-api"}, Seconds: 600},
+		scalingPart: {Components: []string{"keda"}, Seconds: 300},
+	}
 	tests := []struct {
 		name, provider string
 		only           part
@@ -35,10 +37,14 @@ func TestAnnouncement(t *testing.T) {
 			"  1. build what the canary half needs, once (components: 2): about 10 min", "  2. " + start,
 			"  3. " + canary, "  4. build what the scaling half needs, once (components: 1): about 5 min", "  5. " + scaling,
 		}},
-		{"with a full cache", provider.NameEmbedded, "", nil,
-			[]string{"This run takes about 8 min on two cores:", "  1. " + start, "  2. " + canary, "  3. " + scaling}},
-		{"the scaling half", provider.NameEmbedded, scalingPart, nil,
-			[]string{"This run takes about 6 min on two cores:", "  1. " + start, "  2. " + scaling}},
+		{
+			"with a full cache", provider.NameEmbedded, "", nil,
+			[]string{"This run takes about 8 min on two cores:", "  1. " + start, "  2. " + canary, "  3. " + scaling},
+		},
+		{
+			"the scaling half", provider.NameEmbedded, scalingPart, nil,
+			[]string{"This run takes about 6 min on two cores:", "  1. " + start, "  2. " + scaling},
+		},
 		{"a cluster of the user's", provider.NameExisting, "", nil, []string{
 			"This run takes about 7 min on two cores:", "  1. check the cluster that $KUBECONFIG names",
 			"  2. " + canary, "  3. " + scaling,
@@ -69,8 +75,10 @@ esac`)
 	o := p.options(false, new(fakeScreen))
 	o.local.Patience = await.Patience()
 	got, err := o.missing(t.Context())
-	want := builds{canaryPart: {Components: []string{"etcd", "keda-api"}, Seconds: 600},
-		scalingPart: {Components: []string{"keda"}, Seconds: 300}}
+	want := builds{
+		canaryPart:  {Components: []string{"etcd", "keda-api"}, Seconds: 600},
+		scalingPart: {Components: []string{"keda"}, Seconds: 300},
+	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v; missing (-want +got):\n%s", err, diff)
 	}
@@ -84,12 +92,17 @@ func TestBrokenInvariants(t *testing.T) {
 		checks []report.Check
 		want   []string
 	}{
-		{"failed requests", errors.New("x"),
-			[]report.Check{lost, {Name: "good", OK: true, Invariant: invariant.End}, {Name: "Envoy counted the same"}}, []string{
+		{
+			"failed requests", errors.New("x"),
+			[]report.Check{lost, {Name: "good", OK: true, Invariant: invariant.End}, {Name: "Envoy counted the same"}},
+			[]string{
 				"invariant broken: failed requests: no request failed: 3 of 100",
-			}},
-		{"a split", fmt.Errorf("step 20 %%: %w\nmore", assert.ErrSplit), nil,
-			[]string{"invariant broken: split: step 20 %: the split is off; more"}},
+			},
+		},
+		{
+			"a split", fmt.Errorf("step 20 %%: %w\nmore", assert.ErrSplit), nil,
+			[]string{"invariant broken: split: step 20 %: the split is off; more"},
+		},
 		{"a weight", fmt.Errorf("%w: Envoy ran 35/65", scenario.ErrWeight), nil, []string{
 			"invariant broken: strange weights: a weight that no step asks for: Envoy ran 35/65",
 		}},

@@ -191,7 +191,8 @@ func (o *options) present(ctx context.Context, from provider.Provider, cluster *
 
 // measure runs the first half, in which replicas do not follow the requests.
 func (o *options) measure(ctx context.Context, cluster *provider.Cluster,
-	g guide.Guide) (outcome scenario.Outcome, err error) {
+	g guide.Guide,
+) (outcome scenario.Outcome, err error) {
 	if !g.Manual {
 		err = g.Target(ctx, guide.MeasuringTarget)
 	}
@@ -207,7 +208,8 @@ func (o *options) measure(ctx context.Context, cluster *provider.Cluster,
 
 // follow runs the second half. The embedded cluster gets KEDA now.
 func (o *options) follow(ctx context.Context, from provider.Provider, cluster *provider.Cluster,
-	g guide.Guide) (scaling.Outcome, error) {
+	g guide.Guide,
+) (scaling.Outcome, error) {
 	if o.provider == provider.NameEmbedded && o.has(canaryPart) {
 		o.screen.Print("", "The scaling half needs KEDA: it is built if it is missing, and added to the cluster.")
 		if _, err := from.Up(ctx, o.spec(scalingPart)); err != nil {

@@ -117,20 +117,30 @@ func TestWhatIsTakenAway(t *testing.T) {
 		want            []string
 		fails, says     string
 	}{
-		{name: "a cluster that the demo started", state: "stopped", want: []string{up, "localcluster down"},
-			fails: "refused", says: taken},
-		{name: "a cluster that ran before stays", state: "running", want: []string{up, remove},
-			fails: "refused", says: "goes on"},
-		{name: "a cluster that another process starts stays", state: "starting", want: []string{up, remove},
-			fails: "refused", says: "goes on"},
-		{name: "kept", state: "stopped", keep: true, want: []string{"localcluster up" + asked}, fails: "refused",
-			says: "http://rollouts-demo.localhost:1234/"},
+		{
+			name: "a cluster that the demo started", state: "stopped", want: []string{up, "localcluster down"},
+			fails: "refused", says: taken,
+		},
+		{
+			name: "a cluster that ran before stays", state: "running", want: []string{up, remove},
+			fails: "refused", says: "goes on",
+		},
+		{
+			name: "a cluster that another process starts stays", state: "starting", want: []string{up, remove},
+			fails: "refused", says: "goes on",
+		},
+		{
+			name: "kept", state: "stopped", keep: true, want: []string{"localcluster up" + asked}, fails: "refused",
+			says: "http://rollouts-demo.localhost:1234/",
+		},
 		{name: "a start that fails and leaves nothing", state: "stopped", up: "exit 1", want: []string{up}, fails: up +
 			": exit status 1", says: "No local cluster runs."},
 		{name: "a start that fails and leaves something", state: "broken", up: "exit 1", want: []string{up}, fails: up +
 			": exit status 1", says: "No local cluster runs."},
-		{name: "a cluster that can't be brought up to date", state: "running", up: "exit 1", want: []string{up},
-			fails: up + ": exit status 1"},
+		{
+			name: "a cluster that can't be brought up to date", state: "running", up: "exit 1", want: []string{up},
+			fails: up + ": exit status 1",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

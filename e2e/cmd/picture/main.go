@@ -64,8 +64,10 @@ func draw(file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	for name, colors := range map[string]picture.Palette{"demo-light.svg": picture.Light(),
-		"demo-dark.svg": picture.Dark()} {
+	for name, colors := range map[string]picture.Palette{
+		"demo-light.svg": picture.Light(),
+		"demo-dark.svg":  picture.Dark(),
+	} {
 		drawn, err := picture.Draw(parsed, colors)
 		if err != nil {
 			return err

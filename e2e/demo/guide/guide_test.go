@@ -102,8 +102,10 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 		"kubectl -n rollouts-demo get httpso rollouts-demo -o jsonpath={.spec.scaleTargetRef.service}",
 		"kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready --timeout=80s",
 	}
-	byHand := []string{create, "kubectl -n rollouts-demo apply -k repo/config/kedify-proxy",
-		apply + "httpscaledobject.yaml"}
+	byHand := []string{
+		create, "kubectl -n rollouts-demo apply -k repo/config/kedify-proxy",
+		apply + "httpscaledobject.yaml",
+	}
 	left := []string{
 		find,
 		"kubectl get ns -l kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo -o name",
@@ -142,11 +144,18 @@ func TestFaults(t *testing.T) {
 		is      error
 		says    string
 	}{
-		{"a namespace that is another's", fakeCluster{foreign: true}, shell.ErrForeign,
-			"kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo"},
+		{
+			"a namespace that is another's",
+			fakeCluster{foreign: true},
+			shell.ErrForeign,
+			"kubectl label ns rollouts-demo app.kubernetes.io/managed-by=kedify-canary-demo",
+		},
 		{"objects that are refused", fakeCluster{fails: "apply"}, io.ErrUnexpectedEOF, ""},
-		{"KEDA that does not take the ScaledObject", fakeCluster{service: Stable, fails: "wait scaledobject"},
-			io.ErrUnexpectedEOF, ""},
+		{
+			"KEDA that does not take the ScaledObject",
+			fakeCluster{service: Stable, fails: "wait scaledobject"},
+			io.ErrUnexpectedEOF, "",
+		},
 		{"an Ingress that is not wired", fakeCluster{fails: "=kedify-proxy"}, io.ErrUnexpectedEOF, ""},
 		{"another Service", fakeCluster{service: Canary}, ErrCheck, `Service "rollouts-demo-canary"`},
 	}

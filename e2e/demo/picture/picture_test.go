@@ -43,8 +43,10 @@ func draw(t *testing.T, file string, colors picture.Palette) string {
 }
 
 func TestThePicturesShowTheRecordedRun(t *testing.T) {
-	for name, colors := range map[string]picture.Palette{"demo-light.svg": picture.Light(),
-		"demo-dark.svg": picture.Dark()} {
+	for name, colors := range map[string]picture.Palette{
+		"demo-light.svg": picture.Light(),
+		"demo-dark.svg":  picture.Dark(),
+	} {
 		drawn := draw(t, pictures+"demo.txt", colors)
 		if diff := cmp.Diff(drawn, read(t, pictures+name)); diff != "" {
 			t.Errorf("%s is not what is drawn of demo.txt: run `make picture` (-drawn +there):\n%s", name, diff)
@@ -115,12 +117,16 @@ func log(t *testing.T) string {
 		"[81.2 s] done: asked 100 % yellow, annotation –, ACKed –, Envoy runs 100", "Summary",
 	}
 	lines = append(lines, style.Table(rows)...)
-	lines = append(lines, style.Checks([]report.Check{{Name: "no request failed",
-		Detail: "3 of 28 347; 3 × HTTP status 503"}})...)
+	lines = append(lines, style.Checks([]report.Check{{
+		Name:   "no request failed",
+		Detail: "3 of 28 347; 3 × HTTP status 503",
+	}})...)
 	lines = append(lines, "123.0 s in all.", "Canary demo, v1.2.3",
 		"[125.4 s] 45 requests/s, canary at 20 %: 9 replicas are wanted, 9 stable and 2 canary after 33.2 s")
-	lines = append(lines, style.Checks([]report.Check{{Name: "no request of the app that scales failed",
-		Detail: "0 of 4 069", OK: true}})...)
+	lines = append(lines, style.Checks([]report.Check{{
+		Name:   "no request of the app that scales failed",
+		Detail: "0 of 4 069", OK: true,
+	}})...)
 	return strings.Join(append(lines, "172.5 s in all.", ""), "\n")
 }
 
@@ -128,13 +134,19 @@ func TestTheFiguresAreTheRuns(t *testing.T) {
 	want := picture.Run{
 		Version: "v1.2.3", Rate: "250", Seconds: 123,
 		Steps: []picture.Step{
-			{From: "blue", To: "yellow", Color: "yellow", Name: "20 %", At: 11.2, Asked: 20, Measured: 20, Low: 18.3, High: 21.8,
-				Sample: "2 000", Right: true},
-			{From: "blue", To: "yellow", Color: "yellow", Name: "done", At: 81.2, Asked: 100, Measured: 99.95, Low: 99.7,
-				High: 100, Sample: "2 000"},
+			{
+				From: "blue", To: "yellow", Color: "yellow", Name: "20 %", At: 11.2, Asked: 20, Measured: 20, Low: 18.3, High: 21.8,
+				Sample: "2 000", Right: true,
+			},
+			{
+				From: "blue", To: "yellow", Color: "yellow", Name: "done", At: 81.2, Asked: 100, Measured: 99.95, Low: 99.7,
+				High: 100, Sample: "2 000",
+			},
 		},
-		Rates: []picture.Rate{{Name: "45 requests/s, canary at 20 %", At: 125.4, After: 33.2,
-			Wanted: 9, Stable: 9, Canary: 2}},
+		Rates: []picture.Rate{{
+			Name: "45 requests/s, canary at 20 %", At: 125.4, After: 33.2,
+			Wanted: 9, Stable: 9, Canary: 2,
+		}},
 		Canaries: picture.Requests{Failed: "3", Made: "28 347"}, Scaling: picture.Requests{Failed: "0", Made: "4 069"},
 	}
 	kept := picture.Extract(log(t))

@@ -76,8 +76,10 @@ const (
 // Extract returns the lines of a log that the picture uses, unchanged. The rest of a log is not needed.
 func Extract(log string) string {
 	var kept strings.Builder
-	drawn := regexp.MustCompile(strings.Join([]string{begun, load, canary, reached, measured, replicas,
-		failed, failed2nd, ended}, "|"))
+	drawn := regexp.MustCompile(strings.Join([]string{
+		begun, load, canary, reached, measured, replicas,
+		failed, failed2nd, ended,
+	}, "|"))
 	for line := range strings.Lines(log) {
 		if drawn.MatchString(strings.TrimSuffix(line, "\n")) {
 			kept.WriteString(line)
@@ -125,8 +127,10 @@ func (p *parser) read(line string) {
 	} else if f := p.find(canary, line); f != nil {
 		p.from, p.to = f[1], f[2]
 	} else if f := p.find(reached, line); f != nil {
-		r.Steps = append(r.Steps, Step{From: p.from, To: p.to, Color: f[4], Name: f[2],
-			At: p.float(f[1]), Asked: p.float(f[3])})
+		r.Steps = append(r.Steps, Step{
+			From: p.from, To: p.to, Color: f[4], Name: f[2],
+			At: p.float(f[1]), Asked: p.float(f[3]),
+		})
 	} else if f := p.find(measured, line); f != nil {
 		p.parseVerdict(f)
 	} else if f := p.find(replicas, line); f != nil {

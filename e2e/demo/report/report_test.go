@@ -40,8 +40,10 @@ func live() Live {
 		Acked: "50/50", Envoy: "50/50",
 		Colors: map[string]int{"yellow": 300, "purple": 310}, Planned: 2000, Done: 610, State: Measuring,
 	}
-	waiting := Row{Canary: "yellow → purple", Step: "aborted", Color: "yellow", Asked: 1, Annotation: "–",
-		Acked: "0 of 1", Envoy: "50/50"}
+	waiting := Row{
+		Canary: "yellow → purple", Step: "aborted", Color: "yellow", Asked: 1, Annotation: "–",
+		Acked: "0 of 1", Envoy: "50/50",
+	}
 	return Live{
 		Elapsed: 83 * time.Second, Activity: "waiting for Envoy to run the asked split", Rate: 250,
 		Colors: map[string]int{"yellow": 124, "purple": 126}, Ended: 18123, Failed: 3, InFlight: 2,
@@ -62,8 +64,10 @@ func TestGolden(t *testing.T) {
 	scenarios := map[string]func() []string{
 		"replicas": func() []string { return Style{}.ReplicasTable(replicas()) },
 		"frame-replicas": func() []string {
-			return Style{}.ReplicasFrame(LiveReplicas{Elapsed: 83 * time.Second, Activity: "waiting", Ended: 1234,
-				Failed: 1, Rows: replicas()}, 100)
+			return Style{}.ReplicasFrame(LiveReplicas{
+				Elapsed: 83 * time.Second, Activity: "waiting", Ended: 1234,
+				Failed: 1, Rows: replicas(),
+			}, 100)
 		},
 		"table": func() []string { return Style{}.Table(rows()) },
 		"bars": func() []string {
@@ -78,8 +82,10 @@ func TestGolden(t *testing.T) {
 		"frame-color":  func() []string { return Style{Color: true}.Frame(live(), 100) },
 		"frame-empty":  func() []string { return Style{}.Frame(Live{Activity: "waiting for the first answer"}, 80) },
 		"checks": func() []string {
-			return Style{}.Checks([]Check{{Name: "no request failed", Detail: "0 of 27 431", OK: true},
-				{Name: "the annotation is gone", Detail: "80/20"}})
+			return Style{}.Checks([]Check{
+				{Name: "no request failed", Detail: "0 of 27 431", OK: true},
+				{Name: "the annotation is gone", Detail: "80/20"},
+			})
 		},
 	}
 	for name, draw := range scenarios {
@@ -148,8 +154,10 @@ func TestNumbers(t *testing.T) {
 	}
 	got = append(got, Latency(1234*time.Microsecond), Seconds(61234*time.Millisecond), Percent(0.2), Percent(0.125),
 		Percent(1), clock(603*time.Second))
-	want := []string{"0", "999", "1 000", "27 431", "1 234 567", "-1 000", "-100", "1.2 ms", "61.2 s",
-		"20 %", "12.5 %", "100 %", "10:03"}
+	want := []string{
+		"0", "999", "1 000", "27 431", "1 234 567", "-1 000", "-100", "1.2 ms", "61.2 s",
+		"20 %", "12.5 %", "100 %", "10:03",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("numbers %q, want %q", got, want)
 	}

@@ -91,8 +91,10 @@ func (s Style) measured(r Row) string {
 
 // Table draws the rows of all canaries.
 func (s Style) Table(rows []Row) []string {
-	cells := [][]string{{"canary", "step", "asked", "annotation", "ACKed", "Envoy", "measured [95 %]",
-		"requests", "errors", "p50", "p99"}}
+	cells := [][]string{{
+		"canary", "step", "asked", "annotation", "ACKed", "Envoy", "measured [95 %]",
+		"requests", "errors", "p50", "p99",
+	}}
 	right := []bool{false, false, true, true, true, true, false, true, true, true, true}
 	last := ""
 	for _, r := range rows {

@@ -49,8 +49,10 @@ func (d *Demo) plan() []phase {
 		{rate: 8, commands: [][]string{guide.Kubectl("patch", "scaledobject", guide.App, "--type=merge", "-p",
 			`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)}},
 		{rate: 25},
-		{rate: 25, in: ", canary at 20 %", paused: true,
-			commands: [][]string{guide.Argo("set", "image", guide.App, guide.App+"="+guide.Image+":"+d.Canary)}},
+		{
+			rate: 25, in: ", canary at 20 %", paused: true,
+			commands: [][]string{guide.Argo("set", "image", guide.App, guide.App+"="+guide.Image+":"+d.Canary)},
+		},
 		{rate: 45, in: ", canary at 20 %", paused: true},
 		{rate: 8, in: ", aborted", commands: [][]string{guide.Argo("abort", guide.App)}},
 	}
@@ -136,8 +138,10 @@ func (d *Demo) evaluate(rows []report.Replicas, totals load.Totals) ([]report.Ch
 			hits++
 		}
 	}
-	followed := report.Check{Name: "replicas followed every rate", OK: hits == len(d.plan()),
-		Detail: fmt.Sprintf("%d of %d", hits, len(d.plan()))}
+	followed := report.Check{
+		Name: "replicas followed every rate", OK: hits == len(d.plan()),
+		Detail: fmt.Sprintf("%d of %d", hits, len(d.plan())),
+	}
 	var failures []error
 	for _, c := range []report.Check{none, followed} {
 		if !c.OK {

@@ -41,8 +41,10 @@ type Settings struct {
 func DefaultSettings() Settings {
 	patience := await.Patience()
 	//testbounds:allow how long the replicas must stay right
-	return Settings{Stable: "blue", Canary: "yellow", ScaleTimeout: patience, StablePeriod: 16 * time.Second,
-		Timeout: patience, WakeTimeout: patience}
+	return Settings{
+		Stable: "blue", Canary: "yellow", ScaleTimeout: patience, StablePeriod: 16 * time.Second,
+		Timeout: patience, WakeTimeout: patience,
+	}
 }
 
 // Scaled returns the settings for a machine that is slower than a normal one by a factor.

@@ -206,13 +206,17 @@ func TestFaultsFailTheHalf(t *testing.T) {
 		is      error
 		says    string
 	}{
-		{"replicas that do not follow", &fakeCluster{still: true}, await.ErrNotReached,
-			"25 requests/s: the replicas for 25 requests/s"},
+		{
+			"replicas that do not follow", &fakeCluster{still: true}, await.ErrNotReached,
+			"25 requests/s: the replicas for 25 requests/s",
+		},
 		{"replicas that go again", &fakeCluster{drops: true}, guide.ErrCheck, "12 replicas, after they were right"},
 		{"a canary that does not follow", &fakeCluster{oneSide: true}, await.ErrNotReached, "45 requests/s, canary at 20 %"},
 		{"a failed request", &fakeCluster{fails: true}, guide.ErrCheck, "1 × HTTP status 503"},
-		{"an app that nothing wakes", &fakeCluster{asleep: true}, guide.ErrCheck,
-			"one request woke the app at zero: does not hold: HTTP status 503"},
+		{
+			"an app that nothing wakes", &fakeCluster{asleep: true}, guide.ErrCheck,
+			"one request woke the app at zero: does not hold: HTTP status 503",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -84,8 +84,10 @@ func Diagnose(ctx context.Context, terminal shell.Shell) {
 		guide.Kubectl(append([]string{"logs", "-l", "app=kedify-proxy"}, tail...)...),
 	}
 	for _, part := range []string{"interceptor", "agent", "scaler"} {
-		commands = append(commands, append([]string{"kubectl", "-n", "keda", "logs", "-l",
-			"app.kubernetes.io/component=" + part}, tail...))
+		commands = append(commands, append([]string{
+			"kubectl", "-n", "keda", "logs", "-l",
+			"app.kubernetes.io/component=" + part,
+		}, tail...))
 	}
 	commands = append(commands, append([]string{"kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts"},
 		tail...))

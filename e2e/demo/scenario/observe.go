@@ -59,7 +59,8 @@ func (d *demo) readState(ctx context.Context) state {
 
 // await waits until ready returns true: see await.Until. It also ends when the load client is overloaded.
 func (d *demo) await(ctx context.Context, what string, within time.Duration, ready func() bool,
-	state func() string) error {
+	state func() string,
+) error {
 	d.display.setStatus("waiting for " + what)
 	var overload error
 	err := await.Within(ctx, what, within, func() bool {

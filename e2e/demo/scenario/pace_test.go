@@ -20,8 +20,10 @@ import (
 // quick.
 func TestScaled(t *testing.T) {
 	usual := DefaultSettings()
-	for start, factor := range map[float64]float64{-1: 1, 0: 1, 13: 1, 30: 1, 45: 1.5,
-		202: 202.0 / 30, 1000: 20, 90000: 20} {
+	for start, factor := range map[float64]float64{
+		-1: 1, 0: 1, 13: 1, 30: 1, 45: 1.5,
+		202: 202.0 / 30, 1000: 20, 90000: 20,
+	} {
 		scaled := usual.Scaled(start)
 		before, after := reflect.ValueOf(usual.Waits), reflect.ValueOf(scaled.Waits)
 		for i := range before.NumField() {
@@ -48,11 +50,15 @@ func TestPaced(t *testing.T) {
 	}{
 		{name: "a usual machine", asked: 250, capacity: 2500, rate: 250, inFlight: 1000, pause: 30 * time.Second},
 		{name: "just enough", asked: 250, capacity: 750, rate: 250, inFlight: 1000, pause: 30 * time.Second},
-		{name: "the least that fits into the guide's pause", asked: 220, capacity: 2500, rate: 220,
-			inFlight: 880, pause: 30 * time.Second},
+		{
+			name: "the least that fits into the guide's pause", asked: 220, capacity: 2500, rate: 220,
+			inFlight: 880, pause: 30 * time.Second,
+		},
 		{name: "a slow machine", asked: 250, capacity: 48.9, rate: 16, inFlight: 64, pause: 380 * time.Second},
-		{name: "more than it carries is asked", asked: 2000, capacity: 1801, rate: 600,
-			inFlight: 1000, pause: 30 * time.Second},
+		{
+			name: "more than it carries is asked", asked: 2000, capacity: 1801, rate: 600,
+			inFlight: 1000, pause: 30 * time.Second,
+		},
 		{name: "little is asked", asked: 5, capacity: 2500, rate: 5, inFlight: 20, pause: 1210 * time.Second},
 		{name: "the slowest", asked: 250, capacity: 15, rate: 5, inFlight: 20, pause: 1210 * time.Second},
 		{name: "too slow", asked: 250, capacity: 14.9, rate: 250, inFlight: 1000, pause: 30 * time.Second, fails: ErrTooSlow},

@@ -102,7 +102,8 @@ type demo struct {
 // Run runs the guide's canaries on applied objects. The outcome contains partial results if the run fails; the error
 // contains everything that was wrong.
 func Run(ctx context.Context, runner kube.Runner, screen shell.Screen, style report.Style,
-	settings Settings) (Outcome, error) {
+	settings Settings,
+) (Outcome, error) {
 	d := &demo{Settings: settings, runner: runner, screen: screen, style: style}
 	d.envoy = envoyadmin.NewClient(d.Admin, d.Dial, d.address.Get)
 	defer d.envoy.Close()

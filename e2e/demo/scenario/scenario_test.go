@@ -57,8 +57,10 @@ func TestDemo(t *testing.T) {
 			if r.State != report.Right || r.Done != sampleSize || r.Errors != 0 {
 				t.Errorf("row %+v", r)
 			}
-			steps = append(steps, strings.Join([]string{r.Canary, r.Step, report.Percent(r.Asked), r.Color,
-				r.Annotation, r.Acked, r.Envoy}, " | "))
+			steps = append(steps, strings.Join([]string{
+				r.Canary, r.Step, report.Percent(r.Asked), r.Color,
+				r.Annotation, r.Acked, r.Envoy,
+			}, " | "))
 		}
 		want := []string{
 			"blue → yellow | 20 % | 20 % | yellow | 80/20 | 80/20 | 80/20",
@@ -105,39 +107,65 @@ func TestFaultsFailTheDemo(t *testing.T) {
 		is     error
 		says   string
 	}{
-		{name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: await.ErrNotReached,
-			says: "the Rollout to be Healthy", change: shortPatience},
-		{name: "a paused interceptor", faults: faults{frozen: true}, is: await.ErrNotReached,
-			says: "Envoy runs rollouts-demo-stable 100 %. The router has written the annotation"},
-		{name: "no word of Envoy's ACK", faults: faults{silent: true}, is: await.ErrNotReached,
-			says: "status.dataPlane reports 0 of 1. Envoy runs them"},
-		{name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: await.ErrNotReached,
-			says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %"},
-		{name: "traffic not split like Envoy's routes", faults: faults{swapsTraffic: true},
-			is: assert.ErrSplit, says: "asked 20 %"},
+		{
+			name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: await.ErrNotReached,
+			says: "the Rollout to be Healthy", change: shortPatience,
+		},
+		{
+			name: "a paused interceptor", faults: faults{frozen: true}, is: await.ErrNotReached,
+			says: "Envoy runs rollouts-demo-stable 100 %. The router has written the annotation",
+		},
+		{
+			name: "no word of Envoy's ACK", faults: faults{silent: true}, is: await.ErrNotReached,
+			says: "status.dataPlane reports 0 of 1. Envoy runs them",
+		},
+		{
+			name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: await.ErrNotReached,
+			says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %",
+		},
+		{
+			name: "traffic not split like Envoy's routes", faults: faults{swapsTraffic: true},
+			is: assert.ErrSplit, says: "asked 20 %",
+		},
 		{name: "a failed request", faults: faults{failsOnce: true}, is: guide.ErrCheck, says: "1 × HTTP status 503"},
-		{name: "an annotation that stays", faults: faults{keepsWeights: true}, is: await.ErrNotReached,
-			says: "the annotation –", change: shortPatience},
+		{
+			name: "an annotation that stays", faults: faults{keepsWeights: true}, is: await.ErrNotReached,
+			says: "the annotation –", change: shortPatience,
+		},
 		{name: "an old Pod that still responds", faults: faults{straggler: true}, is: assert.ErrSplit, says: "step done"},
-		{name: "connections that are closed", faults: faults{closes: true}, is: guide.ErrCheck,
-			says: "pinned HTTP/1.1 connection survived"},
-		{name: "a listener that is updated", faults: faults{listenerMoves: true}, is: guide.ErrCheck,
-			says: "lds.update_success 1 → 2"},
-		{name: "requests that nobody sent", faults: faults{countsOthers: true}, is: guide.ErrCheck,
-			says: "Envoy counted the same"},
-		{name: "a step that is over too soon", faults: faults{skipsPauses: true},
-			is: await.ErrNotReached, says: "Envoy has gone on"},
-		{name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "(100 may be at once)",
-			change: func(s *Settings) { s.MaxInFlight = 100 }},
-		{name: "a machine that carries next to nothing", is: ErrTooSlow, says: "it carries about 7.0 requests/s",
-			change: func(s *Settings) { s.Capacity = fixedCapacity(7) }},
-		{name: "a request that fails before the canary", is: guide.ErrCheck,
+		{
+			name: "connections that are closed", faults: faults{closes: true}, is: guide.ErrCheck,
+			says: "pinned HTTP/1.1 connection survived",
+		},
+		{
+			name: "a listener that is updated", faults: faults{listenerMoves: true}, is: guide.ErrCheck,
+			says: "lds.update_success 1 → 2",
+		},
+		{
+			name: "requests that nobody sent", faults: faults{countsOthers: true}, is: guide.ErrCheck,
+			says: "Envoy counted the same",
+		},
+		{
+			name: "a step that is over too soon", faults: faults{skipsPauses: true},
+			is: await.ErrNotReached, says: "Envoy has gone on",
+		},
+		{
+			name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "(100 may be at once)",
+			change: func(s *Settings) { s.MaxInFlight = 100 },
+		},
+		{
+			name: "a machine that carries next to nothing", is: ErrTooSlow, says: "it carries about 7.0 requests/s",
+			change: func(s *Settings) { s.Capacity = fixedCapacity(7) },
+		},
+		{
+			name: "a request that fails before the canary", is: guide.ErrCheck,
 			says: "what this machine carries: no request failed: does not hold: 1 of 9; 1 × HTTP status 503",
 			change: func(s *Settings) {
 				s.Capacity = func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
 					return 1000, load.Totals{Ended: 9, Sent: 9, Failed: 1, Reasons: map[string]int{"HTTP status 503": 1}}, nil
 				}
-			}},
+			},
+		},
 		{name: "kubectl fails", faults: faults{brokenCommands: true}, says: "unexpected EOF"},
 	}
 	for _, tt := range tests {
@@ -207,8 +235,10 @@ func TestDiagnoseAsksEveryPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFakeCluster(t, faults{brokenCommands: true})
 		Diagnose(t.Context(), shell.Shell{Runner: w, Screen: w, Within: time.Minute})
-		for _, part := range []string{"get rollout", "get events", "deploy/argo-rollouts",
-			"component=interceptor", "app=kedify-proxy"} {
+		for _, part := range []string{
+			"get rollout", "get events", "deploy/argo-rollouts",
+			"component=interceptor", "app=kedify-proxy",
+		} {
 			if !strings.Contains(strings.Join(w.commands, "\n"), part) {
 				t.Errorf("Diagnose runs no command with %q", part)
 			}

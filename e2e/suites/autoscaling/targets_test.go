@@ -104,8 +104,10 @@ func TestTargets(t *testing.T) {
 		for _, target := range targets() {
 			t.Run(target.name, func(t *testing.T) {
 				t.Parallel()
-				r := &row{target: target, Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: "scaled-" + target.name},
-					node: node}
+				r := &row{
+					target: target, Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: "scaled-" + target.name},
+					node: node,
+				}
 				mu.Lock()
 				rows = append(rows, r)
 				mu.Unlock()
@@ -330,8 +332,10 @@ func (r *row) metric(t *testing.T, trigger int) float64 {
 // promotesBlueGreen sets a new version under load and promotes it. Requests continue, and the replicas follow them.
 func promotesBlueGreen(t *testing.T, r *row) {
 	t.Helper()
-	for _, args := range [][]string{{"set", "image", "web", "web=argoproj/rollouts-demo:yellow"},
-		{"promote", "web", "--full"}} {
+	for _, args := range [][]string{
+		{"set", "image", "web", "web=argoproj/rollouts-demo:yellow"},
+		{"promote", "web", "--full"},
+	} {
 		if _, err := r.Run(t.Context(),
 			append([]string{"kubectl", "argo", "rollouts", "-n", r.Namespace}, args...)...); err != nil {
 			t.Fatal(err)

@@ -70,8 +70,10 @@ func launch(t *testing.T) *environment {
 			"autowired":             "autowired-gateway.envoy-gateway-system.svc.cluster.local:80",
 		},
 	})
-	w := &environment{Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo,
-		rate: rate(t), stalls: stall.Watch(t)}
+	w := &environment{
+		Kubectl: testbed.Kubectl{Cluster: cluster, Namespace: namespace}, repo: repo,
+		rate: rate(t), stalls: stall.Watch(t),
+	}
 	t.Cleanup(func() {
 		// The GatewayClass remains as long as its Gateway, which is deleted with its namespace after the proxies have
 		// drained.
@@ -158,14 +160,16 @@ func (w *environment) load(front front) load.Config {
 // objects point at the Service. It returns whether the result is void, because requests failed at another time and the
 // machine stalled.
 func (w *environment) step(t *testing.T, name, backend string, delayed bool, gap time.Duration,
-	change func()) (isVoid bool) {
+	change func(),
+) (isVoid bool) {
 	t.Helper()
 	return w.stepTo(t, name, []string{backend, backend}, delayed, gap, change)
 }
 
 // stepTo is a step with a separate Service for each front's object.
 func (w *environment) stepTo(t *testing.T, name string, backends []string, delayed bool, gap time.Duration,
-	change func()) (isVoid bool) {
+	change func(),
+) (isVoid bool) {
 	t.Helper()
 	var clients []*load.Client
 	for _, front := range fronts() {

@@ -12,8 +12,11 @@ func TestOutside(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
 	results := []load.Result{
-		{Due: at(0), Err: load.ErrAnswer}, {Due: at(1)}, {Due: at(2), Err: load.ErrAnswer},
-		{Due: at(3), Err: load.ErrAnswer}, {Due: at(4)},
+		{Due: at(0), Err: load.ErrAnswer},
+		{Due: at(1)},
+		{Due: at(2), Err: load.ErrAnswer},
+		{Due: at(3), Err: load.ErrAnswer},
+		{Due: at(4)},
 	}
 	if got := countOutside(results, at(1), at(3)); got != 2 {
 		t.Errorf("%d requests failed outside, want 2", got)

@@ -48,8 +48,10 @@ func TestRollover(t *testing.T) {
 		}
 	})
 	began, leases := time.Now(), watchLease(t, b)
-	c := testbed.Canary{From: deployed, To: "red", Final: "red", Weights: []int{20, 50, 80},
-		Requested: []int{0, 20, 50, 80, 100, 0}}
+	c := testbed.Canary{
+		From: deployed, To: "red", Final: "red", Weights: []int{20, 50, 80},
+		Requested: []int{0, 20, 50, 80, 100, 0},
+	}
 	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := trial.RunSteps(ctx, 20); err != nil {
 			return err

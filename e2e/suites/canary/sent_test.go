@@ -165,8 +165,10 @@ func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error
 
 // envoyCounts returns the counts of the Envoys' admin interfaces.
 func envoyCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error) {
-	client := &http.Client{Timeout: await.Patience(),
-		Transport: &http.Transport{DialContext: b.Inside.DialContext, DisableKeepAlives: true}}
+	client := &http.Client{
+		Timeout:   await.Patience(),
+		Transport: &http.Transport{DialContext: b.Inside.DialContext, DisableKeepAlives: true},
+	}
 	all := requestCounts{}
 	for _, proxy := range b.Proxies {
 		for _, service := range []string{testbed.App + "-stable", testbed.App + "-canary"} {

@@ -56,7 +56,8 @@ func runStandstill(t *testing.T, b *testbed.Testbed, from, to string, leases *le
 }
 
 func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testbed.Trial, still,
-	running testbed.Proxy, leases *leaseWatcher) error {
+	running testbed.Proxy, leases *leaseWatcher,
+) error {
 	t.Helper()
 	envoy, err := processOf(b, still)
 	if err != nil {
@@ -138,7 +139,8 @@ func isWaiting(state testbed.State, running testbed.Proxy) bool {
 // Until then the router must not verify the weight, no status may report it as ACKed by all proxies, and the Rollout
 // must not continue.
 func staysUnverified(ctx context.Context, t *testing.T, b *testbed.Testbed, promoted time.Time,
-	leases *leaseWatcher) error {
+	leases *leaseWatcher,
+) error {
 	t.Helper()
 	_, version := b.Record.StepReached(2)
 	since := time.Now()

@@ -49,8 +49,11 @@ func TestTry(t *testing.T) {
 	}{
 		{"kedify/http", nil, "promoted"},
 		{"kedify/http, aborted", []string{"--abort", "--weight=50", "--requests=400"}, "aborted"},
-		{"argoproj-labs/gatewayAPI", []string{"--router=argoproj-labs/gatewayAPI", "--gateway=istio-ingress/my-gateway"},
-			"promoted"},
+		{
+			"argoproj-labs/gatewayAPI",
+			[]string{"--router=argoproj-labs/gatewayAPI", "--gateway=istio-ingress/my-gateway"},
+			"promoted",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) { w.runTry(t, test.end, test.args...) })
 	}
@@ -81,8 +84,10 @@ func (w *tryEnvironment) kubectl(t *testing.T, args ...string) string {
 func (w *tryEnvironment) gateway(t *testing.T, repo string) {
 	t.Helper()
 	examples := filepath.Join(repo, "examples", "gatewayapi")
-	files := []string{"-f", filepath.Join(examples, "gatewayclass.yaml"), "-f",
-		filepath.Join(examples, "my-app", "gateway.yaml")}
+	files := []string{
+		"-f", filepath.Join(examples, "gatewayclass.yaml"), "-f",
+		filepath.Join(examples, "my-app", "gateway.yaml"),
+	}
 	w.kubectl(t, append([]string{"apply", "--server-side"}, files...)...)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())

@@ -58,8 +58,10 @@ func TestTable(t *testing.T) {
 			component: componentOf("etcd"), tally: trace.Tally{Sent: 1000, Slowest: 500 * time.Millisecond},
 			times: times{down: time.Second, recovered: 50 * time.Millisecond, converged: 100 * time.Millisecond},
 		},
-		{component: componentOf("envoy"), stalled: 200 * time.Millisecond, times: times{down: 3 * time.Second},
-			tally: trace.Tally{Sent: 900, Lost: 90}},
+		{
+			component: componentOf("envoy"), stalled: 200 * time.Millisecond, times: times{down: 3 * time.Second},
+			tally: trace.Tally{Sent: 900, Lost: 90},
+		},
 		{
 			component: componentOf("etcd"),
 			times:     times{down: 2 * time.Second, idle: time.Second, recovered: 2 * time.Second, converged: 3 * time.Second},

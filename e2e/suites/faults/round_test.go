@@ -78,7 +78,8 @@ type outcome struct {
 // round runs one step of the canary and kills one process during it. An error means that the test cannot continue.
 // Faults of the system are in the outcome.
 func round(ctx context.Context, b *testbed.Testbed, stalls *stall.Detector, p component, s plan, n int,
-	drawn draw) (outcome, error) {
+	drawn draw,
+) (outcome, error) {
 	o := outcome{component: p, drawn: drawn}
 	from, to := s.weights[n], s.weights[n+1]
 	if err := b.AwaitPause(ctx, s.pause(n), from); err != nil {
@@ -122,7 +123,8 @@ func round(ctx context.Context, b *testbed.Testbed, stalls *stall.Detector, p co
 // converge waits until a weight is active on all proxies, measures the split, and waits until the router has verified a
 // weight again. A wrong split is a fault of the system, any other error ends the test.
 func (c *timeline) converge(ctx context.Context, b *testbed.Testbed, load *testbed.Load, pause,
-	weight int) (wrong, err error) {
+	weight int,
+) (wrong, err error) {
 	if err := c.awaitWeight(ctx, b, pause, weight); err != nil {
 		return nil, err
 	}
@@ -137,7 +139,8 @@ func (c *timeline) converge(ctx context.Context, b *testbed.Testbed, load *testb
 // killAndPromote kills a process around the time of a promotion. It returns when the component works again and the
 // promotion was accepted.
 func killAndPromote(ctx context.Context, b *testbed.Testbed, p component, process inside.Process, before stateBefore,
-	pause int, at time.Time, offset time.Duration) (*timeline, error) {
+	pause int, at time.Time, offset time.Duration,
+) (*timeline, error) {
 	timeline := &timeline{routerRestarted: p.router}
 	asked := make(chan promotion, 1)
 	go func() { asked <- promote(ctx, b, pause, at) }()

@@ -77,8 +77,10 @@ func TestTimes(t *testing.T) {
 		{"nothing keeps the controller from its router", late, []trace.Sync{
 			call(6, 6.5, 6.51, trace.Verified), call(7, 6.55, 6.56, trace.NotCalled), call(7, 23.1, 23.15, trace.Verified),
 		}, 2.94, 0.01, 16.66},
-		{"the controller's own write waits", away, append([]trace.Sync{call(6, 3.2, 5.5, trace.NotCalled)}, last...),
-			2.94, 0.01, 0.06},
+		{
+			"the controller's own write waits", away, append([]trace.Sync{call(6, 3.2, 5.5, trace.NotCalled)}, last...),
+			2.94, 0.01, 0.06,
+		},
 		{"the router waits", away, append([]trace.Sync{call(6, 0.7, 5.5, trace.Verified)}, last...), 1.04, 2.01, 1.96},
 		{"the router has given up", away, append([]trace.Sync{call(6, 0.7, 3.4, trace.Failed)}, last...), 0.04, 3.01, 2.96},
 		{"the router reports the weight as unverified", away, []trace.Sync{

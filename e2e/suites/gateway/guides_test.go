@@ -32,8 +32,10 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 	}
 	c.awaitPromotion(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
-	want := []string{"to 0", "from 0 to 5", "from 5 to 25", "from 25 to 50", "from 50 to 75",
-		"from 75 to 100", "from 100 to 0"}
+	want := []string{
+		"to 0", "from 0 to 5", "from 5 to 25", "from 25 to 50", "from 50 to 75",
+		"from 75 to 100", "from 100 to 0",
+	}
 	if diff := cmp.Diff(want, c.weightChanges(t)); diff != "" {
 		t.Errorf("TrafficWeightUpdated events (-want +got):\n%s", diff)
 	}

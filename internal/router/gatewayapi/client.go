@@ -160,7 +160,8 @@ func (c *Client) get(
 ) (live *object, cached bool, err error) {
 	c.requestWatch(kind)
 	return c.caches[kind].Recent(ctx, name, func(ctx context.Context) (*object,
-		error) {
+		error,
+	) {
 		return c.getLive(ctx, kind, name)
 	})
 }

@@ -41,8 +41,10 @@ func TestAbortRemovesTheCanaryWeightImmediately(t *testing.T) {
 	}{
 		"one stable Pod is ready": {stable: []string{"10.0.0.1"}, want: "100/0"},
 		"no stable Pod is ready":  {want: "80/20"},
-		"no abort": {stable: []string{"10.0.0.1"},
-			change: func(r *v1alpha1.Rollout) { r.Status.Abort = false }, want: "80/20"},
+		"no abort": {
+			stable: []string{"10.0.0.1"},
+			change: func(r *v1alpha1.Rollout) { r.Status.Abort = false }, want: "80/20",
+		},
 		"dynamicStableScale": {stable: []string{"10.0.0.1"}, want: "80/20", change: func(r *v1alpha1.Rollout) {
 			r.Spec.Strategy.Canary.DynamicStableScale = true
 		}},
@@ -176,8 +178,10 @@ func TestPreviousRouteIsReset(t *testing.T) {
 		change        func(*routertest.RoutesServer)
 	}{
 		"another name": {before: `{"httpRoute":"web"}`, after: `{"httpRoute":"api"}`},
-		"another selector": {before: `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`,
-			after: `{"httpRouteSelector":{"matchLabels":{"app":"api"}}}`},
+		"another selector": {
+			before: `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`,
+			after:  `{"httpRouteSelector":{"matchLabels":{"app":"api"}}}`,
+		},
 		"other labels": {
 			before: `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`,
 			after:  `{"httpRouteSelector":{"matchLabels":{"app":"web"}}}`,
@@ -234,8 +238,10 @@ func TestExperimentServicePort(t *testing.T) {
 	type ports = []map[string]any
 	forbidden := routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "",
 		errors.New("no rule")))
-	canary := ports{{"port": 80, "targetPort": 8080, "name": "web"},
-		{"port": 9090, "targetPort": "metrics", "name": "metrics"}}
+	canary := ports{
+		{"port": 80, "targetPort": 8080, "name": "web"},
+		{"port": 9090, "targetPort": "metrics", "name": "metrics"},
+	}
 	tests := map[string]struct {
 		canary, experiment ports
 		want               string // the port, or in an error
@@ -245,8 +251,11 @@ func TestExperimentServicePort(t *testing.T) {
 		"the same name":         {canary, ports{{"port": 1}, {"port": 2, "name": "web"}}, "2"},
 		"http":                  {canary, ports{{"port": 1}, {"port": 2, "name": "http"}}, "2"},
 		"the only one":          {canary, ports{{"port": 7}}, "7"},
-		"none of several": {canary, ports{{"port": 1}, {"port": 2}},
-			`Service "web-try" has no port that corresponds to port 80 of Service "web-canary"; its ports: 1, 2`},
+		"none of several": {
+			canary,
+			ports{{"port": 1}, {"port": 2}},
+			`Service "web-try" has no port that corresponds to port 80 of Service "web-canary"; its ports: 1, 2`,
+		},
 		"Services that cannot be got": {want: "80"},
 	}
 	for name, test := range tests {

@@ -43,8 +43,10 @@ func ConfiguredOf(rollout *v1alpha1.Rollout) (Configured, error) {
 	}
 	var configured Configured
 	for _, r := range chosen.routes {
-		configured.Named = append(configured.Named, NamedRoute{Kind: r.kind, Name: r.name, RuleName: r.ruleName,
-			Field: r.field})
+		configured.Named = append(configured.Named, NamedRoute{
+			Kind: r.kind, Name: r.name, RuleName: r.ruleName,
+			Field: r.field,
+		})
 	}
 	for _, s := range chosen.selections {
 		configured.Selected = append(configured.Selected,

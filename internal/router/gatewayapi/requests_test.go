@@ -206,8 +206,10 @@ func TestRouteSelectors(t *testing.T) {
 				t.Errorf("%d reads in addition to the watch", reads)
 			}
 			want := fmt.Sprintf("%d/%d", 100-weight, weight)
-			got := map[string]string{"web": weights(api, "httproutes", "web"), "api": weights(api, "httproutes", "api"),
-				"other": weights(api, "httproutes", "other")}
+			got := map[string]string{
+				"web": weights(api, "httproutes", "web"), "api": weights(api, "httproutes", "api"),
+				"other": weights(api, "httproutes", "other"),
+			}
 			if diff := cmp.Diff(map[string]string{"web": want, "api": want, "other": "<nil>/<nil>"}, got); diff != "" {
 				t.Errorf("weights (-want +got):\n%s", diff)
 			}

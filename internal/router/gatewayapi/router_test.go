@@ -85,8 +85,10 @@ func withHeaderRoute() *v1alpha1.Rollout {
 	canary := rollout.Spec.Strategy.Canary
 	canary.TrafficRouting.ManagedRoutes = []v1alpha1.MangedRoutes{{Name: "qa"}}
 	canary.Steps = []v1alpha1.CanaryStep{{SetHeaderRoute: &v1alpha1.SetHeaderRoute{
-		Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: "role",
-			HeaderValue: &v1alpha1.StringMatch{Exact: "qa"}}},
+		Name: "qa", Match: []v1alpha1.HeaderRoutingMatch{{
+			HeaderName:  "role",
+			HeaderValue: &v1alpha1.StringMatch{Exact: "qa"},
+		}},
 	}}}
 	return rollout
 }

@@ -42,8 +42,10 @@ func TestInvalidConfigurations(t *testing.T) {
 			`.httpRoute names "", which cannot be a route's name: `},
 		"a list that is none": {`{"httpRoutes":{"name":"web"}}`, field +
 			`.httpRoutes is {"name":"web"}: write a list of {name, namespace, ruleName, useHeaderRoutes}: `},
-		"an unknown key in a list": {`{"httpRoutes":[{"name":"web","useHeaderRoute":true}]}`,
-			`unknown field "useHeaderRoute"`},
+		"an unknown key in a list": {
+			`{"httpRoutes":[{"name":"web","useHeaderRoute":true}]}`,
+			`unknown field "useHeaderRoute"`,
+		},
 		"no name in a list": {`{"udpRoutes":[{}]}`, field +
 			`.udpRoutes[0] names "", which cannot be a route's name: `},
 		"a route with two rules": {
@@ -88,25 +90,41 @@ func TestConfigurationsOfTheArgoprojLabsPluginWork(t *testing.T) {
 		config string
 		label  string // "" for none
 	}{
-		"a single route": {`{"httpRoute":"web","namespace":"shop"}`,
-			"rollouts.argoproj.io/gatewayapi-canary: in-progress"},
-		"a list": {`{"httpRoutes":[{"name":"web","useHeaderRoutes":true}],"namespace":"shop"}`,
-			"rollouts.argoproj.io/gatewayapi-canary: in-progress"},
-		"both": {`{"httpRoute":"web","httpRoutes":[{"name":"web"}]}`,
-			"rollouts.argoproj.io/gatewayapi-canary: in-progress"},
+		"a single route": {
+			`{"httpRoute":"web","namespace":"shop"}`,
+			"rollouts.argoproj.io/gatewayapi-canary: in-progress",
+		},
+		"a list": {
+			`{"httpRoutes":[{"name":"web","useHeaderRoutes":true}],"namespace":"shop"}`,
+			"rollouts.argoproj.io/gatewayapi-canary: in-progress",
+		},
+		"both": {
+			`{"httpRoute":"web","httpRoutes":[{"name":"web"}]}`,
+			"rollouts.argoproj.io/gatewayapi-canary: in-progress",
+		},
 		"keys in another case": {`{"httproutes":[{"name":"web"}]}`, "rollouts.argoproj.io/gatewayapi-canary: in-progress"},
-		"keys of old versions": {`{"httpRoute":"web","configMap":"state","skipManagedRoutesOnSetWeight":true}`,
-			"rollouts.argoproj.io/gatewayapi-canary: in-progress"},
-		"a selector": {`{"httpRouteSelector":{"matchExpressions":[{"key":"app","operator":"Exists"}]}}`,
-			"rollouts.argoproj.io/gatewayapi-canary: in-progress"},
+		"keys of old versions": {
+			`{"httpRoute":"web","configMap":"state","skipManagedRoutesOnSetWeight":true}`,
+			"rollouts.argoproj.io/gatewayapi-canary: in-progress",
+		},
+		"a selector": {
+			`{"httpRouteSelector":{"matchExpressions":[{"key":"app","operator":"Exists"}]}}`,
+			"rollouts.argoproj.io/gatewayapi-canary: in-progress",
+		},
 		"a label of its own": {`{"httpRoute":"web","inProgressLabelKey":"a/b","inProgressLabelValue":"c"}`, "a/b: c"},
 		"no label":           {`{"httpRoute":"web","disableInProgressLabel":true}`, ""},
-		"keys without a value": {`{"httpRoute":"web","tcpRoutes":null}`,
-			"rollouts.argoproj.io/gatewayapi-canary: in-progress"},
-		"a namespace in a list": {`{"httpRoutes":[{"name":"web","namespace":"shop"}],"namespace":"elsewhere"}`,
-			"rollouts.argoproj.io/gatewayapi-canary: in-progress"},
-		"no header routes wanted": {`{"httpRoutes":[{"name":"web","useHeaderRoutes":false}]}`,
-			"rollouts.argoproj.io/gatewayapi-canary: in-progress"},
+		"keys without a value": {
+			`{"httpRoute":"web","tcpRoutes":null}`,
+			"rollouts.argoproj.io/gatewayapi-canary: in-progress",
+		},
+		"a namespace in a list": {
+			`{"httpRoutes":[{"name":"web","namespace":"shop"}],"namespace":"elsewhere"}`,
+			"rollouts.argoproj.io/gatewayapi-canary: in-progress",
+		},
+		"no header routes wanted": {
+			`{"httpRoutes":[{"name":"web","useHeaderRoutes":false}]}`,
+			"rollouts.argoproj.io/gatewayapi-canary: in-progress",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -21,8 +21,10 @@ func TestHeaderRouteRemovalIsStaged(t *testing.T) {
 		writes     int
 		took       time.Duration
 	}{
-		"Envoy Gateway": {"gateway.envoyproxy.io/gatewayclass-controller", 100 * time.Millisecond, 2,
-			600 * time.Millisecond},
+		"Envoy Gateway": {
+			"gateway.envoyproxy.io/gatewayclass-controller", 100 * time.Millisecond, 2,
+			600 * time.Millisecond,
+		},
 		"one that never accepts":  {"gateway.envoyproxy.io/gatewayclass-controller", 0, 2, 1500 * time.Millisecond},
 		"one that counts nothing": {"traefik.io/gateway-controller", 0, 1, 0},
 	}
@@ -63,8 +65,10 @@ func TestHeaderRouteRemovalIsStaged(t *testing.T) {
 // route first matches no request, until the proxies have applied it.
 func TestHeaderRouteAdditionIsStaged(t *testing.T) {
 	t.Parallel()
-	for controller, writes := range map[string]int{"gateway.envoyproxy.io/gatewayclass-controller": 2,
-		"traefik.io/gateway-controller": 1} {
+	for controller, writes := range map[string]int{
+		"gateway.envoyproxy.io/gatewayclass-controller": 2,
+		"traefik.io/gateway-controller":                 1,
+	} {
 		t.Run(controller, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

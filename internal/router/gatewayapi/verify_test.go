@@ -36,10 +36,14 @@ func TestVerifyWeight(t *testing.T) {
 		}, took: 200 * time.Millisecond},
 		"opted out":         {config: `{"httpRoute":"web","verifyRouteStatus":false}`, want: true},
 		"reverted after it": {before: func(api *routertest.RoutesServer) { accept(api); swap(api) }},
-		"reverted while it": {later: func(api *routertest.RoutesServer) { swap(api); accept(api) },
-			took: 100 * time.Millisecond},
-		"an acceptance of old": {before: func(api *routertest.RoutesServer) { accept(api); touch(api) },
-			took: 200 * time.Millisecond},
+		"reverted while it": {
+			later: func(api *routertest.RoutesServer) { swap(api); accept(api) },
+			took:  100 * time.Millisecond,
+		},
+		"an acceptance of old": {
+			before: func(api *routertest.RoutesServer) { accept(api); touch(api) },
+			took:   200 * time.Millisecond,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -167,12 +171,16 @@ func TestPromotionWaitsForTheStableService(t *testing.T) {
 		"it has the promoted Pods": {weight: 100, stable: []string{"10.0.0.2"}, want: true},
 		"it has the old Pods":      {weight: 100, stable: []string{"10.0.0.1"}},
 		"the canary has no weight": {weight: 0, stable: []string{"10.0.0.1"}, want: true},
-		"the Rollout is aborted": {weight: 100, stable: []string{"10.0.0.1"},
-			change: func(r *v1alpha1.Rollout) { r.Status.Abort = true }, want: true},
-		"the Rollout doesn't want it": {weight: 100, stable: []string{"10.0.0.1"}, want: true,
+		"the Rollout is aborted": {
+			weight: 100, stable: []string{"10.0.0.1"},
+			change: func(r *v1alpha1.Rollout) { r.Status.Abort = true }, want: true,
+		},
+		"the Rollout doesn't want it": {
+			weight: 100, stable: []string{"10.0.0.1"}, want: true,
 			change: func(r *v1alpha1.Rollout) {
 				r.Spec.Strategy.Canary.TrafficRouting.Plugins[gatewayapi.Type] = []byte(`{"httpRoute":"web","safePromotion":false}`)
-			}},
+			},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

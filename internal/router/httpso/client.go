@@ -58,8 +58,10 @@ func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
 
 // path returns the API path of an HTTPScaledObject, or of those of a namespace if name.Name is empty.
 func path(name types.NamespacedName) []string {
-	segments := []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace,
-		httpv1alpha1.Resource}
+	segments := []string{
+		"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace,
+		httpv1alpha1.Resource,
+	}
 	if name.Name != "" {
 		segments = append(segments, name.Name)
 	}

@@ -49,8 +49,10 @@ func TestAbortRemovesTheCanaryWeightImmediately(t *testing.T) {
 		"one stable Pod is ready":     {stable: []string{"10.0.0.1"}, ends: true},
 		"no stable Pod is ready":      {},
 		"the Endpoints are forbidden": {fault: forbidden},
-		"no abort": {stable: []string{"10.0.0.1"},
-			change: func(r *v1alpha1.Rollout) { r.Status.Abort = false }},
+		"no abort": {
+			stable: []string{"10.0.0.1"},
+			change: func(r *v1alpha1.Rollout) { r.Status.Abort = false },
+		},
 		"dynamicStableScale": {stable: []string{"10.0.0.1"}, change: func(r *v1alpha1.Rollout) {
 			r.Spec.Strategy.Canary.DynamicStableScale = true
 		}},
@@ -211,13 +213,17 @@ func TestBlockedRolloutGetsAnEvent(t *testing.T) {
 		text   []string
 	}{
 		"a proxy does not ACK the weight": {
-			report: &httpv1alpha1.DataPlaneStatus{AnnotationHash: split.Hash(at20, ""), Effective: true,
-				Proxies: httpv1alpha1.ProxyCounts{Ready: 3, Acked: 2}},
+			report: &httpv1alpha1.DataPlaneStatus{
+				AnnotationHash: split.Hash(at20, ""), Effective: true,
+				Proxies: httpv1alpha1.ProxyCounts{Ready: 3, Acked: 2},
+			},
 			call: verifies, reason: "WeightNotVerified",
 			text: []string{`HTTPScaledObject "shop/web"`, "2 of 3 Ready proxies", "kedify-proxy", "verifyDataPlane: false"},
 		},
-		"no proxy is Ready": {report: ackedReport(at20, 0), call: verifies, reason: "WeightNotVerified",
-			text: []string{"no proxy is Ready", `namespace "shop"`}},
+		"no proxy is Ready": {
+			report: ackedReport(at20, 0), call: verifies, reason: "WeightNotVerified",
+			text: []string{"no proxy is Ready", `namespace "shop"`},
+		},
 		"nothing was reported": {call: verifies, reason: "WeightNotVerified", text: []string{"no interceptor has reported"}},
 		"a promotion waits": {
 			call: func(t *testing.T, router *httpso.Router) {
@@ -240,8 +246,10 @@ func TestBlockedRolloutGetsAnEvent(t *testing.T) {
 					}
 				}
 			},
-			reason: "ManagedRouteError", text: []string{"setHeaderRoute", `route "qa"`, `header "x-qa"`,
-				"write one under exact, prefix or regex"},
+			reason: "ManagedRouteError", text: []string{
+				"setHeaderRoute", `route "qa"`, `header "x-qa"`,
+				"write one under exact, prefix or regex",
+			},
 		},
 	}
 	for name, test := range tests {

@@ -28,8 +28,10 @@ func TestErrorsNameObjectFieldAndFix(t *testing.T) {
 	}{
 		"no configuration": {
 			config: "", weight: 20,
-			want: []string{`rollout "shop/web"`, `spec.strategy.canary.trafficRouting.plugins["kedify/http"] is missing`,
-				"httpScaledObjectName"},
+			want: []string{
+				`rollout "shop/web"`, `spec.strategy.canary.trafficRouting.plugins["kedify/http"] is missing`,
+				"httpScaledObjectName",
+			},
 		},
 		"a string in its place": {
 			config: `"web"`, weight: 20,
@@ -41,10 +43,14 @@ func TestErrorsNameObjectFieldAndFix(t *testing.T) {
 			want: []string{`unknown key "namespace"`, "remove it"},
 		},
 		"no name": {config: `{}`, weight: 20, want: []string{`plugins["kedify/http"].httpScaledObjectName is missing`}},
-		"a number for a name": {config: `{"httpScaledObjectName":7}`, weight: 20,
-			want: []string{"httpScaledObjectName is missing or not a name"}},
-		"a path for a name": {config: `{"httpScaledObjectName":"../web"}`, weight: 20,
-			want: []string{`httpScaledObjectName is "../web"`}},
+		"a number for a name": {
+			config: `{"httpScaledObjectName":7}`, weight: 20,
+			want: []string{"httpScaledObjectName is missing or not a name"},
+		},
+		"a path for a name": {
+			config: `{"httpScaledObjectName":"../web"}`, weight: 20,
+			want: []string{`httpScaledObjectName is "../web"`},
+		},
 		"no stable Service": {
 			rollout: func(r *v1alpha1.Rollout) { r.Spec.Strategy.Canary.StableService = "" }, weight: 20,
 			want: []string{"spec.strategy.canary.stableService is empty"},
@@ -72,8 +78,10 @@ func TestErrorsNameObjectFieldAndFix(t *testing.T) {
 		},
 		"no such object": {
 			config: `{"httpScaledObjectName":"wbe"}`, weight: 20,
-			want: []string{`HTTPScaledObject "shop/wbe" of rollout "shop/web"`, "not found", "create it",
-				"httpScaledObjectName"},
+			want: []string{
+				`HTTPScaledObject "shop/wbe" of rollout "shop/web"`, "not found", "create it",
+				"httpScaledObjectName",
+			},
 		},
 		"forbidden": {
 			fault: routertest.RespondError(apierrors.NewForbidden(resource, "web", errors.New("no rule allows it"))), weight: 20,

@@ -42,10 +42,12 @@ func headerStep() v1alpha1.CanaryStep {
 }
 
 func mirrorStep() v1alpha1.CanaryStep {
-	return v1alpha1.CanaryStep{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copy", Percentage: new(int32(20)),
+	return v1alpha1.CanaryStep{SetMirrorRoute: &v1alpha1.SetMirrorRoute{
+		Name: "copy", Percentage: new(int32(20)),
 		Match: []v1alpha1.RouteMatch{
 			{Path: &v1alpha1.StringMatch{Prefix: "/"}},
-		}}}
+		},
+	}}
 }
 
 // play is a sequence of the controller's calls.
@@ -122,8 +124,10 @@ func TestManagedRoutes(t *testing.T) {
 			plays:       []play{setMirror, weigh(0), verify(0)},
 			wantWeights: at0, wantManaged: "[" + shadow + "," + qa + "]", writes: 1,
 		},
-		"nothing to do": {rollout: behind, weights: at20, managed: "[" + qa + "]", plays: []play{weigh(20), verify(20)},
-			wantWeights: at20, wantManaged: "[" + qa + "]"},
+		"nothing to do": {
+			rollout: behind, weights: at20, managed: "[" + qa + "]", plays: []play{weigh(20), verify(20)},
+			wantWeights: at20, wantManaged: "[" + qa + "]",
+		},
 		"another notation of it": {
 			rollout: behind, weights: at20, managed: "[ " + qa + "]", plays: []play{weigh(20)}, wantWeights: at20,
 			wantManaged: "[" + qa + "]", writes: 1,
@@ -140,18 +144,30 @@ func TestManagedRoutes(t *testing.T) {
 			rollout: atHeader, weights: at0, managed: "[" + qa + "]", plays: []play{remove, setHeader, weigh(0), verify(0)},
 			writes: 2,
 		},
-		"a removal leaves the weights": {rollout: behind, weights: at20, managed: "[" + qa + "]", plays: []play{remove},
-			wantWeights: at20, writes: 1},
-		"aborted": {rollout: aborted, weights: at20, managed: "[" + qa + "]",
-			plays: []play{remove, setHeader, weigh(0), verify(0)}, writes: 2},
-		"promoted": {rollout: promoted, weights: at20, managed: "[" + qa + "]",
-			plays: []play{remove, weigh(0), verify(0)}, writes: 2},
-		"the steps are others by now": {rollout: plain, weights: at20, managed: "[" + qa + "]",
-			plays: []play{remove, weigh(0), verify(0)}, writes: 1},
-		"a leftover without weights is removed": {rollout: plain, managed: "[" + qa + "]", plays: []play{weigh(0), verify(0)},
-			writes: 1},
-		"a Rollout without such steps": {rollout: plain, weights: at20, plays: []play{remove, weigh(20), verify(20)},
-			wantWeights: at20},
+		"a removal leaves the weights": {
+			rollout: behind, weights: at20, managed: "[" + qa + "]", plays: []play{remove},
+			wantWeights: at20, writes: 1,
+		},
+		"aborted": {
+			rollout: aborted, weights: at20, managed: "[" + qa + "]",
+			plays: []play{remove, setHeader, weigh(0), verify(0)}, writes: 2,
+		},
+		"promoted": {
+			rollout: promoted, weights: at20, managed: "[" + qa + "]",
+			plays: []play{remove, weigh(0), verify(0)}, writes: 2,
+		},
+		"the steps are others by now": {
+			rollout: plain, weights: at20, managed: "[" + qa + "]",
+			plays: []play{remove, weigh(0), verify(0)}, writes: 1,
+		},
+		"a leftover without weights is removed": {
+			rollout: plain, managed: "[" + qa + "]", plays: []play{weigh(0), verify(0)},
+			writes: 1,
+		},
+		"a Rollout without such steps": {
+			rollout: plain, weights: at20, plays: []play{remove, weigh(20), verify(20)},
+			wantWeights: at20,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -230,25 +246,37 @@ func TestReportCoversBothAnnotations(t *testing.T) {
 func TestConditionsThatEnvoyRejectsAreErrors(t *testing.T) {
 	t.Parallel()
 	header := func(name string, value v1alpha1.StringMatch) v1alpha1.CanaryStep {
-		return v1alpha1.CanaryStep{SetHeaderRoute: &v1alpha1.SetHeaderRoute{Name: "qa",
-			Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: name, HeaderValue: &value}}}}
+		return v1alpha1.CanaryStep{SetHeaderRoute: &v1alpha1.SetHeaderRoute{
+			Name:  "qa",
+			Match: []v1alpha1.HeaderRoutingMatch{{HeaderName: name, HeaderValue: &value}},
+		}}
 	}
 	mirror := func(percent int32, match v1alpha1.RouteMatch) v1alpha1.CanaryStep {
-		return v1alpha1.CanaryStep{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copy", Percentage: &percent,
-			Match: []v1alpha1.RouteMatch{match}}}
+		return v1alpha1.CanaryStep{SetMirrorRoute: &v1alpha1.SetMirrorRoute{
+			Name: "copy", Percentage: &percent,
+			Match: []v1alpha1.RouteMatch{match},
+		}}
 	}
 	for name, test := range map[string]struct {
 		step v1alpha1.CanaryStep
 		want []string
 	}{
-		"no regular expression": {header("role", v1alpha1.StringMatch{Regex: "qa("}),
-			[]string{`route "qa"`, `header "role"`, `"qa("`, "missing closing )"}},
-		"one that is too large": {header("role", v1alpha1.StringMatch{Regex: "[a-z]{200}"}),
-			[]string{"instructions", "at most 100", "exact or prefix"}},
-		"no header name": {header("my role", v1alpha1.StringMatch{Exact: "qa"}),
-			[]string{`header "my role"`, "letters, digits"}},
-		"a path without a slash": {mirror(10, v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Exact: "v1"}}),
-			[]string{`route "copy"`, "path", "must begin with /"}},
+		"no regular expression": {
+			header("role", v1alpha1.StringMatch{Regex: "qa("}),
+			[]string{`route "qa"`, `header "role"`, `"qa("`, "missing closing )"},
+		},
+		"one that is too large": {
+			header("role", v1alpha1.StringMatch{Regex: "[a-z]{200}"}),
+			[]string{"instructions", "at most 100", "exact or prefix"},
+		},
+		"no header name": {
+			header("my role", v1alpha1.StringMatch{Exact: "qa"}),
+			[]string{`header "my role"`, "letters, digits"},
+		},
+		"a path without a slash": {
+			mirror(10, v1alpha1.RouteMatch{Path: &v1alpha1.StringMatch{Exact: "v1"}}),
+			[]string{`route "copy"`, "path", "must begin with /"},
+		},
 		"more than all": {mirror(101, v1alpha1.RouteMatch{}), []string{`route "copy"`, "101", "1 to 100"}},
 	} {
 		t.Run(name, func(t *testing.T) {

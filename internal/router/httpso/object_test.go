@@ -19,11 +19,13 @@ func TestReportFromBeforeTheLastWriteIsStale(t *testing.T) {
 	t.Parallel()
 	name := types.NamespacedName{Namespace: "shop", Name: "web"}
 	state := func(version, text, reportedAt string) *object {
-		return &object{name: name, resourceVersion: version, weightedBackends: text, hasWeightedBackends: true,
+		return &object{
+			name: name, resourceVersion: version, weightedBackends: text, hasWeightedBackends: true,
 			report: &httpv1alpha1.DataPlaneStatus{
 				AnnotationHash: split.Hash(text, ""), Proxies: httpv1alpha1.ProxyCounts{Ready: 1, Acked: 1}, Effective: true,
 				ResourceVersion: reportedAt,
-			}}
+			},
+		}
 	}
 	tests := map[string]struct {
 		states []*object
@@ -31,20 +33,34 @@ func TestReportFromBeforeTheLastWriteIsStale(t *testing.T) {
 		want   bool
 	}{
 		"no previous state": {states: []*object{state("10", "a", "3")}, want: true},
-		"an unchanged text": {states: []*object{state("10", "a", "3"), state("11", "a", "3")},
-			want: true},
-		"changed back and forth": {states: []*object{state("10", "a", "3"), state("11", "b", "3"),
-			state("12", "a", "3")}},
-		"changed back and forth and reported again": {states: []*object{state("10", "a", "3"), state("11", "b", "3"),
-			state("12", "a", "3"), state("13", "a", "12")}, want: true},
-		"reported between the changes": {states: []*object{state("10", "a", "3"), state("11", "b", "3"),
-			state("12", "a", "11")}},
-		"an interceptor that reports no version": {states: []*object{state("10", "a", ""), state("11", "b", ""),
-			state("12", "a", "")}, want: true},
-		"an interceptor that has not reported for long": {states: []*object{state("10", "a", "3"), state("11", "b", "3"),
-			state("12", "a", "3")}, after: 6 * time.Second, want: true},
-		"an outdated event arrives last": {states: []*object{state("10", "a", "3"), state("12", "a", "3"),
-			state("11", "b", "3")}, want: true},
+		"an unchanged text": {
+			states: []*object{state("10", "a", "3"), state("11", "a", "3")},
+			want:   true,
+		},
+		"changed back and forth": {states: []*object{
+			state("10", "a", "3"), state("11", "b", "3"),
+			state("12", "a", "3"),
+		}},
+		"changed back and forth and reported again": {states: []*object{
+			state("10", "a", "3"), state("11", "b", "3"),
+			state("12", "a", "3"), state("13", "a", "12"),
+		}, want: true},
+		"reported between the changes": {states: []*object{
+			state("10", "a", "3"), state("11", "b", "3"),
+			state("12", "a", "11"),
+		}},
+		"an interceptor that reports no version": {states: []*object{
+			state("10", "a", ""), state("11", "b", ""),
+			state("12", "a", ""),
+		}, want: true},
+		"an interceptor that has not reported for long": {states: []*object{
+			state("10", "a", "3"), state("11", "b", "3"),
+			state("12", "a", "3"),
+		}, after: 6 * time.Second, want: true},
+		"an outdated event arrives last": {states: []*object{
+			state("10", "a", "3"), state("12", "a", "3"),
+			state("11", "b", "3"),
+		}, want: true},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

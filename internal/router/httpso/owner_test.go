@@ -86,8 +86,10 @@ func TestSecondRolloutIsAnError(t *testing.T) {
 					}
 					return
 				}
-				for _, want := range []string{`HTTPScaledObject "shop/web"`, `rollout "shop/web"`, `rollout "shop/api"`,
-					"of its own", "httpScaledObjectName"} {
+				for _, want := range []string{
+					`HTTPScaledObject "shop/web"`, `rollout "shop/web"`, `rollout "shop/api"`,
+					"of its own", "httpScaledObjectName",
+				} {
 					if err == nil || !strings.Contains(err.Error(), want) {
 						t.Errorf("weight %d: error %v lacks %q", weight, err, want)
 					}

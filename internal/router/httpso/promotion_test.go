@@ -64,13 +64,17 @@ func TestPromotionWaitsForTheStableService(t *testing.T) {
 		"none for ever":                       {},
 		"old Pods, then the promoted ones":    {stable: []string{"10.0.0.1"}, later: move, want: true},
 		"none, then the promoted Pods":        {later: move, want: true},
-		"the interceptor has the promoted Pods": {stable: []string{"10.0.0.1"}, hashes: []string{"new"}, want: true,
-			atOnce: true},
+		"the interceptor has the promoted Pods": {
+			stable: []string{"10.0.0.1"}, hashes: []string{"new"}, want: true,
+			atOnce: true,
+		},
 		"the interceptor still has the old ones": {stable: []string{"10.0.0.2"}, hashes: []string{"old"}},
 		"the interceptor has both":               {stable: []string{"10.0.0.2"}, hashes: []string{"new", "old"}},
 		"the interceptor gets the promoted Pods": {hashes: []string{"old"}, later: report("new"), want: true},
-		"a stopped interceptor is not used": {stable: []string{"10.0.0.2"}, hashes: []string{"old"}, silent: true,
-			want: true, atOnce: true},
+		"a stopped interceptor is not used": {
+			stable: []string{"10.0.0.2"}, hashes: []string{"old"}, silent: true,
+			want: true, atOnce: true,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -31,8 +31,10 @@ const (
 )
 
 // lease is the name of the interceptors' Lease.
-var lease = types.NamespacedName{Namespace: httpv1alpha1.DefaultInterceptorNamespace,
-	Name: httpv1alpha1.DefaultInterceptorLease}
+var lease = types.NamespacedName{
+	Namespace: httpv1alpha1.DefaultInterceptorNamespace,
+	Name:      httpv1alpha1.DefaultInterceptorLease,
+}
 
 // newRouter returns a router on the API server, without a watch.
 func newRouter(api *routertest.APIServer) *httpso.Router {
@@ -310,10 +312,14 @@ func TestVerifyWeightIsFalseForAnyDifference(t *testing.T) {
 		weight      int32
 	}{
 		"no annotation": {nil, 20},
-		"another weight": {weighted("- service: web-stable\n  weight: 50\n- service: web-canary\n  weight: 50\n"),
-			20},
-		"the Services swapped": {weighted("- service: web-canary\n  weight: 80\n- service: web-stable\n  weight: 20\n"),
-			20},
+		"another weight": {
+			weighted("- service: web-stable\n  weight: 50\n- service: web-canary\n  weight: 50\n"),
+			20,
+		},
+		"the Services swapped": {
+			weighted("- service: web-canary\n  weight: 80\n- service: web-stable\n  weight: 20\n"),
+			20,
+		},
 		"an annotation at 0":       {weighted(at20), 0},
 		"an empty annotation at 0": {weighted(""), 0},
 	}
@@ -365,8 +371,10 @@ func TestOtherFieldsOfTheObjectStay(t *testing.T) {
 	t.Parallel()
 	object := routertest.ScaledObject(nil)
 	object.Labels = map[string]string{"team": "shop"}
-	object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "web",
-		UID: "1"}}
+	object.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "web",
+		UID: "1",
+	}}
 	api := routertest.NewAPIServer(t, object)
 	before := api.Object("shop", "web")
 	if err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(httpso.Type, config), 20, nil); err != nil {

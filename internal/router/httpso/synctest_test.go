@@ -32,8 +32,10 @@ func watching(t *testing.T, api *routertest.APIServer) *httpso.Router {
 
 // renew renews the Lease once.
 func renew(api *routertest.APIServer) {
-	api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "interceptor-a",
-		"renewTime": time.Now().Format(metav1.RFC3339Micro)}})
+	api.PutOther(leasePath, map[string]any{"spec": map[string]any{
+		"holderIdentity": "interceptor-a",
+		"renewTime":      time.Now().Format(metav1.RFC3339Micro),
+	}})
 }
 
 // beat renews the Lease until the test ends.

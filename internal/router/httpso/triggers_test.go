@@ -78,14 +78,19 @@ func TestEveryTriggerGetsTheSplit(t *testing.T) {
 		"the end":         {weighing(100), weighted(at100), []play{weigh(0), verify(0)}, none, 2},
 		"an abort":        {aborted, weighted(at20), []play{remove}, none, 2},
 		"a header route":  {atHeader, nil, []play{setHeader, weigh(0), verify(0)}, both(at0 + "[" + qa + "]"), 2},
-		"a mirror route as well": {atMirror, nil, []play{setMirror, weigh(20), verify(20)},
-			both(at20 + "[" + shadow + "," + qa + "]"), 4},
+		"a mirror route as well": {
+			atMirror, nil,
+			[]play{setMirror, weigh(20), verify(20)},
+			both(at20 + "[" + shadow + "," + qa + "]"), 4,
+		},
 		"their removal":     {plain, withRoutes(at20), []play{weigh(20)}, both(at20), 2},
 		"a Rollout at rest": {plain, nil, []play{weigh(0), verify(0)}, none, 0},
 	}
 	for name, test := range tests {
-		for watched, connect := range map[string]func(*testing.T, *routertest.APIServer) *httpso.Router{"watched": watching,
-			"read": reading} {
+		for watched, connect := range map[string]func(*testing.T, *routertest.APIServer) *httpso.Router{
+			"watched": watching,
+			"read":    reading,
+		} {
 			t.Run(name+", "+watched, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -253,13 +258,19 @@ func TestRequestsForTriggersWithoutAWatch(t *testing.T) {
 		warns    bool
 		want     map[string]string
 	}{
-		"a canary": {objects: twoTriggers(nil), weight: 20, lists: 2,
-			want: map[string]string{"web": at20, "web-api": at20}},
+		"a canary": {
+			objects: twoTriggers(nil), weight: 20, lists: 2,
+			want: map[string]string{"web": at20, "web-api": at20},
+		},
 		"at rest": {objects: twoTriggers(nil), weight: 0, want: map[string]string{}},
-		"no ScaledObject": {objects: []*httpv1alpha1.HTTPScaledObject{ofTrigger("", "web", nil)}, weight: 20,
-			want: map[string]string{"web": at20}},
-		"the right to list is missing": {objects: twoTriggers(nil), weight: 20, unlisted: forbidden, lists: 2, warns: true,
-			want: map[string]string{"web": at20}},
+		"no ScaledObject": {
+			objects: []*httpv1alpha1.HTTPScaledObject{ofTrigger("", "web", nil)}, weight: 20,
+			want: map[string]string{"web": at20},
+		},
+		"the right to list is missing": {
+			objects: twoTriggers(nil), weight: 20, unlisted: forbidden, lists: 2, warns: true,
+			want: map[string]string{"web": at20},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -306,8 +317,10 @@ func TestSecondRolloutOfTheSameTriggersIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shared := map[string]string{httpv1alpha1.AnnotationWeightedBackends: byAPI,
-				httpv1alpha1.AnnotationWeightedBackendsOwner: apiMark}
+			shared := map[string]string{
+				httpv1alpha1.AnnotationWeightedBackends:      byAPI,
+				httpv1alpha1.AnnotationWeightedBackendsOwner: apiMark,
+			}
 			api := routertest.NewAPIServer(t, ofTrigger("web", "web", shared), ofTrigger(test.scaled, "web-api", nil))
 			api.PutOther(apiPath, apiRollout("web-api"))
 			err := newRouter(api).SetWeight(await.Context(t), routertest.Rollout(httpso.Type, config), 20, nil)

@@ -50,8 +50,10 @@ func TestVerifyWeightChecksTheDataPlane(t *testing.T) {
 			text: at20, weight: 20, want: true,
 			config: `{"httpScaledObjectName":"web","verifyDataPlane":false}`,
 		},
-		"it opted out, the text is wrong": {text: at100, weight: 20,
-			config: `{"httpScaledObjectName":"web","verifyDataPlane":false}`},
+		"it opted out, the text is wrong": {
+			text: at100, weight: 20,
+			config: `{"httpScaledObjectName":"web","verifyDataPlane":false}`,
+		},
 	}
 	for name, test := range tests {
 		for _, watch := range []bool{true, false} {
@@ -129,8 +131,10 @@ func TestVerifyWeightWaitsForTheReport(t *testing.T) {
 	}{
 		"it comes in time":  {after: 120 * time.Millisecond, want: true, took: 120 * time.Millisecond},
 		"it comes too late": {after: 300 * time.Millisecond, took: 200 * time.Millisecond},
-		"it comes in time, no watch": {unlisted: forbidden, after: 120 * time.Millisecond, want: true,
-			took: 150 * time.Millisecond},
+		"it comes in time, no watch": {
+			unlisted: forbidden, after: 120 * time.Millisecond, want: true,
+			took: 150 * time.Millisecond,
+		},
 		"it comes too late, no watch": {unlisted: forbidden, after: 300 * time.Millisecond, took: 200 * time.Millisecond},
 	}
 	for name, test := range tests {
@@ -168,8 +172,10 @@ func TestLeaseDecidesWhetherReportsCount(t *testing.T) {
 			}
 		}
 		expect("without a Lease", true)
-		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "interceptor-a",
-			"renewTime": "1999-12-31T23:59:59.000000Z"}})
+		api.PutOther(leasePath, map[string]any{"spec": map[string]any{
+			"holderIdentity": "interceptor-a",
+			"renewTime":      "1999-12-31T23:59:59.000000Z",
+		}})
 		pass(5 * time.Second)
 		expect("at the first read, whatever its clock", false)
 		pass(10 * time.Second)
@@ -179,8 +185,10 @@ func TestLeaseDecidesWhetherReportsCount(t *testing.T) {
 		renew(api)
 		pass(5 * time.Second)
 		expect("renewed", false)
-		api.PutOther(leasePath, map[string]any{"spec": map[string]any{"holderIdentity": "",
-			"renewTime": "2000-01-01T00:00:00.000000Z"}})
+		api.PutOther(leasePath, map[string]any{"spec": map[string]any{
+			"holderIdentity": "",
+			"renewTime":      "2000-01-01T00:00:00.000000Z",
+		}})
 		pass(5 * time.Second)
 		expect("released by its holder, taken by another replica", false)
 		pass(10 * time.Second)

@@ -43,7 +43,8 @@ func startApp(ctx context.Context) (*http.Server, error) {
 		return nil, err
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+		r *http.Request,
+	) {
 		_, _ = io.Copy(io.Discard, r.Body) // Clients may send bodies of any size.
 		_, _ = io.WriteString(w, AppBody)
 	})}

@@ -124,8 +124,10 @@ func InvalidCalls() []InvalidCall {
 				`CustomResourceDefinition httpscaledobjects.http.keda.sh if it is missing), or correct ` + configField +
 				`.httpScaledObjectName`,
 		},
-		{Name: "no such HTTPScaledObject, and no canary weight", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 0,
-			After: "="},
+		{
+			Name: "no such HTTPScaledObject, and no canary weight", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 0,
+			After: "=",
+		},
 		{
 			Name: "no permission", Situation: Forbidden, Weight: 20, After: "=",
 			Want: `HTTPScaledObject "shop/web" of rollout "shop/web": httpscaledobjects.http.keda.sh "web" is forbidden: ` +
@@ -142,14 +144,22 @@ func InvalidCalls() []InvalidCall {
 				`an HTTPScaledObject of its own in ` + configField + `.httpScaledObjectName`,
 		},
 		{Name: "an annotation that is not YAML, which is overwritten", Annotation: "{{{", Weight: 20, After: At20},
-		{Name: "a huge annotation, which is overwritten", Annotation: strings.Repeat("- {service: a, weight: 1}\n", 8000),
-			Weight: 20, After: At20},
-		{Name: "an annotation with aliases, which is overwritten", Annotation: "- &a {service: a, weight: 1}\n- *a\n",
-			Weight: 20, After: At20},
-		{Name: "weights that are all zero, which are overwritten", Annotation: "- {service: a, weight: 0}\n", Weight: 20,
-			After: At20},
-		{Name: "a manual edit, which is removed after the canary", Annotation: "- {service: web-canary, weight: 100}\n",
-			Weight: 0, After: ""},
+		{
+			Name: "a huge annotation, which is overwritten", Annotation: strings.Repeat("- {service: a, weight: 1}\n", 8000),
+			Weight: 20, After: At20,
+		},
+		{
+			Name: "an annotation with aliases, which is overwritten", Annotation: "- &a {service: a, weight: 1}\n- *a\n",
+			Weight: 20, After: At20,
+		},
+		{
+			Name: "weights that are all zero, which are overwritten", Annotation: "- {service: a, weight: 0}\n", Weight: 20,
+			After: At20,
+		},
+		{
+			Name: "a manual edit, which is removed after the canary", Annotation: "- {service: web-canary, weight: 100}\n",
+			Weight: 0, After: "",
+		},
 	}...)
 }
 
@@ -164,8 +174,10 @@ func invalidManagedRoutes() []InvalidCall {
 	}
 	mirror := func(match v1alpha1.RouteMatch) func(*v1alpha1.CanaryStrategy) {
 		return func(s *v1alpha1.CanaryStrategy) {
-			s.Steps = []v1alpha1.CanaryStep{{SetMirrorRoute: &v1alpha1.SetMirrorRoute{Name: "copy",
-				Match: []v1alpha1.RouteMatch{match}}}}
+			s.Steps = []v1alpha1.CanaryStep{{SetMirrorRoute: &v1alpha1.SetMirrorRoute{
+				Name:  "copy",
+				Match: []v1alpha1.RouteMatch{match},
+			}}}
 		}
 	}
 	const regex = field + `route "qa": match 1: header "role": not a regular expression that Envoy accepts: `

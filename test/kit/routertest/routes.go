@@ -72,13 +72,17 @@ func (s *RoutesServer) Publish(schema Schema) {
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.others, func(path string, _ any) bool { return strings.Contains(path, routesGroup) })
 	groupVersion := routesGroup + "/" + schema.Version
-	s.others["/apis/"+routesGroup] = metav1.APIGroup{Name: routesGroup,
-		Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: groupVersion, Version: schema.Version}}}
+	s.others["/apis/"+routesGroup] = metav1.APIGroup{
+		Name:     routesGroup,
+		Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: groupVersion, Version: schema.Version}},
+	}
 	list, schemas := metav1.APIResourceList{GroupVersion: groupVersion}, map[string]any{}
 	type object = map[string]any
 	for _, kind := range []string{"HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"} {
-		list.APIResources = append(list.APIResources, metav1.APIResource{Name: strings.ToLower(kind) + "s", Kind: kind,
-			Namespaced: true})
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: strings.ToLower(kind) + "s", Kind: kind,
+			Namespaced: true,
+		})
 		rule, mirror := object{"backendRefs": object{}}, object{"backendRef": object{}}
 		if schema.HasRuleNames {
 			rule["name"] = object{"type": "string"}
@@ -158,8 +162,10 @@ func (s *RoutesServer) Accept(resource, namespace, name string, accepted bool) {
 			return map[string]any{"type": kind, "status": status, "reason": "Test", "observedGeneration": generation}
 		}
 		parents, _, _ := unstructured.NestedSlice(object, "spec", "parentRefs")
-		object["status"] = map[string]any{"parents": []any{map[string]any{"parentRef": parents[0],
-			"conditions": []any{condition("Accepted"), condition("ResolvedRefs")}}}}
+		object["status"] = map[string]any{"parents": []any{map[string]any{
+			"parentRef":  parents[0],
+			"conditions": []any{condition("Accepted"), condition("ResolvedRefs")},
+		}}}
 	})
 }
 

@@ -107,6 +107,8 @@ func (s *RoutesServer) list(w http.ResponseWriter, r *http.Request, resource, na
 			items = append(items, object)
 		}
 	}
-	respond(w, http.StatusOK, map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)},
-		"items": items})
+	respond(w, http.StatusOK, map[string]any{
+		"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)},
+		"items":    items,
+	})
 }

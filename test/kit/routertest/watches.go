@@ -29,8 +29,10 @@ type watched interface {
 func (f *server) record(event, resource string, object watched) {
 	f.version++
 	object.SetResourceVersion(strconv.Itoa(f.version))
-	f.publish(change{f.version, resource, metav1.WatchEvent{Type: event,
-		Object: runtime.RawExtension{Object: object.DeepCopyObject()}}})
+	f.publish(change{f.version, resource, metav1.WatchEvent{
+		Type:   event,
+		Object: runtime.RawExtension{Object: object.DeepCopyObject()},
+	}})
 }
 
 // publish sends a change to the watches.
@@ -49,8 +51,10 @@ func (f *server) Expire() {
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	f.version++
 	f.history = nil
-	f.publish(change{version: f.version, event: metav1.WatchEvent{Type: "ERROR",
-		Object: runtime.RawExtension{Object: &status}}})
+	f.publish(change{version: f.version, event: metav1.WatchEvent{
+		Type:   "ERROR",
+		Object: runtime.RawExtension{Object: &status},
+	}})
 }
 
 // HoldEvents stops all watches from sending events.

@@ -44,12 +44,14 @@ func TestFailedRequestsAreReported(t *testing.T) {
 		"a share":      {answer("stable"), nil},
 		"a share, off": {answer("canary"), []string{"were answered by canary, want 0 %"}},
 		"an error": {func(w http.ResponseWriter,
-			_ *http.Request) {
+			_ *http.Request,
+		) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, []string{"HTTP status 503:"}},
 		"a wrong app": {answer("other"), []string{"not a known color"}},
 		"no answer": {func(http.ResponseWriter,
-			*http.Request) {
+			*http.Request,
+		) {
 			panic(http.ErrAbortHandler)
 		}, []string{"connection closed"}},
 		"connection close": {closeConnection, []string{"pinned HTTP/1.1, lost", "pinned HTTP/2, lost"}},

@@ -8,8 +8,10 @@ func BenchmarkApply(b *testing.B) {
 	object := g.object(HTTPRoute, true)
 	want := usual()
 	want.Weights = &Weights{Stable: 80, Canary: 20}
-	want.ManagedRoutes = &[]ManagedRoute{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}},
-		{Name: "beta", Header: []HeaderMatch{{Name: "beta", Type: Exact, Value: "1"}}}}
+	want.ManagedRoutes = &[]ManagedRoute{
+		{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}},
+		{Name: "beta", Header: []HeaderMatch{{Name: "beta", Type: Exact, Value: "1"}}},
+	}
 	object, _, err := Apply(object, want)
 	if err != nil {
 		b.Fatal(err)

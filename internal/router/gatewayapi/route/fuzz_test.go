@@ -63,8 +63,10 @@ func checkApply(t *testing.T, object map[string]any, want Intent) {
 	}
 	if err != nil {
 		known := false
-		for _, kind := range []error{ErrMalformed, ErrNoRule, ErrAmbiguous, ErrOwned, ErrClash, ErrLimit, ErrUnsupported,
-			ErrInvalid} {
+		for _, kind := range []error{
+			ErrMalformed, ErrNoRule, ErrAmbiguous, ErrOwned, ErrClash, ErrLimit, ErrUnsupported,
+			ErrInvalid,
+		} {
 			known = known || errors.Is(err, kind)
 		}
 		if !known {

@@ -29,8 +29,10 @@ func (g generator) object(kind Kind, named bool) map[string]any {
 			fields["matches"] = matches
 		}
 		if g.IntN(2) == 0 {
-			fields["filters"] = []any{map[string]any{"type": "ExtensionRef",
-				"extensionRef": map[string]any{"name": fmt.Sprint("f", g.IntN(3))}}}
+			fields["filters"] = []any{map[string]any{
+				"type":         "ExtensionRef",
+				"extensionRef": map[string]any{"name": fmt.Sprint("f", g.IntN(3))},
+			}}
 		}
 		if g.IntN(3) == 0 {
 			fields["timeouts"], fields["unheardOf"] = map[string]any{"request": "3s"},
@@ -80,8 +82,10 @@ func (g generator) backends(both bool) []any {
 func (g generator) matches(kind Kind, number int) []any {
 	var matches []any
 	for i := range g.IntN(3) {
-		match := map[string]any{"path": map[string]any{"type": pick(g, typePrefix, typeExact),
-			"value": fmt.Sprintf("/p%d/%d", number, i)}}
+		match := map[string]any{"path": map[string]any{
+			"type":  pick(g, typePrefix, typeExact),
+			"value": fmt.Sprintf("/p%d/%d", number, i),
+		}}
 		if kind == GRPCRoute {
 			match = map[string]any{"method": map[string]any{"type": typeExact, "service": fmt.Sprintf("s%d.S%d", number, i)}}
 		}
@@ -102,8 +106,10 @@ func (g generator) intent(kind Kind, named bool, pair int) Intent {
 	if g.IntN(4) > 0 {
 		weights := Weights{Canary: int32(g.IntN(90))}
 		for i := range g.IntN(3) {
-			weights.Others = append(weights.Others, Destination{Service: fmt.Sprintf("exp-%d-%d", pair, i),
-				Weight: int32(g.IntN(6))})
+			weights.Others = append(weights.Others, Destination{
+				Service: fmt.Sprintf("exp-%d-%d", pair, i),
+				Weight:  int32(g.IntN(6)),
+			})
 		}
 		weights.Stable = 100 - weights.Canary
 		for _, other := range weights.Others {
@@ -135,6 +141,8 @@ func (g generator) managed(kind Kind, name string) ManagedRoute {
 	if kind == GRPCRoute {
 		path = pick(g, StringMatch{Type: Prefix, Value: "/s0.S0"}, StringMatch{Type: Exact, Value: "/s1.S0/Get"})
 	}
-	return ManagedRoute{Name: name, Mirror: &Mirror{Percent: int32(g.IntN(101)),
-		Matches: []MirrorMatch{{Path: &path}, {Headers: header}}}}
+	return ManagedRoute{Name: name, Mirror: &Mirror{
+		Percent: int32(g.IntN(101)),
+		Matches: []MirrorMatch{{Path: &path}, {Headers: header}},
+	}}
 }

@@ -28,22 +28,42 @@ func TestOtherLabelsStay(t *testing.T) {
 		weights  []*Weights
 		want     map[string]any
 	}{
-		"a user's, by a Rollout with both Services there": {both, "{team: shop}", Label{"team", "shop"}, []*Weights{at(0)},
-			map[string]any{"team": "shop"}},
-		"after its canary": {both, "{team: shop}", Label{"team", "shop"}, []*Weights{at(20), at(0)},
-			map[string]any{"team": "shop"}},
-		"a user's, with another value": {both, "{team: shop}", Label{"team", "x"}, []*Weights{at(20)},
-			map[string]any{"team": "shop"}},
-		"a user's, by a Rollout without any Service": {neither, "{team: shop}", Label{"team", "shop"}, []*Weights{nil},
-			map[string]any{"team": "shop"}},
+		"a user's, by a Rollout with both Services there": {
+			both, "{team: shop}",
+			Label{"team", "shop"},
+			[]*Weights{at(0)},
+			map[string]any{"team": "shop"},
+		},
+		"after its canary": {
+			both, "{team: shop}",
+			Label{"team", "shop"},
+			[]*Weights{at(20), at(0)},
+			map[string]any{"team": "shop"},
+		},
+		"a user's, with another value": {
+			both, "{team: shop}",
+			Label{"team", "x"},
+			[]*Weights{at(20)},
+			map[string]any{"team": "shop"},
+		},
+		"a user's, by a Rollout without any Service": {
+			neither, "{team: shop}",
+			Label{"team", "shop"},
+			[]*Weights{nil},
+			map[string]any{"team": "shop"},
+		},
 		"the argoproj-labs plugin's, by a Rollout without any Service": {
 			neither, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}",
 			Label{DefaultLabelKey, "in-progress"},
 			[]*Weights{nil},
 			map[string]any{DefaultLabelKey: "in-progress"},
 		},
-		"the argoproj-labs plugin's": {both, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}",
-			Label{DefaultLabelKey, "in-progress"}, []*Weights{at(0)}, nil},
+		"the argoproj-labs plugin's": {
+			both, "{rollouts.argoproj.io/gatewayapi-canary: in-progress}",
+			Label{DefaultLabelKey, "in-progress"},
+			[]*Weights{at(0)},
+			nil,
+		},
 		"its own": {both, "{}", Label{"example.com/a", "yes"}, []*Weights{at(20), at(0)}, nil},
 	}
 	for name, test := range tests {
@@ -75,8 +95,10 @@ func TestLostRecordIsRebuilt(t *testing.T) {
 		edit  func(rule map[string]any)
 	}{
 		"as it was": {},
-		"a user's rule of the name": {edit: func(rule map[string]any) { rule["timeouts"] = map[string]any{"request": "1s"} },
-			fails: true},
+		"a user's rule of the name": {
+			edit:  func(rule map[string]any) { rule["timeouts"] = map[string]any{"request": "1s"} },
+			fails: true,
+		},
 		"a user's rule with another backend": {edit: func(rule map[string]any) {
 			rule["backendRefs"] = []any{map[string]any{"name": "other", "port": int64(80)}}
 		}, fails: true},

@@ -99,8 +99,10 @@ func addHTTP(match map[string]any, condition MirrorMatch) (possible bool, err er
 	if pathMatch, err := objectField(match, "path", "path"); err != nil {
 		return false, err
 	} else if len(pathMatch) > 0 {
-		path = map[string]any{"type": stringField(pathMatch, "type", typePrefix),
-			"value": stringField(pathMatch, "value", "/")}
+		path = map[string]any{
+			"type":  stringField(pathMatch, "type", typePrefix),
+			"value": stringField(pathMatch, "value", "/"),
+		}
 	}
 	if condition.Path != nil {
 		if path, possible, err = intersectPaths(path, pathOf(*condition.Path)); err != nil || !possible {

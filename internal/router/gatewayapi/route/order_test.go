@@ -39,8 +39,10 @@ func (g generator) crowded() map[string]any {
 	object := g.object(HTTPRoute, true)
 	var rules []any
 	for i := range 1 + g.IntN(4) {
-		fields := map[string]any{"name": fmt.Sprint("user-", i),
-			"backendRefs": []any{map[string]any{"name": fmt.Sprint("other-", i), "port": int64(80)}}}
+		fields := map[string]any{
+			"name":        fmt.Sprint("user-", i),
+			"backendRefs": []any{map[string]any{"name": fmt.Sprint("other-", i), "port": int64(80)}},
+		}
 		if i == 0 || g.IntN(2) == 0 {
 			fields["backendRefs"] = g.backends(true)
 		}
@@ -92,8 +94,10 @@ func (g generator) crowdedManaged() []ManagedRoute {
 		route := ManagedRoute{Name: fmt.Sprint("managed-", i), Header: role()}
 		if g.IntN(3) == 0 {
 			path := StringMatch{Type: Prefix, Value: "/p0"}
-			route.Header, route.Mirror = nil, &Mirror{Percent: 50,
-				Matches: []MirrorMatch{{Path: &path}, {Headers: role(), Method: &StringMatch{Type: Exact, Value: "GET"}}}}
+			route.Header, route.Mirror = nil, &Mirror{
+				Percent: 50,
+				Matches: []MirrorMatch{{Path: &path}, {Headers: role(), Method: &StringMatch{Type: Exact, Value: "GET"}}},
+			}
 		} else if g.IntN(3) == 0 {
 			route.Header = append(route.Header, HeaderMatch{Name: "tenant", Type: Exact, Value: "t"})
 		}

@@ -246,8 +246,10 @@ func TestHeaderRoutesReachTheCanary(t *testing.T) {
 	for seed := range uint64(seeds) {
 		g := newGenerator(seed)
 		want := g.intent(HTTPRoute, true, 0)
-		managed := []ManagedRoute{{Name: "a", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}},
-			{Name: "b", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
+		managed := []ManagedRoute{
+			{Name: "a", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}},
+			{Name: "b", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}},
+		}
 		want.ManagedRoutes = &managed
 		original := g.object(HTTPRoute, true)
 		changed := must(t, original, want)["spec"].(map[string]any)["rules"].([]any)

@@ -25,10 +25,14 @@ func TestAccepted(t *testing.T) {
 			report("{name: a}", "{name: b, namespace: gateways, sectionName: http}"), ""},
 		"a parent that is named no more": {accepted + "," + report("{name: a}", "{name: old}", "True", "False"), ""},
 		"no parent":                      {"", "status.parents: no parent in spec.parentRefs has reported on the route"},
-		"only one named no more": {report("{name: a}", "{name: old}"),
-			"status.parents: no parent in spec.parentRefs has reported on the route"},
-		"another section": {report("{name: a}", "{name: b, namespace: gateways, sectionName: https}"),
-			"status.parents: no parent in spec.parentRefs has reported on the route"},
+		"only one named no more": {
+			report("{name: a}", "{name: old}"),
+			"status.parents: no parent in spec.parentRefs has reported on the route",
+		},
+		"another section": {
+			report("{name: a}", "{name: b, namespace: gateways, sectionName: https}"),
+			"status.parents: no parent in spec.parentRefs has reported on the route",
+		},
 		"one of two rejects": {
 			accepted + "," + report("{name: a}", "{name: b, namespace: gateways, sectionName: http}",
 				`ResolvedRefs, status: "True"`, `ResolvedRefs, status: "False", reason: BackendNotFound, message: no Service`),
@@ -37,8 +41,10 @@ func TestAccepted(t *testing.T) {
 		"an older generation": {report("ResolvedRefs, status: \"True\", observedGeneration: 3",
 			"ResolvedRefs, status: \"True\", observedGeneration: 2"), "status.parents[0] (x/y): condition ResolvedRefs is " +
 			"about generation 2, the route has 3"},
-		"a condition missing": {report("type: Accepted", "type: Programmed"),
-			"status.parents[0] (x/y) has no condition Accepted"},
+		"a condition missing": {
+			report("type: Accepted", "type: Programmed"),
+			"status.parents[0] (x/y) has no condition Accepted",
+		},
 		"no objects": {"1", "not a Gateway API route: status.parents[0] is int64, not an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,13 +73,17 @@ func TestCheckSpec(t *testing.T) {
 		change func(*Intent)
 		text   string
 	}{
-		"another weight": {func(want *Intent) { want.Weights = &Weights{Stable: 70, Canary: 30} },
-			"spec.rules[0].backendRefs[0].weight is 80 and should be 70"},
+		"another weight": {
+			func(want *Intent) { want.Weights = &Weights{Stable: 70, Canary: 30} },
+			"spec.rules[0].backendRefs[0].weight is 80 and should be 70",
+		},
 		"another header": {func(want *Intent) {
 			want.ManagedRoutes = &[]ManagedRoute{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
 		}, "spec.rules[1].matches[0].headers[0].value is qa and should be dev"},
-		"no managed route": {func(want *Intent) { want.ManagedRoutes = &[]ManagedRoute{} },
-			"spec.rules has 2 elements and should have 1"},
+		"no managed route": {
+			func(want *Intent) { want.ManagedRoutes = &[]ManagedRoute{} },
+			"spec.rules has 2 elements and should have 1",
+		},
 		"an experiment as well": {func(want *Intent) {
 			want.Weights = &Weights{Stable: 80, Canary: 20, Others: []Destination{{Service: "exp"}}}
 		}, "spec.rules[0].backendRefs has 2 elements and should have 3"},

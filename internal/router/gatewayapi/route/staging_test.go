@@ -125,8 +125,10 @@ func TestStagedAddition(t *testing.T) {
 // TestNothingToStage: without removed or added rules, or without a controller that indexes rules, nothing is staged.
 func TestNothingToStage(t *testing.T) {
 	t.Parallel()
-	none, same := &[]ManagedRoute{}, &[]ManagedRoute{{Name: "qa",
-		Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}}}}
+	none, same := &[]ManagedRoute{}, &[]ManagedRoute{{
+		Name:   "qa",
+		Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "qa"}},
+	}}
 	other := &[]ManagedRoute{{Name: "qa", Header: []HeaderMatch{{Name: "role", Type: Exact, Value: "dev"}}}}
 	tests := []struct {
 		name, controller string

@@ -52,8 +52,10 @@ func (want Intent) validate() error {
 
 // validateWeights checks that all weights are in the API's range, and that no Service has two.
 func (want Intent) validateWeights(weights Weights) error {
-	all := append([]Destination{{Service: want.Stable, Weight: weights.Stable},
-		{Service: want.Canary, Weight: weights.Canary}}, weights.Others...)
+	all := append([]Destination{
+		{Service: want.Stable, Weight: weights.Stable},
+		{Service: want.Canary, Weight: weights.Canary},
+	}, weights.Others...)
 	seen := map[string]bool{}
 	for _, destination := range all {
 		if destination.Weight < 0 || destination.Weight > maxWeight {
