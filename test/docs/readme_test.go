@@ -72,7 +72,7 @@ func TestREADMEShowsTestedRollouts(t *testing.T) {
 func TestREADMEMeasurementsAreVerified(t *testing.T) {
 	_, table, _ := strings.Cut(text(t, "README.md"), "<!-- figures -->")
 	table, _, _ = strings.Cut(table, "<!-- end of figures -->")
-	held := []struct{ row, figure, file, says string }{
+	checks := []struct{ row, value, file, pattern string }{
 		{
 			"for an idle Rollout", "0", "test/counts/scaledobjects_test.go",
 			`step\{name: "an idle resync", before: [^,]*, 0\), call: c\.reconcile\(ctx\)\}`,
@@ -109,18 +109,18 @@ func TestREADMEMeasurementsAreVerified(t *testing.T) {
 			`2 stable and 0 canary[^$]*9 stable and 2 canary[^$]*2 stable and 0 canary`,
 		},
 	}
-	for _, h := range held {
+	for _, c := range checks {
 		var row string
 		for line := range strings.Lines(table) {
-			if strings.Contains(line, h.row) {
+			if strings.Contains(line, c.row) {
 				row = line
 			}
 		}
-		if !strings.Contains(row, h.figure) {
-			t.Errorf("README's row %q does not contain %q: %s", h.row, h.figure, row)
+		if !strings.Contains(row, c.value) {
+			t.Errorf("README's row %q does not contain %q: %s", c.row, c.value, row)
 		}
-		if !regexp.MustCompile(h.says).MatchString(text(t, h.file)) {
-			t.Errorf("%s does not verify %q of the row %q: it has no %s", h.file, h.figure, h.row, h.says)
+		if !regexp.MustCompile(c.pattern).MatchString(text(t, c.file)) {
+			t.Errorf("%s does not verify %q of the row %q: no match of %s", c.file, c.value, c.row, c.pattern)
 		}
 	}
 }

@@ -96,8 +96,8 @@ func (r *recorder) add(resource string, object stored) {
 	key := resource + "/" + object.Metadata.Namespace + "/" + object.Metadata.Name
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.splits[key]; len(known) == 0 || known[len(known)-1].text != text {
-		r.splits[key] = append(known, storedSplit{text, time.Now()})
+	if splits := r.splits[key]; len(splits) == 0 || splits[len(splits)-1].text != text {
+		r.splits[key] = append(splits, storedSplit{text, time.Now()})
 	}
 }
 
@@ -116,19 +116,19 @@ func (r *recorder) history(resource, namespace, name string) string {
 func (r *recorder) since(resource, namespace, name string, number int) []storedSplit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.splits[resource+"/"+namespace+"/"+name]
-	return slices.Clone(known[min(number, len(known)):])
+	splits := r.splits[resource+"/"+namespace+"/"+name]
+	return slices.Clone(splits[min(number, len(splits)):])
 }
 
 // last returns the current traffic split of an object, and its time.
 func (r *recorder) last(resource, namespace, name string) storedSplit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.splits[resource+"/"+namespace+"/"+name]
-	if len(known) == 0 {
+	splits := r.splits[resource+"/"+namespace+"/"+name]
+	if len(splits) == 0 {
 		return storedSplit{}
 	}
-	return known[len(known)-1]
+	return splits[len(splits)-1]
 }
 
 // annotated returns the traffic split of an HTTPScaledObject, with the names of header and mirror routes in brackets.
@@ -146,8 +146,8 @@ func (o stored) annotated() string {
 
 // weighted returns the traffic split of an HTTPScaledObject by weights.
 func (o stored) weighted() string {
-	text, is := o.Metadata.Annotations["http.kedify.io/weighted-backends"]
-	if !is {
+	text, ok := o.Metadata.Annotations["http.kedify.io/weighted-backends"]
+	if !ok {
 		return "0" // all to its own Service, which is the stable one
 	}
 	backends, err := split.Parse(text)

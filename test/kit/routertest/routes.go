@@ -115,7 +115,7 @@ func (s *RoutesServer) put(object *unstructured.Unstructured) {
 	resource := strings.ToLower(object.GetKind()) + "s"
 	key := routeKey(resource, object.GetNamespace(), object.GetName())
 	event, generation := "ADDED", int64(1)
-	if before, found := s.objects[key]; found {
+	if before, exists := s.objects[key]; exists {
 		event, generation = "MODIFIED", before.GetGeneration()
 		if !reflect.DeepEqual(before.Object["spec"], object.Object["spec"]) {
 			generation++
@@ -134,8 +134,8 @@ func (s *RoutesServer) Change(resource, namespace, name string, change func(map[
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := routeKey(resource, namespace, name)
-	before, found := s.objects[key]
-	if !found {
+	before, exists := s.objects[key]
+	if !exists {
 		s.tb.Errorf("no route %s to change", key)
 		return
 	}
@@ -173,7 +173,7 @@ func (s *RoutesServer) Accept(resource, namespace, name string, accepted bool) {
 func (s *RoutesServer) Object(resource, namespace, name string) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if object, found := s.objects[routeKey(resource, namespace, name)]; found {
+	if object, exists := s.objects[routeKey(resource, namespace, name)]; exists {
 		return object.DeepCopy().Object
 	}
 	return nil
@@ -184,9 +184,9 @@ func (s *RoutesServer) Delete(resource, namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := routeKey(resource, namespace, name)
-	if gone, found := s.objects[key]; found {
+	if deleted, exists := s.objects[key]; exists {
 		delete(s.objects, key)
-		s.record("DELETED", resource, gone)
+		s.record("DELETED", resource, deleted)
 	}
 }
 

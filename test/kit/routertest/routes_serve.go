@@ -67,9 +67,9 @@ func (s *RoutesServer) serveObject(w http.ResponseWriter, r *http.Request, parts
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	resource := schema.GroupResource{Group: routesGroup, Resource: parts[5]}
-	object, found := s.objects[routeKey(parts[5], parts[4], parts[6])]
+	object, exists := s.objects[routeKey(parts[5], parts[4], parts[6])]
 	switch {
-	case !found:
+	case !exists:
 		respondError(w, apierrors.NewNotFound(resource, parts[6]))
 	case r.Method == http.MethodGet:
 		respond(w, http.StatusOK, object)
