@@ -87,7 +87,7 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, e
 	return s, nil
 }
 
-// startRest starts the processes that Stage does not start.
+// startRest starts the processes that the Testbed does not start.
 func (s *stage) startRest(ctx context.Context) (err error) {
 	if err := s.ForEachApp(ctx, func(ctx context.Context, app int) error { return s.SetReady(ctx, app, true) }); err != nil {
 		return err

@@ -60,7 +60,7 @@ func start(ctx context.Context, chosen options) (s *stage, err error) {
 	return s, nil
 }
 
-// startRest starts the processes that Stage does not start.
+// startRest starts the processes that the Testbed does not start.
 func (s *stage) startRest(ctx context.Context) (err error) {
 	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
 		return err

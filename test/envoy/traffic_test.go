@@ -179,7 +179,7 @@ func TestForwardedHeaders(t *testing.T) {
 		}
 	}
 	if got.header.Get("Server") != "the-app" || got.header.Get("X-Envoy-Upstream-Service-Time") != "" {
-		t.Errorf("the answer was changed: %v", got.header)
+		t.Errorf("the response was changed: %v", got.header)
 	}
 	if id := got.seen.Header.Get("X-Request-Id"); id != header.Get("X-Request-Id") {
 		t.Errorf("the request id became %q", id)

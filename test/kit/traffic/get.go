@@ -37,7 +37,7 @@ func Get(ctx context.Context, url, host string, header http.Header) (Response, e
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return Response{}, fmt.Errorf("read the answer: %w", err)
+		return Response{}, fmt.Errorf("read the response: %w", err)
 	}
 	return Response{Status: response.StatusCode, Header: response.Header, Body: body}, nil
 }
