@@ -40,10 +40,11 @@ type Settings struct {
 // DefaultSettings returns the settings of `make demo`. The time limits that fail a run are as long as await.Patience.
 func DefaultSettings() Settings {
 	patience := await.Patience()
-	//testbounds:allow how long the replicas must stay right
 	return Settings{
-		Stable: "blue", Canary: "yellow", ScaleTimeout: patience, StablePeriod: 16 * time.Second,
-		Timeout: patience, WakeTimeout: patience,
+		Stable: "blue", Canary: "yellow", ScaleTimeout: patience,
+		//testbounds:allow how long the replicas must stay right
+		StablePeriod: 16 * time.Second,
+		Timeout:      patience, WakeTimeout: patience,
 	}
 }
 

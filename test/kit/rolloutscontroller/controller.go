@@ -182,13 +182,13 @@ func (c *Controller) Reconciles() (int, error) {
 	return bytes.Count(written, []byte(`msg="Reconciliation completed"`)), err
 }
 
-// LogLines returns the last lines of the controller's log that contain text, at most most lines.
-func (c *Controller) LogLines(text string, most int) (string, error) {
+// LogLines returns the last lines of the controller's log that contain text, at most limit of them.
+func (c *Controller) LogLines(text string, limit int) (string, error) {
 	written, err := os.ReadFile(c.log.Name())
 	if err != nil {
 		return "", err
 	}
 	lines := slices.DeleteFunc(strings.Split(string(written), "\n"),
 		func(line string) bool { return !strings.Contains(line, text) })
-	return strings.Join(lines[max(0, len(lines)-most):], "\n"), nil
+	return strings.Join(lines[max(0, len(lines)-limit):], "\n"), nil
 }
