@@ -95,7 +95,7 @@ func (w *writer) enqueueChanged(delta peers.Delta) {
 			fleets[proxy.Fleet] = struct{}{}
 			continue
 		}
-		for key := range proxy.Answers {
+		for key := range proxy.Acks {
 			keys = append(keys, key)
 		}
 	}

@@ -226,7 +226,7 @@ func TestWriterWritesChangesOnce(t *testing.T) {
 func TestWriterOnlyWritesWhileElected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		s.report(problem("Conflict", "taken"))
+		s.report(problem("RouteConflict", "taken"))
 		if got := s.takeWrites(); got != nil {
 			t.Fatalf("written without being elected: %v", got)
 		}
@@ -238,7 +238,7 @@ func TestWriterOnlyWritesWhileElected(t *testing.T) {
 		}
 		stop()
 		s.watch()
-		s.report(problem("Conflict", "taken"))
+		s.report(problem("RouteConflict", "taken"))
 		defer s.lead(t)()
 		synctest.Wait()
 		if got := s.takeWrites(); got != nil {

@@ -42,8 +42,8 @@ func (s *Server) Closed(proxy netip.Addr, stream Stream) {
 	}
 }
 
-// Confirmed is called when a proxy has ACKed endpoints. It releases the requests that wait for them.
-func (s *Server) Confirmed(proxy netip.Addr) {
+// EndpointsAcked is called when a proxy has ACKed endpoints. It releases the requests that wait for them.
+func (s *Server) EndpointsAcked(proxy netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.release(proxy)
