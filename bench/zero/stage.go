@@ -49,7 +49,7 @@ func start(ctx context.Context, chosen options) (s *stage, err error) {
 	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
 		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
 		Apps: mostApps, QueueDeadline: 2 * timeout, Workers: 1,
-		Arguments: []string{"--max-held-per-object=" + most, "--max-held-per-namespace=" + most, "--max-held-per-proxy=" + most, "--max-held=" + most},
+		Arguments: []string{"--max-queued-per-object=" + most, "--max-queued-per-namespace=" + most, "--max-queued-per-proxy=" + most, "--max-queued=" + most},
 	})
 	if err != nil {
 		return nil, err

@@ -104,8 +104,17 @@ KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS and its counterparts set --max-upstre
 			return run(command.Context(), chosen, command.ErrOrStderr())
 		},
 	}
+	command.Flags().SetNormalizeFunc(formerFlags)
 	chosen.addFlags(command.Flags())
 	return command
+}
+
+// formerFlags accepts --max-held and the flags that began with it, the former names of the --max-queued flags.
+func formerFlags(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if rest, isFormer := strings.CutPrefix(name, "max-held"); isFormer {
+		name = "max-queued" + rest
+	}
+	return pflag.NormalizedName(name)
 }
 
 // addFlags adds the flags with their defaults.
@@ -149,13 +158,13 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"requests")
 	flags.DurationVar(&s.patience, "cold-start-timeout", defaultPatience,
 		"maximum `time` that a request is queued, unless its HTTPScaledObject sets another")
-	flags.IntVar(&s.limits.Object, "max-held-per-object", defaultHeldPerApp,
+	flags.IntVar(&s.limits.Object, "max-queued-per-object", defaultHeldPerApp,
 		"maximum `number` of queued requests of one HTTPScaledObject")
-	flags.IntVar(&s.limits.Namespace, "max-held-per-namespace", defaultHeldPerNamespace,
+	flags.IntVar(&s.limits.Namespace, "max-queued-per-namespace", defaultHeldPerNamespace,
 		"maximum `number` of queued requests of one namespace")
-	flags.IntVar(&s.limits.Proxy, "max-held-per-proxy", defaultHeldPerProxy,
+	flags.IntVar(&s.limits.Proxy, "max-queued-per-proxy", defaultHeldPerProxy,
 		"maximum `number` of queued requests of one proxy")
-	flags.IntVar(&s.limits.Total, "max-held", defaultHeld, "maximum `number` of queued requests in this replica")
+	flags.IntVar(&s.limits.Total, "max-queued", defaultHeld, "maximum `number` of queued requests in this replica")
 
 	flags.BoolVar(&s.waitingPages, "waiting-pages", true,
 		"show waiting pages in ConfigMaps; requires the permission to list and watch configmaps")
@@ -230,8 +239,8 @@ func (s *settings) checkHold() error {
 			s.patience, translate.MaxHold)
 	}
 	for name, value := range map[string]int{
-		"max-held-per-object": s.limits.Object, "max-held-per-namespace": s.limits.Namespace,
-		"max-held-per-proxy": s.limits.Proxy, "max-held": s.limits.Total,
+		"max-queued-per-object": s.limits.Object, "max-queued-per-namespace": s.limits.Namespace,
+		"max-queued-per-proxy": s.limits.Proxy, "max-queued": s.limits.Total,
 	} {
 		if value < 1 {
 			return fmt.Errorf("%w: --%s: %d is too small: use at least 1, or leave --pod-ip empty to queue no requests",
@@ -254,7 +263,7 @@ func (s *settings) checkHold() error {
 	return nil
 }
 
-// envAlternatives returns the second environment variables of flags.
+// envAlternatives returns the second environment variables of flags, or those of their former names.
 func envAlternatives() map[string]string {
 	return map[string]string{
 		"pod-name":                      "POD_NAME",
@@ -264,5 +273,9 @@ func envAlternatives() map[string]string {
 		"max-upstream-pending-requests": "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_PENDING_REQUESTS",
 		"max-upstream-requests":         "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS",
 		"max-upstream-retries":          "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES",
+		"max-queued-per-object":         envPrefix + "MAX_HELD_PER_OBJECT",
+		"max-queued-per-namespace":      envPrefix + "MAX_HELD_PER_NAMESPACE",
+		"max-queued-per-proxy":          envPrefix + "MAX_HELD_PER_PROXY",
+		"max-queued":                    envPrefix + "MAX_HELD",
 	}
 }

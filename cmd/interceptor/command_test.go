@@ -62,10 +62,17 @@ func TestSettings(t *testing.T) {
 		},
 		"the address of the Pod": {
 			environment: map[string]string{"POD_IP": "10.1.2.3"},
-			args:        []string{"--xds-address", "127.0.0.1:7", "--max-held=5", "--cold-start-timeout=1m"},
+			args:        []string{"--xds-address", "127.0.0.1:7", "--max-queued=5", "--cold-start-timeout=1m"},
 			want: changed(func(s *settings) {
 				s.podIP, s.xdsAddress, s.limits.Total, s.patience = "10.1.2.3", "127.0.0.1:7", 5, time.Minute
 				s.translate.Hold.Checks = netip.MustParseAddrPort("10.1.2.3:7")
+			}),
+		},
+		"former names of flags": {
+			environment: map[string]string{"KEDIFY_INTERCEPTOR_MAX_HELD_PER_PROXY": "7"},
+			args:        []string{"--max-held=5", "--max-held-per-object=6"},
+			want: changed(func(s *settings) {
+				s.limits.Total, s.limits.Object, s.limits.Proxy = 5, 6, 7
 			}),
 		},
 		"one of IPv6": {
@@ -128,7 +135,7 @@ func TestInvalidSettings(t *testing.T) {
 			says: "--cold-start-timeout: 1h0m0s is out of range",
 		},
 		"no queued request": {
-			args: []string{"--max-held-per-proxy=0"},
+			args: []string{"--max-queued-per-proxy=0"},
 			says: "or leave --pod-ip empty to queue no requests",
 		},
 		"a time without a unit":             {args: []string{"--cluster-grace=5"}, says: "missing unit"},

@@ -71,7 +71,7 @@ The exit code is 3 if there are leftovers, and 0 if there are none.`,
 	command.Flags().BoolVar(&options.apply, "apply", false, "remove the leftovers")
 	command.Flags().BoolVar(&options.unowned, "unowned", false,
 		"with --apply, also remove weights without an owner annotation (may be user-set)")
-	command.Flags().DurationVar(&options.timeout, "time-limit", time.Minute, "maximum `time` for reading the cluster")
+	command.Flags().DurationVar(&options.timeout, "timeout", time.Minute, "maximum `time` for reading the cluster")
 	return command
 }
 

@@ -316,7 +316,7 @@ func TestRolloutWithGatewayAPIPlugin(t *testing.T) {
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
 	says("HTTPRoute web, shop.test/: plugin argoproj-labs/gatewayAPI of Rollout routed/myapp manages its weights")
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: httproute}`))
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRouted)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonManagedByTrafficRouter)
 	remove(t, "/apis/argoproj.io/v1alpha1/namespaces/"+team+"/rollouts/myapp")
 	awaitBackends(t, team, "shop:80 cart:80", "kedify-proxy:8080 cart:80")
 }
@@ -429,7 +429,7 @@ func TestRepeatedRestores(t *testing.T) {
 	areHeld("it is wired again, and who restored it is known", `"by":"argocd-controller","times":1`)
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 	restore()
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRestored)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonBackendRevertedByOther)
 	awaitBackends(t, team, "shop:80 cart:80")
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 
@@ -439,7 +439,7 @@ func TestRepeatedRestores(t *testing.T) {
 			"{\"reason\":\"Restored\",\"at\":\"`+time.Now().UTC().Format(time.RFC3339)+`\",\"times\":4}"}}}`)
 	}
 	restore()
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRestored)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonBackendRevertedByOther)
 	areHeld("it is left alone", `"times":5`)
 	remove(t, scaledObject(team, "shop"))
 	awaitNoAnnotation(t, team)

@@ -142,7 +142,7 @@ func TestFluxWithoutRecipe(t *testing.T) {
 	})
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 	are(t, "configured", flux(t, team, "", originalIngress, originalRoute))
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRestored)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonBackendRevertedByOther)
 }
 
 // TestFluxIgnoresBackends makes Flux ignore the wired backends, by the recipe, and apply other changes in Git.

@@ -205,7 +205,7 @@ func TestNameTaken(t *testing.T) {
 	mine := `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop}, spec: {hosts: [mine.test], scaleTargetRef: {service: mine, port: 80}}}`
 	apply(t, team, mine, shop(simple))
 	const says = `HTTPScaledObject "shop" already exists and belongs to another owner; delete it, or set a different httpScaledObject in the trigger's metadata`
-	awaitEvent(t, team, httpv1alpha1.ReasonNameTaken, says)
+	awaitEvent(t, team, httpv1alpha1.ReasonNameInUse, says)
 	found := awaitObject(t, team, "shop", "there", there)
 	if len(found.OwnerReferences) > 0 || found.Spec.ScaleTargetRef.Service != "mine" {
 		t.Errorf("it was taken over: %+v", found)

@@ -157,7 +157,7 @@ func TestManualProxies(t *testing.T) {
 	}
 	before := parts(t, team)
 	apply(t, team, shop(simple))
-	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
+	awaitInstalled(t, team, httpv1alpha1.ReasonNotManagedByAgent)
 	remove(t, scaledObject(team, "shop"))
 	awaitGone(t, team, "shop")
 	last := namespace(t, "fleet-by-hand-bound") // what comes after is reconciled after
@@ -177,7 +177,7 @@ func TestAdoptManualProxies(t *testing.T) {
 	}
 	uid := parts(t, team)["Deployment"].UID
 	apply(t, team, shop(simple))
-	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
+	awaitInstalled(t, team, httpv1alpha1.ReasonNotManagedByAgent)
 	label := func(value string) {
 		t.Helper()
 		for name := range proxyParts {
@@ -193,7 +193,7 @@ func TestAdoptManualProxies(t *testing.T) {
 		t.Error("it is another Deployment")
 	}
 	label("null")
-	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
+	awaitInstalled(t, team, httpv1alpha1.ReasonNotManagedByAgent)
 }
 
 // TestProxyNameTaken has one object of someone else with a proxy's name, until it is deleted.
@@ -201,8 +201,8 @@ func TestProxyNameTaken(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet-taken")
 	apply(t, team, `{apiVersion: v1, kind: ConfigMap, metadata: {name: kedify-proxy-bootstrap}, data: {mine: "1"}}`, shop(simple))
-	message := awaitInstalled(t, team, httpv1alpha1.ReasonNameTaken)
-	awaitEvent(t, team, httpv1alpha1.ReasonNameTaken, message)
+	message := awaitInstalled(t, team, httpv1alpha1.ReasonNameInUse)
+	awaitEvent(t, team, httpv1alpha1.ReasonNameInUse, message)
 	if found := parts(t, team); len(found) != 1 || found["ConfigMap"].Labels != nil || !strings.Contains(message, "ConfigMap kedify-proxy-bootstrap") {
 		t.Errorf("%q, and there is %v", message, found)
 	}

@@ -168,7 +168,7 @@ func TestPrinterColumns(t *testing.T) {
 	}
 	const status = `{"status": {"targetWorkload": "argoproj.io/v1alpha1/Rollout/shop", "targetService": "shop-stable:80", "conditions": [
 		{"type": "Ready", "status": "True", "reason": "Serving", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
-		{"type": "Programmed", "status": "False", "reason": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`
+		{"type": "Programmed", "status": "False", "reason": "NotAcknowledged", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`
 	if err := patch(t.Context(), shared.admin, pathOf(namespace, "shop")+"/status", status); err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func certificateOf(object *httpv1alpha1.HTTPScaledObject) Certificate {
 		return CertificateMaybeActive
 	}
 	switch condition.Reason {
-	case httpv1alpha1.ReasonTLSReady, httpv1alpha1.ReasonHostTaken, httpv1alpha1.ReasonHostNotCovered:
+	case httpv1alpha1.ReasonTLSReady, httpv1alpha1.ReasonCertificateConflict, httpv1alpha1.ReasonHostNotCovered:
 		return CertificateActive
 	case httpv1alpha1.ReasonSecretNotFound, httpv1alpha1.ReasonInvalidSecretName:
 		return CertificateMissing

@@ -45,7 +45,7 @@ const (
 // Leftover is an object with leftovers.
 type Leftover struct {
 	// Kinds are the kinds of leftovers on the object.
-	Kinds []Kind `json:"sorts"`
+	Kinds []Kind `json:"kinds"`
 	// Object is the kind, namespace and name of the object.
 	Object string `json:"object"`
 	// Message describes the leftovers, their former owner, and the effect of the removal on requests.

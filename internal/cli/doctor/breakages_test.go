@@ -245,7 +245,7 @@ func applications() []breakage {
 				delete(f.CRDs, facts.HTTPScaledObjectsCRD)
 				f.HTTPScaledObjects = nil
 			}),
-			code: doctor.DefinitionMissing, object: "CustomResourceDefinition httpscaledobjects.http.keda.sh",
+			code: doctor.CRDNotFound, object: "CustomResourceDefinition httpscaledobjects.http.keda.sh",
 			fix: "config/crd",
 		},
 		{
@@ -255,7 +255,7 @@ func applications() []breakage {
 					Served:     []string{"v1alpha1"}, StatusFields: []string{"conditions"},
 				}
 			}),
-			code: doctor.DefinitionForeign, severity: doctor.Warning,
+			code: doctor.CRDOwnedByOther, severity: doctor.Warning,
 			object: "CustomResourceDefinition httpscaledobjects.http.keda.sh", field: "spec.versions",
 			fix: "config/crd",
 		},
@@ -282,7 +282,7 @@ func applications() []breakage {
 				conditions[0].Status, conditions[0].Reason = metav1.ConditionFalse, httpv1alpha1.ReasonServiceNotFound
 				conditions[1].Status, conditions[1].Reason = metav1.ConditionFalse, httpv1alpha1.ReasonNotAccepted
 			}),
-			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop",
+			code: doctor.HTTPScaledObjectNotAccepted, object: "HTTPScaledObject shop/shop",
 			field: "status.conditions[Accepted]", fix: "docs/reference/errors.md",
 		},
 		{
@@ -294,7 +294,7 @@ func applications() []breakage {
 						Reason: httpv1alpha1.ReasonInvalidTrigger,
 					})
 			}),
-			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop",
+			code: doctor.HTTPScaledObjectNotAccepted, object: "HTTPScaledObject shop/shop",
 			field: "status.conditions[TriggerAccepted]", fix: "docs/reference/errors.md",
 		},
 		{
