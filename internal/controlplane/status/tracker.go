@@ -35,8 +35,8 @@ type Stream interface {
 
 // Confirmation is the answer of one proxy about one resource.
 type Confirmation struct {
-	// Acked is the version that the proxy runs for certain, because it ACKed the last response with the resource. It is
-	// "" if there is none.
+	// Acked is the version that the proxy has confirmed: it ACKed the last response with the resource. It is "" if there
+	// is none.
 	Acked string
 	// Nacked is a version in a response that the proxy NACKed without a later ACK, "" if there is none.
 	Nacked string
