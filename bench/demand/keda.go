@@ -44,7 +44,7 @@ func reference(app int) *externalscaler.ScaledObjectRef {
 }
 
 // askedByKEDA measures while KEDA calls the scaler.
-func (s *stage) askedByKEDA(ctx context.Context, measure func(context.Context) error, results *report) (err error) {
+func (s *environment) askedByKEDA(ctx context.Context, measure func(context.Context) error, results *report) (err error) {
 	connection, err := grpc.NewClient(coldstart.ScalerAddress, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err

@@ -74,7 +74,8 @@ func (r *routes) Workload() string {
 	return fmt.Sprintf("%d Rollouts with 1 HTTPRoute, %d each with 5 and 20, one call of each kind per Rollout in a round", r.rolloutCount(1), r.rolloutCount(5))
 }
 
-// rolloutCount returns the number of Rollouts with size routes. It is higher for short calls, so that a round is long enough.
+// rolloutCount returns the number of Rollouts with size routes. It is higher for short calls, so that a round is long
+// enough.
 func (r *routes) rolloutCount(size int) int {
 	if size == 1 {
 		return 4 * r.rollouts

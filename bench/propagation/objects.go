@@ -143,15 +143,15 @@ func (a application) create(ctx context.Context, client rest.Interface) error {
 	return apiserver.Create(ctx, client, scaledObjectsPath(a.namespace), a.scaledObject)
 }
 
-// worldOf returns the World with all of these applications.
-func worldOf(applications []application) resolve.Inputs {
-	var world resolve.Inputs
+// inputsOf returns the inputs with all of these applications.
+func inputsOf(applications []application) resolve.Inputs {
+	var inputs resolve.Inputs
 	for _, app := range applications {
-		world.ScaledObjects = append(world.ScaledObjects, app.scaledObject)
-		world.Services = append(world.Services, kit.ResolveServices(app.services...)...)
-		world.EndpointSlices = append(world.EndpointSlices, kit.ResolveEndpointSlices(app.slices...)...)
+		inputs.ScaledObjects = append(inputs.ScaledObjects, app.scaledObject)
+		inputs.Services = append(inputs.Services, kit.ResolveServices(app.services...)...)
+		inputs.EndpointSlices = append(inputs.EndpointSlices, kit.ResolveEndpointSlices(app.slices...)...)
 	}
-	return world
+	return inputs
 }
 
 // setWeight changes the annotation of application i, as the router does.

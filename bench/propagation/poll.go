@@ -65,7 +65,7 @@ func (p poller) ask(ctx context.Context) (string, error) {
 }
 
 // startPods starts two web servers that answer with their side, at an address that an EndpointSlice may contain.
-func (s *stage) startPods(ctx context.Context) error {
+func (s *environment) startPods(ctx context.Context) error {
 	address := netspace.Address().String()
 	s.at = map[string]endpoint{}
 	for _, side := range sides() {

@@ -173,8 +173,8 @@ func rollout(n int, weight int32) *v1alpha1.Rollout {
 	return made
 }
 
-// setWeights sets one weight after another for the Rollouts, and waits until the plugin has established its watch: from then
-// on, idle calls make no requests.
+// setWeights sets one weight after another for the Rollouts, and waits until the plugin has established its watch: from
+// then on, idle calls make no requests.
 func setWeights(ctx context.Context, cluster *apiserver.ControlPlane, router *pluginprocess.Process, used int) error {
 	weighAll := func(before, weight int32) error {
 		_, err := stopwatch.Calls(atOnce, used, func(n int) error {

@@ -17,7 +17,7 @@ import (
 const silence = 50 * time.Millisecond
 
 // measureNotify measures the time from a request for an app at zero to the scaler's message on KEDA's stream.
-func (s *stage) measureNotify(ctx context.Context, results *report) (err error) {
+func (s *environment) measureNotify(ctx context.Context, results *report) (err error) {
 	scaler, err := s.StartScaler(ctx)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *stage) measureNotify(ctx context.Context, results *report) (err error) 
 }
 
 // notifyOnce takes one sample. KEDA's stream is open before the request.
-func (s *stage) notifyOnce(ctx context.Context, keda externalscaler.ExternalScalerClient, app int) (time.Duration, error) {
+func (s *environment) notifyOnce(ctx context.Context, keda externalscaler.ExternalScalerClient, app int) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stream, err := keda.StreamIsActive(ctx, &externalscaler.ScaledObjectRef{

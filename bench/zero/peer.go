@@ -42,7 +42,7 @@ func buildPeer(ctx context.Context, source, folder string) error {
 
 // startPeer starts it with the environment of its own Deployment. It routes the same HTTPScaledObjects as the
 // interceptor, and connects to Pods by their own addresses as the interceptor does: there is no kube-proxy here.
-func (s *stage) startPeer(ctx context.Context) error {
+func (s *environment) startPeer(ctx context.Context) error {
 	definition := filepath.Join(s.options.peer, "config/crd/bases/http.keda.sh_interceptorroutes.yaml")
 	if err := apiserver.ApplyFiles(ctx, s.Admin, "", definition); err != nil {
 		return fmt.Errorf("%w: %w", errPeer, err)

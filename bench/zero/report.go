@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxOne50 and maxOne99 limit the time for one app, in ms from the endpoint to the first byte. maxRatio limits the
-	// time for several apps, in multiples of a direct push. maxTold limits the time until KEDA is notified, in ms.
+	// time for several apps, in multiples of a direct push. maxNotified limits the time until KEDA is notified, in ms.
 	maxOne50, maxOne99, maxRatio, maxNotified = 10, 30, 1.5, 20
 	// maxEnvoyKB and maxInterceptorKB limit the memory of a queued request. maxDescriptors limits its descriptors in
 	// Envoy.

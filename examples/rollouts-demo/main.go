@@ -1,7 +1,7 @@
 // Command rollouts-demo is the sample app of the canary guide: it answers every request for /color with the one colour
 // of its image, and serves a page that visualizes those answers as they arrive. Other guides' images are this app, too,
-// with another path and port. It can also answer connections and datagrams without HTTP, for which `rollouts-demo ask`
-// is the client.
+// with another path and port. It can also answer connections and datagrams without HTTP, for which `rollouts-demo
+// request` is the client.
 //
 // It behaves as an app behind a load balancer must on SIGTERM: it turns its readiness off, continues to serve while its
 // endpoints are removed, and only then closes its port.
@@ -104,8 +104,8 @@ func number(text string) (float64, error) {
 
 // run serves until ctx ends, and then for the termination delay.
 func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer, log *slog.Logger) error {
-	if len(args) > 0 && args[0] == "ask" {
-		return runAsk(ctx, args[1:], out)
+	if len(args) > 0 && args[0] == "request" {
+		return runRequest(ctx, args[1:], out)
 	}
 	o, err := parse(args, getenv, out)
 	if errors.Is(err, flag.ErrHelp) {

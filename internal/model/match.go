@@ -60,9 +60,9 @@ type Header struct {
 	Any bool `json:",omitempty"`
 }
 
-// ParseHost normalizes a host: lower case, without port and trailing dot. Requests are compared with the result in the
-// same way, so users need not care. Valid hosts are names of letters, digits, "-" and "_" (internationalized names in
-// their xn-- form), IPv4 addresses, "*." before a name, and "*".
+// ParseHost normalizes a host: lower case, without port and trailing dot. The host of a request is normalized in the
+// same way. Valid hosts are names of letters, digits, "-" and "_" (internationalized names in their xn-- form), IPv4
+// addresses, "*." before a name, and "*".
 func ParseHost(text string) (Host, error) {
 	name, port, hasPort := strings.Cut(text, ":")
 	if hasPort && !isDigits(port) {

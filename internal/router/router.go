@@ -28,8 +28,8 @@ type Router interface {
 	// SetWeight sets the weight of the canary Service and of each Service in others. The stable Service gets the rest.
 	SetWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) error
 	// VerifyWeight reports whether the weights of a SetWeight with the same arguments are applied. After false the
-	// controller calls again in 10 s, after an error only at its next resync, up to 15 min later. So the result of an
-	// error that can pass is false without an error.
+	// controller calls again in 10 s, after an error only at its next resync, up to 15 min later. So the result of a
+	// transient error is false without an error.
 	VerifyWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (bool,
 		error)
 	// UpdateHash receives the pod template hashes of the canary and the stable ReplicaSet, before the weights that belong

@@ -37,7 +37,7 @@ func debian() machine {
 			"lib/modules/6.12/modules.dep":           "kernel/fs/overlayfs/overlay.ko.xz:\nkernel/drivers/net/veth.ko.xz:\nkernel/net/netfilter/nf_tables.ko.xz: kernel/x.ko\n",
 		},
 		programs: []string{"sudo", "mount", "apt-get", "dpkg-deb", "go", "git", "python3"},
-		building: Parts,
+		building: Components,
 	}
 }
 
@@ -100,10 +100,10 @@ func (m machine) check(t *testing.T) (string, error) {
 
 // estimated is the output before everything is built: the estimates of package build.
 func estimated() string {
-	minutes := func(parts []build.Part) float64 { return math.Round(build.Planned(parts).Minutes()) }
-	keda := slices.DeleteFunc(build.OnDemand("..", "debian-13"), func(p build.Part) bool { return p.Name != build.KEDAPart })
+	minutes := func(components []build.Component) float64 { return math.Round(build.Planned(components).Minutes()) }
+	keda := slices.DeleteFunc(build.OnDemand("..", "debian-13"), func(p build.Component) bool { return p.Name != build.KEDAComponent })
 	return fmt.Sprintf("the components of the cluster are built once: about %.0f minutes on two cores; KEDA takes about %.0f more\n",
-		minutes(build.Parts("..", "debian-13")), minutes(keda))
+		minutes(build.Components("..", "debian-13")), minutes(keda))
 }
 
 func TestCheckPasses(t *testing.T) {
@@ -124,9 +124,9 @@ func TestCheckPasses(t *testing.T) {
 
 func TestCheckPrintsProblemAndFix(t *testing.T) {
 	tests := []struct {
-		name          string
-		machine       machine
-		problem, says string
+		name                 string
+		machine              machine
+		problem, wantMessage string
 	}{
 		{"no sudo", debian().without("sudo"), "there is no sudo", "install sudo"},
 		{"root in a plain container", debian().as("0").with("proc/self/status", "CapEff:\t00000000a80425fb\n"), "root cannot create namespaces", "--privileged"},
@@ -146,8 +146,8 @@ func TestCheckPrintsProblemAndFix(t *testing.T) {
 			if err == nil {
 				t.Fatal("it passes")
 			}
-			if !strings.Contains(printed, tt.problem) || !strings.Contains(printed, tt.says) || strings.Count(printed, "\n") != 2 {
-				t.Errorf("want a heading and one line with %q and %q:\n%s", tt.problem, tt.says, printed)
+			if !strings.Contains(printed, tt.problem) || !strings.Contains(printed, tt.wantMessage) || strings.Count(printed, "\n") != 2 {
+				t.Errorf("want a heading and one line with %q and %q:\n%s", tt.problem, tt.wantMessage, printed)
 			}
 		})
 	}

@@ -340,7 +340,8 @@ func TestProxiesBecomeUnready(t *testing.T) {
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonProxyUnavailable)
 	proxies(t, team, true)
 	for i, one := range awaitBackends(t, team, "kedify-proxy:8080 cart:80") {
-		// The agent counts the cool-down from the full second of its annotation, so the full second of the write is precise enough.
+		// The agent counts the cool-down from the full second of its annotation, so the full second of the write is precise
+		// enough.
 		if held, wired := lost[i].heldSince(t), one.writtenAt(t); wired.Sub(held) < coolDown {
 			t.Errorf("%v was unwired at %v and wired again at %v, before the end of the cool-down of %v", one["kind"], held, wired, coolDown)
 		}

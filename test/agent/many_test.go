@@ -71,8 +71,8 @@ func fill(t *testing.T) {
 	}
 }
 
-// requests counts what the agent has asked so far, by verb and resource. What it asks for itself is not among that: renewals of
-// its Lease, and a look at its certificate now and then.
+// requests counts what the agent has asked so far, by verb and resource. What it asks for itself is not among that:
+// renewals of its Lease, and a look at its certificate now and then.
 func requests(t *testing.T) (counts map[string]int, renewals int) {
 	t.Helper()
 	events, err := shared.audit.RequestsOf(account)

@@ -116,8 +116,8 @@ func TestRevertUserChanges(t *testing.T) {
 	}
 }
 
-// awaitHandled waits until the agent has received every earlier event of HTTPScaledObjects: in a namespace of its own, it
-// waits until the agent reverts an edit, whose event comes after them in the same watch.
+// awaitHandled waits until the agent has received every earlier event of HTTPScaledObjects: in a namespace of its own,
+// it waits until the agent reverts an edit, whose event comes after them in the same watch.
 func awaitHandled(t *testing.T, name string) {
 	t.Helper()
 	team := namespace(t, name)

@@ -107,8 +107,8 @@ func deletions(t *testing.T, namespace string) []time.Time {
 	return times
 }
 
-// stayed fails unless a ReferenceGrant stayed for 10 s after the time from which, by its last annotation, nothing relied on it. There
-// were some deletions before its own.
+// stayed fails unless a ReferenceGrant stayed for 10 s after the time from which, by its last annotation, nothing
+// relied on it. There were some deletions before its own.
 func stayed(t *testing.T, namespace string, grant *apis.ReferenceGrant, before int) {
 	t.Helper()
 	states := history(t, grantPath(namespace), grant.ResourceVersion, func(apis.ReferenceGrant) bool { return false })

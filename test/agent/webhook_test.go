@@ -21,8 +21,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// installWebhook installs config/agent/webhook.yaml. It differs in the address, for there are no Services here, and holds for namespaces with the label
-// webhook=on only, so that other tests go without.
+// installWebhook installs config/agent/webhook.yaml. It differs in the address, for there are no Services here, and
+// holds for namespaces with the label webhook=on only, so that other tests go without.
 var installWebhook = sync.OnceValue(func() error {
 	manifest, err := os.ReadFile(manifests + "agent/webhook.yaml")
 	if err != nil {

@@ -44,12 +44,12 @@ func TestFailedTests(t *testing.T) {
 func TestBrokenInvariants(t *testing.T) {
 	long := strings.Repeat("x", 1<<17)
 	output := "ok\n    a_test.go:7: invariant broken: failed requests: 3 of 100\n" + long +
-		"\ninvariant broken: failed requests: 3 of 100\ninvariant broken: strange weights: 30"
+		"\ninvariant broken: failed requests: 3 of 100\ninvariant broken: unexpected weights: 30"
 	got, err := brokenInvariants(strings.NewReader(output))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"failed requests: 3 of 100", "strange weights: 30"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"failed requests: 3 of 100", "unexpected weights: 30"}, got); diff != "" {
 		t.Errorf("invariants (-want +got):\n%s", diff)
 	}
 }

@@ -211,21 +211,21 @@ func TestTheChartIsAPrerequisite(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	tests := []struct {
-		args []string
-		code int
-		says string
+		args        []string
+		code        int
+		wantMessage string
 	}{
-		{args: nil, code: 2, says: "invalid usage: want one tier"},
-		{args: []string{"all"}, code: 2, says: "invalid usage: want one tier"},
-		{args: []string{"landing"}, code: 2, says: "--cache is missing"},
-		{args: []string{"--cache=x", "--only=nope", "landing"}, code: 2, says: `--only: there is no stage "nope"`},
-		{args: []string{"--cache=x", "--list", "--only=unit,demo", "quick"}, says: "programs         make tools-cluster\nparts            make parts\nunit             make test-unit\ndemo             make demo ARGS=--only=canary\n"},
+		{args: nil, code: 2, wantMessage: "invalid usage: want one tier"},
+		{args: []string{"all"}, code: 2, wantMessage: "invalid usage: want one tier"},
+		{args: []string{"landing"}, code: 2, wantMessage: "--cache is missing"},
+		{args: []string{"--cache=x", "--only=nope", "landing"}, code: 2, wantMessage: `--only: there is no stage "nope"`},
+		{args: []string{"--cache=x", "--list", "--only=unit,demo", "quick"}, wantMessage: "programs         make tools-cluster\nparts            make parts\nunit             make test-unit\ndemo             make demo ARGS=--only=canary\n"},
 	}
 	for _, tt := range tests {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			var out strings.Builder
-			if code := command(t.Context(), tt.args, &out, &out); code != tt.code || !strings.Contains(out.String(), tt.says) {
-				t.Errorf("exit status %d, want %d; output lacks %q:\n%s", code, tt.code, tt.says, &out)
+			if code := command(t.Context(), tt.args, &out, &out); code != tt.code || !strings.Contains(out.String(), tt.wantMessage) {
+				t.Errorf("exit status %d, want %d; output lacks %q:\n%s", code, tt.code, tt.wantMessage, &out)
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A summary is the last line of a run's output.
+// summary is the last line of a run's output.
 type summary struct {
 	Tier    string `json:"tier"`
 	Passed  bool   `json:"passed"`

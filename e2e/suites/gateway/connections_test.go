@@ -184,7 +184,7 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 		case err != nil:
 			t.Fatal(err)
 		}
-		t.Logf("%s: %s: asked %.0f %%, measured %.2f %% of %d (%.1f σ); %s", a.protocol, color, share*100,
+		t.Logf("%s: %s: desired %.0f %%, measured %.2f %% of %d (%.1f σ); %s", a.protocol, color, share*100,
 			result.Share()*100, result.Total, result.Sigmas(share), latencies(result.Window))
 	}
 }

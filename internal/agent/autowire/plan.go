@@ -16,7 +16,7 @@ import (
 type Namespace struct {
 	// Objects are the Ingresses and HTTPRoutes of the namespace, as stored.
 	Objects []Object
-	// Targets are the HTTPScaledObjects that want their traffic routed through the proxies.
+	// Targets are the HTTPScaledObjects with autowiring enabled.
 	Targets []Target
 	// Ports are the ports of the namespace's Services, by Service name.
 	Ports map[string][]corev1.ServicePort

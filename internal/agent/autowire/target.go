@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// Target is an HTTPScaledObject that wants its traffic routed through the proxies.
+// Target is an HTTPScaledObject with autowiring enabled.
 type Target struct {
 	// Name is the HTTPScaledObject's name.
 	Name string

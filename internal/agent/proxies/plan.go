@@ -213,8 +213,8 @@ func unmanagedCondition(unmanaged map[string]bool) *metav1.Condition {
 	if unmanaged["Service "+Service] {
 		return &metav1.Condition{
 			Type: httpv1alpha1.ConditionProxyInstalled, Status: metav1.ConditionTrue,
-			Reason:  httpv1alpha1.ReasonNotManagedByAgent,
-			Message: fmt.Sprintf("Service %s is not managed by the agent; the proxies are left to its owner", Service),
+			Reason:  httpv1alpha1.ReasonInstalledByHand,
+			Message: fmt.Sprintf("Service %s is not managed by the agent, so the agent does not install proxies", Service),
 		}
 	}
 	names := make([]string, 0, len(unmanaged))

@@ -121,7 +121,9 @@ func (f *finder) isRead(namespace string) bool { return f.namespace == "" || f.n
 
 // staleReason returns why a Rollout no longer uses an object; false if it may still use it. mayReference reports
 // whether an existing Rollout may reference the object.
-func (f *finder) staleReason(name types.NamespacedName, mayReference func(*facts.Rollout) bool) (reason string, ok bool) {
+func (f *finder) staleReason(
+	name types.NamespacedName, mayReference func(*facts.Rollout) bool,
+) (reason string, ok bool) {
 	rollout := f.rollout(name)
 	switch {
 	case !f.isRead(name.Namespace):

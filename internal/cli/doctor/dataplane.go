@@ -187,7 +187,8 @@ func proxyFix(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, fleet
 	case cluster.Agent != nil && isEnabled(cluster, "install-proxies"):
 		return fmt.Sprintf("have the agent install proxies: kubectl -n %s annotate httpscaledobject %s "+
 			"%s=ingress,httproute (docs/how-to/proxies.md), "+
-			"or run kubectl apply -n %s -k config/kedify-proxy", object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
+			"or run kubectl apply -n %s -k config/kedify-proxy",
+			object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
 	default:
 		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or use the shared "+
 			"proxies in the interceptor's namespace (docs/explanation/fleets.md)", fleet)

@@ -33,10 +33,10 @@ type Stream interface {
 	ResourceAck(typeURL, name string) ResourceAck
 }
 
-// ResourceAck is the ACK or NACK of one proxy of one resource.
-type ResourceAck struct {
-	// Acked is the version that the proxy runs for certain, because it ACKed the last response with the resource. It is
-	// "" if there is none.
+// Confirmation is the answer of one proxy about one resource.
+type Confirmation struct {
+	// Acked is the version that the proxy has confirmed: it ACKed the last response with the resource. It is "" if there
+	// is none.
 	Acked string
 	// Nacked is a version in a response that the proxy NACKed without a later ACK, "" if there is none.
 	Nacked string

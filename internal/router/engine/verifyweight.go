@@ -20,7 +20,7 @@ const (
 )
 
 // VerifyWeight reports whether the weights are applied: every object is exactly as SetWeight writes it, and the data
-// plane has applied it. It waits up to StatusWait for the latter. An error on the way is logged and the result is
+// plane has applied it. It waits up to StatusWait for the latter. An error of the check is logged and the result is
 // false: the controller retries after 10 s for false, but only minutes later for an error, and SetWeight, which it
 // calls before each VerifyWeight, returns permanent errors. After a minute of false the Rollout gets a Warning Event.
 //
@@ -80,9 +80,9 @@ func (r *Reconciler[O]) verify(ctx context.Context, request Request, settings Se
 	return false
 }
 
-// getWritten returns an object that is as requested, otherwise the difference as an error. Three results must not rest
-// on a cache: false costs 10 s, true for new weights completes a step, and true for the full canary weight ends the old
-// Pods.
+// getWritten returns an object that is as requested, otherwise the difference as an error. Three results are
+// never returned from the cache: false costs 10 s, true for new weights completes a step, and true for the full canary
+// weight ends the old Pods.
 func (r *Reconciler[O]) getWritten(ctx context.Context, request Request, t Target[O]) (O, error) {
 	object, cached, err := t.Get(ctx)
 	if err != nil {

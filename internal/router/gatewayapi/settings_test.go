@@ -169,7 +169,7 @@ func TestRoutesOfOtherNamespacesNeedPermission(t *testing.T) {
 			err := gatewayapi.New(client, allowed, slog.New(slog.DiscardHandler)).SetWeight(t.Context(),
 				routertest.Rollout(gatewayapi.Type, test.config), 20, nil)
 			want := `rollout "shop/web": ` + field + "." + test.want +
-				` is in namespace "gateways": only Rollouts of that namespace may name routes there: correct it, or add ` +
+				` is in namespace "gateways": only Rollouts of that namespace may reference routes there: correct it, or add ` +
 				"the namespace to the plugin's flag -routeNamespaces"
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("error is\n%v, want\n%s", err, want)

@@ -44,7 +44,7 @@ type leaseMonitor struct {
 
 	mu          sync.Mutex
 	readAt      time.Time // when the last attempt to read the Lease ended; zero before the first one
-	failed      bool      // whether that attempt failed with an error that may pass
+	failed      bool      // whether that attempt failed with a transient error
 	holder      string    // the holder at the last successful read
 	observation lease.Observation
 	logged      liveness // the liveness that was logged last

@@ -32,7 +32,7 @@ const (
 const SafePromotionKey = "safePromotion"
 
 // errNotPromoted means that the stable Service does not have the promoted Pods yet.
-var errNotPromoted = errors.New("its ready addresses are not those of the promoted Pods yet")
+var errNotPromoted = errors.New("its ready endpoints are not yet the promoted Pods")
 
 // IsPromotion reports whether an UpdateHash with these hashes is the one at the end of a canary, when the stable
 // Service gets the Pods of the canary. It is false for aborted Rollouts, those scaled to zero, and a rollback during a

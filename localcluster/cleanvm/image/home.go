@@ -96,8 +96,8 @@ func isPortable(part string) bool {
 	return true
 }
 
-// asGuestUser restarts this program in namespaces of its own, in which the host user's files belong to the guest's user:
-// mke2fs has no option for owners. The kernel removes the mounts with the namespaces.
+// asGuestUser restarts this program in namespaces of its own, in which the host user's files belong to the guest's
+// user: mke2fs has no option for owners. The kernel removes the mounts with the namespaces.
 func (b Builder) asGuestUser(ctx context.Context, plan string) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 // assemble builds this project's programs and describes the cluster.
-func assemble(ctx context.Context, l *location, o *upOptions, r request, parts map[string]string) (node.Config, error) {
+func assemble(ctx context.Context, l *location, o *upOptions, r request, components map[string]string) (node.Config, error) {
 	if err := l.makeDir(); err != nil {
 		return node.Config{}, err
 	}
@@ -34,25 +34,25 @@ func assemble(ctx context.Context, l *location, o *upOptions, r request, parts m
 		Forwards: append(stack.Forwards(fmt.Sprintf("%s:%d", settings.Addresses.Node, cluster.APIPort)), r.forwards...),
 		Bare:     o.bare,
 	}
-	config.Contents.Parts = parts
-	sources := install.Sources{Repo: l.repo, RolloutsManifest: filepath.Join(parts["argo-rollouts"], "share", "install.yaml")}
+	config.Contents.Components = components
+	sources := install.Sources{Repo: l.repo, RolloutsManifest: filepath.Join(components["argo-rollouts"], "share", "install.yaml")}
 	bundles := []install.Bundle{install.DNS(sources)}
 	var programs map[product.Program]string
 	var err error
 	if o.bare {
-		config.Images = stack.BareImages(parts)
+		config.Images = stack.BareImages(components)
 	} else {
 		if programs, err = buildPrograms(ctx, l, stack.Programs(r.addons), r); err != nil {
 			return node.Config{}, err
 		}
-		config.Images = stack.Images(parts, programs)
+		config.Images = stack.Images(components, programs)
 		bundles = append(bundles, install.Canaries(sources))
 	}
 	for _, addon := range r.addons {
 		config.Addons = append(config.Addons, string(addon))
 	}
-	config.Images = append(config.Images, stack.AddonImages(r.addons, parts, programs)...)
-	config.Steps = install.Steps(append(bundles, stack.AddonBundles(r.addons, parts, sources, o.bare)...)...)
+	config.Images = append(config.Images, stack.AddonImages(r.addons, components, programs)...)
+	config.Steps = install.Steps(append(bundles, stack.AddonBundles(r.addons, components, sources, o.bare)...)...)
 	config.Contents.Given = slices.Sorted(maps.Keys(r.binaries))
 	config.Contents.Programs, config.Contents.Manifests, err = contents(l, programs)
 	return config, err

@@ -66,17 +66,17 @@ func buildCommand(l *location) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			parts, err := partsFor(l, addons)
+			components, err := componentsFor(l, addons)
 			if err != nil {
 				return err
 			}
 			if estimateOnly {
-				return printEstimate(c.OutOrStdout(), l, parts)
+				return printEstimate(c.OutOrStdout(), l, components)
 			}
-			if err := checkMachine(c.Context(), l, parts, preflight.Nothing); err != nil {
+			if err := checkMachine(c.Context(), l, components, preflight.Nothing); err != nil {
 				return err
 			}
-			_, err = ensureParts(c.Context(), l, parts)
+			_, err = ensureComponents(c.Context(), l, components)
 			return err
 		},
 	}
@@ -94,15 +94,15 @@ func pathCommand(l *location) *cobra.Command {
 			if err := l.resolve(); err != nil {
 				return err
 			}
-			part, err := partNamed(l, args[0])
+			component, err := componentNamed(l, args[0])
 			if err != nil {
 				return err
 			}
-			folders, err := ensureParts(c.Context(), l, []build.Part{part})
+			folders, err := ensureComponents(c.Context(), l, []build.Component{component})
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), folders[part.Name])
+			_, err = fmt.Fprintln(c.OutOrStdout(), folders[component.Name])
 			return err
 		},
 	}
@@ -142,7 +142,7 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 // start builds missing components and starts a cluster if none runs. Checks and the password prompt come before the
 // build.
 func start(ctx context.Context, l *location, o *upOptions, r request) error {
-	wanted, err := partsFor(l, r.addons)
+	wanted, err := componentsFor(l, r.addons)
 	if err != nil {
 		return err
 	}
@@ -158,15 +158,15 @@ func start(ctx context.Context, l *location, o *upOptions, r request) error {
 	if err := elevate(asRoot, "the cluster needs namespaces, mounts and cgroups of its own"); err != nil {
 		return err
 	}
-	parts, err := ensureParts(ctx, l, wanted)
+	components, err := ensureComponents(ctx, l, wanted)
 	if err != nil {
 		return err
 	}
-	config, err := assemble(ctx, l, o, r, parts)
+	config, err := assemble(ctx, l, o, r, components)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(stack.LinkPrograms(parts, config.Settings.Bin), host.SetTransient(l.dir(), o.transient)); err != nil {
+	if err := errors.Join(stack.LinkPrograms(components, config.Settings.Bin), host.SetTransient(l.dir(), o.transient)); err != nil {
 		return err
 	}
 	began := time.Now()

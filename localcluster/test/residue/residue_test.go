@@ -116,8 +116,8 @@ func takeSnapshot(t *testing.T, settings cluster.Settings) Snapshot {
 	return s
 }
 
-// requireMatch compares the machine with its former state. The kernel needs a moment to remove processes that received a
-// signal.
+// requireMatch compares the machine with its former state. The kernel needs a moment to remove processes that received
+// a signal.
 func requireMatch(t *testing.T, before Snapshot, settings cluster.Settings) {
 	t.Helper()
 	diff := ""

@@ -98,7 +98,7 @@ func (c *candidate) standby(ctx context.Context) {
 	}
 	if apierrors.IsForbidden(err) && !c.warned {
 		c.warned = true
-		c.Logger.WarnContext(ctx, "cannot watch the Lease; a handover will be noticed only at the next poll",
+		c.Logger.WarnContext(ctx, "cannot watch the Lease; polling it instead",
 			"fix", "allow the ServiceAccount to watch it: apply config/interceptor/rbac.yaml", "error", err)
 	}
 	<-ctx.Done()

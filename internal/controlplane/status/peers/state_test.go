@@ -233,9 +233,9 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfEverythingFitAMessage has seven proxies reject each of 10,000 objects, with reasons of the maximal
+// TestRejectionsOfAllObjectsFitOneMessage has seven proxies reject each of 10,000 objects, with reasons of the maximal
 // length: each object stays rejected.
-func TestRefusalsOfEverythingFitAMessage(t *testing.T) {
+func TestRejectionsOfAllObjectsFitOneMessage(t *testing.T) {
 	all := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{}}
 	refused := map[model.Key]Ack{}
 	for i := range 10_000 {

@@ -24,8 +24,8 @@ const (
 
 var errTimeout = errors.New("timed out")
 
-// stage contains all running processes.
-type stage struct {
+// environment contains all running processes.
+type environment struct {
 	*coldstart.Testbed
 
 	options options
@@ -38,13 +38,13 @@ type stage struct {
 	envoyAt, interceptorAt process.Folder
 }
 
-// start starts the stage and the direct push.
-func start(ctx context.Context, chosen options) (s *stage, err error) {
+// start starts the environment and the direct push.
+func start(ctx context.Context, chosen options) (s *environment, err error) {
 	folder, err := os.MkdirTemp("", "bench-zero")
 	if err != nil {
 		return nil, err
 	}
-	s = &stage{options: chosen}
+	s = &environment{options: chosen}
 	most := strconv.Itoa(chosen.held)
 	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
 		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
@@ -61,7 +61,7 @@ func start(ctx context.Context, chosen options) (s *stage, err error) {
 }
 
 // startRest starts the processes that the Testbed does not start.
-func (s *stage) startRest(ctx context.Context) (err error) {
+func (s *environment) startRest(ctx context.Context) (err error) {
 	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 }
 
 // stop stops everything.
-func (s *stage) stop() error {
+func (s *environment) stop() error {
 	var errs error
 	if s.direct != nil {
 		errs = s.direct.stop()
@@ -99,7 +99,7 @@ func (s *stage) stop() error {
 }
 
 // interceptor returns its process, nil if there is none.
-func (s *stage) interceptor() *program.Process {
+func (s *environment) interceptor() *program.Process {
 	if s.replica == nil {
 		return nil
 	}
