@@ -24,7 +24,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 		own []string
 	}{
 		{
-			name: "Kubernetes 1.34", dirs: []string{repo, components("cluster"), components("keda"), components("argo-rollouts-v1.9.1")},
+			name: "Kubernetes 1.34", dirs: []string{repo, folder("cluster"), folder("keda"), folder("argo-rollouts-v1.9.1")},
 			// Modules of the older controller that its plugin protocol depends on, and that its sources need in an
 			// older version. Neither controller compiles with a Prometheus client newer than 1.24.
 			own: []string{
@@ -33,7 +33,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 				"github.com/slack-go/slack",
 			},
 		},
-		{name: "Kubernetes 1.36", dirs: []string{components("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply")}},
+		{name: "Kubernetes 1.36", dirs: []string{folder("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply")}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -213,7 +213,7 @@ func unmanagedCondition(unmanaged map[string]bool) *metav1.Condition {
 	if unmanaged["Service "+Service] {
 		return &metav1.Condition{
 			Type: httpv1alpha1.ConditionProxyInstalled, Status: metav1.ConditionTrue,
-			Reason:  httpv1alpha1.ReasonInstalledByHand,
+			Reason:  httpv1alpha1.ReasonNotManagedByAgent,
 			Message: fmt.Sprintf("Service %s is not managed by the agent, so the agent does not install proxies", Service),
 		}
 	}

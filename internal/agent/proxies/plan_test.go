@@ -277,7 +277,7 @@ func TestConditions(t *testing.T) {
 	}{
 		"nothing is in the way": {func(*testing.T, *fixture) {}, nil},
 		"manual": {taken("svc", "deploy"), &metav1.Condition{
-			Type: "ProxyInstalled", Status: metav1.ConditionTrue, Reason: "InstalledByHand",
+			Type: "ProxyInstalled", Status: metav1.ConditionTrue, Reason: "NotManagedByAgent",
 			Message: "Service kedify-proxy is not managed by the agent, so the agent does not install proxies",
 		}},
 		"taken": {taken("deploy", "pdb"), &metav1.Condition{

@@ -73,7 +73,7 @@ func (p *proxies) confirm(peer string) {
 func (p *proxies) setAck(peer, typeURL, name string, ack status.ResourceAck) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.streams[peer][typeURL][name] = is
+	p.streams[peer][typeURL][name] = ack
 	p.signal()
 }
 

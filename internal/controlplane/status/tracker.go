@@ -33,8 +33,8 @@ type Stream interface {
 	ResourceAck(typeURL, name string) ResourceAck
 }
 
-// Confirmation is the answer of one proxy about one resource.
-type Confirmation struct {
+// ResourceAck is the ACK or NACK of one proxy of one resource.
+type ResourceAck struct {
 	// Acked is the version that the proxy has confirmed: it ACKed the last response with the resource. It is "" if there
 	// is none.
 	Acked string
