@@ -65,8 +65,8 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *environm
 		s.scalerArguments = []string{"--pprof", "--metrics-address=" + scalerProfiles}
 	}
 	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
-		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
-		Apps: chosen.objects, QueueDeadline: patience, Workers: 1,
+		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(),
+		Folder: folder, Apps: chosen.objects, QueueDeadline: patience, Workers: 1,
 		Arguments: arguments,
 	})
 	if err != nil {
@@ -80,7 +80,8 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *environm
 		return nil, errors.Join(err, s.stop())
 	}
 	fmt.Fprintln(progress, "each app has received requests")
-	if err := pace.Wait(ctx, metrics.DefaultWindow); err != nil { // Until then the request rates of all of them fall, second by second.
+	// Until then the request rates of all of them fall, second by second.
+	if err := pace.Wait(ctx, metrics.DefaultWindow); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	fmt.Fprintln(progress, "and its rate is zero again")
@@ -89,7 +90,8 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *environm
 
 // startRest starts the processes that the Testbed does not start.
 func (s *environment) startRest(ctx context.Context) (err error) {
-	if err := s.ForEachApp(ctx, func(ctx context.Context, app int) error { return s.SetReady(ctx, app, true) }); err != nil {
+	if err := s.ForEachApp(ctx,
+		func(ctx context.Context, app int) error { return s.SetReady(ctx, app, true) }); err != nil {
 		return err
 	}
 	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
@@ -193,7 +195,9 @@ func (s *environment) measure(ctx context.Context) (programUsage, error) {
 	for i, target := range []*usage{&found.Interceptor, &found.Scaler} {
 		memory, err := s.parts[i].Memory()
 		errs = errors.Join(errs, err)
-		*target = usage{CorePercent: 100 * (after[i] - before[i]) / elapsed, ResidentMB: memory.Resident, AnonymousMB: memory.Anonymous}
+		*target = usage{
+			CorePercent: 100 * (after[i] - before[i]) / elapsed, ResidentMB: memory.Resident, AnonymousMB: memory.Anonymous,
+		}
 	}
 	return found, errs
 }

@@ -32,7 +32,8 @@ func (s *environment) profile(ctx context.Context, name string) (wait func() err
 			at := "http://" + address + "/debug/pprof/"
 			client := &http.Client{Timeout: s.options.watched + patience}
 			file := filepath.Join(s.options.profiles, program+"-"+name)
-			if err := save(inGroup, client, fmt.Sprintf("%sprofile?seconds=%d", at, int(s.options.watched.Seconds())), file+".cpu"); err != nil {
+			if err := save(inGroup, client, fmt.Sprintf("%sprofile?seconds=%d", at, int(s.options.watched.Seconds())),
+				file+".cpu"); err != nil {
 				return err
 			}
 			return save(inGroup, client, at+"heap", file+".heap")

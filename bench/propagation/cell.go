@@ -28,7 +28,9 @@ const (
 var errNotIdle = errors.New("the interceptor does not become idle")
 
 // measureShape measures one shape, starting with an empty API server, and with joining proxies if requested.
-func measureShape(ctx context.Context, chosen options, folder string, size shape, joins bool) (found result, err error) {
+func measureShape(
+	ctx context.Context, chosen options, folder string, size shape, joins bool,
+) (found result, err error) {
 	s := &environment{
 		options: chosen, shape: size,
 		folder: filepath.Join(folder, size.String()), binary: filepath.Join(netspace.Folder(), "interceptor"),

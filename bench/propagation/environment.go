@@ -170,8 +170,10 @@ func (s *environment) startInterceptor(ctx context.Context) error {
 	address := loopback.Address()
 	at := func(port uint16) string { return netip.AddrPortFrom(address, port).String() }
 	var err error
-	s.interceptor, err = program.StartWith(ctx, s.folder, program.InterceptorVariables(), s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", s.xdsAt.String(),
-		"--proxy-address", at(healthPort), "--admin-address", at(adminPort), "--metrics-address", at(metricsPort), "--metric-sink-address", s.sinkAt.String(), "--pod-name", "bench", "--access-log=false",
+	s.interceptor, err = program.StartWith(ctx, s.folder, program.InterceptorVariables(), s.binary, "--kubeconfig",
+		s.kubeconfig, "--xds-address", s.xdsAt.String(),
+		"--proxy-address", at(healthPort), "--admin-address", at(adminPort), "--metrics-address", at(metricsPort),
+		"--metric-sink-address", s.sinkAt.String(), "--pod-name", "bench", "--access-log=false",
 		"--max-objects-per-namespace=0", "--max-hosts-per-namespace=0")
 	if err != nil {
 		return err

@@ -80,7 +80,9 @@ func (s *environment) joinUnderLoad(ctx context.Context, between *relay, found *
 	var group sync.WaitGroup
 	group.Go(func() { found.Requests, found.NotFound = s.ask(loading) })
 	began := time.Now()
-	proxy, err := bareserver.Proxy{Binary: s.Envoy, Repository: s.Repository, Folder: s.folder, Discovery: between.at}.Start(ctx)
+	proxy, err := bareserver.Proxy{
+		Binary: s.Envoy, Repository: s.Repository, Folder: s.folder, Discovery: between.at,
+	}.Start(ctx)
 	found.Ready = milliseconds(time.Since(began))
 	if err == nil {
 		err = pace.Wait(ctx, joinAfter)
@@ -119,7 +121,9 @@ func (s *environment) ask(ctx context.Context) (requests, notFound int) {
 
 // reconnect cuts the connections of the clients and of the joined proxy. It measures weights until all are served
 // again, and some more.
-func (s *environment) reconnect(ctx context.Context, between *relay, clients *clients, ours poller, found *joining) error {
+func (s *environment) reconnect(
+	ctx context.Context, between *relay, clients *clients, ours poller, found *joining,
+) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	var again time.Duration

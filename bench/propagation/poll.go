@@ -25,8 +25,11 @@ type poller struct {
 // newPoller returns a poller of the proxy at an address.
 func newPoller(at netip.AddrPort, host string) poller {
 	return poller{
-		client: &http.Client{Timeout: arrivalLimit, Transport: &http.Transport{MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1, DisableCompression: true}},
-		url:    fmt.Sprintf("http://%s/", at), host: host,
+		client: &http.Client{
+			Timeout:   arrivalLimit,
+			Transport: &http.Transport{MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1, DisableCompression: true},
+		},
+		url: fmt.Sprintf("http://%s/", at), host: host,
 	}
 }
 

@@ -127,7 +127,9 @@ func (s *environment) scaleAllToZero(ctx context.Context, apps int) error {
 // warmTurn sends requests to awake apps, over persistent connections. It returns the cost of a request, in
 // microseconds, and the number of lost requests.
 func warmTurn(ctx context.Context, by path) (used spent, lost int, err error) {
-	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: costConnections, MaxIdleConnsPerHost: costConnections}, Timeout: timeout}
+	client := &http.Client{
+		Transport: &http.Transport{MaxConnsPerHost: costConnections, MaxIdleConnsPerHost: costConnections}, Timeout: timeout,
+	}
 	defer client.CloseIdleConnections()
 	before, err := by.spent()
 	if err != nil {

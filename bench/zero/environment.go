@@ -47,9 +47,12 @@ func start(ctx context.Context, chosen options) (s *environment, err error) {
 	s = &environment{options: chosen}
 	most := strconv.Itoa(chosen.held)
 	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
-		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
-		Apps: mostApps, QueueDeadline: 2 * timeout, Workers: 1,
-		Arguments: []string{"--max-queued-per-object=" + most, "--max-queued-per-namespace=" + most, "--max-queued-per-proxy=" + most, "--max-queued=" + most},
+		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(),
+		Folder: folder, Apps: mostApps, QueueDeadline: 2 * timeout, Workers: 1,
+		Arguments: []string{
+			"--max-held-per-object=" + most, "--max-held-per-namespace=" + most, "--max-held-per-proxy=" + most,
+			"--max-held=" + most,
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -74,7 +77,9 @@ func (s *environment) startRest(ctx context.Context) (err error) {
 	if s.interceptorAt, err = process.Find(s.replica.PID()); err != nil {
 		return err
 	}
-	s.paths = []path{{name: "ours", proxy: coldstart.Proxy, held: s.replica.Queued, parts: []process.Folder{s.envoyAt, s.interceptorAt}}}
+	s.paths = []path{
+		{name: "ours", proxy: coldstart.Proxy, held: s.replica.Queued, parts: []process.Folder{s.envoyAt, s.interceptorAt}},
+	}
 	if s.direct, err = startDirect(ctx, s.options, s.Folder); err != nil {
 		return err
 	}

@@ -39,12 +39,17 @@ func (s *environment) measureNotify(ctx context.Context, results *report) (err e
 }
 
 // notifyOnce takes one sample. KEDA's stream is open before the request.
-func (s *environment) notifyOnce(ctx context.Context, keda externalscaler.ExternalScalerClient, app int) (time.Duration, error) {
+func (s *environment) notifyOnce(
+	ctx context.Context, keda externalscaler.ExternalScalerClient, app int,
+) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stream, err := keda.StreamIsActive(ctx, &externalscaler.ScaledObjectRef{
 		Name: coldstart.AppName(app), Namespace: coldstart.Namespace,
-		ScalerMetadata: map[string]string{"hosts": coldstart.AppHost(app), "service": coldstart.AppName(app), "port": "80", "httpScaledObject": coldstart.AppName(app)},
+		ScalerMetadata: map[string]string{
+			"hosts": coldstart.AppHost(app), "service": coldstart.AppName(app), "port": "80",
+			"httpScaledObject": coldstart.AppName(app),
+		},
 	}, grpc.WaitForReady(true))
 	if err != nil {
 		return 0, err

@@ -58,7 +58,9 @@ type written struct {
 
 // wakeByObjects wakes apps by their EndpointSlices, in sequence per writer, and scales them to zero again. It adds the
 // times from the API server's answer, and from the write.
-func (s *environment) wakeByObjects(ctx context.Context, by path, apps int, fromAnswer, fromWrite *[]time.Duration) error {
+func (s *environment) wakeByObjects(
+	ctx context.Context, by path, apps int, fromAnswer, fromWrite *[]time.Duration,
+) error {
 	waiting := begin(ctx, by.proxy, apps, apps)
 	if err := by.awaitHeld(ctx, apps, pollInterval); err != nil {
 		return err

@@ -64,7 +64,8 @@ func TestVerdict(t *testing.T) {
 			[]Check{CheckFailedRequests},
 		},
 		{
-			"an unexpected weight on the way", recordOf(given(0), poll{0, 0}, poll{10, 30}, poll{11, 20}, poll{21, 0}), fine, true,
+			"an unexpected weight on the way", recordOf(given(0), poll{0, 0}, poll{10, 30}, poll{11, 20}, poll{21, 0}), fine,
+			true,
 			[]Check{CheckUnexpectedWeights},
 		},
 		{

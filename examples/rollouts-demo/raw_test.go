@@ -124,7 +124,9 @@ func TestAskKeepsItsSchedule(t *testing.T) {
 }
 
 func TestAskRejectsInvalidFlags(t *testing.T) {
-	for _, args := range [][]string{{"--protocol=sctp", "--address=a:1"}, {"--protocol=tcp"}, {"--address=a:1", "--rate=0"}, {"--color=blue"}} {
+	for _, args := range [][]string{
+		{"--protocol=sctp", "--address=a:1"}, {"--protocol=tcp"}, {"--address=a:1", "--rate=0"}, {"--color=blue"},
+	} {
 		if err := runRequest(t.Context(), args, new(bytes.Buffer)); err == nil {
 			t.Errorf("%v returned no error", args)
 		}

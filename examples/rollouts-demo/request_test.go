@@ -18,7 +18,10 @@ func TestAskByHTTP(t *testing.T) {
 		app.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	q := target{protocol: "http", address: server.Listener.Addr().String(), host: "shop.example.com", path: "/color", client: server.Client()}
+	q := target{
+		protocol: "http", address: server.Listener.Addr().String(), host: "shop.example.com", path: "/color",
+		client: server.Client(),
+	}
 	if got, err := q.request(t.Context()); got != "blue" || err != nil {
 		t.Errorf("answer %q, %v", got, err)
 	}
@@ -27,7 +30,8 @@ func TestAskByHTTP(t *testing.T) {
 		t.Errorf("a page was accepted as answer %q", got)
 	}
 	q.host = "other.example.com"
-	if got, err := q.request(t.Context()); err == nil || !strings.Contains(err.Error(), "503 Service Unavailable: no such host") {
+	if got, err := q.request(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "503 Service Unavailable: no such host") {
 		t.Errorf("an error page was accepted as answer %q, %v", got, err)
 	}
 }

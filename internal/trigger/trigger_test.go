@@ -296,7 +296,8 @@ func TestProblems(t *testing.T) {
 			if diff := cmp.Diff(test.wantMessages, got); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
-			fatal := slices.ContainsFunc(test.wantMessages, func(text string) bool { return !strings.HasPrefix(text, "(ignored)") })
+			fatal := slices.ContainsFunc(test.wantMessages,
+				func(text string) bool { return !strings.HasPrefix(text, "(ignored)") })
 			if trigger.Usable(problems) == fatal {
 				t.Errorf("Usable = %v", !fatal)
 			}
@@ -338,8 +339,10 @@ func TestClassify(t *testing.T) {
 			"convertedFrom": "kedify-http",
 			"scalerAddress": "elsewhere:1",
 		}), trigger.Managed},
-		"manual":                {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
-		"manual, the long name": {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed},
+		"manual": {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
+		"manual, the long name": {
+			"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed,
+		},
 		"manual, .svc": {
 			"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}),
 			trigger.Managed,

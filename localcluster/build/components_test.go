@@ -20,7 +20,8 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		{"contour", "github.com/projectcontour/contour", ContourVersion},
 	}
 	for _, version := range OtherKEDAVersions() {
-		tests = append(tests, struct{ component, module, want string }{KEDAComponentOf(version), "github.com/kedacore/keda/v2", version})
+		tests = append(tests,
+			struct{ component, module, want string }{KEDAComponentOf(version), "github.com/kedacore/keda/v2", version})
 	}
 	for _, tt := range tests {
 		got, err := ModuleVersion(t.Context(), folder(tt.component), tt.module)
@@ -37,7 +38,9 @@ func TestKubernetesIsOneSetOfModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "v0." + strings.TrimPrefix(version, "v1.")
-	for _, staging := range []string{"api", "apimachinery", "apiserver", "client-go", "component-base", "cri-client", "kube-proxy", "kubelet"} {
+	for _, staging := range []string{
+		"api", "apimachinery", "apiserver", "client-go", "component-base", "cri-client", "kube-proxy", "kubelet",
+	} {
 		if got, err := ModuleVersion(t.Context(), folder("cluster"), "k8s.io/"+staging); err != nil || got != want {
 			t.Errorf("k8s.io/%s is %s (%v); k8s.io/kubernetes is %s", staging, got, err, version)
 		}

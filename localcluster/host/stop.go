@@ -109,7 +109,8 @@ func RequestStop(ctx context.Context, dir string) (bool, error) {
 // keepLogs removes all files of a failed cluster except those that explain the failure. It changes their owner to the
 // user, so that cleaning up needs no root. The record of cgroup changes stays until they are reverted.
 func keepLogs(dir string, owner int) error {
-	if err := removeAllBut(dir, lockFile, PlanFile, StatusFile, ProgressFile, LogFile, cgroup.RecordFile, "logs", "demo"); err != nil {
+	if err := removeAllBut(dir, lockFile, PlanFile, StatusFile, ProgressFile, LogFile, cgroup.RecordFile, "logs",
+		"demo"); err != nil {
 		return err
 	}
 	// The folder belongs to the user, who could create a link anywhere in it meanwhile.

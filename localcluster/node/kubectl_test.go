@@ -16,14 +16,19 @@ func TestKubectlRetries(t *testing.T) {
 		tries   int
 		fails   bool
 	}{
-		"the server is busy once": {message: "Error from server (Timeout): request did not complete within requested timeout", tries: 2},
-		"the manifest is wrong":   {message: "Error from server (Invalid): spec.replicas: Invalid value", tries: 1, fails: true},
+		"the server is busy once": {
+			message: "Error from server (Timeout): request did not complete within requested timeout", tries: 2,
+		},
+		"the manifest is wrong": {
+			message: "Error from server (Invalid): spec.replicas: Invalid value", tries: 1, fails: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			program, tries := filepath.Join(dir, "kubectl"), filepath.Join(dir, "tries")
-			script := "#!/bin/sh\necho try >> " + tries + "\n[ $(wc -l < " + tries + ") -gt 1 ] || { echo '" + tt.message + "' >&2; exit 1; }\n"
+			script := "#!/bin/sh\necho try >> " + tries + "\n[ $(wc -l < " + tries + ") -gt 1 ] || { echo '" + tt.message +
+				"' >&2; exit 1; }\n"
 			if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 				t.Fatal(err)
 			}

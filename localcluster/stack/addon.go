@@ -111,11 +111,14 @@ func AddonImages(addons []Addon, components map[string]string, programs map[prod
 		case Traefik:
 			out = append(out, traefik(program(components, build.TraefikComponent, "traefik")))
 		case EnvoyGateway:
-			out = append(out, envoyImage(build.EnvoyGatewayProxy, components), envoyGateway(program(components, build.EnvoyGatewayComponent, "envoy-gateway")))
+			out = append(out, envoyImage(build.EnvoyGatewayProxy, components),
+				envoyGateway(program(components, build.EnvoyGatewayComponent, "envoy-gateway")))
 		case Contour:
-			out = append(out, envoyImage(build.ContourProxy, components), contour(program(components, build.ContourComponent, "contour")))
+			out = append(out, envoyImage(build.ContourProxy, components),
+				contour(program(components, build.ContourComponent, "contour")))
 		case OldRollouts:
-			controller := argoRollouts(program(components, build.OldRolloutsComponent, "rollouts-controller-"+build.OldRolloutsVersion))
+			controller := argoRollouts(program(components, build.OldRolloutsComponent,
+				"rollouts-controller-"+build.OldRolloutsVersion))
 			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
 			out = append(out, controller)
 		case KEDAAPI: // objects and no image
@@ -147,7 +150,8 @@ func AddonBundles(addons []Addon, components map[string]string, sources install.
 		case Traefik:
 			out = append(out, install.Traefik(sources))
 		case EnvoyGateway:
-			out = append(out, install.EnvoyGateway(sources, share(build.EnvoyGatewayComponent, "crds"), share(build.EnvoyGatewayComponent, "install.yaml")))
+			out = append(out, install.EnvoyGateway(sources, share(build.EnvoyGatewayComponent, "crds"),
+				share(build.EnvoyGatewayComponent, "install.yaml")))
 		case Contour:
 			out = append(out, install.Contour(share(build.ContourComponent, "manifests")))
 		case OldRollouts: // an image and nothing else
@@ -196,8 +200,8 @@ func envoyImage(name string, components map[string]string) images.Spec {
 // proxies' bootstrap, and the proxies' shutdown manager.
 func contour(program string) images.Spec {
 	return images.Spec{
-		Names: []string{"projectcontour/contour:" + build.ContourVersion}, Entrypoint: []string{"/bin/contour"}, User: product.NonRoot,
-		Files: []images.File{{Path: "/bin/contour", Source: program}},
+		Names: []string{"projectcontour/contour:" + build.ContourVersion}, Entrypoint: []string{"/bin/contour"},
+		User: product.NonRoot, Files: []images.File{{Path: "/bin/contour", Source: program}},
 	}
 }
 
@@ -226,8 +230,10 @@ func keda(components map[string]string, version string) []images.Spec {
 			Names:      []string{image.name + ":main", image.name + ":" + strings.TrimPrefix(version, "v")},
 			Entrypoint: []string{image.program},
 			User:       product.NonRoot,
-			Files:      []images.File{{Path: image.program, Source: program(components, build.KEDAComponentOf(version), image.built)}},
-			Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+			Files: []images.File{
+				{Path: image.program, Source: program(components, build.KEDAComponentOf(version), image.built)},
+			},
+			Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 		})
 	}
 	return out

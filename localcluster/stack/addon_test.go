@@ -17,7 +17,8 @@ func TestParseAddons(t *testing.T) {
 	if diff := cmp.Diff([]Addon{EnvoyGateway, Traefik, KEDA}, got); diff != "" || err != nil {
 		t.Errorf("%v; add-ons (-want +got):\n%s", err, diff)
 	}
-	if got, err := ParseAddons([]string{"keda-api", "traefik", "keda"}); err != nil || !slices.Equal(got, []Addon{Traefik, KEDA}) {
+	if got, err := ParseAddons([]string{"keda-api", "traefik", "keda"}); err != nil ||
+		!slices.Equal(got, []Addon{Traefik, KEDA}) {
 		t.Errorf("KEDA and its API: %v, %v", got, err)
 	}
 	if _, err := ParseAddons([]string{"istio"}); !errors.Is(err, ErrUnknownAddon) {
@@ -42,7 +43,8 @@ func TestAddonPartsExist(t *testing.T) {
 
 func TestAddonImagesAndBundles(t *testing.T) {
 	programs := map[product.Program]string{
-		product.Sample: "/bin/rollouts-demo", product.GatewayPlugin: "/bin/gatewayapi-plugin", product.Scaler: "/bin/scaler", product.Agent: "/bin/agent",
+		product.Sample: "/bin/rollouts-demo", product.GatewayPlugin: "/bin/gatewayapi-plugin", product.Scaler: "/bin/scaler",
+		product.Agent: "/bin/agent",
 	}
 	const guides = 3 + 3 // versions of the two guides' apps
 	tests := []struct {
@@ -73,7 +75,8 @@ func TestAddonImagesAndBundles(t *testing.T) {
 			gateways := slices.ContainsFunc(tt.addons, Addon.gateway)
 			for program, wanted := range map[product.Program]bool{
 				product.Plugin: true, product.GatewayPlugin: gateways,
-				product.Scaler: slices.ContainsFunc(tt.addons, Addon.scaling), product.Agent: slices.ContainsFunc(tt.addons, Addon.scaling),
+				product.Scaler: slices.ContainsFunc(tt.addons, Addon.scaling),
+				product.Agent:  slices.ContainsFunc(tt.addons, Addon.scaling),
 			} {
 				if slices.Contains(Programs(tt.addons), program) != wanted {
 					t.Errorf("%s is built: %v", program, !wanted)

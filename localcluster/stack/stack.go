@@ -132,7 +132,9 @@ func envoy(program, glibc string) images.Spec {
 		spec.Files = append(spec.Files, images.File{Path: "/lib/" + name, Source: filepath.Join(libraries, name)})
 	}
 	// The program contains the path of the loader (the psABI of its processor).
-	loader := map[string]string{"amd64": "/lib64/ld-linux-x86-64.so.2", "arm64": "/lib/ld-linux-aarch64.so.1"}[runtime.GOARCH]
+	loader := map[string]string{
+		"amd64": "/lib64/ld-linux-x86-64.so.2", "arm64": "/lib/ld-linux-aarch64.so.1",
+	}[runtime.GOARCH]
 	spec.Files = append(spec.Files, images.File{Path: loader, Source: filepath.Join(libraries, filepath.Base(loader))})
 	return spec
 }

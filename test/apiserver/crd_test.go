@@ -139,7 +139,8 @@ func TestCRDRejects(t *testing.T) {
 		},
 		"target-as-text": {
 			`{scaleTargetRef: shop}`,
-			`[spec.scaleTargetRef: Invalid value: "string": spec.scaleTargetRef in body must be of type object: "string"` + unchecked,
+			`[spec.scaleTargetRef: Invalid value: "string": spec.scaleTargetRef in body must be of type object: "string"` +
+				unchecked,
 		},
 		"timeout-as-a-number": {
 			`{scaleTargetRef: {service: shop, port: 80}, timeouts: {responseHeader: 30}}`,

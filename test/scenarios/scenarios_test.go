@@ -88,13 +88,15 @@ func scenarios() []scenario {
 			healthy), want: "0 20 0 20 50 100 0"},
 		{
 			name: "a third version in the middle", steps: twoSteps,
-			play: play(update("2"), func(s *environment) { s.awaitPause("20") }, update("3"), func(s *environment) { s.awaitSplit("0") },
+			play: play(update("2"), func(s *environment) { s.awaitPause("20") }, update("3"),
+				func(s *environment) { s.awaitSplit("0") },
 				ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0",
 		},
 		{
 			name: "rolled back within the window", spec: "rollbackWindow: {revisions: 3}", steps: "[" + headerStep("qa") +
 				", {setWeight: 20}, {pause: {}}]", managed: "[{name: qa}]",
-			play: play(nextSecond, update("2"), func(s *environment) { s.awaitPause("20[qa]"); s.promote() }, healthy, update("1"),
+			play: play(nextSecond, update("2"), func(s *environment) { s.awaitPause("20[qa]"); s.promote() }, healthy,
+				update("1"),
 				func(s *environment) { s.awaitSplit("100") }, healthy),
 			want: "0 20[qa] 20 100 0 100 0",
 		},
@@ -109,7 +111,8 @@ func scenarios() []scenario {
 		},
 		{
 			name: "dynamicStableScale, aborted", canary: "dynamicStableScale: true", steps: twoSteps,
-			play: play(update("2"), ahead("20"), func(s *environment) { s.awaitPause("50"); s.awaitStatus("replicas", 4); s.abort() },
+			play: play(update("2"), ahead("20"),
+				func(s *environment) { s.awaitPause("50"); s.awaitStatus("replicas", 4); s.abort() },
 				degraded), want: "0 20 50 20 0",
 		},
 		{

@@ -55,7 +55,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.lists, "list", false, "print the stages without running them")
 	flags.StringVar(&only, "only", "", "comma-separated `stages` to run, with the stages that they need")
 	flags.StringVar(&o.cacheFolder, "cache", "", "`folder` of logs and records")
-	flags.StringVar(&o.chart, "chart", "", "`folder` of argo-helm's chart argo-rollouts, which the tiers landing and full need")
+	flags.StringVar(&o.chart, "chart", "",
+		"`folder` of argo-helm's chart argo-rollouts, which the tiers landing and full need")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}

@@ -144,13 +144,21 @@ func full() []Stage {
 			After: []string{"mutants"}, Alone: true, Cluster: true, Inputs: wholeTree(),
 		},
 		Stage{Name: "cluster-down", Make: []string{"cluster-down"}, After: []string{"faults"}, Alone: true},
-		Stage{Name: "keda-parts", Make: []string{"keda-parts"}, Needs: []string{"parts"}, After: []string{"lint"}, Idle: true},
+		Stage{
+			Name: "keda-parts", Make: []string{"keda-parts"}, Needs: []string{"parts"}, After: []string{"lint"}, Idle: true,
+		},
 	)
 	for _, s := range []Stage{
 		{Name: "autoscaling", Make: []string{"test-autoscaling"}, OwnCluster: true},
 		{Name: "zero", Make: []string{"test-zero"}, OwnCluster: true},
-		{Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"}, OwnCluster: true},
-		{Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"}, OwnCluster: true},
+		{
+			Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"},
+			OwnCluster: true,
+		},
+		{
+			Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"},
+			OwnCluster: true,
+		},
 		{Name: "try", Make: []string{"test-canary", "CANARY=TestTry"}, OwnCluster: true},
 		{Name: "guide", Make: []string{"test-guide"}, OwnCluster: true},
 		{Name: "routes", Make: []string{"test-routes"}, OwnCluster: true},

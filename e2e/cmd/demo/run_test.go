@@ -154,7 +154,8 @@ func TestCleanup(t *testing.T) {
 			if diff := cmp.Diff(tt.want, p.calls(t)); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
-			if !strings.Contains(out.String(), tt.wantMessage) || strings.Contains(out.String(), deleted) != (tt.wantMessage == deleted) {
+			if !strings.Contains(out.String(), tt.wantMessage) ||
+				strings.Contains(out.String(), deleted) != (tt.wantMessage == deleted) {
 				t.Errorf("printed, and not %q:\n%s", tt.wantMessage, out)
 			}
 		})

@@ -55,7 +55,10 @@ func live() Live {
 func replicas() []Replicas {
 	return []Replicas{
 		{Step: "8 requests/s", Rate: 8, Expected: 2, Desired: 2, Stable: 2, After: 3 * time.Second, State: Passed},
-		{Step: "25 requests/s", Rate: 25, Expected: 5, Desired: 12, Stable: 11, Canary: 0, After: 3 * time.Minute, State: Failed},
+		{
+			Step: "25 requests/s", Rate: 25, Expected: 5, Desired: 12, Stable: 11, Canary: 0, After: 3 * time.Minute,
+			State: Failed,
+		},
 		{Step: "45 requests/s, canary at 20 %", Rate: 45, Expected: 9, Desired: 5, Stable: 5, Canary: 1},
 	}
 }

@@ -97,7 +97,9 @@ func (b *display) live() report.LiveReplicas {
 	if b.client != nil {
 		totals = sum(totals, b.client.Totals())
 	}
-	return report.LiveReplicas{Activity: b.activity, Ended: totals.Ended, Failed: totals.Failed, Rows: slices.Clone(b.rows)}
+	return report.LiveReplicas{
+		Activity: b.activity, Ended: totals.Ended, Failed: totals.Failed, Rows: slices.Clone(b.rows),
+	}
 }
 
 // drawEvery is the interval between two frames.

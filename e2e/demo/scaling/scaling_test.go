@@ -173,8 +173,8 @@ func TestReplicasFollow(t *testing.T) {
 		}
 		var got []string
 		for _, r := range outcome.Rows {
-			got = append(got, fmt.Sprintf("%s: %d expected, %d desired, %d stable, %d canary, right %v", r.Step, r.Expected, r.Desired,
-				r.Stable, r.Canary, r.State == report.Passed))
+			got = append(got, fmt.Sprintf("%s: %d expected, %d desired, %d stable, %d canary, right %v", r.Step, r.Expected,
+				r.Desired, r.Stable, r.Canary, r.State == report.Passed))
 		}
 		want := []string{
 			"8 requests/s: 2 expected, 2 desired, 2 stable, 0 canary, right true",

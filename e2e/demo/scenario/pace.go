@@ -29,8 +29,8 @@ const safeShare = 1. / 3
 func (s Settings) paced(capacity float64) (Settings, error) {
 	carried := math.Floor(capacity * safeShare)
 	if carried < MinRate {
-		return s, fmt.Errorf("%w: its maximum request rate is about %.1f requests/s, and a third of that is less than the %d "+
-			"that a run needs: end other programs, or use a machine with more or faster cores",
+		return s, fmt.Errorf("%w: its maximum request rate is about %.1f requests/s, and a third of that is less than the "+
+			"%d that a run needs: end other programs, or use a machine with more or faster cores",
 			ErrTooSlow, capacity, MinRate)
 	}
 	s.Rate = min(s.Rate, carried)
@@ -65,8 +65,8 @@ func (d *demo) pace(ctx context.Context) error {
 		return err
 	}
 	if fitting.Rate < d.Rate {
-		d.screen.Print("", fmt.Sprintf("The maximum request rate of this machine is about %s requests/s. The load is %s requests/s "+
-			"instead of %s, so each step takes longer: the verdict needs %s requests, at any rate.",
+		d.screen.Print("", fmt.Sprintf("The maximum request rate of this machine is about %s requests/s. The load is %s "+
+			"requests/s instead of %s, so each step takes longer: the verdict needs %s requests, at any rate.",
 			report.Count(int(capacity)), report.Count(int(fitting.Rate)), report.Count(int(d.Rate)), report.Count(d.Sample)))
 	}
 	usual := d.Pause

@@ -61,7 +61,10 @@ func TestPaced(t *testing.T) {
 		},
 		{name: "a low rate", requested: 5, capacity: 2500, rate: 5, inFlight: 20, pause: 1210 * time.Second},
 		{name: "the slowest", requested: 250, capacity: 15, rate: 5, inFlight: 20, pause: 1210 * time.Second},
-		{name: "too slow", requested: 250, capacity: 14.9, rate: 250, inFlight: 1000, pause: 30 * time.Second, fails: ErrTooSlow},
+		{
+			name: "too slow", requested: 250, capacity: 14.9, rate: 250, inFlight: 1000, pause: 30 * time.Second,
+			fails: ErrTooSlow,
+		},
 	}
 	for _, tt := range tests {
 		s := DefaultSettings()
@@ -87,8 +90,8 @@ func TestDemoOnASlowMachine(t *testing.T) {
 			t.Fatalf("%v\n%s", err, w.text())
 		}
 		for _, line := range []string{
-			"The maximum request rate of this machine is about 300 requests/s. The load is 100 requests/s instead of 200, so each step takes longer: " +
-				"the verdict needs 60 requests, at any rate.",
+			"The maximum request rate of this machine is about 300 requests/s. The load is 100 requests/s instead of 200, so " +
+				"each step takes longer: the verdict needs 60 requests, at any rate.",
 			"A sample and a fresh one of twice the size take up to 1.9 s at 100 requests/s: the guide's timed pauses of 1.0 s " +
 				"are too short for that.",
 			"The load runs: 100 requests/s",

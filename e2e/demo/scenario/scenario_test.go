@@ -127,12 +127,18 @@ func TestFaultsFailTheDemo(t *testing.T) {
 			name: "traffic not split like Envoy's routes", faults: faults{swapsTraffic: true},
 			wantErr: assert.ErrSplit, wantMessage: "desired 20 %",
 		},
-		{name: "a failed request", faults: faults{failsOnce: true}, wantErr: guide.ErrCheck, wantMessage: "1 × HTTP status 503"},
+		{
+			name: "a failed request", faults: faults{failsOnce: true}, wantErr: guide.ErrCheck,
+			wantMessage: "1 × HTTP status 503",
+		},
 		{
 			name: "an annotation that stays", faults: faults{keepsWeights: true}, wantErr: await.ErrNotReached,
 			wantMessage: "the annotation –", change: shortPatience,
 		},
-		{name: "an old Pod that still responds", faults: faults{straggler: true}, wantErr: assert.ErrSplit, wantMessage: "step done"},
+		{
+			name: "an old Pod that still responds", faults: faults{straggler: true}, wantErr: assert.ErrSplit,
+			wantMessage: "step done",
+		},
 		{
 			name: "connections that are closed", faults: faults{closes: true}, wantErr: guide.ErrCheck,
 			wantMessage: "pinned HTTP/1.1 connection survived",
@@ -150,16 +156,19 @@ func TestFaultsFailTheDemo(t *testing.T) {
 			wantErr: await.ErrNotReached, wantMessage: "Envoy has gone on",
 		},
 		{
-			name: "a client that can't keep up", faults: faults{hangs: true}, wantErr: ErrOverload, wantMessage: "(100 may be at once)",
-			change: func(s *Settings) { s.MaxInFlight = 100 },
+			name: "a client that can't keep up", faults: faults{hangs: true}, wantErr: ErrOverload,
+			wantMessage: "(100 may be at once)",
+			change:      func(s *Settings) { s.MaxInFlight = 100 },
 		},
 		{
-			name: "a machine with a very low maximum rate", wantErr: ErrTooSlow, wantMessage: "its maximum request rate is about 7.0 requests/s",
-			change: func(s *Settings) { s.Capacity = fixedCapacity(7) },
+			name: "a machine with a very low maximum rate", wantErr: ErrTooSlow,
+			wantMessage: "its maximum request rate is about 7.0 requests/s",
+			change:      func(s *Settings) { s.Capacity = fixedCapacity(7) },
 		},
 		{
 			name: "a request that fails before the canary", wantErr: guide.ErrCheck,
-			wantMessage: "the maximum request rate of this machine: no request failed: does not hold: 1 of 9; 1 × HTTP status 503",
+			wantMessage: "the maximum request rate of this machine: no request failed: does not hold: 1 of 9; 1 × HTTP status " +
+				"503",
 			change: func(s *Settings) {
 				s.Capacity = func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
 					return 1000, load.Totals{Ended: 9, Sent: 9, Failed: 1, Reasons: map[string]int{"HTTP status 503": 1}}, nil
@@ -178,7 +187,8 @@ func TestFaultsFailTheDemo(t *testing.T) {
 					tt.change(&settings)
 				}
 				_, err := Run(t.Context(), w, w, report.Style{}, settings)
-				if err == nil || (tt.wantErr != nil && !errors.Is(err, tt.wantErr)) || !strings.Contains(err.Error(), tt.wantMessage) {
+				if err == nil || (tt.wantErr != nil && !errors.Is(err, tt.wantErr)) ||
+					!strings.Contains(err.Error(), tt.wantMessage) {
 					t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.wantErr, tt.wantMessage, w.text())
 				}
 			})

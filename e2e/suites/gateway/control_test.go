@@ -224,7 +224,9 @@ func TestNewLoss(t *testing.T) {
 	for _, n := range []int{2, 5, 8} {
 		canary[n].Err = errUnanswered
 	}
-	moved := []endpointMove{{from: second(2), until: second(3), times: 1.4}, {from: second(7), until: second(9), times: 0.5}}
+	moved := []endpointMove{
+		{from: second(2), until: second(3), times: 1.4}, {from: second(7), until: second(9), times: 0.5},
+	}
 	want := loss{lost: 2, elsewhere: 1, moves: 1.9, byControl: 4, switches: 30}
 	if got := newLoss(canary, moved, 4, 30); got != want {
 		t.Errorf("%+v, want %+v", got, want)

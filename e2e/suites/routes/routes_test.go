@@ -109,7 +109,7 @@ func (r *run) checkCopies(t *testing.T, clients ...*load.Client) {
 		t.Logf("mirror: desired 20 %%, copied %.1f %% of %d (%.1f σ, limit %d)", 100*split.Share(), split.Total,
 			split.Sigmas(percentage), mostSigmas)
 		if split.Sigmas(percentage) > mostSigmas {
-			return fmt.Sprintf("%d of %d requests were copied, asked 20 %%", split.Hits, split.Total)
+			return fmt.Sprintf("%d of %d requests were copied, desired 20 %%", split.Hits, split.Total)
 		}
 		if by := r.byRole(t, window); window.Failed > 0 || by[stable] != mirrored {
 			return fmt.Sprintf("%d of %d requests failed, and the rest was answered by %v; all are for the stable side",

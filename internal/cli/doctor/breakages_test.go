@@ -156,7 +156,9 @@ func applications() []breakage {
 			name: "another field path",
 			change: rollout("web", func(r *v1alpha1.Rollout) {
 				r.Spec.Strategy.Canary.TrafficRouting.Plugins = nil
-				r.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: `{"spec":{"strategy":{"canary":{"trafficRouting":{"gatewayAPI":{}}}}}}`}
+				r.Annotations = map[string]string{
+					corev1.LastAppliedConfigAnnotation: `{"spec":{"strategy":{"canary":{"trafficRouting":{"gatewayAPI":{}}}}}}`,
+				}
 			}),
 			code: doctor.RouterMissing, object: "Rollout web/web",
 			field: "spec.strategy.canary.trafficRouting.gatewayAPI",

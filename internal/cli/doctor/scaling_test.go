@@ -63,7 +63,9 @@ func scaling() []breakage {
 		},
 		{
 			name: "an invalid trigger", change: change(func(f *facts.Facts) {
-				f.ScaledObjects[0].Annotations = map[string]string{httpv1alpha1.AnnotationTriggerProblems: `spec.triggers[0].metadata.hosts is missing`}
+				f.ScaledObjects[0].Annotations = map[string]string{
+					httpv1alpha1.AnnotationTriggerProblems: `spec.triggers[0].metadata.hosts is missing`,
+				}
 			}),
 			code: doctor.TriggerInvalid, object: "ScaledObject shop/shop", field: "spec.triggers",
 			fix: "docs/reference/configuration.md",

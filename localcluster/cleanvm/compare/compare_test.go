@@ -49,9 +49,11 @@ func TestDiff(t *testing.T) {
 			unexpected: []string{`files: changed: /srv/a: "f 644 0:0 1" is now "f 644 1000:1000 1"`},
 		},
 		"controllers that stay widened": {
-			before:     "@@ controllers\n/sys/fs/cgroup/cgroup.subtree_control\tmemory pids",
-			after:      "@@ controllers\n/sys/fs/cgroup/cgroup.subtree_control\tcpu memory pids",
-			unexpected: []string{`controllers: changed: /sys/fs/cgroup/cgroup.subtree_control: "memory pids" is now "cpu memory pids"`},
+			before: "@@ controllers\n/sys/fs/cgroup/cgroup.subtree_control\tmemory pids",
+			after:  "@@ controllers\n/sys/fs/cgroup/cgroup.subtree_control\tcpu memory pids",
+			unexpected: []string{
+				`controllers: changed: /sys/fs/cgroup/cgroup.subtree_control: "memory pids" is now "cpu memory pids"`,
+			},
 		},
 		"a second process of the same program": {
 			before: "@@ processes\n/bin/sleep 9", after: "@@ processes\n/bin/sleep 9\n/bin/sleep 9",
@@ -67,11 +69,13 @@ func TestDiff(t *testing.T) {
 		},
 		"what a running Debian changes": {
 			before: "@@ files\n@@ sysctls\nfs.file-nr\t1",
-			after:  "@@ files\n/var/log/journal/1/system.journal\tf 640 0:0 8\n/run/sudo/ts/dev\tf 600 0:0 9\n@@ sysctls\nfs.file-nr\t2",
+			after: "@@ files\n/var/log/journal/1/system.journal\tf 640 0:0 8\n/run/sudo/ts/dev\tf 600 0:0 9\n@@ sysctls\n" +
+				"fs.file-nr\t2",
 		},
 		"the user's caches and the clone": {
-			before:  "@@ files",
-			after:   "@@ files\n/home/dev/.cache/a\td 755 1000:1000\n/home/dev/src\td 755 1000:1000\n/home/dev/src/go.mod\tf 644 1000:1000 9",
+			before: "@@ files",
+			after: "@@ files\n/home/dev/.cache/a\td 755 1000:1000\n/home/dev/src\td 755 1000:1000\n" +
+				"/home/dev/src/go.mod\tf 644 1000:1000 9",
 			allowed: map[string]int{"the user's caches": 1, "the clone": 2},
 		},
 		"a folder whose name only begins like the clone's": {
@@ -91,7 +95,8 @@ func TestDiff(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := compare.Diff(parse(t, c.before), parse(t, c.after), compare.IgnoredChanges(), compare.Allowed("/home/dev/src"))
+			got := compare.Diff(parse(t, c.before), parse(t, c.after), compare.IgnoredChanges(),
+				compare.Allowed("/home/dev/src"))
 			if diff := cmp.Diff(c.unexpected, text(got.Unexpected)); diff != "" {
 				t.Errorf("unexpected (-want +got):\n%s", diff)
 			}

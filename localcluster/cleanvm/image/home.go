@@ -33,7 +33,8 @@ type plan struct {
 // Home builds the disk of /home: an empty one, or one with the host's caches if they are to be copied. It is built for
 // each run, because the host's caches change. Components that depend on a distribution are not copied.
 func (b Builder) Home(ctx context.Context, base Base, parts string, carry bool) (string, error) {
-	p := plan{Root: filepath.Join(b.Dir, "home"), Disk: filepath.Join(b.Dir, "home.raw"), Size: diskSize, Binds: map[string]string{}}
+	p := plan{Root: filepath.Join(b.Dir, "home"), Disk: filepath.Join(b.Dir,
+		"home.raw"), Size: diskSize, Binds: map[string]string{}}
 	for _, old := range []string{p.Root, p.Disk} {
 		if err := os.RemoveAll(old); err != nil {
 			return "", fmt.Errorf("remove the last run's home: %w", err)
@@ -137,6 +138,8 @@ func MakeHome(text string) error {
 	if err != nil {
 		return fmt.Errorf("find mke2fs: %w", err)
 	}
-	args := []string{"mke2fs", "-q", "-t", "ext4", "-L", "cleanvm-home", "-E", "root_owner=0:0", "-d", p.Root, p.Disk, p.Size}
+	args := []string{
+		"mke2fs", "-q", "-t", "ext4", "-L", "cleanvm-home", "-E", "root_owner=0:0", "-d", p.Root, p.Disk, p.Size,
+	}
 	return unix.Exec(program, args, os.Environ())
 }

@@ -21,7 +21,8 @@ func (s Report) Write(out io.Writer) {
 		if o.Problem != nil {
 			verdict = o.Problem.Error()
 		}
-		fmt.Fprintf(out, "\n$ %s\n  %s after %s; sudo prompted for the password %d time(s)\n", o.Line, verdict, o.Took.Round(time.Second), o.PasswordPrompts)
+		fmt.Fprintf(out, "\n$ %s\n  %s after %s; sudo prompted for the password %d time(s)\n", o.Line, verdict,
+			o.Took.Round(time.Second), o.PasswordPrompts)
 		for _, line := range o.Tail {
 			fmt.Fprintln(out, "  | "+line)
 		}

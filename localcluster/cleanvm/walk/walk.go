@@ -106,7 +106,8 @@ func (w *Walk) AwaitBoot(ctx context.Context) error {
 	ctx, cancel := w.withTimeout(ctx, bootTimeout)
 	defer cancel()
 	// A degraded machine returns a non-zero exit code; the summary shows the reason.
-	_, err := w.Root.Run(ctx, "systemctl is-system-running --wait || true; ! systemctl is-active --quiet docker || docker info >/dev/null", nil)
+	_, err := w.Root.Run(ctx, "systemctl is-system-running --wait || true; ! systemctl is-active --quiet docker || "+
+		"docker info >/dev/null", nil)
 	if err != nil {
 		return fmt.Errorf("wait for the machine's services: %w", err)
 	}

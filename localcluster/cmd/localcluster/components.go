@@ -68,7 +68,8 @@ func ensureComponents(ctx context.Context, l *location, components []build.Compo
 			printProgress("[%d/%d] building %s (about %s left in all)", s.Number, s.Total, s.Component, left)
 			return
 		}
-		printProgress("[%d/%d] built %s in %s (about %s left in all)", s.Number, s.Total, s.Component, s.Took.Round(time.Second), left)
+		printProgress("[%d/%d] built %s in %s (about %s left in all)", s.Number, s.Total, s.Component,
+			s.Took.Round(time.Second), left)
 	})
 }
 

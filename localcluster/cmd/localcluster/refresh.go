@@ -78,7 +78,9 @@ func awaitStarted(ctx context.Context, dir string) (host.Status, error) {
 
 // ensureChangedComponents builds the components of a cluster with these add-ons. It returns the folder of each, and the
 // names of those whose version in the running cluster differs.
-func ensureChangedComponents(ctx context.Context, l *location, running node.Config, addons []stack.Addon) (components map[string]string, other []string, err error) {
+func ensureChangedComponents(
+	ctx context.Context, l *location, running node.Config, addons []stack.Addon,
+) (components map[string]string, other []string, err error) {
 	wanted, err := componentsFor(l, addons)
 	if err != nil {
 		return nil, nil, err
@@ -140,7 +142,9 @@ func replace(ctx context.Context, l *location, running, next node.Config, slowne
 	}
 	kubectl := node.Kubectl{
 		Program: filepath.Join(next.Settings.Bin, "kubectl"),
-		Env:     []string{"KUBECONFIG=" + next.Settings.Path("kubeconfig"), "KUBECACHEDIR=" + next.Settings.Path("own", "kubectl")},
+		Env: []string{
+			"KUBECONFIG=" + next.Settings.Path("kubeconfig"), "KUBECACHEDIR=" + next.Settings.Path("own", "kubectl"),
+		},
 	}
 	installed := running.Steps
 	if running.Contents.Manifests != next.Contents.Manifests {

@@ -40,13 +40,19 @@ func upCommand(l *location) *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return up(c.Context(), l, o) },
 	}
 	flags := command.Flags()
-	flags.StringArrayVar(&o.extraArgs, "extra-arg", nil, "append an argument to a component's command line: COMPONENT=ARGUMENT (repeatable)")
-	flags.StringArrayVar(&o.binaries, "binary", nil, "use another binary for one of this project's programs: PROGRAM=PATH (repeatable)")
+	flags.StringArrayVar(&o.extraArgs, "extra-arg", nil,
+		"append an argument to a component's command line: COMPONENT=ARGUMENT (repeatable)")
+	flags.StringArrayVar(&o.binaries, "binary", nil,
+		"use another binary for one of this project's programs: PROGRAM=PATH (repeatable)")
 	flags.BoolVar(&o.bare, "bare", false, "start Kubernetes with DNS and install nothing else")
-	flags.StringArrayVar(&o.with, "with", nil, "install an add-on, such as envoy-gateway, also into a cluster that runs (repeatable)")
-	flags.StringArrayVar(&o.forwards, "forward", nil, "forward a port on 127.0.0.1 to an address inside: NAME=HOST:PORT (repeatable)")
-	flags.BoolVar(&o.transient, "transient", false, "start the cluster for the calling command: `make demo` removes it if that command has died")
-	flags.StringVar(&o.addresses.Node, "node-address", o.addresses.Node, "address of the node, inside the cluster's own network")
+	flags.StringArrayVar(&o.with, "with", nil,
+		"install an add-on, such as envoy-gateway, also into a cluster that runs (repeatable)")
+	flags.StringArrayVar(&o.forwards, "forward", nil,
+		"forward a port on 127.0.0.1 to an address inside: NAME=HOST:PORT (repeatable)")
+	flags.BoolVar(&o.transient, "transient", false,
+		"start the cluster for the calling command: `make demo` removes it if that command has died")
+	flags.StringVar(&o.addresses.Node, "node-address", o.addresses.Node,
+		"address of the node, inside the cluster's own network")
 	flags.StringVar(&o.addresses.Pods, "pod-cidr", o.addresses.Pods, "addresses of pods")
 	return command
 }
@@ -80,8 +86,10 @@ func buildCommand(l *location) *cobra.Command {
 			return err
 		},
 	}
-	command.Flags().BoolVar(&estimateOnly, "estimate", false, "build nothing; print the number of missing components and their build time on two cores as JSON")
-	command.Flags().StringArrayVar(&with, "with", nil, "also build the components of an add-on, such as envoy-gateway (repeatable)")
+	command.Flags().BoolVar(&estimateOnly, "estimate", false,
+		"build nothing; print the number of missing components and their build time on two cores as JSON")
+	command.Flags().StringArrayVar(&with, "with", nil,
+		"also build the components of an add-on, such as envoy-gateway (repeatable)")
 	return command
 }
 
@@ -166,7 +174,8 @@ func start(ctx context.Context, l *location, o *upOptions, r request) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(stack.LinkPrograms(components, config.Settings.Bin), host.SetTransient(l.dir(), o.transient)); err != nil {
+	if err := errors.Join(stack.LinkPrograms(components, config.Settings.Bin),
+		host.SetTransient(l.dir(), o.transient)); err != nil {
 		return err
 	}
 	began := time.Now()

@@ -159,7 +159,8 @@ func delegatedControllers() []string {
 // otherClusterRuns reports whether a cluster of another checkout has processes in its cgroup of version 2.
 func otherClusterRuns(settings cluster.Settings) bool {
 	excluded := []string{filepath.Join(cgroupRoot, settings.Cgroup()), filepath.Join(cgroupRoot, cgroup.AsideName)}
-	found, _ := filepath.Glob(filepath.Join(cgroupRoot, cluster.Settings{Name: "*"}.Cgroup())) // the pattern is well-formed
+	// The pattern is well-formed
+	found, _ := filepath.Glob(filepath.Join(cgroupRoot, cluster.Settings{Name: "*"}.Cgroup()))
 	return slices.ContainsFunc(found, func(folder string) bool {
 		raw, err := os.ReadFile(filepath.Join(folder, "cgroup.events"))
 		return err == nil && !slices.Contains(excluded, folder) && strings.Contains(string(raw), "populated 1")
