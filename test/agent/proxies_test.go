@@ -206,8 +206,8 @@ func TestProxyNameTaken(t *testing.T) {
 	team := namespace(t, "fleet-taken")
 	apply(t, team, `{apiVersion: v1, kind: ConfigMap, metadata: {name: kedify-proxy-bootstrap}, data: {mine: "1"}}`,
 		shop(simple))
-	message := awaitInstalled(t, team, httpv1alpha1.ReasonNameTaken)
-	awaitEvent(t, team, httpv1alpha1.ReasonNameTaken, message)
+	message := awaitInstalled(t, team, httpv1alpha1.ReasonNameInUse)
+	awaitEvent(t, team, httpv1alpha1.ReasonNameInUse, message)
 	if found := parts(t, team); len(found) != 1 || found["ConfigMap"].Labels != nil ||
 		!strings.Contains(message, "ConfigMap kedify-proxy-bootstrap") {
 		t.Errorf("%q, and there is %v", message, found)

@@ -69,7 +69,7 @@ func TestSharedFleet(t *testing.T) {
 	t.Log("an Ingress is asked for, too, which cannot name another namespace")
 	patch(t, httpScaledObject(team, "shop"),
 		`{"metadata": {"annotations": {"http.kedify.io/traffic-autowire": "ingress,httproute"}}}`)
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonNotCarriedOut)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonUnsupportedSetting)
 	awaitBackends(t, team, direct, elsewhere)
 
 	t.Log("a user says no")

@@ -64,6 +64,9 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		t.Errorf("metrics (-code +docs/reference/metrics.md):\n%s", diff)
 	}
 	for path, page := range documents(t) {
+		if path == "CHANGELOG.md" {
+			continue // It has former names.
+		}
 		for _, name := range regexp.MustCompile(`\bkedify_[a-z]+_[a-z_]+[a-z]`).FindAllString(page, -1) {
 			series := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 			if !slices.Contains(names, name) && !slices.Contains(names, series) {

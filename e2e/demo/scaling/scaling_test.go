@@ -210,7 +210,7 @@ func TestFaultsFailTheHalf(t *testing.T) {
 			"replicas that do not follow", &fakeCluster{still: true}, await.ErrNotReached,
 			"25 requests/s: the replicas for 25 requests/s",
 		},
-		{"replicas that go again", &fakeCluster{drops: true}, guide.ErrCheck, "12 replicas, after they were right"},
+		{"replicas that go again", &fakeCluster{drops: true}, guide.ErrCheck, "12 replicas, after the number was correct"},
 		{"a canary that does not follow", &fakeCluster{oneSide: true}, await.ErrNotReached, "45 requests/s, canary at 20 %"},
 		{"a failed request", &fakeCluster{fails: true}, guide.ErrCheck, "1 × HTTP status 503"},
 		{

@@ -232,7 +232,7 @@ func TestWriterOnlyWritesWhileElected(t *testing.T) {
 		}
 		stop := s.lead(t)
 		synctest.Wait()
-		want := []string{"event shop Warning Conflict: taken", "status other Accepted", "status shop Conflict"}
+		want := []string{"event shop Warning RouteConflict: taken", "status other Accepted", "status shop RouteConflict"}
 		if diff := cmp.Diff(want, s.takeWrites()); diff != "" {
 			t.Errorf("written after the election (-want +got):\n%s", diff)
 		}
