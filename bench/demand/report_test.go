@@ -15,11 +15,13 @@ func TestBothProgramsCountTogether(t *testing.T) {
 	}{
 		"within the limits": {usage{CorePercent: 4, ResidentMB: 90}, usage{CorePercent: 6, ResidentMB: 60}, ""},
 		"too busy": {
-			usage{CorePercent: 4.5, ResidentMB: 90}, usage{CorePercent: 6, ResidentMB: 60},
+			usage{CorePercent: 4.5, ResidentMB: 90},
+			usage{CorePercent: 6, ResidentMB: 60},
 			"% of a core is 10.50, at most 10.00 is allowed",
 		},
 		"too large": {
-			usage{CorePercent: 4, ResidentMB: 91}, usage{CorePercent: 6, ResidentMB: 60},
+			usage{CorePercent: 4, ResidentMB: 91},
+			usage{CorePercent: 6, ResidentMB: 60},
 			"MB is 151.00, at most 150.00 is allowed",
 		},
 	} {

@@ -25,7 +25,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 	}{
 		{
 			name: "Kubernetes 1.34",
-			dirs: []string{repo, components("cluster"), components("keda"), components("argo-rollouts-v1.9.1")},
+			dirs: []string{repo, folder("cluster"), folder("keda"), folder("argo-rollouts-v1.9.1")},
 			// Modules of the older controller that its plugin protocol depends on, and that its sources need in an
 			// older version. Neither controller compiles with a Prometheus client newer than 1.24.
 			own: []string{

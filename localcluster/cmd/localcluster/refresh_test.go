@@ -13,8 +13,10 @@ import (
 // program after another.
 func TestRefreshSteps(t *testing.T) {
 	all := []install.Step{
-		{Title: "apply a", Args: []string{"a"}}, {Title: "apply b", Args: []string{"b"}},
-		{Title: "wait for a", Wait: true}, {Title: "wait for b", Wait: true},
+		{Title: "apply a", Args: []string{"a"}},
+		{Title: "apply b", Args: []string{"b"}},
+		{Title: "wait for a", Wait: true},
+		{Title: "wait for b", Wait: true},
 	}
 	restart := install.RestartInterceptor().Title
 	tests := []struct {
@@ -26,7 +28,9 @@ func TestRefreshSteps(t *testing.T) {
 		{"another program", []string{string(product.Interceptor)}, all, []string{restart, "wait for a", "wait for b"}},
 		{"other manifests", nil, nil, []string{"apply a", "apply b", "wait for a", "wait for b"}},
 		{
-			"both", []string{string(product.Interceptor)}, nil,
+			"both",
+			[]string{string(product.Interceptor)},
+			nil,
 			[]string{"apply a", "apply b", restart, "wait for a", "wait for b"},
 		},
 		{"an add-on", nil, all[:1], []string{"apply b", "wait for a", "wait for b"}},
