@@ -23,7 +23,7 @@ const (
 	Flaky Status = "flaky"
 	// Failed means that both attempts failed.
 	Failed Status = "failed"
-	// Skipped means that the stage did not run, because a stage that it needs failed or the run was interrupted.
+	// Skipped means that the stage did not run or end, because a stage that it needs failed or the run was interrupted.
 	Skipped Status = "skipped"
 )
 
@@ -49,7 +49,7 @@ func (r Result) ok() bool { return r.Status == Passed || r.Status == Cached || r
 
 // Executor runs single stages.
 type Executor interface {
-	// First runs a stage for the first time. Its Status is Passed, Cached or Failed.
+	// First runs a stage for the first time. Its Status is Passed, Cached or Failed, or Skipped if ctx ended.
 	First(ctx context.Context, s Stage) Result
 	// Again runs a failed stage a second time, while no other stage runs. Its Status is Flaky or Failed.
 	Again(ctx context.Context, failed Result) Result

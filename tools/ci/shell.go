@@ -61,6 +61,11 @@ func (sh *shell) First(ctx context.Context, s Stage) Result {
 		sh.remember(record, s)
 		return result
 	}
+	if ctx.Err() != nil {
+		result.Status = Skipped
+		sh.out.printf("=== %s was interrupted after %s\n", s.Name, round(result.Duration))
+		return result
+	}
 	result.Status = Failed
 	sh.out.printf("=== %s FAILED after %s: %v; log: %s\n", s.Name, round(result.Duration), err, result.Log)
 	return result

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,6 +142,9 @@ cluster-down:
 	cancel()
 	if err := await.Receive(t, "the end of the run", done); err == nil {
 		t.Errorf("an interrupted run is no error:\n%s", &out)
+	}
+	if got := summaryOf(t, out.String()); len(got.Failed) != 0 || !slices.Equal(got.Skipped, []string{"endless"}) || got.Passed {
+		t.Errorf("the interrupted stage is not skipped: %+v", got)
 	}
 	// If the exit status is not collected yet, the process is a zombie.
 	if state, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(state), ") Z ") {
