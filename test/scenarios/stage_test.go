@@ -192,8 +192,15 @@ func (s *stage) reconciled() {
 func (s *stage) promote() { s.t.Helper(); s.merge("/status", `{"status":{"pauseConditions":null}}`) }
 
 func (s *stage) promoteFull() { s.t.Helper(); s.merge("/status", `{"status":{"promoteFull":true}}`) }
-func (s *stage) abort()       { s.t.Helper(); s.merge("/status", `{"status":{"abort":true}}`) }
-func (s *stage) retry()       { s.t.Helper(); s.merge("/status", `{"status":{"abort":false}}`) }
+
+// skipSteps continues after the last step, as kubectl argo rollouts promote --skip-all-steps does.
+func (s *stage) skipSteps() {
+	s.t.Helper()
+	s.merge("/status", `{"status":{"pauseConditions":null,"currentStepIndex":4}}`)
+}
+
+func (s *stage) abort() { s.t.Helper(); s.merge("/status", `{"status":{"abort":true}}`) }
+func (s *stage) retry() { s.t.Helper(); s.merge("/status", `{"status":{"abort":false}}`) }
 
 // awaitPhase waits for a phase of the Rollout, in its newest generation.
 func (s *stage) awaitPhase(phase string) {

@@ -54,8 +54,8 @@ type leaseMonitor struct {
 	exists        bool      // whether the Lease existed at the last successful read
 	holder        string    // its holder then
 	observation   lease.Observation
-	wasHeld       bool // whether a replica has held the Lease, unless all were uninstalled since
-	isUninstalled bool // whether the Lease says that the interceptors were uninstalled
+	wasHeld       bool     // whether a replica has held the Lease, unless all were uninstalled since
+	isUninstalled bool     // whether the Lease says that the interceptors were uninstalled
 	current       liveness // the result of the last check
 	logged        liveness // the liveness that was logged last
 }

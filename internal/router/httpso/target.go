@@ -182,6 +182,20 @@ func (t *target) HasCanaryTraffic(live *object) bool {
 	})
 }
 
+// CanaryWeight returns the weight of the canary Service in the annotation, if that is this Rollout's.
+func (t *target) CanaryWeight(live *object) uint32 {
+	if _, ok := t.desired.otherOwner(live); ok {
+		return 0
+	}
+	backends, _ := split.Parse(live.weightedBackends) // an invalid annotation gives no weight
+	for _, backend := range backends {
+		if backend.Service == t.desired.split.Canary.Service {
+			return backend.Weight
+		}
+	}
+	return 0
+}
+
 // StableHasHash reports whether the stable Service has only Pods of hash, by the interceptor's report. A report with
 // hashes is authoritative, because the proxies get their endpoints from interceptors: without a running one, they keep
 // those of the last report. Otherwise, and after an uninstall, known is false.
