@@ -261,9 +261,9 @@ func TestFind(t *testing.T) {
 			"a Lease without interceptors, with their reports", reportedOn(withLease(time.Hour, nil)), "",
 			[]cleanup.Kind{cleanup.InterceptorLease},
 		},
-		{"a Lease that says so, with their reports", reportedOn(uninstalled(withLease(time.Hour, nil))), "", nil},
+		{"a Lease with the mark, and reports", reportedOn(uninstalled(withLease(time.Hour, nil))), "", nil},
 		{
-			"a Lease that says so, without reports", uninstalled(withLease(time.Second, nil)), "",
+			"a Lease with the mark, without reports", uninstalled(withLease(time.Second, nil)), "",
 			[]cleanup.Kind{cleanup.InterceptorLease},
 		},
 

@@ -33,7 +33,7 @@ const (
 	// interceptorAbsent means that there is no Lease, and that this process has never seen one: nothing shows that an
 	// interceptor was ever installed.
 	interceptorAbsent
-	// interceptorUninstalled means that the Lease says so: lease.Uninstalled.
+	// interceptorUninstalled means that the Lease is marked: lease.Uninstalled.
 	interceptorUninstalled
 )
 
@@ -55,7 +55,7 @@ type leaseMonitor struct {
 	holder        string    // its holder then
 	observation   lease.Observation
 	wasHeld       bool     // whether a replica has held the Lease, unless all were uninstalled since
-	isUninstalled bool     // whether the Lease says that the interceptors were uninstalled
+	isUninstalled bool     // whether the Lease is marked as that of uninstalled interceptors
 	current       liveness // the result of the last check
 	logged        liveness // the liveness that was logged last
 }
