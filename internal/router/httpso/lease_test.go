@@ -201,6 +201,9 @@ func TestAbortDoesNotWaitForAnInterceptor(t *testing.T) {
 		crash(api)
 		ready(api, "web-stable", "10.0.0.1")
 		router, rollout := watching(t, api), weighing(20)
+		if verified, err := router.VerifyWeight(deadlined(t), rollout, 20, nil); err != nil || !verified {
+			t.Errorf("VerifyWeight of what the proxies have: %v, %v", verified, err)
+		}
 		pass(time.Minute)
 		begin := time.Now()
 		rollout.Status.Abort = true
