@@ -215,6 +215,25 @@ func TestWeightFollowsTheReadyPods(t *testing.T) {
 	}
 }
 
+// TestPassingErrorOfEndpointsIsRetried: such an error is none of SetWeight's, which would be an Event of the Rollout.
+func TestPassingErrorOfEndpointsIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api, routing := routertest.NewInMemory(t), &fakeRouting{}
+		client := kube.NewClient(func() (*rest.Config, error) { return api.Config(), nil })
+		reconciler := engine.New(engine.Routing[weight]{Type: kind, Configure: routing.configure}, client, "router",
+			slog.New(slog.DiscardHandler))
+		unavailable := routertest.RespondError(apierrors.NewServiceUnavailable("starting"))
+		api.PutOther(canaryEndpoints, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			go pods(api, map[string]int{"old": 3})
+			unavailable(w, r)
+		}))
+		if err := reconciler.SetWeight(t.Context(), skipped(20, 80), 80, nil); err != nil || routing.live != 30 {
+			t.Errorf("SetWeight: %v; weight %d, want 30", err, routing.live)
+		}
+	})
+}
+
 // aborted aborts a Rollout.
 func aborted(rollout *v1alpha1.Rollout) { rollout.Status.Abort = true }
 

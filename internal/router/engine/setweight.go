@@ -19,7 +19,11 @@ func (r *Reconciler[O]) SetWeight(
 	if err != nil {
 		return err
 	}
-	limited, reason, err := r.limitWeight(ctx, request, config)
+	limited, reason := request, ""
+	err = kube.Retry(ctx, func(ctx context.Context) (err error) {
+		limited, reason, err = r.limitWeight(ctx, request, config)
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (m *leaseMonitor) read(ctx context.Context) {
 // down releases the Lease, and usually another replica takes it within a moment.
 func (m *leaseMonitor) liveness() liveness {
 	switch {
-	case m.isUninstalled:
+	case m.isUninstalled && m.err == nil:
 		return interceptorUninstalled
 	case m.observation.IsFresh(httpv1alpha1.LeaseFreshness, time.Now()):
 		return interceptorAlive
