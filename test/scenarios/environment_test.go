@@ -198,6 +198,13 @@ func (s *environment) promoteFull() {
 	s.t.Helper()
 	s.merge("/status", `{"status":{"promoteFull":true}}`)
 }
+
+// skipSteps continues after the last step, as kubectl argo rollouts promote --skip-all-steps does.
+func (s *environment) skipSteps() {
+	s.t.Helper()
+	s.merge("/status", `{"status":{"pauseConditions":null,"currentStepIndex":4}}`)
+}
+
 func (s *environment) abort() { s.t.Helper(); s.merge("/status", `{"status":{"abort":true}}`) }
 func (s *environment) retry() { s.t.Helper(); s.merge("/status", `{"status":{"abort":false}}`) }
 

@@ -101,6 +101,28 @@ func scenarios() []scenario {
 			want: "0 20[qa] 20 100 0 100 0",
 		},
 		{
+			name: "rolled back within the window while the Pods start", spec: "rollbackWindow: {revisions: 3}",
+			canary: "scaleDownDelaySeconds: 1", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 80}, {pause: {}}]",
+			play: play(nextSecond, update("2"), ahead("20"), ahead("80"), healthy, rollback, risingWeight("1", 2), healthy),
+			want: "0 20 80 100 0 25 50 75 100 0",
+		},
+		{
+			name: "rolled back within the window to a last weight of 100", spec: "rollbackWindow: {revisions: 3}",
+			canary: "scaleDownDelaySeconds: 1", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 100}, {pause: {}}]",
+			play: play(nextSecond, update("2"), ahead("20"), ahead("100"), healthy, rollback, func(s *environment) {
+				s.player.RemoveLimit(s.namespace, "1")
+			}, healthy),
+			want: "0 20 100 0 25 100 0", or: "0 20 100 0 25 0",
+		}, // the controller may promote the version before the Endpoints have its last Pods
+		{
+			name: "all steps skipped while the Pods start", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 80}, {pause: {}}]",
+			play: play(update("2"), func(s *environment) {
+				s.awaitPause("20")
+				s.player.LimitAvailable(s.namespace, "2", 2)
+				s.skipSteps()
+			}, risingWeight("2", 2), healthy), want: "0 20 25 50 75 100 0",
+		},
+		{
 			name: "setCanaryScale", steps: "[{setCanaryScale: {replicas: 1}}, {pause: {duration: 1s}}, {setWeight: 20}, " +
 				"{pause: {}}]",
 			play: play(update("2"), ahead("20"), healthy), want: "0 20 100 0",
@@ -281,6 +303,29 @@ func (s *environment) abortAtOnce(happens func()) {
 		s.inPlugin = tookToEnd(s.log())
 		return strconv.FormatBool(s.inPlugin != "")
 	})
+}
+
+// rollback returns to version 1, whose old Pods are gone, and lets one of its four Pods become available.
+func rollback(s *environment) {
+	s.t.Helper()
+	s.awaitStatus("replicas", 4)
+	s.player.LimitAvailable(s.namespace, "1", 1)
+	s.update("1")
+	s.awaitSplit("25")
+}
+
+// risingWeight lets the four Pods of a version become available one by one, from a first number on: the canary's weight
+// never exceeds their share. The controller promotes the version when all are available.
+func risingWeight(version string, first int32) func(*environment) {
+	return func(s *environment) {
+		s.t.Helper()
+		for ready := first; ready < 4; ready++ {
+			s.player.LimitAvailable(s.namespace, version, ready)
+			s.awaitSplit(strconv.Itoa(int(ready) * 25))
+		}
+		s.player.RemoveLimit(s.namespace, version)
+		s.awaitSplit("100")
+	}
 }
 
 // nextSecond waits until the second after the creation of the newest ReplicaSet: the controller compares their ages in

@@ -17,7 +17,7 @@ const field = `spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewa
 // allKeys are the keys as messages list them.
 const allKeys = "configMap, disableInProgressLabel, grpcRoute, grpcRouteRuleName, grpcRouteSelector, grpcRoutes, " +
 	"httpRoute, httpRouteRuleName, httpRouteSelector, httpRoutes, " +
-	"immediateAbort, inProgressLabelKey, inProgressLabelValue, namespace, safePromotion, skipManagedRoutesOnSetWeight, " +
+	"immediateAbort, inProgressLabelKey, inProgressLabelValue, limitWeightToReadyPods, namespace, safePromotion, skipManagedRoutesOnSetWeight, " +
 	"tcpRoute, tcpRouteRuleName, tcpRouteSelector, tcpRoutes, tlsRoute, " +
 	"tlsRouteRuleName, tlsRouteSelector, tlsRoutes, udpRoute, udpRouteRuleName, udpRouteSelector, udpRoutes, " +
 	"verifyRouteStatus"
