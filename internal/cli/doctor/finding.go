@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 )
 
 // Severity is the severity of a finding.
@@ -37,14 +38,11 @@ type Finding struct {
 	URL string `json:"url"`
 }
 
-// Page is the address of the page that explains all findings by symptom: docs/reference/findings.md.
-const Page = "https://github.com/kedify/argo-rollouts-plugin/blob/main/docs/reference/findings.md"
-
 // Code identifies a kind of finding.
 type Code string
 
-// Anchor returns the name of the code's anchor in Page. Names of anchors are lower-case, as those of headings.
-func (c Code) Anchor() string { return strings.ToLower(string(c)) }
+// url returns the address of the code's row in the documentation.
+func (c Code) url() string { return events.FindingsPage + "#" + strings.ToLower(string(c)) }
 
 // The codes of findings. docs/reference/findings.md explains them.
 const (
@@ -119,7 +117,7 @@ func Examine(cluster *facts.Facts) []Finding {
 		findings = append(findings, check(cluster)...)
 	}
 	for i := range findings {
-		findings[i].URL = Page + "#" + findings[i].Code.Anchor()
+		findings[i].URL = findings[i].Code.url()
 	}
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Object, b.Object),
