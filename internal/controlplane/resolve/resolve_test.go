@@ -206,21 +206,80 @@ func TestLastGoodRoute(t *testing.T) {
 	}
 }
 
-// TestProtocol checks the mapping of appProtocol.
+// TestProtocol checks the protocols of appProtocol and of the port's name.
 func TestProtocol(t *testing.T) {
 	t.Parallel()
-	for appProtocol, want := range map[string]model.Protocol{
-		"": model.HTTP1, "http": model.HTTP1, "kubernetes.io/ws": model.HTTP1, "unknown": model.HTTP1,
-		"kubernetes.io/h2c": model.HTTP2, "h2c": model.HTTP2, "grpc": model.HTTP2, "GRPC": model.HTTP2, "http2": model.HTTP2,
+	for _, c := range []struct {
+		appProtocol, name string
+		want              model.Protocol
+	}{
+		// KEP-3726
+		{"kubernetes.io/h2c", "", model.HTTP2},
+		{"kubernetes.io/ws", "", model.HTTP1},
+		{"kubernetes.io/wss", "", model.HTTPS},
+		{"Kubernetes.IO/H2C", "", model.HTTP2},
+		{"kubernetes.io/WSS", "", model.HTTPS},
+		// Contour, Envoy Gateway
+		{"projectcontour.io/h2c", "", model.HTTP2},
+		{"projectcontour.io/tls", "", model.HTTPS},
+		{"projectcontour.io/h2", "", model.HTTPS},
+		{"gateway.envoyproxy.io/h2c", "", model.HTTP2},
+		{"gateway.envoyproxy.io/ws", "", model.HTTP1},
+		{"gateway.envoyproxy.io/wss", "", model.HTTPS},
+		// common names
+		{"http", "", model.HTTP1},
+		{"HTTP", "", model.HTTP1},
+		{"http2", "", model.HTTP2},
+		{"h2c", "", model.HTTP2},
+		{"grpc", "", model.HTTP2},
+		{"GRPC", "", model.HTTP2},
+		{"grpc-v1", "", model.HTTP2},
+		{"grpc-web", "", model.HTTP1},
+		{"grpc-Web-v1", "", model.HTTP1},
+		{"grpc-website", "", model.HTTP2},
+		{"https", "", model.HTTPS},
+		{"HTTPS", "", model.HTTPS},
+		{"tls", "", model.HTTPS},
+		{"h2", "", model.HTTPS},
+		{"grpcs", "", model.HTTPS},
+		{"ws", "", model.HTTP1},
+		{"wss", "", model.HTTPS},
+		{"tcp", "", model.HTTP1},
+		{"unknown", "", model.HTTP1},
+		{"example.com/grpc", "", model.HTTP1},
+		{"grpc-example.com/x", "", model.HTTP1},
+		// names of ports
+		{"", "", model.HTTP1},
+		{"", "web", model.HTTP1},
+		{"", "http", model.HTTP1},
+		{"", "http-web", model.HTTP1},
+		{"", "http2", model.HTTP2},
+		{"", "http2-api", model.HTTP2},
+		{"", "h2c", model.HTTP2},
+		{"", "h2c-api", model.HTTP2},
+		{"", "grpc", model.HTTP2},
+		{"", "GRPC", model.HTTP2},
+		{"", "grpc-api", model.HTTP2},
+		{"", "grpc-web", model.HTTP1},
+		{"", "grpcapi", model.HTTP1},
+		{"", "mygrpc", model.HTTP1},
+		{"", "https", model.HTTPS},
+		{"", "https-admin", model.HTTPS},
+		{"", "httpsadmin", model.HTTP1},
+		{"", "tls", model.HTTPS},
+		{"", "wss", model.HTTP1},
+		// appProtocol has precedence.
+		{"http", "grpc", model.HTTP1},
+		{"unknown", "grpc", model.HTTP1},
+		{"grpc", "https", model.HTTP2},
 	} {
 		service := kit.NewService("apps", "shop")
-		service.Spec.Ports[0].AppProtocol = &appProtocol
-		config, _ := resolve.Build(resolve.Inputs{
-			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")},
-			Services:      kit.ResolveServices(service),
-		})
-		if got := config.Routes[0].Backends[0].Protocol; got != want {
-			t.Errorf("appProtocol %q: got %s, want %s", appProtocol, got, want)
+		port := &service.Spec.Ports[0]
+		if port.Name = c.name; c.appProtocol != "" {
+			port.AppProtocol = &c.appProtocol
+		}
+		if got := resolve.NewService(service).Ports[0].Protocol; got != c.want {
+			t.Errorf("appProtocol %q, name %q: got %s, want %s", c.appProtocol, c.name, got, c.want)
 		}
 	}
 }
