@@ -41,7 +41,8 @@ type HTTPScaledObjectList struct {
 // HTTPScaledObjectSpec is the desired state of an HTTPScaledObject.
 type HTTPScaledObjectSpec struct {
 	// Hosts are the host names of the requests: exact names, "*.example.com" for every name below example.com, or
-	// "*" for all. Ports and letter case are ignored.
+	// "*" for all. Ports and letter case are ignored. Without hosts, an object has all hosts; in the shared fleet it
+	// must have at least one.
 	// +optional
 	Hosts []string `json:"hosts,omitempty"`
 	// PathPrefixes limit the requests to paths. A prefix matches whole segments: "/app" matches "/app" and

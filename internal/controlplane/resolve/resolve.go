@@ -135,7 +135,8 @@ func resolveObject(
 		return published, problemsOf(object,
 			issue{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"})
 	}
-	matches, matchIssues := matchesOf(object.Spec)
+	fleet, fleetIssues := options.fleetOf(object, published)
+	matches, matchIssues := matchesOf(object.Spec, fleet == options.SharedFleet)
 	if len(matchIssues) > 0 && len(published) > 0 {
 		matches = matches[:0]
 		for _, route := range published {
@@ -163,7 +164,6 @@ func resolveObject(
 	if minReplicas > 0 {
 		failover = nil // No request is queued.
 	}
-	fleet, fleetIssues := options.fleetOf(object, published)
 	by := ownerOf(object)
 	routes := make([]model.Route, 0, len(matches))
 	for _, match := range matches {

@@ -93,7 +93,9 @@ func TestValidationErrorAffectsOneObject(t *testing.T) {
 	valid := kit.NewScaledObject("apps", "good", "good", 1, "good.example.com")
 	poison := kit.NewScaledObject("apps", "poison", "poison", 2, "poison.example.com")
 	for name, spoil := range map[string]func(*httpv1alpha1.HTTPScaledObject){
-		"no hosts": func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = nil },
+		"no hosts in the shared fleet": func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Spec.Hosts, o.Annotations = nil, map[string]string{httpv1alpha1.AnnotationFleet: httpv1alpha1.FleetShared}
+		},
 		"bad host": func(o *httpv1alpha1.HTTPScaledObject) {
 			o.Spec.Hosts = []string{"\x00", "*.*", strings.Repeat("x", 10_000)}
 		},
