@@ -136,13 +136,25 @@ const (
 	HTTPS Protocol = "HTTPS"
 )
 
-// Timeouts are the timeouts of one request. A zero field means the proxy's default.
+// Timeouts are the timeouts of one request. A field that is not given means the default.
 type Timeouts struct {
 	// ResponseHeader is the maximum time from the end of the request to the response headers. It does not limit the length
 	// of a response, e.g. of a stream.
-	ResponseHeader time.Duration `json:",omitempty"`
+	ResponseHeader Timeout `json:",omitzero"`
 	// ColdStart is the maximum time that a request waits for a first endpoint.
-	ColdStart time.Duration `json:",omitempty"`
+	ColdStart Timeout `json:",omitzero"`
+}
+
+// Timeout is an optional time limit. A given 0 means that there is no limit.
+type Timeout Given[time.Duration]
+
+// TimeoutOf returns a given Timeout.
+func TimeoutOf(limit time.Duration) Timeout { return Timeout{Value: limit, IsGiven: true} }
+
+// MarshalJSON returns the number of nanoseconds. Replicas exchange digests of the JSON: as a number, a limit has the
+// digest of earlier builds, which run at the same time during an upgrade.
+func (t Timeout) MarshalJSON() ([]byte, error) {
+	return strconv.AppendInt(nil, int64(t.Value), 10), nil
 }
 
 // Endpoints are the addresses of one ServicePort that take part in routing. Each slice is sorted and without

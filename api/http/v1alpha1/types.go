@@ -81,7 +81,7 @@ type HTTPScaledObjectSpec struct {
 	// ScalingMetric is the metric by which the target scales. Default: concurrency.
 	// +optional
 	ScalingMetric *ScalingMetric `json:"scalingMetric,omitempty"`
-	// Timeouts override the interceptor's timeouts for this object.
+	// Timeouts are limits for the requests of this object.
 	// +optional
 	Timeouts *Timeouts `json:"timeouts,omitempty"`
 
@@ -182,13 +182,15 @@ type RequestRateMetric struct {
 	Granularity *metav1.Duration `json:"granularity,omitempty"`
 }
 
-// Timeouts are limits for the requests of one HTTPScaledObject. If a duration is missing or zero, the
-// interceptor's default applies.
+// Timeouts are limits for the requests of one HTTPScaledObject. If a duration is missing or negative, the default
+// applies.
 type Timeouts struct {
-	// ConditionWait is how long a request waits for a target without ready endpoints.
+	// ConditionWait is how long a request waits for a target without ready endpoints, at most 55 minutes. 0s means as
+	// long as possible. Default: the interceptor's --cold-start-timeout.
 	// +optional
 	ConditionWait *metav1.Duration `json:"conditionWait,omitempty"`
-	// ResponseHeader is how long the target may take to send the response headers.
+	// ResponseHeader is how long the target may take to send the response headers. 0s means that there is no limit.
+	// Default: the Envoy setting per_try_timeout, otherwise no limit.
 	// +optional
 	ResponseHeader *metav1.Duration `json:"responseHeader,omitempty"`
 }

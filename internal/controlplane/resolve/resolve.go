@@ -11,6 +11,8 @@ package resolve
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -201,19 +203,22 @@ type issue struct {
 	message string
 }
 
-// timeoutsOf converts spec.timeouts. A missing, zero or negative duration means the default.
+// timeoutsOf converts spec.timeouts.
 func timeoutsOf(timeouts *httpv1alpha1.Timeouts) model.Timeouts {
-	var parsed model.Timeouts
 	if timeouts == nil {
-		return parsed
+		return model.Timeouts{}
 	}
-	if timeouts.ResponseHeader != nil {
-		parsed.ResponseHeader = max(0, timeouts.ResponseHeader.Duration)
+	return model.Timeouts{
+		ResponseHeader: timeoutOf(timeouts.ResponseHeader), ColdStart: timeoutOf(timeouts.ConditionWait),
 	}
-	if timeouts.ConditionWait != nil {
-		parsed.ColdStart = max(0, timeouts.ConditionWait.Duration)
+}
+
+// timeoutOf converts one timeout. A missing or negative duration means the default, and 0 that there is no limit.
+func timeoutOf(duration *metav1.Duration) model.Timeout {
+	if duration == nil || duration.Duration < 0 {
+		return model.Timeout{}
 	}
-	return parsed
+	return model.TimeoutOf(duration.Duration)
 }
 
 // minReplicasOf returns spec.replicas.min, 0 if it is missing, as in KEDA.

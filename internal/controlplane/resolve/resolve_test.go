@@ -324,22 +324,29 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// TestTimeouts: a timeout that is missing or negative is the default, and 0 is no limit.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
+	of := func(duration time.Duration) *metav1.Duration { return &metav1.Duration{Duration: duration} }
 	for name, c := range map[string]struct {
 		timeouts *httpv1alpha1.Timeouts
-		want     time.Duration
+		want     model.Timeouts
 	}{
-		"absent":   {nil, 0},
-		"empty":    {&httpv1alpha1.Timeouts{}, 0},
-		"set":      {&httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: time.Minute}}, time.Minute},
-		"negative": {&httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: -1}}, 0},
+		"absent":   {nil, model.Timeouts{}},
+		"empty":    {&httpv1alpha1.Timeouts{}, model.Timeouts{}},
+		"response": {&httpv1alpha1.Timeouts{ResponseHeader: of(time.Minute)}, model.Timeouts{ResponseHeader: model.TimeoutOf(time.Minute)}},
+		"wait":     {&httpv1alpha1.Timeouts{ConditionWait: of(time.Minute)}, model.Timeouts{ColdStart: model.TimeoutOf(time.Minute)}},
+		"negative": {&httpv1alpha1.Timeouts{ResponseHeader: of(-1), ConditionWait: of(-1)}, model.Timeouts{}},
+		"none": {
+			&httpv1alpha1.Timeouts{ResponseHeader: of(0), ConditionWait: of(0)},
+			model.Timeouts{ResponseHeader: model.TimeoutOf(0), ColdStart: model.TimeoutOf(0)},
+		},
 	} {
 		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")
 		object.Spec.Timeouts = c.timeouts
 		config, _ := resolve.Build(resolve.Inputs{ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}})
-		if got := config.Routes[0].Timeouts.ResponseHeader; got != c.want {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		if got := config.Routes[0].Timeouts; got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
 }

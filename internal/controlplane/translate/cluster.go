@@ -30,7 +30,10 @@ const (
 	// affect one cluster instead of the whole proxy.
 	endpointTimeout = 15 * time.Second
 	// mirrorTimeout is the timeout of a mirrored request up to the end of its response, for which no client waits.
-	mirrorTimeout = responseHeaderTimeout
+	mirrorTimeout = 30 * time.Second
+	// noConnectTimeout is used if the timeout of a connection attempt is switched off, because Envoy requires one. The
+	// operating system gives up earlier, after about two minutes.
+	noConnectTimeout = 10 * time.Minute
 	// httpOptionsKey is the key of a cluster's HTTP options (config.cluster.v3.Cluster,
 	// typed_extension_protocol_options).
 	httpOptionsKey = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
@@ -130,7 +133,7 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 			EdsConfig:   adsSource(endpointTimeout),
 			ServiceName: spec.name,
 		},
-		ConnectTimeout:  durationpb.New(cmp.Or(settings.ConnectTimeout, connectTimeout)),
+		ConnectTimeout:  durationpb.New(connectTimeoutOf(settings)),
 		LbPolicy:        clusterv3.Cluster_LEAST_REQUEST,
 		CircuitBreakers: f.breakers,
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
@@ -147,6 +150,11 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 		applyBalance(cluster, settings.Balance)
 	}
 	return cluster, validate(cluster)
+}
+
+// connectTimeoutOf returns the timeout of a connection attempt.
+func connectTimeoutOf(settings model.ClusterSettings) time.Duration {
+	return cmp.Or(cmp.Or(settings.ConnectTimeout, model.TimeoutOf(connectTimeout)).Value, noConnectTimeout)
 }
 
 // loadAssignment returns endpoints with their health. Draining endpoints keep their requests and receive no new ones,
