@@ -14,6 +14,7 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -63,7 +64,11 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 		return clusterFactory{}, err
 	}
 	for protocol, options := range httpOptions() {
-		options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(upstreamIdleTimeout)}
+		options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{
+			IdleTimeout:          durationpb.New(upstreamIdleTimeout),
+			MaxHeadersCount:      wrapperspb.UInt32(maxHeaderCount),
+			MaxResponseHeadersKb: wrapperspb.UInt32(maxHeadersKB),
+		}
 		packed, err := pack(options)
 		if err != nil {
 			return clusterFactory{}, err
@@ -78,7 +83,8 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 	return factory, nil
 }
 
-// httpOptions returns the HTTP options of a cluster by protocol.
+// httpOptions returns the HTTP options of a cluster by protocol. Trailers are passed on, and the limits of responses
+// are those of requests.
 //
 // HTTP/2 over TLS would need ALPN. Envoy rejects that for a cluster that contains an endpoint without TLS, such as
 // the fallback listener.
@@ -90,7 +96,7 @@ func httpOptions() map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions {
 	}
 	http1 := &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
 		ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
-			HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
+			HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true},
 		},
 	}
 	tlsOptions := explicit(http1)
@@ -101,7 +107,10 @@ func httpOptions() map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions {
 		model.HTTPS: tlsOptions,
 		model.HTTP2: explicit(&upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
-				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{AllowConnect: true},
+				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+					AllowConnect:         true,
+					MaxHeaderFieldSizeKb: wrapperspb.UInt32(maxHeaderFieldKB),
+				},
 			},
 		}),
 	}

@@ -266,36 +266,21 @@ func (h Hold) fallbackAssignment(name string, endpoints model.Endpoints) (*endpo
 // fallbackListener returns the fallback listener. Its requests were already processed by the first listener, so it
 // neither detects the client nor adds headers nor logs.
 func (o Options) fallbackListener() (*listenerv3.Listener, error) {
-	early, err := scopeHeader()
+	early, err := earlyHeaders()
 	if err != nil {
 		return nil, err
 	}
-	filter, err := holdFilter(HoldFallbackName, &corev3.HeaderValue{Key: HoldFallbackKey, Value: "1"})
+	filters, err := fallbackFilters()
 	if err != nil {
 		return nil, err
 	}
-	filters, err := httpFilters(filter)
-	if err != nil {
-		return nil, err
-	}
-	config, err := pack(&hcmv3.HttpConnectionManager{
-		CodecType:                     hcmv3.HttpConnectionManager_AUTO,
-		StatPrefix:                    HoldName,
-		EarlyHeaderMutationExtensions: early,
-		RouteSpecifier:                scopedRoutes(),
-		HttpFilters:                   filters,
-		UpgradeConfigs:                []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
-		Http2ProtocolOptions:          http2Options(),
-		StreamIdleTimeout:             durationpb.New(streamIdleTimeout),
-		UseRemoteAddress:              wrapperspb.Bool(false),
-		SkipXffAppend:                 true,
-		GenerateRequestId:             wrapperspb.Bool(false),
-		PreserveExternalRequestId:     true,
-		NormalizePath:                 wrapperspb.Bool(true),
-		InternalAddressConfig:         &hcmv3.HttpConnectionManager_InternalAddressConfig{},
-		ServerHeaderTransformation:    hcmv3.HttpConnectionManager_PASS_THROUGH,
-		LocalReplyConfig:              localReplyConfig(),
-	})
+	manager := commonManager(HoldName, fallbackLimits())
+	manager.EarlyHeaderMutationExtensions = early
+	manager.HttpFilters = filters
+	manager.UseRemoteAddress = wrapperspb.Bool(false)
+	manager.SkipXffAppend = true
+	manager.GenerateRequestId = wrapperspb.Bool(false)
+	config, err := pack(manager)
 	if err != nil {
 		return nil, err
 	}
@@ -308,6 +293,15 @@ func (o Options) fallbackListener() (*listenerv3.Listener, error) {
 		}}}},
 	}
 	return listener, validate(listener)
+}
+
+// fallbackFilters returns the filters of the fallback listener.
+func fallbackFilters() ([]*hcmv3.HttpFilter, error) {
+	hold, err := holdFilter(HoldFallbackName, &corev3.HeaderValue{Key: HoldFallbackKey, Value: "1"})
+	if err != nil {
+		return nil, err
+	}
+	return httpFilters(hold)
 }
 
 // addHold adds the static resources for queueing.
