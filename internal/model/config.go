@@ -104,6 +104,8 @@ type Route struct {
 	// MinReplicas is the minimum number of replicas of the workload. At 0, requests may wait for the first replica: see
 	// WaitsForEndpoint.
 	MinReplicas uint32 `json:",omitempty"`
+	// HealthPath is the path of health checks that the proxy answers even if the workload has endpoints; "" for none.
+	HealthPath string `json:",omitempty"`
 	// Secret is the name of the object's TLS Secret for the host, in the namespace of Owner; "" for none.
 	Secret string `json:",omitempty"`
 }
@@ -203,7 +205,7 @@ func (r Route) Equal(other Route) bool {
 	return r.Owner == other.Owner && r.UID == other.UID && r.Fleet == other.Fleet && r.Created.Equal(other.Created) &&
 		r.Match.Compare(other.Match) == 0 &&
 		r.SameDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) &&
-		r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas &&
+		r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas && r.HealthPath == other.HealthPath &&
 		r.Secret == other.Secret && r.EnvoySettings.Equal(other.EnvoySettings)
 }
 

@@ -71,6 +71,12 @@ func TestHTTP10WithoutHost(t *testing.T) {
 		if got.status != http.StatusNotFound || method == http.MethodGet && got.body != translate.NotFoundBody {
 			t.Errorf("%s: %+v", method, got)
 		}
+		for _, agent := range probeAgents() {
+			got := dial(t, r.address).send(method+" /healthz HTTP/1.0", "User-Agent: "+agent)
+			if !isProbeAnswer(got) {
+				t.Errorf("%s from %s: %+v", method, agent, got)
+			}
+		}
 	}
 	app := startBackend(t, "all")
 	p := start(t, translated(t, newInputs(t, []*backend{app}, kit.NewScaledObject(namespace, "all", "all", 1, "*")),

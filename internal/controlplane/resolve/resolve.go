@@ -182,6 +182,7 @@ func resolveObject(
 			EnvoySettings: options.settings,
 
 			MinReplicas: minReplicas,
+			HealthPath:  healthPathOf(object),
 			Secret:      object.Annotations[httpv1alpha1.AnnotationTLSSecretName],
 		})
 	}
@@ -219,6 +220,16 @@ func timeoutOf(duration *metav1.Duration) model.Timeout {
 		return model.Timeout{}
 	}
 	return model.TimeoutOf(duration.Duration)
+}
+
+// healthPathOf returns the path of health checks that the proxy answers, "" for none. A value that is no path is
+// ignored.
+func healthPathOf(object *httpv1alpha1.HTTPScaledObject) string {
+	path := httpv1alpha1.StaticHealthcheck(object)
+	if _, err := model.ParsePathPrefix(path); err != nil || path == "" {
+		return ""
+	}
+	return path
 }
 
 // minReplicasOf returns spec.replicas.min, 0 if it is missing, as in KEDA.

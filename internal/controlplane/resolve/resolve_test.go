@@ -351,6 +351,29 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
+// TestHealthPath: health checks that the proxy answers are those of a path with a static answer.
+func TestHealthPath(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ path, response, want string }{
+		"neither":     {},
+		"static":      {"/healthz", httpv1alpha1.HealthcheckStatic, "/healthz"},
+		"passthrough": {"/healthz", "passthrough", ""},
+		"no response": {"/healthz", "", ""},
+		"no path":     {"", httpv1alpha1.HealthcheckStatic, ""},
+		"relative":    {"healthz", httpv1alpha1.HealthcheckStatic, ""},
+		"with query":  {"/healthz?deep=1", httpv1alpha1.HealthcheckStatic, ""},
+		"with slash":  {"/healthz/", httpv1alpha1.HealthcheckStatic, "/healthz/"},
+	} {
+		object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com"),
+			httpv1alpha1.AnnotationHealthcheckPath, c.path)
+		object = kit.WithAnnotation(object, httpv1alpha1.AnnotationHealthcheckResponse, c.response)
+		config, _ := resolve.Build(resolve.Inputs{ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}})
+		if got := config.Routes[0].HealthPath; got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestExperimentServicePort has Services that map 80 to 8080, and one of an experiment as the controller of Argo
 // Rollouts creates it: with the number of the container's port.
 func TestExperimentServicePort(t *testing.T) {

@@ -297,11 +297,16 @@ func (o Options) fallbackListener() (*listenerv3.Listener, error) {
 
 // fallbackFilters returns the filters of the fallback listener.
 func fallbackFilters() ([]*hcmv3.HttpFilter, error) {
+	probe, err := probeFilter()
+	if err != nil {
+		return nil, err
+	}
 	hold, err := holdFilter(HoldFallbackName, &corev3.HeaderValue{Key: HoldFallbackKey, Value: "1"})
 	if err != nil {
 		return nil, err
 	}
-	return httpFilters(hold)
+	filters, err := httpFilters(hold)
+	return append([]*hcmv3.HttpFilter{probe}, filters...), err
 }
 
 // addHold adds the static resources for queueing.

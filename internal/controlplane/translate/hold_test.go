@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,8 +111,8 @@ func expectHold(t *testing.T, route *routev3.Route, want []bool) {
 	}
 }
 
-// TestFailoverRoute: the route exists while requests are queued, before all others and without the filter. Its
-// cluster exists at all times.
+// TestFailoverRoute: the route exists while requests are queued, before all others except for health checks, and
+// without the filter. Its cluster exists at all times.
 func TestFailoverRoute(t *testing.T) {
 	t.Parallel()
 	late := model.Failover{
@@ -137,7 +138,8 @@ func TestFailoverRoute(t *testing.T) {
 			}
 			checkValid(t, resources)
 			const cluster = "apps/shop/late/failover"
-			first := scope(t, resources, "shop.example.com").GetVirtualHosts()[0].GetRoutes()[0]
+			routes := scope(t, resources, "shop.example.com").GetVirtualHosts()[0].GetRoutes()
+			first := routes[slices.IndexFunc(routes, func(route *routev3.Route) bool { return route.GetDirectResponse() == nil })]
 			if is := first.GetRoute().GetCluster() == cluster; is != c.want ||
 				is != (len(first.GetMatch().GetDynamicMetadata()) == 1) {
 				t.Errorf("the first route: %v", first)

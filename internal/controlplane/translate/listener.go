@@ -102,20 +102,14 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 
 // mainFilters returns the filters of the listener for clients.
 func (o Options) mainFilters() ([]*hcmv3.HttpFilter, error) {
-	var holdFilters []*hcmv3.HttpFilter
-	if o.Hold.isEnabled() {
-		hold, err := holdFilter(HoldName)
-		if err != nil {
-			return nil, err
-		}
-		holdFilters = append(holdFilters, hold)
+	if !o.Hold.isEnabled() {
+		return httpFilters()
 	}
-	probe, err := probeFilter()
+	hold, err := holdFilter(HoldName)
 	if err != nil {
 		return nil, err
 	}
-	filters, err := httpFilters(holdFilters...)
-	return append([]*hcmv3.HttpFilter{probe}, filters...), err
+	return httpFilters(hold)
 }
 
 // httpFilters returns the filters in the order of execution. holdFilters are between the scope fallback filter, which
@@ -143,8 +137,6 @@ func httpFilters(holdFilters ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) 
 //   - UF: no connection can be established. The endpoint was just removed, or the proxy has no file descriptors left.
 //   - UO: a circuit breaker of the cluster is open.
 //   - UAEX: the call to the interceptor failed.
-//
-// Responses to health checks contain ReasonHeader.
 func localReplyConfig() *hcmv3.LocalReplyConfig {
 	notForwarded := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH", "UF", "UO", "UAEX"}},
@@ -157,7 +149,6 @@ func localReplyConfig() *hcmv3.LocalReplyConfig {
 		{Filter: statusFilter(http.StatusNotFound), Body: &corev3.DataSource{
 			Specifier: &corev3.DataSource_InlineString{InlineString: NotFoundBody},
 		}},
-		probeReply(),
 	}}
 }
 

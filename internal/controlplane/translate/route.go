@@ -39,6 +39,7 @@ func (f scopeFactory) virtualHost(host model.Host, config model.Config) (*routev
 		if err != nil {
 			return nil, fmt.Errorf("%s for %s%s: %w", route.Owner, host, route.Match.PathPrefix, err)
 		}
+		virtual.Routes = append(virtual.Routes, probeRoutes(route, config.Services)...)
 		virtual.Routes = append(virtual.Routes, f.failoverRoutes(route, config.Services)...)
 		virtual.Routes = append(virtual.Routes, f.managedRoutes(route, config.Services, translated)...)
 		virtual.Routes = append(virtual.Routes, translated)

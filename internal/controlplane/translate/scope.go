@@ -174,6 +174,9 @@ func (f scopeFactory) wildcards(
 	for _, host := range slices.SortedFunc(maps.Keys(hosts), model.Host.Compare) {
 		sorted = append(sorted, hosts[host])
 	}
+	if hosts[model.AnyHost] == nil {
+		sorted = append(sorted, unknownHosts())
+	}
 	scope := scopeOf(WildcardScope, sorted...)
 	scope.GetRouteConfiguration().IgnorePortInHostMatching = true
 	f.holdConfigs.applyWildcards(scope)
