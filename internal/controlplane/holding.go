@@ -45,11 +45,7 @@ func (h *Holding) workloadOf(key model.Key, object ingest.Object) *holding.Workl
 		return nil
 	}
 	route := object.Published.Routes[0] // The routes of an object differ only in Match.
-	timeouts := route.Timeouts
-	if route.Failover != nil {
-		timeouts.ColdStart = route.Failover.Timeout
-	}
-	timeout, fallbackTimeout := translate.HoldTimeouts(timeouts, h.Timeout)
+	timeout, fallbackTimeout := translate.HoldTimeouts(route, h.Timeout)
 	workload := &holding.Workload{
 		Fleet: route.Fleet, Timeout: timeout, FallbackTimeout: fallbackTimeout, HasFailover: route.Failover != nil,
 		IsPaused:   httpv1alpha1.IsPausedAtZero(object.ScaledObject),

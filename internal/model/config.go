@@ -106,6 +106,8 @@ type Route struct {
 	// MinReplicas is the minimum number of replicas of the workload. At 0, requests may wait for the first replica: see
 	// WaitsForEndpoint.
 	MinReplicas uint32 `json:",omitempty"`
+	// HealthPath is the path of health checks that the proxy answers even if the workload has endpoints; "" for none.
+	HealthPath string `json:",omitempty"`
 	// Secret is the name of the object's TLS Secret for the host, in the namespace of Owner; "" for none.
 	Secret string `json:",omitempty"`
 }
@@ -138,13 +140,25 @@ const (
 	HTTPS Protocol = "HTTPS"
 )
 
-// Timeouts are the timeouts of one request. A zero field means the proxy's default.
+// Timeouts are the timeouts of one request. A field that is not given means the default.
 type Timeouts struct {
 	// ResponseHeader is the maximum time from the end of the request to the response headers. It does not limit the length
 	// of a response, e.g. of a stream.
-	ResponseHeader time.Duration `json:",omitempty"`
+	ResponseHeader Timeout `json:",omitzero"`
 	// ColdStart is the maximum time that a request waits for a first endpoint.
-	ColdStart time.Duration `json:",omitempty"`
+	ColdStart Timeout `json:",omitzero"`
+}
+
+// Timeout is an optional time limit. A given 0 means that there is no limit.
+type Timeout Given[time.Duration]
+
+// TimeoutOf returns a given Timeout.
+func TimeoutOf(limit time.Duration) Timeout { return Timeout{Value: limit, IsGiven: true} }
+
+// MarshalJSON returns the number of nanoseconds. Replicas exchange digests of the JSON: as a number, a limit has the
+// digest of earlier builds, which run at the same time during an upgrade.
+func (t Timeout) MarshalJSON() ([]byte, error) {
+	return strconv.AppendInt(nil, int64(t.Value), 10), nil
 }
 
 // Endpoints are the addresses of one ServicePort that take part in routing. Each slice is sorted and without
@@ -193,7 +207,7 @@ func (r Route) Equal(other Route) bool {
 	return r.Owner == other.Owner && r.UID == other.UID && r.Fleet == other.Fleet && r.Created.Equal(other.Created) &&
 		r.Match.Compare(other.Match) == 0 &&
 		r.SameDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) &&
-		r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas &&
+		r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas && r.HealthPath == other.HealthPath &&
 		r.Secret == other.Secret && r.EnvoySettings.Equal(other.EnvoySettings)
 }
 

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"net/netip"
@@ -112,6 +113,23 @@ func TestParseHeader(t *testing.T) {
 }
 
 // TestRouteOrder lists routes in their order and sorts every permutation of them.
+// TestJSONOfTimeouts: replicas of different builds compare digests of the JSON. A limit has that of builds in which 0
+// meant that there is none, and no limit differs from a timeout that is not given.
+func TestJSONOfTimeouts(t *testing.T) {
+	t.Parallel()
+	for want, value := range map[string]any{
+		`{}`:                             model.Timeouts{},
+		`{"ResponseHeader":60000000000}`: model.Timeouts{ResponseHeader: model.TimeoutOf(time.Minute)},
+		`{"ColdStart":0}`:                model.Timeouts{ColdStart: model.TimeoutOf(0)},
+		`{"IdleTimeout":1000000000}`:     model.RouteSettings{IdleTimeout: model.TimeoutOf(time.Second)},
+		`{"ConnectTimeout":1000000000}`:  model.ClusterSettings{ConnectTimeout: model.TimeoutOf(time.Second)},
+	} {
+		if got, err := json.Marshal(value); err != nil || string(got) != want {
+			t.Errorf("%+v is %s, %v; want %s", value, got, err, want)
+		}
+	}
+}
+
 func TestRouteOrder(t *testing.T) {
 	t.Parallel()
 	old, young := time.Unix(1000, 0), time.Unix(2000, 0)

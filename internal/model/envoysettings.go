@@ -28,7 +28,7 @@ type RouteSettings struct {
 	// the default.
 	Timeout Given[time.Duration] `json:",omitzero"`
 	// IdleTimeout is how long a request may be idle in both directions.
-	IdleTimeout time.Duration `json:",omitempty"`
+	IdleTimeout Timeout `json:",omitzero"`
 	// RetryOn are the conditions for a retry, separated by commas.
 	RetryOn string `json:",omitempty"`
 	// RetryCodes are the status codes of condition retriable-status-codes; 0 marks an unused element.
@@ -36,7 +36,7 @@ type RouteSettings struct {
 	// Retries is the maximum number of retries of a request.
 	Retries Given[uint32] `json:",omitzero"`
 	// PerTryTimeout is the time of one try up to the response headers. The object's own timeout takes precedence.
-	PerTryTimeout time.Duration `json:",omitempty"`
+	PerTryTimeout Timeout `json:",omitzero"`
 	// BackOff is the pause before a retry.
 	BackOff BackOff `json:",omitzero"`
 }
@@ -47,7 +47,7 @@ type BackOff struct{ Base, Max time.Duration }
 // ClusterSettings are settings of Envoy's Cluster.
 type ClusterSettings struct {
 	// ConnectTimeout is the timeout of a connection attempt.
-	ConnectTimeout time.Duration `json:",omitempty"`
+	ConnectTimeout Timeout `json:",omitzero"`
 	// Balance selects the Pod of a request.
 	Balance Balance `json:",omitzero"`
 	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each proxy.

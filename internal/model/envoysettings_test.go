@@ -21,14 +21,14 @@ func TestOver(t *testing.T) {
 	}
 	own := &model.EnvoySettings{
 		Route: model.RouteSettings{
-			IdleTimeout: time.Second, Retries: model.Given[uint32]{IsGiven: true},
+			IdleTimeout: model.TimeoutOf(time.Second), Retries: model.Given[uint32]{IsGiven: true},
 			BackOff: model.BackOff{Base: 5},
 		},
 		Cluster: model.ClusterSettings{Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 2}},
 	}
 	want := &model.EnvoySettings{
 		Route: model.RouteSettings{
-			RetryOn: "5xx", IdleTimeout: time.Second, Retries: model.Given[uint32]{IsGiven: true},
+			RetryOn: "5xx", IdleTimeout: model.TimeoutOf(time.Second), Retries: model.Given[uint32]{IsGiven: true},
 			BackOff: model.BackOff{Base: 5},
 		},
 		Cluster: model.ClusterSettings{MaxRequests: 7, Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 2}},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ const chunkPause = 300 * time.Millisecond
 // echoed is a backend's response: the request that it received.
 type echoed struct {
 	Backend string
+	Method  string
 	Host    string
 	Path    string
 	Proto   string
@@ -73,11 +75,15 @@ func newBackend(name string) *backend {
 	mux.HandleFunc("/websocket", upgrade)
 	mux.HandleFunc("/size", size)
 	mux.HandleFunc("/slow", b.slow)
+	mux.HandleFunc("/headers", largeHeaders)
+	mux.HandleFunc("/trailers", trailers)
+	mux.HandleFunc("/offer", b.offerUpgrade)
 	calls := grpc.NewServer(grpc.UnknownServiceHandler(echoStream))
 	grpc_health_v1.RegisterHealthServer(calls, health.NewServer())
 	mux.Handle("/grpc.health.v1.Health/", calls)
 	mux.Handle("/test.Talk/", calls)
 	b.server = httptest.NewUnstartedServer(mux)
+	b.server.Config.MaxHeaderBytes = 4 << 20 // more than the proxy accepts
 	return b
 }
 
@@ -94,7 +100,7 @@ func (b *backend) closeAfter(t *testing.T) {
 func (b *backend) echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Server", "the-app")
 	_ = json.NewEncoder(w).Encode(echoed{
-		Backend: b.name, Host: r.Host, Path: r.URL.Path, Proto: r.Proto, Header: r.Header,
+		Backend: b.name, Method: r.Method, Host: r.Host, Path: r.URL.Path, Proto: r.Proto, Header: r.Header,
 	})
 }
 
@@ -143,6 +149,31 @@ func stream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// largeHeaders responds with as many header fields of as many bytes as the query says.
+func largeHeaders(w http.ResponseWriter, r *http.Request) {
+	count, _ := strconv.Atoi(r.URL.Query().Get("count"))
+	size, _ := strconv.Atoi(r.URL.Query().Get("size"))
+	for i := range count {
+		w.Header().Set(fmt.Sprintf("X-Large-%d", i), strings.Repeat("x", size))
+	}
+}
+
+// trailers responds with a trailer that has the value of a trailer of the request. It flushes, because a response with a
+// length has no trailers over HTTP/1.1.
+func trailers(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Trailer", "X-Sum")
+	_, _ = io.Copy(w, r.Body)
+	_ = http.NewResponseController(w).Flush()
+	w.Header().Set("X-Sum", r.Trailer.Get("X-Sum"))
+}
+
+// offerUpgrade is echo with an offer of HTTP/2, as Apache makes it in each response.
+func (b *backend) offerUpgrade(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Upgrade", "h2,h2c")
+	w.Header().Set("Connection", "Upgrade")
+	b.echo(w, r)
 }
 
 // size responds with the length of the body.

@@ -70,10 +70,15 @@ func startReplica(t *testing.T, limits holding.Limits) *replica {
 	return r
 }
 
+// manyQueued returns limits that no test reaches.
+func manyQueued() holding.Limits {
+	return holding.Limits{Object: 1000, Namespace: 1000, Proxy: 1000, Total: 1000}
+}
+
 // startWithReplica starts a replica and one proxy, and publishes inputs.
 func startWithReplica(t *testing.T, form string, inputs resolve.Inputs) *replica {
 	t.Helper()
-	r := startReplica(t, holding.Limits{Object: 1000, Namespace: 1000, Proxy: 1000, Total: 1000})
+	r := startReplica(t, manyQueued())
 	r.proxy = &proxy{}
 	r.publishInputs(t, inputs)
 	r.run(t, form, r.grpcAddress)
@@ -149,10 +154,11 @@ func (r *replica) calls(t *testing.T) map[string]int {
 
 // result is the response to a request, or its error.
 type result struct {
-	status int
-	header http.Header
-	body   string
-	err    error
+	status  int
+	header  http.Header
+	body    string
+	trailer http.Header
+	err     error
 }
 
 // backend returns the name of the backend that has answered, "" for none.
@@ -210,7 +216,7 @@ func roundTrip(request *http.Request, transport http.RoundTripper) result {
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	return result{response.StatusCode, response.Header, string(text), err}
+	return result{response.StatusCode, response.Header, string(text), response.Trailer, err}
 }
 
 // start sends a GET request for / and returns a channel with its result.

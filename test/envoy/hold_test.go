@@ -10,6 +10,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -109,6 +110,15 @@ func TestQueuedBackendOfCanary(t *testing.T) {
 	}
 }
 
+// lag publishes the endpoints of inputs in which services have none, with the routes of inputs in which they have.
+func (r *replica) lag(t *testing.T, inputs resolve.Inputs, services ...string) {
+	t.Helper()
+	lagging := translated(t, without(inputs, services...), r.options)
+	lagging[resourcev3.ScopedRouteType] = translated(t, inputs, r.options)[resourcev3.ScopedRouteType]
+	r.publish(t, lagging)
+	await.True(t, "the endpoints are acknowledged", func() bool { return r.hasEndpoints(lagging) })
+}
+
 // TestFallback sends requests through outdated routes to apps without endpoints, as a lagging worker of Envoy does.
 // They are queued via the fallback listener, for both backends of a canary.
 func TestFallback(t *testing.T) {
@@ -119,10 +129,7 @@ func TestFallback(t *testing.T) {
 			const requests = 20
 			all := canaryInputs(t, "50", "50")
 			r := startWithReplica(t, "DELTA_GRPC", all)
-			lagging := translated(t, without(all, "shop-stable"), r.options)
-			lagging[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
-			r.publish(t, lagging)
-			await.True(t, "the endpoints are acknowledged", func() bool { return r.hasEndpoints(lagging) })
+			r.lag(t, all, "shop-stable")
 			var waiting []<-chan result
 			for range requests {
 				waiting = append(waiting, r.start(t, protocol, "Shop.example.com:81"))

@@ -266,6 +266,21 @@ func TestHostsOverDiscovery(t *testing.T) {
 	}
 }
 
+// TestNoHosts: an object without hosts gets the requests for every host that no other object has.
+func TestNoHosts(t *testing.T) {
+	t.Parallel()
+	all, shop := startBackend(t, "all"), startBackend(t, "shop")
+	p := start(t, translated(t, newInputs(t, []*backend{all, shop}, kit.NewScaledObject(namespace, "all", "all", 1),
+		kit.NewScaledObject(namespace, "shop", "shop", 2, "shop.example.com")), translate.DefaultOptions()))
+	for host, want := range map[string]string{
+		"shop.example.com": "shop", "anything.test": "all", "Anything.TEST.:80": "all", "10.0.0.1": "all", "[::1]:80": "all",
+	} {
+		if got := dial(t, p.address).send("GET / HTTP/1.1", "Host: "+host); got.backend() != want {
+			t.Errorf("%s: %+v, want an answer by %s", host, got, want)
+		}
+	}
+}
+
 // TestHostsComeAndGo adds and removes hosts under load for three others: an exact one, one in upper case, and one that
 // matches a wildcard. None of their requests fails, and the listener is not updated.
 func TestHostsComeAndGo(t *testing.T) {

@@ -6,11 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
-
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // startSecureBackend starts an app that accepts only TLS and stops with the test. The channel receives the SNI of each
@@ -36,10 +33,7 @@ func TestFallbackWithoutTLS(t *testing.T) {
 	all := newInputs(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	all.Services[0].Ports[0].Protocol = model.HTTPS
 	r := startWithReplica(t, "DELTA_GRPC", all)
-	lagging := translated(t, without(all, "shop"), r.options)
-	lagging[resourcev3.ScopedRouteType] = translated(t, all, r.options)[resourcev3.ScopedRouteType]
-	r.publish(t, lagging)
-	await.True(t, "the endpoints are confirmed", func() bool { return r.hasEndpoints(lagging) })
+	r.lag(t, all, "shop")
 	waiting := r.start(t, "HTTP/1.1", "shop.example.com")
 	r.awaitQueued(t, "shop", 1)
 	if got := r.queued("shop"); got.ViaFallback != 1 {

@@ -305,14 +305,16 @@ func invalidSpecs() []InvalidObject {
 				`name another Service of the namespace`,
 		},
 		{
-			Name: "no hosts", Patch: `{spec: {hosts: []}}`, Answers: "canary",
-			Reason:  httpv1alpha1.ReasonInvalidHosts,
-			Message: `spec.hosts: no host: add at least one, such as shop.example.com, or "*" for all`,
+			Name: "no hosts in the shared fleet", Patch: `{spec: {hosts: []}}`, Answers: "canary",
+			Reason: httpv1alpha1.ReasonInvalidHosts,
+			Message: `spec.hosts: no host, which in the shared fleet would claim the hosts of all namespaces: ` +
+				`add at least one, such as shop.example.com, or "*" for all`,
 		},
 		{
-			Name: "a new object without hosts", New: true, Patch: `{spec: {hosts: null}}`, Answers: "404",
-			Reason:  httpv1alpha1.ReasonInvalidHosts,
-			Message: `spec.hosts: no host: add at least one, such as shop.example.com, or "*" for all`,
+			Name: "a new object without hosts in the shared fleet", New: true, Patch: `{spec: {hosts: null}}`, Answers: "404",
+			Reason: httpv1alpha1.ReasonInvalidHosts,
+			Message: `spec.hosts: no host, which in the shared fleet would claim the hosts of all namespaces: ` +
+				`add at least one, such as shop.example.com, or "*" for all`,
 		},
 		{
 			Name: "a URL for a host", Patch: `{spec: {hosts: ["http://shop.test"]}}`, Answers: "canary",

@@ -41,7 +41,8 @@ type HTTPScaledObjectList struct {
 // HTTPScaledObjectSpec is the desired state of an HTTPScaledObject.
 type HTTPScaledObjectSpec struct {
 	// Hosts are the host names of the requests: exact names, "*.example.com" for every name below example.com, or
-	// "*" for all. Ports and letter case are ignored.
+	// "*" for all. Ports and letter case are ignored. Without hosts, an object has all hosts; in the shared fleet it
+	// must have at least one.
 	// +optional
 	Hosts []string `json:"hosts,omitempty"`
 	// PathPrefixes limit the requests to paths. A prefix matches whole segments: "/app" matches "/app" and
@@ -80,7 +81,7 @@ type HTTPScaledObjectSpec struct {
 	// ScalingMetric is the metric by which the target scales. Default: concurrency.
 	// +optional
 	ScalingMetric *ScalingMetric `json:"scalingMetric,omitempty"`
-	// Timeouts override the interceptor's timeouts for this object.
+	// Timeouts are limits for the requests of this object.
 	// +optional
 	Timeouts *Timeouts `json:"timeouts,omitempty"`
 
@@ -181,13 +182,15 @@ type RequestRateMetric struct {
 	Granularity *metav1.Duration `json:"granularity,omitempty"`
 }
 
-// Timeouts are limits for the requests of one HTTPScaledObject. If a duration is missing or zero, the
-// interceptor's default applies.
+// Timeouts are limits for the requests of one HTTPScaledObject. If a duration is missing or negative, the default
+// applies.
 type Timeouts struct {
-	// ConditionWait is how long a request waits for a target without ready endpoints.
+	// ConditionWait is how long a request waits for a target without ready endpoints, at most 55 minutes. 0s means as
+	// long as possible. Default: the interceptor's --cold-start-timeout.
 	// +optional
 	ConditionWait *metav1.Duration `json:"conditionWait,omitempty"`
-	// ResponseHeader is how long the target may take to send the response headers.
+	// ResponseHeader is how long the target may take to send the response headers. 0s means that there is no limit.
+	// Default: the Envoy setting per_try_timeout, otherwise no limit.
 	// +optional
 	ResponseHeader *metav1.Duration `json:"responseHeader,omitempty"`
 }

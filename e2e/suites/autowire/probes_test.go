@@ -20,19 +20,23 @@ const (
 	stays = 30 * time.Second
 	// every is the pause between two rounds of probes.
 	every = 250 * time.Millisecond
+	// probePath is the path on which the proxy answers health checks of the app.
+	probePath = "/healthz"
 )
 
 // probe is a health check of a load balancer through a front.
-type probe struct{ address, host, agent string }
+type probe struct{ address, host, path, agent string }
 
-// TestProbes sends health checks of load balancers all the time, for the app's host and for an unknown one, through the
-// Ingress controller and the Gateway. Each gets a response. The app scales to zero nevertheless and stays there, and a
-// request wakes it.
+// TestProbes sends health checks of load balancers all the time, for the app's host on the path that the proxy answers,
+// and for an unknown host, through the Ingress controller and the Gateway. Each gets a response. The app scales to zero
+// nevertheless and stays there, and a request wakes it.
 func TestProbes(t *testing.T) {
 	w := launch(t)
 	w.Do(t, "create", "ingress", "probes", "--default-backend=rollouts-demo-stable:80")
 	w.step(t, "a ScaledObject comes, and a proxy", proxied, eventually, 0, func() {
-		w.applyScaledObject(t, "minReplicaCount: 2", "minReplicaCount: 0\n  cooldownPeriod: 10")
+		w.applyScaledObject(t, "minReplicaCount: 2", "minReplicaCount: 0\n  cooldownPeriod: 10",
+			"trafficAutowire: ingress", "trafficAutowire: "+allKinds+
+				"\n        healthcheckPath: "+probePath+"\n        healthcheckResponse: static")
 	})
 	w.until(t, "the Ingress for probes is wired", proxied, func() string {
 		return w.Do(t, "get", "ingress/probes", "-o", "jsonpath={.spec.defaultBackend.service.name}")
@@ -64,9 +68,9 @@ func (w *environment) probe(t *testing.T) (stop func() (asked int, failed []erro
 	var all []probe
 	for _, agent := range []string{"ELB-HealthChecker/2.0", "GoogleHC/1.0", "kube-probe/1.34"} {
 		for _, front := range fronts() {
-			all = append(all, probe{w.Addresses[front.name], host, agent})
+			all = append(all, probe{w.Addresses[front.name], host, probePath, agent})
 		}
-		all = append(all, probe{w.Addresses[fronts()[0].name], "10.20.30.40", agent})
+		all = append(all, probe{w.Addresses[fronts()[0].name], "10.20.30.40", "/", agent})
 	}
 	client := &http.Client{Timeout: await.Patience(), Transport: new(http.Transport)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -103,7 +107,7 @@ func (w *environment) probe(t *testing.T) (stop func() (asked int, failed []erro
 
 // ask sends a probe. The response must come from the proxy.
 func (p probe) ask(ctx context.Context, client *http.Client) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+p.path, http.NoBody)
 	if err != nil {
 		return err
 	}

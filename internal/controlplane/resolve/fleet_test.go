@@ -53,6 +53,39 @@ func servicesOf(namespaces ...string) (services []*resolve.Service) {
 	return services
 }
 
+// TestNoHosts: an object without hosts gets every host that no other object of its namespace has. The proxies of the
+// shared fleet serve several namespaces: there it gets none, whether it requests the fleet or belongs to its namespace.
+func TestNoHosts(t *testing.T) {
+	t.Parallel()
+	without := func(namespace string) *httpv1alpha1.HTTPScaledObject {
+		return kit.NewScaledObject(namespace, "all", "shop", 1)
+	}
+	inputs := resolve.Inputs{
+		Options:  resolve.Options{SharedFleet: "keda"},
+		Services: servicesOf("a", "b", "keda"),
+		ScaledObjects: []*httpv1alpha1.HTTPScaledObject{
+			without("a"), shopOf("a", 2), inFleet(httpv1alpha1.FleetShared, without("b")), without("keda"),
+		},
+	}
+	config, problems := resolve.Build(inputs)
+	if diff := cmp.Diff(map[string]string{"a *": "a/all", "a shop.test": "a/shop"}, owners(config)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	want := map[string]string{"b/all": httpv1alpha1.ReasonInvalidHosts, "keda/all": httpv1alpha1.ReasonInvalidHosts}
+	if diff := cmp.Diff(want, reasons(problems)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, problem := range problems {
+		if !strings.Contains(problem.Message, "shared fleet") {
+			t.Errorf("the message does not say why: %s", problem.Message)
+		}
+	}
+	inputs.Options.MaxHosts = 1
+	if _, problems := resolve.Build(inputs); reasons(problems)["a/shop"] != httpv1alpha1.ReasonNamespaceLimit {
+		t.Errorf("an object without hosts does not count for the limit of hosts: %v", problems)
+	}
+}
+
 func TestAHostBelongsToAFleet(t *testing.T) {
 	t.Parallel()
 	inputs := resolve.Inputs{

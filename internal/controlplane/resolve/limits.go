@@ -47,10 +47,10 @@ func limitIssue(object *httpv1alpha1.HTTPScaledObject, problem, flag string) iss
 		object.Namespace, problem, flag)}
 }
 
-// countHosts returns the number of hosts that an object may have published. An object with too many hosts counts with
-// MaxHosts, because none of them is read.
+// countHosts returns the number of hosts that an object may have published. An object without hosts counts with one,
+// which stands for all, and an object with too many hosts with MaxHosts, because none of them is read.
 func countHosts(object *httpv1alpha1.HTTPScaledObject) int {
-	return min(len(object.Spec.Hosts), MaxHosts)
+	return min(max(len(object.Spec.Hosts), 1), MaxHosts)
 }
 
 // compareAge orders objects by age, oldest first, then by namespace and name.

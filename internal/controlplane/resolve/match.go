@@ -23,10 +23,10 @@ const (
 )
 
 // matchesOf returns the Matches that the spec requests, sorted and without duplicates, and the issues. With issues it
-// returns only the valid Matches. An error never widens a Match: with invalid headers there are no Matches, and
-// invalid prefixes never mean every path.
-func matchesOf(spec httpv1alpha1.HTTPScaledObjectSpec) ([]model.Match, []issue) {
-	hosts, issues := hostsOf(spec.Hosts)
+// returns only the valid Matches. isShared is true for an object of the shared fleet. An error never widens a Match:
+// with invalid headers there are no Matches, and invalid prefixes never mean every path.
+func matchesOf(spec httpv1alpha1.HTTPScaledObjectSpec, isShared bool) ([]model.Match, []issue) {
+	hosts, issues := hostsOf(spec.Hosts, isShared)
 	prefixes, prefixIssues := prefixesOf(spec.PathPrefixes)
 	headers, headerIssues := headersOf(spec.Headers)
 	issues = slices.Concat(issues, prefixIssues, headerIssues)
@@ -51,11 +51,16 @@ func matchesOf(spec httpv1alpha1.HTTPScaledObjectSpec) ([]model.Match, []issue) 
 	return matches, issues
 }
 
-// hostsOf parses spec.hosts.
-func hostsOf(texts []string) ([]model.Host, []issue) {
+// hostsOf parses spec.hosts. An empty list means every host, as in the KEDA HTTP add-on, except in the shared fleet:
+// there it would be every host of every namespace, which an object has to request explicitly.
+func hostsOf(texts []string, isShared bool) ([]model.Host, []issue) {
 	const reason = httpv1alpha1.ReasonInvalidHosts
+	if len(texts) == 0 && isShared {
+		return nil, []issue{{reason, `spec.hosts: no host, which in the shared fleet would claim the hosts of all ` +
+			`namespaces: add at least one, such as shop.example.com, or "*" for all`}}
+	}
 	if len(texts) == 0 {
-		return nil, []issue{{reason, `spec.hosts: no host: add at least one, such as shop.example.com, or "*" for all`}}
+		return []model.Host{model.AnyHost}, nil
 	}
 	if len(texts) > MaxHosts {
 		return nil, []issue{tooMany(reason, "spec.hosts", len(texts), MaxHosts)}

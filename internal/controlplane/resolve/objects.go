@@ -3,7 +3,6 @@ package resolve
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -107,8 +106,8 @@ func NewService(from *corev1.Service) *Service {
 			transport = ""
 		}
 		service.Ports = append(service.Ports, Port{
-			Name: port.Name, Transport: transport, Number: portNumber(port.Port), Protocol: protocolOf(port.AppProtocol),
-			Target: port.TargetPort.String(),
+			Name: port.Name, Transport: transport, Number: portNumber(port.Port),
+			Protocol: protocolOf(port.AppProtocol, port.Name), Target: port.TargetPort.String(),
 		})
 	}
 	return service
@@ -173,20 +172,6 @@ func addressOf(endpoint discoveryv1.Endpoint) netip.Addr {
 		return netip.Addr{}
 	}
 	return address.Unmap()
-}
-
-// protocolOf parses a Service port's appProtocol. kubernetes.io/h2c is Kubernetes' name for HTTP/2 in clear text
-// (KEP-3726); h2c, http2 and grpc are in common use; https is IANA's name. All other values, including none, mean
-// HTTP/1.1.
-func protocolOf(appProtocol *string) model.Protocol {
-	switch strings.ToLower(valueOr(appProtocol, "")) {
-	case "kubernetes.io/h2c", "h2c", "http2", "grpc":
-		return model.HTTP2
-	case "https":
-		return model.HTTPS
-	default:
-		return model.HTTP1
-	}
 }
 
 // valueOr returns the value of a pointer, or absent for nil.

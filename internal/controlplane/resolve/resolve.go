@@ -11,6 +11,8 @@ package resolve
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -135,7 +137,8 @@ func resolveObject(
 		return published, problemsOf(object,
 			issue{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"})
 	}
-	matches, matchIssues := matchesOf(object.Spec)
+	fleet, fleetIssues := options.fleetOf(object, published)
+	matches, matchIssues := matchesOf(object.Spec, fleet == options.SharedFleet)
 	if len(matchIssues) > 0 && len(published) > 0 {
 		matches = matches[:0]
 		for _, route := range published {
@@ -163,7 +166,6 @@ func resolveObject(
 	if minReplicas > 0 {
 		failover = nil // No request is queued.
 	}
-	fleet, fleetIssues := options.fleetOf(object, published)
 	by := ownerOf(object)
 	routes := make([]model.Route, 0, len(matches))
 	for _, match := range matches {
@@ -180,6 +182,7 @@ func resolveObject(
 			EnvoySettings: options.settings,
 
 			MinReplicas: minReplicas,
+			HealthPath:  healthPathOf(object),
 			Secret:      object.Annotations[httpv1alpha1.AnnotationTLSSecretName],
 		})
 	}
@@ -201,19 +204,32 @@ type issue struct {
 	message string
 }
 
-// timeoutsOf converts spec.timeouts. A missing, zero or negative duration means the default.
+// timeoutsOf converts spec.timeouts.
 func timeoutsOf(timeouts *httpv1alpha1.Timeouts) model.Timeouts {
-	var parsed model.Timeouts
 	if timeouts == nil {
-		return parsed
+		return model.Timeouts{}
 	}
-	if timeouts.ResponseHeader != nil {
-		parsed.ResponseHeader = max(0, timeouts.ResponseHeader.Duration)
+	return model.Timeouts{
+		ResponseHeader: timeoutOf(timeouts.ResponseHeader), ColdStart: timeoutOf(timeouts.ConditionWait),
 	}
-	if timeouts.ConditionWait != nil {
-		parsed.ColdStart = max(0, timeouts.ConditionWait.Duration)
+}
+
+// timeoutOf converts one timeout. A missing or negative duration means the default, and 0 that there is no limit.
+func timeoutOf(duration *metav1.Duration) model.Timeout {
+	if duration == nil || duration.Duration < 0 {
+		return model.Timeout{}
 	}
-	return parsed
+	return model.TimeoutOf(duration.Duration)
+}
+
+// healthPathOf returns the path of health checks that the proxy answers, "" for none. A value that is no path is
+// ignored.
+func healthPathOf(object *httpv1alpha1.HTTPScaledObject) string {
+	path := httpv1alpha1.StaticHealthcheck(object)
+	if _, err := model.ParsePathPrefix(path); err != nil || path == "" {
+		return ""
+	}
+	return path
 }
 
 // minReplicasOf returns spec.replicas.min, 0 if it is missing, as in KEDA.

@@ -93,7 +93,9 @@ func TestValidationErrorAffectsOneObject(t *testing.T) {
 	valid := kit.NewScaledObject("apps", "good", "good", 1, "good.example.com")
 	poison := kit.NewScaledObject("apps", "poison", "poison", 2, "poison.example.com")
 	for name, spoil := range map[string]func(*httpv1alpha1.HTTPScaledObject){
-		"no hosts": func(o *httpv1alpha1.HTTPScaledObject) { o.Spec.Hosts = nil },
+		"no hosts in the shared fleet": func(o *httpv1alpha1.HTTPScaledObject) {
+			o.Spec.Hosts, o.Annotations = nil, map[string]string{httpv1alpha1.AnnotationFleet: httpv1alpha1.FleetShared}
+		},
 		"bad host": func(o *httpv1alpha1.HTTPScaledObject) {
 			o.Spec.Hosts = []string{"\x00", "*.*", strings.Repeat("x", 10_000)}
 		},
@@ -206,21 +208,80 @@ func TestLastGoodRoute(t *testing.T) {
 	}
 }
 
-// TestProtocol checks the mapping of appProtocol.
+// TestProtocol checks the protocols of appProtocol and of the port's name.
 func TestProtocol(t *testing.T) {
 	t.Parallel()
-	for appProtocol, want := range map[string]model.Protocol{
-		"": model.HTTP1, "http": model.HTTP1, "kubernetes.io/ws": model.HTTP1, "unknown": model.HTTP1,
-		"kubernetes.io/h2c": model.HTTP2, "h2c": model.HTTP2, "grpc": model.HTTP2, "GRPC": model.HTTP2, "http2": model.HTTP2,
+	for _, c := range []struct {
+		appProtocol, name string
+		want              model.Protocol
+	}{
+		// KEP-3726
+		{"kubernetes.io/h2c", "", model.HTTP2},
+		{"kubernetes.io/ws", "", model.HTTP1},
+		{"kubernetes.io/wss", "", model.HTTPS},
+		{"Kubernetes.IO/H2C", "", model.HTTP2},
+		{"kubernetes.io/WSS", "", model.HTTPS},
+		// Contour, Envoy Gateway
+		{"projectcontour.io/h2c", "", model.HTTP2},
+		{"projectcontour.io/tls", "", model.HTTPS},
+		{"projectcontour.io/h2", "", model.HTTPS},
+		{"gateway.envoyproxy.io/h2c", "", model.HTTP2},
+		{"gateway.envoyproxy.io/ws", "", model.HTTP1},
+		{"gateway.envoyproxy.io/wss", "", model.HTTPS},
+		// common names
+		{"http", "", model.HTTP1},
+		{"HTTP", "", model.HTTP1},
+		{"http2", "", model.HTTP2},
+		{"h2c", "", model.HTTP2},
+		{"grpc", "", model.HTTP2},
+		{"GRPC", "", model.HTTP2},
+		{"grpc-v1", "", model.HTTP2},
+		{"grpc-web", "", model.HTTP1},
+		{"grpc-Web-v1", "", model.HTTP1},
+		{"grpc-website", "", model.HTTP2},
+		{"https", "", model.HTTPS},
+		{"HTTPS", "", model.HTTPS},
+		{"tls", "", model.HTTPS},
+		{"h2", "", model.HTTPS},
+		{"grpcs", "", model.HTTPS},
+		{"ws", "", model.HTTP1},
+		{"wss", "", model.HTTPS},
+		{"tcp", "", model.HTTP1},
+		{"unknown", "", model.HTTP1},
+		{"example.com/grpc", "", model.HTTP1},
+		{"grpc-example.com/x", "", model.HTTP1},
+		// names of ports
+		{"", "", model.HTTP1},
+		{"", "web", model.HTTP1},
+		{"", "http", model.HTTP1},
+		{"", "http-web", model.HTTP1},
+		{"", "http2", model.HTTP2},
+		{"", "http2-api", model.HTTP2},
+		{"", "h2c", model.HTTP2},
+		{"", "h2c-api", model.HTTP2},
+		{"", "grpc", model.HTTP2},
+		{"", "GRPC", model.HTTP2},
+		{"", "grpc-api", model.HTTP2},
+		{"", "grpc-web", model.HTTP1},
+		{"", "grpcapi", model.HTTP1},
+		{"", "mygrpc", model.HTTP1},
+		{"", "https", model.HTTPS},
+		{"", "https-admin", model.HTTPS},
+		{"", "httpsadmin", model.HTTP1},
+		{"", "tls", model.HTTPS},
+		{"", "wss", model.HTTP1},
+		// appProtocol has precedence.
+		{"http", "grpc", model.HTTP1},
+		{"unknown", "grpc", model.HTTP1},
+		{"grpc", "https", model.HTTP2},
 	} {
 		service := kit.NewService("apps", "shop")
-		service.Spec.Ports[0].AppProtocol = &appProtocol
-		config, _ := resolve.Build(resolve.Inputs{
-			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")},
-			Services:      kit.ResolveServices(service),
-		})
-		if got := config.Routes[0].Backends[0].Protocol; got != want {
-			t.Errorf("appProtocol %q: got %s, want %s", appProtocol, got, want)
+		port := &service.Spec.Ports[0]
+		if port.Name = c.name; c.appProtocol != "" {
+			port.AppProtocol = &c.appProtocol
+		}
+		if got := resolve.NewService(service).Ports[0].Protocol; got != c.want {
+			t.Errorf("appProtocol %q, name %q: got %s, want %s", c.appProtocol, c.name, got, c.want)
 		}
 	}
 }
@@ -263,22 +324,52 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+// TestTimeouts: a timeout that is missing or negative is the default, and 0 is no limit.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
+	of := func(duration time.Duration) *metav1.Duration { return &metav1.Duration{Duration: duration} }
 	for name, c := range map[string]struct {
 		timeouts *httpv1alpha1.Timeouts
-		want     time.Duration
+		want     model.Timeouts
 	}{
-		"absent":   {nil, 0},
-		"empty":    {&httpv1alpha1.Timeouts{}, 0},
-		"set":      {&httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: time.Minute}}, time.Minute},
-		"negative": {&httpv1alpha1.Timeouts{ResponseHeader: &metav1.Duration{Duration: -1}}, 0},
+		"absent":   {nil, model.Timeouts{}},
+		"empty":    {&httpv1alpha1.Timeouts{}, model.Timeouts{}},
+		"response": {&httpv1alpha1.Timeouts{ResponseHeader: of(time.Minute)}, model.Timeouts{ResponseHeader: model.TimeoutOf(time.Minute)}},
+		"wait":     {&httpv1alpha1.Timeouts{ConditionWait: of(time.Minute)}, model.Timeouts{ColdStart: model.TimeoutOf(time.Minute)}},
+		"negative": {&httpv1alpha1.Timeouts{ResponseHeader: of(-1), ConditionWait: of(-1)}, model.Timeouts{}},
+		"none": {
+			&httpv1alpha1.Timeouts{ResponseHeader: of(0), ConditionWait: of(0)},
+			model.Timeouts{ResponseHeader: model.TimeoutOf(0), ColdStart: model.TimeoutOf(0)},
+		},
 	} {
 		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")
 		object.Spec.Timeouts = c.timeouts
 		config, _ := resolve.Build(resolve.Inputs{ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}})
-		if got := config.Routes[0].Timeouts.ResponseHeader; got != c.want {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		if got := config.Routes[0].Timeouts; got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestHealthPath: health checks that the proxy answers are those of a path with a static answer.
+func TestHealthPath(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ path, response, want string }{
+		"neither":     {},
+		"static":      {"/healthz", httpv1alpha1.HealthcheckStatic, "/healthz"},
+		"passthrough": {"/healthz", "passthrough", ""},
+		"no response": {"/healthz", "", ""},
+		"no path":     {"", httpv1alpha1.HealthcheckStatic, ""},
+		"relative":    {"healthz", httpv1alpha1.HealthcheckStatic, ""},
+		"with query":  {"/healthz?deep=1", httpv1alpha1.HealthcheckStatic, ""},
+		"with slash":  {"/healthz/", httpv1alpha1.HealthcheckStatic, "/healthz/"},
+	} {
+		object := kit.WithAnnotation(kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com"),
+			httpv1alpha1.AnnotationHealthcheckPath, c.path)
+		object = kit.WithAnnotation(object, httpv1alpha1.AnnotationHealthcheckResponse, c.response)
+		config, _ := resolve.Build(resolve.Inputs{ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}})
+		if got := config.Routes[0].HealthPath; got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 }

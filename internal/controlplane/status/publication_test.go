@@ -26,7 +26,7 @@ func TestPublicationDigest(t *testing.T) {
 			"a header", func(c *model.Config) { c.Routes[1].Match.Headers = []model.Header{{Name: "a", Any: true}} },
 			false, true,
 		},
-		{"a timeout", func(c *model.Config) { c.Routes[1].Timeouts.ResponseHeader = 1 }, false, true},
+		{"a timeout", func(c *model.Config) { c.Routes[1].Timeouts.ResponseHeader = model.TimeoutOf(1) }, false, true},
 		{"a fleet", func(c *model.Config) { c.Routes[1].Fleet = "keda" }, false, true},
 		{"an endpoint", func(c *model.Config) { c.Services[stable] = ready("10.1.0.2") }, false, true},
 		{"a draining endpoint", func(c *model.Config) {

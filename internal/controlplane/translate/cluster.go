@@ -14,6 +14,7 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -30,7 +31,10 @@ const (
 	// affect one cluster instead of the whole proxy.
 	endpointTimeout = 15 * time.Second
 	// mirrorTimeout is the timeout of a mirrored request up to the end of its response, for which no client waits.
-	mirrorTimeout = responseHeaderTimeout
+	mirrorTimeout = 30 * time.Second
+	// noConnectTimeout is used if the timeout of a connection attempt is switched off, because Envoy requires one. The
+	// operating system gives up earlier, after about two minutes.
+	noConnectTimeout = 10 * time.Minute
 	// httpOptionsKey is the key of a cluster's HTTP options (config.cluster.v3.Cluster,
 	// typed_extension_protocol_options).
 	httpOptionsKey = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
@@ -60,7 +64,11 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 		return clusterFactory{}, err
 	}
 	for protocol, options := range httpOptions() {
-		options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(upstreamIdleTimeout)}
+		options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{
+			IdleTimeout:          durationpb.New(upstreamIdleTimeout),
+			MaxHeadersCount:      wrapperspb.UInt32(maxHeaderCount),
+			MaxResponseHeadersKb: wrapperspb.UInt32(maxHeadersKB),
+		}
 		packed, err := pack(options)
 		if err != nil {
 			return clusterFactory{}, err
@@ -75,7 +83,8 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 	return factory, nil
 }
 
-// httpOptions returns the HTTP options of a cluster by protocol.
+// httpOptions returns the HTTP options of a cluster by protocol. Trailers are passed on, and the limits of responses
+// are those of requests.
 //
 // HTTP/2 over TLS would need ALPN. Envoy rejects that for a cluster that contains an endpoint without TLS, such as
 // the fallback listener.
@@ -87,7 +96,7 @@ func httpOptions() map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions {
 	}
 	http1 := &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
 		ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
-			HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
+			HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true},
 		},
 	}
 	tlsOptions := explicit(http1)
@@ -98,7 +107,10 @@ func httpOptions() map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions {
 		model.HTTPS: tlsOptions,
 		model.HTTP2: explicit(&upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
 			ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
-				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{AllowConnect: true},
+				Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+					AllowConnect:         true,
+					MaxHeaderFieldSizeKb: wrapperspb.UInt32(maxHeaderFieldKB),
+				},
 			},
 		}),
 	}
@@ -130,7 +142,7 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 			EdsConfig:   adsSource(endpointTimeout),
 			ServiceName: spec.name,
 		},
-		ConnectTimeout:  durationpb.New(cmp.Or(settings.ConnectTimeout, connectTimeout)),
+		ConnectTimeout:  durationpb.New(connectTimeoutOf(settings)),
 		LbPolicy:        clusterv3.Cluster_LEAST_REQUEST,
 		CircuitBreakers: f.breakers,
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
@@ -147,6 +159,11 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 		applyBalance(cluster, settings.Balance)
 	}
 	return cluster, validate(cluster)
+}
+
+// connectTimeoutOf returns the timeout of a connection attempt.
+func connectTimeoutOf(settings model.ClusterSettings) time.Duration {
+	return cmp.Or(cmp.Or(settings.ConnectTimeout, model.TimeoutOf(connectTimeout)).Value, noConnectTimeout)
 }
 
 // loadAssignment returns endpoints with their health. Draining endpoints keep their requests and receive no new ones,

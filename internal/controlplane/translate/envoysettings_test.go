@@ -23,7 +23,7 @@ func routeWithSettings(settings *model.EnvoySettings) model.Route {
 		Owner: shop, Fleet: "apps", Match: model.Match{
 			Host:       "shop.test",
 			PathPrefix: "/",
-		}, EnvoySettings: settings, Timeouts: model.Timeouts{ResponseHeader: 3 * time.Second},
+		}, EnvoySettings: settings, Timeouts: model.Timeouts{ResponseHeader: model.TimeoutOf(3 * time.Second)},
 		Backends: []model.Backend{{Service: shop, Port: 80, Weight: 1, Protocol: model.HTTP1}},
 	}
 }
@@ -36,7 +36,7 @@ func TestSettingsOfClusters(t *testing.T) {
 		settings model.ClusterSettings
 		want     string
 	}{
-		"round robin": {model.ClusterSettings{Balance: model.Balance{Policy: "ROUND_ROBIN", SlowStart: time.Minute, MinWeight: share}, ConnectTimeout: time.Second}, `
+		"round robin": {model.ClusterSettings{Balance: model.Balance{Policy: "ROUND_ROBIN", SlowStart: time.Minute, MinWeight: share}, ConnectTimeout: model.TimeoutOf(time.Second)}, `
 			{"connectTimeout": "1s", "roundRobinLbConfig": {"slowStartConfig": {"slowStartWindow": "60s", "minWeightPercent": {"value": 1}}}}`},
 		"least request": {model.ClusterSettings{Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 4}}, `
 			{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST", "leastRequestLbConfig": {"choiceCount": 4}}`},

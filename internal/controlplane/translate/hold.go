@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -72,7 +71,7 @@ const (
 	// holdConnectTimeout is the timeout of a connection attempt to the interceptor. holdPing and holdPingTimeout
 	// detect a connection that hangs.
 	holdConnectTimeout = 2 * time.Second
-	// fallbackMargin is the part of the time to the response headers that remains for the workload.
+	// fallbackMargin is the part of a timeout of the response that remains for the workload.
 	fallbackMargin  = 2 * time.Second
 	holdPing        = 10 * time.Second
 	holdPingTimeout = 5 * time.Second
@@ -87,13 +86,30 @@ type Hold struct {
 	Socket string
 }
 
-// HoldTimeouts returns the maximum time in the queue. It is the object's own timeout or defaultTimeout, and at most
-// MaxHold. fallbackTimeout applies to requests in the fallback listener, for which the time to the response headers
-// is already running.
-func HoldTimeouts(timeouts model.Timeouts, defaultTimeout time.Duration) (timeout, fallbackTimeout time.Duration) {
-	timeout = min(cmp.Or(timeouts.ColdStart, defaultTimeout), MaxHold)
-	within := cmp.Or(timeouts.ResponseHeader, responseHeaderTimeout)
-	return timeout, min(timeout, max(within-fallbackMargin, within/2)) //nolint:mnd // Half of a short timeout.
+// HoldTimeouts returns the maximum time in the queue of a Route. It is the time of the failover, the object's own
+// timeout or defaultTimeout, and at most MaxHold. fallbackTimeout applies to requests in the fallback listener, for
+// which the timeouts of the response are already running.
+func HoldTimeouts(route model.Route, defaultTimeout time.Duration) (timeout, fallbackTimeout time.Duration) {
+	own := route.Timeouts.ColdStart
+	if route.Failover != nil {
+		own = model.TimeoutOf(route.Failover.Timeout)
+	}
+	switch {
+	case !own.IsGiven:
+		timeout = min(defaultTimeout, MaxHold)
+	case own.Value == 0:
+		timeout = MaxHold
+	default:
+		timeout = min(own.Value, MaxHold)
+	}
+	fallbackTimeout = timeout
+	for _, limit := range []time.Duration{responseHeaderTimeout(route), route.EnvoySettings.OfRoute().Timeout.Value} {
+		if limit > 0 {
+			const half = 2 // of a short limit
+			fallbackTimeout = min(fallbackTimeout, max(limit-fallbackMargin, limit/half))
+		}
+	}
+	return timeout, fallbackTimeout
 }
 
 // isEnabled reports whether requests are queued.
@@ -250,36 +266,21 @@ func (h Hold) fallbackAssignment(name string, endpoints model.Endpoints) (*endpo
 // fallbackListener returns the fallback listener. Its requests were already processed by the first listener, so it
 // neither detects the client nor adds headers nor logs.
 func (o Options) fallbackListener() (*listenerv3.Listener, error) {
-	early, err := scopeHeader()
+	early, err := earlyHeaders()
 	if err != nil {
 		return nil, err
 	}
-	filter, err := holdFilter(HoldFallbackName, &corev3.HeaderValue{Key: HoldFallbackKey, Value: "1"})
+	filters, err := fallbackFilters()
 	if err != nil {
 		return nil, err
 	}
-	filters, err := httpFilters(filter)
-	if err != nil {
-		return nil, err
-	}
-	config, err := pack(&hcmv3.HttpConnectionManager{
-		CodecType:                     hcmv3.HttpConnectionManager_AUTO,
-		StatPrefix:                    HoldName,
-		EarlyHeaderMutationExtensions: early,
-		RouteSpecifier:                scopedRoutes(),
-		HttpFilters:                   filters,
-		UpgradeConfigs:                []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
-		Http2ProtocolOptions:          http2Options(),
-		StreamIdleTimeout:             durationpb.New(streamIdleTimeout),
-		UseRemoteAddress:              wrapperspb.Bool(false),
-		SkipXffAppend:                 true,
-		GenerateRequestId:             wrapperspb.Bool(false),
-		PreserveExternalRequestId:     true,
-		NormalizePath:                 wrapperspb.Bool(true),
-		InternalAddressConfig:         &hcmv3.HttpConnectionManager_InternalAddressConfig{},
-		ServerHeaderTransformation:    hcmv3.HttpConnectionManager_PASS_THROUGH,
-		LocalReplyConfig:              localReplyConfig(),
-	})
+	manager := commonManager(HoldName, fallbackLimits())
+	manager.EarlyHeaderMutationExtensions = early
+	manager.HttpFilters = filters
+	manager.UseRemoteAddress = wrapperspb.Bool(false)
+	manager.SkipXffAppend = true
+	manager.GenerateRequestId = wrapperspb.Bool(false)
+	config, err := pack(manager)
 	if err != nil {
 		return nil, err
 	}
@@ -292,6 +293,20 @@ func (o Options) fallbackListener() (*listenerv3.Listener, error) {
 		}}}},
 	}
 	return listener, validate(listener)
+}
+
+// fallbackFilters returns the filters of the fallback listener.
+func fallbackFilters() ([]*hcmv3.HttpFilter, error) {
+	probe, err := probeFilter()
+	if err != nil {
+		return nil, err
+	}
+	hold, err := holdFilter(HoldFallbackName, &corev3.HeaderValue{Key: HoldFallbackKey, Value: "1"})
+	if err != nil {
+		return nil, err
+	}
+	filters, err := httpFilters(hold)
+	return append([]*hcmv3.HttpFilter{probe}, filters...), err
 }
 
 // addHold adds the static resources for queueing.

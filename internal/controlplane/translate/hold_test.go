@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,8 +111,8 @@ func expectHold(t *testing.T, route *routev3.Route, want []bool) {
 	}
 }
 
-// TestFailoverRoute: the route exists while requests are queued, before all others and without the filter. Its
-// cluster exists at all times.
+// TestFailoverRoute: the route exists while requests are queued, before all others except for health checks, and
+// without the filter. Its cluster exists at all times.
 func TestFailoverRoute(t *testing.T) {
 	t.Parallel()
 	late := model.Failover{
@@ -137,7 +138,8 @@ func TestFailoverRoute(t *testing.T) {
 			}
 			checkValid(t, resources)
 			const cluster = "apps/shop/late/failover"
-			first := scope(t, resources, "shop.example.com").GetVirtualHosts()[0].GetRoutes()[0]
+			routes := scope(t, resources, "shop.example.com").GetVirtualHosts()[0].GetRoutes()
+			first := routes[slices.IndexFunc(routes, func(route *routev3.Route) bool { return route.GetDirectResponse() == nil })]
 			if is := first.GetRoute().GetCluster() == cluster; is != c.want ||
 				is != (len(first.GetMatch().GetDynamicMetadata()) == 1) {
 				t.Errorf("the first route: %v", first)
@@ -243,23 +245,49 @@ func TestFallbackListenerIsLocal(t *testing.T) {
 	}
 }
 
-// TestHoldTimeouts: the object's own timeout applies. In the fallback listener it is shorter than the time to the
-// response headers.
+// TestHoldTimeouts: the object's own timeout applies. In the fallback listener it is shorter than the timeouts of the
+// response, if there are any.
 func TestHoldTimeouts(t *testing.T) {
 	t.Parallel()
+	none := model.TimeoutOf(0)
+	timeouts := func(coldStart, responseHeader model.Timeout) model.Route {
+		return model.Route{Timeouts: model.Timeouts{ColdStart: coldStart, ResponseHeader: responseHeader}}
+	}
+	withSettings := func(route model.Route, settings model.RouteSettings) model.Route {
+		route.EnvoySettings = &model.EnvoySettings{Route: settings}
+		return route
+	}
+	second, minute, hour := model.TimeoutOf(time.Second), model.TimeoutOf(time.Minute), model.TimeoutOf(time.Hour)
+	unset := timeouts(model.Timeout{}, model.Timeout{})
+	failover := timeouts(hour, model.Timeout{})
+	failover.Failover = &model.Failover{Timeout: 30 * time.Second}
 	for name, c := range map[string]struct {
-		timeouts     model.Timeouts
+		route        model.Route
 		held, caught time.Duration
 	}{
-		"the default":            {model.Timeouts{}, 20 * time.Minute, 28 * time.Second},
-		"the object's own":       {model.Timeouts{ColdStart: 5 * time.Second}, 5 * time.Second, 5 * time.Second},
-		"too long":               {model.Timeouts{ColdStart: 5 * time.Hour}, 55 * time.Minute, 28 * time.Second},
-		"short response timeout": {model.Timeouts{ResponseHeader: time.Second}, 20 * time.Minute, time.Second / 2},
-		"long response timeout":  {model.Timeouts{ResponseHeader: time.Hour}, 20 * time.Minute, 20 * time.Minute},
+		"the default":            {unset, 20 * time.Minute, 20 * time.Minute},
+		"the object's own":       {timeouts(minute, none), time.Minute, time.Minute},
+		"too long":               {timeouts(model.TimeoutOf(5*time.Hour), none), 55 * time.Minute, 55 * time.Minute},
+		"no limit":               {timeouts(none, none), 55 * time.Minute, 55 * time.Minute},
+		"failover":               {failover, 30 * time.Second, 30 * time.Second},
+		"short response timeout": {timeouts(model.Timeout{}, second), 20 * time.Minute, time.Second / 2},
+		"response timeout":       {timeouts(model.Timeout{}, minute), 20 * time.Minute, 58 * time.Second},
+		"long response timeout":  {timeouts(model.Timeout{}, hour), 20 * time.Minute, 20 * time.Minute},
+		"response timeout in the settings": {
+			withSettings(unset, model.RouteSettings{PerTryTimeout: minute}), 20 * time.Minute, 58 * time.Second,
+		},
+		"no response timeout of the object": {
+			withSettings(timeouts(model.Timeout{}, none), model.RouteSettings{PerTryTimeout: minute}),
+			20 * time.Minute, 20 * time.Minute,
+		},
+		"timeout of the whole request": {
+			withSettings(unset, model.RouteSettings{Timeout: model.Given[time.Duration](minute)}),
+			20 * time.Minute, 58 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if held, caught := translate.HoldTimeouts(c.timeouts, 20*time.Minute); held != c.held || caught != c.caught {
+			if held, caught := translate.HoldTimeouts(c.route, 20*time.Minute); held != c.held || caught != c.caught {
 				t.Errorf("%v and %v, want %v and %v", held, caught, c.held, c.caught)
 			}
 		})

@@ -35,9 +35,6 @@ const (
 	// requestHeadersTimeout is the time from the first byte of a request to the end of its headers. Without it a
 	// client can keep a connection open for an hour with one byte.
 	requestHeadersTimeout = 10 * time.Second
-	// maxConcurrentStreams is the maximum number of active requests per HTTP/2 connection, and streamWindow the flow
-	// control window of each in bytes, see http2Options.
-	maxConcurrentStreams, streamWindow = 256, 64 << 10
 )
 
 // retryAfter is the Retry-After header, in seconds, of a 503 for a workload without ready endpoints.
@@ -75,13 +72,13 @@ func (o Options) listener() (*listenerv3.Listener, error) {
 //     /admin, as it does in the workload. Repeated and escaped slashes are preserved, because they are significant
 //     for workloads.
 //   - The workload receives the Host that the client sent.
-//   - Every client is external, even Pods of the cluster. x-envoy-* headers of clients are therefore removed, because
-//     they could request retries and other timeouts.
+//   - Headers of clients whose names begin with x-envoy- are removed, see clientHeaders.
 //   - Responses of the workload are not modified: the Server header is preserved, and no x-envoy-* header is added.
 //   - A request id from a proxy in front is preserved.
 //   - A client must complete the headers of a request in time.
+//   - Protocol versions, upgrades and limits are those of commonManager.
 func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
-	early, err := scopeHeader()
+	early, err := earlyHeaders(clientHeaders()...)
 	if err != nil {
 		return nil, err
 	}
@@ -93,62 +90,26 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hcmv3.HttpConnectionManager{
-		CodecType:                     hcmv3.HttpConnectionManager_AUTO,
-		StatPrefix:                    StatPrefix,
-		EarlyHeaderMutationExtensions: early,
-		RouteSpecifier:                scopedRoutes(),
-		HttpFilters:                   filters,
-		// WebSocket over HTTP/2 comes as an extended CONNECT (RFC 8441).
-		UpgradeConfigs: []*hcmv3.HttpConnectionManager_UpgradeConfig{
-			{UpgradeType: "websocket"},
-		},
-		Http2ProtocolOptions:       http2Options(),
-		StreamIdleTimeout:          durationpb.New(streamIdleTimeout),
-		RequestHeadersTimeout:      durationpb.New(requestHeadersTimeout),
-		UseRemoteAddress:           wrapperspb.Bool(true),
-		XffNumTrustedHops:          o.TrustedHops,
-		InternalAddressConfig:      &hcmv3.HttpConnectionManager_InternalAddressConfig{},
-		PreserveExternalRequestId:  true,
-		NormalizePath:              wrapperspb.Bool(true),
-		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
-		LocalReplyConfig:           localReplyConfig(),
-		AccessLog:                  logs,
-	}, nil
-}
-
-// http2Options returns the HTTP/2 options of downstream connections.
-//
-// By default Envoy has windows of 16 MiB per stream and 24 MiB per connection. A stalled upload is then buffered
-// completely, and two of them exhaust the connection's window, which blocks all other uploads of the connection. With
-// a small stream window an upload waits at its sender. The connection window is twice the sum of all stream windows,
-// so that no stream blocks another one: Envoy reopens the connection window when half of it was read, so stalled
-// streams can occupy one half.
-func http2Options() *corev3.Http2ProtocolOptions {
-	return &corev3.Http2ProtocolOptions{
-		AllowConnect:                true,
-		MaxConcurrentStreams:        wrapperspb.UInt32(maxConcurrentStreams),
-		InitialStreamWindowSize:     wrapperspb.UInt32(streamWindow),
-		InitialConnectionWindowSize: wrapperspb.UInt32(2 * maxConcurrentStreams * streamWindow),
-	}
+	manager := commonManager(StatPrefix, clientLimits())
+	manager.EarlyHeaderMutationExtensions = early
+	manager.HttpFilters = filters
+	manager.RequestHeadersTimeout = durationpb.New(requestHeadersTimeout)
+	manager.UseRemoteAddress = wrapperspb.Bool(true)
+	manager.XffNumTrustedHops = o.TrustedHops
+	manager.AccessLog = logs
+	return manager, nil
 }
 
 // mainFilters returns the filters of the listener for clients.
 func (o Options) mainFilters() ([]*hcmv3.HttpFilter, error) {
-	var holdFilters []*hcmv3.HttpFilter
-	if o.Hold.isEnabled() {
-		hold, err := holdFilter(HoldName)
-		if err != nil {
-			return nil, err
-		}
-		holdFilters = append(holdFilters, hold)
+	if !o.Hold.isEnabled() {
+		return httpFilters()
 	}
-	probe, err := probeFilter()
+	hold, err := holdFilter(HoldName)
 	if err != nil {
 		return nil, err
 	}
-	filters, err := httpFilters(holdFilters...)
-	return append([]*hcmv3.HttpFilter{probe}, filters...), err
+	return httpFilters(hold)
 }
 
 // httpFilters returns the filters in the order of execution. holdFilters are between the scope fallback filter, which
@@ -176,8 +137,6 @@ func httpFilters(holdFilters ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) 
 //   - UF: no connection can be established. The endpoint was just removed, or the proxy has no file descriptors left.
 //   - UO: a circuit breaker of the cluster is open.
 //   - UAEX: the call to the interceptor failed.
-//
-// Responses to health checks contain ReasonHeader.
 func localReplyConfig() *hcmv3.LocalReplyConfig {
 	notForwarded := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH", "UF", "UO", "UAEX"}},
@@ -190,7 +149,6 @@ func localReplyConfig() *hcmv3.LocalReplyConfig {
 		{Filter: statusFilter(http.StatusNotFound), Body: &corev3.DataSource{
 			Specifier: &corev3.DataSource_InlineString{InlineString: NotFoundBody},
 		}},
-		probeReply(),
 	}}
 }
 

@@ -18,8 +18,6 @@ import (
 const (
 	// streamIdleTimeout is how long a request or an upgraded connection may be idle in both directions.
 	streamIdleTimeout = time.Hour
-	// responseHeaderTimeout is the default of model.Timeouts.ResponseHeader.
-	responseHeaderTimeout = 30 * time.Second
 	// retries is the number of retries of a request. hostAttempts is how often a retry selects another Pod because
 	// the selected one was already tried. Selection is random: with two Pods, a retry reaches the failed one again in
 	// 1 of 16 cases with 3 attempts, and in 1 of 2000 with 10.
@@ -41,6 +39,7 @@ func (f scopeFactory) virtualHost(host model.Host, config model.Config) (*routev
 		if err != nil {
 			return nil, fmt.Errorf("%s for %s%s: %w", route.Owner, host, route.Match.PathPrefix, err)
 		}
+		virtual.Routes = append(virtual.Routes, probeRoutes(route, config.Services)...)
 		virtual.Routes = append(virtual.Routes, f.failoverRoutes(route, config.Services)...)
 		virtual.Routes = append(virtual.Routes, f.managedRoutes(route, config.Services, translated)...)
 		virtual.Routes = append(virtual.Routes, translated)
@@ -137,8 +136,9 @@ func (f scopeFactory) routeAction(
 
 // actionWithLimits returns an action with the limits of every request, without a cluster.
 //
-// The timeout per try limits the time to the response headers, because Envoy stops it when the response begins. The
-// route timeout is disabled, because it would continue and interrupt streams.
+// The timeout per try limits the time to the response headers, because Envoy stops it when the response begins. By
+// default there is none: reports, exports and long polls may be slow, and Ingress controllers with limits have settings
+// for them. The route timeout is disabled, because it would continue and interrupt streams.
 //
 // A request is retried only if no workload can have seen it: the connection to the Pod failed, or the Pod rejected
 // the stream without processing (REFUSED_STREAM, RFC 9113, section 8.7). The retry goes to another Pod of the same
@@ -146,21 +146,30 @@ func (f scopeFactory) routeAction(
 // model.RouteSettings.
 func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
 	settings := route.EnvoySettings.OfRoute()
+	var perTry *durationpb.Duration
+	if timeout := responseHeaderTimeout(route); timeout > 0 {
+		perTry = durationpb.New(timeout)
+	}
 	return &routev3.RouteAction{
 		Timeout:     durationpb.New(settings.Timeout.Value),
-		IdleTimeout: durationpb.New(cmp.Or(settings.IdleTimeout, streamIdleTimeout)),
+		IdleTimeout: durationpb.New(cmp.Or(settings.IdleTimeout, model.TimeoutOf(streamIdleTimeout)).Value),
 		RetryPolicy: &routev3.RetryPolicy{
 			RetryOn: cmp.Or(settings.RetryOn, "connect-failure,refused-stream"),
 			NumRetries: wrapperspb.UInt32(cmp.Or(settings.Retries,
 				model.Given[uint32]{Value: retries}).Value),
-			PerTryTimeout: durationpb.New(cmp.Or(route.Timeouts.ResponseHeader, settings.PerTryTimeout,
-				responseHeaderTimeout)),
+			PerTryTimeout:                 perTry,
 			RetryHostPredicate:            f.retries,
 			HostSelectionRetryMaxAttempts: hostAttempts,
 			RetriableStatusCodes:          retryCodes(settings.RetryCodes),
 			RetryBackOff:                  backOff(settings.BackOff),
 		},
 	}
+}
+
+// responseHeaderTimeout returns the maximum time to the response headers, 0 for none. The object's own timeout has
+// precedence over the settings.
+func responseHeaderTimeout(route model.Route) time.Duration {
+	return cmp.Or(route.Timeouts.ResponseHeader, route.EnvoySettings.OfRoute().PerTryTimeout).Value
 }
 
 // retryCodes returns the status codes that are set.

@@ -93,14 +93,14 @@ func scopedRoutes() *hcmv3.HttpConnectionManager_ScopedRoutes {
 	}}
 }
 
-// scopeHeader sets the header before any other processing of the request.
-func scopeHeader() ([]*corev3.TypedExtensionConfig, error) {
-	config, err := pack(&earlyv3.HeaderMutation{Mutations: []*rulesv3.HeaderMutation{{
-		Action: &rulesv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
-			Header:       &corev3.HeaderValue{Key: scopeKey, Value: "%REQ(:AUTHORITY)%"},
-			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-		}},
-	}}})
+// earlyHeaders returns the changes of request headers before any other processing: the given ones, and then the
+// header that selects the scope.
+func earlyHeaders(changes ...*rulesv3.HeaderMutation) ([]*corev3.TypedExtensionConfig, error) {
+	scope := &rulesv3.HeaderMutation{Action: &rulesv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
+		Header:       &corev3.HeaderValue{Key: scopeKey, Value: "%REQ(:AUTHORITY)%"},
+		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	}}}
+	config, err := pack(&earlyv3.HeaderMutation{Mutations: append(changes, scope)})
 	if err != nil {
 		return nil, err
 	}
@@ -109,16 +109,18 @@ func scopeHeader() ([]*corev3.TypedExtensionConfig, error) {
 
 // scopeFallbackFilter returns the filter that runs scopeFallbackSource.
 func scopeFallbackFilter() (*hcmv3.HttpFilter, error) {
+	return luaFilter(scopeFallbackName, scopeFallbackSource)
+}
+
+// luaFilter returns a filter that runs Lua code.
+func luaFilter(name, source string) (*hcmv3.HttpFilter, error) {
 	config, err := pack(&luav3.Lua{DefaultSourceCode: &corev3.DataSource{
-		Specifier: &corev3.DataSource_InlineString{InlineString: scopeFallbackSource},
+		Specifier: &corev3.DataSource_InlineString{InlineString: source},
 	}})
 	if err != nil {
 		return nil, err
 	}
-	return &hcmv3.HttpFilter{
-		Name:       scopeFallbackName,
-		ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: config},
-	}, nil
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: config}}, nil
 }
 
 // scopeFactory creates scopes.
@@ -171,6 +173,9 @@ func (f scopeFactory) wildcards(
 	var sorted []*routev3.VirtualHost
 	for _, host := range slices.SortedFunc(maps.Keys(hosts), model.Host.Compare) {
 		sorted = append(sorted, hosts[host])
+	}
+	if hosts[model.AnyHost] == nil {
+		sorted = append(sorted, unknownHosts())
 	}
 	scope := scopeOf(WildcardScope, sorted...)
 	scope.GetRouteConfiguration().IgnorePortInHostMatching = true

@@ -112,21 +112,56 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestResponseHeaderTimeout: nothing limits the time to the response headers unless the object or the settings do. The
+// object has precedence, also if it says that there is no limit.
 func TestResponseHeaderTimeout(t *testing.T) {
 	t.Parallel()
-	for timeout, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 5 * time.Second: 5 * time.Second} {
+	none, five, hour := model.TimeoutOf(0), model.TimeoutOf(5*time.Second), model.TimeoutOf(time.Hour)
+	for name, c := range map[string]struct {
+		object, settings model.Timeout
+		want             time.Duration // 0 for none
+	}{
+		"neither":             {},
+		"the object":          {object: five, want: 5 * time.Second},
+		"the settings":        {settings: hour, want: time.Hour},
+		"both":                {object: five, settings: hour, want: 5 * time.Second},
+		"none of the object":  {object: none, settings: hour},
+		"none in settings":    {settings: none},
+		"none and the object": {object: five, settings: none, want: 5 * time.Second},
+	} {
 		config := canary(80, 20)
-		config.Routes[0].Timeouts.ResponseHeader = timeout
+		config.Routes[0].Timeouts.ResponseHeader = c.object
+		config.Routes[0].EnvoySettings = &model.EnvoySettings{Route: model.RouteSettings{PerTryTimeout: c.settings}}
 		action := scope(t, envoy(t, config), "shop.example.com").GetVirtualHosts()[0].GetRoutes()[0].GetRoute()
-		if got := action.GetRetryPolicy().GetPerTryTimeout().AsDuration(); got != want {
-			t.Errorf("timeout %v: got %v, want %v", timeout, got, want)
+		got := action.GetRetryPolicy().GetPerTryTimeout()
+		if got.AsDuration() != c.want || (got == nil) != (c.want == 0) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 		// Neither a timeout nor any other failure of a request that a workload may have seen is retried.
 		reasons := action.GetRetryPolicy().GetRetryOn()
 		if action.GetTimeout() == nil || action.GetTimeout().AsDuration() != 0 ||
 			reasons != "connect-failure,refused-stream" {
-			t.Errorf("timeout %v: the whole response is bounded, or requests are retried for %q: %v", timeout, reasons, action)
+			t.Errorf("%s: the whole response is bounded, or requests are retried for %q: %v", name, reasons, action)
 		}
+	}
+}
+
+// TestNoTimeouts: 0 in the settings means that there is no limit.
+func TestNoTimeouts(t *testing.T) {
+	t.Parallel()
+	config := canary(80, 20)
+	config.Routes[0].EnvoySettings = &model.EnvoySettings{
+		Route:   model.RouteSettings{IdleTimeout: model.TimeoutOf(0)},
+		Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(0)},
+	}
+	resources := envoy(t, config)
+	action := scope(t, resources, "shop.example.com").GetVirtualHosts()[0].GetRoutes()[0].GetRoute()
+	if got := action.GetIdleTimeout(); got == nil || got.AsDuration() != 0 {
+		t.Errorf("idle timeout %v, want 0, with which Envoy has none", got)
+	}
+	cluster := as[*clusterv3.Cluster](t, resources[resourcev3.ClusterType]["apps/shop/shop-stable"])
+	if got := cluster.GetConnectTimeout().AsDuration(); got < 3*time.Minute {
+		t.Errorf("connect timeout %v, want more than the two minutes of the operating system", got)
 	}
 }
 

@@ -83,7 +83,8 @@ func response(result outcome, hasWaited bool) *authv3.CheckResponse {
 	case result.isReleased:
 		return released(hasWaited)
 	case result.decision == holding.Probe:
-		return denied(typev3.StatusCode_OK, ReasonProbe, "scaled to zero; health checks do not wake it\n")
+		return localReply(typev3.StatusCode_OK, "scaled to zero; health checks do not wake it\n",
+			header(ReasonHeader, ReasonProbe), header("Content-Type", plainText), header("Cache-Control", "no-store"))
 	case result.decision == holding.Page:
 		return waitingPage(result.page)
 	case result.decision == holding.Paused:

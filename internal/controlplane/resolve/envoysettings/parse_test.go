@@ -25,17 +25,30 @@ func TestParse(t *testing.T) {
 		"empty values": {map[string]string{"route": "", "cluster": "# later"}, model.EnvoySettings{}},
 		"all route settings": {map[string]string{"route": `{timeout: 0s, idle_timeout: 5m, retry_policy: {retry_on: "5xx, reset", num_retries: 0,
 			per_try_timeout: 1.5s, retry_back_off: {base_interval: 1s, max_interval: 10s}, retriable_status_codes: [502, 503]}}`}, model.EnvoySettings{Route: model.RouteSettings{
-			Timeout: model.Given[time.Duration]{IsGiven: true}, IdleTimeout: 5 * time.Minute, RetryOn: "5xx,reset",
+			Timeout: model.Given[time.Duration]{IsGiven: true}, IdleTimeout: model.TimeoutOf(5 * time.Minute), RetryOn: "5xx,reset",
 			Retries:       model.Given[uint32]{IsGiven: true},
-			PerTryTimeout: 1500 * time.Millisecond, BackOff: model.BackOff{
+			PerTryTimeout: model.TimeoutOf(1500 * time.Millisecond), BackOff: model.BackOff{
 				Base: time.Second,
 				Max:  10 * time.Second,
 			}, RetryCodes: [model.MaxRetryCodes]uint32{502, 503},
 		}}},
+		"no time limits": {
+			map[string]string{
+				"route":   "{timeout: 0s, idle_timeout: 0s, retry_policy: {per_try_timeout: 0ms}}",
+				"cluster": "connect_timeout: 0s",
+			},
+			model.EnvoySettings{
+				Route: model.RouteSettings{
+					Timeout:     model.Given[time.Duration]{IsGiven: true},
+					IdleTimeout: model.TimeoutOf(0), PerTryTimeout: model.TimeoutOf(0),
+				},
+				Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(0)},
+			},
+		},
 		"all cluster settings": {map[string]string{"cluster": `{connect_timeout: 1s, lb_policy: LEAST_REQUEST, least_request_lb_config: {choice_count: 3,
 			slow_start_config: {slow_start_window: 60s, min_weight_percent: {value: 0}}},
 			circuit_breakers: {thresholds: [{max_connections: 1, max_pending_requests: 2, max_requests: 3, max_retries: 4}]}}`}, model.EnvoySettings{Cluster: model.ClusterSettings{
-			ConnectTimeout: time.Second, MaxConnections: 1, MaxPendingRequests: 2, MaxRequests: 3, MaxRetries: 4, Balance: model.Balance{
+			ConnectTimeout: model.TimeoutOf(time.Second), MaxConnections: 1, MaxPendingRequests: 2, MaxRequests: 3, MaxRetries: 4, Balance: model.Balance{
 				Policy: "LEAST_REQUEST", ChoiceCount: 3, SlowStart: time.Minute, MinWeight: model.Given[float64]{IsGiven: true},
 			},
 		}}},

@@ -58,17 +58,17 @@ func supportedSettings() []setting {
 // routeSettings returns the settings of routes.
 func routeSettings() []setting {
 	return []setting{
-		duration("route.timeout", 0, 24*time.Hour, func(t *model.EnvoySettings, d time.Duration) {
-			t.Route.Timeout = model.Given[time.Duration]{Value: d, IsGiven: true}
+		timeout("route.timeout", 0, 24*time.Hour, func(t *model.EnvoySettings, limit model.Timeout) {
+			t.Route.Timeout = model.Given[time.Duration](limit)
 		}),
-		duration("route.idle_timeout", time.Second, 24*time.Hour,
-			func(t *model.EnvoySettings, d time.Duration) { t.Route.IdleTimeout = d }),
+		timeout("route.idle_timeout", time.Second, 24*time.Hour,
+			func(t *model.EnvoySettings, limit model.Timeout) { t.Route.IdleTimeout = limit }),
 		list("route.retry_policy.retry_on", retryConditions(),
 			func(t *model.EnvoySettings, text string) { t.Route.RetryOn = text }),
 		number("route.retry_policy.num_retries", 0, 10,
 			func(t *model.EnvoySettings, n uint32) { t.Route.Retries = model.Given[uint32]{Value: n, IsGiven: true} }),
-		duration("route.retry_policy.per_try_timeout", time.Millisecond, 24*time.Hour,
-			func(t *model.EnvoySettings, d time.Duration) { t.Route.PerTryTimeout = d }),
+		timeout("route.retry_policy.per_try_timeout", time.Millisecond, 24*time.Hour,
+			func(t *model.EnvoySettings, limit model.Timeout) { t.Route.PerTryTimeout = limit }),
 		duration(pathBackOff, time.Millisecond, time.Minute,
 			func(t *model.EnvoySettings, d time.Duration) { t.Route.BackOff.Base = d }),
 		duration(pathBackOffMax, time.Millisecond, time.Minute,
@@ -82,8 +82,8 @@ func routeSettings() []setting {
 func clusterSettings() []setting {
 	const most = 1_000_000
 	return []setting{
-		duration("cluster.connect_timeout", 100*time.Millisecond, 5*time.Minute,
-			func(t *model.EnvoySettings, d time.Duration) { t.Cluster.ConnectTimeout = d }),
+		timeout("cluster.connect_timeout", 100*time.Millisecond, 5*time.Minute,
+			func(t *model.EnvoySettings, limit model.Timeout) { t.Cluster.ConnectTimeout = limit }),
 		number(pathBreakers+"max_connections", 1, most,
 			func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxConnections = n }),
 		number(pathBreakers+"max_pending_requests", 1, most,
@@ -142,6 +142,22 @@ func duration(path string, least, most time.Duration, set func(*model.EnvoySetti
 			}
 			set(t, value)
 			return true
+		},
+	}
+}
+
+// timeout returns a setting with a time limit as value, or 0s for none.
+func timeout(path string, least, most time.Duration, set func(*model.EnvoySettings, model.Timeout)) setting {
+	given := func(t *model.EnvoySettings, limit time.Duration) { set(t, model.TimeoutOf(limit)) }
+	limited := duration(path, least, most, given)
+	return setting{
+		Setting{path, limited.Allowed + ", or 0s for no limit"},
+		func(t *model.EnvoySettings, text string) bool {
+			if value, err := time.ParseDuration(text); err == nil && value == 0 {
+				given(t, 0)
+				return true
+			}
+			return limited.set(t, text)
 		},
 	}
 }

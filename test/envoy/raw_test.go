@@ -1,0 +1,110 @@
+package envoy_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+)
+
+// rawClient is a connection on which a test writes requests byte by byte, as net/http cannot.
+type rawClient struct {
+	net.Conn
+
+	reader *bufio.Reader
+}
+
+// dial opens a connection. Its reads and writes fail after await.Patience.
+func dial(t *testing.T, address string) *rawClient {
+	t.Helper()
+	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	if err := connection.SetDeadline(time.Now().Add(await.Patience())); err != nil {
+		t.Fatal(err)
+	}
+	return &rawClient{connection, bufio.NewReader(connection)}
+}
+
+// write writes a request with lines in place of the request line and the header.
+func (c *rawClient) write(lines ...string) error {
+	_, err := io.WriteString(c, strings.Join(lines, "\r\n")+"\r\n\r\n")
+	return err
+}
+
+// read reads the response to a request with a method. Header Connection says whether the connection ends with it.
+func (c *rawClient) read(method string) result {
+	response, err := http.ReadResponse(c.reader, &http.Request{Method: method})
+	if err != nil {
+		return result{err: err}
+	}
+	defer response.Body.Close()
+	if response.Close {
+		response.Header.Set("Connection", "close")
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return result{status: response.StatusCode, header: response.Header}
+	}
+	text, err := io.ReadAll(response.Body)
+	return result{response.StatusCode, response.Header, string(text), response.Trailer, err}
+}
+
+// send writes a request and reads its response.
+func (c *rawClient) send(lines ...string) result {
+	if err := c.write(lines...); err != nil {
+		return result{err: err}
+	}
+	method, _, _ := strings.Cut(lines[0], " ")
+	return c.read(method)
+}
+
+// states returns the states of an app in which a request reaches it on different ways: directly, from the queue, and
+// from the queue of the fallback listener.
+func states() []string { return []string{"ready", "at zero", "via fallback"} }
+
+// enter brings app shop, which is ready, into one of the states.
+func (r *replica) enter(t *testing.T, state string, all resolve.Inputs) {
+	t.Helper()
+	switch state {
+	case "at zero":
+		r.await(t, r.publishInputs(t, without(all, "shop")))
+	case "via fallback":
+		r.lag(t, all, "shop")
+	}
+}
+
+// sendIn sends requests on connections of their own while app shop is in one of the states, and then makes it ready.
+func (r *replica) sendIn(t *testing.T, state string, all resolve.Inputs, requests [][]string) []result {
+	t.Helper()
+	r.enter(t, state, all)
+	results := make([]chan result, len(requests))
+	for i, lines := range requests {
+		client := dial(t, r.address)
+		results[i] = make(chan result, 1)
+		go func() { results[i] <- client.send(lines...) }()
+	}
+	if state != "ready" {
+		early := 0
+		await.True(t, "each request is queued or answered", func() bool {
+			early = 0
+			for _, answer := range results {
+				early += len(answer)
+			}
+			return early+r.queued("shop").Waiting == len(requests)
+		})
+		r.await(t, r.publishInputs(t, all))
+	}
+	answers := make([]result, len(requests))
+	for i := range results {
+		answers[i] = <-results[i]
+	}
+	return answers
+}
