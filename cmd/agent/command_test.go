@@ -44,6 +44,10 @@ func TestSettings(t *testing.T) {
 				s.scalerAddress, s.podNamespace, s.logLevel, s.autowire = "a.b:1", "elsewhere", "debug", false
 			}),
 		},
+		"the address of the Pod": {
+			environment: map[string]string{"POD_IP": "2001:db8::1"},
+			want:        changed(func(s *settings) { s.podIP = "2001:db8::1" }),
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -73,6 +77,7 @@ func TestInvalidSettings(t *testing.T) {
 		"fewer than there are":          {args: []string{"--proxy-replicas=2", "--proxy-max-replicas=2"}, says: `--proxy-max-replicas: invalid setting: the maximum number of proxies, 2, must exceed the number of proxies, 2`},
 		"too many at most":              {args: []string{"--proxy-max-replicas=101"}, says: `--proxy-max-replicas: invalid setting: "101" is not a whole number from 1 to 100`},
 		"resources without a form":      {environment: map[string]string{"KEDIFY_AGENT_PROXY_RESOURCES": "much"}, says: `--proxy-resources: invalid setting: "much"`},
+		"no address of a Pod":           {args: []string{"--pod-ip=pod"}, says: `invalid setting: --pod-ip: ParseAddr("pod")`},
 		"an image with a space":         {args: []string{"--proxy-image=a b"}, says: `--proxy-image: invalid setting: "a b"`},
 		"an argument in place of flags": {args: []string{"start"}, says: `unknown command "start"`},
 	}
@@ -85,5 +90,18 @@ func TestInvalidSettings(t *testing.T) {
 	}
 	if _, _, err := commandline.Execute(t, newCommand, nil, "--scaler-address=x"); !errors.Is(err, errSetting) {
 		t.Errorf("error %v, want errSetting", err)
+	}
+}
+
+// TestProxiesListenOnIPv6 has the proxies of clusters in which the first address of a Pod is of each family.
+func TestProxiesListenOnIPv6(t *testing.T) {
+	for address, want := range map[string]bool{"": false, "10.0.0.1": false, "::ffff:10.0.0.1": false, "2001:db8::1": true} {
+		got, _, err := commandline.Execute(t, newCommand, map[string]string{"POD_IP": address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parsed, err := got.proxySettings(); err != nil || parsed.IPv6 != want {
+			t.Errorf("POD_IP %q: IPv6 %t, %v, want %t", address, parsed.IPv6, err, want)
+		}
 	}
 }

@@ -250,7 +250,7 @@ func (s *settings) checkHold() error {
 		return fmt.Errorf("%w: --xds-address: no port number at the end: use an address such as :5678: %w", errSetting,
 			err)
 	}
-	s.translate.Hold.Checks = netip.AddrPortFrom(ip, xdsPort.Port())
+	s.translate.Hold.Checks = netip.AddrPortFrom(ip.Unmap(), xdsPort.Port())
 	return nil
 }
 

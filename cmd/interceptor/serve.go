@@ -101,8 +101,9 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	discovery := xds.NewServer(xds.Options{
 		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding,
 		MembershipHint:   membershipHint,
-		DrainedListeners: []string{translate.ListenerName, translate.TLSListenerName},
+		DrainedListeners: translate.ClientListeners(),
 		DrainDelay:       xds.DefaultDrainDelay,
+		IPv6Listeners:    translate.IPv6Listeners(),
 	})
 	reporter, err = status.New(status.Options{
 		Client: api.statusClient(logger),
@@ -126,11 +127,12 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	if err != nil {
 		return nil, err
 	}
+	chosen.translate.IPv6 = true // The discovery server above sends IPv6Listeners to proxies with IPv6 only.
 	loop, err := ingest.New(ingest.Options{
 		Sources:    api.sources(chosen),
 		Resolve:    chosen.resolve(),
 		Translate:  chosen.translate,
-		Publisher:  controlplane.Publisher{Server: discovery, Sink: sink},
+		Publisher:  controlplane.Publisher{Server: discovery, Sink: sink, Checks: answers},
 		Observers:  []ingest.Observer{reporter, controlplane.DemandObserver{Sink: sink}, holding},
 		Interval:   chosen.batchInterval,
 		Registerer: registry,

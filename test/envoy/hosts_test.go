@@ -43,7 +43,7 @@ func serve(t *testing.T, form string, resources translate.Resources, changes ...
 	t.Helper()
 	envoyproc.Binary(t)
 	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace})
-	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
+	server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}}})
 	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(grpcServer)
 	listener := listen(t)

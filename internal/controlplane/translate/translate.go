@@ -44,12 +44,14 @@ type Options struct {
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32
 	// TLS enables the listener on TLSPort for the hosts that have a certificate.
 	TLS bool
+	// IPv6 enables IPv6Listeners, for a discovery server that sends them to proxies with an IPv6 address only.
+	IPv6 bool
 	// Hold configures the queueing of requests that have no endpoint yet.
 	Hold Hold
 }
 
 // DefaultOptions returns the default Options, without the features that need more than this package: TLS, which needs
-// Secrets, and Hold, which needs an address.
+// Secrets, IPv6, which needs a discovery server that knows the proxies' addresses, and Hold, which needs an address.
 func DefaultOptions() Options {
 	return Options{
 		AccessLog:          true,
