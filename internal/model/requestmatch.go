@@ -3,8 +3,12 @@ package model
 import "strings"
 
 // HostsFor returns the Hosts that match a request's Host or :authority, the most specific first: the name itself, the
-// wildcards above it, and AnyHost. It ignores the port, letter case and one trailing dot.
+// wildcards above it, and AnyHost. It ignores the port, letter case and one trailing dot. An IPv6 address matches as
+// the client spells it.
 func HostsFor(authority string) []Host {
+	if end := strings.IndexByte(authority, ']'); end > 0 && authority[0] == '[' {
+		return []Host{Host(strings.Map(lowerASCII, authority[:end+1])), AnyHost}
+	}
 	name, _, _ := strings.Cut(authority, ":")
 	name = strings.Map(lowerASCII, strings.TrimSuffix(name, "."))
 	var hosts []Host

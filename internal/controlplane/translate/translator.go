@@ -141,7 +141,7 @@ func (t *Translator) translateHosts(hosts map[model.Host]model.Config, out Updat
 	for host, config := range hosts {
 		var err error
 		switch {
-		case !host.IsExact():
+		case !hasScope(host):
 			anyWildcard = true
 			err = t.updateWildcard(host, config)
 		case len(config.Routes) > 0:
