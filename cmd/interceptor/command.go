@@ -137,7 +137,8 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.Uint32Var(&s.translate.MaxRequests, "max-upstream-requests", standard.MaxRequests,
 		"maximum `number` of concurrent requests of a proxy to a backend")
 	flags.Uint32Var(&s.translate.MaxRetries, "max-upstream-retries", standard.MaxRetries,
-		"maximum `number` of concurrent retries of a proxy to a backend")
+		"`number` of concurrent retries of a proxy to a backend that are always possible; more are half of its "+
+			"active requests")
 
 	flags.StringVar(&s.podName, "pod-name", "",
 		"`name` of this replica in elections and Events; by default the host name")

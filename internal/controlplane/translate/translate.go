@@ -40,7 +40,8 @@ type Options struct {
 	// Ingress that terminates TLS needs. X-Forwarded-For is always appended to.
 	TrustedHops uint32
 	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each cluster in each
-	// proxy. A request above one of the first three limits is answered with 503.
+	// proxy. A request above one of the first three limits is answered with 503. More than MaxRetries concurrent retries
+	// are possible within the retry budget.
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32
 	// TLS enables the listener on TLSPort for the hosts that have a certificate.
 	TLS bool
