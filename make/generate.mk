@@ -14,6 +14,7 @@ generate: ## generate deep copies and the CRD from api/, and Go code from .proto
 reference: ## write the generated parts of docs/reference
 	$(COMPILE) go test -vet=off ./test/docs -run=Reference -update
 	$(COMPILE) go test -vet=off ./internal/cli/doctor -run=Troubleshooting -update
+	$(COMPILE) go test -vet=off ./test/refusals -run='^TestDocument$$' -update
 
 .PHONY: picture
 picture: ## draw README's moving picture (LOG="demo.log" is the output of another run of make demo)
@@ -34,7 +35,7 @@ test-site: site ## check that every link of the site works, and that it loads no
 test-rules: ## parse the alerts with Prometheus' own parser
 	cd tools/promrules && $(COMPILE) go run . $(CURDIR)/config/prometheus/rules.yaml
 
-# The packages whose tests know -update: go test ends where a package does not. Those of docs/ are with reference.
+# The packages whose tests define -update; go test fails without it. Those that write pages are in reference.
 GOLDEN = $(addprefix ./,$(filter-out test/% internal/cli/doctor,$(shell grep -rl --include='*_test.go' 'flag.Bool."update"' internal cmd e2e | xargs -n 1 dirname | sort -u)))
 
 .PHONY: golden

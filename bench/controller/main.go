@@ -76,8 +76,10 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (options
 	chosen.binaries.Flags(flags, getenv)
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
 	flags.StringVar(&chosen.json, "json", "", "`file` for the results as JSON, instead of stdout")
-	flags.StringVar(&chosen.controller, "controller", getenv("ROLLOUTS_CONTROLLER_BIN"), "`file` of the Argo Rollouts controller; by default $ROLLOUTS_CONTROLLER_BIN")
-	flags.StringVar(&chosen.install, "install", getenv("ROLLOUTS_INSTALL_YAML"), "`file` of its install.yaml; by default $ROLLOUTS_INSTALL_YAML")
+	flags.StringVar(&chosen.controller, "controller", getenv("ROLLOUTS_CONTROLLER_BIN"),
+		"`file` of the Argo Rollouts controller; by default $ROLLOUTS_CONTROLLER_BIN")
+	flags.StringVar(&chosen.install, "install", getenv("ROLLOUTS_INSTALL_YAML"),
+		"`file` of its install.yaml; by default $ROLLOUTS_INSTALL_YAML")
 	flags.IntVar(&chosen.rollouts, "rollouts", 1000, "`number` of Rollouts")
 	flags.IntVar(&chosen.repeats, "repeats", 5, "`number` of rounds")
 	flags.DurationVar(&chosen.span, "span", 10*time.Second, "how long a round counts the reconciles of each plugin")
@@ -85,7 +87,8 @@ func parse(args []string, getenv func(string) string, stderr io.Writer) (options
 		return options{}, err
 	}
 	if chosen.controller == "" || chosen.install == "" || chosen.binaries.Etcd == "" || chosen.binaries.APIServer == "" {
-		return options{}, errors.New("set ETCD_BIN, KUBE_APISERVER_BIN, ROLLOUTS_CONTROLLER_BIN and ROLLOUTS_INSTALL_YAML, or their flags: see --help")
+		return options{}, errors.New("set ETCD_BIN, KUBE_APISERVER_BIN, ROLLOUTS_CONTROLLER_BIN and ROLLOUTS_INSTALL_YAML, " +
+			"or their flags: see --help")
 	}
 	return chosen, nil
 }
@@ -111,14 +114,16 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	ours, nothing := stopwatch.Median(rates[command]), stopwatch.Median(rates[noop])
 	limits := []benchresult.Limit{{
 		Name:  fmt.Sprintf("controller, %d idle Rollouts, no Ready proxy: reconciles / no-op plugin", chosen.rollouts),
-		Value: ratio(rates[command], rates[noop]), Limit: minRate, AtLeast: true, Of: fmt.Sprintf("%.0f/s, no-op plugin %.0f/s", ours, nothing),
+		Value: ratio(rates[command], rates[noop]), Limit: minRate, AtLeast: true,
+		Of: fmt.Sprintf("%.0f/s, no-op plugin %.0f/s", ours, nothing),
 	}}
 	columns := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	benchresult.Print(columns, limits, "")
 	if err := columns.Flush(); err != nil {
 		return err
 	}
-	return benchresult.Publish(map[string]any{"plugin": httpso.Type, "reconcilesPerSecond": rates, "limits": limits}, limits, chosen.json, stdout)
+	return benchresult.Publish(map[string]any{"plugin": httpso.Type, "reconcilesPerSecond": rates, "limits": limits},
+		limits, chosen.json, stdout)
 }
 
 // ratio returns the median of the rounds' ratios.
@@ -135,7 +140,9 @@ const noop = "no-op plugin"
 
 // measure starts everything, counts reconciles of the plugins in turn, and stops everything. The rates are reconciles
 // per second, by plugin.
-func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (rates map[string][]float64, err error) {
+func measure(
+	ctx context.Context, chosen options, folder string, progress io.Writer,
+) (rates map[string][]float64, err error) {
 	executable, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -156,7 +163,9 @@ func measure(ctx context.Context, chosen options, folder string, progress io.Wri
 	if err != nil {
 		return nil, err
 	}
-	b := bench{options: chosen, plane: plane, admin: admin, folder: folder, files: map[string]string{command: filepath.Join(folder, command), noop: executable}}
+	b := bench{options: chosen, plane: plane, admin: admin, folder: folder, files: map[string]string{
+		command: filepath.Join(folder, command), noop: executable,
+	}}
 	if err := b.setup(ctx); err != nil {
 		return nil, err
 	}
@@ -186,12 +195,15 @@ type bench struct {
 }
 
 // start starts a controller with one of the plugins as kedify/http.
-func (b bench) start(ctx context.Context, plugin, home string, flags ...string) (*rolloutscontroller.Controller, error) {
+func (b bench) start(
+	ctx context.Context, plugin, home string, flags ...string,
+) (*rolloutscontroller.Controller, error) {
 	registration := rolloutscontroller.Registration(map[string]string{httpso.Type: b.files[plugin]})
 	if err := apiserver.Apply(ctx, b.admin, rolloutscontroller.Namespace, registration); err != nil {
 		return nil, err
 	}
-	return rolloutscontroller.Start(b.plane, b.controller, filepath.Join(b.folder, home), append(flags, "--leader-elect=false", "--qps=1000", "--burst=2000")...)
+	return rolloutscontroller.Start(b.plane, b.controller, filepath.Join(b.folder, home),
+		append(flags, "--leader-elect=false", "--qps=1000", "--burst=2000")...)
 }
 
 // rate counts the reconciles of a controller after it has reconciled each Rollout at least once.

@@ -96,7 +96,8 @@ func (b bench) create(ctx context.Context) error {
 		if err := apiserver.Apply(ctx, b.admin, routerbench.Namespace, fmt.Sprintf(objects, name, httpso.Type)); err != nil {
 			return err
 		}
-		path := "/apis/" + httpv1alpha1.Group + "/" + httpv1alpha1.Version + "/namespaces/" + routerbench.Namespace + "/" + httpv1alpha1.Resource + "/" + name
+		path := "/apis/" + httpv1alpha1.Group + "/" + httpv1alpha1.Version + "/namespaces/" + routerbench.Namespace + "/" +
+			httpv1alpha1.Resource + "/" + name
 		return interceptor.Report(ctx, b.admin, path, 0)
 	})
 	if err != nil {

@@ -37,14 +37,17 @@ type keda struct {
 func reference(app int) *externalscaler.ScaledObjectRef {
 	return &externalscaler.ScaledObjectRef{
 		Name: coldstart.AppName(app), Namespace: coldstart.Namespace, ScalerMetadata: map[string]string{
-			"scalerAddress": coldstart.ScalerAddress, "hosts": coldstart.AppHost(app), "pathPrefixes": "/", "service": coldstart.AppName(app), "port": "80",
+			"scalerAddress": coldstart.ScalerAddress, "hosts": coldstart.AppHost(app), "pathPrefixes": "/",
+			"service": coldstart.AppName(app), "port": "80",
 			"scalingMetric": "requestRate", "targetValue": "5",
 		},
 	}
 }
 
 // askedByKEDA measures while KEDA calls the scaler.
-func (s *stage) askedByKEDA(ctx context.Context, measure func(context.Context) error, results *report) (err error) {
+func (s *environment) askedByKEDA(
+	ctx context.Context, measure func(context.Context) error, results *report,
+) (err error) {
 	connection, err := grpc.NewClient(coldstart.ScalerAddress, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
@@ -85,7 +88,8 @@ func (k *keda) ask(ctx context.Context, app int) error {
 	if err != nil {
 		return err
 	}
-	metrics, err := k.client.GetMetrics(ctx, &externalscaler.GetMetricsRequest{ScaledObjectRef: reference(app), MetricName: metricName})
+	metrics, err := k.client.GetMetrics(ctx,
+		&externalscaler.GetMetricsRequest{ScaledObjectRef: reference(app), MetricName: metricName})
 	if err != nil {
 		return err
 	}

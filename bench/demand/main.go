@@ -37,12 +37,15 @@ func main() {
 		Name: "demand", Programs: []string{"interceptor", "scaler"},
 		Flags: func(flags *flag.FlagSet) {
 			flags.IntVar(&chosen.objects, "objects", 1000, "`number` of HTTPScaledObjects")
-			flags.DurationVar(&chosen.watched, "watched", time.Minute, "duration (`time`) of each measurement, with KEDA and without")
-			flags.StringVar(&chosen.profiles, "profiles", "", "`folder` for Go profiles of both programs, whose cost is part of the results; empty for none")
+			flags.DurationVar(&chosen.watched, "watched", time.Minute,
+				"duration (`time`) of each measurement, with KEDA and without")
+			flags.StringVar(&chosen.profiles, "profiles", "",
+				"`folder` for Go profiles of both programs, whose cost is part of the results; empty for none")
 		},
 		Check: func() error {
 			if chosen.objects < 1 || chosen.watched < polling {
-				return fmt.Errorf("%w: --objects is %d, at least 1; --watched is %v, at least %v", benchmain.ErrArgument, chosen.objects, chosen.watched, polling)
+				return fmt.Errorf("%w: --objects is %d, at least 1; --watched is %v, at least %v", benchmain.ErrArgument,
+					chosen.objects, chosen.watched, polling)
 			}
 			return nil
 		},

@@ -20,7 +20,7 @@ const (
 
 // profile takes profiles of both programs during a measurement, if requested: <program>-<name>.cpu for processor time,
 // and <program>-<name>.heap for live memory. It starts immediately. The returned function waits for the end.
-func (s *stage) profile(ctx context.Context, name string) (wait func() error) {
+func (s *environment) profile(ctx context.Context, name string) (wait func() error) {
 	group, inGroup := errgroup.WithContext(ctx)
 	if s.options.profiles == "" {
 		return group.Wait
@@ -32,7 +32,8 @@ func (s *stage) profile(ctx context.Context, name string) (wait func() error) {
 			at := "http://" + address + "/debug/pprof/"
 			client := &http.Client{Timeout: s.options.watched + patience}
 			file := filepath.Join(s.options.profiles, program+"-"+name)
-			if err := save(inGroup, client, fmt.Sprintf("%sprofile?seconds=%d", at, int(s.options.watched.Seconds())), file+".cpu"); err != nil {
+			if err := save(inGroup, client, fmt.Sprintf("%sprofile?seconds=%d", at, int(s.options.watched.Seconds())),
+				file+".cpu"); err != nil {
 				return err
 			}
 			return save(inGroup, client, at+"heap", file+".heap")

@@ -38,7 +38,8 @@ func sizes() []int { return []int{1, 5, 20} }
 
 func main() {
 	routerbench.Main(routerbench.Benchmark{
-		Name: "bench/gatewayroutes", Plugin: gatewayapi.Type, Command: "gatewayapi-plugin", Resource: resource, Subject: &routes{},
+		Name: "bench/gatewayroutes", Plugin: gatewayapi.Type, Command: "gatewayapi-plugin", Resource: resource,
+		Subject: &routes{},
 	})
 }
 
@@ -71,10 +72,12 @@ func (r *routes) Check() error {
 
 // Workload describes the number of Rollouts.
 func (r *routes) Workload() string {
-	return fmt.Sprintf("%d Rollouts with 1 HTTPRoute, %d each with 5 and 20, one call of each kind per Rollout in a round", r.rolloutCount(1), r.rolloutCount(5))
+	return fmt.Sprintf("%d Rollouts with 1 HTTPRoute, %d each with 5 and 20, one call of each kind per Rollout in a round",
+		r.rolloutCount(1), r.rolloutCount(5))
 }
 
-// rolloutCount returns the number of Rollouts with size routes. It is higher for short calls, so that a round is long enough.
+// rolloutCount returns the number of Rollouts with size routes. It is higher for short calls, so that a round is long
+// enough.
 func (r *routes) rolloutCount(size int) int {
 	if size == 1 {
 		return 4 * r.rollouts
@@ -87,7 +90,8 @@ func (r *routes) Cases() []routerbench.Case {
 	var cases []routerbench.Case
 	for _, size := range sizes() {
 		cases = append(cases, routerbench.Case{
-			Name: fmt.Sprintf("%d routes", size), Workers: 1, Rollouts: r.rolloutCount(size), Calls: r.rolloutCount(size), Objects: size,
+			Name: fmt.Sprintf("%d routes", size), Workers: 1, Rollouts: r.rolloutCount(size), Calls: r.rolloutCount(size),
+			Objects: size,
 		})
 	}
 	all := cases[0]

@@ -18,7 +18,8 @@ import (
 
 // read returns the routes of a case, by their names.
 func (r *routes) read(ctx context.Context, testCase routerbench.Case) (map[string]*unstructured.Unstructured, error) {
-	text, err := r.Admin.Get().AbsPath(collection).Param("labelSelector", fmt.Sprintf("%s=%d", sizeLabel, testCase.Objects)).DoRaw(ctx)
+	text, err := r.Admin.Get().AbsPath(collection).Param("labelSelector",
+		fmt.Sprintf("%s=%d", sizeLabel, testCase.Objects)).DoRaw(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,8 @@ func (r *routes) BareWrites(
 			Body(bodies[name]).Do(ctx).Error()
 	}
 	return func(n int) error {
-		_, err := stopwatch.Calls(min(atOnce, of.Objects), of.Objects, func(i int) error { return put(route(of.Objects, n, i)) })
+		_, err := stopwatch.Calls(min(atOnce, of.Objects), of.Objects,
+			func(i int) error { return put(route(of.Objects, n, i)) })
 		return err
 	}, nil
 }
@@ -119,7 +121,8 @@ func (r *routes) accept(ctx context.Context, name string, generation int64) erro
 	conditions := []metav1.Condition{}
 	for _, kind := range []string{"Accepted", "ResolvedRefs"} {
 		conditions = append(conditions, metav1.Condition{
-			Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: generation, LastTransitionTime: metav1.Now(),
+			Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: generation,
+			LastTransitionTime: metav1.Now(),
 		})
 	}
 	parent := map[string]any{

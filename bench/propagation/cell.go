@@ -17,19 +17,21 @@ import (
 const (
 	// warmUp is the number of weights of each kind before the measured ones.
 	warmUp = 40
-	// settled is the duration of the measurement of the idle cost.
-	settled = 5 * time.Second
-	// idleShare is the maximum share of a processor of an interceptor that has written all statuses. settleLimit bounds
+	// idleWindow is the duration of the measurement of the idle cost.
+	idleWindow = 5 * time.Second
+	// idleShare is the maximum share of a processor of an interceptor that has written all statuses. idleLimit bounds
 	// the wait for that.
-	idleShare, settleLimit = 0.02, 3 * time.Minute
+	idleShare, idleLimit = 0.02, 3 * time.Minute
 )
 
 // errNotIdle is returned if the interceptor keeps working without changes.
 var errNotIdle = errors.New("the interceptor does not become idle")
 
 // measureShape measures one shape, starting with an empty API server, and with joining proxies if requested.
-func measureShape(ctx context.Context, chosen options, folder string, size shape, joins bool) (found result, err error) {
-	s := &stage{
+func measureShape(
+	ctx context.Context, chosen options, folder string, size shape, joins bool,
+) (found result, err error) {
+	s := &environment{
 		options: chosen, shape: size,
 		folder: filepath.Join(folder, size.String()), binary: filepath.Join(netspace.Folder(), "interceptor"),
 	}
@@ -63,8 +65,8 @@ func measureShape(ctx context.Context, chosen options, folder string, size shape
 }
 
 // alone measures without other changes.
-func (s *stage) alone(ctx context.Context, ours, theirs poller, found *result) error {
-	if err := s.settle(ctx); err != nil {
+func (s *environment) alone(ctx context.Context, ours, theirs poller, found *result) error {
+	if err := s.waitUntilIdle(ctx); err != nil {
 		return err
 	}
 	memory, err := s.interceptorAt.Memory()
@@ -95,7 +97,7 @@ func (s *stage) alone(ctx context.Context, ours, theirs poller, found *result) e
 }
 
 // readMetrics reads the interceptor's metrics, as Prometheus does, and its memory right afterwards.
-func (s *stage) readMetrics(ctx context.Context, found *memory) error {
+func (s *environment) readMetrics(ctx context.Context, found *memory) error {
 	page, err := traffic.Get(ctx, s.metricsURL, "", nil)
 	if err != nil {
 		return err
@@ -106,7 +108,7 @@ func (s *stage) readMetrics(ctx context.Context, found *memory) error {
 }
 
 // cell takes samples: each is a bare push and a PATCH that move the host to its other side.
-func (s *stage) cell(ctx context.Context, ours, theirs poller, samples int) (cell, error) {
+func (s *environment) cell(ctx context.Context, ours, theirs poller, samples int) (cell, error) {
 	var result cell
 	for range samples {
 		s.side = 1 - s.side
@@ -155,16 +157,16 @@ func arrival(ctx context.Context, client poller, side string, change func() erro
 	return times{call, got.at.Sub(began)}, got.err
 }
 
-// settle waits until the interceptor has written every status after its start.
-func (s *stage) settle(ctx context.Context) error {
+// waitUntilIdle waits until the interceptor has written every status after its start.
+func (s *environment) waitUntilIdle(ctx context.Context) error {
 	last, err := s.interceptorAt.CPU()
-	for began := time.Now(); err == nil && time.Since(began) < settleLimit; {
-		if err := pace.Wait(ctx, settled); err != nil {
+	for began := time.Now(); err == nil && time.Since(began) < idleLimit; {
+		if err := pace.Wait(ctx, idleWindow); err != nil {
 			return err
 		}
 		var now float64
 		now, err = s.interceptorAt.CPU()
-		if now-last < idleShare*float64(settled.Microseconds()) {
+		if now-last < idleShare*float64(idleWindow.Microseconds()) {
 			return err
 		}
 		last = now

@@ -24,7 +24,7 @@ const (
 
 // amongChanges measures while other applications change, both in the API and, for those of the first fleet, on the bare
 // server. It records the interceptor's memory meanwhile.
-func (s *stage) amongChanges(ctx context.Context, measure func(context.Context) error, found *memory) error {
+func (s *environment) amongChanges(ctx context.Context, measure func(context.Context) error, found *memory) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	group, inGroup := errgroup.WithContext(ctx)
@@ -56,7 +56,7 @@ func (s *stage) amongChanges(ctx context.Context, measure func(context.Context) 
 }
 
 // anyWeight changes the weight of an application that is not measured.
-func (s *stage) anyWeight(ctx context.Context) error {
+func (s *environment) anyWeight(ctx context.Context) error {
 	i, form := s.randomOther()
 	if i%s.Fleets == 0 {
 		if err := s.bare.Push(resourcev3.ScopedRouteType, hostOf(i), form); err != nil {
@@ -68,7 +68,7 @@ func (s *stage) anyWeight(ctx context.Context) error {
 
 // anyEndpoint moves the pod of an application that is not measured and belongs to the second half: the others keep
 // answering.
-func (s *stage) anyEndpoint(ctx context.Context) error {
+func (s *environment) anyEndpoint(ctx context.Context) error {
 	i, form := s.randomOther()
 	i = max(i, s.Objects-i)
 	side := sides()[rand.N(2)] //nolint:gosec // not security-relevant
@@ -84,7 +84,7 @@ func (s *stage) anyEndpoint(ctx context.Context) error {
 }
 
 // randomOther returns an application that is not measured, and a form of its resources.
-func (s *stage) randomOther() (i, form int) {
+func (s *environment) randomOther() (i, form int) {
 	return 1 + rand.N(s.Objects-1), rand.N(2) //nolint:gosec // not security-relevant
 }
 

@@ -90,7 +90,9 @@ func (m *member) follow(ctx context.Context, server netip.AddrPort) (err error) 
 	if err != nil {
 		return err
 	}
-	for _, typeURL := range []string{resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.ScopedRouteType} {
+	for _, typeURL := range []string{
+		resourcev3.ClusterType, resourcev3.EndpointType, resourcev3.ListenerType, resourcev3.ScopedRouteType,
+	} {
 		request := &discoveryv3.DeltaDiscoveryRequest{
 			Node: &corev3.Node{Id: "kedify-proxy"}, TypeUrl: typeURL, InitialResourceVersions: m.versions[typeURL],
 		}

@@ -56,7 +56,7 @@ type reading struct{ begins, ends usage }
 func (r reading) until(next reading) usage { return next.ends.minus(r.begins) }
 
 // usage reads the usage of the components.
-func (s *stage) usage(ctx context.Context) (reading, error) {
+func (s *environment) usage(ctx context.Context) (reading, error) {
 	ends, err := s.processorTime()
 	if err != nil {
 		return reading{}, err
@@ -72,7 +72,7 @@ func (s *stage) usage(ctx context.Context) (reading, error) {
 }
 
 // processorTime returns usage without bytes.
-func (s *stage) processorTime() (usage, error) {
+func (s *environment) processorTime() (usage, error) {
 	now := usage{seconds: time.Since(s.began).Seconds()}
 	var errs [3]error
 	now.Interceptor, errs[0] = s.interceptorAt.CPU()
@@ -82,12 +82,12 @@ func (s *stage) processorTime() (usage, error) {
 }
 
 // idleRate returns the usage of an idle second.
-func (s *stage) idleRate(ctx context.Context) (usage, error) {
+func (s *environment) idleRate(ctx context.Context) (usage, error) {
 	before, err := s.usage(ctx)
 	if err != nil {
 		return usage{}, err
 	}
-	if err := pace.Wait(ctx, settled); err != nil {
+	if err := pace.Wait(ctx, idleWindow); err != nil {
 		return usage{}, err
 	}
 	after, err := s.usage(ctx)

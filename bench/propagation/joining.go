@@ -44,7 +44,7 @@ type joining struct {
 }
 
 // join has a second proxy join under load. Then --crowd clients and that proxy reconnect at once, while weights change.
-func (s *stage) join(ctx context.Context, ours poller) (found joining, err error) {
+func (s *environment) join(ctx context.Context, ours poller) (found joining, err error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	between, err := startRelay(ctx, s.xdsAt)
@@ -75,12 +75,14 @@ func (s *stage) join(ctx context.Context, ours poller) (found joining, err error
 }
 
 // joinUnderLoad starts another proxy on the same port under load.
-func (s *stage) joinUnderLoad(ctx context.Context, between *relay, found *joining) (*envoyproc.Envoy, error) {
+func (s *environment) joinUnderLoad(ctx context.Context, between *relay, found *joining) (*envoyproc.Envoy, error) {
 	loading, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() { found.Requests, found.NotFound = s.ask(loading) })
 	began := time.Now()
-	proxy, err := bareserver.Proxy{Binary: s.Envoy, Repository: s.Repository, Folder: s.folder, Discovery: between.at}.Start(ctx)
+	proxy, err := bareserver.Proxy{
+		Binary: s.Envoy, Repository: s.Repository, Folder: s.folder, Discovery: between.at,
+	}.Start(ctx)
 	found.Ready = milliseconds(time.Since(began))
 	if err == nil {
 		err = pace.Wait(ctx, joinAfter)
@@ -94,7 +96,7 @@ func (s *stage) joinUnderLoad(ctx context.Context, between *relay, found *joinin
 }
 
 // ask sends requests to known hosts, a connection each, until ctx ends.
-func (s *stage) ask(ctx context.Context) (requests, notFound int) {
+func (s *environment) ask(ctx context.Context) (requests, notFound int) {
 	client := &http.Client{Timeout: arrivalLimit, Transport: &http.Transport{DisableKeepAlives: true}}
 	url := fmt.Sprintf("http://%s/", measuredProxy())
 	for ctx.Err() == nil {
@@ -119,7 +121,9 @@ func (s *stage) ask(ctx context.Context) (requests, notFound int) {
 
 // reconnect cuts the connections of the clients and of the joined proxy. It measures weights until all are served
 // again, and some more.
-func (s *stage) reconnect(ctx context.Context, between *relay, clients *clients, ours poller, found *joining) error {
+func (s *environment) reconnect(
+	ctx context.Context, between *relay, clients *clients, ours poller, found *joining,
+) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	var again time.Duration
@@ -142,7 +146,7 @@ func (s *stage) reconnect(ctx context.Context, between *relay, clients *clients,
 }
 
 // maxMemory returns the interceptor's maximum memory during an action, in MB.
-func (s *stage) maxMemory(ctx context.Context, do func(context.Context) error) (float64, error) {
+func (s *environment) maxMemory(ctx context.Context, do func(context.Context) error) (float64, error) {
 	watching, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	var peak float64

@@ -46,9 +46,11 @@ func main() {
 	os.Exit(benchmain.Benchmark{
 		Name: "propagation", Programs: []string{"interceptor"},
 		Flags: func(flags *flag.FlagSet) {
-			flags.StringVar(&shapes, "shapes", "1x100,1x1000,100x10000,1x10000", "`numbers` of fleets and of HTTPScaledObjects in all of them")
+			flags.StringVar(&shapes, "shapes", "1x100,1x1000,100x10000,1x10000",
+				"`numbers` of fleets and of HTTPScaledObjects in all of them")
 			flags.IntVar(&chosen.samples, "samples", 1000, "`number` of weights of each kind, alone and among changes")
-			flags.IntVar(&chosen.crowd, "crowd", 49, "`number` of discovery clients that reconnect at once, with the last shape; 0 for none, and no joining proxy")
+			flags.IntVar(&chosen.crowd, "crowd", 49,
+				"`number` of discovery clients that reconnect at once, with the last shape; 0 for none, and no joining proxy")
 			flags.BoolVar(&chosen.sink, "sink", false, "the measured proxy sends its metrics to the interceptor")
 		},
 		Check: func() (err error) {

@@ -41,7 +41,9 @@ func sides() []string { return []string{"-stable", "-canary"} }
 
 // annotation returns the annotation of application i at a canary weight.
 func annotation(i int, weight uint32) string {
-	return split.Format([]split.Backend{{Service: nameOf(i) + "-stable", Weight: 100 - weight}, {Service: nameOf(i) + "-canary", Weight: weight}})
+	return split.Format([]split.Backend{
+		{Service: nameOf(i) + "-stable", Weight: 100 - weight}, {Service: nameOf(i) + "-canary", Weight: weight},
+	})
 }
 
 // newApplication creates application i in a canary at a weight. at are the endpoints of its sides.
@@ -65,15 +67,18 @@ func newApplication(namespace string, i int, weight uint32, at map[string]endpoi
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{"app": nameOf(i)}},
 			Spec: corev1.ServiceSpec{
-				ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": nameOf(i), "rollouts-pod-template-hash": "6c54544bf9"},
-				Ports: []corev1.ServicePort{{Name: portName, Port: 80}},
+				ClusterIP: corev1.ClusterIPNone,
+				Selector:  map[string]string{"app": nameOf(i), "rollouts-pod-template-hash": "6c54544bf9"},
+				Ports:     []corev1.ServicePort{{Name: portName, Port: 80}},
 			},
 		})
 		app.slices = append(app.slices, &discoveryv1.EndpointSlice{
 			TypeMeta: metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
 			ObjectMeta: metav1.ObjectMeta{
 				Name: name, Namespace: namespace,
-				Labels: map[string]string{discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io"},
+				Labels: map[string]string{
+					discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
+				},
 			},
 			AddressType: discoveryv1.AddressTypeIPv4,
 			Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
@@ -143,15 +148,15 @@ func (a application) create(ctx context.Context, client rest.Interface) error {
 	return apiserver.Create(ctx, client, scaledObjectsPath(a.namespace), a.scaledObject)
 }
 
-// worldOf returns the World with all of these applications.
-func worldOf(applications []application) resolve.Inputs {
-	var world resolve.Inputs
+// inputsOf returns the inputs with all of these applications.
+func inputsOf(applications []application) resolve.Inputs {
+	var inputs resolve.Inputs
 	for _, app := range applications {
-		world.ScaledObjects = append(world.ScaledObjects, app.scaledObject)
-		world.Services = append(world.Services, kit.ResolveServices(app.services...)...)
-		world.EndpointSlices = append(world.EndpointSlices, kit.ResolveEndpointSlices(app.slices...)...)
+		inputs.ScaledObjects = append(inputs.ScaledObjects, app.scaledObject)
+		inputs.Services = append(inputs.Services, kit.ResolveServices(app.services...)...)
+		inputs.EndpointSlices = append(inputs.EndpointSlices, kit.ResolveEndpointSlices(app.slices...)...)
 	}
-	return world
+	return inputs
 }
 
 // setWeight changes the annotation of application i, as the router does.

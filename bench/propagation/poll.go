@@ -25,8 +25,11 @@ type poller struct {
 // newPoller returns a poller of the proxy at an address.
 func newPoller(at netip.AddrPort, host string) poller {
 	return poller{
-		client: &http.Client{Timeout: arrivalLimit, Transport: &http.Transport{MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1, DisableCompression: true}},
-		url:    fmt.Sprintf("http://%s/", at), host: host,
+		client: &http.Client{
+			Timeout:   arrivalLimit,
+			Transport: &http.Transport{MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1, DisableCompression: true},
+		},
+		url: fmt.Sprintf("http://%s/", at), host: host,
 	}
 }
 
@@ -65,7 +68,7 @@ func (p poller) ask(ctx context.Context) (string, error) {
 }
 
 // startPods starts two web servers that answer with their side, at an address that an EndpointSlice may contain.
-func (s *stage) startPods(ctx context.Context) error {
+func (s *environment) startPods(ctx context.Context) error {
 	address := netspace.Address().String()
 	s.at = map[string]endpoint{}
 	for _, side := range sides() {

@@ -138,7 +138,8 @@ func (r *result) memoryLimits() []benchresult.Limit {
 // table prints the results for people.
 func (r *report) table(w io.Writer) {
 	metrics := map[bool]string{true: ", metrics sent to the interceptor"}[r.Sink]
-	fmt.Fprintf(w, "from a change to the first response with the new split, ms, %d weights of each kind%s\n\n", r.Samples, metrics)
+	fmt.Fprintf(w, "from a change to the first response with the new split, ms, %d weights of each kind%s\n\n", r.Samples,
+		metrics)
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(columns, "fleets × objects\t\tchange\tp50\tp90\tp99\t")
 	for i := range r.Results {
@@ -146,13 +147,15 @@ func (r *report) table(w io.Writer) {
 		r.Results[i].Busy.rows(columns, r.Results[i].Shape.String(), "busy")
 	}
 	fmt.Fprintln(columns)
-	fmt.Fprintln(columns, "a weight costs\tinterceptor µs\tEnvoy's main thread µs\tof a bare push\tbytes\tof a bare push\t")
+	fmt.Fprintln(columns,
+		"a weight costs\tinterceptor µs\tEnvoy's main thread µs\tof a bare push\tbytes\tof a bare push\t")
 	for _, entry := range r.Results {
 		fmt.Fprintf(columns, "%v\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n", entry.Shape,
 			entry.Cost.Interceptor, entry.Cost.Proxy, entry.Cost.BareProxy, entry.Cost.Bytes, entry.Cost.BareBytes)
 	}
 	fmt.Fprintln(columns)
-	fmt.Fprintln(columns, "interceptor\tidle MB\tof that anonymous\tmetrics read MB\ttheir page MB\tbusy MB\tof that anonymous\t")
+	fmt.Fprintln(columns, "interceptor\tidle MB\tof that anonymous\tmetrics read MB\ttheir page MB\tbusy MB\tof that "+
+		"anonymous\t")
 	for _, entry := range r.Results {
 		fmt.Fprintf(columns, "%v\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", entry.Shape,
 			entry.Memory.Idle, entry.Memory.IdleAnonymous, entry.Memory.Read, entry.Memory.Page, entry.Memory.Busy, entry.Memory.BusyAnonymous)

@@ -68,8 +68,12 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 func TestCostExcludesIdleUsage(t *testing.T) {
 	t.Parallel()
 	// Each reading costs 50 µs, which belong to no weight.
-	before := reading{ends: usage{seconds: 1, Interceptor: 50, Bytes: 1000}, begins: usage{seconds: 1, Interceptor: 100, Bytes: 1000}}
-	after := reading{ends: usage{seconds: 3, Interceptor: 1500, Bytes: 9000}, begins: usage{seconds: 3, Interceptor: 1550, Bytes: 9000}}
+	before := reading{
+		ends: usage{seconds: 1, Interceptor: 50, Bytes: 1000}, begins: usage{seconds: 1, Interceptor: 100, Bytes: 1000},
+	}
+	after := reading{
+		ends: usage{seconds: 3, Interceptor: 1500, Bytes: 9000}, begins: usage{seconds: 3, Interceptor: 1550, Bytes: 9000},
+	}
 	got := costOf(before.until(after), usage{Interceptor: 200, Bytes: 1000}, 10)
 	if got.Interceptor != 100 || got.Bytes != 600 {
 		t.Errorf("a weight costs %v µs and %v bytes, want 100 and 600", got.Interceptor, got.Bytes)

@@ -19,8 +19,8 @@ import (
 // errShape is returned if translate's output differs from what this benchmark expects.
 var errShape = errors.New("unexpected resources")
 
-// plainTable converts resources to one route table inside the listener: without scopes, scope selection, and filters other
-// than the router.
+// plainTable converts resources to one route table inside the listener: without scopes, scope selection, and filters
+// other than the router.
 func plainTable(resources translate.Resources) (translate.Resources, error) {
 	listener, ok := resources[resourcev3.ListenerType][translate.ListenerName].(*listenerv3.Listener)
 	if !ok {

@@ -60,7 +60,9 @@ func (p *proxy) start(ctx context.Context, chosen options, folder string, resour
 	if err := p.server.SetForms(resources); err != nil {
 		return err
 	}
-	configured := bareserver.Proxy{Binary: chosen.envoy, Repository: chosen.repo, Folder: folder, Discovery: p.server.Address}
+	configured := bareserver.Proxy{
+		Binary: chosen.envoy, Repository: chosen.repo, Folder: folder, Discovery: p.server.Address,
+	}
 	if p.envoy, err = configured.Start(ctx); err != nil {
 		return err
 	}

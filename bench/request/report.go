@@ -80,7 +80,8 @@ func (r *report) summarise() {
 			})
 		if l.Kind.MaxRatio == maxHit {
 			r.Limits = append(r.Limits, benchresult.Limit{
-				Name: l.Kind.String() + ", overhead of queueing for a request that never waits", Value: l.Held.Median, Limit: 1 + maxNoise,
+				Name: l.Kind.String() + ", overhead of queueing for a request that never waits", Value: l.Held.Median,
+				Limit: 1 + maxNoise,
 			})
 		}
 	}

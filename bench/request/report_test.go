@@ -21,9 +21,24 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 		want                  string
 	}{
 		"within the limits": {[]float64{10.1, 10.3, 14}, []float64{10.1, 10.3, 14}, []float64{10, 10.1, 10.2}, ""},
-		"too dear":          {[]float64{10, 10.4, 14}, []float64{10, 10.4, 14}, []float64{10, 10, 10}, "16 at a time is 1.04, at most 1.03 is allowed"},
-		"dear to hold":      {[]float64{10, 10.3, 10.3}, []float64{10, 10, 10}, []float64{10, 10, 10}, "that never waits is 1.03, at most 1.02 is allowed"},
-		"too noisy":         {[]float64{10, 10, 10}, []float64{10, 10, 10}, []float64{9.7, 9.7, 10}, "of the control from 1 is 0.03, at most 0.02 is allowed"},
+		"too dear": {
+			[]float64{10, 10.4, 14},
+			[]float64{10, 10.4, 14},
+			[]float64{10, 10, 10},
+			"16 at a time is 1.04, at most 1.03 is allowed",
+		},
+		"dear to hold": {
+			[]float64{10, 10.3, 10.3},
+			[]float64{10, 10, 10},
+			[]float64{10, 10, 10},
+			"that never waits is 1.03, at most 1.02 is allowed",
+		},
+		"too noisy": {
+			[]float64{10, 10, 10},
+			[]float64{10, 10, 10},
+			[]float64{9.7, 9.7, 10},
+			"of the control from 1 is 0.03, at most 0.02 is allowed",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

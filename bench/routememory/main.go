@@ -67,7 +67,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	chosen.binaries.Flags(flags, getenv)
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
 	flags.StringVar(&chosen.json, "json", "", "`file` for the results as JSON, instead of stdout")
-	flags.StringVar(&chosen.crds, "crds", getenv("GATEWAY_API_CRDS"), "`folder` of the Gateway API's CustomResourceDefinitions; by default $GATEWAY_API_CRDS")
+	flags.StringVar(&chosen.crds, "crds", getenv("GATEWAY_API_CRDS"),
+		"`folder` of the Gateway API's CustomResourceDefinitions; by default $GATEWAY_API_CRDS")
 	flags.IntVar(&chosen.routes, "routes", 10_000, "`number` of HTTPRoutes")
 	flags.IntVar(&chosen.used, "used", 50, "`number` of those in use by a Rollout")
 	if err := flags.Parse(args); err != nil {
@@ -83,18 +84,22 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		return err
 	}
 	limits := []benchresult.Limit{{
-		Name: fmt.Sprintf("%s, MB, %d HTTPRoutes, %d of them in use", command, chosen.routes, chosen.used), Value: memory.Resident, Limit: limit,
+		Name:  fmt.Sprintf("%s, MB, %d HTTPRoutes, %d of them in use", command, chosen.routes, chosen.used),
+		Value: memory.Resident, Limit: limit,
 	}}
 	columns := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	benchresult.Print(columns, limits, "")
 	if err := columns.Flush(); err != nil {
 		return err
 	}
-	return benchresult.Publish(map[string]any{"plugin": gatewayapi.Type, "memory": memory, "limits": limits}, limits, chosen.json, stdout)
+	return benchresult.Publish(map[string]any{"plugin": gatewayapi.Type, "memory": memory, "limits": limits}, limits,
+		chosen.json, stdout)
 }
 
 // measure starts everything, sets weights for the Rollouts, and stops everything.
-func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (memory process.Memory, err error) {
+func measure(
+	ctx context.Context, chosen options, folder string, progress io.Writer,
+) (memory process.Memory, err error) {
 	plane, kubeconfig := filepath.Join(folder, "controlplane"), filepath.Join(folder, "kubeconfig")
 	if err := os.Mkdir(plane, 0o700); err != nil {
 		return memory, err
@@ -133,7 +138,8 @@ func setup(ctx context.Context, cluster *apiserver.ControlPlane, chosen options,
 	if err := apiserver.CreateNamespace(ctx, admin, routerbench.Namespace); err != nil {
 		return err
 	}
-	err = apiserver.ApplyFiles(ctx, admin, routerbench.Namespace, filepath.Join(chosen.crds, "gateway.networking.k8s.io_"+resource+".yaml"),
+	err = apiserver.ApplyFiles(ctx, admin, routerbench.Namespace,
+		filepath.Join(chosen.crds, "gateway.networking.k8s.io_"+resource+".yaml"),
 		filepath.Join(chosen.repo, "config/argo-rollouts/gatewayapi/rbac.yaml"))
 	if err != nil {
 		return err
@@ -168,13 +174,14 @@ func name(n int) string { return fmt.Sprintf("web-%05d", n) }
 
 // rollout returns the Rollout of route n, in a reconcile after its weight was set.
 func rollout(n int, weight int32) *v1alpha1.Rollout {
-	made := routerbench.NewRollout(name(n), gatewayapi.Type, []byte(`{"httpRoute":"`+name(n)+`","verifyRouteStatus":false}`))
+	made := routerbench.NewRollout(name(n), gatewayapi.Type,
+		[]byte(`{"httpRoute":"`+name(n)+`","verifyRouteStatus":false}`))
 	made.Status.Canary.Weights = &v1alpha1.TrafficWeights{Canary: v1alpha1.WeightDestination{Weight: weight}}
 	return made
 }
 
-// setWeights sets one weight after another for the Rollouts, and waits until the plugin has established its watch: from then
-// on, idle calls make no requests.
+// setWeights sets one weight after another for the Rollouts, and waits until the plugin has established its watch: from
+// then on, idle calls make no requests.
 func setWeights(ctx context.Context, cluster *apiserver.ControlPlane, router *pluginprocess.Process, used int) error {
 	weighAll := func(before, weight int32) error {
 		_, err := stopwatch.Calls(atOnce, used, func(n int) error {

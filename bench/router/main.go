@@ -27,8 +27,8 @@ import (
 
 const (
 	// collection is the REST path of the HTTPScaledObjects.
-	collection = "/apis/" + httpv1alpha1.Group + "/" + httpv1alpha1.Version + "/namespaces/" + routerbench.Namespace + "/" +
-		httpv1alpha1.Resource
+	collection = "/apis/" + httpv1alpha1.Group + "/" + httpv1alpha1.Version + "/namespaces/" + routerbench.Namespace +
+		"/" + httpv1alpha1.Resource
 	// atOnce is the number of objects that are created, or reported on, in parallel.
 	atOnce = 8
 )
@@ -130,8 +130,9 @@ func (s *scaledObjects) BareWrites(
 ) (write func(n int) error, err error) {
 	return func(n int) error {
 		annotations := map[string]any{
-			httpv1alpha1.AnnotationWeightedBackends:      weightsAnnotation(name(n), weight),
-			httpv1alpha1.AnnotationWeightedBackendsOwner: routerbench.Namespace + "/" + name(n) + " " + string(s.Rollout(of, n).UID),
+			httpv1alpha1.AnnotationWeightedBackends: weightsAnnotation(name(n), weight),
+			httpv1alpha1.AnnotationWeightedBackendsOwner: routerbench.Namespace + "/" + name(n) + " " +
+				string(s.Rollout(of, n).UID),
 		}
 		change := map[string]any{"metadata": map[string]any{"annotations": annotations}}
 		return apiserver.Patch(ctx, s.Bare, collection+"/"+name(n), httpso.FieldManager, change)
@@ -150,7 +151,8 @@ func (s *scaledObjects) CheckWeights(ctx context.Context, _ routerbench.Case, ro
 		if err := json.Unmarshal(text, &found); err != nil {
 			return err
 		}
-		if annotation := found.Annotations[httpv1alpha1.AnnotationWeightedBackends]; annotation != weightsAnnotation(named, weight) {
+		annotation := found.Annotations[httpv1alpha1.AnnotationWeightedBackends]
+		if annotation != weightsAnnotation(named, weight) {
 			return fmt.Errorf("HTTPScaledObject %s: %w: %q", named, errWeight, annotation)
 		}
 		return nil
@@ -163,7 +165,9 @@ var errWeight = errors.New("another weight")
 
 // weightsAnnotation returns the text of the annotation with a weight.
 func weightsAnnotation(named string, weight uint32) string {
-	return split.Format([]split.Backend{{Service: named + "-stable", Weight: 100 - weight}, {Service: named + "-canary", Weight: weight}})
+	return split.Format([]split.Backend{
+		{Service: named + "-stable", Weight: 100 - weight}, {Service: named + "-canary", Weight: weight},
+	})
 }
 
 // ReportStatus reports that one proxy has ACKed the absence of the annotation, or that there is no proxy.

@@ -31,7 +31,7 @@ func shapes() [2]int { return [2]int{2, mostApps} }
 
 // measureCost measures the processor time of queued requests, and of requests for awake apps, on each path. The paths
 // alternate.
-func (s *stage) measureCost(ctx context.Context, results *report) error {
+func (s *environment) measureCost(ctx context.Context, results *report) error {
 	results.Costs = make([]cost, len(s.paths))
 	for round := range costRounds {
 		for i := range s.paths {
@@ -61,7 +61,7 @@ func (s *stage) measureCost(ctx context.Context, results *report) error {
 }
 
 // oneTurn is a turn of one path: both shapes, and warm requests.
-func (s *stage) oneTurn(ctx context.Context, by path, found *cost) error {
+func (s *environment) oneTurn(ctx context.Context, by path, found *cost) error {
 	for shape, apps := range shapes() {
 		used, err := s.queueTurn(ctx, by, apps, found)
 		if err != nil {
@@ -86,7 +86,7 @@ func (s *stage) oneTurn(ctx context.Context, by path, found *cost) error {
 }
 
 // queueTurn queues requests for apps, wakes the apps, and returns the cost of a request, in microseconds.
-func (s *stage) queueTurn(ctx context.Context, by path, apps int, found *cost) (spent, error) {
+func (s *environment) queueTurn(ctx context.Context, by path, apps int, found *cost) (spent, error) {
 	before, err := by.spent()
 	if err != nil {
 		return spent{}, err
@@ -111,8 +111,9 @@ func (s *stage) queueTurn(ctx context.Context, by path, apps int, found *cost) (
 	return after.per(before, costHeld), errors.Join(errs, err)
 }
 
-// scaleAllToZero scales the first of the apps to zero again, and waits until each path has noticed: they have the same apps.
-func (s *stage) scaleAllToZero(ctx context.Context, apps int) error {
+// scaleAllToZero scales the first of the apps to zero again, and waits until each path has noticed: they have the same
+// apps.
+func (s *environment) scaleAllToZero(ctx context.Context, apps int) error {
 	var errs error
 	for app := range apps {
 		errs = errors.Join(errs, s.SetReady(ctx, app, false))
@@ -126,7 +127,9 @@ func (s *stage) scaleAllToZero(ctx context.Context, apps int) error {
 // warmTurn sends requests to awake apps, over persistent connections. It returns the cost of a request, in
 // microseconds, and the number of lost requests.
 func warmTurn(ctx context.Context, by path) (used spent, lost int, err error) {
-	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: costConnections, MaxIdleConnsPerHost: costConnections}, Timeout: timeout}
+	client := &http.Client{
+		Transport: &http.Transport{MaxConnsPerHost: costConnections, MaxIdleConnsPerHost: costConnections}, Timeout: timeout,
+	}
 	defer client.CloseIdleConnections()
 	before, err := by.spent()
 	if err != nil {

@@ -82,7 +82,9 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 		return err
 	}
 	go func() { _ = d.over.Serve(listener) }() // It ends with stop. A failure shows as a proxy that is never ready.
-	d.envoy, err = bareserver.Proxy{Binary: chosen.Envoy, Repository: chosen.Repository, Folder: folder, Discovery: at}.Start(ctx)
+	d.envoy, err = bareserver.Proxy{
+		Binary: chosen.Envoy, Repository: chosen.Repository, Folder: folder, Discovery: at,
+	}.Start(ctx)
 	return err
 }
 
@@ -93,20 +95,25 @@ func (d *direct) buildForms(at netip.AddrPort, holding *controlplane.Holding) er
 	options.Hold = translate.Hold{Checks: at, Socket: translate.DefaultHoldSocket + "-direct"}
 	objects := map[model.Key]ingest.Object{}
 	for form, addresses := range [][]string{nil, {netspace.Address().String()}} {
-		var world resolve.Inputs
+		var inputs resolve.Inputs
 		for i := range mostApps {
 			slice := kit.NewEndpointSlice(coldstart.Namespace, coldstart.AppName(i), addresses...)
 			slice.Ports[0].Port = new(int32(coldstart.AppPort))
-			world.ScaledObjects = append(world.ScaledObjects, kit.NewScaledObject(coldstart.Namespace, coldstart.AppName(i), coldstart.AppName(i), 1, coldstart.AppHost(i)))
-			world.Services = append(world.Services, kit.ResolveServices(kit.NewService(coldstart.Namespace, coldstart.AppName(i)))...)
-			world.EndpointSlices = append(world.EndpointSlices, kit.ResolveEndpointSlices([]*discoveryv1.EndpointSlice{slice}...)...)
+			inputs.ScaledObjects = append(inputs.ScaledObjects,
+				kit.NewScaledObject(coldstart.Namespace, coldstart.AppName(i), coldstart.AppName(i), 1, coldstart.AppHost(i)))
+			inputs.Services = append(inputs.Services,
+				kit.ResolveServices(kit.NewService(coldstart.Namespace, coldstart.AppName(i)))...)
+			inputs.EndpointSlices = append(inputs.EndpointSlices,
+				kit.ResolveEndpointSlices([]*discoveryv1.EndpointSlice{slice}...)...)
 		}
-		config, problems := resolve.Build(world)
+		config, problems := resolve.Build(inputs)
 		if len(problems) > 0 {
 			return fmt.Errorf("invalid objects: %v", problems)
 		}
 		for i, route := range config.Routes {
-			objects[route.Owner] = ingest.Object{ScaledObject: world.ScaledObjects[i], Published: model.Config{Routes: []model.Route{route}, Services: config.Services}}
+			objects[route.Owner] = ingest.Object{ScaledObject: inputs.ScaledObjects[i], Published: model.Config{
+				Routes: []model.Route{route}, Services: config.Services,
+			}}
 		}
 		var err error
 		if d.forms[form], err = options.Envoy(config); err != nil {

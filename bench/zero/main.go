@@ -54,9 +54,11 @@ func main() {
 
 // flags adds the command line options.
 func (o *options) flags(flags *flag.FlagSet) {
-	flags.IntVar(&o.held, "held", 10_000, "`number` of requests that are queued at a time; each uses one descriptor of this process and one of Envoy")
+	flags.IntVar(&o.held, "held", 10_000,
+		"`number` of requests that are queued at a time; each uses one descriptor of this process and one of Envoy")
 	flags.IntVar(&o.samples, "samples", 200, "`number` of apps that are woken for each value")
-	flags.StringVar(&o.peer, "http-add-on", "", "`folder` with the source of the KEDA HTTP add-on: its interceptor is built and measured, too")
+	flags.StringVar(&o.peer, "http-add-on", "",
+		"`folder` with the source of the KEDA HTTP add-on: its interceptor is built and measured, too")
 	flags.StringVar(&o.only, "only", "", "the only `part` to measure: notify, wake, held or cost (default: all)")
 }
 
@@ -66,7 +68,8 @@ func (o *options) check() error {
 	case !slices.Contains([]string{"", "notify", "wake", "held", "cost"}, o.only):
 		return fmt.Errorf("%w: --only is %q, want notify, wake, held or cost", benchmain.ErrArgument, o.only)
 	case o.held < mostApps || o.samples < mostApps:
-		return fmt.Errorf("%w: --held is %d and --samples is %d, each at least %d", benchmain.ErrArgument, o.held, o.samples, mostApps)
+		return fmt.Errorf("%w: --held is %d and --samples is %d, each at least %d", benchmain.ErrArgument, o.held, o.samples,
+			mostApps)
 	}
 	return nil
 }

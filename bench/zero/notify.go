@@ -17,7 +17,7 @@ import (
 const silence = 50 * time.Millisecond
 
 // measureNotify measures the time from a request for an app at zero to the scaler's message on KEDA's stream.
-func (s *stage) measureNotify(ctx context.Context, results *report) (err error) {
+func (s *environment) measureNotify(ctx context.Context, results *report) (err error) {
 	scaler, err := s.StartScaler(ctx)
 	if err != nil {
 		return err
@@ -39,12 +39,17 @@ func (s *stage) measureNotify(ctx context.Context, results *report) (err error) 
 }
 
 // notifyOnce takes one sample. KEDA's stream is open before the request.
-func (s *stage) notifyOnce(ctx context.Context, keda externalscaler.ExternalScalerClient, app int) (time.Duration, error) {
+func (s *environment) notifyOnce(
+	ctx context.Context, keda externalscaler.ExternalScalerClient, app int,
+) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stream, err := keda.StreamIsActive(ctx, &externalscaler.ScaledObjectRef{
 		Name: coldstart.AppName(app), Namespace: coldstart.Namespace,
-		ScalerMetadata: map[string]string{"hosts": coldstart.AppHost(app), "service": coldstart.AppName(app), "port": "80", "httpScaledObject": coldstart.AppName(app)},
+		ScalerMetadata: map[string]string{
+			"hosts": coldstart.AppHost(app), "service": coldstart.AppName(app), "port": "80",
+			"httpScaledObject": coldstart.AppName(app),
+		},
 	}, grpc.WaitForReady(true))
 	if err != nil {
 		return 0, err

@@ -42,7 +42,7 @@ func buildPeer(ctx context.Context, source, folder string) error {
 
 // startPeer starts it with the environment of its own Deployment. It routes the same HTTPScaledObjects as the
 // interceptor, and connects to Pods by their own addresses as the interceptor does: there is no kube-proxy here.
-func (s *stage) startPeer(ctx context.Context) error {
+func (s *environment) startPeer(ctx context.Context) error {
 	definition := filepath.Join(s.options.peer, "config/crd/bases/http.keda.sh_interceptorroutes.yaml")
 	if err := apiserver.ApplyFiles(ctx, s.Admin, "", definition); err != nil {
 		return fmt.Errorf("%w: %w", errPeer, err)
@@ -52,7 +52,8 @@ func (s *stage) startPeer(ctx context.Context) error {
 		return err
 	}
 	var err error
-	s.peer, err = program.Start(ctx, s.Folder, "env", "KUBECONFIG="+kubeconfig, fmt.Sprint("KEDA_HTTP_PROXY_PORT=", peerPort),
+	s.peer, err = program.Start(ctx, s.Folder, "env", "KUBECONFIG="+kubeconfig,
+		fmt.Sprint("KEDA_HTTP_PROXY_PORT=", peerPort),
 		fmt.Sprint("KEDA_HTTP_ADMIN_PORT=", peerAdminPort), fmt.Sprint("OTEL_PROM_EXPORTER_PORT=", peerMetricsPort),
 		"KEDA_HTTP_DIRECT_POD_ROUTING=true", filepath.Join(netspace.Folder(), peerProgram),
 		"--zap-log-level=info", "--zap-encoder=console", "--zap-time-encoding=rfc3339")
@@ -71,7 +72,8 @@ func (s *stage) startPeer(ctx context.Context) error {
 	}
 	at, err := process.Find(s.peer.PID())
 	s.paths = append(s.paths, path{
-		name: "http-add-on", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(peerPort)), held: peerHeld, parts: []process.Folder{at},
+		name: "http-add-on", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(peerPort)), held: peerHeld,
+		parts: []process.Folder{at},
 	})
 	return err
 }

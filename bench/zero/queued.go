@@ -21,7 +21,7 @@ type usage struct {
 }
 
 // readUsage reads the usage of Envoy and the interceptor.
-func (s *stage) readUsage() (usage, error) {
+func (s *environment) readUsage() (usage, error) {
 	var found usage
 	var errs error
 	for i, at := range []process.Folder{s.envoyAt, s.interceptorAt} {
@@ -36,7 +36,7 @@ func (s *stage) readUsage() (usage, error) {
 
 // measureQueued queues the maximum number of requests, checks that one more is rejected, and wakes all apps. Then it
 // queues the maximum again and cancels all requests.
-func (s *stage) measureQueued(ctx context.Context, results *report) error {
+func (s *environment) measureQueued(ctx context.Context, results *report) error {
 	before, err := s.readUsage()
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (s *stage) measureQueued(ctx context.Context, results *report) error {
 }
 
 // fillQueue queues the maximum number of requests.
-func (s *stage) fillQueue(ctx context.Context) ([]<-chan coldstart.Response, error) {
+func (s *environment) fillQueue(ctx context.Context) ([]<-chan coldstart.Response, error) {
 	waiting := make([]<-chan coldstart.Response, 0, s.options.held)
 	for len(waiting) < s.options.held {
 		more := min(atOnce, s.options.held-len(waiting))
@@ -81,7 +81,7 @@ func (s *stage) fillQueue(ctx context.Context) ([]<-chan coldstart.Response, err
 }
 
 // wakeAll wakes all apps together, and scales them to zero again when all requests have been answered.
-func (s *stage) wakeAll(ctx context.Context, waiting []<-chan coldstart.Response, found *held) error {
+func (s *environment) wakeAll(ctx context.Context, waiting []<-chan coldstart.Response, found *held) error {
 	began := time.Now()
 	all := writeAll(mostApps, mostApps, func(app int) error { return s.SetReady(ctx, app, true) })
 	var errs error
@@ -106,7 +106,7 @@ func (s *stage) wakeAll(ctx context.Context, waiting []<-chan coldstart.Response
 }
 
 // cancel queues the maximum number of requests, and then cancels all.
-func (s *stage) cancel(ctx context.Context, found *held) error {
+func (s *environment) cancel(ctx context.Context, found *held) error {
 	leaving, leave := context.WithCancel(ctx)
 	defer leave()
 	if _, err := s.fillQueue(leaving); err != nil {

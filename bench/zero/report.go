@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxOne50 and maxOne99 limit the time for one app, in ms from the endpoint to the first byte. maxRatio limits the
-	// time for several apps, in multiples of a direct push. maxTold limits the time until KEDA is notified, in ms.
+	// time for several apps, in multiples of a direct push. maxNotified limits the time until KEDA is notified, in ms.
 	maxOne50, maxOne99, maxRatio, maxNotified = 10, 30, 1.5, 20
 	// maxEnvoyKB and maxInterceptorKB limit the memory of a queued request. maxDescriptors limits its descriptors in
 	// Envoy.
@@ -169,10 +169,12 @@ func (r *report) summariseCosts() {
 // limitHeld adds the limits of the given number of queued requests.
 func (r *report) limitHeld(count float64) {
 	h := r.Held
-	r.Limits = append(r.Limits, benchresult.Limit{Name: "queued requests that are answered", Value: float64(h.Answered), Limit: count, AtLeast: true})
+	r.Limits = append(r.Limits,
+		benchresult.Limit{Name: "queued requests that are answered", Value: float64(h.Answered), Limit: count, AtLeast: true})
 	r.limit("a queued request in Envoy, kB", h.Envoy.KilobytesEach, maxEnvoyKB)
 	r.limit("a queued request in the interceptor, kB", h.Interceptor.KilobytesEach, maxInterceptorKB)
-	r.limit("descriptors of Envoy for a queued request", float64(h.Envoy.DescriptorsHeld-h.Envoy.DescriptorsBefore)/count, maxDescriptors)
+	r.limit("descriptors of Envoy for a queued request", float64(h.Envoy.DescriptorsHeld-h.Envoy.DescriptorsBefore)/count,
+		maxDescriptors)
 	r.limit("a request above the maximum is rejected after, ms", h.RefusedAfterMS, maxRefused)
 	r.limit("all are canceled after, ms", h.CanceledAfterMS, maxCanceled)
 }
@@ -189,17 +191,21 @@ func (r *report) table(w io.Writer) {
 		fmt.Fprintln(columns, "apps\tendpoint p50, ms\tp99\twrite p50\tp99\tdirect push p50\tp99\tpeer p50\tp99\tsamples\t")
 	}
 	for _, row := range r.Wakes {
-		fmt.Fprintf(columns, "%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t\n", row.Apps, row.Endpoint.P50, row.Endpoint.P99,
+		fmt.Fprintf(columns, "%d\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\t\n", row.Apps, row.Endpoint.P50,
+			row.Endpoint.P99,
 			row.Write.P50, row.Write.P99, row.Direct.P50, row.Direct.P99, row.Peer.P50, row.Peer.P99, row.Endpoint.Samples)
 	}
 	if r.Notified.Samples > 0 {
-		fmt.Fprintf(columns, "\nrequest to KEDA notified\t%.1f\t%.1f\t\t\t\t\t\t\t%d\t\n", r.Notified.P50, r.Notified.P99, r.Notified.Samples)
+		fmt.Fprintf(columns, "\nrequest to KEDA notified\t%.1f\t%.1f\t\t\t\t\t\t\t%d\t\n", r.Notified.P50, r.Notified.P99,
+			r.Notified.Samples)
 	}
 	if len(r.Costs) > 0 {
-		fmt.Fprintln(columns, "\nprocessor time, µs\theld\tof the proxy\theld, its app woken\tof the proxy\twarm\tof the proxy\tan idle second\tlost\tof\t\t")
+		fmt.Fprintln(columns, "\nprocessor time, µs\theld\tof the proxy\theld, its app woken\tof the proxy\twarm\tof the "+
+			"proxy\tan idle second\tlost\tof\t\t")
 	}
 	for _, row := range r.Costs {
-		fmt.Fprintf(columns, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%d\t\t\n", row.Name, row.Held.All, row.Held.Proxy, row.Woken.All, row.Woken.Proxy,
+		fmt.Fprintf(columns, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%d\t\t\n", row.Name, row.Held.All,
+			row.Held.Proxy, row.Woken.All, row.Woken.Proxy,
 			row.Warm.All, row.Warm.Proxy, row.Idle.All, row.Lost, row.Requests)
 	}
 	if r.Held.Requests > 0 {
@@ -220,5 +226,6 @@ func (h held) table(columns io.Writer) {
 		fmt.Fprintf(columns, "%s\t%.0f\t%.0f\t%.1f\t%d\t%d\t\t\t\t\t\n",
 			row.name, row.is.BeforeMB, row.is.HeldMB, row.is.KilobytesEach, row.is.DescriptorsBefore, row.is.DescriptorsHeld)
 	}
-	fmt.Fprintf(columns, "\nanswered %d, the last after %.0f ms %s\t\t\t\t\t\t\t\t\t\t\n", h.Answered, h.LastAfterMS, strings.Join(h.Failures, "; "))
+	fmt.Fprintf(columns, "\nanswered %d, the last after %.0f ms %s\t\t\t\t\t\t\t\t\t\t\n", h.Answered, h.LastAfterMS,
+		strings.Join(h.Failures, "; "))
 }

@@ -14,7 +14,8 @@ func good() report {
 	times := func(ms int) []time.Duration { return []time.Duration{time.Duration(ms) * time.Millisecond} }
 	return report{
 		Wakes: []wake{
-			{Apps: 1, endpoint: times(9), write: times(12), direct: times(3), peer: times(9)}, {Apps: 25, endpoint: times(14), write: times(20), direct: times(10), peer: times(9)},
+			{Apps: 1, endpoint: times(9), write: times(12), direct: times(3), peer: times(9)},
+			{Apps: 25, endpoint: times(14), write: times(20), direct: times(10), peer: times(9)},
 		},
 		notified: times(19),
 		Costs: []cost{
@@ -34,16 +35,30 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 		change func(*report)
 		want   string
 	}{
-		"good":               {func(*report) {}, ""},
-		"a slow wake":        {func(r *report) { r.Wakes[0].endpoint[0] = 31 * time.Millisecond }, "1 apps: endpoint to first byte, p99, ms is 31.00"},
-		"slow together":      {func(r *report) { r.Wakes[1].endpoint[0] = 16 * time.Millisecond }, "25 apps: endpoint to first byte, p50, × a direct push is 1.60"},
-		"KEDA notified late": {func(r *report) { r.notified[0] = 21 * time.Millisecond }, "request to KEDA notified, p99, ms is 21.00, at most 20.00"},
-		"one lost":           {func(r *report) { r.Held.Answered-- }, "queued requests that are answered is 999.00, at least 1000.00"},
-		"dear to hold":       {func(r *report) { r.Costs[0].held[0][0].all = 311 }, "processor time of a queued request, × the peer's is 1.04, at most 1.00"},
-		"dear":               {func(r *report) { r.Costs[0].warm[0].all = 77 }, "of a warm request, × the peer's is 0.77, at most 0.75"},
-		"lost":               {func(r *report) { r.Costs[0].Lost++ }, "lost requests is 1.00, at most 0.00"},
-		"nothing":            {func(r *report) { *r = report{} }, ""},
-		"descriptors":        {func(r *report) { r.Held.Envoy.DescriptorsHeld = 2030 }, "descriptors of Envoy for a queued request is 2.00"},
+		"good": {func(*report) {}, ""},
+		"a slow wake": {
+			func(r *report) { r.Wakes[0].endpoint[0] = 31 * time.Millisecond }, "1 apps: endpoint to first byte, p99, ms is " +
+				"31.00",
+		},
+		"slow together": {
+			func(r *report) { r.Wakes[1].endpoint[0] = 16 * time.Millisecond }, "25 apps: endpoint to first byte, p50, × a " +
+				"direct push is 1.60",
+		},
+		"KEDA notified late": {
+			func(r *report) { r.notified[0] = 21 * time.Millisecond }, "request to KEDA notified, p99, ms is 21.00, at most " +
+				"20.00",
+		},
+		"one lost": {func(r *report) { r.Held.Answered-- }, "queued requests that are answered is 999.00, at least 1000.00"},
+		"dear to hold": {
+			func(r *report) { r.Costs[0].held[0][0].all = 311 }, "processor time of a queued request, × the peer's is 1.04, " +
+				"at most 1.00",
+		},
+		"dear":    {func(r *report) { r.Costs[0].warm[0].all = 77 }, "of a warm request, × the peer's is 0.77, at most 0.75"},
+		"lost":    {func(r *report) { r.Costs[0].Lost++ }, "lost requests is 1.00, at most 0.00"},
+		"nothing": {func(r *report) { *r = report{} }, ""},
+		"descriptors": {
+			func(r *report) { r.Held.Envoy.DescriptorsHeld = 2030 }, "descriptors of Envoy for a queued request is 2.00",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

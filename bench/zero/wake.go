@@ -25,7 +25,7 @@ var errAnswer = errors.New("unexpected answer")
 
 // measureWake wakes 1, 25 and 100 apps together, each with a waiting request. It alternates between the whole path,
 // direct pushes, and the whole path with the peer if there is one.
-func (s *stage) measureWake(ctx context.Context, results *report) error {
+func (s *environment) measureWake(ctx context.Context, results *report) error {
 	if err := s.CreateDecoys(ctx); err != nil {
 		return err
 	}
@@ -58,7 +58,9 @@ type written struct {
 
 // wakeByObjects wakes apps by their EndpointSlices, in sequence per writer, and scales them to zero again. It adds the
 // times from the API server's answer, and from the write.
-func (s *stage) wakeByObjects(ctx context.Context, by path, apps int, fromAnswer, fromWrite *[]time.Duration) error {
+func (s *environment) wakeByObjects(
+	ctx context.Context, by path, apps int, fromAnswer, fromWrite *[]time.Duration,
+) error {
 	waiting := begin(ctx, by.proxy, apps, apps)
 	if err := by.awaitHeld(ctx, apps, pollInterval); err != nil {
 		return err
@@ -97,7 +99,7 @@ func writeAll(apps, writers int, write func(app int) error) <-chan written {
 
 // wakeDirectly does the same by pushes. Each push follows the API server's answer to the write of an unrelated
 // EndpointSlice. So the machine has the same work meanwhile, except the path from the API server to the push.
-func (s *stage) wakeDirectly(ctx context.Context, apps int, found *wake) error {
+func (s *environment) wakeDirectly(ctx context.Context, apps int, found *wake) error {
 	by := s.direct.path()
 	waiting := begin(ctx, by.proxy, apps, apps)
 	if err := by.awaitHeld(ctx, apps, pollInterval); err != nil {

@@ -202,12 +202,12 @@ func (s *settings) check() error {
 		"autowire-cool-down": s.autowireCoolDown, "proxy-removal-delay": s.proxyRemovalDelay,
 	} {
 		if value < 0 {
-			return fmt.Errorf("%w: --%s is %v; a time must not be negative", errSetting, name, value)
+			return fmt.Errorf("%w: --%s: %v is negative: use 0s or more", errSetting, name, value)
 		}
 	}
 	if host, port, err := net.SplitHostPort(s.scalerAddress); err != nil || host == "" || port == "" {
-		return fmt.Errorf("%w: --scaler-address is %q; set host and port, "+
-			"such as scaler.keda:9090", errSetting, s.scalerAddress)
+		return fmt.Errorf("%w: --scaler-address: %q has no host or no port: use an address such as scaler.keda:9090",
+			errSetting, s.scalerAddress)
 	}
 	_, err := s.proxySettings()
 	return err

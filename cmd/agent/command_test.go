@@ -38,8 +38,11 @@ func TestSettings(t *testing.T) {
 			}),
 		},
 		"the environment stands in for flags, which count before it": {
-			environment: map[string]string{"KEDIFY_AGENT_SCALER_ADDRESS": "a.b:1", "POD_NAMESPACE": "elsewhere", "KEDIFY_AGENT_LOG_LEVEL": "warn", "KEDIFY_AGENT_AUTOWIRE": "false"},
-			args:        []string{"--log-level=debug"},
+			environment: map[string]string{
+				"KEDIFY_AGENT_SCALER_ADDRESS": "a.b:1", "POD_NAMESPACE": "elsewhere", "KEDIFY_AGENT_LOG_LEVEL": "warn",
+				"KEDIFY_AGENT_AUTOWIRE": "false",
+			},
+			args: []string{"--log-level=debug"},
 			want: changed(func(s *settings) {
 				s.scalerAddress, s.podNamespace, s.logLevel, s.autowire = "a.b:1", "elsewhere", "debug", false
 			}),
@@ -66,25 +69,44 @@ func TestInvalidSettings(t *testing.T) {
 	tests := map[string]struct {
 		environment map[string]string
 		args        []string
-		says        string
+		wantMessage string
 	}{
-		"a flag that does not exist":    {args: []string{"--port", "1"}, says: "unknown flag: --port"},
-		"a value in the environment":    {environment: map[string]string{"KEDIFY_AGENT_SHUTDOWN_DELAY": "soon"}, says: "environment variable KEDIFY_AGENT_SHUTDOWN_DELAY"},
-		"a negative time":               {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay is -1s"},
-		"an address without a port":     {args: []string{"--scaler-address=scaler"}, says: `--scaler-address is "scaler"`},
-		"an address without a host":     {args: []string{"--scaler-address=:9090"}, says: `--scaler-address is ":9090"`},
-		"no proxies":                    {args: []string{"--proxy-replicas=0"}, says: `--proxy-replicas: invalid setting: "0" is not a whole number from 1 to 100`},
-		"fewer than there are":          {args: []string{"--proxy-replicas=2", "--proxy-max-replicas=2"}, says: `--proxy-max-replicas: invalid setting: the maximum number of proxies, 2, must exceed the number of proxies, 2`},
-		"too many at most":              {args: []string{"--proxy-max-replicas=101"}, says: `--proxy-max-replicas: invalid setting: "101" is not a whole number from 1 to 100`},
-		"resources without a form":      {environment: map[string]string{"KEDIFY_AGENT_PROXY_RESOURCES": "much"}, says: `--proxy-resources: invalid setting: "much"`},
-		"no address of a Pod":           {args: []string{"--pod-ip=pod"}, says: `invalid setting: --pod-ip: ParseAddr("pod")`},
-		"an image with a space":         {args: []string{"--proxy-image=a b"}, says: `--proxy-image: invalid setting: "a b"`},
-		"an argument in place of flags": {args: []string{"start"}, says: `unknown command "start"`},
+		"a flag that does not exist": {args: []string{"--port", "1"}, wantMessage: "unknown flag: --port"},
+		"a value in the environment": {
+			environment: map[string]string{"KEDIFY_AGENT_SHUTDOWN_DELAY": "soon"},
+			wantMessage: "environment variable KEDIFY_AGENT_SHUTDOWN_DELAY",
+		},
+		"a negative time": {args: []string{"--shutdown-delay=-1s"}, wantMessage: "--shutdown-delay: -1s is negative"},
+		"an address without a port": {
+			args: []string{"--scaler-address=scaler"}, wantMessage: `--scaler-address: "scaler" has no host or no port`,
+		},
+		"an address without a host": {
+			args: []string{"--scaler-address=:9090"}, wantMessage: `--scaler-address: ":9090" has no host or no port`,
+		},
+		"no proxies": {
+			args:        []string{"--proxy-replicas=0"},
+			wantMessage: `--proxy-replicas: invalid setting: "0" is not a whole number from 1 to 100`,
+		},
+		"fewer than there are": {args: []string{"--proxy-replicas=2", "--proxy-max-replicas=2"}, wantMessage: `--proxy-max-replicas: invalid setting: the maximum number of proxies, 2, must exceed the number of proxies, 2`},
+		"too many at most": {
+			args:        []string{"--proxy-max-replicas=101"},
+			wantMessage: `--proxy-max-replicas: invalid setting: "101" is not a whole number from 1 to 100`,
+		},
+		"resources without a form": {
+			environment: map[string]string{"KEDIFY_AGENT_PROXY_RESOURCES": "much"},
+			wantMessage: `--proxy-resources: invalid setting: "much"`,
+		},
+		"no address of a Pod": {
+			args: []string{"--pod-ip=pod"}, wantMessage: `invalid setting: --pod-ip: ParseAddr("pod")`,
+		},
+		"an image with a space":         {args: []string{"--proxy-image=a b"}, wantMessage: `--proxy-image: invalid setting: "a b"`},
+		"an argument in place of flags": {args: []string{"start"}, wantMessage: `unknown command "start"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := commandline.Execute(t, newCommand, test.environment, test.args...); err == nil || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("error %v, want one with %q", err, test.says)
+			if _, _, err := commandline.Execute(t, newCommand, test.environment, test.args...); err == nil ||
+				!strings.Contains(err.Error(), test.wantMessage) {
+				t.Errorf("error %v, want one with %q", err, test.wantMessage)
 			}
 		})
 	}

@@ -26,7 +26,8 @@ func main() {
 		Summary: "writes canary weights, header routes and mirror routes to Gateway API routes",
 		Flags: func(flags *flag.FlagSet) {
 			flags.TextVar(&namespaces, "routeNamespaces", gatewayapi.AllNamespaces(),
-				"comma-separated `namespaces` whose routes Rollouts of other namespaces may name; * for all, \"\" for none")
+				"comma-separated `namespaces` with routes that Rollouts in other namespaces may reference; "+
+					"* for all, \"\" for none")
 		},
 		NewRouter: func(ctx context.Context, env command.Environment) router.Router {
 			client := gatewayapi.NewClient(env.Config)

@@ -104,8 +104,17 @@ KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS and its counterparts set --max-upstre
 			return run(command.Context(), chosen, command.ErrOrStderr())
 		},
 	}
+	command.Flags().SetNormalizeFunc(formerFlags)
 	chosen.addFlags(command.Flags())
 	return command
+}
+
+// formerFlags accepts --max-held and the flags that began with it, the former names of the --max-queued flags.
+func formerFlags(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if rest, isFormer := strings.CutPrefix(name, "max-held"); isFormer {
+		name = "max-queued" + rest
+	}
+	return pflag.NormalizedName(name)
 }
 
 // addFlags adds the flags with their defaults.
@@ -114,7 +123,17 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "",
 		"kubeconfig `file`; by default $KUBECONFIG, else the Pod's ServiceAccount, else ~/.kube/config")
 	flags.StringSliceVar(&s.namespaces, "namespaces", nil, "comma-separated `namespaces` to serve; by default all")
+	s.addAddressFlags(flags)
+	s.addProxyFlags(flags)
+	s.addReplicaFlags(flags)
+	s.addQueueFlags(flags)
+	s.addTenantFlags(flags)
+	s.addServerFlags(flags)
+	s.addLogFlags(flags)
+}
 
+// addAddressFlags adds the flags of the addresses of servers.
+func (s *settings) addAddressFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.xdsAddress, "xds-address", ":5678",
 		"`address` of the xDS server for proxies (gRPC)")
 	flags.StringVar(&s.sinkAddress, "metric-sink-address", ":9901",
@@ -123,7 +142,10 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"`address` for /livez and /readyz; any other request gets 503")
 	flags.StringVar(&s.adminAddress, "admin-address", ":9090", "`address` of the admin server (/queue, /demand, pprof)")
 	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
+}
 
+// addProxyFlags adds the flags of the configuration of all proxies.
+func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	standard := translate.DefaultOptions()
 	flags.BoolVar(&s.translate.AccessLog, "access-log", standard.AccessLog, "log every request of the proxies as JSON")
 	flags.BoolVar(&s.translate.TLS, "tls", true,
@@ -139,37 +161,47 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.Uint32Var(&s.translate.MaxRetries, "max-upstream-retries", standard.MaxRetries,
 		"`number` of concurrent retries of a proxy to a backend that are always possible; more are half of its "+
 			"active requests")
+}
 
+// addReplicaFlags adds the flags of the identity of this replica.
+func (s *settings) addReplicaFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.podName, "pod-name", "",
 		"`name` of this replica in elections and Events; by default the host name")
 	flags.StringVar(&s.podNamespace, "pod-namespace", httpv1alpha1.DefaultInterceptorNamespace,
 		"`namespace` of the replicas, of the shared proxies, and of the Lease that elects the replica that writes "+
 			"statuses")
+}
 
+// addQueueFlags adds the flags of queued requests.
+func (s *settings) addQueueFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.podIP, "pod-ip", "", "`address` at which proxies connect to this replica; empty to queue no "+
 		"requests")
 	flags.DurationVar(&s.patience, "cold-start-timeout", defaultPatience,
 		"maximum `time` that a request is queued, unless its HTTPScaledObject sets another")
-	flags.IntVar(&s.limits.Object, "max-held-per-object", defaultHeldPerApp,
+	flags.IntVar(&s.limits.Object, "max-queued-per-object", defaultHeldPerApp,
 		"maximum `number` of queued requests of one HTTPScaledObject")
-	flags.IntVar(&s.limits.Namespace, "max-held-per-namespace", defaultHeldPerNamespace,
+	flags.IntVar(&s.limits.Namespace, "max-queued-per-namespace", defaultHeldPerNamespace,
 		"maximum `number` of queued requests of one namespace")
-	flags.IntVar(&s.limits.Proxy, "max-held-per-proxy", defaultHeldPerProxy,
+	flags.IntVar(&s.limits.Proxy, "max-queued-per-proxy", defaultHeldPerProxy,
 		"maximum `number` of queued requests of one proxy")
 	flags.IntVar(&s.limits.Total, "max-held", defaultHeld, "maximum `number` of queued requests in this replica")
+}
 
+// addTenantFlags adds the flags of what tenants may configure.
+func (s *settings) addTenantFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.waitingPages, "waiting-pages", true,
 		"show waiting pages in ConfigMaps; requires the permission to list and watch configmaps")
-
 	flags.BoolVar(&s.envoySettings, "envoy-settings", true,
 		"apply Envoy settings in ConfigMaps "+envoysettings.GlobalName+" and "+envoysettings.Name+
 			"; requires the permission to list and watch these")
-
 	flags.IntVar(&s.maxObjects, "max-objects-per-namespace", defaultMaxObjects,
 		"maximum `number` of served HTTPScaledObjects of one namespace; 0 for no limit")
 	flags.IntVar(&s.maxHosts, "max-hosts-per-namespace", defaultMaxHosts,
 		"maximum `number` of hosts of HTTPScaledObjects of one namespace; 0 for no limit")
+}
 
+// addServerFlags adds the flags of the behavior of servers.
+func (s *settings) addServerFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.batchInterval, "batch-interval", ingest.DefaultInterval,
 		"maximum `time` to collect changes after a publication; less if publications are fast")
 	flags.DurationVar(&s.clusterGrace, "cluster-grace", xds.DefaultGrace,
@@ -180,7 +212,10 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"`time` to keep serving, unready, after SIGTERM")
 	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second,
 		"`time` allowed for graceful shutdown after --shutdown-delay")
+}
 
+// addLogFlags adds the flags of logs and profiles.
+func (s *settings) addLogFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.logFormat, "log-format", server.FormatJSON, "log `format`: json or text")
 	flags.StringVar(&s.logLevel, "log-level", "info", "minimum log `level`: debug, info, warn or error")
 	flags.BoolVar(&s.profiling, "pprof", false, "serve Go profiles under /debug/pprof/ on the admin address")
@@ -218,7 +253,7 @@ func (s *settings) check() error {
 	}
 	name, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("--pod-name: cannot read the host name: set the flag: %w", err)
+		return fmt.Errorf("%w: --pod-name: cannot read the host name: set the flag: %w", errSetting, err)
 	}
 	s.podName = name
 	return nil
@@ -231,8 +266,8 @@ func (s *settings) checkHold() error {
 			s.patience, translate.MaxHold)
 	}
 	for name, value := range map[string]int{
-		"max-held-per-object": s.limits.Object, "max-held-per-namespace": s.limits.Namespace,
-		"max-held-per-proxy": s.limits.Proxy, "max-held": s.limits.Total,
+		"max-queued-per-object": s.limits.Object, "max-queued-per-namespace": s.limits.Namespace,
+		"max-queued-per-proxy": s.limits.Proxy, "max-queued": s.limits.Total,
 	} {
 		if value < 1 {
 			return fmt.Errorf("%w: --%s: %d is too small: use at least 1, or leave --pod-ip empty to queue no requests",
@@ -244,7 +279,8 @@ func (s *settings) checkHold() error {
 	}
 	ip, err := netip.ParseAddr(s.podIP)
 	if err != nil {
-		return fmt.Errorf("%w: --pod-ip: %w", errSetting, err)
+		return fmt.Errorf("%w: --pod-ip: %w: use the Pod's address, or leave it empty to queue no requests", errSetting,
+			err)
 	}
 	xdsPort, err := netip.ParseAddrPort("0.0.0.0" + s.xdsAddress[max(0, strings.LastIndexByte(s.xdsAddress, ':')):])
 	if err != nil {
@@ -255,7 +291,7 @@ func (s *settings) checkHold() error {
 	return nil
 }
 
-// envAlternatives returns the second environment variables of flags.
+// envAlternatives returns the second environment variables of flags, or those of their former names.
 func envAlternatives() map[string]string {
 	return map[string]string{
 		"pod-name":                      "POD_NAME",
@@ -265,5 +301,9 @@ func envAlternatives() map[string]string {
 		"max-upstream-pending-requests": "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_PENDING_REQUESTS",
 		"max-upstream-requests":         "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS",
 		"max-upstream-retries":          "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES",
+		"max-queued-per-object":         envPrefix + "MAX_HELD_PER_OBJECT",
+		"max-queued-per-namespace":      envPrefix + "MAX_HELD_PER_NAMESPACE",
+		"max-queued-per-proxy":          envPrefix + "MAX_HELD_PER_PROXY",
+		"max-queued":                    envPrefix + "MAX_HELD",
 	}
 }

@@ -62,10 +62,17 @@ func TestSettings(t *testing.T) {
 		},
 		"the address of the Pod": {
 			environment: map[string]string{"POD_IP": "10.1.2.3"},
-			args:        []string{"--xds-address", "127.0.0.1:7", "--max-held=5", "--cold-start-timeout=1m"},
+			args:        []string{"--xds-address", "127.0.0.1:7", "--max-queued=5", "--cold-start-timeout=1m"},
 			want: changed(func(s *settings) {
 				s.podIP, s.xdsAddress, s.limits.Total, s.patience = "10.1.2.3", "127.0.0.1:7", 5, time.Minute
 				s.translate.Hold.Checks = netip.MustParseAddrPort("10.1.2.3:7")
+			}),
+		},
+		"former names of flags": {
+			environment: map[string]string{"KEDIFY_INTERCEPTOR_MAX_HELD_PER_PROXY": "7"},
+			args:        []string{"--max-held=5", "--max-held-per-object=6"},
+			want: changed(func(s *settings) {
+				s.limits.Total, s.limits.Object, s.limits.Proxy = 5, 6, 7
 			}),
 		},
 		"one of IPv6": {
@@ -107,45 +114,45 @@ func TestInvalidSettings(t *testing.T) {
 	tests := map[string]struct {
 		environment map[string]string
 		args        []string
-		says        string
+		wantMessage string
 	}{
-		"a flag that does not exist": {args: []string{"--port", "1"}, says: "unknown flag: --port"},
-		"an argument":                {args: []string{"start"}, says: `unknown command "start"`},
+		"a flag that does not exist": {args: []string{"--port", "1"}, wantMessage: "unknown flag: --port"},
+		"an argument":                {args: []string{"start"}, wantMessage: `unknown command "start"`},
 		"a value in the environment": {
 			environment: map[string]string{"KEDIFY_INTERCEPTOR_MAX_STREAMS": "many"},
-			says:        "environment variable KEDIFY_INTERCEPTOR_MAX_STREAMS",
+			wantMessage: "environment variable KEDIFY_INTERCEPTOR_MAX_STREAMS",
 		},
-		"a negative time": {args: []string{"--shutdown-delay=-1s"}, says: "--shutdown-delay: -1s is negative"},
+		"a negative time": {args: []string{"--shutdown-delay=-1s"}, wantMessage: "--shutdown-delay: -1s is negative"},
 		"a negative bound": {
-			args: []string{"--max-hosts-per-namespace=-1"},
-			says: `--max-hosts-per-namespace: -1 is negative: use 0 or more`,
+			args:        []string{"--max-hosts-per-namespace=-1"},
+			wantMessage: `--max-hosts-per-namespace: -1 is negative: use 0 or more`,
 		},
-		"no proxy allowed": {args: []string{"--max-streams=0"}, says: "--max-streams: 0 is too small"},
-		"no address":       {args: []string{"--pod-ip=here"}, says: "--pod-ip: ParseAddr"},
+		"no proxy allowed": {args: []string{"--max-streams=0"}, wantMessage: "--max-streams: 0 is too small"},
+		"no address":       {args: []string{"--pod-ip=here"}, wantMessage: "--pod-ip: ParseAddr"},
 		"a port by its name": {
-			args: []string{"--pod-ip=10.1.2.3", "--xds-address=:xds"},
-			says: "--xds-address: no port number at the end",
+			args:        []string{"--pod-ip=10.1.2.3", "--xds-address=:xds"},
+			wantMessage: "--xds-address: no port number at the end",
 		},
 		"no timeout": {
-			args: []string{"--cold-start-timeout=0s"},
-			says: "--cold-start-timeout: 0s is out of range: use more than 0s and at most 55m0s",
+			args:        []string{"--cold-start-timeout=0s"},
+			wantMessage: "--cold-start-timeout: 0s is out of range: use more than 0s and at most 55m0s",
 		},
 		"a timeout above the limit of Envoy": {
-			args: []string{"--cold-start-timeout=1h"},
-			says: "--cold-start-timeout: 1h0m0s is out of range",
+			args:        []string{"--cold-start-timeout=1h"},
+			wantMessage: "--cold-start-timeout: 1h0m0s is out of range",
 		},
 		"no queued request": {
-			args: []string{"--max-held-per-proxy=0"},
-			says: "or leave --pod-ip empty to queue no requests",
+			args:        []string{"--max-held-per-proxy=0"},
+			wantMessage: "or leave --pod-ip empty to queue no requests",
 		},
-		"a time without a unit":             {args: []string{"--cluster-grace=5"}, says: "missing unit"},
-		"a number that should be a boolean": {args: []string{"--pprof=7"}, says: "--pprof"},
+		"a time without a unit":             {args: []string{"--cluster-grace=5"}, wantMessage: "missing unit"},
+		"a number that should be a boolean": {args: []string{"--pprof=7"}, wantMessage: "--pprof"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := commandline.Execute(t, newCommand, test.environment, test.args...); err == nil ||
-				!strings.Contains(err.Error(), test.says) {
-				t.Errorf("error %v, want one with %q", err, test.says)
+				!strings.Contains(err.Error(), test.wantMessage) {
+				t.Errorf("error %v, want one with %q", err, test.wantMessage)
 			}
 		})
 	}
@@ -155,14 +162,14 @@ func TestInvalidSettings(t *testing.T) {
 }
 
 func TestOtherUses(t *testing.T) {
-	for args, says := range map[string]string{
+	for args, wantMessage := range map[string]string{
 		"--version":       program + " version ",
 		"--help":          "KEDIFY_INTERCEPTOR_LOG_LEVEL for --log-level",
 		"completion bash": "bash completion",
 	} {
 		_, output, err := commandline.Execute(t, newCommand, nil, strings.Fields(args)...)
-		if err != nil || !strings.Contains(output, says) {
-			t.Errorf("%s = %v, %.200q; want %q", args, err, output, says)
+		if err != nil || !strings.Contains(output, wantMessage) {
+			t.Errorf("%s = %v, %.200q; want %q", args, err, output, wantMessage)
 		}
 	}
 }

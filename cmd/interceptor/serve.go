@@ -28,11 +28,9 @@ import (
 )
 
 // membershipHint is the fix in the error for a proxy that belongs to no fleet.
-const membershipHint = "a proxy must be an endpoint, ready or not, of Service " + resolve.ProxyService +
-	" in its namespace, one that --namespaces allows, " +
-	"and to connect from that address, not through NAT, a mesh or a port-forward; see kubectl get endpointslices -A " +
-	"-l kubernetes.io/service-name=" +
-	resolve.ProxyService
+const membershipHint = "the proxy must connect from the address of an endpoint of Service " + resolve.ProxyService +
+	", in a namespace that --namespaces allows. NAT, a mesh or a port-forward changes that address. " +
+	"List the endpoints: kubectl get endpointslices -A -l kubernetes.io/service-name=" + resolve.ProxyService
 
 // serve runs the interceptor until ctx ends and all components have stopped, or until a component fails. It logs to
 // out.
@@ -105,7 +103,22 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		DrainDelay:       xds.DefaultDrainDelay,
 		IPv6Listeners:    translate.IPv6Listeners(),
 	})
-	reporter, err = status.New(status.Options{
+	if reporter, err = newReporter(chosen, api, discovery, registry, logger); err != nil {
+		return nil, err
+	}
+	p := &process{settings: chosen, logger: logger, xds: discovery, checks: answers, reporter: reporter}
+	if err := p.addLoop(api, registry, holding); err != nil {
+		return nil, err
+	}
+	p.health = server.NewHealth(proxyService, p.loop.Waiting)
+	return p, nil
+}
+
+// newReporter returns the reporter of the states that the proxies of a discovery server have ACKed.
+func newReporter(
+	chosen settings, api clients, discovery *xds.Server, registry *prometheus.Registry, logger *slog.Logger,
+) (*status.Reporter, error) {
+	return status.New(status.Options{
 		Client: api.statusClient(logger),
 		Source: controlplane.ProxyStates{Server: discovery},
 		Elect: election.Elector{
@@ -116,41 +129,30 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		Registerer: registry,
 		Logger:     logger,
 	})
-	if err != nil {
-		return nil, err
-	}
-	sink, err := sink.New(sink.Options{
-		Replica: chosen.podName, Now: time.Now, MaxStreams: chosen.maxStreams, Hint: membershipHint,
-		Queued:     answers.Counts,
-		Registerer: registry, Logger: logger,
+}
+
+// addLoop adds the metric sink, and the loop that publishes to the other components and to observer.
+func (p *process) addLoop(api clients, registry *prometheus.Registry, observer ingest.Observer) (err error) {
+	p.sink, err = sink.New(sink.Options{
+		Replica: p.settings.podName, Now: time.Now, MaxStreams: p.settings.maxStreams, Hint: membershipHint,
+		Queued:     p.checks.Counts,
+		Registerer: registry, Logger: p.logger,
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	chosen.translate.IPv6 = true // The discovery server above sends IPv6Listeners to proxies with IPv6 only.
-	loop, err := ingest.New(ingest.Options{
-		Sources:    api.sources(chosen),
-		Resolve:    chosen.resolve(),
-		Translate:  chosen.translate,
-		Publisher:  controlplane.Publisher{Server: discovery, Sink: sink, Checks: answers},
-		Observers:  []ingest.Observer{reporter, controlplane.DemandObserver{Sink: sink}, holding},
-		Interval:   chosen.batchInterval,
+	p.settings.translate.IPv6 = true // The discovery server sends IPv6Listeners to proxies with an IPv6 address only.
+	p.loop, err = ingest.New(ingest.Options{
+		Sources:    api.sources(p.settings),
+		Resolve:    p.settings.resolve(),
+		Translate:  p.settings.translate,
+		Publisher:  controlplane.Publisher{Server: p.xds, Sink: p.sink, Checks: p.checks},
+		Observers:  []ingest.Observer{p.reporter, controlplane.DemandObserver{Sink: p.sink}, observer},
+		Interval:   p.settings.batchInterval,
 		Registerer: registry,
-		Logger:     logger,
+		Logger:     p.logger,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &process{
-		settings: chosen,
-		logger:   logger,
-		health:   server.NewHealth(proxyService, loop.Waiting),
-		loop:     loop,
-		xds:      discovery,
-		sink:     sink,
-		checks:   answers,
-		reporter: reporter,
-	}, nil
+	return err
 }
 
 // components opens the ports that are open from the start, and returns the components to run. The xDS port is opened

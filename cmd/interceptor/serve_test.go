@@ -89,8 +89,8 @@ func TestServeWaitsForTheAPIServer(t *testing.T) {
 	}()
 	at := listening(t, logs)
 	for _, page := range []struct {
-		url, says string
-		code      int
+		url, wantText string
+		code          int
 	}{
 		{at["health"] + "/livez", "ok", 200},
 		{at["health"] + "/readyz", "waiting for:", 503},
@@ -100,8 +100,8 @@ func TestServeWaitsForTheAPIServer(t *testing.T) {
 		{at["admin"] + "/queue", "{}", 200},
 		{at["admin"] + "/envoy-metrics-map", "{}", 200},
 	} {
-		if code, text := get(t, "http://"+page.url); code != page.code || !strings.Contains(text, page.says) {
-			t.Errorf("%s = %d %.300q, want %d with %q", page.url, code, text, page.code, page.says)
+		if code, text := get(t, "http://"+page.url); code != page.code || !strings.Contains(text, page.wantText) {
+			t.Errorf("%s = %d %.300q, want %d with %q", page.url, code, text, page.code, page.wantText)
 		}
 	}
 	stop()
@@ -110,15 +110,15 @@ func TestServeWaitsForTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestServeRefuses(t *testing.T) {
+func TestServeErrors(t *testing.T) {
 	taken, err := server.Listen(t.Context(), "test", "127.0.0.1:0", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
 	tests := map[string]struct {
-		change func(*settings)
-		says   []string
+		change       func(*settings)
+		wantMessages []string
 	}{
 		"a port that is taken": {
 			func(s *settings) { s.metricsAddress = taken.Addr().String() },
@@ -135,7 +135,7 @@ func TestServeRefuses(t *testing.T) {
 			chosen := local(t)
 			test.change(&chosen)
 			err := serve(t.Context(), chosen, io.Discard)
-			for _, part := range test.says {
+			for _, part := range test.wantMessages {
 				if err == nil || !strings.Contains(err.Error(), part) {
 					t.Errorf("error %v, want one with %q", err, part)
 				}

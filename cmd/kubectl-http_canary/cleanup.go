@@ -20,6 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/lease"
 )
 
 // writeTimeout bounds one removal.
@@ -71,7 +72,7 @@ The exit code is 3 if there are leftovers, and 0 if there are none.`,
 	command.Flags().BoolVar(&options.apply, "apply", false, "remove the leftovers")
 	command.Flags().BoolVar(&options.unowned, "unowned", false,
 		"with --apply, also remove weights without an owner annotation (may be user-set)")
-	command.Flags().DurationVar(&options.timeout, "time-limit", time.Minute, "maximum `time` for reading the cluster")
+	command.Flags().DurationVar(&options.timeout, "timeout", time.Minute, "maximum `time` for reading the cluster")
 	return command
 }
 
@@ -188,9 +189,18 @@ func removalRequest(removal cleanup.Removal) (kube.Request, error) {
 				route.Name.Name), Query: query, Body: body,
 		}, err
 	case removal.Lease != nil:
-		name := removal.Lease.Name
-		return deleteRequest(removal.Lease, "apis", "coordination.k8s.io", "v1", "namespaces", name.Namespace, "leases",
-			name.Name)
+		return deleteRequest(removal.Lease, leasePath(removal.Lease)...)
+	case removal.Uninstalled != nil:
+		body, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{
+				"uid": removal.Uninstalled.UID, "resourceVersion": removal.Uninstalled.ResourceVersion,
+			},
+			"spec": map[string]any{"holderIdentity": lease.Uninstalled},
+		})
+		return kube.Request{
+			Verb: http.MethodPatch, Path: leasePath(removal.Uninstalled), Query: query,
+			ContentType: string(types.MergePatchType), Body: body,
+		}, err
 	case removal.Namespace != nil:
 		return deleteRequest(removal.Namespace, "api", "v1", "namespaces", removal.Namespace.Name.Name)
 	default:
@@ -204,6 +214,12 @@ func removalRequest(removal cleanup.Removal) (kube.Request, error) {
 			Body: body,
 		}, err
 	}
+}
+
+// leasePath returns the API path of a Lease.
+func leasePath(precondition *cleanup.Precondition) []string {
+	name := precondition.Name
+	return []string{"apis", "coordination.k8s.io", "v1", "namespaces", name.Namespace, "leases", name.Name}
 }
 
 // deleteRequest returns the request that deletes the object at path if its UID and resource version match the

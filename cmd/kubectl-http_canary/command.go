@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
@@ -87,10 +88,19 @@ Exit codes: 0, success; 1, the command failed; 2, invalid usage; 3, problems fou
 		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	root.SetGlobalNormalizationFunc(formerFlags)
 	conn.addFlags(root.PersistentFlags())
 	root.AddCommand(newDoctor(&conn), newStatus(&conn), newSplit(&conn), newCleanup(&conn), newInstall(&conn),
 		newUninstall(&conn), newAdopt(&conn), newTry(&conn))
 	return root
+}
+
+// formerFlags accepts --time-limit, the former name of --timeout.
+func formerFlags(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "time-limit" {
+		name = "timeout"
+	}
+	return pflag.NormalizedName(name)
 }
 
 // noArgs rejects positional arguments.

@@ -44,7 +44,7 @@ no problems.`,
 		},
 	}
 	format.addFlag(command)
-	command.Flags().DurationVar(&timeout, "time-limit", time.Minute, "maximum `time` for the command")
+	command.Flags().DurationVar(&timeout, "timeout", time.Minute, "maximum `time` for the command")
 	return command
 }
 
@@ -59,7 +59,7 @@ func readFacts(ctx context.Context, conn *connection, timeout time.Duration) (*f
 	// Only --namespace selects one namespace: the namespace of the context does not.
 	cluster, err := readAll(ctx, gather.New(client, conn.overrides.Context.Namespace))
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("reading the cluster: not finished within %v: %w: increase --time-limit", timeout,
+		return nil, fmt.Errorf("reading the cluster: not finished within %v: %w: increase --timeout", timeout,
 			ctx.Err())
 	}
 	return cluster, err
@@ -109,9 +109,8 @@ func printFindings(out io.Writer, format outputFormat, cluster *facts.Facts, fin
 		if finding.Field != "" {
 			object += ": " + finding.Field
 		}
-		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n  fix      %s\n",
-			strings.ToUpper(string(finding.Severity)), finding.Code, object,
-			finding.Message, finding.Fix)
+		fmt.Fprintf(&text, "%s %s\n  object   %s\n  problem  %s\n  fix      %s\n  see      %s\n",
+			strings.ToUpper(string(finding.Severity)), finding.Code, object, finding.Message, finding.Fix, finding.URL)
 	}
 	if len(findings) == 0 {
 		text.WriteString("No problems found.\n")

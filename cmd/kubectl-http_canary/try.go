@@ -82,7 +82,7 @@ interrupted, or could not be removed.`,
 	flags.IntVar(&options.setup.Requests, "requests", 1000, "`number` of requests to measure")
 	flags.BoolVar(&options.setup.Abort, "abort", false, "abort the canary at the end instead of promoting it")
 	flags.BoolVarP(&options.confirmed, "yes", "y", false, "do not ask for confirmation")
-	flags.DurationVar(&options.timeout, "time-limit", 5*time.Minute,
+	flags.DurationVar(&options.timeout, "timeout", 5*time.Minute,
 		"maximum `time` before the canary is stopped and removed")
 	// The error is for an unknown flag.
 	_ = command.RegisterFlagCompletionFunc("router", cobra.FixedCompletions(

@@ -50,7 +50,7 @@ CustomResourceDefinition. You can run uninstall again to continue after an inter
 	flags.BoolVar(&options.dryRun, "dry-run", false,
 		"submit the requests as a server-side dry run, without persisting them")
 	flags.BoolVar(&options.force, "force", false, "also delete objects that are in use")
-	flags.DurationVar(&options.timeout, "time-limit", 5*time.Minute, "maximum `time` for the command")
+	flags.DurationVar(&options.timeout, "timeout", 5*time.Minute, "maximum `time` for the command")
 	return command
 }
 

@@ -31,7 +31,7 @@ func main() {
 			flags.StringVar(&interceptors.Namespace, "interceptor-namespace", httpv1alpha1.DefaultInterceptorNamespace,
 				"`namespace` of the interceptors")
 			flags.StringVar(&interceptors.Name, "interceptor-lease", httpv1alpha1.DefaultInterceptorLease,
-				"`name` of the interceptors' Lease; while they renew it, a weight is verified only after the proxies have ACKed it")
+				"`name` of the interceptors' Lease, which shows whether one of them runs")
 		},
 		NewRouter: func(ctx context.Context, env command.Environment) router.Router {
 			client := httpso.NewClient(env.Config)

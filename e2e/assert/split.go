@@ -83,7 +83,7 @@ func (e Expectation) check(ctx context.Context, sample Sample) (Result, error) {
 		result.Verdict = e.Rule.EvaluateSecond(result.Split, e.Share)
 	}
 	if result.Verdict != stats.Agrees {
-		err = fmt.Errorf("%w: %d of %d answered %s, asked %.0f %% (%.1f σ): %v",
+		err = fmt.Errorf("%w: %d of %d answered %s, desired %.0f %% (%.1f σ): %v",
 			ErrSplit, result.Hits, result.Total, e.Color, e.Share*100, result.Sigmas(e.Share), result.Window.Colors)
 	}
 	return result, err

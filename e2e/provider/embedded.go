@@ -57,12 +57,12 @@ func (e *embedded) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 func progressLine(state string, owns bool) string {
 	switch {
 	case state != Running:
-		return fmt.Sprintf("The local cluster is %s; it is started.", state)
+		return fmt.Sprintf("The local cluster is %s; it is being started.", state)
 	case owns:
-		return "The local cluster runs, left by an earlier demo; this checkout's programs are brought into it, and it is " +
-			"taken down at the end."
+		return "The local cluster runs, left by an earlier demo; it gets this checkout's programs, and it is " +
+			"deleted at the end."
 	default:
-		return "The local cluster runs; this checkout's programs are brought into it."
+		return "The local cluster runs; it gets this checkout's programs."
 	}
 }
 
@@ -100,6 +100,6 @@ func (e *embedded) Down(ctx context.Context) error {
 		e.Report("No local cluster runs.")
 		return nil
 	}
-	e.Report("The local cluster is taken down.")
+	e.Report("The local cluster is being deleted.")
 	return errors.Join(err, e.Local.run(ctx, "down"))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // A cluster that is updated while it runs still belongs to the process that started it.
-func TestEmbeddedOwnsWhatItHasStarted(t *testing.T) {
+func TestEmbeddedOwnership(t *testing.T) {
 	for name, test := range map[string]struct {
 		before string
 		owns   bool

@@ -16,13 +16,13 @@ type existing struct{ Options }
 // with the fix.
 func (e *existing) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 	if len(spec.Addons)+len(spec.Forwards)+len(spec.Programs)+len(spec.ExtraArgs) > 0 {
-		return nil, fmt.Errorf("%w: nothing is installed into a cluster of the user's: use the embedded one", ErrUnfit)
+		return nil, fmt.Errorf("%w: nothing is installed into a cluster of the user's: use the embedded one", ErrUnsupported)
 	}
 	kubeconfig := variable(e.Environ, "KUBECONFIG")
 	if kubeconfig == "" {
 		return nil, fmt.Errorf("%w: $KUBECONFIG is not set: the cluster that ~/.kube/config happens to name is not taken by "+
 			"surprise; "+
-			`set it, as by export KUBECONFIG="$HOME/.kube/config", to use that one`, ErrUnfit)
+			`set it, as by export KUBECONFIG="$HOME/.kube/config", to use that one`, ErrUnsupported)
 	}
 	if err := checkInPath("kubectl", "kubectl-argo-rollouts"); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (e *existing) identify(ctx context.Context, c *Cluster) error {
 	out, err := e.kubectl(ctx, c, "config", "view", "--minify", "-o",
 		"jsonpath={.current-context} at {.clusters[0].cluster.server}")
 	if err != nil {
-		return fmt.Errorf("%w: $KUBECONFIG (%s) names no cluster: %w", ErrUnfit, c.Kubeconfig, err)
+		return fmt.Errorf("%w: $KUBECONFIG (%s) names no cluster: %w", ErrUnsupported, c.Kubeconfig, err)
 	}
 	c.Name = "The cluster of context " + strings.TrimSpace(out)
 	return nil
@@ -105,7 +105,7 @@ func (e *existing) inspect(ctx context.Context, c *Cluster) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%s: %w:\n%w", c.Name, ErrUnfit, errors.Join(missing...))
+		return fmt.Errorf("%s: %w:\n%w", c.Name, ErrUnsupported, errors.Join(missing...))
 	}
 	return nil
 }

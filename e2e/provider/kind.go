@@ -47,7 +47,7 @@ type exported struct {
 // Up implements Provider.
 func (k *kind) Up(ctx context.Context, spec Spec) (*Cluster, error) {
 	if len(spec.Addons)+len(spec.Forwards)+len(spec.Programs)+len(spec.ExtraArgs) > 0 {
-		return nil, fmt.Errorf("%w: kind gets the canary's own parts and nothing else: use the embedded one", ErrUnfit)
+		return nil, fmt.Errorf("%w: kind gets the canary's own parts and nothing else: use the embedded one", ErrUnsupported)
 	}
 	if err := checkInPath("kind", "kubectl", "kubectl-argo-rollouts"); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (k *kind) create(ctx context.Context) error {
 	}
 	if slices.Contains(strings.Fields(out), kindName) {
 		return fmt.Errorf("%w: a cluster %s of kind is there already; delete it (kind delete cluster --name %s), "+
-			"or use it as yours (PROVIDER=existing)", ErrUnfit, kindName, kindName)
+			"or use it as yours (PROVIDER=existing)", ErrUnsupported, kindName, kindName)
 	}
 	if k.folder, err = os.MkdirTemp("", kindName+"-"); err != nil {
 		return fmt.Errorf("make the folder for kind's kubeconfig: %w", err)
@@ -141,7 +141,7 @@ func checkInPath(programs ...string) error {
 	var missing []error
 	for _, program := range programs {
 		if _, err := exec.LookPath(program); err != nil {
-			missing = append(missing, fmt.Errorf("%w: %s is needed in $PATH: see %s", ErrUnfit, program, from[program]))
+			missing = append(missing, fmt.Errorf("%w: %s is needed in $PATH: see %s", ErrUnsupported, program, from[program]))
 		}
 	}
 	return errors.Join(missing...)

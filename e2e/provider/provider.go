@@ -69,8 +69,8 @@ type Spec struct {
 	ExtraArgs []string
 }
 
-// ErrUnfit means that a provider cannot fulfill the spec.
-var ErrUnfit = errors.New("this cluster does not do")
+// ErrUnsupported means that a provider cannot fulfill the spec.
+var ErrUnsupported = errors.New("this cluster is not supported")
 
 // The names of the providers.
 const (

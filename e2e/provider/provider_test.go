@@ -112,8 +112,8 @@ func TestExisting(t *testing.T) {
 				}
 			}
 			if len(tt.fails) > 0 {
-				if !errors.Is(err, ErrUnfit) {
-					t.Errorf("error %v is not ErrUnfit", err)
+				if !errors.Is(err, ErrUnsupported) {
+					t.Errorf("error %v is not ErrUnsupported", err)
 				}
 				return
 			}
@@ -122,12 +122,12 @@ func TestExisting(t *testing.T) {
 				t.Errorf("cluster %+v, said %q, error %v", cluster, lines, err)
 			}
 			if from.Owns() || from.Down(t.Context()) != nil {
-				t.Error("the user's cluster is taken down")
+				t.Error("the user's cluster is deleted")
 			}
 			for _, call := range p.calls(t) {
 				if !strings.HasPrefix(call, "kubectl get ") && !strings.HasPrefix(call, "kubectl auth can-i") &&
 					!strings.HasPrefix(call, "kubectl config view") {
-					t.Errorf("the look into the cluster runs %q", call)
+					t.Errorf("the inspection of the cluster runs %q", call)
 				}
 			}
 		})
@@ -136,7 +136,7 @@ func TestExisting(t *testing.T) {
 
 // A new kind cluster gets this checkout's images and the installation steps of the embedded cluster. Down deletes all
 // of it.
-func TestKindsCommands(t *testing.T) {
+func TestKindCommands(t *testing.T) {
 	p := newFakeBin(t, map[string]string{
 		"kind":    `[ "$1" != get ] || echo other`,
 		"kubectl": "", "kubectl-argo-rollouts": "",
@@ -153,7 +153,7 @@ func TestKindsCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !from.Owns() || from.Down(context.WithoutCancel(t.Context())) != nil {
-		t.Error("the cluster is not taken down")
+		t.Error("the cluster is not deleted")
 	}
 	folder := strings.Replace(filepath.Dir(cluster.Kubeconfig), p.dir, "DIR", 1)
 	want := []string{
@@ -173,14 +173,14 @@ func TestKindsCommands(t *testing.T) {
 }
 
 // An existing kind cluster belongs to the user.
-func TestKindTakesNoClusterThatIsThere(t *testing.T) {
+func TestExistingKindClusterIsNotUsed(t *testing.T) {
 	p := newFakeBin(t, map[string]string{"kind": "echo kedify-canary-demo", "kubectl": "", "kubectl-argo-rollouts": ""})
 	var lines []string
 	from, err := New(NameKind, p.options(&lines))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := from.Up(t.Context(), Spec{}); !errors.Is(err, ErrUnfit) || from.Owns() {
+	if _, err := from.Up(t.Context(), Spec{}); !errors.Is(err, ErrUnsupported) || from.Owns() {
 		t.Errorf("error %v, owned %t", err, from.Owns())
 	}
 }

@@ -139,31 +139,31 @@ func (r *Record) ACKed(moment time.Time, weight int) bool {
 }
 
 // UnexpectedWeights describes the weights since a moment that were not requested: see trace.Unexpected.
-func (r *Record) UnexpectedWeights(moment time.Time, asked ...int) []string {
-	return r.unexpected(moment, asked, func(seen []Observation) []Observation { return seen })
+func (r *Record) UnexpectedWeights(moment time.Time, requested ...int) []string {
+	return r.unexpected(moment, requested, func(seen []Observation) []Observation { return seen })
 }
 
 // UnexpectedTransientWeights is UnexpectedWeights without the last weight of each place, which WrongFinalWeights
 // checks.
-func (r *Record) UnexpectedTransientWeights(moment time.Time, asked ...int) []string {
-	return r.unexpected(moment, asked, func(seen []Observation) []Observation { return seen[:len(seen)-1] })
+func (r *Record) UnexpectedTransientWeights(moment time.Time, requested ...int) []string {
+	return r.unexpected(moment, requested, func(seen []Observation) []Observation { return seen[:len(seen)-1] })
 }
 
 // WrongFinalWeights describes the places whose last weight is not the requested one.
-func (r *Record) WrongFinalWeights(moment time.Time, asked int) []string {
+func (r *Record) WrongFinalWeights(moment time.Time, requested int) []string {
 	var descriptions []string
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
-		if last := since[place][len(since[place])-1]; last.Weight != asked {
+		if last := since[place][len(since[place])-1]; last.Weight != requested {
 			descriptions = append(descriptions,
-				fmt.Sprintf("%s rests at %d since %+.3f s, asked %d", place, last.Weight, last.At.Sub(moment).Seconds(), asked))
+				fmt.Sprintf("%s is %d since %+.3f s, requested %d", place, last.Weight, last.At.Sub(moment).Seconds(), requested))
 		}
 	}
 	return descriptions
 }
 
 // unexpected describes the unexpected weights among those that selected returns for each place.
-func (r *Record) unexpected(moment time.Time, asked []int, selected func([]Observation) []Observation) []string {
+func (r *Record) unexpected(moment time.Time, requested []int, selected func([]Observation) []Observation) []string {
 	var descriptions []string
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
@@ -171,9 +171,9 @@ func (r *Record) unexpected(moment time.Time, asked []int, selected func([]Obser
 		for _, s := range selected(since[place]) {
 			weights = append(weights, s.Weight)
 		}
-		if unexpected := trace.Unexpected(asked, weights); len(unexpected) > 0 {
+		if unexpected := trace.Unexpected(requested, weights); len(unexpected) > 0 {
 			descriptions = append(descriptions,
-				fmt.Sprintf("%s: %s; asked %v, strange %v", place, formatObservations(since[place], moment), asked, unexpected))
+				fmt.Sprintf("%s: %s; requested %v, unexpected %v", place, formatObservations(since[place], moment), requested, unexpected))
 		}
 	}
 	return descriptions
@@ -181,16 +181,16 @@ func (r *Record) unexpected(moment time.Time, asked []int, selected func([]Obser
 
 // EarlyACKs describes the weights since a moment that were reported as ACKed by all proxies before an Envoy ran them:
 // see trace.EarlyACKs.
-func (r *Record) EarlyACKs(moment time.Time, asked ...int) []string {
+func (r *Record) EarlyACKs(moment time.Time, requested ...int) []string {
 	var descriptions []string
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
 		if place == annotated || place == acked {
 			continue
 		}
-		for _, p := range trace.EarlyACKs(asked, since[acked], since[place]) {
+		for _, p := range trace.EarlyACKs(requested, since[acked], since[place]) {
 			descriptions = append(descriptions,
-				fmt.Sprintf("%s said %d at %+.3f s, and a look at %s that began at %+.3f s found %d", acked, p.Weight,
+				fmt.Sprintf("%s reported %d at %+.3f s, but a request to %s at %+.3f s returned %d", acked, p.Weight,
 					p.Reported.Sub(moment).Seconds(), place, p.Polled.Sub(moment).Seconds(), p.Active))
 		}
 	}

@@ -62,7 +62,7 @@ func TestRecordSince(t *testing.T) {
 	if strays := r.UnexpectedWeights(moment, 20, 50); strays != nil {
 		t.Errorf("strays %q", strays)
 	}
-	if strays := r.UnexpectedWeights(moment, 50); len(strays) != 2 || !strings.Contains(strays[1], "strange [20]") {
+	if strays := r.UnexpectedWeights(moment, 50); len(strays) != 2 || !strings.Contains(strays[1], "unexpected [20]") {
 		t.Errorf("strays %q, want one at each place", strays)
 	}
 	r.addObject(object(t, 8, 50, 33, 2, 2)) // the hash of an annotation that never existed

@@ -24,7 +24,7 @@ const (
 	// CheckFailedRequests counts the failed requests.
 	CheckFailedRequests Check = invariant.FailedRequests
 	// CheckUnexpectedWeights reports observed weights that were not requested.
-	CheckUnexpectedWeights Check = invariant.StrangeWeights
+	CheckUnexpectedWeights Check = invariant.UnexpectedWeights
 	// CheckEarlyACK reports weights that the status reported as ACKed by every proxy before an Envoy ran them.
 	CheckEarlyACK Check = invariant.EarlyACK
 	// CheckEnd reports weights and traffic splits that are wrong after the end of the canary.
@@ -84,18 +84,18 @@ func (v *Verdict) add(check Check, texts ...string) {
 
 // evaluate checks the record since began, and the load. The canary requested these weights one after the other. The
 // final state is checked only if the canary has ended.
-func (v *Verdict) evaluate(record *Record, began time.Time, asked []int, tally trace.Tally, ended bool) {
-	v.Timeline = append([]string{fmt.Sprintf("%d requests, %d failed; weights asked for %v", tally.Sent, tally.Failed,
-		asked)}, record.Timeline(began)...)
+func (v *Verdict) evaluate(record *Record, began time.Time, requested []int, tally trace.Tally, ended bool) {
+	v.Timeline = append([]string{fmt.Sprintf("%d requests, %d failed; requested weights %v", tally.Sent, tally.Failed,
+		requested)}, record.Timeline(began)...)
 	if tally.Failed > 0 || tally.Sent == 0 {
 		v.add(CheckFailedRequests, fmt.Sprintf("%d of %d requests failed: %v\n%s", tally.Failed, tally.Sent, tally.Reasons,
 			strings.Join(tally.Describe(began, RequestTimeout()), "\n")))
 	}
-	v.add(CheckEarlyACK, record.EarlyACKs(began, asked...)...)
+	v.add(CheckEarlyACK, record.EarlyACKs(began, requested...)...)
 	if !ended {
-		v.add(CheckUnexpectedWeights, record.UnexpectedWeights(began, asked...)...)
+		v.add(CheckUnexpectedWeights, record.UnexpectedWeights(began, requested...)...)
 		return
 	}
-	v.add(CheckUnexpectedWeights, record.UnexpectedTransientWeights(began, asked...)...)
-	v.add(CheckEnd, record.WrongFinalWeights(began, asked[len(asked)-1])...)
+	v.add(CheckUnexpectedWeights, record.UnexpectedTransientWeights(began, requested...)...)
+	v.add(CheckEnd, record.WrongFinalWeights(began, requested[len(requested)-1])...)
 }

@@ -64,7 +64,8 @@ func TestVerdict(t *testing.T) {
 			[]Check{CheckFailedRequests},
 		},
 		{
-			"a strange weight on the way", recordOf(given(0), poll{0, 0}, poll{10, 30}, poll{11, 20}, poll{21, 0}), fine, true,
+			"an unexpected weight on the way", recordOf(given(0), poll{0, 0}, poll{10, 30}, poll{11, 20}, poll{21, 0}), fine,
+			true,
 			[]Check{CheckUnexpectedWeights},
 		},
 		{
@@ -73,14 +74,14 @@ func TestVerdict(t *testing.T) {
 			[]Check{CheckEarlyACK},
 		},
 		{
-			"a strange weight is left", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}),
+			"an unexpected weight is left", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}),
 			fine, true,
 			[]Check{CheckEnd},
 		},
 		{"one proxy is left behind", recordOf(given(0)[:4], poll{0, 0}, poll{11, 20}), fine, true, []Check{CheckEnd}},
 		{"stuck on the way", recordOf(given(0)[:3], poll{0, 0}, poll{11, 20}), fine, false, nil},
 		{
-			"stuck at a strange weight", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}), fine, false,
+			"stuck at an unexpected weight", recordOf(given(5), poll{0, 0}, poll{11, 20}, poll{21, 5}), fine, false,
 			[]Check{CheckUnexpectedWeights},
 		},
 	}
@@ -100,9 +101,9 @@ func TestFindings(t *testing.T) {
 	v.evaluate(recordOf(versions, poll{0, 0}, poll{12, 0}), start().Add(5*time.Second),
 		[]int{0, 20, 0}, trace.Tally{Sent: 1}, true)
 	want := []string{
-		"ACK before Envoy: status.dataPlane said 20 at +6.000 s, and a look at e that began at +7.000 s found 0",
-		"end: annotation rests at 20 since +5.000 s, asked 0",
-		"end: status.dataPlane rests at 20 since +6.000 s, asked 0",
+		"ACK before Envoy: status.dataPlane reported 20 at +6.000 s, but a request to e at +7.000 s returned 0",
+		"end: annotation is 20 since +5.000 s, requested 0",
+		"end: status.dataPlane is 20 since +6.000 s, requested 0",
 	}
 	var got []string
 	for _, f := range v.Findings {

@@ -11,13 +11,13 @@ type EarlyACK struct {
 }
 
 // EarlyACKs returns the weights that were reported as ACKed by every proxy before one of them ran them. See Unexpected
-// for asked; unexpected weights are ignored here.
+// for requested; unexpected weights are ignored here.
 //
 // An Envoy shows a weight in its routes when it ACKs it. A request that began after the report was read therefore
 // returns that weight or a later one, however slow the report or the polling is. The check needs no tolerance.
-func EarlyACKs(asked []int, reports, runs []Observation) []EarlyACK {
+func EarlyACKs(requested []int, reports, runs []Observation) []EarlyACK {
 	var early []EarlyACK
-	reported, ran := positions(asked, weightsOf(reports)), positions(asked, weightsOf(runs))
+	reported, ran := positions(requested, weightsOf(reports)), positions(requested, weightsOf(runs))
 	for i, report := range reports {
 		for j, run := range runs {
 			if ran[j] != unexpectedPosition && ran[j] < reported[i] && run.Last.After(report.At) {

@@ -49,9 +49,9 @@ func TestWeights(t *testing.T) {
 
 func TestUnexpected(t *testing.T) {
 	tests := []struct {
-		name        string
-		asked, seen []int
-		want        []int
+		name            string
+		requested, seen []int
+		want            []int
 	}{
 		{"as requested", []int{20, 50}, []int{20, 50}, nil},
 		{"not there yet", []int{20, 50}, []int{20}, nil},
@@ -64,7 +64,7 @@ func TestUnexpected(t *testing.T) {
 		{"unreadable", []int{0, 50}, []int{OtherSplit}, []int{OtherSplit}},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, Unexpected(tt.asked, tt.seen)); diff != "" {
+		if diff := cmp.Diff(tt.want, Unexpected(tt.requested, tt.seen)); diff != "" {
 			t.Errorf("%s: strays (-want +got):\n%s", tt.name, diff)
 		}
 	}
@@ -77,7 +77,7 @@ func TestEarlyACKs(t *testing.T) {
 	run := func(weight, first, last int) Observation {
 		return Observation{Weight: weight, At: at(first), Last: at(last)}
 	}
-	asked := []int{0, 20, 50, 0}
+	requested := []int{0, 20, 50, 0}
 	reports := []Observation{run(0, 0, 0), run(20, 10, 10), run(50, 20, 20), run(0, 30, 30)}
 	tests := []struct {
 		name string
@@ -109,11 +109,11 @@ func TestEarlyACKs(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, EarlyACKs(asked, reports, tt.runs)); diff != "" {
+		if diff := cmp.Diff(tt.want, EarlyACKs(requested, reports, tt.runs)); diff != "" {
 			t.Errorf("%s: premature reports (-want +got):\n%s", tt.name, diff)
 		}
 	}
-	if early := EarlyACKs(asked, []Observation{run(OtherSplit, 10, 10)}, []Observation{run(0, 0, 20)}); early != nil {
+	if early := EarlyACKs(requested, []Observation{run(OtherSplit, 10, 10)}, []Observation{run(0, 0, 20)}); early != nil {
 		t.Errorf("premature %+v, but the report is about a stray weight", early)
 	}
 }

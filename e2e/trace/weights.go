@@ -56,11 +56,11 @@ type Observation struct {
 	Last time.Time
 }
 
-// Unexpected returns the observed weights, in order, that were not requested at that time. The weights in asked were
-// requested one after the other. A place must not go back to an earlier one. It may skip a weight.
-func Unexpected(asked, seen []int) []int {
+// Unexpected returns the observed weights, in order, that were not requested at that time. The weights in requested
+// were requested one after the other. A place must not go back to an earlier one. It may skip a weight.
+func Unexpected(requested, seen []int) []int {
 	var unexpected []int
-	for i, position := range positions(asked, seen) {
+	for i, position := range positions(requested, seen) {
 		if position == unexpectedPosition {
 			unexpected = append(unexpected, seen[i])
 		}
@@ -71,16 +71,16 @@ func Unexpected(asked, seen []int) []int {
 // unexpectedPosition is the position of a weight that was not requested at that time.
 const unexpectedPosition = -1
 
-// positions returns the index in asked of each observed weight.
-func positions(asked, seen []int) []int {
+// positions returns the index in requested of each observed weight.
+func positions(requested, seen []int) []int {
 	indexes := make([]int, len(seen))
 	at := 0
 	for i, weight := range seen {
 		next := at
-		for next < len(asked) && asked[next] != weight {
+		for next < len(requested) && requested[next] != weight {
 			next++
 		}
-		if next == len(asked) {
+		if next == len(requested) {
 			indexes[i] = unexpectedPosition
 			continue
 		}

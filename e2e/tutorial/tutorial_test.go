@@ -14,7 +14,7 @@ func TestReadFindsEveryStepOfThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var requests, outputs int
-	for _, step := range Read(string(page), "Replicas that follow the requests") {
+	for _, step := range Read(string(page), "Next") {
 		if strings.Contains(step.Commands, "curl") {
 			requests++
 		}

@@ -26,12 +26,27 @@ func TestAnswers(t *testing.T) {
 		status             int
 		body               string
 	}{
-		{name: "the colour is a JSON string", method: http.MethodGet, path: "/color", settings: settings{color: "blue"}, status: 200, body: `"blue"`},
-		{name: "a query changes nothing", method: http.MethodGet, path: "/color?1", settings: settings{color: "yellow"}, status: 200, body: `"yellow"`},
-		{name: "an error still names the colour", method: http.MethodGet, path: "/color", settings: settings{color: "red", errorRate: 100}, status: 500, body: `"red"`},
+		{
+			name: "the colour is a JSON string", method: http.MethodGet, path: "/color", settings: settings{color: "blue"},
+			status: 200, body: `"blue"`,
+		},
+		{
+			name: "a query changes nothing", method: http.MethodGet, path: "/color?1", settings: settings{color: "yellow"},
+			status: 200, body: `"yellow"`,
+		},
+		{
+			name: "an error still names the colour", method: http.MethodGet, path: "/color",
+			settings: settings{color: "red", errorRate: 100}, status: 500, body: `"red"`,
+		},
 		{name: "ready", method: http.MethodGet, path: "/healthz", status: 200, body: "ok\n"},
-		{name: "not ready while stopping", method: http.MethodGet, path: "/healthz", leaving: true, status: 503, body: "shutting down\n"},
-		{name: "still answering while stopping", method: http.MethodGet, path: "/color", settings: settings{color: "blue"}, leaving: true, status: 200, body: `"blue"`},
+		{
+			name: "not ready while stopping", method: http.MethodGet, path: "/healthz", leaving: true, status: 503,
+			body: "shutting down\n",
+		},
+		{
+			name: "still answering while stopping", method: http.MethodGet, path: "/color", settings: settings{color: "blue"},
+			leaving: true, status: 200, body: `"blue"`,
+		},
 		{name: "nothing else", method: http.MethodGet, path: "/colour", status: 404, body: "404 page not found\n"},
 		{name: "read only", method: http.MethodPost, path: "/color", status: 405, body: "Method Not Allowed\n"},
 	}
@@ -56,7 +71,8 @@ func TestAnswers(t *testing.T) {
 
 func TestPageStandsAlone(t *testing.T) {
 	answer := httptest.NewRecorder()
-	newApp(settings{color: "blue", path: "/color"}).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
+	newApp(settings{color: "blue", path: "/color"}).ServeHTTP(answer,
+		httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
 	if got := answer.Header().Get("Content-Type"); got != "text/html; charset=utf-8" {
 		t.Errorf("Content-Type = %q", got)
 	}
@@ -87,9 +103,18 @@ func TestFlagsAndEnvironment(t *testing.T) {
 		bad  string
 	}{
 		{name: "defaults", want: settings{color: "blue", path: "/color"}},
-		{name: "environment", env: map[string]string{"COLOR": "green", "ERROR_RATE": "5", "LATENCY": "0.25"}, want: settings{color: "green", path: "/color", errorRate: 5, latency: 250 * time.Millisecond}},
-		{name: "a flag wins", args: []string{"--color=red"}, env: map[string]string{"COLOR": "green"}, want: settings{color: "red", path: "/color"}},
-		{name: "another path", env: map[string]string{"COLOR_PATH": "/reviews/0"}, want: settings{color: "blue", path: "/reviews/0"}},
+		{
+			name: "environment", env: map[string]string{"COLOR": "green", "ERROR_RATE": "5", "LATENCY": "0.25"},
+			want: settings{color: "green", path: "/color", errorRate: 5, latency: 250 * time.Millisecond},
+		},
+		{
+			name: "a flag wins", args: []string{"--color=red"}, env: map[string]string{"COLOR": "green"},
+			want: settings{color: "red", path: "/color"},
+		},
+		{
+			name: "another path", env: map[string]string{"COLOR_PATH": "/reviews/0"},
+			want: settings{color: "blue", path: "/reviews/0"},
+		},
 		{name: "a pattern is no path", env: map[string]string{"COLOR_PATH": "/{x}"}, bad: "color path"},
 		{name: "a path that is taken", env: map[string]string{"COLOR_PATH": "/healthz"}, bad: "color path"},
 		{name: "not a number", env: map[string]string{"LATENCY": "slow"}, bad: "environment variable LATENCY"},
@@ -200,7 +225,9 @@ func get(t *testing.T, url string, transport *http.Transport) (body string, clos
 // A proxy may open a connection in advance, and send a request over it as long as it keeps it.
 func TestAnUnusedConnectionStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+		server := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+		}))
 		client, err := memhttp.Serve(t, server)(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)

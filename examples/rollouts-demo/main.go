@@ -1,7 +1,7 @@
 // Command rollouts-demo is the sample app of the canary guide: it answers every request for /color with the one colour
 // of its image, and serves a page that visualizes those answers as they arrive. Other guides' images are this app, too,
-// with another path and port. It can also answer connections and datagrams without HTTP, for which `rollouts-demo ask`
-// is the client.
+// with another path and port. It can also answer connections and datagrams without HTTP, for which `rollouts-demo
+// request` is the client.
 //
 // It behaves as an app behind a load balancer must on SIGTERM: it turns its readiness off, continues to serve while its
 // endpoints are removed, and only then closes its port.
@@ -67,22 +67,29 @@ func parse(args []string, getenv func(string) string, out io.Writer) (options, e
 	}
 	flags := flag.NewFlagSet("rollouts-demo", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&o.listen, "listen-addr", cmp.Or(getenv("LISTEN_ADDR"), ":8080"), "address to listen on (environment: LISTEN_ADDR)")
-	flags.StringVar(&o.raw.tcp, "tcp-addr", "", "address that answers each connection with the colour, without HTTP (default: none)")
+	flags.StringVar(&o.listen, "listen-addr", cmp.Or(getenv("LISTEN_ADDR"), ":8080"),
+		"address to listen on (environment: LISTEN_ADDR)")
+	flags.StringVar(&o.raw.tcp, "tcp-addr", "",
+		"address that answers each connection with the colour, without HTTP (default: none)")
 	flags.StringVar(&o.raw.tls, "tls-addr", "", "the same behind a self-signed certificate (default: none)")
 	flags.StringVar(&o.raw.udp, "udp-addr", "", "address that answers each datagram with the colour (default: none)")
-	flags.StringVar(&o.app.path, "color-path", cmp.Or(getenv("COLOR_PATH"), "/color"), "path that returns the colour (environment: COLOR_PATH)")
-	flags.DurationVar(&o.terminationDelay, "termination-delay", 10*time.Second, "how long to continue to serve after SIGTERM")
+	flags.StringVar(&o.app.path, "color-path", cmp.Or(getenv("COLOR_PATH"), "/color"),
+		"path that returns the colour (environment: COLOR_PATH)")
+	flags.DurationVar(&o.terminationDelay, "termination-delay", 10*time.Second,
+		"how long to continue to serve after SIGTERM")
 	flags.StringVar(&o.app.color, "color", color, "the colour to answer (environment: COLOR)")
-	flags.Float64Var(&o.app.errorRate, "error-rate", errorRate, "percentage of requests for the colour that get a 500 (environment: ERROR_RATE)")
+	flags.Float64Var(&o.app.errorRate, "error-rate", errorRate,
+		"percentage of requests for the colour that get a 500 (environment: ERROR_RATE)")
 	flags.DurationVar(&o.app.latency, "latency", time.Duration(latency*float64(time.Second)),
 		"delay of a request for the colour (environment: LATENCY, in seconds)")
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := flags.Parse(args); err != nil {
 		return options{}, fmt.Errorf("parse the flags: %w", err)
 	}
-	if !strings.HasPrefix(o.app.path, "/") || strings.ContainsAny(o.app.path, " {}") || o.app.path == healthPath || o.app.path == countPath {
-		return options{}, fmt.Errorf("color path %q: it must begin with /, and must not be a pattern, %s or %s", o.app.path, healthPath, countPath)
+	if !strings.HasPrefix(o.app.path, "/") || strings.ContainsAny(o.app.path, " {}") || o.app.path == healthPath ||
+		o.app.path == countPath {
+		return options{}, fmt.Errorf("color path %q: it must begin with /, and must not be a pattern, %s or %s", o.app.path,
+			healthPath, countPath)
 	}
 	if o.app.errorRate < 0 || o.app.errorRate > 100 {
 		return options{}, fmt.Errorf("error rate %v: it must be a percentage from 0 to 100", o.app.errorRate)
@@ -104,8 +111,8 @@ func number(text string) (float64, error) {
 
 // run serves until ctx ends, and then for the termination delay.
 func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer, log *slog.Logger) error {
-	if len(args) > 0 && args[0] == "ask" {
-		return runAsk(ctx, args[1:], out)
+	if len(args) > 0 && args[0] == "request" {
+		return runRequest(ctx, args[1:], out)
 	}
 	o, err := parse(args, getenv, out)
 	if errors.Is(err, flag.ErrHelp) {

@@ -77,7 +77,8 @@ func (r *raw) serveTLS(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("open the TLS port: %w", err)
 	}
-	r.accept(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}))
+	r.accept(tls.NewListener(listener,
+		&tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}))
 	return nil
 }
 

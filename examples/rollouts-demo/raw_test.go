@@ -29,7 +29,7 @@ func TestAskIsAnsweredWithoutHTTP(t *testing.T) {
 	}
 	for protocol, address := range map[string]string{"tcp": addresses.tcp, "tls": addresses.tls, "udp": addresses.udp} {
 		q := target{protocol: protocol, address: address, serverName: "echo.example.com", timeout: await.Patience()}
-		if got, err := q.ask(t.Context()); got != "blue" || err != nil {
+		if got, err := q.request(t.Context()); got != "blue" || err != nil {
 			t.Errorf("%s: answer %q, %v", protocol, got, err)
 		}
 	}
@@ -37,7 +37,7 @@ func TestAskIsAnsweredWithoutHTTP(t *testing.T) {
 		t.Error(err)
 	}
 	q := target{protocol: "tcp", address: addresses.tcp, timeout: await.Patience()}
-	if got, err := q.ask(t.Context()); err == nil {
+	if got, err := q.request(t.Context()); err == nil {
 		t.Errorf("the closed port answers %q", got)
 	}
 }
@@ -86,7 +86,7 @@ func TestAskPrintsEveryAnswerAndEveryFailure(t *testing.T) {
 		if address == addresses.tls {
 			args[0], args[3] = "--protocol=udp", "--timeout=200ms" //testbounds:allow only TCP is served there, so that there is no answer
 		}
-		if err := runAsk(ctx, args, out); err != nil {
+		if err := runRequest(ctx, args, out); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.text.String()) {
@@ -100,12 +100,12 @@ func TestAskPrintsEveryAnswerAndEveryFailure(t *testing.T) {
 	}
 }
 
-// Each question is due by the rate, counted from the first, and none is skipped.
+// Each request is due by the rate, counted from the first, and none is skipped.
 func TestAskKeepsItsSchedule(t *testing.T) {
 	ctx, cancel := context.WithCancel(await.Context(t))
 	defer cancel()
 	out := &lines{want: 50, end: cancel}
-	if err := runAsk(ctx, []string{"--protocol=tcp", "--address=" + ports().tcp, "--rate=500"}, out); err != nil {
+	if err := runRequest(ctx, []string{"--protocol=tcp", "--address=" + ports().tcp, "--rate=500"}, out); err != nil {
 		t.Fatal(err)
 	}
 	due := map[int64]int64{}
@@ -118,14 +118,16 @@ func TestAskKeepsItsSchedule(t *testing.T) {
 	}
 	for number := range int64(len(due)) {
 		if off := due[number] - due[0] - 2*number; off < -1 || off > 1 {
-			t.Errorf("question %d is due %d ms after the first", number, due[number]-due[0])
+			t.Errorf("request %d is due %d ms after the first", number, due[number]-due[0])
 		}
 	}
 }
 
 func TestAskRejectsInvalidFlags(t *testing.T) {
-	for _, args := range [][]string{{"--protocol=sctp", "--address=a:1"}, {"--protocol=tcp"}, {"--address=a:1", "--rate=0"}, {"--color=blue"}} {
-		if err := runAsk(t.Context(), args, new(bytes.Buffer)); err == nil {
+	for _, args := range [][]string{
+		{"--protocol=sctp", "--address=a:1"}, {"--protocol=tcp"}, {"--address=a:1", "--rate=0"}, {"--color=blue"},
+	} {
+		if err := runRequest(t.Context(), args, new(bytes.Buffer)); err == nil {
 			t.Errorf("%v returned no error", args)
 		}
 	}

@@ -101,7 +101,7 @@ type stream struct{ xds.StreamState }
 // Fleet implements status.Stream.
 func (s stream) Fleet() model.Fleet { return model.Fleet(s.StreamState.Fleet()) }
 
-// Confirmation implements status.Stream.
-func (s stream) Confirmation(typeURL, name string) status.Confirmation {
-	return status.Confirmation(s.Resource(typeURL, name))
+// ResourceAck implements status.Stream.
+func (s stream) ResourceAck(typeURL, name string) status.ResourceAck {
+	return status.ResourceAck(s.Resource(typeURL, name))
 }

@@ -18,10 +18,10 @@ func EventFor(reason holding.Reason) status.RequestEvent {
 		}
 	case holding.Rejected:
 		return status.RequestEvent{
-			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonTooManyHeld,
+			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonQueueLimitReached,
 			Note: "Request rejected with 503: the limit of queued requests is reached. Start the workload faster, keep a " +
-				"replica (spec.replicas.min), or have the operator raise the limits (--max-held-per-object and the other " +
-				"--max-held flags).",
+				"replica (spec.replicas.min), or have the operator raise the limits (--max-queued-per-object and the other " +
+				"--max-queued flags).",
 		}
 	case holding.TimedOut:
 		return status.RequestEvent{

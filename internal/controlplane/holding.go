@@ -28,7 +28,7 @@ func (h *Holding) OnStreamOpen(stream xds.StreamState) { h.Server.Opened(stream.
 func (h *Holding) OnStreamClosed(stream xds.StreamState) { h.Server.Closed(stream.Address(), stream) }
 
 // OnEndpointsAcked implements xds.Callbacks.
-func (h *Holding) OnEndpointsAcked(stream xds.StreamState) { h.Server.Confirmed(stream.Address()) }
+func (h *Holding) OnEndpointsAcked(stream xds.StreamState) { h.Server.EndpointsAcked(stream.Address()) }
 
 // Observe implements ingest.Observer.
 func (h *Holding) Observe(pass ingest.Pass) {

@@ -16,7 +16,7 @@ func (n named) Name() types.NamespacedName { return n.name }
 
 func (n named) Version() string { return n.version }
 
-func TestTheCacheNeverGoesBack(t *testing.T) {
+func TestCacheKeepsNewestVersion(t *testing.T) {
 	t.Parallel()
 	name := types.NamespacedName{Namespace: "shop", Name: "web"}
 	at := func(version string) named { return named{name: name, version: version} }

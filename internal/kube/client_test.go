@@ -12,7 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
-func TestAClientAsksOnceAndSaysWhatTheAPIServerSaid(t *testing.T) {
+func TestClientReturnsAPIServerErrorsWithoutRetry(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

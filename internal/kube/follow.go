@@ -32,7 +32,7 @@ const (
 )
 
 // ReadPerCall is the Source.Fallback of callers of Cache.Recent.
-const ReadPerCall = "each call reads its own"
+const ReadPerCall = "each call reads the object from the API server"
 
 // Source is the collection that a cache follows.
 type Source[S State] struct {
@@ -89,7 +89,7 @@ func fixFor(err error, fixes Fixes) string {
 	case apierrors.IsNotFound(err):
 		return fixes.NotFound
 	default:
-		return "none needed if it passes"
+		return "none: it is retried automatically"
 	}
 }
 

@@ -4,7 +4,9 @@
 // Package resolve converts Kubernetes objects to the model, and package translate converts the model to Envoy
 // resources:
 //
-//	HTTPScaledObjects, Services, EndpointSlices ── resolve.Build ──▶ Config ── translate.Envoy ──▶ listener, routes, clusters, endpoints
+//	HTTPScaledObjects, Services, EndpointSlices
+//	    ── resolve.Build ──▶ Config
+//	    ── translate.Envoy ──▶ listener, routes, clusters, endpoints
 //
 // A [Fleet] is the proxies that serve the same objects. Each object is served by one fleet, and a fleet serves only its
 // own objects. Objects of two fleets may use the same host; each fleet serves its own.

@@ -61,10 +61,10 @@ type Header struct {
 	Any bool `json:",omitempty"`
 }
 
-// ParseHost normalizes a host: lower case, without port and trailing dot. Requests are compared with the result in the
-// same way, so users need not care. Valid hosts are names of letters, digits, "-" and "_" (internationalized names in
-// their xn-- form), IPv4 addresses, IPv6 addresses in brackets, "*." before a name, and "*". An IPv6 address gets its
-// shortest form (RFC 5952), which is what clients send.
+// ParseHost normalizes a host: lower case, without port and trailing dot. The host of a request is normalized in the
+// same way. Valid hosts are names of letters, digits, "-" and "_" (internationalized names in their xn-- form), IPv4
+// addresses, IPv6 addresses in brackets, "*." before a name, and "*". An IPv6 address gets its shortest form (RFC 5952),
+// which is what clients send.
 func ParseHost(text string) (Host, error) {
 	if strings.HasPrefix(text, "[") {
 		return parseIPv6Host(text)

@@ -21,15 +21,17 @@ func TestWaitsForEndpoint(t *testing.T) {
 		backends  []backend
 		want      []bool
 	}{
-		"ready":                                    {backends: []backend{{100, true}}, want: []bool{false}},
-		"at zero":                                  {backends: []backend{{100, false}}, want: []bool{true}},
-		"never at zero, but nothing is ready":      {min: 1, backends: []backend{{100, false}}, want: []bool{false}},
-		"its port is not there":                    {isMissing: true, backends: []backend{{100, false}}, want: []bool{false}},
-		"the stable side of a canary":              {backends: []backend{{80, false}, {20, true}}, want: []bool{true, false}},
-		"a canary's weight goes to stable":         {backends: []backend{{80, true}, {20, false}}, want: []bool{false, false}},
-		"both sides: all wait for stable":          {backends: []backend{{80, false}, {20, false}}, want: []bool{true, false}},
-		"a canary that has everything":             {backends: []backend{{0, true}, {100, false}}, want: []bool{false, true}},
-		"no requests are sent there, so none wait": {backends: []backend{{100, true}, {0, false}}, want: []bool{false, false}},
+		"ready":                               {backends: []backend{{100, true}}, want: []bool{false}},
+		"at zero":                             {backends: []backend{{100, false}}, want: []bool{true}},
+		"never at zero, but nothing is ready": {min: 1, backends: []backend{{100, false}}, want: []bool{false}},
+		"its port is not there":               {isMissing: true, backends: []backend{{100, false}}, want: []bool{false}},
+		"the stable side of a canary":         {backends: []backend{{80, false}, {20, true}}, want: []bool{true, false}},
+		"a canary's weight goes to stable":    {backends: []backend{{80, true}, {20, false}}, want: []bool{false, false}},
+		"both sides: all wait for stable":     {backends: []backend{{80, false}, {20, false}}, want: []bool{true, false}},
+		"a canary that has everything":        {backends: []backend{{0, true}, {100, false}}, want: []bool{false, true}},
+		"no requests are sent there, so none wait": {
+			backends: []backend{{100, true}, {0, false}}, want: []bool{false, false},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,11 +32,7 @@ func ManagedRoutes(rollout *v1alpha1.Rollout) []managedroute.Route {
 	if !inCanary(rollout) {
 		return nil
 	}
-	strategy := rollout.Spec.Strategy.Canary
-	current := 0 // gob turns a pointer to 0 into nil
-	if index := rollout.Status.CurrentStepIndex; index != nil {
-		current = int(*index)
-	}
+	strategy, current := rollout.Spec.Strategy.Canary, currentStep(rollout)
 	if rollout.Spec.RollbackWindow != nil && current >= len(strategy.Steps) {
 		return nil
 	}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -55,7 +56,10 @@ func (p *Plugin) VerifyWeight(
 		verified, err := p.router.VerifyWeight(ctx, rollout, weight, others)
 		return outcome{verified: verified, err: err}
 	})
-	if result.verified && result.err == nil {
+	switch {
+	case errors.Is(result.err, ErrUndecided):
+		return types.NotImplemented, types.RpcError{}
+	case result.verified && result.err == nil:
 		return types.Verified, types.RpcError{}
 	}
 	return types.NotVerified, result.rpcError("VerifyWeight", rollout)

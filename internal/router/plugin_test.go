@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -128,6 +129,17 @@ func TestResultsPassUnchanged(t *testing.T) {
 				t.Errorf("Type is %q", got)
 			}
 		})
+	}
+}
+
+func TestUndecidedWeightIsNoError(t *testing.T) {
+	t.Parallel()
+	client := overRPC(t, scripted{func(context.Context) (bool, error) {
+		return false, fmt.Errorf("rollout %q: %w", "shop/web", router.ErrUndecided)
+	}}, io.Discard)
+	verified, err := client.VerifyWeight(&v1alpha1.Rollout{}, 100, nil)
+	if err.HasError() || verified != types.NotImplemented || verified.IsVerified() != nil {
+		t.Errorf("VerifyWeight: %v, %v", verified, err)
 	}
 }
 

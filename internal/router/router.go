@@ -8,9 +8,14 @@ package router
 
 import (
 	"context"
+	"errors"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 )
+
+// ErrUndecided is the error of a VerifyWeight that has no result: the controller continues as with a router that cannot
+// verify weights.
+var ErrUndecided = errors.New("the weight is neither verified nor unverified")
 
 // Router implements traffic routing for one kind of routing object. Calls are concurrent, also for the same Rollout,
 // and must be idempotent: the controller calls SetWeight and VerifyWeight on each reconcile. Every method returns by
@@ -28,8 +33,9 @@ type Router interface {
 	// SetWeight sets the weight of the canary Service and of each Service in others. The stable Service gets the rest.
 	SetWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) error
 	// VerifyWeight reports whether the weights of a SetWeight with the same arguments are applied. After false the
-	// controller calls again in 10 s, after an error only at its next resync, up to 15 min later. So the result of an
-	// error that can pass is false without an error.
+	// controller calls again in 10 s, after an error only at its next resync, up to 15 min later. So the result of a
+	// transient error is false without an error. For the full weight, false makes the controller neither scale nor
+	// update the status; ErrUndecided does not.
 	VerifyWeight(ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination) (bool,
 		error)
 	// UpdateHash receives the pod template hashes of the canary and the stable ReplicaSet, before the weights that belong

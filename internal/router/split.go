@@ -41,6 +41,22 @@ func (s Split) IsStableOnly() bool {
 	return s.Canary.Weight == 0
 }
 
+// Total returns the sum of all weights.
+func (s Split) Total() uint32 {
+	total := s.Stable.Weight + s.Canary.Weight
+	for _, other := range s.Others {
+		total += other.Weight
+	}
+	return total
+}
+
+// WithCanaryWeight returns the Split with a lower canary weight. The stable Service gets the difference.
+func (s Split) WithCanaryWeight(weight uint32) Split {
+	s.Stable.Weight += s.Canary.Weight - weight
+	s.Canary.Weight = weight
+	return s
+}
+
 // SplitFor returns the Split that a SetWeight of rollout requests. A canary weight above maxTrafficWeight and up to 100
 // counts as maxTrafficWeight: the controller sometimes passes 100 whatever the maximum is. It is an error if a Service
 // has no name, a weight is negative or above both limits, or the sum of the weights exceeds the maximum.
@@ -117,10 +133,7 @@ func withServiceNames(rollout *v1alpha1.Rollout, others []v1alpha1.WeightDestina
 // experimentTemplates returns the templates of the running experiment: of the last step up to the current one that has
 // an experiment.
 func experimentTemplates(rollout *v1alpha1.Rollout) []v1alpha1.RolloutExperimentTemplate {
-	steps, current := rollout.Spec.Strategy.Canary.Steps, 0 // gob turns a pointer to 0 into nil
-	if index := rollout.Status.CurrentStepIndex; index != nil {
-		current = int(*index)
-	}
+	steps, current := rollout.Spec.Strategy.Canary.Steps, currentStep(rollout)
 	for _, step := range slices.Backward(steps[:min(current+1, len(steps))]) {
 		if step.Experiment != nil {
 			return step.Experiment.Templates

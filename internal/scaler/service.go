@@ -49,7 +49,7 @@ func (s *Service) Register(registrar grpc.ServiceRegistrar) {
 func (s *Service) Close() { s.closeOnce.Do(func() { close(s.closing) }) }
 
 // IsActive reports whether the workload should have replicas: the metric is above its activation value, a request is
-// queued, or a canary is in progress. One of these is enough, even if the others are unknown.
+// queued or in flight, or a canary is in progress. One of these is enough, even if the others are unknown.
 func (s *Service) IsActive(
 	ctx context.Context, ref *externalscaler.ScaledObjectRef,
 ) (*externalscaler.IsActiveResponse, error) {
@@ -113,7 +113,7 @@ type activity int
 
 const (
 	idle   activity = iota
-	active          // demand above the activation value, or a canary in progress
+	active          // demand above the activation value, requests in flight, or a canary in progress
 	queued          // requests wait for the first replica
 )
 
@@ -124,7 +124,7 @@ func (s *Service) activity(q query) (activity, error) {
 	switch {
 	case demand.Queued > 0:
 		return queued, nil
-	case q.value(demand) > q.ActivationTargetValue:
+	case q.value(demand) > q.ActivationTargetValue, q.keepsActive(demand):
 		return active, nil
 	}
 	isInProgress, errCanary := s.canaries.InProgress(q.object)

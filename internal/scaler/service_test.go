@@ -94,8 +94,34 @@ func TestResponses(t *testing.T) {
 			known: &state{demand: metrics.Value{RequestRate: 1}, errCanary: errSilent}, asks: rate, active: true, value: 1,
 		},
 		{
-			name: "a rate that is not known while concurrency is", known: &state{
+			name: "an open stream keeps the target active, and is no rate", known: &state{
+				demand: metrics.Value{Concurrency: 1},
+			}, asks: rate, active: true,
+		},
+		{
+			name: "an open stream activates, however high the activation value of the rate", metadata: above5,
+			known: &state{demand: metrics.Value{RequestRate: 1, Concurrency: 1}}, asks: rate, active: true, value: 1,
+		},
+		{
+			name:     "the activation value of concurrency is about requests in flight",
+			metadata: map[string]string{"scalingMetric": "concurrency", "activationTargetValue": "5"},
+			known:    &state{demand: metrics.Value{RequestRate: 9, Concurrency: 5}}, asks: concurrency, value: 5,
+		},
+		{
+			name: "a stream at one replica proves activity while another replica is silent", known: &state{
+				demand: metrics.Value{Concurrency: 1}, err: errSilent,
+			}, asks: rate,
+			active: true, valueCode: codes.Unavailable,
+		},
+		{
+			name: "a rate that is not known while requests are in flight", known: &state{
 				demand: metrics.Value{Concurrency: 3, RateError: errSilent},
+			}, asks: rate,
+			active: true, valueCode: codes.Unavailable,
+		},
+		{
+			name: "a rate that is not known while no request is in flight", known: &state{
+				demand: metrics.Value{RateError: errSilent},
 			}, asks: rate,
 			activeCode: codes.Unavailable, valueCode: codes.Unavailable,
 		},

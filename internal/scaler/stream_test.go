@@ -43,7 +43,7 @@ func (r *recorder) Send(response *externalscaler.IsActiveResponse) error {
 // TestPushes changes the state of an object on a synthetic clock, and checks when true is pushed.
 func TestPushes(t *testing.T) {
 	queued, busy := state{demand: metrics.Value{Queued: 1}}, state{demand: metrics.Value{RequestRate: 1}}
-	unknown := state{err: errSilent}
+	unknown, streaming := state{err: errSilent}, state{demand: metrics.Value{Concurrency: 1}}
 	type at map[time.Duration]state
 	const ms = time.Millisecond
 	tests := []struct {
@@ -65,6 +65,8 @@ func TestPushes(t *testing.T) {
 			[]time.Duration{0, 1000 * ms},
 		},
 		{"once when it becomes active", at{0: {}, 300 * ms: busy}, []time.Duration{300 * ms}},
+		{"once when a stream opens, whatever its rate", at{0: {}, 300 * ms: streaming}, []time.Duration{300 * ms}},
+		{"nothing when only the streams are left", at{0: busy, 300 * ms: streaming}, []time.Duration{0}},
 		{"again when it becomes active again", at{0: busy, 300 * ms: {}, 600 * ms: busy}, []time.Duration{0, 600 * ms}},
 		{"nothing after unknown activity in between", at{0: busy, 300 * ms: unknown, 600 * ms: busy}, []time.Duration{0}},
 		{"a canary is noticed within a second", at{0: {}, 300 * ms: {canary: true}}, []time.Duration{300 * ms}},
@@ -109,6 +111,7 @@ func TestIdleStreamsDoNotPoll(t *testing.T) {
 	}{
 		"idle":            {state{}, 1, 1},
 		"active":          {state{demand: metrics.Value{RequestRate: 1}}, 1, 1},
+		"streaming":       {state{demand: metrics.Value{Concurrency: 1}}, 1, 1},
 		"in a canary":     {state{canary: true}, 1, 1},
 		"not known":       {state{err: errSilent}, 3600, 3602},
 		"queued":          {state{demand: metrics.Value{Queued: 1}}, 3600, 3602},

@@ -207,7 +207,8 @@ func TestInvalidTLSFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = scaler.ServerOptions(1, test.files, metrics)
-		if errors.Is(err, scaler.ErrTLS) != (test.wantErr != "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {
+		if errors.Is(err, scaler.ErrTLS) != (test.wantErr != "") ||
+			err != nil && !strings.Contains(err.Error(), test.wantErr) {
 			t.Errorf("%s: error %v, want something with %q", name, err, test.wantErr)
 		}
 	}

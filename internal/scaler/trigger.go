@@ -39,6 +39,14 @@ func (q query) value(demand metrics.Value) float64 {
 	return demand.RequestRate
 }
 
+// keepsActive reports whether requests in flight keep the workload active, whatever their rate. A stream (WebSocket,
+// server-sent events, a long download) adds to the request rate only when it starts, and scaling to zero would end it.
+// The activation value of a rate doesn't apply to them. That of a trigger for concurrency does: it counts the same
+// requests.
+func (q query) keepsActive(demand metrics.Value) bool {
+	return q.Metric == trigger.MetricRequestRate && demand.Concurrency > 0
+}
+
 // parse reads the keys of a trigger that the scaler uses. The HTTPScaledObject sets how the metric is counted, such as
 // its window and granularity. The namespace is always that of the ScaledObject, whatever the metadata contains, so that
 // a tenant cannot read the demand of another one.

@@ -43,7 +43,7 @@ func TestHealth(t *testing.T) {
 		method, path string
 		code         int
 		retryAfter   string
-		says         string
+		wantMessage  string
 	}{
 		{"alive from the start", func() {}, http.MethodGet, "/livez", 200, "", "ok"},
 		{
@@ -65,9 +65,9 @@ func TestHealth(t *testing.T) {
 	for _, step := range steps {
 		step.before()
 		code, retryAfter, body := get(t.Context(), health, step.method, step.path)
-		if code != step.code || retryAfter != step.retryAfter || !strings.Contains(body, step.says) {
+		if code != step.code || retryAfter != step.retryAfter || !strings.Contains(body, step.wantMessage) {
 			t.Errorf("%s: %s %s = %d, Retry-After %q, %q; want %d, %q, something with %q",
-				step.name, step.method, step.path, code, retryAfter, body, step.code, step.retryAfter, step.says)
+				step.name, step.method, step.path, code, retryAfter, body, step.code, step.retryAfter, step.wantMessage)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestApplicationHasItsOwnHealth(t *testing.T) {
 	}
 }
 
-func TestListenNamesPortAndRemedy(t *testing.T) {
+func TestListenErrorNamesPortAndFix(t *testing.T) {
 	taken, err := server.Listen(t.Context(), "xDS", "127.0.0.1:0", "--xds-address")
 	if err != nil {
 		t.Fatal(err)
@@ -175,34 +175,34 @@ func TestRun(t *testing.T) {
 		}
 	}
 	tests := []struct {
-		name  string
-		parts []server.Component
-		want  error
-		says  string
-		took  time.Duration // from the start; the signal comes after one minute
+		name        string
+		parts       []server.Component
+		want        error
+		wantMessage string
+		duration    time.Duration // from the start; the signal comes after one minute
 	}{
 		{
-			name:  "a signal is answered in two phases",
-			parts: []server.Component{{"xds", afterStop(2 * time.Second)}, {"metrics", afterStop(0)}},
-			took:  time.Minute + 5*time.Second,
+			name:     "a signal is answered in two phases",
+			parts:    []server.Component{{"xds", afterStop(2 * time.Second)}, {"metrics", afterStop(0)}},
+			duration: time.Minute + 5*time.Second,
 		},
 		{
 			name:  "a part that does not stop is named",
 			parts: []server.Component{{"xds", afterStop(11 * time.Second)}, {"metrics", afterStop(0)}},
-			want:  server.ErrDeadline, says: "xds:",
-			took: time.Minute + 13*time.Second,
+			want:  server.ErrDeadline, wantMessage: "xds:",
+			duration: time.Minute + 13*time.Second,
 		},
 		{
 			name:  "a failure ends the others without delay",
 			parts: []server.Component{{"xds", afterStop(time.Second)}, {"metrics", until(5*time.Second, errBroken)}},
-			want:  errBroken, says: "metrics:",
-			took: 6 * time.Second,
+			want:  errBroken, wantMessage: "metrics:",
+			duration: 6 * time.Second,
 		},
 		{
-			name:  "a part that just returns is a failure",
-			parts: []server.Component{{"xds", afterStop(0)}, {"loop", until(time.Second, nil)}},
-			says:  "loop: ended unexpectedly",
-			took:  time.Second,
+			name:        "a part that just returns is a failure",
+			parts:       []server.Component{{"xds", afterStop(0)}, {"loop", until(time.Second, nil)}},
+			wantMessage: "loop: ended unexpectedly",
+			duration:    time.Second,
 		},
 	}
 	for _, test := range tests {
@@ -217,13 +217,13 @@ func TestRun(t *testing.T) {
 					func() { readyInDelay, _, _ = get(t.Context(), health, http.MethodGet, "/readyz") })
 				began := time.Now()
 				err := server.Run(ctx, health, shutdown, slog.New(slog.DiscardHandler), test.parts...)
-				if took := time.Since(began); took != test.took {
-					t.Errorf("took %v, want %v", took, test.took)
+				if duration := time.Since(began); duration != test.duration {
+					t.Errorf("took %v, want %v", duration, test.duration)
 				}
-				wantFailure := test.want != nil || test.says != ""
+				wantFailure := test.want != nil || test.wantMessage != ""
 				if (err != nil) != wantFailure || test.want != nil && !errors.Is(err, test.want) || wantFailure &&
-					!strings.Contains(err.Error(), test.says) {
-					t.Errorf("Run = %v, want %v with %q", err, test.want, test.says)
+					!strings.Contains(err.Error(), test.wantMessage) {
+					t.Errorf("Run = %v, want %v with %q", err, test.want, test.wantMessage)
 				}
 				time.Sleep(2 * time.Minute) // Past everything that is still to come; the clock is synctest's.
 				synctest.Wait()

@@ -21,8 +21,8 @@ type Component struct {
 
 // Shutdown has the durations of the phases of a shutdown.
 type Shutdown struct {
-	// Delay is how long the process continues to serve after it reports that it isn't ready, so that clients can
-	// notice.
+	// Delay is how long the process continues to serve after it reports that it isn't ready, so that load
+	// balancers stop routing to it.
 	Delay time.Duration
 	// Deadline is how long the components can take to stop after Delay.
 	Deadline time.Duration

@@ -200,7 +200,8 @@ func readHeaders(t *Trigger, value string) error {
 			return fmt.Errorf("%.*q: %w", maxShownValue, header.Name, err)
 		}
 		if seen[parsed.Name] {
-			return fmt.Errorf("%q is a duplicate, because names are case-insensitive: keep one, all headers must match", parsed.Name)
+			return fmt.Errorf("%q is a duplicate, because names are case-insensitive: keep one, all headers must match",
+				parsed.Name)
 		}
 		seen[parsed.Name] = true
 		t.Headers = append(t.Headers, Header(header))

@@ -155,8 +155,8 @@ func TestParse(t *testing.T) {
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		metadata map[string]string
-		says     []string
+		metadata     map[string]string
+		wantMessages []string
 	}{
 		"nothing at all": {nil, []string{
 			`hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
@@ -293,10 +293,11 @@ func TestProblems(t *testing.T) {
 				}
 				got = append(got, text)
 			}
-			if diff := cmp.Diff(test.says, got); diff != "" {
+			if diff := cmp.Diff(test.wantMessages, got); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
-			fatal := slices.ContainsFunc(test.says, func(text string) bool { return !strings.HasPrefix(text, "(ignored)") })
+			fatal := slices.ContainsFunc(test.wantMessages,
+				func(text string) bool { return !strings.HasPrefix(text, "(ignored)") })
 			if trigger.Usable(problems) == fatal {
 				t.Errorf("Usable = %v", !fatal)
 			}
@@ -338,8 +339,10 @@ func TestClassify(t *testing.T) {
 			"convertedFrom": "kedify-http",
 			"scalerAddress": "elsewhere:1",
 		}), trigger.Managed},
-		"manual":                {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
-		"manual, the long name": {"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed},
+		"manual": {"external-push", with(map[string]string{"scalerAddress": address}), trigger.Managed},
+		"manual, the long name": {
+			"external-push", with(map[string]string{"scalerAddress": "Scaler.keda.svc.cluster.local.:9090"}), trigger.Managed,
+		},
 		"manual, .svc": {
 			"external-push", with(map[string]string{"scalerAddress": "scaler.keda.svc:9090"}),
 			trigger.Managed,

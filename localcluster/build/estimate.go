@@ -28,16 +28,16 @@ func Left(costs []Cost) time.Duration {
 
 // Planned returns the build time on two cores with an empty cache. Downloads are free while something compiles, because
 // they run in parallel.
-func Planned(parts []Part) time.Duration {
-	compiled, downloaded := lanes(parts)
+func Planned(components []Component) time.Duration {
+	compiled, downloaded := lanes(components)
 	return max(Left(costs(compiled)), Left(costs(downloaded)))
 }
 
 // costs returns the costs of components of which none is built.
-func costs(parts []Part) []Cost {
-	out := make([]Cost, len(parts))
-	for i, part := range parts {
-		out[i].Planned = part.Estimate
+func costs(components []Component) []Cost {
+	out := make([]Cost, len(components))
+	for i, component := range components {
+		out[i].Planned = component.Estimate
 	}
 	return out
 }
@@ -50,12 +50,12 @@ type compiler interface {
 }
 
 // lanes separates components that are compiled from components that are only downloaded.
-func lanes(parts []Part) (compiled, downloaded []Part) {
-	for _, part := range parts {
-		if _, ok := part.Recipe.(compiler); ok {
-			compiled = append(compiled, part)
+func lanes(components []Component) (compiled, downloaded []Component) {
+	for _, component := range components {
+		if _, ok := component.Recipe.(compiler); ok {
+			compiled = append(compiled, component)
 		} else {
-			downloaded = append(downloaded, part)
+			downloaded = append(downloaded, component)
 		}
 	}
 	return compiled, downloaded

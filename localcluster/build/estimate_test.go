@@ -19,11 +19,11 @@ func measured() map[string][]Cost {
 		},
 	}
 	out := map[string][]Cost{}
-	compiled, _ := lanes(Parts("..", "debian-12"))
+	compiled, _ := lanes(Components("..", "debian-12"))
 	for name, seconds := range runs {
-		for _, part := range compiled {
-			took := time.Duration(seconds[part.Name] * float64(time.Second))
-			out[name] = append(out[name], Cost{part.Estimate, took})
+		for _, component := range compiled {
+			took := time.Duration(seconds[component.Name] * float64(time.Second))
+			out[name] = append(out[name], Cost{component.Estimate, took})
 		}
 	}
 	return out
@@ -74,11 +74,11 @@ func TestLeft(t *testing.T) {
 
 // Downloads are free while something compiles.
 func TestPlanned(t *testing.T) {
-	parts := []Part{{"a", 60, compiled{}}, {"b", 30, compiled{}}, {"c", 40, recipe{}}}
-	if got := Planned(parts); got != 90 {
+	components := []Component{{"a", 60, compiled{}}, {"b", 30, compiled{}}, {"c", 40, recipe{}}}
+	if got := Planned(components); got != 90 {
 		t.Errorf("all parts: %d, want 90", got)
 	}
-	if got := Planned(parts[2:]); got != 40 {
+	if got := Planned(components[2:]); got != 40 {
 		t.Errorf("a download: %d, want 40", got)
 	}
 }

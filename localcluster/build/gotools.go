@@ -129,7 +129,8 @@ func (g GoTools) linkerFlags(ctx context.Context) (string, error) {
 // ModuleVersion returns the version of a module that a folder's go.mod pins. For a replaced module it returns the
 // replacement's version.
 func ModuleVersion(ctx context.Context, dir, module string) (string, error) {
-	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}", module)
+	command := exec.CommandContext(ctx, "go", "list", "-m", "-f",
+		"{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}", module)
 	command.Dir = dir
 	out, err := command.Output()
 	version := strings.TrimSpace(string(out))

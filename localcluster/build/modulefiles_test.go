@@ -11,7 +11,9 @@ import (
 
 func TestCopyTree(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
-	for path, content := range map[string]string{"crd/kustomization.yaml": "k", "crd/standard/httproutes.yaml": "h", "README.md": "r"} {
+	for path, content := range map[string]string{
+		"crd/kustomization.yaml": "k", "crd/standard/httproutes.yaml": "h", "README.md": "r",
+	} {
 		writeFile(t, filepath.Join(from, path), content, 0o444)
 	}
 	for source, target := range map[string]string{"crd": "share", "README.md": "doc/README.md"} {
@@ -36,7 +38,8 @@ func TestPartKeepsWhatItsProgramsPrint(t *testing.T) {
 	if err := tools.print(t.Context(), dest, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if raw, err := os.ReadFile(filepath.Join(dest, "share", "install.yaml")); err != nil || string(raw) != "eg\nof the part\n" {
+	if raw, err := os.ReadFile(filepath.Join(dest, "share", "install.yaml")); err != nil ||
+		string(raw) != "eg\nof the part\n" {
 		t.Errorf("the file contains %q, %v", raw, err)
 	}
 	tools.Prints[0].Args[0] = "fail"

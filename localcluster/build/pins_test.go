@@ -24,7 +24,8 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 		own []string
 	}{
 		{
-			name: "Kubernetes 1.34", dirs: []string{repo, components("cluster"), components("keda"), components("argo-rollouts-v1.9.1")},
+			name: "Kubernetes 1.34",
+			dirs: []string{repo, folder("cluster"), folder("keda"), folder("argo-rollouts-v1.9.1")},
 			// Modules of the older controller that its plugin protocol depends on, and that its sources need in an
 			// older version. Neither controller compiles with a Prometheus client newer than 1.24.
 			own: []string{
@@ -33,7 +34,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 				"github.com/slack-go/slack",
 			},
 		},
-		{name: "Kubernetes 1.36", dirs: []string{components("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply")}},
+		{name: "Kubernetes 1.36", dirs: []string{folder("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply")}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,7 +50,8 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 						continue
 					}
 					if version != known.version {
-						t.Errorf("%s is %s in %s and %s in %s: go -C %s mod edit -require=%[1]s@%[4]s, with -exclude=%[1]s@VERSION if a newer one is required, and go mod tidy",
+						t.Errorf("%s is %s in %s and %s in %s: go -C %s mod edit -require=%[1]s@%[4]s, with -exclude=%[1]s@VERSION if "+
+							"a newer one is required, and go mod tidy",
 							module, version, dir, known.version, known.dir, dir)
 					}
 				}

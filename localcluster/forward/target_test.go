@@ -52,7 +52,8 @@ func TestTargetAddress(t *testing.T) {
 		clock = clock.Add(step.after)
 		address, err := target.resolve(t.Context())
 		if address != step.address || !errors.Is(err, step.fails) || lookups != step.asked {
-			t.Errorf("%s: address %q, error %v, %d lookups; want %q, %v, %d", step.what, address, err, lookups, step.address, step.fails, step.asked)
+			t.Errorf("%s: address %q, error %v, %d lookups; want %q, %v, %d", step.what, address, err, lookups, step.address,
+				step.fails, step.asked)
 		}
 	}
 }

@@ -20,7 +20,7 @@ const stopFile = "end"
 // stopRequestGrace is how long the supervisor may take to stop the cluster, also on a slow machine.
 const stopRequestGrace = time.Minute
 
-// stopPollInterval is how often the supervisor looks for endFile.
+// stopPollInterval is how often the supervisor looks for stopFile.
 const stopPollInterval = 100 * time.Millisecond
 
 // awaitStopRequest returns when the end is requested or when the context ends.
@@ -39,8 +39,8 @@ func awaitStopRequest(ctx context.Context, dir string) {
 	}
 }
 
-// removeIfRequested removes all files of the cluster if endFile requests its end. Otherwise the process that sent the signal
-// removes them.
+// removeIfRequested removes all files of the cluster if stopFile requests its end. Otherwise the process that sent the
+// signal removes them.
 func removeIfRequested(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, stopFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -109,7 +109,8 @@ func RequestStop(ctx context.Context, dir string) (bool, error) {
 // keepLogs removes all files of a failed cluster except those that explain the failure. It changes their owner to the
 // user, so that cleaning up needs no root. The record of cgroup changes stays until they are reverted.
 func keepLogs(dir string, owner int) error {
-	if err := removeAllBut(dir, lockFile, PlanFile, StatusFile, ProgressFile, LogFile, cgroup.RecordFile, "logs", "demo"); err != nil {
+	if err := removeAllBut(dir, lockFile, PlanFile, StatusFile, ProgressFile, LogFile, cgroup.RecordFile, "logs",
+		"demo"); err != nil {
 		return err
 	}
 	// The folder belongs to the user, who could create a link anywhere in it meanwhile.

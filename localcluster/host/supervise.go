@@ -44,7 +44,9 @@ func Supervise(ctx context.Context, config node.Config) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() { awaitStopRequest(ctx, dir); stop() }()
-	status := Status{State: PhaseStarting, Bin: config.Settings.Bin, Logs: filepath.Join(dir, "logs"), Addresses: map[string]string{}}
+	status := Status{
+		State: PhaseStarting, Bin: config.Settings.Bin, Logs: filepath.Join(dir, "logs"), Addresses: map[string]string{},
+	}
 	defer func() {
 		if err != nil {
 			status.State, status.Message, status.Kubeconfig, status.Addresses, status.Node = PhaseBroken, err.Error(), "", nil, 0

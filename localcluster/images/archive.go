@@ -26,7 +26,9 @@ type Index struct {
 
 // BuildIndex builds an image from one description per processor.
 func BuildIndex(fullName string, specs map[string]Spec) (Index, error) {
-	out := Index{Name: fullName, Images: map[string]v1.Image{}, Index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex)}
+	out := Index{
+		Name: fullName, Images: map[string]v1.Image{}, Index: mutate.IndexMediaType(empty.Index, types.OCIImageIndex),
+	}
 	for _, architecture := range slices.Sorted(maps.Keys(specs)) {
 		image, err := BuildCompressed(specs[architecture], architecture)
 		if err != nil {

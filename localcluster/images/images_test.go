@@ -97,7 +97,9 @@ func TestServedImagesCanBePulledByEachName(t *testing.T) {
 }
 
 func TestErrorNamesMissingFile(t *testing.T) {
-	spec := Spec{Names: []string{"team/app:one"}, Files: []File{{Path: "/app", Source: filepath.Join(t.TempDir(), "gone")}}}
+	spec := Spec{
+		Names: []string{"team/app:one"}, Files: []File{{Path: "/app", Source: filepath.Join(t.TempDir(), "gone")}},
+	}
 	_, err := Build(spec, "amd64")
 	if err == nil || !strings.Contains(err.Error(), "team/app:one") || !strings.Contains(err.Error(), "/app") {
 		t.Errorf("error %v", err)
@@ -124,7 +126,8 @@ func TestImagesCanBePublishedOverASocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/v2/team/app/manifests/two", http.NoBody))
+	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/v2/team/app/manifests/two",
+		http.NoBody))
 	if recorder.Code != http.StatusOK {
 		t.Errorf("the registry answers %d for an image that was published", recorder.Code)
 	}
@@ -141,11 +144,13 @@ func TestAFileCanBeNamedByAPattern(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := sample(t)
-	spec.Files = append(spec.Files, File{Path: "/lib/libc.so.6", Source: filepath.Join(folder, "usr", "lib", "*-linux-gnu", "libc.so.6")})
+	spec.Files = append(spec.Files,
+		File{Path: "/lib/libc.so.6", Source: filepath.Join(folder, "usr", "lib", "*-linux-gnu", "libc.so.6")})
 	if _, err := Build(spec, "amd64"); err != nil {
 		t.Error(err)
 	}
-	spec.Files = append(spec.Files, File{Path: "/lib/ld.so", Source: filepath.Join(folder, "lib", "*-linux-gnu", "ld-linux-*")})
+	spec.Files = append(spec.Files,
+		File{Path: "/lib/ld.so", Source: filepath.Join(folder, "lib", "*-linux-gnu", "ld-linux-*")})
 	if _, err := Build(spec, "amd64"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/lib/ld.so") {
 		t.Errorf("a pattern that no file matches: %v", err)
 	}

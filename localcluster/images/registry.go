@@ -59,7 +59,8 @@ func Push(ctx context.Context, index Index) error {
 	if err != nil {
 		return fmt.Errorf("name of image %s: %w", index.Name, err)
 	}
-	err = remote.WriteIndex(reference, index.Index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	err = remote.WriteIndex(reference, index.Index, remote.WithContext(ctx),
+		remote.WithAuthFromKeychain(authn.DefaultKeychain))
 	if err != nil {
 		return fmt.Errorf("push image %s: %w", index.Name, err)
 	}

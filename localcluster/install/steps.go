@@ -89,10 +89,10 @@ func GatewayAPI(folder string) Bundle {
 }
 
 // EnvoyGateway is an implementation of the Gateway API: the folder with its own CRDs, and the objects of its chart.
-func EnvoyGateway(s Sources, definitions, chart string) Bundle {
+func EnvoyGateway(s Sources, crds, chart string) Bundle {
 	return Bundle{
 		Apply: []Step{
-			apply("Envoy Gateway's definitions", "-f", definitions),
+			apply("Envoy Gateway's CRDs", "-f", crds),
 			namespace(s, gatewayNamespace),
 			apply("Envoy Gateway's official chart", "-f", chart),
 		},
@@ -161,8 +161,8 @@ func KEDA(manifests string) Bundle {
 }
 
 // KEDAAPI installs KEDA's CustomResourceDefinitions from their folder.
-func KEDAAPI(definitions string) Bundle {
-	return Bundle{Apply: []Step{apply("KEDA's CustomResourceDefinitions", "-k", definitions)}}
+func KEDAAPI(crds string) Bundle {
+	return Bundle{Apply: []Step{apply("KEDA's CustomResourceDefinitions", "-k", crds)}}
 }
 
 // Scaling is this project's addition to KEDA: the external scaler, and the agent that creates HTTPScaledObjects from

@@ -33,9 +33,9 @@ type Config struct {
 // Contents are hashes of the cluster's components, from which the next command finds out what has changed. The inside
 // does not use them.
 type Contents struct {
-	// Parts are the folders of the built components, by name. A folder's name contains a hash of the component's
+	// Components are the folders of the built components, by name. A folder's name contains a hash of the component's
 	// inputs.
-	Parts map[string]string `json:"parts"`
+	Components map[string]string `json:"parts"`
 	// Programs are hashes of this project's own programs, by name.
 	Programs map[string]string `json:"programs"`
 	// Given are the programs that a user passed as binaries.

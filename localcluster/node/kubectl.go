@@ -44,8 +44,8 @@ func (k Kubectl) Run(ctx context.Context, args []string, timeout time.Duration) 
 	}
 }
 
-// isRetryable reports whether kubectl's error means that the same request may succeed later. It checks the reason of a status
-// (k8s.io/apimachinery/pkg/apis/meta/v1, StatusReason) and etcd's errors.
+// isRetryable reports whether kubectl's error means that the same request may succeed later. It checks the reason of a
+// status (k8s.io/apimachinery/pkg/apis/meta/v1, StatusReason) and etcd's errors.
 func isRetryable(out []byte) bool {
 	return slices.ContainsFunc([]string{
 		"Error from server (Timeout)", "Error from server (ServerTimeout)", "Error from server (ServiceUnavailable)",

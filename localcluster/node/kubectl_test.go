@@ -12,23 +12,28 @@ import (
 func TestKubectlRetries(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		says  string
-		tries int
-		fails bool
+		message string
+		tries   int
+		fails   bool
 	}{
-		"the server is busy once": {says: "Error from server (Timeout): request did not complete within requested timeout", tries: 2},
-		"the manifest is wrong":   {says: "Error from server (Invalid): spec.replicas: Invalid value", tries: 1, fails: true},
+		"the server is busy once": {
+			message: "Error from server (Timeout): request did not complete within requested timeout", tries: 2,
+		},
+		"the manifest is wrong": {
+			message: "Error from server (Invalid): spec.replicas: Invalid value", tries: 1, fails: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			program, tries := filepath.Join(dir, "kubectl"), filepath.Join(dir, "tries")
-			script := "#!/bin/sh\necho try >> " + tries + "\n[ $(wc -l < " + tries + ") -gt 1 ] || { echo '" + tt.says + "' >&2; exit 1; }\n"
+			script := "#!/bin/sh\necho try >> " + tries + "\n[ $(wc -l < " + tries + ") -gt 1 ] || { echo '" + tt.message +
+				"' >&2; exit 1; }\n"
 			if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			err := Kubectl{Program: program}.Run(t.Context(), []string{"apply"}, time.Hour)
-			if (err != nil) != tt.fails || tt.fails && !strings.Contains(err.Error(), tt.says) {
+			if (err != nil) != tt.fails || tt.fails && !strings.Contains(err.Error(), tt.message) {
 				t.Errorf("error %v", err)
 			}
 			raw, err := os.ReadFile(tries)

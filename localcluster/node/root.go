@@ -133,15 +133,19 @@ func mountDevices(root string, _ cluster.Settings) error {
 			return err
 		}
 	}
-	if err := mountNew("devpts", filepath.Join(dev, "pts"), unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
+	if err := mountNew("devpts", filepath.Join(dev, "pts"), unix.MS_NOSUID|unix.MS_NOEXEC,
+		"newinstance,ptmxmode=0666,mode=0620"); err != nil {
 		return err
 	}
-	for path, target := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
+	for path, target := range map[string]string{
+		"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2",
+	} {
 		if err := os.Symlink(target, filepath.Join(dev, path)); err != nil {
 			return fmt.Errorf("make /dev/%s: %w", path, err)
 		}
 	}
-	if err := mountNew("mqueue", filepath.Join(dev, "mqueue"), unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV, ""); err != nil {
+	if err := mountNew("mqueue", filepath.Join(dev, "mqueue"), unix.MS_NOSUID|unix.MS_NOEXEC|unix.MS_NODEV,
+		""); err != nil {
 		return err
 	}
 	return mountNew("tmpfs", filepath.Join(dev, "shm"), unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")

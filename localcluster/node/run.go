@@ -169,7 +169,8 @@ func ignoreClosed(err error) error {
 func warnings(ctx context.Context, k Kubectl) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout*5)
 	defer cancel()
-	command := exec.CommandContext(ctx, k.Program, "get", "events", "-A", "--field-selector=type=Warning", "--sort-by=.lastTimestamp")
+	command := exec.CommandContext(ctx, k.Program, "get", "events", "-A", "--field-selector=type=Warning",
+		"--sort-by=.lastTimestamp")
 	command.Env = k.Env
 	out, err := command.Output()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")

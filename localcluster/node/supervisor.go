@@ -61,8 +61,8 @@ func (n *supervisor) start(ctx context.Context, c cluster.Component) (*process, 
 	return p, nil
 }
 
-// restart restarts a component whenever it exits, until the context ends. A component that cannot be started is an error
-// that stops the cluster.
+// restart restarts a component whenever it exits, until the context ends. A component that cannot be started is an
+// error that stops the cluster.
 func (n *supervisor) restart(ctx context.Context, p *process) error {
 	for {
 		select {

@@ -87,7 +87,8 @@ func writeKubeconfigs(dir string, plan Plan, ca *Authority) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+".kubeconfig"), Kubeconfig(plan.Server, ca.CertPEM(), id), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+".kubeconfig"), Kubeconfig(plan.Server, ca.CertPEM(), id),
+			0o600); err != nil {
 			return fmt.Errorf("write the kubeconfig of %s: %w", name, err)
 		}
 	}

@@ -38,9 +38,9 @@ type Building string
 
 // What may have to be built: nothing, this project's programs, or the programs and the cluster's components.
 const (
-	Nothing  Building = ""
-	Programs Building = "programs"
-	Parts    Building = "parts"
+	Nothing    Building = ""
+	Programs   Building = "programs"
+	Components Building = "parts"
 )
 
 // Check checks the machine. The error contains each failed check and its fix. Cache is the folder for built programs

@@ -34,10 +34,11 @@ func debian() machine {
 			"proc/modules":                           "",
 			"sys/fs/cgroup/cgroup.controllers":       "cpuset cpu io memory hugetlb pids rdma misc\n",
 			"lib/modules/6.12/modules.builtin":       "kernel/fs/ext4/ext4.ko\n",
-			"lib/modules/6.12/modules.dep":           "kernel/fs/overlayfs/overlay.ko.xz:\nkernel/drivers/net/veth.ko.xz:\nkernel/net/netfilter/nf_tables.ko.xz: kernel/x.ko\n",
+			"lib/modules/6.12/modules.dep": "kernel/fs/overlayfs/overlay.ko.xz:\nkernel/drivers/net/veth.ko.xz:\n" +
+				"kernel/net/netfilter/nf_tables.ko.xz: kernel/x.ko\n",
 		},
 		programs: []string{"sudo", "mount", "apt-get", "dpkg-deb", "go", "git", "python3"},
-		building: Parts,
+		building: Components,
 	}
 }
 
@@ -100,19 +101,24 @@ func (m machine) check(t *testing.T) (string, error) {
 
 // estimated is the output before everything is built: the estimates of package build.
 func estimated() string {
-	minutes := func(parts []build.Part) float64 { return math.Round(build.Planned(parts).Minutes()) }
-	keda := slices.DeleteFunc(build.OnDemand("..", "debian-13"), func(p build.Part) bool { return p.Name != build.KEDAPart })
-	return fmt.Sprintf("the components of the cluster are built once: about %.0f minutes on two cores; KEDA takes about %.0f more\n",
-		minutes(build.Parts("..", "debian-13")), minutes(keda))
+	minutes := func(components []build.Component) float64 { return math.Round(build.Planned(components).Minutes()) }
+	keda := slices.DeleteFunc(build.OnDemand("..", "debian-13"),
+		func(p build.Component) bool { return p.Name != build.KEDAComponent })
+	return fmt.Sprintf("the components of the cluster are built once: about %.0f minutes on two cores; KEDA takes about "+
+		"%.0f more\n",
+		minutes(build.Components("..", "debian-13")), minutes(keda))
 }
 
 func TestCheckPasses(t *testing.T) {
 	for name, m := range map[string]machine{
-		"Debian 13 with sudo":            debian(),
-		"as root, without sudo":          debian().without("sudo").as("0"),
-		"cgroup v1":                      debian().with("sys/fs/cgroup/cgroup.controllers", "").with("sys/fs/cgroup/cpu/x", "x").with("sys/fs/cgroup/cpuset/x", "x").with("sys/fs/cgroup/memory/x", "x").with("sys/fs/cgroup/pids/x", "x"),
-		"modules that are in the kernel": debian().with("lib/modules/6.12/modules.dep", "kernel/x.ko:\n").with("lib/modules/6.12/modules.builtin", "kernel/fs/overlayfs/overlay.ko\nkernel/drivers/net/veth.ko\nkernel/net/netfilter/nf_tables.ko\n"),
-		"a container sees no modules":    debian().with("lib/modules/6.12/modules.dep", ""),
+		"Debian 13 with sudo":   debian(),
+		"as root, without sudo": debian().without("sudo").as("0"),
+		"cgroup v1": debian().with("sys/fs/cgroup/cgroup.controllers", "").with("sys/fs/cgroup/cpu/x", "x").
+			with("sys/fs/cgroup/cpuset/x", "x").with("sys/fs/cgroup/memory/x", "x").with("sys/fs/cgroup/pids/x", "x"),
+		"modules that are in the kernel": debian().with("lib/modules/6.12/modules.dep", "kernel/x.ko:\n").
+			with("lib/modules/6.12/modules.builtin",
+				"kernel/fs/overlayfs/overlay.ko\nkernel/drivers/net/veth.ko\nkernel/net/netfilter/nf_tables.ko\n"),
+		"a container sees no modules": debian().with("lib/modules/6.12/modules.dep", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if printed, err := m.check(t); err != nil || printed != estimated() {
@@ -124,20 +130,32 @@ func TestCheckPasses(t *testing.T) {
 
 func TestCheckPrintsProblemAndFix(t *testing.T) {
 	tests := []struct {
-		name          string
-		machine       machine
-		problem, says string
+		name                 string
+		machine              machine
+		problem, wantMessage string
 	}{
 		{"no sudo", debian().without("sudo"), "there is no sudo", "install sudo"},
-		{"root in a plain container", debian().as("0").with("proc/self/status", "CapEff:\t00000000a80425fb\n"), "root cannot create namespaces", "--privileged"},
+		{
+			"root in a plain container", debian().as("0").with("proc/self/status", "CapEff:\t00000000a80425fb\n"),
+			"root cannot create namespaces", "--privileged",
+		},
 		{"a root file system without mount", debian().without("mount"), "no mount command", "apt-get install mount"},
 		{"Fedora", debian().without("apt-get"), "there is no apt-get", "run it in a container"},
 		{"no Go", debian().without("go"), "go is not in the path", "go.dev/dl"},
 		{"no pip", debian().without("python3"), "python3 has no pip", "apt-get install python3 python3-pip"},
 		{"no cgroups", debian().with("sys/fs/cgroup/cgroup.controllers", ""), "no cgroups", "mount"},
-		{"a controller is off", debian().with("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io pids\n"), "controller memory is disabled", "cgroup_enable="},
-		{"no overlay", debian().with("lib/modules/6.12/modules.dep", "kernel/veth.ko.xz:\nkernel/nf_tables.ko.xz:\n"), "no module overlay", "boot a kernel"},
-		{"few inotify instances", debian().with("proc/sys/fs/inotify/max_user_instances", "32\n"), "only 32 inotify instances", "sudo sysctl"},
+		{
+			"a controller is off", debian().with("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io pids\n"),
+			"controller memory is disabled", "cgroup_enable=",
+		},
+		{
+			"no overlay", debian().with("lib/modules/6.12/modules.dep", "kernel/veth.ko.xz:\nkernel/nf_tables.ko.xz:\n"),
+			"no module overlay", "boot a kernel",
+		},
+		{
+			"few inotify instances", debian().with("proc/sys/fs/inotify/max_user_instances", "32\n"),
+			"only 32 inotify instances", "sudo sysctl",
+		},
 		{"2 GB", debian().with("proc/meminfo", "MemTotal: 2013928 kB\n"), "has 1966 MB of memory", "4 GB"},
 	}
 	for _, tt := range tests {
@@ -146,8 +164,9 @@ func TestCheckPrintsProblemAndFix(t *testing.T) {
 			if err == nil {
 				t.Fatal("it passes")
 			}
-			if !strings.Contains(printed, tt.problem) || !strings.Contains(printed, tt.says) || strings.Count(printed, "\n") != 2 {
-				t.Errorf("want a heading and one line with %q and %q:\n%s", tt.problem, tt.says, printed)
+			if !strings.Contains(printed, tt.problem) || !strings.Contains(printed, tt.wantMessage) ||
+				strings.Count(printed, "\n") != 2 {
+				t.Errorf("want a heading and one line with %q and %q:\n%s", tt.problem, tt.wantMessage, printed)
 			}
 		})
 	}

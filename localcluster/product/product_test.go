@@ -29,7 +29,8 @@ func TestEachProgramIsInOneImage(t *testing.T) {
 }
 
 func TestTheImageOfThePlugins(t *testing.T) {
-	got := Image(PluginImage, map[Program]string{Plugin: "/built/p", GatewayPlugin: "/built/g"}, "kedify/argo-rollouts-plugin:dev")
+	got := Image(PluginImage, map[Program]string{Plugin: "/built/p", GatewayPlugin: "/built/g"},
+		"kedify/argo-rollouts-plugin:dev")
 	want := images.Spec{
 		Names: []string{"kedify/argo-rollouts-plugin:dev"}, User: "65532", Entrypoint: []string{"/rollouts-plugin-kedify"},
 		Files: []images.File{
@@ -65,12 +66,14 @@ func TestTheWorkflowSignsEveryImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(raw)) {
-		if names, found := strings.CutPrefix(strings.TrimSpace(line), "IMAGES: "); found && !slices.Equal(strings.Fields(names), Published()) {
+		if names, found := strings.CutPrefix(strings.TrimSpace(line), "IMAGES: "); found &&
+			!slices.Equal(strings.Fields(names), Published()) {
 			t.Errorf("the workflow signs %s, want %v", names, Published())
 		}
 	}
 	for _, image := range Published() {
-		if !strings.Contains(string(raw), "subject-name: ghcr.io/kedify/"+image+", subject-digest: \"${{ steps.images.outputs."+image+" }}\"") {
+		if !strings.Contains(string(raw), "subject-name: ghcr.io/kedify/"+image+", subject-digest: \"${{ "+
+			"steps.images.outputs."+image+" }}\"") {
 			t.Errorf("the workflow attests no provenance of %s", image)
 		}
 	}

@@ -50,7 +50,8 @@ func Notes(version, base, changelog, checksums string) (string, error) {
 	absolute := regexp.MustCompile(`\]\(([\w.-]+(?:/[\w./-]+)?(?:#[\w-]+)?)\)`)
 	changes = absolute.ReplaceAllString(changes, "]("+repository+"/blob/v"+version+"/$1)")
 	fmt.Fprintf(&out, "%s\n\n## Install\n\n", changes)
-	out.WriteString("The controller downloads the plugins and verifies their checksums. Copy the ConfigMap of the controller's platform,\n" +
+	out.WriteString("The controller downloads the plugins and verifies their checksums. Copy the ConfigMap of the " +
+		"controller's platform,\n" +
 		"without the router that you do not use. Add the entries of plugins that you already have: `kubectl apply` replaces\n" +
 		"the whole list. For the roles and everything else, see [install](" + repository + "/blob/v" + version + "/docs/how-to/install.md).\n")
 	for _, platform := range platforms() {
@@ -66,7 +67,8 @@ func Notes(version, base, changelog, checksums string) (string, error) {
 // configMap registers all routers for one platform.
 func configMap(base, platform string, sums map[string]string) (string, error) {
 	var out strings.Builder
-	out.WriteString("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: argo-rollouts-config\n  namespace: argo-rollouts\n" +
+	out.WriteString("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: argo-rollouts-config\n" +
+		"  namespace: argo-rollouts\n" +
 		"data:\n  trafficRouterPlugins: |\n")
 	for _, router := range routers() {
 		asset := router[1] + "-" + platform

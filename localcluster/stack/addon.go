@@ -26,18 +26,18 @@ const (
 	// KEDA scales workloads by metrics that it queries from scalers.
 	KEDA Addon = "keda"
 	// KEDAAPI is the API of KEDA without KEDA, so that the scaler and the agent can run while KEDA is still compiling.
-	KEDAAPI Addon = build.KEDAAPIPart
+	KEDAAPI Addon = build.KEDAAPIComponent
 	// Contour is an Ingress controller that configures Envoy.
 	Contour Addon = "contour"
 	// OldRollouts is the image of an older Argo Rollouts controller. It runs only if a manifest uses its tag.
-	OldRollouts Addon = build.OldRolloutsPart
+	OldRollouts Addon = build.OldRolloutsComponent
 )
 
 // Addons are all add-ons. Other versions of KEDA are named after their components, such as "keda-v2.20.2".
 func Addons() []Addon {
 	out := []Addon{EnvoyGateway, Traefik, KEDA, KEDAAPI, Contour, OldRollouts}
 	for _, version := range build.OtherKEDAVersions() {
-		out = append(out, Addon(build.KEDAPartOf(version)))
+		out = append(out, Addon(build.KEDAComponentOf(version)))
 	}
 	return out
 }
@@ -48,7 +48,7 @@ func (a Addon) gateway() bool { return a == EnvoyGateway || a == Traefik }
 // keda returns the add-on's version of KEDA; empty if it is not KEDA.
 func (a Addon) keda() string {
 	for _, version := range append(build.OtherKEDAVersions(), build.KEDAVersion) {
-		if build.KEDAPartOf(version) == string(a) {
+		if build.KEDAComponentOf(version) == string(a) {
 			return version
 		}
 	}
@@ -89,37 +89,41 @@ func ParseAddons(names []string) ([]Addon, error) {
 	return out, nil
 }
 
-// Parts returns the names of the add-on's components in build.OnDemand.
-func (a Addon) Parts() []string {
+// Components returns the names of the add-on's components in build.OnDemand.
+func (a Addon) Components() []string {
 	switch a {
 	case EnvoyGateway:
-		return []string{build.GatewayAPIPart, build.EnvoyGatewayPart}
+		return []string{build.GatewayAPIComponent, build.EnvoyGatewayComponent}
 	case Traefik:
-		return []string{build.GatewayAPIPart, build.TraefikPart}
+		return []string{build.GatewayAPIComponent, build.TraefikComponent}
 	default: // named after its component
 		return []string{string(a)}
 	}
 }
 
-// AddonImages returns the images in the add-ons' objects, and in the objects that those create. Parts are the folders
-// of the built components. Programs are the paths of the project's own programs, of which a bare cluster has none.
-func AddonImages(addons []Addon, parts map[string]string, programs map[product.Program]string) []images.Spec {
+// AddonImages returns the images in the add-ons' objects, and in the objects that those create. Components are the
+// folders of the built components. Programs are the paths of the project's own programs, of which a bare cluster has
+// none.
+func AddonImages(addons []Addon, components map[string]string, programs map[product.Program]string) []images.Spec {
 	var out []images.Spec
 	for _, addon := range addons {
 		switch addon {
 		case Traefik:
-			out = append(out, traefik(program(parts, build.TraefikPart, "traefik")))
+			out = append(out, traefik(program(components, build.TraefikComponent, "traefik")))
 		case EnvoyGateway:
-			out = append(out, envoyImage(build.EnvoyGatewayProxy, parts), envoyGateway(program(parts, build.EnvoyGatewayPart, "envoy-gateway")))
+			out = append(out, envoyImage(build.EnvoyGatewayProxy, components),
+				envoyGateway(program(components, build.EnvoyGatewayComponent, "envoy-gateway")))
 		case Contour:
-			out = append(out, envoyImage(build.ContourProxy, parts), contour(program(parts, build.ContourPart, "contour")))
+			out = append(out, envoyImage(build.ContourProxy, components),
+				contour(program(components, build.ContourComponent, "contour")))
 		case OldRollouts:
-			controller := argoRollouts(program(parts, build.OldRolloutsPart, "rollouts-controller-"+build.OldRolloutsVersion))
+			controller := argoRollouts(program(components, build.OldRolloutsComponent,
+				"rollouts-controller-"+build.OldRolloutsVersion))
 			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
 			out = append(out, controller)
 		case KEDAAPI: // objects and no image
 		default:
-			out = append(out, keda(parts, addon.keda())...)
+			out = append(out, keda(components, addon.keda())...)
 		}
 	}
 	if slices.ContainsFunc(addons, Addon.scaling) && programs != nil {
@@ -132,28 +136,29 @@ func AddonImages(addons []Addon, parts map[string]string, programs map[product.P
 }
 
 // AddonBundles returns the objects of the add-ons. A bare cluster gets none of this project's objects.
-func AddonBundles(addons []Addon, parts map[string]string, sources install.Sources, bare bool) []install.Bundle {
-	share := func(part string, elements ...string) string {
-		return filepath.Join(append([]string{parts[part], "share"}, elements...)...)
+func AddonBundles(addons []Addon, components map[string]string, sources install.Sources, bare bool) []install.Bundle {
+	share := func(component string, elements ...string) string {
+		return filepath.Join(append([]string{components[component], "share"}, elements...)...)
 	}
 	gateways := slices.ContainsFunc(addons, Addon.gateway)
 	var out []install.Bundle
 	if gateways {
-		out = append(out, install.GatewayAPI(share(build.GatewayAPIPart, "experimental")))
+		out = append(out, install.GatewayAPI(share(build.GatewayAPIComponent, "experimental")))
 	}
 	for _, addon := range addons {
 		switch addon {
 		case Traefik:
 			out = append(out, install.Traefik(sources))
 		case EnvoyGateway:
-			out = append(out, install.EnvoyGateway(sources, share(build.EnvoyGatewayPart, "crds"), share(build.EnvoyGatewayPart, "install.yaml")))
+			out = append(out, install.EnvoyGateway(sources, share(build.EnvoyGatewayComponent, "crds"),
+				share(build.EnvoyGatewayComponent, "install.yaml")))
 		case Contour:
-			out = append(out, install.Contour(share(build.ContourPart, "manifests")))
+			out = append(out, install.Contour(share(build.ContourComponent, "manifests")))
 		case OldRollouts: // an image and nothing else
 		case KEDAAPI:
-			out = append(out, install.KEDAAPI(share(build.KEDAAPIPart, "crd")))
+			out = append(out, install.KEDAAPI(share(build.KEDAAPIComponent, "crd")))
 		default:
-			out = append(out, install.KEDA(share(build.KEDAPartOf(addon.keda()), "config")))
+			out = append(out, install.KEDA(share(build.KEDAComponentOf(addon.keda()), "config")))
 		}
 	}
 	if slices.ContainsFunc(addons, Addon.scaling) && !bare {
@@ -185,8 +190,8 @@ func guideApps(programs map[product.Program]string) []images.Spec {
 }
 
 // envoyImage is this project's Envoy under another project's image name.
-func envoyImage(name string, parts map[string]string) images.Spec {
-	proxy := envoy(program(parts, "envoy", "envoy"), parts["glibc"])
+func envoyImage(name string, components map[string]string) images.Spec {
+	proxy := envoy(program(components, "envoy", "envoy"), components["glibc"])
 	proxy.Names = []string{name}
 	return proxy
 }
@@ -195,8 +200,8 @@ func envoyImage(name string, parts map[string]string) images.Spec {
 // proxies' bootstrap, and the proxies' shutdown manager.
 func contour(program string) images.Spec {
 	return images.Spec{
-		Names: []string{"projectcontour/contour:" + build.ContourVersion}, Entrypoint: []string{"/bin/contour"}, User: product.NonRoot,
-		Files: []images.File{{Path: "/bin/contour", Source: program}},
+		Names: []string{"projectcontour/contour:" + build.ContourVersion}, Entrypoint: []string{"/bin/contour"},
+		User: product.NonRoot, Files: []images.File{{Path: "/bin/contour", Source: program}},
 	}
 }
 
@@ -214,7 +219,7 @@ func envoyGateway(program string) images.Spec {
 
 // keda have the layout of the official images. The manifests of the source tree use the image tags of its main branch,
 // and a release replaces them by its version: the images have both names.
-func keda(parts map[string]string, version string) []images.Spec {
+func keda(components map[string]string, version string) []images.Spec {
 	var out []images.Spec
 	for _, image := range []struct{ name, program, built string }{
 		{"kedacore/keda", "/keda", "operator"},
@@ -225,8 +230,10 @@ func keda(parts map[string]string, version string) []images.Spec {
 			Names:      []string{image.name + ":main", image.name + ":" + strings.TrimPrefix(version, "v")},
 			Entrypoint: []string{image.program},
 			User:       product.NonRoot,
-			Files:      []images.File{{Path: image.program, Source: program(parts, build.KEDAPartOf(version), image.built)}},
-			Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+			Files: []images.File{
+				{Path: image.program, Source: program(components, build.KEDAComponentOf(version), image.built)},
+			},
+			Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 		})
 	}
 	return out

@@ -17,7 +17,8 @@ func TestParseAddons(t *testing.T) {
 	if diff := cmp.Diff([]Addon{EnvoyGateway, Traefik, KEDA}, got); diff != "" || err != nil {
 		t.Errorf("%v; add-ons (-want +got):\n%s", err, diff)
 	}
-	if got, err := ParseAddons([]string{"keda-api", "traefik", "keda"}); err != nil || !slices.Equal(got, []Addon{Traefik, KEDA}) {
+	if got, err := ParseAddons([]string{"keda-api", "traefik", "keda"}); err != nil ||
+		!slices.Equal(got, []Addon{Traefik, KEDA}) {
 		t.Errorf("KEDA and its API: %v, %v", got, err)
 	}
 	if _, err := ParseAddons([]string{"istio"}); !errors.Is(err, ErrUnknownAddon) {
@@ -29,12 +30,12 @@ func TestParseAddons(t *testing.T) {
 }
 
 func TestAddonPartsExist(t *testing.T) {
-	var parts []string
+	var components []string
 	for _, addon := range Addons() {
-		parts = append(parts, addon.Parts()...)
+		components = append(components, addon.Components()...)
 	}
-	for _, name := range parts {
-		if !slices.ContainsFunc(build.OnDemand("..", "debian-12"), func(p build.Part) bool { return p.Name == name }) {
+	for _, name := range components {
+		if !slices.ContainsFunc(build.OnDemand("..", "debian-12"), func(p build.Component) bool { return p.Name == name }) {
 			t.Errorf("there is no part %s", name)
 		}
 	}
@@ -42,7 +43,8 @@ func TestAddonPartsExist(t *testing.T) {
 
 func TestAddonImagesAndBundles(t *testing.T) {
 	programs := map[product.Program]string{
-		product.Sample: "/bin/rollouts-demo", product.GatewayPlugin: "/bin/gatewayapi-plugin", product.Scaler: "/bin/scaler", product.Agent: "/bin/agent",
+		product.Sample: "/bin/rollouts-demo", product.GatewayPlugin: "/bin/gatewayapi-plugin", product.Scaler: "/bin/scaler",
+		product.Agent: "/bin/agent",
 	}
 	const guides = 3 + 3 // versions of the two guides' apps
 	tests := []struct {
@@ -55,7 +57,7 @@ func TestAddonImagesAndBundles(t *testing.T) {
 		{"none of them bare", nil, nil, 0, 0},
 		{"one", []Addon{EnvoyGateway}, programs, 2 + guides, 3},
 		{"one in a bare cluster", []Addon{EnvoyGateway}, nil, 2, 2},
-		{"both share the definitions and the plugin", []Addon{EnvoyGateway, Traefik}, programs, 3 + guides, 4},
+		{"both share the CRDs and the plugin", []Addon{EnvoyGateway, Traefik}, programs, 3 + guides, 4},
 		{"KEDA brings the scaler and the agent, and nothing of the Gateway API", []Addon{KEDA}, programs, 3 + 2, 2},
 		{"KEDA in a bare cluster", []Addon{KEDA}, nil, 3, 1},
 		{"the API of KEDA, with the scaler and the agent", []Addon{KEDAAPI}, programs, 2, 2},
@@ -73,7 +75,8 @@ func TestAddonImagesAndBundles(t *testing.T) {
 			gateways := slices.ContainsFunc(tt.addons, Addon.gateway)
 			for program, wanted := range map[product.Program]bool{
 				product.Plugin: true, product.GatewayPlugin: gateways,
-				product.Scaler: slices.ContainsFunc(tt.addons, Addon.scaling), product.Agent: slices.ContainsFunc(tt.addons, Addon.scaling),
+				product.Scaler: slices.ContainsFunc(tt.addons, Addon.scaling),
+				product.Agent:  slices.ContainsFunc(tt.addons, Addon.scaling),
 			} {
 				if slices.Contains(Programs(tt.addons), program) != wanted {
 					t.Errorf("%s is built: %v", program, !wanted)
@@ -85,15 +88,15 @@ func TestAddonImagesAndBundles(t *testing.T) {
 
 // Its images have the tag of KEDA's manifests and the tag of their own version.
 func TestOtherKEDAVersionReplacesDefault(t *testing.T) {
-	parts := map[string]string{"keda": "/parts/usual", "keda-v2.20.2": "/parts/other"}
-	operator := AddonImages([]Addon{"keda-v2.20.2"}, parts, nil)[0]
+	components := map[string]string{"keda": "/parts/usual", "keda-v2.20.2": "/parts/other"}
+	operator := AddonImages([]Addon{"keda-v2.20.2"}, components, nil)[0]
 	if diff := cmp.Diff([]string{"kedacore/keda:main", "kedacore/keda:2.20.2"}, operator.Names); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	if source := operator.Files[0].Source; source != "/parts/other/bin/operator" {
 		t.Errorf("the operator is %s", source)
 	}
-	manifests := AddonBundles([]Addon{"keda-v2.20.2"}, parts, install.Sources{}, true)[0].Apply[0].Args
+	manifests := AddonBundles([]Addon{"keda-v2.20.2"}, components, install.Sources{}, true)[0].Apply[0].Args
 	if !slices.Contains(manifests, "/parts/other/share/config/default") {
 		t.Errorf("its manifests are applied by %q", manifests)
 	}

@@ -61,26 +61,26 @@ func Forwards(apiServer string) []node.Forward {
 	}
 }
 
-// BareImages returns the images of a cluster with DNS only. Parts are the folders of the built components.
-func BareImages(parts map[string]string) []images.Spec {
+// BareImages returns the images of a cluster with DNS only. Components are the folders of the built components.
+func BareImages(components map[string]string) []images.Spec {
 	return []images.Spec{
 		{
 			Names: []string{"pause:3.10"}, Entrypoint: []string{"/pause"}, User: product.NonRoot,
-			Files: []images.File{{Path: "/pause", Source: program(parts, "pause", "pause")}},
+			Files: []images.File{{Path: "/pause", Source: program(components, "pause", "pause")}},
 		},
 		{
 			Names: []string{"coredns/coredns:" + build.CoreDNSVersion}, Entrypoint: []string{"/coredns"},
-			Files: []images.File{{Path: "/coredns", Source: program(parts, "coredns", "coredns")}},
+			Files: []images.File{{Path: "/coredns", Source: program(components, "coredns", "coredns")}},
 		},
 	}
 }
 
-// Images returns the images of the cluster's registry. Parts are the folders of the built components, programs the
+// Images returns the images of the cluster's registry. Components are the folders of the built components, programs the
 // paths of the project's own programs.
-func Images(parts map[string]string, programs map[product.Program]string) []images.Spec {
-	out := append(BareImages(parts),
-		argoRollouts(program(parts, "argo-rollouts", "rollouts-controller")),
-		envoy(program(parts, "envoy", "envoy"), parts["glibc"]),
+func Images(components map[string]string, programs map[product.Program]string) []images.Spec {
+	out := append(BareImages(components),
+		argoRollouts(program(components, "argo-rollouts", "rollouts-controller")),
+		envoy(program(components, "envoy", "envoy"), components["glibc"]),
 		projectImage(product.PluginImage, programs),
 		projectImage(product.InterceptorImage, programs),
 	)
@@ -96,8 +96,8 @@ func Images(parts map[string]string, programs map[product.Program]string) []imag
 	return out
 }
 
-func program(parts map[string]string, part, name string) string {
-	return filepath.Join(parts[part], "bin", name)
+func program(components map[string]string, component, name string) string {
+	return filepath.Join(components[component], "bin", name)
 }
 
 // projectImage is an image of this project under the name in its manifests.
@@ -132,18 +132,20 @@ func envoy(program, glibc string) images.Spec {
 		spec.Files = append(spec.Files, images.File{Path: "/lib/" + name, Source: filepath.Join(libraries, name)})
 	}
 	// The program contains the path of the loader (the psABI of its processor).
-	loader := map[string]string{"amd64": "/lib64/ld-linux-x86-64.so.2", "arm64": "/lib/ld-linux-aarch64.so.1"}[runtime.GOARCH]
+	loader := map[string]string{
+		"amd64": "/lib64/ld-linux-x86-64.so.2", "arm64": "/lib/ld-linux-aarch64.so.1",
+	}[runtime.GOARCH]
 	spec.Files = append(spec.Files, images.File{Path: loader, Source: filepath.Join(libraries, filepath.Base(loader))})
 	return spec
 }
 
 // LinkPrograms creates links to the components' programs in the folder bin, so that one folder in a search path is
 // enough.
-func LinkPrograms(parts map[string]string, bin string) error {
+func LinkPrograms(components map[string]string, bin string) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return fmt.Errorf("create the program folder: %w", err)
 	}
-	for _, folder := range parts {
+	for _, folder := range components {
 		programs, err := filepath.Glob(filepath.Join(folder, "bin", "*"))
 		if err != nil {
 			return fmt.Errorf("list programs of %s: %w", folder, err)
@@ -154,7 +156,7 @@ func LinkPrograms(parts map[string]string, bin string) error {
 			}
 		}
 	}
-	return link(parts["debian"], filepath.Join(bin, "debian"))
+	return link(components["debian"], filepath.Join(bin, "debian"))
 }
 
 func link(target, path string) error {

@@ -31,7 +31,8 @@ func TestPermissions(t *testing.T) {
 	patch(t, "/api/v1/namespaces/"+team, `{"metadata": {"annotations": {"http.kedify.io/proxy-max-replicas": "3"}}}`)
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, colour: red}`))
 	awaitObject(t, team, "shop", "made", there)
-	awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, `spec.triggers[0].metadata.colour "red": unknown key, ignored; remove it`)
+	awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored,
+		`spec.triggers[0].metadata.colour "red": unknown key, ignored; remove it`)
 	awaitParts(t, team, len(proxyParts))
 	remove(t, scaledObject(team, "shop"))
 	awaitGone(t, team, "shop")
@@ -41,7 +42,8 @@ func TestPermissions(t *testing.T) {
 	granted := permissions(t, manifests+"agent/rbac.yaml")
 	rare := []string{
 		// Renewed certificates, repeated Events and rejected patches of another version may not occur here.
-		"update secrets/kedify-http-agent-webhook in keda", "patch events", "get scaledobjects.keda.sh", "create scaledobjects.keda.sh/kedify-proxy",
+		"update secrets/kedify-http-agent-webhook in keda", "patch events", "get scaledobjects.keda.sh",
+		"create scaledobjects.keda.sh/kedify-proxy",
 		"get ingresses.networking.k8s.io", "get httproutes.gateway.networking.k8s.io",
 		// The API server requires this permission in addition to patch when an apply creates, and audits the patch.
 		"create httpscaledobjects.http.keda.sh",
@@ -49,13 +51,15 @@ func TestPermissions(t *testing.T) {
 		// TestSharedFleet has these written and deleted, and fails if that is forbidden.
 		"create referencegrants.gateway.networking.k8s.io in keda", "patch referencegrants.gateway.networking.k8s.io in keda",
 		"delete referencegrants.gateway.networking.k8s.io in keda",
-		"create services/kedify-proxy", "create services/kedify-proxy-admin", "create poddisruptionbudgets.policy/kedify-proxy",
+		"create services/kedify-proxy", "create services/kedify-proxy-admin",
+		"create poddisruptionbudgets.policy/kedify-proxy",
 	}
-	await.True(t, "the Lease is renewed, and Rollouts and HTTPRoutes are watched, which were installed later", func() bool {
-		used := requested(t)
-		return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"] &&
-			used["watch httproutes.gateway.networking.k8s.io"] && used["watch referencegrants.gateway.networking.k8s.io in keda"]
-	})
+	await.True(t, "the Lease is renewed, and Rollouts and HTTPRoutes are watched, which were installed later",
+		func() bool {
+			used := requested(t)
+			return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"] &&
+				used["watch httproutes.gateway.networking.k8s.io"] && used["watch referencegrants.gateway.networking.k8s.io in keda"]
+		})
 	used := requested(t)
 	for _, right := range rare {
 		used[right] = true
@@ -129,7 +133,9 @@ func requested(t *testing.T) map[string]bool {
 // permission formats a permission.
 func permission(verb, resource, group, name, namespace string) string {
 	var text strings.Builder
-	for _, part := range []struct{ before, text string }{{"", verb}, {" ", resource}, {".", group}, {"/", name}, {" in ", namespace}} {
+	for _, part := range []struct {
+		before, text string
+	}{{"", verb}, {" ", resource}, {".", group}, {"/", name}, {" in ", namespace}} {
 		if part.text != "" {
 			text.WriteString(part.before + part.text)
 		}

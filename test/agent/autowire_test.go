@@ -54,7 +54,8 @@ func paths(namespace string) []string {
 // proxies creates Service kedify-proxy and its only endpoint, ready or not.
 func proxies(t *testing.T, namespace string, isReady bool) {
 	t.Helper()
-	apply(t, namespace, `{apiVersion: v1, kind: Service, metadata: {name: kedify-proxy}, spec: {ports: [{name: http, port: 8080}]}}`)
+	apply(t, namespace,
+		`{apiVersion: v1, kind: Service, metadata: {name: kedify-proxy}, spec: {ports: [{name: http, port: 8080}]}}`)
 	endpoint(t, namespace, isReady)
 }
 
@@ -84,7 +85,8 @@ func programmed(t *testing.T, namespace, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	patch(t, httpScaledObject(namespace, name), `{"metadata": {"annotations": {"http.kedify.io/status": `+string(status)+`}}}`)
+	patch(t, httpScaledObject(namespace, name),
+		`{"metadata": {"annotations": {"http.kedify.io/status": `+string(status)+`}}}`)
 }
 
 // web is a stored Ingress or HTTPRoute.
@@ -316,7 +318,7 @@ func TestRolloutWithGatewayAPIPlugin(t *testing.T) {
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
 	says("HTTPRoute web, shop.test/: plugin argoproj-labs/gatewayAPI of Rollout routed/myapp manages its weights")
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: httproute}`))
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRouted)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonManagedByTrafficRouter)
 	remove(t, "/apis/argoproj.io/v1alpha1/namespaces/"+team+"/rollouts/myapp")
 	awaitBackends(t, team, "shop:80 cart:80", "kedify-proxy:8080 cart:80")
 }
@@ -340,9 +342,11 @@ func TestProxiesBecomeUnready(t *testing.T) {
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonProxyUnavailable)
 	proxies(t, team, true)
 	for i, one := range awaitBackends(t, team, "kedify-proxy:8080 cart:80") {
-		// The agent counts the cool-down from the full second of its annotation, so the full second of the write is precise enough.
+		// The agent counts the cool-down from the full second of its annotation, so the full second of the write is precise
+		// enough.
 		if held, wired := lost[i].heldSince(t), one.writtenAt(t); wired.Sub(held) < coolDown {
-			t.Errorf("%v was unwired at %v and wired again at %v, before the end of the cool-down of %v", one["kind"], held, wired, coolDown)
+			t.Errorf("%v was unwired at %v and wired again at %v, before the end of the cool-down of %v", one["kind"], held,
+				wired, coolDown)
 		}
 	}
 	proxies(t, team, false)
@@ -409,7 +413,8 @@ func TestRepeatedRestores(t *testing.T) {
 	restore := func() {
 		t.Helper()
 		for i, original := range []string{originalIngress, originalRoute} {
-			err := shared.admin.Patch(types.ApplyYAMLPatchType).AbsPath(paths(team)[i]).Param("fieldManager", "argocd-controller").
+			err := shared.admin.Patch(types.ApplyYAMLPatchType).AbsPath(paths(team)[i]).
+				Param("fieldManager", "argocd-controller").
 				Param("force", "true").Body([]byte(original)).Do(t.Context()).Error()
 			if err != nil {
 				t.Fatal(err)
@@ -429,7 +434,7 @@ func TestRepeatedRestores(t *testing.T) {
 	areHeld("it is wired again, and who restored it is known", `"by":"argocd-controller","times":1`)
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 	restore()
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRestored)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonBackendRevertedByOther)
 	awaitBackends(t, team, "shop:80 cart:80")
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 
@@ -439,7 +444,7 @@ func TestRepeatedRestores(t *testing.T) {
 			"{\"reason\":\"Restored\",\"at\":\"`+time.Now().UTC().Format(time.RFC3339)+`\",\"times\":4}"}}}`)
 	}
 	restore()
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRestored)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonBackendRevertedByOther)
 	areHeld("it is left alone", `"times":5`)
 	remove(t, scaledObject(team, "shop"))
 	awaitNoAnnotation(t, team)
@@ -452,7 +457,8 @@ func TestConcurrentAgents(t *testing.T) {
 	t.Parallel()
 	team, before := wiredNamespace(t, "two")
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
+	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme),
+		discoveryv1.AddToScheme(scheme),
 		httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
@@ -461,8 +467,9 @@ func TestConcurrentAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := controllers.AutowireReconciler{
-		Client: direct, APIReader: direct, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: coolDown, ScalerAddress: scaler,
-		IsInstalled: func(schema.GroupVersionKind) bool { return true },
+		Client: direct, APIReader: direct, Events: record.NewFakeRecorder(1000), Now: time.Now, CoolDown: coolDown,
+		ScalerAddress: scaler,
+		IsInstalled:   func(schema.GroupVersionKind) bool { return true },
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int)
@@ -470,7 +477,8 @@ func TestConcurrentAgents(t *testing.T) {
 		rounds := 0
 		for ; ctx.Err() == nil; rounds++ {
 			// A write of the other one in between is a conflict, or changes nothing.
-			if _, err := other.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: team}}); err != nil && ctx.Err() == nil {
+			if _, err := other.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: team}}); err != nil &&
+				ctx.Err() == nil {
 				t.Error(err)
 			}
 		}

@@ -79,7 +79,8 @@ func (c *cluster) install(ctx context.Context) error {
 	if os.Getenv(definitionsVariable) == "" {
 		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
 	}
-	err := apiserver.ApplyFiles(ctx, c.admin, "", manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
+	err := apiserver.ApplyFiles(ctx, c.admin, "", manifests+"interceptor/namespace.yaml",
+		manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
 		manifests+"agent/rbac.yaml", manifests+"agent/service.yaml", manifests+"agent/deployment.yaml")
 	if err == nil {
 		c.agent, c.ports, err = c.start(ctx, c.folder)
@@ -97,11 +98,13 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	keda, err := program.ModuleFolder(ctx, "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	keda, err := program.ModuleFolder(ctx, "testdata/keda", "mod", "download", "-json",
+		"github.com/kedacore/keda/v2@v2.19.0")
 	if err != nil {
 		return err
 	}
-	if err := apiserver.ApplyFiles(ctx, c.admin, "", filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml")); err != nil {
+	if err := apiserver.ApplyFiles(ctx, c.admin, "",
+		filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml")); err != nil {
 		return err
 	}
 	if err := isReady(ctx, c.agent, c.ports); err != nil {
@@ -111,14 +114,16 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return apiserver.ApplyFiles(ctx, c.admin, "", append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
+	return apiserver.ApplyFiles(ctx, c.admin, "",
+		append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
 }
 
 // gatewayAPI returns the files with the CRDs of HTTPRoutes and ReferenceGrants.
 func gatewayAPI() []string {
 	folder := os.Getenv(definitionsVariable)
 	return []string{
-		filepath.Join(folder, "gateway.networking.k8s.io_httproutes.yaml"), filepath.Join(folder, "gateway.networking.k8s.io_referencegrants.yaml"),
+		filepath.Join(folder, "gateway.networking.k8s.io_httproutes.yaml"),
+		filepath.Join(folder, "gateway.networking.k8s.io_referencegrants.yaml"),
 	}
 }
 
@@ -188,7 +193,8 @@ func ready(ctx context.Context, ports []int) (code int, says string, err error) 
 // namespace creates a namespace for a test.
 func namespace(t *testing.T, name string) string {
 	t.Helper()
-	if err := apiserver.Apply(t.Context(), shared.admin, "", `{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`); err != nil {
+	if err := apiserver.Apply(t.Context(), shared.admin, "",
+		`{apiVersion: v1, kind: Namespace, metadata: {name: `+name+`}}`); err != nil {
 		t.Fatal(err)
 	}
 	return name
@@ -241,7 +247,8 @@ func get(t *testing.T, path string, target any) bool {
 // patch sends a merge patch as a user would.
 func patch(t *testing.T, path, body string) {
 	t.Helper()
-	err := shared.admin.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", "user").Body([]byte(body)).Do(t.Context()).Error()
+	err := shared.admin.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", "user").Body([]byte(body)).
+		Do(t.Context()).Error()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +263,9 @@ func remove(t *testing.T, path string) {
 }
 
 // awaitObject waits until an HTTPScaledObject fulfills a condition, and returns it.
-func awaitObject(t *testing.T, namespace, name, what string, holds func(*httpv1alpha1.HTTPScaledObject) bool) *httpv1alpha1.HTTPScaledObject {
+func awaitObject(
+	t *testing.T, namespace, name, what string, holds func(*httpv1alpha1.HTTPScaledObject) bool,
+) *httpv1alpha1.HTTPScaledObject {
 	t.Helper()
 	var found *httpv1alpha1.HTTPScaledObject
 	await.True(t, namespace+"/"+name+": "+what, func() bool {

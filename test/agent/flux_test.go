@@ -43,7 +43,8 @@ func flux(t *testing.T, namespace, kustomization string, manifests ...string) (b
 	}
 	command := exec.CommandContext(t.Context(), binary, args...)
 	var said, problems bytes.Buffer
-	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(inNamespace(t, namespace, manifests)), &said, &problems
+	command.Stdin = strings.NewReader(inNamespace(t, namespace, manifests))
+	command.Stdout, command.Stderr = &said, &problems
 	if err := command.Run(); err != nil {
 		t.Fatalf("fluxapply: %v\n%s%s", err, said.String(), problems.String())
 	}
@@ -62,7 +63,8 @@ func inNamespace(t *testing.T, namespace string, manifests []string) string {
 	t.Helper()
 	var stream strings.Builder
 	for _, manifest := range manifests {
-		text, err := yaml.YAMLToJSON([]byte(strings.Replace(manifest, "metadata: {name: web", "metadata: {namespace: "+namespace+", name: web", 1)))
+		text, err := yaml.YAMLToJSON([]byte(strings.Replace(manifest, "metadata: {name: web",
+			"metadata: {namespace: "+namespace+", name: web", 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +144,7 @@ func TestFluxWithoutRecipe(t *testing.T) {
 	})
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 	are(t, "configured", flux(t, team, "", originalIngress, originalRoute))
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonRestored)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonBackendRevertedByOther)
 }
 
 // TestFluxIgnoresBackends makes Flux ignore the wired backends, by the recipe, and apply other changes in Git.

@@ -29,7 +29,8 @@ func otherConditions(t *testing.T) string {
 	is := map[string]any{"type": "string"}
 	status["conditions"] = map[string]any{"type": "array", "items": map[string]any{
 		"type": "object", "required": []any{"type", "status"}, "properties": map[string]any{
-			"type": map[string]any{"type": "string", "enum": []any{"Ready"}}, "status": is, "reason": is, "message": is, "timestamp": is,
+			"type": map[string]any{"type": "string", "enum": []any{"Ready"}}, "status": is, "reason": is, "message": is,
+			"timestamp": is,
 		},
 	}}
 	edited, err := json.Marshal(definition)
@@ -62,11 +63,13 @@ func clusterOfItsOwn(t *testing.T) (folder string) {
 	if shared.admin, err = running.Client(apiserver.AdminToken); err != nil {
 		t.Fatal(err)
 	}
-	keda, err := program.ModuleFolder(t.Context(), "testdata/keda", "mod", "download", "-json", "github.com/kedacore/keda/v2@v2.19.0")
+	keda, err := program.ModuleFolder(t.Context(), "testdata/keda", "mod", "download", "-json",
+		"github.com/kedacore/keda/v2@v2.19.0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	applyFiles(t, "", manifests+"interceptor/namespace.yaml", manifests+"agent/rbac.yaml", filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"))
+	applyFiles(t, "", manifests+"interceptor/namespace.yaml", manifests+"agent/rbac.yaml",
+		filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"))
 	return folder
 }
 
@@ -155,7 +158,8 @@ func TestCRDWithoutConditions(t *testing.T) {
 	awaitGone(t, team, "shop-api")
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "false"}`))
 	awaitBackends(t, team, "shop:80 cart:80")
-	if found := awaitObject(t, team, "shop", "there", there); meta.FindStatusCondition(found.Status.Conditions, "Autowired") != nil {
+	if found := awaitObject(t, team, "shop", "there", there); meta.FindStatusCondition(found.Status.Conditions,
+		"Autowired") != nil {
 		t.Errorf("conditions %+v", found.Status.Conditions)
 	}
 }

@@ -71,8 +71,8 @@ func fill(t *testing.T) {
 	}
 }
 
-// requests counts what the agent has asked so far, by verb and resource. What it asks for itself is not among that: renewals of
-// its Lease, and a look at its certificate now and then.
+// requests counts what the agent has asked so far, by verb and resource. What it asks for itself is not among that:
+// renewals of its Lease, and a look at its certificate now and then.
 func requests(t *testing.T) (counts map[string]int, renewals int) {
 	t.Helper()
 	events, err := shared.audit.RequestsOf(account)
@@ -104,7 +104,8 @@ func TestManyIngresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applyFiles(t, "", append(gatewayAPI(), manifests+"crd/http.keda.sh_httpscaledobjects.yaml", manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
+	applyFiles(t, "", append(gatewayAPI(), manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
+		manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
 		filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
 	fill(t)
 	began := time.Now()
@@ -138,7 +139,8 @@ func TestManyIngresses(t *testing.T) {
 		}
 		return true
 	})
-	t.Logf("%d Ingresses and %d HTTPRoutes were wired %.1f s after the start of the agent", ingresses, manyNamespaces, time.Since(began).Seconds())
+	t.Logf("%d Ingresses and %d HTTPRoutes were wired %.1f s after the start of the agent", ingresses, manyNamespaces,
+		time.Since(began).Seconds())
 	rested := awaitRest(t, agent.PID())
 	for _, want := range wants {
 		t.Logf("%-32s %4d, at most %d", want.what, rested[want.what], want.most)

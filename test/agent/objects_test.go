@@ -45,7 +45,8 @@ func TestGuide(t *testing.T) {
 	team := namespace(t, "guide")
 	applyFiles(t, team, example+"scaledobject.yaml") // before the Rollout that names the Service
 	await.True(t, "the missing Rollout is named", func() bool {
-		return strings.Contains(problemsOf(t, team, "rollouts-demo"), `Rollout "rollouts-demo", which defines the Service, does not exist`)
+		return strings.Contains(problemsOf(t, team, "rollouts-demo"),
+			`Rollout "rollouts-demo", which defines the Service, does not exist`)
 	})
 	applyFiles(t, team, example+"manifests.yaml")
 	found := awaitObject(t, team, "rollouts-demo", "made", there)
@@ -63,13 +64,17 @@ scalingMetric: {requestRate: {targetValue: 5, window: 1m, granularity: 1s}}
 	if diff := cmp.Diff(want, found.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	annotations := map[string]string{"http.kedify.io/traffic-autowire": "ingress", "httpscaledobject.keda.sh/skip-scaledobject-creation": "true"}
+	annotations := map[string]string{
+		"http.kedify.io/traffic-autowire": "ingress", "httpscaledobject.keda.sh/skip-scaledobject-creation": "true",
+	}
 	if diff := cmp.Diff(annotations, found.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	var owner scaled
 	get(t, scaledObject(team, "rollouts-demo"), &owner)
-	owners := []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "rollouts-demo", UID: owner.UID, Controller: new(true)}}
+	owners := []metav1.OwnerReference{
+		{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "rollouts-demo", UID: owner.UID, Controller: new(true)},
+	}
 	if diff := cmp.Diff(owners, found.OwnerReferences); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}
@@ -80,11 +85,14 @@ scalingMetric: {requestRate: {targetValue: 5, window: 1m, granularity: 1s}}
 	await.True(t, "nothing is wrong any more", func() bool { return problemsOf(t, team, "rollouts-demo") == "" })
 
 	// The plugin's weights stay, even when the Rollout and the trigger change.
-	patch(t, httpScaledObject(team, "rollouts-demo"), `{"metadata": {"annotations": {"http.kedify.io/weighted-backends": "weights"}}}`)
-	patch(t, "/apis/argoproj.io/v1alpha1/namespaces/"+team+"/rollouts/rollouts-demo", `{"spec": {"strategy": {"canary": {"stableService": "renamed"}}}}`)
-	found = awaitObject(t, team, "rollouts-demo", "the new stable Service", func(object *httpv1alpha1.HTTPScaledObject) bool {
-		return object.Spec.ScaleTargetRef.Service == "renamed"
-	})
+	patch(t, httpScaledObject(team, "rollouts-demo"),
+		`{"metadata": {"annotations": {"http.kedify.io/weighted-backends": "weights"}}}`)
+	patch(t, "/apis/argoproj.io/v1alpha1/namespaces/"+team+"/rollouts/rollouts-demo",
+		`{"spec": {"strategy": {"canary": {"stableService": "renamed"}}}}`)
+	found = awaitObject(t, team, "rollouts-demo", "the new stable Service",
+		func(object *httpv1alpha1.HTTPScaledObject) bool {
+			return object.Spec.ScaleTargetRef.Service == "renamed"
+		})
 	if found.Annotations["http.kedify.io/weighted-backends"] != "weights" {
 		t.Errorf("the weights are gone: %v", found.Annotations)
 	}
@@ -102,12 +110,14 @@ func TestRevertUserChanges(t *testing.T) {
 	// Only the watch can bring it back: no earlier event is left, and the agent's cache resyncs every 10 hours.
 	awaitHandled(t, "edits-last")
 	remove(t, httpScaledObject(team, "shop"))
-	after := awaitObject(t, team, "shop", "made again", func(object *httpv1alpha1.HTTPScaledObject) bool { return object.UID != before.UID })
+	after := awaitObject(t, team, "shop", "made again",
+		func(object *httpv1alpha1.HTTPScaledObject) bool { return object.UID != before.UID })
 	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
 		t.Errorf("spec (-before +after):\n%s", diff)
 	}
 
-	patch(t, httpScaledObject(team, "shop"), `{"metadata": {"annotations": {"team": "a"}}, "spec": {"hosts": ["mine.test"], "timeouts": {"conditionWait": "9s"}}}`)
+	patch(t, httpScaledObject(team, "shop"),
+		`{"metadata": {"annotations": {"team": "a"}}, "spec": {"hosts": ["mine.test"], "timeouts": {"conditionWait": "9s"}}}`)
 	found := awaitObject(t, team, "shop", "the trigger's host again", func(object *httpv1alpha1.HTTPScaledObject) bool {
 		return slices.Equal(object.Spec.Hosts, []string{"shop.test"})
 	})
@@ -116,8 +126,8 @@ func TestRevertUserChanges(t *testing.T) {
 	}
 }
 
-// awaitHandled waits until the agent has received every earlier event of HTTPScaledObjects: in a namespace of its own, it
-// waits until the agent reverts an edit, whose event comes after them in the same watch.
+// awaitHandled waits until the agent has received every earlier event of HTTPScaledObjects: in a namespace of its own,
+// it waits until the agent reverts an edit, whose event comes after them in the same watch.
 func awaitHandled(t *testing.T, name string) {
 	t.Helper()
 	team := namespace(t, name)
@@ -149,18 +159,22 @@ func TestRemoveUserAdditions(t *testing.T) {
 			before := awaitObject(t, team, "shop", "its conditions", func(object *httpv1alpha1.HTTPScaledObject) bool {
 				return len(object.Status.Conditions) > 0
 			})
-			patch(t, httpScaledObject(team, "shop"), `{"metadata": {"annotations": {"team": "a"}}, "spec": {"scaledownPeriod": 7}}`)
+			patch(t, httpScaledObject(team, "shop"),
+				`{"metadata": {"annotations": {"team": "a"}}, "spec": {"scaledownPeriod": 7}}`)
 			patch(t, httpScaledObject(team, "shop"), body)
-			after := awaitObject(t, team, "shop", "restored, except the user's fields", func(object *httpv1alpha1.HTTPScaledObject) bool {
-				want := before.DeepCopy()
-				want.Spec.ScaledownPeriod, want.Annotations["team"] = new(int32(7)), "a"
-				return object.Generation > before.Generation && cmp.Equal(want.Spec, object.Spec) && cmp.Equal(want.Annotations, object.Annotations)
-			})
+			after := awaitObject(t, team, "shop", "restored, except the user's fields",
+				func(object *httpv1alpha1.HTTPScaledObject) bool {
+					want := before.DeepCopy()
+					want.Spec.ScaledownPeriod, want.Annotations["team"] = new(int32(7)), "a"
+					return object.Generation > before.Generation && cmp.Equal(want.Spec, object.Spec) && cmp.Equal(want.Annotations,
+						object.Annotations)
+				})
 			// Changes of the trigger still apply, regardless of the previous field manager.
 			apply(t, team, shop(`{hosts: shop.test, portName: web, service: shop, scalingMetric: concurrency}`))
 			awaitObject(t, team, "shop", "the port's name", func(object *httpv1alpha1.HTTPScaledObject) bool {
 				metric := object.Spec.ScalingMetric
-				return object.UID == after.UID && object.Spec.ScaleTargetRef.Port == 0 && object.Spec.ScaleTargetRef.PortName == "web" &&
+				return object.UID == after.UID && object.Spec.ScaleTargetRef.Port == 0 &&
+					object.Spec.ScaleTargetRef.PortName == "web" &&
 					metric.RequestRate == nil && metric.Concurrency != nil
 			})
 		})
@@ -183,7 +197,8 @@ func TestAddAndRemoveTriggers(t *testing.T) {
 	}
 
 	apply(t, team, strings.Replace(two, "portName: http", `port: "81"`, 1))
-	found := awaitObject(t, team, "shop-api", "its new port", func(object *httpv1alpha1.HTTPScaledObject) bool { return object.Spec.ScaleTargetRef.Port == 81 })
+	found := awaitObject(t, team, "shop-api", "its new port",
+		func(object *httpv1alpha1.HTTPScaledObject) bool { return object.Spec.ScaleTargetRef.Port == 81 })
 	if found.Spec.ScaleTargetRef.PortName != "" {
 		t.Errorf("the port's name is still %q", found.Spec.ScaleTargetRef.PortName)
 	}
@@ -205,7 +220,7 @@ func TestNameTaken(t *testing.T) {
 	mine := `{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop}, spec: {hosts: [mine.test], scaleTargetRef: {service: mine, port: 80}}}`
 	apply(t, team, mine, shop(simple))
 	const says = `HTTPScaledObject "shop" already exists and belongs to another owner; delete it, or set a different httpScaledObject in the trigger's metadata`
-	awaitEvent(t, team, httpv1alpha1.ReasonNameTaken, says)
+	awaitEvent(t, team, httpv1alpha1.ReasonNameInUse, says)
 	found := awaitObject(t, team, "shop", "there", there)
 	if len(found.OwnerReferences) > 0 || found.Spec.ScaleTargetRef.Service != "mine" {
 		t.Errorf("it was taken over: %+v", found)
@@ -231,18 +246,21 @@ func TestReportProblems(t *testing.T) {
 		t.Error("an object was made all the same")
 	}
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, pathPrefix: /a}`))
-	found := awaitObject(t, team, "shop", "made without the unknown key", func(object *httpv1alpha1.HTTPScaledObject) bool {
-		return meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
-	})
+	found := awaitObject(t, team, "shop", "made without the unknown key",
+		func(object *httpv1alpha1.HTTPScaledObject) bool {
+			return meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
+		})
 	accepted := meta.FindStatusCondition(found.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
-	if want := "did you mean pathPrefixes?"; accepted.Reason != httpv1alpha1.ReasonKeyIgnored || !strings.HasSuffix(accepted.Message, want) {
+	if want := "did you mean pathPrefixes?"; accepted.Reason != httpv1alpha1.ReasonKeyIgnored ||
+		!strings.HasSuffix(accepted.Message, want) {
 		t.Errorf("condition %+v, want one that ends with %q", accepted, want)
 	}
 	apply(t, team, shop(`{hosts: other.test, port: http, service: shop}`))
 	found = awaitObject(t, team, "shop", "the problem is reported", func(object *httpv1alpha1.HTTPScaledObject) bool {
 		return meta.IsStatusConditionFalse(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
 	})
-	if accepted := meta.FindStatusCondition(found.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted); accepted.Message != says {
+	if accepted := meta.FindStatusCondition(found.Status.Conditions,
+		httpv1alpha1.ConditionTriggerAccepted); accepted.Message != says {
 		t.Errorf("condition %+v, want %q", accepted, says)
 	}
 	if !slices.Equal(found.Spec.Hosts, []string{"shop.test"}) {
@@ -281,7 +299,8 @@ func awaitEvent(t *testing.T, namespace, reason, message string) {
 		get(t, "/api/v1/namespaces/"+namespace+"/events", &list)
 		return slices.ContainsFunc(list.Items, func(event corev1.Event) bool {
 			return event.Type == corev1.EventTypeWarning && event.Reason == reason && event.Message == message &&
-				event.InvolvedObject.Kind == "ScaledObject" && event.InvolvedObject.Name == "shop" && event.InvolvedObject.UID != types.UID("")
+				event.InvolvedObject.Kind == "ScaledObject" && event.InvolvedObject.Name == "shop" &&
+				event.InvolvedObject.UID != types.UID("")
 		})
 	})
 }

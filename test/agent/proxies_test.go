@@ -87,7 +87,8 @@ func TestInstallAndRemoveProxies(t *testing.T) {
 	before := webs(t, team)
 	apply(t, team, shop(simple))
 	for name, found := range awaitParts(t, team, len(proxyParts)) {
-		if len(found.Finalizers)+len(found.OwnerReferences) > 0 || found.Labels[httpv1alpha1.LabelManagedBy] != httpv1alpha1.ManagedByAgent {
+		if len(found.Finalizers)+len(found.OwnerReferences) > 0 ||
+			found.Labels[httpv1alpha1.LabelManagedBy] != httpv1alpha1.ManagedByAgent {
 			t.Errorf("%s has finalizers %v, owners %v, labels %v", name, found.Finalizers, found.OwnerReferences, found.Labels)
 		}
 	}
@@ -111,7 +112,10 @@ func TestInstallAndRemoveProxies(t *testing.T) {
 	awaitParts(t, team, 0)
 
 	done := writes(t, team)
-	order := []string{"patch ingresses/", "patch httproutes/", "patch ingresses/", "patch httproutes/", "delete httpscaledobjects/", "delete deployments/", "delete services/"}
+	order := []string{
+		"patch ingresses/", "patch httproutes/", "patch ingresses/", "patch httproutes/", "delete httpscaledobjects/",
+		"delete deployments/", "delete services/",
+	}
 	for _, each := range done {
 		if len(order) > 0 && each == order[0] {
 			order = order[1:]
@@ -157,7 +161,7 @@ func TestManualProxies(t *testing.T) {
 	}
 	before := parts(t, team)
 	apply(t, team, shop(simple))
-	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
+	awaitInstalled(t, team, httpv1alpha1.ReasonNotManagedByAgent)
 	remove(t, scaledObject(team, "shop"))
 	awaitGone(t, team, "shop")
 	last := namespace(t, "fleet-by-hand-bound") // what comes after is reconciled after
@@ -177,7 +181,7 @@ func TestAdoptManualProxies(t *testing.T) {
 	}
 	uid := parts(t, team)["Deployment"].UID
 	apply(t, team, shop(simple))
-	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
+	awaitInstalled(t, team, httpv1alpha1.ReasonNotManagedByAgent)
 	label := func(value string) {
 		t.Helper()
 		for name := range proxyParts {
@@ -193,17 +197,19 @@ func TestAdoptManualProxies(t *testing.T) {
 		t.Error("it is another Deployment")
 	}
 	label("null")
-	awaitInstalled(t, team, httpv1alpha1.ReasonInstalledByHand)
+	awaitInstalled(t, team, httpv1alpha1.ReasonNotManagedByAgent)
 }
 
 // TestProxyNameTaken has one object of someone else with a proxy's name, until it is deleted.
 func TestProxyNameTaken(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "fleet-taken")
-	apply(t, team, `{apiVersion: v1, kind: ConfigMap, metadata: {name: kedify-proxy-bootstrap}, data: {mine: "1"}}`, shop(simple))
-	message := awaitInstalled(t, team, httpv1alpha1.ReasonNameTaken)
-	awaitEvent(t, team, httpv1alpha1.ReasonNameTaken, message)
-	if found := parts(t, team); len(found) != 1 || found["ConfigMap"].Labels != nil || !strings.Contains(message, "ConfigMap kedify-proxy-bootstrap") {
+	apply(t, team, `{apiVersion: v1, kind: ConfigMap, metadata: {name: kedify-proxy-bootstrap}, data: {mine: "1"}}`,
+		shop(simple))
+	message := awaitInstalled(t, team, httpv1alpha1.ReasonNameInUse)
+	awaitEvent(t, team, httpv1alpha1.ReasonNameInUse, message)
+	if found := parts(t, team); len(found) != 1 || found["ConfigMap"].Labels != nil ||
+		!strings.Contains(message, "ConfigMap kedify-proxy-bootstrap") {
 		t.Errorf("%q, and there is %v", message, found)
 	}
 	remove(t, part("ConfigMap", team))
@@ -222,7 +228,8 @@ func TestNamespaceSettings(t *testing.T) {
 	awaitProxy(t, team, "as the annotations say", func(found *appsv1.Deployment) bool {
 		return *found.Spec.Replicas == 2 && image(found) == "mirror.test/envoy:v1.40.0"
 	})
-	patch(t, part("Deployment", team), `{"spec": {"replicas": 5, "paused": true}, "metadata": {"labels": {"app": "mine"}}}`)
+	patch(t, part("Deployment", team),
+		`{"spec": {"replicas": 5, "paused": true}, "metadata": {"labels": {"app": "mine"}}}`)
 	awaitProxy(t, team, "scaled by a user and otherwise unchanged", func(found *appsv1.Deployment) bool {
 		return *found.Spec.Replicas == 5 && found.Labels["app"] == "kedify-proxy"
 	})
@@ -231,7 +238,8 @@ func TestNamespaceSettings(t *testing.T) {
 
 	patch(t, path, `{"metadata": {"annotations": {"http.kedify.io/proxy-replicas": "many", "http.kedify.io/proxy-resources": "{limits: {memory: 512Mi}}"}}}`)
 	message := awaitInstalled(t, team, httpv1alpha1.ReasonInvalidProxySettings)
-	found := awaitProxy(t, team, "of the agent's number", func(found *appsv1.Deployment) bool { return *found.Spec.Replicas == 1 })
+	found := awaitProxy(t, team, "of the agent's number",
+		func(found *appsv1.Deployment) bool { return *found.Spec.Replicas == 1 })
 	if memory := found.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String(); memory != "512Mi" {
 		t.Errorf("the limit of memory is %s", memory)
 	}
@@ -242,7 +250,8 @@ func TestNamespaceSettings(t *testing.T) {
 			return event.InvolvedObject.Kind == "Namespace" && event.InvolvedObject.Name == team && event.Message == message
 		})
 	})
-	patch(t, path, `{"metadata": {"annotations": {"http.kedify.io/proxy-replicas": null, "http.kedify.io/proxy-image": null}}}`)
+	patch(t, path,
+		`{"metadata": {"annotations": {"http.kedify.io/proxy-replicas": null, "http.kedify.io/proxy-image": null}}}`)
 	awaitInstalled(t, team, "")
 	awaitProxy(t, team, "with the image of config/kedify-proxy", func(found *appsv1.Deployment) bool {
 		return image(found) == "envoyproxy/envoy:v1.40.0"
@@ -255,7 +264,8 @@ func TestKEDAScalesTheProxies(t *testing.T) {
 	team := namespace(t, "fleet-scaled")
 	ask := func(number string) {
 		t.Helper()
-		patch(t, "/api/v1/namespaces/"+team, `{"metadata": {"annotations": {"http.kedify.io/proxy-max-replicas": `+number+`}}}`)
+		patch(t, "/api/v1/namespaces/"+team,
+			`{"metadata": {"annotations": {"http.kedify.io/proxy-max-replicas": `+number+`}}}`)
 	}
 	ask(`"3"`)
 	apply(t, team, shop(simple))
@@ -265,7 +275,8 @@ func TestKEDAScalesTheProxies(t *testing.T) {
 		await.True(t, fmt.Sprintf("at most %d proxies", want), func() bool {
 			var found apis.ScaledObject
 			isThere := get(t, scaledObject(team, "kedify-proxy"), &found)
-			return !isThere && want == 0 || isThere && want > 0 && *found.Spec.MaxReplicaCount == want && *found.Spec.MinReplicaCount == 1 &&
+			return !isThere && want == 0 || isThere && want > 0 && *found.Spec.MaxReplicaCount == want &&
+				*found.Spec.MinReplicaCount == 1 &&
 				found.Spec.Triggers[0].Type == "cpu" && found.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
 		})
 	}
@@ -273,7 +284,8 @@ func TestKEDAScalesTheProxies(t *testing.T) {
 	patch(t, scaledObject(team, "kedify-proxy"), `{"spec": {"maxReplicaCount": 30}}`)
 	awaitMost(3)
 	ask(`"1"`)
-	if message := awaitInstalled(t, team, httpv1alpha1.ReasonInvalidProxySettings); !strings.Contains(message, "the maximum number of proxies, 1, must exceed") {
+	if message := awaitInstalled(t, team, httpv1alpha1.ReasonInvalidProxySettings); !strings.Contains(message,
+		"the maximum number of proxies, 1, must exceed") {
 		t.Error(message)
 	}
 	awaitMost(0)
@@ -304,9 +316,10 @@ func TestTerminatingNamespace(t *testing.T) {
 	last := namespace(t, "fleet-ends-bound")
 	patch(t, "/api/v1/namespaces/"+last, `{"metadata": {"annotations": {"http.kedify.io/proxy-replicas": "2"}}}`)
 	apply(t, last, shop(simple))
-	awaitProxy(t, last, "are there, after the agent has seen that the other namespace goes", func(found *appsv1.Deployment) bool {
-		return *found.Spec.Replicas == 2
-	})
+	awaitProxy(t, last, "are there, after the agent has seen that the other namespace goes",
+		func(found *appsv1.Deployment) bool {
+			return *found.Spec.Replicas == 2
+		})
 	remove(t, part("Deployment", team))
 	remove(t, part("Deployment", last))
 	awaitParts(t, last, len(proxyParts))

@@ -73,7 +73,8 @@ func isReleased(t *testing.T, path string, before *coordinationv1.Lease) {
 	holders = slices.Compact(holders)
 	transitions := *states[len(states)-1].Spec.LeaseTransitions - *before.Spec.LeaseTransitions
 	if len(holders) != 3 || holders[1] != "" || transitions != 1 {
-		t.Errorf("the holders of the Lease were %q, with %d more transitions; want it released between two holders", holders, transitions)
+		t.Errorf("the holders of the Lease were %q, with %d more transitions; want it released between two holders", holders,
+			transitions)
 	}
 }
 

@@ -67,8 +67,9 @@ func TestSharedFleet(t *testing.T) {
 	awaitBackends(t, team, direct, elsewhere)
 
 	t.Log("an Ingress is asked for, too, which cannot name another namespace")
-	patch(t, httpScaledObject(team, "shop"), `{"metadata": {"annotations": {"http.kedify.io/traffic-autowire": "ingress,httproute"}}}`)
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonNotCarriedOut)
+	patch(t, httpScaledObject(team, "shop"),
+		`{"metadata": {"annotations": {"http.kedify.io/traffic-autowire": "ingress,httproute"}}}`)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonUnsupportedSetting)
 	awaitBackends(t, team, direct, elsewhere)
 
 	t.Log("a user says no")
@@ -100,15 +101,16 @@ func deletions(t *testing.T, namespace string) []time.Time {
 	}
 	var times []time.Time
 	for _, event := range events {
-		if event.Verb == "delete" && event.ObjectRef.Resource == "referencegrants" && event.ObjectRef.Name == path.Base(grantPath(namespace)) {
+		if event.Verb == "delete" && event.ObjectRef.Resource == "referencegrants" &&
+			event.ObjectRef.Name == path.Base(grantPath(namespace)) {
 			times = append(times, event.RequestReceivedTimestamp)
 		}
 	}
 	return times
 }
 
-// stayed fails unless a ReferenceGrant stayed for 10 s after the time from which, by its last annotation, nothing relied on it. There
-// were some deletions before its own.
+// stayed fails unless a ReferenceGrant stayed for 10 s after the time from which, by its last annotation, nothing
+// relied on it. There were some deletions before its own.
 func stayed(t *testing.T, namespace string, grant *apis.ReferenceGrant, before int) {
 	t.Helper()
 	states := history(t, grantPath(namespace), grant.ResourceVersion, func(apis.ReferenceGrant) bool { return false })
@@ -117,7 +119,8 @@ func stayed(t *testing.T, namespace string, grant *apis.ReferenceGrant, before i
 	if err != nil {
 		t.Fatal(err)
 	}
-	await.True(t, "the audit log has the deletion of the ReferenceGrant", func() bool { return len(deletions(t, namespace)) > before })
+	await.True(t, "the audit log has the deletion of the ReferenceGrant",
+		func() bool { return len(deletions(t, namespace)) > before })
 	if at := deletions(t, namespace)[before]; at.Sub(since) < 10*time.Second {
 		t.Errorf("the ReferenceGrant is not needed since %v, and was deleted at %v", since, at)
 	}

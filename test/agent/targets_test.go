@@ -58,7 +58,8 @@ spec:
 
 // rollout is a Rollout with a strategy and where it has its Pods from.
 func rollout(strategy, pods string) string {
-	return `{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: myapp}, spec: {` + pods + `, strategy: ` + strategy + `}}`
+	return `{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: myapp}, spec: {` + pods + `, strategy: ` +
+		strategy + `}}`
 }
 
 // scaling is a ScaledObject of a workload.
@@ -113,7 +114,10 @@ func TestTargets(t *testing.T) {
 				replicas: {min: 0, max: 100}, scalingMetric: {requestRate: {targetValue: 100, window: 1m, granularity: 1s}}}`,
 		},
 		"a stateful set": {
-			[]string{scaling(`{apiVersion: apps/v1, kind: StatefulSet, name: myapp}`, `{hosts: myapp.example.com, portName: http, service: web, scalingMetric: concurrency}`)},
+			[]string{
+				scaling(`{apiVersion: apps/v1, kind: StatefulSet, name: myapp}`,
+					`{hosts: myapp.example.com, portName: http, service: web, scalingMetric: concurrency}`),
+			},
 			`{scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: myapp, service: web, portName: http},
 				replicas: {min: 0, max: 100}, scalingMetric: {concurrency: {targetValue: 100}}}`,
 		},

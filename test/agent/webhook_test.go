@@ -21,8 +21,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// installWebhook installs config/agent/webhook.yaml. It differs in the address, for there are no Services here, and holds for namespaces with the label
-// webhook=on only, so that other tests go without.
+// installWebhook installs config/agent/webhook.yaml. It differs in the address, for there are no Services here, and
+// holds for namespaces with the label webhook=on only, so that other tests go without.
 var installWebhook = sync.OnceValue(func() error {
 	manifest, err := os.ReadFile(manifests + "agent/webhook.yaml")
 	if err != nil {
@@ -39,7 +39,8 @@ var installWebhook = sync.OnceValue(func() error {
 	if err != nil {
 		return err
 	}
-	return shared.admin.Post().AbsPath(webhooks).SetHeader("Content-Type", "application/json").Body(changed).Do(background()).Error()
+	return shared.admin.Post().AbsPath(webhooks).SetHeader("Content-Type",
+		"application/json").Body(changed).Do(background()).Error()
 })
 
 // webhookURL returns the address of the agent's webhook.
@@ -62,7 +63,8 @@ func withWebhook(t *testing.T, name string) string {
 	})
 	// The API server has read it once it no longer accepts kedify-http without conversion.
 	await.True(t, "the webhook is called", func() bool {
-		answer, _, err := send(t, shared.admin.Post().AbsPath(strings.TrimSuffix(scaledObject(name, ""), "/")).Param("dryRun", "All"), shop(simple))
+		answer, _, err := send(t, shared.admin.Post().AbsPath(strings.TrimSuffix(scaledObject(name, ""), "/")).
+			Param("dryRun", "All"), shop(simple))
 		return err == nil && answer.Spec.Triggers[0]["type"] == "external-push"
 	})
 	return name
@@ -148,13 +150,15 @@ func TestWebhook(t *testing.T) {
 		}
 		return err == nil
 	})
-	if diff := cmp.Diff(want.Spec.Triggers, updated.Spec.Triggers); diff != "" || updated.Generation != created.Generation {
+	if diff := cmp.Diff(want.Spec.Triggers, updated.Spec.Triggers); diff != "" ||
+		updated.Generation != created.Generation {
 		t.Errorf("generation %d, then %d; triggers (-want +got):\n%s", created.Generation, updated.Generation, diff)
 	}
 	awaitObject(t, team, "mixed", "made", there)
 
 	// generateName is applied after the webhook: the agent converts the stored object.
-	generated, _, err := send(t, shared.admin.Post().AbsPath(collection), strings.Replace(shop(simple), "name: shop", "generateName: shop-", 1))
+	generated, _, err := send(t, shared.admin.Post().AbsPath(collection),
+		strings.Replace(shop(simple), "name: shop", "generateName: shop-", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,12 +293,14 @@ func TestMatchConditions(t *testing.T) {
 	webhook.Webhooks[0].ClientConfig.URL, webhook.Webhooks[0].ClientConfig.CABundle = &dead, nil
 	webhook.Webhooks[0].NamespaceSelector.MatchLabels = map[string]string{"webhook": "dead"}
 	text, err := json.Marshal(map[string]any{
-		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": map[string]any{"name": "dead"}, "webhooks": webhook.Webhooks,
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+		"metadata": map[string]any{"name": "dead"}, "webhooks": webhook.Webhooks,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := shared.admin.Post().AbsPath(webhooks).SetHeader("Content-Type", "application/json").Body(text).Do(t.Context()).Error(); err != nil {
+	if err := shared.admin.Post().AbsPath(webhooks).SetHeader("Content-Type", "application/json").Body(text).
+		Do(t.Context()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, "", `{apiVersion: v1, kind: Namespace, metadata: {name: dead, labels: {webhook: dead}}}`)

@@ -66,9 +66,13 @@ func run(ctx context.Context, logger *slog.Logger) error {
 		return err
 	}
 	return server.Run(ctx, health, server.Shutdown{Delay: 3 * time.Second, Deadline: 15 * time.Second}, logger,
-		server.Component{Name: "health", Run: func(ctx context.Context) error { return server.ServeHTTP(ctx, probes, health, logger) }},
+		server.Component{
+			Name: "health", Run: func(ctx context.Context) error { return server.ServeHTTP(ctx, probes, health, logger) },
+		},
 		server.Component{Name: "canaries", Run: func(ctx context.Context) error { return canaries.Run(ctx, logger) }},
-		server.Component{Name: "demand", Run: func(ctx context.Context) error { return demand.run(ctx, kube.NewClient(config), logger) }},
+		server.Component{
+			Name: "demand", Run: func(ctx context.Context) error { return demand.run(ctx, kube.NewClient(config), logger) },
+		},
 		server.Component{Name: "gRPC", Run: func(ctx context.Context) error {
 			context.AfterFunc(ctx, func() {
 				service.Close()

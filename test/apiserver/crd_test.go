@@ -139,7 +139,8 @@ func TestCRDRejects(t *testing.T) {
 		},
 		"target-as-text": {
 			`{scaleTargetRef: shop}`,
-			`[spec.scaleTargetRef: Invalid value: "string": spec.scaleTargetRef in body must be of type object: "string"` + unchecked,
+			`[spec.scaleTargetRef: Invalid value: "string": spec.scaleTargetRef in body must be of type object: "string"` +
+				unchecked,
 		},
 		"timeout-as-a-number": {
 			`{scaleTargetRef: {service: shop, port: 80}, timeouts: {responseHeader: 30}}`,
@@ -168,7 +169,7 @@ func TestPrinterColumns(t *testing.T) {
 	}
 	const status = `{"status": {"targetWorkload": "argoproj.io/v1alpha1/Rollout/shop", "targetService": "shop-stable:80", "conditions": [
 		{"type": "Ready", "status": "True", "reason": "Serving", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
-		{"type": "Programmed", "status": "False", "reason": "Pending", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`
+		{"type": "Programmed", "status": "False", "reason": "NotAcknowledged", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`
 	if err := patch(t.Context(), shared.admin, pathOf(namespace, "shop")+"/status", status); err != nil {
 		t.Fatal(err)
 	}

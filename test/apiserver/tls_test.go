@@ -26,7 +26,8 @@ func TestInterceptorReadsOnlyNamedSecrets(t *testing.T) {
 	const wide, narrow = "tls-wide", "tls-narrow"
 	for _, namespace := range []string{wide, narrow} {
 		shared.newNamespace(t, namespace)
-		shared.apply(t, namespace, `{apiVersion: v1, kind: Service, metadata: {name: shop}, spec: {ports: [{port: 80}]}}`, secretText(t, "other-tls", 7, "x.test"),
+		shared.apply(t, namespace, `{apiVersion: v1, kind: Service, metadata: {name: shop}, spec: {ports: [{port: 80}]}}`,
+			secretText(t, "other-tls", 7, "x.test"),
 			fmt.Sprintf(`{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop, annotations: {%s: shop-tls}}, `+
 				`spec: {hosts: [%s.test], scaleTargetRef: {service: shop, port: 80}}}`, httpv1alpha1.AnnotationTLSSecretName, namespace))
 	}
@@ -116,7 +117,8 @@ func commandIn(t *testing.T, page string, denied metav1.Condition, namespace str
 	if command == nil || command[2] != namespace {
 		t.Fatalf("there is no command for namespace %s in %q", namespace, denied.Message)
 	}
-	if said := strings.Replace(strings.Trim(command[0], "`"), namespace, "YOUR-NAMESPACE", 1); !strings.Contains(page, "\n"+said+"\n") {
+	if said := strings.Replace(strings.Trim(command[0], "`"), namespace, "YOUR-NAMESPACE", 1); !strings.Contains(page,
+		"\n"+said+"\n") {
 		t.Errorf("docs/how-to/tls.md does not have the command %s", said)
 	}
 	return fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s}, `+

@@ -16,7 +16,7 @@ import (
 // leftover is a leftover in the JSON output of cleanup.
 type leftover struct {
 	Object  string   `json:"object"`
-	Sorts   []string `json:"sorts"`
+	Kinds   []string `json:"kinds"`
 	Unowned bool     `json:"unowned"`
 	Removed bool     `json:"removed"`
 	Error   string   `json:"error"`
@@ -83,14 +83,14 @@ func TestCleanupRemovesOnlyLeftovers(t *testing.T) {
 	snapshot := createLeftovers(t)
 	before := snapshot()
 	want := []leftover{
-		{Object: "HTTPRoute leftovers/label-alone", Sorts: []string{"Label"}},
-		{Object: "HTTPRoute leftovers/of-changed", Sorts: []string{"Record", "RouteWeights"}},
-		{Object: "HTTPRoute leftovers/of-deleted", Sorts: []string{"Record", "ManagedRules", "Destinations"}},
-		{Object: "HTTPScaledObject leftovers/by-hand", Sorts: []string{"UnownedWeights"}, Unowned: true},
-		{Object: "HTTPScaledObject leftovers/mark-alone", Sorts: []string{"Mark"}},
-		{Object: "HTTPScaledObject leftovers/of-changed", Sorts: []string{"Weights"}},
-		{Object: "HTTPScaledObject leftovers/of-deleted", Sorts: []string{"Weights"}},
-		{Object: "HTTPScaledObject leftovers/reported", Sorts: []string{"StatusAnnotation"}},
+		{Object: "HTTPRoute leftovers/label-alone", Kinds: []string{"Label"}},
+		{Object: "HTTPRoute leftovers/of-changed", Kinds: []string{"Record", "RouteWeights"}},
+		{Object: "HTTPRoute leftovers/of-deleted", Kinds: []string{"Record", "ManagedRules", "Destinations"}},
+		{Object: "HTTPScaledObject leftovers/by-hand", Kinds: []string{"UnownedWeights"}, Unowned: true},
+		{Object: "HTTPScaledObject leftovers/mark-alone", Kinds: []string{"Mark"}},
+		{Object: "HTTPScaledObject leftovers/of-changed", Kinds: []string{"Weights"}},
+		{Object: "HTTPScaledObject leftovers/of-deleted", Kinds: []string{"Weights"}},
+		{Object: "HTTPScaledObject leftovers/reported", Kinds: []string{"StatusAnnotation"}},
 	}
 	// The HTTPScaledObject of TestStatusAndSplitOfBothRouters has no owner annotation, but a Rollout references it.
 	got, code := cleanup(t)
@@ -178,7 +178,7 @@ spec: {holderIdentity: gone, renewTime: "2026-01-01T00:00:00.000000Z"}}`)
 		}
 		patch(t, interceptor+"/status", `{status: {replicas: 1, readyReplicas: 1}}`)
 	}()
-	want := leftover{Object: "Lease keda/kedify-http-interceptor", Sorts: []string{"InterceptorLease"}}
+	want := leftover{Object: "Lease keda/kedify-http-interceptor", Kinds: []string{"InterceptorLease"}}
 	if got, code := cleanup(t); code != 3 || len(got) != 1 || !cmp.Equal(got[0], want) {
 		t.Fatalf("exit code %d: %+v", code, got)
 	}
@@ -208,7 +208,7 @@ func TestCleanupOfATrial(t *testing.T) {
 	create("try-over", "2026-01-01T00:00:00Z", "kubectl-http-canary")
 	create("try-now", time.Now().Add(time.Hour).Format(time.RFC3339), "kubectl-http-canary")
 	create("try-foreign", "2026-01-01T00:00:00Z", "somebody")
-	want := leftover{Object: "Namespace try-over", Sorts: []string{"Trial"}}
+	want := leftover{Object: "Namespace try-over", Kinds: []string{"Trial"}}
 	if got, code := cleanup(t); code != 3 || len(got) != 1 || !cmp.Equal(got[0], want) {
 		t.Fatalf("exit code %d: %+v", code, got)
 	}

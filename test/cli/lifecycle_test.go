@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
@@ -132,6 +133,7 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 	})
 	t.Run("by init containers", func(t *testing.T) { initContainers(t, b); back(t) })
 	t.Run("objects of other owners", func(t *testing.T) { foreign(t, b); back(t) })
+	t.Run("objects that stay", func(t *testing.T) { keptObjects(t, b); back(t) })
 	t.Run("interrupted at every write", func(t *testing.T) { interrupted(t, b); back(t) })
 }
 
@@ -305,6 +307,36 @@ func foreign(t *testing.T, b *bareCluster) {
 		t.Errorf("final list:\n%s", b.list(t))
 	}
 	b.setList(t, others)
+}
+
+// keptObjects: the CRD belongs to another owner, so uninstall keeps the HTTPScaledObjects with the interceptors' reports.
+// It marks the Lease: a router that stays must not wait for reports, as it does after a crash.
+func keptObjects(t *testing.T, b *bareCluster) {
+	t.Helper()
+	const lease = "/apis/coordination.k8s.io/v1/namespaces/keda/leases/kedify-http-interceptor"
+	if err := apiserver.ApplyFiles(t.Context(), b.admin, "", manifests+"crd/http.keda.sh_httpscaledobjects.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	b.apply(t, "{apiVersion: http.keda.sh/v1alpha1, kind: HTTPScaledObject, metadata: {name: shop, namespace: shop}, "+
+		"spec: {hosts: [shop.example.com], scaleTargetRef: {service: shop-stable, port: 80}}}")
+	b.wired(t)
+	for _, want := range []int{1, 0} { // the second run has nothing to do
+		out := b.must(t, "uninstall")
+		if got := strings.Count(out, "Lease keda/kedify-http-interceptor marked as uninstalled\n"); got != want {
+			t.Errorf("the Lease was marked %d times, want %d:\n%s", got, want, out)
+		}
+		spec, _ := b.get(t, lease)["spec"].(map[string]any)
+		if spec["holderIdentity"] != "uninstalled" {
+			t.Errorf("the Lease is %v", spec)
+		}
+	}
+	crd := "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/httpscaledobjects.http.keda.sh"
+	for _, path := range []string{objectPath("shop", "shop"), crd, lease} {
+		if err := b.admin.Delete().AbsPath(path).Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await.True(t, "the CRD is gone", func() bool { return b.get(t, crd) == nil })
 }
 
 // interrupted aborts install after 1, 2, 3, ... writes until a run succeeds, and uninstall after each change. The final

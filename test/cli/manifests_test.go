@@ -100,7 +100,8 @@ func TestDocumentedCommandsExist(t *testing.T) {
 		}
 	}
 	for subcommand, page := range named {
-		if got := run(t, apiserver.AdminToken, subcommand, "--help"); got.code != 0 || !strings.Contains(got.out, "kubectl http-canary "+subcommand) {
+		if got := run(t, apiserver.AdminToken, subcommand, "--help"); got.code != 0 ||
+			!strings.Contains(got.out, "kubectl http-canary "+subcommand) {
 			t.Errorf("%s names the subcommand %s: %d %s%s", page, subcommand, got.code, got.out, got.err)
 		}
 	}

@@ -136,9 +136,13 @@ func TestBuildCreatesStaticLinuxBinaries(t *testing.T) {
 	}
 }
 
-// anchors returns the anchors that GitHub creates for a page's headings. Repeated headings get a numeric suffix.
+// anchors returns the anchors that GitHub creates for a page's headings, and those that the page itself defines.
+// Repeated headings get a numeric suffix.
 func anchors(page string) map[string]bool {
 	names, seen := map[string]bool{}, map[string]int{}
+	for _, defined := range regexp.MustCompile(`<a id="([^"]+)"></a>`).FindAllStringSubmatch(page, -1) {
+		names[defined[1]] = true
+	}
 	inBlock := false
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(strings.TrimSpace(line), "```") {
@@ -173,7 +177,7 @@ func TestAnchorsResolve(t *testing.T) {
 			}
 			looked++
 			if page, ok := pages[target]; ok && !anchors(page)[match[2]] {
-				t.Errorf("%s links to %s#%s, and there is no such heading", path, match[1], match[2])
+				t.Errorf("%s links to %s#%s, and there is no such anchor", path, match[1], match[2])
 			}
 		}
 	}

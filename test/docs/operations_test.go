@@ -64,6 +64,9 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		t.Errorf("metrics (-code +docs/reference/metrics.md):\n%s", diff)
 	}
 	for path, page := range documents(t) {
+		if path == "CHANGELOG.md" {
+			continue // It has former names.
+		}
 		for _, name := range regexp.MustCompile(`\bkedify_[a-z]+_[a-z_]+[a-z]`).FindAllString(page, -1) {
 			series := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 			if !slices.Contains(names, name) && !slices.Contains(names, series) {
@@ -73,12 +76,15 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 }
 
-// TestEveryAlertIsDocumented: the page lists every alert of the rules with its response. tools/promrules tests their
-// expressions with Prometheus' parser.
+// TestEveryAlertIsDocumented: the page lists every alert of the rules with its response, and the alert links to that
+// row. tools/promrules tests their expressions with Prometheus' parser.
 func TestEveryAlertIsDocumented(t *testing.T) {
 	var rules struct {
 		Groups []struct {
-			Rules []struct{ Alert, Expr string }
+			Rules []struct {
+				Alert, Expr string
+				Annotations map[string]string
+			}
 		}
 	}
 	if err := yaml.Unmarshal([]byte(text(t, "config/prometheus/rules.yaml")), &rules); err != nil {
@@ -89,6 +95,10 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
 			alerts = append(alerts, rule.Alert)
+			const page = "https://github.com/kedify/argo-rollouts-plugin/blob/main/docs/reference/metrics.md#"
+			if got, want := rule.Annotations["runbook_url"], page+strings.ToLower(rule.Alert); got != want {
+				t.Errorf("%s has the runbook_url %q, want %q", rule.Alert, got, want)
+			}
 			named := regexp.MustCompile(`\bkedify_\w+`).FindAllString(rule.Expr, -1)
 			if len(named) == 0 {
 				t.Errorf("%s uses no metric of this project", rule.Alert)
@@ -102,9 +112,11 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(text(t, "docs/reference/metrics.md"), "<!-- alerts -->")
 	var shown []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(Kedify\\w+)` \\| [^|]+ \\| [^|]+ \\|$").FindAllStringSubmatch(table,
-		-1) {
-		shown = append(shown, row[1])
+	rows := regexp.MustCompile("(?m)^\\| <a id=\"(\\w+)\"></a>`(Kedify\\w+)` \\| [^|]+ \\| [^|]+ \\|$")
+	for _, row := range rows.FindAllStringSubmatch(table, -1) {
+		if shown = append(shown, row[2]); row[1] != strings.ToLower(row[2]) {
+			t.Errorf("%s has the anchor %s", row[2], row[1])
+		}
 	}
 	if diff := cmp.Diff(alerts, shown); diff != "" {
 		t.Errorf("alerts (-config/prometheus/rules.yaml +docs/reference/metrics.md):\n%s", diff)

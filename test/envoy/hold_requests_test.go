@@ -327,14 +327,15 @@ func TestProxyQueueLimit(t *testing.T) {
 	}
 	awaitTotal := func(what string, want int) {
 		t.Helper()
-		await.True(t, what, func() bool {
-			sum := 0
+		sum := 0
+		await.Described(t, what, func() bool {
+			sum = 0
 			counts, _ := r.checks.Counts()
 			for _, count := range counts {
 				sum += count.Waiting
 			}
 			return sum == want
-		})
+		}, func() string { return fmt.Sprintf("%d requests are queued, want %d", sum, want) })
 	}
 	first, cancelFirst := context.WithCancel(t.Context())
 	defer cancelFirst()

@@ -2,17 +2,23 @@ package envoy_test
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/port"
@@ -80,6 +86,63 @@ func TestLongRequestsAreInFlight(t *testing.T) {
 	sending.Wait()
 	want("nothing any more", 0, 0)
 }
+
+// TestOpenStreamKeepsTheWorkloadActive opens a WebSocket to an application that scales by request rate. After the window
+// the rate is 0, and the scaler reports the workload as active until the WebSocket ends.
+func TestOpenStreamKeepsTheWorkloadActive(t *testing.T) {
+	t.Parallel()
+	plain := model.Key{Namespace: namespace, Name: "plain"}
+	sink := startSink(t, port.Open(t), map[model.Key]*metrics.Object{
+		plain: {Fleet: namespace, Spec: rateOver(time.Second), Services: []string{"plain"}},
+	})
+	objects := newInputs(t, []*backend{startBackend(t, "plain")},
+		kit.NewScaledObject(namespace, "plain", "plain", 1, "plain.example.com"))
+	resources := translated(t, objects, translate.DefaultOptions())
+	s := serve(t, "DELTA_GRPC", resources, [2]string{"stats_flush_interval: 1s", "stats_flush_interval: 0.2s"},
+		sinkAddressChange(t, sink.address))
+	s.await(t, resources)
+	observer, err := scaler.NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := scaler.NewService(sinkReader{sink}, noCanaries{}, observer, slog.New(slog.DiscardHandler))
+	awaitActive := func(when string, want bool, concurrency float64) {
+		t.Helper()
+		await.True(t, when, func() bool {
+			demand, err := sink.value(plain)
+			return err == nil && demand.RequestRate == 0 && demand.Concurrency == concurrency
+		})
+		active, err := service.IsActive(t.Context(), &externalscaler.ScaledObjectRef{
+			Namespace: namespace, Name: "plain", ScalerMetadata: map[string]string{"scalingMetric": "requestRate"},
+		})
+		if err != nil || active.GetResult() != want {
+			t.Errorf("%s: active %v, %v; want %v", when, active.GetResult(), err, want)
+		}
+	}
+	awaitActive("no request yet", false, 0)
+	connection, _ := openWebSocket(t, s.address)
+	awaitActive("only the WebSocket is left", true, 1)
+	_ = connection.Close()
+	awaitActive("the WebSocket has ended", false, 0)
+}
+
+// sinkReader is the scaler's Reader of a metric sink.
+type sinkReader struct{ sink *runningSink }
+
+// Demand implements scaler.Reader.
+func (r sinkReader) Demand(object model.Key) (metrics.Value, error) { return r.sink.value(object) }
+
+// Changed implements scaler.Reader.
+func (sinkReader) Changed(model.Key) <-chan struct{} { return nil }
+
+// noCanaries is a scaler.Canaries without a canary.
+type noCanaries struct{}
+
+// InProgress implements scaler.Canaries.
+func (noCanaries) InProgress(types.NamespacedName) (bool, error) { return false, nil }
+
+// Changes implements scaler.Canaries.
+func (noCanaries) Changes(types.NamespacedName) [2]<-chan struct{} { return [2]<-chan struct{}{} }
 
 // watch opens streams on one gRPC connection that last until ctx ends.
 func watch(ctx context.Context, t *testing.T, address string, streams int) {

@@ -46,7 +46,8 @@ func (r *replica) startSink(c *fakeCluster, name string, registry *prometheus.Re
 	c.t.Helper()
 	var err error
 	r.sink, err = sink.New(sink.Options{
-		Replica: name, Now: c.clock.now, MemberTimeout: c.membershipTimeout, Registerer: registry, Logger: slog.New(slog.DiscardHandler),
+		Replica: name, Now: c.clock.now, MemberTimeout: c.membershipTimeout, Registerer: registry,
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -162,7 +163,8 @@ func TestDemandOfAllReplicas(t *testing.T) {
 			return err == nil && value.Metric == metrics.Concurrency && value.Target == 7 && value.Concurrency == amount
 		}, func() string { return fmt.Sprintf("%+v, %v", value, err) })
 	}
-	want(0, "proxy apps/kedify-proxy-"+firstProxy+" sends no metrics; proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
+	want(0,
+		"proxy apps/kedify-proxy-"+firstProxy+" sends no metrics; proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
 	cluster.startReporter(a, firstProxy, object.Name, "3")
 	want(0, "apps/shop: demand is unknown: proxy apps/kedify-proxy-"+secondProxy+" sends no metrics")
 	end := cluster.startReporter(b, secondProxy, object.Name, "4")

@@ -157,9 +157,11 @@ func TestCanaryWithoutEndpoints(t *testing.T) {
 
 func TestInvalidAnnotationKeepsLastGoodSplit(t *testing.T) {
 	tests := map[string]struct{ annotation, reason string }{
-		"not a list":        {"80/20", httpv1alpha1.ReasonInvalidWeightedBackends},
-		"all weights zero":  {"[{service: shop-stable, weight: 0}]", httpv1alpha1.ReasonInvalidWeightedBackends},
-		"a missing Service": {"[{service: shop-stable, weight: 50}, {service: nowhere, weight: 50}]", httpv1alpha1.ReasonServiceNotFound},
+		"not a list":       {"80/20", httpv1alpha1.ReasonInvalidWeightedBackends},
+		"all weights zero": {"[{service: shop-stable, weight: 0}]", httpv1alpha1.ReasonInvalidWeightedBackends},
+		"a missing Service": {
+			"[{service: shop-stable, weight: 50}, {service: nowhere, weight: 50}]", httpv1alpha1.ReasonServiceNotFound,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -120,7 +120,8 @@ func (c *fakeCluster) startReplica(name string, elected elect) *replica {
 	})}
 	registry := prometheus.NewRegistry()
 	reporting, err := status.New(status.Options{
-		Client: c, Source: controlplane.ProxyStates{Server: r.xds}, Elect: elected, Replica: name, Registerer: registry, Logger: logger,
+		Client: c, Source: controlplane.ProxyStates{Server: r.xds}, Elect: elected, Replica: name, Registerer: registry,
+		Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -131,7 +132,8 @@ func (c *fakeCluster) startReplica(name string, elected elect) *replica {
 	}
 	loop, err := ingest.New(ingest.Options{
 		Sources: ingest.Sources{
-			ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices), Replicas: watched(c.replicas),
+			ScaledObjects: watched(c.scaledObjects), Services: watched(c.services), EndpointSlices: watched(c.slices),
+			Replicas: watched(c.replicas),
 		},
 		Resolve:   c.options,
 		Translate: c.flags, Publisher: controlplane.Publisher{Server: r.xds, Sink: r.sink},

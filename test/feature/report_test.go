@@ -139,7 +139,7 @@ func TestReportOfRejectedCluster(t *testing.T) {
 			})
 			cluster.store(shopAt(20))
 			message := cluster.waitForCondition(
-				"shop", httpv1alpha1.ConditionReady, "False", httpv1alpha1.ReasonRefusedByProxy,
+				"shop", httpv1alpha1.ConditionReady, "False", httpv1alpha1.ReasonRejectedByProxy,
 			)
 			if !strings.Contains(message, firstProxy) || !strings.Contains(message, "poison") {
 				t.Errorf("the message of the condition is %q", message)

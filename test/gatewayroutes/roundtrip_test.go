@@ -58,7 +58,7 @@ func TestAPIServerReturnsWhatWasWritten(t *testing.T) {
 					if !slices.Contains(release.kinds, route.Kind(object["kind"].(string))) {
 						return // this release does not have the kind
 					}
-					written += stage{admin, release}.play(t, folder, object)
+					written += environment{admin, release}.play(t, folder, object)
 				})
 			}
 			if written < release.steps {
@@ -123,15 +123,15 @@ func manifest(t *testing.T, folder string) map[string]any {
 	return object
 }
 
-// stage is an API server for scenarios.
-type stage struct {
+// environment is an API server for scenarios.
+type environment struct {
 	admin   *rest.RESTClient
 	release release
 }
 
 // play creates the route and applies the scenario's steps, except those that edit the text of the route. It returns how
 // many changed the route.
-func (s stage) play(t *testing.T, folder string, object map[string]any) (written int) {
+func (s environment) play(t *testing.T, folder string, object map[string]any) (written int) {
 	t.Helper()
 	metadata := object["metadata"].(map[string]any)
 	collection := fmt.Sprintf("/apis/gateway.networking.k8s.io/v1/namespaces/%s/%s", metadata["namespace"],
@@ -198,7 +198,7 @@ func steps(t *testing.T, folder string) []step {
 }
 
 // intent returns the Intent of a step, with the schema of the release.
-func (s stage) intent(t *testing.T, text json.RawMessage) route.Intent {
+func (s environment) intent(t *testing.T, text json.RawMessage) route.Intent {
 	t.Helper()
 	want := route.Intent{
 		Kind: route.HTTPRoute, Rollout: "shop/app", UID: "u-1", Namespace: "shop", Stable: "app-stable", Canary: "app-canary",

@@ -52,7 +52,7 @@ func TestSilenceFailsAfterTheTimeout(t *testing.T) {
 	})
 }
 
-func TestOverloadIsSaid(t *testing.T) {
+func TestOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		c.MaxInFlight = 10

@@ -251,10 +251,10 @@ func TestLogKeepsLevelsAndIsQuiet(t *testing.T) {
 	})
 	for _, want := range []string{
 		"[WARN]  rollouts-plugin-kedify: objects cannot be watched: ",
-		` meanwhile="each call reads its own"`,
+		` meanwhile="each call reads the object from the API server"`,
 		" objects=HTTPScaledObjects", // anywhere in the line: go-plugin prints fields in any order
 		"[INFO]  rollouts-plugin-kedify: weights written",
-		"[INFO]  rollouts-plugin-kedify: no interceptor renews its Lease: weights are verified by the annotation alone",
+		"[INFO]  rollouts-plugin-kedify: there is no interceptor: weights are verified by the annotation alone",
 		"[WARN]  rollouts-plugin-kedify: weights are not verified",
 	} {
 		if count := strings.Count(strings.Join(lines, "\n"), want); count != 1 {

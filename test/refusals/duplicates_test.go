@@ -48,8 +48,8 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 			"and takes precedence (the oldest, then the first by name): "+
 			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", host, winner)
 		s.expectConditions(t, loser, name,
-			notAccepted(httpv1alpha1.ReasonConflict, message, "No request is routed to the object."))
-		s.expectEvent(t, time.Time{}, loser, name, "Warning", httpv1alpha1.ReasonConflict, message)
+			notAccepted(httpv1alpha1.ReasonRouteConflict, message, "No request is routed to the object."))
+		s.expectEvent(t, time.Time{}, loser, name, "Warning", httpv1alpha1.ReasonRouteConflict, message)
 		s.expectConditions(t, winner, name, accepted())
 		s.checkNeighbour(t, older)
 	}

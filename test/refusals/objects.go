@@ -326,7 +326,7 @@ func invalidSpecs() []InvalidObject {
 			Message: `spec.pathPrefixes[0] "app": not a path prefix: must begin with /`,
 		},
 		{
-			Name: "a header that HTTP does not know", Patch: `{spec: {headers: [{name: "X Tenant"}]}}`, Answers: "canary",
+			Name: "an invalid header name", Patch: `{spec: {headers: [{name: "X Tenant"}]}}`, Answers: "canary",
 			Reason:  httpv1alpha1.ReasonInvalidHeaders,
 			Message: "spec.headers[0] \"X Tenant\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only",
 		},
@@ -346,11 +346,11 @@ func invalidSpecs() []InvalidObject {
 			Message: `spec.scaleTargetRef.port: number 99999999999 does not fit int32: correct the value`,
 		},
 		{
-			Name: "a duration that is none", Patch: `{spec: {timeouts: {responseHeader: soon}}}`, Answers: "canary",
+			Name: "an invalid duration", Patch: `{spec: {timeouts: {responseHeader: soon}}}`, Answers: "canary",
 			Reason: httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon": correct the value`,
 		},
 		{
-			Name: "a new object with a duration that is none", New: true, Patch: `{spec: {timeouts: {responseHeader: soon}}}`,
+			Name: "a new object with an invalid duration", New: true, Patch: `{spec: {timeouts: {responseHeader: soon}}}`,
 			Answers: "404",
 			Reason:  httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon": correct the value`,
 		},

@@ -3,7 +3,7 @@ package scenarios_test
 import "fmt"
 
 // control starts a controller for the scenario's Rollout.
-func (s *stage) control(name string, flags ...string) {
+func (s *environment) control(name string, flags ...string) {
 	s.t.Helper()
 	controller, err := s.controller(name, flags...)
 	if err != nil {
@@ -14,7 +14,7 @@ func (s *stage) control(name string, flags ...string) {
 }
 
 // killed kills the scenario's own controller at each step.
-func killed(s *stage) {
+func killed(s *environment) {
 	starts := 0
 	again := func() {
 		starts++
@@ -38,7 +38,7 @@ func killed(s *stage) {
 }
 
 // leaderKilled has two replicas of a controller and kills the leader.
-func leaderKilled(s *stage) {
+func leaderKilled(s *environment) {
 	if s.release.oneLease {
 		s.lease.Lock()
 		s.t.Cleanup(s.lease.Unlock) // when they have ended

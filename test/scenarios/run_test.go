@@ -17,7 +17,7 @@ import (
 func TestScenarios(t *testing.T) {
 	var mu sync.Mutex
 	var rows []string
-	row := func(s *stage, sc scenario, verdict string) {
+	row := func(s *environment, sc scenario, verdict string) {
 		mu.Lock()
 		defer mu.Unlock()
 		stored := s.history(s.router.resource, s.namespace, "web")
@@ -45,7 +45,7 @@ func TestScenarios(t *testing.T) {
 }
 
 // result returns the text for a completed scenario.
-func (s *stage) result() string {
+func (s *environment) result() string {
 	text := "as it should be"
 	if s.t.Failed() {
 		text = "WRONG"
@@ -60,7 +60,7 @@ func (s *stage) result() string {
 }
 
 // awaitRejection waits until the controller rejects the Rollout.
-func (s *stage) awaitRejection() {
+func (s *environment) awaitRejection() {
 	s.t.Helper()
 	s.awaitPhase("Degraded")
 	if message := s.status("message"); !strings.Contains(message, s.rejection) {
@@ -72,7 +72,7 @@ func (s *stage) awaitRejection() {
 }
 
 // all runs the scenarios.
-func (c *cluster) all(t *testing.T, row func(*stage, scenario, string)) {
+func (c *cluster) all(t *testing.T, row func(*environment, scenario, string)) {
 	t.Helper()
 	for _, router := range []routerUnderTest{kedify, gateway} {
 		for number, sc := range scenarios() {
@@ -83,7 +83,7 @@ func (c *cluster) all(t *testing.T, row func(*stage, scenario, string)) {
 			}
 			t.Run(router.plugin+"/"+sc.name, func(t *testing.T) {
 				t.Parallel()
-				s := &stage{
+				s := &environment{
 					cluster: c, t: t, router: router, namespace: fmt.Sprintf("%s-%d", router.resource, number),
 					seen: map[string]int{},
 				}
@@ -97,7 +97,7 @@ func (c *cluster) all(t *testing.T, row func(*stage, scenario, string)) {
 }
 
 // run runs a scenario and compares the stored traffic splits.
-func (s *stage) run(sc scenario) {
+func (s *environment) run(sc scenario) {
 	s.t.Helper()
 	s.prepare()
 	if sc.instance != "" {
@@ -125,7 +125,7 @@ func (s *stage) run(sc scenario) {
 
 // compare waits until the stored traffic splits of an object are want, or alternatively or if that is not empty, in
 // their order.
-func (s *stage) compare(name, want, or string) {
+func (s *environment) compare(name, want, or string) {
 	s.t.Helper()
 	got, wanted := "", slices.DeleteFunc([]string{want, or}, func(one string) bool { return one == "" && want != "" })
 	s.await("the stored weights of "+name, "final", func() string {
@@ -141,7 +141,7 @@ func (s *stage) compare(name, want, or string) {
 	}
 	for one := range strings.FieldsSeq(got) {
 		if !slices.Contains(strings.Fields(want), one) {
-			invariant.Broken(s.t, invariant.StrangeWeights, "%s was shared as %q, which no step requests", name, one)
+			invariant.Broken(s.t, invariant.UnexpectedWeights, "%s was shared as %q, which no step requests", name, one)
 		}
 	}
 	s.t.Errorf("stored weights of %s are %q, want %q", name, got, want)

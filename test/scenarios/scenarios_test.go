@@ -24,7 +24,7 @@ type scenario struct {
 	pingPong bool
 	instance string // the instance ID of its controller; empty for the shared one
 	only     string // the resource of the only router that it runs with
-	play     func(*stage)
+	play     func(*environment)
 	// all stored weights of web-canary, in percent; those of an experiment after a plus, managed rules in brackets
 	want   string
 	or     string // the alternative to want that depends on the controller's timing
@@ -33,16 +33,16 @@ type scenario struct {
 }
 
 // ahead continues a Rollout that pauses at these weights.
-func ahead(weights string) func(*stage) {
-	return func(s *stage) {
+func ahead(weights string) func(*environment) {
+	return func(s *environment) {
 		s.awaitPause(weights)
 		s.promote()
 	}
 }
 
 // play runs the acts in order.
-func play(acts ...func(*stage)) func(*stage) {
-	return func(s *stage) {
+func play(acts ...func(*environment)) func(*environment) {
+	return func(s *environment) {
 		for _, act := range acts {
 			act(s)
 		}
@@ -50,9 +50,9 @@ func play(acts ...func(*stage)) func(*stage) {
 }
 
 // update starts a version, healthy and degraded wait for a phase.
-func update(version string) func(*stage) { return func(s *stage) { s.update(version) } }
-func healthy(s *stage)                   { s.awaitSplit("0"); s.awaitPhase("Healthy") }
-func degraded(s *stage)                  { s.awaitSplit("0"); s.awaitPhase("Degraded") }
+func update(version string) func(*environment) { return func(s *environment) { s.update(version) } }
+func healthy(s *environment)                   { s.awaitSplit("0"); s.awaitPhase("Healthy") }
+func degraded(s *environment)                  { s.awaitSplit("0"); s.awaitPhase("Degraded") }
 
 // twoSteps are steps with a pause each.
 const twoSteps = "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {}}]"
@@ -80,23 +80,47 @@ func scenarios() []scenario {
 			want: "0 20 50 100 0",
 		},
 		{name: "promoted in full", steps: twoSteps, play: play(update("2"),
-			func(s *stage) { s.awaitPause("20"); s.promoteFull() }, healthy), want: "0 20 0"},
+			func(s *environment) { s.awaitPause("20"); s.promoteFull() }, healthy), want: "0 20 0"},
 		{name: "no steps", steps: "[]", play: play(update("2"), healthy), want: "0"},
 		{name: "retried after an abort", steps: twoSteps, play: play(update("2"),
-			func(s *stage) { s.awaitPause("20"); s.abort() }, degraded,
-			func(s *stage) { s.awaitStatus("replicas", 4); s.retry() }, ahead("20"), ahead("50"),
+			func(s *environment) { s.awaitPause("20"); s.abort() }, degraded,
+			func(s *environment) { s.awaitStatus("replicas", 4); s.retry() }, ahead("20"), ahead("50"),
 			healthy), want: "0 20 0 20 50 100 0"},
 		{
 			name: "a third version in the middle", steps: twoSteps,
-			play: play(update("2"), func(s *stage) { s.awaitPause("20") }, update("3"), func(s *stage) { s.awaitSplit("0") },
+			play: play(update("2"), func(s *environment) { s.awaitPause("20") }, update("3"),
+				func(s *environment) { s.awaitSplit("0") },
 				ahead("20"), ahead("50"), healthy), want: "0 20 0 20 50 100 0",
 		},
 		{
 			name: "rolled back within the window", spec: "rollbackWindow: {revisions: 3}", steps: "[" + headerStep("qa") +
 				", {setWeight: 20}, {pause: {}}]", managed: "[{name: qa}]",
-			play: play(nextSecond, update("2"), func(s *stage) { s.awaitPause("20[qa]"); s.promote() }, healthy, update("1"),
-				func(s *stage) { s.awaitSplit("100") }, healthy),
+			play: play(nextSecond, update("2"), func(s *environment) { s.awaitPause("20[qa]"); s.promote() }, healthy,
+				update("1"),
+				func(s *environment) { s.awaitSplit("100") }, healthy),
 			want: "0 20[qa] 20 100 0 100 0",
+		},
+		{
+			name: "rolled back within the window while the Pods start", spec: "rollbackWindow: {revisions: 3}",
+			canary: "scaleDownDelaySeconds: 1", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 80}, {pause: {}}]",
+			play: play(nextSecond, update("2"), ahead("20"), ahead("80"), healthy, rollback, risingWeight("1", 2), healthy),
+			want: "0 20 80 100 0 25 50 75 100 0",
+		},
+		{
+			name: "rolled back within the window to a last weight of 100", spec: "rollbackWindow: {revisions: 3}",
+			canary: "scaleDownDelaySeconds: 1", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 100}, {pause: {}}]",
+			play: play(nextSecond, update("2"), ahead("20"), ahead("100"), healthy, rollback, func(s *environment) {
+				s.player.RemoveLimit(s.namespace, "1")
+			}, healthy),
+			want: "0 20 100 0 25 100 0", or: "0 20 100 0 25 0",
+		}, // the controller may promote the version before the Endpoints have its last Pods
+		{
+			name: "all steps skipped while the Pods start", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 80}, {pause: {}}]",
+			play: play(update("2"), func(s *environment) {
+				s.awaitPause("20")
+				s.player.LimitAvailable(s.namespace, "2", 2)
+				s.skipSteps()
+			}, risingWeight("2", 2), healthy), want: "0 20 25 50 75 100 0",
 		},
 		{
 			name: "setCanaryScale", steps: "[{setCanaryScale: {replicas: 1}}, {pause: {duration: 1s}}, {setWeight: 20}, " +
@@ -109,7 +133,8 @@ func scenarios() []scenario {
 		},
 		{
 			name: "dynamicStableScale, aborted", canary: "dynamicStableScale: true", steps: twoSteps,
-			play: play(update("2"), ahead("20"), func(s *stage) { s.awaitPause("50"); s.awaitStatus("replicas", 4); s.abort() },
+			play: play(update("2"), ahead("20"),
+				func(s *environment) { s.awaitPause("50"); s.awaitStatus("replicas", 4); s.abort() },
 				degraded), want: "0 20 50 20 0",
 		},
 		{
@@ -119,9 +144,9 @@ func scenarios() []scenario {
 		},
 		{
 			name: "ping-pong, twice", pingPong: true, steps: "[{setWeight: 20}, {pause: {}}]", play: play(
-				func(s *stage) { s.awaitPhase("Healthy") }, update("2"),
-				func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") },
-				update("3"), func(s *stage) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") }),
+				func(s *environment) { s.awaitPhase("Healthy") }, update("2"),
+				func(s *environment) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") },
+				update("3"), func(s *environment) { s.awaitPhase("Paused"); s.promote(); s.awaitPhase("Healthy") }),
 			want: "0 20 100 80 0",
 		},
 		{
@@ -133,17 +158,17 @@ func scenarios() []scenario {
 			name: "an Experiment with weights", steps: "[{setWeight: 20}, {pause: {}}, {experiment: {duration: 6s, templates: " +
 				"[{name: a, specRef: canary, weight: 10}, " +
 				"{name: b, specRef: stable, weight: 5}]}}, {pause: {}}]",
-			play: play(update("2"), ahead("20"), func(s *stage) { s.awaitSplit("20+10+5") }, ahead("20"), healthy),
+			play: play(update("2"), ahead("20"), func(s *environment) { s.awaitSplit("20+10+5") }, ahead("20"), healthy),
 			want: "0 20 20+10+5 20 100 0",
 		},
 		{
 			name: "aborted in an Experiment", steps: "[{setWeight: 20}, {experiment: {templates: [{name: a, specRef: canary, " +
 				"weight: 10}]}}]",
-			play: play(update("2"), func(s *stage) { s.awaitSplit("20+10"); s.abort() }, degraded), want: "0 20 20+10 0",
+			play: play(update("2"), func(s *environment) { s.awaitSplit("20+10"); s.abort() }, degraded), want: "0 20 20+10 0",
 		},
 		{
 			name: "another object in the middle", steps: twoSteps,
-			play: play(func(s *stage) { s.object("next") }, update("2"), func(s *stage) {
+			play: play(func(s *environment) { s.object("next") }, update("2"), func(s *environment) {
 				s.awaitPause("20")
 				s.configure(strings.NewReplacer("NAME", `"next"`, "{", `{"`, ": ", `": `, ", ", `, "`).Replace(s.router.config))
 				s.awaitSplit("0")
@@ -154,10 +179,10 @@ func scenarios() []scenario {
 				s.awaitSplitOf("next", "0")
 			}, healthy), want: "0 20 0", next: "0 20 50 100 0",
 		},
-		{name: "another selector in the middle", only: gateway.resource, steps: twoSteps, play: play(func(s *stage) {
+		{name: "another selector in the middle", only: gateway.resource, steps: twoSteps, play: play(func(s *environment) {
 			s.object("next")
 			s.configure(`{"httpRouteSelector":{"matchLabels":{"app":"web"}},"httpRoute":null,"verifyRouteStatus":false}`)
-		}, update("2"), func(s *stage) {
+		}, update("2"), func(s *environment) {
 			s.awaitPause("20")
 			s.configure(`{"httpRouteSelector":{"matchLabels":{"app":"next"}}}`)
 			s.awaitSplit("0")
@@ -168,8 +193,8 @@ func scenarios() []scenario {
 		{name: "deleted and made again", steps: twoSteps, play: recreated, want: "0 20 0 20 50 100 0"},
 		{
 			name: "replicas changed at each step", steps: twoSteps,
-			play: play(update("2"), func(s *stage) { s.awaitPause("20"); s.scale(6); s.awaitPause("20"); s.promote() },
-				func(s *stage) { s.awaitPause("50"); s.scale(2); s.awaitPause("50"); s.promote() }, healthy), want: "0 20 50 100 0",
+			play: play(update("2"), func(s *environment) { s.awaitPause("20"); s.scale(6); s.awaitPause("20"); s.promote() },
+				func(s *environment) { s.awaitPause("50"); s.scale(2); s.awaitPause("50"); s.promote() }, healthy), want: "0 20 50 100 0",
 			or: "0 20 50 0",
 		}, // the canary has enough Pods, and the controller may promote it before it sets 100
 		{
@@ -184,7 +209,7 @@ func scenarios() []scenario {
 			name: "managed routes in their order", managed: "[{name: a}, {name: b}, {name: c}]",
 			steps: "[{setCanaryScale: {weight: 20}}, " + mirrorStep("c") + ", " + headerStep("b") + ", " + headerStep("a") +
 				", {pause: {}}, {setWeight: 20}, {pause: {}}]",
-			play: func(s *stage) {
+			play: func(s *environment) {
 				all := "[a][b][c]"
 				if s.router.resource == gateway.resource {
 					all = "[c][a][b]"
@@ -197,7 +222,7 @@ func scenarios() []scenario {
 		},
 		{name: "the canary without Pods for a moment", managed: "[{name: qa}]", steps: "[" + headerStep("qa") +
 			", {setWeight: 20}, {pause: {}}]", play: play(update("2"),
-			func(s *stage) {
+			func(s *environment) {
 				s.awaitPause("20[qa]")
 				s.player.LimitAvailable(s.namespace, "2", 0)
 				s.awaitSplit("0")
@@ -212,7 +237,7 @@ func scenarios() []scenario {
 	}
 	for _, step := range []string{"20", "50", "100"} {
 		steps := "[{setWeight: 20}, {pause: {}}, {setWeight: 50}, {pause: {}}, {setWeight: 100}, {pause: {}}]"
-		var before []func(*stage)
+		var before []func(*environment)
 		stored := []string{"0"}
 		for _, weight := range []string{"20", "50", "100"} {
 			if stored = append(stored, weight); weight == step {
@@ -224,14 +249,14 @@ func scenarios() []scenario {
 		all = append(all,
 			scenario{
 				name: "aborted at " + step, steps: steps, want: want + " 0",
-				play: play(update("2"), play(before...), func(s *stage) { s.awaitPause(step); s.abortAtOnce(nil) }, degraded),
+				play: play(update("2"), play(before...), func(s *environment) { s.awaitPause(step); s.abortAtOnce(nil) }, degraded),
 			},
 			scenario{name: "undone at " + step, steps: steps, play: play(update("2"), play(before...),
-				func(s *stage) { s.awaitPause(step) }, update("1"), healthy), want: want + " 0"},
+				func(s *environment) { s.awaitPause(step) }, update("1"), healthy), want: want + " 0"},
 			scenario{
 				name: "aborted at " + step + " while half of the stable Pods are pending and an HPA scales", steps: steps,
 				want: want + " 0",
-				play: play(update("2"), play(before...), func(s *stage) {
+				play: play(update("2"), play(before...), func(s *environment) {
 					s.awaitPause(step)
 					s.abortAtOnce(func() {
 						s.player.LimitAvailable(s.namespace, "1", 2)
@@ -244,7 +269,7 @@ func scenarios() []scenario {
 	all = append(all, ofTwoTriggers()...)
 	return append(all, scenario{
 		name: "aborted while no stable Pod is ready", steps: twoSteps, want: "0 20 0",
-		play: play(update("2"), func(s *stage) {
+		play: play(update("2"), func(s *environment) {
 			s.awaitPause("20")
 			s.player.LimitAvailable(s.namespace, "1", 0)
 			s.awaitStatus("availableReplicas", 1) // of the canary; before that, the controller ignores the abort
@@ -262,17 +287,17 @@ func scenarios() []scenario {
 }
 
 // abortAtOnce aborts after happens, and fails unless the next stored traffic split removes the canary's weight.
-func (s *stage) abortAtOnce(happens func()) {
+func (s *environment) abortAtOnce(happens func()) {
 	s.t.Helper()
 	if happens != nil {
 		happens()
 	}
-	s.settle()
+	s.waitUntilIdle()
 	begin, before := time.Now(), len(s.since(s.router.resource, s.namespace, "web", 0))
 	s.abort()
 	s.aborted = s.awaitSplit("0").Sub(begin)
 	if first := s.since(s.router.resource, s.namespace, "web", before)[0].text; first != "0" {
-		invariant.Broken(s.t, invariant.StrangeWeights, "the first weights after the abort are %q, want %q", first, "0")
+		invariant.Broken(s.t, invariant.UnexpectedWeights, "the first weights after the abort are %q, want %q", first, "0")
 	}
 	s.await("the plugin's log of the abort", "true", func() string {
 		s.inPlugin = tookToEnd(s.log())
@@ -280,9 +305,32 @@ func (s *stage) abortAtOnce(happens func()) {
 	})
 }
 
+// rollback returns to version 1, whose old Pods are gone, and lets one of its four Pods become available.
+func rollback(s *environment) {
+	s.t.Helper()
+	s.awaitStatus("replicas", 4)
+	s.player.LimitAvailable(s.namespace, "1", 1)
+	s.update("1")
+	s.awaitSplit("25")
+}
+
+// risingWeight lets the four Pods of a version become available one by one, from a first number on: the canary's weight
+// never exceeds their share. The controller promotes the version when all are available.
+func risingWeight(version string, first int32) func(*environment) {
+	return func(s *environment) {
+		s.t.Helper()
+		for ready := first; ready < 4; ready++ {
+			s.player.LimitAvailable(s.namespace, version, ready)
+			s.awaitSplit(strconv.Itoa(int(ready) * 25))
+		}
+		s.player.RemoveLimit(s.namespace, version)
+		s.awaitSplit("100")
+	}
+}
+
 // nextSecond waits until the second after the creation of the newest ReplicaSet: the controller compares their ages in
 // seconds.
-func nextSecond(s *stage) {
+func nextSecond(s *environment) {
 	s.t.Helper()
 	var read struct {
 		Items []struct {
@@ -318,7 +366,7 @@ func tookToEnd(log string) string {
 }
 
 // subsets returns the subsets of a Service's Endpoints.
-func (s *stage) subsets(service string) string {
+func (s *environment) subsets(service string) string {
 	body, err := s.admin.Get().AbsPath("/api/v1/namespaces/" + s.namespace + "/endpoints/" + service).DoRaw(s.t.Context())
 	switch {
 	case err != nil:
@@ -330,10 +378,10 @@ func (s *stage) subsets(service string) string {
 }
 
 // recreated deletes the Rollout during a canary and creates it again with the same version.
-func recreated(s *stage) {
+func recreated(s *environment) {
 	s.update("2")
 	s.awaitPause("20")
-	s.settle()
+	s.waitUntilIdle()
 	if err := s.admin.Delete().AbsPath(s.path()).Do(s.t.Context()).Error(); err != nil {
 		s.t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func ofTwoTriggers() []scenario {
 		},
 		{
 			name: "two triggers, one aborted canary", steps: twoSteps, want: "0 20 50 0", next: "0 20 50 0",
-			play: play(twoTriggers, update("2"), ahead("20"), both("50"), func(s *stage) {
+			play: play(twoTriggers, update("2"), ahead("20"), both("50"), func(s *environment) {
 				s.awaitPause("50")
 				s.abortAtOnce(func() {
 					s.player.LimitAvailable(s.namespace, "1", 2)
@@ -41,7 +41,7 @@ func ofTwoTriggers() []scenario {
 		},
 		{
 			name: "a trigger more, in the middle", steps: twoSteps, want: "0 20 50 100 0", next: "0 20 50 100 0",
-			play: play(func(s *stage) { s.controlled("web") }, update("2"), func(s *stage) {
+			play: play(func(s *environment) { s.controlled("web") }, update("2"), func(s *environment) {
 				s.awaitPause("20")
 				s.object("next")
 				s.controlled("next")
@@ -50,11 +50,11 @@ func ofTwoTriggers() []scenario {
 		},
 		{
 			name: "a trigger less, in the middle", steps: twoSteps, want: "0 20 50 100 0", next: "0 20 0",
-			play: play(twoTriggers, update("2"), both("20"), func(s *stage) {
+			play: play(twoTriggers, update("2"), both("20"), func(s *environment) {
 				s.awaitPause("20")
 				s.merged("next", `{"metadata":{"ownerReferences":null}}`)
 				s.promote()
-			}, func(s *stage) { s.awaitSplitOf("next", "0") }, ahead("50"), healthy),
+			}, func(s *environment) { s.awaitSplitOf("next", "0") }, ahead("50"), healthy),
 		},
 	}
 	for i := range all {
@@ -64,22 +64,22 @@ func ofTwoTriggers() []scenario {
 }
 
 // twoTriggers makes the ScaledObject web the controller of two objects.
-func twoTriggers(s *stage) {
+func twoTriggers(s *environment) {
 	s.object("next")
 	s.controlled("web")
 	s.controlled("next")
 }
 
 // both waits until both objects have this traffic split.
-func both(want string) func(*stage) {
-	return func(s *stage) {
+func both(want string) func(*environment) {
+	return func(s *environment) {
 		s.awaitSplit(want)
 		s.awaitSplitOf("next", want)
 	}
 }
 
 // controlled adds the owner reference that the agent writes.
-func (s *stage) controlled(name string) {
+func (s *environment) controlled(name string) {
 	s.t.Helper()
 	s.merged(
 		name,
@@ -89,7 +89,7 @@ func (s *stage) controlled(name string) {
 }
 
 // merged merges a patch into an HTTPScaledObject.
-func (s *stage) merged(name, patch string) {
+func (s *environment) merged(name, patch string) {
 	s.t.Helper()
 	path := "/apis/http.keda.sh/v1alpha1/namespaces/" + s.namespace + "/httpscaledobjects/" + name
 	if err := s.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(patch)).Do(s.t.Context()).Error(); err != nil {

@@ -23,12 +23,12 @@ const recordLife = 30 * 24 * time.Hour
 type cache struct {
 	// root is the root of the repository, folder the folder of the records.
 	root, folder string
-	// isFresh makes the cache forget all records. New ones are written.
+	// isFresh means that existing records are ignored. New ones are written.
 	isFresh bool
 }
 
-// A record is the place where the cache notes that a stage passed with its inputs. The zero record is that of a stage
-// that is not cached.
+// record is the cache entry of a stage that passed with its inputs. The zero record belongs to a stage that is not
+// cached.
 type record struct {
 	file    string
 	isFresh bool
@@ -82,9 +82,9 @@ func (c cache) prune(now time.Time) error {
 	return err
 }
 
-// digest is a digest of everything that the result of a stage depends on: the call of make, the compiler, the machine's
-// kind, and the names and contents of the files below its inputs that git does not ignore, as they are in the working
-// tree.
+// digest returns a hash of everything that the result of a stage depends on: the call of make, the compiler, the
+// machine's platform, and the names and contents of the files below its inputs in the working tree, except files that
+// git ignores.
 func (c cache) digest(ctx context.Context, s Stage) (string, error) {
 	list := exec.CommandContext(ctx, "git", append([]string{
 		"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate", "--",
@@ -107,7 +107,7 @@ func (c cache) digest(ctx context.Context, s Stage) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:24], nil
 }
 
-// add adds one file to a digest. A file that git knows and that is removed from the working tree is left out.
+// add adds one file to a digest. A tracked file that is missing in the working tree is omitted.
 func (c cache) add(sum io.Writer, name string) error {
 	info, err := os.Lstat(filepath.Join(c.root, name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -7,8 +7,8 @@
 // The stages, and what each one needs, are the table in stages.go. Each stage is a call of make, so that every stage
 // can be run manually.
 //
-// A stage that fails runs once more, alone, after all others. If it passes then, the run passes, and the summary lists
-// it under "flaky". Failed Go tests run again by themselves (make test-one).
+// A failed stage runs a second time, alone, after all others. If it passes then, the run passes, and the summary lists
+// it under "flaky". Of a stage with Go tests, only the failed tests run again (make test-one).
 //
 // A line "invariant broken: …" in the output of a stage means that the product broke a promise, for example that a
 // request failed. It is listed under "invariant" even if the second attempt passed.

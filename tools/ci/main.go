@@ -32,7 +32,7 @@ func tiers() map[string]func() []Stage {
 	return map[string]func() []Stage{"quick": quick, "landing": landing, "full": full}
 }
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	stages       []Stage
 	tier         string
@@ -51,11 +51,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		fmt.Fprintln(stderr, "usage: ci [flags] quick|landing|full")
 		flags.PrintDefaults()
 	}
-	flags.BoolVar(&o.fresh, "fresh", false, "run cached stages, too")
-	flags.BoolVar(&o.lists, "list", false, "print the stages, and run none")
-	flags.StringVar(&only, "only", "", "run only these `stages`, separated by commas, and what they need")
+	flags.BoolVar(&o.fresh, "fresh", false, "ignore the cache: run all stages")
+	flags.BoolVar(&o.lists, "list", false, "print the stages without running them")
+	flags.StringVar(&only, "only", "", "comma-separated `stages` to run, with the stages that they need")
 	flags.StringVar(&o.cacheFolder, "cache", "", "`folder` of logs and records")
-	flags.StringVar(&o.chart, "chart", "", "`folder` of argo-helm's chart argo-rollouts, which the tiers landing and full need")
+	flags.StringVar(&o.chart, "chart", "",
+		"`folder` of argo-helm's chart argo-rollouts, which the tiers landing and full need")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}

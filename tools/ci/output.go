@@ -10,7 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// A testFailure is a package whose tests failed.
+// testFailure is a package whose tests failed.
 type testFailure struct {
 	// Package is the import path.
 	Package string

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// jobs is how many stages run at the same time, in addition to one that is idle. Most of them wait half of the time, or use two processors.
+// jobs is how many stages run at the same time, in addition to one that is idle. Most of them wait half of the time, or
+// use two processors.
 const jobs = 2
 
-// A Status is how a stage ended.
+// Status is how a stage ended.
 type Status string
 
 // The results of a stage.
@@ -22,11 +23,11 @@ const (
 	Flaky Status = "flaky"
 	// Failed means that both attempts failed.
 	Failed Status = "failed"
-	// Skipped means that the stage did not run, because a stage that it needs failed or the run was interrupted.
+	// Skipped means that the stage did not run or end, because a stage that it needs failed or the run was interrupted.
 	Skipped Status = "skipped"
 )
 
-// A Result is the result of a stage at the end of a run.
+// Result is the result of a stage at the end of a run.
 type Result struct {
 	Stage  Stage
 	Status Status
@@ -39,18 +40,18 @@ type Result struct {
 	// Log is the file with the output of the first attempt.
 	Log string
 
-	// record is that of the inputs at the first attempt, whatever has changed in the tree meanwhile.
+	// record is the cache record of the inputs at the first attempt. Later changes of the tree do not affect it.
 	record record
 }
 
 // ok reports whether stages that need this one may run.
 func (r Result) ok() bool { return r.Status == Passed || r.Status == Cached || r.Status == Flaky }
 
-// An Executor runs single stages.
+// Executor runs single stages.
 type Executor interface {
-	// First runs a stage for the first time. Its Status is Passed, Cached or Failed.
+	// First runs a stage for the first time. Its Status is Passed, Cached or Failed, or Skipped if ctx ended.
 	First(ctx context.Context, s Stage) Result
-	// Again runs a failed stage once more, while no other stage runs. Its Status is Flaky or Failed.
+	// Again runs a failed stage a second time, while no other stage runs. Its Status is Flaky or Failed.
 	Again(ctx context.Context, failed Result) Result
 }
 
@@ -64,7 +65,7 @@ func Run(ctx context.Context, stages []Stage, executor Executor) []Result {
 			r.results[s.Name] = executor.Again(ctx, result)
 		}
 		if _, ended := r.results[s.Name]; !ended && r.mayRun(s) && ctx.Err() == nil {
-			r.late(ctx, s)
+			r.runDeferred(ctx, s)
 		}
 	}
 	results := make([]Result, 0, len(stages))
@@ -103,8 +104,8 @@ func (r *run) parallel(ctx context.Context) {
 	}
 }
 
-// late runs a stage alone, because it had to wait for the second attempt of another one.
-func (r *run) late(ctx context.Context, s Stage) {
+// runDeferred runs a stage alone that had to wait for the second attempt of another one.
+func (r *run) runDeferred(ctx context.Context, s Stage) {
 	result := r.executor.First(ctx, s)
 	if result.Status == Failed && ctx.Err() == nil {
 		result = r.executor.Again(ctx, result)
@@ -118,7 +119,7 @@ func (r *run) next() (Stage, bool) {
 		return Stage{}, false
 	}
 	for _, s := range r.stages {
-		if r.hasStarted(s.Name) || !r.mayRun(s) || !r.hasRoom(s) {
+		if r.hasStarted(s.Name) || !r.mayRun(s) || !r.hasCapacity(s) {
 			continue
 		}
 		return s, true
@@ -126,9 +127,9 @@ func (r *run) next() (Stage, bool) {
 	return Stage{}, false
 }
 
-// hasRoom reports whether a stage can run next to those that run. Idle stages take nothing from others, so they are not
-// counted.
-func (r *run) hasRoom(s Stage) bool {
+// hasCapacity reports whether a stage can run in parallel with those that run. Idle stages run at idle priority and are
+// counted separately.
+func (r *run) hasCapacity(s Stage) bool {
 	if s.Alone {
 		return len(r.running) == 0
 	}
@@ -156,15 +157,15 @@ func (r *run) mayRun(s Stage) bool {
 		}
 	}
 	for _, name := range s.After {
-		if r.has(name) && !r.isSettled(name) {
+		if r.has(name) && !r.hasEndedOrIsBlocked(name) {
 			return false
 		}
 	}
 	return true
 }
 
-// isSettled reports whether a stage has ended, or needs one that failed.
-func (r *run) isSettled(name string) bool {
+// hasEndedOrIsBlocked reports whether a stage has ended, or needs one that failed.
+func (r *run) hasEndedOrIsBlocked(name string) bool {
 	if _, ended := r.results[name]; ended {
 		return true
 	}
@@ -174,7 +175,7 @@ func (r *run) isSettled(name string) bool {
 			return false
 		}
 		result, ended := r.results[need]
-		return ended && !result.ok() || !ended && r.isSettled(need)
+		return ended && !result.ok() || !ended && r.hasEndedOrIsBlocked(need)
 	})
 }
 

@@ -61,6 +61,11 @@ func (sh *shell) First(ctx context.Context, s Stage) Result {
 		sh.remember(record, s)
 		return result
 	}
+	if ctx.Err() != nil {
+		result.Status = Skipped
+		sh.out.printf("=== %s was interrupted after %s\n", s.Name, round(result.Duration))
+		return result
+	}
 	result.Status = Failed
 	sh.out.printf("=== %s FAILED after %s: %v; log: %s\n", s.Name, round(result.Duration), err, result.Log)
 	return result
@@ -97,8 +102,8 @@ func (sh *shell) endCluster(ctx context.Context, s Stage, log string) error {
 	return sh.make(context.WithoutCancel(ctx), s, log, []string{"cluster-down"})
 }
 
-// secondAttempt returns the calls of make that repeat what failed in a stage, and the names of the failed tests. A stage
-// on the shared cluster gets a new cluster, because the first attempt may have left it in any state.
+// secondAttempt returns the calls of make that repeat what failed in a stage, and the names of the failed tests. A
+// stage on the shared cluster gets a new cluster, because the first attempt may have left it in any state.
 func (sh *shell) secondAttempt(ctx context.Context, failed Result) (attempts [][]string, tests []string, err error) {
 	s := failed.Stage
 	if s.Cluster && !sh.hasFreshCluster {
@@ -201,8 +206,8 @@ func (sh *shell) make(ctx context.Context, s Stage, logFile string, args []strin
 }
 
 // yield gives the processes of a session only the processor time that no other session wants. The kernel shares time
-// among sessions before it looks at priorities inside of them (autogroup, sched(7)), so this is the session's nice value.
-// Without autogroups the stage competes with the others, which only takes longer.
+// among sessions before it looks at priorities inside of them (autogroup, sched(7)), so this is the session's nice
+// value. Without autogroups the stage competes with the others, which only takes longer.
 func yield(pid int) {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte("19"), 0o644)
 }

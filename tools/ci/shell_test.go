@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,13 +92,17 @@ bad:
 	}
 
 	// The next run has a stage that fails twice, and one that is cached.
-	o.stages = []Stage{o.stages[0], {Name: "bad", Make: []string{"bad"}}, {Name: "later", Make: []string{"good"}, Needs: []string{"bad"}}}
+	o.stages = []Stage{
+		o.stages[0], {Name: "bad", Make: []string{"bad"}}, {Name: "later", Make: []string{"good"}, Needs: []string{"bad"}},
+	}
 	out.Reset()
 	if err := runTier(t.Context(), o, root, &out); err == nil {
 		t.Errorf("a failed stage is no error:\n%s", &out)
 	}
 	sum = summaryOf(t, out.String())
-	if got, want := [][]string{sum.Cached, sum.Failed, sum.Skipped}, [][]string{{"good"}, {"bad"}, {"later"}}; sum.Passed || cmp.Diff(want, got) != "" {
+	if got, want := [][]string{
+		sum.Cached, sum.Failed, sum.Skipped,
+	}, [][]string{{"good"}, {"bad"}, {"later"}}; sum.Passed || cmp.Diff(want, got) != "" {
 		t.Errorf("passed: %v; cached, failed, skipped: %v, want %v", sum.Passed, got, want)
 	}
 }
@@ -125,7 +130,8 @@ cluster-down:
 	done := make(chan error, 1)
 	var out strings.Builder
 	go func() {
-		done <- runTier(ctx, options{cacheFolder: t.TempDir(), stages: []Stage{{Name: "endless", Make: []string{"endless"}}}}, root, &out)
+		done <- runTier(ctx, options{cacheFolder: t.TempDir(), stages: []Stage{{Name: "endless", Make: []string{"endless"}}}},
+			root, &out)
 	}()
 	pid := ""
 	await.True(t, "the stage's process", func() bool {
@@ -136,6 +142,9 @@ cluster-down:
 	cancel()
 	if err := await.Receive(t, "the end of the run", done); err == nil {
 		t.Errorf("an interrupted run is no error:\n%s", &out)
+	}
+	if got := summaryOf(t, out.String()); len(got.Failed) != 0 || !slices.Equal(got.Skipped, []string{"endless"}) || got.Passed {
+		t.Errorf("the interrupted stage is not skipped: %+v", got)
 	}
 	// If the exit status is not collected yet, the process is a zombie.
 	if state, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(state), ") Z ") {
@@ -157,13 +166,28 @@ func TestInputs(t *testing.T) {
 	}{
 		{name: "the first time", change: func() {}, stage: stage},
 		{name: "nothing has changed", change: func() {}, stage: stage, isKnown: true},
-		{name: "another file", change: func() { write(t, filepath.Join(root, "other.go"), "package x") }, stage: stage, isKnown: true},
-		{name: "an ignored file", change: func() { write(t, filepath.Join(root, "docs", "ignored"), "x") }, stage: stage, isKnown: true},
-		{name: "a file that git does not know yet", change: func() { write(t, filepath.Join(root, "docs", "new.md"), "x") }, stage: stage},
+		{
+			name: "another file", change: func() { write(t, filepath.Join(root, "other.go"), "package x") }, stage: stage,
+			isKnown: true,
+		},
+		{
+			name: "an ignored file", change: func() { write(t, filepath.Join(root, "docs", "ignored"), "x") }, stage: stage,
+			isKnown: true,
+		},
+		{
+			name: "a file that git does not know yet", change: func() { write(t, filepath.Join(root, "docs", "new.md"), "x") },
+			stage: stage,
+		},
 		{name: "another content", change: func() { write(t, filepath.Join(root, "docs", "page.md"), "other") }, stage: stage},
-		{name: "the old content", change: func() { write(t, filepath.Join(root, "docs", "page.md"), "text") }, stage: stage, isKnown: true},
+		{
+			name: "the old content", change: func() { write(t, filepath.Join(root, "docs", "page.md"), "text") }, stage: stage,
+			isKnown: true,
+		},
 		{name: "a file is gone", change: func() { _ = os.Remove(filepath.Join(root, "docs", "page.md")) }, stage: stage},
-		{name: "another call of make", change: func() {}, stage: Stage{Name: "good", Make: []string{"good", "X=1"}, Inputs: stage.Inputs}},
+		{
+			name: "another call of make", change: func() {},
+			stage: Stage{Name: "good", Make: []string{"good", "X=1"}, Inputs: stage.Inputs},
+		},
 		{name: "no inputs", change: func() {}, stage: Stage{Name: "good", Make: []string{"good"}}},
 	}
 	for _, tt := range tests {
@@ -211,21 +235,26 @@ func TestTheChartIsAPrerequisite(t *testing.T) {
 
 func TestCommandLine(t *testing.T) {
 	tests := []struct {
-		args []string
-		code int
-		says string
+		args        []string
+		code        int
+		wantMessage string
 	}{
-		{args: nil, code: 2, says: "invalid usage: want one tier"},
-		{args: []string{"all"}, code: 2, says: "invalid usage: want one tier"},
-		{args: []string{"landing"}, code: 2, says: "--cache is missing"},
-		{args: []string{"--cache=x", "--only=nope", "landing"}, code: 2, says: `--only: there is no stage "nope"`},
-		{args: []string{"--cache=x", "--list", "--only=unit,demo", "quick"}, says: "programs         make tools-cluster\nparts            make parts\nunit             make test-unit\ndemo             make demo ARGS=--only=canary\n"},
+		{args: nil, code: 2, wantMessage: "invalid usage: want one tier"},
+		{args: []string{"all"}, code: 2, wantMessage: "invalid usage: want one tier"},
+		{args: []string{"landing"}, code: 2, wantMessage: "--cache is missing"},
+		{args: []string{"--cache=x", "--only=nope", "landing"}, code: 2, wantMessage: `--only: there is no stage "nope"`},
+		{
+			args: []string{"--cache=x", "--list", "--only=unit,demo", "quick"},
+			wantMessage: "programs         make tools-cluster\nparts            make parts\nunit             make test-unit\n" +
+				"demo             make demo ARGS=--only=canary\n",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			var out strings.Builder
-			if code := command(t.Context(), tt.args, &out, &out); code != tt.code || !strings.Contains(out.String(), tt.says) {
-				t.Errorf("exit status %d, want %d; output lacks %q:\n%s", code, tt.code, tt.says, &out)
+			if code := command(t.Context(), tt.args, &out, &out); code != tt.code ||
+				!strings.Contains(out.String(), tt.wantMessage) {
+				t.Errorf("exit status %d, want %d; output lacks %q:\n%s", code, tt.code, tt.wantMessage, &out)
 			}
 		})
 	}

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// A Stage is one call of make.
+// Stage is one call of make.
 type Stage struct {
 	// Name is the stage's name in the output, and the name of its log file.
 	Name string
@@ -77,9 +77,9 @@ func builds() []Stage {
 //   - autowire, demo, scaling
 //   - rollover, canary, gateway
 //
-// autowire kills the agents, and they restore every Ingress. rollover replaces the interceptors, and each proxy receives
-// its listener again. Both disturb the demo, so it runs after them. Envoy Gateway answers with 503 under load when a
-// header route is removed, so its guides do not run in parallel with the canaries of 250 requests per second.
+// autowire kills the agents, and they restore every Ingress. rollover replaces the interceptors, and each proxy
+// receives its listener again. Both disturb the demo, so it runs after them. Envoy Gateway answers with 503 under load
+// when a header route is removed, so its guides do not run in parallel with the canaries of 250 requests per second.
 func landing() []Stage {
 	return slices.Concat(builds(), []Stage{
 		{Name: "gateway-parts", Make: []string{"gateway-parts"}, Needs: []string{"programs"}},
@@ -144,13 +144,21 @@ func full() []Stage {
 			After: []string{"mutants"}, Alone: true, Cluster: true, Inputs: wholeTree(),
 		},
 		Stage{Name: "cluster-down", Make: []string{"cluster-down"}, After: []string{"faults"}, Alone: true},
-		Stage{Name: "keda-parts", Make: []string{"keda-parts"}, Needs: []string{"parts"}, After: []string{"lint"}, Idle: true},
+		Stage{
+			Name: "keda-parts", Make: []string{"keda-parts"}, Needs: []string{"parts"}, After: []string{"lint"}, Idle: true,
+		},
 	)
 	for _, s := range []Stage{
 		{Name: "autoscaling", Make: []string{"test-autoscaling"}, OwnCluster: true},
 		{Name: "zero", Make: []string{"test-zero"}, OwnCluster: true},
-		{Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"}, OwnCluster: true},
-		{Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"}, OwnCluster: true},
+		{
+			Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"},
+			OwnCluster: true,
+		},
+		{
+			Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"},
+			OwnCluster: true,
+		},
 		{Name: "try", Make: []string{"test-canary", "CANARY=TestTry"}, OwnCluster: true},
 		{Name: "guide", Make: []string{"test-guide"}, OwnCluster: true},
 		{Name: "routes", Make: []string{"test-routes"}, OwnCluster: true},

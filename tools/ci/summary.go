@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A summary is the last line of a run's output.
+// summary is the last line of a run's output.
 type summary struct {
 	Tier    string `json:"tier"`
 	Passed  bool   `json:"passed"`
@@ -21,7 +21,7 @@ type summary struct {
 	// Invariant are the broken invariants of the product, even of a stage that passed at the second attempt.
 	Invariant []broken `json:"invariant"`
 	Failed    []string `json:"failed"`
-	// Skipped are the stages that did not run because one that they need failed, or the run was interrupted.
+	// Skipped are the stages that did not run or end because one that they need failed, or the run was interrupted.
 	Skipped []string `json:"skipped"`
 }
 

@@ -137,7 +137,10 @@ func TestElapsed(t *testing.T) {
 		},
 		{"by a case", test(`switch took := time.Since(began); { case took > time.Second: t.Fail() }`), upper},
 		{"by a variable", test(`isLate := time.Since(began) > time.Second; if isLate { t.Fail() }`), upper},
-		{"by a variable that is to be true", test(`isQuick := time.Since(began) < time.Second; if !isQuick { t.Fail() }`), upper},
+		{
+			"by a variable that is to be true", test(`isQuick := time.Since(began) < time.Second; if !isQuick { t.Fail() }`),
+			upper,
+		},
 		{
 			"the longest of several",
 			test(`var all []time.Duration; all = append(all, time.Since(began)); ` +

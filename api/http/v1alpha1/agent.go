@@ -86,15 +86,15 @@ const (
 	ReasonInvalidTrigger = "InvalidTrigger"
 	// ReasonInvalidName means that the HTTPScaledObject's name is invalid, or already used by another trigger.
 	ReasonInvalidName = "InvalidName"
-	// ReasonServiceUnknown means that neither the trigger nor the target defines the Service.
-	ReasonServiceUnknown = "ServiceUnknown"
-	// ReasonServiceDisagrees means that the trigger and the Rollout define different Services. The trigger's is
+	// ReasonServiceNotSet means that neither the trigger nor the target defines the Service.
+	ReasonServiceNotSet = "ServiceNotSet"
+	// ReasonServiceMismatch means that the trigger and the Rollout define different Services. The trigger's is
 	// used.
-	ReasonServiceDisagrees = "ServiceDisagrees"
-	// ReasonNameTaken means that an HTTPScaledObject of that name belongs to another owner.
-	ReasonNameTaken = "NameTaken"
-	// ReasonRefused means that the API server rejected a write of the agent.
-	ReasonRefused = "Refused"
+	ReasonServiceMismatch = "ServiceMismatch"
+	// ReasonNameInUse means that an HTTPScaledObject of that name belongs to another owner.
+	ReasonNameInUse = "NameInUse"
+	// ReasonWriteRejected means that the API server rejected a write of the agent.
+	ReasonWriteRejected = "WriteRejected"
 	// ReasonConverted is the reason of an Event: a trigger's type was changed to external-push.
 	ReasonConverted = "Converted"
 )
@@ -105,8 +105,8 @@ const (
 	ReasonWired = "Wired"
 	// ReasonUnwired is the reason of an Event: backends reference their original Services again.
 	ReasonUnwired = "Unwired"
-	// ReasonNothingToWire means that no Ingress or HTTPRoute has a backend for the object.
-	ReasonNothingToWire = "NothingToWire"
+	// ReasonNoMatchingBackend means that no Ingress or HTTPRoute has a backend for the object.
+	ReasonNoMatchingBackend = "NoMatchingBackend"
 	// ReasonNotProgrammed means that a Ready proxy has not acknowledged the object yet.
 	ReasonNotProgrammed = "NotProgrammed"
 	// ReasonProxyUnavailable means that Service kedify-proxy has no ready endpoint or lacks its port, or recently
@@ -114,25 +114,25 @@ const (
 	ReasonProxyUnavailable = "ProxyUnavailable"
 	// ReasonNoCertificate means that the backends require TLS, and the proxies have no certificate for the object.
 	ReasonNoCertificate = "NoCertificate"
-	// ReasonRestored means that another field manager restored the original backends.
-	ReasonRestored = "Restored"
-	// ReasonRouted means that traffic router plugin argoproj-labs/gatewayAPI of a Rollout manages the HTTPRoute.
-	ReasonRouted = "Routed"
-	// ReasonUndoUnreadable means that an object's annotation AnnotationAutowireUndo is unreadable.
-	ReasonUndoUnreadable = "UndoUnreadable"
+	// ReasonBackendRevertedByOther means that another field manager restored the original backends.
+	ReasonBackendRevertedByOther = "BackendRevertedByOther"
+	// ReasonManagedByTrafficRouter means that traffic router plugin argoproj-labs/gatewayAPI of a Rollout manages the HTTPRoute.
+	ReasonManagedByTrafficRouter = "ManagedByTrafficRouter"
+	// ReasonInvalidRestoreRecord means that an object's annotation AnnotationAutowireUndo is unreadable.
+	ReasonInvalidRestoreRecord = "InvalidRestoreRecord"
 	// ReasonNotGranted means that HTTPRoutes of the object's namespace may not reference the shared fleet's
 	// Service: the ReferenceGrant is missing, or so new that some Gateways may not have observed it.
 	ReasonNotGranted = "NotGranted"
-	// ReasonNotCarriedOut means that the object requests something that this version does not support.
-	ReasonNotCarriedOut = "NotCarriedOut"
+	// ReasonUnsupportedSetting means that the object requests something that this version does not support.
+	ReasonUnsupportedSetting = "UnsupportedSetting"
 )
 
-// Reasons of ConditionProxyInstalled, in addition to ReasonRefused, and ReasonNameTaken for an object that the agent
+// Reasons of ConditionProxyInstalled, in addition to ReasonWriteRejected, and ReasonNameInUse for an object that the agent
 // does not manage.
 const (
-	// ReasonInstalledByHand means that Service kedify-proxy is not managed by the agent: the proxies are left to
+	// ReasonNotManagedByAgent means that Service kedify-proxy is not managed by the agent: the proxies are left to
 	// its owner. It is the only reason with status True.
-	ReasonInstalledByHand = "InstalledByHand"
+	ReasonNotManagedByAgent = "NotManagedByAgent"
 	// ReasonInvalidProxySettings means that an annotation of the Namespace is invalid. The agent uses its own
 	// setting.
 	ReasonInvalidProxySettings = "InvalidProxySettings"

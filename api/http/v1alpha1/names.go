@@ -106,9 +106,9 @@ const (
 	// ReasonNamespaceLimit means that the namespace has more HTTPScaledObjects, or more hosts in them, than the
 	// operator allows. The oldest ones are served.
 	ReasonNamespaceLimit = "NamespaceLimit"
-	// ReasonConflict means that an older HTTPScaledObject of the same fleet has the same host, path prefix and
+	// ReasonRouteConflict means that an older HTTPScaledObject of the same fleet has the same host, path prefix and
 	// headers.
-	ReasonConflict = "Conflict"
+	ReasonRouteConflict = "RouteConflict"
 )
 
 // Reasons of ConditionScalingMetricAccepted.
@@ -145,8 +145,8 @@ const (
 const (
 	// ReasonColdStart means that a request waits for the first ready endpoint, and none waited before.
 	ReasonColdStart = "ColdStart"
-	// ReasonTooManyHeld means that a request was rejected because the queue is full.
-	ReasonTooManyHeld = "TooManyHeld"
+	// ReasonQueueLimitReached means that a request was rejected because the queue is full.
+	ReasonQueueLimitReached = "QueueLimitReached"
 	// ReasonColdStartTimeout means that a queued request timed out.
 	ReasonColdStartTimeout = "ColdStartTimeout"
 	// ReasonColdStartFailover means that the Service in spec.coldStartTimeoutFailoverRef received a request that
@@ -170,9 +170,9 @@ const (
 	// ReasonInvalidSecret means that the Secret has no matching certificate and key that proxies can use. The last
 	// valid ones stay active.
 	ReasonInvalidSecret = "InvalidSecret"
-	// ReasonHostTaken means that a host of the object is served with the certificate of an older object with the
+	// ReasonCertificateConflict means that a host of the object is served with the certificate of an older object with the
 	// same host.
-	ReasonHostTaken = "HostTaken"
+	ReasonCertificateConflict = "CertificateConflict"
 	// ReasonHostNotCovered means that the certificate does not cover a host of the object. It is used regardless,
 	// and clients that verify it reject it.
 	ReasonHostNotCovered = "HostNotCovered"
@@ -183,8 +183,8 @@ const (
 	// ReasonProgrammed means that every Ready proxy has acknowledged the object. It is the only reason with status
 	// True.
 	ReasonProgrammed = "Programmed"
-	// ReasonPending means that a Ready proxy has not acknowledged the object yet.
-	ReasonPending = "Pending"
+	// ReasonNotAcknowledged means that a Ready proxy has not acknowledged the object yet.
+	ReasonNotAcknowledged = "NotAcknowledged"
 	// ReasonNoReadyProxy means that no proxy of the object's fleet is Ready.
 	ReasonNoReadyProxy = "NoReadyProxy"
 	// ReasonNotReady means that ConditionReady is False; see that condition.
@@ -199,9 +199,9 @@ const (
 	ReasonNotAccepted = "NotAccepted"
 	// ReasonPublishFailed means that the route could not be published; the last valid route stays active.
 	ReasonPublishFailed = "PublishFailed"
-	// ReasonRefusedByProxy means that a proxy rejected the route (NACK) and keeps the previous one. It is a bug of
+	// ReasonRejectedByProxy means that a proxy rejected the route (NACK) and keeps the previous one. It is a bug of
 	// the interceptor; the message has the proxy's address and its error.
-	ReasonRefusedByProxy = "RefusedByProxy"
+	ReasonRejectedByProxy = "RejectedByProxy"
 )
 
 // The Lease (coordination.k8s.io/v1) that shows whether status.dataPlane is current. Its holder writes the reports of

@@ -22,8 +22,8 @@ func TestStatusOf(t *testing.T) {
 		{"type": "Ready", "reason": "Annotated", "lastTransitionTime": "1970-01-01T00:00:01Z"}]}`
 	type reported = httpv1alpha1.HTTPScaledObjectStatus
 	for name, test := range map[string]struct {
-		annotation string
-		is, want   reported
+		annotation   string
+		stored, want reported
 	}{
 		"no annotation":   {"", reported{DataPlane: report("status")}, reported{DataPlane: report("status")}},
 		"nothing else":    {theirs, reported{}, reported{DataPlane: report("annotation"), Conditions: []metav1.Condition{ready("Annotated")}}},
@@ -35,7 +35,7 @@ func TestStatusOf(t *testing.T) {
 		"far too long":    {theirs + strings.Repeat(" ", 32<<10), reported{}, reported{}},
 		"another service": {`{"uid": "1", "targetService": "b:80"}`, reported{TargetService: "a:80"}, reported{TargetService: "a:80"}},
 	} {
-		object := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Status: test.is}
+		object := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Status: test.stored}
 		if test.annotation != "" {
 			object.Annotations = map[string]string{httpv1alpha1.AnnotationStatus: test.annotation}
 		}

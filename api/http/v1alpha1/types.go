@@ -205,8 +205,8 @@ type HTTPScaledObjectStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// DataPlane is the state of the object in the proxies. It is valid only while the interceptors' Lease is being
-	// renewed (DefaultInterceptorLease).
+	// DataPlane is the state of the object in the proxies. It is kept up to date only while the interceptors' Lease is
+	// being renewed (DefaultInterceptorLease).
 	// +optional
 	DataPlane *DataPlaneStatus `json:"dataPlane,omitempty"`
 }

@@ -86,7 +86,8 @@ func (b *Server) SetForms(forms ...translate.Resources) error {
 func (b *Server) pack(message proto.Message) (*anypb.Any, error) {
 	if listener, ok := message.(*listenerv3.Listener); ok {
 		listener = proto.CloneOf(listener)
-		if socket := listener.GetAddress().GetSocketAddress(); socket != nil { // The fallback listener for queued requests has none.
+		// The fallback listener for queued requests has none.
+		if socket := listener.GetAddress().GetSocketAddress(); socket != nil {
 			socket.Address = b.Proxy.Addr().String()
 			socket.PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: uint32(b.Proxy.Port())}
 		}
@@ -111,12 +112,16 @@ func (b *Server) Push(typeURL, name string, form int) error {
 // respond sends resources. The caller holds the lock.
 func (b *Server) respond(typeURL string, resources ...*discoveryv3.Resource) error {
 	b.sent++
-	return b.stream.Send(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL, Nonce: strconv.Itoa(b.sent), Resources: resources})
+	return b.stream.Send(&discoveryv3.DeltaDiscoveryResponse{
+		TypeUrl: typeURL, Nonce: strconv.Itoa(b.sent), Resources: resources,
+	})
 }
 
 // DeltaAggregatedResources answers the first request for each type with all resources of the type, and ignores later
 // ones.
-func (b *Server) DeltaAggregatedResources(stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+func (b *Server) DeltaAggregatedResources(
+	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer,
+) error {
 	b.mu.Lock()
 	b.stream = stream
 	b.mu.Unlock()

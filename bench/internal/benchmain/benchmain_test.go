@@ -15,8 +15,10 @@ func TestInvalidArgumentsAreRejected(t *testing.T) {
 		environ map[string]string
 		envoy   string // "" where it is refused
 	}{
-		"by the environment":  {nil, map[string]string{"ETCD_BIN": "/e", "KUBE_APISERVER_BIN": "/k", "ENVOY_BIN": "/v"}, "/v"},
-		"by arguments":        {[]string{"--etcd=/e", "--kube-apiserver=/k", "--envoy=/w"}, map[string]string{"ENVOY_BIN": "/v"}, "/w"},
+		"by the environment": {nil, map[string]string{"ETCD_BIN": "/e", "KUBE_APISERVER_BIN": "/k", "ENVOY_BIN": "/v"}, "/v"},
+		"by arguments": {
+			[]string{"--etcd=/e", "--kube-apiserver=/k", "--envoy=/w"}, map[string]string{"ENVOY_BIN": "/v"}, "/w",
+		},
 		"without Envoy":       {nil, map[string]string{"ETCD_BIN": "/e", "KUBE_APISERVER_BIN": "/k"}, ""},
 		"without etcd":        {nil, map[string]string{"KUBE_APISERVER_BIN": "/k", "ENVOY_BIN": "/v"}, ""},
 		"one of its own":      {[]string{"--etcd=/e", "--kube-apiserver=/k", "--envoy=/v", "--samples=3"}, nil, "/v"},
@@ -35,7 +37,8 @@ func TestInvalidArgumentsAreRejected(t *testing.T) {
 					return nil
 				},
 			}.Parse(test.args, func(name string) string { return test.environ[name] }, io.Discard)
-			if test.envoy == "" && !errors.Is(err, ErrArgument) || test.envoy != "" && (err != nil || chosen.Envoy != test.envoy) {
+			if test.envoy == "" && !errors.Is(err, ErrArgument) ||
+				test.envoy != "" && (err != nil || chosen.Envoy != test.envoy) {
 				t.Errorf("Envoy is %q, error %v", chosen.Envoy, err)
 			}
 		})

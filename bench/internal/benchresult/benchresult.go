@@ -45,7 +45,8 @@ func Print(w io.Writer, limits []Limit, after string) {
 	fmt.Fprintf(w, "\tlimit\tvalue\tallowed\t\t%s\n", after)
 	for _, check := range limits {
 		passed := map[bool]string{true: "ok", false: "MISSED"}[check.isKept()]
-		fmt.Fprintf(w, "\t%s\t%.2f\t%s %.2f\t%s\t%s\n", check.Name, check.Value, check.boundText(), check.Limit, passed, after)
+		fmt.Fprintf(w, "\t%s\t%.2f\t%s %.2f\t%s\t%s\n", check.Name, check.Value, check.boundText(), check.Limit, passed,
+			after)
 	}
 }
 

@@ -14,7 +14,8 @@ func TestResultsOverALimitArePublished(t *testing.T) {
 	results := struct {
 		Limits []Limit `json:"limits"`
 	}{limits[1:]}
-	const encoded = "{\n  \"limits\": [\n    {\n      \"name\": \"p99, ms\",\n      \"value\": 3,\n      \"limit\": 2\n    }\n  ]\n}\n"
+	const encoded = "{\n  \"limits\": [\n    {\n      \"name\": \"p99, ms\",\n      \"value\": 3,\n      \"limit\": 2\n" +
+		"    }\n  ]\n}\n"
 	file := filepath.Join(t.TempDir(), "results.json")
 	for name, test := range map[string]struct{ file, stdout string }{
 		"to a file": {file, ""},

@@ -37,7 +37,8 @@ func KeepLease(ctx context.Context, admin rest.Interface) error {
 				return
 			case <-time.After(httpv1alpha1.LeaseRenewInterval):
 				// If renewals fail, VerifyWeight uses the annotation only, and takes less time.
-				_ = apiserver.Patch(ctx, admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, httpso.FieldManager, map[string]any{"spec": spec()})
+				_ = apiserver.Patch(ctx, admin, leases+"/"+httpv1alpha1.DefaultInterceptorLease, httpso.FieldManager,
+					map[string]any{"spec": spec()})
 			}
 		}
 	}()

@@ -23,8 +23,8 @@ func Wait(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// Until calls a function, with a pause in between, until it returns nil. After the timeout it returns ErrVain with the
-// function's last error.
+// Until calls a function, with a pause in between, until it returns nil. After the timeout it returns ErrTimeout with
+// the function's last error.
 func Until(ctx context.Context, within, between time.Duration, check func() error) error {
 	for end := time.Now().Add(within); ; {
 		err := check()
@@ -40,9 +40,9 @@ func Until(ctx context.Context, within, between time.Duration, check func() erro
 	}
 }
 
-// Every calls a function at each interval until ctx ends, numbered from 0, with at most atOnce calls in parallel. If the
-// calls take too long for that, it does not make up for missed ones. A call that ctx cancels is not an error. After any
-// other error no call is started.
+// Every calls a function at each interval until ctx ends, numbered from 0, with at most atOnce calls in parallel. If
+// the calls take too long for that, it does not make up for missed ones. A call that ctx cancels is not an error. After
+// any other error no call is started.
 func Every(ctx context.Context, interval time.Duration, atOnce int, do func(ctx context.Context, n int) error) error {
 	group, inGroup := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)

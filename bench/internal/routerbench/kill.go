@@ -33,7 +33,7 @@ var (
 // checks that every object has the requested weight.
 func (r *round) kills(ctx context.Context, samples map[string]sample) error {
 	for kind, runner := range map[string]*pluginRunner{killed: r.router, noKilled: r.noop} {
-		if err := stopwatch.Settle(ctx); err != nil {
+		if err := stopwatch.Pause(ctx); err != nil {
 			return err
 		}
 		healed, err := r.kill(ctx, runner)
@@ -74,8 +74,8 @@ func (r *round) kill(ctx context.Context, runner *pluginRunner) (time.Duration, 
 	return healed.Sub(begun), err
 }
 
-// setUntilSuccess sets the round's weight for one Rollout, and repeats the call until it succeeds. It reports whether a call
-// failed.
+// setUntilSuccess sets the round's weight for one Rollout, and repeats the call until it succeeds. It reports whether a
+// call failed.
 func (r *round) setUntilSuccess(ctx context.Context, runner *pluginRunner, n int) (failed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
@@ -115,7 +115,7 @@ func (r *round) awaitWatch(ctx context.Context) error {
 		if err != nil || after.Reads() == before.Reads() {
 			return err
 		}
-		if err := stopwatch.Settle(ctx); err != nil {
+		if err := stopwatch.Pause(ctx); err != nil {
 			return err
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
 )
 
-// pluginRunner runs a plugin as the controller does: one process, which it restarts for the first call after the process has
-// ended (argo-rollouts v1.10.1 rollout/trafficrouting/plugin/client/client.go, startPluginLocked).
+// pluginRunner runs a plugin as the controller does: one process, which it restarts for the first call after the
+// process has ended (argo-rollouts v1.10.1 rollout/trafficrouting/plugin/client/client.go, startPluginLocked).
 type pluginRunner struct {
 	start func() (*pluginprocess.Process, error)
 

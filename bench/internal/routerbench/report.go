@@ -91,7 +91,9 @@ func (r *report) limit(testCase Case) {
 	changed, bare := r.line(testCase, setWeight), r.line(testCase, bareWrite)
 	idle, nothing := r.line(testCase, resync), r.line(testCase, noResync)
 	limit := func(name string, value, limit float64, atLeast bool, what ...string) {
-		r.Limits = append(r.Limits, benchresult.Limit{Name: testCase.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast, Of: strings.Join(what, "")})
+		r.Limits = append(r.Limits, benchresult.Limit{
+			Name: testCase.Name + ": " + name, Value: value, Limit: limit, AtLeast: atLeast, Of: strings.Join(what, ""),
+		})
 	}
 	times := func(ours, base float64, what string) string {
 		return fmt.Sprintf("%.2f ms, %s %.2f ms", ours/1000, what, base/1000)
@@ -99,15 +101,19 @@ func (r *report) limit(testCase Case) {
 	rates := func(ours, base *line, what string) string {
 		return fmt.Sprintf("%.0f/s, %s %.0f/s", ours.Rate, what, base.Rate)
 	}
-	limit("SetWeight / bare write, p50", changed.rounds.P50Ratio(&bare.rounds), maxP50, false, times(changed.P50, bare.P50, bareWrite))
-	limit("SetWeight / bare write, p99", changed.rounds.P99Ratio(&bare.rounds), maxP99, false, times(changed.P99, bare.P99, bareWrite))
-	limit("SetWeight / bare write, rate", changed.rounds.RateRatio(&bare.rounds), minRate, true, rates(changed, bare, bareWrite))
+	limit("SetWeight / bare write, p50", changed.rounds.P50Ratio(&bare.rounds), maxP50, false,
+		times(changed.P50, bare.P50, bareWrite))
+	limit("SetWeight / bare write, p99", changed.rounds.P99Ratio(&bare.rounds), maxP99, false,
+		times(changed.P99, bare.P99, bareWrite))
+	limit("SetWeight / bare write, rate", changed.rounds.RateRatio(&bare.rounds), minRate, true,
+		rates(changed, bare, bareWrite))
 	limit("writes of a SetWeight", changed.Writes, float64(testCase.Objects), false)
 	limit("reads of a SetWeight", changed.Reads, 0, false)
 	limit("writes of an idle resync", idle.Writes, 0, false)
 	limit("reads of an idle resync", idle.Reads, 0, false)
 	if testCase.MinResync > 0 {
-		limit("idle resync / no-op plugin, rate", idle.rounds.RateRatio(&nothing.rounds), testCase.MinResync, true, rates(idle, nothing, "no-op plugin"))
+		limit("idle resync / no-op plugin, rate", idle.rounds.RateRatio(&nothing.rounds), testCase.MinResync, true,
+			rates(idle, nothing, "no-op plugin"))
 	}
 	if testCase.Kill {
 		healed, alone := r.line(testCase, killed), r.line(testCase, noKilled)

@@ -64,7 +64,8 @@ func TestVerdictNamesMissedLimit(t *testing.T) {
 			t.Parallel()
 			samples := map[string]sample{
 				setWeight: sampleOf(1, 100, 100, 100, 200), bareWrite: sampleOf(1, 100, 100, 100, 200),
-				resync: sampleOf(2, 1, 1, 1, 1), noResync: sampleOf(1, 1, 1, 1, 1), killed: sampleOf(0.6, 600), noKilled: sampleOf(0.1, 100),
+				resync: sampleOf(2, 1, 1, 1, 1), noResync: sampleOf(1, 1, 1, 1, 1), killed: sampleOf(0.6, 600),
+				noKilled: sampleOf(0.1, 100),
 			}
 			test.change(samples)
 			results := report{Repeats: 1}

@@ -167,7 +167,7 @@ func (r *round) setAll(weight uint32) error {
 
 // count makes the calls of a part, and adds their times and requests to samples.
 func (r *round) count(ctx context.Context, samples map[string]sample, p part) error {
-	if err := stopwatch.Settle(ctx); err != nil {
+	if err := stopwatch.Pause(ctx); err != nil {
 		return err
 	}
 	before, err := apiserver.CountRequests(ctx, r.clients.Admin, r.Resource)

@@ -202,7 +202,9 @@ func (m *measurement) startPlugins(binary, kubeconfig string, log io.Writer) (en
 		return nil, err
 	}
 	newRunner := func(binary string, args ...string) *pluginRunner {
-		return &pluginRunner{start: func() (*pluginprocess.Process, error) { return pluginprocess.Start(binary, kubeconfig, log, args...) }}
+		return &pluginRunner{
+			start: func() (*pluginprocess.Process, error) { return pluginprocess.Start(binary, kubeconfig, log, args...) },
+		}
 	}
 	m.router, m.noop = newRunner(binary, "--log-level=warn"), newRunner(executable)
 	end = func() { m.noop.end(); m.router.end() }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// settleTime is the duration of Settle.
-const settleTime = 200 * time.Millisecond
+// pauseTime is the duration of Pause.
+const pauseTime = 200 * time.Millisecond
 
 // Sample contains the times of a number of calls of one kind.
 type Sample struct {
@@ -48,12 +48,12 @@ func Calls(workers, calls int, call func(n int) error) (Sample, error) {
 	return sample, errors.Join(errs...)
 }
 
-// Settle waits for a fifth of a second, so that the effects of earlier calls end. Its error is ctx's.
-func Settle(ctx context.Context) error {
+// Pause waits for a fifth of a second, so that the effects of earlier calls end. Its error is ctx's.
+func Pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(settleTime):
+	case <-time.After(pauseTime):
 		return nil
 	}
 }

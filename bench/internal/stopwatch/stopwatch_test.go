@@ -94,11 +94,11 @@ func TestSeriesTakeMediansOverRounds(t *testing.T) {
 	}
 }
 
-func TestSettleReturnsContextError(t *testing.T) {
+func TestPauseReturnsContextError(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Settle(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Settle returned %v", err)
+	if err := Pause(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Pause returned %v", err)
 	}
 }

@@ -25,7 +25,7 @@ func brokenInvariants(err error, checks []report.Check) []string {
 		lines = append(lines, invariant.Line(invariant.Split, err.Error()))
 	}
 	if errors.Is(err, scenario.ErrWeight) {
-		lines = append(lines, invariant.Line(invariant.StrangeWeights, err.Error()))
+		lines = append(lines, invariant.Line(invariant.UnexpectedWeights, err.Error()))
 	}
 	return lines
 }

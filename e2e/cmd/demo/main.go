@@ -85,9 +85,9 @@ In a cluster of yours without KEDA it applies an HTTPScaledObject and proxies, a
 	flags.BoolVar(&o.keep, "keep", false, "leave everything running and print how to reach it")
 	flags.StringVar((*string)(&o.only), "only", "", "one half of the demo: "+strings.Join(parts(), ", "))
 	flags.StringVar(&o.crd, "crd", "",
-		"the file of another owner's definition of HTTPScaledObject, to show canaries on that")
+		"`file` of another HTTPScaledObject CRD to run the demo with")
 	flags.Float64Var(&o.settings.Rate, "rate", o.settings.Rate,
-		"requests per second at most; a slow machine gets what it carries")
+		"maximum `number` of requests per second; less on a slow machine")
 	flags.StringVar(&o.provider, "provider", provider.NameEmbedded,
 		"the cluster: "+strings.Join(provider.Names(), ", ")+"; existing is the one that $KUBECONFIG names")
 	flags.StringVar(&o.local.Path, "localcluster", siblingPath("localcluster"), "the localcluster binary")

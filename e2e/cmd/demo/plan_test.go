@@ -104,7 +104,7 @@ func TestBrokenInvariants(t *testing.T) {
 			[]string{"invariant broken: split: step 20 %: the split is off; more"},
 		},
 		{"a weight", fmt.Errorf("%w: Envoy ran 35/65", scenario.ErrWeight), nil, []string{
-			"invariant broken: strange weights: a weight that no step asks for: Envoy ran 35/65",
+			"invariant broken: unexpected weights: a weight that no step requests: Envoy ran 35/65",
 		}},
 		{"an overload", fmt.Errorf("%w\n%w", scenario.ErrOverload, assert.ErrSplit), []report.Check{lost}, nil},
 	}

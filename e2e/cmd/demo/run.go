@@ -143,7 +143,7 @@ func (o *options) applyCRD(ctx context.Context, from provider.Provider, cluster 
 	}
 	if !from.Owns() {
 		return fmt.Errorf("%w: --crd changes a definition that others use: it is for a cluster that the demo starts; run "+
-			"make cluster-down first", provider.ErrUnfit)
+			"make cluster-down first", provider.ErrUnsupported)
 	}
 	_, err := o.terminal(cluster).Show(ctx, "kubectl", "replace", "-f", o.crd)
 	return err
@@ -240,7 +240,7 @@ func (o *options) isManual(ctx context.Context, cluster *provider.Cluster) (bool
 	}
 	const missing = "KEDA, the agent or the scaler is not in this cluster: see docs/how-to/scale-with-keda.md"
 	if o.only == scalingPart || o.provider == provider.NameEmbedded {
-		return false, fmt.Errorf("%w: %s", provider.ErrUnfit, missing)
+		return false, fmt.Errorf("%w: %s", provider.ErrUnsupported, missing)
 	}
 	o.screen.Print(o.style.Bad("Left out: ") + "the Ingress, and replicas that follow requests. " + missing)
 	return true, nil

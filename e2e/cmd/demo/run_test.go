@@ -103,40 +103,40 @@ func (p fakeBin) options(keep bool, out *fakeScreen) options {
 const (
 	remove = "kubectl delete ns -l " +
 		"kubernetes.io/metadata.name=rollouts-demo,app.kubernetes.io/managed-by=kedify-canary-demo --wait=false"
-	// asked are the guide's arguments for the cluster, up is the command that starts it.
-	asked = " --with keda-api --with traefik --forward ingress=traefik.traefik.svc.cluster.local:80"
-	up    = "localcluster up --transient" + asked
+	// addons are the guide's arguments for the cluster, up is the command that starts it.
+	addons = " --with keda-api --with traefik --forward ingress=traefik.traefik.svc.cluster.local:80"
+	up     = "localcluster up --transient" + addons
 )
 
 // However a run ends, it removes exactly what the demo created, and its output is true. A running cluster is updated.
-func TestWhatIsTakenAway(t *testing.T) {
-	const taken = "The local cluster is taken down."
+func TestCleanup(t *testing.T) {
+	const deleted = "The local cluster is being deleted."
 	tests := []struct {
-		name, state, up string
-		keep            bool
-		want            []string
-		fails, says     string
+		name, state, up    string
+		keep               bool
+		want               []string
+		fails, wantMessage string
 	}{
 		{
 			name: "a cluster that the demo started", state: "stopped", want: []string{up, "localcluster down"},
-			fails: "refused", says: taken,
+			fails: "refused", wantMessage: deleted,
 		},
 		{
 			name: "a cluster that ran before stays", state: "running", want: []string{up, remove},
-			fails: "refused", says: "goes on",
+			fails: "refused", wantMessage: "goes on",
 		},
 		{
 			name: "a cluster that another process starts stays", state: "starting", want: []string{up, remove},
-			fails: "refused", says: "goes on",
+			fails: "refused", wantMessage: "goes on",
 		},
 		{
-			name: "kept", state: "stopped", keep: true, want: []string{"localcluster up" + asked}, fails: "refused",
-			says: "http://rollouts-demo.localhost:1234/",
+			name: "kept", state: "stopped", keep: true, want: []string{"localcluster up" + addons}, fails: "refused",
+			wantMessage: "http://rollouts-demo.localhost:1234/",
 		},
 		{name: "a start that fails and leaves nothing", state: "stopped", up: "exit 1", want: []string{up}, fails: up +
-			": exit status 1", says: "No local cluster runs."},
+			": exit status 1", wantMessage: "No local cluster runs."},
 		{name: "a start that fails and leaves something", state: "broken", up: "exit 1", want: []string{up}, fails: up +
-			": exit status 1", says: "No local cluster runs."},
+			": exit status 1", wantMessage: "No local cluster runs."},
 		{
 			name: "a cluster that can't be brought up to date", state: "running", up: "exit 1", want: []string{up},
 			fails: up + ": exit status 1",
@@ -154,8 +154,9 @@ func TestWhatIsTakenAway(t *testing.T) {
 			if diff := cmp.Diff(tt.want, p.calls(t)); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
-			if !strings.Contains(out.String(), tt.says) || strings.Contains(out.String(), taken) != (tt.says == taken) {
-				t.Errorf("printed, and not %q:\n%s", tt.says, out)
+			if !strings.Contains(out.String(), tt.wantMessage) ||
+				strings.Contains(out.String(), deleted) != (tt.wantMessage == deleted) {
+				t.Errorf("printed, and not %q:\n%s", tt.wantMessage, out)
 			}
 		})
 	}
@@ -199,7 +200,7 @@ func TestOtherCRD(t *testing.T) {
 }
 
 // The first line contains the version of the code.
-func TestTheVersionIsShown(t *testing.T) {
+func TestVersion(t *testing.T) {
 	p, out := newFakeBin(t, "running"), new(fakeScreen)
 	o := p.options(false, out)
 	o.version = "b7200d0-dirty"
@@ -209,7 +210,7 @@ func TestTheVersionIsShown(t *testing.T) {
 }
 
 // A cluster that was slow to start gets longer time limits.
-func TestASlowStartIsSaid(t *testing.T) {
+func TestSlowStart(t *testing.T) {
 	p, out := newFakeBin(t, "running"), new(fakeScreen)
 	o := p.options(false, out)
 	if err := o.run(t.Context()); err == nil || !strings.Contains(out.String(), "It took 100.0 s to start") ||
@@ -251,7 +252,7 @@ func TestMain(m *testing.M) {
 
 // A terminal that closes ends the run with a cleanup, even if it sends two signals. Output that can't be printed does
 // not prevent the cleanup.
-func TestALostTerminalCleansUp(t *testing.T) {
+func TestHangupCleansUp(t *testing.T) {
 	p := newFakeBin(t, "stopped")
 	p.write(t, "on-kubectl", `kill -HUP "$PPID"`)
 	p.write(t, "on-down", `kill -HUP "$PPID"`)
@@ -265,7 +266,7 @@ func TestALostTerminalCleansUp(t *testing.T) {
 }
 
 // The next demo takes over the cluster of a killed one. No temporary files remain.
-func TestTheClusterOfAKilledDemoIsTakenOver(t *testing.T) {
+func TestClusterOfKilledDemo(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	tests := []struct {
@@ -274,7 +275,7 @@ func TestTheClusterOfAKilledDemoIsTakenOver(t *testing.T) {
 		want []string
 	}{
 		{"by a run that ends it", []bool{false}, []string{up, "localcluster down"}},
-		{"by one with --keep", []bool{true, false}, []string{"localcluster up" + asked, up, remove}},
+		{"by one with --keep", []bool{true, false}, []string{"localcluster up" + addons, up, remove}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -327,8 +328,8 @@ func (i interrupting) Print(lines ...string) {
 	}
 }
 
-func TestWrongUseIsRefused(t *testing.T) {
-	tests := []struct{ args, says string }{
+func TestInvalidUsage(t *testing.T) {
+	tests := []struct{ args, wantMessage string }{
 		{"--rate 4", "--rate 4: it must be from 5 to 2000"},
 		{"--rate 2001", "--rate 2001: it must be from 5 to 2000"},
 		{"--only traffic", `--only "traffic": there are canary and scaling`},
@@ -338,8 +339,8 @@ func TestWrongUseIsRefused(t *testing.T) {
 	for _, tt := range tests {
 		c := command()
 		c.SetArgs(strings.Fields(tt.args))
-		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("demo %s: %v, want %q", tt.args, err, tt.says)
+		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tt.wantMessage) {
+			t.Errorf("demo %s: %v, want %q", tt.args, err, tt.wantMessage)
 		}
 	}
 }

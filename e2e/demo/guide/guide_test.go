@@ -90,7 +90,7 @@ const (
 		"repo/examples/argo-rollouts-canary/"
 )
 
-func TestTheGuidesObjectsAreApplied(t *testing.T) {
+func TestGuideObjectsAreApplied(t *testing.T) {
 	verbatim := []string{
 		create,
 		apply + "scaledobject.yaml",
@@ -139,10 +139,10 @@ func TestTheGuidesObjectsAreApplied(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	tests := []struct {
-		name    string
-		cluster fakeCluster
-		is      error
-		says    string
+		name        string
+		cluster     fakeCluster
+		wantErr     error
+		wantMessage string
 	}{
 		{
 			"a namespace that is another's",
@@ -162,8 +162,8 @@ func TestFaults(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.cluster.guide().deploy(t.Context())
-			if !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error = %v\nwant %v with %q", err, tt.is, tt.says)
+			if !errors.Is(err, tt.wantErr) || !strings.Contains(err.Error(), tt.wantMessage) {
+				t.Errorf("error = %v\nwant %v with %q", err, tt.wantErr, tt.wantMessage)
 			}
 		})
 	}
@@ -172,18 +172,18 @@ func TestFaults(t *testing.T) {
 func TestEntrance(t *testing.T) {
 	tests := []struct {
 		name, ingress, published, want string
-		is                             error
+		wantErr                        error
 	}{
 		{name: "what the user names", ingress: "127.0.0.1:8000", published: "10.0.0.1", want: "127.0.0.1:8000"},
 		{name: "what is published", published: "10.0.0.1", want: "10.0.0.1:80"},
-		{name: "nothing", is: ErrCheck},
+		{name: "nothing", wantErr: ErrCheck},
 	}
 	for _, tt := range tests {
 		w := &fakeCluster{address: tt.published}
 		g := w.guide()
 		g.Ingress = tt.ingress
-		if got, err := g.IngressAddress(t.Context()); got != tt.want || !errors.Is(err, tt.is) {
-			t.Errorf("%s: %q (%v), want %q (%v)", tt.name, got, err, tt.want, tt.is)
+		if got, err := g.IngressAddress(t.Context()); got != tt.want || !errors.Is(err, tt.wantErr) {
+			t.Errorf("%s: %q (%v), want %q (%v)", tt.name, got, err, tt.want, tt.wantErr)
 		}
 	}
 }

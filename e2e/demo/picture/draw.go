@@ -141,7 +141,7 @@ func moment(at, first, last, from, to float64) float64 {
 func barOf(s Step, n int, y, appears float64) bar {
 	b := bar{
 		Step: s, N: n, Y: y, Appears: appears, Grown: appears + 4, Other: s.From,
-		Width: barWidth * s.Measured / 100, Tick: barLeft + barWidth*s.Asked/100,
+		Width: barWidth * s.Measured / 100, Tick: barLeft + barWidth*s.Desired/100,
 		Left: barLeft + barWidth*s.Low/100, End: barLeft + barWidth*s.High/100,
 	}
 	if s.Color == s.From {

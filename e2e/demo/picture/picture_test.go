@@ -42,7 +42,7 @@ func draw(t *testing.T, file string, colors picture.Palette) string {
 	return drawn
 }
 
-func TestThePicturesShowTheRecordedRun(t *testing.T) {
+func TestPicturesMatchRecordedRun(t *testing.T) {
 	for name, colors := range map[string]picture.Palette{
 		"demo-light.svg": picture.Light(),
 		"demo-dark.svg":  picture.Dark(),
@@ -55,7 +55,7 @@ func TestThePicturesShowTheRecordedRun(t *testing.T) {
 }
 
 // A page embeds a picture as a file: well-formed XML without references or scripts.
-func TestPicturesStandByThemselves(t *testing.T) {
+func TestPicturesAreSelfContained(t *testing.T) {
 	files, err := filepath.Glob(pictures + "*.svg")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("pictures %v, %v", files, err)
@@ -80,7 +80,7 @@ func TestPicturesStandByThemselves(t *testing.T) {
 
 // The input is a second real run of the same demo. Without the numbers the pictures are equal; the number of replicas
 // is one of them.
-func TestAnotherRunGivesTheSamePictureButForTheFigures(t *testing.T) {
+func TestPictureOfAnotherRun(t *testing.T) {
 	withoutFigures := func(drawn string) string {
 		drawn = regexp.MustCompile(`of [0-9a-f]{7,}<`).ReplaceAllString(drawn, "of #<")
 		drawn = regexp.MustCompile(`[0-9]+(?:[. ][0-9]+)*`).ReplaceAllString(drawn, "#")
@@ -101,20 +101,20 @@ func log(t *testing.T) string {
 	style := report.Style{}
 	rows := []report.Row{
 		{
-			Canary: "blue → yellow", Step: "20 %", Color: "yellow", Asked: 0.2, Annotation: "80/20",
+			Canary: "blue → yellow", Step: "20 %", Color: "yellow", Desired: 0.2, Annotation: "80/20",
 			Acked: "80/20", Envoy: "80/20",
-			Colors: map[string]int{"blue": 1600, "yellow": 400}, Done: 2000, State: report.Right,
+			Colors: map[string]int{"blue": 1600, "yellow": 400}, Done: 2000, State: report.Passed,
 		},
 		{
-			Canary: "blue → yellow", Step: "done", Color: "yellow", Asked: 1, Annotation: "–", Acked: "–", Envoy: "100",
-			Colors: map[string]int{"blue": 1, "yellow": 1999}, Done: 2000, Errors: 3, State: report.Wrong,
+			Canary: "blue → yellow", Step: "done", Color: "yellow", Desired: 1, Annotation: "–", Acked: "–", Envoy: "100",
+			Colors: map[string]int{"blue": 1, "yellow": 1999}, Done: 2000, Errors: 3, State: report.Failed,
 		},
 	}
 	lines := []string{
 		"make: a line that is not drawn, with /a/path", "Canary demo, v1.2.3",
 		"The load runs: 250 requests/s through kedify-proxy, and so on",
-		"", "Canary blue → yellow", "[11.2 s] 20 %: asked 20 % yellow, annotation 80/20, ACKed 80/20, Envoy runs 80/20",
-		"[81.2 s] done: asked 100 % yellow, annotation –, ACKed –, Envoy runs 100", "Summary",
+		"", "Canary blue → yellow", "[11.2 s] 20 %: desired 20 % yellow, annotation 80/20, ACKed 80/20, Envoy runs 80/20",
+		"[81.2 s] done: desired 100 % yellow, annotation –, ACKed –, Envoy runs 100", "Summary",
 	}
 	lines = append(lines, style.Table(rows)...)
 	lines = append(lines, style.Checks([]report.Check{{
@@ -122,7 +122,7 @@ func log(t *testing.T) string {
 		Detail: "3 of 28 347; 3 × HTTP status 503",
 	}})...)
 	lines = append(lines, "123.0 s in all.", "Canary demo, v1.2.3",
-		"[125.4 s] 45 requests/s, canary at 20 %: 9 replicas are wanted, 9 stable and 2 canary after 33.2 s")
+		"[125.4 s] 45 requests/s, canary at 20 %: 9 replicas expected, 9 stable and 2 canary after 33.2 s")
 	lines = append(lines, style.Checks([]report.Check{{
 		Name:   "no request of the app that scales failed",
 		Detail: "0 of 4 069", OK: true,
@@ -130,22 +130,22 @@ func log(t *testing.T) string {
 	return strings.Join(append(lines, "172.5 s in all.", ""), "\n")
 }
 
-func TestTheFiguresAreTheRuns(t *testing.T) {
+func TestParse(t *testing.T) {
 	want := picture.Run{
 		Version: "v1.2.3", Rate: "250", Seconds: 123,
 		Steps: []picture.Step{
 			{
-				From: "blue", To: "yellow", Color: "yellow", Name: "20 %", At: 11.2, Asked: 20, Measured: 20, Low: 18.3, High: 21.8,
-				Sample: "2 000", Right: true,
+				From: "blue", To: "yellow", Color: "yellow", Name: "20 %", At: 11.2, Desired: 20, Measured: 20, Low: 18.3, High: 21.8,
+				Sample: "2 000", Passed: true,
 			},
 			{
-				From: "blue", To: "yellow", Color: "yellow", Name: "done", At: 81.2, Asked: 100, Measured: 99.95, Low: 99.7,
+				From: "blue", To: "yellow", Color: "yellow", Name: "done", At: 81.2, Desired: 100, Measured: 99.95, Low: 99.7,
 				High: 100, Sample: "2 000",
 			},
 		},
 		Rates: []picture.Rate{{
 			Name: "45 requests/s, canary at 20 %", At: 125.4, After: 33.2,
-			Wanted: 9, Stable: 9, Canary: 2,
+			Expected: 9, Stable: 9, Canary: 2,
 		}},
 		Canaries: picture.Requests{Failed: "3", Made: "28 347"}, Scaling: picture.Requests{Failed: "0", Made: "4 069"},
 	}
@@ -164,14 +164,14 @@ func TestTheFiguresAreTheRuns(t *testing.T) {
 	}
 }
 
-func TestARunThatIsNotWholeIsRefused(t *testing.T) {
+func TestParseIncompleteRun(t *testing.T) {
 	whole := log(t)
 	firstHalf, _, _ := strings.Cut(whole, "[125.4 s]")
 	for name, text := range map[string]string{
 		"empty":                   "",
 		"no step":                 strings.ReplaceAll(whole, "s] 20 %:", "s]"),
 		"a step without figures":  strings.Replace(whole, "[99.7, 100.0]", "", 1),
-		"no rate":                 strings.Replace(whole, "9 replicas are wanted", "", 1),
+		"no rate":                 strings.Replace(whole, "9 replicas expected", "", 1),
 		"no count of requests":    strings.Replace(whole, "no request failed", "", 1),
 		"the canaries' half only": firstHalf,
 		"no end":                  strings.ReplaceAll(whole, " s in all.", ""),
@@ -182,7 +182,7 @@ func TestARunThatIsNotWholeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAColourThatNoPaletteHasIsAnError(t *testing.T) {
+func TestUnknownColor(t *testing.T) {
 	run, err := picture.Parse(strings.ReplaceAll(log(t), "blue", "orange"))
 	if err != nil {
 		t.Fatal(err)

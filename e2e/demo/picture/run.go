@@ -35,13 +35,13 @@ type Step struct {
 	Name string
 	// At is when the weight was active, in seconds.
 	At float64
-	// Asked and Measured are the expected and measured share of Color in percent. Low and High are the bounds of its 95 %
-	// confidence interval.
-	Asked, Measured, Low, High float64
+	// Desired and Measured are the expected and measured share of Color in percent. Low and High are the bounds of its 95
+	// % confidence interval.
+	Desired, Measured, Low, High float64
 	// Sample is the number of measured requests.
 	Sample string
-	// Right reports whether the demo accepted the measured split.
-	Right bool
+	// Passed reports whether the demo accepted the measured split.
+	Passed bool
 }
 
 // Rate is a state of the app while its replicas follow the requests.
@@ -50,8 +50,8 @@ type Rate struct {
 	Name string
 	// At is when the replicas were reached, After how long that took, both in seconds.
 	At, After float64
-	// Wanted, Stable and Canary are numbers of replicas.
-	Wanted, Stable, Canary int
+	// Expected, Stable and Canary are numbers of replicas.
+	Expected, Stable, Canary int
 }
 
 // Requests contains the numbers of failed requests and of all requests.
@@ -64,9 +64,9 @@ const (
 	begun    = `^Canary demo, (\S+)$`
 	load     = `^The load runs: ([0-9]+) requests/s `
 	canary   = `^Canary (\w+) → (\w+)$`
-	reached  = `^\[` + number + ` s\] (.+): asked ` + number + ` % (\w+), annotation `
+	reached  = `^\[` + number + ` s\] (.+): desired ` + number + ` % (\w+), annotation `
 	measured = `  ` + number + ` % (\w+) .* ` + number + ` % \[` + number + `, ` + number + `\] ([✔✘]) +` + count + `  `
-	replicas = `^\[` + number + ` s\] (.+): ([0-9]+) replicas are wanted, ([0-9]+) stable and ([0-9]+) canary after ` +
+	replicas = `^\[` + number + ` s\] (.+): ([0-9]+) replicas expected, ([0-9]+) stable and ([0-9]+) canary after ` +
 		number + ` s$`
 	failed    = `^[✔✘] no request failed: ` + count + ` of ` + count
 	failed2nd = `^[✔✘] no request of the app that scales failed: ` + count + ` of ` + count
@@ -129,7 +129,7 @@ func (p *parser) read(line string) {
 	} else if f := p.find(reached, line); f != nil {
 		r.Steps = append(r.Steps, Step{
 			From: p.from, To: p.to, Color: f[4], Name: f[2],
-			At: p.float(f[1]), Asked: p.float(f[3]),
+			At: p.float(f[1]), Desired: p.float(f[3]),
 		})
 	} else if f := p.find(measured, line); f != nil {
 		p.parseVerdict(f)
@@ -147,12 +147,12 @@ func (p *parser) read(line string) {
 // parseVerdict reads a row of the summary, which contains the results of the next step.
 func (p *parser) parseVerdict(row []string) {
 	if p.verdicts == len(p.run.Steps) || p.run.Steps[p.verdicts].Color != row[2] ||
-		p.run.Steps[p.verdicts].Asked != p.float(row[1]) {
+		p.run.Steps[p.verdicts].Desired != p.float(row[1]) {
 		p.err = fmt.Errorf("%w: row %d of the summary is of no step: %s", ErrIncomplete, p.verdicts+1, row[0])
 		return
 	}
 	s := &p.run.Steps[p.verdicts]
-	s.Measured, s.Low, s.High, s.Right, s.Sample = p.float(row[3]), p.float(row[4]), p.float(row[5]), row[6] == "✔", row[7]
+	s.Measured, s.Low, s.High, s.Passed, s.Sample = p.float(row[3]), p.float(row[4]), p.float(row[5]), row[6] == "✔", row[7]
 	p.verdicts++
 }
 

@@ -15,8 +15,8 @@ import (
 const barWidth = 50
 
 // bar draws a share and its confidence interval: solid up to the lower bound, shaded up to the upper bound, and a tick
-// at the expected share. A negative asked draws no tick.
-func bar(interval stats.Interval, asked float64, columns int) string {
+// at the expected share. A negative desired share draws no tick.
+func bar(interval stats.Interval, desired float64, columns int) string {
 	cells := []rune(strings.Repeat("·", columns))
 	low := int(math.Round(interval.Low * float64(columns)))
 	high := int(math.Ceil(interval.High*float64(columns) - 1e-9))
@@ -28,7 +28,7 @@ func bar(interval stats.Interval, asked float64, columns int) string {
 			cells[i] = '▒'
 		}
 	}
-	if at := int(math.Round(asked * float64(columns))); asked >= 0 && at > 0 && at < columns {
+	if at := int(math.Round(desired * float64(columns))); desired >= 0 && at > 0 && at < columns {
 		cells[at] = '┃'
 	}
 	return string(cells)
@@ -44,12 +44,12 @@ func (s Style) Bars(r Row) []string {
 	for _, color := range byCount(r.Colors) {
 		split := stats.Split{Hits: r.Colors[color], Total: total}
 		interval := split.Wilson(stats.Z95)
-		asked := -1.0
+		desired := -1.0
 		if color == r.Color {
-			asked = r.Asked
+			desired = r.Desired
 		}
 		lines = append(lines, fmt.Sprintf("%s %s %s  [%s, %s]",
-			pad(color, 7, false), s.paint(sgr(color), bar(interval, asked, barWidth)), pad(percent(split.Share(), 2), 8, true),
+			pad(color, 7, false), s.paint(sgr(color), bar(interval, desired, barWidth)), pad(percent(split.Share(), 2), 8, true),
 			percent(interval.Low, 1), percent(interval.High, 1)))
 	}
 	return lines

@@ -70,15 +70,15 @@ func (s Style) liveRow(r Row, columns int) string {
 	name := pad(r.Step, 8, false)
 	split := r.Split()
 	if split.Total == 0 {
-		return fmt.Sprintf("  %s %s its weights are on their way", name, s.Faint(strings.Repeat("·", columns)))
+		return fmt.Sprintf("  %s %s weights not yet acknowledged", name, s.Faint(strings.Repeat("·", columns)))
 	}
 	interval := split.Wilson(stats.Z95)
-	line := fmt.Sprintf("  %s %s %s ±%.1f", name, s.paint(sgr(r.Color), bar(interval, r.Asked, columns)),
+	line := fmt.Sprintf("  %s %s %s ±%.1f", name, s.paint(sgr(r.Color), bar(interval, r.Desired, columns)),
 		pad(percent(split.Share(), 1), 7, true), (interval.High-interval.Low)*50)
 	if r.State == Measuring {
 		return line + s.Faint(fmt.Sprintf("  %s of %s", Count(r.Done), Count(r.Planned)))
 	}
-	return fmt.Sprintf("%s  %s  p99 %s", line, s.mark(r.State == Right), Latency(r.P99))
+	return fmt.Sprintf("%s  %s  p99 %s", line, s.mark(r.State == Passed), Latency(r.P99))
 }
 
 // clock draws a duration as minutes and seconds.

@@ -13,13 +13,13 @@ type Replicas struct {
 	Step string
 	// Rate is the number of requests per second.
 	Rate float64
-	// Wanted is the number of replicas for the rate, Asked the number in the spec of the Rollout.
-	Wanted, Asked int
+	// Expected is the number of replicas for the rate, Desired the number in the spec of the Rollout.
+	Expected, Desired int
 	// Stable and Canary are the numbers of Pods of the two sides.
 	Stable, Canary int
 	// After is how long the replicas took to reach the number.
 	After time.Duration
-	// State is Waiting, Right or Wrong.
+	// State is Waiting, Passed or Failed.
 	State State
 }
 
@@ -49,10 +49,10 @@ func (s Style) ReplicasFrame(l LiveReplicas, columns int) []string {
 		pods := s.paint(sgr("blue"), strings.Repeat("█", r.Stable)) + s.paint(sgr("yellow"), strings.Repeat("█", r.Canary))
 		mark := " "
 		if r.State != Waiting {
-			mark = s.mark(r.State == Right)
+			mark = s.mark(r.State == Passed)
 		}
-		lines = append(lines, fmt.Sprintf("  %s %s %s %d stable, %d canary; %d are wanted",
-			pad(r.Step, 30, false), pad(pods, 14, false), mark, r.Stable, r.Canary, r.Wanted))
+		lines = append(lines, fmt.Sprintf("  %s %s %s %d stable, %d canary; %d expected",
+			pad(r.Step, 30, false), pad(pods, 14, false), mark, r.Stable, r.Canary, r.Expected))
 	}
 	lines = append(lines, s.Faint("▸ "+l.Activity))
 	for i := range lines {
@@ -63,14 +63,14 @@ func (s Style) ReplicasFrame(l LiveReplicas, columns int) []string {
 
 // ReplicasTable draws the rates and the Pods at each rate.
 func (s Style) ReplicasTable(rows []Replicas) []string {
-	cells := [][]string{{"step", "requests/s", "wanted", "Rollout asks for", "stable pods", "canary pods", "after", ""}}
+	cells := [][]string{{"step", "requests/s", "expected", "desired", "stable pods", "canary pods", "after", ""}}
 	for _, r := range rows {
 		after, verdict := "–", ""
 		if r.State != Waiting {
-			after, verdict = Seconds(r.After), s.mark(r.State == Right)
+			after, verdict = Seconds(r.After), s.mark(r.State == Passed)
 		}
 		cells = append(cells, []string{
-			r.Step, strconv.FormatFloat(r.Rate, 'g', 4, 64), strconv.Itoa(r.Wanted), strconv.Itoa(r.Asked),
+			r.Step, strconv.FormatFloat(r.Rate, 'g', 4, 64), strconv.Itoa(r.Expected), strconv.Itoa(r.Desired),
 			strconv.Itoa(r.Stable), strconv.Itoa(r.Canary), after, verdict,
 		})
 	}

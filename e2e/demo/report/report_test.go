@@ -15,11 +15,11 @@ import (
 var update = flag.Bool("update", false, "write the golden files again and remove unused ones")
 
 func rows() []Row {
-	row := func(step string, asked float64, colors map[string]int, sigmas float64) Row {
+	row := func(step string, desired float64, colors map[string]int, sigmas float64) Row {
 		r := Row{
-			Canary: "blue → yellow", Step: step, Color: "yellow", Asked: asked, Annotation: "80/20",
+			Canary: "blue → yellow", Step: step, Color: "yellow", Desired: desired, Annotation: "80/20",
 			Acked: "80/20", Envoy: "80/20",
-			Colors: colors, P50: 1234 * time.Microsecond, P99: 6789 * time.Microsecond, Sigmas: sigmas, State: Right,
+			Colors: colors, P50: 1234 * time.Microsecond, P99: 6789 * time.Microsecond, Sigmas: sigmas, State: Passed,
 		}
 		for _, n := range colors {
 			r.Done += n
@@ -30,22 +30,22 @@ func rows() []Row {
 	done := row("done", 1, map[string]int{"yellow": 2000}, 0)
 	done.Annotation, done.Acked, done.Envoy = "–", "–", "100"
 	swapped := row("20 %", 0.2, map[string]int{"purple": 3199, "yellow": 801}, 94.8)
-	swapped.Canary, swapped.Color, swapped.State, swapped.Errors = "yellow → purple", "purple", Wrong, 3
+	swapped.Canary, swapped.Color, swapped.State, swapped.Errors = "yellow → purple", "purple", Failed, 3
 	return []Row{row("20 %", 0.2, map[string]int{"blue": 1593, "yellow": 407}, 0.4), done, swapped}
 }
 
 func live() Live {
 	measuring := Row{
-		Canary: "yellow → purple", Step: "50 %", Color: "purple", Asked: 0.5, Annotation: "50/50",
+		Canary: "yellow → purple", Step: "50 %", Color: "purple", Desired: 0.5, Annotation: "50/50",
 		Acked: "50/50", Envoy: "50/50",
 		Colors: map[string]int{"yellow": 300, "purple": 310}, Planned: 2000, Done: 610, State: Measuring,
 	}
 	waiting := Row{
-		Canary: "yellow → purple", Step: "aborted", Color: "yellow", Asked: 1, Annotation: "–",
+		Canary: "yellow → purple", Step: "aborted", Color: "yellow", Desired: 1, Annotation: "–",
 		Acked: "0 of 1", Envoy: "50/50",
 	}
 	return Live{
-		Elapsed: 83 * time.Second, Activity: "waiting for Envoy to run the asked split", Rate: 250,
+		Elapsed: 83 * time.Second, Activity: "waiting for Envoy to run the requested split", Rate: 250,
 		Colors: map[string]int{"yellow": 124, "purple": 126}, Ended: 18123, Failed: 3, InFlight: 2,
 		Annotation: "–", Acked: "0 of 1", Envoy: "50/50",
 		Rows: append(rows(), measuring, waiting),
@@ -54,9 +54,12 @@ func live() Live {
 
 func replicas() []Replicas {
 	return []Replicas{
-		{Step: "8 requests/s", Rate: 8, Wanted: 2, Asked: 2, Stable: 2, After: 3 * time.Second, State: Right},
-		{Step: "25 requests/s", Rate: 25, Wanted: 5, Asked: 12, Stable: 11, Canary: 0, After: 3 * time.Minute, State: Wrong},
-		{Step: "45 requests/s, canary at 20 %", Rate: 45, Wanted: 9, Asked: 5, Stable: 5, Canary: 1},
+		{Step: "8 requests/s", Rate: 8, Expected: 2, Desired: 2, Stable: 2, After: 3 * time.Second, State: Passed},
+		{
+			Step: "25 requests/s", Rate: 25, Expected: 5, Desired: 12, Stable: 11, Canary: 0, After: 3 * time.Minute,
+			State: Failed,
+		},
+		{Step: "45 requests/s, canary at 20 %", Rate: 45, Expected: 9, Desired: 5, Stable: 5, Canary: 1},
 	}
 }
 

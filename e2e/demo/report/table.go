@@ -17,10 +17,10 @@ const (
 	Waiting State = iota
 	// Measuring: requests are being counted.
 	Measuring
-	// Right: the measured split is the expected one.
-	Right
-	// Wrong: the measured split is not the expected one.
-	Wrong
+	// Passed: the measured split is the expected one.
+	Passed
+	// Failed: the measured split is not the expected one.
+	Failed
 )
 
 // Row is a state of a canary: the expected weight, the annotation, the ACKed weight, Envoy's weight and the measured
@@ -30,9 +30,9 @@ type Row struct {
 	Canary string
 	// Step names the state, such as "20 %" or "aborted".
 	Step string
-	// Color is the measured color, Asked its expected share from 0 to 1.
-	Color string
-	Asked float64
+	// Color is the measured color, Desired its expected share from 0 to 1.
+	Color   string
+	Desired float64
 	// Annotation and Envoy are the weights at these places. Acked are the weights that every proxy has ACKed, or "n of m".
 	Annotation, Acked, Envoy string
 	// Colors counts the responses of the sample by color.
@@ -59,10 +59,10 @@ func (r Row) Split() stats.Split {
 
 // Verdict draws the comparison of the sample with the expected share.
 func (s Style) Verdict(r Row) string {
-	text := fmt.Sprintf("%s of %s, asked %s: ", percent(r.Split().Share(), 2), r.Color, Percent(r.Asked))
+	text := fmt.Sprintf("%s of %s, desired %s: ", percent(r.Split().Share(), 2), r.Color, Percent(r.Desired))
 	switch {
-	case r.Asked <= 0 || r.Asked >= 1:
-		if r.State == Right {
+	case r.Desired <= 0 || r.Desired >= 1:
+		if r.State == Passed {
 			text += "exact"
 		} else {
 			text += "not exact"
@@ -70,7 +70,7 @@ func (s Style) Verdict(r Row) string {
 	default:
 		text += fmt.Sprintf("%.1f σ off", r.Sigmas)
 	}
-	return s.mark(r.State == Right) + " " + text
+	return s.mark(r.State == Passed) + " " + text
 }
 
 // measured returns the row's cell for the split.
@@ -82,8 +82,8 @@ func (s Style) measured(r Row) string {
 	interval := split.Wilson(stats.Z95)
 	text := fmt.Sprintf("%s [%.1f, %.1f]", pad(percent(split.Share(), 2), 8, true), interval.Low*100, interval.High*100)
 	switch r.State {
-	case Right, Wrong:
-		return text + " " + s.mark(r.State == Right)
+	case Passed, Failed:
+		return text + " " + s.mark(r.State == Passed)
 	default:
 		return text
 	}
@@ -92,7 +92,7 @@ func (s Style) measured(r Row) string {
 // Table draws the rows of all canaries.
 func (s Style) Table(rows []Row) []string {
 	cells := [][]string{{
-		"canary", "step", "asked", "annotation", "ACKed", "Envoy", "measured [95 %]",
+		"canary", "step", "desired", "annotation", "ACKed", "Envoy", "measured [95 %]",
 		"requests", "errors", "p50", "p99",
 	}}
 	right := []bool{false, false, true, true, true, true, false, true, true, true, true}
@@ -104,7 +104,7 @@ func (s Style) Table(rows []Row) []string {
 		}
 		last = r.Canary
 		cells = append(cells, []string{
-			canary, r.Step, fmt.Sprintf("%s %s", Percent(r.Asked), r.Color), r.Annotation, r.Acked, r.Envoy,
+			canary, r.Step, fmt.Sprintf("%s %s", Percent(r.Desired), r.Color), r.Annotation, r.Acked, r.Envoy,
 			s.measured(r), Count(r.Done), Count(r.Errors), Latency(r.P50), Latency(r.P99),
 		})
 	}

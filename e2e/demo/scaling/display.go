@@ -35,11 +35,11 @@ func (b *display) add(row report.Replicas) {
 }
 
 // change sets the Pods of the last row.
-func (b *display) change(asked, stable, canary int) {
+func (b *display) change(desired, stable, canary int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	last := &b.rows[len(b.rows)-1]
-	last.Asked, last.Stable, last.Canary = asked, stable, canary
+	last.Desired, last.Stable, last.Canary = desired, stable, canary
 }
 
 // end replaces the last row.
@@ -97,7 +97,9 @@ func (b *display) live() report.LiveReplicas {
 	if b.client != nil {
 		totals = sum(totals, b.client.Totals())
 	}
-	return report.LiveReplicas{Activity: b.activity, Ended: totals.Ended, Failed: totals.Failed, Rows: slices.Clone(b.rows)}
+	return report.LiveReplicas{
+		Activity: b.activity, Ended: totals.Ended, Failed: totals.Failed, Rows: slices.Clone(b.rows),
+	}
 }
 
 // drawEvery is the interval between two frames.

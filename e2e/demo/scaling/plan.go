@@ -58,15 +58,15 @@ func (d *Demo) plan() []phase {
 	}
 }
 
-// wantedReplicas returns the number of replicas for a rate.
-func wantedReplicas(rate float64) int {
+// expectedReplicas returns the number of replicas for a rate.
+func expectedReplicas(rate float64) int {
 	return int(min(max(math.Ceil(rate/target), least), most))
 }
 
-// isWanted reports whether a number of replicas fits a rate. The tolerance is one replica, because KEDA uses a measured
-// rate.
-func isWanted(replicas int, rate float64) bool {
-	d := replicas - wantedReplicas(rate)
+// isExpected reports whether a number of replicas fits a rate. The tolerance is one replica, because KEDA uses a
+// measured rate.
+func isExpected(replicas int, rate float64) bool {
+	d := replicas - expectedReplicas(rate)
 	return -1 <= d && d <= 1
 }
 
@@ -78,7 +78,7 @@ func canaryPods(replicas int) int {
 // isReached reports whether both sides of a Rollout have the replicas of the phase.
 func (p phase) isReached(r kube.Rollout) bool {
 	stablePods, canaries := r.Sides()
-	if !isWanted(r.Spec.Replicas, p.rate) || stablePods != r.Spec.Replicas {
+	if !isExpected(r.Spec.Replicas, p.rate) || stablePods != r.Spec.Replicas {
 		return false
 	}
 	if p.paused {
@@ -89,15 +89,15 @@ func (p phase) isReached(r kube.Rollout) bool {
 
 // awaitReplicas waits until the Rollout has the replicas of the phase, and checks that the number stays correct.
 func (d *Demo) awaitReplicas(ctx context.Context, p phase, began time.Time) (report.Replicas, error) {
-	row := report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wantedReplicas(p.rate), State: report.Wrong}
+	row := report.Replicas{Step: p.String(), Rate: p.rate, Expected: expectedReplicas(p.rate), State: report.Failed}
 	now := func() kube.Rollout {
 		r := d.rollout.Get()
-		row.Asked = r.Spec.Replicas
+		row.Desired = r.Spec.Replicas
 		row.Stable, row.Canary = r.Sides()
-		d.display.change(row.Asked, row.Stable, row.Canary)
+		d.display.change(row.Desired, row.Stable, row.Canary)
 		return r
 	}
-	d.display.setStatus(fmt.Sprintf("waiting for the %d replicas that %s ask for", row.Wanted, p))
+	d.display.setStatus(fmt.Sprintf("waiting for the %d replicas that are expected at %s", row.Expected, p))
 	err := await.Within(ctx, "the replicas for "+p.String(), d.ScaleTimeout,
 		func() bool { return p.isReached(now()) }, func() string {
 			return fmt.Sprintf("%s; %d stable and %d canary pods", d.rollout.Get(), row.Stable, row.Canary)
@@ -106,17 +106,17 @@ func (d *Demo) awaitReplicas(ctx context.Context, p phase, began time.Time) (rep
 	if err != nil {
 		return row, err
 	}
-	d.display.setStatus(fmt.Sprintf("seeing that they stay for %s", d.StablePeriod))
+	d.display.setStatus(fmt.Sprintf("checking that their number stays the same for %s", d.StablePeriod))
 	err = await.Within(ctx, "a wrong number of replicas", d.StablePeriod,
-		func() bool { return !isWanted(now().Spec.Replicas, p.rate) }, func() string { return "none" })
+		func() bool { return !isExpected(now().Spec.Replicas, p.rate) }, func() string { return "none" })
 	switch {
 	case errors.Is(err, await.ErrNotReached): // as it should be
-		row.State = report.Right
+		row.State = report.Passed
 		return row, nil
 	case err != nil:
 		return row, err
 	default:
-		return row, fmt.Errorf("%w: %d replicas, after they were right", guide.ErrCheck, row.Asked)
+		return row, fmt.Errorf("%w: %d replicas, after the number was correct", guide.ErrCheck, row.Desired)
 	}
 }
 
@@ -134,7 +134,7 @@ func (d *Demo) evaluate(rows []report.Replicas, totals load.Totals) ([]report.Ch
 	}
 	hits := 0
 	for _, r := range rows {
-		if r.State == report.Right {
+		if r.State == report.Passed {
 			hits++
 		}
 	}

@@ -117,7 +117,7 @@ func (d *Demo) runPhases(ctx context.Context) error {
 // phase sends requests at a rate, runs the user's commands, and waits until the replicas fit the rate and stay so.
 func (d *Demo) phase(ctx context.Context, p phase) error {
 	began := time.Now()
-	d.display.add(report.Replicas{Step: p.String(), Rate: p.rate, Wanted: wantedReplicas(p.rate)})
+	d.display.add(report.Replicas{Step: p.String(), Rate: p.rate, Expected: expectedReplicas(p.rate)})
 	client, err := load.Start(ctx, load.Config{
 		Address: d.Address, Dial: d.Dial, Host: guide.Host, Path: "/color", Rate: p.rate, Timeout: d.Timeout,
 		MaxInFlight: inFlight, Colors: guide.Colors(),
@@ -133,7 +133,7 @@ func (d *Demo) phase(ctx context.Context, p phase) error {
 	row, err := d.awaitReplicas(ctx, p, began)
 	d.display.end(row)
 	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Started)), p)) +
-		fmt.Sprintf(": %d replicas are wanted, %d stable and %d canary after %s", row.Wanted, row.Stable,
+		fmt.Sprintf(": %d replicas expected, %d stable and %d canary after %s", row.Expected, row.Stable,
 			row.Canary, report.Seconds(row.After)))
 	return err
 }

@@ -100,7 +100,7 @@ func (w *fakeCluster) rollout() string {
 	defer w.mu.Unlock()
 	plan := new(Demo).plan()
 	p := plan[min(w.phase, len(plan)-1)]
-	replicas := wantedReplicas(p.rate)
+	replicas := expectedReplicas(p.rate)
 	switch {
 	case w.woken:
 		replicas = 1
@@ -139,7 +139,7 @@ func (w *fakeCluster) Print(lines ...string) {
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, lines...)
 	for _, line := range lines {
-		if strings.Contains(line, "replicas are wanted") {
+		if strings.Contains(line, "replicas expected") {
 			w.phase++
 			w.looks = 0
 		}
@@ -173,15 +173,15 @@ func TestReplicasFollow(t *testing.T) {
 		}
 		var got []string
 		for _, r := range outcome.Rows {
-			got = append(got, fmt.Sprintf("%s: %d wanted, %d asked, %d stable, %d canary, right %v", r.Step, r.Wanted, r.Asked,
-				r.Stable, r.Canary, r.State == report.Right))
+			got = append(got, fmt.Sprintf("%s: %d expected, %d desired, %d stable, %d canary, right %v", r.Step, r.Expected,
+				r.Desired, r.Stable, r.Canary, r.State == report.Passed))
 		}
 		want := []string{
-			"8 requests/s: 2 wanted, 2 asked, 2 stable, 0 canary, right true",
-			"25 requests/s: 5 wanted, 5 asked, 5 stable, 0 canary, right true",
-			"25 requests/s, canary at 20 %: 5 wanted, 5 asked, 5 stable, 1 canary, right true",
-			"45 requests/s, canary at 20 %: 9 wanted, 9 asked, 9 stable, 2 canary, right true",
-			"8 requests/s, aborted: 2 wanted, 2 asked, 2 stable, 0 canary, right true",
+			"8 requests/s: 2 expected, 2 desired, 2 stable, 0 canary, right true",
+			"25 requests/s: 5 expected, 5 desired, 5 stable, 0 canary, right true",
+			"25 requests/s, canary at 20 %: 5 expected, 5 desired, 5 stable, 1 canary, right true",
+			"45 requests/s, canary at 20 %: 9 expected, 9 desired, 9 stable, 2 canary, right true",
+			"8 requests/s, aborted: 2 expected, 2 desired, 2 stable, 0 canary, right true",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("rows (-want +got):\n%s", diff)
@@ -201,16 +201,16 @@ func TestReplicasFollow(t *testing.T) {
 func TestFaultsFailTheHalf(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name    string
-		cluster *fakeCluster
-		is      error
-		says    string
+		name        string
+		cluster     *fakeCluster
+		wantErr     error
+		wantMessage string
 	}{
 		{
 			"replicas that do not follow", &fakeCluster{still: true}, await.ErrNotReached,
 			"25 requests/s: the replicas for 25 requests/s",
 		},
-		{"replicas that go again", &fakeCluster{drops: true}, guide.ErrCheck, "12 replicas, after they were right"},
+		{"replicas that go again", &fakeCluster{drops: true}, guide.ErrCheck, "12 replicas, after the number was correct"},
 		{"a canary that does not follow", &fakeCluster{oneSide: true}, await.ErrNotReached, "45 requests/s, canary at 20 %"},
 		{"a failed request", &fakeCluster{fails: true}, guide.ErrCheck, "1 × HTTP status 503"},
 		{
@@ -224,8 +224,8 @@ func TestFaultsFailTheHalf(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newFakeCluster(t, tt.cluster)
 				_, err := w.run(t.Context())
-				if !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
-					t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, strings.Join(w.lines, "\n"))
+				if !errors.Is(err, tt.wantErr) || !strings.Contains(err.Error(), tt.wantMessage) {
+					t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.wantErr, tt.wantMessage, strings.Join(w.lines, "\n"))
 				}
 			})
 		})

@@ -50,9 +50,9 @@ func (d *Demo) wake(ctx context.Context) (report.Check, error) {
 
 // wakeResult contains the times from a request to its effects.
 type wakeResult struct {
-	asked, ready, answered time.Duration
-	color                  string
-	err                    error
+	scaled, ready, answered time.Duration
+	color                   string
+	err                     error
 }
 
 // String implements fmt.Stringer.
@@ -60,8 +60,8 @@ func (w wakeResult) String() string {
 	if w.err != nil {
 		return fmt.Sprintf("no answer within %s: %v", report.Seconds(w.answered), w.err)
 	}
-	return fmt.Sprintf("KEDA asked for a replica after %s, its pod was ready after %s, and %s answered after %s",
-		report.Seconds(w.asked), report.Seconds(w.ready), w.color, report.Seconds(w.answered))
+	return fmt.Sprintf("KEDA scaled the Rollout after %s, its pod was ready after %s, and %s answered after %s",
+		report.Seconds(w.scaled), report.Seconds(w.ready), w.color, report.Seconds(w.answered))
 }
 
 // sendFirstRequest sends one request and watches the Rollout during it.
@@ -74,8 +74,8 @@ func (d *Demo) sendFirstRequest(ctx context.Context) wakeResult {
 		// If no replica is ever ready, the request fails too, with its own time limit.
 		_ = await.Within(ctx, "a ready replica", d.WakeTimeout, func() bool {
 			r, since := d.rollout.Get(), time.Since(began)
-			if w.asked == 0 && r.Spec.Replicas > 0 {
-				w.asked = since
+			if w.scaled == 0 && r.Spec.Replicas > 0 {
+				w.scaled = since
 			}
 			w.ready = since
 			return r.Status.ReadyReplicas > 0

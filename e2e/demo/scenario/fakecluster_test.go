@@ -212,9 +212,9 @@ func (w *fakeCluster) Print(lines ...string) {
 		case strings.Contains(line, "A fresh sample"):
 			w.calm = true
 		case w.image == "yellow":
-		case measured && strings.Contains(line, "asked 50 %"), w.skipsPauses && strings.Contains(line, "50 %: asked"):
+		case measured && strings.Contains(line, "desired 50 %"), w.skipsPauses && strings.Contains(line, "50 %: desired"):
 			w.split(80)
-		case measured && strings.Contains(line, "asked 80 %"):
+		case measured && strings.Contains(line, "desired 80 %"):
 			w.image = w.canaryImage
 			w.end("Healthy")
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // The commands of docs/tutorials/first-canary.md that drive the canary are exactly those of the demo.
-func TestTheGuidesCommandsAreTheDemos(t *testing.T) {
+func TestDemoRunsGuideCommands(t *testing.T) {
 	t.Parallel()
 	var page strings.Builder
 	for _, name := range []string{"tutorials/first-canary.md", "how-to/without-keda.md"} {

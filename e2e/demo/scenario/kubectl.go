@@ -21,7 +21,9 @@ func (d *demo) show(ctx context.Context, commands ...[]string) error {
 
 // shell returns the shell of the commands.
 func (d *demo) shell() shell.Shell {
-	return shell.Shell{Runner: d.runner, Screen: d.screen, Style: d.style, Within: d.Command, OnCommand: d.display.setStatus}
+	return shell.Shell{
+		Runner: d.runner, Screen: d.screen, Style: d.style, Within: d.Command, OnCommand: d.display.setStatus,
+	}
 }
 
 // weightsCommand returns the guide's command that prints the annotation.

@@ -37,7 +37,7 @@ func (d *demo) watchEnvoy(ctx context.Context) {
 		v := d.readState(ctx)
 		d.view.Set(v)
 		if v.err == nil && !isRequestedSplit(v.shares) {
-			d.strange.Set(shortShares(v.shares))
+			d.unrequested.Set(shortShares(v.shares))
 		}
 		select {
 		case <-ctx.Done():

@@ -29,8 +29,8 @@ const safeShare = 1. / 3
 func (s Settings) paced(capacity float64) (Settings, error) {
 	carried := math.Floor(capacity * safeShare)
 	if carried < MinRate {
-		return s, fmt.Errorf("%w: it carries about %.1f requests/s, and a third of that is less than the %d that a run "+
-			"needs; end what else runs on it, or use one with more or faster cores",
+		return s, fmt.Errorf("%w: its maximum request rate is about %.1f requests/s, and a third of that is less than the "+
+			"%d that a run needs: end other programs, or use a machine with more or faster cores",
 			ErrTooSlow, capacity, MinRate)
 	}
 	s.Rate = min(s.Rate, carried)
@@ -50,22 +50,23 @@ func (s Settings) pauseNeeded() time.Duration {
 
 // pace adapts the load to the machine's capacity, and the timed pauses of the Rollout to the load.
 func (d *demo) pace(ctx context.Context) error {
-	d.display.setStatus("measuring what this machine carries")
+	d.display.setStatus("measuring the maximum request rate of this machine")
 	capacity, totals, err := d.Capacity(ctx, d.target(), d.Burst)
 	if err != nil {
-		return fmt.Errorf("measure what this machine carries: %w", err)
+		return fmt.Errorf("measure the maximum request rate of this machine: %w", err)
 	}
 	fitting, err := d.paced(capacity)
 	if c := noneFailed(totals); !c.OK {
 		d.outcome.Checks = append(d.outcome.Checks, c)
-		err = errors.Join(err, fmt.Errorf("measure what this machine carries: %s: %w: %s", c.Name, guide.ErrCheck, c.Detail))
+		err = errors.Join(err, fmt.Errorf("measure the maximum request rate of this machine: %s: %w: %s",
+			c.Name, guide.ErrCheck, c.Detail))
 	}
 	if err != nil {
 		return err
 	}
 	if fitting.Rate < d.Rate {
-		d.screen.Print("", fmt.Sprintf("This machine carries about %s requests/s; the load is %s requests/s instead of %s, "+
-			"so each step takes longer: the judgement needs %s requests, not a rate.",
+		d.screen.Print("", fmt.Sprintf("The maximum request rate of this machine is about %s requests/s. The load is %s "+
+			"requests/s instead of %s, so each step takes longer: the verdict needs %s requests, at any rate.",
 			report.Count(int(capacity)), report.Count(int(fitting.Rate)), report.Count(int(d.Rate)), report.Count(d.Sample)))
 	}
 	usual := d.Pause

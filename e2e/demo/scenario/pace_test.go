@@ -41,32 +41,35 @@ func TestScaled(t *testing.T) {
 // A machine gets at most a third of its capacity, with suitable pauses.
 func TestPaced(t *testing.T) {
 	tests := []struct {
-		name            string
-		asked, capacity float64
-		rate            float64
-		inFlight        int
-		pause           time.Duration
-		fails           error
+		name                string
+		requested, capacity float64
+		rate                float64
+		inFlight            int
+		pause               time.Duration
+		fails               error
 	}{
-		{name: "a usual machine", asked: 250, capacity: 2500, rate: 250, inFlight: 1000, pause: 30 * time.Second},
-		{name: "just enough", asked: 250, capacity: 750, rate: 250, inFlight: 1000, pause: 30 * time.Second},
+		{name: "a usual machine", requested: 250, capacity: 2500, rate: 250, inFlight: 1000, pause: 30 * time.Second},
+		{name: "just enough", requested: 250, capacity: 750, rate: 250, inFlight: 1000, pause: 30 * time.Second},
 		{
-			name: "the least that fits into the guide's pause", asked: 220, capacity: 2500, rate: 220,
+			name: "the least that fits into the guide's pause", requested: 220, capacity: 2500, rate: 220,
 			inFlight: 880, pause: 30 * time.Second,
 		},
-		{name: "a slow machine", asked: 250, capacity: 48.9, rate: 16, inFlight: 64, pause: 380 * time.Second},
+		{name: "a slow machine", requested: 250, capacity: 48.9, rate: 16, inFlight: 64, pause: 380 * time.Second},
 		{
-			name: "more than it carries is asked", asked: 2000, capacity: 1801, rate: 600,
+			name: "more requests than the maximum", requested: 2000, capacity: 1801, rate: 600,
 			inFlight: 1000, pause: 30 * time.Second,
 		},
-		{name: "little is asked", asked: 5, capacity: 2500, rate: 5, inFlight: 20, pause: 1210 * time.Second},
-		{name: "the slowest", asked: 250, capacity: 15, rate: 5, inFlight: 20, pause: 1210 * time.Second},
-		{name: "too slow", asked: 250, capacity: 14.9, rate: 250, inFlight: 1000, pause: 30 * time.Second, fails: ErrTooSlow},
+		{name: "a low rate", requested: 5, capacity: 2500, rate: 5, inFlight: 20, pause: 1210 * time.Second},
+		{name: "the slowest", requested: 250, capacity: 15, rate: 5, inFlight: 20, pause: 1210 * time.Second},
+		{
+			name: "too slow", requested: 250, capacity: 14.9, rate: 250, inFlight: 1000, pause: 30 * time.Second,
+			fails: ErrTooSlow,
+		},
 	}
 	for _, tt := range tests {
 		s := DefaultSettings()
 		//testbounds:allow a value of a pure function
-		s.Rate, s.Timeout, s.MaxInFlight = tt.asked, 5*time.Second, 1000
+		s.Rate, s.Timeout, s.MaxInFlight = tt.requested, 5*time.Second, 1000
 		got, err := s.paced(tt.capacity)
 		if !errors.Is(err, tt.fails) || got.Rate != tt.rate || got.MaxInFlight != tt.inFlight || got.Pause != tt.pause {
 			t.Errorf("%s: %v requests/s, %d in flight, pauses of %s, error %v; want %+v", tt.name, got.Rate,
@@ -87,8 +90,8 @@ func TestDemoOnASlowMachine(t *testing.T) {
 			t.Fatalf("%v\n%s", err, w.text())
 		}
 		for _, line := range []string{
-			"This machine carries about 300 requests/s; the load is 100 requests/s instead of 200, so each step takes longer: " +
-				"the judgement needs 60 requests, not a rate.",
+			"The maximum request rate of this machine is about 300 requests/s. The load is 100 requests/s instead of 200, so " +
+				"each step takes longer: the verdict needs 60 requests, at any rate.",
 			"A sample and a fresh one of twice the size take up to 1.9 s at 100 requests/s: the guide's timed pauses of 1.0 s " +
 				"are too short for that.",
 			"The load runs: 100 requests/s",
@@ -114,7 +117,7 @@ func TestDemoOnASlowMachine(t *testing.T) {
 }
 
 // The patch changes exactly the guide's timed pauses, to the given duration.
-func TestTimedPausesAreTheGuides(t *testing.T) {
+func TestTimedPausesMatchGuide(t *testing.T) {
 	manifest, err := os.ReadFile("../../../examples/argo-rollouts-canary/manifests.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ var (
 	// ErrOverload means that this machine could not generate the load, so the measurement is invalid.
 	ErrOverload = errors.New("the load client is overloaded")
 	// ErrWeight means that Envoy ran a weight that no step requests.
-	ErrWeight = errors.New("a weight that no step asks for")
+	ErrWeight = errors.New("a weight that no step requests")
 	// ErrTooSlow means that this machine's capacity is below the minimum load.
 	ErrTooSlow = errors.New("this machine is too slow")
 )
@@ -87,11 +87,11 @@ type demo struct {
 	object  kube.Latest[kube.HTTPScaledObject]
 	address kube.Latest[string]
 	// forwarded is the local address of a port-forward to Service kedify-proxy.
-	forwarded kube.Latest[string]
-	envoy     *envoyadmin.Client
-	view      kube.Latest[state]
-	strange   kube.Latest[string] // what Envoy ran although no step requests it
-	display   display
+	forwarded   kube.Latest[string]
+	envoy       *envoyadmin.Client
+	view        kube.Latest[state]
+	unrequested kube.Latest[string] // what Envoy ran although no step requests it
+	display     display
 
 	client  *load.Client
 	before  envoyadmin.Counters
@@ -154,7 +154,7 @@ func (d *demo) underLoad(ctx context.Context) error {
 	err = d.canaries(ctx)
 	totals, pinned := client.Stop()
 	d.outcome.Totals = totals
-	if shares := d.strange.Get(); shares != "" {
+	if shares := d.unrequested.Get(); shares != "" {
 		err = errors.Join(err, fmt.Errorf("%w: Envoy ran %s", ErrWeight, shares))
 	}
 	if !errors.Is(err, ErrOverload) {

@@ -54,11 +54,11 @@ func TestDemo(t *testing.T) {
 		}
 		var steps []string
 		for _, r := range outcome.Rows {
-			if r.State != report.Right || r.Done != sampleSize || r.Errors != 0 {
+			if r.State != report.Passed || r.Done != sampleSize || r.Errors != 0 {
 				t.Errorf("row %+v", r)
 			}
 			steps = append(steps, strings.Join([]string{
-				r.Canary, r.Step, report.Percent(r.Asked), r.Color,
+				r.Canary, r.Step, report.Percent(r.Desired), r.Color,
 				r.Annotation, r.Acked, r.Envoy,
 			}, " | "))
 		}
@@ -101,72 +101,81 @@ func TestDemo(t *testing.T) {
 func TestFaultsFailTheDemo(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name   string
-		faults faults
-		change func(*Settings)
-		is     error
-		says   string
+		name        string
+		faults      faults
+		change      func(*Settings)
+		wantErr     error
+		wantMessage string
 	}{
 		{
-			name: "the app doesn't come up", faults: faults{neverHealthy: true}, is: await.ErrNotReached,
-			says: "the Rollout to be Healthy", change: shortPatience,
+			name: "the app doesn't come up", faults: faults{neverHealthy: true}, wantErr: await.ErrNotReached,
+			wantMessage: "the Rollout to be Healthy", change: shortPatience,
 		},
 		{
-			name: "a paused interceptor", faults: faults{frozen: true}, is: await.ErrNotReached,
-			says: "Envoy runs rollouts-demo-stable 100 %. The router has written the annotation",
+			name: "a paused interceptor", faults: faults{frozen: true}, wantErr: await.ErrNotReached,
+			wantMessage: "Envoy runs rollouts-demo-stable 100 %. The router has written the annotation",
 		},
 		{
-			name: "no word of Envoy's ACK", faults: faults{silent: true}, is: await.ErrNotReached,
-			says: "status.dataPlane reports 0 of 1. Envoy runs them",
+			name: "no word of Envoy's ACK", faults: faults{silent: true}, wantErr: await.ErrNotReached,
+			wantMessage: "status.dataPlane reports 0 of 1. Envoy runs them",
 		},
 		{
-			name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, is: await.ErrNotReached,
-			says: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %",
+			name: "weights swapped on their way to Envoy", faults: faults{swapsWeights: true}, wantErr: await.ErrNotReached,
+			wantMessage: "Envoy runs rollouts-demo-canary 80 %, rollouts-demo-stable 20 %",
 		},
 		{
 			name: "traffic not split like Envoy's routes", faults: faults{swapsTraffic: true},
-			is: assert.ErrSplit, says: "asked 20 %",
-		},
-		{name: "a failed request", faults: faults{failsOnce: true}, is: guide.ErrCheck, says: "1 × HTTP status 503"},
-		{
-			name: "an annotation that stays", faults: faults{keepsWeights: true}, is: await.ErrNotReached,
-			says: "the annotation –", change: shortPatience,
-		},
-		{name: "an old Pod that still responds", faults: faults{straggler: true}, is: assert.ErrSplit, says: "step done"},
-		{
-			name: "connections that are closed", faults: faults{closes: true}, is: guide.ErrCheck,
-			says: "pinned HTTP/1.1 connection survived",
+			wantErr: assert.ErrSplit, wantMessage: "desired 20 %",
 		},
 		{
-			name: "a listener that is updated", faults: faults{listenerMoves: true}, is: guide.ErrCheck,
-			says: "lds.update_success 1 → 2",
+			name: "a failed request", faults: faults{failsOnce: true}, wantErr: guide.ErrCheck,
+			wantMessage: "1 × HTTP status 503",
 		},
 		{
-			name: "requests that nobody sent", faults: faults{countsOthers: true}, is: guide.ErrCheck,
-			says: "Envoy counted the same",
+			name: "an annotation that stays", faults: faults{keepsWeights: true}, wantErr: await.ErrNotReached,
+			wantMessage: "the annotation –", change: shortPatience,
+		},
+		{
+			name: "an old Pod that still responds", faults: faults{straggler: true}, wantErr: assert.ErrSplit,
+			wantMessage: "step done",
+		},
+		{
+			name: "connections that are closed", faults: faults{closes: true}, wantErr: guide.ErrCheck,
+			wantMessage: "pinned HTTP/1.1 connection survived",
+		},
+		{
+			name: "a listener that is updated", faults: faults{listenerMoves: true}, wantErr: guide.ErrCheck,
+			wantMessage: "lds.update_success 1 → 2",
+		},
+		{
+			name: "requests that nobody sent", faults: faults{countsOthers: true}, wantErr: guide.ErrCheck,
+			wantMessage: "Envoy counted the same",
 		},
 		{
 			name: "a step that is over too soon", faults: faults{skipsPauses: true},
-			is: await.ErrNotReached, says: "Envoy has gone on",
+			wantErr: await.ErrNotReached, wantMessage: "Envoy has gone on",
 		},
 		{
-			name: "a client that can't keep up", faults: faults{hangs: true}, is: ErrOverload, says: "(100 may be at once)",
-			change: func(s *Settings) { s.MaxInFlight = 100 },
+			name: "a client that can't keep up", faults: faults{hangs: true}, wantErr: ErrOverload,
+			wantMessage: "(100 may be at once)",
+			change:      func(s *Settings) { s.MaxInFlight = 100 },
 		},
 		{
-			name: "a machine that carries next to nothing", is: ErrTooSlow, says: "it carries about 7.0 requests/s",
-			change: func(s *Settings) { s.Capacity = fixedCapacity(7) },
+			name: "a machine with a very low maximum rate", wantErr: ErrTooSlow,
+			wantMessage: "its maximum request rate is about 7.0 requests/s",
+			change:      func(s *Settings) { s.Capacity = fixedCapacity(7) },
 		},
 		{
-			name: "a request that fails before the canary", is: guide.ErrCheck,
-			says: "what this machine carries: no request failed: does not hold: 1 of 9; 1 × HTTP status 503",
+			name: "a request that fails before the canary", wantErr: guide.ErrCheck,
+			wantMessage: "the maximum request rate of this machine: no request failed: does not hold: 1 of 9; 1 × HTTP status " +
+				"503",
 			change: func(s *Settings) {
 				s.Capacity = func(context.Context, load.Config, time.Duration) (float64, load.Totals, error) {
 					return 1000, load.Totals{Ended: 9, Sent: 9, Failed: 1, Reasons: map[string]int{"HTTP status 503": 1}}, nil
 				}
 			},
 		},
-		{name: "kubectl fails", faults: faults{brokenCommands: true}, says: "unexpected EOF"},
+		{name: "kubectl fails", faults: faults{brokenCommands: true}, wantMessage: "unexpected EOF"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -178,8 +187,9 @@ func TestFaultsFailTheDemo(t *testing.T) {
 					tt.change(&settings)
 				}
 				_, err := Run(t.Context(), w, w, report.Style{}, settings)
-				if err == nil || (tt.is != nil && !errors.Is(err, tt.is)) || !strings.Contains(err.Error(), tt.says) {
-					t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.is, tt.says, w.text())
+				if err == nil || (tt.wantErr != nil && !errors.Is(err, tt.wantErr)) ||
+					!strings.Contains(err.Error(), tt.wantMessage) {
+					t.Errorf("error = %v\nwant %v with %q\n%s", err, tt.wantErr, tt.wantMessage, w.text())
 				}
 			})
 		})
@@ -231,7 +241,7 @@ func (i interrupting) Print(lines ...string) {
 	}
 }
 
-func TestDiagnoseAsksEveryPart(t *testing.T) {
+func TestDiagnoseQueriesEveryComponent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFakeCluster(t, faults{brokenCommands: true})
 		Diagnose(t.Context(), shell.Shell{Runner: w, Screen: w, Within: time.Minute})

@@ -21,7 +21,7 @@ func (d *demo) step(ctx context.Context, r rollout, s step, first bool) error {
 		return err
 	}
 	d.display.add(report.Row{
-		Canary: r.String(), Step: s.name, Color: s.color, Asked: s.share(),
+		Canary: r.String(), Step: s.name, Color: s.color, Desired: s.share(),
 		Annotation: kube.ShortWeights(d.weights()), Acked: d.object.Get().AckedWeights(),
 		Envoy: shortShares(d.view.Get().shares), Planned: d.Sample,
 	})
@@ -117,8 +117,8 @@ func (d *demo) awaitSplit(ctx context.Context, s step) (time.Time, error) {
 	}
 	row := d.display.change(func(row *report.Row) { row.Acked = d.object.Get().AckedWeights() })
 	d.screen.Print("", d.style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Started)), s.name))+
-		fmt.Sprintf(": asked %s %s, annotation %s, ACKed %s, Envoy runs %s (seen %s after the annotation)",
-			report.Percent(row.Asked), row.Color, row.Annotation, row.Acked, row.Envoy, report.Seconds(max(0,
+		fmt.Sprintf(": desired %s %s, annotation %s, ACKed %s, Envoy runs %s (seen %s after the annotation)",
+			report.Percent(row.Desired), row.Color, row.Annotation, row.Acked, row.Envoy, report.Seconds(max(0,
 				shown.at.Sub(written)))))
 	return shown.at, nil
 }
@@ -147,15 +147,15 @@ func (d *demo) awaitRolloutStatus(ctx context.Context, s step) error {
 // measure counts requests that were due after Envoy ran the split, and evaluates them: a first sample and, if that is
 // unsure, a second one of twice the size.
 func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
-	settle := d.SplitDelay
+	delay := d.SplitDelay
 	if !s.split() {
-		settle = d.EndDelay
+		delay = d.EndDelay
 	}
 	_, err := assert.Expectation{
-		Color: s.color, Share: s.share(), From: shown.Add(settle), First: d.Sample, Second: 2 * d.Sample, Rule: d.Rule,
+		Color: s.color, Share: s.share(), From: shown.Add(delay), First: d.Sample, Second: 2 * d.Sample, Rule: d.Rule,
 		OnUnsure: func(first stats.Split) {
-			d.screen.Print(fmt.Sprintf("  %.2f %% is %.1f σ from the asked share: chance or fault? A fresh sample of twice the "+
-				"size decides.",
+			d.screen.Print(fmt.Sprintf("  %.2f %% is %.1f σ from the desired share. A fresh sample of twice the size "+
+				"decides.",
 				first.Share()*100, first.Sigmas(s.share())))
 		},
 	}.Check(ctx, func(ctx context.Context, from time.Time, n int) (load.Window, error) {
@@ -165,9 +165,9 @@ func (d *demo) measure(ctx context.Context, s step, shown time.Time) error {
 		return err
 	}
 	row := d.display.change(func(row *report.Row) {
-		row.State = report.Right
+		row.State = report.Passed
 		if err != nil {
-			row.State = report.Wrong
+			row.State = report.Failed
 		}
 	})
 	d.screen.Print(d.sampleLines(row)...)

@@ -344,7 +344,7 @@ func (w *environment) checkSplit(t *testing.T, front front) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("20 %% asked: %d of %d requests through %s got the new version", result.Hits, result.Total, front.name)
+	t.Logf("desired 20 %%: %d of %d requests through %s got the new version", result.Hits, result.Total, front.name)
 }
 
 // autowire sets the kinds of objects that the trigger wires.

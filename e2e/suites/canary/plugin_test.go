@@ -23,12 +23,12 @@ func plugin() string {
 // splitReport is the relevant part of the output of `split --output json`.
 type splitReport struct {
 	Services []struct {
-		Asked int `json:"asked"`
+		Desired int `json:"desired"`
 	} `json:"services"`
 	Objects []struct {
 		Written []int  `json:"written"`
-		Taken   string `json:"taken"`
-		Why     string `json:"why"`
+		Applied string `json:"applied"`
+		Reason  string `json:"reason"`
 		Proxies struct {
 			Ready int `json:"ready"`
 			Acked int `json:"acked"`
@@ -75,8 +75,8 @@ func checkWeight(ctx context.Context, t *testing.T, b *testbed.Testbed, weight i
 		return
 	}
 	written, ok := report.weight()
-	if !ok || written != weight || len(report.Services) != 2 || report.Services[1].Asked != weight ||
-		report.Objects[0].Taken != "yes" || report.Objects[0].Proxies.Acked != len(b.Proxies) {
+	if !ok || written != weight || len(report.Services) != 2 || report.Services[1].Desired != weight ||
+		report.Objects[0].Applied != "yes" || report.Objects[0].Proxies.Acked != len(b.Proxies) {
 		t.Errorf("the Envoys have %d %%, split reports %s", weight, out)
 	}
 }

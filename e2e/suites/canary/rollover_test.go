@@ -17,13 +17,12 @@ const (
 	// otherFlag changes every cluster. A flag that changes the listener, such as that of the access log, would drain every
 	// connection.
 	otherFlag = "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES"
-	// byAnnotationAlone is what the router logs when it considers the interceptors gone.
-	byAnnotationAlone = "weights are verified by the annotation alone"
+	// withoutLease is what the router logs when it considers the interceptors gone.
+	withoutLease = "no interceptor renews its Lease"
 )
 
 // Two replicas of the interceptor are replaced one after the other by replicas with another flag, during the promotion
-// of a Rollout from 20 % to its end. No request fails. Every weight is verified by the proxies' ACKs, unless no
-// interceptor renewed its Lease in time.
+// of a Rollout from 20 % to its end. No request fails. Every weight is verified by the proxies' ACKs.
 //
 // Every proxy of the cluster receives its listener once more during this test. Other tests count such updates, so this
 // one is separate.
@@ -76,7 +75,7 @@ func TestRollover(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, byAnnotationAlone) && !leases.hasLapsed() {
+		if strings.Contains(line, withoutLease) && !leases.hasLapsed() {
 			t.Errorf("the router considered the interceptors gone, although their Lease was renewed after %s at most: %s",
 				leases.longest(), line)
 		}

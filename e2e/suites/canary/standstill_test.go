@@ -16,28 +16,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
-// maxVoid is the maximum number of times that a case may be void.
-const maxVoid = 3
-
 // standstill pauses one of two proxies at 20 % and promotes the Rollout to 50 %. The other proxy ACKs the weight and
 // continues to serve. The status reports one of two ACKs, the router does not verify the weight, and the Rollout stays
 // at its step. When the proxy runs again, all of that recovers automatically.
 //
-// Only the other proxy gets load: a client of a paused process would wait. The case is repeated if no interceptor
-// renewed its Lease in time, because the router then correctly uses the annotation alone.
+// Only the other proxy gets load: a client of a paused process would wait.
 func standstill(t *testing.T, b *testbed.Testbed, from, to string) {
-	t.Helper()
-	for range maxVoid {
-		leases := watchLease(t, b)
-		runStandstill(t, b, from, to, leases)
-		if !leases.hasLapsed() {
-			return
-		}
-		t.Logf("void: no interceptor renewed its Lease for %s", leases.longest())
-	}
-}
-
-func runStandstill(t *testing.T, b *testbed.Testbed, from, to string, leases *leaseWatcher) {
 	t.Helper()
 	still, running := b.Proxies[0], b.Proxies[1]
 	c := testbed.Canary{
@@ -48,7 +32,7 @@ func runStandstill(t *testing.T, b *testbed.Testbed, from, to string, leases *le
 		if err := trial.RunSteps(ctx, 20); err != nil {
 			return err
 		}
-		if err := stopProxy(ctx, t, b, trial, still, running, leases); err != nil {
+		if err := stopProxy(ctx, t, b, trial, still, running); err != nil {
 			return err
 		}
 		return b.Argo(ctx, "abort", testbed.App)
@@ -56,7 +40,7 @@ func runStandstill(t *testing.T, b *testbed.Testbed, from, to string, leases *le
 }
 
 func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testbed.Trial, still,
-	running testbed.Proxy, leases *leaseWatcher,
+	running testbed.Proxy,
 ) error {
 	t.Helper()
 	envoy, err := processOf(b, still)
@@ -82,7 +66,7 @@ func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *tes
 	if err := trial.Measure(ctx, 50); err != nil {
 		return err
 	}
-	if err := staysUnverified(ctx, t, b, promoted, leases); err != nil {
+	if err := staysUnverified(ctx, t, b, promoted); err != nil {
 		return err
 	}
 	continued := time.Now()
@@ -138,9 +122,7 @@ func isWaiting(state testbed.State, running testbed.Proxy) bool {
 // staysUnverified waits until the controller has called its router again for the weight that one of two proxies lacks.
 // Until then the router must not verify the weight, no status may report it as ACKed by all proxies, and the Rollout
 // must not continue.
-func staysUnverified(ctx context.Context, t *testing.T, b *testbed.Testbed, promoted time.Time,
-	leases *leaseWatcher,
-) error {
+func staysUnverified(ctx context.Context, t *testing.T, b *testbed.Testbed, promoted time.Time) error {
 	t.Helper()
 	_, version := b.Record.StepReached(2)
 	since := time.Now()
@@ -165,7 +147,7 @@ func staysUnverified(ctx context.Context, t *testing.T, b *testbed.Testbed, prom
 			b.Record.Now())
 	}
 	taken, _ := b.Record.StepReached(3)
-	if (verified || !taken.IsZero()) && !leases.hasLapsed() {
+	if verified || !taken.IsZero() {
 		invariant.Broken(t, invariant.EarlyACK,
 			"the Rollout did not wait for the paused proxy: %s", b.Record.Now())
 	}

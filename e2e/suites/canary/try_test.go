@@ -135,7 +135,7 @@ func (w *tryEnvironment) runTry(t *testing.T, end string, args ...string) {
 	if err != nil || json.Unmarshal(out, &got) != nil {
 		t.Fatalf("%v: %s%s", err, output.String(), out)
 	}
-	fmt.Fprintf(t.Output(), "%d of %d requests failed, %.0f s; asked %d %%, measured %d of %d; %s\n",
+	fmt.Fprintf(t.Output(), "%d of %d requests failed, %.0f s; desired %d %%, measured %d of %d; %s\n",
 		got.Failed, got.Requests, got.Seconds, got.Weight, got.Canary, got.Measured, got.End)
 	if got.Failed > 0 {
 		invariant.Broken(t, invariant.FailedRequests, "%d of %d requests of try %s failed", got.Failed,

@@ -31,8 +31,8 @@ func TestProblems(t *testing.T) {
 		{"a failed request", outcome{tally: failed}, []problem{
 			{invariant.FailedRequests, "1 requests failed that a living proxy could have served: map[HTTP status 503:1]"},
 		}},
-		{"a strange weight", outcome{unexpected: []string{"annotation: 0"}}, []problem{
-			{invariant.StrangeWeights, "a weight that was not requested: annotation: 0"},
+		{"an unexpected weight", outcome{unexpected: []string{"annotation: 0"}}, []problem{
+			{invariant.UnexpectedWeights, "a weight that was not requested: annotation: 0"},
 		}},
 		{"a wrong split", outcome{splitErr: testbed.ErrSplit}, []problem{{invariant.Split, testbed.ErrSplit.Error()}}},
 	}
@@ -77,7 +77,7 @@ func TestTable(t *testing.T) {
 		got = append(got, strings.Join(strings.Fields(line), " "))
 	}
 	want := []string{
-		"killed rounds requests failed lost with it slowest strange weights wrong splits machine stalled " +
+		"killed rounds requests failed lost with it slowest unexpected weights wrong splits machine stalled " +
 			"down p50 p90 max limit idle p50 p90 max recovered p50 p90 max limit converged p50 p90 max limit",
 		"envoy 1 900 0 90 0.00 s 0 0 0.20 s 3.00 s 3.00 s 3.00 s 15.00 s 0.00 s 0.00 s 0.00 s " +
 			"0.00 s 0.00 s 0.00 s 1.00 s 0.00 s 0.00 s 0.00 s 1.00 s",

@@ -72,7 +72,7 @@ func (o outcome) problems() []problem {
 		problems = append(problems, problem{invariant.FailedRequests, text})
 	}
 	for _, stray := range o.unexpected {
-		problems = append(problems, problem{invariant.StrangeWeights, "a weight that was not requested: " + stray})
+		problems = append(problems, problem{invariant.UnexpectedWeights, "a weight that was not requested: " + stray})
 	}
 	if o.splitErr != nil {
 		problems = append(problems, problem{invariant.Split, o.splitErr.Error()})
@@ -91,7 +91,7 @@ func (o outcome) String() string {
 // table formats the lines. The limits next to the times fail nothing.
 func table(out io.Writer, lines []line) error {
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(columns, "killed\trounds\trequests\tfailed\tlost with it\tslowest\tstrange weights\twrong "+
+	fmt.Fprintln(columns, "killed\trounds\trequests\tfailed\tlost with it\tslowest\tunexpected weights\twrong "+
 		"splits\tmachine stalled\t"+
 		"down p50\tp90\tmax\tlimit\tidle p50\tp90\tmax\trecovered p50\tp90\tmax\tlimit\tconverged p50\tp90\tmax\tlimit\t")
 	for _, l := range lines {

@@ -45,7 +45,7 @@ spec:
   containers:
     - name: ask
       image: argoproj/rollouts-demo:blue
-      args: [ask, --protocol=%s, "--address=%s:%d", --server-name=%s, --rate=%g]
+      args: [request, --protocol=%s, "--address=%s:%d", --server-name=%s, --rate=%g]
 ---
 `, a.name, a.protocol, address, a.port, a.serverName, a.rate)
 }

@@ -184,7 +184,7 @@ func (c *connections) answered(t *testing.T, color string, share float64, during
 		case err != nil:
 			t.Fatal(err)
 		}
-		t.Logf("%s: %s: asked %.0f %%, measured %.2f %% of %d (%.1f σ); %s", a.protocol, color, share*100,
+		t.Logf("%s: %s: desired %.0f %%, measured %.2f %% of %d (%.1f σ); %s", a.protocol, color, share*100,
 			result.Share()*100, result.Total, result.Sigmas(share), latencies(result.Window))
 	}
 }
@@ -225,8 +225,10 @@ func (c *connections) checkAll(t *testing.T) {
 func (c *connections) withoutStalls(t *testing.T, all []load.Result) []load.Result {
 	t.Helper()
 	isVoid := func(r load.Result) bool {
-		moving := slices.ContainsFunc(c.moved, func(m endpointMove) bool { return !r.Due.Before(m.from) && r.Due.Before(m.until) })
-		return r.Err != nil && !moving && c.stalls.Largest(r.Due.Add(-usualUpdateDelay), r.Due.Add(usualUpdateDelay)) > stall.Limit
+		moving := slices.ContainsFunc(c.moved,
+			func(m endpointMove) bool { return !r.Due.Before(m.from) && r.Due.Before(m.until) })
+		return r.Err != nil && !moving && c.stalls.Largest(r.Due.Add(-usualUpdateDelay),
+			r.Due.Add(usualUpdateDelay)) > stall.Limit
 	}
 	kept := slices.DeleteFunc(slices.Clone(all), isVoid)
 	if void := len(all) - len(kept); void > 0 {

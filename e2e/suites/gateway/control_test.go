@@ -194,9 +194,9 @@ func (l loss) String() string {
 // A canary may lose as many datagrams as the control, and none while nothing moves.
 func TestLoss(t *testing.T) {
 	tests := []struct {
-		name string
-		loss loss
-		says string
+		name        string
+		loss        loss
+		wantMessage string
 	}{
 		{"none lost by either", loss{moves: 1.6, switches: 25}, ""},
 		{"as the control", loss{lost: 1, moves: 1.6, byControl: 9, switches: 25}, ""},
@@ -207,8 +207,8 @@ func TestLoss(t *testing.T) {
 		{"a control that shows nothing", loss{moves: 1.6, switches: 7}, "too few switches"},
 	}
 	for _, tt := range tests {
-		if got := tt.loss.problem(); (got == "") != (tt.says == "") || !strings.Contains(got, tt.says) {
-			t.Errorf("%s: %q, want %q; %s", tt.name, got, tt.says, tt.loss)
+		if got := tt.loss.problem(); (got == "") != (tt.wantMessage == "") || !strings.Contains(got, tt.wantMessage) {
+			t.Errorf("%s: %q, want %q; %s", tt.name, got, tt.wantMessage, tt.loss)
 		}
 	}
 }
@@ -224,7 +224,9 @@ func TestNewLoss(t *testing.T) {
 	for _, n := range []int{2, 5, 8} {
 		canary[n].Err = errUnanswered
 	}
-	moved := []endpointMove{{from: second(2), until: second(3), times: 1.4}, {from: second(7), until: second(9), times: 0.5}}
+	moved := []endpointMove{
+		{from: second(2), until: second(3), times: 1.4}, {from: second(7), until: second(9), times: 0.5},
+	}
 	want := loss{lost: 2, elsewhere: 1, moves: 1.9, byControl: 4, switches: 30}
 	if got := newLoss(canary, moved, 4, 30); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -100,7 +100,8 @@ func (c *guideRun) pausedForQA(t *testing.T) time.Time {
 	t.Helper()
 	await.Described(t, "a header route behind the weights 100/0, marked and accepted", func() bool {
 		seen := c.seen.Get()
-		return c.object.Get().Paused() && c.hasWeight(0) && seen.isInProgress() && seen.isAccepted() && len(seen.Spec.Rules) == 2 &&
+		return c.object.Get().Paused() && c.hasWeight(0) && seen.isInProgress() && seen.isAccepted() &&
+			len(seen.Spec.Rules) == 2 &&
 			seen.Spec.Rules[1].routesTo(c.canary, c.header)
 	}, c.state)
 	return time.Now()

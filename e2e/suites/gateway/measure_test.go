@@ -48,7 +48,7 @@ func (c *guideRun) split(t *testing.T, weight int, color string) {
 	case err != nil:
 		t.Fatal(err)
 	}
-	t.Logf("%s: asked %d %%, measured %.2f %% of %d (%.1f σ); %s", color, weight,
+	t.Logf("%s: desired %d %%, measured %.2f %% of %d (%.1f σ); %s", color, weight,
 		result.Share()*100, result.Total, result.Sigmas(share), c.quality(result.Window))
 	c.checkNoneFailed(t)
 }
@@ -99,7 +99,7 @@ func (c *guideRun) checkAll(t *testing.T, color string, since time.Time) {
 	window := c.checkAllFrom(t, c.all, c.sample, color)
 	first := c.all.Next(since)
 	turned := measureTurnover(c.all.Ended(first, c.all.Begun()-first), color, since)
-	t.Logf("%s: asked 100 %%, %s, usually %s at most; %s", color, turned, usualUpdateDelay, c.quality(window))
+	t.Logf("%s: desired 100 %%, %s, usually %s at most; %s", color, turned, usualUpdateDelay, c.quality(window))
 	c.checkNoneFailed(t)
 }
 

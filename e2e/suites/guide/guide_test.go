@@ -257,7 +257,8 @@ func (r *reader) troubleshoot(t *testing.T) {
 	if output := r.runLine(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "httpscaled\|forbidden" | grep -i forbidden || true`); output != "" {
 		t.Errorf("the controller's log speaks of what is forbidden: %s", output)
 	}
-	if output := r.runLine(t, `kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "plugin" | head -3`); output == "" {
+	if output := r.runLine(t,
+		`kubectl -n argo-rollouts logs deploy/argo-rollouts | grep -i "plugin" | head -3`); output == "" {
 		t.Error("the controller's log doesn't speak of plugins")
 	}
 	names := r.runLine(t, `kubectl -n rollouts-demo port-forward svc/kedify-proxy-admin 9901:9901 >/dev/null & trap "kill $!" EXIT

@@ -23,7 +23,7 @@ func TestTutorial(t *testing.T) {
 	}
 	timeout := regexp.MustCompile(`--timeout=\d+s`)
 	ingress := "INGRESS=" + r.Addresses[provider.IngressAddress] + "\n"
-	for _, step := range tutorial.Read(string(page), "Replicas that follow the requests") {
+	for _, step := range tutorial.Read(string(page), "Next") {
 		if strings.HasPrefix(step.Commands, "kubectl http-canary") || strings.HasPrefix(step.Commands, "INGRESS=") {
 			continue
 		}

@@ -100,7 +100,7 @@ func up(t *testing.T) *environment {
 	}
 	w.release = about.Version
 	w.prepare(t)
-	w.runScript(t, w.page.block(t, "Before you begin", "sh", 0))
+	w.runScript(t, w.page.block(t, "Download the manifests", "sh", 0))
 	w.tagImages(t)
 	return w
 }
@@ -342,7 +342,7 @@ func (w *environment) runCanary(t *testing.T) {
 	w.spent, w.ran = 0, 0
 	began := time.Now()
 	for _, heading := range []string{
-		"Before you begin", "Option B: an existing Argo Rollouts", "The data path", "An application",
+		"Download the manifests", "Option B: an existing Argo Rollouts", "The data path", "An application",
 	} {
 		w.runScript(t, w.page.block(t, heading, "sh", 0))
 	}

@@ -45,11 +45,11 @@ func (w *environment) installByPlugin(t *testing.T) {
 	w.until(t, "the first replicas",
 		`kubectl -n rollouts-demo get rollout rollouts-demo -o jsonpath='available={.status.availableReplicas}.'`,
 		"available=2.")
-	w.runScript(t, w.page.block(t, heading, "sh", 1))
+	w.runScript(t, w.page.block(t, heading, "sh", 2))
 	w.until(t, "zero replicas", pods, noPods)
 	w.awaitZero(t)
 	latency := w.wake(t)
-	w.runScript(t, w.page.block(t, heading, "sh", 2))
+	w.runScript(t, w.page.block(t, heading, "sh", 1))
 	if w.ran > mostCommands {
 		t.Errorf("the page has %d commands up to here, not at most %d", w.ran, mostCommands)
 	}

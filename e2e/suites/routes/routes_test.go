@@ -106,10 +106,10 @@ func (r *run) checkCopies(t *testing.T, clients ...*load.Client) {
 		window := r.sample(t, clients[0], time.Now(), mirrored)
 		copiedAfter, sentAfter := asked()
 		split := stats.Split{Hits: copiedAfter - copied, Total: sentAfter - sent}
-		t.Logf("mirror: asked 20 %%, copied %.1f %% of %d (%.1f σ, limit %d)", 100*split.Share(), split.Total,
+		t.Logf("mirror: desired 20 %%, copied %.1f %% of %d (%.1f σ, limit %d)", 100*split.Share(), split.Total,
 			split.Sigmas(percentage), mostSigmas)
 		if split.Sigmas(percentage) > mostSigmas {
-			return fmt.Sprintf("%d of %d requests were copied, asked 20 %%", split.Hits, split.Total)
+			return fmt.Sprintf("%d of %d requests were copied, desired 20 %%", split.Hits, split.Total)
 		}
 		if by := r.byRole(t, window); window.Failed > 0 || by[stable] != mirrored {
 			return fmt.Sprintf("%d of %d requests failed, and the rest was answered by %v; all are for the stable side",
@@ -129,7 +129,7 @@ func (r *run) checkShares(t *testing.T, client *load.Client, asked map[role]floa
 		for _, name := range []role{stable, canary, "a", "b"} {
 			split := stats.Split{Hits: by[name], Total: window.Done - window.Failed}
 			off := split.Sigmas(asked[name])
-			t.Logf("experiment, %s: asked %.0f %%, measured %.1f %% of %d (%.1f σ, limit %d)",
+			t.Logf("experiment, %s: desired %.0f %%, measured %.1f %% of %d (%.1f σ, limit %d)",
 				name, 100*asked[name], 100*split.Share(), split.Total, off, mostSigmas)
 			if off > mostSigmas {
 				problem = fmt.Sprintf("%s answered %d of %d, asked %.0f %%", name, split.Hits, split.Total, 100*asked[name])

@@ -89,7 +89,7 @@ func (p *objectPlan) annotate(pairs ...string) []desired.Operation {
 func (c *Change) describe(on, off []string, state coolDown, isRestored bool) {
 	switch {
 	case isRestored:
-		c.Reason = httpv1alpha1.ReasonRestored
+		c.Reason = httpv1alpha1.ReasonBackendRevertedByOther
 		c.Message = fmt.Sprintf(
 			"%s has restored backends that pointed to Service %s (%d of %d; autowiring stops after that)",
 			state.By, ProxyService, state.Times, maxRestores)

@@ -23,7 +23,7 @@ const (
 // coolDown records why and when an object's backends were restored. It is stored on the object, in annotation
 // http.kedify.io/autowire-hold, so that a restart of the agent does not shorten it.
 type coolDown struct {
-	// Reason is ReasonProxyUnavailable or ReasonRestored.
+	// Reason is ReasonProxyUnavailable or ReasonBackendRevertedByOther.
 	Reason string `json:"reason"`
 	// At is the time of the restore.
 	At time.Time `json:"at"`
@@ -53,7 +53,7 @@ func (c coolDown) encode() (string, error) {
 
 // afterRestore returns the cool-down of an object that another field manager restored while it was wired.
 func (c coolDown) afterRestore(by string, now time.Time) coolDown {
-	next := coolDown{Reason: httpv1alpha1.ReasonRestored, At: now, By: by, Times: 1}
+	next := coolDown{Reason: httpv1alpha1.ReasonBackendRevertedByOther, At: now, By: by, Times: 1}
 	if c.Reason == next.Reason && now.Sub(c.At) < restoreWindow {
 		next.Times = c.Times + 1
 	}

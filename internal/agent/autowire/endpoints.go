@@ -70,10 +70,9 @@ func isReady(endpoint discoveryv1.Endpoint) bool {
 	return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
 }
 
-// CanServe reports whether requests to a port reach a proxy that will stay. Service kedify-proxy must have the
-// port and a ready endpoint that accepts connections, and its Pods must not all be terminating. EndpointSlices
-// show the termination only when it has begun. By then load balancers learn about it at the same time as the agent
-// and have no other backend.
+// CanServe reports whether Service kedify-proxy has the port and a ready proxy that accepts connections and whose
+// Deployment is not terminating. EndpointSlices show a termination only after it began, when load balancers have no
+// other backend.
 func (p *Proxies) CanServe(number int32) bool {
 	_, hasPort := p.portName(number)
 	return hasPort && !p.isTerminating() && slices.ContainsFunc(p.Endpoints, func(slice discoveryv1.EndpointSlice) bool {

@@ -168,7 +168,7 @@ func (p *objectPlan) grantBlocker(isWired bool) (reason, message string) {
 	rest := grantMinAge - p.Now.Sub(since)
 	switch {
 	case since.IsZero() && p.Shared.GrantError != "":
-		return httpv1alpha1.ReasonRefused, subject + " is missing, " +
+		return httpv1alpha1.ReasonWriteRejected, subject + " is missing, " +
 			"and the API server rejected the agent's write: " + p.Shared.GrantError + "; create it manually"
 	case since.IsZero() && !isWired:
 		return httpv1alpha1.ReasonNotGranted, subject + " is missing"
@@ -182,7 +182,7 @@ func (p *objectPlan) grantBlocker(isWired bool) (reason, message string) {
 // fleetBlocker returns why one backend cannot reference the proxies of all its targets.
 func (p *objectPlan) fleetBlocker(targets []*Target) (reason, message string) {
 	if other := p.mixedFleet(targets); other != nil {
-		return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf(
+		return httpv1alpha1.ReasonUnsupportedSetting, fmt.Sprintf(
 			"HTTPScaledObjects %q and %q match its requests, and only one of them uses the shared fleet",
 			targets[0].Name, other.Name)
 	}
@@ -190,11 +190,11 @@ func (p *objectPlan) fleetBlocker(targets []*Target) (reason, message string) {
 	case !targets[0].IsShared:
 		return "", ""
 	case p.object.kind != trigger.AutowireHTTPRoute:
-		return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf(
+		return httpv1alpha1.ReasonUnsupportedSetting, fmt.Sprintf(
 			"the shared fleet is in another namespace, which no %s can reference; use an "+
 				"HTTPRoute, or remove annotation %s", kindNames()[p.object.kind], httpv1alpha1.AnnotationFleet)
 	case p.Shared.Namespace == "":
-		return httpv1alpha1.ReasonNotCarriedOut,
+		return httpv1alpha1.ReasonUnsupportedSetting,
 			"the agent does not watch the namespace of the shared fleet; add it to --namespaces"
 	}
 	return "", ""

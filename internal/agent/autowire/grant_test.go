@@ -99,25 +99,25 @@ func TestSharedFleetConditions(t *testing.T) {
 		says   string // the condition's reason, and a part of its message
 	}{
 		"nothing":                              {"", func(*fixture) {}, "Wired: HTTPRoute web, shop.test/ in namespace keda"},
-		"an Ingress":                           {ingress("shop.test", "Prefix", "/", port80), func(*fixture) {}, "NotCarriedOut: Ingress web, shop.test/: the shared fleet is in another namespace, which no Ingress can reference"},
+		"an Ingress":                           {ingress("shop.test", "Prefix", "/", port80), func(*fixture) {}, "UnsupportedSetting: Ingress web, shop.test/: the shared fleet is in another namespace, which no Ingress can reference"},
 		"HTTPRoutes only":                      {"", func(w *fixture) { w.Targets[0].Kinds = []trigger.AutowireKind{trigger.AutowireHTTPRoute} }, "Wired"},
 		"no proxy":                             {"", func(w *fixture) { w.Shared.HasProxy = false }, "ProxyUnavailable: HTTPRoute web, shop.test/: Service kedify-proxy in namespace keda has no ready endpoint"},
 		"proxies of its namespace":             {"", func(w *fixture) { w.Shared.HasProxy, w.HasProxy = false, true }, "ProxyUnavailable"},
 		"not programmed":                       {"", func(w *fixture) { w.Targets[0].IsProgrammed = false }, "NotProgrammed"},
 		"no grant":                             {"", func(w *fixture) { w.Shared.Grants = nil }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which allows HTTPRoutes of namespace team to reference Service kedify-proxy, is missing"},
-		"ReferenceGrant rejected":              {"", func(w *fixture) { w.Shared.Grants, w.Shared.GrantError = nil, "forbidden" }, "Refused: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which allows HTTPRoutes of namespace team to reference Service kedify-proxy, is missing, and the API server rejected the agent's write: forbidden"},
+		"ReferenceGrant rejected":              {"", func(w *fixture) { w.Shared.Grants, w.Shared.GrantError = nil, "forbidden" }, "WriteRejected: HTTPRoute web, shop.test/: ReferenceGrant keda/kedify-proxy-team, which allows HTTPRoutes of namespace team to reference Service kedify-proxy, is missing, and the API server rejected the agent's write: forbidden"},
 		"a new grant":                          {"", func(w *fixture) { w.Shared.Grants = []apis.ReferenceGrant{anyonesGrant(w.Now)} }, "NotGranted"},
 		"ReferenceGrants unknown":              {"", func(w *fixture) { w.Shared.Grants, w.Shared.GrantsSynced = nil, false }, "NotGranted: HTTPRoute web, shop.test/: ReferenceGrants of namespace keda cannot be read"},
 		"ReferenceGrant for another namespace": {"", func(w *fixture) { w.Shared.Grants[0].Spec.From[0].Namespace = "other" }, "NotGranted"},
 		"ReferenceGrant for another kind":      {"", func(w *fixture) { w.Shared.Grants[0].Spec.From[0].Kind = "GRPCRoute" }, "NotGranted"},
 		"ReferenceGrant to Secrets":            {"", func(w *fixture) { w.Shared.Grants[0].Spec.To[0].Kind = "Secret" }, "NotGranted"},
 		"ReferenceGrant to another Service":    {"", func(w *fixture) { w.Shared.Grants[0].Spec.To[0].Name = new("cart") }, "NotGranted"},
-		"namespace not watched":                {"", func(w *fixture) { w.Shared.Namespace = "" }, "NotCarriedOut: HTTPRoute web, shop.test/: the agent does not watch the namespace of the shared fleet"},
+		"namespace not watched":                {"", func(w *fixture) { w.Shared.Namespace = "" }, "UnsupportedSetting: HTTPRoute web, shop.test/: the agent does not watch the namespace of the shared fleet"},
 		"two fleets": {"", func(w *fixture) {
 			w.Targets = append(w.Targets, target("other", "shop.test"))
-		}, `NotCarriedOut: HTTPRoute web, shop.test/: HTTPScaledObjects "shop" and "other" match its requests`},
+		}, `UnsupportedSetting: HTTPRoute web, shop.test/: HTTPScaledObjects "shop" and "other" match its requests`},
 		"manual":                {route("shop.test", `backendRefs: [{name: kedify-proxy, namespace: keda, port: 8080}]`), func(*fixture) {}, "Wired: HTTPRoute web, shop.test/"},
-		"another fleet, manual": {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), func(*fixture) {}, "NothingToWire"},
+		"another fleet, manual": {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), func(*fixture) {}, "NoMatchingBackend"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -100,47 +100,47 @@ func TestHTTPRouteConditions(t *testing.T) {
 		says   string // the condition's reason, and a part of its message
 	}{
 		"same host":                   {route("shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
-		"another host":                {route("cart.test", toShop), target("shop", "shop.test"), "NothingToWire: no Ingress or HTTPRoute has a backend with Service shop"},
+		"another host":                {route("cart.test", toShop), target("shop", "shop.test"), "NoMatchingBackend: no Ingress or HTTPRoute has a backend with Service shop"},
 		"one of two hosts":            {route("cart.test, shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, cart.test/ and others (requests that match no trigger get status 404)"},
 		"the hosts of its listeners":  {route("", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, / (requests that match no trigger get status 404)"},
 		"a wildcard":                  {route(`"*.test"`, toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, *.test/ (requests"},
-		"another Service":             {route("shop.test", `backendRefs: [{name: cart, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
-		"another port":                {route("shop.test", `backendRefs: [{name: shop, port: 81}]`), target("shop", "shop.test"), "NothingToWire"},
-		"no port":                     {route("shop.test", `backendRefs: [{name: shop}]`), target("shop", "shop.test"), "NothingToWire"},
-		"port out of range":           {route("shop.test", `backendRefs: [{name: shop, port: 4294967376}]`), target("shop", "shop.test"), "NothingToWire"},
-		"no rule":                     {`{kind: HTTPRoute, metadata: {name: web}, spec: {}}`, target("shop", "shop.test"), "NothingToWire"},
-		"a rule without a backend":    {route("shop.test", `filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]`), target("shop", "shop.test"), "NothingToWire"},
+		"another Service":             {route("shop.test", `backendRefs: [{name: cart, port: 80}]`), target("shop", "shop.test"), "NoMatchingBackend"},
+		"another port":                {route("shop.test", `backendRefs: [{name: shop, port: 81}]`), target("shop", "shop.test"), "NoMatchingBackend"},
+		"no port":                     {route("shop.test", `backendRefs: [{name: shop}]`), target("shop", "shop.test"), "NoMatchingBackend"},
+		"port out of range":           {route("shop.test", `backendRefs: [{name: shop, port: 4294967376}]`), target("shop", "shop.test"), "NoMatchingBackend"},
+		"no rule":                     {`{kind: HTTPRoute, metadata: {name: web}, spec: {}}`, target("shop", "shop.test"), "NoMatchingBackend"},
+		"a rule without a backend":    {route("shop.test", `filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]`), target("shop", "shop.test"), "NoMatchingBackend"},
 		"in its namespace, by name":   {route("shop.test", `backendRefs: [{name: shop, namespace: team, port: 80}]`), target("shop", "shop.test"), "Wired"},
-		"in another namespace":        {route("shop.test", `backendRefs: [{name: shop, namespace: b, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
-		"another kind":                {route("shop.test", `backendRefs: [{name: shop, kind: ServiceImport, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
-		"another group":               {route("shop.test", `backendRefs: [{name: shop, group: a, port: 80}]`), target("shop", "shop.test"), "NothingToWire"},
+		"in another namespace":        {route("shop.test", `backendRefs: [{name: shop, namespace: b, port: 80}]`), target("shop", "shop.test"), "NoMatchingBackend"},
+		"another kind":                {route("shop.test", `backendRefs: [{name: shop, kind: ServiceImport, port: 80}]`), target("shop", "shop.test"), "NoMatchingBackend"},
+		"another group":               {route("shop.test", `backendRefs: [{name: shop, group: a, port: 80}]`), target("shop", "shop.test"), "NoMatchingBackend"},
 		"a shorter prefix":            {route("shop.test", matching("PathPrefix", "/api/v1")), paths("/api"), "Wired: HTTPRoute web, shop.test/api/v1"},
 		"a longer prefix":             {route("shop.test", matching("PathPrefix", "/")), paths("/api"), "Wired: HTTPRoute web, shop.test/ (requests"},
-		"another prefix":              {route("shop.test", matching("PathPrefix", "/api")), paths("/ap"), "NothingToWire"},
+		"another prefix":              {route("shop.test", matching("PathPrefix", "/api")), paths("/ap"), "NoMatchingBackend"},
 		"an exact path":               {route("shop.test", matching("Exact", "/api")), paths("/api"), "Wired: HTTPRoute web, shop.test/api"},
-		"exact path of another app":   {route("shop.test", matching("Exact", "/")), paths("/api"), "NothingToWire"},
+		"exact path of another app":   {route("shop.test", matching("Exact", "/")), paths("/api"), "NoMatchingBackend"},
 		"an expression":               {route("shop.test", matching("RegularExpression", `"/api/v[12]"`)), paths("/api"), "Wired"},
-		"another expression":          {route("shop.test", matching("RegularExpression", "/a/b.*")), paths("/api"), "NothingToWire"},
+		"another expression":          {route("shop.test", matching("RegularExpression", "/a/b.*")), paths("/api"), "NoMatchingBackend"},
 		"one of two paths":            {route("shop.test", `matches: [{path: {value: /x}}, {path: {value: /api}}], `+toShop), paths("/api"), "Wired: HTTPRoute web, shop.test/x and others (requests"},
 		"a header":                    {route("shop.test", `matches: [{headers: [{name: a, value: b}]}], `+toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
-		"another host by a filter":    {route("shop.test", `filters: [{urlRewrite: {hostname: b.test}}], `+toShop), target("shop", "shop.test"), "NothingToWire"},
+		"another host by a filter":    {route("shop.test", `filters: [{urlRewrite: {hostname: b.test}}], `+toShop), target("shop", "shop.test"), "NoMatchingBackend"},
 		"target host by a filter":     {route("b.test", `filters: [{urlRewrite: {hostname: shop.test}}], `+toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, b.test/"},
 		"target path by a filter":     {route("shop.test", `matches: [{path: {value: /x}}], filters: [{urlRewrite: {path: {replacePrefixMatch: /api}}}], `+toShop), paths("/api"), "Wired: HTTPRoute web, shop.test/x"},
-		"another path by a filter":    {route("shop.test", `matches: [{path: {value: /api}}], filters: [{urlRewrite: {path: {replaceFullPath: /}}}], `+toShop), paths("/api"), "NothingToWire"},
+		"another path by a filter":    {route("shop.test", `matches: [{path: {value: /api}}], filters: [{urlRewrite: {path: {replaceFullPath: /}}}], `+toShop), paths("/api"), "NoMatchingBackend"},
 		"by a filter of the backend":  {route("b.test", `backendRefs: [{name: shop, port: 80, filters: [{urlRewrite: {hostname: shop.test}}]}]`), target("shop", "shop.test"), "Wired"},
 		"the same Service twice":      {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 1}, {name: shop, port: 80, weight: 2}]`), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/; HTTPRoute web, shop.test/"},
 		"HTTPRoutes only":             {route("shop.test", toShop), of(trigger.AutowireHTTPRoute), "Wired"},
-		"Ingresses only":              {route("shop.test", toShop), of(trigger.AutowireIngress), "NothingToWire: no Ingress has a backend"},
+		"Ingresses only":              {route("shop.test", toShop), of(trigger.AutowireIngress), "NoMatchingBackend: no Ingress has a backend"},
 		"manual":                      {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8080}]`), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
-		"with a manual proxy backend": {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 9}, {name: kedify-proxy, port: 8080, weight: 1}]`), target("shop", "shop.test"), "NotCarriedOut: HTTPRoute web, shop.test/: its rule also has a backend that the agent did not write, Service kedify-proxy"},
-		"a Rollout's router":          {route("shop.test", toShop), target("shop", "shop.test"), "Routed: HTTPRoute web, shop.test/: plugin argoproj-labs/gatewayAPI of Rollout team/shop manages its weights"},
+		"with a manual proxy backend": {route("shop.test", `backendRefs: [{name: shop, port: 80, weight: 9}, {name: kedify-proxy, port: 8080, weight: 1}]`), target("shop", "shop.test"), "UnsupportedSetting: HTTPRoute web, shop.test/: its rule also has a backend that the agent did not write, Service kedify-proxy"},
+		"a Rollout's router":          {route("shop.test", toShop), target("shop", "shop.test"), "ManagedByTrafficRouter: HTTPRoute web, shop.test/: plugin argoproj-labs/gatewayAPI of Rollout team/shop manages its weights"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newFixture(t, test.route)
 			w.Targets = []autowire.Target{test.target}
-			if strings.HasPrefix(test.says, "Routed") {
+			if strings.HasPrefix(test.says, "ManagedByTrafficRouter") {
 				w.rollouts = []apis.Rollout{rollout(t, "team", `{httpRoute: web}`)}
 			}
 			condition := w.converge(t).Conditions["shop"]
@@ -210,7 +210,7 @@ func TestRoutings(t *testing.T) {
 			}
 			w := newFixture(t, route("shop.test", toShop))
 			w.Targets, w.rollouts = []autowire.Target{target("shop", "shop.test")}, []apis.Rollout{{}, made}
-			if got := w.converge(t).Conditions["shop"].Reason == "Routed"; got != test.isRouted {
+			if got := w.converge(t).Conditions["shop"].Reason == "ManagedByTrafficRouter"; got != test.isRouted {
 				t.Errorf("routed: %v\n%s", got, asYAML(t, w.stored[0]))
 			}
 		})
@@ -254,7 +254,7 @@ func TestRuleWithTwoTriggers(t *testing.T) {
 	for name, other := range map[string]string{"shop": "cart", "cart": "shop"} {
 		want := "HTTPRoute web, shop.test/: its rule also splits traffic to Service " + other +
 			" of another trigger; the proxies would not keep its weights"
-		if got := found.Conditions[name]; got.Reason != "NotCarriedOut" || got.Message != want {
+		if got := found.Conditions[name]; got.Reason != "UnsupportedSetting" || got.Message != want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -19,7 +19,7 @@ type outcome struct{ reason, message string }
 // isBlocking reports whether the result keeps the target from being wired. A backend that another router manages
 // does not affect the target's other backends.
 func (o outcome) isBlocking() bool {
-	return o.reason != httpv1alpha1.ReasonWired && o.reason != httpv1alpha1.ReasonRouted
+	return o.reason != httpv1alpha1.ReasonWired && o.reason != httpv1alpha1.ReasonManagedByTrafficRouter
 }
 
 // outcomes are the results for the backends of each target, by target name.
@@ -53,11 +53,11 @@ func (o outcomes) condition(target Target) metav1.Condition {
 	results := o[target.Name]
 	switch {
 	case target.Unsupported != "":
-		condition.Reason, condition.Message = httpv1alpha1.ReasonNotCarriedOut, target.Unsupported+
+		condition.Reason, condition.Message = httpv1alpha1.ReasonUnsupportedSetting, target.Unsupported+
 			"; point the backends at Service "+ProxyService+` manually, or set trafficAutowire: "false"`
 		return condition
 	case len(results) == 0:
-		condition.Reason = httpv1alpha1.ReasonNothingToWire
+		condition.Reason = httpv1alpha1.ReasonNoMatchingBackend
 		condition.Message = "no " + target.describeKinds() + " has a backend with Service " + target.Service +
 			", the trigger's port, and a host and path of the trigger"
 		return condition
@@ -67,7 +67,7 @@ func (o outcomes) condition(target Target) metav1.Condition {
 		condition.Reason, condition.Status = results[at].reason, metav1.ConditionFalse
 		results = slices.DeleteFunc(slices.Clone(results), func(o outcome) bool { return o.reason != condition.Reason })
 	} else if !slices.ContainsFunc(results, func(o outcome) bool { return o.reason == condition.Reason }) {
-		condition.Reason, condition.Status = httpv1alpha1.ReasonRouted, metav1.ConditionFalse
+		condition.Reason, condition.Status = httpv1alpha1.ReasonManagedByTrafficRouter, metav1.ConditionFalse
 	}
 	var parts []string
 	for _, result := range results {

@@ -16,7 +16,7 @@ import (
 type Namespace struct {
 	// Objects are the Ingresses and HTTPRoutes of the namespace, as stored.
 	Objects []Object
-	// Targets are the HTTPScaledObjects that want their traffic routed through the proxies.
+	// Targets are the HTTPScaledObjects with autowiring enabled.
 	Targets []Target
 	// Ports are the ports of the namespace's Services, by Service name.
 	Ports map[string][]corev1.ServicePort
@@ -91,7 +91,7 @@ type objectPlan struct {
 func (p *objectPlan) plan() (Change, error) {
 	record, err := parseRestorePatch(p.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
 	if err != nil {
-		p.recordForAll(httpv1alpha1.ReasonUndoUnreadable, err.Error())
+		p.recordForAll(httpv1alpha1.ReasonInvalidRestoreRecord, err.Error())
 		return Change{}, nil
 	}
 	originals, isRestored := matchOriginals(p.object.backends, record)
@@ -205,17 +205,17 @@ func (p *objectPlan) targetsOf(original *backend) []*Target {
 // the request's attributes, and would not keep the rule's weights.
 func (p *objectPlan) unmanaged(original *backend, all []backend) (reason, message string) {
 	if p.object.router != "" {
-		return httpv1alpha1.ReasonRouted, p.object.router + " manages its weights"
+		return httpv1alpha1.ReasonManagedByTrafficRouter, p.object.router + " manages its weights"
 	}
 	for i := range all {
 		other := &all[i]
 		sharesRule := original.rule != "" && other.rule == original.rule && other.service != original.service
 		switch {
 		case sharesRule && other.isProxy():
-			return httpv1alpha1.ReasonNotCarriedOut,
+			return httpv1alpha1.ReasonUnsupportedSetting,
 				"its rule also has a backend that the agent did not write, Service " + ProxyService
 		case sharesRule && len(p.targetsOf(other)) > 0:
-			return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf("its rule also splits traffic to Service %s "+
+			return httpv1alpha1.ReasonUnsupportedSetting, fmt.Sprintf("its rule also splits traffic to Service %s "+
 				"of another trigger; the proxies would not keep its weights", other.service.Name)
 		}
 	}
@@ -251,7 +251,7 @@ func (p *objectPlan) protocolBlocker(
 	targets []*Target, port int32, isWired bool,
 ) (reason, message string) {
 	if p.object.protocol.isUnsupported {
-		return httpv1alpha1.ReasonNotCarriedOut, p.object.protocol.annotation +
+		return httpv1alpha1.ReasonUnsupportedSetting, p.object.protocol.annotation +
 			" sets a protocol that the proxies do not support; use HTTP or HTTPS"
 	}
 	if port != TLSPort {
@@ -260,7 +260,7 @@ func (p *objectPlan) protocolBlocker(
 	for _, target := range targets {
 		switch {
 		case target.Certificate == CertificateNotConfigured:
-			return httpv1alpha1.ReasonNotCarriedOut, fmt.Sprintf(
+			return httpv1alpha1.ReasonUnsupportedSetting, fmt.Sprintf(
 				"%s requires TLS to the backends, and HTTPScaledObject %q has no certificate; "+
 					"set tlsSecretName in its trigger", p.object.protocol.annotation, target.Name)
 		case target.Certificate == CertificateMissing, target.Certificate == CertificateMaybeActive && !isWired:
@@ -293,13 +293,13 @@ func (p *objectPlan) blocker(
 	case isWired:
 		return "", ""
 	case state.isPermanent():
-		return httpv1alpha1.ReasonRestored, fmt.Sprintf(
+		return httpv1alpha1.ReasonBackendRevertedByOther, fmt.Sprintf(
 			"%s has restored it %d times, so autowiring has stopped; "+
 				"configure it to ignore the backends, then remove annotation %s",
 			state.By, state.Times, httpv1alpha1.AnnotationAutowireHold)
 	case rest > 0 && state.Reason != "":
 		p.requeueIn(rest)
-		if state.Reason == httpv1alpha1.ReasonRestored {
+		if state.Reason == httpv1alpha1.ReasonBackendRevertedByOther {
 			return state.Reason, state.By + " has restored it; the agent retries later"
 		}
 		return state.Reason, "the proxies were unavailable, or the object moves to another fleet; " +

@@ -145,36 +145,36 @@ func TestIngressConditions(t *testing.T) {
 	}{
 		"same host":                 {ingress("shop.test", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, shop.test/"},
 		"different spelling":        {ingress("shop.test", "Prefix", "/", port80), target("shop", "a.test", "Shop.Test."), "Wired: Ingress web, shop.test/"},
-		"another host":              {ingress("cart.test", "Prefix", "/", port80), target("shop", "shop.test"), "NothingToWire: no Ingress"},
-		"another Service":           {ingress("shop.test", "Prefix", "/", `{name: cart, port: {number: 80}}`), target("shop", "shop.test"), "NothingToWire"},
+		"another host":              {ingress("cart.test", "Prefix", "/", port80), target("shop", "shop.test"), "NoMatchingBackend: no Ingress"},
+		"another Service":           {ingress("shop.test", "Prefix", "/", `{name: cart, port: {number: 80}}`), target("shop", "shop.test"), "NoMatchingBackend"},
 		"any host for one":          {ingress("", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, / (requests that match no trigger get status 404)"},
 		"host covered by any":       {ingress("shop.test", "Prefix", "/", port80), target("shop", "*"), "Wired: Ingress web, shop.test/"},
 		"a wildcard for one":        {ingress("*.test", "Prefix", "/", port80), target("shop", "shop.test"), "Wired: Ingress web, *.test/ (requests"},
 		"one for a wildcard":        {ingress("shop.test", "Prefix", "/", port80), target("shop", "*.test"), "Wired: Ingress web, shop.test/"},
-		"another wildcard":          {ingress("shop.test", "Prefix", "/", port80), target("shop", "*.example"), "NothingToWire"},
-		"the end of a host":         {ingress("myshop.test", "Prefix", "/", port80), target("shop", "shop.test"), "NothingToWire"},
+		"another wildcard":          {ingress("shop.test", "Prefix", "/", port80), target("shop", "*.example"), "NoMatchingBackend"},
+		"the end of a host":         {ingress("myshop.test", "Prefix", "/", port80), target("shop", "shop.test"), "NoMatchingBackend"},
 		"a longer prefix":           {ingress("shop.test", "Prefix", "/", port80), paths("/api"), "Wired: Ingress web, shop.test/ (requests"},
 		"a shorter prefix":          {ingress("shop.test", "Prefix", "/api/v1", port80), paths("/x", "/api"), "Wired: Ingress web, shop.test/api/v1"},
-		"another prefix":            {ingress("shop.test", "Prefix", "/api", port80), paths("/ap"), "NothingToWire"},
+		"another prefix":            {ingress("shop.test", "Prefix", "/api", port80), paths("/ap"), "NoMatchingBackend"},
 		"an exact path":             {ingress("shop.test", "Exact", "/api", port80), paths("/api"), "Wired"},
-		"exact path of another app": {ingress("shop.test", "Exact", "/", port80), paths("/api"), "NothingToWire"},
+		"exact path of another app": {ingress("shop.test", "Exact", "/", port80), paths("/api"), "NoMatchingBackend"},
 		"an expression":             {ingress("shop.test", "ImplementationSpecific", "/api(/|$)(.*)", port80), paths("/api"), "Wired"},
-		"another expression":        {ingress("shop.test", "ImplementationSpecific", "/a/b(/|$)(.*)", port80), paths("/api"), "NothingToWire"},
+		"another expression":        {ingress("shop.test", "ImplementationSpecific", "/a/b(/|$)(.*)", port80), paths("/api"), "NoMatchingBackend"},
 		"no path":                   {ingress("shop.test", "ImplementationSpecific", "", port80), paths("/api"), "Wired"},
 		"some headers":              {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.IsPartial = true }), "Wired: Ingress web, shop.test/ (requests"},
 		"the default backend":       {defaultBackend, target("shop", "shop.test"), "Wired: Ingress web, the default backend (requests"},
-		"another number":            {ingress("shop.test", "Prefix", "/", port80), port(81, ""), "NothingToWire"},
+		"another number":            {ingress("shop.test", "Prefix", "/", port80), port(81, ""), "NoMatchingBackend"},
 		"its name":                  {ingress("shop.test", "Prefix", "/", port80), port(0, "http"), "Wired"},
-		"another name":              {ingress("shop.test", "Prefix", "/", port80), port(0, "admin"), "NothingToWire"},
+		"another name":              {ingress("shop.test", "Prefix", "/", port80), port(0, "admin"), "NoMatchingBackend"},
 		"a name for its number":     {ingress("shop.test", "Prefix", "/", portHTTP), port(80, ""), "Wired"},
 		"a name for its name":       {ingress("shop.test", "Prefix", "/", portHTTP), port(0, "http"), "Wired"},
-		"a name for another":        {ingress("shop.test", "Prefix", "/", portHTTP), port(81, ""), "NothingToWire"},
-		"unknown port name":         {ingress("shop.test", "Prefix", "/", portHTTP), port(0, "grpc"), "NothingToWire"},
+		"a name for another":        {ingress("shop.test", "Prefix", "/", portHTTP), port(81, ""), "NoMatchingBackend"},
+		"unknown port name":         {ingress("shop.test", "Prefix", "/", portHTTP), port(0, "grpc"), "NoMatchingBackend"},
 		"not programmed":            {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.IsProgrammed = false }), `NotProgrammed: Ingress web, shop.test/: not every Ready proxy has acknowledged HTTPScaledObject "shop"`},
-		"not carried out":           {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.Unsupported = "no" }), "NotCarriedOut: no; point the backends at Service kedify-proxy manually"},
+		"not carried out":           {ingress("shop.test", "Prefix", "/", port80), with(func(t *autowire.Target) { t.Unsupported = "no" }), "UnsupportedSetting: no; point the backends at Service kedify-proxy manually"},
 		"manual":                    {ingress("shop.test", "Prefix", "/", `{name: kedify-proxy, port: {number: 8080}}`), target("shop", "shop.test"), "Wired: Ingress web, shop.test/"},
-		"the same path twice":       {strings.Replace(ingress("shop.test", "Prefix", "/", port80), "paths: [", "paths: [{path: /, pathType: Prefix, backend: {service: {name: kedify-proxy, port: {number: 8080}}}},", 1), target("shop", "shop.test"), "NotCarriedOut: Ingress web, shop.test/: its rule also has a backend that the agent did not write, Service kedify-proxy"},
-		"invalid restore record":    {strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web", "name: web, annotations: {"+undo+": '{'}", 1), target("shop", "shop.test"), "UndoUnreadable: Ingress web, shop.test/: annotation http.kedify.io/autowire-undo: "},
+		"the same path twice":       {strings.Replace(ingress("shop.test", "Prefix", "/", port80), "paths: [", "paths: [{path: /, pathType: Prefix, backend: {service: {name: kedify-proxy, port: {number: 8080}}}},", 1), target("shop", "shop.test"), "UnsupportedSetting: Ingress web, shop.test/: its rule also has a backend that the agent did not write, Service kedify-proxy"},
+		"invalid restore record":    {strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web", "name: web, annotations: {"+undo+": '{'}", 1), target("shop", "shop.test"), "InvalidRestoreRecord: Ingress web, shop.test/: annotation http.kedify.io/autowire-undo: "},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -258,13 +258,13 @@ func TestRepeatedRestores(t *testing.T) {
 	}
 	found := restore()
 	says := found.Changes[0].Reason + ": " + found.Changes[0].Message
-	want := "Restored: argocd-controller has restored backends that pointed to Service kedify-proxy (1 of 5; autowiring stops after that)"
+	want := "BackendRevertedByOther: argocd-controller has restored backends that pointed to Service kedify-proxy (1 of 5; autowiring stops after that)"
 	if says != want || found.Conditions["shop"].Status != "True" {
 		t.Errorf("the first time: %q, %+v", says, found.Conditions["shop"])
 	}
 	for _, wait := range []time.Duration{time.Minute, 3 * time.Minute, 7 * time.Minute} {
 		found = restore()
-		if found.Conditions["shop"].Reason != "Restored" || found.RequeueAfter != wait {
+		if found.Conditions["shop"].Reason != "BackendRevertedByOther" || found.RequeueAfter != wait {
 			t.Errorf("%+v, again in %v; want %v", found.Conditions["shop"], found.RequeueAfter, wait)
 		}
 		w.Now = w.Now.Add(wait)

@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// Target is an HTTPScaledObject that wants its traffic routed through the proxies.
+// Target is an HTTPScaledObject with autowiring enabled.
 type Target struct {
 	// Name is the HTTPScaledObject's name.
 	Name string
@@ -63,7 +63,7 @@ func certificateOf(object *httpv1alpha1.HTTPScaledObject) Certificate {
 		return CertificateMaybeActive
 	}
 	switch condition.Reason {
-	case httpv1alpha1.ReasonTLSReady, httpv1alpha1.ReasonHostTaken, httpv1alpha1.ReasonHostNotCovered:
+	case httpv1alpha1.ReasonTLSReady, httpv1alpha1.ReasonCertificateConflict, httpv1alpha1.ReasonHostNotCovered:
 		return CertificateActive
 	case httpv1alpha1.ReasonSecretNotFound, httpv1alpha1.ReasonInvalidSecretName:
 		return CertificateMissing

@@ -37,7 +37,7 @@ func TestTargetOf(t *testing.T) {
 		"the shared fleet":                 {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, kinds: both, isShared: true},
 		"TLS, not ready":                   {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: both, certificate: autowire.CertificateMaybeActive},
 		"TLS, ready":                       {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateActive},
-		"TLS, other object's certificate":  {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: HostTaken}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateActive},
+		"TLS, other object's certificate":  {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: CertificateConflict}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateActive},
 		"TLS, possibly active certificate": {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: InvalidSecret}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateMaybeActive},
 		"TLS, no certificate":              {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: SecretNotFound}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateMissing},
 		"no TLS any more":                  {metadata: made, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: both},

@@ -236,7 +236,7 @@ func (a *AutowireReconciler) write(ctx context.Context, object client.Object, ch
 	case apierrors.IsInvalid(err) && isOutdated(ctx, a.APIReader, object):
 		return nil // the watch delivers the stored version
 	case err != nil && !apierrors.IsConflict(err):
-		a.Events.Event(object, corev1.EventTypeWarning, httpv1alpha1.ReasonRefused,
+		a.Events.Event(object, corev1.EventTypeWarning, httpv1alpha1.ReasonWriteRejected,
 			truncate.Text(err.Error(), maxEvent))
 	}
 	return err
@@ -271,7 +271,7 @@ func (a *AutowireReconciler) report(
 
 // isNewProblem reports whether a condition shows a problem that is worth an Event and was not there before.
 func isNewProblem(before, after *metav1.Condition) bool {
-	isExpected := after.Status == metav1.ConditionTrue || after.Reason == httpv1alpha1.ReasonNothingToWire ||
+	isExpected := after.Status == metav1.ConditionTrue || after.Reason == httpv1alpha1.ReasonNoMatchingBackend ||
 		after.Reason == httpv1alpha1.ReasonNotProgrammed
 	return !isExpected && (before == nil || before.Reason != after.Reason)
 }

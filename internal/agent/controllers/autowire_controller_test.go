@@ -207,7 +207,7 @@ func TestGrantRejected(t *testing.T) {
 	}
 	condition := meta.FindStatusCondition(m.shop(t).Status.Conditions, httpv1alpha1.ConditionAutowired)
 	for _, what := range []string{"ReferenceGrant keda/kedify-proxy-team", "is forbidden: killed"} {
-		if condition == nil || condition.Reason != httpv1alpha1.ReasonRefused || !strings.Contains(condition.Message, what) {
+		if condition == nil || condition.Reason != httpv1alpha1.ReasonWriteRejected || !strings.Contains(condition.Message, what) {
 			t.Errorf("condition %+v, want %q", condition, what)
 		}
 	}

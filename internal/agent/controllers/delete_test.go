@@ -27,7 +27,7 @@ func TestDeleteAfterRestore(t *testing.T) {
 		isGone     bool
 	}{
 		"all is wired":    {[]metav1.Condition{{Type: "Autowired", Status: "True", Reason: "Wired"}}, false},
-		"partly wired":    {[]metav1.Condition{{Type: "Autowired", Status: "False", Reason: "Restored"}}, false},
+		"partly wired":    {[]metav1.Condition{{Type: "Autowired", Status: "False", Reason: "BackendRevertedByOther"}}, false},
 		"all is restored": {[]metav1.Condition{{Type: "Programmed", Status: "True", Reason: "Programmed"}}, true},
 		"no annotation":   {nil, true},
 	}

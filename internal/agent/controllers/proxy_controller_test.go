@@ -44,7 +44,7 @@ func TestReportWriteErrors(t *testing.T) {
 		"taken": {},
 		"over a quota": {
 			answer: apierrors.NewForbidden(deployments, "kedify-proxy", errors.New("exceeded quota")),
-			event:  "Warning Refused write Deployment team/kedify-proxy: ", status: 1, isTried: true,
+			event:  "Warning WriteRejected write Deployment team/kedify-proxy: ", status: 1, isTried: true,
 		},
 		"conflict":              {answer: apierrors.NewConflict(deployments, "kedify-proxy", errors.New("it is another one")), isSoon: true},
 		"namespace terminating": {answer: ending},

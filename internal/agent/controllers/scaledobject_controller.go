@@ -137,7 +137,7 @@ func (r *ScaledObjectReconciler) applyChanges(
 func (r *ScaledObjectReconciler) reportWriteError(scaled *apis.ScaledObject, name string, err error) error {
 	isTransient := apierrors.IsConflict(err) || apierrors.IsServerTimeout(err) || apierrors.IsNotFound(err)
 	if !isTransient && !errors.Is(err, context.DeadlineExceeded) {
-		r.warn(scaled, httpv1alpha1.ReasonRefused, fmt.Sprintf("HTTPScaledObject %q: %v", name, err))
+		r.warn(scaled, httpv1alpha1.ReasonWriteRejected, fmt.Sprintf("HTTPScaledObject %q: %v", name, err))
 	}
 	return fmt.Errorf("write HTTPScaledObject %s/%s: %w", scaled.Namespace, name, err)
 }

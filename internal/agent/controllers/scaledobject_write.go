@@ -163,7 +163,7 @@ func (r *ScaledObjectReconciler) convertTriggers(ctx context.Context, scaled *ap
 		r.Events.Event(scaled, corev1.EventTypeNormal, httpv1alpha1.ReasonConverted,
 			"Converted triggers of type kedify-http to external-push")
 	case !apierrors.IsConflict(err) && !isOutdated(ctx, r.APIReader, scaled):
-		r.warn(scaled, httpv1alpha1.ReasonRefused,
+		r.warn(scaled, httpv1alpha1.ReasonWriteRejected,
 			"converting triggers of type kedify-http to external-push failed: "+err.Error())
 	default:
 		return nil // the watch delivers the stored version

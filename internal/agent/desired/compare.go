@@ -46,7 +46,7 @@ func Compare(
 		isAvailable := current == nil && want.Object != nil || current != nil && IsOwnedBy(current, scaled.Name)
 		complete = complete && want.Name != "" && isAvailable
 		if current != nil && !IsOwnedBy(current, scaled.Name) {
-			want.addProblem(httpv1alpha1.ReasonNameTaken, false, "HTTPScaledObject %q already exists and "+
+			want.addProblem(httpv1alpha1.ReasonNameInUse, false, "HTTPScaledObject %q already exists and "+
 				"belongs to another owner; delete it, or set a different httpScaledObject in the "+
 				"trigger's metadata", want.Name)
 			changes.Problems = append(changes.Problems, want.Problems...)

@@ -225,7 +225,7 @@ func (w *Want) service(
 	target := scaled.Spec.ScaleTargetRef
 	if !scaled.TargetsRollout() {
 		if service == "" {
-			w.addProblem(httpv1alpha1.ReasonServiceUnknown, false, "%s.metadata.service: required, because "+
+			w.addProblem(httpv1alpha1.ReasonServiceNotSet, false, "%s.metadata.service: required, because "+
 				"the target is %s %q and not a Rollout; set the Service that receives the requests",
 				where, cmp.Or(target.Kind, "Deployment"), target.Name)
 		}
@@ -237,16 +237,16 @@ func (w *Want) service(
 	}
 	switch {
 	case service == "" && rollout == nil:
-		w.addProblem(httpv1alpha1.ReasonServiceUnknown, false, "%s: Rollout %q, which defines the Service, "+
+		w.addProblem(httpv1alpha1.ReasonServiceNotSet, false, "%s: Rollout %q, which defines the Service, "+
 			"does not exist; create it, or set service in the metadata", where, target.Name)
 	case service == "" && stable == "":
-		w.addProblem(httpv1alpha1.ReasonServiceUnknown, false, "%s: Rollout %q defines no Service; set its "+
+		w.addProblem(httpv1alpha1.ReasonServiceNotSet, false, "%s: Rollout %q defines no Service; set its "+
 			"spec.strategy.canary.stableService or spec.strategy.blueGreen.activeService, or service "+
 			"in the metadata", where, target.Name)
 	case service == "":
 		return stable
 	case stable != "" && stable != service:
-		w.addProblem(httpv1alpha1.ReasonServiceDisagrees, true, "%s.metadata.service: %q differs from the "+
+		w.addProblem(httpv1alpha1.ReasonServiceMismatch, true, "%s.metadata.service: %q differs from the "+
 			"stable Service %q of Rollout %q; remove service to use the Rollout's",
 			where, service, stable, target.Name)
 	}

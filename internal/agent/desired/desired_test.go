@@ -94,16 +94,16 @@ func TestDesired(t *testing.T) {
 		"the ScaledObject's name is taken": {`[` + plain + `, {type: kedify-http, metadata: {hosts: b.test, port: "80", httpScaledObject: shop}}]`, canary, []summary{{"shop-0", "shop-stable", nil}, {"shop", "shop-stable", nil}}},
 		"object of a user":                 {`[{type: external-push, metadata: {httpScaledObject: mine, scalerAddress: "` + address + `"}}]`, canary, nil},
 		"service matches the Rollout":      {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop-stable}}]`, canary, []summary{{"shop", "shop-stable", nil}}},
-		"service differs from the Rollout": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, canary, []summary{{"shop", "shop", []string{`ServiceDisagrees: spec.triggers[0].metadata.service: "shop" differs from the stable Service "shop-stable" of Rollout "shop"; remove service to use the Rollout's`}}}},
+		"service differs from the Rollout": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, canary, []summary{{"shop", "shop", []string{`ServiceMismatch: spec.triggers[0].metadata.service: "shop" differs from the stable Service "shop-stable" of Rollout "shop"; remove service to use the Rollout's`}}}},
 		"a service, and no Rollout yet":    {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: shop}}]`, "", []summary{{"shop", "shop", nil}}},
 		"no service, and no Rollout yet": {`[` + plain + `]`, "", []summary{{"shop", "", []string{
-			`ServiceUnknown: spec.triggers[0]: Rollout "shop", which defines the Service, does not exist; create it, or set service in the metadata`,
+			`ServiceNotSet: spec.triggers[0]: Rollout "shop", which defines the Service, does not exist; create it, or set service in the metadata`,
 		}}}},
 		"blue-green":                {`[` + plain + `]`, `{spec: {strategy: {blueGreen: {activeService: shop-active}}}}`, []summary{{"shop", "shop-active", nil}}},
 		"ping-pong, initial":        {`[` + plain + `]`, `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}}`, []summary{{"shop", "pong", nil}}},
 		"ping-pong, ping is stable": {`[` + plain + `]`, `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}, status: {canary: {stablePingPong: ping}}}`, []summary{{"shop", "ping", nil}}},
 		"a Rollout without Services": {`[` + plain + `]`, `{spec: {strategy: {canary: {}}}}`, []summary{{"shop", "", []string{
-			`ServiceUnknown: spec.triggers[0]: Rollout "shop" defines no Service; set its spec.strategy.canary.stableService or spec.strategy.blueGreen.activeService, or service in the metadata`,
+			`ServiceNotSet: spec.triggers[0]: Rollout "shop" defines no Service; set its spec.strategy.canary.stableService or spec.strategy.blueGreen.activeService, or service in the metadata`,
 		}}}},
 		"unknown key": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", pathPrefix: /a}}]`, canary, []summary{{"shop", "shop-stable", []string{
 			`KeyIgnored: spec.triggers[0].metadata.pathPrefix "/a": unknown key, ignored; did you mean pathPrefixes?`,

@@ -1,11 +1,12 @@
-// Package probe detects the exit of a proxy by an idle TCP connection to it.
+// Package probe detects by an idle TCP connection that the process of a proxy has exited.
 //
-// When an Envoy process is killed, its kernel closes its connections and refuses new ones. Kubernetes reports the
-// exit one or two seconds later: the kubelet has to notice it, and the EndpointSlices have to follow. An open
-// connection shows it immediately. A closed connection alone is no proof, because Envoy closes idle connections
-// and drains them. The prober therefore connects again, and reports a proxy as gone after two refused attempts. If
-// it never could connect, for example because of a NetworkPolicy, it reports nothing, and only the EndpointSlices
-// count.
+// When an Envoy process exits, the kernel closes its connections and refuses new ones, so the prober detects the exit
+// immediately. EndpointSlices show it one or two seconds later, after the kubelet has detected it.
+//
+// A closed connection alone does not prove an exit, because Envoy also closes idle connections and drains. The prober
+// therefore connects again, and reports a proxy as gone after two refused attempts. If the prober was never able to
+// connect to a proxy, for example because of a NetworkPolicy, it does not report that proxy. The agent then relies on
+// the EndpointSlices alone.
 package probe
 
 import (

@@ -63,7 +63,7 @@ func (p *Plan) planAutoscaler(wanted, current *unstructured.Unstructured) error 
 	case wanted != nil && current != nil && !isManaged:
 		if p.Condition == nil {
 			p.Condition = &metav1.Condition{
-				Type: httpv1alpha1.ConditionProxyInstalled, Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonNameTaken,
+				Type: httpv1alpha1.ConditionProxyInstalled, Status: metav1.ConditionFalse, Reason: httpv1alpha1.ReasonNameInUse,
 				Message: fmt.Sprintf("ScaledObject %s is not managed by the agent and scales the proxies instead; "+
 					"delete it, or remove the maximum number of proxies",
 					Service),

@@ -213,8 +213,8 @@ func unmanagedCondition(unmanaged map[string]bool) *metav1.Condition {
 	if unmanaged["Service "+Service] {
 		return &metav1.Condition{
 			Type: httpv1alpha1.ConditionProxyInstalled, Status: metav1.ConditionTrue,
-			Reason:  httpv1alpha1.ReasonInstalledByHand,
-			Message: fmt.Sprintf("Service %s is not managed by the agent; the proxies are left to its owner", Service),
+			Reason:  httpv1alpha1.ReasonNotManagedByAgent,
+			Message: fmt.Sprintf("Service %s is not managed by the agent, so the agent does not install proxies", Service),
 		}
 	}
 	names := make([]string, 0, len(unmanaged))
@@ -222,7 +222,7 @@ func unmanagedCondition(unmanaged map[string]bool) *metav1.Condition {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return falseCondition(httpv1alpha1.ReasonNameTaken, fmt.Sprintf(
+	return falseCondition(httpv1alpha1.ReasonNameInUse, fmt.Sprintf(
 		"no proxies are installed, because objects that the agent does not manage have their names: %s; "+
 			"delete or rename them, or "+
 			"install the proxies manually, including Service %s", strings.Join(names, ", "), Service))
@@ -239,7 +239,7 @@ func settingsCondition(problems []string) *metav1.Condition {
 
 // WriteFailed returns the condition about an error of the API server.
 func WriteFailed(err error) *metav1.Condition {
-	return falseCondition(httpv1alpha1.ReasonRefused, err.Error())
+	return falseCondition(httpv1alpha1.ReasonWriteRejected, err.Error())
 }
 
 // falseCondition returns condition ProxyInstalled with status False.

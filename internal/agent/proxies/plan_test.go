@@ -200,14 +200,14 @@ func TestPlan(t *testing.T) {
 			event{"it comes", func(_ *testing.T, w *fixture) {
 				w.Autoscaler = &unstructured.Unstructured{Object: map[string]any{"kind": "ScaledObject", "metadata": map[string]any{"name": "kedify-proxy"}}}
 			}, ""},
-			event{"a highest number is set", atMost("3"), "NameTaken"},
+			event{"a highest number is set", atMost("3"), "NameInUse"},
 			event{"the last object goes", need(false), "+deploy again in 1m0s"},
 			event{"the delay is over", after(delay), "-deploy"}),
 		"an invalid annotation": {{"it is there from the first", func(_ *testing.T, w *fixture) {
 			w.Annotations = map[string]string{httpv1alpha1.AnnotationProxyReplicas: "0"}
 		}, all + " InvalidProxySettings"}},
-		"a name is taken":     append(installed[:2:2], event{"the ConfigMap is third-party", foreign("cm-bootstrap"), "NameTaken"}, event{"the last object goes", need(false), "+deploy again in 1m0s"}, event{"the delay is over", after(delay), "-deploy"}, event{"nothing of theirs goes", nothing, "-pdb -svc-admin -svc"}, event{"nothing happens", nothing, ""}),
-		"third-party proxies": append(installed[:2:2], event{"Service and Deployment are third-party", func(t *testing.T, w *fixture) { t.Helper(); foreign("svc")(t, w); foreign("deploy")(t, w) }, "InstalledByHand"}),
+		"a name is taken":     append(installed[:2:2], event{"the ConfigMap is third-party", foreign("cm-bootstrap"), "NameInUse"}, event{"the last object goes", need(false), "+deploy again in 1m0s"}, event{"the delay is over", after(delay), "-deploy"}, event{"nothing of theirs goes", nothing, "-pdb -svc-admin -svc"}, event{"nothing happens", nothing, ""}),
+		"third-party proxies": append(installed[:2:2], event{"Service and Deployment are third-party", func(t *testing.T, w *fixture) { t.Helper(); foreign("svc")(t, w); foreign("deploy")(t, w) }, "NotManagedByAgent"}),
 		"object terminating": append(gone[:4:4], event{"the Service goes already", func(t *testing.T, w *fixture) {
 			t.Helper()
 			w.set(t, "svc", "2026-01-01T00:00:00Z", "metadata", "deletionTimestamp")
@@ -277,11 +277,11 @@ func TestConditions(t *testing.T) {
 	}{
 		"nothing is in the way": {func(*testing.T, *fixture) {}, nil},
 		"manual": {taken("svc", "deploy"), &metav1.Condition{
-			Type: "ProxyInstalled", Status: metav1.ConditionTrue, Reason: "InstalledByHand",
-			Message: "Service kedify-proxy is not managed by the agent; the proxies are left to its owner",
+			Type: "ProxyInstalled", Status: metav1.ConditionTrue, Reason: "NotManagedByAgent",
+			Message: "Service kedify-proxy is not managed by the agent, so the agent does not install proxies",
 		}},
 		"taken": {taken("deploy", "pdb"), &metav1.Condition{
-			Type: "ProxyInstalled", Status: metav1.ConditionFalse, Reason: "NameTaken",
+			Type: "ProxyInstalled", Status: metav1.ConditionFalse, Reason: "NameInUse",
 			Message: "no proxies are installed, because objects that the agent does not manage have their names: Deployment kedify-proxy, PodDisruptionBudget kedify-proxy; " +
 				"delete or rename them, or install the proxies manually, including Service kedify-proxy",
 		}},

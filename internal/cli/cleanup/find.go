@@ -11,6 +11,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/lease"
 )
 
 // Kind is a kind of leftover.
@@ -45,7 +46,7 @@ const (
 // Leftover is an object with leftovers.
 type Leftover struct {
 	// Kinds are the kinds of leftovers on the object.
-	Kinds []Kind `json:"sorts"`
+	Kinds []Kind `json:"kinds"`
 	// Object is the kind, namespace and name of the object.
 	Object string `json:"object"`
 	// Message describes the leftovers, their former owner, and the effect of the removal on requests.
@@ -57,7 +58,7 @@ type Leftover struct {
 }
 
 // Removal is one request that removes leftovers. It fails if the object has changed since it was read. Exactly one of
-// Patch, Route, Lease and Namespace is set.
+// Patch, Route, Lease, Uninstalled and Namespace is set.
 type Removal struct {
 	// Patch changes the HTTPScaledObject Object (RFC 6902).
 	Object types.NamespacedName
@@ -66,6 +67,8 @@ type Removal struct {
 	Route *facts.Route
 	// Lease is deleted if it matches the precondition.
 	Lease *Precondition
+	// Uninstalled is a Lease that gets the holder lease.Uninstalled if it matches the precondition.
+	Uninstalled *Precondition
 	// Namespace is deleted, including all objects in it, if it matches the precondition.
 	Namespace *Precondition
 }
@@ -121,7 +124,9 @@ func (f *finder) isRead(namespace string) bool { return f.namespace == "" || f.n
 
 // staleReason returns why a Rollout no longer uses an object; false if it may still use it. mayReference reports
 // whether an existing Rollout may reference the object.
-func (f *finder) staleReason(name types.NamespacedName, mayReference func(*facts.Rollout) bool) (reason string, ok bool) {
+func (f *finder) staleReason(
+	name types.NamespacedName, mayReference func(*facts.Rollout) bool,
+) (reason string, ok bool) {
 	rollout := f.rollout(name)
 	switch {
 	case !f.isRead(name.Namespace):
@@ -214,22 +219,35 @@ func removeAnnotations(object *httpv1alpha1.HTTPScaledObject, annotations []stri
 	return append(tests, removals...)
 }
 
-// checkLease finds the Lease of uninstalled interceptors.
+// checkLease finds the Lease of uninstalled interceptors. While objects have a report, it is kept as a mark: a router
+// without it cannot distinguish uninstalled interceptors from crashed ones, and waits for their reports.
 func (f *finder) checkLease() []Leftover {
-	lease := f.cluster.Lease
-	if lease == nil || f.cluster.Interceptor != nil || f.namespace != "" {
+	live := f.cluster.Lease
+	if live == nil || f.cluster.Interceptor != nil || f.namespace != "" {
 		return nil
 	}
-	if renewed := lease.Spec.RenewTime; renewed != nil &&
-		f.cluster.Now.Sub(renewed.Time) < 4*httpv1alpha1.LeaseFreshness {
+	if renewed := live.Spec.RenewTime; renewed != nil &&
+		f.cluster.Now.Sub(renewed.Time) < 4*httpv1alpha1.LeaseFreshness && !lease.IsUninstalled(live) {
 		return nil // an interceptor is running in a Deployment with other labels
 	}
-	name := types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}
-	return []Leftover{{
+	name := types.NamespacedName{Namespace: live.Namespace, Name: live.Name}
+	read := &Precondition{Name: name, UID: live.UID, ResourceVersion: live.ResourceVersion}
+	leftover := Leftover{
 		Object: fmt.Sprintf("Lease %s", name), Kinds: []Kind{InterceptorLease},
 		Message: "no interceptor is installed, and the Lease is not renewed",
-		Removal: Removal{Lease: &Precondition{Name: name, UID: lease.UID, ResourceVersion: lease.ResourceVersion}},
-	}}
+		Removal: Removal{Lease: read},
+	}
+	hasReport := func(object httpv1alpha1.HTTPScaledObject) bool {
+		return httpv1alpha1.StatusOf(&object).DataPlane != nil
+	}
+	if slices.ContainsFunc(f.cluster.HTTPScaledObjects, hasReport) {
+		leftover.Message += ": Rollouts wait for the reports of interceptors until it is marked as uninstalled"
+		leftover.Removal = Removal{Uninstalled: read}
+		if lease.IsUninstalled(live) {
+			return nil
+		}
+	}
+	return []Leftover{leftover}
 }
 
 // checkTrials finds the namespaces of throwaway canaries whose deadline has passed. It ignores those that are being

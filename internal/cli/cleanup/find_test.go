@@ -19,6 +19,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/cleanup"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	kubelease "github.com/kedify/argo-rollouts-plugin/internal/kube/lease"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
@@ -122,6 +123,20 @@ func withLease(ago time.Duration, interceptor *appsv1.Deployment) *facts.Facts {
 	}}
 	lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-ago)}
 	return &facts.Facts{Now: now, Lease: lease, Interceptor: interceptor}
+}
+
+// uninstalled marks the Lease.
+func uninstalled(cluster *facts.Facts) *facts.Facts {
+	cluster.Lease.Spec.HolderIdentity = new(kubelease.Uninstalled)
+	return cluster
+}
+
+// reportedOn adds an HTTPScaledObject with a report.
+func reportedOn(cluster *facts.Facts) *facts.Facts {
+	var object httpv1alpha1.HTTPScaledObject
+	object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{}
+	cluster.HTTPScaledObjects = append(cluster.HTTPScaledObjects, object)
+	return cluster
 }
 
 // withRoute returns facts with route shop/web, which has a record and a label.
@@ -242,6 +257,15 @@ func TestFind(t *testing.T) {
 		{"a Lease without interceptors", withLease(time.Hour, nil), "", []cleanup.Kind{cleanup.InterceptorLease}},
 		{"a Lease that is renewed", withLease(time.Second, nil), "", nil},
 		{"a Lease of installed interceptors", withLease(time.Hour, new(appsv1.Deployment)), "", nil},
+		{
+			"a Lease without interceptors, with their reports", reportedOn(withLease(time.Hour, nil)), "",
+			[]cleanup.Kind{cleanup.InterceptorLease},
+		},
+		{"a Lease with the mark, and reports", reportedOn(uninstalled(withLease(time.Hour, nil))), "", nil},
+		{
+			"a Lease with the mark, without reports", uninstalled(withLease(time.Second, nil)), "",
+			[]cleanup.Kind{cleanup.InterceptorLease},
+		},
 
 		{
 			"a throwaway canary of a killed command", withTrial(now.Add(-time.Minute).Format(time.RFC3339), false), "",
@@ -288,9 +312,13 @@ func TestRemovalsHavePreconditions(t *testing.T) {
 	if diff := cmp.Diff(want, leftover[0].Removal.Patch); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
 	}
-	lease := cleanup.Find(withLease(time.Hour, nil), "")[0].Removal.Lease
-	if lease == nil || lease.UID != "1" || lease.ResourceVersion != "2" {
-		t.Errorf("the Lease has precondition %+v", lease)
+	for _, read := range []*cleanup.Precondition{
+		cleanup.Find(withLease(time.Hour, nil), "")[0].Removal.Lease,
+		cleanup.Find(reportedOn(withLease(time.Hour, nil)), "")[0].Removal.Uninstalled,
+	} {
+		if read == nil || read.UID != "1" || read.ResourceVersion != "2" {
+			t.Errorf("the Lease has precondition %+v", read)
+		}
 	}
 	trial := cleanup.Find(withTrial(now.Format(time.RFC3339), false), "")[0].Removal.Namespace
 	if trial == nil || trial.UID != "1" || trial.ResourceVersion != "2" {

@@ -87,19 +87,19 @@ func agents() []breakage {
 		},
 		{
 			name:   "the names of the agent's proxies are in use",
-			change: condition(httpv1alpha1.ConditionProxyInstalled, httpv1alpha1.ReasonNameTaken),
+			change: condition(httpv1alpha1.ConditionProxyInstalled, httpv1alpha1.ReasonNameInUse),
 			code:   doctor.ProxyNotInstalled, object: shop, field: "status.conditions[ProxyInstalled]",
 			fix: "docs/how-to/proxies.md",
 		},
 		{
 			name:   "another tool has reverted the backends",
-			change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRestored),
+			change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonBackendRevertedByOther),
 			code:   doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]",
 			fix: "trafficAutowire",
 		},
 		{
 			name:   "a ReferenceGrant was refused",
-			change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonRefused),
+			change: condition(httpv1alpha1.ConditionAutowired, httpv1alpha1.ReasonWriteRejected),
 			code:   doctor.NotWired, severity: doctor.Warning, object: shop, field: "status.conditions[Autowired]",
 			fix: "kedify-http-agent-grants",
 		},
@@ -130,7 +130,7 @@ func agents() []breakage {
 			fix: "certificate in Secret shop/shop-tls",
 		},
 		{
-			name: "a host with the certificate of another object", change: untrusted(httpv1alpha1.ReasonHostTaken),
+			name: "a host with the certificate of another object", change: untrusted(httpv1alpha1.ReasonCertificateConflict),
 			code: doctor.CertificateNotReady, object: shop, field: certificate, fix: "the same Secret",
 		},
 	}

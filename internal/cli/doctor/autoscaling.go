@@ -151,7 +151,7 @@ func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	}
 	if problems := object.Annotations[httpv1alpha1.AnnotationTriggerProblems]; problems != "" {
 		findings = append(findings, Finding{
-			Code: TriggerMistaken, Severity: Error, Object: name, Field: "spec.triggers", Message: problems,
+			Code: TriggerInvalid, Severity: Error, Object: name, Field: "spec.triggers", Message: problems,
 			Fix: "correct the fields that the message names (docs/reference/configuration.md lists all keys)",
 		})
 	}

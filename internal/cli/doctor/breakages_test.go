@@ -156,7 +156,9 @@ func applications() []breakage {
 			name: "another field path",
 			change: rollout("web", func(r *v1alpha1.Rollout) {
 				r.Spec.Strategy.Canary.TrafficRouting.Plugins = nil
-				r.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: `{"spec":{"strategy":{"canary":{"trafficRouting":{"gatewayAPI":{}}}}}}`}
+				r.Annotations = map[string]string{
+					corev1.LastAppliedConfigAnnotation: `{"spec":{"strategy":{"canary":{"trafficRouting":{"gatewayAPI":{}}}}}}`,
+				}
 			}),
 			code: doctor.RouterMissing, object: "Rollout web/web",
 			field: "spec.strategy.canary.trafficRouting.gatewayAPI",
@@ -245,7 +247,7 @@ func applications() []breakage {
 				delete(f.CRDs, facts.HTTPScaledObjectsCRD)
 				f.HTTPScaledObjects = nil
 			}),
-			code: doctor.DefinitionMissing, object: "CustomResourceDefinition httpscaledobjects.http.keda.sh",
+			code: doctor.CRDNotFound, object: "CustomResourceDefinition httpscaledobjects.http.keda.sh",
 			fix: "config/crd",
 		},
 		{
@@ -255,7 +257,7 @@ func applications() []breakage {
 					Served:     []string{"v1alpha1"}, StatusFields: []string{"conditions"},
 				}
 			}),
-			code: doctor.DefinitionForeign, severity: doctor.Warning,
+			code: doctor.CRDOwnedByOther, severity: doctor.Warning,
 			object: "CustomResourceDefinition httpscaledobjects.http.keda.sh", field: "spec.versions",
 			fix: "config/crd",
 		},
@@ -280,9 +282,11 @@ func applications() []breakage {
 			name: "an invalid HTTPScaledObject", change: change(func(f *facts.Facts) {
 				conditions := f.HTTPScaledObjects[0].Status.Conditions
 				conditions[0].Status, conditions[0].Reason = metav1.ConditionFalse, httpv1alpha1.ReasonServiceNotFound
+				conditions[0].Message = `annotation http.kedify.io/weighted-backends: Service "shop-canary" not found in ` +
+					`namespace "shop": create it or name another Service of the namespace`
 				conditions[1].Status, conditions[1].Reason = metav1.ConditionFalse, httpv1alpha1.ReasonNotAccepted
 			}),
-			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop",
+			code: doctor.HTTPScaledObjectNotAccepted, object: "HTTPScaledObject shop/shop",
 			field: "status.conditions[Accepted]", fix: "docs/reference/errors.md",
 		},
 		{
@@ -291,10 +295,10 @@ func applications() []breakage {
 				f.HTTPScaledObjects[0].Status.Conditions = append(f.HTTPScaledObjects[0].Status.Conditions,
 					metav1.Condition{
 						Type: httpv1alpha1.ConditionTriggerAccepted, Status: metav1.ConditionFalse,
-						Reason: httpv1alpha1.ReasonInvalidTrigger,
+						Reason: httpv1alpha1.ReasonInvalidTrigger, Message: "spec.triggers[0].metadata.hosts is missing",
 					})
 			}),
-			code: doctor.HTTPScaledObjectRefused, object: "HTTPScaledObject shop/shop",
+			code: doctor.HTTPScaledObjectNotAccepted, object: "HTTPScaledObject shop/shop",
 			field: "status.conditions[TriggerAccepted]", fix: "docs/reference/errors.md",
 		},
 		{
@@ -317,12 +321,14 @@ func applications() []breakage {
 			fix: "add both to the backendRefs",
 		},
 		{
-			name: "a route that is not accepted", change: routeCondition(0, "NotAllowedByListeners"),
+			name: "a route that is not accepted", change: routeCondition(0, "NotAllowedByListeners",
+				"no listener of the Gateway allows routes of namespace web"),
 			code: doctor.RouteNotAccepted, object: "HTTPRoute web/web", field: "status.parents[0].conditions[Accepted]",
 			fix: "spec.parentRefs",
 		},
 		{
-			name: "a route whose references are not resolved", change: routeCondition(1, "BackendNotFound"),
+			name: "a route whose references are not resolved", change: routeCondition(1, "BackendNotFound",
+				"Service web/web-canary not found"),
 			code: doctor.RouteNotAccepted, object: "HTTPRoute web/web",
 			field: "status.parents[0].conditions[ResolvedRefs]", fix: "spec.rules[].backendRefs",
 		},
@@ -336,10 +342,11 @@ func applications() []breakage {
 }
 
 // routeCondition sets a condition of the route to False for its current generation.
-func routeCondition(at int, reason string) func(*testing.T, *facts.Facts) {
+func routeCondition(at int, reason, message string) func(*testing.T, *facts.Facts) {
 	return change(func(f *facts.Facts) {
 		parent := f.Routes[0].Content["status"].(map[string]any)["parents"].([]any)[0].(map[string]any)
 		condition := parent["conditions"].([]any)[at].(map[string]any)
 		condition["status"], condition["reason"], condition["observedGeneration"] = "False", reason, int64(4)
+		condition["message"] = message
 	})
 }

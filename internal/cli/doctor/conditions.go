@@ -45,11 +45,11 @@ func optionalConditions(
 	// The other reasons are intended by a user, or transient.
 	switch wired := failing(httpv1alpha1.ConditionAutowired); {
 	case wired == nil:
-	case wired.Reason == httpv1alpha1.ReasonRefused:
+	case wired.Reason == httpv1alpha1.ReasonWriteRejected:
 		add(NotWired, Warning, wired,
 			"grant the agent Role kedify-http-agent-grants of config/agent/rbac.yaml, or create the ReferenceGrant "+
 				"that the message names (docs/how-to/autowire.md)")
-	case slices.Contains([]string{httpv1alpha1.ReasonRestored, httpv1alpha1.ReasonUndoUnreadable}, wired.Reason):
+	case slices.Contains([]string{httpv1alpha1.ReasonBackendRevertedByOther, httpv1alpha1.ReasonInvalidRestoreRecord}, wired.Reason):
 		add(NotWired, Warning, wired,
 			"stop the other tool from writing the backends of the object, or set trafficAutowire: \"false\" "+
 				"(docs/how-to/autowire.md)")
@@ -72,7 +72,7 @@ func certificateFix(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject,
 		return fmt.Sprintf("kubectl create rolebinding kedify-http-interceptor-tls --namespace=%s "+
 			"--clusterrole=kedify-http-interceptor-tls --serviceaccount=%s "+
 			"(docs/how-to/tls.md)", object.Namespace, reader)
-	case httpv1alpha1.ReasonHostTaken:
+	case httpv1alpha1.ReasonCertificateConflict:
 		return "reference the same Secret in both objects, or remove the host from one of them"
 	case httpv1alpha1.ReasonHostNotCovered:
 		return fmt.Sprintf("issue the certificate in Secret %s/%s for that host as well", object.Namespace, secret)

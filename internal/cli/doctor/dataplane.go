@@ -69,12 +69,12 @@ func crd(cluster *facts.Facts) ([]Finding, bool) {
 	switch {
 	case !ok:
 		return []Finding{{
-			Code: DefinitionMissing, Severity: Error, Object: object,
+			Code: CRDNotFound, Severity: Error, Object: object,
 			Message: "not installed: HTTPScaledObjects cannot be created", Fix: apply,
 		}}, false
 	case !slices.Contains(live.Served, httpv1alpha1.Version):
 		return []Finding{{
-			Code: DefinitionMissing, Severity: Error, Object: object, Field: "spec.versions",
+			Code: CRDNotFound, Severity: Error, Object: object, Field: "spec.versions",
 			Message: fmt.Sprintf("serves versions %v, but the interceptor requires %s", live.Served,
 				httpv1alpha1.Version), Fix: apply,
 		}}, false
@@ -82,7 +82,7 @@ func crd(cluster *facts.Facts) ([]Finding, bool) {
 		owner := cmp.Or(live.Annotations["meta.helm.sh/release-name"], live.Labels["app.kubernetes.io/managed-by"],
 			live.Labels["app.kubernetes.io/name"], "unknown")
 		return []Finding{{
-			Code: DefinitionForeign, Severity: Warning, Object: object, Field: "spec.versions",
+			Code: CRDOwnedByOther, Severity: Warning, Object: object, Field: "spec.versions",
 			Message: fmt.Sprintf("installed by another owner (%s) and has no field status.dataPlane: the "+
 				"interceptor reports in annotation %s instead, which requires an additional permission",
 				owner, httpv1alpha1.AnnotationStatus),
@@ -135,7 +135,7 @@ func objectConditions(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObjec
 			continue
 		}
 		findings = append(findings, Finding{
-			Code: HTTPScaledObjectRefused, Severity: Error, Object: name,
+			Code: HTTPScaledObjectNotAccepted, Severity: Error, Object: name,
 			Field:   fmt.Sprintf("status.conditions[%s]", kind),
 			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
 			Fix:     "see docs/reference/errors.md for each message; until it is fixed, requests are routed as before",
@@ -187,7 +187,8 @@ func proxyFix(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, fleet
 	case cluster.Agent != nil && isEnabled(cluster, "install-proxies"):
 		return fmt.Sprintf("have the agent install proxies: kubectl -n %s annotate httpscaledobject %s "+
 			"%s=ingress,httproute (docs/how-to/proxies.md), "+
-			"or run kubectl apply -n %s -k config/kedify-proxy", object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
+			"or run kubectl apply -n %s -k config/kedify-proxy",
+			object.Namespace, object.Name, httpv1alpha1.AnnotationTrafficAutowire, fleet)
 	default:
 		return fmt.Sprintf("kubectl http-canary install --components proxy --proxy-namespace %s, or use the shared "+
 			"proxies in the interceptor's namespace (docs/explanation/fleets.md)", fleet)

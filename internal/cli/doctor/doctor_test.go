@@ -16,6 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 )
 
 func TestHealthyInstallationHasNoFindings(t *testing.T) {
@@ -106,7 +107,7 @@ func TestTransientStatesAreNoFindings(t *testing.T) {
 			conditions := &f.HTTPScaledObjects[0].Status.Conditions
 			*conditions = append(*conditions, metav1.Condition{
 				Type: "ProxyInstalled", Status: metav1.ConditionTrue,
-				Reason: "InstalledByHand",
+				Reason: "NotManagedByAgent",
 			})
 		}),
 		"a controller that is being restarted": change(func(f *facts.Facts) {
@@ -237,7 +238,7 @@ func TestEachBreakageHasItsFinding(t *testing.T) {
 			got := findings[0]
 			want := doctor.Finding{
 				Code: test.code, Severity: test.severity, Object: test.object, Field: test.field, Message: got.Message,
-				Fix: got.Fix,
+				Fix: got.Fix, URL: events.FindingsPage + "#" + strings.ToLower(string(test.code)),
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

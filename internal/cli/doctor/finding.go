@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 )
 
 // Severity is the severity of a finding.
@@ -31,13 +33,18 @@ type Finding struct {
 	// Message describes the problem.
 	Message string `json:"message"`
 	// Fix describes how to fix the problem.
-	Fix string `json:"remedy"`
+	Fix string `json:"fix"`
+	// URL is the address of the code's row in the documentation. Examine sets it.
+	URL string `json:"url"`
 }
 
 // Code identifies a kind of finding.
 type Code string
 
-// The codes of findings. docs/reference/cli.md lists them.
+// url returns the address of the code's row in the documentation.
+func (c Code) url() string { return events.FindingsPage + "#" + strings.ToLower(string(c)) }
+
+// The codes of findings. docs/reference/findings.md explains them.
 const (
 	NotExamined Code = "NotExamined"
 
@@ -67,17 +74,17 @@ const (
 	Forbidden       Code = "Forbidden"
 	ForbiddenInPart Code = "ForbiddenInPart"
 
-	DefinitionMissing          Code = "DefinitionMissing"
-	DefinitionForeign          Code = "DefinitionForeign"
-	InterceptorNotFound        Code = "InterceptorNotFound"
-	InterceptorNotReady        Code = "InterceptorNotReady"
-	NoReadyProxy               Code = "NoReadyProxy"
-	HTTPScaledObjectNotFound   Code = "HTTPScaledObjectNotFound"
-	HTTPScaledObjectRefused    Code = "HTTPScaledObjectRefused"
-	HTTPScaledObjectUnreported Code = "HTTPScaledObjectUnreported"
-	ProxyNotInstalled          Code = "ProxyNotInstalled"
-	CertificateNotReady        Code = "CertificateNotReady"
-	NotWired                   Code = "NotWired"
+	CRDNotFound                 Code = "CRDNotFound"
+	CRDOwnedByOther             Code = "CRDOwnedByOther"
+	InterceptorNotFound         Code = "InterceptorNotFound"
+	InterceptorNotReady         Code = "InterceptorNotReady"
+	NoReadyProxy                Code = "NoReadyProxy"
+	HTTPScaledObjectNotFound    Code = "HTTPScaledObjectNotFound"
+	HTTPScaledObjectNotAccepted Code = "HTTPScaledObjectNotAccepted"
+	HTTPScaledObjectUnreported  Code = "HTTPScaledObjectUnreported"
+	ProxyNotInstalled           Code = "ProxyNotInstalled"
+	CertificateNotReady         Code = "CertificateNotReady"
+	NotWired                    Code = "NotWired"
 
 	RouteNotFound    Code = "RouteNotFound"
 	RouteWithoutRule Code = "RouteWithoutRule"
@@ -94,7 +101,7 @@ const (
 	WebhookNotFound      Code = "WebhookNotFound"
 	WebhookNotReady      Code = "WebhookNotReady"
 	TriggerNotConverted  Code = "TriggerNotConverted"
-	TriggerMistaken      Code = "TriggerMistaken"
+	TriggerInvalid       Code = "TriggerInvalid"
 	ScaledRefKinds       Code = "ScaledRefKinds"
 	ScaledObjectNotReady Code = "ScaledObjectNotReady"
 	AutoscalerNotActive  Code = "AutoscalerNotActive"
@@ -108,6 +115,9 @@ func Examine(cluster *facts.Facts) []Finding {
 		unreadResources, controller, registration, rollouts, permissions, dataPlane, routes, agent, autoscaling,
 	} {
 		findings = append(findings, check(cluster)...)
+	}
+	for i := range findings {
+		findings[i].URL = findings[i].Code.url()
 	}
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Object, b.Object),

@@ -140,7 +140,7 @@ func missingFile(cluster *facts.Facts, object, field, file string) []Finding {
 			"file does not exist",
 			file, volume, cluster.Controller.Name),
 		Fix: "add the init container of config/argo-rollouts/deployment-patch.yaml, or use an https:// location " +
-			"(docs/how-to/install.md)",
+			"(docs/how-to/install-plugins.md)",
 	}}
 }
 
@@ -230,8 +230,8 @@ func unregistered(cluster *facts.Facts, object string, listed []plugin) []Findin
 		}
 		findings = append(findings, Finding{
 			Code: PluginNotRegistered, Severity: Error, Object: object, Field: pluginsField, Message: message,
-			Fix: fmt.Sprintf("add the entry of %s from the release notes to the list (docs/how-to/install.md), and "+
-				"restart the controller", router),
+			Fix: fmt.Sprintf("add the entry of %s from the release notes to the list "+
+				"(docs/how-to/install-plugins.md), and restart the controller", router),
 		})
 	}
 	return findings

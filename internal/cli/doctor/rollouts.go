@@ -13,7 +13,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
-// trafficField is the field of a Rollout that configures its router, pluginsOf the field with the plugins.
 const (
 	// trafficField is the field of a Rollout with its routers, pluginsOf the field with the plugins among them.
 	trafficField = "spec.strategy.canary.trafficRouting"

@@ -63,20 +63,28 @@ func scaling() []breakage {
 		},
 		{
 			name: "an invalid trigger", change: change(func(f *facts.Facts) {
-				f.ScaledObjects[0].Annotations = map[string]string{httpv1alpha1.AnnotationTriggerProblems: `spec.triggers[0].metadata.hosts is missing`}
+				f.ScaledObjects[0].Annotations = map[string]string{
+					httpv1alpha1.AnnotationTriggerProblems: `spec.triggers[0].metadata.hosts is missing`,
+				}
 			}),
-			code: doctor.TriggerMistaken, object: "ScaledObject shop/shop", field: "spec.triggers",
+			code: doctor.TriggerInvalid, object: "ScaledObject shop/shop", field: "spec.triggers",
 			fix: "docs/reference/configuration.md",
 		},
 		{
-			name:   "a ScaledObject that is not Ready",
-			change: change(func(f *facts.Facts) { f.ScaledObjects[0].Status.Conditions[0].Status = "False" }),
-			code:   doctor.ScaledObjectNotReady, object: "ScaledObject shop/shop", field: "status.conditions[Ready]",
+			name: "a ScaledObject that is not Ready", change: change(func(f *facts.Facts) {
+				ready := &f.ScaledObjects[0].Status.Conditions[0]
+				ready.Status, ready.Reason = "False", "ScaledObjectCheckFailed"
+				ready.Message = "Triggers defined in ScaledObject are not working correctly"
+			}),
+			code: doctor.ScaledObjectNotReady, object: "ScaledObject shop/shop", field: "status.conditions[Ready]",
 			fix: "events",
 		},
 		{
 			name: "an autoscaler without metrics", change: change(func(f *facts.Facts) {
-				f.Autoscalers[0].Status.Conditions[1].Reason = "FailedGetExternalMetric"
+				active := &f.Autoscalers[0].Status.Conditions[1]
+				active.Reason = "FailedGetExternalMetric"
+				active.Message = "the HPA was unable to compute the replica count: unable to get external metric " +
+					"shop/s0-http-request-rate: no matching metrics found for s0-http-request-rate"
 			}),
 			code: doctor.AutoscalerNotActive, object: "HorizontalPodAutoscaler shop/keda-hpa-shop",
 			field: "status.conditions[ScalingActive]",

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 )
 
 // troubleshooting is the page that lists findings by symptom.
@@ -54,7 +55,11 @@ func TestTroubleshootingPageHasEveryFinding(t *testing.T) {
 				t.Errorf("the page lists %s, which no breakage has", code)
 			}
 			listed[code]++
-			fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", code, cell(finding.Message), cell(finding.Fix))
+			if want := events.FindingsPage + "#" + strings.ToLower(code); finding.URL != want {
+				t.Errorf("%s links to %q, want %q", code, finding.URL, want)
+			}
+			fmt.Fprintf(&rows, "| <a id=%q></a>`%s` | %s | %s |\n", strings.ToLower(code), code, cell(finding.Message),
+				cell(finding.Fix))
 		}
 		return parts[1] + "| Finding | Problem | Fix |\n|---|---|---|\n" + rows.String() + parts[3]
 	})

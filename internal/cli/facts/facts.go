@@ -35,8 +35,8 @@ const (
 	// HTTPScaledObjectsCRD and ScaledObjectsCRD are CustomResourceDefinitions.
 	HTTPScaledObjectsCRD = httpv1alpha1.Resource + "." + httpv1alpha1.Group
 	ScaledObjectsCRD     = "scaledobjects.keda.sh"
-	// TrialLabel is a label on the namespace of a throwaway canary. Annotation TrialUntil is the time, in RFC 3339, at
-	// which the command has certainly ended.
+	// TrialLabel is a label on the namespace of a throwaway canary. Annotation TrialUntil is the deadline of the
+	// command, in RFC 3339.
 	TrialLabel = "http.kedify.io/try"
 	TrialUntil = "http.kedify.io/try-until"
 )

@@ -76,7 +76,8 @@ func TestUses(t *testing.T) {
 			Name:      "web",
 		}}},
 	}
-	const routes, scales = "Rollout shop/web uses router kedify/http: its canaries would stop", "ScaledObject shop/scaled uses the scaler: it would keep its current replicas"
+	const routes, scales = "Rollout shop/web uses router kedify/http: its canaries would stop", "ScaledObject " +
+		"shop/scaled uses the scaler: it would keep its current replicas"
 	for _, test := range []struct {
 		name  string
 		owned install.Owned

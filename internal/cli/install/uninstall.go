@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,6 +17,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/registration"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/lease"
 )
 
 // ErrInUse reports objects that use the installation.
@@ -69,13 +73,13 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	if err := i.removeMatching(ctx, managed, isOther); err != nil {
 		return err
 	}
-	lease := leaseReference(httpv1alpha1.DefaultInterceptorLease)
-	if err := i.removeGenerated(ctx, "interceptor", removal.Facts.Interceptor, lease); err != nil {
+	keepsObjects := !slices.ContainsFunc(managed, isLast) && len(removal.Facts.HTTPScaledObjects) > 0
+	if err := i.retireLease(ctx, removal.Facts.Interceptor, keepsObjects); err != nil {
 		return err
 	}
 	secret := manifests.Reference{APIVersion: "v1", Kind: "Secret", Name: httpv1alpha1.ManagedByAgent + "-webhook"}
-	lease = leaseReference(httpv1alpha1.ManagedByAgent)
-	if err := i.removeGenerated(ctx, "agent", removal.Facts.Agent, lease, secret); err != nil {
+	agentLease := leaseReference(httpv1alpha1.ManagedByAgent)
+	if err := i.removeGenerated(ctx, "agent", removal.Facts.Agent, agentLease, secret); err != nil {
 		return err
 	}
 	if err := i.removeMatching(ctx, managed, isLast); err != nil {
@@ -182,7 +186,7 @@ func (i *Installer) unregister(ctx context.Context, cluster *facts.Facts) error 
 func (i *Installer) removeGenerated(ctx context.Context, component string, deployment *appsv1.Deployment,
 	generated ...manifests.Reference,
 ) error {
-	if deployment != nil && deployment.Labels[manifests.LabelManagedBy] != manifests.ManagedBy {
+	if isForeign(deployment) {
 		return nil
 	}
 	if err := i.waitPodsGone(ctx, component); err != nil {
@@ -194,6 +198,38 @@ func (i *Installer) removeGenerated(ctx context.Context, component string, deplo
 			return err
 		}
 	}
+	return nil
+}
+
+// isForeign reports whether a Deployment belongs to another owner.
+func isForeign(deployment *appsv1.Deployment) bool {
+	return deployment != nil && deployment.Labels[manifests.LabelManagedBy] != manifests.ManagedBy
+}
+
+// retireLease deletes the Lease of the interceptors, or, if HTTPScaledObjects with their reports remain, marks it: a
+// router without that mark waits for the interceptors as after a crash. It does nothing if the Deployment belongs to
+// another owner.
+func (i *Installer) retireLease(ctx context.Context, deployment *appsv1.Deployment, keepsObjects bool) error {
+	reference := leaseReference(httpv1alpha1.DefaultInterceptorLease)
+	if !keepsObjects || isForeign(deployment) {
+		return i.removeGenerated(ctx, "interceptor", deployment, reference)
+	}
+	if err := i.removeGenerated(ctx, "interceptor", deployment); err != nil {
+		return err
+	}
+	reference.Namespace = httpv1alpha1.DefaultInterceptorNamespace
+	live := new(coordinationv1.Lease)
+	exists, err := i.find(ctx, live, reference.Path()...)
+	if err != nil || !exists || lease.IsUninstalled(live) {
+		return err
+	}
+	_, err = i.write(ctx, kube.Request{
+		Verb: http.MethodPatch, Path: reference.Path(), ContentType: string(types.MergePatchType),
+	}, map[string]any{"spec": map[string]any{"holderIdentity": lease.Uninstalled}})
+	if err != nil {
+		return fmt.Errorf("%s: %w", reference, err)
+	}
+	i.report(reference, "marked as "+lease.Uninstalled)
 	return nil
 }
 

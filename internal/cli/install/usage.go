@@ -11,7 +11,7 @@ import (
 type Owned struct {
 	// Routers are the registered routers.
 	Routers []string
-	// HasScaler is true if the scaler or the agent belongs to the installation, Defines if the CustomResourceDefinition
+	// HasScaler is true if the scaler or the agent belongs to the installation, HasCRD if the CustomResourceDefinition
 	// of HTTPScaledObjects does.
 	HasScaler, HasCRD bool
 }

@@ -53,7 +53,7 @@ type Service struct {
 	// Endpoints is the number of ready endpoints.
 	Endpoints int `json:"endpoints"`
 	// Desired is its weight in the Rollout's status.
-	Desired int64 `json:"asked"`
+	Desired int64 `json:"desired"`
 }
 
 // Object is a routing object of a Rollout.
@@ -65,11 +65,11 @@ type Object struct {
 	// Problem is the reason why the written weights are unknown.
 	Problem string `json:"problem,omitempty"`
 	// AsDesired is true if the written weights have the desired ratio.
-	AsDesired bool `json:"asAsked"`
+	AsDesired bool `json:"asDesired"`
 	// Applied is "yes", "no" or "unknown": whether the data plane has applied the written weights. Reason explains any
 	// other value than "yes".
-	Applied Applied `json:"taken"`
-	Reason  string  `json:"why,omitempty"`
+	Applied Applied `json:"applied"`
+	Reason  string  `json:"reason,omitempty"`
 	// Proxies are the numbers of proxies that serve an HTTPScaledObject.
 	Proxies *Proxies `json:"proxies,omitempty"`
 	// Sent contains the requests of each proxy, see Report.AddRequests.

@@ -187,8 +187,8 @@ func (t *Trial) deploy(ctx context.Context) error {
 	return t.waitFor(ctx, "the route", t.checkRouted)
 }
 
-// deadlineAnnotation returns the annotation with the time at which the trial has certainly ended. It is nil if ctx has
-// no deadline. A namespace that exists after that time was left by a killed command.
+// deadlineAnnotation returns the annotation with the deadline of the trial and its cleanup. It is nil if ctx has no
+// deadline. A namespace that exists after that time was left by a killed command.
 func deadlineAnnotation(ctx context.Context) map[string]any {
 	deadline, ok := ctx.Deadline()
 	if !ok {

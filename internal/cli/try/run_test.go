@@ -68,13 +68,15 @@ func (f *fakeAPI) respond(request *http.Request) (int, io.ReadCloser) {
 	defer f.mu.Unlock()
 	text := func(body string) (int, io.ReadCloser) { return http.StatusOK, io.NopCloser(strings.NewReader(body)) }
 	missing := func() (int, io.ReadCloser) {
-		return http.StatusNotFound, io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"NotFound","code":404}`))
+		return http.StatusNotFound,
+			io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"NotFound","code":404}`))
 	}
 	const inside = "/namespaces/try-1/"
 	path := request.URL.Path
 	switch {
 	case f.rejectedSuffix != "" && strings.HasSuffix(path, f.rejectedSuffix):
-		return http.StatusForbidden, io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"Forbidden","code":403,"message":"no"}`))
+		return http.StatusForbidden,
+			io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","reason":"Forbidden","code":403,"message":"no"}`))
 	case request.Method == http.MethodPost:
 		var namespace struct {
 			Metadata struct {

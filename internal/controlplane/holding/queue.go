@@ -3,7 +3,7 @@
 //
 // A proxy sends a check for each request to a backend without ready endpoints, and waits for the response. The check is
 // a [Request]. The [Queue] returns a [Waiter] for it, or the reason why it does not wait. The request is released when
-// the same proxy has ACKed an endpoint: the endpoints of other proxies do not help it.
+// the same proxy has ACKed an endpoint: endpoints ACKed by other proxies do not count.
 package holding
 
 import (

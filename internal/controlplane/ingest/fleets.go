@@ -98,7 +98,6 @@ func (l *Loop) publishFleet(fleet model.Fleet, update model.Update) error {
 			return err
 		}
 		l.fleets[fleet] = translator
-		l.index.set(fleet, update.Hosts, isWhole)
 	}
 	if translator.IsEmpty() && len(l.proxies[fleet]) == 0 {
 		delete(l.fleets, fleet)
@@ -185,7 +184,6 @@ func (l *Loop) publishFleetsBestEffort(
 			applied = previous[fleet]
 		} else {
 			l.fleets[fleet] = nil
-			l.index.set(fleet, configByHost(applied.Routes), true)
 		}
 		failed.fleets[fleet] = err
 		maps.Copy(published, configByObject(applied))

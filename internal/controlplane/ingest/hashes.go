@@ -21,7 +21,7 @@ const (
 
 // readyHashes returns the pod-template-hashes of the ready Pods behind a Service, sorted. It returns none if the
 // Service does not exist (nil) or belongs to no Rollout. It also returns none if the hash of at least one Pod is
-// unknown, because no answer is better than a wrong one.
+// unknown, because a wrong hash could complete a promotion too early.
 //
 // The hash in the Service's selector is not sufficient. It changes as soon as a canary is promoted, while the
 // endpoints are still those of the old Pods. Watching the labels of all Pods would be too expensive. However,

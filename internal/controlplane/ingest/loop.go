@@ -100,7 +100,6 @@ type Loop struct {
 	changed  chan struct{} // has one element if a store has changed since the last pass
 	seeded   chan struct{} // closed after the first publication
 	observed chan struct{} // closed after the first complete report
-	index    *index        // of the published Routes
 	secrets  *secretWatches
 
 	// The following fields belong to the goroutine of Run.
@@ -141,7 +140,7 @@ func New(options Options) (*Loop, error) {
 		objects:   map[model.Key]*trackedObject{},
 		fleets:    map[model.Fleet]*translate.Translator{},
 
-		certificates: certificates.NewResolver(), index: newIndex(),
+		certificates: certificates.NewResolver(),
 	}
 	if l.interval == 0 {
 		l.interval = DefaultInterval

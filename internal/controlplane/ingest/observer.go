@@ -45,16 +45,16 @@ type Object struct {
 type Outcome struct {
 	// Problems are the user's errors in the object, in display order.
 	Problems []model.Problem
-	// Served is true if InForce contains a route of the object, from its current or from its last valid version.
+	// Served is true if Published contains a route of the object, from its current or from its last valid version.
 	Served bool
 	// Failure is the reason why the current version could not be published although it is valid: a bug of the
 	// interceptor. It is "" after a successful publication.
 	Failure string
-	// WeightedBackends is the traffic split of InForce, encoded by package split. It is "" if all requests go to the
+	// WeightedBackends is the traffic split of Published, encoded by package split. It is "" if all requests go to the
 	// object's own Service.
 	WeightedBackends string
-	// ManagedRoutes are the header and mirror routes of InForce, encoded by package managedroute. It is "" if there are
-	// none.
+	// ManagedRoutes are the header and mirror routes of Published, encoded by package managedroute. It is "" if there
+	// are none.
 	ManagedRoutes string
 	// StableHashes are the pod-template-hashes of the ready Pods of the stable Service, sorted. It is empty if at least
 	// one hash is unknown.

@@ -20,10 +20,10 @@ import (
 const (
 	// listDeadline is the timeout of one list request.
 	listDeadline = 30 * time.Second
-	// minRetryPause and maxRetryPause are the minimum and maximum pause before a failed list or watch is retried; the pause
-	// doubles in between. The reflector's own backoff grows to a minute, which would delay the detection of a
-	// recovered API server. An API server that has just started may reject requests with 403 until it has loaded its
-	// RBAC rules. Each pause is extended by up to two thirds, so that sources do not retry simultaneously.
+	// minRetryPause and maxRetryPause are the minimum and maximum pause before a failed list or watch is retried; the
+	// pause doubles in between. The reflector's own backoff grows to a minute, which would delay the detection of a
+	// recovered API server. An API server that has just started may reject requests with 403 until it has loaded its RBAC
+	// rules. Each pause is extended by up to two thirds, so that sources do not retry simultaneously.
 	minRetryPause = 75 * time.Millisecond
 	maxRetryPause = 300 * time.Millisecond
 	retryJitter   = 2. / 3

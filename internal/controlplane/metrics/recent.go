@@ -8,8 +8,8 @@ const (
 	recentSlices = 7
 )
 
-// recent contains the totals of a backend of about the last minute, at a resolution of one slice. A version is judged
-// by its current behavior, not by that of an hour ago.
+// recent contains the totals of a backend of about the last minute, at a resolution of one slice. An analysis must
+// reflect current traffic.
 type recent struct {
 	newest int64 // number of the newest slice, which begins at newest × recentSlice
 	slices [recentSlices]Totals

@@ -195,8 +195,8 @@ func (m *Meter) addRates(out *ObjectReport, at time.Duration, key model.Key, o *
 	slices.Sort(out.Warming)
 }
 
-// rate returns the request rate of an object at a proxy, over the window before its last flush: nothing is known about
-// the time since then. isKnown is false if none of the window is covered.
+// rate returns the request rate of an object at a proxy, over the window before its last flush: later requests are not
+// yet reported. isKnown is false if none of the window is covered.
 func (p *proxy) rate(key model.Key, o *object) (rate float64, isKnown bool) {
 	from := max((p.stream.last - o.Spec.Window).Truncate(o.Spec.bucketWidth()), o.since, 0)
 	requests, covered := p.requests(key, from)

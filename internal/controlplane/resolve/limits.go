@@ -111,7 +111,7 @@ func (u *namespaceUsage) replace(key model.Key, before, now *httpv1alpha1.HTTPSc
 }
 
 // applyLimits determines the objects that exceed the limits, and returns those with a different result than before.
-// It is free of cost if no limit is exceeded.
+// It does nothing if no limit is exceeded.
 func (u *namespaceUsage) applyLimits(
 	options Options, find func(name string) *httpv1alpha1.HTTPScaledObject,
 ) (changed []model.Key) {

@@ -155,7 +155,7 @@ func resolveConflicts(candidates []model.Route) ([]model.Route, []model.Problem)
 func conflict(loser, winner model.Key, matches []model.Match) model.Problem {
 	return model.Problem{
 		On:     loser,
-		Reason: httpv1alpha1.ReasonConflict,
+		Reason: httpv1alpha1.ReasonRouteConflict,
 		Message: fmt.Sprintf("%s: HTTPScaledObject %s claims the same and takes precedence (the oldest, then the first by "+
 			"name): "+
 			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", describe(matches), winner),

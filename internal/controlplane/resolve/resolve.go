@@ -52,8 +52,8 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //   - A spec that cannot be parsed is ignored completely: the published Routes stay active, and an object without
 //     published Routes is not served.
 //   - Published Routes of a deleted object of the same name do not count.
-//   - A Service belongs to the object's own namespace. A missing Service still has a route, which has no endpoints: a
-//     known host must not look unknown.
+//   - A Service belongs to the object's own namespace. A missing Service still has a route, without endpoints, so
+//     that requests get 503 instead of 404.
 //   - An object is served by the fleet of its namespace, or by the shared fleet if it requests that.
 //   - If several objects of one fleet have the same host, path prefix and headers, the oldest is served, then the
 //     first by namespace and name. The others keep their remaining routes.

@@ -119,7 +119,7 @@ func ready(outcome ingest.Outcome, acks Acks) metav1.Condition {
 		return unmet(kind, httpv1alpha1.ReasonNotAccepted,
 			"See the condition "+httpv1alpha1.ConditionAccepted+". "+requestRouting(outcome.Served))
 	case acks.Rejection != "":
-		return unmet(kind, httpv1alpha1.ReasonRefusedByProxy,
+		return unmet(kind, httpv1alpha1.ReasonRejectedByProxy,
 			"A proxy rejected the route and keeps its previous configuration; this is a bug in the interceptor: "+
 				acks.Rejection)
 	case acks.Proxies.Ready == 0:
@@ -139,7 +139,7 @@ func programmed(outcome ingest.Outcome, acks Acks) metav1.Condition {
 		return unmet(kind, httpv1alpha1.ReasonNoReadyProxy,
 			"No proxy is Ready. See the condition "+httpv1alpha1.ConditionReady+".")
 	case acks.isIncomplete():
-		return unmet(kind, httpv1alpha1.ReasonPending,
+		return unmet(kind, httpv1alpha1.ReasonNotAcknowledged,
 			"Not every Ready proxy has acknowledged the object; status.dataPlane.proxies has the numbers.")
 	default:
 		return met(kind, httpv1alpha1.ReasonProgrammed, "Every Ready proxy has acknowledged the object.")

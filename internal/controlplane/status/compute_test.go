@@ -79,7 +79,7 @@ func TestComputeConditions(t *testing.T) {
 			name: "invalid, with a last good route",
 			seen: ingest.Outcome{Served: true, Problems: []model.Problem{
 				problem(httpv1alpha1.ReasonInvalidWeightedBackends, "all weights are zero"),
-				problem(httpv1alpha1.ReasonConflict, "a.test is taken"),
+				problem(httpv1alpha1.ReasonRouteConflict, "a.test is taken"),
 			}},
 			accepted: condition{"False", "InvalidWeightedBackends", "all weights are zero; a.test is taken", atNoon},
 			ready: condition{
@@ -131,12 +131,12 @@ func TestComputeProgrammed(t *testing.T) {
 		reason       string
 	}{
 		{"every Ready proxy has it", fine, 2, 2, "", "True", "Programmed"},
-		{"one of two has it", fine, 2, 1, "", "False", "Pending"},
+		{"one of two has it", fine, 2, 1, "", "False", "NotAcknowledged"},
 		{"no proxy is Ready", fine, 0, 0, "", "False", "NoReadyProxy"},
 		{"a proxy rejected it", fine, 2, 1, "no", "False", "NotReady"},
 		{
 			"they have the last valid version",
-			ingest.Outcome{Served: true, Problems: []model.Problem{problem("Conflict", "taken")}},
+			ingest.Outcome{Served: true, Problems: []model.Problem{problem("RouteConflict", "taken")}},
 			2, 2, "",
 			"False", "NotReady",
 		},
@@ -346,7 +346,7 @@ func TestComputeIsStable(t *testing.T) {
 	}
 	broken := status.Compute(object, ingest.Outcome{
 		Served:   true,
-		Problems: []model.Problem{problem("Conflict", "taken")},
+		Problems: []model.Problem{problem("RouteConflict", "taken")},
 	}, status.Acks{}, "interceptor-0", later())
 	got := conditions(t, status.Compute(&httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: object.ObjectMeta, Spec: object.Spec,

@@ -79,11 +79,11 @@ func CountAcks(
 		isConnected, hasAcked := false, true
 		for _, address := range proxy.Addresses {
 			for _, state := range states {
-				answer, connected := state.Answer(address, fleet, object, published.Digest)
+				ack, connected := state.Ack(address, fleet, object, published.Digest)
 				isConnected = isConnected || connected
-				hasAcked = hasAcked && (answer.Confirmed || !connected || fault.EarlyACK)
-				if answer.Refusal != "" && acks.Rejection == "" {
-					acks.Rejection = "proxy " + address.String() + ": " + answer.Refusal
+				hasAcked = hasAcked && (ack.Acked || !connected || fault.EarlyACK)
+				if ack.NackMessage != "" && acks.Rejection == "" {
+					acks.Rejection = "proxy " + address.String() + ": " + ack.NackMessage
 				}
 			}
 		}

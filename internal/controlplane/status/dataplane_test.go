@@ -57,23 +57,23 @@ func (r *replica) record(weights map[string]uint32) {
 	r.tracker.Record(changed, r.Versions())
 }
 
-// sync applies the answers of the proxies.
+// sync applies the ACKs of the proxies.
 func (r *replica) sync() { r.server.Apply(r.tracker.Changes(r.Poll())) }
 
-// answerOf returns the answer of a proxy about an object as it is published.
-func (r *replica) answerOf(address string, key model.Key) (answer peers.Answer, connected bool) {
+// ackOf returns the ACK of a proxy about an object as it is published.
+func (r *replica) ackOf(address string, key model.Key) (ack peers.Ack, connected bool) {
 	r.server.Read(func(state *peers.State) {
 		at := netip.MustParseAddr(address)
-		answer, connected = state.Answer(at, r.known[key].Fleet, key, r.known[key].Digest)
+		ack, connected = state.Ack(at, r.known[key].Fleet, key, r.known[key].Digest)
 	})
-	return answer, connected
+	return ack, connected
 }
 
 // unconfirmed returns the objects that the proxy peer has not confirmed, in order.
 func (r *replica) unconfirmed() []string {
 	var names []string
 	for _, key := range slices.SortedFunc(maps.Keys(r.known), model.Key.Compare) {
-		if answer, connected := r.answerOf("10.0.0.7", key); connected && !answer.Confirmed {
+		if ack, connected := r.ackOf("10.0.0.7", key); connected && !ack.Acked {
 			names = append(names, key.Name)
 		}
 	}
@@ -81,37 +81,37 @@ func (r *replica) unconfirmed() []string {
 }
 
 // nack returns a NACK of a scope as it is published.
-func (p *proxies) nack(scope string) status.Confirmation {
-	return status.Confirmation{Nacked: p.published[resourcev3.ScopedRouteType][scope], Message: "bad scope"}
+func (p *proxies) nack(scope string) status.ResourceAck {
+	return status.ResourceAck{Nacked: p.published[resourcev3.ScopedRouteType][scope], Message: "bad scope"}
 }
 
-// TestAcksByObject changes an answer of a proxy that has confirmed two objects.
+// TestAcksByObject changes an ACK of a proxy that has confirmed two objects.
 func TestAcksByObject(t *testing.T) {
 	scope := resourcev3.ScopedRouteType
 	tests := []struct {
 		name    string
-		answer  func(*replica)
+		change  func(*replica)
 		missing []string
 	}{
 		{"everything", func(*replica) {}, nil},
 		{"an earlier scope", func(r *replica) {
-			r.answer(peer, scope, "shop.test", status.Confirmation{Acked: "1"})
+			r.setAck(peer, scope, "shop.test", status.ResourceAck{Acked: "1"})
 		}, []string{"shop"}},
 		{
 			"no scope, or its scope while another version is in flight",
-			func(r *replica) { r.answer(peer, scope, "shop.test", status.Confirmation{}) },
+			func(r *replica) { r.setAck(peer, scope, "shop.test", status.ResourceAck{}) },
 			[]string{"shop"},
 		},
-		{"a NACK", func(r *replica) { r.answer(peer, scope, "other.test", r.nack("other.test")) }, []string{"other"}},
+		{"a NACK", func(r *replica) { r.setAck(peer, scope, "other.test", r.nack("other.test")) }, []string{"other"}},
 		{"another version of a cluster", func(r *replica) {
-			old := status.Confirmation{Acked: "old"}
-			r.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary", old)
+			old := status.ResourceAck{Acked: "old"}
+			r.setAck(peer, resourcev3.ClusterType, "apps/shop/shop-canary", old)
 		}, []string{"shop"}},
 		{"endpoints that are in flight again", func(r *replica) {
-			r.answer(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.Confirmation{})
+			r.setAck(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.ResourceAck{})
 		}, []string{"shop"}},
 		{"no endpoints", func(r *replica) {
-			r.answer(peer, resourcev3.EndpointType, "apps/other/other-stable", status.Confirmation{})
+			r.setAck(peer, resourcev3.EndpointType, "apps/other/other-stable", status.ResourceAck{})
 		}, []string{"other"}},
 		{"nothing", func(r *replica) { r.streams[peer] = nil }, []string{"other", "shop"}},
 	}
@@ -124,7 +124,7 @@ func TestAcksByObject(t *testing.T) {
 				if when == "in a later one" {
 					r.sync()
 				}
-				test.answer(r)
+				test.change(r)
 				r.sync()
 				if diff := cmp.Diff(test.missing, r.unconfirmed()); diff != "" {
 					t.Errorf("%s: missing (-want +got):\n%s", when, diff)
@@ -168,7 +168,7 @@ func TestUnchangedStateHasNoChanges(t *testing.T) {
 	r.record(map[string]uint32{"shop": 50, "other": 20})
 	delta := r.server.Apply(r.tracker.Changes(r.Poll()))
 	if len(delta.Objects) != 1 || len(delta.Proxies) != 1 ||
-		len(delta.Proxies[netip.MustParseAddr("10.0.0.7")].Answers) != 1 {
+		len(delta.Proxies[netip.MustParseAddr("10.0.0.7")].Acks) != 1 {
 		t.Errorf("one object has changed, but the changes are %+v", delta)
 	}
 }
@@ -191,7 +191,7 @@ func TestNewestStreamCounts(t *testing.T) {
 	}
 	delete(r.streams, "10.0.0.7:1")
 	r.sync()
-	if _, connected := r.answerOf("10.0.0.7", shopKey()); connected {
+	if _, connected := r.ackOf("10.0.0.7", shopKey()); connected {
 		t.Error("a proxy without a stream is connected")
 	}
 }
@@ -199,23 +199,23 @@ func TestNewestStreamCounts(t *testing.T) {
 func TestRejections(t *testing.T) {
 	cluster := func(version string) func(*replica) {
 		return func(r *replica) {
-			r.answer(peer, resourcev3.ClusterType, "apps/shop/shop-canary",
-				status.Confirmation{Nacked: version, Message: "bad cluster"})
+			r.setAck(peer, resourcev3.ClusterType, "apps/shop/shop-canary",
+				status.ResourceAck{Nacked: version, Message: "bad cluster"})
 		}
 	}
 	tests := []struct {
 		name   string
-		answer func(*replica)
+		change func(*replica)
 		want   string
 	}{
 		{"none", func(*replica) {}, ""},
 		{"a cluster in its present version", cluster("c"), "bad cluster"},
 		{"a cluster in an old version", cluster("b"), ""},
 		{"a scope in its present version", func(r *replica) {
-			r.answer(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
+			r.setAck(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
 		}, "bad scope"},
 		{"endpoints, without a reason", func(r *replica) {
-			r.answer(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.Confirmation{Nacked: "e"})
+			r.setAck(peer, resourcev3.EndpointType, "apps/shop/shop-stable", status.ResourceAck{Nacked: "e"})
 		}, "no reason given"},
 	}
 	for _, test := range tests {
@@ -225,13 +225,13 @@ func TestRejections(t *testing.T) {
 			r.confirm(peer)
 			r.sync()
 			r.record(map[string]uint32{"shop": 50, "other": 20})
-			test.answer(r)
+			test.change(r)
 			r.sync()
-			if got, _ := r.answerOf("10.0.0.7", shopKey()); got != (peers.Answer{Refusal: test.want}) {
-				t.Errorf("the answer is %+v, want the rejection %q", got, test.want)
+			if got, _ := r.ackOf("10.0.0.7", shopKey()); got != (peers.Ack{NackMessage: test.want}) {
+				t.Errorf("the ack is %+v, want the rejection %q", got, test.want)
 			}
-			if got, _ := r.answerOf("10.0.0.7", otherKey()); got != (peers.Answer{Confirmed: true}) {
-				t.Errorf("the answer about the other object is %+v", got)
+			if got, _ := r.ackOf("10.0.0.7", otherKey()); got != (peers.Ack{Acked: true}) {
+				t.Errorf("the ACK of the other object is %+v", got)
 			}
 		})
 	}
@@ -317,7 +317,7 @@ func TestCountAcks(t *testing.T) {
 // TestRejectionNamesTheProxy rejects an object by a proxy that isn't Ready: that is a bug, too.
 func TestRejectionNamesTheProxy(t *testing.T) {
 	r := replicaWith(map[string]uint32{"shop": 50}, peer)
-	r.answer(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
+	r.setAck(peer, resourcev3.ScopedRouteType, "shop.test", r.nack("shop.test"))
 	r.sync()
 	proxy := readyProxy("a", "10.0.0.7")
 	proxy.IsReady = false
@@ -342,17 +342,17 @@ func TestFleetsAreIndependent(t *testing.T) {
 	r.tracker.Record(r.known, r.Versions())
 	r.confirm(peer)
 	r.sync()
-	if got, _ := r.answerOf("10.0.0.7", shopKey()); !got.Confirmed {
-		t.Errorf("the answer about the object of its fleet is %+v", got)
+	if got, _ := r.ackOf("10.0.0.7", shopKey()); !got.Acked {
+		t.Errorf("the ACK of the object of its fleet is %+v", got)
 	}
-	if got, _ := r.answerOf("10.0.0.7", elsewhere); got.Confirmed {
+	if got, _ := r.ackOf("10.0.0.7", elsewhere); got.Acked {
 		t.Errorf("the proxy of another fleet has the object")
 	}
 	moved := map[model.Key]status.Publication{shopKey(): there}
 	r.known[shopKey()] = there
 	r.tracker.Record(moved, r.Versions())
 	r.sync()
-	if got, _ := r.answerOf("10.0.0.7", shopKey()); got.Confirmed {
+	if got, _ := r.ackOf("10.0.0.7", shopKey()); got.Acked {
 		t.Errorf("the proxy has an object that its fleet no longer has")
 	}
 }
@@ -361,7 +361,7 @@ func TestRejectionIsACondition(t *testing.T) {
 	got := conditions(t, status.Compute(shop(), ingest.Outcome{Served: true},
 		status.Acks{Rejection: "proxy 10.0.0.7: bad route"}, "interceptor-0", noon()))["Ready"]
 	want := condition{
-		"False", "RefusedByProxy", "A proxy rejected the route and keeps its previous configuration; this is a " +
+		"False", "RejectedByProxy", "A proxy rejected the route and keeps its previous configuration; this is a " +
 			"bug in " +
 			"the interceptor: proxy 10.0.0.7: bad route",
 		got.since,

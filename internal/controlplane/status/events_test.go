@@ -36,7 +36,7 @@ func TestEmitEvent(t *testing.T) {
 		client.events = nil
 		client.mu.Unlock()
 		cold := status.RequestEvent{Type: corev1.EventTypeNormal, Reason: "ColdStart", Note: "A request waits."}
-		full := status.RequestEvent{Type: corev1.EventTypeWarning, Reason: "TooManyHeld", Note: "No more may wait."}
+		full := status.RequestEvent{Type: corev1.EventTypeWarning, Reason: "QueueLimitReached", Note: "No more may wait."}
 		unknown := shopKey()
 		unknown.Name = "unknown"
 		for range 2 {
@@ -57,8 +57,8 @@ func TestEmitEvent(t *testing.T) {
 			names[event.Name] = struct{}{}
 		}
 		want := map[string]int{
-			"Normal ColdStart A request waits. shop Hold":     4,
-			"Warning TooManyHeld No more may wait. shop Hold": 2,
+			"Normal ColdStart A request waits. shop Hold":           4,
+			"Warning QueueLimitReached No more may wait. shop Hold": 2,
 		}
 		if diff := cmp.Diff(want, count); diff != "" || len(names) != 4 {
 			t.Errorf("%d names\n%s", len(names), diff)

@@ -22,7 +22,7 @@ func newMetrics(registerer prometheus.Registerer, w *writer) (*prometheus.Counte
 	for _, collector := range []prometheus.Collector{
 		gauge("unacked_objects", "HTTPScaledObjects that not every Ready proxy has acknowledged",
 			func() int { return w.count(Acks.isIncomplete) }),
-		gauge("refused_objects", "HTTPScaledObjects that a proxy rejected; each is a bug of the interceptor",
+		gauge("rejected_objects", "HTTPScaledObjects that a proxy rejected; each is a bug of the interceptor",
 			func() int { return w.count(func(acks Acks) bool { return acks.Rejection != "" }) }),
 		gauge("unreachable_replicas", "Other replicas that do not report the ACKs of their proxies",
 			w.peers.Unreachable),

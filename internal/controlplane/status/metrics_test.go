@@ -52,7 +52,7 @@ func TestGauges(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Second) // synctest time
 			want := map[string]float64{
-				"kedify_status_unacked_objects": unacked, "kedify_status_refused_objects": refused,
+				"kedify_status_unacked_objects": unacked, "kedify_status_rejected_objects": refused,
 				"kedify_status_unreachable_replicas": 0,
 			}
 			if diff := cmp.Diff(want, gauges()); diff != "" {
@@ -66,7 +66,7 @@ func TestGauges(t *testing.T) {
 		s.proxies.confirm("10.0.0.1:1")
 		s.proxies.confirm("10.0.0.2:1")
 		expect("both proxies have ACKed everything", 0, 0)
-		s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
+		s.proxies.setAck("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
 		expect("a proxy rejects an object", 1, 1)
 		stop()
 		expect("after the leadership", 0, 0)

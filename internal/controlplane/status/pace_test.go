@@ -77,12 +77,12 @@ func TestReportsFollowACKs(t *testing.T) {
 				"2/2 true", 1,
 			},
 			{"the scope is rejected for a moment", func() {
-				s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
+				s.proxies.setAck("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
 				time.Sleep(50 * ms)
 				both()
 			}, 200 * ms, "2/2 true", 0},
 			{"and permanently", func() {
-				s.proxies.answer("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
+				s.proxies.setAck("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
 			}, 200 * ms, "2/1 false", 1},
 		}
 		for _, step := range steps {
@@ -107,7 +107,7 @@ func TestWritesToOneObjectAreLimited(t *testing.T) {
 			s.proxies.confirm("10.0.0.1:1")
 			s.proxies.confirm("10.0.0.2:1")
 			time.Sleep(20 * time.Millisecond)
-			s.proxies.answer("10.0.0.2:1", resourcev3.ScopedRouteType, "shop.test", status.Confirmation{})
+			s.proxies.setAck("10.0.0.2:1", resourcev3.ScopedRouteType, "shop.test", status.ResourceAck{})
 			time.Sleep(180 * time.Millisecond)
 			_, more := s.reported()
 			writes += more

@@ -19,14 +19,14 @@ import (
 type proxies struct {
 	mu        sync.Mutex
 	published map[string]map[string]string // version by type URL and name
-	streams   map[string]map[string]map[string]status.Confirmation
+	streams   map[string]map[string]map[string]status.ResourceAck
 	numbers   map[string]uint64
 	changed   chan struct{}
 }
 
 func newProxies() *proxies {
 	return &proxies{
-		streams: map[string]map[string]map[string]status.Confirmation{}, numbers: map[string]uint64{},
+		streams: map[string]map[string]map[string]status.ResourceAck{}, numbers: map[string]uint64{},
 		changed: make(chan struct{}, 1),
 	}
 }
@@ -55,11 +55,11 @@ func (p *proxies) publish(config model.Config) {
 func (p *proxies) confirm(peer string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	confirmed := map[string]map[string]status.Confirmation{}
+	confirmed := map[string]map[string]status.ResourceAck{}
 	for typeURL, versions := range p.published {
-		confirmed[typeURL] = map[string]status.Confirmation{}
+		confirmed[typeURL] = map[string]status.ResourceAck{}
 		for name, version := range versions {
-			confirmed[typeURL][name] = status.Confirmation{Acked: version}
+			confirmed[typeURL][name] = status.ResourceAck{Acked: version}
 		}
 	}
 	if p.numbers[peer] == 0 {
@@ -69,11 +69,11 @@ func (p *proxies) confirm(peer string) {
 	p.signal()
 }
 
-// answer sets the answer of a proxy about one resource.
-func (p *proxies) answer(peer, typeURL, name string, is status.Confirmation) {
+// setAck sets the ACK or NACK of a proxy about one resource.
+func (p *proxies) setAck(peer, typeURL, name string, ack status.ResourceAck) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.streams[peer][typeURL][name] = is
+	p.streams[peer][typeURL][name] = ack
 	p.signal()
 }
 
@@ -106,7 +106,7 @@ func (p *proxies) stream(peer string) stream {
 			defer p.mu.Unlock()
 			return slices.Values(slices.Collect(maps.Keys(p.published[typeURL])))
 		},
-		confirmation: func(typeURL, name string) status.Confirmation {
+		confirmation: func(typeURL, name string) status.ResourceAck {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return p.streams[peer][typeURL][name]
@@ -119,7 +119,7 @@ type stream struct {
 	number       uint64
 	address      netip.Addr
 	changed      func(typeURL string) iter.Seq[string]
-	confirmation func(typeURL, name string) status.Confirmation
+	confirmation func(typeURL, name string) status.ResourceAck
 }
 
 func (s stream) Number() uint64                          { return s.number }
@@ -127,7 +127,7 @@ func (s stream) Address() netip.Addr                     { return s.address }
 func (s stream) Fleet() model.Fleet                      { return "apps" }
 func (s stream) Changed(typeURL string) iter.Seq[string] { return s.changed(typeURL) }
 
-func (s stream) Confirmation(typeURL, name string) status.Confirmation {
+func (s stream) ResourceAck(typeURL, name string) status.ResourceAck {
 	return s.confirmation(typeURL, name)
 }
 

@@ -106,8 +106,8 @@ func (r *Reporter) Observe(pass ingest.Pass) {
 	}
 }
 
-// Run reports until ctx ends. It takes part in elections after observed is closed: the holder of the Lease vouches for
-// the reports, so it must have read all of their inputs. An error is that of Elect.
+// Run reports until ctx ends. It takes part in elections after observed is closed: the leader must have complete data.
+// An error is that of Elect.
 func (r *Reporter) Run(ctx context.Context, observed <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -25,18 +25,18 @@ type Stream interface {
 	Address() netip.Addr
 	// Fleet is the fleet that the proxy belongs to and receives the resources of.
 	Fleet() model.Fleet
-	// Changed returns the names of the resources of an xDS type URL for which Confirmation may return another result
+	// Changed returns the names of the resources of an xDS type URL for which ResourceAck may return another result
 	// than at the last Poll.
 	Changed(typeURL string) iter.Seq[string]
-	// Confirmation looks up a resource. It returns the zero value for a resource that the proxy neither ACKed nor
+	// ResourceAck looks up a resource. It returns the zero value for a resource that the proxy neither ACKed nor
 	// NACKed.
-	Confirmation(typeURL, name string) Confirmation
+	ResourceAck(typeURL, name string) ResourceAck
 }
 
-// Confirmation is the answer of one proxy about one resource.
-type Confirmation struct {
-	// Acked is the version that the proxy runs for certain, because it ACKed the last response with the resource. It is
-	// "" if there is none.
+// ResourceAck is the ACK or NACK of one proxy of one resource.
+type ResourceAck struct {
+	// Acked is the version that the proxy has confirmed: it ACKed the last response with the resource. It is "" if there
+	// is none.
 	Acked string
 	// Nacked is a version in a response that the proxy NACKed without a later ACK, "" if there is none.
 	Nacked string
@@ -56,8 +56,8 @@ type AckTracker struct {
 	versions Versions
 	// streams are the numbers of the newest streams by address.
 	streams map[netip.Addr]uint64
-	// suspects are the objects about which any proxy may have another answer since the last call of Changes.
-	suspects map[model.Key]struct{}
+	// dirty are the objects about which any proxy may have another ACK since the last call of Changes.
+	dirty map[model.Key]struct{}
 }
 
 // scope is a scope of a fleet.
@@ -70,12 +70,12 @@ type scope struct {
 func NewAckTracker() *AckTracker {
 	return &AckTracker{
 		publications: map[model.Key]Publication{}, owners: map[scope][]model.Key{}, streams: map[netip.Addr]uint64{},
-		suspects: map[model.Key]struct{}{},
+		dirty: map[model.Key]struct{}{},
 	}
 }
 
 // Record stores the Publication of each object that may have changed, the zero value for an object that is no longer
-// published. versions returns the published versions of all resources. A new publication can change the answers of
+// published. versions returns the published versions of all resources. A new publication can change the ACKs of
 // proxies about the object and about other objects in its scopes.
 func (t *AckTracker) Record(publications map[model.Key]Publication, versions Versions) {
 	t.versions = versions
@@ -85,7 +85,7 @@ func (t *AckTracker) Record(publications map[model.Key]Publication, versions Ver
 		if before.isSame(now) {
 			continue
 		}
-		t.suspects[key] = struct{}{}
+		t.dirty[key] = struct{}{}
 		for _, s := range before.scopes() {
 			t.owners[s] = slices.DeleteFunc(t.owners[s], func(owner model.Key) bool { return owner == key })
 			touched[s] = struct{}{}
@@ -100,7 +100,7 @@ func (t *AckTracker) Record(publications map[model.Key]Publication, versions Ver
 	}
 	for s := range touched {
 		for _, owner := range t.owners[s] {
-			t.suspects[owner] = struct{}{}
+			t.dirty[owner] = struct{}{}
 		}
 		if len(t.owners[s]) == 0 {
 			delete(t.owners, s)
@@ -113,7 +113,7 @@ func (t *AckTracker) Record(publications map[model.Key]Publication, versions Ver
 // are about to close.
 func (t *AckTracker) Changes(streams []Stream) peers.Delta {
 	delta := peers.Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]peers.Proxy{}}
-	for key := range t.suspects {
+	for key := range t.dirty {
 		delta.Objects[key] = t.publications[key].Digest
 	}
 	open := map[netip.Addr]Stream{}
@@ -132,31 +132,31 @@ func (t *AckTracker) Changes(streams []Stream) peers.Delta {
 		number, isKnown := t.streams[address]
 		t.streams[address] = stream.Number()
 		isNew := !isKnown || number != stream.Number()
-		if answers := t.answers(stream, isNew); isNew || len(answers) > 0 {
-			delta.Proxies[address] = peers.Proxy{Fleet: stream.Fleet(), Full: isNew, Answers: answers}
+		if acks := t.acks(stream, isNew); isNew || len(acks) > 0 {
+			delta.Proxies[address] = peers.Proxy{Fleet: stream.Fleet(), Full: isNew, Acks: acks}
 		}
 	}
-	t.suspects = map[model.Key]struct{}{}
+	t.dirty = map[model.Key]struct{}{}
 	return delta
 }
 
-// answers returns the answers of a stream about the objects of its fleet: about all objects if the stream is new,
+// acks returns the ACKs of a stream about the objects of its fleet: about all objects if the stream is new,
 // otherwise about the objects with a new publication or a new confirmation.
-func (t *AckTracker) answers(stream Stream, isNew bool) map[model.Key]peers.Answer {
-	answers := map[model.Key]peers.Answer{}
+func (t *AckTracker) acks(stream Stream, isNew bool) map[model.Key]peers.Ack {
+	acks := map[model.Key]peers.Ack{}
 	add := func(key model.Key) {
 		published := t.publications[key]
-		if _, isAdded := answers[key]; !isAdded && published.Fleet == stream.Fleet() && published.Digest != "" {
-			answers[key] = t.answer(published, stream)
+		if _, isAdded := acks[key]; !isAdded && published.Fleet == stream.Fleet() && published.Digest != "" {
+			acks[key] = t.ack(published, stream)
 		}
 	}
 	if isNew {
 		for key := range t.publications {
 			add(key)
 		}
-		return answers
+		return acks
 	}
-	for key := range t.suspects {
+	for key := range t.dirty {
 		add(key)
 	}
 	for _, typeURL := range [...]string{resourcev3.ClusterType, resourcev3.EndpointType} {
@@ -169,21 +169,21 @@ func (t *AckTracker) answers(stream Stream, isNew bool) map[model.Key]peers.Answ
 			add(owner)
 		}
 	}
-	return answers
+	return acks
 }
 
-// answer reports whether a stream has ACKed all resources of an object, and otherwise the message of a NACK of a
+// ack reports whether a stream has ACKed all resources of an object, and otherwise the message of a NACK of a
 // response with one of them. Such a response can also contain valid resources: these count as rejected until the proxy
 // ACKs them.
-func (t *AckTracker) answer(object Publication, stream Stream) peers.Answer {
-	answer := peers.Answer{Confirmed: true}
+func (t *AckTracker) ack(object Publication, stream Stream) peers.Ack {
+	ack := peers.Ack{Acked: true}
 	add := func(typeURL, name string) {
-		confirmed, version := stream.Confirmation(typeURL, name), t.versions(object.Fleet, typeURL, name)
+		confirmed, version := stream.ResourceAck(typeURL, name), t.versions(object.Fleet, typeURL, name)
 		if version == "" || confirmed.Acked != version {
-			answer.Confirmed = false
+			ack.Acked = false
 		}
-		if confirmed.Nacked != "" && confirmed.Nacked == version && answer.Refusal == "" {
-			answer.Refusal = truncate.Text(cmp.Or(confirmed.Message, noReason), peers.MaxRefusal)
+		if confirmed.Nacked != "" && confirmed.Nacked == version && ack.NackMessage == "" {
+			ack.NackMessage = truncate.Text(cmp.Or(confirmed.Message, noReason), peers.MaxNackMessage)
 		}
 	}
 	for _, name := range object.clusters() {
@@ -193,8 +193,8 @@ func (t *AckTracker) answer(object Publication, stream Stream) peers.Answer {
 	for _, s := range object.scopes() {
 		add(resourcev3.ScopedRouteType, s.name)
 	}
-	if answer.Confirmed {
-		answer.Refusal = ""
+	if ack.Acked {
+		ack.NackMessage = ""
 	}
-	return answer
+	return ack
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// randomProxies are proxies with random answers, and the changes since the last Poll.
+// randomProxies are proxies with random ACKs, and the changes since the last Poll.
 type randomProxies struct {
 	*proxies
 
@@ -24,9 +24,9 @@ type randomProxies struct {
 	changes map[string]map[string]map[string]struct{} // by peer, type URL and name
 }
 
-// set sets an answer and records it as a change.
-func (a *randomProxies) set(peer, typeURL, name string, answer status.Confirmation) {
-	a.answer(peer, typeURL, name, answer)
+// set sets an ACK or NACK and records it as a change.
+func (a *randomProxies) set(peer, typeURL, name string, ack status.ResourceAck) {
+	a.setAck(peer, typeURL, name, ack)
 	if a.changes[peer] == nil {
 		a.changes[peer] = map[string]map[string]struct{}{}
 	}
@@ -46,7 +46,7 @@ func (a *randomProxies) step() {
 		delete(a.changes, peer)
 	case a.streams[peer] == nil:
 		a.numbers[peer] = uint64(a.random.Uint32())
-		a.streams[peer] = map[string]map[string]status.Confirmation{
+		a.streams[peer] = map[string]map[string]status.ResourceAck{
 			resourcev3.ScopedRouteType: {}, resourcev3.ClusterType: {}, resourcev3.EndpointType: {},
 		}
 	default:
@@ -58,15 +58,15 @@ func (a *randomProxies) step() {
 			if a.random.IntN(2) > 0 {
 				continue
 			}
-			var answer status.Confirmation
+			var ack status.ResourceAck
 			switch a.random.IntN(8) {
 			case 0: // It is in flight.
 			case 1:
-				answer = status.Confirmation{Nacked: a.published[typeURL][name], Message: "bad " + name}
+				ack = status.ResourceAck{Nacked: a.published[typeURL][name], Message: "bad " + name}
 			default:
-				answer = status.Confirmation{Acked: a.published[typeURL][name]}
+				ack = status.ResourceAck{Acked: a.published[typeURL][name]}
 			}
-			a.set(peer, typeURL, name, answer)
+			a.set(peer, typeURL, name, ack)
 		}
 	}
 }
@@ -153,14 +153,14 @@ func (a *randomProxies) Poll() []status.Stream {
 	return streams
 }
 
-// table returns the answers of all proxies about all objects.
-func (r *replica) table() map[string]peers.Answer {
-	out := map[string]peers.Answer{}
+// table returns the ACKs of all proxies about all objects.
+func (r *replica) table() map[string]peers.Ack {
+	out := map[string]peers.Ack{}
 	for i := range 3 {
 		for key := range r.known {
 			address := fmt.Sprint("10.0.0.", i)
-			if answer, connected := r.answerOf(address, key); connected {
-				out[address+" "+key.Name] = answer
+			if ack, connected := r.ackOf(address, key); connected {
+				out[address+" "+key.Name] = ack
 			}
 		}
 	}

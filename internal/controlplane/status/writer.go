@@ -95,7 +95,7 @@ func (w *writer) enqueueChanged(delta peers.Delta) {
 			fleets[proxy.Fleet] = struct{}{}
 			continue
 		}
-		for key := range proxy.Answers {
+		for key := range proxy.Acks {
 			keys = append(keys, key)
 		}
 	}
@@ -195,8 +195,8 @@ func (w *writer) lead(ctx context.Context) {
 	working.Wait()
 }
 
-// createEvent creates an Event. A failure is logged and not retried: the condition has the same message, and an
-// occurrence that lasts is reported again.
+// createEvent creates an Event. A failure is logged and not retried: the condition has the same message, and a
+// persisting problem produces another Event.
 func (w *writer) createEvent(ctx context.Context, event *eventsv1.Event) {
 	err := w.write(ctx, "event", func(ctx context.Context) error { return w.Client.CreateEvent(ctx, event) })
 	if err != nil {

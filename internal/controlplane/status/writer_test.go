@@ -226,19 +226,19 @@ func TestWriterWritesChangesOnce(t *testing.T) {
 func TestWriterOnlyWritesWhileElected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		s.report(problem("Conflict", "taken"))
+		s.report(problem("RouteConflict", "taken"))
 		if got := s.takeWrites(); got != nil {
 			t.Fatalf("written without being elected: %v", got)
 		}
 		stop := s.lead(t)
 		synctest.Wait()
-		want := []string{"event shop Warning Conflict: taken", "status other Accepted", "status shop Conflict"}
+		want := []string{"event shop Warning RouteConflict: taken", "status other Accepted", "status shop RouteConflict"}
 		if diff := cmp.Diff(want, s.takeWrites()); diff != "" {
 			t.Errorf("written after the election (-want +got):\n%s", diff)
 		}
 		stop()
 		s.watch()
-		s.report(problem("Conflict", "taken"))
+		s.report(problem("RouteConflict", "taken"))
 		defer s.lead(t)()
 		synctest.Wait()
 		if got := s.takeWrites(); got != nil {

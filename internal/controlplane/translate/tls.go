@@ -125,14 +125,15 @@ func matchServerName(expression, chain string) (*matcherxdsv3.Matcher_MatcherLis
 	if err != nil {
 		return nil, err
 	}
-	predicate := &matcherxdsv3.Matcher_MatcherList_Predicate_SinglePredicate{
-		Input: &xdscorev3.TypedExtensionConfig{Name: "sni", TypedConfig: input},
-		Matcher: &matcherxdsv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: &matcherxdsv3.StringMatcher{
-			MatchPattern: &matcherxdsv3.StringMatcher_SafeRegex{SafeRegex: &matcherxdsv3.RegexMatcher{
-				EngineType: &matcherxdsv3.RegexMatcher_GoogleRe2{GoogleRe2: &matcherxdsv3.RegexMatcher_GoogleRE2{}},
-				Regex:      expression,
-			}},
+	matchesName := &matcherxdsv3.StringMatcher{
+		MatchPattern: &matcherxdsv3.StringMatcher_SafeRegex{SafeRegex: &matcherxdsv3.RegexMatcher{
+			EngineType: &matcherxdsv3.RegexMatcher_GoogleRe2{GoogleRe2: &matcherxdsv3.RegexMatcher_GoogleRE2{}},
+			Regex:      expression,
 		}},
+	}
+	predicate := &matcherxdsv3.Matcher_MatcherList_Predicate_SinglePredicate{
+		Input:   &xdscorev3.TypedExtensionConfig{Name: "sni", TypedConfig: input},
+		Matcher: &matcherxdsv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: matchesName},
 	}
 	return &matcherxdsv3.Matcher_MatcherList_FieldMatcher{
 		Predicate: &matcherxdsv3.Matcher_MatcherList_Predicate{

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// socketMatch is the metadata by which Envoy selects the transport socket of an endpoint. clearText is the key for
-// endpoints without TLS in a cluster with TLS.
+// socketMatch is the metadata by which Envoy selects the transport socket of an endpoint. plaintextKey is the key
+// for endpoints without TLS in a cluster with TLS.
 const socketMatch, plaintextKey = "envoy.transport_socket_match", "kedify-clear-text"
 
 // plaintextMetadata marks an endpoint without TLS: the fallback listener, which replaces the endpoints of a workload.

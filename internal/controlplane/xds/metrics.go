@@ -24,7 +24,7 @@ type Metrics struct {
 
 // NewMetrics registers the metrics kedify_xds_streams{mode} and, all by {type},
 // kedify_xds_responses_total, kedify_xds_resources_total, kedify_xds_acks_total,
-// kedify_xds_nacks_total and kedify_xds_held_back. It returns the error of the registry if one of the names is already
+// kedify_xds_nacks_total and kedify_xds_rejected_resources. It returns the error of the registry if one of the names is already
 // registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := newMetrics()
@@ -62,7 +62,7 @@ func newMetrics() *Metrics {
 			vec.WithLabelValues(k.String())
 		}
 		m.heldBack[k] = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: "kedify", Subsystem: "xds", Name: "held_back",
+			Namespace: "kedify", Subsystem: "xds", Name: "rejected_resources",
 			ConstLabels: prometheus.Labels{"type": k.String()},
 			Help:        "Resources that are not sent because a proxy rejected them, summed over all open streams.",
 		}, func() float64 {

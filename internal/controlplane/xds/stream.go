@@ -97,7 +97,7 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 	}
 	logger := s.options.Logger.With(slog.Uint64("stream", st.number), slog.String("fleet", name),
 		slog.String("peer", st.peer), slog.String("mode", string(mode)))
-	logger.InfoContext(ctx, "Proxy connected")
+	logger.InfoContext(ctx, "proxy connected")
 	streams := s.options.Metrics.streams.WithLabelValues(string(mode))
 	streams.Inc()
 	s.signal()
@@ -106,7 +106,7 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 		s.options.Callbacks.OnStreamClosed(StreamState{stream: st})
 		s.removeStream(st)
 		streams.Dec()
-		logger.InfoContext(ctx, "Proxy disconnected")
+		logger.InfoContext(ctx, "proxy disconnected")
 	}()
 	joined := s.admit(ctx, st.fleet)
 	defer joined()
@@ -159,7 +159,7 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			ready = requests
 			out = st.publish(latest.snapshot)
 		case <-drain:
-			logger.InfoContext(ctx, "Draining proxy: removing its listeners")
+			logger.InfoContext(ctx, "draining proxy: removing its listeners")
 			st.isDrained = true
 			out = st.withhold(s.withheldListeners(st))
 		case <-st.timer():
@@ -194,7 +194,7 @@ func (s *Server) reportAnswer(ctx context.Context, logger *slog.Logger, st *stre
 		s.options.Metrics.acks.WithLabelValues(answer.Kind.String()).Inc()
 	default:
 		s.options.Metrics.nacks.WithLabelValues(answer.Kind.String()).Inc()
-		logger.WarnContext(ctx, "Proxy rejected resources",
+		logger.WarnContext(ctx, "proxy rejected resources",
 			slog.String("type", answer.Kind.String()), slog.Int("resources", len(answer.Names)),
 			slog.Any("names", answer.Names[:min(len(answer.Names), 10)]), slog.String("reason", answer.Message))
 	}

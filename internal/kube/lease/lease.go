@@ -12,6 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Uninstalled is the holder of a Lease whose replicas were uninstalled. No replica has that identity, and a replica that
+// is installed again overwrites it. So a Lease that is merely not renewed, because its holder crashed, cannot be mistaken
+// for that of uninstalled replicas.
+const Uninstalled = "uninstalled"
+
 // Holder returns the identity of the replica that holds a Lease, "" if no replica holds it.
 func Holder(lease *coordinationv1.Lease) string {
 	if lease.Spec.HolderIdentity == nil {
@@ -19,6 +24,12 @@ func Holder(lease *coordinationv1.Lease) string {
 	}
 	return *lease.Spec.HolderIdentity
 }
+
+// IsHeld reports whether a replica holds a Lease: it has a holder other than Uninstalled.
+func IsHeld(lease *coordinationv1.Lease) bool { return Holder(lease) != "" && !IsUninstalled(lease) }
+
+// IsUninstalled reports whether the replicas that elected a leader by a Lease were uninstalled.
+func IsUninstalled(lease *coordinationv1.Lease) bool { return Holder(lease) == Uninstalled }
 
 // Duration returns how long a Lease stays valid after a renewal, and fallback if the Lease doesn't contain a duration.
 func Duration(lease *coordinationv1.Lease, fallback time.Duration) time.Duration {

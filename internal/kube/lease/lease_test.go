@@ -43,6 +43,27 @@ func TestClaimAndRelease(t *testing.T) {
 	}
 }
 
+func TestUninstalledUntilClaimed(t *testing.T) {
+	t.Parallel()
+	held := new(coordinationv1.Lease)
+	check := func(step string, isHeld, isUninstalled bool) {
+		t.Helper()
+		if lease.IsHeld(held) != isHeld || lease.IsUninstalled(held) != isUninstalled {
+			t.Errorf("%s: held %v, uninstalled %v; want %v, %v", step, lease.IsHeld(held), lease.IsUninstalled(held), isHeld,
+				isUninstalled)
+		}
+	}
+	check("new", false, false)
+	lease.Claim(held, "a", freshness, time.Unix(1e9, 0))
+	check("claimed", true, false)
+	lease.Release(held, time.Unix(2e9, 0))
+	check("released", false, false)
+	held.Spec.HolderIdentity = new(lease.Uninstalled)
+	check("uninstalled", false, true)
+	lease.Claim(held, "a", freshness, time.Unix(3e9, 0))
+	check("installed again", true, false)
+}
+
 func TestObservation(t *testing.T) {
 	t.Parallel()
 	var seen lease.Observation

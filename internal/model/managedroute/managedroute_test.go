@@ -118,7 +118,10 @@ func TestErrorsNameTheField(t *testing.T) {
 func TestFormatIsDeterministic(t *testing.T) {
 	t.Parallel()
 	routes := []managedroute.Route{
-		{Name: "copy", MirrorPercent: 20, Matches: []managedroute.Match{{Path: managedroute.StringMatch{Type: managedroute.Prefix, Value: "/"}}}},
+		{
+			Name: "copy", MirrorPercent: 20,
+			Matches: []managedroute.Match{{Path: managedroute.StringMatch{Type: managedroute.Prefix, Value: "/"}}},
+		},
 		{Name: "qa", Matches: []managedroute.Match{{Headers: []managedroute.HeaderMatch{
 			{Name: "role", StringMatch: managedroute.StringMatch{Type: managedroute.Exact, Value: "<qa>"}},
 		}}}},

@@ -1,6 +1,6 @@
 // Package split is the codec of the annotation http.kedify.io/weighted-backends: the traffic split of one
 // HTTPScaledObject between Services of its namespace. The router plugin writes the annotation and the interceptor reads
-// it, both by this package, so that they agree on each byte.
+// it. Both use this package, so the texts are byte-identical.
 //
 // The text is a YAML list of {service, weight}, so JSON is valid too. The first entry is the stable Service. The size
 // of a text is limited before it is parsed, because any tenant can write one.

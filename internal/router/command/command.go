@@ -78,7 +78,7 @@ type format string
 
 // The log formats.
 const (
-	// jsonFormat is hclog JSON, whose levels and attributes the controller keeps.
+	// jsonFormat is hclog JSON: the controller preserves its levels and attributes.
 	jsonFormat format = "json"
 	// textFormat is slog's text format.
 	textFormat format = "text"
@@ -134,7 +134,7 @@ func (p Program) flags(opts *options) *flag.FlagSet {
 		"kubeconfig `file`; default: $KUBECONFIG, the Pod's ServiceAccount, ~/.kube/config, in this order")
 	flags.TextVar(&opts.level, "log-level", slog.LevelInfo, "minimum log `level`: debug, info, warn or error")
 	flags.TextVar(&opts.format, "logformat", jsonFormat,
-		"log `format`: json, whose levels and attributes the controller keeps, or text")
+		"log `format`: json (the controller preserves levels and attributes) or text")
 	flags.Float64Var(&opts.qps, "kubeClientQPS", 0, "maximum `requests` per second to the API server; 0 for no limit")
 	flags.IntVar(&opts.burst, "kubeClientBurst", 0, "burst of `requests` above kubeClientQPS; 0 for 10")
 	flags.BoolVar(&opts.showVersion, "version", false, "print the version")

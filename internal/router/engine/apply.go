@@ -90,7 +90,7 @@ func (r *Reconciler[O]) release(
 	return r.applyTargets(ctx, reset, leftovers)
 }
 
-// plan plans the change of one object and retries errors that can pass. The cache is enough for an empty change, unless
+// plan plans the change of one object and retries transient errors. The cache is enough for an empty change, unless
 // the weights have just changed; an error is confirmed with the API server. For an idle request, a missing object needs
 // no change.
 func (r *Reconciler[O]) plan(ctx context.Context, request Request, t Target[O]) (change Change, err error) {

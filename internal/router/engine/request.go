@@ -41,11 +41,7 @@ func (r Request) IsFullCanary() bool {
 
 // reset returns the Request that sends all requests to the stable Service and has no managed routes.
 func (r Request) reset() Request {
-	total := r.Split.Stable.Weight + r.Split.Canary.Weight
-	for _, other := range r.Split.Others {
-		total += other.Weight
-	}
-	r.Split.Stable.Weight, r.Split.Canary.Weight, r.Split.Others = total, 0, nil
+	r.Split.Stable.Weight, r.Split.Canary.Weight, r.Split.Others = r.Split.Total(), 0, nil
 	r.SetsWeights, r.ManagedRoutes = true, nil
 	return r
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
@@ -22,6 +23,9 @@ const (
 	// ImmediateAbortKey decides whether an abort removes the canary's weight as soon as one stable Pod is ready, instead
 	// of all. Default true.
 	ImmediateAbortKey = "immediateAbort"
+	// LimitWeightKey decides which canary weights are limited to the share that the ready canary Pods can carry: all with
+	// true, none with false. Default: those of a Rollout whose steps the controller has skipped.
+	LimitWeightKey = "limitWeightToReadyPods"
 )
 
 // Settings is the part of a router's configuration in a Rollout that every router has.
@@ -33,6 +37,16 @@ type Settings struct {
 	SafePromotion bool
 	// ImmediateAbort is the value of ImmediateAbortKey.
 	ImmediateAbort bool
+	// WeightLimit is the value of LimitWeightKey.
+	WeightLimit router.WeightLimit
+}
+
+// WeightLimitOf returns the WeightLimit for a value of LimitWeightKey.
+func WeightLimitOf(value bool) router.WeightLimit {
+	if value {
+		return router.LimitAlways
+	}
+	return router.LimitNever
 }
 
 // DefaultSettings returns the defaults of all keys.
@@ -86,6 +100,8 @@ type Target[O kube.State] interface {
 	AcceptUnverified(object O, wait Wait) (UnverifiedReason, bool)
 	// HasCanaryTraffic reports whether the Rollout routes requests to a Service other than the stable one.
 	HasCanaryTraffic(object O) bool
+	// CanaryWeight returns the weight that the canary Service of the Rollout has in the object.
+	CanaryWeight(object O) uint32
 	// Explain adds the object and a fix to the error of a failed read or write. It returns nil for nil.
 	Explain(err error) error
 	// IsMissing reports whether err means that the object does not exist, so that there is nothing to reset.

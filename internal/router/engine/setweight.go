@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // SetWeight writes these weights to the Rollout's objects, and the managed routes of its steps; no managed routes if
-// the controller has removed them in the current reconcile. It does not write an object that is as requested, and sends
+// the controller has removed them in the current reconcile. The canary weight may be limited: see limitWeight. It does not write an object that is as requested, and sends
 // no request if a watch shows that. A missing object is no error if there is no canary traffic and no managed route.
 func (r *Reconciler[O]) SetWeight(
 	ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination,
@@ -18,7 +19,18 @@ func (r *Reconciler[O]) SetWeight(
 	if err != nil {
 		return err
 	}
-	return r.apply(ctx, request, config)
+	limited, reason := request, ""
+	err = kube.Retry(ctx, func(ctx context.Context) (err error) {
+		limited, reason, err = r.limitWeight(ctx, request, config)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if reason != "" {
+		r.events.WarnTopic(ctx, rollout, "WeightLimited", request.Split.Canary.Service, reason)
+	}
+	return r.apply(ctx, limited, config)
 }
 
 // SetHeaderRoute writes the managed routes of the Rollout's steps up to the current one, which sets this route.
@@ -113,7 +125,18 @@ func (r *Reconciler[O]) hasCanaryTraffic(ctx context.Context, request Request, c
 	if err != nil && len(targets) == 0 {
 		return false, err
 	}
-	results := make([]bool, len(targets))
+	results, err := survey(ctx, targets, func(t Target[O], object O) bool { return t.HasCanaryTraffic(object) })
+	if slices.Contains(results, true) {
+		return true, nil
+	}
+	return false, err
+}
+
+// survey returns what look returns for each target's object, and the zero value for a missing object.
+func survey[O kube.State, R any](
+	ctx context.Context, targets []Target[O], look func(t Target[O], object O) R,
+) ([]R, error) {
+	results := make([]R, len(targets))
 	errs := forEachTarget(targets, func(i int, t Target[O]) error {
 		object, _, err := t.Get(ctx)
 		if t.IsMissing(err) {
@@ -122,13 +145,8 @@ func (r *Reconciler[O]) hasCanaryTraffic(ctx context.Context, request Request, c
 		if err != nil {
 			return t.Explain(err)
 		}
-		results[i] = t.HasCanaryTraffic(object)
+		results[i] = look(t, object)
 		return nil
 	})
-	for _, hasTraffic := range results {
-		if hasTraffic {
-			return true, nil
-		}
-	}
-	return false, Join(errs...)
+	return results, Join(errs...)
 }

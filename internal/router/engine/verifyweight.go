@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
 )
 
 const (
@@ -20,9 +22,11 @@ const (
 )
 
 // VerifyWeight reports whether the weights are applied: every object is exactly as SetWeight writes it, and the data
-// plane has applied it. It waits up to StatusWait for the latter. An error on the way is logged and the result is
+// plane has applied it. It waits up to StatusWait for the latter. An error of the check is logged and the result is
 // false: the controller retries after 10 s for false, but only minutes later for an error, and SetWeight, which it
 // calls before each VerifyWeight, returns permanent errors. After a minute of false the Rollout gets a Warning Event.
+//
+// A limited weight (see limitWeight) is not verified; it has no result if it is the full weight.
 //
 // With verifyDataPlane: false, a written weight is verified. A Rollout at rest does not wait, because no step depends
 // on the result: only a weight that the data plane is known not to have applied is false.
@@ -34,9 +38,18 @@ func (r *Reconciler[O]) VerifyWeight(
 	if err != nil {
 		return false, err
 	}
-	targets, err := config.Targets(ctx, request)
+	name := fmt.Sprintf("rollout %q", request.Name())
+	_, reason, err := r.limitWeight(ctx, request, config)
+	if reason != "" {
+		r.reportUnverified(ctx, slog.LevelDebug, request, name, reason)
+		return false, undecidedIf(request.IsFullCanary())
+	}
+	var targets []Target[O]
+	if err == nil {
+		targets, err = config.Targets(ctx, request)
+	}
 	if err != nil {
-		r.reportUnverified(ctx, slog.LevelWarn, request, fmt.Sprintf("rollout %q", request.Name()), err.Error())
+		r.reportUnverified(ctx, slog.LevelWarn, request, name, err.Error())
 		return false, nil
 	}
 	verified := make([]bool, len(targets))
@@ -45,6 +58,15 @@ func (r *Reconciler[O]) VerifyWeight(
 		return nil
 	})
 	return !slices.Contains(verified, false), nil
+}
+
+// undecidedIf returns router.ErrUndecided for the full weight of a canary without all of its Pods. False would keep the
+// controller from adding the missing Pods. It promotes such a canary only after they are available, and asks again then.
+func undecidedIf(isFullCanary bool) error {
+	if isFullCanary {
+		return router.ErrUndecided
+	}
+	return nil
 }
 
 // verify is VerifyWeight for one object.
@@ -80,9 +102,9 @@ func (r *Reconciler[O]) verify(ctx context.Context, request Request, settings Se
 	return false
 }
 
-// getWritten returns an object that is as requested, otherwise the difference as an error. Three results must not rest
-// on a cache: false costs 10 s, true for new weights completes a step, and true for the full canary weight ends the old
-// Pods.
+// getWritten returns an object that is as requested, otherwise the difference as an error. Three results are
+// never returned from the cache: false costs 10 s, true for new weights completes a step, and true for the full canary
+// weight ends the old Pods.
 func (r *Reconciler[O]) getWritten(ctx context.Context, request Request, t Target[O]) (O, error) {
 	object, cached, err := t.Get(ctx)
 	if err != nil {

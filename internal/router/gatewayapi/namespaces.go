@@ -13,7 +13,7 @@ import (
 const anyNamespace = "*"
 
 // errForeignNamespace means that a Rollout references a route in a namespace that it may not use.
-var errForeignNamespace = errors.New("only Rollouts of that namespace may name routes there")
+var errForeignNamespace = errors.New("only Rollouts of that namespace may reference routes there")
 
 // Namespaces is the set of namespaces whose routes Rollouts of other namespaces may reference. A Rollout may always
 // reference routes of its own namespace. The zero value is empty.

@@ -138,6 +138,35 @@ func TestWeightsOfARollout(t *testing.T) {
 	}
 }
 
+// TestRollbackIsLimitedToReadyPods: the controller has skipped the steps and requests the last weight for a canary of
+// which one of four Pods is ready.
+func TestRollbackIsLimitedToReadyPods(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string][2]string{
+		`{"httpRoute":"web"}`:                                {"75/25", "50/50"},
+		`{"httpRoute":"web","limitWeightToReadyPods":true}`:  {"75/25", "50/50"},
+		`{"httpRoute":"web","limitWeightToReadyPods":false}`: {"20/80", "20/80"},
+	} {
+		api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
+		router, rollout := newRouter(api), withHeaderRoute()
+		rollout.Spec.Strategy.Canary.TrafficRouting.Plugins[gatewayapi.Type] = []byte(given)
+		rollout.Spec.Strategy.Canary.Steps = []v1alpha1.CanaryStep{{SetWeight: new(int32(80))}}
+		rollout.Status.CurrentStepIndex, rollout.Spec.Replicas = new(int32(1)), new(int32(4))
+		for i, addresses := range [][]string{{"10.0.0.2"}, {"10.0.0.2", "10.0.0.3"}} {
+			endpoints(api, "web-canary", addresses...)
+			if err := router.SetWeight(t.Context(), rollout, 80, nil); err != nil ||
+				weights(api, "httproutes", "web") != want[i] {
+				t.Errorf("%s: %v; weights %s, want %s", given, err, weights(api, "httproutes", "web"), want[i])
+			}
+			api.Accept("httproutes", "shop", "web", true)
+			verified, err := router.VerifyWeight(t.Context(), rollout, 80, nil)
+			if isComplete := want[i] == "20/80"; err != nil || verified != isComplete {
+				t.Errorf("%s: VerifyWeight: %v, %v; want %v", given, verified, err, isComplete)
+			}
+		}
+	}
+}
+
 func TestSetWeightEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	api := routertest.NewRoutesServer(t, newest(), httpRoute("web"))
@@ -266,7 +295,8 @@ func TestHeaderRouteNeedsARouteThatAcceptsIt(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("error is\n%v, want\n%s", err, want)
 	}
-	if events := api.Events(); len(events) != 1 || events[0].Message != want {
+	const see = "; see https://github.com/kedify/argo-rollouts-plugin/blob/main/docs/reference/findings.md#managedrouteerror"
+	if events := api.Events(); len(events) != 1 || events[0].Message != want+see {
 		t.Errorf("events: %+v", events)
 	}
 }

@@ -121,7 +121,7 @@ type rawConfig map[string]json.RawMessage
 func keys() []string {
 	all := []string{
 		namespaceKey, labelOffKey, labelKeyKey, labelValueKey, verifyKey, configMapKey, skipKey,
-		engine.SafePromotionKey, engine.ImmediateAbortKey,
+		engine.SafePromotionKey, engine.ImmediateAbortKey, engine.LimitWeightKey,
 	}
 	for _, kind := range kinds() {
 		all = append(all, prefix(kind), prefix(kind)+"RuleName", prefix(kind)+"s", prefix(kind)+"Selector")
@@ -159,11 +159,13 @@ func (c rawConfig) settings(namespace string) (settings, error) {
 		label:    &route.Label{Key: route.DefaultLabelKey, Value: defaultLabelValue},
 	}
 	var labelOff, skip bool
+	var limitWeight *bool
 	var configMap string
 	parse(namespaceKey, &namespace, "the name of a namespace")
 	parse(verifyKey, &chosen.VerifyDataPlane, "true or false")
 	parse(engine.SafePromotionKey, &chosen.SafePromotion, "true or false")
 	parse(engine.ImmediateAbortKey, &chosen.ImmediateAbort, "true or false")
+	parse(engine.LimitWeightKey, &limitWeight, "true or false")
 	parse(labelOffKey, &labelOff, "true or false")
 	parse(skipKey, &skip, "true or false")
 	parse(configMapKey, &configMap, "a name, or nothing: it is not used")
@@ -171,6 +173,9 @@ func (c rawConfig) settings(namespace string) (settings, error) {
 	parse(labelValueKey, &chosen.label.Value, "a label's value")
 	if err != nil {
 		return settings{}, err
+	}
+	if limitWeight != nil {
+		chosen.WeightLimit = engine.WeightLimitOf(*limitWeight)
 	}
 	for _, kind := range kinds() {
 		err = errors.Join(c.named(kind, namespace, &chosen), c.selected(kind, namespace, &chosen))

@@ -17,7 +17,7 @@ const field = `spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewa
 // allKeys are the keys as messages list them.
 const allKeys = "configMap, disableInProgressLabel, grpcRoute, grpcRouteRuleName, grpcRouteSelector, grpcRoutes, " +
 	"httpRoute, httpRouteRuleName, httpRouteSelector, httpRoutes, " +
-	"immediateAbort, inProgressLabelKey, inProgressLabelValue, namespace, safePromotion, skipManagedRoutesOnSetWeight, " +
+	"immediateAbort, inProgressLabelKey, inProgressLabelValue, limitWeightToReadyPods, namespace, safePromotion, skipManagedRoutesOnSetWeight, " +
 	"tcpRoute, tcpRouteRuleName, tcpRouteSelector, tcpRoutes, tlsRoute, " +
 	"tlsRouteRuleName, tlsRouteSelector, tlsRoutes, udpRoute, udpRouteRuleName, udpRouteSelector, udpRoutes, " +
 	"verifyRouteStatus"
@@ -169,7 +169,7 @@ func TestRoutesOfOtherNamespacesNeedPermission(t *testing.T) {
 			err := gatewayapi.New(client, allowed, slog.New(slog.DiscardHandler)).SetWeight(t.Context(),
 				routertest.Rollout(gatewayapi.Type, test.config), 20, nil)
 			want := `rollout "shop/web": ` + field + "." + test.want +
-				` is in namespace "gateways": only Rollouts of that namespace may name routes there: correct it, or add ` +
+				` is in namespace "gateways": only Rollouts of that namespace may reference routes there: correct it, or add ` +
 				"the namespace to the plugin's flag -routeNamespaces"
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("error is\n%v, want\n%s", err, want)

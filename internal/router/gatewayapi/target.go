@@ -208,6 +208,13 @@ func (t *target) HasCanaryTraffic(live *object) bool {
 	return route.HasCanaryTraffic(live.content, intent)
 }
 
+// CanaryWeight returns the highest weight of the canary in a rule of the route.
+func (t *target) CanaryWeight(live *object) uint32 {
+	intent := t.intent
+	intent.Kind, intent.RuleName = t.kind, t.ruleName
+	return uint32(max(0, route.CanaryWeight(live.content, intent))) //nolint:gosec // not negative
+}
+
 // IsMissing reports whether err means that the route does not exist.
 func (*target) IsMissing(err error) bool {
 	return apierrors.IsNotFound(err) || errors.Is(err, errNotServed)

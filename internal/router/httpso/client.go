@@ -116,8 +116,8 @@ func (c *Client) get(ctx context.Context, name types.NamespacedName) (live *obje
 
 // patchAnnotations sets annotations of an object, removes those with an empty text, and changes nothing else. It fails
 // with a conflict if the live annotations are not those of read, so that no decision is based on an outdated state.
-// Other concurrent changes of the object are no conflict: with a resource version as the condition, ten busy writers
-// would win each time.
+// Other concurrent changes of the object are no conflict: a condition on the resource version would fail whenever any
+// other writer is faster.
 func (c *Client) patchAnnotations(ctx context.Context, read *object, annotations map[string]string) error {
 	patch, err := annotationPatch(read, annotations)
 	if err != nil {

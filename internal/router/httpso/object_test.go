@@ -28,9 +28,10 @@ func TestReportFromBeforeTheLastWriteIsStale(t *testing.T) {
 		}
 	}
 	tests := map[string]struct {
-		states []*object
-		after  time.Duration
-		want   bool
+		states  []*object
+		stopped bool // no interceptor runs
+		after   time.Duration
+		want    bool
 	}{
 		"no previous state": {states: []*object{state("10", "a", "3")}, want: true},
 		"an unchanged text": {
@@ -57,6 +58,10 @@ func TestReportFromBeforeTheLastWriteIsStale(t *testing.T) {
 			state("10", "a", "3"), state("11", "b", "3"),
 			state("12", "a", "3"),
 		}, after: 6 * time.Second, want: true},
+		"no interceptor that could report runs": {states: []*object{
+			state("10", "a", "3"), state("11", "b", "3"),
+			state("12", "a", "3"),
+		}, stopped: true, after: time.Hour},
 		"an outdated event arrives last": {states: []*object{
 			state("10", "a", "3"), state("12", "a", "3"),
 			state("11", "b", "3"),
@@ -72,7 +77,7 @@ func TestReportFromBeforeTheLastWriteIsStale(t *testing.T) {
 				}
 				time.Sleep(test.after) // The clock is synctest's.
 				live, _, _ := cache.Get(name)
-				if got, _ := reportedState(live); (got == engine.Applied) != test.want {
+				if got, _ := reportedState(live, !test.stopped); (got == engine.Applied) != test.want {
 					t.Errorf("reportedState = %v, want Applied: %v", got, test.want)
 				}
 			})

@@ -52,7 +52,7 @@ func TestPromotionWaitsForTheStableService(t *testing.T) {
 	tests := map[string]struct {
 		stable []string                    // ready addresses of the stable Service; those of the canary are 10.0.0.2 and 3
 		hashes []string                    // those in the report
-		silent bool                        // whether no interceptor lives
+		lease  func(*routertest.APIServer) // instead of an interceptor that renews its Lease
 		later  func(*routertest.APIServer) // what happens after 500 ms
 		want   bool
 		atOnce bool
@@ -71,8 +71,11 @@ func TestPromotionWaitsForTheStableService(t *testing.T) {
 		"the interceptor still has the old ones": {stable: []string{"10.0.0.2"}, hashes: []string{"old"}},
 		"the interceptor has both":               {stable: []string{"10.0.0.2"}, hashes: []string{"new", "old"}},
 		"the interceptor gets the promoted Pods": {hashes: []string{"old"}, later: report("new"), want: true},
-		"a stopped interceptor is not used": {
-			stable: []string{"10.0.0.2"}, hashes: []string{"old"}, silent: true,
+		"the proxies keep the endpoints of a stopped interceptor": {
+			stable: []string{"10.0.0.2"}, hashes: []string{"old"}, lease: noLease,
+		},
+		"an uninstalled interceptor is not used": {
+			stable: []string{"10.0.0.2"}, hashes: []string{"old"}, lease: uninstall,
 			want: true, atOnce: true,
 		},
 	}
@@ -83,8 +86,10 @@ func TestPromotionWaitsForTheStableService(t *testing.T) {
 				api := routertest.NewInMemory(t, reported(at100, withHashes(test.hashes...)))
 				ready(api, "web-canary", "10.0.0.2", "10.0.0.3")
 				ready(api, "web-stable", test.stable...)
-				if !test.silent {
+				if test.lease == nil {
 					beat(t, api)
+				} else {
+					test.lease(api)
 				}
 				if test.later != nil {
 					time.AfterFunc(500*time.Millisecond, func() { test.later(api) })

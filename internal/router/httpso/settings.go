@@ -48,9 +48,13 @@ func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 			chosen.SafePromotion, err = parseBool(config, key)
 		case engine.ImmediateAbortKey:
 			chosen.ImmediateAbort, err = parseBool(config, key)
+		case engine.LimitWeightKey:
+			var isOn bool
+			isOn, err = parseBool(config, key)
+			chosen.WeightLimit = engine.WeightLimitOf(isOn)
 		default:
-			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s, %s and %s", configField, key,
-				objectKey, engine.ImmediateAbortKey, engine.SafePromotionKey, verifyKey)
+			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s, %s, %s and %s", configField, key,
+				objectKey, engine.ImmediateAbortKey, engine.LimitWeightKey, engine.SafePromotionKey, verifyKey)
 		}
 		if err != nil {
 			return settings{}, err

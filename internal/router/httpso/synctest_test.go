@@ -38,6 +38,33 @@ func renew(api *routertest.APIServer) {
 	}})
 }
 
+// noLease deletes the Lease.
+func noLease(api *routertest.APIServer) { api.DeleteOther(leasePath) }
+
+// crash renews the Lease for the last time, long ago.
+func crash(api *routertest.APIServer) {
+	api.PutOther(leasePath, map[string]any{"spec": map[string]any{
+		"holderIdentity": "interceptor-a",
+		"renewTime":      "1999-12-31T23:59:59.000000Z",
+	}})
+}
+
+// shutDown releases the Lease.
+func shutDown(api *routertest.APIServer) {
+	api.PutOther(leasePath, map[string]any{"spec": map[string]any{
+		"holderIdentity": "",
+		"renewTime":      "2000-01-01T00:00:00.000000Z",
+	}})
+}
+
+// uninstall marks the Lease like kubectl http-canary uninstall.
+func uninstall(api *routertest.APIServer) {
+	api.PutOther(leasePath, map[string]any{"spec": map[string]any{
+		"holderIdentity": "uninstalled",
+		"renewTime":      "1999-12-31T23:59:59.000000Z",
+	}})
+}
+
 // beat renews the Lease until the test ends.
 func beat(t *testing.T, api *routertest.APIServer) {
 	t.Helper()

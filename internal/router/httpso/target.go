@@ -109,33 +109,38 @@ func (t *target) CheckWritten(_ context.Context, live *object) error {
 }
 
 // DataPlaneState returns Applied if, by the interceptor's report, there is a Ready proxy and all of them have ACKed the
-// annotation. Without a running interceptor reports are not updated, and the annotation alone is enough.
+// annotation. If no interceptor keeps the report up to date, it still is what the proxies have, so a report about this
+// annotation counts, and any other annotation waits.
+//
+// The annotation alone is enough only if no report can come: the interceptors were uninstalled, or none was ever
+// installed and none has reported on the object (other software reads the annotation then).
 func (t *target) DataPlaneState(ctx context.Context, live *object) (engine.DataPlaneState, string) {
-	switch t.monitor.check(ctx) {
-	case interceptorGone:
+	liveness := t.monitor.check(ctx)
+	if liveness == interceptorUninstalled || liveness == interceptorAbsent && live.report == nil {
 		return engine.Applied, ""
-	case livenessUnknown:
-		return engine.Unknown, "cannot read the interceptors' Lease"
+	}
+	state, reason := reportedState(live, liveness == interceptorAlive)
+	switch {
+	case state == engine.Applied:
+		return engine.Applied, ""
+	case liveness != interceptorAlive:
+		return engine.Unknown, reason + "; " + t.monitor.describe()
 	default:
+		return state, reason + fmt.Sprintf("; check the kedify-proxy of namespace %q and the interceptor's log, or write "+
+			"%s: false in %s", t.desired.object.Namespace, verifyKey, configField)
 	}
-	state, reason := reportedState(live)
-	if state != engine.Applied {
-		reason += fmt.Sprintf("; check the kedify-proxy of namespace %q and the interceptor's log, or write %s: false in %s",
-			t.desired.object.Namespace, verifyKey, configField)
-	}
-	return state, reason
 }
 
 // reportedState returns Applied if live's report refers to the annotation that live has, and there is a Ready proxy,
 // and all of them have ACKed it. After a weight was changed back and forth, the text is the same as before; until a
-// report refers to the later write, it counts as stale.
-func reportedState(live *object) (engine.DataPlaneState, string) {
+// report refers to the later write, it counts as stale: for staleReportTimeout if reports are maintained, else always.
+func reportedState(live *object, isMaintained bool) (engine.DataPlaneState, string) {
 	report := live.report
 	if report == nil {
 		return engine.Unknown, "no interceptor has reported on it"
 	}
 	isStale := report.ResourceVersion != "" && kube.Older(report.ResourceVersion, live.annotatedVersion) &&
-		time.Since(live.annotatedAt) < staleReportTimeout
+		(!isMaintained || time.Since(live.annotatedAt) < staleReportTimeout)
 	switch ready, acked := report.Proxies.Ready, report.Proxies.Acked; {
 	case ready == 0:
 		return engine.Unknown, "no proxy is Ready"
@@ -151,10 +156,12 @@ func reportedState(live *object) (engine.DataPlaneState, string) {
 	return engine.Applied, ""
 }
 
-// AcceptUnverified accepts the full canary weight after noProxyTimeout without a Ready proxy.
+// AcceptUnverified accepts the full canary weight after noProxyTimeout without a Ready proxy. Without a running
+// interceptor nothing shows that there is none.
 func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.UnverifiedReason, bool) {
 	hasReadyProxy := live.report != nil && live.report.Proxies.Ready > 0
-	if !wait.IsFullCanary || hasReadyProxy || wait.Elapsed < noProxyTimeout {
+	isCurrent := t.monitor.last() == interceptorAlive
+	if !wait.IsFullCanary || hasReadyProxy || !isCurrent || wait.Elapsed < noProxyTimeout {
 		return engine.UnverifiedReason{}, false
 	}
 	return engine.UnverifiedReason{Reason: "DataPlaneNotVerified", Message: fmt.Sprintf("HTTPScaledObject %q has had no "+
@@ -175,17 +182,33 @@ func (t *target) HasCanaryTraffic(live *object) bool {
 	})
 }
 
-// StableHasHash reports whether the stable Service has only Pods of hash, by the interceptor's report. A running
-// interceptor that knows the hashes is authoritative, because the proxies get its endpoints. Otherwise known is false.
+// CanaryWeight returns the weight of the canary Service in the annotation, if that is this Rollout's.
+func (t *target) CanaryWeight(live *object) uint32 {
+	if _, ok := t.desired.otherOwner(live); ok {
+		return 0
+	}
+	backends, _ := split.Parse(live.weightedBackends) // an invalid annotation gives no weight
+	for _, backend := range backends {
+		if backend.Service == t.desired.split.Canary.Service {
+			return backend.Weight
+		}
+	}
+	return 0
+}
+
+// StableHasHash reports whether the stable Service has only Pods of hash, by the interceptor's report. A report with
+// hashes is authoritative, because the proxies get their endpoints from interceptors: without a running one, they keep
+// those of the last report. Otherwise, and after an uninstall, known is false.
 func (t *target) StableHasHash(ctx context.Context, hash string) (matches, known bool, err error) {
 	live, _, err := t.Get(ctx)
 	if err != nil {
 		return false, false, err
 	}
-	if report := live.report; report != nil && len(report.StableHashes) > 0 && t.monitor.check(ctx) == interceptorAlive {
-		return slices.Equal(report.StableHashes, []string{hash}), true, nil
+	report := live.report
+	if report == nil || len(report.StableHashes) == 0 || t.monitor.check(ctx) == interceptorUninstalled {
+		return false, false, nil
 	}
-	return false, false, nil
+	return slices.Equal(report.StableHashes, []string{hash}), true, nil
 }
 
 // Changed returns a channel that is closed at the next change of the object.

@@ -3,6 +3,7 @@ package rollouts
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -33,8 +34,8 @@ func NewEventRecorder(client *kube.Client, component string, log *slog.Logger) *
 	return &EventRecorder{client: client, component: component, log: log, recent: kube.NewWaits()}
 }
 
-// Warn writes a Warning Event about rollout, and the same text to the log, unless it wrote the same text in the last
-// repeatInterval. It never fails: if the Event cannot be written, the log still contains the text.
+// Warn writes a Warning Event about rollout, with the address of the reason's documentation, and the same text to the
+// log, unless it wrote the same text in the last repeatInterval. It never fails: if the Event cannot be written, the log still contains the text.
 func (e *EventRecorder) Warn(ctx context.Context, rollout *v1alpha1.Rollout, reason, message string) {
 	e.WarnTopic(ctx, rollout, reason, message, message)
 }
@@ -60,7 +61,8 @@ func (e *EventRecorder) WarnTopic(ctx context.Context, rollout *v1alpha1.Rollout
 			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Rollout",
 			Namespace: rollout.Namespace, Name: rollout.Name, UID: rollout.UID, ResourceVersion: rollout.ResourceVersion,
 		},
-		Type: corev1.EventTypeWarning, Reason: reason, Note: message, Controller: e.component,
+		Type: corev1.EventTypeWarning, Reason: reason, Controller: e.component,
+		Note: message + "; see " + events.FindingsPage + "#" + strings.ToLower(reason),
 	}.Core())
 	if err != nil {
 		e.log.DebugContext(ctx, "cannot write Event", "error", err.Error())

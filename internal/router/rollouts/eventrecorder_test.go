@@ -49,7 +49,8 @@ func TestTheSameWarningIsNotRepeatedForTenMinutes(t *testing.T) {
 			}
 		}
 		event := api.Events()[0]
-		if event.InvolvedObject.Name != "web" || event.Reason != "Odd" || event.Message != "it is odd" ||
+		const message = "it is odd; see https://github.com/kedify/argo-rollouts-plugin/blob/main/docs/reference/findings.md#odd"
+		if event.InvolvedObject.Name != "web" || event.Reason != "Odd" || event.Message != message ||
 			event.Type != "Warning" || event.Source.Component != "router" {
 			t.Errorf("the event is %+v", event)
 		}

@@ -32,7 +32,7 @@ const (
 const SafePromotionKey = "safePromotion"
 
 // errNotPromoted means that the stable Service does not have the promoted Pods yet.
-var errNotPromoted = errors.New("its ready addresses are not those of the promoted Pods yet")
+var errNotPromoted = errors.New("its ready endpoints are not yet the promoted Pods")
 
 // IsPromotion reports whether an UpdateHash with these hashes is the one at the end of a canary, when the stable
 // Service gets the Pods of the canary. It is false for aborted Rollouts, those scaled to zero, and a rollback during a
@@ -168,48 +168,9 @@ func (g *PromotionGate) isPromoted(ctx context.Context, p Promotion) (bool, erro
 		return len(canary) == 0 && err == nil, err
 	}
 	for address := range stable {
-		if !canary[address] {
+		if _, ok := canary[address]; !ok {
 			return false, nil
 		}
 	}
 	return true, nil
-}
-
-// HasReadyEndpoint reports whether a Service of the Rollout has a ready address. If Endpoints may not be read, the
-// result is false, with a Warning Event.
-func (g *PromotionGate) HasReadyEndpoint(ctx context.Context, rollout *v1alpha1.Rollout, service string) (bool, error) {
-	addresses, err := g.readyAddresses(ctx, rollout.Namespace, service)
-	if apierrors.IsForbidden(err) {
-		g.events.Warn(ctx, rollout, "AbortNotImmediate", fmt.Sprintf("cannot read the Endpoints of Service %q, so the "+
-			"canary keeps its weight until all stable Pods are available: allow the controller's ServiceAccount to get "+
-			"endpoints", service))
-		return false, nil
-	}
-	return len(addresses) > 0, err
-}
-
-// endpoints is the part of an Endpoints object (core/v1) with the ready addresses. The controller's ServiceAccount may
-// get Endpoints, but not EndpointSlices.
-type endpoints struct {
-	Subsets []struct {
-		Addresses []struct {
-			IP string `json:"ip"`
-		} `json:"addresses"`
-	} `json:"subsets"`
-}
-
-// readyAddresses returns the ready addresses of a Service; none if it has no Endpoints.
-func (g *PromotionGate) readyAddresses(ctx context.Context, namespace, service string) (map[string]bool, error) {
-	var read endpoints
-	err := g.client.Get(ctx, &read, "api", "v1", "namespaces", namespace, "endpoints", service)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("endpoints of Service %q: %w", service, err)
-	}
-	addresses := map[string]bool{}
-	for _, subset := range read.Subsets {
-		for _, address := range subset.Addresses {
-			addresses[address.IP] = true
-		}
-	}
-	return addresses, nil
 }

@@ -107,7 +107,8 @@ func TestInProgress(t *testing.T) {
 			watcher := watch(t,
 				list(fmt.Sprintf(`{"metadata": {"namespace": "shop", "name": "web-http", "resourceVersion": "1", "annotations": {%s}},
 					"spec": {"scaleTargetRef": %s}}`, test.annotations, test.target)),
-				list(fmt.Sprintf(`{"metadata": {"namespace": "shop", "name": "web", "resourceVersion": "1"}, "status": {%s}}`, test.status),
+				list(fmt.Sprintf(`{"metadata": {"namespace": "shop", "name": "web", "resourceVersion": "1"}, "status": {%s}}`,
+					test.status),
 					`{"metadata": {"namespace": "bank", "name": "other", "resourceVersion": "1"}, "status": {"stableRS": "a", "currentPodHash": "b"}}`))
 			if got := inProgress(t, watcher, types.NamespacedName{Namespace: "shop", Name: "web-http"}); got != test.want {
 				t.Errorf("a canary is under way: %v", got)

@@ -138,7 +138,7 @@ func TestSeededAfterEachInterceptor(t *testing.T) {
 		},
 		Objects: map[string]metrics.ObjectReport{
 			"shop/web": {
-				Fleet: "shop", Metric: metrics.Concurrency, Target: 1, RequestRate: 10, Concurrency: 1,
+				Fleet: "shop", Metric: metrics.Concurrency, Target: 1, RequestRate: 10,
 				Warming: []string{"proxy-2"},
 			},
 		},

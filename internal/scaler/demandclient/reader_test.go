@@ -134,8 +134,8 @@ func TestDemandSumsAllReplicas(t *testing.T) {
 	})
 }
 
-// TestHeldOnlyReports checks that a report of queued requests alone changes nothing else.
-func TestHeldOnlyReports(t *testing.T) {
+// TestQueuedOnlyReports checks that a report of queued requests alone changes nothing else.
+func TestQueuedOnlyReports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := startInterceptor(t)

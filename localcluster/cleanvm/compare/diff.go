@@ -41,10 +41,10 @@ func (f Finding) String() string {
 	return text + " (" + f.Item.State + ")"
 }
 
-// Result contains the differences between two snapshots, except noise.
+// Result contains the differences between two snapshots, except ignored ones.
 type Result struct {
-	// Left are unexpected differences.
-	Left []Finding
+	// Unexpected are unexpected differences.
+	Unexpected []Finding
 	// Allowed counts expected differences by reason.
 	Allowed map[string]int
 	// UntilReboot are loaded kernel modules and the settings that they added.
@@ -52,10 +52,10 @@ type Result struct {
 }
 
 // Clean reports whether there is no unexpected difference.
-func (r *Result) Clean() bool { return len(r.Left) == 0 }
+func (r *Result) Clean() bool { return len(r.Unexpected) == 0 }
 
 // Diff compares two snapshots.
-func Diff(before, after Snapshot, noise, allowed []Rule) Result {
+func Diff(before, after Snapshot, ignored, allowed []Rule) Result {
 	out := Result{Allowed: map[string]int{}}
 	names := map[string]bool{}
 	for _, snapshot := range []Snapshot{before, after} {
@@ -69,22 +69,22 @@ func Diff(before, after Snapshot, noise, allowed []Rule) Result {
 	}
 	for _, section := range slices.Sorted(maps.Keys(names)) {
 		for _, f := range diffSection(section, before[section], after[section]) {
-			out.add(f, noise, allowed, loaded)
+			out.add(f, ignored, allowed, loaded)
 		}
 	}
 	return out
 }
 
 // add appends a finding to its list.
-func (r *Result) add(f Finding, noise, allowed []Rule, loaded bool) {
-	for _, rule := range noise {
+func (r *Result) add(f Finding, ignored, allowed []Rule, loaded bool) {
+	for _, rule := range ignored {
 		if rule.matches(f.Section, f.Item.Name) {
 			return
 		}
 	}
 	for _, rule := range allowed {
 		if rule.matches(f.Section, f.Item.Name) {
-			r.Allowed[rule.Why]++
+			r.Allowed[rule.Reason]++
 			return
 		}
 	}
@@ -95,7 +95,7 @@ func (r *Result) add(f Finding, noise, allowed []Rule, loaded bool) {
 		r.UntilReboot = append(r.UntilReboot, f)
 		return
 	}
-	r.Left = append(r.Left, f)
+	r.Unexpected = append(r.Unexpected, f)
 }
 
 // isControl reports whether a device node belongs to a kernel module and not to a disk or a terminal.

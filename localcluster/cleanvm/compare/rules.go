@@ -8,8 +8,8 @@ type Rule struct {
 	Section string
 	// Names matches the whole name.
 	Names *regexp.Regexp
-	// Why is the reason for the exception.
-	Why string
+	// Reason is the reason for the exception.
+	Reason string
 }
 
 func (r Rule) matches(section, name string) bool {
@@ -17,12 +17,12 @@ func (r Rule) matches(section, name string) bool {
 }
 
 // rule returns the Rule of a pattern.
-func rule(section, pattern, why string) Rule {
-	return Rule{section, regexp.MustCompile(`^(?:` + pattern + `)$`), why}
+func rule(section, pattern, reason string) Rule {
+	return Rule{section, regexp.MustCompile(`^(?:` + pattern + `)$`), reason}
 }
 
-// Noise are changes that a running Debian makes by itself.
-func Noise() []Rule {
+// IgnoredChanges are changes that a running Debian makes by itself.
+func IgnoredChanges() []Rule {
 	return []Rule{
 		rule(sectionFiles, `/var/log/(journal/.*|wtmp\.db|lastlog|lastlog2|wtmp|btmp|auth\.log)`, "journal and logins"),
 		rule(sectionFiles, `/var/lib/(wtmpdb|lastlog)/.*`, "logins"),

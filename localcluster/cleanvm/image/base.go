@@ -35,7 +35,8 @@ var customise string
 func packages() []string {
 	return []string{
 		"linux-image-cloud-amd64", "systemd", "systemd-sysv", "libpam-systemd", "dbus", "sudo", "openssh-server",
-		"apparmor", "bash-completion", "ca-certificates", "curl", "docker.io", "docker-cli", "gcc", "git", "iproute2", "iptables", "kmod", "less", "libc6-dev",
+		"apparmor", "bash-completion", "ca-certificates", "curl", "docker.io", "docker-cli", "gcc", "git", "iproute2",
+		"iptables", "kmod", "less", "libc6-dev",
 		"make", "nftables", "procps", "python3", "python3-pip",
 	}
 }
@@ -127,7 +128,9 @@ func (b Builder) build(ctx context.Context, how recipe, dir string) error {
 	if err := run(ctx, b.Log, "mmdebstrap", b.bootstrap(how, stage, root)...); err != nil {
 		return fmt.Errorf("install Debian: %w", err)
 	}
-	for from, to := range map[string]string{"boot/vmlinuz-*": "vmlinuz", "boot/initrd.img-*": "initrd.img", "home": "home"} {
+	for from, to := range map[string]string{
+		"boot/vmlinuz-*": "vmlinuz", "boot/initrd.img-*": "initrd.img", "home": "home",
+	} {
 		if err := moveFile(root, from, filepath.Join(work, to)); err != nil {
 			return err
 		}
@@ -135,7 +138,8 @@ func (b Builder) build(ctx context.Context, how recipe, dir string) error {
 	if err := os.Mkdir(filepath.Join(root, "home"), 0o755); err != nil {
 		return fmt.Errorf("create the mount point of /home: %w", err)
 	}
-	err := run(ctx, b.Log, "mke2fs", "-q", "-t", "ext4", "-L", "cleanvm-root", "-d", root, filepath.Join(work, "root.raw"), how.Size)
+	err := run(ctx, b.Log, "mke2fs", "-q", "-t", "ext4", "-L", "cleanvm-root", "-d", root, filepath.Join(work, "root.raw"),
+		how.Size)
 	if err != nil {
 		return fmt.Errorf("create the root disk: %w", err)
 	}

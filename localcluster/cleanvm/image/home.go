@@ -33,7 +33,8 @@ type plan struct {
 // Home builds the disk of /home: an empty one, or one with the host's caches if they are to be copied. It is built for
 // each run, because the host's caches change. Components that depend on a distribution are not copied.
 func (b Builder) Home(ctx context.Context, base Base, parts string, carry bool) (string, error) {
-	p := plan{Root: filepath.Join(b.Dir, "home"), Disk: filepath.Join(b.Dir, "home.raw"), Size: diskSize, Binds: map[string]string{}}
+	p := plan{Root: filepath.Join(b.Dir, "home"), Disk: filepath.Join(b.Dir,
+		"home.raw"), Size: diskSize, Binds: map[string]string{}}
 	for _, old := range []string{p.Root, p.Disk} {
 		if err := os.RemoveAll(old); err != nil {
 			return "", fmt.Errorf("remove the last run's home: %w", err)
@@ -96,8 +97,8 @@ func isPortable(part string) bool {
 	return true
 }
 
-// asGuestUser restarts this program in namespaces of its own, in which the host user's files belong to the guest's user:
-// mke2fs has no option for owners. The kernel removes the mounts with the namespaces.
+// asGuestUser restarts this program in namespaces of its own, in which the host user's files belong to the guest's
+// user: mke2fs has no option for owners. The kernel removes the mounts with the namespaces.
 func (b Builder) asGuestUser(ctx context.Context, plan string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -137,6 +138,8 @@ func MakeHome(text string) error {
 	if err != nil {
 		return fmt.Errorf("find mke2fs: %w", err)
 	}
-	args := []string{"mke2fs", "-q", "-t", "ext4", "-L", "cleanvm-home", "-E", "root_owner=0:0", "-d", p.Root, p.Disk, p.Size}
+	args := []string{
+		"mke2fs", "-q", "-t", "ext4", "-L", "cleanvm-home", "-E", "root_owner=0:0", "-d", p.Root, p.Disk, p.Size,
+	}
 	return unix.Exec(program, args, os.Environ())
 }

@@ -54,7 +54,8 @@ func hostNetwork(ctx context.Context) (network, error) {
 // readMirrors reads the archives that the host uses. A host that is not Debian, or that never fetched its package
 // lists, uses the public ones.
 func (n *network) readMirrors(ctx context.Context) {
-	targets, err := output(ctx, "apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
+	targets, err := output(ctx, "apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)",
+		"Created-By: Packages")
 	if err != nil {
 		return
 	}
@@ -120,7 +121,8 @@ func pipVariables(ctx context.Context) []string {
 	for line := range strings.Lines(config) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		option := key[strings.LastIndex(key, ".")+1:]
-		if slices.Contains([]string{"index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "default-timeout"}, option) {
+		if slices.Contains([]string{"index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "default-timeout"},
+			option) {
 			name := "PIP_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
 			out = append(out, name+"="+strings.Trim(value, `'"`))
 		}

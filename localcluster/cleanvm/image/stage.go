@@ -26,7 +26,8 @@ func (b Builder) stage(how recipe, dir string) error {
 		{"late/etc/ssh/authorized_keys/" + User, b.Keys.authorized(), 0o644},
 		{
 			"late/etc/ssh/sshd_config.d/cleanvm.conf",
-			"AuthorizedKeysFile /etc/ssh/authorized_keys/%u\nPasswordAuthentication no\nHostKey /etc/ssh/ssh_host_ed25519_key\n", 0o644,
+			"AuthorizedKeysFile /etc/ssh/authorized_keys/%u\nPasswordAuthentication no\nHostKey /etc/ssh/ssh_host_ed25519_key\n",
+			0o644,
 		},
 	}
 	for name, content := range how.Network.Authorities {

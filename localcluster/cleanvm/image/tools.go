@@ -50,7 +50,8 @@ func CheckHost(ctx context.Context, install bool, log io.Writer) error {
 	names := slices.Sorted(maps.Keys(missing))
 	line := append([]string{"apt-get", "install", "--yes", "--no-install-recommends"}, names...)
 	if !install {
-		return fmt.Errorf("%w: %s; install them with: %s (or add --install)", ErrMissing, strings.Join(names, ", "), strings.Join(line, " "))
+		return fmt.Errorf("%w: %s; install them with: %s (or add --install)", ErrMissing, strings.Join(names, ", "),
+			strings.Join(line, " "))
 	}
 	return run(ctx, log, line[0], line[1:]...)
 }

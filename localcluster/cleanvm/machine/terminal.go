@@ -56,7 +56,9 @@ type TerminalSettings struct {
 }
 
 // Terminal opens a terminal with a login shell. All output goes to out.
-func (s *Session) Terminal(ctx context.Context, look TerminalSettings, password string, out io.Writer) (*Terminal, error) {
+func (s *Session) Terminal(
+	ctx context.Context, look TerminalSettings, password string, out io.Writer,
+) (*Terminal, error) {
 	session, err := s.client.NewSession()
 	if err != nil {
 		return nil, fmt.Errorf("open an ssh channel: %w", err)

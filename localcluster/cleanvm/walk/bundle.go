@@ -75,7 +75,8 @@ func referenceObjects(ctx context.Context, repo, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.WriteFile(filepath.Join(bundleRepo, "objects", "info", "alternates"), []byte(objects+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(bundleRepo, "objects", "info", "alternates"), []byte(objects+"\n"),
+		0o644); err != nil {
 		return "", fmt.Errorf("reference the repository's objects: %w", err)
 	}
 	return bundleRepo, nil
@@ -91,7 +92,10 @@ func commitAll(ctx context.Context, repo, own, parent string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := []string{"GIT_AUTHOR_NAME=cleanvm", "GIT_AUTHOR_EMAIL=cleanvm@localhost", "GIT_COMMITTER_NAME=cleanvm", "GIT_COMMITTER_EMAIL=cleanvm@localhost"}
+	name := []string{
+		"GIT_AUTHOR_NAME=cleanvm", "GIT_AUTHOR_EMAIL=cleanvm@localhost", "GIT_COMMITTER_NAME=cleanvm",
+		"GIT_COMMITTER_EMAIL=cleanvm@localhost",
+	}
 	return git(ctx, name, "--git-dir", own, "commit-tree", "-p", parent, "-m", "Uncommitted changes", tree)
 }
 

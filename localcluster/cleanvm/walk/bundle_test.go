@@ -13,7 +13,8 @@ import (
 
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@localhost"}, args...)...)
+	command := exec.CommandContext(t.Context(), "git",
+		append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@localhost"}, args...)...)
 	out, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -53,7 +54,8 @@ func TestABundleIsACleanClone(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := clone(t, bundle)
-	if want := git(t, repo, "rev-parse", "HEAD"); git(t, got, "rev-parse", "HEAD") != want || bundle.Commit != want || bundle.Dirty {
+	if want := git(t, repo, "rev-parse", "HEAD"); git(t, got, "rev-parse", "HEAD") != want || bundle.Commit != want ||
+		bundle.Dirty {
 		t.Errorf("the clone has %s, the bundle %+v, want %s", git(t, got, "rev-parse", "HEAD"), bundle, want)
 	}
 }

@@ -21,31 +21,32 @@ func (s Report) Write(out io.Writer) {
 		if o.Problem != nil {
 			verdict = o.Problem.Error()
 		}
-		fmt.Fprintf(out, "\n$ %s\n  %s after %s; sudo prompted for the password %d time(s)\n", o.Line, verdict, o.Took.Round(time.Second), o.PasswordPrompts)
+		fmt.Fprintf(out, "\n$ %s\n  %s after %s; sudo prompted for the password %d time(s)\n", o.Line, verdict,
+			o.Took.Round(time.Second), o.PasswordPrompts)
 		for _, line := range o.Tail {
 			fmt.Fprintln(out, "  | "+line)
 		}
 	}
 	fmt.Fprintf(out, "\nminimum of available memory: %d MiB\n", s.MinMemoryMB)
-	s.writeLeft(out)
+	s.writeDifferences(out)
 }
 
-func (s Report) writeLeft(out io.Writer) {
-	for _, why := range slices.Sorted(maps.Keys(s.Left.Allowed)) {
-		fmt.Fprintf(out, "%d files differ in %s: allowed\n", s.Left.Allowed[why], why)
+func (s Report) writeDifferences(out io.Writer) {
+	for _, reason := range slices.Sorted(maps.Keys(s.Differences.Allowed)) {
+		fmt.Fprintf(out, "%d files differ in %s: allowed\n", s.Differences.Allowed[reason], reason)
 	}
-	if len(s.Left.UntilReboot) > 0 {
+	if len(s.Differences.UntilReboot) > 0 {
 		fmt.Fprintln(out, "until the next boot there are (allowed):")
 	}
-	for _, line := range groupFindings(s.Left.UntilReboot) {
+	for _, line := range groupFindings(s.Differences.UntilReboot) {
 		fmt.Fprintln(out, "  "+line)
 	}
-	if s.Left.Clean() {
+	if s.Differences.Clean() {
 		fmt.Fprintln(out, "nothing else was left on the machine")
 		return
 	}
-	fmt.Fprintf(out, "left on the machine: %d\n", len(s.Left.Left))
-	for _, f := range s.Left.Left {
+	fmt.Fprintf(out, "left on the machine: %d\n", len(s.Differences.Unexpected))
+	for _, f := range s.Differences.Unexpected {
 		fmt.Fprintln(out, "  "+f.String())
 	}
 }

@@ -102,7 +102,8 @@ func (t *Transcript) Tail() []string {
 
 // plain removes control sequences (ECMA-48) and text that a carriage return has overwritten.
 func plain(line string) string {
-	line = regexp.MustCompile(`\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]`).ReplaceAllString(line, "")
+	line = regexp.MustCompile(`\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-Z\\-_]`).
+		ReplaceAllString(line, "")
 	line = strings.TrimRight(line, "\r\n ")
 	return line[strings.LastIndex(line, "\r")+1:]
 }

@@ -15,8 +15,10 @@ func TestTranscript(t *testing.T) {
 		live bool
 		want string
 	}{
-		"file":     {want: "  dev│ one\n  dev│ green\n  dev│ 2 %\n"},
-		"terminal": {live: true, want: "  dev│ one\n  dev│ \x1b[32mgreen\x1b[0m\n  dev│ 1 %\r  dev│ 2 %\n  dev│ \x1b]9;cleanvm 0\x07$ "},
+		"file": {want: "  dev│ one\n  dev│ green\n  dev│ 2 %\n"},
+		"terminal": {
+			live: true, want: "  dev│ one\n  dev│ \x1b[32mgreen\x1b[0m\n  dev│ 1 %\r  dev│ 2 %\n  dev│ \x1b]9;cleanvm 0\x07$ ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, raw strings.Builder

@@ -22,7 +22,7 @@ const (
 
 // Timeouts, before they are multiplied by the patience.
 const (
-	settleTimeout   = 3 * time.Minute
+	bootTimeout     = 3 * time.Minute
 	snapshotTimeout = 2 * time.Minute
 	// goneTimeout is how long objects that are being removed may still exist.
 	goneTimeout  = 30 * time.Second
@@ -76,8 +76,8 @@ type Report struct {
 	Outcomes []Outcome
 	// MinMemoryMB is the minimum of available memory, in MiB.
 	MinMemoryMB int
-	// Left are the differences on the machine.
-	Left compare.Result
+	// Differences are the differences on the machine.
+	Differences compare.Result
 }
 
 // Passed reports whether all commands succeeded and left nothing.
@@ -87,7 +87,7 @@ func (s Report) Passed() bool {
 			return false
 		}
 	}
-	return s.Left.Clean()
+	return s.Differences.Clean()
 }
 
 // progress reports progress on a line of its own.
@@ -103,10 +103,11 @@ func (w *Walk) withTimeout(ctx context.Context, timeout time.Duration) (context.
 
 // AwaitBoot waits until the machine has finished booting.
 func (w *Walk) AwaitBoot(ctx context.Context) error {
-	ctx, cancel := w.withTimeout(ctx, settleTimeout)
+	ctx, cancel := w.withTimeout(ctx, bootTimeout)
 	defer cancel()
 	// A degraded machine returns a non-zero exit code; the summary shows the reason.
-	_, err := w.Root.Run(ctx, "systemctl is-system-running --wait || true; ! systemctl is-active --quiet docker || docker info >/dev/null", nil)
+	_, err := w.Root.Run(ctx, "systemctl is-system-running --wait || true; ! systemctl is-active --quiet docker || "+
+		"docker info >/dev/null", nil)
 	if err != nil {
 		return fmt.Errorf("wait for the machine's services: %w", err)
 	}
@@ -160,7 +161,7 @@ func (w *Walk) RunCommands(ctx context.Context, commands []Command) (Report, err
 		}
 	}
 	w.progress("taking a snapshot of the machine after the commands")
-	if report.Left, err = w.compare(ctx, before); err != nil {
+	if report.Differences, err = w.compare(ctx, before); err != nil {
 		return report, err
 	}
 	report.MinMemoryMB, err = memory()
@@ -191,7 +192,7 @@ func (w *Walk) compare(ctx context.Context, before compare.Snapshot) (compare.Re
 		if err != nil {
 			return compare.Result{}, err
 		}
-		result := compare.Diff(before, after, compare.Noise(), compare.Allowed(Clone))
+		result := compare.Diff(before, after, compare.IgnoredChanges(), compare.Allowed(Clone))
 		if result.Clean() {
 			return result, nil
 		}

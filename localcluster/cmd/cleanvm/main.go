@@ -52,20 +52,25 @@ a Debian or Ubuntu host; /dev/kvm is used where it runs an unmodified kernel, el
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&o.repo, "repo", ".", "repository to clone")
-	flags.StringVar(&o.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"), "folder of built components and disks (default: kedify-localcluster in the user's cache folder)")
+	flags.StringVar(&o.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"),
+		"folder of built components and disks (default: kedify-localcluster in the user's cache folder)")
 	flags.StringVar(&o.accel, "accel", "auto", "kvm, tcg (emulation), or auto: KVM where it works")
-	flags.StringVar(&o.model, "cpu", "max,la57=off", "emulated processor, one of QEMU's models (a fifth level of page tables only costs time)")
+	flags.StringVar(&o.model, "cpu", "max,la57=off",
+		"emulated processor, one of QEMU's models (a fifth level of page tables only costs time)")
 	flags.IntVar(&o.memoryMB, "memory", memoryMB, "memory in MiB")
 	flags.IntVar(&o.cpus, "cpus", 2, "processors")
-	flags.BoolVar(&o.carry, "carry", true, "copy the host's built components and Go's caches into the guest; without them everything is built in the guest")
+	flags.BoolVar(&o.carry, "carry", true,
+		"copy the host's built components and Go's caches into the guest; without them everything is built in the guest")
 	flags.BoolVar(&o.docker, "docker", true, "start Docker, which loads kernel modules and enables cgroup controllers")
 	flags.BoolVar(&o.install, "install", false, "install missing host packages with apt-get")
 	flags.Float64Var(&o.patience, "patience", 0, "factor for all timeouts (default: 1 with KVM, 6 under emulation)")
 	flags.BoolVar(&o.dirty, "dirty", false, "clone uncommitted changes, too")
 	flags.BoolVar(&o.keep, "keep", false, "if something fails, leave the machine running until Ctrl-C")
 	flags.StringVar(&o.term, "term", "", "TERM in the guest (default: this terminal's, or dumb if there is none)")
-	flags.DurationVar(&o.timeout, "timeout", 40*time.Minute, "timeout of one command, before it is multiplied by --patience")
-	root.Flags().StringVar(&o.tests, "tests", "", "test command (default: make test, or make test-cluster under emulation)")
+	flags.DurationVar(&o.timeout, "timeout", 40*time.Minute,
+		"timeout of one command, before it is multiplied by --patience")
+	root.Flags().StringVar(&o.tests, "tests", "",
+		"test command (default: make test, or make test-cluster under emulation)")
 	root.AddCommand(runCommand(o), bootCommand(o), imageCommand(o), homeCommand())
 	return root
 }

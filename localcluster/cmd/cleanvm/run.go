@@ -63,7 +63,8 @@ func (o *options) walk(ctx context.Context, g *guest, bundle walk.Bundle, comman
 	defer log.Close()
 	look, live := o.terminalSettings()
 	w := &walk.Walk{
-		Root: g.root, Transcript: walk.NewTranscript(os.Stdout, log, live), Patience: g.patience, Dir: g.dir, Progress: progress,
+		Root: g.root, Transcript: walk.NewTranscript(os.Stdout, log, live), Patience: g.patience, Dir: g.dir,
+		Progress: progress,
 	}
 	begun := time.Now()
 	if err := w.AwaitBoot(ctx); err != nil {
@@ -84,7 +85,9 @@ func (o *options) walk(ctx context.Context, g *guest, bundle walk.Bundle, comman
 }
 
 // openTerminal logs the user in on a terminal.
-func (g *guest) openTerminal(ctx context.Context, look machine.TerminalSettings, transcript io.Writer) (*machine.Terminal, error) {
+func (g *guest) openTerminal(
+	ctx context.Context, look machine.TerminalSettings, transcript io.Writer,
+) (*machine.Terminal, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(float64(bootTimeout)*g.patience))
 	defer cancel()
 	login := g.login

@@ -94,7 +94,8 @@ func lockFolder(dir string) (io.Closer, error) {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("another clean machine runs from %s: stop it, or set --cache: %w", dir, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("another clean machine runs from %s: stop it, or set --cache: %w", dir, err),
+			file.Close())
 	}
 	return file, nil
 }
@@ -139,7 +140,9 @@ func (o *options) start(ctx context.Context) (*guest, error) {
 		return nil, errors.Join(fmt.Errorf("%w\n%s", err, logtail.Tail(filepath.Join(dir, imageLog))), lock.Close())
 	}
 	progress("built the disks in %s", time.Since(begun).Round(time.Second))
-	g := &guest{dir: dir, home: home, lock: lock, key: b.Keys.UserFile, login: machine.Login{User: "root", Key: b.Keys.User, Host: b.Keys.Host.PublicKey()}}
+	g := &guest{dir: dir, home: home, lock: lock, key: b.Keys.UserFile, login: machine.Login{
+		User: "root", Key: b.Keys.User, Host: b.Keys.Host.PublicKey(),
+	}}
 	for _, way := range ways {
 		config := machine.Config{
 			Kernel: base.Kernel, Initrd: base.Initrd, Root: base.Disk, Home: home, Dir: dir,
@@ -222,7 +225,8 @@ func (o *options) boot(ctx context.Context) error {
 // await keeps the machine running until the developer or the machine ends it.
 func (g *guest) await(ctx context.Context) {
 	for _, user := range []string{image.User, "root"} {
-		progress("ssh -i %s -p %d -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no %s@127.0.0.1", g.key, g.Port, user)
+		progress("ssh -i %s -p %d -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no %s@127.0.0.1", g.key, g.Port,
+			user)
 	}
 	progress("%s's password is: %s", image.User, image.Password)
 	progress("Ctrl-C stops the machine")

@@ -23,7 +23,9 @@ import (
 )
 
 // assemble builds this project's programs and describes the cluster.
-func assemble(ctx context.Context, l *location, o *upOptions, r request, parts map[string]string) (node.Config, error) {
+func assemble(
+	ctx context.Context, l *location, o *upOptions, r request, components map[string]string,
+) (node.Config, error) {
 	if err := l.makeDir(); err != nil {
 		return node.Config{}, err
 	}
@@ -34,25 +36,27 @@ func assemble(ctx context.Context, l *location, o *upOptions, r request, parts m
 		Forwards: append(stack.Forwards(fmt.Sprintf("%s:%d", settings.Addresses.Node, cluster.APIPort)), r.forwards...),
 		Bare:     o.bare,
 	}
-	config.Contents.Parts = parts
-	sources := install.Sources{Repo: l.repo, RolloutsManifest: filepath.Join(parts["argo-rollouts"], "share", "install.yaml")}
+	config.Contents.Components = components
+	sources := install.Sources{
+		Repo: l.repo, RolloutsManifest: filepath.Join(components["argo-rollouts"], "share", "install.yaml"),
+	}
 	bundles := []install.Bundle{install.DNS(sources)}
 	var programs map[product.Program]string
 	var err error
 	if o.bare {
-		config.Images = stack.BareImages(parts)
+		config.Images = stack.BareImages(components)
 	} else {
 		if programs, err = buildPrograms(ctx, l, stack.Programs(r.addons), r); err != nil {
 			return node.Config{}, err
 		}
-		config.Images = stack.Images(parts, programs)
+		config.Images = stack.Images(components, programs)
 		bundles = append(bundles, install.Canaries(sources))
 	}
 	for _, addon := range r.addons {
 		config.Addons = append(config.Addons, string(addon))
 	}
-	config.Images = append(config.Images, stack.AddonImages(r.addons, parts, programs)...)
-	config.Steps = install.Steps(append(bundles, stack.AddonBundles(r.addons, parts, sources, o.bare)...)...)
+	config.Images = append(config.Images, stack.AddonImages(r.addons, components, programs)...)
+	config.Steps = install.Steps(append(bundles, stack.AddonBundles(r.addons, components, sources, o.bare)...)...)
 	config.Contents.Given = slices.Sorted(maps.Keys(r.binaries))
 	config.Contents.Programs, config.Contents.Manifests, err = contents(l, programs)
 	return config, err
@@ -95,7 +99,9 @@ func sum(content []byte) string {
 }
 
 // buildPrograms builds this project's own programs from the working tree, except those that are passed as binaries.
-func buildPrograms(ctx context.Context, l *location, programs []product.Program, r request) (map[product.Program]string, error) {
+func buildPrograms(
+	ctx context.Context, l *location, programs []product.Program, r request,
+) (map[product.Program]string, error) {
 	out := map[product.Program]string{}
 	var missing []product.Program
 	for _, program := range programs {
@@ -115,7 +121,8 @@ func buildPrograms(ctx context.Context, l *location, programs []product.Program,
 			return nil, fmt.Errorf("--binary %s: unknown program: the programs are %v", program, slices.Sorted(maps.Keys(out)))
 		}
 	}
-	return out, compile(ctx, compilation{repo: l.repo, dir: filepath.Join(l.dir(), "own"), architecture: runtime.GOARCH, programs: missing})
+	return out, compile(ctx,
+		compilation{repo: l.repo, dir: filepath.Join(l.dir(), "own"), architecture: runtime.GOARCH, programs: missing})
 }
 
 // ownProgram returns the output path of a program of this project.
@@ -154,7 +161,8 @@ func compile(ctx context.Context, c compilation) error {
 		flags += " -X main.version=" + c.version
 	}
 	args := []string{
-		"build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false", "-ldflags", flags, "-o", c.dir + string(filepath.Separator),
+		"build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false", "-ldflags", flags, "-o",
+		c.dir + string(filepath.Separator),
 	}
 	command := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	command.Dir = c.repo

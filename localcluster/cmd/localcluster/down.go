@@ -61,7 +61,8 @@ func remove(ctx context.Context, dir, name string) error {
 	if removed, err := host.RequestStop(ctx, dir); removed || err != nil {
 		return err
 	}
-	if holder, err := host.LockHolder(dir); err == nil && holder == 0 && !cgroup.Exists(settings) && !cgroup.HasRecord(settings) && os.RemoveAll(dir) == nil {
+	if holder, err := host.LockHolder(dir); err == nil && holder == 0 && !cgroup.Exists(settings) &&
+		!cgroup.HasRecord(settings) && os.RemoveAll(dir) == nil {
 		return nil
 	}
 	if err := elevate(ctx, "the cluster's files belong to root"); err != nil {

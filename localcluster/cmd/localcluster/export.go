@@ -46,11 +46,11 @@ func exportCommand(l *location) *cobra.Command {
 
 // export builds this project's programs and the files of their installation.
 func export(ctx context.Context, l *location, folder string, out io.Writer) error {
-	rollouts, err := partNamed(l, "argo-rollouts")
+	rollouts, err := componentNamed(l, "argo-rollouts")
 	if err != nil {
 		return err
 	}
-	parts, err := ensureParts(ctx, l, []build.Part{rollouts})
+	components, err := ensureComponents(ctx, l, []build.Component{rollouts})
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func export(ctx context.Context, l *location, folder string, out io.Writer) erro
 		return err
 	}
 	e.Steps = install.Steps(install.Canaries(install.Sources{
-		Repo: l.repo, RolloutsManifest: filepath.Join(parts["argo-rollouts"], "share", "install.yaml"),
+		Repo: l.repo, RolloutsManifest: filepath.Join(components["argo-rollouts"], "share", "install.yaml"),
 	}))
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")

@@ -71,7 +71,8 @@ func imagesCommand(l *location) *cobra.Command {
 	flags.StringVar(&r.tag, "tag", "dev", "tag of the images")
 	flags.StringVar(&r.release.Version, "release", "", "`VERSION` of the programs and the images")
 	flags.StringVar(&r.release.Revision, "revision", "", "source `COMMIT` of the images, for their labels")
-	flags.StringSliceVar(&r.architectures, "architecture", []string{"amd64", "arm64"}, "processors of the images, as GOARCH")
+	flags.StringSliceVar(&r.architectures, "architecture", []string{"amd64", "arm64"},
+		"processors of the images, as GOARCH")
 	flags.BoolVar(&push, "push", false, "push the images to the registry, too, with the credentials of `docker login`")
 	return command
 }
@@ -85,7 +86,8 @@ func buildImages(ctx context.Context, repo, folder string, r imagesRequest) ([]i
 	built := map[string]map[product.Program]string{}
 	for _, architecture := range r.architectures {
 		dir := filepath.Join(folder, "linux-"+architecture)
-		err := compile(ctx, compilation{repo: repo, dir: dir, architecture: architecture, version: r.release.Version, programs: programs})
+		err := compile(ctx,
+			compilation{repo: repo, dir: dir, architecture: architecture, version: r.release.Version, programs: programs})
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,8 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 	}
 	folder := t.TempDir()
 	built, err := buildImages(t.Context(), repo, folder, imagesRequest{
-		registry: registry, tag: "dev", release: product.Release{Version: "0.0.0"}, architectures: []string{"amd64"}, images: product.Published(),
+		registry: registry, tag: "dev", release: product.Release{Version: "0.0.0"}, architectures: []string{"amd64"},
+		images: product.Published(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,8 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 		}
 		megabytes["image `"+name+"`"] = float64(size) / 1e6
 	}
-	rows := regexp.MustCompile("(?m)^\\| ((?:binary|image) `[a-z_-]+`) \\| ([0-9.]+) \\| ([0-9.]+) \\|$").FindAllStringSubmatch(string(page), -1)
+	rows := regexp.MustCompile("(?m)^\\| ((?:binary|image) `[a-z_-]+`) \\| ([0-9.]+) \\| ([0-9.]+) \\|$").
+		FindAllStringSubmatch(string(page), -1)
 	if len(rows) != len(megabytes) {
 		t.Errorf("the table has %d rows for %d sizes", len(rows), len(megabytes))
 	}
@@ -75,7 +77,8 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 func sizeOf(t *testing.T, repo, name string) float64 {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), name)
-	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", binary, "./cmd/"+name)
+	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace",
+		"-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", binary, "./cmd/"+name)
 	command.Dir, command.Env = repo, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", name, err, out)

@@ -68,7 +68,8 @@ func awaitReady(ctx context.Context, dir string) error {
 		seen = next
 		if time.Since(lastOutput) > progressInterval {
 			lastOutput = time.Now()
-			printProgress("  still starting after %.0f s; see the logs in %s", time.Since(began).Seconds(), filepath.Join(dir, "logs"))
+			printProgress("  still starting after %.0f s; see the logs in %s", time.Since(began).Seconds(),
+				filepath.Join(dir, "logs"))
 		}
 		status, err := host.ReadStatus(dir)
 		switch {

@@ -39,11 +39,13 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.PersistentFlags().StringVar(&l.repo, "repo", cmp.Or(os.Getenv("LOCALCLUSTER_REPO"), "."), "root of this project's repository")
+	root.PersistentFlags().StringVar(&l.repo, "repo", cmp.Or(os.Getenv("LOCALCLUSTER_REPO"), "."),
+		"root of this project's repository")
 	root.PersistentFlags().StringVar(&l.cluster, "cluster", os.Getenv("LOCALCLUSTER_NAME"),
 		"`name` of the cluster, if the repository has several at the same time (default: the one without a name)")
 	root.PersistentFlags().StringVar(&l.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"),
 		"folder for built programs and running clusters (default: kedify-localcluster in the user's cache folder)")
-	root.AddCommand(upCommand(l), downCommand(l), statusCommand(l), buildCommand(l), pathCommand(l), exportCommand(l), imagesCommand(l), logsCommand(l), insideCommand())
+	root.AddCommand(upCommand(l), downCommand(l), statusCommand(l), buildCommand(l), pathCommand(l), exportCommand(l),
+		imagesCommand(l), logsCommand(l), insideCommand())
 	return root
 }

@@ -29,7 +29,7 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 	if err := r.check(running, o.bare); err != nil {
 		return err
 	}
-	status, err := awaitSettled(ctx, l.dir())
+	status, err := awaitStarted(ctx, l.dir())
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 		return err
 	}
 	r.forwards, r.extraArgs = running.Forwards[len(stack.Forwards("")):], running.Settings.ExtraArgs
-	parts, other, err := ensureChangedParts(ctx, l, running, r.addons)
+	components, other, err := ensureChangedComponents(ctx, l, running, r.addons)
 	if err != nil {
 		return err
 	}
@@ -57,15 +57,15 @@ func refresh(ctx context.Context, l *location, o *upOptions, r request) error {
 			r.binaries[program] = ownProgram(l, product.Program(program))
 		}
 	}
-	next, err := assemble(ctx, l, &same, r, parts)
+	next, err := assemble(ctx, l, &same, r, components)
 	if err != nil {
 		return err
 	}
 	return replace(ctx, l, running, next, node.Slowness(status.StartSeconds))
 }
 
-// awaitSettled waits for a cluster that is still starting, and returns its state.
-func awaitSettled(ctx context.Context, dir string) (host.Status, error) {
+// awaitStarted waits for a cluster that is still starting, and returns its state.
+func awaitStarted(ctx context.Context, dir string) (host.Status, error) {
 	status, err := host.ReadStatus(dir)
 	if err != nil || status.State == host.PhaseRunning {
 		return status, err
@@ -76,10 +76,12 @@ func awaitSettled(ctx context.Context, dir string) (host.Status, error) {
 	return host.ReadStatus(dir)
 }
 
-// ensureChangedParts builds the components of a cluster with these add-ons. It returns the folder of each, and the names of those
-// whose version in the running cluster differs.
-func ensureChangedParts(ctx context.Context, l *location, running node.Config, addons []stack.Addon) (parts map[string]string, other []string, err error) {
-	wanted, err := partsFor(l, addons)
+// ensureChangedComponents builds the components of a cluster with these add-ons. It returns the folder of each, and the
+// names of those whose version in the running cluster differs.
+func ensureChangedComponents(
+	ctx context.Context, l *location, running node.Config, addons []stack.Addon,
+) (components map[string]string, other []string, err error) {
+	wanted, err := componentsFor(l, addons)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,22 +89,22 @@ func ensureChangedParts(ctx context.Context, l *location, running node.Config, a
 	if err != nil {
 		return nil, nil, err
 	}
-	common, err := partsFor(l, before)
+	common, err := componentsFor(l, before)
 	if err != nil {
 		return nil, nil, err
 	}
-	if parts, err = ensureParts(ctx, l, wanted); err != nil {
+	if components, err = ensureComponents(ctx, l, wanted); err != nil {
 		return nil, nil, err
 	}
-	return parts, differing(running.Contents.Parts, selectParts(parts, common)), nil
+	return components, differing(running.Contents.Components, selectComponents(components, common)), nil
 }
 
-// selectParts returns the folders of the named components.
-func selectParts(folders map[string]string, parts []build.Part) map[string]string {
+// selectComponents returns the folders of the named components.
+func selectComponents(folders map[string]string, components []build.Component) map[string]string {
 	out := map[string]string{}
-	for _, part := range parts {
-		if folder, known := folders[part.Name]; known {
-			out[part.Name] = folder
+	for _, component := range components {
+		if folder, known := folders[component.Name]; known {
+			out[component.Name] = folder
 		}
 	}
 	return out
@@ -140,7 +142,9 @@ func replace(ctx context.Context, l *location, running, next node.Config, slowne
 	}
 	kubectl := node.Kubectl{
 		Program: filepath.Join(next.Settings.Bin, "kubectl"),
-		Env:     []string{"KUBECONFIG=" + next.Settings.Path("kubeconfig"), "KUBECACHEDIR=" + next.Settings.Path("own", "kubectl")},
+		Env: []string{
+			"KUBECONFIG=" + next.Settings.Path("kubeconfig"), "KUBECACHEDIR=" + next.Settings.Path("own", "kubectl"),
+		},
 	}
 	installed := running.Steps
 	if running.Contents.Manifests != next.Contents.Manifests {

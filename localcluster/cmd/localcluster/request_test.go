@@ -30,7 +30,9 @@ func TestCheckRejectsDifferentCluster(t *testing.T) {
 		Forwards: []node.Forward{{Name: "shop", Target: "shop:80"}}, Addons: []string{"traefik"}, Bare: true,
 		Settings: cluster.Settings{ExtraArgs: map[string][]string{"etcd": {"--log-level=debug"}}},
 	}
-	same := request{addons: []stack.Addon{stack.Traefik}, forwards: running.Forwards, extraArgs: running.Settings.ExtraArgs}
+	same := request{
+		addons: []stack.Addon{stack.Traefik}, forwards: running.Forwards, extraArgs: running.Settings.ExtraArgs,
+	}
 	if err := same.check(running, true); err != nil {
 		t.Errorf("the running cluster was requested: %v", err)
 	}
@@ -45,7 +47,8 @@ func TestCheckRejectsDifferentCluster(t *testing.T) {
 			t.Errorf("without %s: error %v", name, err)
 		}
 	}
-	if all, err := (request{addons: []stack.Addon{stack.KEDA}}).join(running); err != nil || !slices.Equal(all, []stack.Addon{stack.Traefik, stack.KEDA}) {
+	if all, err := (request{addons: []stack.Addon{stack.KEDA}}).join(running); err != nil ||
+		!slices.Equal(all, []stack.Addon{stack.Traefik, stack.KEDA}) {
 		t.Errorf("with another add-on: %v, %v", all, err)
 	}
 	running.Addons = append(running.Addons, "keda-v2.20.2")

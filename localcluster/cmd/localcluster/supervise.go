@@ -91,8 +91,8 @@ func loadModules(ctx context.Context) {
 	_ = exec.CommandContext(ctx, "/usr/sbin/modprobe", "--quiet", "--all", "overlay", "veth", "nf_tables").Run()
 }
 
-// inSystemdScope makes systemd, if it manages cgroups of version 2, delegate a subtree to the command: other programs must not
-// write there (https://systemd.io/CGROUP_DELEGATION/). systemd removes the scope with its last process.
+// inSystemdScope makes systemd, if it manages cgroups of version 2, delegate a subtree to the command: other programs
+// must not write there (https://systemd.io/CGROUP_DELEGATION/). systemd removes the scope with its last process.
 func inSystemdScope(s cluster.Settings, command ...string) []string {
 	if _, err := os.Stat("/run/systemd/system"); err != nil || !cgroup.Unified() {
 		return command

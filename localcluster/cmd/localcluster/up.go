@@ -40,13 +40,19 @@ func upCommand(l *location) *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return up(c.Context(), l, o) },
 	}
 	flags := command.Flags()
-	flags.StringArrayVar(&o.extraArgs, "extra-arg", nil, "append an argument to a component's command line: COMPONENT=ARGUMENT (repeatable)")
-	flags.StringArrayVar(&o.binaries, "binary", nil, "use another binary for one of this project's programs: PROGRAM=PATH (repeatable)")
+	flags.StringArrayVar(&o.extraArgs, "extra-arg", nil,
+		"append an argument to a component's command line: COMPONENT=ARGUMENT (repeatable)")
+	flags.StringArrayVar(&o.binaries, "binary", nil,
+		"use another binary for one of this project's programs: PROGRAM=PATH (repeatable)")
 	flags.BoolVar(&o.bare, "bare", false, "start Kubernetes with DNS and install nothing else")
-	flags.StringArrayVar(&o.with, "with", nil, "install an add-on, such as envoy-gateway, also into a cluster that runs (repeatable)")
-	flags.StringArrayVar(&o.forwards, "forward", nil, "forward a port on 127.0.0.1 to an address inside: NAME=HOST:PORT (repeatable)")
-	flags.BoolVar(&o.transient, "transient", false, "start the cluster for the calling command: `make demo` removes it if that command has died")
-	flags.StringVar(&o.addresses.Node, "node-address", o.addresses.Node, "address of the node, inside the cluster's own network")
+	flags.StringArrayVar(&o.with, "with", nil,
+		"install an add-on, such as envoy-gateway, also into a cluster that runs (repeatable)")
+	flags.StringArrayVar(&o.forwards, "forward", nil,
+		"forward a port on 127.0.0.1 to an address inside: NAME=HOST:PORT (repeatable)")
+	flags.BoolVar(&o.transient, "transient", false,
+		"start the cluster for the calling command: `make demo` removes it if that command has died")
+	flags.StringVar(&o.addresses.Node, "node-address", o.addresses.Node,
+		"address of the node, inside the cluster's own network")
 	flags.StringVar(&o.addresses.Pods, "pod-cidr", o.addresses.Pods, "addresses of pods")
 	return command
 }
@@ -66,22 +72,24 @@ func buildCommand(l *location) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			parts, err := partsFor(l, addons)
+			components, err := componentsFor(l, addons)
 			if err != nil {
 				return err
 			}
 			if estimateOnly {
-				return printEstimate(c.OutOrStdout(), l, parts)
+				return printEstimate(c.OutOrStdout(), l, components)
 			}
-			if err := checkMachine(c.Context(), l, parts, preflight.Nothing); err != nil {
+			if err := checkMachine(c.Context(), l, components, preflight.Nothing); err != nil {
 				return err
 			}
-			_, err = ensureParts(c.Context(), l, parts)
+			_, err = ensureComponents(c.Context(), l, components)
 			return err
 		},
 	}
-	command.Flags().BoolVar(&estimateOnly, "estimate", false, "build nothing; print the number of missing components and their build time on two cores as JSON")
-	command.Flags().StringArrayVar(&with, "with", nil, "also build the components of an add-on, such as envoy-gateway (repeatable)")
+	command.Flags().BoolVar(&estimateOnly, "estimate", false,
+		"build nothing; print the number of missing components and their build time on two cores as JSON")
+	command.Flags().StringArrayVar(&with, "with", nil,
+		"also build the components of an add-on, such as envoy-gateway (repeatable)")
 	return command
 }
 
@@ -94,15 +102,15 @@ func pathCommand(l *location) *cobra.Command {
 			if err := l.resolve(); err != nil {
 				return err
 			}
-			part, err := partNamed(l, args[0])
+			component, err := componentNamed(l, args[0])
 			if err != nil {
 				return err
 			}
-			folders, err := ensureParts(c.Context(), l, []build.Part{part})
+			folders, err := ensureComponents(c.Context(), l, []build.Component{component})
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), folders[part.Name])
+			_, err = fmt.Fprintln(c.OutOrStdout(), folders[component.Name])
 			return err
 		},
 	}
@@ -142,7 +150,7 @@ func up(ctx context.Context, l *location, o *upOptions) error {
 // start builds missing components and starts a cluster if none runs. Checks and the password prompt come before the
 // build.
 func start(ctx context.Context, l *location, o *upOptions, r request) error {
-	wanted, err := partsFor(l, r.addons)
+	wanted, err := componentsFor(l, r.addons)
 	if err != nil {
 		return err
 	}
@@ -158,15 +166,16 @@ func start(ctx context.Context, l *location, o *upOptions, r request) error {
 	if err := elevate(asRoot, "the cluster needs namespaces, mounts and cgroups of its own"); err != nil {
 		return err
 	}
-	parts, err := ensureParts(ctx, l, wanted)
+	components, err := ensureComponents(ctx, l, wanted)
 	if err != nil {
 		return err
 	}
-	config, err := assemble(ctx, l, o, r, parts)
+	config, err := assemble(ctx, l, o, r, components)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(stack.LinkPrograms(parts, config.Settings.Bin), host.SetTransient(l.dir(), o.transient)); err != nil {
+	if err := errors.Join(stack.LinkPrograms(components, config.Settings.Bin),
+		host.SetTransient(l.dir(), o.transient)); err != nil {
 		return err
 	}
 	began := time.Now()

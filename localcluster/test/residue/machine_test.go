@@ -83,7 +83,8 @@ type mountStep struct {
 // makeMachine sets up the namespaces. The cache's folder is the host's; the repository is readable.
 func makeMachine(cache, repo string) error {
 	if cache == "" || repo == "" {
-		return errors.New("LOCALCLUSTER_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run these tests by `make test-cluster`")
+		return errors.New("LOCALCLUSTER_BIN, LOCALCLUSTER_CACHE and LOCALCLUSTER_REPO are not set: run these tests by " +
+			"`make test-cluster`")
 	}
 	points, err := mountPoints()
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/cluster"
 )
 
-// simulateOtherUsers simulates other users of the host until the test ends. It constantly creates processes, namespaces and
-// cgroups, as containers and logins do, and clusters of other checkouts. None of it may appear in the tests' results.
+// simulateOtherUsers simulates other users of the host until the test ends. It constantly creates processes, namespaces
+// and cgroups, as containers and logins do, and clusters of other checkouts. None of it may appear in the tests'
+// results.
 func simulateOtherUsers() (stop func()) {
 	done := make(chan struct{})
 	var working sync.WaitGroup

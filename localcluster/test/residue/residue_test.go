@@ -116,8 +116,8 @@ func takeSnapshot(t *testing.T, settings cluster.Settings) Snapshot {
 	return s
 }
 
-// requireMatch compares the machine with its former state. The kernel needs a moment to remove processes that received a
-// signal.
+// requireMatch compares the machine with its former state. The kernel needs a moment to remove processes that received
+// a signal.
 func requireMatch(t *testing.T, before Snapshot, settings cluster.Settings) {
 	t.Helper()
 	diff := ""
@@ -388,7 +388,9 @@ func processesOf(command string) []int {
 	_ = eachProcess(func(pid string) {
 		raw, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
 		line := strings.ReplaceAll(string(raw), "\x00", " ")
-		if program, _, _ := strings.Cut(line, " "); strings.Contains(line, " "+command+" ") && (filepath.Base(program) == "localcluster" || program == "/proc/self/exe") {
+		program, _, _ := strings.Cut(line, " ")
+		isCluster := filepath.Base(program) == "localcluster" || program == "/proc/self/exe"
+		if isCluster && strings.Contains(line, " "+command+" ") {
 			number, _ := strconv.Atoi(pid)
 			found = append(found, number)
 		}

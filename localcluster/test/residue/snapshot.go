@@ -142,7 +142,8 @@ func (d Disk) files() ([]string, error) {
 // cgroupRoot is the mount point of the cgroup hierarchies.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// delegatedControllers lists the controllers that the root delegates, and the cgroup to which its processes are moved meanwhile.
+// delegatedControllers lists the controllers that the root delegates, and the cgroup to which its processes are moved
+// meanwhile.
 func delegatedControllers() []string {
 	var out []string
 	if raw, err := os.ReadFile(filepath.Join(cgroupRoot, "cgroup.subtree_control")); err == nil {
@@ -158,7 +159,8 @@ func delegatedControllers() []string {
 // otherClusterRuns reports whether a cluster of another checkout has processes in its cgroup of version 2.
 func otherClusterRuns(settings cluster.Settings) bool {
 	excluded := []string{filepath.Join(cgroupRoot, settings.Cgroup()), filepath.Join(cgroupRoot, cgroup.AsideName)}
-	found, _ := filepath.Glob(filepath.Join(cgroupRoot, cluster.Settings{Name: "*"}.Cgroup())) // the pattern is well-formed
+	// The pattern is well-formed
+	found, _ := filepath.Glob(filepath.Join(cgroupRoot, cluster.Settings{Name: "*"}.Cgroup()))
 	return slices.ContainsFunc(found, func(folder string) bool {
 		raw, err := os.ReadFile(filepath.Join(folder, "cgroup.events"))
 		return err == nil && !slices.Contains(excluded, folder) && strings.Contains(string(raw), "populated 1")
@@ -191,8 +193,8 @@ func cgroups(settings cluster.Settings) ([]string, error) {
 	})
 }
 
-// foreignCgroups returns the cgroups of a process that are neither this process's nor the cluster's. It omits the root of a
-// hierarchy, because a process that ends is there before it is a zombie (cgroup_exit in Linux).
+// foreignCgroups returns the cgroups of a process that are neither this process's nor the cluster's. It omits the root
+// of a hierarchy, because a process that ends is there before it is a zombie (cgroup_exit in Linux).
 func foreignCgroups(all, self []string, cluster string) []string {
 	return slices.DeleteFunc(all, func(line string) bool {
 		return slices.Contains(self, line) || strings.Contains(line, cluster) || strings.HasSuffix(line, ":/")

@@ -15,19 +15,19 @@ func TestWithin(t *testing.T) {
 		name string
 		// ready is how long it takes, -1 for ever; ended is when the context ends.
 		ready, ended time.Duration
-		is           error
-		says         string
-		took         time.Duration
+		wantErr      error
+		wantMessage  string
+		duration     time.Duration
 	}{
-		{name: "at once", took: 0},
-		{name: "later", ready: 55 * time.Millisecond, took: 60 * time.Millisecond},
+		{name: "at once", duration: 0},
+		{name: "later", ready: 55 * time.Millisecond, duration: 60 * time.Millisecond},
 		{
-			name: "too late", ready: -1, is: ErrNotReached, says: "a pod: not reached in time (1s); instead: none",
-			took: time.Second,
+			name: "too late", ready: -1, wantErr: ErrNotReached, wantMessage: "a pod: not reached in time (1s); instead: none",
+			duration: time.Second,
 		},
 		{
-			name: "cut short", ready: -1, ended: 100 * time.Millisecond, took: 100 * time.Millisecond,
-			is: over, says: "waiting for a pod: the run is over; so far: none",
+			name: "cut short", ready: -1, ended: 100 * time.Millisecond, duration: 100 * time.Millisecond,
+			wantErr: over, wantMessage: "waiting for a pod: the run is over; so far: none",
 		},
 	}
 	for _, tt := range tests {
@@ -44,11 +44,11 @@ func TestWithin(t *testing.T) {
 					ready = never
 				}
 				err := Within(ctx, "a pod", time.Second, ready, func() string { return "none" })
-				if took := time.Since(began); took != tt.took {
-					t.Errorf("it took %s, want %s", took, tt.took)
+				if duration := time.Since(began); duration != tt.duration {
+					t.Errorf("it took %s, want %s", duration, tt.duration)
 				}
-				if !errors.Is(err, tt.is) || (err != nil && err.Error() != tt.says) {
-					t.Errorf("error = %v, want %q", err, tt.says)
+				if !errors.Is(err, tt.wantErr) || (err != nil && err.Error() != tt.wantMessage) {
+					t.Errorf("error = %v, want %q", err, tt.wantMessage)
 				}
 			})
 		})
@@ -85,8 +85,8 @@ func TestPatienceOfAMissingCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		err := Until(t.Context(), "a pod", func() bool { return false }, func() string { return "none" })
-		if took := time.Since(began); !errors.Is(err, ErrNotReached) || took != Patience() {
-			t.Errorf("error = %v after %s, want ErrNotReached after %s", err, took, Patience())
+		if duration := time.Since(began); !errors.Is(err, ErrNotReached) || duration != Patience() {
+			t.Errorf("error = %v after %s, want ErrNotReached after %s", err, duration, Patience())
 		}
 	})
 }

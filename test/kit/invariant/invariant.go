@@ -14,8 +14,8 @@ const Prefix = "invariant broken: "
 const (
 	// FailedRequests are requests that got no good answer although one was possible.
 	FailedRequests = "failed requests"
-	// StrangeWeights are weights that no step requested.
-	StrangeWeights = "strange weights"
+	// UnexpectedWeights are weights that no step requested.
+	UnexpectedWeights = "unexpected weights"
 	// EarlyACK is an acknowledgement before each Envoy ran what it acknowledges.
 	EarlyACK = "ACK before Envoy"
 	// Split is a traffic split other than the active weights.

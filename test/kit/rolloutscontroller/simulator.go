@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -117,11 +118,17 @@ func (p *ClusterSimulator) patch(ctx context.Context, path, content string) {
 	_ = p.admin.Patch(types.MergePatchType).AbsPath(path).Body([]byte(content)).Do(ctx).Error()
 }
 
-// updateReplicaSets reports the wanted replicas as available, up to the limit. It returns the ReplicaSets with
-// available Pods as namespace/hash.
-func (p *ClusterSimulator) updateReplicaSets(ctx context.Context) (ready map[string]bool, isKnown bool) {
+// readyPods are the available Pods of a ReplicaSet.
+type readyPods struct {
+	replicaSet string
+	count      int32
+}
+
+// updateReplicaSets reports the wanted replicas as available, up to the limit. It returns the available Pods by
+// namespace/hash.
+func (p *ClusterSimulator) updateReplicaSets(ctx context.Context) (ready map[string]readyPods, isKnown bool) {
 	sets, isKnown := p.list(ctx, "/apis/apps/v1/replicasets")
-	ready = map[string]bool{}
+	ready = map[string]readyPods{}
 	for _, set := range sets.Items {
 		wanted := *set.Spec.Replicas
 		available := p.available(set.Metadata.Namespace, set.Spec.Template.Metadata.Annotations["version"], wanted)
@@ -134,14 +141,16 @@ func (p *ClusterSimulator) updateReplicaSets(ctx context.Context) (ready map[str
 					wanted, set.Metadata.Generation, available))
 		}
 		if available > 0 {
-			ready[set.Metadata.Namespace+"/"+set.Metadata.Labels[hashLabel]] = true
+			ready[set.Metadata.Namespace+"/"+set.Metadata.Labels[hashLabel]] = readyPods{set.Metadata.Name, available}
 		}
 	}
 	return ready, isKnown
 }
 
-// updateEndpoints gives every Service that selects Pods by their hash one endpoint address.
-func (p *ClusterSimulator) updateEndpoints(ctx context.Context, ready map[string]bool, written map[string]string) {
+// updateEndpoints gives every Service that selects Pods by their hash the addresses of the available ones.
+func (p *ClusterSimulator) updateEndpoints(
+	ctx context.Context, ready map[string]readyPods, written map[string]string,
+) {
 	services, _ := p.list(ctx, "/api/v1/services")
 	for _, service := range services.Items {
 		var selector map[string]string
@@ -149,9 +158,8 @@ func (p *ClusterSimulator) updateEndpoints(ctx context.Context, ready map[string
 			continue
 		}
 		pods, subsets := service.Metadata.Namespace+"/"+selector[hashLabel], "[]"
-		if ready[pods] {
-			sum := sha256.Sum256([]byte(pods))
-			subsets = fmt.Sprintf(`[{"addresses":[{"ip":"10.1.%d.%d"}],"ports":[{"port":8080}]}]`, sum[0], 1+sum[1]%250)
+		if addresses := ready[pods].addresses(pods); len(addresses) > 0 {
+			subsets = fmt.Sprintf(`[{"addresses":[%s],"ports":[{"port":8080}]}]`, strings.Join(addresses, ","))
 		}
 		path := fmt.Sprintf("/api/v1/namespaces/%s/endpoints/%s", service.Metadata.Namespace, service.Metadata.Name)
 		if written[path] == subsets {
@@ -165,6 +173,16 @@ func (p *ClusterSimulator) updateEndpoints(ctx context.Context, ready map[string
 			written[path] = subsets
 		}
 	}
+}
+
+// addresses returns the addresses of Pods in Endpoints. key is their namespace and hash.
+func (r readyPods) addresses(key string) []string {
+	sum, addresses := sha256.Sum256([]byte(key)), []string(nil)
+	for i := range r.count {
+		addresses = append(addresses, fmt.Sprintf(`{"ip":"10.%d.%d.%d","targetRef":{"kind":"Pod","name":"%s-%05d"}}`,
+			1+sum[0]%250, sum[1], 1+i, r.replicaSet, i))
+	}
+	return addresses
 }
 
 // acceptRoutes accepts every route in its current generation.

@@ -92,7 +92,8 @@ func (r *Reader) readRoutes(ctx context.Context, cluster *facts.Facts, rollout *
 			continue
 		}
 		text, err := find[json.RawMessage](ctx, r,
-			"apis", gatewayGroup, served[reference.Kind], "namespaces", reference.Name.Namespace, reference.Kind.Resource(), reference.Name.Name)
+			"apis", gatewayGroup, served[reference.Kind], "namespaces", reference.Name.Namespace, reference.Kind.Resource(),
+			reference.Name.Name)
 		if err == nil && text != nil {
 			err = cluster.AddRoute(parseRoute(reference.Kind, served[reference.Kind], *text))
 		}

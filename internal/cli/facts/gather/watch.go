@@ -253,7 +253,7 @@ func (r *Reader) endpointsSource(ctx context.Context, cluster *facts.Facts) ([]w
 	return []watchSource{{path: path, query: query, decode: decodeSlices(current)}}, nil
 }
 
-// decodeSlices converts events of EndpointSlices. known contains the current slices.
+// decodeSlices converts events of EndpointSlices. current contains the current slices.
 func decodeSlices(current map[string]discoveryv1.EndpointSlice) func(watch.EventType, []byte) change {
 	return func(kind watch.EventType, text []byte) change {
 		return func(cluster *facts.Facts) error {

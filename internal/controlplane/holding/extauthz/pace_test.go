@@ -22,9 +22,9 @@ func TestReleaseIsPaced(t *testing.T) {
 				all = append(all, s.call(t.Context()))
 			}
 			s.stream.serves.Store(true)
-			s.Confirmed(proxy)
+			s.EndpointsAcked(proxy)
 			all = append(all, s.call(t.Context()))
-			s.Confirmed(proxy) // of another cluster
+			s.EndpointsAcked(proxy) // of another cluster
 			for _, want := range []int{100, 120, 140, 151} {
 				if got := s.ended(all); got != want {
 					t.Errorf("%d released, want %d", got, want)
@@ -61,8 +61,8 @@ func TestWorkloadsShareThePacer(t *testing.T) {
 		}
 		s.stream.serves.Store(true)
 		other.serves.Store(true)
-		s.Confirmed(proxy)
-		s.Confirmed(proxy.Next())
+		s.EndpointsAcked(proxy)
+		s.EndpointsAcked(proxy.Next())
 		if got := s.ended(others); got != 100 {
 			t.Errorf("%d of another proxy released, want all", got)
 		}

@@ -48,7 +48,7 @@ func TestWaitingPage(t *testing.T) {
 			t.Errorf("%d wait, want a page and a request", got)
 		}
 		s.stream.serves.Store(true)
-		s.Confirmed(proxy)
+		s.EndpointsAcked(proxy)
 		s.expect(other, result{isCold: true})
 		s.expect(s.view(), result{})
 		if got := waiting(); got != 0 {

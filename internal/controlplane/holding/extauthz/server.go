@@ -32,7 +32,8 @@ const (
 	// streamsPerConnection is the limit of calls on a connection of a proxy. It is above the limits of queued requests.
 	streamsPerConnection = 4096
 	// streamTimeout is how long a call waits for a discovery stream of its proxy: after a restart the call may arrive
-	// first, and when a proxy has moved to another replica the call has to follow.
+	// first, and when a proxy has moved to another replica the call must be retried at that
+	// replica.
 	streamTimeout = 2 * time.Second
 )
 

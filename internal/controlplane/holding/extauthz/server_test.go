@@ -28,9 +28,9 @@ func TestCallWaitsForItsProxy(t *testing.T) {
 		t.Helper()
 		done := s.call(t.Context())
 		time.Sleep(10 * time.Second)
-		s.Confirmed(proxy) // of another cluster
+		s.EndpointsAcked(proxy) // of another cluster
 		s.stream.serves.Store(true)
-		s.Confirmed(proxy.Next())
+		s.EndpointsAcked(proxy.Next())
 		if !s.pending(done) {
 			t.Error("it was released by the ACK of another proxy")
 		}
@@ -38,7 +38,7 @@ func TestCallWaitsForItsProxy(t *testing.T) {
 		if diff := cmp.Diff(map[model.Key]holding.Count{shop: {Waiting: 1}}, counts); diff != "" {
 			t.Error(diff)
 		}
-		s.Confirmed(proxy)
+		s.EndpointsAcked(proxy)
 		s.expect(done, result{isCold: true, after: 10 * time.Second})
 		s.expect(s.call(t.Context()), result{}) // It is released at once, and is no cold start.
 		if counts, _ := s.Counts(); len(counts) > 0 {
@@ -113,12 +113,12 @@ func TestLatestStreamApplies(t *testing.T) {
 		later := &stream{number: 2, fleet: "apps"}
 		s.Opened(proxy, later)
 		s.stream.serves.Store(true)
-		s.Confirmed(proxy)
+		s.EndpointsAcked(proxy)
 		if !s.pending(done) {
 			t.Error("it was released by the ACK on an old stream")
 		}
 		later.serves.Store(true)
-		s.Confirmed(proxy)
+		s.EndpointsAcked(proxy)
 		s.expect(done, result{isCold: true})
 	})
 }
@@ -217,7 +217,7 @@ func TestNotify(t *testing.T) {
 		s.expect(s.call(t.Context()), result{status: 503, reason: extauthz.ReasonLimit})
 		s.expectReasons(holding.ColdStart, holding.Rejected)
 		s.stream.serves.Store(true)
-		s.Confirmed(proxy)
+		s.EndpointsAcked(proxy)
 		s.expect(first, result{isCold: true})
 		time.Sleep(time.Second)
 		s.expectReasons(holding.ColdStart, holding.Rejected)

@@ -70,8 +70,8 @@ func (s *Server) SetProxies(fleets map[model.Fleet][]model.Proxy) {
 	s.addresses = addresses
 }
 
-// Confirmed is called when a proxy has ACKed endpoints. It releases the requests that wait for them.
-func (s *Server) Confirmed(proxy netip.Addr) {
+// EndpointsAcked is called when a proxy has ACKed endpoints. It releases the requests that wait for them.
+func (s *Server) EndpointsAcked(proxy netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.release(proxy)

@@ -315,7 +315,7 @@ func (r *Resolver) State(key model.Key) *State {
 	state.Expires = tracked.valid.expires()
 	overridden, uncovered := r.problemHosts(object, tracked.valid)
 	if len(overridden) > 0 {
-		add(httpv1alpha1.ReasonHostTaken,
+		add(httpv1alpha1.ReasonCertificateConflict,
 			fmt.Sprintf("annotation %s: the certificate of an older HTTPScaledObject with another Secret is active for %s: "+
 				"name the same Secret in both, or change spec.hosts", httpv1alpha1.AnnotationTLSSecretName, abbreviate(overridden)))
 	}

@@ -168,7 +168,7 @@ func TestResolver(t *testing.T) {
 			}},
 			result{
 				Certificates: map[model.Host]string{host: "apps/a"}, NoServerName: "apps/a",
-				Reasons: map[string][]string{"young": {"HostTaken"}},
+				Reasons: map[string][]string{"young": {"CertificateConflict"}},
 			},
 		},
 		"two objects with the same Secret": {

@@ -98,13 +98,13 @@ func (c *candidate) standby(ctx context.Context) {
 	}
 	if apierrors.IsForbidden(err) && !c.warned {
 		c.warned = true
-		c.Logger.WarnContext(ctx, "cannot watch the Lease; a handover will be noticed only at the next poll",
+		c.Logger.WarnContext(ctx, "cannot watch the Lease; polling it instead",
 			"fix", "allow the ServiceAccount to watch it: apply config/interceptor/rbac.yaml", "error", err)
 	}
 	<-ctx.Done()
 }
 
-// awaitRelease returns nil as soon as the Lease is deleted or has no holder, in a version after the last one read. An
+// awaitRelease returns nil as soon as the Lease is deleted or no replica holds it, in a version after the last one read. An
 // error means that the watch failed or ctx ended. The watch uses a field selector, so that a Role can restrict it to
 // this Lease by name.
 func (c *candidate) awaitRelease(ctx context.Context) error {
@@ -119,7 +119,7 @@ func (c *candidate) awaitRelease(ctx context.Context) error {
 			return false, apierrors.FromObject(event.Object)
 		}
 		current, isLease := event.Object.(*coordinationv1.Lease)
-		return isLease && (event.Type == watch.Deleted || lease.Holder(current) == ""), nil
+		return isLease && (event.Type == watch.Deleted || !lease.IsHeld(current)), nil
 	})
 	return err
 }
@@ -185,7 +185,7 @@ func (c *candidate) isAvailable(ctx context.Context, current *coordinationv1.Lea
 	c.version = current.ResourceVersion
 	c.observation.Record(current, now)
 	holder := lease.Holder(current)
-	if holder == c.Identity || holder == "" {
+	if holder == c.Identity || !lease.IsHeld(current) {
 		return true
 	}
 	if holder != c.loggedID {

@@ -25,6 +25,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/election"
+	kubelease "github.com/kedify/argo-rollouts-plugin/internal/kube/lease"
 )
 
 // candidate is a replica that takes part in an election.
@@ -275,6 +276,26 @@ func TestReplicaThatLosesTheRaceStandsBy(t *testing.T) {
 			t.Error("the other replica does not lead immediately")
 		}
 		second.stop()
+	})
+}
+
+// TestReinstalledReplicaLeads starts a replica after all were uninstalled: it need not wait for their Lease to expire.
+func TestReinstalledReplicaLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := newLeaseServer()
+		left := new(coordinationv1.Lease)
+		left.Name = httpv1alpha1.DefaultInterceptorLease
+		kubelease.Claim(left, kubelease.Uninstalled, time.Hour, time.Now())
+		if _, err := leases.store(left); err != nil {
+			t.Fatal(err)
+		}
+		var leaders atomic.Int32
+		one := startCandidate(t, leases, &leaders, "interceptor-0")
+		defer one.stop()
+		time.Sleep(100 * time.Millisecond) // The clock is synctest's.
+		if !one.isLeader.Load() {
+			t.Error("the replica does not lead immediately")
+		}
 	})
 }
 

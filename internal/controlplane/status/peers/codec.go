@@ -13,8 +13,8 @@ import (
 const (
 	// DigestBytes is the length of a digest: half of SHA-256, which is enough to be collision resistant.
 	DigestBytes = 16
-	// MaxRefusal is the longest reason for a NACK that is sent, in bytes.
-	MaxRefusal = 512
+	// MaxNackMessage is the longest reason for a NACK that is sent, in bytes.
+	MaxNackMessage = 512
 	// maxRefusals limits the reasons of one proxy in a Delta, so that it stays below maxMessage when a proxy rejects
 	// everything. Further NACKs have the reason elided.
 	maxRefusals = 64
@@ -69,18 +69,18 @@ func (e *encoder) proxy(address netip.Addr, proxy Proxy) *peerspb.Proxy {
 		return update
 	}
 	update.Fleet, update.Full = string(proxy.Fleet), proxy.Full
-	for object, answer := range proxy.Answers {
+	for object, ack := range proxy.Acks {
 		number, isKnown := e.numbers[object]
 		switch {
 		case !isKnown:
-		case answer.Confirmed:
+		case ack.Acked:
 			update.Confirmed = append(update.Confirmed, number)
 		default:
 			update.Unconfirmed = append(update.Unconfirmed, number)
-			if answer.Refusal == "" {
+			if ack.NackMessage == "" {
 				continue
 			}
-			refusal := &peerspb.Refusal{Number: number, Message: answer.Refusal}
+			refusal := &peerspb.Refusal{Number: number, Message: ack.NackMessage}
 			if len(update.GetRefusals()) >= maxRefusals {
 				refusal.Message = elided
 			}
@@ -154,28 +154,28 @@ func (d *decoder) proxy(update *peerspb.Proxy) (Proxy, error) {
 	}
 	count := len(update.GetConfirmed()) + len(update.GetUnconfirmed())
 	if count > len(d.objects) {
-		return Proxy{}, fmt.Errorf("%w: %d answers about %d objects", errProtocol, count, len(d.objects))
+		return Proxy{}, fmt.Errorf("%w: %d ACKs of %d objects", errProtocol, count, len(d.objects))
 	}
 	proxy := Proxy{
-		Fleet: model.Fleet(update.GetFleet()), Full: update.GetFull(), Answers: make(map[model.Key]Answer, count),
+		Fleet: model.Fleet(update.GetFleet()), Full: update.GetFull(), Acks: make(map[model.Key]Ack, count),
 	}
 	var unknown error
-	set := func(number uint32, answer Answer) {
+	set := func(number uint32, ack Ack) {
 		object, isKnown := d.objects[number]
 		if !isKnown {
-			unknown = fmt.Errorf("%w: answer about unknown object %d", errProtocol, number)
+			unknown = fmt.Errorf("%w: ACK of unknown object %d", errProtocol, number)
 		}
-		proxy.Answers[object] = answer
+		proxy.Acks[object] = ack
 	}
 	for _, number := range update.GetConfirmed() {
-		set(number, Answer{Confirmed: true})
+		set(number, Ack{Acked: true})
 	}
 	for _, number := range update.GetUnconfirmed() {
-		set(number, Answer{})
+		set(number, Ack{})
 	}
 	for _, refusal := range update.GetRefusals() {
 		text := refusal.GetMessage()
-		set(refusal.GetNumber(), Answer{Refusal: strings.Clone(text[:min(len(text), MaxRefusal)])})
+		set(refusal.GetNumber(), Ack{NackMessage: strings.Clone(text[:min(len(text), MaxNackMessage)])})
 	}
 	return proxy, unknown
 }

@@ -286,15 +286,15 @@ func TestInvalidStreams(t *testing.T) {
 func TestStateLimit(t *testing.T) {
 	peers, other, state := NewPeers(slog.New(slog.DiscardHandler), func(Delta) {}), endpoints.Pod{Name: "a"}, newState()
 	all := Delta{Objects: map[model.Key]string{}}
-	missing := map[model.Key]Answer{}
+	missing := map[model.Key]Ack{}
 	for i := range 10_000 {
-		all.Objects[key(i)], missing[key(i)] = digest(1), Answer{}
+		all.Objects[key(i)], missing[key(i)] = digest(1), Ack{}
 	}
 	if err := peers.apply(other, state, all); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 104 {
-		one := Delta{Proxies: map[netip.Addr]Proxy{address(i): {Fleet: "apps", Full: true, Answers: missing}}}
+		one := Delta{Proxies: map[netip.Addr]Proxy{address(i): {Fleet: "apps", Full: true, Acks: missing}}}
 		err := peers.apply(other, state, one)
 		if tooMuch := i == 103; errors.Is(err, errProtocol) != tooMuch {
 			t.Fatalf("after %d proxies: %v", i+1, err)

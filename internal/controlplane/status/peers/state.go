@@ -21,18 +21,18 @@ type Proxy struct {
 	Fleet model.Fleet
 	// Gone means that the proxy has disconnected.
 	Gone bool
-	// Full means that earlier Answers are void: the proxy has ACKed all objects of its fleet except those in Answers.
+	// Full means that earlier Acks are void: the proxy has ACKed all objects of its fleet except those in Acks.
 	Full bool
-	// Answers are about objects of its fleet, as they are published now.
-	Answers map[model.Key]Answer
+	// Acks are about objects of its fleet, as they are published now.
+	Acks map[model.Key]Ack
 }
 
-// Answer is the ACK or NACK of a proxy for an object.
-type Answer struct {
-	// Confirmed means that the proxy has ACKed all resources of the object.
-	Confirmed bool
-	// Refusal is the reason of a NACK that may concern the object, "" without one.
-	Refusal string
+// Ack is the ACK or NACK of a proxy for an object.
+type Ack struct {
+	// Acked means that the proxy has ACKed all resources of the object.
+	Acked bool
+	// NackMessage is the message of a NACK that may concern the object, "" without one.
+	NackMessage string
 }
 
 // IsEmpty reports whether the Delta contains no change.
@@ -47,12 +47,12 @@ func (d Delta) mergedWith(later Delta) Delta {
 	for address, proxy := range later.Proxies {
 		before, isKnown := d.Proxies[address]
 		if isKnown && !proxy.Gone && !proxy.Full {
-			maps.Copy(before.Answers, proxy.Answers)
+			maps.Copy(before.Acks, proxy.Acks)
 			continue
 		}
-		answers := make(map[model.Key]Answer, len(proxy.Answers))
-		maps.Copy(answers, proxy.Answers)
-		proxy.Answers = answers
+		acks := make(map[model.Key]Ack, len(proxy.Acks))
+		maps.Copy(acks, proxy.Acks)
+		proxy.Acks = acks
 		d.Proxies[address] = proxy
 	}
 	return d
@@ -76,20 +76,20 @@ func newState() *State {
 	return &State{digests: map[model.Key]string{}, proxies: map[netip.Addr]*proxyState{}}
 }
 
-// Answer returns the answer of the proxy with an address for an object of a fleet, if the object's model has the
+// Ack returns the ACK of the proxy with an address for an object of a fleet, if the object's model has the
 // digest. connected is false if the replica has no such proxy.
-func (s *State) Answer(
+func (s *State) Ack(
 	address netip.Addr, fleet model.Fleet, object model.Key, digest string,
-) (answer Answer, connected bool) {
+) (ack Ack, connected bool) {
 	proxy, connected := s.proxies[address]
 	if !connected || proxy.fleet != fleet || digest == "" || s.digests[object] != digest {
-		return Answer{}, connected
+		return Ack{}, connected
 	}
 	refusal, isMissing := proxy.missing[object]
-	return Answer{Confirmed: !isMissing, Refusal: refusal}, true
+	return Ack{Acked: !isMissing, NackMessage: refusal}, true
 }
 
-// apply applies a Delta and returns the effective changes. They contain every Answer for an object with a new digest,
+// apply applies a Delta and returns the effective changes. They contain every Ack for an object with a new digest,
 // and the Fleet of a proxy that is Gone.
 func (s *State) apply(d Delta) Delta {
 	changes := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{}}
@@ -123,22 +123,22 @@ func (s *State) applyProxy(address netip.Addr, proxy Proxy, changed map[model.Ke
 		state = &proxyState{fleet: proxy.Fleet, missing: map[model.Key]string{}}
 		s.proxies[address] = state
 	}
-	changes := Proxy{Fleet: state.fleet, Full: proxy.Full, Answers: map[model.Key]Answer{}}
-	for object, answer := range proxy.Answers {
+	changes := Proxy{Fleet: state.fleet, Full: proxy.Full, Acks: map[model.Key]Ack{}}
+	for object, ack := range proxy.Acks {
 		refusal, isMissing := state.missing[object]
 		_, isChanged := changed[object]
-		if !isChanged && isMissing != answer.Confirmed && refusal == answer.Refusal {
+		if !isChanged && isMissing != ack.Acked && refusal == ack.NackMessage {
 			continue
 		}
-		if changes.Answers[object] = answer; answer.Confirmed {
+		if changes.Acks[object] = ack; ack.Acked {
 			if delete(state.missing, object); len(state.missing) == 0 {
 				state.missing = map[model.Key]string{} // A map never shrinks.
 			}
 		} else {
-			state.missing[object] = answer.Refusal
+			state.missing[object] = ack.NackMessage
 		}
 	}
-	return changes, proxy.Full || len(changes.Answers) > 0
+	return changes, proxy.Full || len(changes.Acks) > 0
 }
 
 // removeObject removes an object.
@@ -153,11 +153,11 @@ func (s *State) removeObject(object model.Key) {
 func (s *State) snapshot() Delta {
 	all := Delta{Objects: maps.Clone(s.digests), Proxies: make(map[netip.Addr]Proxy, len(s.proxies))}
 	for address, proxy := range s.proxies {
-		answers := make(map[model.Key]Answer, len(proxy.missing))
+		acks := make(map[model.Key]Ack, len(proxy.missing))
 		for object, refusal := range proxy.missing {
-			answers[object] = Answer{Refusal: refusal}
+			acks[object] = Ack{NackMessage: refusal}
 		}
-		all.Proxies[address] = Proxy{Fleet: proxy.fleet, Full: true, Answers: answers}
+		all.Proxies[address] = Proxy{Fleet: proxy.fleet, Full: true, Acks: acks}
 	}
 	return all
 }

@@ -27,22 +27,22 @@ func address(number int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, b
 // fleetOf is the fleet of a proxy.
 func fleetOf(proxy int) model.Fleet { return model.Fleet(fmt.Sprint("fleet-", proxy%2)) }
 
-// world is the true state of one replica: the digests of its objects and the answers of each proxy.
+// world is the true state of one replica: the digests of its objects and the ACKs of each proxy.
 type world struct {
 	random  *rand.Rand
 	digests [6]int // 0 for an object that is not published
-	answers [4]map[int]Answer
+	acks    [4]map[int]Ack
 }
 
-// answer is any.
-func (w *world) answer() Answer {
+// ack is any.
+func (w *world) ack() Ack {
 	switch w.random.IntN(4) {
 	case 0:
-		return Answer{}
+		return Ack{}
 	case 1:
-		return Answer{Refusal: "no"}
+		return Ack{NackMessage: "no"}
 	default:
-		return Answer{Confirmed: true}
+		return Ack{Acked: true}
 	}
 }
 
@@ -58,35 +58,35 @@ func (w *world) step() Delta {
 			d.Objects[key(published)] = ""
 		}
 	}
-	for proxy := range w.answers {
-		update := Proxy{Fleet: fleetOf(proxy), Answers: map[model.Key]Answer{}}
+	for proxy := range w.acks {
+		update := Proxy{Fleet: fleetOf(proxy), Acks: map[model.Key]Ack{}}
 		switch dice := w.random.IntN(12); {
 		case dice == 0:
-			w.answers[proxy], update.Gone = nil, true
-		case dice == 1 || w.answers[proxy] == nil && dice < 4:
-			w.answers[proxy], update.Full = map[int]Answer{}, true
+			w.acks[proxy], update.Gone = nil, true
+		case dice == 1 || w.acks[proxy] == nil && dice < 4:
+			w.acks[proxy], update.Full = map[int]Ack{}, true
 		}
 		for object, digest := range w.digests {
 			isDue := update.Full || object == published || w.random.IntN(8) == 0
-			if w.answers[proxy] != nil && digest != 0 && isDue {
-				answer := w.answer()
-				w.answers[proxy][object], update.Answers[key(object)] = answer, answer
+			if w.acks[proxy] != nil && digest != 0 && isDue {
+				ack := w.ack()
+				w.acks[proxy][object], update.Acks[key(object)] = ack, ack
 			}
 		}
-		if update.Gone || update.Full || len(update.Answers) > 0 {
+		if update.Gone || update.Full || len(update.Acks) > 0 {
 			d.Proxies[address(proxy)] = update
 		}
 	}
 	return d
 }
 
-// table returns the answers of a State about everything.
+// table returns the ACKs of a State about everything.
 func (w *world) table(s *State) map[string]string {
 	out := map[string]string{}
-	for proxy := range w.answers {
+	for proxy := range w.acks {
 		for object, number := range w.digests {
-			answer, connected := s.Answer(address(proxy), fleetOf(proxy), key(object), digest(number))
-			out[fmt.Sprint(proxy, " ", object)] = fmt.Sprint(answer, connected)
+			ack, connected := s.Ack(address(proxy), fleetOf(proxy), key(object), digest(number))
+			out[fmt.Sprint(proxy, " ", object)] = fmt.Sprint(ack, connected)
 		}
 	}
 	return out
@@ -95,13 +95,13 @@ func (w *world) table(s *State) map[string]string {
 // want returns the expected answers.
 func (w *world) want() map[string]string {
 	out := map[string]string{}
-	for proxy, answers := range w.answers {
+	for proxy, acks := range w.acks {
 		for object, number := range w.digests {
-			answer := Answer{}
-			if answers != nil && number != 0 {
-				answer = answers[object]
+			ack := Ack{}
+			if acks != nil && number != 0 {
+				ack = acks[object]
 			}
-			out[fmt.Sprint(proxy, " ", object)] = fmt.Sprint(answer, answers != nil)
+			out[fmt.Sprint(proxy, " ", object)] = fmt.Sprint(ack, acks != nil)
 		}
 	}
 	return out
@@ -168,19 +168,19 @@ func TestChangeOfOneObject(t *testing.T) {
 	if first := out.encode(own.apply(all)); len(first.GetObjects()) != 1000 || first.GetSequence() != 1 {
 		t.Fatalf("the first message has %d objects", len(first.GetObjects()))
 	}
-	answer := func(is Answer) map[netip.Addr]Proxy {
-		return map[netip.Addr]Proxy{address(1): {Fleet: "apps", Answers: map[model.Key]Answer{key(7): is}}}
+	ack := func(is Ack) map[netip.Addr]Proxy {
+		return map[netip.Addr]Proxy{address(1): {Fleet: "apps", Acks: map[model.Key]Ack{key(7): is}}}
 	}
 	for _, step := range []struct {
 		name  string
 		delta Delta
 		limit int // of bytes
 	}{
-		{"the weight", Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: answer(Answer{})}, 50},
-		{"the ACK", Delta{Proxies: answer(Answer{Confirmed: true})}, 25},
+		{"the weight", Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: ack(Ack{})}, 50},
+		{"the ACK", Delta{Proxies: ack(Ack{Acked: true})}, 25},
 		{
 			"the same again",
-			Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: answer(Answer{Confirmed: true})},
+			Delta{Objects: map[model.Key]string{key(7): digest(2)}, Proxies: ack(Ack{Acked: true})},
 			2,
 		},
 	} {
@@ -213,7 +213,7 @@ func TestDecodeErrors(t *testing.T) {
 		"a fleet that is none": {Sequence: 1, Proxies: []*peerspb.Proxy{
 			{Address: []byte{10, 0, 0, 1}, Fleet: strings.Repeat("x", 64)},
 		}},
-		"an answer about nothing":   proxy(&peerspb.Proxy{Confirmed: []uint32{2}}),
+		"an ACK of nothing":         proxy(&peerspb.Proxy{Confirmed: []uint32{2}}),
 		"more answers than objects": proxy(&peerspb.Proxy{Confirmed: []uint32{1, 1}}),
 		"a refusal of nothing":      proxy(&peerspb.Proxy{Refusals: []*peerspb.Refusal{{Number: 3}}}),
 	} {
@@ -227,22 +227,22 @@ func TestDecodeErrors(t *testing.T) {
 		Unconfirmed: []uint32{1}, Refusals: []*peerspb.Refusal{{Number: 1, Message: strings.Repeat("x", 10000)}},
 	})
 	decoded, err := (&decoder{objects: map[uint32]model.Key{}}).decode(long)
-	if refusal := decoded.Proxies[address(1)].Answers[model.Key{Namespace: "apps", Name: "shop"}].Refusal; err != nil ||
-		len(refusal) != MaxRefusal {
+	if refusal := decoded.Proxies[address(1)].Acks[model.Key{Namespace: "apps", Name: "shop"}].NackMessage; err != nil ||
+		len(refusal) != MaxNackMessage {
 		t.Errorf("a refusal of %d bytes is kept, %v", len(refusal), err)
 	}
 }
 
-// TestRefusalsOfEverythingFitAMessage has seven proxies reject each of 10,000 objects, with reasons of the maximal
+// TestRejectionsOfAllObjectsFitOneMessage has seven proxies reject each of 10,000 objects, with reasons of the maximal
 // length: each object stays rejected.
-func TestRefusalsOfEverythingFitAMessage(t *testing.T) {
+func TestRejectionsOfAllObjectsFitOneMessage(t *testing.T) {
 	all := Delta{Objects: map[model.Key]string{}, Proxies: map[netip.Addr]Proxy{}}
-	refused := map[model.Key]Answer{}
+	refused := map[model.Key]Ack{}
 	for i := range 10_000 {
-		all.Objects[key(i)], refused[key(i)] = digest(i), Answer{Refusal: strings.Repeat("x", MaxRefusal)}
+		all.Objects[key(i)], refused[key(i)] = digest(i), Ack{NackMessage: strings.Repeat("x", MaxNackMessage)}
 	}
 	for i := range 7 {
-		all.Proxies[address(i)] = Proxy{Fleet: "apps", Full: true, Answers: refused}
+		all.Proxies[address(i)] = Proxy{Fleet: "apps", Full: true, Acks: refused}
 	}
 	message := (&encoder{numbers: map[model.Key]uint32{}}).encode(all)
 	if size := proto.Size(message); size > maxMessage {
@@ -254,11 +254,11 @@ func TestRefusalsOfEverythingFitAMessage(t *testing.T) {
 	}
 	for at, proxy := range decoded.Proxies {
 		count, whole := 0, 0
-		for _, answer := range proxy.Answers {
-			switch len(answer.Refusal) {
+		for _, ack := range proxy.Acks {
+			switch len(ack.NackMessage) {
 			case 0:
 				t.Fatal("a refusal was lost")
-			case MaxRefusal:
+			case MaxNackMessage:
 				whole++
 			}
 			count++

@@ -17,7 +17,7 @@
 //	   └──── changed ─────┼────┼──────────────┘  │
 //	                      │    │                 │
 //	   NACK, with others  │    │ alone           │ the last ACKed version is desired again
-//	                      ├──▶ doubtful          │
+//	                      ├──▶ uncertain         │
 //	                      │    │ alone, changed  │
 //	           NACK, alone└──▶ rejected ─────────┘
 //
@@ -97,5 +97,5 @@
 // proxy that reconnects in delta receives only what differs from what it has.
 //
 // Clusters and scopes mostly differ in names. The first of each kind in a fleet is stored as a whole, of the others
-// only the difference to it (pattern.go).
+// only the difference to it (dictionary.go).
 package session

@@ -79,7 +79,7 @@ func (s *Session) isRejected(k Kind, name string) bool {
 
 // awaitsScopes reports whether endpoints without a serving one must wait, because the scopes that name their cluster
 // are about to be replaced. The wait ends with the ACK of those scopes, and after scopesTimeout at the latest. A proxy
-// that does not accept its scopes must receive the loss nevertheless.
+// that does not accept its scopes must still receive the removal.
 func (s *Session) awaitsScopes(rec *record, want *Resource) bool {
 	hasNone := rec.sent == nil || rec.sent.hasContent() && !rec.sent.serving
 	if want.serving || hasNone || !s.areScopesChanging(want.name) {

@@ -84,8 +84,8 @@ func (d *draft) checkOwner() error {
 	return nil
 }
 
-// removeGone removes what the Rollouts in Intent.Gone own. Their weights stay until another Rollout sets them: the
-// correct values are unknown.
+// removeGone removes what the Rollouts in Intent.GoneOwners own. Their weights stay until another Rollout sets them:
+// the correct values are unknown.
 func (d *draft) removeGone() error {
 	for _, rollout := range d.intent.GoneOwners {
 		entry := d.record[rollout]

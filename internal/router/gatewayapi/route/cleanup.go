@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// RemoveOwners returns object without what the Rollouts in gone own on it: managed rules, an experiment's backends,
+// RemoveOwners returns object without what the Rollouts in owners own on it: managed rules, an experiment's backends,
 // labels, and their entries in the record. Weights stay, because the correct values are unknown. It does not modify
 // object.
 func RemoveOwners(object map[string]any, owners []string) (map[string]any, error) {

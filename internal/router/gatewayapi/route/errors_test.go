@@ -13,8 +13,8 @@ metadata: {name: r, namespace: shop}
 spec: {rules: [{backendRefs: [{name: app-stable, port: 80, weight: 100}, {name: app-canary, port: 80, weight: 0}]}]}
 `
 
-// TestRefusals: an error wraps one of the package's errors, and its text names the field and the fix.
-func TestRefusals(t *testing.T) {
+// TestErrors checks that an error wraps one of the package's errors, and its text names the field and the fix.
+func TestErrors(t *testing.T) {
 	t.Parallel()
 	weights := func(stable, canary int32, others ...Destination) func(*Intent) {
 		return func(want *Intent) { want.Weights = &Weights{Stable: stable, Canary: canary, Others: others} }

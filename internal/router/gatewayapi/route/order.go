@@ -8,7 +8,8 @@ import "slices"
 // parameters). The order decides only between equally specific ones (Gateway API, HTTPRouteRule and GRPCRouteRule,
 // matches). A managed rule is at least as specific as its source, and a header route is more specific. So a rule that
 // cannot be as specific as another one goes after the user's rules: some implementations identify rules by their index
-// and lose requests if a rule is added or removed before others. A rule that can be as specific as another one goes before them.
+// and lose requests if a rule is added or removed before others. A rule that can be as specific as another one goes
+// before them.
 func (d *draft) insertManaged(block []*rule) error {
 	used := map[specificity]bool{}
 	for _, r := range d.rules {

@@ -35,8 +35,8 @@ const (
 
 var errAnswer = errors.New("unexpected answer")
 
-// stage contains all running processes.
-type stage struct {
+// environment contains all running processes.
+type environment struct {
 	*coldstart.Testbed
 
 	options options
@@ -53,20 +53,20 @@ type stage struct {
 func secondProxy() netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, 200}) }
 
 // start starts everything, and sends requests to each app.
-func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, err error) {
+func start(ctx context.Context, chosen options, progress io.Writer) (s *environment, err error) {
 	folder, err := os.MkdirTemp("", "bench-demand")
 	if err != nil {
 		return nil, err
 	}
 	arguments := []string{"--max-objects-per-namespace=0", "--max-hosts-per-namespace=0"}
-	s = &stage{options: chosen}
+	s = &environment{options: chosen}
 	if chosen.profiles != "" {
 		arguments = append(arguments, "--pprof")
 		s.scalerArguments = []string{"--pprof", "--metrics-address=" + scalerProfiles}
 	}
 	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
-		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
-		Apps: chosen.objects, QueueDeadline: patience, Workers: 1,
+		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(),
+		Folder: folder, Apps: chosen.objects, QueueDeadline: patience, Workers: 1,
 		Arguments: arguments,
 	})
 	if err != nil {
@@ -80,7 +80,8 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, e
 		return nil, errors.Join(err, s.stop())
 	}
 	fmt.Fprintln(progress, "each app has received requests")
-	if err := pace.Wait(ctx, metrics.DefaultWindow); err != nil { // Until then the request rates of all of them fall, second by second.
+	// Until then the request rates of all of them fall, second by second.
+	if err := pace.Wait(ctx, metrics.DefaultWindow); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	fmt.Fprintln(progress, "and its rate is zero again")
@@ -88,8 +89,9 @@ func start(ctx context.Context, chosen options, progress io.Writer) (s *stage, e
 }
 
 // startRest starts the processes that the Testbed does not start.
-func (s *stage) startRest(ctx context.Context) (err error) {
-	if err := s.ForEachApp(ctx, func(ctx context.Context, app int) error { return s.SetReady(ctx, app, true) }); err != nil {
+func (s *environment) startRest(ctx context.Context) (err error) {
+	if err := s.ForEachApp(ctx,
+		func(ctx context.Context, app int) error { return s.SetReady(ctx, app, true) }); err != nil {
 		return err
 	}
 	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
@@ -114,7 +116,7 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 
 // startSecondProxy starts a proxy with an address of its own, on the same port: the interceptor identifies proxies by
 // their source addresses.
-func (s *stage) startSecondProxy(ctx context.Context) (err error) {
+func (s *environment) startSecondProxy(ctx context.Context) (err error) {
 	slice := kit.NewEndpointSlice(coldstart.Namespace, resolve.ProxyService, secondProxy().String())
 	slice.Name = resolve.ProxyService + "-second"
 	slice.Ports[0].Port = new(int32(translate.ListenerPort))
@@ -130,7 +132,7 @@ func (s *stage) startSecondProxy(ctx context.Context) (err error) {
 }
 
 // sendRequests sends requests to each app, so that each proxy has statistics of it from then on.
-func (s *stage) sendRequests(ctx context.Context) error {
+func (s *environment) sendRequests(ctx context.Context) error {
 	return s.ForEachApp(ctx, func(ctx context.Context, app int) error {
 		for range visits {
 			if err := pace.Until(ctx, patience, pollInterval, func() error { return ask(ctx, app) }); err != nil {
@@ -151,7 +153,7 @@ func ask(ctx context.Context, app int) error {
 }
 
 // stop stops everything.
-func (s *stage) stop() error {
+func (s *environment) stop() error {
 	var errs error
 	if s.scaler != nil {
 		errs = s.scaler.Kill()
@@ -166,14 +168,14 @@ func (s *stage) stop() error {
 }
 
 // watch measures both programs for a while. Profiles are named after the measurement.
-func (s *stage) watch(ctx context.Context, name string) (programUsage, error) {
+func (s *environment) watch(ctx context.Context, name string) (programUsage, error) {
 	profiled := s.profile(ctx, name)
 	found, err := s.measure(ctx)
 	return found, errors.Join(err, profiled())
 }
 
 // measure measures both programs for a while.
-func (s *stage) measure(ctx context.Context) (programUsage, error) {
+func (s *environment) measure(ctx context.Context) (programUsage, error) {
 	var before, after [2]float64
 	var errs error
 	read := func(into *[2]float64) {
@@ -193,7 +195,9 @@ func (s *stage) measure(ctx context.Context) (programUsage, error) {
 	for i, target := range []*usage{&found.Interceptor, &found.Scaler} {
 		memory, err := s.parts[i].Memory()
 		errs = errors.Join(errs, err)
-		*target = usage{CorePercent: 100 * (after[i] - before[i]) / elapsed, ResidentMB: memory.Resident, AnonymousMB: memory.Anonymous}
+		*target = usage{
+			CorePercent: 100 * (after[i] - before[i]) / elapsed, ResidentMB: memory.Resident, AnonymousMB: memory.Anonymous,
+		}
 	}
 	return found, errs
 }

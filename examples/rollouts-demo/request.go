@@ -25,18 +25,18 @@ type target struct {
 	// host and path are the target of an HTTP request. client sends it over persistent connections.
 	host, path string
 	client     *http.Client
-	// rate is the number of questions per second, each from a port of its own.
+	// rate is the number of requests per second, each from a port of its own.
 	rate float64
 	// timeout bounds one answer.
 	timeout time.Duration
 }
 
-// runAsk is the subcommand ask: an open-loop client for the ports of raw, and for the colour by HTTP. It prints one
-// line per question until ctx ends: its number, counted from 0, its due time in milliseconds since 1970, the latency of
-// its answer in microseconds, and the answer.
-func runAsk(ctx context.Context, args []string, out io.Writer) error {
+// runRequest is the subcommand request: an open-loop client for the ports of raw, and for the colour by HTTP. It prints
+// one line per request until ctx ends: its number, counted from 0, its due time in milliseconds since 1970, the latency
+// of its answer in microseconds, and the answer.
+func runRequest(ctx context.Context, args []string, out io.Writer) error {
 	var q target
-	flags := flag.NewFlagSet("rollouts-demo ask", flag.ContinueOnError)
+	flags := flag.NewFlagSet("rollouts-demo request", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&q.protocol, "protocol", "tcp", "tcp, tls, udp or http")
 	flags.StringVar(&q.address, "address", "", "host and port to send requests to")
@@ -60,7 +60,7 @@ func runAsk(ctx context.Context, args []string, out io.Writer) error {
 	return q.repeat(ctx, out)
 }
 
-// repeat sends questions at the rate, without waiting for answers. If this process is late, it sends all of them
+// repeat sends requests at the rate, without waiting for answers. If this process is late, it sends all of them
 // nevertheless.
 func (q target) repeat(ctx context.Context, out io.Writer) error {
 	var printing sync.Mutex
@@ -75,8 +75,8 @@ func (q target) repeat(ctx context.Context, out io.Writer) error {
 		case <-time.After(time.Until(due)):
 		}
 		answers.Go(func() {
-			// A question in flight is answered even if the run is canceled.
-			answer, err := q.ask(context.WithoutCancel(ctx))
+			// A request in flight is answered even if the run is canceled.
+			answer, err := q.request(context.WithoutCancel(ctx))
 			if err != nil {
 				answer = "error: " + err.Error()
 			}
@@ -91,8 +91,8 @@ func (q target) repeat(ctx context.Context, out io.Writer) error {
 // mostIdle is the number of persistent HTTP connections: the number of concurrent requests when answers are slow.
 const mostIdle = 100
 
-// askHTTP requests the colour once. Any other answer is an error.
-func (q target) askHTTP(ctx context.Context) (string, error) {
+// requestHTTP requests the colour once. Any other answer is an error.
+func (q target) requestHTTP(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+q.address+q.path, http.NoBody)
 	if err != nil {
 		return "", err
@@ -116,10 +116,10 @@ func (q target) askHTTP(ctx context.Context) (string, error) {
 	return color, nil
 }
 
-// ask sends one question, over a connection of its own except by HTTP.
-func (q target) ask(ctx context.Context) (string, error) {
+// request sends one request, over a connection of its own except by HTTP.
+func (q target) request(ctx context.Context) (string, error) {
 	if q.protocol == "http" {
-		return q.askHTTP(ctx)
+		return q.requestHTTP(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()

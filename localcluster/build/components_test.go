@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func components(name string) string { return filepath.Join("..", "components", name) }
+func folder(name string) string { return filepath.Join("..", "components", name) }
 
 // Image names match the versions of their content.
 func TestVersionsAreThoseOfTheModules(t *testing.T) {
@@ -20,10 +20,11 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		{"contour", "github.com/projectcontour/contour", ContourVersion},
 	}
 	for _, version := range OtherKEDAVersions() {
-		tests = append(tests, struct{ component, module, want string }{KEDAPartOf(version), "github.com/kedacore/keda/v2", version})
+		tests = append(tests,
+			struct{ component, module, want string }{KEDAComponentOf(version), "github.com/kedacore/keda/v2", version})
 	}
 	for _, tt := range tests {
-		got, err := ModuleVersion(t.Context(), components(tt.component), tt.module)
+		got, err := ModuleVersion(t.Context(), folder(tt.component), tt.module)
 		if err != nil || got != tt.want {
 			t.Errorf("%s is %s (%v), want %s", tt.module, got, err, tt.want)
 		}
@@ -32,13 +33,15 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 
 // Kubernetes v1.x.y consists of the staging modules v0.x.y.
 func TestKubernetesIsOneSetOfModules(t *testing.T) {
-	version, err := ModuleVersion(t.Context(), components("cluster"), "k8s.io/kubernetes")
+	version, err := ModuleVersion(t.Context(), folder("cluster"), "k8s.io/kubernetes")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := "v0." + strings.TrimPrefix(version, "v1.")
-	for _, staging := range []string{"api", "apimachinery", "apiserver", "client-go", "component-base", "cri-client", "kube-proxy", "kubelet"} {
-		if got, err := ModuleVersion(t.Context(), components("cluster"), "k8s.io/"+staging); err != nil || got != want {
+	for _, staging := range []string{
+		"api", "apimachinery", "apiserver", "client-go", "component-base", "cri-client", "kube-proxy", "kubelet",
+	} {
+		if got, err := ModuleVersion(t.Context(), folder("cluster"), "k8s.io/"+staging); err != nil || got != want {
 			t.Errorf("k8s.io/%s is %s (%v); k8s.io/kubernetes is %s", staging, got, err, version)
 		}
 	}
