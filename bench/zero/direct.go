@@ -67,7 +67,7 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 	holding := &controlplane.Holding{Server: d.checks, Timeout: 2 * timeout}
 	at := netip.AddrPortFrom(netspace.Address(), directXDS)
 	d.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: holding})
-	d.server.SetMembers(map[netip.Addr][]string{netspace.Address(): {coldstart.Namespace}})
+	d.server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netspace.Address(): {coldstart.Namespace}}})
 	d.over = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
 	d.server.Register(d.over)
 	d.checks.Register(d.over)

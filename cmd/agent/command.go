@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -42,6 +43,7 @@ type settings struct {
 	metricsAddress string
 
 	podNamespace     string
+	podIP            string
 	shutdownDelay    time.Duration
 	shutdownDeadline time.Duration
 
@@ -70,13 +72,13 @@ serves the webhook that makes an unmodified KEDA accept such triggers.
 
 The default of each flag can be set by an environment variable: ` + envPrefix + ` and the flag's
 name in upper case with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level.
-POD_NAMESPACE, as set by the downward API, is the default of --pod-namespace.`,
+POD_NAMESPACE and POD_IP, as set by the downward API, are the defaults of --pod-namespace and --pod-ip.`,
 		Version:       server.Version(version),
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PreRunE: func(command *cobra.Command, _ []string) error {
-			alternatives := map[string]string{"pod-namespace": "POD_NAMESPACE"}
+			alternatives := map[string]string{"pod-namespace": "POD_NAMESPACE", "pod-ip": "POD_IP"}
 			if err := server.ApplyEnvironment(command.Flags(), envPrefix, alternatives, lookupEnv); err != nil {
 				return err
 			}
@@ -124,6 +126,8 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.podNamespace, "pod-namespace", httpv1alpha1.DefaultInterceptorNamespace,
 		"`namespace` of the replicas, of the Lease for leader election, "+
 			"of the webhook's Service and Secret, and of the interceptor")
+	flags.StringVar(&s.podIP, "pod-ip", "",
+		"first `address` of this Pod; with one of IPv6 the admin interface of proxies listens on IPv6 too")
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
 		"`time` to keep serving, unready, after SIGTERM")
 	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second,
@@ -159,6 +163,13 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 // proxySettings returns the settings of the proxies that the agent installs.
 func (s *settings) proxySettings() (parsed proxies.Settings, err error) {
 	parsed.InterceptorNamespace = s.podNamespace
+	if s.podIP != "" {
+		address, err := netip.ParseAddr(s.podIP)
+		if err != nil {
+			return parsed, fmt.Errorf("%w: --pod-ip: %w", errSetting, err)
+		}
+		parsed.IPv6 = address.Unmap().Is6()
+	}
 	if s.proxyImage != "" {
 		if parsed.Image, err = proxies.ParseImage(s.proxyImage); err != nil {
 			return parsed, fmt.Errorf("--proxy-image: %w", err)

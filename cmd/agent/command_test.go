@@ -47,6 +47,10 @@ func TestSettings(t *testing.T) {
 				s.scalerAddress, s.podNamespace, s.logLevel, s.autowire = "a.b:1", "elsewhere", "debug", false
 			}),
 		},
+		"the address of the Pod": {
+			environment: map[string]string{"POD_IP": "2001:db8::1"},
+			want:        changed(func(s *settings) { s.podIP = "2001:db8::1" }),
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -92,6 +96,9 @@ func TestInvalidSettings(t *testing.T) {
 			environment: map[string]string{"KEDIFY_AGENT_PROXY_RESOURCES": "much"},
 			wantMessage: `--proxy-resources: invalid setting: "much"`,
 		},
+		"no address of a Pod": {
+			args: []string{"--pod-ip=pod"}, wantMessage: `invalid setting: --pod-ip: ParseAddr("pod")`,
+		},
 		"an image with a space":         {args: []string{"--proxy-image=a b"}, wantMessage: `--proxy-image: invalid setting: "a b"`},
 		"an argument in place of flags": {args: []string{"start"}, wantMessage: `unknown command "start"`},
 	}
@@ -105,5 +112,18 @@ func TestInvalidSettings(t *testing.T) {
 	}
 	if _, _, err := commandline.Execute(t, newCommand, nil, "--scaler-address=x"); !errors.Is(err, errSetting) {
 		t.Errorf("error %v, want errSetting", err)
+	}
+}
+
+// TestProxiesListenOnIPv6 has the proxies of clusters in which the first address of a Pod is of each family.
+func TestProxiesListenOnIPv6(t *testing.T) {
+	for address, want := range map[string]bool{"": false, "10.0.0.1": false, "::ffff:10.0.0.1": false, "2001:db8::1": true} {
+		got, _, err := commandline.Execute(t, newCommand, map[string]string{"POD_IP": address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parsed, err := got.proxySettings(); err != nil || parsed.IPv6 != want {
+			t.Errorf("POD_IP %q: IPv6 %t, %v, want %t", address, parsed.IPv6, err, want)
+		}
 	}
 }

@@ -159,7 +159,8 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	flags.Uint32Var(&s.translate.MaxRequests, "max-upstream-requests", standard.MaxRequests,
 		"maximum `number` of concurrent requests of a proxy to a backend")
 	flags.Uint32Var(&s.translate.MaxRetries, "max-upstream-retries", standard.MaxRetries,
-		"maximum `number` of concurrent retries of a proxy to a backend")
+		"`number` of concurrent retries of a proxy to a backend that are always possible; more are half of its "+
+			"active requests")
 }
 
 // addReplicaFlags adds the flags of the identity of this replica.
@@ -286,7 +287,7 @@ func (s *settings) checkHold() error {
 		return fmt.Errorf("%w: --xds-address: no port number at the end: use an address such as :5678: %w", errSetting,
 			err)
 	}
-	s.translate.Hold.Checks = netip.AddrPortFrom(ip, xdsPort.Port())
+	s.translate.Hold.Checks = netip.AddrPortFrom(ip.Unmap(), xdsPort.Port())
 	return nil
 }
 

@@ -81,6 +81,13 @@ func TestSettings(t *testing.T) {
 				s.podIP, s.translate.Hold.Checks = "2001:db8::1", netip.MustParseAddrPort("[2001:db8::1]:5678")
 			}),
 		},
+		"one of IPv4 in IPv6 form, and an xDS address of IPv6": {
+			args: []string{"--pod-ip", "::ffff:10.1.2.3", "--xds-address=[::1]:7"},
+			want: changed(func(s *settings) {
+				s.podIP, s.xdsAddress = "::ffff:10.1.2.3", "[::1]:7"
+				s.translate.Hold.Checks = netip.MustParseAddrPort("10.1.2.3:7")
+			}),
+		},
 		"a flag counts before the environment": {
 			environment: map[string]string{"KEDIFY_INTERCEPTOR_XDS_ADDRESS": ":1"},
 			args:        []string{"--xds-address", ":2"},

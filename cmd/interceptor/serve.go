@@ -99,8 +99,9 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	discovery := xds.NewServer(xds.Options{
 		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding,
 		MembershipHint:   membershipHint,
-		DrainedListeners: []string{translate.ListenerName, translate.TLSListenerName},
+		DrainedListeners: translate.ClientListeners(),
 		DrainDelay:       xds.DefaultDrainDelay,
+		IPv6Listeners:    translate.IPv6Listeners(),
 	})
 	if reporter, err = newReporter(chosen, api, discovery, registry, logger); err != nil {
 		return nil, err
@@ -140,11 +141,12 @@ func (p *process) addLoop(api clients, registry *prometheus.Registry, observer i
 	if err != nil {
 		return err
 	}
+	p.settings.translate.IPv6 = true // The discovery server sends IPv6Listeners to proxies with an IPv6 address only.
 	p.loop, err = ingest.New(ingest.Options{
 		Sources:    api.sources(p.settings),
 		Resolve:    p.settings.resolve(),
 		Translate:  p.settings.translate,
-		Publisher:  controlplane.Publisher{Server: p.xds, Sink: p.sink},
+		Publisher:  controlplane.Publisher{Server: p.xds, Sink: p.sink, Checks: p.checks},
 		Observers:  []ingest.Observer{p.reporter, controlplane.DemandObserver{Sink: p.sink}, observer},
 		Interval:   p.settings.batchInterval,
 		Registerer: registry,

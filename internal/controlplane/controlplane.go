@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
@@ -21,6 +22,8 @@ type Publisher struct {
 	Server *xds.Server
 	// Sink receives the proxies of fleets; nil for none.
 	Sink *sink.Sink
+	// Checks receives the proxies of fleets, too; nil for none.
+	Checks *extauthz.Server
 }
 
 // Publish implements ingest.Publisher.
@@ -41,27 +44,32 @@ func (p Publisher) Retire(fleet model.Fleet) { p.Server.Retire(string(fleet)) }
 
 // Assign implements ingest.Publisher. An address is leaving when all its proxies serve but are no longer ready.
 func (p Publisher) Assign(proxies map[model.Fleet][]model.Proxy) {
-	members, isLeaving := map[netip.Addr][]string{}, map[netip.Addr]bool{}
+	members, isLeaving := xds.Members{Fleets: map[netip.Addr][]string{}}, map[netip.Addr]bool{}
 	for fleet, fleetProxies := range proxies {
 		for _, proxy := range fleetProxies {
+			if slices.ContainsFunc(proxy.Addresses, netip.Addr.Is6) {
+				members.WithIPv6 = append(members.WithIPv6, proxy.Addresses...)
+			}
 			for _, address := range proxy.Addresses {
 				others, isKnown := isLeaving[address]
 				isLeaving[address] = (others || !isKnown) && proxy.IsServing && !proxy.IsReady
-				if !slices.Contains(members[address], string(fleet)) {
-					members[address] = append(members[address], string(fleet))
+				if !slices.Contains(members.Fleets[address], string(fleet)) {
+					members.Fleets[address] = append(members.Fleets[address], string(fleet))
 				}
 			}
 		}
 	}
-	var leaving []netip.Addr
 	for address, all := range isLeaving {
 		if all {
-			leaving = append(leaving, address)
+			members.Draining = append(members.Draining, address)
 		}
 	}
-	p.Server.SetMembers(members, leaving...)
+	p.Server.SetMembers(members)
 	if p.Sink != nil {
 		p.Sink.SetProxies(proxies)
+	}
+	if p.Checks != nil {
+		p.Checks.SetProxies(proxies)
 	}
 }
 

@@ -29,6 +29,10 @@ func TestParseHost(t *testing.T) {
 		"*.":                           "*",
 		"localhost":                    "localhost",
 		"10.0.0.1:80":                  "10.0.0.1",
+		"[::1]":                        "[::1]",
+		"[::1]:8080":                   "[::1]",
+		"[2001:0DB8:0::0001]:443":      "[2001:db8::1]",
+		"[::ffff:10.0.0.1]":            "[::ffff:10.0.0.1]",
 		"my_app.example.com":           "my_app.example.com",
 		"xn--bcher-kva.example":        "xn--bcher-kva.example",
 		strings.Repeat("a", 63) + ".x": model.Host(strings.Repeat("a", 63) + ".x"),
@@ -42,7 +46,9 @@ func TestParseHost(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", ".", "..", "a..b", ".a", "a b", "a/b", "http://a", "a:b", "a:", "a:123456", "[::1]", "::1", "-a.b", "a-.b",
+		"", ".", "..", "a..b", ".a", "a b", "a/b", "http://a", "a:b", "a:", "a:123456", "::1", "2001:db8::1", "[::1", "[::1]a", "[::1].",
+		"[::1]:", "[::1]:http", "[10.0.0.1]", "[fe80::1%eth0]", "[]", "[a]", "*.[::1]", "[*]", "[::1]:123456",
+		"-a.b", "a-.b",
 		"*a.b", "a.*", "*.*.b", "**",
 		"bücher.example", "a\x00b", "\u212A.example" /* the Kelvin sign */, strings.Repeat("a", 64),
 		strings.Repeat("a.", 127) + "a",

@@ -52,6 +52,32 @@ type ClusterSettings struct {
 	Balance Balance `json:",omitzero"`
 	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each proxy.
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32 `json:",omitempty"`
+	// RetryBudget replaces MaxRetries. At most one of them is set.
+	RetryBudget RetryBudget `json:",omitzero"`
+	// Outliers is the ejection of Pods to which connections fail.
+	Outliers Outliers `json:",omitzero"`
+}
+
+// RetryBudget limits the concurrent retries of a proxy to Percent of its active requests, or to MinConcurrency if that
+// is more.
+type RetryBudget struct {
+	Percent        Given[float64] `json:",omitzero"`
+	MinConcurrency Given[uint32]  `json:",omitzero"`
+}
+
+// DefaultEjection is the default of Outliers.Base.
+const DefaultEjection = 30 * time.Second
+
+// Outliers configures the ejection of a Pod after consecutive failures to connect.
+type Outliers struct {
+	// Failures is the number of consecutive failures; 0 disables ejection.
+	Failures Given[uint32] `json:",omitzero"`
+	// MaxPercent is the maximum percentage of a Service's Pods that are ejected at a time. Below 100, one always remains.
+	MaxPercent Given[uint32] `json:",omitzero"`
+	// Interval is the time between checks for Pods whose ejection ends.
+	Interval time.Duration `json:",omitempty"`
+	// Base is the time of a first ejection, and Max that of a Pod that is ejected again and again.
+	Base, Max time.Duration `json:",omitempty"`
 }
 
 // Balance is a load balancing policy with its options.
@@ -71,6 +97,10 @@ func (t *EnvoySettings) Over(wider *EnvoySettings) *EnvoySettings {
 		return cmp.Or(wider, t)
 	}
 	r, c := wider.Route, wider.Cluster
+	limitsRetries := t.Cluster.MaxRetries > 0 || t.Cluster.RetryBudget != RetryBudget{}
+	if limitsRetries {
+		c.MaxRetries, c.RetryBudget = 0, RetryBudget{}
+	}
 	return &EnvoySettings{
 		Route: RouteSettings{
 			Timeout: cmp.Or(t.Route.Timeout, r.Timeout), IdleTimeout: cmp.Or(t.Route.IdleTimeout, r.IdleTimeout),
@@ -85,6 +115,8 @@ func (t *EnvoySettings) Over(wider *EnvoySettings) *EnvoySettings {
 			MaxPendingRequests: cmp.Or(t.Cluster.MaxPendingRequests, c.MaxPendingRequests),
 			MaxRequests:        cmp.Or(t.Cluster.MaxRequests, c.MaxRequests),
 			MaxRetries:         cmp.Or(t.Cluster.MaxRetries, c.MaxRetries),
+			RetryBudget:        cmp.Or(t.Cluster.RetryBudget, c.RetryBudget),
+			Outliers:           cmp.Or(t.Cluster.Outliers, c.Outliers),
 		},
 	}
 }

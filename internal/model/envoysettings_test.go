@@ -41,6 +41,23 @@ func TestOver(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+	budget := model.ClusterSettings{RetryBudget: model.RetryBudget{Percent: model.Given[float64]{Value: 10, IsGiven: true}}}
+	number := model.ClusterSettings{MaxRetries: 5, Outliers: model.Outliers{Max: time.Minute}}
+	for name, test := range map[string]struct{ own, all, want model.ClusterSettings }{
+		"a budget over a number": {budget, number, model.ClusterSettings{
+			RetryBudget: budget.RetryBudget, Outliers: number.Outliers,
+		}},
+		"a number over a budget": {number, budget, number},
+		"neither": {
+			model.ClusterSettings{Outliers: model.Outliers{Base: time.Second}}, number,
+			model.ClusterSettings{MaxRetries: 5, Outliers: model.Outliers{Base: time.Second}},
+		},
+	} {
+		got := (&model.EnvoySettings{Cluster: test.own}).Over(&model.EnvoySettings{Cluster: test.all})
+		if diff := cmp.Diff(&model.EnvoySettings{Cluster: test.want}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
 	if !new(model.EnvoySettings).Equal(nil) || own.Equal(nil) || own.Equal(all) || !own.Equal(own.Over(nil)) {
 		t.Error("Equal is wrong")
 	}

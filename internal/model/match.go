@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -43,8 +44,8 @@ type Match struct {
 	Headers []Header `json:",omitempty"`
 }
 
-// Host is a host as normalized by ParseHost: "shop.example.com", "*.example.com" for all names below example.com at any
-// depth, or "*" for all.
+// Host is a host as normalized by ParseHost: "shop.example.com", "[2001:db8::1]", "*.example.com" for all names below
+// example.com at any depth, or "*" for all.
 type Host string
 
 // AnyHost is the Host that matches every request.
@@ -62,11 +63,16 @@ type Header struct {
 
 // ParseHost normalizes a host: lower case, without port and trailing dot. The host of a request is normalized in the
 // same way. Valid hosts are names of letters, digits, "-" and "_" (internationalized names in their xn-- form), IPv4
-// addresses, "*." before a name, and "*".
+// addresses, IPv6 addresses in brackets, "*." before a name, and "*". An IPv6 address gets its shortest form (RFC 5952),
+// which is what clients send.
 func ParseHost(text string) (Host, error) {
+	if strings.HasPrefix(text, "[") {
+		return parseIPv6Host(text)
+	}
 	name, port, hasPort := strings.Cut(text, ":")
 	if hasPort && !isDigits(port) {
-		return "", fmt.Errorf("%w: after a colon only a port may follow; IPv6 addresses are not supported", ErrHost)
+		return "", fmt.Errorf("%w: after a colon only a port may follow; an IPv6 address needs brackets, such as "+
+			"[2001:db8::1]", ErrHost)
 	}
 	name = strings.Map(lowerASCII, strings.TrimSuffix(name, "."))
 	if Host(name) == AnyHost {
@@ -83,6 +89,18 @@ func ParseHost(text string) (Host, error) {
 		}
 	}
 	return Host(name), nil
+}
+
+// parseIPv6Host normalizes an IPv6 address in brackets, with or without a port.
+func parseIPv6Host(text string) (Host, error) {
+	literal, rest, hasEnd := strings.Cut(text[1:], "]")
+	port, hasPort := strings.CutPrefix(rest, ":")
+	address, err := netip.ParseAddr(literal)
+	if !hasEnd || err != nil || !address.Is6() || address.Zone() != "" || rest != "" && !(hasPort && isDigits(port)) {
+		return "", fmt.Errorf("%w: brackets must contain an IPv6 address without a zone, and only a port may follow, such "+
+			"as [2001:db8::1]:8080", ErrHost)
+	}
+	return Host("[" + address.String() + "]"), nil
 }
 
 // ParsePathPrefix normalizes a path prefix: without trailing slash; "/" or "" mean all paths. A prefix matches whole
@@ -162,8 +180,11 @@ func (h Host) Compare(other Host) int {
 	return cmp.Or(cmp.Compare(h.breadth(), other.breadth()), cmp.Compare(h, other))
 }
 
-// IsExact reports whether the host is one name, not a wildcard.
+// IsExact reports whether the host is one name or address, not a wildcard.
 func (h Host) IsExact() bool { return h.breadth() == 0 }
+
+// IsIPv6 reports whether the host is an IPv6 address.
+func (h Host) IsIPv6() bool { return strings.HasPrefix(string(h), "[") }
 
 // breadth is 0 for an exact name and increases as wildcards get shorter.
 func (h Host) breadth() int {

@@ -58,7 +58,7 @@ func startReplica(t *testing.T, limits holding.Limits) *replica {
 	}
 	r.holding = &controlplane.Holding{Server: r.checks, Timeout: 30 * time.Minute}
 	r.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: r.holding})
-	r.server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
+	r.server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}}})
 	r.grpcServer = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
 	r.server.Register(r.grpcServer)
 	r.checks.Register(r.grpcServer)

@@ -43,7 +43,7 @@ func serve(t *testing.T, form string, resources translate.Resources, changes ...
 	t.Helper()
 	envoyproc.Binary(t)
 	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace})
-	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}})
+	server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}}})
 	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(grpcServer)
 	listener := listen(t)
@@ -201,8 +201,12 @@ func hostCases() []struct {
 		{host: "headers.example.com"},
 		{host: "headers.example.com", header: http.Header{"X-Canary": {"1"}}, want: "headers"},
 		{host: "Headers.Example.com:1", header: http.Header{"X-Canary": {"1"}}, want: "headers"},
-		{host: "[::1]:8080"},
-		{host: "[2001:db8::1]"},
+		{host: "[2001:db8::1]", want: "six"},
+		{host: "[2001:DB8::1]:8080", want: "six"},
+		{host: "[::1]:8080", path: "/app", want: "loopback"},
+		{host: "[::1]"},
+		{host: "[2001:db8::2]:8080"},
+		{host: "[2001:db8::1"},
 		{host: "*"},
 		// The proxy ignores the scope header of a client.
 		{host: "unknown.example.org", header: http.Header{"X-Kedify-Scope": {"shop.example.com"}}},
@@ -220,12 +224,13 @@ func hostInputs(t *testing.T) resolve.Inputs {
 		return kit.NewScaledObject(namespace, name, name, len(backends), host)
 	}
 	app, headers := object("app", "paths.example.com"), object("headers", "headers.example.com")
-	app.Spec.PathPrefixes = []string{"/app"}
+	loopback := object("loopback", "[::1]")
+	app.Spec.PathPrefixes, loopback.Spec.PathPrefixes = []string{"/app"}, []string{"/app"}
 	one := "1"
 	headers.Spec.Headers = []httpv1alpha1.Header{{Name: "X-Canary", Value: &one}}
 	objects := []*httpv1alpha1.HTTPScaledObject{
 		app, headers, object("shop", "shop.example.com"), object("wide", "*.example.com"),
-		object("narrow", "*.eu.example.com"),
+		object("narrow", "*.eu.example.com"), object("six", "[2001:DB8:0::1]:80"), loopback,
 	}
 	return newInputs(t, backends, objects...)
 }

@@ -79,7 +79,7 @@ func TestTerminatingProxyDrains(t *testing.T) {
 	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace, DrainedListeners: []string{translate.ListenerName}})
 	proxyAddress := netip.MustParseAddr("127.0.0.1")
 	members := map[netip.Addr][]string{proxyAddress: {namespace}}
-	server.SetMembers(members)
+	server.SetMembers(xds.Members{Fleets: members})
 	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(grpcServer)
 	envoyproc.Binary(t)
@@ -109,7 +109,7 @@ func TestTerminatingProxyDrains(t *testing.T) {
 	defer idle.Close()
 
 	began := time.Now()
-	server.SetMembers(members, proxyAddress)
+	server.SetMembers(xds.Members{Fleets: members, Draining: []netip.Addr{proxyAddress}})
 	await.True(t, "new connections are refused", func() bool {
 		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
 		if err == nil {

@@ -30,6 +30,16 @@ import (
 // withTLS translates inputs without validation errors, and their Secrets, to the xDS resources of one fleet.
 func withTLS(t *testing.T, fleet model.Fleet, inputs resolve.Inputs, secrets ...*corev1.Secret) translate.Resources {
 	t.Helper()
+	options := translate.DefaultOptions()
+	options.TLS = true
+	return withCertificates(t, options, fleet, inputs, secrets...)
+}
+
+// withCertificates is withTLS with other options.
+func withCertificates(
+	t *testing.T, options translate.Options, fleet model.Fleet, inputs resolve.Inputs, secrets ...*corev1.Secret,
+) translate.Resources {
+	t.Helper()
 	config, problems := resolve.Build(inputs)
 	if len(problems) > 0 {
 		t.Fatalf("the test's objects have validation errors: %+v", problems)
@@ -46,8 +56,6 @@ func withTLS(t *testing.T, fleet model.Fleet, inputs resolve.Inputs, secrets ...
 	resolver := certificates.NewResolver()
 	resolver.Update(map[model.Fleet]model.Update{fleet: {Hosts: hosts}}, parsed)
 	config.Certificates = resolver.ForFleet(fleet)
-	options := translate.DefaultOptions()
-	options.TLS = true
 	resources, err := options.Envoy(config)
 	if err != nil {
 		t.Fatal(err)

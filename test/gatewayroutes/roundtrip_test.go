@@ -50,7 +50,7 @@ func TestAPIServerReturnsWhatWasWritten(t *testing.T) {
 	}
 	for _, release := range releases() {
 		t.Run(release.name, func(t *testing.T) {
-			admin := start(t, binaries, release)
+			_, admin := start(t, binaries, release)
 			written := 0
 			for _, folder := range folders {
 				t.Run(filepath.Base(folder), func(t *testing.T) {
@@ -69,7 +69,9 @@ func TestAPIServerReturnsWhatWasWritten(t *testing.T) {
 }
 
 // start starts an API server with the release's CRDs and the namespaces of the scenarios.
-func start(t *testing.T, binaries apiserver.Binaries, release release) *rest.RESTClient {
+func start(
+	t *testing.T, binaries apiserver.Binaries, release release,
+) (*apiserver.ControlPlane, *rest.RESTClient) {
 	t.Helper()
 	folder := os.Getenv(release.variable)
 	if folder == "" {
@@ -102,7 +104,7 @@ func start(t *testing.T, binaries apiserver.Binaries, release release) *rest.RES
 	if err := apiserver.Apply(t.Context(), admin, "default", manifests...); err != nil {
 		t.Fatal(err)
 	}
-	return admin
+	return plane, admin
 }
 
 // manifest returns the route of a scenario, named after the scenario.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -270,7 +271,7 @@ func (c *XDSClient) run(ctx context.Context, stream xdsStream, requests []xdsReq
 	for {
 		for _, r := range requests {
 			if err := stream.send(node, r); err != nil {
-				return err
+				return reasonOf(err, stream)
 			}
 			node = nil // only the first request must carry it
 		}
@@ -287,6 +288,19 @@ func (c *XDSClient) run(ctx context.Context, stream xdsStream, requests []xdsReq
 		c.mu.Unlock()
 		if err != nil {
 			return errors.Join(errors.New("a response that Envoy could not read"), err)
+		}
+	}
+}
+
+// reasonOf returns why a stream ended on which a request could not be sent: gRPC reports io.EOF for the request, and the
+// status to the reader.
+func reasonOf(err error, stream xdsStream) error {
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	for { // Responses may precede the status.
+		if _, err := stream.receive(); err != nil {
+			return err
 		}
 	}
 }

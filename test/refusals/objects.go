@@ -320,7 +320,7 @@ func invalidSpecs() []InvalidObject {
 			Name: "a URL for a host", Patch: `{spec: {hosts: ["http://shop.test"]}}`, Answers: "canary",
 			Reason: httpv1alpha1.ReasonInvalidHosts,
 			Message: `spec.hosts[0] "http://shop.test": not a host name: after a colon only a port may follow; ` +
-				`IPv6 addresses are not supported`,
+				`an IPv6 address needs brackets, such as [2001:db8::1]`,
 		},
 		{
 			Name: "a path prefix without a slash", Patch: `{spec: {pathPrefixes: [app]}}`, Answers: "canary",

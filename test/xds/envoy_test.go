@@ -107,7 +107,7 @@ func startBackend(tb testing.TB) *net.TCPAddr {
 func startServer(tb testing.TB, at *port.Port, options xds.Options) (server *xds.Server, stop func()) {
 	tb.Helper()
 	server = xds.NewServer(options)
-	server.SetMembers(map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {""}})
+	server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {""}}})
 	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
 	server.Register(grpcServer)
 	listener, done := at.Listen(tb), make(chan error, 1)

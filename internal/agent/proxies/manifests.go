@@ -26,6 +26,9 @@ const (
 	// use m*(heapDivisor-1)/heapDivisor, the same fraction as in the manifests.
 	defaultMaxHeap = "max_heap_size_bytes: 900000000"
 	heapDivisor    = 6
+	// adminAddress is the bootstrap's address of Envoy's admin interface, and adminAddressIPv6 the one for Settings.IPv6.
+	adminAddress     = "{address: 0.0.0.0, port_value: 9901}"
+	adminAddressIPv6 = `{address: "::", port_value: 9901, ipv4_compat: true}`
 )
 
 // errManifests means that config/kedify-proxy lacks something that settings change. It is a bug.
@@ -97,6 +100,9 @@ func (s Settings) configureBootstrap(object *unstructured.Unstructured) (bootstr
 	if s.InterceptorNamespace != "" {
 		changes = append(changes, interceptorHost+httpv1alpha1.DefaultInterceptorNamespace,
 			interceptorHost+s.InterceptorNamespace)
+	}
+	if s.IPv6 {
+		changes = append(changes, adminAddress, adminAddressIPv6)
 	}
 	if s.Resources != nil {
 		if limit, has := s.Resources.Limits[corev1.ResourceMemory]; has {

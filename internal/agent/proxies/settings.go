@@ -26,6 +26,9 @@ type Settings struct {
 	Resources *corev1.ResourceRequirements
 	// InterceptorNamespace is the namespace of the interceptor that configures the proxies.
 	InterceptorNamespace string
+	// IPv6 makes Envoy's admin interface, which the kubelet probes, listen on IPv6 in addition to IPv4. The first
+	// address of a Pod in the cluster must be an IPv6 address: Envoy does not start on a machine without IPv6.
+	IPv6 bool
 }
 
 // MaxReplicas bounds Settings.Replicas and Settings.MaxReplicas, so that a typing error cannot fill a cluster.

@@ -111,8 +111,9 @@ func TestSettings(t *testing.T) {
 		}
 		return n
 	}
-	elsewhere := needs()
+	elsewhere, overIPv6 := needs(), needs()
 	elsewhere.Settings.InterceptorNamespace = "kedify"
+	overIPv6.Settings.IPv6 = true
 	tests := map[string]struct {
 		of   proxies.Namespace
 		want []string // lines that are new
@@ -126,6 +127,7 @@ func TestSettings(t *testing.T) {
 			"max_heap_size_bytes: 524288000", "cpu: \"2\"", "memory: 600Mi",
 		}},
 		"no limits": {needs(httpv1alpha1.AnnotationProxyResources, `requests: {cpu: 200m}`), []string{"cpu: 200m"}},
+		"IPv6":      {overIPv6, []string{`socket_address: {address: "::", port_value: 9901, ipv4_compat: true}`}},
 		"an interceptor elsewhere": {elsewhere, []string{
 			"socket_address: {address: keda-add-ons-http-interceptor-kedify-proxy-metric-sink.kedify, port_value: 5678}",
 			"socket_address: {address: keda-add-ons-http-interceptor-kedify-proxy-metric-sink.kedify, port_value: 9901}",

@@ -30,6 +30,9 @@ const (
 	// arrive. They follow directly after the cluster. The timeout expires only after a failure, which should then
 	// affect one cluster instead of the whole proxy.
 	endpointTimeout = 15 * time.Second
+	// panicPercent is the percentage of healthy endpoints below which Envoy uses all endpoints of a cluster. Envoy
+	// truncates it to a whole number, and 0 disables panic mode.
+	panicPercent = 1
 	// mirrorTimeout is the timeout of a mirrored request up to the end of its response, for which no client waits.
 	mirrorTimeout = 30 * time.Second
 	// noConnectTimeout is used if the timeout of a connection attempt is switched off, because Envoy requires one. The
@@ -47,7 +50,8 @@ var errProtocol = errors.New("unknown protocol")
 // requests.
 type clusterFactory struct {
 	options       Options
-	breakers      *clusterv3.CircuitBreakers // from options only
+	breakers      *clusterv3.CircuitBreakers  // from options only
+	outliers      *clusterv3.OutlierDetection // without settings
 	http, mirrors map[model.Protocol]map[string]*anypb.Any
 	sockets       []*clusterv3.Cluster_TransportSocketMatch // for model.HTTPS
 }
@@ -55,8 +59,8 @@ type clusterFactory struct {
 // newClusterFactory creates the messages that clusters share.
 func newClusterFactory(options Options) (clusterFactory, error) {
 	factory := clusterFactory{
-		options: options,
-		http:    map[model.Protocol]map[string]*anypb.Any{}, mirrors: map[model.Protocol]map[string]*anypb.Any{},
+		options: options, outliers: outliersOf(model.Outliers{}),
+		http: map[model.Protocol]map[string]*anypb.Any{}, mirrors: map[model.Protocol]map[string]*anypb.Any{},
 	}
 	factory.breakers = factory.breakersOf(model.ClusterSettings{})
 	var err error
@@ -119,10 +123,12 @@ func httpOptions() map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions {
 // cluster creates one cluster. Its endpoints come from EDS under the same name.
 //
 //   - LEAST_REQUEST selects the less busy of two random endpoints, which reduces the load of slow and new Pods.
-//   - Panic mode is disabled, because it would send requests to draining endpoints.
+//   - In panic mode Envoy would send requests to draining endpoints. It occurs only if there is no healthy endpoint at
+//     all: then ejected endpoints are used, too. An ejection therefore never makes a backend unavailable.
 //   - Health changes are applied without the default delay of a second, so that a draining endpoint receives no new
 //     requests.
-//   - There are no active health checks. Kubernetes has its own, and EDS contains their results.
+//   - There are no active health checks. Kubernetes has its own, and EDS contains their results. Until those change, an
+//     endpoint to which connections fail is ejected for a while, see outliersOf.
 //   - For a removed endpoint Envoy completes the active requests and then closes the connections, so no option is
 //     necessary.
 func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
@@ -144,9 +150,9 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 		},
 		ConnectTimeout:  durationpb.New(connectTimeoutOf(settings)),
 		LbPolicy:        clusterv3.Cluster_LEAST_REQUEST,
-		CircuitBreakers: f.breakers,
+		CircuitBreakers: f.breakers, OutlierDetection: f.outliers,
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
-			HealthyPanicThreshold: &typev3.Percent{},
+			HealthyPanicThreshold: &typev3.Percent{Value: panicPercent},
 			UpdateMergeWindow:     durationpb.New(0),
 		},
 		TypedExtensionProtocolOptions: options,
@@ -155,7 +161,7 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 		cluster.TransportSocketMatches = f.sockets
 	}
 	if settings != (model.ClusterSettings{}) {
-		cluster.CircuitBreakers = f.breakersOf(settings)
+		cluster.CircuitBreakers, cluster.OutlierDetection = f.breakersOf(settings), outliersOf(settings.Outliers)
 		applyBalance(cluster, settings.Balance)
 	}
 	return cluster, validate(cluster)
@@ -170,21 +176,28 @@ func connectTimeoutOf(settings model.ClusterSettings) time.Duration {
 // unless there are no others: a Pod that still answers is better than 503, and kube-proxy does the same (KEP-1669).
 func loadAssignment(name string, endpoints model.Endpoints) (*endpointv3.ClusterLoadAssignment, error) {
 	assignment := &endpointv3.ClusterLoadAssignment{ClusterName: name}
-	drainingStatus := corev3.HealthStatus_DRAINING
+	draining, drainingStatus := notInPanic(endpoints.Draining, len(endpoints.Ready)), corev3.HealthStatus_DRAINING
 	if len(endpoints.Ready) == 0 {
-		drainingStatus = corev3.HealthStatus_HEALTHY
+		draining, drainingStatus = endpoints.Draining, corev3.HealthStatus_HEALTHY
 	}
 	group := new(endpointv3.LocalityLbEndpoints)
 	for _, at := range endpoints.Ready {
 		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, corev3.HealthStatus_HEALTHY))
 	}
-	for _, at := range endpoints.Draining {
+	for _, at := range draining {
 		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, drainingStatus))
 	}
 	if len(group.GetLbEndpoints()) > 0 {
 		assignment.Endpoints = []*endpointv3.LocalityLbEndpoints{group}
 	}
 	return assignment, validate(assignment)
+}
+
+// notInPanic returns the draining endpoints that a cluster with a number of ready ones can have. Of too many, the rest
+// would send the cluster into panic mode (panicPercent), and is omitted: Envoy completes the requests of an endpoint
+// that it no longer has.
+func notInPanic(draining []netip.AddrPort, ready int) []netip.AddrPort {
+	return draining[:min(len(draining), ready*(100/panicPercent-1))]
 }
 
 // lbEndpoint returns one address with its health.

@@ -81,6 +81,64 @@ func TestSettingsOfClusters(t *testing.T) {
 	}
 }
 
+// TestFailuresOfConnections has the retry budget and the ejection of endpoints, without settings and with all of them.
+func TestFailuresOfConnections(t *testing.T) {
+	t.Parallel()
+	const ejection = `"splitExternalLocalOriginErrors": true, "consecutive5xx": 0, "enforcingConsecutive5xx": 0,
+		"enforcingSuccessRate": 0, "enforcingLocalOriginSuccessRate": 0, `
+	for name, test := range map[string]struct {
+		settings model.ClusterSettings
+		want     string
+	}{
+		"default": {model.ClusterSettings{}, `{"circuitBreakers": {"thresholds": [{"maxConnections": 8192,
+			"maxPendingRequests": 8192, "maxRequests": 8192, "maxRetries": 3,
+			"retryBudget": {"budgetPercent": {"value": 50}, "minRetryConcurrency": 3}}]}, "outlierDetection": {` + ejection + `
+			"consecutiveLocalOriginFailure": 5, "maxEjectionPercent": 50, "interval": "10s", "baseEjectionTime": "30s",
+			"maxEjectionTime": "300s"}}`},
+		"a number of retries, and long ejections": {
+			model.ClusterSettings{MaxRetries: 7, Outliers: model.Outliers{Base: time.Hour}},
+			`{"circuitBreakers": {"thresholds": [{"maxConnections": 8192, "maxPendingRequests": 8192, "maxRequests": 8192,
+			"maxRetries": 7}]}, "outlierDetection": {` + ejection + `"consecutiveLocalOriginFailure": 5,
+			"maxEjectionPercent": 50, "interval": "10s", "baseEjectionTime": "3600s", "maxEjectionTime": "3600s"}}`,
+		},
+		"everything, and zeros": {
+			model.ClusterSettings{
+				RetryBudget: model.RetryBudget{
+					Percent:        model.Given[float64]{Value: 0, IsGiven: true},
+					MinConcurrency: model.Given[uint32]{Value: 9, IsGiven: true},
+				},
+				Outliers: model.Outliers{
+					Failures:   model.Given[uint32]{Value: 0, IsGiven: true},
+					MaxPercent: model.Given[uint32]{Value: 10, IsGiven: true},
+					Interval:   time.Second, Base: 2 * time.Second, Max: 3 * time.Second,
+				},
+			},
+			`{"circuitBreakers": {"thresholds": [{"maxConnections": 8192, "maxPendingRequests": 8192, "maxRequests": 8192,
+			"maxRetries": 3, "retryBudget": {"budgetPercent": {"value": 0}, "minRetryConcurrency": 9}}]},
+			"outlierDetection": {` + ejection + `"consecutiveLocalOriginFailure": 0, "maxEjectionPercent": 10,
+			"interval": "1s", "baseEjectionTime": "2s", "maxEjectionTime": "3s"}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			route := routeWithSettings(&model.EnvoySettings{Cluster: test.settings})
+			resources := envoy(t, model.Config{
+				Routes:   []model.Route{route},
+				Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}},
+			})
+			made := as[*clusterv3.Cluster](t, resources[resourcev3.ClusterType]["apps/shop/shop"])
+			want := new(clusterv3.Cluster)
+			if err := protojson.Unmarshal([]byte(test.want), want); err != nil {
+				t.Fatal(err)
+			}
+			got := &clusterv3.Cluster{CircuitBreakers: made.GetCircuitBreakers(), OutlierDetection: made.GetOutlierDetection()}
+			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestSettingsChange changes the settings of an object: only the affected resources are updated.
 func TestSettingsChange(t *testing.T) {
 	t.Parallel()

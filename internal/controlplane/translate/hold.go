@@ -254,7 +254,7 @@ func (h Hold) fallbackAssignment(name string, endpoints model.Endpoints) (*endpo
 		},
 		Metadata: plaintextMetadata(),
 	}}}
-	for _, at := range endpoints.Draining {
+	for _, at := range notInPanic(endpoints.Draining, 1) {
 		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, corev3.HealthStatus_DRAINING))
 	}
 	assignment := &endpointv3.ClusterLoadAssignment{

@@ -20,9 +20,9 @@ import (
 const (
 	// ListenerName is the name of the HTTP listener.
 	ListenerName = "kedify-proxy"
-	// ListenerAddress and ListenerPort are the address for HTTP/1.1 and HTTP/2 in clear text.
+	// ListenerAddress is the address of the listeners for clients; see IPv6ListenerAddress for IPv6.
 	ListenerAddress = "0.0.0.0"
-	// ListenerPort is an unprivileged port.
+	// ListenerPort is the port for HTTP/1.1 and HTTP/2 in clear text, an unprivileged one.
 	ListenerPort = 8080
 	// StatPrefix is the prefix of the listener's metrics. The preStop hook of kedify-proxy waits until
 	// http.kedify-proxy.downstream_cx_active is low.
@@ -51,11 +51,8 @@ func (o Options) listener() (*listenerv3.Listener, error) {
 		return nil, err
 	}
 	listener := &listenerv3.Listener{
-		Name: ListenerName,
-		Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-			Address:       ListenerAddress,
-			PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: ListenerPort},
-		}}},
+		Name:    ListenerName,
+		Address: listenerAddress(ListenerPort),
 		FilterChains: []*listenerv3.FilterChain{{
 			Filters: []*listenerv3.Filter{{
 				Name:       "envoy.filters.network.http_connection_manager",

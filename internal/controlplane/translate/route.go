@@ -47,10 +47,10 @@ func (f scopeFactory) virtualHost(host model.Host, config model.Config) (*routev
 	return virtual, validate(virtual)
 }
 
-// domains returns the spellings of a wildcard. Envoy matches hosts in lower case, and without port as the route
-// configuration requests. A trailing dot, however, is a different name for Envoy.
+// domains returns the spellings of a host in WildcardScope. Envoy matches hosts in lower case, and without port as the
+// route configuration requests. A trailing dot, however, is a different name for Envoy.
 func domains(host model.Host) []string {
-	if host == model.AnyHost {
+	if host == model.AnyHost || host.IsIPv6() {
 		return []string{string(host)}
 	}
 	return []string{string(host), string(host) + "."}

@@ -21,7 +21,8 @@ import (
 //
 //   - An exact host has its own scope. Its name is the host, so no two scopes have the same key, which Envoy would
 //     not reject. It covers every path: a request without a matching route is answered with 404 there.
-//   - All wildcards, including AnyHost, are virtual hosts of the scope WildcardScope.
+//   - All wildcards, including AnyHost, are virtual hosts of the scope WildcardScope. So are IPv6 addresses, whose
+//     colons the header's comparison does not permit.
 //   - The header is compared byte by byte, up to the first colon. A Host with another spelling, a Host that matches
 //     only a wildcard, and an unknown Host therefore have no scope at first. For these the scope fallback filter uses
 //     the host in lower case and without trailing dot, and if that has no scope either, WildcardScope. The scope of
@@ -61,11 +62,14 @@ end
 
 // ScopeOf returns the name of the scope with the routes of a host.
 func ScopeOf(host model.Host) string {
-	if host.IsExact() {
+	if hasScope(host) {
 		return string(host)
 	}
 	return WildcardScope
 }
+
+// hasScope reports whether a host has a scope of its own.
+func hasScope(host model.Host) bool { return host.IsExact() && !host.IsIPv6() }
 
 // scopedRoutes configures routes by scope.
 func scopedRoutes() *hcmv3.HttpConnectionManager_ScopedRoutes {

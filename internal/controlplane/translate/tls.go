@@ -58,8 +58,7 @@ func (o Options) addTLS(out Update) error {
 	if err != nil {
 		return fmt.Errorf("listener %s: %w", TLSListenerName, err)
 	}
-	out.Changed[resourcev3.ListenerType][TLSListenerName] = listener
-	return nil
+	return o.addClientListener(listener, out)
 }
 
 // tlsListener returns the TLS listener, which otherwise equals the HTTP listener.
@@ -69,7 +68,7 @@ func (o Options) tlsListener() (*listenerv3.Listener, error) {
 		return nil, err
 	}
 	listener.Name = TLSListenerName
-	listener.GetAddress().GetSocketAddress().PortSpecifier = &corev3.SocketAddress_PortValue{PortValue: TLSPort}
+	listener.Address = listenerAddress(TLSPort)
 	inspector, err := pack(&inspectorv3.TlsInspector{})
 	if err != nil {
 		return nil, err

@@ -40,16 +40,19 @@ type Options struct {
 	// Ingress that terminates TLS needs. X-Forwarded-For is always appended to.
 	TrustedHops uint32
 	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each cluster in each
-	// proxy. A request above one of the first three limits is answered with 503.
+	// proxy. A request above one of the first three limits is answered with 503. More than MaxRetries concurrent retries
+	// are possible within the retry budget.
 	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32
 	// TLS enables the listener on TLSPort for the hosts that have a certificate.
 	TLS bool
+	// IPv6 enables IPv6Listeners, for a discovery server that sends them to proxies with an IPv6 address only.
+	IPv6 bool
 	// Hold configures the queueing of requests that have no endpoint yet.
 	Hold Hold
 }
 
 // DefaultOptions returns the default Options, without the features that need more than this package: TLS, which needs
-// Secrets, and Hold, which needs an address.
+// Secrets, IPv6, which needs a discovery server that knows the proxies' addresses, and Hold, which needs an address.
 func DefaultOptions() Options {
 	return Options{
 		AccessLog:          true,

@@ -197,6 +197,32 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestDrainingEndpointsCauseNoPanic has more draining endpoints than the panic threshold of the cluster allows for its
+// ready ones: the remaining ones are omitted.
+func TestDrainingEndpointsCauseNoPanic(t *testing.T) {
+	t.Parallel()
+	ready, leaving := netip.MustParseAddrPort("10.0.0.1:80"), netip.MustParseAddr("10.0.1.0")
+	var draining []netip.AddrPort
+	for range 250 {
+		leaving = leaving.Next()
+		draining = append(draining, netip.AddrPortFrom(leaving, 80))
+	}
+	for count, want := range map[int]int{1: 99, 2: 198, 3: 250} {
+		config := canary(80, 20)
+		backend := config.Routes[0].Backends[0]
+		config.Services[backend.ServicePort()] = model.Endpoints{
+			Ready: slices.Repeat([]netip.AddrPort{ready}, count), Draining: draining,
+		}
+		resources, name := envoy(t, config), translate.ClusterName(config.Routes[0].Owner, backend.Service)
+		group := as[*endpointv3.ClusterLoadAssignment](t, resources[resourcev3.EndpointType][name]).GetEndpoints()[0]
+		healthy, threshold := 100*count/len(group.GetLbEndpoints()), as[*clusterv3.Cluster](t,
+			resources[resourcev3.ClusterType][name]).GetCommonLbConfig().GetHealthyPanicThreshold().GetValue()
+		if got := len(group.GetLbEndpoints()) - count; got != want || float64(healthy) < threshold {
+			t.Errorf("%d ready: %d draining, want %d; %d%% are healthy, panic below %v%%", count, got, want, healthy, threshold)
+		}
+	}
+}
+
 // TestBugsAreErrors: a Config that resolve never returns is rejected instead of sent.
 func TestBugsAreErrors(t *testing.T) {
 	t.Parallel()

@@ -107,7 +107,9 @@ func (t *Translator) addInitial(out Update) error {
 	if err != nil {
 		return fmt.Errorf("listener %s: %w", ListenerName, err)
 	}
-	out.Changed[resourcev3.ListenerType][ListenerName] = listener
+	if err := t.options.addClientListener(listener, out); err != nil {
+		return fmt.Errorf("listener %s: %w", ListenerName, err)
+	}
 	if err := t.options.addTLS(out); err != nil {
 		return err
 	}
@@ -139,7 +141,7 @@ func (t *Translator) translateHosts(hosts map[model.Host]model.Config, out Updat
 	for host, config := range hosts {
 		var err error
 		switch {
-		case !host.IsExact():
+		case !hasScope(host):
 			anyWildcard = true
 			err = t.updateWildcard(host, config)
 		case len(config.Routes) > 0:

@@ -88,8 +88,8 @@ func TestDrainingProxyLosesListeners(t *testing.T) {
 				}
 				s := NewServer(options)
 				members := map[netip.Addr][]string{at: {"a"}}
-				s.SetMembers(members)
-				leave := func() { s.SetMembers(members, at) }
+				s.SetMembers(Members{Fleets: members})
+				leave := func() { s.SetMembers(Members{Fleets: members, Draining: []netip.Addr{at}}) }
 				if test.drainsFirst {
 					leave()
 				}

@@ -44,7 +44,7 @@ func serve(tb testing.TB, options Options) *testServer {
 		options.Grace = DefaultGrace
 	}
 	s := &testServer{Server: NewServer(options), tb: tb, seen: map[uint64]map[string]map[string]struct{}{}}
-	s.SetMembers(map[netip.Addr][]string{{}: {testFleet}}) // What is in memory has no address.
+	s.SetMembers(Members{Fleets: map[netip.Addr][]string{{}: {testFleet}}}) // What is in memory has no address.
 	listener := bufconn.Listen(1 << 16)
 	server := grpc.NewServer(GRPCOptions()...)
 	s.Register(server)

@@ -15,28 +15,38 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
+// Members are the proxies of all fleets by their addresses. An IPv4 address is never in IPv6 form.
+type Members struct {
+	// Fleets are the fleets of each address.
+	Fleets map[netip.Addr][]string
+	// Draining are the addresses of proxies that are shutting down, see Options.DrainedListeners.
+	Draining []netip.Addr
+	// WithIPv6 are all addresses, of either family, of the proxies that have an IPv6 address, see
+	// Options.IPv6Listeners.
+	WithIPv6 []netip.Addr
+}
+
 // membership assigns proxies to fleets. It is immutable.
 type membership struct {
-	fleets     map[netip.Addr][]string
-	draining   []netip.Addr // of proxies that are shutting down
+	Members
+
 	superseded chan struct{}
 }
 
-// SetMembers sets the fleets of proxies by their addresses. A stream belongs to the fleet of its peer's address. It
-// waits up to Options.MembershipTimeout for an unknown address and is rejected then. An address of several fleets is
-// rejected too, because it does not identify one proxy.
+// SetMembers sets the proxies of all fleets. A stream belongs to the fleet of its peer's address. It waits up to
+// Options.MembershipTimeout for an unknown address and is rejected then. An address of several fleets is rejected too,
+// because it does not identify one proxy.
 //
-// A stream continues if its address becomes unknown, and ends if its address is assigned to another fleet. Addresses in
-// draining are those of proxies that are shutting down, see Options.DrainedListeners. The caller must not change the
-// arguments afterwards.
-func (s *Server) SetMembers(fleets map[netip.Addr][]string, draining ...netip.Addr) {
-	before := s.membership.Swap(&membership{fleets, draining, make(chan struct{})})
+// A stream continues if its address becomes unknown, and ends if its address is assigned to another fleet. The caller
+// must not change the argument afterwards.
+func (s *Server) SetMembers(members Members) {
+	before := s.membership.Swap(&membership{members, make(chan struct{})})
 	close(before.superseded)
 }
 
 // fleetOf returns the fleet that a stream belongs to, and waits for it if necessary.
 func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
-	if fleets := s.membership.Load().fleets[addressOf(peer)]; len(fleets) == 1 {
+	if fleets := s.membership.Load().Fleets[addressOf(peer)]; len(fleets) == 1 {
 		return fleets[0], nil
 	}
 	select {
@@ -48,7 +58,7 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
 	timeout := time.After(s.options.MembershipTimeout)
 	for {
 		members := s.membership.Load()
-		fleets := members.fleets[addressOf(peer)]
+		fleets := members.Fleets[addressOf(peer)]
 		if len(fleets) == 1 {
 			return fleets[0], nil
 		}
@@ -80,7 +90,7 @@ func (s *Server) reject(ctx context.Context, peer string, fleets []string) error
 
 // checkFleet returns the status that ends a stream whose address was assigned to another fleet.
 func (m *membership) checkFleet(st *stream) error {
-	fleets := m.fleets[st.address]
+	fleets := m.Fleets[st.address]
 	if len(fleets) != 1 || fleets[0] == st.fleet.name {
 		return nil
 	}
@@ -88,9 +98,20 @@ func (m *membership) checkFleet(st *stream) error {
 		hostOf(st.peer), st.fleet.name, fleets[0])
 }
 
+// withheldListeners returns the listeners that the proxy of a stream must not have.
+func (s *Server) withheldListeners(st *stream) (names []string) {
+	if !st.hasIPv6 {
+		names = append(names, s.options.IPv6Listeners...)
+	}
+	if st.isDrained {
+		names = append(names, s.options.DrainedListeners...)
+	}
+	return names
+}
+
 // drainTimer fires when the drained listeners are removed from the proxy of a stream; nil if it is not draining.
 func (s *Server) drainTimer(members *membership, st *stream) <-chan time.Time {
-	if len(s.options.DrainedListeners) == 0 || !slices.Contains(members.draining, st.address) {
+	if len(s.options.DrainedListeners) == 0 || !slices.Contains(members.Draining, st.address) {
 		return nil
 	}
 	return time.After(s.options.DrainDelay)

@@ -29,19 +29,19 @@ func TestFleetOf(t *testing.T) {
 		after   time.Duration
 	}{
 		"known": {peer: mapped, do: func(s *Server, _ context.CancelFunc) {
-			s.SetMembers(map[netip.Addr][]string{address: {"apps"}})
+			s.SetMembers(Members{Fleets: map[netip.Addr][]string{address: {"apps"}}})
 		}, fleet: "apps"},
 		"becomes known": {peer: peer, do: func(s *Server, _ context.CancelFunc) {
-			s.SetMembers(map[netip.Addr][]string{address.Next(): {"other"}})
+			s.SetMembers(Members{Fleets: map[netip.Addr][]string{address.Next(): {"other"}}})
 			time.Sleep(900 * time.Millisecond)
-			s.SetMembers(map[netip.Addr][]string{address: {"apps"}})
+			s.SetMembers(Members{Fleets: map[netip.Addr][]string{address: {"apps"}}})
 		}, fleet: "apps", after: 900 * time.Millisecond},
 		"never known": {
 			peer: peer, do: func(*Server, context.CancelFunc) {}, code: codes.PermissionDenied,
 			message: "no fleet has a proxy with the address 10.0.0.7; do this", after: time.Second,
 		},
 		"of two fleets": {peer: peer, do: func(s *Server, _ context.CancelFunc) {
-			s.SetMembers(map[netip.Addr][]string{address: {"b", "a"}})
+			s.SetMembers(Members{Fleets: map[netip.Addr][]string{address: {"b", "a"}}})
 		}, code: codes.PermissionDenied, message: "the address 10.0.0.7 belongs to several fleets: a, b; do this", after: time.Second},
 		"no address": {
 			peer: "bufconn", do: func(*Server, context.CancelFunc) {}, code: codes.PermissionDenied,
@@ -88,7 +88,7 @@ func TestFleetOfLimitsWaitingStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(Options{MaxStreams: 1})
 		known := netip.MustParseAddr("10.0.0.7")
-		s.SetMembers(map[netip.Addr][]string{known: {"apps"}})
+		s.SetMembers(Members{Fleets: map[netip.Addr][]string{known: {"apps"}}})
 		go func() { _, _ = s.fleetOf(t.Context(), "10.0.0.8:1") }()
 		synctest.Wait()
 		if _, err := s.fleetOf(t.Context(), "10.0.0.9:1"); status.Code(err) != codes.ResourceExhausted {

@@ -87,6 +87,10 @@ type Options struct {
 	// other.
 	DrainedListeners []string
 	DrainDelay       time.Duration
+	// IPv6Listeners are the names of the listeners with an IPv6 address. A stream has them from when
+	// [Server.SetMembers] reports an IPv6 address of its proxy, and keeps them: their removal would close connections.
+	// Envoy rejects them on a machine without IPv6.
+	IPv6Listeners []string
 }
 
 // Server is the aggregated discovery service. Create it with [NewServer]. Its methods are safe for concurrent use.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,10 @@ type stream struct {
 	address netip.Addr // of the peer
 	fleet   *fleet
 
+	// hasIPv6 is true for a proxy with an IPv6 address, and isDrained for one that has lost the drained listeners. They
+	// never become false.
+	hasIPv6, isDrained bool
+
 	mu      sync.Mutex // guards the session
 	session *session.Session
 }
@@ -54,11 +59,11 @@ func (st *stream) publish(snapshot *session.Snapshot) session.Output {
 	return st.session.Publish(time.Now(), snapshot)
 }
 
-// removeListeners removes listeners from a draining proxy.
-func (st *stream) removeListeners(names []string) session.Output {
+// withhold sets the listeners that the proxy must not have.
+func (st *stream) withhold(names []string) session.Output {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.session.RemoveListeners(time.Now(), names)
+	return st.session.WithholdListeners(time.Now(), names)
 }
 
 // tick runs what is due in the session.
@@ -116,7 +121,8 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 	close(none)
 	latest := &publication{superseded: none}
 	var ready <-chan session.Request // requests, once there is a snapshot
-	var drain, timer <-chan time.Time
+	var drain <-chan time.Time
+	st.withhold(s.withheldListeners(st))
 	for {
 		members := s.membership.Load()
 		if err := members.checkFleet(st); err != nil { // The membership may be newer than that in fleetOf.
@@ -124,6 +130,9 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 		}
 		if drain == nil {
 			drain = s.drainTimer(members, st)
+		}
+		if err := s.grantIPv6(members, st, t); err != nil {
+			return err
 		}
 		var out session.Output
 		var err error
@@ -151,8 +160,9 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			out = st.publish(latest.snapshot)
 		case <-drain:
 			logger.InfoContext(ctx, "draining proxy: removing its listeners")
-			out = st.removeListeners(s.options.DrainedListeners)
-		case <-timer:
+			st.isDrained = true
+			out = st.withhold(s.withheldListeners(st))
+		case <-st.timer():
 			out = st.tick()
 		}
 		if err != nil {
@@ -164,8 +174,16 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 		if st.hasJoined() {
 			joined()
 		}
-		timer = st.timer()
 	}
+}
+
+// grantIPv6 sends the listeners with an IPv6 address once the proxy has an IPv6 address.
+func (s *Server) grantIPv6(members *membership, st *stream, t transport) error {
+	if st.hasIPv6 || !slices.Contains(members.WithIPv6, st.address) {
+		return nil
+	}
+	st.hasIPv6 = true
+	return s.sendAll(t, st.withhold(s.withheldListeners(st)).Responses)
 }
 
 // reportAnswer reports what the proxy answered, nil for nothing, to metrics, log and callbacks.

@@ -30,7 +30,7 @@ func TestNoResponseBeforeFirstPublish(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				at := netip.MustParseAddr("10.0.0.7")
 				s := NewServer(Options{})
-				s.SetMembers(map[netip.Addr][]string{at: {"a"}})
+				s.SetMembers(Members{Fleets: map[netip.Addr][]string{at: {"a"}}})
 				transport := &fakeTransport{mode: session.ModeDelta, requests: make(chan session.Request, 1)}
 				ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: at.AsSlice(), Port: 40000}})
 				ended := make(chan error)

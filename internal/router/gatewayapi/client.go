@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -133,9 +134,14 @@ func (c *Client) doVersioned(
 // getLive reads one route from the API server, not from a cache.
 func (c *Client) getLive(ctx context.Context, kind route.Kind, name types.NamespacedName) (*object, error) {
 	c.caches[kind].inUse.Store(name, true) // first, so that watch events after this read are cached with their content
-	return c.decode(kind)(c.doVersioned(ctx, kind, func(version string) kube.Request {
+	return c.decode(kind)(c.read(ctx, kind, name))
+}
+
+// read reads one route in JSON from the API server.
+func (c *Client) read(ctx context.Context, kind route.Kind, name types.NamespacedName) ([]byte, error) {
+	return c.doVersioned(ctx, kind, func(version string) kube.Request {
 		return kube.Request{Path: path(kind, version, name)}
-	}))
+	})
 }
 
 // decode returns a function that parses a route in a response of the API server and adds it to the cache.
@@ -205,22 +211,60 @@ func (c *Client) list(ctx context.Context, s selection) ([]*object, error) {
 }
 
 // update replaces a route. It fails with a conflict if the live route is not the one that was read, so that no decision
-// is based on an outdated state.
-func (c *Client) update(ctx context.Context, kind route.Kind, read *object, content map[string]any) error {
+// is based on an outdated state. It returns the stored route in JSON.
+func (c *Client) update(
+	ctx context.Context, kind route.Kind, name types.NamespacedName, content map[string]any,
+) ([]byte, error) {
 	written := maps.Clone(content)
 	written["kind"] = string(kind)
 	schema, err := c.catalog.lookup(ctx, kind)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	written["apiVersion"] = group + "/" + schema.version
 	body, err := utiljson.Marshal(written)
 	if err != nil {
-		return fmt.Errorf("%s %q: %w", kind, read.name, err)
+		return nil, fmt.Errorf("%s %q: %w", kind, name, err)
 	}
-	_, err = c.decode(kind)(c.api.Do(ctx, kube.Request{
-		Verb: http.MethodPut, Path: path(kind, schema.version, read.name),
+	stored, err := c.api.Do(ctx, kube.Request{
+		Verb: http.MethodPut, Path: path(kind, schema.version, name),
 		Query: map[string]string{"fieldManager": FieldManager}, Body: body,
-	}))
+	})
+	_, err = c.decode(kind)(stored, err)
+	return stored, err
+}
+
+// release removes this router from metadata.managedFields of a route in JSON, unless a Rollout is active on it.
+// Otherwise a write of the weights makes it the owner of all rules, which are one field for server-side apply: every
+// later change of a rule by its author would be a conflict.
+func (c *Client) release(ctx context.Context, kind route.Kind, document []byte) error {
+	live, err := parseHead(document)
+	if err != nil || !live.ownsFieldsAtRest() {
+		return err
+	}
+	content := map[string]any{}
+	if err := utiljson.Unmarshal(document, &content); err != nil {
+		return fmt.Errorf("not a route: %w", err)
+	}
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		metadata["managedFields"] = withoutOwn(metadata["managedFields"])
+	}
+	_, err = c.update(ctx, kind, live.name, content)
 	return err
+}
+
+// withoutOwn returns metadata.managedFields without the entries of this router. A single empty entry clears the list;
+// no entry at all would preserve it.
+func withoutOwn(managedFields any) []any {
+	entries, _ := managedFields.([]any)
+	entries = slices.DeleteFunc(entries, func(value any) bool {
+		entry, _ := value.(map[string]any)
+		manager, _ := entry["manager"].(string)
+		subresource, _ := entry["subresource"].(string)
+		return fieldsEntry{manager, subresource}.isOwn()
+	})
+	if len(entries) == 0 {
+		return []any{map[string]any{}}
+	}
+	return entries
 }

@@ -3,6 +3,7 @@ package gatewayapi
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type object struct {
 	labels          labels.Set
 	owners          []string       // the Rollouts in its record, as namespace/name
 	created         time.Time      // metadata.creationTimestamp
+	ownsFields      bool           // metadata.managedFields has an entry of this router
 	content         map[string]any // the whole object; nil if no Rollout uses the route
 	matched         *sync.Map      // the intentKeys that the content is known to match; nil if content is nil
 }
@@ -36,6 +38,9 @@ func (o *object) IsComplete() bool { return o.content != nil }
 
 // IndexKeys returns the Rollouts in the route's record.
 func (o *object) IndexKeys() []string { return o.owners }
+
+// ownsFieldsAtRest reports whether this router owns fields of the route although no Rollout is active on it.
+func (o *object) ownsFieldsAtRest() bool { return o.ownsFields && len(o.owners) == 0 }
 
 // after returns the object as the successor of previous. Of two states with the same resource version, the one with
 // content is kept.
@@ -57,6 +62,7 @@ func parseHead(document []byte) (*object, error) {
 			CreationTimestamp metav1.Time       `json:"creationTimestamp"`
 			Labels            map[string]string `json:"labels"`
 			Annotations       map[string]string `json:"annotations"`
+			ManagedFields     []fieldsEntry     `json:"managedFields"`
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(document, &head); err != nil {
@@ -69,8 +75,18 @@ func parseHead(document []byte) (*object, error) {
 		labels:          metadata.Labels,
 		owners:          route.Owners(metadata.Annotations[route.Annotation]),
 		created:         metadata.CreationTimestamp.Time,
+		ownsFields:      slices.ContainsFunc(metadata.ManagedFields, fieldsEntry.isOwn),
 	}, nil
 }
+
+// fieldsEntry is the part of an entry of metadata.managedFields that is read.
+type fieldsEntry struct {
+	Manager     string `json:"manager"`
+	Subresource string `json:"subresource"`
+}
+
+// isOwn reports whether the entry is of this router's writes.
+func (e fieldsEntry) isOwn() bool { return e.Manager == FieldManager && e.Subresource == "" }
 
 // parseObject parses a route in JSON with its content.
 func parseObject(document []byte) (*object, error) {

@@ -89,13 +89,20 @@ func (t *target) Plan(ctx context.Context, live *object) (engine.Change, error) 
 	if err != nil {
 		return engine.Change{}, err
 	}
-	if !report.Changed && len(report.Warnings) == 0 {
+	if !report.Changed && len(report.Warnings) == 0 && !live.ownsFieldsAtRest() {
 		live.rememberMatch(intent)
 	}
 	change := engine.Change{Warnings: report.Warnings, Attributes: []any{"active", report.Active}}
-	if report.Changed {
+	switch {
+	case report.Changed:
 		staged := route.Staged(live.content, intent, content)
-		change.Write = func(ctx context.Context) error { return t.write(ctx, live, staged, content) }
+		change.Write = func(ctx context.Context) error { return t.write(ctx, staged, content) }
+	case live.ownsFieldsAtRest():
+		change.Attributes = append(change.Attributes, "releasesFields", true)
+		change.Write = func(ctx context.Context) error {
+			t.release(ctx, nil)
+			return nil
+		}
 	}
 	return change, nil
 }

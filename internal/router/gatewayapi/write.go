@@ -16,12 +16,12 @@ const (
 	proxyGracePeriod = 500 * time.Millisecond
 )
 
-// write writes content to the route that was read. If staged is not nil, it writes that first.
-func (t *target) write(ctx context.Context, read *object, staged, content map[string]any) error {
+// write writes content to the route. If staged is not nil, it writes that first.
+func (t *target) write(ctx context.Context, staged, content map[string]any) error {
 	if staged == nil {
-		return t.client.update(ctx, t.kind, read, content)
+		return t.update(ctx, content)
 	}
-	if err := t.client.update(ctx, t.kind, read, staged); err != nil {
+	if _, err := t.client.update(ctx, t.kind, t.name, staged); err != nil {
 		return err
 	}
 	t.log.InfoContext(ctx, "staging managed route change with a rule that matches no request", "rollout", t.rollout,
@@ -38,7 +38,36 @@ func (t *target) write(ctx context.Context, read *object, staged, content map[st
 	if err != nil || !report.Changed {
 		return err
 	}
-	return t.client.update(ctx, t.kind, live, content)
+	return t.update(ctx, content)
+}
+
+// update writes the route. After the last Rollout on it has ended, it also releases the fields.
+func (t *target) update(ctx context.Context, content map[string]any) error {
+	stored, err := t.client.update(ctx, t.kind, t.name, content)
+	if err == nil {
+		t.release(ctx, stored)
+	}
+	return err
+}
+
+// release makes this router own no field of the route if no Rollout is active on it. document is the route in JSON; nil
+// means the one in the API server, and so does a conflict, such as with a Gateway that reports the status. An error is
+// only logged, because weights do not depend on it: the next plan tries again.
+func (t *target) release(ctx context.Context, document []byte) {
+	err := kube.Retry(ctx, func(ctx context.Context) (err error) {
+		if document == nil {
+			if document, err = t.client.read(ctx, t.kind, t.name); err != nil {
+				return err
+			}
+		}
+		current := document
+		document = nil
+		return t.client.release(ctx, t.kind, current)
+	})
+	if err != nil {
+		t.log.WarnContext(ctx, "the router still owns fields of the route (metadata.managedFields)", "rollout", t.rollout,
+			"route", t.String(), "error", err)
+	}
 }
 
 // awaitProxies waits until the Gateways have accepted the route, up to stagingTimeout, and then until their proxies

@@ -99,7 +99,10 @@ func sysProcAttr(uid, gid int) *syscall.SysProcAttr {
 }
 
 // setUp enables the loopback of the new network and assigns Address to it.
-func setUp() error {
+func setUp() error { return setUpLoopback(true) }
+
+// setUpLoopback enables the loopback, and assigns Address to it if the network has IPv4.
+func setUpLoopback(hasIPv4 bool) error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("set up network namespace: %w", err)
@@ -117,8 +120,11 @@ func setUp() error {
 	if err := alias.SetInet4Addr(Address().AsSlice()); err != nil {
 		return fmt.Errorf("set up network namespace: %w", err)
 	}
-	if err := errors.Join(unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, loopback),
-		unix.IoctlIfreq(socket, unix.SIOCSIFADDR, alias)); err != nil {
+	err = unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, loopback)
+	if err == nil && hasIPv4 {
+		err = unix.IoctlIfreq(socket, unix.SIOCSIFADDR, alias)
+	}
+	if err != nil {
 		return fmt.Errorf("set up network namespace: %w: %s", err, fix)
 	}
 	return nil

@@ -68,8 +68,9 @@ type Server struct {
 
 	mu        sync.Mutex // guards the fields below
 	queue     *holding.Queue
-	streams   map[netip.Addr][]Stream // of a proxy, in the order of their numbers
-	opened    chan struct{}           // closed and replaced when a stream opens
+	streams   map[netip.Addr][]Stream     // of a proxy, in the order of their numbers
+	addresses map[netip.Addr][]netip.Addr // all addresses of a proxy with several, by each of them
+	opened    chan struct{}               // closed and replaced when a stream opens
 	calls     map[holding.Waiter]chan outcome
 	pacers    map[netip.Addr]*proxyPacer // those that are not full
 	pageViews map[slot]*pageView
@@ -174,10 +175,11 @@ func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3
 		return nil, err
 	}
 	start := time.Now()
-	stream, err := s.streamOf(ctx, request.Proxy)
+	stream, at, err := s.streamOf(ctx, request.Proxy)
 	if err != nil {
 		return nil, err
 	}
+	request.Proxy = at
 	request.Fleet = model.Fleet(stream.Fleet())
 	waiter, done, workload, result := s.enqueue(request, stream)
 	if result != nil {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 // Opened adds a discovery stream of a proxy. If it has several, the latest applies.
@@ -40,6 +41,33 @@ func (s *Server) Closed(proxy netip.Addr, stream Stream) {
 	for _, waiter := range s.queue.RemoveProxy(proxy) {
 		s.respond(waiter, outcome{isMoved: true})
 	}
+}
+
+// SetProxies sets the proxies of all fleets. A call may come from another address of its proxy than the discovery
+// stream, because a dual-stack proxy uses the IP family of the destination. An address that two proxies have identifies
+// neither.
+func (s *Server) SetProxies(fleets map[model.Fleet][]model.Proxy) {
+	claims, addresses := map[netip.Addr]int{}, map[netip.Addr][]netip.Addr{}
+	for _, proxies := range fleets {
+		for _, proxy := range proxies {
+			for _, address := range proxy.Addresses {
+				claims[address]++
+			}
+		}
+	}
+	for _, proxies := range fleets {
+		for _, proxy := range proxies {
+			own := slices.DeleteFunc(slices.Clone(proxy.Addresses), func(at netip.Addr) bool { return claims[at] > 1 })
+			for _, address := range own {
+				if len(own) > 1 {
+					addresses[address] = own
+				}
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addresses = addresses
 }
 
 // EndpointsAcked is called when a proxy has ACKed endpoints. It releases the requests that wait for them.
@@ -81,30 +109,43 @@ func (s *Server) refill(proxy netip.Addr, pacer *proxyPacer) {
 	s.release(proxy)
 }
 
-// streamOf returns the latest stream of a proxy. It waits up to streamTimeout for one. The error is a gRPC status.
-func (s *Server) streamOf(ctx context.Context, proxy netip.Addr) (Stream, error) {
+// latestStream returns the latest stream of the proxy with an address and the address of that stream, nil for none. The
+// caller holds the lock.
+func (s *Server) latestStream(proxy netip.Addr) (Stream, netip.Addr) {
+	for _, address := range slices.Concat([]netip.Addr{proxy}, s.addresses[proxy]) {
+		if streams := s.streams[address]; len(streams) > 0 {
+			return streams[len(streams)-1], address
+		}
+	}
+	return nil, proxy
+}
+
+// streamOf returns the latest stream of the proxy with an address, and the address of that stream, which identifies the
+// proxy. It waits up to streamTimeout for a stream. The error is a gRPC status.
+func (s *Server) streamOf(ctx context.Context, proxy netip.Addr) (Stream, netip.Addr, error) {
 	timeout := time.NewTimer(streamTimeout)
 	defer timeout.Stop()
 	for {
 		s.mu.Lock()
-		streams, opened := s.streams[proxy], s.opened
+		stream, at := s.latestStream(proxy)
+		opened := s.opened
 		s.mu.Unlock()
 		ready := s.synced // Workloads are set before the first stream opens.
-		if len(streams) > 0 {
+		if stream != nil {
 			opened = nil
 		} else {
 			ready = nil
 		}
 		select {
 		case <-ready:
-			return streams[len(streams)-1], nil
+			return stream, at, nil
 		case <-opened:
 		case <-ctx.Done():
-			return nil, status.FromContextError(ctx.Err()).Err()
+			return nil, at, status.FromContextError(ctx.Err()).Err()
 		case <-s.closed:
-			return nil, errStopping()
+			return nil, at, errStopping()
 		case <-timeout.C:
-			return nil, errMoved()
+			return nil, at, errMoved()
 		}
 	}
 }

@@ -2,6 +2,7 @@ package envoysettings
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,6 +142,14 @@ func conflicts(settings *model.EnvoySettings) (problems []string) {
 	if balance.Policy == "" && (hasSlowStart || balance.ChoiceCount > 0) {
 		problems = append(problems,
 			pathPolicy+": missing: set the policy that round_robin_lb_config or least_request_lb_config belongs to")
+	}
+	if budget := settings.Cluster.RetryBudget; settings.Cluster.MaxRetries > 0 && budget != (model.RetryBudget{}) {
+		problems = append(problems, pathMaxRetries+": Envoy ignores it next to retry_budget: remove one of them")
+	}
+	outliers := settings.Cluster.Outliers
+	if least := cmp.Or(outliers.Base, model.DefaultEjection); outliers.Max > 0 && outliers.Max < least {
+		problems = append(problems, fmt.Sprintf("%smax_ejection_time: invalid value \"%v\": use at least "+
+			"base_ejection_time, %v", pathOutliers, outliers.Max, least))
 	}
 	return problems
 }

@@ -52,6 +52,18 @@ func TestParse(t *testing.T) {
 				Policy: "LEAST_REQUEST", ChoiceCount: 3, SlowStart: time.Minute, MinWeight: model.Given[float64]{IsGiven: true},
 			},
 		}}},
+		"all failure settings": {map[string]string{"cluster": `{circuit_breakers: {thresholds: [{retry_budget: {budget_percent: {value: 12.5},
+			min_retry_concurrency: 0}}]}, outlier_detection: {consecutive_local_origin_failure: 0, max_ejection_percent: 99,
+			interval: 1s, base_ejection_time: 5s, max_ejection_time: 5s}}`}, model.EnvoySettings{Cluster: model.ClusterSettings{
+			RetryBudget: model.RetryBudget{
+				Percent:        model.Given[float64]{Value: 12.5, IsGiven: true},
+				MinConcurrency: model.Given[uint32]{IsGiven: true},
+			},
+			Outliers: model.Outliers{
+				Failures: model.Given[uint32]{IsGiven: true}, MaxPercent: model.Given[uint32]{Value: 99, IsGiven: true},
+				Interval: time.Second, Base: 5 * time.Second, Max: 5 * time.Second,
+			},
+		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,6 +159,24 @@ func TestParseErrors(t *testing.T) {
 			route("{retry_policy: {retry_back_off: {base_interval: 2s, max_interval: 1s}}}"),
 			`invalid settings: route.retry_policy.retry_back_off.max_interval: invalid value "1s": set ` +
 				`route.retry_policy.retry_back_off.base_interval too`,
+		},
+		"all Pods ejected": {
+			cluster("{outlier_detection: {max_ejection_percent: 100}}"),
+			`invalid settings: cluster.outlier_detection.max_ejection_percent: invalid value "100": use a whole number from 0 ` +
+				`to 99`,
+		},
+		"an ejection by status": {
+			cluster("{outlier_detection: {consecutive_5xx: 5}}"),
+			"invalid settings: cluster.outlier_detection.consecutive_5xx: unsupported setting",
+		},
+		"maximum below the default ejection time": {
+			cluster("{outlier_detection: {max_ejection_time: 20s}}"),
+			`invalid settings: cluster.outlier_detection.max_ejection_time: invalid value "20s": use at least ` +
+				`base_ejection_time, 30s`,
+		},
+		"a budget and a number": {
+			cluster("{circuit_breakers: {thresholds: [{max_retries: 5, retry_budget: {budget_percent: {value: 20}}}]}}"),
+			"invalid settings: cluster.circuit_breakers.thresholds[0].max_retries: Envoy ignores it",
 		},
 		"two errors": {
 			map[string]string{"cluster": "{a: 1}", "route": "{b: 2}"},

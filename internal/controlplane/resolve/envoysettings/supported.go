@@ -16,6 +16,8 @@ const (
 	pathBackOffMax = "route.retry_policy.retry_back_off.max_interval"
 	pathPolicy     = "cluster.lb_policy"
 	pathBreakers   = "cluster.circuit_breakers.thresholds[0]."
+	pathMaxRetries = pathBreakers + "max_retries"
+	pathOutliers   = "cluster.outlier_detection."
 )
 
 // Policies of Balance.
@@ -52,7 +54,7 @@ func Supported() []Setting {
 // supportedSettings returns all settings, those of routes first.
 func supportedSettings() []setting {
 	return slices.Concat(routeSettings(), clusterSettings(), balanceSettings("round_robin_lb_config", roundRobin),
-		balanceSettings("least_request_lb_config", leastRequest))
+		balanceSettings("least_request_lb_config", leastRequest), failureSettings())
 }
 
 // routeSettings returns the settings of routes.
@@ -89,7 +91,7 @@ func clusterSettings() []setting {
 		number(pathBreakers+"max_pending_requests", 1, most,
 			func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxPendingRequests = n }),
 		number(pathBreakers+"max_requests", 1, most, func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxRequests = n }),
-		number(pathBreakers+"max_retries", 1, most, func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxRetries = n }),
+		number(pathMaxRetries, 1, most, func(t *model.EnvoySettings, n uint32) { t.Cluster.MaxRetries = n }),
 		list(pathPolicy, []string{roundRobin, leastRequest, random},
 			func(t *model.EnvoySettings, text string) { t.Cluster.Balance.Policy = text }, 1),
 	}
@@ -120,6 +122,31 @@ func balanceSettings(field, policy string) []setting {
 		}
 	}
 	return all
+}
+
+// failureSettings returns the settings for endpoints to which connections fail.
+func failureSettings() []setting {
+	const mostRetries, mostFailures, mostEjected = 1_000_000, 1000, 99
+	return []setting{
+		percent(pathBreakers+"retry_budget.budget_percent.value", func(t *model.EnvoySettings, share float64) {
+			t.Cluster.RetryBudget.Percent = model.Given[float64]{Value: share, IsGiven: true}
+		}),
+		number(pathBreakers+"retry_budget.min_retry_concurrency", 0, mostRetries, func(t *model.EnvoySettings, n uint32) {
+			t.Cluster.RetryBudget.MinConcurrency = model.Given[uint32]{Value: n, IsGiven: true}
+		}),
+		number(pathOutliers+"consecutive_local_origin_failure", 0, mostFailures, func(t *model.EnvoySettings, n uint32) {
+			t.Cluster.Outliers.Failures = model.Given[uint32]{Value: n, IsGiven: true}
+		}),
+		number(pathOutliers+"max_ejection_percent", 0, mostEjected, func(t *model.EnvoySettings, n uint32) {
+			t.Cluster.Outliers.MaxPercent = model.Given[uint32]{Value: n, IsGiven: true}
+		}),
+		duration(pathOutliers+"interval", time.Second, time.Hour,
+			func(t *model.EnvoySettings, d time.Duration) { t.Cluster.Outliers.Interval = d }),
+		duration(pathOutliers+"base_ejection_time", time.Second, time.Hour,
+			func(t *model.EnvoySettings, d time.Duration) { t.Cluster.Outliers.Base = d }),
+		duration(pathOutliers+"max_ejection_time", time.Second, time.Hour,
+			func(t *model.EnvoySettings, d time.Duration) { t.Cluster.Outliers.Max = d }),
+	}
 }
 
 // retryConditions returns the values of Envoy's retry_on.

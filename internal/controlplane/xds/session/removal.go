@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
@@ -43,14 +44,17 @@ func (s *Session) scheduleRemovals() {
 	}
 }
 
-// RemoveListeners removes listeners from the proxy, because it is shutting down. They are not sent again on this
-// stream.
-func (s *Session) RemoveListeners(now time.Time, names []string) Output {
-	for _, name := range names {
-		s.recordOf(ListenerKind, name) // A removal needs a record.
-		s.subs[ListenerKind].dirty.add(name)
+// WithholdListeners sets the listeners that the proxy must not have, whatever is published. The names replace those of
+// the previous call: listeners are removed from the proxy or sent to it accordingly.
+func (s *Session) WithholdListeners(now time.Time, names []string) Output {
+	sub := &s.subs[ListenerKind]
+	for _, name := range slices.Concat(s.withheldListeners, names) {
+		if sub.wants(name) && slices.Contains(s.withheldListeners, name) != slices.Contains(names, name) {
+			s.ensureRecord(ListenerKind, name) // Before the change, because a synced resource has no record.
+			sub.dirty.add(name)
+		}
 	}
-	s.removedListeners = names
+	s.withheldListeners = names
 	return s.Tick(now)
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyresources"
 )
 
-// TestRemoveListenersOfReconnectingProxy has a proxy reconnect with a listener before and after the listener is
+// TestWithholdListenersOfReconnectingProxy has a proxy reconnect with a listener before and after the listener is
 // removed.
-func TestRemoveListenersOfReconnectingProxy(t *testing.T) {
+func TestWithholdListenersOfReconnectingProxy(t *testing.T) {
 	t.Parallel()
 	for name, isBefore := range map[string]bool{"it leaves, then connects": true, "it connects, then leaves": false} {
 		t.Run(name, func(t *testing.T) {
@@ -22,7 +22,7 @@ func TestRemoveListenersOfReconnectingProxy(t *testing.T) {
 			s, now := New(ModeDelta, scriptGrace, "salt", &Rejections{}), time.Unix(0, 0)
 			s.Publish(now, w)
 			if isBefore {
-				s.RemoveListeners(now, []string{"web"})
+				s.WithholdListeners(now, []string{"web"})
 			}
 			out, err := s.Receive(now, Request{
 				TypeURL: ListenerKind.TypeURL(), InitialVersions: versionsOf(mapOf(w.resources[ListenerKind])),
@@ -31,7 +31,7 @@ func TestRemoveListenersOfReconnectingProxy(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !isBefore {
-				out = s.RemoveListeners(now, []string{"web"})
+				out = s.WithholdListeners(now, []string{"web"})
 			}
 			if len(out.Responses) != 1 || len(out.Responses[0].Resources) != 0 ||
 				!slices.Equal(out.Responses[0].Removed, []string{"web"}) {

@@ -55,9 +55,9 @@ type Session struct {
 	fleetRejections *Rejections
 	// snapshot is what is desired. It is empty before the first Publish.
 	snapshot *Snapshot
-	// removedListeners are the listeners that the proxy lost because it is shutting down.
-	removedListeners []string
-	subs             [KindCount]subscription
+	// withheldListeners are the listeners that the proxy must not have, see WithholdListeners.
+	withheldListeners []string
+	subs              [KindCount]subscription
 	// lastNumber is the number of the last response of any kind.
 	lastNumber uint64
 	// reconnected is true for a proxy that had a stream before.

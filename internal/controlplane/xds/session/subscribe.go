@@ -112,8 +112,8 @@ func (s *Session) subscribe(k Kind, name string, initial map[string]string) erro
 
 // desired returns the desired resource of a name, nil for none.
 func (s *Session) desired(k Kind, name string) *Resource {
-	isRemoved := k == ListenerKind && slices.Contains(s.removedListeners, name)
-	if isRemoved || k == SecretKind && s.serverNames.isEvicted(name) {
+	isWithheld := k == ListenerKind && slices.Contains(s.withheldListeners, name)
+	if isWithheld || k == SecretKind && s.serverNames.isEvicted(name) {
 		return nil
 	}
 	res := s.snapshot.lookup(k, name)
