@@ -88,7 +88,7 @@ type HealthcheckResponse string
 
 // The values of key healthcheckResponse.
 const (
-	// HealthcheckStatic means that the proxy answers while there are no replicas.
+	// HealthcheckStatic means that the proxy answers while there are no replicas, and load balancers at all times.
 	HealthcheckStatic HealthcheckResponse = "static"
 	// HealthcheckPassthrough means that the application answers, as any other request.
 	HealthcheckPassthrough HealthcheckResponse = "passthrough"

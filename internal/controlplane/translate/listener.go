@@ -35,6 +35,8 @@ const (
 	// requestHeadersTimeout is the time from the first byte of a request to the end of its headers. Without it a
 	// client can keep a connection open for an hour with one byte.
 	requestHeadersTimeout = 10 * time.Second
+	// maxLogged is the maximum size of a header in the access log, in bytes. A client can send much more.
+	maxLogged = 4096
 )
 
 // retryAfter is the Retry-After header, in seconds, of a 503 for a workload without ready endpoints.
@@ -169,13 +171,13 @@ func (o Options) accessLogs() ([]*accesslogv3.AccessLog, error) {
 	fields, err := structpb.NewStruct(map[string]any{
 		"time":           "%START_TIME%",
 		"client":         "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%",
-		"forwardedFor":   "%REQ(X-FORWARDED-FOR)%",
-		"requestId":      "%REQ(X-REQUEST-ID)%",
+		"forwardedFor":   logged("X-FORWARDED-FOR"),
+		"requestId":      logged("X-REQUEST-ID"),
 		"protocol":       "%PROTOCOL%",
-		"method":         "%REQ(:METHOD)%",
-		"host":           "%REQ(:AUTHORITY)%",
-		"path":           "%REQ(:PATH)%",
-		"userAgent":      "%REQ(USER-AGENT)%",
+		"method":         logged(":METHOD"),
+		"host":           logged(":AUTHORITY"),
+		"path":           logged(":PATH"),
+		"userAgent":      logged("USER-AGENT"),
 		"status":         "%RESPONSE_CODE%",
 		"flags":          "%RESPONSE_FLAGS%",
 		"details":        "%RESPONSE_CODE_DETAILS%",
@@ -201,6 +203,9 @@ func (o Options) accessLogs() ([]*accesslogv3.AccessLog, error) {
 		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: config},
 	}}, nil
 }
+
+// logged returns the format of a request header in the access log, up to maxLogged bytes.
+func logged(header string) string { return fmt.Sprintf("%%REQ(%s):%d%%", header, maxLogged) }
 
 // adsSource is the configuration source of resources on the proxy's aggregated stream (ADS). timeout is how long
 // Envoy waits for the first response; 0 means without limit.

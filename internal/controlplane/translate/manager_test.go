@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	streamlogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
@@ -86,6 +87,32 @@ func TestFallbackLimits(t *testing.T) {
 		first.GetCommonHttpProtocolOptions().GetMaxHeadersCount().GetValue() >=
 			fallback.GetCommonHttpProtocolOptions().GetMaxHeadersCount().GetValue() {
 		t.Errorf("limits of the listeners: %v and %v KiB", first.GetMaxRequestHeadersKb(), fallback.GetMaxRequestHeadersKb())
+	}
+}
+
+// TestAccessLogIsBounded: what a client sends is in the access log up to a length only.
+func TestAccessLogIsBounded(t *testing.T) {
+	t.Parallel()
+	headers := 0
+	for name, manager := range managers(t) {
+		for _, log := range manager.GetAccessLog() {
+			config := new(streamlogv3.StdoutAccessLog)
+			if err := log.GetTypedConfig().UnmarshalTo(config); err != nil {
+				t.Fatal(err)
+			}
+			for field, format := range config.GetLogFormat().GetJsonFormat().GetFields() {
+				text := format.GetStringValue()
+				if !strings.HasPrefix(text, "%REQ(") {
+					continue
+				}
+				if headers++; !strings.HasSuffix(text, "):4096%") {
+					t.Errorf("%s: field %s is %s", name, field, text)
+				}
+			}
+		}
+	}
+	if headers == 0 {
+		t.Error("the access logs contain no header")
 	}
 }
 
