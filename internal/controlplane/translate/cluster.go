@@ -118,7 +118,8 @@ func httpOptions() map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions {
 
 // cluster creates one cluster. Its endpoints come from EDS under the same name.
 //
-//   - LEAST_REQUEST selects the less busy of two random endpoints, which reduces the load of slow and new Pods.
+//   - LEAST_REQUEST selects the less busy of two random endpoints, which reduces the load of slow and new Pods. An
+//     object with session affinity has applyAffinity instead.
 //   - Panic mode is disabled, because it would send requests to draining endpoints.
 //   - Health changes are applied without the default delay of a second, so that a draining endpoint receives no new
 //     requests.
@@ -157,6 +158,9 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 	if settings != (model.ClusterSettings{}) {
 		cluster.CircuitBreakers = f.breakersOf(settings)
 		applyBalance(cluster, settings.Balance)
+	}
+	if err := applyAffinity(cluster, spec.affinity); err != nil {
+		return nil, err
 	}
 	return cluster, validate(cluster)
 }
