@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 )
 
@@ -93,6 +94,12 @@ type Route struct {
 	// Managed are the header and mirror routes of a canary, in order. The canary is then the second of Backends: see
 	// EffectiveManagedRoutes.
 	Managed []managedroute.Route `json:",omitempty"`
+	// Stickiness decides which of several Backends receives the requests of a client, so that all go to the same one: see
+	// SplitKey. It is the zero value if the object does not request it, and with a single backend.
+	Stickiness affinity.Key `json:",omitzero"`
+	// Affinity decides which endpoint of a backend receives the requests of a client, so that all go to the same one. With
+	// the zero value, each request goes to any endpoint.
+	Affinity affinity.Key `json:",omitzero"`
 	// Failover answers requests that have waited too long for a first endpoint; nil for none.
 	Failover *Failover `json:",omitempty"`
 	// Timeouts are the timeouts of a request.
@@ -207,6 +214,7 @@ func (r Route) Equal(other Route) bool {
 	return r.Owner == other.Owner && r.UID == other.UID && r.Fleet == other.Fleet && r.Created.Equal(other.Created) &&
 		r.Match.Compare(other.Match) == 0 &&
 		r.SameDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) &&
+		r.Stickiness == other.Stickiness && r.Affinity == other.Affinity &&
 		r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas && r.HealthPath == other.HealthPath &&
 		r.Secret == other.Secret && r.EnvoySettings.Equal(other.EnvoySettings)
 }

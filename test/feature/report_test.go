@@ -31,7 +31,9 @@ func reported(s httpv1alpha1.HTTPScaledObjectStatus, object *httpv1alpha1.HTTPSc
 	if report.Effective {
 		text += " effective"
 	}
-	if report.AnnotationHash != split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends], "") {
+	hash := split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends], "",
+		object.Annotations[httpv1alpha1.AnnotationStickiness])
+	if report.AnnotationHash != hash {
 		text += " of another annotation"
 	}
 	return text
@@ -91,6 +93,30 @@ func TestReportOfStalledProxy(t *testing.T) {
 			cluster.waitForReport(shopAt(50), "2/2 effective")
 		})
 	}
+}
+
+// TestReportOfStickiness: the same weights with another stickiness are acknowledged when every proxy has it. An invalid
+// one is acknowledged by no proxy.
+func TestReportOfStickiness(t *testing.T) {
+	cluster, _ := shopAndOther(t, 20)
+	interceptor := cluster.start()
+	cluster.proxy(interceptor, kit.XDSDelta, firstProxy)
+	stalling := cluster.proxy(interceptor, kit.XDSDelta, secondProxy)
+	by := func(text string) *httpv1alpha1.HTTPScaledObject {
+		return kit.WithAnnotation(shopAt(20), httpv1alpha1.AnnotationStickiness, text)
+	}
+	cluster.waitForReport(shopAt(20), "2/2 effective")
+	stalling.Stall()
+	cluster.store(by("header: x-user")) // The client has already requested this one, and stalls after it.
+	cluster.waitForReport(by("header: x-user"), "2/2 effective")
+	cluster.store(by("cookie: {}"))
+	cluster.waitForReport(by("cookie: {}"), "2/1")
+	stalling.Resume()
+	cluster.waitForReport(by("cookie: {}"), "2/2 effective")
+	cluster.store(by("cookie: yes"))
+	cluster.waitForReport(by("cookie: yes"), "2/0")
+	cluster.store(shopAt(20))
+	cluster.waitForReport(shopAt(20), "2/2 effective")
 }
 
 func TestReportOfDisconnectedProxy(t *testing.T) {

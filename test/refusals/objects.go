@@ -39,8 +39,8 @@ const exampleFix = ": write a list such as [{service: shop-stable, weight: 80}, 
 
 // InvalidObjects returns the table of invalid objects, one row per case.
 func InvalidObjects() []InvalidObject {
-	return slices.Concat(unparsableLists(), invalidLists(), invalidManagedRoutes(), invalidServices(), invalidPorts(),
-		invalidSpecs())
+	return slices.Concat(unparsableLists(), invalidLists(), invalidManagedRoutes(), invalidAffinity(), invalidServices(),
+		invalidPorts(), invalidSpecs())
 }
 
 // unparsableLists returns annotations that are not a list of Services and weights.
@@ -179,6 +179,42 @@ func invalidManagedRoutes() []InvalidObject {
 		rows[i].Reason, rows[i].Answers = httpv1alpha1.ReasonInvalidManagedRoutes, "canary"
 	}
 	return rows
+}
+
+// invalidAffinity returns stickiness and session affinity that cannot be parsed, or that browsers reject.
+func invalidAffinity() []InvalidObject {
+	const fix = `: write {cookie: {}}, {header: <name>} or {sourceAddress: {}}, or remove the annotation`
+	patch := func(annotation, text string) string {
+		return "metadata: {annotations: {" + annotation + ": '" + text + "'}}"
+	}
+	const stickiness, session = httpv1alpha1.AnnotationStickiness, httpv1alpha1.AnnotationSessionAffinity
+	return []InvalidObject{
+		{
+			Name: "stickiness with an unknown key", Patch: patch(stickiness, `{cokie: {}}`), Answers: "canary",
+			Reason: httpv1alpha1.ReasonInvalidStickiness,
+			Message: `annotation ` + stickiness + `: not a mapping with one of the keys cookie, header and sourceAddress: ` +
+				`unknown key "cokie": remove it` + fix,
+		},
+		{
+			Name: "stickiness that was always invalid", New: true, Annotation: "-", Patch: patch(stickiness, `{}`),
+			Answers: "stable", Reason: httpv1alpha1.ReasonInvalidStickiness,
+			Message: `annotation ` + stickiness + `: not a mapping with one of the keys cookie, header and sourceAddress: ` +
+				`0 of them are set: write exactly one` + fix,
+		},
+		{
+			Name: "session affinity by a cookie that browsers reject", Answers: "canary",
+			Patch:  patch(session, `{cookie: {name: __Host-shop}}`),
+			Reason: httpv1alpha1.ReasonInvalidSessionAffinity,
+			Message: `annotation ` + session + `: invalid cookie: name "__Host-shop": browsers accept this prefix only with ` +
+				`secure: true and path /: set these too`,
+		},
+		{
+			Name: "session affinity with an alias", Answers: "canary",
+			Patch:   patch(session, `{cookie: &a {}, header: *a}`),
+			Reason:  httpv1alpha1.ReasonInvalidSessionAffinity,
+			Message: `annotation ` + session + `: YAML anchors and aliases are not allowed` + fix,
+		},
+	}
 }
 
 // invalidServices returns Services that cannot be backends.

@@ -18,6 +18,15 @@ const (
 	// AnnotationWeightedBackends, which is always set as well. The router plugin writes and removes both. Package
 	// internal/model/managedroute reads and writes its text.
 	AnnotationManagedRoutes = "http.kedify.io/managed-routes"
+	// AnnotationStickiness decides which entry of AnnotationWeightedBackends receives the requests of a client, so
+	// that a client stays on one version during a canary: a YAML mapping, {cookie: {…}}, {header: name} or
+	// {sourceAddress: {}}. It has no effect without AnnotationWeightedBackends. The router plugin writes and removes
+	// both. Package internal/model/affinity reads and writes its text.
+	AnnotationStickiness = "http.kedify.io/stickiness"
+	// AnnotationSessionAffinity decides which Pod receives the requests of a client, so that a client stays on one
+	// Pod; its form is that of AnnotationStickiness. During a canary it also decides which version, unless
+	// AnnotationStickiness does. Without it, the stable Service's sessionAffinity ClientIP means {sourceAddress: {}}.
+	AnnotationSessionAffinity = "http.kedify.io/session-affinity"
 	// AnnotationKeepActive is "false" if the target may scale to zero during a canary. Otherwise it keeps at least
 	// one replica until then, because a Rollout without replicas still advances through its timed steps.
 	AnnotationKeepActive = "http.kedify.io/keep-active-during-canary"
@@ -84,6 +93,10 @@ const (
 	// ReasonInvalidManagedRoutes means that AnnotationManagedRoutes is invalid, has no canary, or results in too
 	// many routes.
 	ReasonInvalidManagedRoutes = "InvalidManagedRoutes"
+	// ReasonInvalidStickiness means that AnnotationStickiness is invalid. The weights are applied regardless.
+	ReasonInvalidStickiness = "InvalidStickiness"
+	// ReasonInvalidSessionAffinity means that AnnotationSessionAffinity is invalid.
+	ReasonInvalidSessionAffinity = "InvalidSessionAffinity"
 	// ReasonInvalidSpec means that a field of the spec passes the schema but is invalid, such as an unparsable
 	// duration or a number that is too large.
 	ReasonInvalidSpec = "InvalidSpec"

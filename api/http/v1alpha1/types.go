@@ -221,8 +221,8 @@ type HTTPScaledObjectStatus struct {
 type DataPlaneStatus struct {
 	// AnnotationHash is the hash of annotation http.kedify.io/weighted-backends that this report is about: SHA-256
 	// of its exact text, as 64 lower-case hexadecimal digits, or empty if the object does not have the annotation.
-	// If the object also has annotation http.kedify.io/managed-routes, the hash includes that text after a zero
-	// byte. Package internal/model/split computes it.
+	// If the object also has annotation http.kedify.io/managed-routes or http.kedify.io/stickiness, the hash
+	// includes their texts, each after a zero byte. Package internal/model/split computes it.
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{64})?$`
 	AnnotationHash string `json:"annotationHash"`
 	// Proxies counts the proxies that serve the object.

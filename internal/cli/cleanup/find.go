@@ -159,6 +159,9 @@ func (f *finder) checkObject(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 			remove = append(remove, httpv1alpha1.AnnotationManagedRoutes)
 			leftover.Message += ", including those of its header and mirror routes"
 		}
+		if _, ok := object.Annotations[httpv1alpha1.AnnotationStickiness]; ok {
+			remove = append(remove, httpv1alpha1.AnnotationStickiness)
+		}
 	case isOwned && isStale:
 		leftover.Kinds, remove = []Kind{OwnerAnnotation}, []string{httpv1alpha1.AnnotationWeightedBackendsOwner}
 		leftover.Message = reason + ", and its owner annotation has no weights"

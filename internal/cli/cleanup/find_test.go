@@ -298,16 +298,20 @@ func TestFind(t *testing.T) {
 // TestRemovalsHavePreconditions: a removal changes nothing if the object is another one or has changed.
 func TestRemovalsHavePreconditions(t *testing.T) {
 	t.Parallel()
-	leftover := cleanup.Find(cluster(map[string]string{weights: "", mark: "shop/web uid-of-web", managed: "[]"}), "")
+	leftover := cleanup.Find(cluster(map[string]string{
+		weights: "", mark: "shop/web uid-of-web", managed: "[]", "http.kedify.io/stickiness": "{header: x-user}",
+	}), "")
 	const at = "/metadata/annotations/http.kedify.io~1weighted-backends"
 	want := []cleanup.PatchOperation{
 		{Op: "test", Path: "/metadata/uid", Value: types.UID("uid")},
 		{Op: "test", Path: at, Value: ""},
 		{Op: "test", Path: at + "-owner", Value: "shop/web uid-of-web"},
 		{Op: "test", Path: "/metadata/annotations/http.kedify.io~1managed-routes", Value: "[]"},
+		{Op: "test", Path: "/metadata/annotations/http.kedify.io~1stickiness", Value: "{header: x-user}"},
 		{Op: "remove", Path: at},
 		{Op: "remove", Path: at + "-owner"},
 		{Op: "remove", Path: "/metadata/annotations/http.kedify.io~1managed-routes"},
+		{Op: "remove", Path: "/metadata/annotations/http.kedify.io~1stickiness"},
 	}
 	if diff := cmp.Diff(want, leftover[0].Removal.Patch); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)

@@ -49,7 +49,8 @@ func httpScaledObject(live *httpv1alpha1.HTTPScaledObject, services []Service) O
 		object.setWeights(services, names, weights)
 	}
 	object.setApplied(httpv1alpha1.StatusOf(live).DataPlane,
-		split.Hash(text, live.Annotations[httpv1alpha1.AnnotationManagedRoutes]))
+		split.Hash(text, live.Annotations[httpv1alpha1.AnnotationManagedRoutes],
+			live.Annotations[httpv1alpha1.AnnotationStickiness]))
 	return object
 }
 

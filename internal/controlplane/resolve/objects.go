@@ -21,6 +21,8 @@ type Service struct {
 	Key model.Key
 	// HasEndpoints is false for type ExternalName.
 	HasEndpoints bool
+	// HasClientIPAffinity is true for spec.sessionAffinity: ClientIP.
+	HasClientIPAffinity bool
 	// Family is the address type of the first IP family, "" if none is set. A dual-stack Service has every Pod twice,
 	// once per family. The first family is also that of the Service's own address.
 	Family discoveryv1.AddressType
@@ -79,6 +81,7 @@ type Endpoint struct {
 // Equal reports whether two Services are equal.
 func (s *Service) Equal(other *Service) bool {
 	return s.Key == other.Key && s.HasEndpoints == other.HasEndpoints && s.Family == other.Family &&
+		s.HasClientIPAffinity == other.HasClientIPAffinity &&
 		s.PodTemplateHash == other.PodTemplateHash && slices.Equal(s.Ports, other.Ports)
 }
 
@@ -95,7 +98,8 @@ func NewService(from *corev1.Service) *Service {
 		HasEndpoints: from.Spec.Type != corev1.ServiceTypeExternalName,
 		Ports:        make([]Port, 0, len(from.Spec.Ports)),
 
-		PodTemplateHash: from.Spec.Selector[hashLabel],
+		HasClientIPAffinity: from.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
+		PodTemplateHash:     from.Spec.Selector[hashLabel],
 	}
 	if len(from.Spec.IPFamilies) > 0 {
 		service.Family = familyOf(discoveryv1.AddressType(from.Spec.IPFamilies[0]))

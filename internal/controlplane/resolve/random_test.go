@@ -80,6 +80,12 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 				pick(`[{"name":"a","matches":[{"path":{"type":"Prefix","value":"/a"}}]}]`,
 					`[{"name":"b","mirrorPercent":5,"matches":[{}]}]`, `[]`, `bad`))
 		}
+		for _, name := range []string{httpv1alpha1.AnnotationStickiness, httpv1alpha1.AnnotationSessionAffinity} {
+			if random.IntN(3) == 0 {
+				object = kit.WithAnnotation(object, name,
+					pick("cookie: {}", "{cookie: {name: a}}", "header: x-user", "sourceAddress: {}", "{}", "bad"))
+			}
+		}
 		if random.IntN(3) == 0 {
 			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{
 				WeightedBackends: fmt.Sprintf("[{service: %s, weight: 1}, {service: c, weight: 2}]", pick("s", "x", "c")),
@@ -105,6 +111,9 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 			service := kit.NewService(namespace, name)
 			if name == "x" && random.IntN(2) == 0 {
 				service.Spec.Type = corev1.ServiceTypeExternalName
+			}
+			if random.IntN(3) == 0 {
+				service.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			}
 			inputs.Services = append(inputs.Services, kit.ResolveServices(service)...)
 			inputs.EndpointSlices = append(inputs.EndpointSlices, randomSlice(random, namespace, name),

@@ -50,6 +50,7 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //     annotation weighted-backends, or without it only the object's own Service. If they are invalid, the published
 //     backends and routes stay active, except a split that the annotation no longer requests. An object without
 //     published ones sends all requests to its own Service.
+//   - Invalid stickiness or session affinity leaves the published one active, if any, and the backends as they are.
 //   - An invalid failover Service leaves the published one active, if any.
 //   - A spec that cannot be parsed is ignored completely: the published Routes stay active, and an object without
 //     published Routes is not served.
@@ -166,6 +167,8 @@ func resolveObject(
 	if minReplicas > 0 {
 		failover = nil // No request is queued.
 	}
+	stickiness, stickinessIssues := stickinessOf(object, backends, published)
+	sessionAffinity, affinityIssues := sessionAffinityOf(object, backends, lookup, published)
 	by := ownerOf(object)
 	routes := make([]model.Route, 0, len(matches))
 	for _, match := range matches {
@@ -177,6 +180,8 @@ func resolveObject(
 			Match:         match,
 			Backends:      backends,
 			Managed:       managed,
+			Stickiness:    stickiness,
+			Affinity:      sessionAffinity,
 			Failover:      failover,
 			Timeouts:      timeoutsOf(object.Spec.Timeouts),
 			EnvoySettings: options.settings,
@@ -186,7 +191,8 @@ func resolveObject(
 			Secret:      object.Annotations[httpv1alpha1.AnnotationTLSSecretName],
 		})
 	}
-	return routes, problemsOf(object, slices.Concat(matchIssues, backendIssues, failoverIssues, fleetIssues)...)
+	return routes, problemsOf(object, slices.Concat(matchIssues, backendIssues, stickinessIssues, affinityIssues,
+		failoverIssues, fleetIssues)...)
 }
 
 // problemsOf converts issues to Problems of an object.

@@ -23,7 +23,7 @@ func dataPlane(
 	before := object.Status.DataPlane
 	report := &httpv1alpha1.DataPlaneStatus{
 		AnnotationHash: split.Hash(object.Annotations[httpv1alpha1.AnnotationWeightedBackends],
-			object.Annotations[httpv1alpha1.AnnotationManagedRoutes]),
+			object.Annotations[httpv1alpha1.AnnotationManagedRoutes], object.Annotations[httpv1alpha1.AnnotationStickiness]),
 		Proxies:      acks.Proxies,
 		StableHashes: slices.Clone(outcome.StableHashes),
 		ReportedBy:   writer,

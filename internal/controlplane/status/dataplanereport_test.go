@@ -120,3 +120,23 @@ func TestDataPlaneReport(t *testing.T) {
 		})
 	}
 }
+
+// TestReportHashCoversEveryAnnotation: the report is about the weights, the managed routes and the stickiness.
+func TestReportHashCoversEveryAnnotation(t *testing.T) {
+	t.Parallel()
+	object := shop()
+	object.Annotations = map[string]string{
+		httpv1alpha1.AnnotationWeightedBackends: "weights", httpv1alpha1.AnnotationManagedRoutes: "routes",
+		httpv1alpha1.AnnotationStickiness: "stickiness",
+	}
+	outcome := ingest.Outcome{Served: true}
+	got := status.Compute(object, outcome, status.Acks{}, "interceptor-0", noon()).DataPlane.AnnotationHash
+	if want := split.Hash("weights", "routes", "stickiness"); got != want {
+		t.Errorf("hash %s, want %s", got, want)
+	}
+	delete(object.Annotations, httpv1alpha1.AnnotationStickiness)
+	got = status.Compute(object, outcome, status.Acks{}, "interceptor-0", noon()).DataPlane.AnnotationHash
+	if want := split.Hash("weights", "routes"); got != want {
+		t.Errorf("without stickiness: hash %s, want %s", got, want)
+	}
+}

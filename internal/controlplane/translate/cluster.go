@@ -122,7 +122,8 @@ func httpOptions() map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions {
 
 // cluster creates one cluster. Its endpoints come from EDS under the same name.
 //
-//   - LEAST_REQUEST selects the less busy of two random endpoints, which reduces the load of slow and new Pods.
+//   - LEAST_REQUEST selects the less busy of two random endpoints, which reduces the load of slow and new Pods. An
+//     object with session affinity has applyAffinity instead.
 //   - In panic mode Envoy would send requests to draining endpoints. It occurs only if there is no healthy endpoint at
 //     all: then ejected endpoints are used, too. An ejection therefore never makes a backend unavailable.
 //   - Health changes are applied without the default delay of a second, so that a draining endpoint receives no new
@@ -163,6 +164,9 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 	if settings != (model.ClusterSettings{}) {
 		cluster.CircuitBreakers, cluster.OutlierDetection = f.breakersOf(settings), outliersOf(settings.Outliers)
 		applyBalance(cluster, settings.Balance)
+	}
+	if err := applyAffinity(cluster, spec.affinity); err != nil {
+		return nil, err
 	}
 	return cluster, validate(cluster)
 }

@@ -12,10 +12,13 @@ import (
 // FuzzScaledObject: for any input of a tenant the resources are valid, and another tenant is served.
 func FuzzScaledObject(f *testing.F) {
 	f.Add("shop.example.com", "/app", "x-canary", "1", "stable", int32(80), "",
-		"[{service: stable, weight: 80}, {service: canary, weight: 20}]")
-	f.Add("*.Example.com.:80", "/a/../b", ":path", " 1", "", int32(-1), "web", "- &a {service: stable}\n- *a")
-	f.Add("*", "", "X", "\r\n", "canary", int32(65616), "http", "")
-	f.Fuzz(func(t *testing.T, host, prefix, header, value, service string, port int32, portName, annotation string) {
+		"[{service: stable, weight: 80}, {service: canary, weight: 20}]", "cookie: {}", "header: x-user")
+	f.Add("*.Example.com.:80", "/a/../b", ":path", " 1", "", int32(-1), "web", "- &a {service: stable}\n- *a",
+		"{cookie: {name: 'a%b', path: /%25}}", "sourceAddress: {}")
+	f.Add("*", "", "X", "\r\n", "canary", int32(65616), "http", "", "{cookie: {path: \"/;\"}}", "{header: host}")
+	f.Fuzz(func(t *testing.T, host, prefix, header, value, service string, port int32,
+		portName, annotation, stickiness, session string,
+	) {
 		object := kit.NewScaledObject("apps", "fuzzed", service, 1, host)
 		object.Spec.PathPrefixes = []string{prefix}
 		object.Spec.Headers = []httpv1alpha1.Header{{Name: header, Value: &value}}
@@ -23,6 +26,8 @@ func FuzzScaledObject(f *testing.F) {
 		if annotation != "" {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, annotation)
 		}
+		object = kit.WithAnnotation(object, httpv1alpha1.AnnotationStickiness, stickiness)
+		object = kit.WithAnnotation(object, httpv1alpha1.AnnotationSessionAffinity, session)
 		neighbour := kit.NewScaledObject("apps", "neighbour", "stable", 2, "neighbour.example.com")
 		neighbour.Spec.Headers = []httpv1alpha1.Header{{Name: "a-header-that-no-fuzzer-finds"}}
 		config, _ := resolve.Build(resolve.Inputs{

@@ -264,7 +264,8 @@ func (h Hold) fallbackAssignment(name string, endpoints model.Endpoints) (*endpo
 }
 
 // fallbackListener returns the fallback listener. Its requests were already processed by the first listener, so it
-// neither detects the client nor adds headers nor logs.
+// neither detects the client nor adds headers nor logs. Its client is that of the first listener, which has appended
+// its peer to X-Forwarded-For.
 func (o Options) fallbackListener() (*listenerv3.Listener, error) {
 	early, err := earlyHeaders()
 	if err != nil {
@@ -278,6 +279,7 @@ func (o Options) fallbackListener() (*listenerv3.Listener, error) {
 	manager.EarlyHeaderMutationExtensions = early
 	manager.HttpFilters = filters
 	manager.UseRemoteAddress = wrapperspb.Bool(false)
+	manager.XffNumTrustedHops = o.TrustedHops
 	manager.SkipXffAppend = true
 	manager.GenerateRequestId = wrapperspb.Bool(false)
 	config, err := pack(manager)

@@ -19,7 +19,8 @@ import (
 func MirrorName(owner, service model.Key) string { return ClusterName(owner, service) + "/mirror" }
 
 // managedRoutes returns the header and mirror routes of a Route in order; base is the translated Route itself. Each
-// match is an Envoy route, unless no request of the Route can match it.
+// match is an Envoy route, or several if there are cookies to set, unless no request of the Route can match it. A
+// header route takes precedence over stickiness: it needs no cookie that decides which backend receives a request.
 //
 // A mirrored request has the Host of the original one. Envoy does not wait for its response and sends it to no
 // client.
@@ -34,6 +35,7 @@ func (f scopeFactory) managedRoutes(
 				continue
 			}
 			added := &routev3.Route{Name: base.GetName() + "/" + managed.Name, Match: combined}
+			cookies := route.Cookies()
 			if managed.IsMirror() {
 				action := proto.CloneOf(base.GetRoute())
 				action.RequestMirrorPolicies = []*routev3.RouteAction_RequestMirrorPolicy{mirrorPolicy(route, managed)}
@@ -42,8 +44,9 @@ func (f scopeFactory) managedRoutes(
 				action := f.actionWithLimits(route)
 				action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: ClusterName(route.Owner, route.Canary().Service)}
 				added.Action = &routev3.Route_Route{Route: action}
+				cookies = route.AffinityCookies()
 			}
-			translated = append(translated, added)
+			translated = append(translated, withCookies(added, cookies)...)
 		}
 	}
 	return translated

@@ -42,7 +42,7 @@ func (f scopeFactory) virtualHost(host model.Host, config model.Config) (*routev
 		virtual.Routes = append(virtual.Routes, probeRoutes(route, config.Services)...)
 		virtual.Routes = append(virtual.Routes, f.failoverRoutes(route, config.Services)...)
 		virtual.Routes = append(virtual.Routes, f.managedRoutes(route, config.Services, translated)...)
-		virtual.Routes = append(virtual.Routes, translated)
+		virtual.Routes = append(virtual.Routes, withCookies(translated, route.Cookies())...)
 	}
 	return virtual, validate(virtual)
 }
@@ -69,21 +69,10 @@ func (f scopeFactory) envoyRoute(
 		Match:  routeMatch(route.Match),
 		Action: &routev3.Route_Route{Route: action},
 	}
-	f.enableHold(translated, model.WaitsForEndpoint(route, services))
+	if len(route.Backends) == 1 && model.WaitsForEndpoint(route, services)[0] {
+		translated.TypedPerFilterConfig = f.holdConfigs.hold
+	}
 	return translated, nil
-}
-
-// enableHold enables the hold filter for the backends with queued requests.
-func (f scopeFactory) enableHold(route *routev3.Route, held []bool) {
-	clusters := route.GetRoute().GetWeightedClusters().GetClusters()
-	if len(clusters) == 0 && held[0] {
-		route.TypedPerFilterConfig = f.holdConfigs.hold
-	}
-	for i, cluster := range clusters {
-		if held[i] {
-			cluster.TypedPerFilterConfig = f.holdConfigs.hold
-		}
-	}
 }
 
 // routeMatch translates a Match below its host.
@@ -109,7 +98,7 @@ func routeMatch(match model.Match) *routev3.RouteMatch {
 }
 
 // routeAction routes to one cluster, or to several by their effective weights. Clusters of weight 0 stay in the list
-// for operators to see.
+// for operators to see. The hold filter is enabled for the clusters with queued requests.
 func (f scopeFactory) routeAction(
 	route model.Route, services map[model.ServicePort]model.Endpoints,
 ) (*routev3.RouteAction, error) {
@@ -119,17 +108,22 @@ func (f scopeFactory) routeAction(
 		return action, nil
 	}
 	var sum uint64
-	weighted := new(routev3.WeightedCluster)
-	for i, weight := range model.EffectiveWeights(route.Backends, services) {
-		sum += uint64(weight)
-		weighted.Clusters = append(weighted.Clusters, &routev3.WeightedCluster_ClusterWeight{
-			Name:   ClusterName(route.Owner, route.Backends[i].Service),
-			Weight: wrapperspb.UInt32(weight),
-		})
+	weighted, held := new(routev3.WeightedCluster), model.WaitsForEndpoint(route, services)
+	for _, part := range splitOf(route, services) {
+		sum += uint64(part.Weight)
+		cluster := &routev3.WeightedCluster_ClusterWeight{
+			Name:   ClusterName(route.Owner, route.Backends[part.Backend].Service),
+			Weight: wrapperspb.UInt32(part.Weight),
+		}
+		if held[part.Backend] {
+			cluster.TypedPerFilterConfig = f.holdConfigs.hold
+		}
+		weighted.Clusters = append(weighted.Clusters, cluster)
 	}
 	if sum == 0 {
 		return nil, errNoWeight
 	}
+	makeSticky(action, weighted, route.SplitKey())
 	action.ClusterSpecifier = &routev3.RouteAction_WeightedClusters{WeightedClusters: weighted}
 	return action, nil
 }

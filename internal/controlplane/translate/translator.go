@@ -13,6 +13,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 )
 
 // Update is the difference between two Resources.
@@ -45,6 +46,7 @@ type clusterSpec struct {
 	protocol model.Protocol
 	isMirror bool // The cluster receives copies of requests.
 	settings *model.EnvoySettings
+	affinity affinity.Key // of the requests to an endpoint
 }
 
 // NewTranslator returns a Translator for an empty Config. An error is a bug.
@@ -221,7 +223,7 @@ func destinationsOf(route model.Route, services map[model.ServicePort]model.Endp
 	for i, backend := range route.Backends {
 		cluster := clusterSpec{
 			name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol,
-			settings: settings,
+			settings: settings, affinity: route.Affinity,
 		}
 		destinations = append(destinations, destination{cluster, backend.ServicePort(), held[i]})
 	}
@@ -281,7 +283,7 @@ func (t *Translator) translateBackend(
 // equal reports whether two clusters are equal.
 func (c clusterSpec) equal(other clusterSpec) bool {
 	return c.name == other.name && c.protocol == other.protocol && c.isMirror == other.isMirror &&
-		c.settings.OfCluster() == other.settings.OfCluster()
+		c.affinity == other.affinity && c.settings.OfCluster() == other.settings.OfCluster()
 }
 
 // hasName reports whether another cluster has the same name.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // The limits of a weighted-backends text.
@@ -87,18 +88,18 @@ func Validate(backends []Backend) error {
 	return nil
 }
 
-// Hash identifies the content of a report: the annotation weighted-backends (text) and the annotation managed-routes
-// (managed). The result is their SHA-256 as 64 lower-case hexadecimal digits, with a zero byte between them, or that of
-// text alone if managed is empty. It is empty if both are empty or missing. Each byte counts: another notation of the
-// same split has another hash.
-func Hash(text, managed string) string {
-	if managed != "" {
-		text += "\x00" + managed // YAML has no zero byte, so no text alone has this hash
+// Hash identifies the content of a report: the texts of the annotations weighted-backends, managed-routes and
+// stickiness of an object, in this order. The result is the SHA-256 of the texts with a zero byte between them, as 64
+// lower-case hexadecimal digits. Empty texts at the end do not count, and the result is empty if all are. Each byte
+// counts: another notation of the same split has another hash.
+func Hash(texts ...string) string {
+	for len(texts) > 0 && texts[len(texts)-1] == "" {
+		texts = texts[:len(texts)-1]
 	}
-	if text == "" {
+	if len(texts) == 0 {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256([]byte(strings.Join(texts, "\x00"))) // YAML and JSON have no zero byte
 	return hex.EncodeToString(sum[:])
 }
 

@@ -151,14 +151,36 @@ func TestParseReversesFormat(t *testing.T) {
 
 func TestHashIsSHA256InHexadecimal(t *testing.T) {
 	t.Parallel()
-	for texts, want := range map[[2]string]string{
-		{"", ""}:    "",
-		{"abc", ""}: "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", // FIPS 180-4's example
-		{"a", "b"}:  "59b271ae1bbcb1d31d41929817f4b16fb439eb4f31520b5ad1d5ce98920a7138", // of a zero byte between them
+	const (
+		ofABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-4's example
+		ofAB  = "59b271ae1bbcb1d31d41929817f4b16fb439eb4f31520b5ad1d5ce98920a7138" // a, zero byte, b
+	)
+	for _, c := range []struct {
+		texts []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"", ""}, ""},
+		{[]string{"", "", ""}, ""},
+		{[]string{"abc"}, ofABC},
+		{[]string{"abc", ""}, ofABC},
+		{[]string{"abc", "", ""}, ofABC},
+		{[]string{"a", "b"}, ofAB},
+		{[]string{"a", "b", ""}, ofAB},
 	} {
-		if got := split.Hash(texts[0], texts[1]); got != want {
-			t.Errorf("Hash(%q) = %q, want %q", texts, got, want)
+		if got := split.Hash(c.texts...); got != c.want {
+			t.Errorf("Hash(%q) = %q, want %q", c.texts, got, c.want)
 		}
+	}
+	seen := map[string][]string{}
+	for _, texts := range [][]string{
+		{"a"}, {"", "a"}, {"", "", "a"}, {"a", "b", "c"}, {"a", "b"}, {"a", "", "b"}, {"a", "c", "b"}, {"ab", "c"},
+	} {
+		hash := split.Hash(texts...)
+		if other, ok := seen[hash]; ok {
+			t.Errorf("%q and %q have the same hash", texts, other)
+		}
+		seen[hash] = texts
 	}
 }
 

@@ -45,6 +45,16 @@ const (
 // defaultLabelValue is the default value of the in-progress label.
 const defaultLabelValue = "in-progress"
 
+// stickinessKey is a key of the router kedify/http. Here the Gateway decides which version receives the requests of a
+// client: by sessionPersistence of the rule, which the router leaves as it is (GEP-1619). No condition of a route
+// reports that a Gateway ignores the field; the GatewayClass lists the features that it supports.
+const stickinessKey = "stickiness"
+
+// errStickiness is the error for stickinessKey.
+var errStickiness = errors.New(configField + " has the key " + stickinessKey + ", which this router cannot " +
+	"implement: remove it and set sessionPersistence on the rule of the route, if status.supportedFeatures of the GatewayClass has " +
+	"HTTPRouteSessionPersistence (GRPCRouteSessionPersistence for a GRPCRoute)")
+
 // kinds returns the kinds of routes, in the order in which they are handled.
 func kinds() []route.Kind {
 	return []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute, route.TLSRoute, route.UDPRoute}
@@ -134,6 +144,9 @@ func keys() []string {
 func canonical(raw map[string]json.RawMessage) (rawConfig, error) {
 	all, config := keys(), rawConfig{}
 	for _, key := range slices.Sorted(maps.Keys(raw)) {
+		if strings.EqualFold(key, stickinessKey) {
+			return nil, errStickiness
+		}
 		at := slices.IndexFunc(all, func(name string) bool { return strings.EqualFold(name, key) })
 		if at < 0 {
 			return nil, fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s", configField, key,

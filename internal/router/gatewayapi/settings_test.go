@@ -57,6 +57,10 @@ func TestInvalidConfigurations(t *testing.T) {
 			`.verifyRouteStatus is "no": write true or false`},
 		"a label's key": {`{"httpRoute":"web","inProgressLabelKey":"a b"}`, field +
 			`.inProgressLabelKey is "a b", which cannot be a label's key: `},
+		"stickiness": {`{"httpRoute":"web","stickiness":{"cookie":{}}}`, field + ` has the key stickiness, which this router ` +
+			`cannot implement: remove it and set sessionPersistence on the rule of the route, if status.supportedFeatures of ` +
+			`the GatewayClass has HTTPRouteSessionPersistence (GRPCRouteSessionPersistence for a GRPCRoute)`},
+		"stickiness in another case": {`{"httpRoute":"web","Stickiness":null}`, field + " has the key stickiness"},
 		"a label's value": {`{"httpRoute":"web","inProgressLabelValue":"a b"}`, field +
 			`.inProgressLabelValue is "a b", which cannot be a label's value: `},
 		"a selector that is none": {`{"httpRouteSelector":"app=web"}`, field +

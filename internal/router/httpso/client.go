@@ -167,6 +167,9 @@ func annotationPatch(read *object, annotations map[string]string) ([]byte, error
 	if read.hasManagedRoutes {
 		current[httpv1alpha1.AnnotationManagedRoutes] = read.managedRoutes
 	}
+	if read.hasStickiness {
+		current[httpv1alpha1.AnnotationStickiness] = read.stickiness
+	}
 	if read.hasOwner {
 		current[httpv1alpha1.AnnotationWeightedBackendsOwner] = read.owner
 	}

@@ -3,6 +3,7 @@ package httpso
 import (
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
@@ -16,6 +17,7 @@ type desiredState struct {
 	split         router.Split
 	setsWeights   bool                 // false leaves the weights as they are
 	managedRoutes []managedroute.Route // all header and mirror routes
+	stickiness    affinity.Key
 }
 
 // backends returns the split in the order of the annotation: stable, canary, others.
@@ -27,26 +29,35 @@ func (d desiredState) backends() []split.Backend {
 	return backends
 }
 
-// annotations returns the texts of the annotations weighted-backends and managed-routes for live; empty means no
+// routingTexts are the texts of the annotations weighted-backends, managed-routes and stickiness. Empty means no
 // annotation.
+type routingTexts struct {
+	weightedBackends, managedRoutes, stickiness string
+}
+
+// annotations returns the texts for live.
 //
 // Without weights, all requests go to the Service in the object's spec, which is normally the stable one. If it is not
 // (the Services of a ping-pong Rollout swap after each promotion, or the object names the canary Service), a single
 // entry keeps the requests on the stable Service. Managed routes refer to the second entry of the weights as the
-// canary, so they need weights, also at 0.
-func (d desiredState) annotations(live *object) (weightedBackends, managedRoutes string) {
-	managedRoutes = managedroute.Format(d.managedRoutes)
+// canary, so they need weights, also at 0. Stickiness decides between entries, so it exists together with two of them.
+func (d desiredState) annotations(live *object) routingTexts {
+	texts := routingTexts{managedRoutes: managedroute.Format(d.managedRoutes), stickiness: affinity.Format(d.stickiness)}
 	stable, canary := d.split.Stable.Service, d.split.Canary.Service
 	switch {
-	case !d.setsWeights && (managedRoutes == "" || isCanary(live.weightedBackends, canary)):
-		return live.weightedBackends, managedRoutes
-	case managedRoutes != "" || !d.split.IsStableOnly():
-		return split.Format(d.backends()), managedRoutes
+	case !d.setsWeights && (texts.managedRoutes == "" || isCanary(live.weightedBackends, canary)):
+		texts.weightedBackends = live.weightedBackends
+		if !isCanary(live.weightedBackends, canary) {
+			texts.stickiness = ""
+		}
+	case texts.managedRoutes != "" || !d.split.IsStableOnly():
+		texts.weightedBackends = split.Format(d.backends())
 	case live.service == canary, d.split.PingPong && live.service != stable:
-		return split.Format([]split.Backend{split.Backend(d.split.Stable)}), ""
+		return routingTexts{weightedBackends: split.Format([]split.Backend{split.Backend(d.split.Stable)})}
 	default:
-		return "", ""
+		return routingTexts{}
 	}
+	return texts
 }
 
 // isCanary reports whether service is the second entry of an annotation weighted-backends, where managed routes expect
@@ -59,7 +70,7 @@ func isCanary(weightedBackends, service string) bool {
 // ownerMark returns the annotation weighted-backends-owner for live: this Rollout if there are weights, otherwise none.
 // A leftover mark of another Rollout is kept.
 func (d desiredState) ownerMark(live *object) string {
-	if weightedBackends, _ := d.annotations(live); weightedBackends != "" {
+	if d.annotations(live).weightedBackends != "" {
 		return d.owner.String()
 	}
 	other, ok := parseOwner(live.owner, live.name.Namespace)
@@ -72,7 +83,8 @@ func (d desiredState) ownerMark(live *object) string {
 // matches reports whether live has exactly these annotations, byte for byte: the same split in another notation is not
 // written by this router.
 func (d desiredState) matches(live *object) bool {
-	weightedBackends, managedRoutes := d.annotations(live)
-	return live.weightedBackends == weightedBackends && live.hasWeightedBackends == (weightedBackends != "") &&
-		live.managedRoutes == managedRoutes && live.hasManagedRoutes == (managedRoutes != "")
+	texts := d.annotations(live)
+	return live.weightedBackends == texts.weightedBackends && live.hasWeightedBackends == (texts.weightedBackends != "") &&
+		live.managedRoutes == texts.managedRoutes && live.hasManagedRoutes == (texts.managedRoutes != "") &&
+		live.stickiness == texts.stickiness && live.hasStickiness == (texts.stickiness != "")
 }

@@ -2,7 +2,8 @@
 // annotation http.kedify.io/weighted-backends of an HTTPScaledObject. The interceptor reads the annotation and
 // configures Envoy. The router verifies by the interceptor's report in the status that every proxy has ACKed the split.
 //
-// It writes only the annotations weighted-backends, weighted-backends-owner and managed-routes, only if they change,
-// under the field manager rollouts-plugin-kedify, and only if the live annotations are those that it read. A Rollout
-// names its HTTPScaledObject in spec.strategy.canary.trafficRouting.plugins["kedify/http"].httpScaledObjectName.
+// It writes only the annotations weighted-backends, weighted-backends-owner, managed-routes and stickiness, only if
+// they change, under the field manager rollouts-plugin-kedify, and only if the live annotations are those that it read.
+// A Rollout names its HTTPScaledObject in
+// spec.strategy.canary.trafficRouting.plugins["kedify/http"].httpScaledObjectName.
 package httpso

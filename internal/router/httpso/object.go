@@ -23,13 +23,15 @@ type object struct {
 	hasWeightedBackends bool
 	managedRoutes       string
 	hasManagedRoutes    bool
+	stickiness          string
+	hasStickiness       bool
 	owner               string // weighted-backends-owner
 	hasOwner            bool
 
 	report *httpv1alpha1.DataPlaneStatus // status.dataPlane, or what replaces it; nil if no interceptor has reported yet
 
-	// annotatedVersion is the resource version of the write that set the current weights and managed routes, and
-	// annotatedAt when the cache saw it. "" if the cache has not seen that write.
+	// annotatedVersion is the resource version of the write that set the current weights, managed routes and stickiness,
+	// and annotatedAt when the cache saw it. "" if the cache has not seen that write.
 	annotatedVersion string
 	annotatedAt      time.Time
 }
@@ -38,7 +40,7 @@ type object struct {
 func (o *object) after(previous *object) *object {
 	next := *o
 	if previous.weightedBackends == o.weightedBackends && previous.hasWeightedBackends == o.hasWeightedBackends &&
-		previous.managedRoutes == o.managedRoutes {
+		previous.managedRoutes == o.managedRoutes && previous.stickiness == o.stickiness {
 		next.annotatedVersion, next.annotatedAt = previous.annotatedVersion, previous.annotatedAt
 	} else {
 		next.annotatedVersion, next.annotatedAt = o.resourceVersion, time.Now()
@@ -81,6 +83,7 @@ func parseObject(document []byte) (*object, error) {
 	}
 	weightedBackends, hasWeightedBackends := from.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	managedRoutes, hasManagedRoutes := from.Annotations[httpv1alpha1.AnnotationManagedRoutes]
+	stickiness, hasStickiness := from.Annotations[httpv1alpha1.AnnotationStickiness]
 	owner, hasOwner := from.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
 	return &object{
 		name:                types.NamespacedName{Namespace: from.Namespace, Name: from.Name},
@@ -92,6 +95,8 @@ func parseObject(document []byte) (*object, error) {
 		hasWeightedBackends: hasWeightedBackends,
 		managedRoutes:       managedRoutes,
 		hasManagedRoutes:    hasManagedRoutes,
+		stickiness:          stickiness,
+		hasStickiness:       hasStickiness,
 		owner:               owner,
 		hasOwner:            hasOwner,
 		report:              httpv1alpha1.StatusOf(&from).DataPlane,

@@ -8,6 +8,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
@@ -63,7 +64,8 @@ func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]
 	if !request.SetsWeights && !router.HasManagedRouteSteps(request.Rollout) {
 		return nil, nil
 	}
-	configured := c.target(request, types.NamespacedName{Namespace: request.Rollout.Namespace, Name: c.settings.object})
+	name := types.NamespacedName{Namespace: request.Rollout.Namespace, Name: c.settings.object}
+	configured := c.target(request, name, c.settings.stickiness)
 	if err := split.Validate(configured.desired.backends()); err != nil {
 		return nil, fmt.Errorf("rollout %q: the Services of spec.strategy.canary and its experiments: %w",
 			configured.desired.rollout, err)
@@ -77,7 +79,7 @@ func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]
 	names, listForbidden, err := c.client.objectsOf(ctx, request, configured.desired.object)
 	targets := make([]engine.Target[*object], 0, len(names))
 	for _, name := range names {
-		t := c.target(request, name)
+		t := c.target(request, name, c.settings.stickiness)
 		t.listForbidden = listForbidden
 		targets = append(targets, t)
 	}
@@ -92,7 +94,7 @@ func (r *routing) OwnedTargets(request engine.Request) []engine.Target[*object] 
 	}
 	targets := make([]engine.Target[*object], 0, len(objects))
 	for _, marked := range objects {
-		targets = append(targets, r.target(request, marked.name))
+		targets = append(targets, r.target(request, marked.name, affinity.Key{}))
 	}
 	return targets
 }
@@ -101,9 +103,10 @@ func (r *routing) OwnedTargets(request engine.Request) []engine.Target[*object] 
 func (*routing) CheckManagedRoutes(*v1alpha1.Rollout, string) error { return nil }
 
 // target returns the object of that name, bound to request.
-func (r *routing) target(request engine.Request, name types.NamespacedName) *target {
+func (r *routing) target(request engine.Request, name types.NamespacedName, stickiness affinity.Key) *target {
 	return &target{routing: r, desired: desiredState{
 		rollout: request.Name(), object: name, owner: ownerOf(request.Rollout),
 		split: request.Split, setsWeights: request.SetsWeights, managedRoutes: request.ManagedRoutes,
+		stickiness: stickiness,
 	}}
 }

@@ -2,6 +2,7 @@ package httpso
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 )
 
@@ -20,13 +22,16 @@ const (
 	objectKey = "httpScaledObjectName"
 	// verifyKey decides whether a weight counts as verified only after the proxies have ACKed it. Default true.
 	verifyKey = "verifyDataPlane"
+	// stickinessKey decides which version receives the requests of a client. Default: each request is decided on its own.
+	stickinessKey = "stickiness"
 )
 
 // settings is the router's configuration in a Rollout.
 type settings struct {
 	engine.Settings
 
-	object string // name of the HTTPScaledObject
+	object     string // name of the HTTPScaledObject
+	stickiness affinity.Key
 }
 
 // settingsOf parses the router's configuration in rollout. Unknown keys are errors, so that a misspelled key is
@@ -52,9 +57,11 @@ func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 			var isOn bool
 			isOn, err = parseBool(config, key)
 			chosen.WeightLimit = engine.WeightLimitOf(isOn)
+		case stickinessKey:
+			chosen.stickiness, err = parseStickiness(config[key])
 		default:
-			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s, %s, %s and %s", configField, key,
-				objectKey, engine.ImmediateAbortKey, engine.LimitWeightKey, engine.SafePromotionKey, verifyKey)
+			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s, %s, %s, %s and %s", configField,
+				key, objectKey, engine.ImmediateAbortKey, engine.LimitWeightKey, engine.SafePromotionKey, stickinessKey, verifyKey)
 		}
 		if err != nil {
 			return settings{}, err
@@ -68,6 +75,19 @@ func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 			chosen.object, strings.Join(problems, "; "))
 	}
 	return chosen, nil
+}
+
+// parseStickiness parses the key stickiness, whose value is that of the annotation.
+func parseStickiness(value json.RawMessage) (affinity.Key, error) {
+	key, err := affinity.Parse(string(value))
+	switch {
+	case errors.Is(err, affinity.ErrCookie), errors.Is(err, affinity.ErrHeader):
+		return affinity.Key{}, fmt.Errorf("%s.%s: %w", configField, stickinessKey, err)
+	case err != nil:
+		return affinity.Key{}, fmt.Errorf("%s.%s: %w: write {cookie: {}} or {header: <name>} there", configField,
+			stickinessKey, err)
+	}
+	return key, nil
 }
 
 // parseBool parses a boolean key of the configuration.

@@ -26,8 +26,9 @@ const (
 )
 
 // errDiffers means that an HTTPScaledObject does not have the requested annotations.
-var errDiffers = errors.New("the annotation " + httpv1alpha1.AnnotationWeightedBackends + " or " +
-	httpv1alpha1.AnnotationManagedRoutes + " differs from what the router wrote")
+var errDiffers = errors.New("the annotation " + httpv1alpha1.AnnotationWeightedBackends + ", " +
+	httpv1alpha1.AnnotationManagedRoutes + " or " + httpv1alpha1.AnnotationStickiness +
+	" differs from what the router wrote")
 
 // target is an HTTPScaledObject, bound to a request.
 type target struct {
@@ -61,9 +62,9 @@ func (t *target) Await(ctx context.Context, live *object, done func(*object) boo
 	return last, err
 }
 
-// Plan writes the weights, stable first, and the managed routes to their annotations, or removes both if the stable
-// Service gets all requests. It overwrites other writers, except another Rollout that exists and references the object:
-// that is an error.
+// Plan writes the weights, stable first, the managed routes and the stickiness to their annotations, or removes all if
+// the stable Service gets all requests. It overwrites other writers, except another Rollout that exists and references
+// the object: that is an error.
 func (t *target) Plan(ctx context.Context, live *object) (engine.Change, error) {
 	if err := t.checkOwner(ctx, live); err != nil {
 		return engine.Change{}, err
@@ -72,16 +73,19 @@ func (t *target) Plan(ctx context.Context, live *object) (engine.Change, error) 
 	if t.desired.matches(live) && live.owner == ownerMark {
 		return engine.Change{Warnings: warnings}, nil
 	}
-	weightedBackends, managedRoutes := t.desired.annotations(live)
+	texts := t.desired.annotations(live)
 	annotations := map[string]string{
-		httpv1alpha1.AnnotationWeightedBackends:      weightedBackends,
+		httpv1alpha1.AnnotationWeightedBackends:      texts.weightedBackends,
 		httpv1alpha1.AnnotationWeightedBackendsOwner: ownerMark,
 	}
-	if managedRoutes != "" || live.hasManagedRoutes {
-		annotations[httpv1alpha1.AnnotationManagedRoutes] = managedRoutes
+	if texts.managedRoutes != "" || live.hasManagedRoutes {
+		annotations[httpv1alpha1.AnnotationManagedRoutes] = texts.managedRoutes
+	}
+	if texts.stickiness != "" || live.hasStickiness {
+		annotations[httpv1alpha1.AnnotationStickiness] = texts.stickiness
 	}
 	return engine.Change{
-		Attributes: []any{"removed", weightedBackends == ""}, Warnings: warnings,
+		Attributes: []any{"removed", texts.weightedBackends == ""}, Warnings: warnings,
 		Write: func(ctx context.Context) error { return t.client.patchAnnotations(ctx, live, annotations) },
 	}, nil
 }
@@ -144,7 +148,7 @@ func reportedState(live *object, isMaintained bool) (engine.DataPlaneState, stri
 	switch ready, acked := report.Proxies.Ready, report.Proxies.Acked; {
 	case ready == 0:
 		return engine.Unknown, "no proxy is Ready"
-	case isStale || report.AnnotationHash != split.Hash(live.weightedBackends, live.managedRoutes):
+	case isStale || report.AnnotationHash != split.Hash(live.weightedBackends, live.managedRoutes, live.stickiness):
 		return engine.NotApplied, fmt.Sprintf("the interceptor has not reported on this annotation yet; its last report is "+
 			"for an earlier one, with %d of %d Ready proxies", acked, ready)
 	case acked != ready:

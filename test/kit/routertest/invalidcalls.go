@@ -221,13 +221,37 @@ func invalidConfigurations() []InvalidCall {
 		{
 			Name: "an unknown key", Config: `{"httpScaledObjectName":"web","namespace":"b"}`, Weight: 20, After: "=",
 			Want: `rollout "shop/web": ` + configField + ` has the unknown key "namespace": remove it, the keys are ` +
-				`httpScaledObjectName, immediateAbort, safePromotion and ` +
+				`httpScaledObjectName, immediateAbort, limitWeightToReadyPods, safePromotion, stickiness and ` +
 				`verifyDataPlane`,
 		},
 		{
 			Name: "an option that is not a boolean", Config: `{"httpScaledObjectName":"web","verifyDataPlane":"no"}`, Weight: 20,
 			After: "=",
 			Want:  `rollout "shop/web": ` + configField + `.verifyDataPlane is "no": write true or false`,
+		},
+		{
+			Name:   "stickiness by nothing",
+			Config: `{"httpScaledObjectName":"web","stickiness":true}`, Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + configField + `.stickiness: not a mapping with one of the keys cookie, header and ` +
+				`sourceAddress: write {cookie: {}} or {header: <name>} there`,
+		},
+		{
+			Name:   "stickiness by two things",
+			Config: `{"httpScaledObjectName":"web","stickiness":{"cookie":{},"header":"x-user"}}`, Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + configField + `.stickiness: not a mapping with one of the keys cookie, header and ` +
+				`sourceAddress: 2 of them are set: write exactly one: write {cookie: {}} or {header: <name>} there`,
+		},
+		{
+			Name:   "a cookie that browsers reject",
+			Config: `{"httpScaledObjectName":"web","stickiness":{"cookie":{"sameSite":"None"}}}`, Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + configField + `.stickiness: invalid cookie: sameSite None: browsers accept it only ` +
+				`with secure: true: set that too`,
+		},
+		{
+			Name:   "a header that names no client",
+			Config: `{"httpScaledObjectName":"web","stickiness":{"header":"Host"}}`, Weight: 20, After: "=",
+			Want: `rollout "shop/web": ` + configField + `.stickiness: invalid header: name "Host": it does not identify a ` +
+				`client: name a header such as x-user-id`,
 		},
 		{
 			Name: "no name", Config: `{}`, Weight: 20, After: "=",
