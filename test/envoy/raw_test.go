@@ -40,7 +40,7 @@ func (c *rawClient) write(lines ...string) error {
 	return err
 }
 
-// read reads the response to a request with a method. Header Connection returns whether the connection ends with it.
+// read reads the response to a request with a method. Header Connection reports whether the connection ends with it.
 func (c *rawClient) read(method string) result {
 	response, err := http.ReadResponse(c.reader, &http.Request{Method: method})
 	if err != nil {
