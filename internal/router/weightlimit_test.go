@@ -106,7 +106,10 @@ func TestCapacityOfACanary(t *testing.T) {
 func TestWeightOfReadyPodsIsMonotone(t *testing.T) {
 	t.Parallel()
 	for _, capacity := range []router.Capacity{
-		{Pods: 1, Weight: 100}, {Pods: 3, Weight: 100}, {Pods: 7, Weight: 1000}, {Pods: 1000, Weight: 1},
+		{Pods: 1, Weight: 100},
+		{Pods: 3, Weight: 100},
+		{Pods: 7, Weight: 1000},
+		{Pods: 1000, Weight: 1},
 		{Pods: 1 << 31, Weight: 1<<31 - 1},
 	} {
 		last := uint32(0)

@@ -10,7 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestProtocolOfThePort: an app receives gRPC calls if the Service port says so, by appProtocol or by its name.
+// TestProtocolOfThePort: an app receives gRPC calls if the appProtocol or the name of the Service port is gRPC.
 func TestProtocolOfThePort(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -34,13 +34,13 @@ func dial(t *testing.T, address string) *rawClient {
 	return &rawClient{connection, bufio.NewReader(connection)}
 }
 
-// write writes a request with lines in place of the request line and the header.
+// write writes a request with lines instead of the request line and the header.
 func (c *rawClient) write(lines ...string) error {
 	_, err := io.WriteString(c, strings.Join(lines, "\r\n")+"\r\n\r\n")
 	return err
 }
 
-// read reads the response to a request with a method. Header Connection says whether the connection ends with it.
+// read reads the response to a request with a method. Header Connection reports whether the connection ends with it.
 func (c *rawClient) read(method string) result {
 	response, err := http.ReadResponse(c.reader, &http.Request{Method: method})
 	if err != nil {

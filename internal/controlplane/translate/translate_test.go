@@ -113,7 +113,7 @@ func TestDefaults(t *testing.T) {
 }
 
 // TestResponseHeaderTimeout: nothing limits the time to the response headers unless the object or the settings do. The
-// object has precedence, also if it says that there is no limit.
+// object has precedence, also if it sets no limit.
 func TestResponseHeaderTimeout(t *testing.T) {
 	t.Parallel()
 	none, five, hour := model.TimeoutOf(0), model.TimeoutOf(5*time.Second), model.TimeoutOf(time.Hour)
