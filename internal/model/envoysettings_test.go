@@ -49,7 +49,8 @@ func TestOver(t *testing.T) {
 		}},
 		"a number over a budget": {number, budget, number},
 		"neither": {
-			model.ClusterSettings{Outliers: model.Outliers{Base: time.Second}}, number,
+			model.ClusterSettings{Outliers: model.Outliers{Base: time.Second}},
+			number,
 			model.ClusterSettings{MaxRetries: 5, Outliers: model.Outliers{Base: time.Second}},
 		},
 	} {

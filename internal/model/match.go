@@ -96,7 +96,8 @@ func parseIPv6Host(text string) (Host, error) {
 	literal, rest, hasEnd := strings.Cut(text[1:], "]")
 	port, hasPort := strings.CutPrefix(rest, ":")
 	address, err := netip.ParseAddr(literal)
-	if !hasEnd || err != nil || !address.Is6() || address.Zone() != "" || rest != "" && !(hasPort && isDigits(port)) {
+	isPort := rest == "" || hasPort && isDigits(port)
+	if !hasEnd || err != nil || !address.Is6() || address.Zone() != "" || !isPort {
 		return "", fmt.Errorf("%w: brackets must contain an IPv6 address without a zone, and only a port may follow, such "+
 			"as [2001:db8::1]:8080", ErrHost)
 	}

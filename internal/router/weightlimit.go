@@ -73,7 +73,7 @@ func currentStep(rollout *v1alpha1.Rollout) int {
 func lastWeight(steps []v1alpha1.CanaryStep) uint32 {
 	for _, step := range slices.Backward(steps) {
 		if step.SetWeight != nil {
-			return uint32(max(0, *step.SetWeight)) //nolint:gosec // not negative
+			return uint32(max(0, *step.SetWeight))
 		}
 	}
 	return 0

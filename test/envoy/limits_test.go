@@ -114,7 +114,6 @@ func TestTooLargeHeaders(t *testing.T) {
 
 // TestLargeHeadersInTheQueue: a request at the limit passes the fallback listener, although it has more headers there.
 func TestLargeHeadersInTheQueue(t *testing.T) {
-	t.Parallel()
 	all := hostInputs(t)
 	for _, state := range states() {
 		t.Run(state, func(t *testing.T) {

@@ -63,8 +63,10 @@ func TestWebSocketUpgrades(t *testing.T) {
 	t.Parallel()
 	const request, connection = "GET /websocket HTTP/1.1\r\nHost: shop.example.com", "Connection: keep-alive, Upgrade"
 	upgrades := [][]string{
-		{request, connection, "Upgrade: websocket"}, {request, connection, "Upgrade: WebSocket"},
-		{request, connection, "Upgrade: WEBSOCKET"}, {request, connection, "Upgrade: TLS/1.2, websocket"},
+		{request, connection, "Upgrade: websocket"},
+		{request, connection, "Upgrade: WebSocket"},
+		{request, connection, "Upgrade: WEBSOCKET"},
+		{request, connection, "Upgrade: TLS/1.2, websocket"},
 		{request, connection, "Upgrade: websocket,foo/1"},
 	}
 	for _, state := range states() {

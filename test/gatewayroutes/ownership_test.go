@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,7 +46,7 @@ func (a author) apply(manifest string, force bool) error {
 		a.t.Fatal(err)
 	}
 	return a.admin.Patch(types.ApplyPatchType).AbsPath(a.path).Param("fieldManager", user).
-		Param("force", fmt.Sprint(force)).Param("fieldValidation", "Strict").Body(body).Do(a.t.Context()).Error()
+		Param("force", strconv.FormatBool(force)).Param("fieldValidation", "Strict").Body(body).Do(a.t.Context()).Error()
 }
 
 // mustApply is apply for manifests without a conflict.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -69,7 +70,7 @@ func TestCanaryWaitsForAnInterceptor(t *testing.T) {
 	waiting.promote()
 	waiting.awaitSplit("100")
 	waiting.await("the plugin finds the Lease stale again", "2", func() string {
-		return fmt.Sprint(strings.Count(waiting.allLog("kedify"), "no interceptor renews its Lease: new weights"))
+		return strconv.Itoa(strings.Count(waiting.allLog("kedify"), "no interceptor renews its Lease: new weights"))
 	})
 	waiting.staysAt("4", "100", "the full weight")
 	uninstalled := `{"spec":{"holderIdentity":"uninstalled"}}`
@@ -99,7 +100,7 @@ func (s *environment) staysAt(step, weight, when string) {
 	s.t.Helper()
 	calls := func() int { return strings.Count(s.allLog(s.namespace), weight+" not yet verified") }
 	before, stable := calls(), s.status("stableRS")
-	s.await("unverified calls: "+when, "true", func() string { return fmt.Sprint(calls() > before+1) })
+	s.await("unverified calls: "+when, "true", func() string { return strconv.FormatBool(calls() > before+1) })
 	if got := s.status("currentStepIndex"); got != step || s.status("stableRS") != stable {
 		s.t.Errorf("%s: the Rollout is at step %s with the stable version %s, want step %s and %s", when, got,
 			s.status("stableRS"), step, stable)

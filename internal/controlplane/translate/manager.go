@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 	"unicode"
 
 	rulesv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
@@ -139,9 +140,8 @@ func clientHeaders() []*rulesv3.HeaderMutation {
 // word.
 func anyTextBut(word string) string {
 	expression := `\C+` // any byte
-	letters := []rune(word)
-	for i := len(letters) - 1; i >= 0; i-- {
-		both := string(unicode.ToLower(letters[i])) + string(unicode.ToUpper(letters[i]))
+	for _, letter := range slices.Backward([]rune(word)) {
+		both := string(unicode.ToLower(letter)) + string(unicode.ToUpper(letter))
 		expression = fmt.Sprintf(`(?:[^%s]\C*|[%s]%s)?`, both, both, expression)
 	}
 	return expression

@@ -112,6 +112,7 @@ func probeFilter() (*hcmv3.HttpFilter, error) {
 	for _, header := range probeHeaders() {
 		fmt.Fprintf(&headers, ", [%q] = %q", strings.ToLower(header[0]), header[1])
 	}
+	//nolint:dupword // Lua ends each block by end.
 	return luaFilter(probeFilterName, fmt.Sprintf(`function envoy_on_request(handle)
   local agent = handle:headers():get("user-agent") or ""
   for _, prefix in ipairs({%s}) do

@@ -212,7 +212,7 @@ func (t *target) HasCanaryTraffic(live *object) bool {
 func (t *target) CanaryWeight(live *object) uint32 {
 	intent := t.intent
 	intent.Kind, intent.RuleName = t.kind, t.ruleName
-	return uint32(max(0, route.CanaryWeight(live.content, intent))) //nolint:gosec // not negative
+	return uint32(max(0, route.CanaryWeight(live.content, intent)))
 }
 
 // IsMissing reports whether err means that the route does not exist.

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"unsafe"
 
@@ -93,8 +92,12 @@ type requestIPv6 struct {
 	index        int32
 }
 
-// loopbackIndex is the index of the loopback interface in every network.
-const loopbackIndex = 1
+const (
+	// loopbackIndex is the index of the loopback interface in every network.
+	loopbackIndex = 1
+	// addressBits is the length of an IPv6 address.
+	addressBits = 128
+)
 
 // assignIPv6 assigns an IPv6 address to the loopback interface.
 func assignIPv6(address netip.Addr) error {
@@ -103,11 +106,11 @@ func assignIPv6(address netip.Addr) error {
 		return fmt.Errorf("this machine has no IPv6, which the test needs: %w", err)
 	}
 	defer func() { _ = unix.Close(socket) }()
-	request := requestIPv6{address: address.As16(), prefixLength: uint32(address.BitLen()), index: loopbackIndex}
+	request := requestIPv6{address: address.As16(), prefixLength: addressBits, index: loopbackIndex}
 	_, _, code := unix.Syscall(unix.SYS_IOCTL, uintptr(socket), unix.SIOCSIFADDR,
 		uintptr(unsafe.Pointer(&request))) //nolint:gosec // package unix has no function for this ioctl
 	if code != 0 {
-		return fmt.Errorf("assign %s to the loopback interface: %w", address, syscall.Errno(code))
+		return fmt.Errorf("assign %s to the loopback interface: %w", address, code)
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ func TestCallFromAnotherAddressOfTheProxy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(t, func(t *testing.T, s *fixture) {
+				t.Helper()
 				s.stream.serves.Store(true)
 				s.SetProxies(test.fleets)
 				_, err := s.Check(callContextFor(t.Context(), test.from, cluster), new(authv3.CheckRequest))

@@ -88,20 +88,20 @@ func response(result outcome, hasWaited bool) *authv3.CheckResponse {
 	case result.decision == holding.Page:
 		return waitingPage(result.page)
 	case result.decision == holding.Paused:
-		return denied(typev3.StatusCode_ServiceUnavailable, ReasonPaused,
+		return unavailable(ReasonPaused,
 			"scaled to zero, and autoscaling is paused\n")
 	case result.decision == holding.Full:
-		return denied(typev3.StatusCode_ServiceUnavailable, ReasonLimit,
+		return unavailable(ReasonLimit,
 			"scaled to zero, and the limit of queued requests is reached\n")
 	default:
-		return denied(typev3.StatusCode_ServiceUnavailable, ReasonUnknown, "no workload for this request\n")
+		return unavailable(ReasonUnknown, "no workload for this request\n")
 	}
 }
 
 // expired returns the response at the deadline. If hasFailover is true, the failover Service answers the request.
 func expired(hasFailover bool) (*authv3.CheckResponse, error) {
 	if !hasFailover {
-		return denied(typev3.StatusCode_ServiceUnavailable, ReasonDeadline, "no replica became ready in time\n"), nil
+		return unavailable(ReasonDeadline, "no replica became ready in time\n"), nil
 	}
 	mark, err := structpb.NewStruct(map[string]any{translate.FailoverKey: true})
 	if err != nil {
@@ -127,13 +127,11 @@ func released(hasWaited bool) *authv3.CheckResponse {
 	}
 }
 
-// denied returns a response by which the proxy answers with a text. For gRPC, Envoy converts 503 to status Unavailable.
-func denied(code typev3.StatusCode, reason, body string) *authv3.CheckResponse {
-	headers := []*corev3.HeaderValueOption{header(ReasonHeader, reason), header("Content-Type", plainText)}
-	if code == typev3.StatusCode_ServiceUnavailable {
-		headers = append(headers, header("Retry-After", retryAfter))
-	}
-	return localReply(code, body, headers...)
+// unavailable returns a response by which the proxy answers 503 with a text. For gRPC, Envoy converts it to status
+// Unavailable.
+func unavailable(reason, body string) *authv3.CheckResponse {
+	return localReply(typev3.StatusCode_ServiceUnavailable, body, header(ReasonHeader, reason),
+		header("Content-Type", plainText), header("Retry-After", retryAfter))
 }
 
 // waitingPage returns a response by which the proxy answers with the page.

@@ -286,7 +286,7 @@ func TestReinstalledReplicaLeads(t *testing.T) {
 		left := new(coordinationv1.Lease)
 		left.Name = httpv1alpha1.DefaultInterceptorLease
 		kubelease.Claim(left, kubelease.Uninstalled, time.Hour, time.Now())
-		if _, err := leases.store(left); err != nil {
+		if _, err := leases.store(left); err != nil { //nolint:bodyclose // The response has a body in memory.
 			t.Fatal(err)
 		}
 		var leaders atomic.Int32
