@@ -85,8 +85,7 @@ func trusting() translate.Options {
 	return options
 }
 
-// TestSessionAffinity: 50 of 50 requests of each user go to one of three Pods, also in a canary, and all Pods get
-// users.
+// TestSessionAffinity: 50 of 50 requests of a user go to one of three Pods, also in a canary, and all Pods get users.
 func TestSessionAffinity(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

@@ -217,7 +217,7 @@ func (s *served) checkStep(
 // while its weight grows, and only back while it shrinks. A later canary has the same users.
 func TestStickyUsers(t *testing.T) {
 	t.Parallel()
-	for protocol, users := range map[string]int{"HTTP/1.1": 2000, "HTTP/2": 500} {
+	for protocol, users := range map[string]int{"HTTP/1.1": 2000, "HTTP/2": 300} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			backends := stickyBackends(t)
@@ -339,7 +339,7 @@ func TestStickyHeader(t *testing.T) {
 				return newInputs(t, backends, stickyObject(weight, stickyBy("header: X-User-Id")))
 			}
 			s := serve(t, "DELTA_GRPC", translated(t, at(20), translate.DefaultOptions()))
-			c := s.newCrowd(t, protocol, 1000)
+			c := s.newCrowd(t, protocol, 400)
 			for i := range c.headers {
 				c.headers[i] = http.Header{"X-User-Id": {fmt.Sprintf("user-%d", i)}}
 			}
@@ -347,7 +347,7 @@ func TestStickyHeader(t *testing.T) {
 			last = s.checkStep(t, c, at(50), 50, last, toCanary)
 			s.checkStep(t, c, at(10), 10, last, toStable)
 			s.apply(t, at(50))
-			anonymous := s.newCrowd(t, protocol, 200)
+			anonymous := s.newCrowd(t, protocol, 100)
 			first, second := anonymous.visit(t, stickyURL), anonymous.visit(t, stickyURL)
 			if first.cookies() > 0 || len(second.moves(first)) != 2 {
 				t.Errorf("without the header: %d cookies, moves %v", first.cookies(), second.moves(first))
