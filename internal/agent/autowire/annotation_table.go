@@ -44,24 +44,40 @@ const (
 func requestRules() []annotationRule {
 	nginx, alias := nginxFamily("server-alias"), haproxyIngress("server-alias")
 	return []annotationRule{
-		{names: slices.Concat(nginxFamily("rewrite-target"), f5("rewrite-target"), haproxy("path-rewrite")),
-			values: `/[^$\\%\s]*`, when: "a constant path", effect: replacesPath},
-		{names: kong("rewrite"), on: onIngress | onRoute, values: `/[^$\\%\s]*`, when: "a constant path",
-			effect: replacesPath},
-		{names: slices.Concat(haproxyIngress("rewrite-target"), appGateway("backend-path-prefix")),
-			values: `/[^$\\%\s]*`, when: "a constant path", effect: replacesPrefix},
+		{
+			names:  slices.Concat(nginxFamily("rewrite-target"), f5("rewrite-target"), haproxy("path-rewrite")),
+			values: `/[^$\\%\s]*`, when: "a constant path", effect: replacesPath,
+		},
+		{
+			names: kong("rewrite"), on: onIngress | onRoute, values: `/[^$\\%\s]*`, when: "a constant path",
+			effect: replacesPath,
+		},
+		{
+			names:  slices.Concat(haproxyIngress("rewrite-target"), appGateway("backend-path-prefix")),
+			values: `/[^$\\%\s]*`, when: "a constant path", effect: replacesPrefix,
+		},
 		{names: kong("strip-path"), on: onIngress | onRoute, values: isTrue, when: "`true`", effect: stripsPrefix},
-		{names: nginxFamily("upstream-vhost"), values: `\$(host|http_host|best_http_host)`,
-			when: "`$host`, `$http_host`, `$best_http_host`", effect: harmless},
-		{names: slices.Concat(nginxFamily("upstream-vhost"), haproxy("set-host"), appGateway("backend-hostname")),
-			values: constant, when: "a constant host", effect: replacesHost},
-		{names: slices.Concat(nginx, alias, appGateway("hostname-extension")), values: `[\w.,*\s-]+`,
-			when: "a list of hosts", effect: addsHosts},
-		{names: kong("host-aliases"), on: onIngress | onRoute, values: `[\w.,*\s-]+`, when: "a list of hosts",
-			effect: addsHosts},
+		{
+			names: nginxFamily("upstream-vhost"), values: `\$(host|http_host|best_http_host)`,
+			when: "`$host`, `$http_host`, `$best_http_host`", effect: harmless,
+		},
+		{
+			names:  slices.Concat(nginxFamily("upstream-vhost"), haproxy("set-host"), appGateway("backend-hostname")),
+			values: constant, when: "a constant host", effect: replacesHost,
+		},
+		{
+			names: slices.Concat(nginx, alias, appGateway("hostname-extension")), values: `[\w.,*\s-]+`,
+			when: "a list of hosts", effect: addsHosts,
+		},
+		{
+			names: kong("host-aliases"), on: onIngress | onRoute, values: `[\w.,*\s-]+`, when: "a list of hosts",
+			effect: addsHosts,
+		},
 		{names: nginxFamily("use-regex"), values: isTrue, when: "`true`", effect: matchesExpressions},
-		{names: f5("path-regex"), values: `case_(in)?sensitive`, when: "`case_sensitive`, `case_insensitive`",
-			effect: matchesExpressions},
+		{
+			names: f5("path-regex"), values: `case_(in)?sensitive`, when: "`case_sensitive`, `case_insensitive`",
+			effect: matchesExpressions,
+		},
 		{names: haproxyIngress("path-type"), values: `regex`, when: "`regex`", effect: matchesExpressions},
 		{names: traefik("router.pathmatcher"), values: `PathRegexp`, when: "`PathRegexp`", effect: matchesExpressions},
 	}
@@ -83,18 +99,24 @@ func protocolRules() []annotationRule {
 		{names: scoped, on: both, values: `grpcs|h2-ssl`, when: "`grpcs`, `h2-ssl`", effect: usesHTTP2TLS},
 		{names: protocols, when: "any other value", effect: usesOther},
 		{names: scoped, on: both, when: "any other value", effect: usesOther},
-		{names: slices.Concat(haproxyIngress("secure-backends"), haproxy("server-ssl")), on: both, values: isTrue,
-			when: "`true`", effect: usesTLS},
+		{
+			names: slices.Concat(haproxyIngress("secure-backends"), haproxy("server-ssl")), on: both, values: isTrue,
+			when: "`true`", effect: usesTLS,
+		},
 		{names: haproxy("server-proto"), on: both, values: `h2`, when: "`h2`", effect: usesHTTP2},
 		{names: f5("ssl-services"), values: listsService, when: "lists the Service", effect: usesTLS},
 		{names: f5("grpc-services"), values: listsService, when: "lists the Service", effect: usesHTTP2},
 		{names: f5("websocket-services"), values: listsService, when: "lists the Service", effect: upgrades},
 		{names: traefik("service.serversscheme"), on: onService, values: `h2c`, when: "`h2c`", effect: usesHTTP2},
 		{names: traefik("service.serversscheme"), on: onService, values: `https`, when: "`https`", effect: usesTLS},
-		{names: contour("upstream-protocol.h2c"), on: onService, values: listsPort, when: "lists the port",
-			effect: usesHTTP2},
-		{names: contour("upstream-protocol.h2"), on: onService, values: listsPort, when: "lists the port",
-			effect: usesHTTP2TLS},
+		{
+			names: contour("upstream-protocol.h2c"), on: onService, values: listsPort, when: "lists the port",
+			effect: usesHTTP2,
+		},
+		{
+			names: contour("upstream-protocol.h2"), on: onService, values: listsPort, when: "lists the port",
+			effect: usesHTTP2TLS,
+		},
 		{names: contour("upstream-protocol.tls"), on: onService, values: listsPort, when: "lists the port", effect: usesTLS},
 		{names: alb("backend-protocol-version"), on: both, values: `grpc|http2`, when: "`GRPC`, `HTTP2`", effect: usesHTTP2},
 		{names: appProtocols(), on: onService, values: `.*"HTTP2".*`, when: "a port with `HTTP2`", effect: usesHTTP2TLS},
@@ -112,23 +134,37 @@ func affinityRules() []annotationRule {
 		{names: nginxFamily("affinity"), values: `cookie`, when: "`cookie`", effect: sticks},
 		{names: nginxFamily("upstream-hash-by"), effect: sticks},
 		{names: f5("lb-method"), values: `ip_hash|hash\s.*`, when: "`ip_hash`, `hash …`", effect: sticks},
-		{names: []string{"nginx.com/sticky-cookie-services"}, values: listsService, when: "lists the Service",
-			effect: sticks},
+		{
+			names: []string{"nginx.com/sticky-cookie-services"}, values: listsService, when: "lists the Service",
+			effect: sticks,
+		},
 		{names: traefik("service.sticky.cookie"), on: onService, values: isTrue, when: "`true`", effect: sticks},
 		{names: traefik("service.sticky.cookie.*"), on: onService, effect: sticks},
-		{names: slices.Concat(haproxy("cookie-persistence"), haproxy("cookie-persistence-no-dynamic")), on: both,
-			effect: sticks},
-		{names: haproxy("load-balance"), on: both, values: byClient,
-			when: "`source`, `uri`, `url_param`, `hdr`, `rdp-cookie`", effect: sticks},
-		{names: haproxy("backend-config-snippet"), on: both, values: `(.*\n)?\s*(stick|cookie)\s.*`,
-			when: "with `stick` or `cookie`", effect: sticks},
+		{
+			names: slices.Concat(haproxy("cookie-persistence"), haproxy("cookie-persistence-no-dynamic")), on: both,
+			effect: sticks,
+		},
+		{
+			names: haproxy("load-balance"), on: both, values: byClient,
+			when: "`source`, `uri`, `url_param`, `hdr`, `rdp-cookie`", effect: sticks,
+		},
+		{
+			names: haproxy("backend-config-snippet"), on: both, values: `(.*\n)?\s*(stick|cookie)\s.*`,
+			when: "with `stick` or `cookie`", effect: sticks,
+		},
 		{names: haproxyIngress("affinity"), on: both, values: `cookie`, when: "`cookie`", effect: sticks},
-		{names: haproxyIngress("balance-algorithm"), on: both, values: byClient,
-			when: "`source`, `uri`, `url_param`, `hdr`, `rdp-cookie`", effect: sticks},
-		{names: haproxyIngress("config-backend"), on: both, values: `(.*\n)?\s*(stick|cookie)\s.*`,
-			when: "with `stick` or `cookie`", effect: sticks},
-		{names: alb("target-group-attributes"), on: both, values: `.*stickiness\.enabled\s*=\s*true.*`,
-			when: "`stickiness.enabled=true`", effect: sticks},
+		{
+			names: haproxyIngress("balance-algorithm"), on: both, values: byClient,
+			when: "`source`, `uri`, `url_param`, `hdr`, `rdp-cookie`", effect: sticks,
+		},
+		{
+			names: haproxyIngress("config-backend"), on: both, values: `(.*\n)?\s*(stick|cookie)\s.*`,
+			when: "with `stick` or `cookie`", effect: sticks,
+		},
+		{
+			names: alb("target-group-attributes"), on: both, values: `.*stickiness\.enabled\s*=\s*true.*`,
+			when: "`stickiness.enabled=true`", effect: sticks,
+		},
 		{names: appGateway("cookie-based-affinity"), values: isTrue, when: "`true`", effect: sticks},
 	}
 }
@@ -137,9 +173,11 @@ func affinityRules() []annotationRule {
 func splitRules() []annotationRule {
 	return []annotationRule{
 		{names: nginxFamily("canary"), values: isTrue, when: "`true`", effect: splits},
-		{names: slices.Concat(haproxyIngress("blue-green-balance"), haproxyIngress("blue-green-deploy"),
-			haproxyIngress("blue-green-cookie"), haproxyIngress("blue-green-header")),
-			on: onIngress | onService, effect: splits},
+		{
+			names: slices.Concat(haproxyIngress("blue-green-balance"), haproxyIngress("blue-green-deploy"),
+				haproxyIngress("blue-green-cookie"), haproxyIngress("blue-green-header")),
+			on: onIngress | onService, effect: splits,
+		},
 		{names: alb("actions.{service}"), effect: splits},
 	}
 }
@@ -149,11 +187,15 @@ func serviceRules() []annotationRule {
 	return []annotationRule{
 		{names: slices.Concat(alb("conditions.{service}"), alb("transforms.{service}")), effect: hidden},
 		{names: alb("auth-type"), on: onService, values: `oidc|cognito`, when: "`oidc`, `cognito`", effect: belongsToService},
-		{names: []string{"cloud.google.com/backend-config", "beta.cloud.google.com/backend-config"}, on: onService,
-			effect: belongsToService},
+		{
+			names: []string{"cloud.google.com/backend-config", "beta.cloud.google.com/backend-config"}, on: onService,
+			effect: belongsToService,
+		},
 		{names: alb("target-type"), on: onIngress | onService, values: `ip`, when: "`ip`", effect: reachesPods},
-		{names: []string{"cloud.google.com/neg"}, on: onService, values: `.*"ingress"\s*:\s*true.*`,
-			when: "`{\"ingress\": true}`", effect: reachesPods},
+		{
+			names: []string{"cloud.google.com/neg"}, on: onService, values: `.*"ingress"\s*:\s*true.*`,
+			when: "`{\"ingress\": true}`", effect: reachesPods,
+		},
 	}
 }
 
@@ -162,41 +204,57 @@ func serviceRules() []annotationRule {
 func hiddenRules() []annotationRule {
 	both := onIngress | onService
 	return []annotationRule{
-		{names: slices.Concat(nginxFamily("rewrite-target"), f5("rewrite-target"), haproxy("path-rewrite"),
-			haproxyIngress("rewrite-target"), appGateway("backend-path-prefix")), when: "any other value", effect: hidden},
+		{
+			names: slices.Concat(nginxFamily("rewrite-target"), f5("rewrite-target"), haproxy("path-rewrite"),
+				haproxyIngress("rewrite-target"), appGateway("backend-path-prefix")), when: "any other value", effect: hidden,
+		},
 		{names: kong("rewrite"), on: onIngress | onRoute, when: "any other value", effect: hidden},
-		{names: slices.Concat(nginxFamily("upstream-vhost"), haproxy("set-host"), appGateway("backend-hostname"),
-			nginxFamily("server-alias"), haproxyIngress("server-alias"), appGateway("hostname-extension")),
-			when: "any other value", effect: hidden},
+		{
+			names: slices.Concat(nginxFamily("upstream-vhost"), haproxy("set-host"), appGateway("backend-hostname"),
+				nginxFamily("server-alias"), haproxyIngress("server-alias"), appGateway("hostname-extension")),
+			when: "any other value", effect: hidden,
+		},
 		{names: haproxyIngress("server-alias-regex"), effect: hidden},
 		{names: f5("rewrites"), values: listsService, when: "lists the Service", effect: hidden},
-		{names: slices.Concat(nginxFamily("configuration-snippet"), nginxFamily("server-snippet"), f5("location-snippets"),
-			f5("server-snippets")), values: nginxDirective, effect: hidden,
-			when: "with a directive such as `proxy_pass`, `rewrite`, `proxy_set_header Host`"},
-		{names: slices.Concat(haproxy("backend-config-snippet"), haproxyIngress("config-backend")), on: both,
-			values: haproxyDirective, when: "with a directive such as `http-request set-path`, `server`", effect: hidden},
+		{
+			names: slices.Concat(nginxFamily("configuration-snippet"), nginxFamily("server-snippet"), f5("location-snippets"),
+				f5("server-snippets")), values: nginxDirective, effect: hidden,
+			when: "with a directive such as `proxy_pass`, `rewrite`, `proxy_set_header Host`",
+		},
+		{
+			names: slices.Concat(haproxy("backend-config-snippet"), haproxyIngress("config-backend")), on: both,
+			values: haproxyDirective, when: "with a directive such as `http-request set-path`, `server`", effect: hidden,
+		},
 		{names: f5("proxy-set-headers"), values: `(.*,)?\s*host\s*([:,].*)?`, when: "with `Host`", effect: hidden},
 		{names: haproxy("request-set-header"), values: `(.*\n)?\s*host\s.*`, when: "with `Host`", effect: hidden},
 		{names: haproxyIngress("headers"), on: both, values: `(.*\n)?\s*host\s*:.*`, when: "with `Host`", effect: hidden},
-		{names: slices.Concat(nginxFamily("ssl-passthrough"), haproxyIngress("ssl-passthrough")), values: isTrue,
-			when: "`true`", effect: hidden},
+		{
+			names: slices.Concat(nginxFamily("ssl-passthrough"), haproxyIngress("ssl-passthrough")), values: isTrue,
+			when: "`true`", effect: hidden,
+		},
 		{names: haproxy("ssl-passthrough"), on: both, values: isTrue, when: "`true`", effect: hidden},
 		{names: nginxFamily("proxy-ssl-secret"), effect: hidden},
 		{names: slices.Concat(haproxy("server-crt"), haproxyIngress("secure-crt-secret")), on: both, effect: hidden},
 		{names: slices.Concat(haproxy("send-proxy-protocol"), haproxyIngress("proxy-protocol")), on: both, effect: hidden},
-		{names: slices.Concat(haproxy("check-http"), haproxyIngress("health-check-uri"),
-			haproxyIngress("health-check-port"), haproxyIngress("health-check-addr")), on: both, effect: hidden},
+		{
+			names: slices.Concat(haproxy("check-http"), haproxyIngress("health-check-uri"),
+				haproxyIngress("health-check-port"), haproxyIngress("health-check-addr")), on: both, effect: hidden,
+		},
 		{names: alb("healthcheck-port"), on: both, values: `\d+`, when: "a number", effect: hidden},
 		{names: haproxy("route-acl"), on: onService, effect: hidden},
 		{names: traefik("router.middlewares"), effect: hidden},
 		{names: traefik("service.serverstransport"), on: onService, effect: hidden},
 		{names: traefik("service.passhostheader"), on: onService, values: `false`, when: "`false`", effect: hidden},
-		{names: slices.Concat(appGateway("rewrite-rule-set"), appGateway("rewrite-rule-set-custom-resource")),
-			effect: hidden},
+		{
+			names:  slices.Concat(appGateway("rewrite-rule-set"), appGateway("rewrite-rule-set-custom-resource")),
+			effect: hidden,
+		},
 		{names: kong("preserve-host"), on: onIngress | onRoute, values: `false`, when: "`false`", effect: hidden},
 		{names: slices.Concat(kong("plugins"), kong("override")), on: onIngress | onRoute | onService, effect: hidden},
-		{names: slices.Concat(kong("path"), kong("host-header"), kong("upstream-policy"), kong("client-cert")),
-			on: onService | onRoute, effect: hidden},
+		{
+			names: slices.Concat(kong("path"), kong("host-header"), kong("upstream-policy"), kong("client-cert")),
+			on:    onService | onRoute, effect: hidden,
+		},
 	}
 }
 

@@ -99,7 +99,8 @@ func (p *objectPlan) splitter(toService behavior, original *backend) (object str
 	}
 	for _, other := range p.splitters {
 		overlaps := func(ref backend) bool { return ref.requests.overlaps(original.requests) }
-		if other.object != p.object && other.object.kind == p.object.kind && slices.ContainsFunc(other.object.backends, overlaps) {
+		isOther := other.object != p.object && other.object.kind == p.object.kind
+		if isOther && slices.ContainsFunc(other.object.backends, overlaps) {
 			return other.object.String(), other.by
 		}
 	}
@@ -126,8 +127,11 @@ func (n *Namespace) splitters(rules []annotationRule) (all []splitter) {
 
 // overlaps reports whether two sets have requests in common.
 func (r requestSet) overlaps(other requestSet) bool {
+	contains := func(wide, narrow path) bool {
+		return hasPathPrefix(wide.text, narrow.text) && (!wide.isExact || wide == narrow)
+	}
 	return anyPair(r.hosts, other.hosts, hostsOverlap) && anyPair(r.paths, other.paths, func(a, b path) bool {
-		return hasPathPrefix(a.text, b.text) && (!a.isExact || a == b) || hasPathPrefix(b.text, a.text) && (!b.isExact || a == b)
+		return contains(a, b) || contains(b, a)
 	})
 }
 
@@ -147,7 +151,8 @@ func requestBlocker(targets []*Target, original *backend) (reason, message strin
 		missing, fix = original.received.hosts[len(original.received.hosts)-1], "hosts"
 	}
 	return httpv1alpha1.ReasonRequestMismatch, fmt.Sprintf(
-		"%s makes the proxies receive requests for %s, which HTTPScaledObject %q does not match; add %q to %s of its trigger",
+		"%s makes the proxies receive requests for %s, which HTTPScaledObject %q does not match; "+
+			"add %q to %s of its trigger",
 		original.changedBy, original.received, targets[0].Name, missing, fix)
 }
 

@@ -3,6 +3,7 @@ package autowire
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,8 +19,8 @@ import (
 // certificates.
 func (p *objectPlan) proxyPort(original *backend, targets []*Target, toService behavior) int32 {
 	isMissing := func(t *Target) bool { return t.Certificate == CertificateNotConfigured }
-	wantsTLS := p.object.kind == trigger.AutowireIngress && toService.find(usesTLS, usesHTTP2TLS) == nil && !slices.ContainsFunc(targets, isMissing) &&
-		isTLSPort(original.service.Port, p.service(original.service.Name).Spec.Ports)
+	wantsTLS := p.object.kind == trigger.AutowireIngress && toService.find(usesTLS, usesHTTP2TLS) == nil &&
+		!slices.ContainsFunc(targets, isMissing) && isTLSPort(original.service.Port, p.service(original.service.Name).Spec.Ports)
 	if p.toProxies.find(usesTLS, usesHTTP2TLS) != nil || wantsTLS {
 		return TLSPort
 	}
@@ -28,8 +29,8 @@ func (p *objectPlan) proxyPort(original *backend, targets []*Target, toService b
 
 // protocolBlocker returns why the proxies cannot replace a backend because of protocols. The Ingress controller must
 // use one to the proxies that they support, with a certificate for TLS, and the application must support the one that
-// the proxies use to it. toService is the behavior for the backend's Service. A backend that already references the proxies stays there while an earlier certificate may
-// still be active.
+// the proxies use to it. toService is the behavior for the backend's Service. A backend that already references the
+// proxies stays there while an earlier certificate may still be active.
 func (p *objectPlan) protocolBlocker(
 	targets []*Target, original *backend, toService behavior, port int32, isWired bool,
 ) (reason, message string) {
@@ -102,7 +103,7 @@ func portText(port networkingv1.ServiceBackendPort) string {
 	if port.Name != "" {
 		return port.Name
 	}
-	return fmt.Sprint(port.Number)
+	return strconv.Itoa(int(port.Number))
 }
 
 // isTLSPort reports whether Ingress controllers use TLS to a Service's port because of the Service itself: by its

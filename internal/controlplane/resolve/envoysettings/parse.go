@@ -23,9 +23,10 @@ const (
 	KeyRoute = "route"
 	// KeyCluster is the key of cluster settings.
 	KeyCluster = "cluster"
-	// KeyKedifyRoute and KeyKedifyCluster are the keys of the same settings in the ConfigMaps of Kedify's agent. Their
-	// contents may be below a field route or cluster (github.com/kedify/charts, chart kedify-agent).
-	KeyKedifyRoute   = "envoy-config-route"
+	// KeyKedifyRoute is the key of route settings in the ConfigMaps of Kedify's agent. Its content may be below a field
+	// route (github.com/kedify/charts, chart kedify-agent).
+	KeyKedifyRoute = "envoy-config-route"
+	// KeyKedifyCluster is the same for cluster settings.
 	KeyKedifyCluster = "envoy-config-cluster"
 	// KeyContent is the key with the values of the chart kedify-proxy in the ConfigMaps of Kedify's agent. It is ignored:
 	// this project's agent has settings of its own for the proxies.
@@ -56,7 +57,7 @@ func Parse(data map[string]string) Parsed {
 			parsed.Problems = append(parsed.Problems,
 				fmt.Sprintf("unknown key %.80q: use %s or %s", key, KeyRoute, KeyCluster))
 		default:
-			parsed.addSection(key, section, data[key])
+			addSection(&parsed, key, section, data[key])
 		}
 	}
 	return parsed
@@ -70,7 +71,7 @@ func sections() map[string]string {
 }
 
 // addSection adds the settings in the text of one key.
-func (p *Parsed) addSection(key, section, text string) {
+func addSection(p *Parsed, key, section, text string) {
 	values, problem := parseYAML(text)
 	if problem != "" {
 		p.rejected = append(p.rejected, section+".")
@@ -96,7 +97,7 @@ func (p *Parsed) addSection(key, section, text string) {
 	}
 }
 
-// Over returns the content with the values of the previous content in place of invalid ones. An unreadable key keeps
+// Over returns the content with the values of the previous content instead of invalid ones. An unreadable key keeps
 // all values of its section.
 func (p Parsed) Over(previous Parsed) Parsed {
 	merged := Parsed{values: maps.Clone(p.values), Problems: p.Problems}
