@@ -36,6 +36,9 @@ const (
 	KeyTLSSecretName          = "tlsSecretName"
 	KeyWaitingPageEnabled     = "coldStartWaitingPageEnabled"
 	KeyWaitingPageConfigMap   = "coldStartWaitingPageConfigMapRef"
+	KeySessionAffinity        = "sessionAffinity"
+	KeyConditionWaitTimeout   = "conditionWaitTimeout"
+	KeyResponseHeaderTimeout  = "responseHeaderTimeout"
 )
 
 // maxHeadersText is the maximum length of the value of headers, in bytes. Any tenant can write one.
@@ -48,6 +51,10 @@ type key struct {
 	fallback string
 	// read parses a value, which is not empty, into the Trigger. Its error describes the allowed values.
 	read func(t *Trigger, value string) error
+	// isRoute reports whether an invalid value leaves no route, or the wrong one. Other invalid values are ignored.
+	isRoute bool
+	// rest returns the valid part of an invalid value that read has stored; nil if it stores nothing.
+	rest func(t *Trigger) string
 	// needs is the key, and needsValue its value, without which this one has no effect; empty if it always has an effect.
 	needs, needsValue string
 }
@@ -90,12 +97,12 @@ func scalingKeys() []key {
 // routingKeys returns the keys that select requests and their destination.
 func routingKeys() []key {
 	return []key{
-		{name: KeyHosts, read: readHosts},
-		{name: KeyPathPrefixes, read: readPathPrefixes},
-		{name: KeyHeaders, read: readHeaders},
-		{name: KeyService, read: readServiceName(func(t *Trigger) *string { return &t.Service })},
-		{name: KeyPort, read: readPort},
-		{name: KeyPortName, read: readPortName},
+		{name: KeyHosts, isRoute: true, read: readHosts},
+		{name: KeyPathPrefixes, isRoute: true, read: readPathPrefixes},
+		{name: KeyHeaders, isRoute: true, read: readHeaders},
+		{name: KeyService, isRoute: true, read: readServiceName(func(t *Trigger) *string { return &t.Service })},
+		{name: KeyPort, isRoute: true, read: readPort},
+		{name: KeyPortName, isRoute: true, read: readPortName},
 		{
 			name: KeyFallbackService,
 			read: readServiceName(func(t *Trigger) *string { return &t.FallbackService }),
@@ -119,7 +126,7 @@ func otherKeys() []key {
 		{name: KeyExternalProxyMetricKey, read: readMetricKey},
 		{
 			name: KeyTrafficAutowire, fallback: "ingress,httproute,virtualservice,route",
-			read: readAutowire,
+			read: readAutowire, rest: formatAutowire,
 		},
 		{name: KeyHealthcheckPath, read: readHealthcheckPath},
 		{name: KeyHealthcheckResponse, needs: KeyHealthcheckPath, read: readEnum(
@@ -133,6 +140,12 @@ func otherKeys() []key {
 		{
 			name: KeyWaitingPageConfigMap, needs: KeyWaitingPageEnabled, needsValue: "true",
 			read: readObjectName("ConfigMap", func(t *Trigger) *string { return &t.WaitingPageConfigMap }),
+		},
+		{name: KeySessionAffinity, read: readAffinity},
+		{name: KeyConditionWaitTimeout, read: readTimeout(func(t *Trigger) **time.Duration { return &t.ConditionWaitTimeout })},
+		{
+			name: KeyResponseHeaderTimeout,
+			read: readTimeout(func(t *Trigger) **time.Duration { return &t.ResponseHeaderTimeout }),
 		},
 	}
 }
@@ -275,18 +288,33 @@ func readAutowire(t *Trigger, value string) error {
 	all := []AutowireKind{
 		AutowireIngress, AutowireHTTPRoute, AutowireVirtualService, AutowireRoute, AutowireService,
 	}
-	kinds, err := parseList(value, func(kind string) error {
+	_, err := parseList(value, func(kind string) error {
 		if !slices.Contains(all, AutowireKind(kind)) {
 			return fmt.Errorf("use a list of %s, separated by commas, or %s for none", joinValues(all), AutowireOff)
 		}
 		return nil
 	})
-	for _, kind := range kinds {
-		if !slices.Contains(t.Autowire, AutowireKind(kind)) {
-			t.Autowire = append(t.Autowire, AutowireKind(kind))
+	for text := range strings.SplitSeq(value, ",") {
+		kind := AutowireKind(strings.TrimSpace(text))
+		if slices.Contains(all, kind) && !slices.Contains(t.Autowire, kind) {
+			t.Autowire = append(t.Autowire, kind)
 		}
 	}
 	return err
+}
+
+// formatAutowire returns the value for the kinds of objects.
+func formatAutowire(t *Trigger) string {
+	if len(t.Autowire) == 0 {
+		return AutowireOff
+	}
+	return strings.ReplaceAll(joinValues(t.Autowire), " ", "")
+}
+
+// readAffinity reads the session affinity, which the interceptor validates.
+func readAffinity(t *Trigger, value string) error {
+	t.SessionAffinity = value
+	return nil
 }
 
 // readHealthcheckPath parses the path of health checks, which the application answers unless healthcheckResponse is

@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
@@ -47,6 +48,11 @@ type Trigger struct {
 	WaitingPage bool
 	// WaitingPageConfigMap is the ConfigMap with that page, or empty for the default page.
 	WaitingPageConfigMap string
+	// SessionAffinity selects the Pod for a client's requests, as YAML or JSON, or is empty. See package affinity.
+	SessionAffinity string
+	// ConditionWaitTimeout is how long a request waits for a ready Pod. ResponseHeaderTimeout is how long the application
+	// may take to send the response headers. Nil is the interceptor's default.
+	ConditionWaitTimeout, ResponseHeaderTimeout *time.Duration
 }
 
 // Header is one condition on a request's headers.
@@ -102,8 +108,10 @@ type Problem struct {
 	Value string
 	// Fix describes the problem and the allowed values.
 	Fix string
-	// Ignored means that the key is ignored and the rest of the trigger is valid. Otherwise the whole trigger is invalid.
+	// Ignored means that the rest of the trigger is valid. Otherwise the trigger defines no route.
 	Ignored bool
+	// Applied is what applies of an ignored value; empty for nothing, so that the default applies.
+	Applied string
 }
 
 // maxShownValue is the maximum length of a value in a message, in bytes.
@@ -128,18 +136,36 @@ func Usable(problems []Problem) bool {
 }
 
 // Parse parses the metadata of a Managed or Unconverted trigger. It returns all problems, in the order of the table of
-// keys, unknown keys last. Unless the problems are Usable, the Trigger is incomplete. A key with an empty value counts
-// as missing, because templates produce such keys.
+// keys, unknown keys last. Unless the problems are Usable, the Trigger is incomplete. An invalid value of a key that
+// defines no route is ignored, and the default applies. A key with an empty value counts as missing, because templates
+// produce such keys.
 func Parse(metadata map[string]string) (Trigger, []Problem) {
 	parsed, problems := parseTable(metadata, keys())
-	problems = append(problems, crossKeyProblems(parsed, metadata, problems)...)
+	problems = append(problems, crossKeyProblems(&parsed, metadata, problems)...)
 	return parsed, append(problems, unknownKeys(metadata)...)
 }
 
 // ParseScaling parses what the scaler uses of any TypePush trigger: Metric, TargetValue and ActivationTargetValue, as
-// Parse does. It ignores all other keys and their errors: the HTTPScaledObject still has the previous valid values.
+// Parse does. It ignores all other keys and their errors: the HTTPScaledObject still has the previous valid values. For
+// a Managed trigger it returns no problem, because the agent reports it, and the defaults apply. No one else reports
+// those of a Reference.
 func ParseScaling(metadata map[string]string) (Trigger, []Problem) {
-	return parseTable(metadata, scalingKeys())
+	parsed, problems := parseTable(metadata, scalingKeys())
+	if hasRoutingKeys(metadata) {
+		return parsed, nil
+	}
+	return parsed, problems
+}
+
+// Accepted returns the metadata without what the problems ignore.
+func Accepted(metadata map[string]string, problems []Problem) map[string]string {
+	accepted := maps.Clone(metadata)
+	for _, problem := range problems {
+		if problem.Ignored {
+			accepted[problem.Key] = problem.Applied
+		}
+	}
+	return accepted
 }
 
 // parseTable parses the keys of a table, and returns the problems of single keys.
@@ -153,16 +179,35 @@ func parseTable(metadata map[string]string, table []key) (parsed Trigger, proble
 			continue
 		}
 		if err := k.read(&parsed, value); err != nil {
-			problems = append(problems, Problem{Key: k.name, Value: value, Fix: err.Error()})
+			problem := Problem{Key: k.name, Value: value, Fix: err.Error(), Ignored: !k.isRoute}
+			if problem.Ignored {
+				problem.Applied, problem.Fix = k.fallBack(&parsed, problem.Fix)
+			}
+			problems = append(problems, problem)
 		} else if reason := k.ineffective(metadata); isSet && reason != "" {
-			problems = append(problems, Problem{k.name, value, reason, true})
+			problems = append(problems, Problem{k.name, value, reason, true, value})
 		}
 	}
 	return parsed, problems
 }
 
+// fallBack applies what is left of an invalid value, or the default. It returns what applies, in metadata and in a
+// message about the validation error.
+func (k key) fallBack(parsed *Trigger, fix string) (applied, message string) {
+	switch {
+	case k.rest != nil:
+		applied = k.rest(parsed)
+		return applied, fix + "; " + applied + " applies"
+	case k.fallback == "":
+		return "", fix + "; ignored"
+	case k.read(parsed, k.fallback) != nil: // the default is always valid
+		return "", fix
+	}
+	return "", fix + "; the default " + k.fallback + " applies"
+}
+
 // crossKeyProblems returns the problems that concern several keys, or missing ones.
-func crossKeyProblems(parsed Trigger, metadata map[string]string, known []Problem) []Problem {
+func crossKeyProblems(parsed *Trigger, metadata map[string]string, known []Problem) []Problem {
 	isInvalid := map[string]bool{}
 	for _, problem := range known {
 		isInvalid[problem.Key] = true
@@ -186,11 +231,12 @@ func crossKeyProblems(parsed Trigger, metadata map[string]string, known []Proble
 			Fix: "is required: set exactly one of port and portName, to a port of the Service",
 		})
 	}
-	if parsed.Window < parsed.Granularity && !isInvalid[KeyWindow] && !isInvalid[KeyGranularity] {
+	if parsed.Window < parsed.Granularity {
 		problems = append(problems, Problem{
-			Key: KeyWindow, Value: parsed.Window.String(),
-			Fix: fmt.Sprintf("is shorter than the granularity of %v; use a multiple of it", parsed.Granularity),
+			Key: KeyWindow, Value: parsed.Window.String(), Ignored: true,
+			Fix: fmt.Sprintf("is shorter than the granularity of %v, which applies; use a multiple of it", parsed.Granularity),
 		})
+		parsed.Window = parsed.Granularity
 	}
 	return problems
 }

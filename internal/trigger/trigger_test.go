@@ -128,6 +128,16 @@ func TestParse(t *testing.T) {
 			with(map[string]string{"coldStartWaitingPageEnabled": "true", "coldStartWaitingPageConfigMapRef": "page"}),
 			changed(func(t *trigger.Trigger) { t.WaitingPage, t.WaitingPageConfigMap = true, "page" }),
 		},
+		"session affinity": {
+			with(map[string]string{"sessionAffinity": "{cookie: {name: route}}"}),
+			changed(func(t *trigger.Trigger) { t.SessionAffinity = "{cookie: {name: route}}" }),
+		},
+		"timeouts": {
+			with(map[string]string{"conditionWaitTimeout": "5m", "responseHeaderTimeout": "0s"}),
+			changed(func(t *trigger.Trigger) {
+				t.ConditionWaitTimeout, t.ResponseHeaderTimeout = new(5*time.Minute), new(time.Duration(0))
+			}),
+		},
 		"the keys of a converted trigger, and KEDA's own": {
 			with(map[string]string{
 				"scalerAddress": "s.keda:9090", "httpScaledObject": "shop", "convertedFrom": "kedify-http",
@@ -220,49 +230,65 @@ func TestProblems(t *testing.T) {
 		},
 		"another metric": {
 			with(map[string]string{"scalingMetric": "rps"}),
-			[]string{`scalingMetric "rps": use one of requestRate, concurrency`},
+			[]string{`(ignored) scalingMetric "rps": use one of requestRate, concurrency; the default requestRate applies`},
 		},
 		"a target of zero": {
 			with(map[string]string{"targetValue": "0"}),
-			[]string{`targetValue "0": use a whole number of at least 1, such as 100`},
+			[]string{`(ignored) targetValue "0": use a whole number of at least 1, such as 100; the default 100 applies`},
 		},
 		"a target with a unit": {
 			with(map[string]string{"targetValue": "5rps"}),
-			[]string{`targetValue "5rps": use a whole number of at least 1, such as 100`},
+			[]string{`(ignored) targetValue "5rps": use a whole number of at least 1, such as 100; the default 100 applies`},
 		},
 		"a negative threshold": {
 			with(map[string]string{"activationTargetValue": "-1"}),
-			[]string{`activationTargetValue "-1": use a number of at least 0, such as 0 or 2.5`},
+			[]string{`(ignored) activationTargetValue "-1": use a number of at least 0, such as 0 or 2.5; the default 0 applies`},
 		},
 		"a window without unit": {with(map[string]string{"window": "60"}), []string{
-			`window "60": use a positive duration, e.g. 1s or 1m30s`,
+			`(ignored) window "60": use a positive duration, e.g. 1s or 1m30s; the default 1m applies`,
 		}},
 		"a window below the granularity": {with(map[string]string{"window": "1s", "granularity": "10s"}), []string{
-			`window "1s": is shorter than the granularity of 10s; use a multiple of it`,
+			`(ignored) window "1s": is shorter than the granularity of 10s, which applies; use a multiple of it`,
 		}},
 		"a window of a concurrency": {with(map[string]string{"scalingMetric": "concurrency", "window": "30s"}), []string{
 			`(ignored) window "30s": has no effect unless scalingMetric is requestRate`,
 		}},
 		"another kind to wire": {with(map[string]string{"trafficAutowire": "ingress,Gateway"}), []string{
-			`trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, service, ` +
-				`separated by commas, or false for none`,
+			`(ignored) trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, ` +
+				`service, separated by commas, or false for none; ingress applies`,
+		}},
+		"no known kind to wire": {with(map[string]string{"trafficAutowire": "gloo"}), []string{
+			`(ignored) trafficAutowire "gloo": "gloo": use a list of ingress, httproute, virtualservice, route, service, ` +
+				`separated by commas, or false for none; false applies`,
+		}},
+		"health checks by host": {with(map[string]string{
+			"healthcheckResponse": "pathEmbeddedHost", "healthcheckPathPrefix": "/kedify-proxy/hc.test",
+		}), []string{
+			`(ignored) healthcheckResponse "pathEmbeddedHost": use one of static, passthrough; ignored`,
+			`(ignored) healthcheckPathPrefix "/kedify-proxy/hc.test": unknown key, ignored; remove it`,
+		}},
+		"a negative timeout": {with(map[string]string{"responseHeaderTimeout": "-1s"}), []string{
+			`(ignored) responseHeaderTimeout "-1s": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
+		}},
+		"a timeout without unit": {with(map[string]string{"conditionWaitTimeout": "30"}), []string{
+			`(ignored) conditionWaitTimeout "30": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
 		}},
 		"a health check elsewhere": {
 			with(map[string]string{"healthcheckPath": "healthz"}),
-			[]string{`healthcheckPath "healthz": must begin with /`},
+			[]string{`(ignored) healthcheckPath "healthz": must begin with /; ignored`},
 		},
 		"another answerer": {with(map[string]string{"healthcheckPath": "/", "healthcheckResponse": "ok"}), []string{
-			`healthcheckResponse "ok": use one of static, passthrough`,
+			`(ignored) healthcheckResponse "ok": use one of static, passthrough; ignored`,
 		}},
 		"an answer without a path": {with(map[string]string{"healthcheckResponse": "static"}), []string{
 			`(ignored) healthcheckResponse "static": has no effect without healthcheckPath`,
 		}},
 		"a Secret elsewhere": {with(map[string]string{"tlsSecretName": "other/tls"}), []string{
-			`tlsSecretName "other/tls": use the name of a Secret of the same namespace: lower-case letters, digits, hyphens ` +
-				`and dots`,
+			`(ignored) tlsSecretName "other/tls": use the name of a Secret of the same namespace: lower-case letters, digits, ` +
+				`hyphens and dots; ignored`,
 		}},
 		"neither true nor false": {with(map[string]string{"coldStartWaitingPageEnabled": "yes"}), []string{
-			`coldStartWaitingPageEnabled "yes": use true or false`,
+			`(ignored) coldStartWaitingPageEnabled "yes": use true or false; the default false applies`,
 		}},
 		"a page that is off": {with(map[string]string{"coldStartWaitingPageConfigMapRef": "page"}), []string{
 			`(ignored) coldStartWaitingPageConfigMapRef "page": has no effect unless coldStartWaitingPageEnabled is true`,
@@ -305,19 +331,38 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestParseScaling lists validation errors that ParseScaling returns, and others that it ignores.
+// TestAccepted has the metadata without its invalid values.
+func TestAccepted(t *testing.T) {
+	t.Parallel()
+	metadata := with(map[string]string{
+		"healthcheckPath": "/", "healthcheckResponse": "pathEmbeddedHost", "trafficAutowire": "httproute, gloo,ingress",
+		"window": "1", "tlsSecretName": "a", "coldStartWaitingPageConfigMapRef": "page",
+	})
+	_, problems := trigger.Parse(metadata)
+	want := with(map[string]string{
+		"healthcheckPath": "/", "trafficAutowire": "httproute,ingress", "tlsSecretName": "a",
+		"coldStartWaitingPageConfigMapRef": "page",
+	})
+	want["healthcheckResponse"], want["window"] = "", ""
+	if diff := cmp.Diff(want, trigger.Accepted(metadata, problems)); diff != "" || !trigger.Usable(problems) {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestParseScaling has validation errors that ParseScaling returns, and others that it ignores.
 func TestParseScaling(t *testing.T) {
 	t.Parallel()
 	got, problems := trigger.ParseScaling(map[string]string{
 		"hosts": "a b", "port": "x", "colour": "red", "scalingMetric": "concurrency", "targetValue": "0",
 		"activationTargetValue": " 2.5 ",
 	})
-	want := []trigger.Problem{{Key: "targetValue", Value: "0", Fix: "use a whole number of at least 1, such as 100"}}
-	if diff := cmp.Diff(want, problems); diff != "" {
-		t.Errorf("problems (-want +got):\n%s", diff)
+	want := trigger.Trigger{Metric: trigger.MetricConcurrency, TargetValue: 100, ActivationTargetValue: 2.5}
+	if diff := cmp.Diff(want, got); diff != "" || len(problems) > 0 {
+		t.Errorf("trigger (-want +got), problems %q:\n%s", problems, diff)
 	}
-	if diff := cmp.Diff(trigger.Trigger{Metric: trigger.MetricConcurrency, ActivationTargetValue: 2.5}, got); diff != "" {
-		t.Errorf("trigger (-want +got):\n%s", diff)
+	_, problems = trigger.ParseScaling(map[string]string{"httpScaledObject": "shop", "targetValue": "0", "scalingMetric": "rps"})
+	if len(problems) != 2 || problems[1].Key != "targetValue" {
+		t.Errorf("problems of a trigger that no agent reports: %q", problems)
 	}
 	for metadata, want := range map[string]string{"": "shop", " ": "shop", " api ": "api"} {
 		if got := trigger.ObjectName(map[string]string{"httpScaledObject": metadata}, "shop"); got != want {

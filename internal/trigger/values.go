@@ -58,6 +58,18 @@ func readDuration(field func(*Trigger) *time.Duration) func(*Trigger, string) er
 	}
 }
 
+// readTimeout parses a duration. Zero means no limit.
+func readTimeout(field func(*Trigger) **time.Duration) func(*Trigger, string) error {
+	return func(t *Trigger, value string) error {
+		parsed, err := time.ParseDuration(value)
+		if err != nil || parsed < 0 {
+			return errors.New("use a duration, e.g. 30s or 10m, or 0s for no limit")
+		}
+		*field(t) = &parsed
+		return nil
+	}
+}
+
 // readServiceName parses the name of a Service.
 func readServiceName(field func(*Trigger) *string) func(*Trigger, string) error {
 	return func(t *Trigger, value string) error {

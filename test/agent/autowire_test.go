@@ -441,7 +441,7 @@ func TestRepeatedRestores(t *testing.T) {
 	// Until autowiring stops.
 	for _, path := range paths(team) {
 		patch(t, path, `{"metadata": {"annotations": {"http.kedify.io/autowire-hold":
-			"{\"reason\":\"Restored\",\"at\":\"`+time.Now().UTC().Format(time.RFC3339)+`\",\"times\":4}"}}}`)
+			"{\"reason\":\"BackendRevertedByOther\",\"at\":\"`+time.Now().UTC().Format(time.RFC3339)+`\",\"times\":4}"}}}`)
 	}
 	restore()
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonBackendRevertedByOther)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
 
@@ -102,7 +101,7 @@ func decode(t *testing.T, text string, into any) {
 func wired(t *testing.T, inGit map[string]any, object autowire.Object, isShared bool) []byte {
 	t.Helper()
 	namespace := autowire.Namespace{
-		Objects: []autowire.Object{object}, HasProxy: true, Now: time.Unix(0, 0), Ports: map[string][]corev1.ServicePort{},
+		Objects: []autowire.Object{object}, HasProxy: true, Now: time.Unix(0, 0),
 		Targets: []autowire.Target{{
 			Name: "shop", Hosts: []string{"shop.test"}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80},
 			IsProgrammed: true, IsShared: isShared,

@@ -94,10 +94,11 @@ func TestFailingPodIsEjected(t *testing.T) {
 				kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 			inputs.EndpointSlices[1].Service.Name = "shop"
 			withEndpoint(&inputs, "shop", failing)
-			settings, err := envoysettings.Parse(map[string]string{envoysettings.KeyCluster: "{connect_timeout: 1s, " +
+			parsed := envoysettings.Parse(map[string]string{envoysettings.KeyCluster: "{connect_timeout: 1s, " +
 				"outlier_detection: {base_ejection_time: 1h, max_ejection_time: 1h}}"}) // so that it does not end meanwhile
-			if err != nil {
-				t.Fatal(err)
+			settings, conflicts := parsed.Settings()
+			if len(parsed.Problems)+len(conflicts) > 0 {
+				t.Fatal(parsed.Problems, conflicts)
 			}
 			inputs.EnvoySettings = resolve.SettingsByNamespace{namespace: settings}
 			p := start(t, translated(t, inputs, translate.DefaultOptions()))

@@ -50,9 +50,10 @@ func TestSettingsFromAConfigMap(t *testing.T) {
 				`round_robin_lb_config: {slow_start_config: {slow_start_window: 60s, min_weight_percent: {value: 1}}}}`,
 		},
 	} {
-		settings, err := envoysettings.Parse(data)
-		if err != nil {
-			t.Fatal(err)
+		parsed := envoysettings.Parse(data)
+		settings, conflicts := parsed.Settings()
+		if len(parsed.Problems)+len(conflicts) > 0 {
+			t.Fatal(parsed.Problems, conflicts)
 		}
 		objects.EnvoySettings = resolve.SettingsByNamespace{namespace: settings}
 		resources := translated(t, objects, translate.DefaultOptions())

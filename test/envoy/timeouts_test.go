@@ -40,11 +40,12 @@ func TestTimeToTheFirstByte(t *testing.T) {
 			object := kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")
 			object.Spec.Timeouts = &httpv1alpha1.Timeouts{ResponseHeader: c.object}
 			inputs := newInputs(t, []*backend{app}, object)
-			settings, err := envoysettings.Parse(map[string]string{
+			parsed := envoysettings.Parse(map[string]string{
 				envoysettings.KeyRoute: c.settings, envoysettings.KeyCluster: "connect_timeout: 0s",
 			})
-			if err != nil {
-				t.Fatal(err)
+			settings, conflicts := parsed.Settings()
+			if len(parsed.Problems)+len(conflicts) > 0 {
+				t.Fatal(parsed.Problems, conflicts)
 			}
 			inputs.EnvoySettings = resolve.SettingsByNamespace{namespace: settings}
 			p := start(t, translated(t, inputs, translate.DefaultOptions()))

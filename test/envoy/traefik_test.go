@@ -46,7 +46,7 @@ func wiredIngress(t *testing.T, host string) *networkingv1.Ingress {
 	}
 	namespaceState := autowire.Namespace{
 		Objects: []autowire.Object{autowire.FromIngress(ingress)}, HasProxy: true, HasTLSProxy: true, Now: time.Unix(0, 0),
-		Ports: map[string][]corev1.ServicePort{"shop": {{Port: 443}}},
+		Services: map[string]*corev1.Service{"shop": {Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}}}},
 		Targets: []autowire.Target{{
 			Name: "shop", Hosts: []string{host}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 443},
 			IsProgrammed: true,

@@ -39,6 +39,9 @@ const (
 	// AnnotationAutowireHold is set on an Ingress or HTTPRoute with restored backends that the agent leaves
 	// unchanged, temporarily or permanently. It contains the time and the reason. Removing it ends the pause.
 	AnnotationAutowireHold = "http.kedify.io/autowire-hold"
+	// AnnotationAutowireAccept is set by users on an Ingress or HTTPRoute. It lists annotations of the object, or of
+	// the Services in it, that do not prevent autowiring, separated by commas.
+	AnnotationAutowireAccept = "http.kedify.io/autowire-accept"
 	// AnnotationProxyImage, AnnotationProxyReplicas and AnnotationProxyResources are set on a Namespace. They
 	// override the agent's flags of the same names for the proxies of the namespace. The last is a YAML or JSON
 	// object with requests and limits. On the Deployment that the agent applies, AnnotationProxyReplicas is the
@@ -80,9 +83,10 @@ const (
 const (
 	// ReasonTriggerAccepted means that the trigger is valid.
 	ReasonTriggerAccepted = "TriggerAccepted"
-	// ReasonKeyIgnored means that a key of the metadata is unknown, or has no effect together with others.
+	// ReasonKeyIgnored means that a key of the metadata is unknown, has an unsupported value, or has no effect
+	// together with others. The rest of the trigger applies.
 	ReasonKeyIgnored = "KeyIgnored"
-	// ReasonInvalidTrigger means that the trigger's metadata is invalid.
+	// ReasonInvalidTrigger means that the trigger's metadata defines no route.
 	ReasonInvalidTrigger = "InvalidTrigger"
 	// ReasonInvalidName means that the HTTPScaledObject's name is invalid, or already used by another trigger.
 	ReasonInvalidName = "InvalidName"
@@ -125,6 +129,19 @@ const (
 	ReasonNotGranted = "NotGranted"
 	// ReasonUnsupportedSetting means that the object requests something that this version does not support.
 	ReasonUnsupportedSetting = "UnsupportedSetting"
+	// ReasonUnsupportedAnnotation means that an annotation of an Ingress, HTTPRoute or Service changes the requests,
+	// or their destination, in a way that the agent cannot follow.
+	ReasonUnsupportedAnnotation = "UnsupportedAnnotation"
+	// ReasonRequestMismatch means that the Ingress controller or Gateway rewrites the requests, and the object does
+	// not match all of the rewritten ones.
+	ReasonRequestMismatch = "RequestMismatch"
+	// ReasonProtocolMismatch means that the Ingress controller uses another protocol to the application than the
+	// proxies would use.
+	ReasonProtocolMismatch = "ProtocolMismatch"
+	// ReasonAffinityMissing means that the Ingress or HTTPRoute has session affinity, and the object has none.
+	ReasonAffinityMissing = "AffinityMissing"
+	// ReasonServiceTypeMismatch means that the load balancer cannot use Service kedify-proxy because of its type.
+	ReasonServiceTypeMismatch = "ServiceTypeMismatch"
 )
 
 // Reasons of ConditionProxyInstalled, in addition to ReasonWriteRejected, and ReasonNameInUse for an object that the agent

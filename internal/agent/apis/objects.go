@@ -2,6 +2,7 @@ package apis
 
 import (
 	"encoding/json"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -114,6 +115,18 @@ type CanaryStrategy struct {
 type TrafficRouting struct {
 	// Plugins are the configurations of traffic router plugins, by plugin name.
 	Plugins map[string]json.RawMessage `json:"plugins,omitempty"`
+	// Nginx and ALB are the routers of the controller itself that split the traffic of Ingresses.
+	Nginx *IngressRouting `json:"nginx,omitempty"`
+	ALB   *IngressRouting `json:"alb,omitempty"`
+}
+
+// IngressRouting names the Ingresses of a traffic router: those of nginx are StableIngress and StableIngresses, those of
+// alb are Ingress and Ingresses.
+type IngressRouting struct {
+	StableIngress   string   `json:"stableIngress,omitempty"`
+	StableIngresses []string `json:"stableIngresses,omitempty"`
+	Ingress         string   `json:"ingress,omitempty"`
+	Ingresses       []string `json:"ingresses,omitempty"`
 }
 
 // PingPong defines two Services that alternate as the stable one.
@@ -184,6 +197,20 @@ func (in *Rollout) StableService() string {
 	default: // also before the first switch (argo-rollouts, rollout/trafficrouting/service_helper.go)
 		return strategy.Canary.PingPong.PongService
 	}
+}
+
+// Names returns the names of the Ingresses.
+func (in *IngressRouting) Names() []string {
+	if in == nil {
+		return nil
+	}
+	names := slices.Concat([]string{in.StableIngress, in.Ingress}, in.StableIngresses, in.Ingresses)
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+// Ingresses returns the names of the Ingresses of all routers.
+func (in *TrafficRouting) Ingresses() []string {
+	return slices.Concat(in.Nginx.Names(), in.ALB.Names())
 }
 
 // TargetsRollout reports whether the ScaledObject scales a Rollout.

@@ -26,8 +26,8 @@ type Object struct {
 	backends []backend
 	// router describes the traffic router that manages the object's backends, or is empty.
 	router string
-	// protocol is the protocol that the Ingress controller uses to the backends.
-	protocol backendProtocol
+	// class is the class of an Ingress, or empty.
+	class string
 }
 
 // kindNames returns the names, for messages, of the kinds that this version supports.
@@ -44,7 +44,13 @@ type backend struct {
 	label         string // in messages
 	preconditions []precondition
 	rule          string     // pointer to the rule with weighted backends; empty if the object has none
-	requests      requestSet // the requests that the backend receives, after URL rewrites
+	requests      requestSet // the requests that the backend receives, except for annotations
+	// matched are the requests that the rule matches, before filters. received are those that proxies receive in the
+	// backend's place, and changedBy describes what makes the difference.
+	matched, received requestSet
+	changedBy         string
+	// affinity describes the session affinity of the backend's rule, or is empty.
+	affinity string
 	// isPlainPort reports whether the port is a plain number (HTTPRoute), not an object with number or name
 	// (Ingress).
 	isPlainPort bool

@@ -41,12 +41,25 @@ func newFixture(t *testing.T, objects ...string) *fixture {
 	w := &fixture{Namespace: autowire.Namespace{
 		Name: "team", HasProxy: true, Now: noon(), CoolDown: time.Minute,
 		Shared: autowire.Shared{Namespace: "keda", GrantsSynced: true},
-		Ports:  map[string][]corev1.ServicePort{"shop": {{Name: "http", Port: 80}, {Name: "admin", Port: 81}}},
+		Services: map[string]*corev1.Service{
+			"shop": service("", corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "admin", Port: 81}),
+			"kedify-proxy": service("", corev1.ServicePort{Name: "http", Port: 8080},
+				corev1.ServicePort{Name: "https", Port: 8443}),
+		},
 	}}
 	for _, text := range objects {
 		w.stored = append(w.stored, canonicalJSON(t, text))
 	}
 	return w
+}
+
+// service returns a Service with annotations, given as YAML, and ports.
+func service(annotations string, ports ...corev1.ServicePort) *corev1.Service {
+	made := &corev1.Service{Spec: corev1.ServiceSpec{Ports: ports}}
+	if err := yaml.UnmarshalStrict([]byte(annotations), &made.Annotations); err != nil {
+		panic(err)
+	}
+	return made
 }
 
 // canonicalJSON converts YAML to JSON with sorted keys.
@@ -101,7 +114,7 @@ func (w *fixture) object(t *testing.T, text string) autowire.Object {
 	if err := json.Unmarshal([]byte(text), &ingress); err != nil {
 		t.Fatal(err)
 	}
-	return autowire.FromIngress(&ingress)
+	return autowire.FromIngress(&ingress, autowire.Routings(w.rollouts...)...)
 }
 
 // write applies one change.

@@ -27,7 +27,7 @@ const (
 func FromHTTPRoute(route *apis.HTTPRoute, routings []Routing) Object {
 	object := Object{kind: trigger.AutowireHTTPRoute, meta: route}
 	if at := slices.IndexFunc(routings, func(routing Routing) bool { return routing.manages(route) }); at >= 0 {
-		object.router = fmt.Sprintf("plugin %s of Rollout %s", gatewayPlugin, routings[at].rollout)
+		object.router = fmt.Sprintf("plugin %s of Rollout %s", gatewayPlugin, &routings[at])
 	}
 	for i := range route.Spec.Rules {
 		rule := &route.Spec.Rules[i]
@@ -63,10 +63,14 @@ func backendFromRef(route *apis.HTTPRoute, i, j int) (result backend, isService 
 			{pointer: "/spec/hostnames", value: toJSON(route.Spec.Hostnames), isShared: true},
 			{pointer: at + "/matches", value: canonicalJSON(rule.Matches)},
 		},
-		rule: at, requests: all.rewritten(rule.Filters).rewritten(ref.Filters), isPlainPort: true,
+		rule: at, matched: all, requests: all.rewritten(rule.Filters).rewritten(ref.Filters), changedBy: "a filter URLRewrite",
+		isPlainPort: true,
 		service: networkingv1.IngressServiceBackend{
 			Name: ref.Name, Port: networkingv1.ServiceBackendPort{Number: int32(ref.Port)},
 		},
+	}
+	if isSet := len(rule.SessionPersistence) > 0 && string(rule.SessionPersistence) != "null"; isSet {
+		result.affinity = "sessionPersistence of its rule"
 	}
 	if ref.Namespace != nil {
 		result.namespace = *ref.Namespace

@@ -9,14 +9,26 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
+// classAnnotation is the annotation with an Ingress's class, if its field is empty.
+const classAnnotation = "kubernetes.io/ingress.class"
+
 // FromIngress returns an Ingress with its backends, in order. Backends of other resources than Services are
-// dropped.
-func FromIngress(ingress *networkingv1.Ingress) Object {
-	object := Object{kind: trigger.AutowireIngress, meta: ingress, protocol: backendProtocolOf(ingress.Annotations)}
+// dropped. routings are the Ingresses that Rollouts manage.
+func FromIngress(ingress *networkingv1.Ingress, routings ...Routing) Object {
+	object := Object{kind: trigger.AutowireIngress, meta: ingress, class: ingress.Annotations[classAnnotation]}
+	if class := ingress.Spec.IngressClassName; class != nil {
+		object.class = *class
+	}
+	for i := range routings {
+		if router := routings[i].ingressRouter(ingress); router != "" {
+			object.router = fmt.Sprintf("traffic router %s of Rollout %s", router, &routings[i])
+		}
+	}
+	everything := requestSet{hosts: []string{""}, paths: []path{{}}}
 	if named := ingress.Spec.DefaultBackend; named != nil && named.Service != nil {
 		object.backends = append(object.backends, backend{
 			pointer: "/spec/defaultBackend/service", label: "the default backend",
-			requests: requestSet{hosts: []string{""}, paths: []path{{}}}, service: *named.Service,
+			matched: everything, requests: everything, service: *named.Service,
 		})
 	}
 	for i, rule := range ingress.Spec.Rules {
@@ -45,6 +57,7 @@ func backendFromPath(ruleAt, pathAt, host string, rule *networkingv1.HTTPIngress
 	if kind == networkingv1.PathTypeImplementationSpecific {
 		matched.text = literal(rule.Path)
 	}
+	requests := requestSet{hosts: []string{host}, paths: []path{matched}}
 	return backend{
 		pointer: pathAt + "/backend/service",
 		label:   host + "/" + strings.TrimPrefix(rule.Path, "/"),
@@ -54,7 +67,8 @@ func backendFromPath(ruleAt, pathAt, host string, rule *networkingv1.HTTPIngress
 			{pointer: pathAt + "/pathType", value: toJSON(nullable(string(kind)))},
 		},
 		rule:     strings.Join([]string{host, rule.Path, string(kind)}, " "),
-		requests: requestSet{hosts: []string{host}, paths: []path{matched}},
+		matched:  requests,
+		requests: requests,
 		service:  *rule.Backend.Service,
 	}
 }
@@ -65,6 +79,9 @@ func literal(expression string) string {
 	at := strings.IndexAny(expression, `^$*+?()[]{}|\`)
 	if at < 0 {
 		return expression
+	}
+	if strings.HasPrefix(expression[at:], "(/|$)") { // the end of a segment
+		return expression[:at]
 	}
 	return expression[:strings.LastIndex(expression[:at], "/")+1]
 }

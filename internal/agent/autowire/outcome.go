@@ -30,7 +30,7 @@ func (p *objectPlan) recordOutcome(targets []*Target, ref *backend, reason, mess
 	where := p.object.String() + ", " + ref.label
 	if message != "" {
 		where += ": " + message
-	} else if !slices.ContainsFunc(targets, func(t *Target) bool { return t.matchesAll(ref.requests) }) {
+	} else if !slices.ContainsFunc(targets, func(t *Target) bool { return t.matchesAll(ref.received) }) {
 		where += " (requests that match no trigger get status 404)"
 	}
 	for _, target := range targets {

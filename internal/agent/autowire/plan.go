@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // Namespace is the input of a plan: the state of one namespace.
@@ -18,8 +17,8 @@ type Namespace struct {
 	Objects []Object
 	// Targets are the HTTPScaledObjects with autowiring enabled.
 	Targets []Target
-	// Ports are the ports of the namespace's Services, by Service name.
-	Ports map[string][]corev1.ServicePort
+	// Services are the namespace's Services by name: their annotations, ports and types.
+	Services map[string]*corev1.Service
 	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy the same for
 	// TLSPort. See Proxies.CanServe.
 	HasProxy, HasTLSProxy bool
@@ -48,12 +47,14 @@ type Plan struct {
 func (n *Namespace) Plan() (Plan, error) {
 	plan := Plan{Conditions: map[string]metav1.Condition{}}
 	results, needsGrant := outcomes{}, false
+	rules := annotationRules()
+	splitters := n.splitters(rules)
 	for i := range n.Objects {
 		object := &n.Objects[i]
 		if object.meta.GetDeletionTimestamp() != nil {
 			continue
 		}
-		current := &objectPlan{Namespace: n, object: object, results: results}
+		current := &objectPlan{Namespace: n, object: object, rules: rules, splitters: splitters, results: results}
 		change, err := current.plan()
 		if err != nil {
 			return Plan{}, fmt.Errorf("%s: %w", object, err)
@@ -80,7 +81,12 @@ func (n *Namespace) Plan() (Plan, error) {
 type objectPlan struct {
 	*Namespace
 
-	object       *Object
+	object *Object
+	// rules is the table of annotations. splitters are the Ingresses that split the traffic of others.
+	rules     []annotationRule
+	splitters []splitter
+	// toProxies is what the annotations of the object, and of Service kedify-proxy, do to requests to the proxies.
+	toProxies    behavior
 	results      outcomes
 	requeueAfter time.Duration
 	// needsGrant reports whether a backend references the shared fleet, or will as soon as nothing blocks it.
@@ -89,6 +95,7 @@ type objectPlan struct {
 
 // plan compares the object with its desired state.
 func (p *objectPlan) plan() (Change, error) {
+	p.prepare()
 	record, err := parseRestorePatch(p.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
 	if err != nil {
 		p.recordForAll(httpv1alpha1.ReasonInvalidRestoreRecord, err.Error())
@@ -149,18 +156,12 @@ func (p *objectPlan) selectBackends(
 			continue
 		}
 		hasTarget = true
-		to := p.destination(original, targets)
-		reason, message := p.unmanaged(original, backends)
-		if reason == "" {
-			reason, message = p.fleetBlocker(targets)
-		}
-		isCurrent := isWired && p.isInFleet(ref, targets[0])
-		if reason == "" {
-			reason, message = p.protocolBlocker(targets, to.service.Port.Number, isCurrent)
-		}
+		toService := p.behaviorOf(original.service.Name, original.service.Port)
+		to := p.destination(original, targets, toService)
+		reason, message := p.permanentBlocker(targets, backends, i, &to, toService)
 		if reason == "" {
 			p.needsGrant = p.needsGrant || to.isCrossNamespace
-			reason, message = p.blocker(targets, &to, isCurrent, state)
+			reason, message = p.blocker(targets, &to, isWired && p.isInFleet(ref, targets[0]), state)
 		}
 		if reason == "" {
 			wired[i], reason = rewrite{original: *original, replacement: to}, httpv1alpha1.ReasonWired
@@ -171,6 +172,29 @@ func (p *objectPlan) selectBackends(
 		p.recordOutcome(targets, ref, reason, message)
 	}
 	return wired, hasTarget
+}
+
+// permanentBlocker returns why a backend must not reference the proxies until a user changes something. An empty
+// reason means that nothing blocks it.
+func (p *objectPlan) permanentBlocker(
+	targets []*Target, originals []backend, at int, to *backend, toService behavior,
+) (reason, message string) {
+	original, ref := &originals[at], &p.object.backends[at]
+	for _, blocker := range []func() (string, string){
+		func() (string, string) { return p.unmanaged(original, originals) },
+		func() (string, string) { return p.fleetBlocker(targets) },
+		func() (string, string) { return p.annotationBlocker(targets, original, toService) },
+		func() (string, string) {
+			isCurrent := ref.isProxy() && p.isInFleet(ref, targets[0])
+			return p.protocolBlocker(targets, original, toService, to.service.Port.Number, isCurrent)
+		},
+		p.serviceTypeBlocker,
+	} {
+		if reason, message = blocker(); reason != "" {
+			return reason, message
+		}
+	}
+	return "", ""
 }
 
 // rewrite is a backend before and after it points to the proxies.
@@ -186,16 +210,25 @@ func (p *objectPlan) originalBackends(originals map[int]backend) []backend {
 }
 
 // targetsOf returns the targets whose traffic reaches a backend with this original.
+//
+// Without a target for the requests as proxies receive them, these are the targets for the requests before annotations
+// change them.
 func (p *objectPlan) targetsOf(original *backend) []*Target {
-	var targets []*Target
+	var targets, before []*Target
 	for i := range p.Targets {
 		target := &p.Targets[i]
 		isFor := original.isProxy() && p.isInFleet(original, target) ||
-			target.matchesService(original.service, p.Ports[original.service.Name])
-		if target.Unsupported == "" && slices.Contains(target.Kinds, p.object.kind) && isFor &&
-			target.matches(original.requests) {
+			target.matchesService(original.service, p.service(original.service.Name).Spec.Ports)
+		switch {
+		case target.Unsupported != "" || !slices.Contains(target.Kinds, p.object.kind) || !isFor:
+		case target.matches(original.received):
 			targets = append(targets, target)
+		case target.matches(original.requests):
+			before = append(before, target)
 		}
+	}
+	if len(targets) == 0 {
+		return before
 	}
 	return targets
 }
@@ -222,54 +255,15 @@ func (p *objectPlan) unmanaged(original *backend, all []backend) (reason, messag
 	return "", ""
 }
 
-// destination returns the backend that replaces original and references the proxies of its targets.
-func (p *objectPlan) destination(original *backend, targets []*Target) backend {
+// destination returns the backend that replaces original and references the proxies of its targets. toService is the
+// behavior for the backend's Service.
+func (p *objectPlan) destination(original *backend, targets []*Target, toService behavior) backend {
 	if len(targets) > 0 && targets[0].IsShared {
 		to := original.withService(proxyBackend(ProxyPort), p.Shared.Namespace)
 		to.isCrossNamespace = true
 		return to
 	}
-	return original.withService(proxyBackend(p.proxyPort(original, targets)), original.namespace)
-}
-
-// proxyPort returns the proxies' port that a backend references. It is TLSPort if the Ingress requires TLS to its
-// backends, or if its Service's port does and the targets have certificates.
-func (p *objectPlan) proxyPort(original *backend, targets []*Target) int32 {
-	isMissing := func(t *Target) bool { return t.Certificate == CertificateNotConfigured }
-	wantsTLS := p.object.kind == trigger.AutowireIngress && !slices.ContainsFunc(targets, isMissing) &&
-		isTLSPort(original.service.Port, p.Ports[original.service.Name])
-	if p.object.protocol.isTLS || wantsTLS {
-		return TLSPort
-	}
-	return ProxyPort
-}
-
-// protocolBlocker returns why the proxies cannot serve the protocol that the Ingress controller uses to a backend.
-// TLS requires a certificate. A backend that already references the proxies stays there while an earlier
-// certificate may still be active.
-func (p *objectPlan) protocolBlocker(
-	targets []*Target, port int32, isWired bool,
-) (reason, message string) {
-	if p.object.protocol.isUnsupported {
-		return httpv1alpha1.ReasonUnsupportedSetting, p.object.protocol.annotation +
-			" sets a protocol that the proxies do not support; use HTTP or HTTPS"
-	}
-	if port != TLSPort {
-		return "", ""
-	}
-	for _, target := range targets {
-		switch {
-		case target.Certificate == CertificateNotConfigured:
-			return httpv1alpha1.ReasonUnsupportedSetting, fmt.Sprintf(
-				"%s requires TLS to the backends, and HTTPScaledObject %q has no certificate; "+
-					"set tlsSecretName in its trigger", p.object.protocol.annotation, target.Name)
-		case target.Certificate == CertificateMissing, target.Certificate == CertificateMaybeActive && !isWired:
-			return httpv1alpha1.ReasonNoCertificate, fmt.Sprintf(
-				"the proxies lack a certificate for a host of HTTPScaledObject %q; "+
-					"see its condition %s", target.Name, httpv1alpha1.ConditionTLSReady)
-		}
-	}
-	return "", ""
+	return original.withService(proxyBackend(p.proxyPort(original, targets, toService)), original.namespace)
 }
 
 // blocker returns why a backend must not reference the proxies now. An empty reason means that nothing blocks it.

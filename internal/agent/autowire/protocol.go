@@ -3,70 +3,107 @@ package autowire
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// backendProtocol is the protocol that an Ingress controller uses to all backends of an Ingress, as far as the
-// Ingress defines it. The zero value is plain HTTP.
-type backendProtocol struct {
-	// annotation is the annotation that sets the protocol, with its value, for messages.
-	annotation string
-	// isTLS reports whether the protocol is HTTP over TLS. isUnsupported reports a protocol that the proxies do
-	// not support.
-	isTLS, isUnsupported bool
+// proxyPort returns the proxies' port that a backend references. It is TLSPort if the Ingress requires TLS to the
+// proxies, or if its Service's port requires it, no annotation for that Service does, and the targets have
+// certificates.
+func (p *objectPlan) proxyPort(original *backend, targets []*Target, toService behavior) int32 {
+	isMissing := func(t *Target) bool { return t.Certificate == CertificateNotConfigured }
+	wantsTLS := p.object.kind == trigger.AutowireIngress && toService.find(usesTLS, usesHTTP2TLS) == nil &&
+		!slices.ContainsFunc(targets, isMissing) && isTLSPort(original.service.Port, p.service(original.service.Name).Spec.Ports)
+	if p.toProxies.find(usesTLS, usesHTTP2TLS) != nil || wantsTLS {
+		return TLSPort
+	}
+	return ProxyPort
 }
 
-// protocolAnnotations returns the annotations of which the value is the backend protocol: those of ingress-nginx,
-// HAProxy Ingress (two prefixes), the AWS Load Balancer Controller and Azure's Application Gateway.
-func protocolAnnotations() []string {
-	return []string{
-		"nginx.ingress.kubernetes.io/backend-protocol",
-		"haproxy-ingress.github.io/backend-protocol", "ingress.kubernetes.io/backend-protocol",
-		"alb.ingress.kubernetes.io/backend-protocol",
-		"appgw.ingress.kubernetes.io/backend-protocol",
+// protocolBlocker returns why the proxies cannot replace a backend because of protocols. The Ingress controller must
+// use one to the proxies that they support, with a certificate for TLS, and the application must support the one that
+// the proxies use to it. toService is the behavior for the backend's Service. A backend that already references the
+// proxies stays there while an earlier certificate may still be active.
+func (p *objectPlan) protocolBlocker(
+	targets []*Target, original *backend, toService behavior, port int32, isWired bool,
+) (reason, message string) {
+	if other := p.toProxies.find(usesOther); other != nil {
+		return httpv1alpha1.ReasonUnsupportedSetting, other.text +
+			" sets a protocol that the proxies do not support; use HTTP or HTTPS"
 	}
-}
-
-// tlsAnnotations returns the annotations that enable TLS to backends by "true": those of HAProxy Ingress (two
-// prefixes) and of HAProxy Technologies' controller.
-func tlsAnnotations() []string {
-	return []string{
-		"haproxy-ingress.github.io/secure-backends", "ingress.kubernetes.io/secure-backends", "haproxy.org/server-ssl",
+	if reason, message = p.upstreamBlocker(original, toService); reason != "" {
+		return reason, message
 	}
-}
-
-// sslServices is the annotation of F5's NGINX controller that lists the Services to connect to over TLS. It
-// applies to the proxies only if it lists their Service.
-const sslServices = "nginx.org/ssl-services"
-
-// backendProtocolOf returns the backend protocol that an Ingress's annotations set.
-func backendProtocolOf(annotations map[string]string) backendProtocol {
-	for _, name := range protocolAnnotations() {
-		value := annotations[name]
-		protocol := backendProtocol{annotation: fmt.Sprintf("annotation %s: %.40q", name, value)}
-		switch strings.ToLower(strings.TrimSpace(value)) {
-		case "", "http", "h1", "h2", "grpc":
-			continue
-		case "https", "grpcs", "h1-ssl", "h2-ssl":
-			protocol.isTLS = true
-		default:
-			protocol.isUnsupported = true
-		}
-		return protocol
+	if port != TLSPort {
+		return "", ""
 	}
-	for _, name := range tlsAnnotations() {
-		if value := annotations[name]; strings.EqualFold(strings.TrimSpace(value), "true") {
-			return backendProtocol{annotation: fmt.Sprintf("annotation %s: %q", name, value), isTLS: true}
+	for _, target := range targets {
+		switch {
+		case target.Certificate == CertificateNotConfigured:
+			return httpv1alpha1.ReasonUnsupportedSetting, fmt.Sprintf(
+				"%s requires TLS to the backends, and HTTPScaledObject %q has no certificate; "+
+					"set tlsSecretName in its trigger", p.toProxies.find(usesTLS, usesHTTP2TLS).text, target.Name)
+		case target.Certificate == CertificateMissing, target.Certificate == CertificateMaybeActive && !isWired:
+			return httpv1alpha1.ReasonNoCertificate, fmt.Sprintf(
+				"the proxies lack a certificate for a host of HTTPScaledObject %q; "+
+					"see its condition %s", target.Name, httpv1alpha1.ConditionTLSReady)
 		}
 	}
-	listed := strings.Split(annotations[sslServices], ",")
-	if slices.ContainsFunc(listed, func(name string) bool { return strings.TrimSpace(name) == ProxyService }) {
-		return backendProtocol{annotation: "annotation " + sslServices, isTLS: true}
+	return "", ""
+}
+
+// upstreamBlocker returns why the proxies would use another protocol to the application than the Ingress controller
+// does, or the Ingress controller another one to the proxies. The proxies use the one of the Service's port.
+func (p *objectPlan) upstreamBlocker(original *backend, toService behavior) (reason, message string) {
+	protocol := protocolOf(servicePort(original.service.Port, p.service(original.service.Name).Spec.Ports))
+	http2, tls := toService.find(usesHTTP2, usesHTTP2TLS), toService.find(usesTLS)
+	switch {
+	case http2 != nil && protocol != model.HTTP2:
+		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+			"%s uses HTTP/2 to the application, and the proxies would use HTTP/1.1; set appProtocol: kubernetes.io/h2c "+
+				"on port %s of Service %s", http2.text, portText(original.service.Port), original.service.Name)
+	case http2 != nil && p.toProxies.find(usesHTTP2, usesHTTP2TLS) == nil:
+		return lostOnProxies(http2, "uses HTTP/2")
+	case http2 == nil && tls != nil && protocol == model.HTTP1:
+		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+			"%s uses TLS to the application, and the proxies would use clear text; set appProtocol: https "+
+				"on port %s of Service %s", tls.text, portText(original.service.Port), original.service.Name)
 	}
-	return backendProtocol{}
+	return "", ""
+}
+
+// servicePort returns the port of a Service that a backend references. A port that does not exist has no name.
+func servicePort(ref networkingv1.ServiceBackendPort, ports []corev1.ServicePort) corev1.ServicePort {
+	for _, port := range ports {
+		if port.Port == ref.Number || ref.Name != "" && port.Name == ref.Name {
+			return port
+		}
+	}
+	return corev1.ServicePort{Port: ref.Number}
+}
+
+// protocolOf returns the protocol that the proxies use to a port.
+func protocolOf(port corev1.ServicePort) model.Protocol {
+	appProtocol := ""
+	if port.AppProtocol != nil {
+		appProtocol = *port.AppProtocol
+	}
+	return model.ProtocolOf(appProtocol, port.Name)
+}
+
+// portText returns the number or name of a port, for messages.
+func portText(port networkingv1.ServiceBackendPort) string {
+	if port.Name != "" {
+		return port.Name
+	}
+	return strconv.Itoa(int(port.Number))
 }
 
 // isTLSPort reports whether Ingress controllers use TLS to a Service's port because of the Service itself: by its

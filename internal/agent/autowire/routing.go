@@ -14,10 +14,11 @@ import (
 // gatewayPlugin is the name in Rollouts of the traffic router plugin that sets the weights of HTTPRoutes.
 const gatewayPlugin = "argoproj-labs/gatewayAPI"
 
-// Routing is the set of HTTPRoutes that gatewayPlugin manages for one Rollout.
+// Routing is the set of HTTPRoutes that gatewayPlugin manages for one Rollout, and of Ingresses that the controller
+// itself manages for it.
 type Routing struct {
-	rollout string // namespace and name
-	config  routingConfig
+	rollout, namespace string // the Rollout's name and namespace
+	config             routingConfig
 }
 
 // routingConfig is a Rollout's configuration of gatewayPlugin for HTTPRoutes. The plugin ignores the letter case
@@ -33,38 +34,65 @@ type routingConfig struct {
 	} `json:"httpRoutes"`
 	// HTTPRouteSelector selects routes of Namespace by their labels.
 	HTTPRouteSelector *metav1.LabelSelector `json:"httpRouteSelector"`
+	// hasRoutes reports whether the Rollout uses the plugin. nginx and alb are the Ingresses of the controller's own
+	// routers.
+	hasRoutes  bool
+	nginx, alb []string
 }
 
-// RoutingConfig returns a Rollout's configuration of gatewayPlugin as JSON, empty if it does not use the plugin.
+// RoutingConfig returns a text that differs for two versions of a Rollout if they manage other HTTPRoutes or
+// Ingresses.
 func RoutingConfig(rollout *apis.Rollout) string {
 	canary := rollout.Spec.Strategy.Canary
 	if canary == nil || canary.TrafficRouting == nil {
 		return ""
 	}
-	return string(canary.TrafficRouting.Plugins[gatewayPlugin])
+	return fmt.Sprint(string(canary.TrafficRouting.Plugins[gatewayPlugin]), canary.TrafficRouting.Ingresses())
 }
 
-// Routings returns the routings of all Rollouts that use gatewayPlugin. An unreadable configuration is ignored:
-// the plugin rejects it.
+// Routings returns the routings of all Rollouts that use gatewayPlugin, or Ingresses. An unreadable configuration is
+// ignored: the plugin rejects it.
 func Routings(rollouts ...apis.Rollout) []Routing {
 	var routings []Routing
 	for i := range rollouts {
-		routing := Routing{rollout: fmt.Sprintf("%s/%s", rollouts[i].Namespace, rollouts[i].Name)}
-		text := RoutingConfig(&rollouts[i])
-		if text == "" || json.Unmarshal([]byte(text), &routing.config) != nil {
+		canary := rollouts[i].Spec.Strategy.Canary
+		if canary == nil || canary.TrafficRouting == nil {
 			continue
 		}
+		routing := Routing{rollout: rollouts[i].Name, namespace: rollouts[i].Namespace}
+		text := canary.TrafficRouting.Plugins[gatewayPlugin]
+		routing.config.hasRoutes = len(text) > 0 && json.Unmarshal(text, &routing.config) == nil
 		if routing.config.Namespace == "" {
 			routing.config.Namespace = rollouts[i].Namespace
 		}
-		routings = append(routings, routing)
+		routing.config.nginx, routing.config.alb = canary.TrafficRouting.Nginx.Names(), canary.TrafficRouting.ALB.Names()
+		if routing.config.hasRoutes || len(routing.config.nginx)+len(routing.config.alb) > 0 {
+			routings = append(routings, routing)
+		}
 	}
 	return routings
 }
 
-// Namespaces returns the namespaces of the HTTPRoutes.
+// String returns namespace and name of the Rollout, for messages.
+func (r *Routing) String() string { return r.namespace + "/" + r.rollout }
+
+// ingressRouter returns the controller's router that manages an Ingress, or an empty text.
+func (r *Routing) ingressRouter(ingress metav1.Object) string {
+	switch isHere := ingress.GetNamespace() == r.namespace; {
+	case isHere && slices.Contains(r.config.nginx, ingress.GetName()):
+		return "nginx"
+	case isHere && slices.Contains(r.config.alb, ingress.GetName()):
+		return "alb"
+	}
+	return ""
+}
+
+// Namespaces returns the namespaces of the HTTPRoutes and Ingresses.
 func (r *Routing) Namespaces() []string {
 	namespaces := []string{r.config.Namespace}
+	if r.namespace != r.config.Namespace && len(r.config.nginx)+len(r.config.alb) > 0 {
+		namespaces = append(namespaces, r.namespace)
+	}
 	for _, route := range r.config.HTTPRoutes {
 		if route.Namespace != "" && !slices.Contains(namespaces, route.Namespace) {
 			namespaces = append(namespaces, route.Namespace)
@@ -75,6 +103,9 @@ func (r *Routing) Namespaces() []string {
 
 // manages reports whether the plugin manages an HTTPRoute.
 func (r *Routing) manages(route *apis.HTTPRoute) bool {
+	if !r.config.hasRoutes {
+		return false
+	}
 	isHere := r.config.Namespace == route.Namespace
 	for _, named := range r.config.HTTPRoutes {
 		if named.Name == route.Name && (named.Namespace == route.Namespace || named.Namespace == "" && isHere) {

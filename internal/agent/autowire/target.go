@@ -13,6 +13,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
+// affinityAnnotation is the annotation with the session affinity of an HTTPScaledObject.
+const affinityAnnotation = httpv1alpha1.AnnotationPrefix + "session-affinity"
+
 // Target is an HTTPScaledObject with autowiring enabled.
 type Target struct {
 	// Name is the HTTPScaledObject's name.
@@ -31,6 +34,8 @@ type Target struct {
 	IsShared bool
 	// IsProgrammed reports whether every Ready proxy has ACKed its current generation.
 	IsProgrammed bool
+	// HasAffinity reports whether the proxies send the requests of a client to the same Pod.
+	HasAffinity bool
 	// Certificate is the state of the TLS certificate for its hosts.
 	Certificate Certificate
 	// Unsupported is the message about a setting that this version does not support. Such a target is not wired.
@@ -94,6 +99,7 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject) (Target, bool) {
 		IsShared: object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared,
 		IsProgrammed: programmed != nil && programmed.Status == metav1.ConditionTrue &&
 			programmed.ObservedGeneration == object.Generation,
+		HasAffinity: object.Annotations[affinityAnnotation] != "",
 		Certificate: certificateOf(object),
 		Unsupported: unsupportedKinds(kinds),
 	}, true
@@ -136,18 +142,21 @@ func (t *Target) matchesAll(all requestSet) bool {
 	if t.IsPartial {
 		return false
 	}
-	for _, host := range all.hosts {
-		if !slices.ContainsFunc(t.Hosts, func(pattern string) bool { return hostCovers(pattern, host) }) {
-			return false
-		}
-	}
-	for _, path := range all.paths {
-		isMatched := slices.ContainsFunc(t.PathPrefixes, func(prefix string) bool { return hasPathPrefix(prefix, path.text) })
-		if len(t.PathPrefixes) > 0 && !isMatched {
-			return false
-		}
-	}
-	return true
+	return t.matchesHosts(all.hosts) && t.matchesPaths(all.paths)
+}
+
+// matchesHosts reports whether the target matches all of the hosts.
+func (t *Target) matchesHosts(hosts []string) bool {
+	return !slices.ContainsFunc(hosts, func(host string) bool {
+		return !slices.ContainsFunc(t.Hosts, func(pattern string) bool { return hostCovers(pattern, host) })
+	})
+}
+
+// matchesPaths reports whether the target matches all of the paths.
+func (t *Target) matchesPaths(paths []path) bool {
+	return len(t.PathPrefixes) == 0 || !slices.ContainsFunc(paths, func(path path) bool {
+		return !slices.ContainsFunc(t.PathPrefixes, func(prefix string) bool { return hasPathPrefix(prefix, path.text) })
+	})
 }
 
 // normalizeHost returns a host in the form used for comparison. An empty host means every host.

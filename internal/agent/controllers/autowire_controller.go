@@ -121,10 +121,10 @@ func (a *AutowireReconciler) read(
 	if err != nil {
 		return namespace, nil, fmt.Errorf("read namespace %s: %w", name, err)
 	}
-	namespace = autowire.Namespace{Ports: map[string][]corev1.ServicePort{}, Now: a.Now(), CoolDown: a.CoolDown}
+	namespace = autowire.Namespace{Services: map[string]*corev1.Service{}, Now: a.Now(), CoolDown: a.CoolDown}
 	for i := range services.Items {
 		service := &services.Items[i]
-		namespace.Ports[service.Name] = service.Spec.Ports
+		namespace.Services[service.Name] = service
 		if service.Name == autowire.ProxyService {
 			proxies.Service = service
 		}
@@ -188,17 +188,17 @@ func (a *AutowireReconciler) objects(
 	if err = a.Client.List(ctx, &ingresses, inside); err == nil && a.IsInstalled(apis.HTTPRouteKind()) {
 		err = a.Client.List(ctx, &routes, inside)
 	}
-	if err == nil && len(routes.Items) > 0 && a.IsInstalled(apis.RolloutKind()) {
+	if err == nil && len(ingresses.Items)+len(routes.Items) > 0 && a.IsInstalled(apis.RolloutKind()) {
 		err = a.Client.List(ctx, &rollouts, client.UnsafeDisableDeepCopy) // a Rollout may manage routes of other namespaces
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", name, err)
 	}
+	routings := autowire.Routings(rollouts.Items...)
 	for i := range ingresses.Items {
 		objects = append(objects, &ingresses.Items[i])
-		into.Objects = append(into.Objects, autowire.FromIngress(&ingresses.Items[i]))
+		into.Objects = append(into.Objects, autowire.FromIngress(&ingresses.Items[i], routings...))
 	}
-	routings := autowire.Routings(rollouts.Items...)
 	for i := range routes.Items {
 		objects = append(objects, &routes.Items[i])
 		into.Objects = append(into.Objects, autowire.FromHTTPRoute(&routes.Items[i], routings))
@@ -295,7 +295,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&apis.ScaledObject{}, enqueueNamespaces(ownNamespace),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Service{}, a.enqueueProxyUsers(),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: portsChanged})).
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: serviceChanged})).
 		Watches(&discoveryv1.EndpointSlice{}, a.enqueueProxyUsers()).
 		Watches(&appsv1.Deployment{}, a.enqueueProxyUsers(),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: terminationChanged})).
@@ -350,7 +350,7 @@ func ownNamespace(object client.Object) []string { return []string{object.GetNam
 func routedNamespaces(object client.Object) (namespaces []string) {
 	if rollout, ok := object.(*apis.Rollout); ok {
 		for _, routing := range autowire.Routings(*rollout) {
-			namespaces = routing.Namespaces()
+			namespaces = append(namespaces, routing.Namespaces()...)
 		}
 	}
 	return namespaces

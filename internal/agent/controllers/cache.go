@@ -16,8 +16,8 @@ import (
 )
 
 // AutowireCache returns the cache configuration for the AutowireReconciler. Ingresses are kept whole, because
-// their patches depend on all of their metadata. Of Services only the ports are kept, except those of proxies,
-// which the ProxyReconciler compares. EndpointSlices and Deployments are limited to those of proxies. HTTPRoutes
+// their patches depend on all of their metadata. Of Services only the ports and the annotations that affect autowiring
+// are kept, except those of proxies, which the ProxyReconciler compares. EndpointSlices and Deployments are limited to those of proxies. HTTPRoutes
 // are missing: a cache looks up all configured kinds when it is created, and fails if one is not installed.
 func AutowireCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
@@ -26,6 +26,7 @@ func AutowireCache() map[client.Object]cache.ByObject {
 			if service, ok := object.(*corev1.Service); ok && !isProxyService(service.Name) {
 				kept := &corev1.Service{ObjectMeta: named(service), Spec: corev1.ServiceSpec{Ports: service.Spec.Ports}}
 				kept.ResourceVersion, kept.UID = service.ResourceVersion, service.UID
+				kept.Annotations = autowire.ServiceAnnotations(service.Annotations)
 				return kept, nil
 			}
 			return object, nil

@@ -37,11 +37,15 @@ func targetChanged(change event.UpdateEvent) bool {
 		meta.FindStatusCondition(after.Status.Conditions, httpv1alpha1.ConditionAutowired))
 }
 
-// portsChanged reports whether the ports of a Service have changed.
-func portsChanged(change event.UpdateEvent) bool {
+// serviceChanged reports whether a Service has changed in its ports, its type, or an annotation that affects
+// autowiring.
+func serviceChanged(change event.UpdateEvent) bool {
 	before, isBefore := change.ObjectOld.(*corev1.Service)
 	after, isAfter := change.ObjectNew.(*corev1.Service)
-	return !isBefore || !isAfter || !equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports)
+	return !isBefore || !isAfter || before.Spec.Type != after.Spec.Type ||
+		!equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports) ||
+		!equality.Semantic.DeepEqual(
+			autowire.ServiceAnnotations(before.Annotations), autowire.ServiceAnnotations(after.Annotations))
 }
 
 // terminationChanged reports whether a Deployment of proxies was replaced, or has started or stopped terminating.

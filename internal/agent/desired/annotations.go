@@ -9,13 +9,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
-// annotationKeys returns the trigger keys that the agent stores in annotations, because an HTTPScaledObject's spec
-// has no field for them.
+// annotationKeys returns the trigger keys that the agent stores in annotations: an HTTPScaledObject's spec has no field
+// for them, or also contains values of users, so that the annotation shows whose value it is.
 func annotationKeys() []string {
 	return []string{
 		trigger.KeyFallbackService, trigger.KeyExternalProxyMetricKey, trigger.KeyTrafficAutowire,
 		trigger.KeyHealthcheckPath, trigger.KeyHealthcheckResponse, trigger.KeyTLSSecretName,
-		trigger.KeyWaitingPageEnabled, trigger.KeyWaitingPageConfigMap,
+		trigger.KeyWaitingPageEnabled, trigger.KeyWaitingPageConfigMap, trigger.KeySessionAffinity,
+		trigger.KeyConditionWaitTimeout, trigger.KeyResponseHeaderTimeout,
 	}
 }
 

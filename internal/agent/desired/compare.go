@@ -94,7 +94,7 @@ func (c *Changes) write(want Want, current *httpv1alpha1.HTTPScaledObject) {
 // differs reports whether an object, which has a controller, differs from the desired one in the fields of the
 // agent. Additions by others do not count.
 func differs(current, want *httpv1alpha1.HTTPScaledObject) bool {
-	if !equality.Semantic.DeepEqual(ownSpec(current.Spec), want.Spec) {
+	if !equality.Semantic.DeepEqual(ownSpec(current.Spec, want.Spec), want.Spec) {
 		return true
 	}
 	for _, name := range ownAnnotations() {

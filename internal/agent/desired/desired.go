@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -191,7 +192,7 @@ func (w *Want) build(
 		ObjectMeta: metav1.ObjectMeta{
 			Name: w.Name, Namespace: scaled.Namespace,
 			Labels:          map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
-			Annotations:     annotations(scaled, managed.trigger.Metadata),
+			Annotations:     annotations(scaled, trigger.Accepted(managed.trigger.Metadata, problems)),
 			OwnerReferences: []metav1.OwnerReference{owner(scaled)},
 		},
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
@@ -199,6 +200,7 @@ func (w *Want) build(
 			ScaleTargetRef: target(scaled, service, parsed),
 			Replicas:       replicas,
 			ScalingMetric:  metric(parsed),
+			Timeouts:       timeouts(parsed),
 		},
 	}
 }
@@ -284,6 +286,22 @@ func metric(parsed trigger.Trigger) *httpv1alpha1.ScalingMetric {
 		Window:      &metav1.Duration{Duration: parsed.Window},
 		Granularity: &metav1.Duration{Duration: parsed.Granularity},
 	}}
+}
+
+// timeouts returns the timeouts in the trigger, nil if it has none.
+func timeouts(parsed trigger.Trigger) *httpv1alpha1.Timeouts {
+	field := func(value *time.Duration) *metav1.Duration {
+		if value == nil {
+			return nil
+		}
+		return &metav1.Duration{Duration: *value}
+	}
+	if parsed.ConditionWaitTimeout == nil && parsed.ResponseHeaderTimeout == nil {
+		return nil
+	}
+	return &httpv1alpha1.Timeouts{
+		ConditionWait: field(parsed.ConditionWaitTimeout), ResponseHeader: field(parsed.ResponseHeaderTimeout),
+	}
 }
 
 // headers converts the trigger's header conditions.

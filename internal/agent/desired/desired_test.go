@@ -108,6 +108,11 @@ func TestDesired(t *testing.T) {
 		"unknown key": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", pathPrefix: /a}}]`, canary, []summary{{"shop", "shop-stable", []string{
 			`KeyIgnored: spec.triggers[0].metadata.pathPrefix "/a": unknown key, ignored; did you mean pathPrefixes?`,
 		}}}},
+		"published keys without support": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", trafficAutowire: gloo, healthcheckResponse: pathEmbeddedHost, healthcheckPathPrefix: /x}}]`, canary, []summary{{"shop", "shop-stable", []string{
+			`KeyIgnored: spec.triggers[0].metadata.trafficAutowire "gloo": "gloo": use a list of ingress, httproute, virtualservice, route, service, separated by commas, or false for none; false applies`,
+			`KeyIgnored: spec.triggers[0].metadata.healthcheckResponse "pathEmbeddedHost": use one of static, passthrough; ignored`,
+			`KeyIgnored: spec.triggers[0].metadata.healthcheckPathPrefix "/x": unknown key, ignored; remove it`,
+		}}}},
 		"one invalid value of two": {`[{type: kedify-http, metadata: {hosts: a.test, port: http}}, ` + plain + `]`, canary, []summary{
 			{"shop", "", []string{`InvalidTrigger: spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`}},
 			{"shop-1", "shop-stable", nil},
@@ -163,6 +168,9 @@ spec:
         tlsSecretName: shop-tls
         coldStartWaitingPageEnabled: "true"
         coldStartWaitingPageConfigMapRef: page
+        sessionAffinity: "{cookie: {name: route}}"
+        conditionWaitTimeout: 5m
+        responseHeaderTimeout: 0s
 `
 
 // made is the desired HTTPScaledObject of full.
@@ -174,6 +182,9 @@ metadata:
   annotations:
     http.kedify.io/cold-start-waiting-page-config-map-ref: page
     http.kedify.io/cold-start-waiting-page-enabled: "true"
+    http.kedify.io/condition-wait-timeout: 5m
+    http.kedify.io/response-header-timeout: 0s
+    http.kedify.io/session-affinity: "{cookie: {name: route}}"
     http.kedify.io/external-proxy-metric-key: outbound|80||shop
     http.kedify.io/fallback-service: shop-direct
     http.kedify.io/healthcheck-path: /healthz
@@ -190,6 +201,7 @@ spec:
   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop, service: shop, portName: http}
   replicas: {min: 2, max: 10}
   scalingMetric: {requestRate: {targetValue: 5, window: 30s, granularity: 2s}}
+  timeouts: {conditionWait: 5m, responseHeader: 0s}
 `
 
 func TestAllKeys(t *testing.T) {
@@ -311,7 +323,6 @@ func TestCompare(t *testing.T) {
 		"additions by others": {object: func(object *httpv1alpha1.HTTPScaledObject) {
 			object.Annotations[httpv1alpha1.AnnotationWeightedBackends] = "[{service: shop, weight: 1}]"
 			object.Labels["team"] = "a"
-			object.Spec.Timeouts = &httpv1alpha1.Timeouts{}
 			object.Status.Conditions = append(object.Status.Conditions, metav1.Condition{Type: "Ready", Status: "True"})
 		}},
 		"trigger changed": {
@@ -322,6 +333,25 @@ func TestCompare(t *testing.T) {
 		"key removed": {
 			scaled: func(scaled *apis.ScaledObject) {
 				delete(scaled.Spec.Triggers[0].Metadata, "healthcheckResponse")
+			},
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want:   changes{Update: []string{"shop"}},
+		},
+		"timeout edited by a user": {object: func(object *httpv1alpha1.HTTPScaledObject) {
+			object.Spec.Timeouts.ResponseHeader = &metav1.Duration{Duration: 1}
+		}, want: changes{Update: []string{"shop"}}},
+		"timeout of a user": {
+			scaled: func(scaled *apis.ScaledObject) {
+				delete(scaled.Spec.Triggers[0].Metadata, "responseHeaderTimeout")
+			},
+			object: func(object *httpv1alpha1.HTTPScaledObject) {
+				delete(object.Annotations, "http.kedify.io/response-header-timeout")
+				object.Spec.Timeouts.ResponseHeader = &metav1.Duration{Duration: 1}
+			},
+		},
+		"timeout removed": {
+			scaled: func(scaled *apis.ScaledObject) {
+				delete(scaled.Spec.Triggers[0].Metadata, "responseHeaderTimeout")
 			},
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want:   changes{Update: []string{"shop"}},

@@ -6,12 +6,28 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// ownSpec returns the fields of a spec that the agent owns, set or not.
-func ownSpec(spec httpv1alpha1.HTTPScaledObjectSpec) httpv1alpha1.HTTPScaledObjectSpec {
+// ownSpec returns the fields of a spec that the agent owns, set or not. Of the timeouts it owns those that want has.
+func ownSpec(spec, want httpv1alpha1.HTTPScaledObjectSpec) httpv1alpha1.HTTPScaledObjectSpec {
 	return httpv1alpha1.HTTPScaledObjectSpec{
 		Hosts: spec.Hosts, PathPrefixes: spec.PathPrefixes, Headers: spec.Headers,
 		ScaleTargetRef: spec.ScaleTargetRef, Replicas: spec.Replicas, ScalingMetric: spec.ScalingMetric,
+		Timeouts: ownTimeouts(spec.Timeouts, want.Timeouts),
 	}
+}
+
+// ownTimeouts returns those of the timeouts that want has, too.
+func ownTimeouts(current, want *httpv1alpha1.Timeouts) *httpv1alpha1.Timeouts {
+	if current == nil || want == nil {
+		return nil
+	}
+	own := new(httpv1alpha1.Timeouts)
+	if want.ConditionWait != nil {
+		own.ConditionWait = current.ConditionWait
+	}
+	if want.ResponseHeader != nil {
+		own.ResponseHeader = current.ResponseHeader
+	}
+	return own
 }
 
 // Surplus returns the JSON merge patch (RFC 7386) that removes from an object the fields that the agent owns and
@@ -19,7 +35,7 @@ func ownSpec(spec httpv1alpha1.HTTPScaledObjectSpec) httpv1alpha1.HTTPScaledObje
 // custom resource does not accept null in one. The patch also sets the desired spec: the API server accepts
 // neither both a port and its name nor none of them, so one write must replace one by the other.
 func Surplus(current, want *httpv1alpha1.HTTPScaledObject) (map[string]any, error) {
-	currentSpec, err := toMap(ownSpec(current.Spec))
+	currentSpec, err := toMap(ownSpec(current.Spec, want.Spec))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -15,45 +17,35 @@ import (
 const settingsFix = "bind ClusterRole kedify-http-interceptor-settings and the Role of config/interceptor, or start " +
 	"it with --envoy-settings=false"
 
-// parsedSettings is what is stored of a ConfigMap with settings of Envoy.
-type parsedSettings struct {
-	settings *model.EnvoySettings
-	reason   string // why the settings are invalid, "" for valid settings
-}
-
 // reduceSettings parses the ConfigMap.
-func reduceSettings(object *corev1.ConfigMap) parsedSettings {
-	settings, err := envoysettings.Parse(object.Data)
-	if err != nil {
-		return parsedSettings{reason: err.Error()}
-	}
-	return parsedSettings{settings: settings}
-}
-
-// isSameSettings reports whether two versions are equal.
-func isSameSettings(before, after parsedSettings) bool {
-	return before.reason == after.reason && before.settings.Equal(after.settings)
+func reduceSettings(object *corev1.ConfigMap) envoysettings.Parsed {
+	return envoysettings.Parse(object.Data)
 }
 
 // settingsState are the settings of Envoy by namespace of the objects that they apply to. The key "" applies to all
 // objects.
 type settingsState struct {
-	// active are the last valid settings.
+	// active are the settings in effect, and valid are the contents that they are from: invalid values of the current
+	// ConfigMaps are replaced by previous ones.
 	active resolve.SettingsByNamespace
+	valid  map[string]envoysettings.Parsed
 	// errors are the validation errors of the current ConfigMaps.
 	errors map[string]string
 }
 
 // update processes a changed ConfigMap.
-func (s *settingsState) update(namespace string, change objectChange[parsedSettings]) {
+func (s *settingsState) update(namespace string, change objectChange[envoysettings.Parsed]) {
 	delete(s.errors, namespace)
-	switch {
-	case !change.exists:
+	if !change.exists {
 		delete(s.active, namespace)
-	case change.object.reason != "":
-		s.errors[namespace] = change.object.reason
-	default:
-		s.active[namespace] = change.object.settings
+		delete(s.valid, namespace)
+		return
+	}
+	merged := change.object.Over(s.valid[namespace])
+	settings, problems := merged.Settings()
+	s.active[namespace], s.valid[namespace] = settings, merged
+	if problems = slices.Concat(merged.Problems, problems); len(problems) > 0 {
+		s.errors[namespace] = strings.Join(problems, "; ")
 	}
 }
 
@@ -67,18 +59,17 @@ func (s *settingsState) errorFor(namespace string) string {
 	if s.errors[scope] == "" {
 		return ""
 	}
-	fallback := "none of its settings are active"
-	if s.active[scope] != nil {
-		fallback = "its previous settings stay active"
-	}
-	return fmt.Sprintf("ConfigMap %q: %s (until corrected, %s)", name, s.errors[scope], fallback)
+	return fmt.Sprintf("ConfigMap %q: %s (until corrected, these settings keep their previous values, if any; "+
+		"all others are active)", name, s.errors[scope])
 }
 
 // watchSettings creates the stores and sources of the ConfigMaps with settings of Envoy.
 func (l *Loop) watchSettings(sources Sources) {
-	l.envoySettings = settingsState{resolve.SettingsByNamespace{}, map[string]string{}}
+	l.envoySettings = settingsState{
+		resolve.SettingsByNamespace{}, map[string]envoysettings.Parsed{}, map[string]string{},
+	}
 	add := func(listWatch cache.ListerWatcherWithContext, isGlobal bool) {
-		configMaps := newStore(reduceSettings, isSameSettings, l.wake)
+		configMaps := newStore(reduceSettings, envoysettings.Parsed.Equal, l.wake)
 		watchInto(l, gatePublication, "configmaps with settings of Envoy", listWatch, &corev1.ConfigMap{}, configMaps)
 		added := l.sources[len(l.sources)-1]
 		added.fix, added.isOptional, added.notify = settingsFix, true, l.wake
@@ -94,7 +85,7 @@ func (l *Loop) watchSettings(sources Sources) {
 
 // settingsStore contains the ConfigMaps of one list and watch.
 type settingsStore struct {
-	*store[parsedSettings]
+	*store[envoysettings.Parsed]
 
 	isGlobal bool // The settings apply to all objects.
 }

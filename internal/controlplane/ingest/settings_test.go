@@ -59,14 +59,15 @@ func TestEnvoySettingsLifecycle(t *testing.T) {
 		expect("namespaced", 2, true, "")
 		s.settings.Modify(namespaced("retry_policy: {num_retries: 20}"))
 		expect("an invalid value", 2, true,
-			`ConfigMap "kedify-proxy-template-values": invalid settings: route.retry_policy.num_retries: invalid value "20": `+
-				`use a whole number from 0 to 10 (until corrected, its previous settings stay active)`)
+			`ConfigMap "kedify-proxy-template-values": route.retry_policy.num_retries: invalid value "20": `+
+				`use a whole number from 0 to 10 (until corrected, these settings keep their previous values, if any; `+
+				`all others are active)`)
 		s.settings.Modify(namespaced("timeout: 1s"))
 		expect("an unset value", 1, true, "")
-		s.global.Modify(settingsOf("keda", envoysettings.GlobalName, "retries: 1"))
-		expect("an invalid global setting", 1, true,
-			`ConfigMap "kedify-proxy-template-values-global": invalid settings: route.retries: unsupported setting: remove it `+
-				`(until corrected, its previous settings stay active)`)
+		s.global.Modify(settingsOf("keda", envoysettings.GlobalName, "{retries: 1, retry_policy: {num_retries: 3}}"))
+		expect("an invalid global setting next to a valid one", 3, true,
+			`ConfigMap "kedify-proxy-template-values-global": route.retries: unsupported setting: remove it `+
+				`(until corrected, these settings keep their previous values, if any; all others are active)`)
 		s.global.Delete(settingsOf("keda", envoysettings.GlobalName, ""))
 		expect("global deleted", 0, false, "")
 		s.settings.Modify(namespaced("retry_policy: {num_retries: 0}"))

@@ -111,7 +111,7 @@ func NewService(from *corev1.Service) *Service {
 		}
 		service.Ports = append(service.Ports, Port{
 			Name: port.Name, Transport: transport, Number: portNumber(port.Port),
-			Protocol: protocolOf(port.AppProtocol, port.Name), Target: port.TargetPort.String(),
+			Protocol: model.ProtocolOf(valueOr(port.AppProtocol, ""), port.Name), Target: port.TargetPort.String(),
 		})
 	}
 	return service

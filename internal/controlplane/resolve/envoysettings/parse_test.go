@@ -3,6 +3,7 @@ package envoysettings_test
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,12 +65,32 @@ func TestParse(t *testing.T) {
 				Interval: time.Second, Base: 5 * time.Second, Max: 5 * time.Second,
 			},
 		}}},
+		"Kedify's agent": {map[string]string{
+			"content":            "logging: {format: plaintext}\n# not YAML: [",
+			"envoy-config-route": "route:\n  idle_timeout: 3600s\n", "envoy-config-cluster": "lb_policy: ROUND_ROBIN\n",
+		}, model.EnvoySettings{
+			Route:   model.RouteSettings{IdleTimeout: model.TimeoutOf(time.Hour)},
+			Cluster: model.ClusterSettings{Balance: model.Balance{Policy: "ROUND_ROBIN"}},
+		}},
+		"Kedify's agent, cluster level, no route": {map[string]string{
+			"envoy-config-route": "route:\n", "envoy-config-cluster": "cluster: {connect_timeout: 2s}",
+		}, model.EnvoySettings{Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(2 * time.Second)}}},
+		"both keys": {map[string]string{
+			"envoy-config-route": "route: {idle_timeout: 1m, timeout: 1s}", "route": "idle_timeout: 2m",
+			"envoy-config-cluster": "connect_timeout: 1s", "cluster": "connect_timeout: 2s",
+		}, model.EnvoySettings{
+			Route: model.RouteSettings{
+				IdleTimeout: model.TimeoutOf(2 * time.Minute), Timeout: model.Given[time.Duration]{Value: time.Second, IsGiven: true},
+			},
+			Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(2 * time.Second)},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := envoysettings.Parse(test.data)
-			if err != nil {
-				t.Fatal(err)
+			parsed := envoysettings.Parse(test.data)
+			got, conflicts := parsed.Settings()
+			if len(parsed.Problems)+len(conflicts) > 0 {
+				t.Fatal(parsed.Problems, conflicts)
 			}
 			if diff := cmp.Diff(&test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -82,115 +103,162 @@ func TestParseErrors(t *testing.T) {
 	t.Parallel()
 	route := func(text string) map[string]string { return map[string]string{"route": text} }
 	cluster := func(text string) map[string]string { return map[string]string{"cluster": text} }
+	rest := map[string]model.EnvoySettings{ // what is left of the settings; nothing for the other cases
+		"a second threshold":                   {Cluster: model.ClusterSettings{MaxRetries: 1}},
+		"settings of another policy":           {Cluster: model.ClusterSettings{Balance: model.Balance{Policy: "RANDOM"}}},
+		"minimum weight without slow start":    {Cluster: model.ClusterSettings{Balance: model.Balance{Policy: "ROUND_ROBIN"}}},
+		"not a number":                         {Cluster: model.ClusterSettings{Balance: model.Balance{Policy: "ROUND_ROBIN"}}},
+		"maximum interval below base interval": {Route: model.RouteSettings{BackOff: model.BackOff{Base: 2 * time.Second}}},
+		"a budget and a number": {Cluster: model.ClusterSettings{RetryBudget: model.RetryBudget{
+			Percent: model.Given[float64]{Value: 20, IsGiven: true},
+		}}},
+		"one of three":             {Route: model.RouteSettings{IdleTimeout: model.TimeoutOf(time.Minute)}, Cluster: model.ClusterSettings{MaxRequests: 7}},
+		"Kedify's key, one of two": {Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(time.Second)}},
+	}
 	for name, test := range map[string]struct {
 		data map[string]string
 		says string
 	}{
 		"unknown key": {
 			map[string]string{"listener": ""},
-			`invalid settings: unknown key "listener": use route or cluster`,
+			`unknown key "listener": use route or cluster`,
 		},
-		"no YAML":       {route("a: [b"), "invalid settings: key route: invalid YAML: "},
-		"duplicate key": {route("timeout: 1s\ntimeout: 2s"), "invalid settings: key route: invalid YAML: "},
+		"no YAML":       {route("a: [b"), "key route: invalid YAML: "},
+		"duplicate key": {route("timeout: 1s\ntimeout: 2s"), "key route: invalid YAML: "},
 		"no object": {
 			route("[timeout]"),
-			`invalid settings: key route: "[timeout]" is not an object: use Envoy's field names as keys`,
+			`key route: "[timeout]" is not an object: use Envoy's field names as keys`,
 		},
 		"too much": {
 			route(strings.Repeat("#", 20000)),
-			"invalid settings: key route: 20000 bytes exceed the limit of 16384",
+			"key route: 20000 bytes exceed the limit of 16384",
 		},
 		"unsupported setting": {
 			route("{cluster: other}"),
-			"invalid settings: route.cluster: unsupported setting: remove it",
+			"route.cluster: unsupported setting: remove it",
 		},
 		"a second threshold": {
 			cluster("{circuit_breakers: {thresholds: [{max_retries: 1}, {max_retries: 2}]}}"),
-			"invalid settings: cluster.circuit_breakers.thresholds[1].max_retries: unsupported setting",
+			"cluster.circuit_breakers.thresholds[1].max_retries: unsupported setting",
 		},
 		"too many": {
 			route("{retry_policy: {num_retries: 50}}"),
-			`invalid settings: route.retry_policy.num_retries: invalid value "50": use a whole number from 0 to 10`,
+			`route.retry_policy.num_retries: invalid value "50": use a whole number from 0 to 10`,
 		},
 		"negative number": {
 			route("{retry_policy: {num_retries: -1}}"),
-			`invalid settings: route.retry_policy.num_retries: invalid value "-1": use `,
+			`route.retry_policy.num_retries: invalid value "-1": use `,
 		},
 		"no duration": {
 			route("{timeout: 10}"),
-			`invalid settings: route.timeout: invalid value "10": use a time from 0s to 24h0m0s, such as 10s`,
+			`route.timeout: invalid value "10": use a time from 0s to 24h0m0s, such as 10s`,
 		},
 		"too long": {
 			cluster("{connect_timeout: 10m}"),
-			`invalid settings: cluster.connect_timeout: invalid value "10m": use a time from 100ms to 5m0s, such as 10s`,
+			`cluster.connect_timeout: invalid value "10m": use a time from 100ms to 5m0s, such as 10s`,
 		},
 		"unknown condition": {
 			route("{retry_policy: {retry_on: '5xx,always'}}"),
-			`invalid settings: route.retry_policy.retry_on: invalid value "5xx,always": use one or more of 5xx, `,
+			`route.retry_policy.retry_on: invalid value "5xx,always": use one or more of 5xx, `,
 		},
 		"invalid code": {
 			route("{retry_policy: {retriable_status_codes: [200]}}"),
-			`invalid settings: route.retry_policy.retriable_status_codes: invalid value "200": use up to 10 numbers from 400 ` +
+			`route.retry_policy.retriable_status_codes: invalid value "200": use up to 10 numbers from 400 ` +
 				`to 599`,
 		},
 		"too many codes": {
 			route("{retry_policy: {retriable_status_codes: [500,501,502,503,504,505,506,507,508,509,510]}}"),
-			"invalid settings: route.retry_policy.retriable_status_codes: ",
+			"route.retry_policy.retriable_status_codes: ",
 		},
 		"unknown policy": {
 			cluster("{lb_policy: MAGLEV}"),
-			`invalid settings: cluster.lb_policy: invalid value "MAGLEV": use one of ROUND_ROBIN, LEAST_REQUEST, RANDOM`,
+			`cluster.lb_policy: invalid value "MAGLEV": use one of ROUND_ROBIN, LEAST_REQUEST, RANDOM`,
 		},
-		"two policies": {cluster("{lb_policy: 'RANDOM,RANDOM'}"), "invalid settings: cluster.lb_policy: "},
+		"two policies": {cluster("{lb_policy: 'RANDOM,RANDOM'}"), "cluster.lb_policy: "},
 		"settings of another policy": {
 			cluster("{lb_policy: RANDOM, least_request_lb_config: {choice_count: 2}}"),
-			`invalid settings: cluster.least_request_lb_config.choice_count: invalid value "2": use a whole number from 2 to ` +
+			`cluster.least_request_lb_config.choice_count: invalid value "2": use a whole number from 2 to ` +
 				`10, with lb_policy: LEAST_REQUEST`,
 		},
 		"settings without a policy": {
 			cluster("{least_request_lb_config: {choice_count: 2}}"),
-			"invalid settings: cluster.lb_policy: missing: ",
+			"cluster.lb_policy: missing: ",
 		},
 		"minimum weight without slow start": {cluster("{lb_policy: ROUND_ROBIN, round_robin_lb_config: {slow_start_config: " +
-			"{min_weight_percent: {value: 1}}}}"), "invalid settings: cluster: min_weight_percent requires"},
+			"{min_weight_percent: {value: 1}}}}"), "cluster: min_weight_percent requires"},
 		"not a number": {cluster("{lb_policy: ROUND_ROBIN, round_robin_lb_config: {slow_start_config: " +
-			"{min_weight_percent: {value: NaN}}}}"), "invalid settings: cluster.round_robin_lb_config"},
+			"{min_weight_percent: {value: NaN}}}}"), "cluster.round_robin_lb_config"},
 		"maximum interval below base interval": {
 			route("{retry_policy: {retry_back_off: {base_interval: 2s, max_interval: 1s}}}"),
-			`invalid settings: route.retry_policy.retry_back_off.max_interval: invalid value "1s": set ` +
+			`route.retry_policy.retry_back_off.max_interval: invalid value "1s": set ` +
 				`route.retry_policy.retry_back_off.base_interval too`,
 		},
 		"all Pods ejected": {
 			cluster("{outlier_detection: {max_ejection_percent: 100}}"),
-			`invalid settings: cluster.outlier_detection.max_ejection_percent: invalid value "100": use a whole number from 0 ` +
+			`cluster.outlier_detection.max_ejection_percent: invalid value "100": use a whole number from 0 ` +
 				`to 99`,
 		},
 		"an ejection by status": {
 			cluster("{outlier_detection: {consecutive_5xx: 5}}"),
-			"invalid settings: cluster.outlier_detection.consecutive_5xx: unsupported setting",
+			"cluster.outlier_detection.consecutive_5xx: unsupported setting",
 		},
 		"maximum below the default ejection time": {
 			cluster("{outlier_detection: {max_ejection_time: 20s}}"),
-			`invalid settings: cluster.outlier_detection.max_ejection_time: invalid value "20s": use at least ` +
+			`cluster.outlier_detection.max_ejection_time: invalid value "20s": use at least ` +
 				`base_ejection_time, 30s`,
 		},
 		"a budget and a number": {
 			cluster("{circuit_breakers: {thresholds: [{max_retries: 5, retry_budget: {budget_percent: {value: 20}}}]}}"),
-			"invalid settings: cluster.circuit_breakers.thresholds[0].max_retries: Envoy ignores it",
+			"cluster.circuit_breakers.thresholds[0].max_retries: Envoy ignores it",
+		},
+		"one of three": {
+			map[string]string{
+				"route": "{idle_timeout: 1m, timeout: never}", "cluster": "{circuit_breakers: {thresholds: [{max_requests: 7}]}}",
+			},
+			`route.timeout: invalid value "never": use a time`,
+		},
+		"Kedify's key, one of two": {
+			map[string]string{"envoy-config-cluster": "{connect_timeout: 1s, lb_policy: RING_HASH}", "envoy-config-route": "route: [a"},
+			`cluster.lb_policy: invalid value "RING_HASH"`,
 		},
 		"two errors": {
 			map[string]string{"cluster": "{a: 1}", "route": "{b: 2}"},
-			"invalid settings: cluster.a: unsupported setting: remove it; route.b: ",
+			"cluster.a: unsupported setting: remove it; route.b: ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := envoysettings.Parse(test.data)
-			if err == nil || got != nil || !strings.HasPrefix(err.Error(), test.says) {
-				t.Errorf("%+v, error %v; want one that begins with %q", got, err, test.says)
+			parsed := envoysettings.Parse(test.data)
+			got, conflicts := parsed.Settings()
+			if says := strings.Join(slices.Concat(parsed.Problems, conflicts), "; "); !strings.HasPrefix(says, test.says) || says == "" {
+				t.Errorf("problems %q, want %q", says, test.says)
+			}
+			if diff := cmp.Diff(new(rest[name]), got); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// TestOver corrects and breaks a ConfigMap: an invalid value keeps its previous one, and nothing else.
+func TestOver(t *testing.T) {
+	t.Parallel()
+	var active envoysettings.Parsed
+	step := func(what string, data map[string]string, idle time.Duration, connect time.Duration, problems int) {
+		t.Helper()
+		active = envoysettings.Parse(data).Over(active)
+		settings, _ := active.Settings()
+		if settings.Route.IdleTimeout.Value != idle || settings.Cluster.ConnectTimeout.Value != connect || len(active.Problems) != problems {
+			t.Errorf("%s: %+v, %q; want %v, %v and %d problems", what, settings, active.Problems, idle, connect, problems)
+		}
+	}
+	step("valid", map[string]string{"route": "idle_timeout: 1m", "cluster": "connect_timeout: 1s"}, time.Minute, time.Second, 0)
+	step("one invalid value", map[string]string{"route": "idle_timeout: never", "cluster": "connect_timeout: 2s"}, time.Minute, 2*time.Second, 1)
+	step("still invalid", map[string]string{"route": "idle_timeout: 1", "cluster": "connect_timeout: 2s"}, time.Minute, 2*time.Second, 1)
+	step("an unreadable key", map[string]string{"route": "idle_timeout: 2m", "cluster": "[a"}, 2*time.Minute, 2*time.Second, 1)
+	step("an unsupported setting", map[string]string{"route": "{idle_timeout: 3m, prefix_rewrite: /}"}, 3*time.Minute, 0, 1)
+	step("unset", map[string]string{"listener": "a"}, 0, 0, 1)
+	step("invalid from the beginning", map[string]string{"route": "idle_timeout: -1s"}, 0, 0, 1)
 }
 
 // TestDocumentedSettings compares docs/how-to/envoy-settings.md with the supported settings and parses its ConfigMap.
@@ -218,7 +286,7 @@ func TestDocumentedSettings(t *testing.T) {
 	if err := yaml.UnmarshalStrict(block[1], &object); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := envoysettings.Parse(object.Data); err != nil || object.Name != envoysettings.Name {
-		t.Errorf("ConfigMap %s: %v", object.Name, err)
+	if parsed := envoysettings.Parse(object.Data); len(parsed.Problems) > 0 || object.Name != envoysettings.Name {
+		t.Errorf("ConfigMap %s: %v", object.Name, parsed.Problems)
 	}
 }

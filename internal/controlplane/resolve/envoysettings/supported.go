@@ -18,6 +18,8 @@ const (
 	pathBreakers   = "cluster.circuit_breakers.thresholds[0]."
 	pathMaxRetries = pathBreakers + "max_retries"
 	pathOutliers   = "cluster.outlier_detection."
+	// pathMaxEjection is at least the base ejection time.
+	pathMaxEjection = pathOutliers + "max_ejection_time"
 )
 
 // Policies of Balance.
@@ -144,7 +146,7 @@ func failureSettings() []setting {
 			func(t *model.EnvoySettings, d time.Duration) { t.Cluster.Outliers.Interval = d }),
 		duration(pathOutliers+"base_ejection_time", time.Second, time.Hour,
 			func(t *model.EnvoySettings, d time.Duration) { t.Cluster.Outliers.Base = d }),
-		duration(pathOutliers+"max_ejection_time", time.Second, time.Hour,
+		duration(pathMaxEjection, time.Second, time.Hour,
 			func(t *model.EnvoySettings, d time.Duration) { t.Cluster.Outliers.Max = d }),
 	}
 }

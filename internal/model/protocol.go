@@ -1,23 +1,19 @@
-package resolve
+package model
 
-import (
-	"strings"
+import "strings"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/model"
-)
-
-// protocolOf returns the protocol of the endpoints of a Service port, in any letter case. It is that of appProtocol:
+// ProtocolOf returns the protocol of the endpoints of a Service port, in any letter case. It is that of appProtocol:
 // the values of Kubernetes (KEP-3726), those of Contour and Envoy Gateway with the same meaning, and common names.
 // Without appProtocol it is that of the port's name, by Istio's rule. Everything else means HTTP/1.1.
-func protocolOf(appProtocol *string, portName string) model.Protocol {
-	switch name := strings.ToLower(valueOr(appProtocol, "")); name {
+func ProtocolOf(appProtocol, portName string) Protocol {
+	switch name := strings.ToLower(appProtocol); name {
 	case "":
 		return namedProtocol(strings.ToLower(portName))
 	case "kubernetes.io/h2c", "projectcontour.io/h2c", "gateway.envoyproxy.io/h2c":
-		return model.HTTP2
+		return HTTP2
 	case "kubernetes.io/wss", "projectcontour.io/tls", "projectcontour.io/h2", "gateway.envoyproxy.io/wss",
 		"wss", "h2", "grpcs": // HTTP/2 over TLS is not supported; many servers for it support HTTP/1.1, too.
-		return model.HTTPS
+		return HTTPS
 	default: // kubernetes.io/ws is HTTP/1.1: a WebSocket begins with a request.
 		return namedProtocol(name)
 	}
@@ -26,16 +22,16 @@ func protocolOf(appProtocol *string, portName string) model.Protocol {
 // namedProtocol returns the protocol of a name in lower case that is a protocol, or begins with one and a hyphen
 // (https://istio.io/latest/docs/ops/configuration/traffic-management/protocol-selection/). h2c is an addition to
 // Istio's names. Unlike Istio, the proxy does not convert gRPC-Web to gRPC, and browsers send it over HTTP/1.1.
-func namedProtocol(name string) model.Protocol {
+func namedProtocol(name string) Protocol {
 	if name == "grpc-web" || strings.HasPrefix(name, "grpc-web-") || strings.Contains(name, "/") {
-		return model.HTTP1
+		return HTTP1
 	}
 	switch protocol, _, _ := strings.Cut(name, "-"); protocol {
 	case "h2c", "http2", "grpc":
-		return model.HTTP2
+		return HTTP2
 	case "https", "tls":
-		return model.HTTPS
+		return HTTPS
 	default: // Such as http, ws and tcp.
-		return model.HTTP1
+		return HTTP1
 	}
 }
