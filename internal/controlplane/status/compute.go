@@ -47,7 +47,9 @@ func Compute(
 	}
 	all := []metav1.Condition{accepted(outcome), readiness, programmed(outcome, acks)}
 	// These exist only while they are False, or after they were.
-	optional := []metav1.Condition{scalingMetric(object), envoySettings(outcome.EnvoySettings)}
+	optional := []metav1.Condition{
+		scalingMetric(object), envoySettings(outcome.EnvoySettings), hostsUncontested(outcome.Warnings),
+	}
 	if !outcome.Page.IsUnknown {
 		optional = append(optional, waitingPage(outcome.Page))
 	}
@@ -76,7 +78,7 @@ func Compute(
 func eventConditions() []string {
 	return []string{
 		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted,
-		httpv1alpha1.ConditionWaitingPageAccepted,
+		httpv1alpha1.ConditionWaitingPageAccepted, httpv1alpha1.ConditionHostsUncontested,
 		httpv1alpha1.ConditionTLSReady, httpv1alpha1.ConditionEnvoySettingsAccepted,
 	}
 }
@@ -173,6 +175,15 @@ func envoySettings(problem string) metav1.Condition {
 	}
 	return met(httpv1alpha1.ConditionEnvoySettingsAccepted, httpv1alpha1.ReasonEnvoySettingsAccepted,
 		"The Envoy settings are applied.")
+}
+
+// hostsUncontested returns the condition that no other namespace claims a host of the object.
+func hostsUncontested(warnings []model.Problem) metav1.Condition {
+	const kind = httpv1alpha1.ConditionHostsUncontested
+	if len(warnings) > 0 {
+		return unmet(kind, warnings[0].Reason, messages(warnings))
+	}
+	return met(kind, httpv1alpha1.ReasonHostsUncontested, "No other namespace claims a host of the object.")
 }
 
 // tlsReady returns the condition that the proxies can serve TLS for the object.
