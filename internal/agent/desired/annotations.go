@@ -13,7 +13,8 @@ import (
 // has no field for them.
 func annotationKeys() []string {
 	return []string{
-		trigger.KeyFallbackService, trigger.KeyExternalProxyMetricKey, trigger.KeyTrafficAutowire,
+		trigger.KeyFallbackService, trigger.KeyExternalProxyMetricKey, trigger.KeyExternalProxySources,
+		trigger.KeyTrafficAutowire,
 		trigger.KeyHealthcheckPath, trigger.KeyHealthcheckResponse, trigger.KeyTLSSecretName,
 		trigger.KeyWaitingPageEnabled, trigger.KeyWaitingPageConfigMap,
 	}

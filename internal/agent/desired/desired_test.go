@@ -157,6 +157,7 @@ spec:
         granularity: 2s
         window: 30s
         externalProxyMetricKey: outbound|80||shop
+        externalProxySources: 10.0.0.0/8,192.0.2.7
         trafficAutowire: ingress
         healthcheckPath: /healthz
         healthcheckResponse: static
@@ -175,6 +176,7 @@ metadata:
     http.kedify.io/cold-start-waiting-page-config-map-ref: page
     http.kedify.io/cold-start-waiting-page-enabled: "true"
     http.kedify.io/external-proxy-metric-key: outbound|80||shop
+    http.kedify.io/external-proxy-sources: 10.0.0.0/8,192.0.2.7
     http.kedify.io/fallback-service: shop-direct
     http.kedify.io/healthcheck-path: /healthz
     http.kedify.io/healthcheck-response: static

@@ -72,7 +72,8 @@ func observedAnnotations() []string {
 		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationManagedRoutes,
 		httpv1alpha1.AnnotationStickiness, httpv1alpha1.AnnotationSessionAffinity,
 		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationAllowedNamespaces,
-		httpv1alpha1.AnnotationExternalProxyMetricKey, httpv1alpha1.AnnotationTLSSecretName)
+		httpv1alpha1.AnnotationExternalProxyMetricKey, httpv1alpha1.AnnotationExternalProxySources,
+		httpv1alpha1.AnnotationTLSSecretName)
 }
 
 // keptAnnotations copies the annotations that are read, each up to its maximum length. The rest is dropped, because

@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,5 +38,33 @@ func TestComputeContestedHosts(t *testing.T) {
 	}
 	if got := look(); got == nil || got.Status != "True" || got.Reason != "HostsUncontested" {
 		t.Errorf("no longer claimed: %+v", got)
+	}
+}
+
+// TestComputeExternalSources has an object with an external key that no proxy, any proxy, and some proxies may report.
+func TestComputeExternalSources(t *testing.T) {
+	object := shop()
+	object.Annotations = map[string]string{httpv1alpha1.AnnotationExternalProxyMetricKey: "outbound|80"}
+	for _, step := range []struct{ sources, metric, limited string }{
+		{"", "False", ""},
+		{"0.0.0.0/0", "True", "False"},
+		{"::/0, 10.0.0.0/8", "True", "False"},
+		{"10.0.0.0/8", "True", "True"},
+	} {
+		object.Annotations[httpv1alpha1.AnnotationExternalProxySources] = step.sources
+		object.Status = status.Compute(object, ingest.Outcome{Served: true}, status.Acks{}, "interceptor-0", noon())
+		for kind, want := range map[string]string{
+			httpv1alpha1.ConditionScalingMetricAccepted:  step.metric,
+			httpv1alpha1.ConditionExternalSourcesLimited: step.limited,
+			httpv1alpha1.ConditionReady:                  "True",
+		} {
+			got := meta.FindStatusCondition(object.Status.Conditions, kind)
+			if got == nil && want != "" || got != nil && string(got.Status) != want {
+				t.Errorf("with sources %q: %s is %+v, want %q", step.sources, kind, got, want)
+			}
+			if got != nil && got.Status == metav1.ConditionFalse && !strings.Contains(got.Message, "external-proxy-sources") {
+				t.Errorf("the message of %s does not name the annotation: %s", kind, got.Message)
+			}
+		}
 	}
 }
