@@ -258,6 +258,7 @@ func (l *Loop) track(key model.Key, tracked trackedObject) {
 	}
 	l.metrics.problems.Add(float64(len(tracked.problems) - len(before.problems)))
 	l.metrics.routes.Add(float64(len(tracked.published) - len(before.published)))
+	l.trackViewer(key, before, &tracked)
 	if l.objects[key] = &tracked; tracked.object == nil {
 		delete(l.objects, key)
 	}

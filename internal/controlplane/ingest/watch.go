@@ -60,6 +60,8 @@ type source struct {
 	// isOptional is true if the source may be forbidden permanently. The failure is logged once and retried less
 	// often.
 	isOptional bool
+	// slots, if not nil, has an element for each list that is running. A full channel delays the next list.
+	slots chan struct{}
 	// notify, if not nil, is called when the error changes or disappears. It must not block.
 	notify func()
 
@@ -159,6 +161,14 @@ func (s *source) wrapError(err error) error {
 // because after a first list with several pages the reflector always requests pages. A page of a given version has
 // exactly that version. A list after an outage would then return old objects as long as etcd retains them.
 func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if s.slots != nil {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, listDeadline)
 	defer cancel()
 	options.Limit = 0
