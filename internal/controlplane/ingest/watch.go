@@ -27,8 +27,11 @@ const (
 	minRetryPause = 75 * time.Millisecond
 	maxRetryPause = 300 * time.Millisecond
 	retryJitter   = 2. / 3
-	// maxOptionalRetryPause is the maximum pause of optional sources, which may be missing permanently.
-	maxOptionalRetryPause = 7500 * time.Millisecond
+	// maxOptionalRetryPause is the maximum pause of optional sources, which may be missing permanently, and
+	// maxForbiddenRetryPause their maximum pause while they are forbidden. There may be one for each object, and a
+	// permission is granted by a person.
+	maxOptionalRetryPause  = 7500 * time.Millisecond
+	maxForbiddenRetryPause = 5 * time.Minute
 	// resyncPeriod only has to be above zero, because Resync does nothing. Without a period, reflectors wait for a
 	// process-wide channel, which stops the clock of testing/synctest.
 	resyncPeriod = 24 * time.Hour
@@ -75,16 +78,21 @@ func (s *source) run(ctx context.Context) {
 	reflector := cache.NewReflectorWithOptions(listWatch, s.object, s.store, cache.ReflectorOptions{
 		Name: s.resource, TypeDescription: s.resource, ResyncPeriod: resyncPeriod,
 	})
-	backoff := s.newBackoff()
+	backoff, forbidden := s.newBackoff(), newBackoff(maxForbiddenRetryPause)
 	var logged time.Time
 	for ctx.Err() == nil {
 		err := reflector.ListAndWatchWithContext(ctx)
 		if ctx.Err() != nil {
 			return
 		}
+		next := backoff
 		if err == nil {
-			backoff = s.newBackoff()
+			backoff, forbidden = s.newBackoff(), newBackoff(maxForbiddenRetryPause)
+			next = backoff
 		} else {
+			if s.isOptional && apierrors.IsForbidden(err) {
+				next = forbidden
+			}
 			err = s.wrapError(err)
 			changed := s.setError(err)
 			if now := time.Now(); changed || !s.isOptional && now.Sub(logged) >= logInterval {
@@ -95,7 +103,7 @@ func (s *source) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(backoff.Step()):
+		case <-time.After(next.Step()):
 		}
 	}
 }
@@ -209,9 +217,13 @@ func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 
 // newBackoff returns the pauses between attempts.
 func (s *source) newBackoff() *wait.Backoff {
-	limit := maxRetryPause
 	if s.isOptional {
-		limit = maxOptionalRetryPause
+		return newBackoff(maxOptionalRetryPause)
 	}
+	return newBackoff(maxRetryPause)
+}
+
+// newBackoff returns pauses that grow up to a limit.
+func newBackoff(limit time.Duration) *wait.Backoff {
 	return &wait.Backoff{Duration: minRetryPause, Factor: 2, Jitter: retryJitter, Cap: limit, Steps: math.MaxInt}
 }
