@@ -102,6 +102,9 @@ func (c clients) sources(chosen settings) ingest.Sources {
 	if chosen.translate.TLS {
 		sources.Secret = c.secret
 	}
+	if chosen.waitingPages {
+		sources.Page = c.page
+	}
 	if chosen.envoySettings {
 		sources.GlobalSettings = c.configMap(chosen.podNamespace, envoysettings.GlobalName)
 	}
@@ -118,12 +121,16 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		if chosen.envoySettings {
 			sources.Settings = append(sources.Settings, c.configMap(namespace, envoysettings.Name))
 		}
-		if chosen.waitingPages {
-			sources.Pages = append(sources.Pages,
-				listWatch(c.core, "configmaps", namespace, page.Label+"="+page.LabelValue))
-		}
 	}
 	return sources
+}
+
+// page returns a list and watch of one ConfigMap with the label of waiting pages.
+func (c clients) page(key model.Key) cache.ListerWatcherWithContext {
+	return cache.NewFilteredListWatchFromClient(c.core, "configmaps", key.Namespace, func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name).String()
+		options.LabelSelector = page.Label + "=" + page.LabelValue
+	})
 }
 
 // secret returns a list and watch of one Secret, which a Role can allow by the name of the Secret.

@@ -180,8 +180,8 @@ type Endpoints struct {
 	IsMissing bool `json:",omitempty"`
 }
 
-// Problem is a user's error in one HTTPScaledObject. It is reported in the object's status and Events and affects no
-// other object.
+// Problem is a user's error in one HTTPScaledObject, or a warning to its owner. It is reported in the object's status
+// and Events and affects no other object.
 type Problem struct {
 	// On is the HTTPScaledObject.
 	On Key
@@ -190,6 +190,8 @@ type Problem struct {
 	Reason string
 	// Message names the invalid field, the problem and the fix.
 	Message string
+	// IsWarning means that the object is valid and served regardless.
+	IsWarning bool `json:",omitempty"`
 }
 
 // Compare orders Problems by object, then reason, then message.

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/sources"
 )
 
 // The keys of a trigger's metadata (https://docs.kedify.io/scalers/http-scaler/), and activationTargetValue, a key of
@@ -30,6 +31,7 @@ const (
 	KeyGranularity            = "granularity"
 	KeyWindow                 = "window"
 	KeyExternalProxyMetricKey = "externalProxyMetricKey"
+	KeyExternalProxySources   = "externalProxySources"
 	KeyTrafficAutowire        = "trafficAutowire"
 	KeyHealthcheckPath        = "healthcheckPath"
 	KeyHealthcheckResponse    = "healthcheckResponse"
@@ -43,6 +45,10 @@ const (
 
 // maxHeadersText is the maximum length of the value of headers, in bytes. Any tenant can write one.
 const maxHeadersText = 4096
+
+// maxElements is the maximum number of hosts and of path prefixes, and maxHeaders that of headers: those of the schema of
+// HTTPScaledObject.
+const maxElements, maxHeaders = 256, 16
 
 // key is one row of the table of keys.
 type key struct {
@@ -124,6 +130,7 @@ func otherKeys() []key {
 			read: readDuration(func(t *Trigger) *time.Duration { return &t.Window }),
 		},
 		{name: KeyExternalProxyMetricKey, read: readMetricKey},
+		{name: KeyExternalProxySources, needs: KeyExternalProxyMetricKey, read: readSources},
 		{
 			name: KeyTrafficAutowire, fallback: "ingress,httproute,virtualservice,route",
 			read: readAutowire, rest: formatAutowire,
@@ -206,6 +213,9 @@ func readHeaders(t *Trigger, value string) error {
 	if err := decoder.Decode(&read); err != nil {
 		return errHeadersSyntax
 	}
+	if len(read) > maxHeaders {
+		return fmt.Errorf("has %d headers, the limit is %d", len(read), maxHeaders)
+	}
 	seen := map[string]bool{}
 	for _, header := range read {
 		parsed, err := model.ParseHeader(header.Name, header.Value)
@@ -277,6 +287,16 @@ func readActivation(t *Trigger, value string) error {
 // readMetricKey parses the cluster name in the user's own Envoy.
 func readMetricKey(t *Trigger, value string) error {
 	t.ExternalProxyMetricKey = value
+	return nil
+}
+
+// readSources checks the addresses of the user's own Envoys.
+func readSources(t *Trigger, value string) error {
+	t.ExternalProxySources = value
+	if _, err := sources.Parse(value); err != nil {
+		return fmt.Errorf("use at most %d IP addresses and CIDRs, separated by commas, such as 10.0.0.0/8,192.0.2.7",
+			sources.MaxEntries)
+	}
 	return nil
 }
 

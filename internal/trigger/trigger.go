@@ -36,6 +36,8 @@ type Trigger struct {
 	// ExternalProxyMetricKey is the cluster name in the user's own Envoy whose requests are counted instead of those of
 	// this project's proxies, or empty.
 	ExternalProxyMetricKey string
+	// ExternalProxySources are the IP addresses and CIDRs of the user's own Envoys, separated by commas, or empty.
+	ExternalProxySources string
 	// Autowire are the kinds of objects that may be redirected to the proxy. None means none.
 	Autowire []AutowireKind
 	// HealthcheckPath is the path of external health checks, or empty.

@@ -1,6 +1,7 @@
 package trigger_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -103,6 +104,12 @@ func TestParse(t *testing.T) {
 		"external proxy": {
 			with(map[string]string{"externalProxyMetricKey": "outbound|80||shop"}),
 			changed(func(t *trigger.Trigger) { t.ExternalProxyMetricKey = "outbound|80||shop" }),
+		},
+		"addresses of external proxies": {
+			with(map[string]string{"externalProxyMetricKey": "x", "externalProxySources": "10.0.0.0/8, 192.0.2.7"}),
+			changed(func(t *trigger.Trigger) {
+				t.ExternalProxyMetricKey, t.ExternalProxySources = "x", "10.0.0.0/8, 192.0.2.7"
+			}),
 		},
 		"autowire some": {
 			with(map[string]string{"trafficAutowire": "service, ingress,ingress"}),
@@ -252,6 +259,21 @@ func TestProblems(t *testing.T) {
 		}},
 		"a window of a concurrency": {with(map[string]string{"scalingMetric": "concurrency", "window": "30s"}), []string{
 			`(ignored) window "30s": has no effect unless scalingMetric is requestRate`,
+		}},
+		"too many hosts": {with(map[string]string{"hosts": strings.Repeat("a.test,", 257)}), []string{
+			fmt.Sprintf("hosts %.80q: has 257 elements, the limit is 256: use several ScaledObjects", strings.Repeat("a.test,", 257)),
+		}},
+		"too many headers": {with(map[string]string{"headers": "[" + strings.Repeat("{name: a},", 17) + "]"}), []string{
+			fmt.Sprintf("headers %.80q: has 17 headers, the limit is 16", "["+strings.Repeat("{name: a},", 17)+"]"),
+		}},
+		"a host name for an address": {
+			with(map[string]string{"externalProxyMetricKey": "x", "externalProxySources": "gateway.test"}), []string{
+				`externalProxySources "gateway.test": use at most 64 IP addresses and CIDRs, separated by commas, such as ` +
+					`10.0.0.0/8,192.0.2.7`,
+			},
+		},
+		"addresses without a cluster": {with(map[string]string{"externalProxySources": "10.0.0.0/8"}), []string{
+			`(ignored) externalProxySources "10.0.0.0/8": has no effect without externalProxyMetricKey`,
 		}},
 		"another kind to wire": {with(map[string]string{"trafficAutowire": "ingress,Gateway"}), []string{
 			`(ignored) trafficAutowire "ingress,Gateway": "Gateway": use a list of ingress, httproute, virtualservice, route, ` +

@@ -21,6 +21,9 @@ func parseList(value string, check func(string) error) ([]string, error) {
 		}
 		elements = append(elements, element)
 	}
+	if len(elements) > maxElements {
+		return nil, fmt.Errorf("has %d elements, the limit is %d: use several ScaledObjects", len(elements), maxElements)
+	}
 	return elements, nil
 }
 

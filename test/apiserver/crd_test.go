@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 // bare is the smallest useful spec.
@@ -84,6 +86,45 @@ func TestCRDAccepts(t *testing.T) {
 	}
 }
 
+// manyHeaders returns conditions on headers with different names and the same value.
+func manyHeaders(count int, value string) string {
+	var list []string
+	for i := range count {
+		list = append(list, fmt.Sprintf("{name: x-%d, value: %q}", i, value))
+	}
+	return strings.Join(list, ", ")
+}
+
+// TestCRDAcceptsTheLimits creates objects at the limits of package resolve.
+func TestCRDAcceptsTheLimits(t *testing.T) {
+	t.Parallel()
+	const namespace = "limits"
+	shared.newNamespace(t, namespace)
+	label := strings.Repeat("a", 63) + "."
+	host := strings.Repeat(label, 3) + strings.Repeat("a", 61) + ".:65535" // 253 characters, a dot and a port
+	if _, err := model.ParseHost(host); err != nil {
+		t.Fatal(err)
+	}
+	prefix := "/" + strings.Repeat("a", 1023) + "/"
+	if _, err := model.ParsePathPrefix(prefix); err != nil {
+		t.Fatal(err)
+	}
+	value := strings.Repeat("v", 4096)
+	if _, err := model.ParseHeader(strings.Repeat("n", 256), &value); err != nil {
+		t.Fatal(err)
+	}
+	for name, spec := range map[string]string{
+		"hosts":   `{hosts: [` + strings.Repeat(host+", ", resolve.MaxHosts) + `], scaleTargetRef: {service: shop, port: 80}}`,
+		"paths":   `{pathPrefixes: [` + strings.Repeat(prefix+", ", resolve.MaxPathPrefixes) + `], scaleTargetRef: {service: shop, port: 80}}`,
+		"headers": `{headers: [` + manyHeaders(resolve.MaxHeaders, value) + `], scaleTargetRef: {service: shop, port: 80}}`,
+		"name":    `{headers: [{name: ` + strings.Repeat("n", 256) + `}], scaleTargetRef: {service: shop, port: 80}}`,
+	} {
+		if rejected := shared.create(t, namespace, name, spec); rejected != "" {
+			t.Errorf("%s: %s", name, rejected)
+		}
+	}
+}
+
 // TestCRDRejects creates objects with invalid specs, and compares the errors that users see.
 func TestCRDRejects(t *testing.T) {
 	t.Parallel()
@@ -136,6 +177,34 @@ func TestCRDRejects(t *testing.T) {
 		"repeated-header": {
 			`{headers: [{name: a, value: b}, {name: a, value: c}], scaleTargetRef: {service: shop, port: 80}}`,
 			`spec.headers[1]: Duplicate value: {"name":"a"}`,
+		},
+		"too-many-hosts": {
+			`{hosts: [` + strings.Repeat("a.test, ", 257) + `], scaleTargetRef: {service: shop, port: 80}}`,
+			`[spec.hosts: Too many: 257: must have at most 256 items` + unchecked,
+		},
+		"long-host": {
+			`{hosts: [` + strings.Repeat("a", 261) + `], scaleTargetRef: {service: shop, port: 80}}`,
+			`[spec.hosts[0]: Too long: may not be more than 260 bytes` + unchecked,
+		},
+		"too-many-paths": {
+			`{pathPrefixes: [` + strings.Repeat("/a, ", 257) + `], scaleTargetRef: {service: shop, port: 80}}`,
+			`[spec.pathPrefixes: Too many: 257: must have at most 256 items` + unchecked,
+		},
+		"long-path": {
+			`{pathPrefixes: [/` + strings.Repeat("a", 1025) + `], scaleTargetRef: {service: shop, port: 80}}`,
+			`[spec.pathPrefixes[0]: Too long: may not be more than 1025 bytes` + unchecked,
+		},
+		"too-many-headers": {
+			`{headers: [` + manyHeaders(17, "") + `], scaleTargetRef: {service: shop, port: 80}}`,
+			`[spec.headers: Too many: 17: must have at most 16 items` + unchecked,
+		},
+		"long-header": {
+			`{headers: [{name: ` + strings.Repeat("a", 257) + `}], scaleTargetRef: {service: shop, port: 80}}`,
+			`[spec.headers[0].name: Too long: may not be more than 256 bytes` + unchecked,
+		},
+		"long-header-value": {
+			`{headers: [{name: a, value: ` + strings.Repeat("a", 4097) + `}], scaleTargetRef: {service: shop, port: 80}}`,
+			`[spec.headers[0].value: Too long: may not be more than 4096 bytes` + unchecked,
 		},
 		"target-as-text": {
 			`{scaleTargetRef: shop}`,

@@ -19,6 +19,7 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/envoysettings"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
@@ -84,6 +85,16 @@ func useAsInterceptor(t *testing.T, namespace string) {
 		`{scaleTargetRef: {service: missing, port: 80}}`); refused != "" {
 		t.Fatal(refused)
 	}
+	shared.apply(t, namespace, `
+apiVersion: http.keda.sh/v1alpha1
+kind: HTTPScaledObject
+metadata:
+  name: page
+  annotations:
+    http.kedify.io/cold-start-waiting-page-enabled: "true"
+    http.kedify.io/cold-start-waiting-page-config-map-ref: page
+spec: {hosts: [page.usage.test], scaleTargetRef: {service: missing, port: 80}}
+`)
 	// The first report removes the annotation that another CRD made necessary.
 	if err := patch(t.Context(), shared.admin, pathOf(namespace, "invalid"),
 		fmt.Sprintf(`{"metadata": {"annotations": {%q: "{}"}}}`, httpv1alpha1.AnnotationStatus)); err != nil {
@@ -94,8 +105,9 @@ func useAsInterceptor(t *testing.T, namespace string) {
 		return meta.IsStatusConditionFalse(shared.object(t, namespace, "invalid").Status.Conditions,
 			httpv1alpha1.ConditionAccepted)
 	})
-	await.True(t, "the Lease is renewed and the Event is there", func() bool {
-		return slices.Contains(usedPermissions(t, interceptorAccount), "create events.events.k8s.io") &&
+	await.True(t, "the Lease is renewed, the Event is there, and the page is watched", func() bool {
+		used := usedPermissions(t, interceptorAccount)
+		return slices.Contains(used, "create events.events.k8s.io") && slices.Contains(used, "watch configmaps") &&
 			slices.ContainsFunc(shared.requests(t, interceptorAccount),
 				func(e apiserver.AuditEvent) bool { return e.Verb == "update" })
 	})
@@ -234,7 +246,7 @@ func usedPermissions(t *testing.T, account string) []string {
 			resource += "/" + ref.Subresource
 		}
 		// Roles name one Lease, ConfigMaps, and the namespace of the interceptors.
-		if account == interceptorAccount && resource == "configmaps" {
+		if strings.HasPrefix(ref.Name, envoysettings.Name) && resource == "configmaps" {
 			name = ref.Name
 		}
 		if account != rolloutsAccount && ref.Namespace == "keda" {

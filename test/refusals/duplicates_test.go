@@ -44,13 +44,20 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 	}
 	expectConflict := func(loser, winner string) {
 		t.Helper()
-		message := fmt.Sprintf("host %s with path prefix /: HTTPScaledObject %s/page claims the same "+
-			"and takes precedence (the oldest, then the first by name): "+
-			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", host, winner)
+		message := fmt.Sprintf("spec.hosts: %s: belongs to namespace %q, whose HTTPScaledObject %[2]s/page is the oldest "+
+			"with the host or a wildcard above it: remove the host, or have the owner add %q to the annotation "+
+			"http.kedify.io/allowed-namespaces of %[2]s/page", host, winner, loser)
+		warning := fmt.Sprintf("HTTPScaledObject %s/page claims host %s: no request is routed there, because the host "+
+			"belongs to this object: if its namespace may have routes of the host, add it to the annotation "+
+			"http.kedify.io/allowed-namespaces", loser, host)
 		s.expectConditions(t, loser, name,
 			notAccepted(httpv1alpha1.ReasonRouteConflict, message, "No request is routed to the object."))
 		s.expectEvent(t, time.Time{}, loser, name, "Warning", httpv1alpha1.ReasonRouteConflict, message)
-		s.expectConditions(t, winner, name, accepted())
+		s.expectConditions(t, winner, name, append(accepted(), metav1.Condition{
+			Type: httpv1alpha1.ConditionHostsUncontested, Status: metav1.ConditionFalse,
+			Reason: httpv1alpha1.ReasonHostClaimedByOther, Message: warning,
+		}))
+		s.expectEvent(t, time.Time{}, winner, name, "Warning", httpv1alpha1.ReasonHostClaimedByOther, warning)
 		s.checkNeighbour(t, older)
 	}
 
@@ -75,7 +82,10 @@ spec: {hosts: [%s], scaleTargetRef: {service: page-stable, port: 80}}
 
 	s.patch(t, objectPath(younger, name), `{spec: {hosts: [`+hostName(younger, name)+`]}}`)
 	s.expectConditions(t, older, name, accepted())
-	s.expectConditions(t, younger, name, accepted())
+	s.expectConditions(t, younger, name, append(accepted(), metav1.Condition{
+		Type: httpv1alpha1.ConditionHostsUncontested, Status: metav1.ConditionTrue,
+		Reason: httpv1alpha1.ReasonHostsUncontested, Message: "No other namespace claims a host of the object.",
+	}))
 	expectAnswers(t, host, "stable")
 	expectAnswers(t, hostName(younger, name), "canary")
 }

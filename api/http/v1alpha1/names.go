@@ -35,6 +35,12 @@ const (
 	AnnotationFleet = "http.kedify.io/fleet"
 	// FleetShared is the value of AnnotationFleet for the proxies of the interceptor's namespace.
 	FleetShared = "shared"
+	// AnnotationAllowedNamespaces lists, separated by commas, the namespaces whose HTTPScaledObjects in the shared
+	// fleet may have routes of this object's hosts and of the hosts below its wildcards. AllNamespaces stands for
+	// all. It counts on the object that owns the host: the oldest one with the host or a wildcard above it.
+	AnnotationAllowedNamespaces = "http.kedify.io/allowed-namespaces"
+	// AllNamespaces is the entry of AnnotationAllowedNamespaces for all namespaces.
+	AllNamespaces = "*"
 	// AnnotationStatus contains, as JSON of HTTPScaledObjectStatus, the status fields that the installed CRD
 	// lacks, and the object's UID as uid. The CRDs of the KEDA HTTP add-on and of Kedify's chart lack some. The
 	// interceptor writes and removes it; StatusOf reads it.
@@ -42,9 +48,14 @@ const (
 	// AnnotationFallbackService is the original backend behind a Service that autowiring has rewritten. Autowiring
 	// does not rewrite Services yet, so the annotation has no effect.
 	AnnotationFallbackService = "http.kedify.io/fallback-service"
-	// AnnotationExternalProxyMetricKey is the name of a cluster of an external proxy. The requests that the
-	// external proxy reports for it are counted instead of those for the object's own clusters.
+	// AnnotationExternalProxyMetricKey is the name of a cluster of external proxies. The requests that the proxies
+	// at the addresses of AnnotationExternalProxySources report for it are counted instead of those for the
+	// object's own clusters.
 	AnnotationExternalProxyMetricKey = "http.kedify.io/external-proxy-metric-key"
+	// AnnotationExternalProxySources lists, separated by commas, the IP addresses and CIDRs of the external proxies
+	// that may report the cluster of AnnotationExternalProxyMetricKey. Without it, none may. 0.0.0.0/0 and ::/0 let
+	// any Pod report any demand for the object.
+	AnnotationExternalProxySources = "http.kedify.io/external-proxy-sources"
 	// AnnotationTLSSecretName references a Secret of type kubernetes.io/tls in the object's namespace. The proxies
 	// use its certificate and private key to serve TLS for the object's hosts.
 	AnnotationTLSSecretName = "http.kedify.io/tls-secret-name" //nolint:gosec // It is the name of a name.
@@ -67,6 +78,10 @@ const (
 	// ConditionProgrammed is True if every Ready proxy of the object's fleet has acknowledged the current object,
 	// and at least one proxy is Ready. Name and meaning are those of the Gateway API.
 	ConditionProgrammed = "Programmed"
+	// ConditionHostsUncontested is False while HTTPScaledObjects of other namespaces claim hosts of the object in the
+	// shared fleet. No request is routed to them, and the object is served regardless. It is absent if no host was
+	// ever claimed.
+	ConditionHostsUncontested = "HostsUncontested"
 	// ConditionTLSReady is True if the proxies serve TLS for every host of the object with the certificate in the
 	// Secret of AnnotationTLSSecretName, and the certificate covers the hosts. It is absent if the object
 	// references no Secret. Plain HTTP requests are routed regardless.
@@ -75,6 +90,9 @@ const (
 	// unknown, and its workload keeps its replicas. Requests are routed regardless. It is absent if the metric was
 	// never invalid.
 	ConditionScalingMetricAccepted = "ScalingMetricAccepted"
+	// ConditionExternalSourcesLimited is False if AnnotationExternalProxySources contains every address, so that any
+	// Pod may report any demand for the object. It is absent if it never did.
+	ConditionExternalSourcesLimited = "ExternalSourcesLimited"
 	// ConditionWaitingPageAccepted is False if the ConfigMap with the object's waiting page is unusable. Then the
 	// interceptor's default page is shown. It is absent if the page was never invalid.
 	ConditionWaitingPageAccepted = "WaitingPageAccepted"
@@ -120,16 +138,39 @@ const (
 	// operator allows. The oldest ones are served.
 	ReasonNamespaceLimit = "NamespaceLimit"
 	// ReasonRouteConflict means that an older HTTPScaledObject of the same fleet has the same host, path prefix and
-	// headers.
+	// headers, or that a host belongs to another namespace of the shared fleet.
 	ReasonRouteConflict = "RouteConflict"
+	// ReasonInvalidAllowedNamespaces means that AnnotationAllowedNamespaces is too long or contains an entry that is
+	// not the name of a namespace. The valid entries are active.
+	ReasonInvalidAllowedNamespaces = "InvalidAllowedNamespaces"
+)
+
+// Reasons of ConditionHostsUncontested.
+const (
+	// ReasonHostsUncontested means that no other namespace claims a host of the object any more. It is the only
+	// reason with status True.
+	ReasonHostsUncontested = "HostsUncontested"
+	// ReasonHostClaimedByOther means that an HTTPScaledObject of another namespace claims a host of the object, and
+	// no request is routed to it there. The message names it.
+	ReasonHostClaimedByOther = "HostClaimedByOther"
 )
 
 // Reasons of ConditionScalingMetricAccepted.
 const (
 	// ReasonScalingMetricAccepted means that the metric is valid again. It is the only reason with status True.
 	ReasonScalingMetricAccepted = "ScalingMetricAccepted"
-	// ReasonInvalidScalingMetric means that spec.scalingMetric has two metrics, or an invalid number or duration.
+	// ReasonInvalidScalingMetric means that spec.scalingMetric has two metrics, or an invalid number or duration, or
+	// that AnnotationExternalProxySources is invalid, or missing next to an external key.
 	ReasonInvalidScalingMetric = "InvalidScalingMetric"
+)
+
+// Reasons of ConditionExternalSourcesLimited.
+const (
+	// ReasonExternalSourcesLimited means that not every address may report any more. It is the only reason with
+	// status True.
+	ReasonExternalSourcesLimited = "ExternalSourcesLimited"
+	// ReasonAnyAddressAccepted means that any address may report the demand for the object.
+	ReasonAnyAddressAccepted = "AnyAddressAccepted"
 )
 
 // Reasons of ConditionWaitingPageAccepted.

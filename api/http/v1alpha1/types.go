@@ -44,16 +44,21 @@ type HTTPScaledObjectSpec struct {
 	// "*" for all. Ports and letter case are ignored. Without hosts, an object has all hosts; in the shared fleet it
 	// must have at least one.
 	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=260
 	Hosts []string `json:"hosts,omitempty"`
 	// PathPrefixes limit the requests to paths. A prefix matches whole segments: "/app" matches "/app" and
 	// "/app/x", not "/apple". If it is empty, every path matches.
 	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=1025
 	PathPrefixes []string `json:"pathPrefixes,omitempty"`
 	// Headers limit the requests to those with all of these headers. An object with matching headers takes
 	// precedence over one without headers.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
 	Headers []Header `json:"headers,omitempty"`
 	// ScaleTargetRef references the workload to scale and the Service that receives the requests.
 	// +kubebuilder:validation:XValidation:rule="has(self.port) != has(self.portName)",message="set exactly one of 'port' and 'portName'"
@@ -94,8 +99,10 @@ type HTTPScaledObjectSpec struct {
 type Header struct {
 	// Name is the header's name, in any letter case.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name"`
 	// Value is the exact value of the header. If it is not set, the header only has to be present.
+	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Value *string `json:"value,omitempty"`
 }

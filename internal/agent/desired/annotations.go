@@ -13,7 +13,8 @@ import (
 // for them, or also contains values of users, so that the annotation shows whose value it is.
 func annotationKeys() []string {
 	return []string{
-		trigger.KeyFallbackService, trigger.KeyExternalProxyMetricKey, trigger.KeyTrafficAutowire,
+		trigger.KeyFallbackService, trigger.KeyExternalProxyMetricKey, trigger.KeyExternalProxySources,
+		trigger.KeyTrafficAutowire,
 		trigger.KeyHealthcheckPath, trigger.KeyHealthcheckResponse, trigger.KeyTLSSecretName,
 		trigger.KeyWaitingPageEnabled, trigger.KeyWaitingPageConfigMap, trigger.KeySessionAffinity,
 		trigger.KeyConditionWaitTimeout, trigger.KeyResponseHeaderTimeout,

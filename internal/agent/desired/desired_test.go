@@ -162,6 +162,7 @@ spec:
         granularity: 2s
         window: 30s
         externalProxyMetricKey: outbound|80||shop
+        externalProxySources: 10.0.0.0/8,192.0.2.7
         trafficAutowire: ingress
         healthcheckPath: /healthz
         healthcheckResponse: static
@@ -186,6 +187,7 @@ metadata:
     http.kedify.io/response-header-timeout: 0s
     http.kedify.io/session-affinity: "{cookie: {name: route}}"
     http.kedify.io/external-proxy-metric-key: outbound|80||shop
+    http.kedify.io/external-proxy-sources: 10.0.0.0/8,192.0.2.7
     http.kedify.io/fallback-service: shop-direct
     http.kedify.io/healthcheck-path: /healthz
     http.kedify.io/healthcheck-response: static

@@ -38,7 +38,9 @@ type Workload struct {
 
 // Limits are the limits of queued requests. Each is at least 1.
 type Limits struct {
-	// Object, Namespace and Proxy limit the requests of one HTTPScaledObject, of one namespace and of one proxy.
+	// Object, Namespace and Proxy limit the requests of one HTTPScaledObject, of one namespace and of one proxy. If a
+	// fleet serves workloads of several namespaces, the requests of one of them are in addition at most as many as the
+	// free places of the proxy: alone it gets half of them, and two namespaces get a third each.
 	Object, Namespace, Proxy int
 	// Total limits the requests of this replica of the interceptor.
 	Total int
@@ -93,6 +95,12 @@ type slot struct {
 	cluster string
 }
 
+// share is the part of a proxy's queue that one namespace uses.
+type share struct {
+	proxy     netip.Addr
+	namespace string
+}
+
 // entry is a queued request.
 type entry struct {
 	slot
@@ -113,6 +121,9 @@ type Queue struct {
 	counts       map[model.Key]Count
 	namespaces   map[string]int
 	proxies      map[netip.Addr]int
+	shares       map[share]int
+	// tenants are the numbers of workloads by fleet and namespace.
+	tenants map[model.Fleet]map[string]int
 }
 
 // NewQueue returns a Queue without workloads.
@@ -121,15 +132,21 @@ func NewQueue(limits Limits) *Queue {
 		limits: limits, workloads: map[model.Key]Workload{}, owners: map[string]model.Key{},
 		entries: map[Waiter]entry{}, slots: map[slot]*fifo{}, lastReleased: map[netip.Addr]string{},
 		counts: map[model.Key]Count{}, namespaces: map[string]int{}, proxies: map[netip.Addr]int{},
+		shares: map[share]int{}, tenants: map[model.Fleet]map[string]int{},
 	}
 }
 
 // SetWorkload adds or changes a workload. It removes the requests that may no longer wait, and returns them with the
 // Decision for each.
 func (q *Queue) SetWorkload(key model.Key, workload Workload) map[Waiter]Decision {
-	for _, cluster := range q.workloads[key].Clusters {
+	before, exists := q.workloads[key]
+	for _, cluster := range before.Clusters {
 		delete(q.owners, cluster)
 	}
+	if exists {
+		q.countTenant(before.Fleet, key.Namespace, -1)
+	}
+	q.countTenant(workload.Fleet, key.Namespace, 1)
 	q.workloads[key] = workload
 	for _, cluster := range workload.Clusters {
 		q.owners[cluster] = key
@@ -140,8 +157,23 @@ func (q *Queue) SetWorkload(key model.Key, workload Workload) map[Waiter]Decisio
 // RemoveWorkload removes a workload and its requests, and returns them as SetWorkload does.
 func (q *Queue) RemoveWorkload(key model.Key) map[Waiter]Decision {
 	evicted := q.SetWorkload(key, Workload{})
+	q.countTenant("", key.Namespace, -1)
 	delete(q.workloads, key)
 	return evicted
+}
+
+// countTenant adds delta to the number of workloads of a namespace in a fleet.
+func (q *Queue) countTenant(fleet model.Fleet, namespace string, delta int) {
+	if q.tenants[fleet] == nil {
+		q.tenants[fleet] = map[string]int{}
+	}
+	q.tenants[fleet][namespace] += delta
+	if q.tenants[fleet][namespace] == 0 {
+		delete(q.tenants[fleet], namespace)
+	}
+	if len(q.tenants[fleet]) == 0 {
+		delete(q.tenants, fleet)
+	}
 }
 
 // evict removes the requests of a workload that Enqueue would no longer accept.
@@ -179,7 +211,7 @@ func (q *Queue) Enqueue(request Request) (Waiter, Workload, Decision) {
 		return 0, Workload{}, Paused
 	case workload.Page != nil && request.IsPageView && !request.IsViaFallback:
 		return 0, workload, Page
-	case q.isFull(key, request.Proxy):
+	case q.isFull(key, request):
 		return 0, Workload{}, Full
 	}
 	q.last++
@@ -200,9 +232,12 @@ func (q *Queue) OwnerOf(cluster string) (workload model.Key, isKnown bool) {
 }
 
 // isFull reports whether a limit does not allow another request.
-func (q *Queue) isFull(key model.Key, proxy netip.Addr) bool {
+func (q *Queue) isFull(key model.Key, request Request) bool {
+	free := q.limits.Proxy - q.proxies[request.Proxy]
+	isShared := len(q.tenants[request.Fleet]) > 1
 	return q.counts[key].Waiting >= q.limits.Object || q.namespaces[key.Namespace] >= q.limits.Namespace ||
-		q.proxies[proxy] >= q.limits.Proxy || len(q.entries) >= q.limits.Total
+		free <= 0 || isShared && q.shares[share{request.Proxy, key.Namespace}] >= free ||
+		len(q.entries) >= q.limits.Total
 }
 
 // Remove removes a request. Removing it again has no effect.
@@ -229,6 +264,10 @@ func (q *Queue) count(e entry, delta int) {
 	q.counts[e.workload] = now
 	q.namespaces[e.workload.Namespace] += delta
 	q.proxies[e.proxy] += delta
+	used := share{e.proxy, e.workload.Namespace}
+	if q.shares[used] += delta; q.shares[used] == 0 {
+		delete(q.shares, used)
+	}
 	if now.Waiting == 0 {
 		delete(q.counts, e.workload)
 	}

@@ -158,6 +158,55 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestFairShare has workloads of three namespaces in the shared fleet. Two of them never start: the third one still gets
+// places of the proxy. Alone in its fleet, a namespace gets all places.
+func TestFairShare(t *testing.T) {
+	t.Parallel()
+	q := holding.NewQueue(holding.Limits{Object: 1000, Namespace: 1000, Proxy: 120, Total: 1000})
+	fill := func(fleet model.Fleet, clusters ...string) int {
+		for count := 0; ; count++ {
+			request := holding.Request{Proxy: first, Fleet: fleet, Cluster: clusters[count%len(clusters)]}
+			if _, _, decision := q.Enqueue(request); decision != holding.Wait {
+				return count
+			}
+		}
+	}
+	set := func(fleet model.Fleet, namespace, name string) {
+		q.SetWorkload(model.Key{Namespace: namespace, Name: name},
+			holding.Workload{Fleet: fleet, Clusters: []string{string(fleet) + namespace + name}})
+	}
+	set("own", "own", "shop")
+	if got := fill("own", "ownownshop"); got != 120 {
+		t.Errorf("alone in its fleet: %d requests, want 120", got)
+	}
+	q.RemoveProxy(first)
+	for _, namespace := range []string{"dead", "slow", "third"} {
+		set("shared", namespace, "a")
+		set("shared", namespace, "b")
+	}
+	for _, c := range []struct {
+		clusters []string
+		want     int
+	}{
+		{[]string{"shareddeada", "shareddeadb"}, 60}, // half of 120
+		{[]string{"sharedslowa", "sharedslowb"}, 30}, // half of 60
+		{[]string{"shareddeada"}, 0},
+		{[]string{"sharedthirda"}, 15},
+	} {
+		if got := fill("shared", c.clusters...); got != c.want {
+			t.Errorf("%v: %d requests, want %d", c.clusters, got, c.want)
+		}
+	}
+	q.RemoveProxy(first)
+	for _, namespace := range []string{"dead", "slow"} {
+		q.RemoveWorkload(model.Key{Namespace: namespace, Name: "a"})
+		set("elsewhere", namespace, "b")
+	}
+	if got := fill("shared", "sharedthirda"); got != 120 {
+		t.Errorf("alone after the others have left: %d requests, want 120", got)
+	}
+}
+
 // TestReleaseIsInOrder checks that Release returns the oldest first, of one proxy and the clusters that it serves.
 func TestReleaseIsInOrder(t *testing.T) {
 	t.Parallel()

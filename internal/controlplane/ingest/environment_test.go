@@ -90,8 +90,10 @@ func (f *faultySource) WatchWithContext(_ context.Context, options metav1.ListOp
 // environment is a running Loop with its sources and a record of its publications and reports.
 type environment struct {
 	scaledObjects, services, slices *faultySource
-	replicas, pages                 *faultySource // nil for none
-	settings, global                *faultySource // nil for none
+	replicas                        *faultySource            // nil for none
+	pages                           map[string]*faultySource // by namespace and name, nil for none
+	pagesRead                       []string                 // in order
+	settings, global                *faultySource            // nil for none
 	secrets                         *secretSources
 	resolve                         resolve.Options
 	loop                            *ingest.Loop
@@ -191,7 +193,7 @@ func (s *environment) run(t *testing.T) (stop func()) {
 		sources.Replicas = []cache.ListerWatcherWithContext{s.replicas}
 	}
 	if s.pages != nil {
-		sources.Pages = []cache.ListerWatcherWithContext{s.pages}
+		sources.Page = s.pageSource
 	}
 	if s.settings != nil {
 		sources.Settings, sources.GlobalSettings = []cache.ListerWatcherWithContext{s.settings}, s.global
@@ -218,6 +220,14 @@ func (s *environment) run(t *testing.T) (stop func()) {
 			t.Errorf("Run = %v", err)
 		}
 	}
+}
+
+// pageSource implements ingest.Sources.Page.
+func (s *environment) pageSource(key model.Key) cache.ListerWatcherWithContext {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pagesRead = append(s.pagesRead, key.String())
+	return s.pages[key.String()]
 }
 
 func shop() *httpv1alpha1.HTTPScaledObject {

@@ -141,7 +141,7 @@ func (l *Loop) publishBestEffort(ctx context.Context, taken changes) (map[model.
 	addKeys(keys, taken.scaledObjects)
 	objects := l.updateObjects(keys, taken.scaledObjects, resolver,
 		func(key model.Key, tracked *trackedObject) (model.Config, error) {
-			tracked.problems = problems[key]
+			tracked.setProblems(problems[key])
 			tracked.published = published[key].Routes
 			if tracked.object == nil {
 				return model.Config{}, nil

@@ -46,9 +46,10 @@ type Sources struct {
 	// Replicas are the EndpointSlices of the interceptor's replicas. Only Observers use them: no publication depends
 	// on them or waits for them.
 	Replicas []cache.ListerWatcherWithContext
-	// Pages are the ConfigMaps with waiting pages, labeled with page.Label. Neither publications nor reports wait for
-	// them. If it is empty, the interceptor serves only its default page.
-	Pages []cache.ListerWatcherWithContext
+	// Page returns the list and watch of one ConfigMap with a waiting page, if it is labeled with page.Label. It is
+	// called for each ConfigMap that a served object names. Neither publications nor reports wait for them. nil disables
+	// them: the interceptor serves only its default page.
+	Page func(model.Key) cache.ListerWatcherWithContext
 	// Settings are the ConfigMaps named envoysettings.Name, and GlobalSettings is the one named
 	// envoysettings.GlobalName. Without permission to list them, or without sources, Envoy's defaults apply.
 	Settings       []cache.ListerWatcherWithContext
@@ -94,13 +95,13 @@ type Loop struct {
 	services      []*store[*resolve.Service]
 	slices        []*store[*resolve.EndpointSlice]
 	replicas      []*store[*discoveryv1.EndpointSlice]
-	pages         []*store[waitingPage]
 	settings      []settingsStore
 
 	changed  chan struct{} // has one element if a store has changed since the last pass
 	seeded   chan struct{} // closed after the first publication
 	observed chan struct{} // closed after the first complete report
-	secrets  *secretWatches
+	secrets  secretWatches
+	pages    *namedWatches[waitingPage]
 
 	// The following fields belong to the goroutine of Run.
 	resolver *resolve.Resolver            // nil before the first publication and after a failed one
@@ -113,8 +114,10 @@ type Loop struct {
 	fleets  map[model.Fleet]*translate.Translator
 	// envoySettings are the settings of Envoy from ConfigMaps.
 	envoySettings settingsState
-	// pagesListed is true if all pages were listed before the last pass.
-	pagesListed bool
+	// viewers are the served objects that name a ConfigMap with a waiting page, by ConfigMap. isOtherViewers is true if
+	// ConfigMaps were added or removed since pages was last updated.
+	viewers        map[model.Key]map[model.Key]struct{}
+	isOtherViewers bool
 }
 
 // New returns a Loop, or an error if the options are incomplete or the metrics cannot be registered.
@@ -139,6 +142,7 @@ func New(options Options) (*Loop, error) {
 		observed:  make(chan struct{}),
 		objects:   map[model.Key]*trackedObject{},
 		fleets:    map[model.Fleet]*translate.Translator{},
+		viewers:   map[model.Key]map[model.Key]struct{}{},
 
 		certificates: certificates.NewResolver(),
 	}
@@ -174,10 +178,7 @@ func (l *Loop) watch(sources Sources) {
 		l.replicas = append(l.replicas,
 			watchInto(l, gateReport, "endpointslices of replicas", listWatch, &discoveryv1.EndpointSlice{}, objects))
 	}
-	for _, listWatch := range sources.Pages {
-		objects := newStore(reducePage, isSamePage, l.wake)
-		l.pages = append(l.pages, watchInto(l, gateNone, "configmaps", listWatch, &corev1.ConfigMap{}, objects))
-	}
+	l.watchPages(sources.Page)
 }
 
 // watchInto adds a source that fills a store, and returns the store.
@@ -250,6 +251,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		started := time.Now()
 		l.pass(ctx)
 		l.secrets.setWatched(ctx, l.certificates.ReferencedSecrets(), group.Go)
+		l.setWatchedPages(ctx, group.Go)
 		select {
 		case <-ctx.Done():
 			return nil

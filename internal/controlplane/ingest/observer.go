@@ -45,6 +45,8 @@ type Object struct {
 type Outcome struct {
 	// Problems are the user's errors in the object, in display order.
 	Problems []model.Problem
+	// Warnings are those to the owner of the object, in display order. The object is served regardless.
+	Warnings []model.Problem
 	// Served is true if Published contains a route of the object, from its current or from its last valid version.
 	Served bool
 	// Failure is the reason why the current version could not be published although it is valid: a bug of the

@@ -1,83 +1,204 @@
 package ingest
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
+// maxPageBytes is the maximum size of the waiting pages of one namespace in bytes, those of four pages of the maximum
+// size. Any tenant can create many.
+const maxPageBytes = 4 * page.MaxBody
+
 // waitingPage is what is kept of a ConfigMap with a waiting page.
 type waitingPage struct {
 	page   page.Page
 	reason string // why the page is invalid, "" for a valid page
+	// created is the creation time of the ConfigMap, and size the size of the page in bytes, 0 for an invalid page.
+	created time.Time
+	size    int
+	// isDropped is true if the page was dropped because the pages of its namespace are too large.
+	isDropped bool
 }
 
 // reducePage parses a ConfigMap. Of an invalid page only the reason is kept, whatever the size of the ConfigMap.
 func reducePage(object *corev1.ConfigMap) waitingPage {
+	created := object.CreationTimestamp.UTC()
 	parsed, err := page.Parse(object.Data)
 	if err != nil {
-		return waitingPage{reason: err.Error()}
+		return waitingPage{reason: err.Error(), created: created}
 	}
-	return waitingPage{page: parsed}
+	return waitingPage{page: parsed, created: created, size: len(parsed.Body)}
+}
+
+// dropped returns what is kept of a page if the pages of its namespace are too large.
+func (w waitingPage) dropped() waitingPage {
+	return waitingPage{created: w.created, size: w.size, isDropped: true, reason: fmt.Sprintf(
+		"with its %d bytes, the waiting pages of the namespace exceed the limit of %d bytes, and older ConfigMaps take "+
+			"precedence: make the pages smaller, or let objects share one", w.size, maxPageBytes)}
 }
 
 // isSamePage reports whether two versions of a page are equal.
 func isSamePage(before, after waitingPage) bool { return before == after }
 
-// takePages processes changed pages and returns the objects that name one of them.
-func (l *Loop) takePages() []model.Key {
-	_, changed := takeAll(l.pages)
-	before := l.pagesListed
-	l.pagesListed = !slices.ContainsFunc(l.pages, func(pages *store[waitingPage]) bool { return !pages.isListed() })
-	if len(changed) == 0 && before == l.pagesListed {
-		return nil
-	}
-	var viewers []model.Key
-	for key, tracked := range l.objects {
-		name := httpv1alpha1.WaitingPageConfigMap(tracked.object)
-		_, isChanged := changed[model.Key{Namespace: key.Namespace, Name: name}]
-		if name != "" && (isChanged || before != l.pagesListed) {
-			viewers = append(viewers, key)
+// watchPages sets up the watches of ConfigMaps with waiting pages.
+func (l *Loop) watchPages(listWatch func(model.Key) cache.ListerWatcherWithContext) {
+	l.pages = newNamedWatches[waitingPage](listWatch, l.wake)
+	l.pages.newStore = func(notify func()) *store[waitingPage] { return newStore(reducePage, isSamePage, notify) }
+	l.pages.newSource = func(key model.Key, pages *store[waitingPage]) *source {
+		return &source{
+			gate: gateNone, resource: "ConfigMap " + key.String(), listWatch: listWatch(key), object: &corev1.ConfigMap{},
+			store: pages, isListed: pages.isListed,
+			logger: l.logger, countFailure: l.metrics.watchErrors.WithLabelValues("configmaps").Inc, isOptional: true,
 		}
 	}
+}
+
+// pageKeyOf returns the ConfigMap with the waiting page of an object, and false if the object names none or is not
+// served.
+func pageKeyOf(tracked *trackedObject) (model.Key, bool) {
+	if tracked.object == nil || len(tracked.published) == 0 {
+		return model.Key{}, false
+	}
+	name := httpv1alpha1.WaitingPageConfigMap(tracked.object)
+	return model.Key{Namespace: tracked.object.Namespace, Name: name}, name != ""
+}
+
+// trackViewer updates the viewers of ConfigMaps for a new state of an object.
+func (l *Loop) trackViewer(object model.Key, before, now *trackedObject) {
+	old, hadPage := pageKeyOf(before)
+	current, hasPage := pageKeyOf(now)
+	if hadPage == hasPage && old == current {
+		return
+	}
+	if hadPage {
+		if delete(l.viewers[old], object); len(l.viewers[old]) == 0 {
+			delete(l.viewers, old)
+			l.isOtherViewers = true
+		}
+	}
+	if hasPage {
+		if l.viewers[current] == nil {
+			l.viewers[current] = map[model.Key]struct{}{}
+			l.isOtherViewers = true
+		}
+		l.viewers[current][object] = struct{}{}
+	}
+}
+
+// setWatchedPages watches the ConfigMaps with viewers.
+func (l *Loop) setWatchedPages(ctx context.Context, start func(func())) {
+	if l.isOtherViewers && l.pages.listWatch != nil {
+		l.isOtherViewers = false
+		wanted := map[model.Key]struct{}{}
+		addKeys(wanted, l.viewers)
+		l.pages.setWatched(ctx, wanted, start)
+	}
+}
+
+// takePages processes changed pages and returns the objects that name one of them.
+func (l *Loop) takePages() []model.Key {
+	changed := map[model.Key]struct{}{}
+	addKeys(changed, l.pages.take())
+	namespaces := map[string]struct{}{}
+	for key := range changed {
+		namespaces[key.Namespace] = struct{}{}
+	}
+	for _, key := range l.applyPageLimit(namespaces) {
+		changed[key] = struct{}{}
+	}
+	var viewers []model.Key
+	for key := range changed {
+		viewers = slices.AppendSeq(viewers, maps.Keys(l.viewers[key]))
+	}
 	return viewers
+}
+
+// namedPage is a ConfigMap with its page.
+type namedPage struct {
+	key   model.Key
+	page  waitingPage
+	store *store[waitingPage]
+}
+
+// applyPageLimit drops the pages by which namespaces exceed maxPageBytes, and reads dropped ones again that now fit. The
+// oldest pages are kept. It returns those with a change.
+func (l *Loop) applyPageLimit(namespaces map[string]struct{}) (changed []model.Key) {
+	byNamespace := map[string][]namedPage{}
+	if len(namespaces) > 0 {
+		for key, pages := range l.pages.stores() {
+			if _, isAffected := namespaces[key.Namespace]; !isAffected {
+				continue
+			}
+			if current, exists := pages.get(key); exists && current.size > 0 {
+				byNamespace[key.Namespace] = append(byNamespace[key.Namespace], namedPage{key, current, pages})
+			}
+		}
+	}
+	for _, pages := range byNamespace {
+		slices.SortFunc(pages, func(a, b namedPage) int {
+			return cmp.Or(a.page.created.Compare(b.page.created), a.key.Compare(b.key))
+		})
+		total := 0
+		for _, current := range pages {
+			fits := total+current.page.size <= maxPageBytes
+			if fits {
+				total += current.page.size
+			}
+			switch {
+			case fits && current.page.isDropped:
+				l.pages.restart(current.key)
+				l.isOtherViewers = true // It is not watched until setWatchedPages.
+			case !fits && !current.page.isDropped && current.store.swap(current.key, current.page, current.page.dropped()):
+				changed = append(changed, current.key)
+			}
+		}
+	}
+	return changed
 }
 
 // pageOf returns the waiting page of an object. If the object's own page is unusable, pageOf returns the default page,
 // and the state contains the reason.
 func (l *Loop) pageOf(object *httpv1alpha1.HTTPScaledObject) (page.Page, PageState) {
-	name := httpv1alpha1.WaitingPageConfigMap(object)
-	if name == "" {
+	key := model.Key{Namespace: object.Namespace, Name: httpv1alpha1.WaitingPageConfigMap(object)}
+	if key.Name == "" {
 		return page.Default(), PageState{}
 	}
 	const field = "annotation " + httpv1alpha1.AnnotationWaitingPageConfigMap
-	for _, pages := range l.pages {
-		custom, exists := pages.get(model.Key{Namespace: object.Namespace, Name: name})
-		switch {
-		case exists && custom.reason == "":
-			return custom.page, PageState{}
-		case exists:
-			return page.Default(), PageState{
-				Reason:  httpv1alpha1.ReasonInvalidWaitingPage,
-				Message: fmt.Sprintf("%s: ConfigMap %q in namespace %q: %s", field, name, object.Namespace, custom.reason),
-			}
-		}
-	}
-	if len(l.pages) == 0 {
+	if l.pages.listWatch == nil {
 		return page.Default(), PageState{
 			Reason: httpv1alpha1.ReasonWaitingPageNotFound,
 			Message: field + ": the interceptor reads no ConfigMaps: remove the annotation, or have the operator start it " +
 				"with --waiting-pages",
 		}
 	}
+	isListed := false
+	if watch := l.pages.get(key); watch != nil {
+		custom, exists := watch.store.get(key)
+		switch {
+		case exists && custom.reason == "":
+			return custom.page, PageState{}
+		case exists:
+			return page.Default(), PageState{
+				Reason:  httpv1alpha1.ReasonInvalidWaitingPage,
+				Message: fmt.Sprintf("%s: ConfigMap %q in namespace %q: %s", field, key.Name, key.Namespace, custom.reason),
+			}
+		}
+		isListed = watch.store.isListed()
+	}
 	return page.Default(), PageState{
-		IsUnknown: !l.pagesListed, Reason: httpv1alpha1.ReasonWaitingPageNotFound,
+		IsUnknown: !isListed, Reason: httpv1alpha1.ReasonWaitingPageNotFound,
 		Message: fmt.Sprintf("%s: ConfigMap %q with label %s: %q not found in namespace %q: create it, or add the label",
-			field, name, page.Label, page.LabelValue, object.Namespace),
+			field, key.Name, page.Label, page.LabelValue, key.Namespace),
 	}
 }

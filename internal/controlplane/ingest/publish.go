@@ -82,11 +82,23 @@ func (l *Loop) fullChange() resolve.Change {
 // trackedObject is the state of an HTTPScaledObject that is retained between passes.
 type trackedObject struct {
 	object *httpv1alpha1.HTTPScaledObject
-	// problems and writtenAt are as in Outcome.
-	problems  []model.Problem
-	writtenAt string
+	// problems, warnings and writtenAt are as in Outcome.
+	problems, warnings []model.Problem
+	writtenAt          string
 	// published are the published Routes of the object.
 	published []model.Route
+}
+
+// setProblems sets the problems and the warnings.
+func (t *trackedObject) setProblems(all []model.Problem) {
+	t.problems, t.warnings = nil, nil
+	for _, problem := range all {
+		if problem.IsWarning {
+			t.warnings = append(t.warnings, problem)
+		} else {
+			t.problems = append(t.problems, problem)
+		}
+	}
 }
 
 // publishChanges publishes the changes in all fleets and returns the objects with any change.
@@ -133,7 +145,7 @@ func (l *Loop) updateChanged(
 	return l.updateObjects(affectedObjects(taken, outcome, withCertificate), taken.scaledObjects, l.resolver,
 		func(key model.Key, tracked *trackedObject) (model.Config, error) {
 			if problems, isResolved := outcome.Problems[key]; isResolved {
-				tracked.problems = problems
+				tracked.setProblems(problems)
 			}
 			if config, isNew := updated[key]; isNew {
 				return config, nil // Reuse the Config of the translation to save a map.
@@ -191,7 +203,7 @@ func (l *Loop) updateObjects(
 		objects[key] = Object{
 			ScaledObject: tracked.object, Fleet: l.fleetOf(tracked), Published: published, Page: page,
 			Outcome: Outcome{
-				Problems: tracked.problems, Served: len(tracked.published) > 0, Failure: failure,
+				Problems: tracked.problems, Warnings: tracked.warnings, Served: len(tracked.published) > 0, Failure: failure,
 				WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedRoutesOf(tracked),
 				StableHashes: readyHashes(resolver.Service(stableServiceOf(tracked))), Page: state, WrittenAt: tracked.writtenAt,
 				TLS:           l.certificates.State(key),
@@ -246,6 +258,7 @@ func (l *Loop) track(key model.Key, tracked trackedObject) {
 	}
 	l.metrics.problems.Add(float64(len(tracked.problems) - len(before.problems)))
 	l.metrics.routes.Add(float64(len(tracked.published) - len(before.published)))
+	l.trackViewer(key, before, &tracked)
 	if l.objects[key] = &tracked; tracked.object == nil {
 		delete(l.objects, key)
 	}

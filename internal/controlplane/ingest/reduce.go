@@ -71,7 +71,8 @@ func observedAnnotations() []string {
 	return append(httpv1alpha1.ZeroAnnotations(),
 		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationManagedRoutes,
 		httpv1alpha1.AnnotationStickiness, httpv1alpha1.AnnotationSessionAffinity,
-		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationExternalProxyMetricKey,
+		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationAllowedNamespaces,
+		httpv1alpha1.AnnotationExternalProxyMetricKey, httpv1alpha1.AnnotationExternalProxySources,
 		httpv1alpha1.AnnotationTLSSecretName)
 }
 

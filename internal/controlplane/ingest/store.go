@@ -160,6 +160,19 @@ func (s *store[T]) get(name model.Key) (T, bool) {
 	return object, exists
 }
 
+// swap replaces an object, unless another version was stored meanwhile, which it reports by false. isSameRouting must be
+// equality.
+func (s *store[T]) swap(name model.Key, before, after T) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	current, exists := s.objects[name]
+	if !exists || !s.isSameRouting(current, before) {
+		return false
+	}
+	s.objects[name] = after
+	return true
+}
+
 // isListed reports whether a complete list was stored.
 func (s *store[T]) isListed() bool {
 	s.mu.Lock()

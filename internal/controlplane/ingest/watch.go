@@ -27,8 +27,11 @@ const (
 	minRetryPause = 75 * time.Millisecond
 	maxRetryPause = 300 * time.Millisecond
 	retryJitter   = 2. / 3
-	// maxOptionalRetryPause is the maximum pause of optional sources, which may be missing permanently.
-	maxOptionalRetryPause = 7500 * time.Millisecond
+	// maxOptionalRetryPause is the maximum pause of optional sources, which may be missing permanently, and
+	// maxForbiddenRetryPause their maximum pause while they are forbidden. There may be one for each object, and a
+	// permission is granted by a person.
+	maxOptionalRetryPause  = 7500 * time.Millisecond
+	maxForbiddenRetryPause = 5 * time.Minute
 	// resyncPeriod only has to be above zero, because Resync does nothing. Without a period, reflectors wait for a
 	// process-wide channel, which stops the clock of testing/synctest.
 	resyncPeriod = 24 * time.Hour
@@ -60,6 +63,8 @@ type source struct {
 	// isOptional is true if the source may be forbidden permanently. The failure is logged once and retried less
 	// often.
 	isOptional bool
+	// slots, if not nil, has an element for each list that is running. A full channel delays the next list.
+	slots chan struct{}
 	// notify, if not nil, is called when the error changes or disappears. It must not block.
 	notify func()
 
@@ -73,16 +78,21 @@ func (s *source) run(ctx context.Context) {
 	reflector := cache.NewReflectorWithOptions(listWatch, s.object, s.store, cache.ReflectorOptions{
 		Name: s.resource, TypeDescription: s.resource, ResyncPeriod: resyncPeriod,
 	})
-	backoff := s.newBackoff()
+	backoff, forbidden := s.newBackoff(), newBackoff(maxForbiddenRetryPause)
 	var logged time.Time
 	for ctx.Err() == nil {
 		err := reflector.ListAndWatchWithContext(ctx)
 		if ctx.Err() != nil {
 			return
 		}
+		next := backoff
 		if err == nil {
-			backoff = s.newBackoff()
+			backoff, forbidden = s.newBackoff(), newBackoff(maxForbiddenRetryPause)
+			next = backoff
 		} else {
+			if s.isOptional && apierrors.IsForbidden(err) {
+				next = forbidden
+			}
 			err = s.wrapError(err)
 			changed := s.setError(err)
 			if now := time.Now(); changed || !s.isOptional && now.Sub(logged) >= logInterval {
@@ -93,7 +103,7 @@ func (s *source) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(backoff.Step()):
+		case <-time.After(next.Step()):
 		}
 	}
 }
@@ -159,6 +169,14 @@ func (s *source) wrapError(err error) error {
 // because after a first list with several pages the reflector always requests pages. A page of a given version has
 // exactly that version. A list after an outage would then return old objects as long as etcd retains them.
 func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	if s.slots != nil {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, listDeadline)
 	defer cancel()
 	options.Limit = 0
@@ -199,9 +217,13 @@ func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 
 // newBackoff returns the pauses between attempts.
 func (s *source) newBackoff() *wait.Backoff {
-	limit := maxRetryPause
 	if s.isOptional {
-		limit = maxOptionalRetryPause
+		return newBackoff(maxOptionalRetryPause)
 	}
+	return newBackoff(maxRetryPause)
+}
+
+// newBackoff returns pauses that grow up to a limit.
+func newBackoff(limit time.Duration) *wait.Backoff {
 	return &wait.Backoff{Duration: minRetryPause, Factor: 2, Jitter: retryJitter, Cap: limit, Steps: math.MaxInt}
 }

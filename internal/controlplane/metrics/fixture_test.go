@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"errors"
 	"math"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -28,11 +29,12 @@ func newFixture(t *testing.T, serving ...string) *fixture {
 	return s
 }
 
-// shopObject returns an object that scales by its request rate.
+// shopObject returns an object that scales by its request rate. Its external proxies are in 192.0.2.0/24.
 func shopObject(externalKey string) metrics.Object {
 	return metrics.Object{
 		Fleet: fleet, Services: []string{"stable", "canary"}, Spec: metrics.Spec{
 			Metric: metrics.RequestRate, Target: 5, Window: 10 * time.Second, Granularity: time.Second, ExternalKey: externalKey,
+			ExternalSources: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
 		},
 	}
 }

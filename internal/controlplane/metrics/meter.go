@@ -3,15 +3,20 @@ package metrics
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/sources"
 )
 
-// ExternalFleet is the Fleet of external proxies, which report the clusters that ExternalKeys name. It is not a valid
-// namespace name.
+// ExternalFleet is the Fleet of the streams of external proxies, which report the clusters that external keys name. It
+// is not a valid namespace name.
 const ExternalFleet model.Fleet = "(external)"
+
+// externalFleet returns the Fleet in Reports of the external proxies that report to the objects of a namespace.
+func externalFleet(namespace string) model.Fleet { return ExternalFleet + " " + model.Fleet(namespace) }
 
 // Object is the configuration of an HTTPScaledObject for a Meter.
 type Object struct {
@@ -56,20 +61,22 @@ func (t *Totals) add(more *Totals) {
 // proxy is a proxy with its requests, over all its streams.
 type proxy struct {
 	name      string
-	isServing bool          // accepts requests, possibly while draining
-	isRemoved bool          // is no longer a proxy of the fleet
-	since     time.Duration // when it was added to the fleet
-	stream    *Stream       // the latest one; nil before the first
-	times     []int64       // of the last flushes, from the proxy's clock
-	covered   coverage
-	rings     map[model.Key]*ring
+	isServing bool // accepts requests, possibly while draining; false for an external proxy
+	isRemoved bool // is no longer a proxy of the fleet
+	// namespaces are those with an object whose external key the external proxy has reported since its stream started.
+	namespaces map[string]struct{}
+	since      time.Duration // when it was added to the fleet
+	stream     *Stream       // the latest one; nil before the first
+	times      []int64       // of the last flushes, from the proxy's clock
+	covered    coverage
+	rings      map[model.Key]*ring
 }
 
 // Meter contains the counts of one replica. It is not safe for concurrent use. Make it with NewMeter.
 type Meter struct {
 	began   time.Time
 	objects map[model.Key]*object
-	keys    map[string][]model.Key // objects by their ExternalKey, oldest first
+	keys    map[string]map[string][]model.Key // objects by their ExternalKey and namespace, oldest first
 	fleets  map[model.Fleet]map[string]*proxy
 	version int // of objects and keys, increased by each change
 }
@@ -77,7 +84,7 @@ type Meter struct {
 // NewMeter returns a Meter without objects and proxies. now is the start of all its times.
 func NewMeter(now time.Time) *Meter {
 	return &Meter{
-		began: now, objects: map[model.Key]*object{}, keys: map[string][]model.Key{},
+		began: now, objects: map[model.Key]*object{}, keys: map[string]map[string][]model.Key{},
 		fleets: map[model.Fleet]map[string]*proxy{},
 	}
 }
@@ -86,8 +93,8 @@ func NewMeter(now time.Time) *Meter {
 func (m *Meter) at(now time.Time) time.Duration { return max(0, now.Sub(m.began)) }
 
 // SetObject adds or changes an object. A change of the window, the granularity, the fleet or the external key resets
-// its request rate. Of several objects with the same ExternalKey, the oldest one owns it; the Reports of the others
-// contain a Problem.
+// its request rate. Of several objects of a namespace with the same ExternalKey, the oldest one owns it; the Reports of
+// the others contain a Problem. Objects of different namespaces count independently of each other.
 func (m *Meter) SetObject(now time.Time, key model.Key, desired Object) {
 	m.version++
 	current := m.objects[key]
@@ -128,10 +135,14 @@ func (o *object) hasSameCounting(other Object) bool {
 func (m *Meter) RemoveObject(key model.Key) {
 	m.version++
 	if removed := m.objects[key]; removed != nil && removed.Spec.ExternalKey != "" {
-		external := removed.Spec.ExternalKey
-		m.keys[external] = slices.DeleteFunc(m.keys[external], func(other model.Key) bool { return other == key })
-		if len(m.keys[external]) == 0 {
-			delete(m.keys, external)
+		namespaces := m.keys[removed.Spec.ExternalKey]
+		namespaces[key.Namespace] = slices.DeleteFunc(namespaces[key.Namespace],
+			func(other model.Key) bool { return other == key })
+		if len(namespaces[key.Namespace]) == 0 {
+			delete(namespaces, key.Namespace)
+		}
+		if len(namespaces) == 0 {
+			delete(m.keys, removed.Spec.ExternalKey)
 		}
 	}
 	delete(m.objects, key)
@@ -142,36 +153,54 @@ func (m *Meter) RemoveObject(key model.Key) {
 	}
 }
 
-// claimKey adds an object to those with its ExternalKey, sorted by age.
+// claimKey adds an object to those of its namespace with its ExternalKey, sorted by age.
 func (m *Meter) claimKey(key model.Key, external string) {
-	if external == "" || slices.Contains(m.keys[external], key) {
+	if external == "" || slices.Contains(m.keys[external][key.Namespace], key) {
 		return
 	}
-	m.keys[external] = append(m.keys[external], key)
-	slices.SortFunc(m.keys[external], func(a, b model.Key) int {
+	if m.keys[external] == nil {
+		m.keys[external] = map[string][]model.Key{}
+	}
+	claimants := append(m.keys[external][key.Namespace], key)
+	slices.SortFunc(claimants, func(a, b model.Key) int {
 		return cmp.Or(m.objects[a].Created.Compare(m.objects[b].Created), a.Compare(b))
 	})
+	m.keys[external][key.Namespace] = claimants
 }
 
-// ownerOfKey returns the object that owns an external key.
-func (m *Meter) ownerOfKey(external string) (owner model.Key, isKnown bool) {
-	if claimants := m.keys[external]; len(claimants) > 0 {
+// ownerOfKey returns the object of a namespace that owns an external key.
+func (m *Meter) ownerOfKey(namespace, external string) (owner model.Key, isKnown bool) {
+	if claimants := m.keys[external][namespace]; len(claimants) > 0 {
 		return claimants[0], true
 	}
 	return model.Key{}, false
 }
 
-// ExternalKeys returns the owner of each external key.
-func (m *Meter) ExternalKeys() map[string]model.Key {
-	owners := make(map[string]model.Key, len(m.keys))
-	for external, claimants := range m.keys {
-		owners[external] = claimants[0]
+// ExternalKeys returns the owners of each external key, one for each namespace, sorted.
+func (m *Meter) ExternalKeys() map[string][]model.Key {
+	owners := make(map[string][]model.Key, len(m.keys))
+	for external, namespaces := range m.keys {
+		for _, claimants := range namespaces {
+			owners[external] = append(owners[external], claimants[0])
+		}
+		slices.SortFunc(owners[external], model.Key.Compare)
 	}
 	return owners
 }
 
-// HasExternalKeys reports whether any object has an external key.
-func (m *Meter) HasExternalKeys() bool { return len(m.keys) > 0 }
+// ExternalNamespaces returns the namespaces, sorted, with an object that counts the reports of an external proxy with
+// this address.
+func (m *Meter) ExternalNamespaces(address netip.Addr) []string {
+	admitted := map[string]struct{}{}
+	for _, namespaces := range m.keys {
+		for namespace, claimants := range namespaces {
+			if sources.Contain(m.objects[claimants[0]].Spec.ExternalSources, address) {
+				admitted[namespace] = struct{}{}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(admitted))
+}
 
 // SetProxies sets the proxies of all fleets.
 func (m *Meter) SetProxies(now time.Time, fleets map[model.Fleet][]model.Proxy) {
@@ -206,6 +235,16 @@ func (m *Meter) proxy(now time.Time, fleet model.Fleet, name string) *proxy {
 	}
 	p.isRemoved = false
 	return p
+}
+
+// serves reports whether a proxy serves requests of an object: one of its fleet, or an external proxy that reports to
+// the object's namespace.
+func (p *proxy) serves(key model.Key, o *object) bool {
+	if o.Spec.ExternalKey == "" {
+		return p.isServing
+	}
+	_, isReporting := p.namespaces[key.Namespace]
+	return isReporting
 }
 
 // prune deletes removed proxies that are outside of every window.

@@ -2,6 +2,9 @@ package metrics_test
 
 import (
 	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,59 +155,143 @@ func TestGaugeOfARemovedCluster(t *testing.T) {
 	}
 }
 
+// external is a stream of an external proxy that reports requests for clusters, as deltas.
+type external struct {
+	*metrics.Stream
+
+	s *fixture
+}
+
+// openExternal opens the stream of the external proxy at an address.
+func (s *fixture) openExternal(address string) external {
+	return external{s.meter.Open(s.now, metrics.ExternalFleet, address), s}
+}
+
+// report reports requests for clusters, a second after the last report.
+func (e external) report(requests float64, clusters ...string) {
+	e.s.t.Helper()
+	e.s.now = e.s.now.Add(time.Second)
+	batch := metrics.Batch{Time: e.s.now.UnixMilli(), HasZero: true, Samples: []metrics.Sample{
+		{Cluster: "x", Measure: metrics.RequestsActive, Value: 1},
+	}}
+	for _, cluster := range clusters {
+		batch.Samples = append(batch.Samples,
+			metrics.Sample{Cluster: cluster, Measure: metrics.RequestsTotal, Value: requests},
+			metrics.Sample{Cluster: cluster, Measure: metrics.RequestsActive, Value: requests})
+	}
+	if _, err := e.Apply(e.s.now, batch); err != nil {
+		e.s.t.Fatal(err)
+	}
+}
+
+// rate returns the demand for an object.
+func (s *fixture) rate(object model.Key) (float64, error) {
+	value, err := metrics.Merge(object, []metrics.Report{s.meter.Report(s.now, "a")}, nil)
+	return value.Amount(), err
+}
+
+// key is an external key.
+const key = "outbound|80||shop.apps.svc.cluster.local"
+
 func TestExternalProxies(t *testing.T) {
 	t.Parallel()
-	const key = "outbound|80||shop.apps.svc.cluster.local"
 	s := newFixture(t, "1")
-	other := model.Key{Namespace: "a-greedy-one", Name: "shop"}
-	younger := shopObject(key)
-	younger.Created = epoch.Add(time.Second)
-	s.meter.SetObject(s.now, other, younger)
 	s.meter.SetObject(s.now, shop, shopObject(key))
 	s.run(5, "1")
-	s.want(-1, "fleet (external) has no proxy that serves")
-	stream := s.meter.Open(s.now, metrics.ExternalFleet, "192.0.2.1")
+	s.want(-1, "fleet (external) apps has no proxy that serves")
+	stream := s.openExternal("192.0.2.1")
 	for range 20 {
-		s.now = s.now.Add(time.Second)
-		if _, err := stream.Apply(s.now, metrics.Batch{Time: s.now.UnixMilli(), HasZero: true, Samples: []metrics.Sample{
-			{Cluster: key, Measure: metrics.RequestsTotal, Value: 7},
-			{Cluster: "apps/shop/stable", Measure: metrics.RequestsTotal, Value: 1000}, // not its own cluster
-			{Cluster: "x", Measure: metrics.RequestsActive, Value: 1},
-		}}); err != nil {
-			t.Fatal(err)
-		}
+		stream.report(7, key, "apps/shop/stable") // The second one is not its own cluster.
 	}
 	s.want(7, "")
-	silent := s.meter.Open(s.now, metrics.ExternalFleet, "192.0.2.2")
+	silent := s.openExternal("192.0.2.2")
 	s.want(7, "") // An external proxy without metrics is not missing,
-	for _, cluster := range []string{"x", key} {
-		s.now = s.now.Add(time.Second)
-		if _, err := silent.Apply(
-			s.now, metrics.Batch{Time: s.now.UnixMilli(), HasZero: true, Samples: []metrics.Sample{{Cluster: cluster}}},
-		); err != nil {
-			t.Fatal(err)
-		}
-		if cluster == "x" {
-			s.want(7, "") // nor is one with clusters that no object names.
-		}
+	silent.report(0, "x")
+	s.want(7, "") // nor is one with clusters that no object names.
+	silent.report(0, key)
+	for range 30 {
+		stream.report(7, key)
 	}
+	s.want(-1, "proxy (external) apps/192.0.2.2 sends no metrics")
 	silent.Close()
-	if owner := s.meter.ExternalKeys()[key]; owner != shop {
-		t.Errorf("the owner of the key is %s", owner)
-	}
-	_, err := metrics.Merge(other, []metrics.Report{s.meter.Report(s.now, "a")}, nil)
-	if err == nil || !strings.Contains(err.Error(), "belongs to HTTPScaledObject apps/shop") {
-		t.Errorf("the second object with the key: %v", err)
-	}
+	s.want(7, "")
 	stream.Close()
-	s.want(-1, "fleet (external) has no proxy that serves")
-	s.meter.RemoveObject(shop)
-	if owner := s.meter.ExternalKeys()[key]; owner != other {
-		t.Errorf("after the owner was removed, the owner of the key is %s", owner)
+	s.want(-1, "fleet (external) apps has no proxy that serves")
+}
+
+// TestOneExternalKeyInANamespace has two objects of a namespace with the same key.
+func TestOneExternalKeyInANamespace(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, "1")
+	second, younger := model.Key{Namespace: "apps", Name: "a"}, shopObject(key)
+	younger.Created = epoch.Add(time.Second)
+	s.meter.SetObject(s.now, second, younger)
+	s.meter.SetObject(s.now, shop, shopObject(key))
+	for _, owner := range []model.Key{shop, second} {
+		if got := s.meter.ExternalKeys()[key]; !slices.Equal(got, []model.Key{owner}) {
+			t.Errorf("the owners of the key are %s, want %s", got, owner)
+		}
+		const want = "belongs to HTTPScaledObject apps/shop"
+		if _, err := s.rate(second); owner == shop && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("the second object with the key: %v, want %q", err, want)
+		}
+		s.meter.RemoveObject(owner)
 	}
-	s.meter.RemoveObject(other)
-	if s.meter.HasExternalKeys() {
-		t.Error("there is a key without an owner")
+	if got := s.meter.ExternalNamespaces(netip.MustParseAddr("192.0.2.1")); len(got) > 0 {
+		t.Errorf("without objects, namespaces %s accept external proxies", got)
+	}
+}
+
+// TestExternalKeysOfTwoNamespaces has a namespace with the key and the proxies of another one, and a namespace with the
+// key and proxies of its own.
+func TestExternalKeysOfTwoNamespaces(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, "1")
+	squatter, other := model.Key{Namespace: "a", Name: "shop"}, model.Key{Namespace: "other", Name: "shop"}
+	elsewhere := shopObject(key)
+	elsewhere.Spec.ExternalSources = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")}
+	s.meter.SetObject(s.now, squatter, shopObject(key))
+	s.meter.SetObject(s.now, shop, shopObject(key))
+	s.meter.SetObject(s.now, other, elsewhere)
+	first, second := s.openExternal("192.0.2.1"), s.openExternal("198.51.100.1")
+	for range 20 {
+		first.report(7, key)
+		second.s.now = second.s.now.Add(-time.Second) // at the same time
+		second.report(3, key)
+	}
+	for object, want := range map[model.Key]float64{shop: 7, squatter: 7, other: 3} {
+		if got, err := s.rate(object); got != want || err != nil {
+			t.Errorf("%s: got %v, %v; want %v", object, got, err, want)
+		}
+	}
+	for range 60 { // The second proxy is silent.
+		first.report(7, key)
+	}
+	if got, err := s.rate(shop); got != 7 || err != nil {
+		t.Errorf("while a proxy of another namespace is silent: got %v, %v", got, err)
+	}
+	if _, err := s.rate(other); !errors.Is(err, metrics.ErrUnknown) {
+		t.Errorf("while its proxy is silent: %v", err)
+	}
+}
+
+// TestExternalSourcesChange removes the address of a proxy while it reports.
+func TestExternalSourcesChange(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, "1")
+	s.meter.SetObject(s.now, shop, shopObject(key))
+	stream := s.openExternal("192.0.2.1")
+	for range 20 {
+		stream.report(7, key)
+	}
+	changed := shopObject(key)
+	changed.Spec.ExternalSources = []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")}
+	s.meter.SetObject(s.now, shop, changed)
+	for range 20 {
+		stream.report(1000, key)
+	}
+	if got := s.meter.Report(s.now, "a").Objects[shop.String()]; got.RequestRate > 7 || got.Concurrency > 0 {
+		t.Errorf("a removed address counts with %v requests a second and %v in flight", got.RequestRate, got.Concurrency)
 	}
 }
 

@@ -36,7 +36,8 @@ type FleetReport struct {
 
 // ObjectReport contains the counts of one object, from the proxies that report to this replica.
 type ObjectReport struct {
-	// Fleet is the fleet that serves the object; ExternalFleet if it has an external key.
+	// Fleet is the fleet that serves the object; that of the external proxies of its namespace if it has an external
+	// key.
 	Fleet model.Fleet `json:"fleet"`
 	// Metric is the metric that the object scales by, and Target its value per replica of the workload.
 	Metric Metric `json:"metric"`
@@ -114,6 +115,10 @@ func (m *Meter) removeDeleted(from map[string]ObjectReport) (deleted []string) {
 func (m *Meter) fleetReports(at time.Duration) (reports map[model.Fleet]FleetReport, active map[model.Key]float64) {
 	reports, active = make(map[model.Fleet]FleetReport, len(m.fleets)), map[model.Key]float64{}
 	for fleet, proxies := range m.fleets {
+		if fleet == ExternalFleet {
+			m.addExternalReports(at, reports, active)
+			continue
+		}
 		var f FleetReport
 		for _, name := range slices.Sorted(maps.Keys(proxies)) {
 			p := proxies[name]
@@ -131,6 +136,30 @@ func (m *Meter) fleetReports(at time.Duration) (reports map[model.Fleet]FleetRep
 		reports[fleet] = f
 	}
 	return reports, active
+}
+
+// addExternalReports adds the reports of the external proxies, by namespace, and their active requests.
+func (m *Meter) addExternalReports(
+	at time.Duration, reports map[model.Fleet]FleetReport, active map[model.Key]float64,
+) {
+	proxies := m.fleets[ExternalFleet]
+	for _, name := range slices.Sorted(maps.Keys(proxies)) {
+		p, sweepAt := proxies[name], at
+		isFresh := p.stream.isFresh(at)
+		if isFresh {
+			p.stream.addActive(active)
+			sweepAt = p.stream.last
+		}
+		p.sweep(sweepAt)
+		for namespace := range p.namespaces {
+			f := reports[externalFleet(namespace)]
+			f.Serving = append(f.Serving, name)
+			if isFresh {
+				f.Reporting = append(f.Reporting, name)
+			}
+			reports[externalFleet(namespace)] = f
+		}
+	}
 }
 
 // equal reports whether both are equal.
@@ -152,8 +181,8 @@ func (m *Meter) objectReport(at time.Duration, key model.Key, o *object, active 
 		Fleet: o.Fleet, Metric: o.Spec.Metric, Target: o.Spec.Target, Concurrency: active, Problem: o.SpecError,
 	}
 	if external := o.Spec.ExternalKey; external != "" {
-		out.Fleet = ExternalFleet
-		if owner, _ := m.ownerOfKey(external); owner != key {
+		out.Fleet = externalFleet(key.Namespace)
+		if owner, _ := m.ownerOfKey(key.Namespace, external); owner != key && o.SpecError == "" {
 			out.Problem = "external key " + external + " belongs to HTTPScaledObject " + owner.String()
 		}
 	}
@@ -175,15 +204,20 @@ func (m *Meter) objectReport(at time.Duration, key model.Key, o *object, active 
 func (m *Meter) addRates(out *ObjectReport, at time.Duration, key model.Key, o *object) {
 	from := min(max((at-o.Spec.Window).Truncate(o.Spec.bucketWidth()), o.since, 0), at)
 	length := max(at-from, 1).Seconds()
-	for _, p := range m.fleets[out.Fleet] {
+	fleet := out.Fleet
+	if o.Spec.ExternalKey != "" {
+		fleet = ExternalFleet
+	}
+	for _, p := range m.fleets[fleet] {
+		isServing := p.serves(key, o)
 		switch {
 		case p.stream.isFresh(at):
 			rate, isKnown := p.rate(key, o)
-			if !isKnown && p.isServing {
+			if !isKnown && isServing {
 				out.Warming = append(out.Warming, p.name)
 			}
 			out.RequestRate += rate * (at - max(from, min(p.since, at))).Seconds() / length
-		case !p.isServing:
+		case !isServing:
 			if requests, _ := p.requests(key, from); requests > 0 {
 				if out.Past == nil {
 					out.Past = map[string]float64{}

@@ -3,9 +3,11 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/sources"
 )
 
 // Metric is a metric that a workload scales by. The zero value is invalid.
@@ -40,9 +42,10 @@ type Spec struct {
 	// Window is the time over which the request rate is averaged, and Granularity the length of the buckets in which
 	// requests are counted, at most Window.
 	Window, Granularity time.Duration
-	// ExternalKey is the name of a cluster of an external proxy that is counted instead of the object's own clusters;
-	// "" for none.
-	ExternalKey string
+	// ExternalKey is the name of a cluster of external proxies that is counted instead of the object's own clusters;
+	// "" for none. Only proxies with an address in ExternalSources count.
+	ExternalKey     string
+	ExternalSources []netip.Prefix
 }
 
 // SpecOf returns the Spec of an object. Without spec.scalingMetric the metric is concurrency, as in the HTTP add-on.
@@ -51,6 +54,9 @@ func SpecOf(object *httpv1alpha1.HTTPScaledObject) (Spec, error) {
 	spec := Spec{
 		Metric: Concurrency, Target: DefaultTarget, Window: DefaultWindow, Granularity: DefaultGranularity,
 		ExternalKey: object.Annotations[httpv1alpha1.AnnotationExternalProxyMetricKey],
+	}
+	if err := spec.setSources(object.Annotations[httpv1alpha1.AnnotationExternalProxySources]); err != nil {
+		return spec, err
 	}
 	metric := object.Spec.ScalingMetric
 	switch {
@@ -64,6 +70,23 @@ func SpecOf(object *httpv1alpha1.HTTPScaledObject) (Spec, error) {
 		spec.Target = max(1, int(*object.Spec.TargetPendingRequests))
 	}
 	return spec, nil
+}
+
+// setSources sets ExternalSources from the value of AnnotationExternalProxySources, which an object with an external
+// key must have.
+func (s *Spec) setSources(text string) (err error) {
+	const annotation = httpv1alpha1.AnnotationExternalProxySources
+	if s.ExternalKey == "" {
+		return nil
+	}
+	if s.ExternalSources, err = sources.Parse(text); err != nil {
+		return fmt.Errorf("%w: annotation %s: %w", ErrSpec, annotation, err)
+	}
+	if len(s.ExternalSources) == 0 {
+		return fmt.Errorf("%w: annotation %s is missing, so no proxy may report cluster %.80q: set it to the addresses or "+
+			"CIDRs of the proxies, such as 10.0.0.0/8", ErrSpec, annotation, s.ExternalKey)
+	}
+	return nil
 }
 
 // rateSpec returns the Spec for a request rate.

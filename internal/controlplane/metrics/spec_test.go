@@ -2,6 +2,8 @@ package metrics_test
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -86,8 +88,41 @@ func TestSpecOf(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || got != test.want {
+			if err != nil || !reflect.DeepEqual(got, test.want) {
 				t.Errorf("SpecOf = %+v, %v; want %+v", got, err, test.want)
+			}
+		})
+	}
+}
+
+// TestExternalSourcesOf reads the annotations about external proxies.
+func TestExternalSourcesOf(t *testing.T) {
+	t.Parallel()
+	const missing = "annotation http.kedify.io/external-proxy-sources is missing, so no proxy may report cluster \"x\""
+	for name, test := range map[string]struct{ key, sources, want, wantErr string }{
+		"neither":             {"", "", "[]", ""},
+		"no key":              {"", "10.0.0.0/8", "[]", ""},
+		"invalid without key": {"", "gateway", "[]", ""},
+		"both":                {"x", "10.0.0.0/8, 192.0.2.7", "[10.0.0.0/8 192.0.2.7/32]", ""},
+		"no sources":          {"x", "", "[]", missing},
+		"no entry":            {"x", " ,", "[]", missing},
+		"invalid sources": {
+			"x", "gateway", "[]", `annotation http.kedify.io/external-proxy-sources: not a list of CIDRs: "gateway"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := new(httpv1alpha1.HTTPScaledObject)
+			object.Annotations = map[string]string{
+				httpv1alpha1.AnnotationExternalProxyMetricKey: test.key,
+				httpv1alpha1.AnnotationExternalProxySources:   test.sources,
+			}
+			spec, err := metrics.SpecOf(object)
+			if got := fmt.Sprint(spec.ExternalSources); got != test.want || spec.ExternalKey != test.key {
+				t.Errorf("key %q of %s, want %q of %s", spec.ExternalKey, got, test.key, test.want)
+			}
+			if (err == nil) != (test.wantErr == "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {
+				t.Errorf("error %v, want one with %q", err, test.wantErr)
 			}
 		})
 	}

@@ -3,11 +3,13 @@ package metrics
 import (
 	"errors"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/sources"
 )
 
 // Measure is one of the statistics of a cluster, by its name in Envoy.
@@ -95,9 +97,10 @@ type cluster struct {
 
 // Stream is one metric stream of a proxy. Make it with Meter.Open.
 type Stream struct {
-	meter *Meter
-	fleet model.Fleet
-	proxy *proxy
+	meter   *Meter
+	fleet   model.Fleet
+	proxy   *proxy
+	address netip.Addr // of an external proxy
 
 	form      form
 	flushes   int  // number of flushes, including the current one
@@ -111,11 +114,15 @@ type Stream struct {
 	counts    map[model.Key]int // of clusters, by object
 }
 
-// Open starts a stream of a proxy, and ends the one before.
+// Open starts a stream of a proxy, and ends the one before. The name of an external proxy is its address.
 func (m *Meter) Open(now time.Time, fleet model.Fleet, name string) *Stream {
 	p := m.proxy(now, fleet, name)
 	s := &Stream{
 		meter: m, fleet: fleet, proxy: p, last: m.at(now), clusters: map[string]*cluster{}, counts: map[model.Key]int{},
+	}
+	if fleet == ExternalFleet {
+		s.address, _ = netip.ParseAddr(name) // The zero address is in no list.
+		p.namespaces = map[string]struct{}{}
 	}
 	if p.stream != nil {
 		p.stream.isEnded = true
@@ -131,7 +138,7 @@ func (s *Stream) Close() {
 	}
 	s.isEnded = true
 	if s.fleet == ExternalFleet {
-		s.proxy.isServing, s.proxy.isRemoved = false, true
+		s.proxy.namespaces, s.proxy.isRemoved = nil, true
 	}
 }
 
@@ -204,14 +211,29 @@ func (s *Stream) isGap(timestamp int64) bool {
 }
 
 // count counts a sample. It returns false if the sample is a duplicate, invalid, or of a cluster without an object.
-func (s *Stream) count(sample Sample) bool {
+func (s *Stream) count(sample Sample) (isNew bool) {
 	if !(sample.Value >= 0 && sample.Value <= maxValue) { // NaN is neither.
 		return false
 	}
 	s.seen[sample.Measure] = true
-	c := s.clusters[sample.Cluster]
+	if s.fleet != ExternalFleet {
+		return s.countFor(sample.Cluster, sample)
+	}
+	for namespace := range s.meter.keys[sample.Cluster] {
+		isNew = s.countFor(externalName(namespace, sample.Cluster), sample) || isNew
+	}
+	return isNew
+}
+
+// externalName returns the name under which a Stream stores a cluster of an external proxy for the object of one
+// namespace. Each namespace with the cluster as external key counts it separately.
+func externalName(namespace, cluster string) string { return namespace + "/" + cluster }
+
+// countFor counts a sample for the cluster with this name in Stream.clusters.
+func (s *Stream) countFor(name string, sample Sample) bool {
+	c := s.clusters[name]
 	if c == nil || c.version != s.meter.version {
-		if c = s.attribute(sample.Cluster, c); c == nil {
+		if c = s.attribute(name, c); c == nil {
 			return false
 		}
 	}
@@ -242,7 +264,7 @@ func (s *Stream) attribute(name string, c *cluster) *cluster {
 		return nil
 	}
 	if s.fleet == ExternalFleet { // It serves an object: without its metrics the demand is unknown from now on.
-		s.proxy.isServing = true
+		s.proxy.namespaces[key.Namespace] = struct{}{}
 	}
 	if c == nil {
 		if s.counts[key] >= maxClusters {
@@ -290,13 +312,13 @@ func (s *Stream) add(key model.Key, o *object, requests float64) {
 }
 
 // ownerOf returns the object of a cluster: the one in the cluster's name, with the Service, or the one with that
-// external key.
+// external key. name is that in Stream.clusters.
 func (s *Stream) ownerOf(name string) (key model.Key, service string, isKnown bool) {
-	if s.fleet == ExternalFleet {
-		key, isKnown = s.meter.ownerOfKey(name)
-		return key, "", isKnown
-	}
 	namespace, rest, _ := strings.Cut(name, "/")
+	if s.fleet == ExternalFleet {
+		key, isKnown = s.meter.ownerOfKey(namespace, rest)
+		return key, "", isKnown && sources.Contain(s.meter.objects[key].Spec.ExternalSources, s.address)
+	}
 	object, service, isKnown := strings.Cut(rest, "/")
 	key = model.Key{Namespace: namespace, Name: object}
 	o := s.meter.objects[key]

@@ -100,7 +100,10 @@ func TestAHostBelongsToAFleet(t *testing.T) {
 	if diff := cmp.Diff(want, owners(config)); diff != "" {
 		t.Errorf("owners of the host (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"d/shop": httpv1alpha1.ReasonRouteConflict}, reasons(problems)); diff != "" {
+	wantReasons := map[string]string{
+		"d/shop": httpv1alpha1.ReasonRouteConflict, "c/shop": httpv1alpha1.ReasonHostClaimedByOther,
+	}
+	if diff := cmp.Diff(wantReasons, reasons(problems)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 }

@@ -133,9 +133,13 @@ func tooMany(reason, field string, count, limit int) issue {
 	return issue{reason, fmt.Sprintf("%s: %d entries exceed the limit of %d: split the object", field, count, limit)}
 }
 
-// resolveConflicts sorts candidates and keeps the first of those with the same fleet and Match, which is the oldest.
-// Each pair of a loser and a winner is one Problem of the loser.
-func resolveConflicts(candidates []model.Route) ([]model.Route, []model.Problem) {
+// resolveConflicts drops candidates of hosts that other namespaces own. It sorts the rest and keeps the first of those
+// with the same fleet and Match, which is the oldest. Each pair of a loser and a winner is one Problem of the loser.
+// delegations are those of the objects.
+func resolveConflicts(
+	candidates []model.Route, delegations map[model.Key]delegation,
+) ([]model.Route, []model.Problem) {
+	candidates, rejected := rejectForeign(candidates, delegations)
 	slices.SortFunc(candidates, comparePrecedence)
 	type pair struct{ loser, winner model.Key }
 	lost := map[pair][]model.Match{}
@@ -149,7 +153,7 @@ func resolveConflicts(candidates []model.Route) ([]model.Route, []model.Problem)
 		lost[key] = append(lost[key], candidate.Match)
 	}
 	slices.SortFunc(routes, model.CompareRoutes)
-	var problems []model.Problem
+	problems := foreignHostProblems(rejected)
 	for key, matches := range lost {
 		problems = append(problems, conflict(key.loser, key.winner, matches))
 	}

@@ -60,8 +60,9 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 	pick := func(from ...string) string { return from[random.IntN(len(from))] }
 	var inputs resolve.Inputs
 	for i := range 1 + random.IntN(12) {
-		object := kit.NewScaledObject(pick("a", "b"), fmt.Sprintf("o%d", i), pick("s", "c", "x"), random.IntN(3),
-			pick("h.example.com", "H.example.com.", "*.example.com", "*", "not a host"), pick("h.example.com", "g.example.com"))
+		object := kit.NewScaledObject(pick("a", "b", "z"), fmt.Sprintf("o%d", i), pick("s", "c", "x"), random.IntN(3),
+			pick("h.example.com", "H.example.com.", "*.example.com", "*", "not a host", "*.eu.example.com"),
+			pick("h.example.com", "g.example.com", "g.eu.example.com", "*.com"))
 		if random.IntN(3) == 0 {
 			object.Spec.PathPrefixes = []string{pick("/", "/a", "/a/", "/a/b", "bad")}
 		}
@@ -99,12 +100,15 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		if random.IntN(4) == 0 {
 			object.Spec.Replicas = &httpv1alpha1.ReplicaRange{Min: new(random.Int32N(3) - 1)}
 		}
+		if random.IntN(3) > 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationFleet, pick("shared", "shared", "shared", "shred"))
+		}
 		if random.IntN(3) == 0 {
-			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationFleet, pick("shared", "shared", "shred"))
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationAllowedNamespaces, pick("*", "a", "b, z", "z,-"))
 		}
 		inputs.ScaledObjects = append(inputs.ScaledObjects, object)
 	}
-	for _, namespace := range []string{"a", "b"} {
+	for _, namespace := range []string{"a", "b", "z"} {
 		inputs.EndpointSlices = append(inputs.EndpointSlices,
 			randomSlice(random, namespace, resolve.ProxyService), randomSlice(random, namespace, resolve.ProxyService))
 		for _, name := range []string{"s", "c", "x"} {

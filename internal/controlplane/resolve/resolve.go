@@ -58,8 +58,12 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //   - A Service belongs to the object's own namespace. A missing Service still has a route, without endpoints, so
 //     that requests get 503 instead of 404.
 //   - An object is served by the fleet of its namespace, or by the shared fleet if it requests that.
-//   - If several objects of one fleet have the same host, path prefix and headers, the oldest is served, then the
-//     first by namespace and name. The others keep their remaining routes.
+//   - In the shared fleet a host belongs to the namespace of the oldest object with the host or with a wildcard that
+//     covers it. Objects of other namespaces have no route of the host, except those of the namespaces that this object
+//     lists in annotation allowed-namespaces. A wildcard takes no older host that it covers from its namespace. Below a
+//     delegated wildcard, a host belongs to the oldest of the permitted objects in the same way.
+//   - If several of the remaining objects of one fleet have the same host, path prefix and headers, the oldest is
+//     served, then the first by namespace and name. The others keep their remaining routes.
 //   - In a namespace over its limits the oldest objects are served, and the others are not served at all.
 //
 // Each validation error is a Problem of its object. Problems are sorted. Resolving the same objects again with the
@@ -72,6 +76,7 @@ func Build(inputs Inputs) (model.Config, []model.Problem) {
 		candidates []model.Route
 		problems   []model.Problem
 	)
+	delegations := map[model.Key]delegation{}
 	overLimits := inputs.Options.allOverLimits(inputs.ScaledObjects)
 	for _, object := range inputs.ScaledObjects {
 		if issue, isOver := overLimits[ownerOf(object).key]; isOver {
@@ -82,8 +87,9 @@ func Build(inputs Inputs) (model.Config, []model.Problem) {
 		routes, objectProblems := resolveObject(object, options, services.lookup, published[ownerOf(object)])
 		candidates = append(candidates, routes...)
 		problems = append(problems, objectProblems...)
+		delegations[ownerOf(object).key], _ = delegationOf(object)
 	}
-	routes, conflicts := resolveConflicts(candidates)
+	routes, conflicts := resolveConflicts(candidates, delegations)
 	problems = append(problems, conflicts...)
 	slices.SortFunc(problems, model.Problem.Compare)
 	return model.Config{
@@ -169,6 +175,7 @@ func resolveObject(
 	}
 	stickiness, stickinessIssues := stickinessOf(object, backends, published)
 	sessionAffinity, affinityIssues := sessionAffinityOf(object, backends, lookup, published)
+	_, delegationIssues := delegationOf(object)
 	by := ownerOf(object)
 	routes := make([]model.Route, 0, len(matches))
 	for _, match := range matches {
@@ -192,7 +199,7 @@ func resolveObject(
 		})
 	}
 	return routes, problemsOf(object, slices.Concat(matchIssues, backendIssues, stickinessIssues, affinityIssues,
-		failoverIssues, fleetIssues)...)
+		failoverIssues, fleetIssues, delegationIssues)...)
 }
 
 // problemsOf converts issues to Problems of an object.

@@ -38,8 +38,10 @@ type Outcome struct {
 // result of Build for the current Inputs. The published Config of these Inputs is the result before the last Update.
 // Like Build it is deterministic.
 //
-// The cost of an Update depends on the changed objects and on those that share a host or a Service with them. A
-// Resolver is not safe for concurrent use. Make it with NewResolver.
+// The cost of an Update depends on the changed objects and on those that share a host or a Service with them. In the
+// shared fleet, objects also share the hosts below their wildcards: if a wildcard is claimed or released, or its owner
+// delegates it to other namespaces, these hosts are resolved again. A Resolver is not safe for concurrent use. Make it
+// with NewResolver.
 type Resolver struct {
 	options    Options
 	namespaces map[string]*namespaceUsage
@@ -49,6 +51,10 @@ type Resolver struct {
 	services map[model.Key]*serviceState
 	slices   map[model.Key]*EndpointSlice // by their own names
 	hosts    map[fleetHost]*hostClaims
+	// sharedHosts are the hosts of the shared fleet, the only one with objects of several namespaces. contested are its
+	// hosts with rejected claims, by the owner that rejects them.
+	sharedHosts hostTree
+	contested   map[model.Key]map[fleetHost]struct{}
 
 	// outdated are invalid objects with other published Routes than when they were resolved. The next Update resolves
 	// them again.
@@ -64,6 +70,7 @@ func NewResolver(options Options, published []model.Route) *Resolver {
 		objects: map[model.Key]*objectState{}, services: map[model.Key]*serviceState{},
 		slices: map[model.Key]*EndpointSlice{},
 		hosts:  map[fleetHost]*hostClaims{}, outdated: map[model.Key]struct{}{}, isInitial: true,
+		sharedHosts: hostTree{}, contested: map[model.Key]map[fleetHost]struct{}{},
 	}
 	for _, route := range published {
 		state := r.object(route.Owner)
@@ -118,7 +125,7 @@ func (r *Resolver) Published(object model.Key) model.Config {
 func (r *Resolver) Update(change Change) Outcome {
 	u := update{
 		Resolver: r, dirty: r.outdated, stale: map[model.Key]struct{}{}, claimedHosts: map[fleetHost]struct{}{},
-		affected:       map[model.Key]struct{}{},
+		coveredHosts: map[fleetHost]struct{}{}, affected: map[model.Key]struct{}{},
 		changedObjects: map[fleetObject]struct{}{}, changedHosts: map[fleetHost]struct{}{},
 	}
 	r.outdated = map[model.Key]struct{}{}
@@ -129,9 +136,7 @@ func (r *Resolver) Update(change Change) Outcome {
 	for key := range u.dirty {
 		u.recompute(key)
 	}
-	for at := range u.claimedHosts {
-		u.resolveHost(at)
-	}
+	u.resolveHosts()
 	problems := make(map[model.Key][]model.Problem, len(u.affected))
 	for key := range u.affected {
 		problems[key] = u.assignRoutes(key)

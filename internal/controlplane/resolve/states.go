@@ -19,6 +19,7 @@ type objectState struct {
 type desiredState struct {
 	routes   []model.Route // in the order of their Matches
 	problems []model.Problem
+	allowed  delegation    // the namespaces to which it delegates its hosts
 	services []model.Key   // the Services on which the result depends
 	overlay  []model.Route // the published Routes on which the result of an invalid object depends
 }

@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"maps"
 	"slices"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -15,6 +14,7 @@ type update struct {
 	dirty        map[model.Key]struct{} // objects to resolve
 	stale        map[model.Key]struct{} // Services with possibly changed endpoints
 	claimedHosts map[fleetHost]struct{} // hosts with changed claims
+	coveredHosts map[fleetHost]struct{} // hosts below wildcards with changed claimants
 	// as in Outcome; until refreshEndpoints only those with possibly changed Routes or Problems
 	affected       map[model.Key]struct{}
 	changedObjects map[fleetObject]struct{} // objects that changed in the Config of a fleet
@@ -120,7 +120,7 @@ func (u *update) recompute(key model.Key) {
 		tracked.dependents = append(tracked.dependents, key)
 	}
 	u.affected[key] = struct{}{}
-	if slices.EqualFunc(before.routes, now.routes, model.Route.Equal) {
+	if slices.EqualFunc(before.routes, now.routes, model.Route.Equal) && slices.Equal(before.allowed, now.allowed) {
 		return
 	}
 	claims := splitByHost(now.routes)
@@ -130,11 +130,11 @@ func (u *update) recompute(key model.Key) {
 		}
 	}
 	for at, routes := range claims {
-		if u.hosts[at] == nil {
-			u.hosts[at] = new(hostClaims)
+		changed := claim{claimant{object: key, allowed: now.allowed}, routes}
+		if len(routes) > 0 {
+			changed.created = routes[0].Created
 		}
-		u.hosts[at].set(key, routes)
-		u.claimedHosts[at] = struct{}{}
+		u.setClaim(at, changed)
 	}
 }
 
@@ -160,38 +160,29 @@ func (r *Resolver) resolve(state *objectState) desiredState {
 	}
 	desired.routes, desired.problems = resolveObject(state.object,
 		objectOptions{r.options, r.settings.forNamespace(identity.key.Namespace)}, lookup, published)
+	desired.allowed, _ = delegationOf(state.object)
 	if len(desired.problems) > 0 {
 		desired.overlay = published
 	}
 	return desired
 }
 
-// resolveHost determines the winning Routes of a host.
-func (u *update) resolveHost(at fleetHost) {
-	claims := u.hosts[at]
-	affected, changed := claims.resolveConflicts()
-	maps.Copy(u.affected, affected)
-	if changed || u.isInitial {
-		u.changedHosts[at] = struct{}{}
-	}
-	if len(claims.claims) == 0 {
-		delete(u.hosts, at)
-	}
-}
-
 // assignRoutes determines the Routes that an object publishes, and returns its Problems.
 func (u *update) assignRoutes(key model.Key) []model.Problem {
 	state := u.object(key)
 	routes := make([]model.Route, 0, len(state.routes))
-	lost := map[model.Key][]model.Match{}
+	lost, foreign := map[model.Key][]model.Match{}, []rejection(nil)
 	for _, route := range state.routes {
-		if winner, _ := u.hosts[fleetHostOf(route)].winner(route.Match); winner.Owner != key {
+		claims := u.hosts[fleetHostOf(route)]
+		if owner, isRejected := claims.rejected[key]; isRejected {
+			foreign = append(foreign, rejection{key, route.Match.Host, owner})
+		} else if winner, _ := claims.winner(route.Match); winner.Owner != key {
 			lost[winner.Owner] = append(lost[winner.Owner], route.Match)
 		} else {
 			routes = append(routes, route)
 		}
 	}
-	if len(lost) == 0 {
+	if len(lost)+len(foreign) == 0 {
 		routes = state.routes
 	}
 	if u.isInitial || !slices.EqualFunc(routes, state.published, model.Route.Equal) {
@@ -203,6 +194,10 @@ func (u *update) assignRoutes(key model.Key) []model.Problem {
 	problems := slices.Clone(state.problems)
 	for winner, matches := range lost {
 		problems = append(problems, conflict(key, winner, matches))
+	}
+	problems = append(problems, lostHosts(foreign)...)
+	if contested := u.contestedClaims(key); len(contested) > 0 {
+		problems = append(problems, contestedHosts(key, contested))
 	}
 	slices.SortFunc(problems, model.Problem.Compare)
 	return slices.Compact(problems)

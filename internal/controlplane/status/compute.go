@@ -17,6 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/sources"
 )
 
 // noProxy is the message about a route that is published without a proxy to serve it.
@@ -47,7 +48,10 @@ func Compute(
 	}
 	all := []metav1.Condition{accepted(outcome), readiness, programmed(outcome, acks)}
 	// These exist only while they are False, or after they were.
-	optional := []metav1.Condition{scalingMetric(object), envoySettings(outcome.EnvoySettings)}
+	optional := []metav1.Condition{
+		scalingMetric(object), externalSources(object), envoySettings(outcome.EnvoySettings),
+		hostsUncontested(outcome.Warnings),
+	}
 	if !outcome.Page.IsUnknown {
 		optional = append(optional, waitingPage(outcome.Page))
 	}
@@ -76,7 +80,8 @@ func Compute(
 func eventConditions() []string {
 	return []string{
 		httpv1alpha1.ConditionAccepted, httpv1alpha1.ConditionScalingMetricAccepted,
-		httpv1alpha1.ConditionWaitingPageAccepted,
+		httpv1alpha1.ConditionExternalSourcesLimited,
+		httpv1alpha1.ConditionWaitingPageAccepted, httpv1alpha1.ConditionHostsUncontested,
 		httpv1alpha1.ConditionTLSReady, httpv1alpha1.ConditionEnvoySettingsAccepted,
 	}
 }
@@ -156,6 +161,18 @@ func scalingMetric(object *httpv1alpha1.HTTPScaledObject) metav1.Condition {
 	return met(kind, httpv1alpha1.ReasonScalingMetricAccepted, "The scaling metric is valid.")
 }
 
+// externalSources returns the condition that not every address may report the demand for the object.
+func externalSources(object *httpv1alpha1.HTTPScaledObject) metav1.Condition {
+	const kind = httpv1alpha1.ConditionExternalSourcesLimited
+	if spec, _ := metrics.SpecOf(object); sources.IsAny(spec.ExternalSources) {
+		return unmet(kind, httpv1alpha1.ReasonAnyAddressAccepted, fmt.Sprintf(
+			"annotation %s contains every address: any Pod may report any demand for cluster %.80q, and so scale the "+
+				"workload: list only the addresses of your proxies.",
+			httpv1alpha1.AnnotationExternalProxySources, spec.ExternalKey))
+	}
+	return met(kind, httpv1alpha1.ReasonExternalSourcesLimited, "The addresses of external proxies are limited.")
+}
+
 // waitingPage returns the condition that the waiting page of the object can be served.
 func waitingPage(state ingest.PageState) metav1.Condition {
 	const kind = httpv1alpha1.ConditionWaitingPageAccepted
@@ -173,6 +190,15 @@ func envoySettings(problem string) metav1.Condition {
 	}
 	return met(httpv1alpha1.ConditionEnvoySettingsAccepted, httpv1alpha1.ReasonEnvoySettingsAccepted,
 		"The Envoy settings are applied.")
+}
+
+// hostsUncontested returns the condition that no other namespace claims a host of the object.
+func hostsUncontested(warnings []model.Problem) metav1.Condition {
+	const kind = httpv1alpha1.ConditionHostsUncontested
+	if len(warnings) > 0 {
+		return unmet(kind, warnings[0].Reason, messages(warnings))
+	}
+	return met(kind, httpv1alpha1.ReasonHostsUncontested, "No other namespace claims a host of the object.")
 }
 
 // tlsReady returns the condition that the proxies can serve TLS for the object.

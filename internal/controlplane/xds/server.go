@@ -235,7 +235,7 @@ func (s *Server) addStream(mode session.Mode, peer, fleet string) (*stream, erro
 		peer:    peer,
 		address: address,
 		fleet:   f,
-		session: session.New(mode, s.options.Grace, rand.Text()[:saltLength], f.rejected),
+		session: session.New(mode, s.options.Grace, rand.Text()[:saltLength], f.rejected.Of(hostOf(peer))),
 	}
 	s.streams[st] = struct{}{}
 	return st, nil

@@ -40,13 +40,14 @@ type stream struct {
 	// hasIPv6 is true for a proxy with an IPv6 address, and isDrained for one that has lost the drained listeners. They
 	// never become false.
 	hasIPv6, isDrained bool
+	hasRefused         bool // names were refused; of the goroutine of serve
 
 	mu      sync.Mutex // guards the session
 	session *session.Session
 }
 
 // receive passes a request of the proxy to the session.
-func (st *stream) receive(r session.Request) (session.Output, error) {
+func (st *stream) receive(r session.Request) session.Output {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.session.Receive(time.Now(), r)
@@ -135,7 +136,6 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			return err
 		}
 		var out session.Output
-		var err error
 		select {
 		case <-ctx.Done():
 			return status.FromContextError(ctx.Err()).Err()
@@ -150,8 +150,9 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			return end
 		case r := <-ready:
 			r.Message = strings.ToValidUTF8(r.Message[:min(len(r.Message), messageLimit)], "")
-			out, err = st.receive(r)
+			out = st.receive(r)
 			s.reportAnswer(ctx, logger, st, out.Answer)
+			reportRefused(ctx, logger, st, r.TypeURL, out.Refused)
 		case <-latest.superseded:
 			if latest = st.fleet.current(); latest.snapshot == nil {
 				continue
@@ -164,9 +165,6 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			out = st.withhold(s.withheldListeners(st))
 		case <-st.timer():
 			out = st.tick()
-		}
-		if err != nil {
-			return status.Error(codes.ResourceExhausted, err.Error())
 		}
 		if err := s.sendAll(t, out.Responses); err != nil {
 			return err
@@ -201,6 +199,15 @@ func (s *Server) reportAnswer(ctx context.Context, logger *slog.Logger, st *stre
 	s.signal()
 	if answer != nil && answer.Accepted && answer.Kind == session.EndpointKind {
 		s.options.Callbacks.OnEndpointsAcked(StreamState{stream: st})
+	}
+}
+
+// reportRefused logs the first names of a stream that exceed the limits of subscriptions.
+func reportRefused(ctx context.Context, logger *slog.Logger, st *stream, typeURL string, refused int) {
+	if refused > 0 && !st.hasRefused {
+		st.hasRefused = true
+		logger.WarnContext(ctx, "Proxy subscribed to more or longer names than the limits allow, ignoring the rest",
+			slog.String("typeURL", typeURL), slog.Int("names", refused))
 	}
 }
 

@@ -41,7 +41,8 @@ func (m Manifest) Path(namespace string) string {
 		path = "/api/" + m.APIVersion
 	}
 	switch m.Kind {
-	case "Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration":
+	case "Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
 	default:
 		if m.Metadata.Namespace != "" {
 			namespace = m.Metadata.Namespace

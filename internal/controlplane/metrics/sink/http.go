@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,8 @@ const (
 	// QueuePath serves the metrics of each HTTPScaledObject in the format of the HTTP add-on, from the proxies that
 	// report to this replica: {"<ns>/<hso>": {"Concurrency": n, "RPS": x}}.
 	QueuePath = "/queue"
-	// ExternalKeysPath serves {"<external key>": "<ns>/<hso>"}.
+	// ExternalKeysPath serves {"<external key>": "<ns>/<hso>"}. If several namespaces have the same key, the objects are
+	// separated by commas.
 	ExternalKeysPath = "/envoy-metrics-map"
 	// DemandPath streams metrics.Reports as JSON, one per line, until the client disconnects: the latest at once and
 	// then one each ReportInterval, the same for all clients. A report of queued requests is sent in between when an
@@ -58,8 +60,16 @@ func (s *Sink) serveQueue(w http.ResponseWriter, _ *http.Request) {
 // serveExternalKeys serves ExternalKeysPath.
 func (s *Sink) serveExternalKeys(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
-	keys := s.meter.ExternalKeys()
+	owners := s.meter.ExternalKeys()
 	s.mu.Unlock()
+	keys := make(map[string]string, len(owners))
+	for external, objects := range owners {
+		names := make([]string, 0, len(objects))
+		for _, object := range objects {
+			names = append(names, object.String())
+		}
+		keys[external] = strings.Join(names, ",")
+	}
 	writeJSON(w, keys)
 }
 

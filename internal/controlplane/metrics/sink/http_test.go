@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
@@ -19,14 +18,14 @@ func TestPages(t *testing.T) {
 	s := newTestSink(t, nil)
 	s.assignTo(fleet)
 	s.connect().flush("1000", "3")
-	s.SetObjects(map[model.Key]*metrics.Object{{Namespace: "apps", Name: "other"}: {Fleet: fleet, Spec: metrics.Spec{
-		Metric: metrics.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second, ExternalKey: "outbound|80",
-	}}})
+	s.SetObjects(map[model.Key]*metrics.Object{
+		{Namespace: "apps", Name: "other"}: externalObject("outbound|80"), {Namespace: "b", Name: "b"}: externalObject("outbound|80"),
+	})
 	mux := http.NewServeMux()
 	s.Register(mux)
 	for path, want := range map[string]string{
-		"/queue":             `{"apps/other":{"Concurrency":0,"RPS":0},"apps/shop":{"Concurrency":3,"RPS":0}}`,
-		"/envoy-metrics-map": `{"outbound|80":"apps/other"}`,
+		"/queue":             `{"apps/other":{"Concurrency":0,"RPS":0},"apps/shop":{"Concurrency":3,"RPS":0},"b/b":{"Concurrency":0,"RPS":0}}`,
+		"/envoy-metrics-map": `{"outbound|80":"apps/other,b/b"}`,
 	} {
 		recorder := httptest.NewRecorder()
 		mux.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))

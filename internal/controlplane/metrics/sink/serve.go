@@ -189,6 +189,8 @@ func statusOf(err error) error {
 		return status.Error(codes.ResourceExhausted, err.Error())
 	case errors.Is(err, errSuperseded):
 		return status.Error(codes.Aborted, err.Error())
+	case errors.Is(err, errRevoked):
+		return status.Error(codes.PermissionDenied, err.Error())
 	case errors.Is(err, metrics.ErrNoRequestCounters):
 		return status.Error(codes.FailedPrecondition, err.Error())
 	case err != nil:
@@ -202,6 +204,7 @@ var (
 	errStopping   = errors.New("the metric sink is shutting down")
 	errSuperseded = errors.New("superseded by another stream of the proxy")
 	errMoved      = errors.New("the address now belongs to proxy")
+	errRevoked    = errors.New("no HTTPScaledObject with an external key lists the address any more")
 )
 
 // receive reads messages until the stream ends. It returns nil if the proxy ended it.

@@ -24,12 +24,14 @@ import (
 const (
 	// DefaultMaxStreams is the default limit of connected proxies.
 	DefaultMaxStreams = 2048
+	// DefaultMaxExternal is the default limit of connected external proxies that one namespace accepts.
+	DefaultMaxExternal = 64
 	// DefaultMemberTimeout is the default time that a stream waits until its address belongs to a proxy: a proxy may
 	// connect before the watch reports it.
 	DefaultMemberTimeout = time.Second
 )
 
-// Options are the settings of a Sink. All except MaxStreams, MemberTimeout, Hint and Queued are required.
+// Options are the settings of a Sink. All except MaxStreams, MaxExternal, MemberTimeout, Hint and Queued are required.
 type Options struct {
 	// Replica is the name of this replica in its reports.
 	Replica string
@@ -38,6 +40,9 @@ type Options struct {
 	// MaxStreams limits the proxies with a stream, one each, and in addition the streams that wait until their address
 	// belongs to a proxy; DefaultMaxStreams if it is zero.
 	MaxStreams int
+	// MaxExternal limits the external proxies with a stream that one namespace accepts; DefaultMaxExternal if it is zero.
+	// They count neither as proxies of a fleet nor for another namespace. All together have the limit MaxStreams too.
+	MaxExternal int
 	// MemberTimeout is how long a stream waits until its address belongs to a proxy; DefaultMemberTimeout if it is
 	// zero.
 	MemberTimeout time.Duration
@@ -57,6 +62,7 @@ type Sink struct {
 	replica       string
 	now           func() time.Time
 	maxStreams    int
+	maxExternal   int
 	memberTimeout time.Duration
 	hint          string
 	logger        *slog.Logger
@@ -78,6 +84,7 @@ type Sink struct {
 func New(options Options) (*Sink, error) {
 	s := &Sink{
 		replica: options.Replica, now: options.Now, maxStreams: cmp.Or(options.MaxStreams, DefaultMaxStreams),
+		maxExternal: cmp.Or(options.MaxExternal, DefaultMaxExternal),
 		memberTimeout: cmp.Or(
 			options.MemberTimeout, DefaultMemberTimeout,
 		), hint: options.Hint, logger: options.Logger, queued: options.Queued,
@@ -205,16 +212,17 @@ func (s *Sink) memberOf(ctx context.Context, address netip.Addr) (member, error)
 }
 
 // membersAt returns the proxies with an address, and a channel that is closed when they may have changed. takesExternal
-// is true if objects have external keys, so that a proxy outside of all fleets may report.
+// is true if an object accepts the address as that of an external proxy, which may report outside of all fleets.
 func (s *Sink) membersAt(address netip.Addr) (members []member, updated <-chan struct{}, takesExternal bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.members[address], s.updated, s.meter.HasExternalKeys()
+	return s.members[address], s.updated, len(s.meter.ExternalNamespaces(address)) > 0
 }
 
 // errNoMember returns the status of a stream with an address that belongs to no proxy, or to several.
 func (s *Sink) errNoMember(address netip.Addr, members []member) error {
-	reason := "no fleet has a proxy with the address " + address.String()
+	reason := "no fleet has a proxy with the address " + address.String() +
+		", and no HTTPScaledObject with an external key lists it"
 	if len(members) > 1 {
 		var names []string
 		for _, m := range members {
@@ -240,6 +248,8 @@ type session struct {
 	member  member
 	stream  *metrics.Stream
 	end     context.CancelCauseFunc
+	// hosts are the namespaces that accept the external proxy, by whose limits the session counts.
+	hosts []string
 }
 
 // open starts the stream of a proxy, and ends the one before with errSuperseded by its end function. It returns nil if
@@ -247,14 +257,46 @@ type session struct {
 func (s *Sink) open(address netip.Addr, m member, end context.CancelCauseFunc) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before := s.streams[m]; before != nil {
+	before, hosts := s.streams[m], []string(nil)
+	if m.fleet == metrics.ExternalFleet {
+		if hosts = s.hostsOf(address, before); len(hosts) == 0 {
+			return nil
+		}
+	}
+	if before != nil {
 		before.end(errSuperseded)
-	} else if len(s.streams) >= s.maxStreams {
+	} else if s.countStreams(m.fleet == metrics.ExternalFleet) >= s.maxStreams {
 		return nil
 	}
-	open := &session{address, m, s.meter.Open(s.now(), m.fleet, m.proxy), end}
+	open := &session{address, m, s.meter.Open(s.now(), m.fleet, m.proxy), end, hosts}
 	s.streams[m] = open
 	return open
+}
+
+// countStreams returns the number of streams of external proxies, or of those of fleets. The caller holds the lock.
+func (s *Sink) countStreams(isExternal bool) (count int) {
+	for m := range s.streams {
+		if isExternal == (m.fleet == metrics.ExternalFleet) {
+			count++
+		}
+	}
+	return count
+}
+
+// hostsOf returns the namespaces below their limit that accept an external proxy. before is its previous stream, nil if
+// there is none. The caller holds the lock.
+func (s *Sink) hostsOf(address netip.Addr, before *session) []string {
+	counts := map[string]int{}
+	for _, open := range s.streams {
+		if open == before {
+			continue
+		}
+		for _, namespace := range open.hosts {
+			counts[namespace]++
+		}
+	}
+	return slices.DeleteFunc(s.meter.ExternalNamespaces(address),
+		func(namespace string) bool { return counts[namespace] >= s.maxExternal })
 }
 
 // close ends a session.
@@ -276,6 +318,9 @@ func (s *Sink) apply(open *session, batch metrics.Batch) error {
 	}
 	if now := s.members[open.address]; len(now) == 1 && now[0] != open.member {
 		return fmt.Errorf("%w %s", errMoved, now[0])
+	}
+	if open.member.fleet == metrics.ExternalFleet && len(s.meter.ExternalNamespaces(open.address)) == 0 {
+		return errRevoked
 	}
 	isNew, err := open.stream.Apply(s.now(), batch)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc"
@@ -110,15 +109,18 @@ func TestEndedStreamMakesDemandUnknown(t *testing.T) {
 	}
 }
 
+// useless is a message without a cluster.
+const useless = `{"envoyMetrics": [{"name": "server.wip_protos", "metric": [{"counter": {"value": 0}, "timestampMs": "TIME"}]}]}`
+
 func TestRejectedStreams(t *testing.T) {
 	t.Parallel()
-	const useless = `{"envoyMetrics": [{"name": "server.wip_protos", "metric": [{"counter": {"value": 0}, "timestampMs": "TIME"}]}]}`
 	tests := map[string]struct {
 		options func(*sink.Options)
 		play    func(s *testSink)
 	}{
 		"of an unknown proxy": {nil, func(s *testSink) {
-			s.connect().expectStatus(codes.PermissionDenied, "no fleet has a proxy with the address 127.0.0.1; see the manual")
+			s.connect().expectStatus(codes.PermissionDenied, "no fleet has a proxy with the address 127.0.0.1, "+
+				"and no HTTPScaledObject with an external key lists it; see the manual")
 		}},
 		"of a proxy of two fleets": {nil, func(s *testSink) {
 			s.assignTo(fleet, "other")
@@ -160,9 +162,7 @@ func TestRejectedStreams(t *testing.T) {
 			}
 		}},
 		"of a proxy that was in no fleet, and is now": {nil, func(s *testSink) {
-			s.SetObjects(map[model.Key]*metrics.Object{shop: {Fleet: fleet, Spec: metrics.Spec{
-				Metric: metrics.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second, ExternalKey: "x",
-			}}})
+			s.SetObjects(map[model.Key]*metrics.Object{shop: externalObject("x", "127.0.0.0/8")})
 			p := s.connect()
 			p.flush("1000", "1")
 			s.assignTo(fleet)
@@ -200,11 +200,50 @@ func TestStreamWaitsForItsFleet(t *testing.T) {
 
 func TestExternalProxyReportsItsKeys(t *testing.T) {
 	s := newTestSink(t, nil)
-	s.SetObjects(map[model.Key]*metrics.Object{shop: {Fleet: fleet, Spec: metrics.Spec{
-		Metric: metrics.Concurrency, Target: 5, Window: time.Minute, Granularity: time.Second, ExternalKey: "apps/shop/shop",
-	}}})
-	s.connect().flush("1000", "7")
+	s.SetObjects(map[model.Key]*metrics.Object{shop: externalObject("apps/shop/shop", "127.0.0.1/32")})
+	p := s.connect()
+	p.flush("1000", "7")
 	if got, err := s.inFlight(); err != nil || got != 7 {
 		t.Errorf("%v requests in flight, %v; want 7", got, err)
 	}
+	s.connectFrom("127.0.0.2").expectStatus(codes.PermissionDenied, "no HTTPScaledObject with an external key lists it")
+	s.SetObjects(map[model.Key]*metrics.Object{shop: externalObject("apps/shop/shop", "127.0.0.2/32")})
+	p.send(strings.ReplaceAll(useless, "TIME", "2000"))
+	p.expectStatus(codes.PermissionDenied, "no HTTPScaledObject with an external key lists the address any more")
+}
+
+// TestExternalKeyWithoutSources has objects with an external key of which none lists an address of a proxy.
+func TestExternalKeyWithoutSources(t *testing.T) {
+	s := newTestSink(t, nil)
+	s.SetObjects(map[model.Key]*metrics.Object{shop: externalObject("apps/shop/shop")})
+	s.connect().expectStatus(codes.PermissionDenied, "no HTTPScaledObject with an external key lists it")
+}
+
+// TestExternalStreamsOfANamespace has a namespace that accepts every address, and more proxies than its limit.
+func TestExternalStreamsOfANamespace(t *testing.T) {
+	s := newTestSink(t, func(options *sink.Options) { options.MaxStreams, options.MaxExternal = 3, 2 })
+	open := model.Key{Namespace: "open", Name: "shop"}
+	s.SetObjects(map[model.Key]*metrics.Object{
+		shop: externalObject("apps/shop/shop", "127.0.0.9/32"), open: externalObject("apps/shop/shop", "0.0.0.0/0"),
+	})
+	s.connectFrom("127.0.0.2").flush("1000", "1")
+	s.connectFrom("127.0.0.3").flush("1000", "1")
+	s.connectFrom("127.0.0.4").expectStatus(codes.ResourceExhausted, "the limit")
+	s.connectFrom("127.0.0.3").flush("2000", "1") // instead of its first stream
+	s.connectFrom("127.0.0.9").flush("1000", "5") // within the limit of the other namespace
+	s.assignTo(fleet)
+	s.connect().flush("1000", "3") // of a fleet
+	if got, err := s.inFlight(); err != nil || got != 5 {
+		t.Errorf("%v requests in flight, %v; want 5", got, err)
+	}
+}
+
+// externalObject returns an object with an external key that lists the CIDRs of its proxies.
+func externalObject(key string, from ...string) *metrics.Object {
+	spec := inFlightSpec()
+	spec.ExternalKey = key
+	for _, cidr := range from {
+		spec.ExternalSources = append(spec.ExternalSources, netip.MustParsePrefix(cidr))
+	}
+	return &metrics.Object{Fleet: fleet, Spec: spec}
 }

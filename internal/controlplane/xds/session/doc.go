@@ -86,7 +86,8 @@
 // other bytes with the same content and version.
 //
 // A version that one proxy rejected is sent alone to every other proxy of its fleet too, as long as it is desired. So a
-// joining proxy becomes ready with all other hosts.
+// joining proxy becomes ready with all other hosts. A fleet keeps the 64 rejections that were used last, at most 16 of
+// one proxy.
 //
 // The wire rules are those of the xDS protocol description,
 // https://www.envoyproxy.io/docs/envoy/v1.40.0/api-docs/xds_protocol.

@@ -1,21 +1,17 @@
 package session
 
-import "errors"
-
 const (
 	// MaxNameLength is the longest resource name that a proxy may subscribe to, in bytes. The names of this control
 	// plane consist of three Kubernetes names of at most 253 characters.
 	MaxNameLength = 1024
 
-	// namesLimit is how many names of one kind a stream may subscribe to.
+	// namesLimit is how many names of one kind a stream may subscribe to. Further names are refused: to end the stream
+	// would not help, because the proxy connects again with the same names.
 	namesLimit = 100_000
-	// nameBytesLimit is the total length of all names that a stream may subscribe to, in bytes. The names of
-	// 100,000 resources of this control plane have about 100 bytes each.
+	// nameBytesLimit is the total length of all names that a stream may subscribe to, in bytes; further names are
+	// refused. The names of 100,000 resources of this control plane have about 100 bytes each.
 	nameBytesLimit = 16 << 20
 )
-
-// errTooMuch ends a stream that subscribes to more than the limits allow.
-var errTooMuch = errors.New("too many or too long resource names")
 
 // Request is a discovery request of either mode.
 type Request struct {
@@ -70,4 +66,6 @@ type Answer struct {
 type Output struct {
 	Responses []Response // to be sent in this order
 	Answer    *Answer    // the ACK or NACK in the request of this step; nil for none
+	// Refused is the number of names in the request that exceed the limits. The proxy receives no such resource.
+	Refused int
 }

@@ -56,7 +56,7 @@ func newModel(t *testing.T, mode Mode, seed uint64) *model {
 	t.Helper()
 	m := &model{
 		t: t, seed: seed, mode: mode, random: rand.New(rand.NewPCG(seed, uint64(len(mode)))),
-		session: New(mode, scriptGrace, "salt", &Rejections{}),
+		session: New(mode, scriptGrace, "salt", new(Rejections).Of("proxy")),
 		now:     time.Unix(1_700_000_000, 0), active: map[string]bool{}, warming: map[string]bool{}, answered: map[string]Response{},
 		withoutEDS: map[string]bool{}, lastEndpoints: map[string]*Resource{}, emptySince: map[string]time.Time{},
 		seenBytes: map[string]string{},
@@ -119,7 +119,7 @@ func (m *model) advance(d time.Duration) {
 // reconnect ends the stream and begins another one, whose first requests arrive together.
 func (m *model) reconnect() {
 	m.log("reconnect")
-	m.session = New(m.mode, scriptGrace, fmt.Sprintf("salt%d", m.streams), &Rejections{})
+	m.session = New(m.mode, scriptGrace, fmt.Sprintf("salt%d", m.streams), new(Rejections).Of("proxy"))
 	m.polled = [KindCount]map[string]recordState{}
 	m.streams++
 	m.begun = false
@@ -208,11 +208,7 @@ func (m *model) serverStep() {
 			}
 		}
 	}
-	out, err := m.session.Receive(m.now, r)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	m.sent(out)
+	m.sent(m.session.Receive(m.now, r))
 }
 
 // proxyStep has the proxy apply the next response.

@@ -7,10 +7,11 @@ package session
 // period. That works if the scopes need no new cluster. If they do, the list must be sent first after all.
 
 // onConnect evaluates the first request of a kind from a proxy that reconnects in state of the world. Its version is
-// that of the last response that the proxy accepted; a new proxy has none.
-func (s *Session) onConnect(k Kind, r Request) error {
+// that of the last response that the proxy accepted; a new proxy has none. onConnect returns the number of names that
+// exceed the limits.
+func (s *Session) onConnect(k Kind, r Request) (refused int) {
 	if r.Version == "" || s.mode != ModeStateOfTheWorld {
-		return nil
+		return 0
 	}
 	s.reconnected, s.subs[k].hasAccepted = true, true
 	switch k {
@@ -18,18 +19,18 @@ func (s *Session) onConnect(k Kind, r Request) error {
 		s.withholdsList = s.subs[ClusterKind].subscribedToAll
 	case EndpointKind:
 		if !s.withholdsList {
-			return nil
+			return 0
 		}
 		for _, name := range r.Names {
-			if err := s.importVersion(ClusterKind, name, ""); err != nil {
-				return err
+			if !s.importVersion(ClusterKind, name, "") {
+				refused++
 			}
 		}
 	case ScopeKind:
 		s.scopesUnknown = true
 	default:
 	}
-	return nil
+	return refused
 }
 
 // withholdClusters reports whether the first list of clusters is withheld for now.

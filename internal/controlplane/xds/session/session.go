@@ -1,7 +1,6 @@
 package session
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -52,7 +51,7 @@ type Session struct {
 	// salt is unique to the stream. It creates bytes that no proxy has received before.
 	salt string
 	// fleetRejections are the versions that proxies of the fleet rejected.
-	fleetRejections *Rejections
+	fleetRejections ProxyRejections
 	// snapshot is what is desired. It is empty before the first Publish.
 	snapshot *Snapshot
 	// withheldListeners are the listeners that the proxy must not have, see WithholdListeners.
@@ -86,7 +85,7 @@ type Session struct {
 
 // New returns the session of a new stream. A removed cluster outlives the last scope that named it by grace. The salt
 // must be unique to the stream. The rejections are those of the fleet.
-func New(mode Mode, grace time.Duration, salt string, rejections *Rejections) *Session {
+func New(mode Mode, grace time.Duration, salt string, rejections ProxyRejections) *Session {
 	s := &Session{
 		mode: mode, grace: grace, salt: salt, fleetRejections: rejections, snapshot: &Snapshot{},
 		pendingRemoval: map[string]time.Time{}, uses: map[string]int{},
@@ -115,12 +114,11 @@ func (s *Session) Publish(now time.Time, next *Snapshot) Output {
 	return s.Tick(now)
 }
 
-// Receive processes a request of the proxy. It ignores types that are not served. An error means that the proxy
-// subscribed to more than the limits allow, and must end the stream.
-func (s *Session) Receive(now time.Time, r Request) (Output, error) {
+// Receive processes a request of the proxy. It ignores types that are not served, and names above the limits.
+func (s *Session) Receive(now time.Time, r Request) Output {
 	k, isServed := KindOf(r.TypeURL)
 	if !isServed {
-		return Output{}, nil
+		return Output{}
 	}
 	sub := &s.subs[k]
 	answer := s.handleAnswer(k, r)
@@ -130,12 +128,10 @@ func (s *Session) Receive(now time.Time, r Request) (Output, error) {
 	}
 	// In state of the world a repeated nonce that was answered before is a new request, not an answer.
 	isRepeated := s.mode == ModeStateOfTheWorld && answer == nil && r.Nonce != "" && r.Nonce == sub.nonce
-	if err := s.updateSubscription(k, r, isRepeated); err != nil {
-		return Output{Answer: answer}, fmt.Errorf("%s subscription: %w", k, err)
-	}
+	refused := s.updateSubscription(k, r, isRepeated)
 	out := s.Tick(now)
-	out.Answer = answer
-	return out, nil
+	out.Answer, out.Refused = answer, refused
+	return out
 }
 
 // NextTick returns the time at which Tick must be called, and false if only a request or a new snapshot can change

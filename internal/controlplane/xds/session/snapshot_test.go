@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -183,15 +184,30 @@ func TestWithSalt(t *testing.T) {
 	}
 }
 
-// TestRejectionsLimit has one proxy reject everything: other proxies are not affected.
+// TestRejectionsLimit has one proxy, and then many, reject everything. The rejections of another proxy that are in use
+// still count, and so do the latest ones.
 func TestRejectionsLimit(t *testing.T) {
 	t.Parallel()
-	one := &Resource{name: "c0", version: version{1}}
 	all := &Rejections{}
-	for i, name := range envoyresources.Names(rejectionsLimit + 1) {
-		if all.add(ScopeKind, name, version{1}); all.has(ScopeKind, one) != (i < rejectionsLimit) {
-			t.Fatalf("after %d rejections the first one counts: %v", i+1, all.has(ScopeKind, one))
+	inUse := &Resource{name: "in use", version: version{1}}
+	all.Of("10.0.0.1").add(ScopeKind, inUse.name, inUse.version)
+	for i, name := range envoyresources.Names(10 * rejectionsLimit) {
+		proxy := all.Of("10.0.0.2")
+		if i >= 2*rejectionsLimit {
+			proxy = all.Of(fmt.Sprint("10.0.1.", i))
 		}
+		proxy.add(ScopeKind, name, version{1})
+		latest := &Resource{name: name, version: version{1}}
+		if !all.Of("10.0.0.3").has(ScopeKind, inUse) || !all.Of("10.0.0.3").has(ScopeKind, latest) {
+			t.Fatalf("after %d rejections: the one in use counts: %v, the latest one: %v", i+1,
+				all.Of("10.0.0.3").has(ScopeKind, inUse), all.Of("10.0.0.3").has(ScopeKind, latest))
+		}
+		if i == 2*rejectionsLimit-1 && all.Len() != 1+proxyRejectionsLimit || all.Len() > rejectionsLimit {
+			t.Fatalf("after %d rejections %d count", i+1, all.Len())
+		}
+	}
+	if all.Of("10.0.0.3").has(ScopeKind, &Resource{name: inUse.name, version: version{2}}) {
+		t.Error("another version counts")
 	}
 	all.Retain(&Snapshot{})
 	if len(all.versions) > 0 {

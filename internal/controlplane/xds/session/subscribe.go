@@ -6,15 +6,15 @@ import "slices"
 const wildcardName = "*"
 
 // updateSubscription applies a request to the subscription. isRepeated is true if the proxy repeats a request that was
-// answered before.
-func (s *Session) updateSubscription(k Kind, r Request, isRepeated bool) error {
+// answered before. It returns the number of names that exceed the limits.
+func (s *Session) updateSubscription(k Kind, r Request, isRepeated bool) (refused int) {
 	sub := &s.subs[k]
 	isFirst := !sub.started
 	sub.started = true
 	if s.mode == ModeStateOfTheWorld {
 		r.Subscribe, r.Unsubscribe = sub.difference(r.Names)
 	}
-	isChanged := len(r.Subscribe)+len(r.Unsubscribe) > 0
+	isChanged := len(r.Unsubscribe) > 0
 	if isFirst {
 		sub.hasInitial, sub.hasAccepted = len(r.InitialVersions) > 0, r.Version != ""
 		s.reconnected = s.reconnected || sub.hasInitial || sub.hasAccepted
@@ -23,16 +23,18 @@ func (s *Session) updateSubscription(k Kind, r Request, isRepeated bool) error {
 		r.Subscribe = []string{wildcardName}
 	}
 	for _, name := range r.Subscribe {
-		if err := s.subscribe(k, name, r.InitialVersions); err != nil {
-			return err
+		if s.subscribe(k, name, r.InitialVersions) {
+			isChanged = true
+		} else {
+			refused++ // In state of the world each request repeats the name, and it is no change.
 		}
 	}
 	for _, name := range r.Unsubscribe {
 		s.unsubscribe(k, name)
 	}
 	for name, version := range r.InitialVersions {
-		if err := s.importVersion(k, name, version); err != nil {
-			return err
+		if !s.importVersion(k, name, version) {
+			refused++
 		}
 	}
 	if isRepeated && !isChanged {
@@ -45,9 +47,9 @@ func (s *Session) updateSubscription(k Kind, r Request, isRepeated bool) error {
 	// Removing a name from the subscription changes the complete list too.
 	sub.mustReply = sub.mustReply || s.sendsLists(k) && (isFirst || isChanged)
 	if isFirst {
-		return s.onConnect(k, r)
+		refused += s.onConnect(k, r)
 	}
-	return nil
+	return refused
 }
 
 // difference returns which names a request in state of the world, which contains the whole subscription, adds and
@@ -76,18 +78,18 @@ func (sub *subscription) difference(names []string) (added, removed []string) {
 }
 
 // subscribe adds one name. A name that is already subscribed is sent again: the client may have dropped the resource.
-// initial are the versions that the proxy reported.
-func (s *Session) subscribe(k Kind, name string, initial map[string]string) error {
+// initial are the versions that the proxy reported. subscribe returns false for a name that exceeds the limits.
+func (s *Session) subscribe(k Kind, name string, initial map[string]string) bool {
 	sub := &s.subs[k]
 	if name == wildcardName && sub.wildcard {
 		s.subscribeAll(k, initial)
-		return nil
+		return true
 	}
 	if _, hasName := sub.names[name]; !hasName {
+		if len(name) > MaxNameLength || len(sub.names) >= namesLimit || s.nameBytes+len(name) > nameBytesLimit {
+			return false
+		}
 		s.nameBytes += len(name)
-	}
-	if len(name) > MaxNameLength || len(sub.names) >= namesLimit || s.nameBytes > nameBytesLimit {
-		return errTooMuch
 	}
 	if k == SecretKind {
 		s.addServerName(name)
@@ -101,13 +103,13 @@ func (s *Session) subscribe(k Kind, name string, initial map[string]string) erro
 	switch {
 	case isNew && s.isSyncedBy(k, desired, initial):
 		sub.markChanged(name)
-		return nil
+		return true
 	case isNew:
 		sub.records[name] = &record{createdAfter: s.lastNumber}
 	}
 	s.ensureRecord(k, name).resend = true
 	sub.dirty.add(name)
-	return nil
+	return true
 }
 
 // desired returns the desired resource of a name, nil for none.
@@ -199,14 +201,14 @@ func (s *Session) dropRecord(k Kind, name string) {
 }
 
 // importVersion records a version that a reconnecting proxy reported. It counts as sent and ACKed, so only differences
-// from the snapshot are sent.
-func (s *Session) importVersion(k Kind, name, reported string) error {
+// from the snapshot are sent. importVersion returns false for a name that exceeds the limits.
+func (s *Session) importVersion(k Kind, name, reported string) bool {
 	sub := &s.subs[k]
 	if !sub.wants(name) || s.isSynced(k, name) {
-		return nil
+		return true
 	}
 	if len(name) > MaxNameLength || len(reported) > MaxNameLength || len(sub.records) >= namesLimit {
-		return errTooMuch
+		return false
 	}
 	sub.markChanged(name)
 	rec := s.ensureRecord(k, name)
@@ -217,5 +219,5 @@ func (s *Session) importVersion(k Kind, name, reported string) error {
 	}
 	rec.resend = k == EndpointKind && s.lookup(ClusterKind, name).warming
 	sub.dirty.add(name)
-	return nil
+	return true
 }

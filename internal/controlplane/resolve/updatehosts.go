@@ -1,0 +1,105 @@
+package resolve
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// setClaim sets the claim of an object to a host, or removes it if it has no Routes.
+func (u *update) setClaim(at fleetHost, changed claim) {
+	isShared := at.fleet == u.options.SharedFleet
+	if u.hosts[at] == nil {
+		u.hosts[at] = new(hostClaims)
+		if isShared {
+			u.sharedHosts.add(at.host)
+		}
+	}
+	u.claimedHosts[at] = struct{}{}
+	if isOtherClaimant := u.hosts[at].set(changed); !isOtherClaimant || !isShared || at.host.IsExact() {
+		return
+	}
+	u.sharedHosts.visitBelow(at.host, func(host model.Host) {
+		if covered := (fleetHost{at.fleet, host}); u.hosts[covered] != nil {
+			u.coveredHosts[covered] = struct{}{}
+		}
+	})
+}
+
+// resolveHosts determines the winning Routes of all hosts with a possible change, wildcards before the hosts that they
+// cover.
+func (u *update) resolveHosts() {
+	hosts := maps.Clone(u.claimedHosts)
+	maps.Copy(hosts, u.coveredHosts)
+	for _, at := range slices.SortedFunc(maps.Keys(hosts), func(a, b fleetHost) int { return b.host.Compare(a.host) }) {
+		u.resolveHost(at)
+	}
+}
+
+// resolveHost determines the winning Routes of a host.
+func (u *update) resolveHost(at fleetHost) {
+	claims := u.hosts[at]
+	rejected := claims.rejected
+	if at.fleet == u.options.SharedFleet {
+		claims.setOwners(u.ownersAbove(at))
+	}
+	affected, changed := claims.resolveConflicts()
+	isOtherRejected := !maps.Equal(rejected, claims.rejected)
+	if isOtherRejected {
+		u.setContested(at, rejected, claims.rejected)
+	}
+	if _, isClaimed := u.claimedHosts[at]; isClaimed || changed || isOtherRejected {
+		maps.Copy(u.affected, affected)
+	}
+	if changed || u.isInitial && len(claims.winners) > 0 {
+		u.changedHosts[at] = struct{}{}
+	}
+	if len(claims.claims) == 0 {
+		delete(u.hosts, at)
+		if at.fleet == u.options.SharedFleet {
+			u.sharedHosts.remove(at.host, func(host model.Host) bool { return u.hosts[fleetHost{at.fleet, host}] != nil })
+		}
+	}
+}
+
+// ownersAbove returns the owners of the next claimed wildcard above a host.
+func (u *update) ownersAbove(at fleetHost) hostOwners {
+	for wildcard, ok := broader(at.host); ok; wildcard, ok = broader(wildcard) {
+		if claims := u.hosts[fleetHost{at.fleet, wildcard}]; claims != nil {
+			return claims.owners
+		}
+	}
+	return nil
+}
+
+// setContested records the rejected claims to a host, and marks the owners that reject them or did before.
+func (u *update) setContested(at fleetHost, before, now map[model.Key]model.Key) {
+	for _, owner := range before {
+		u.affected[owner] = struct{}{}
+		if delete(u.contested[owner], at); len(u.contested[owner]) == 0 {
+			delete(u.contested, owner)
+		}
+	}
+	for _, owner := range now {
+		u.affected[owner] = struct{}{}
+		if u.contested[owner] == nil {
+			u.contested[owner] = map[fleetHost]struct{}{}
+		}
+		u.contested[owner][at] = struct{}{}
+	}
+}
+
+// contestedClaims returns the claims that an owner rejects, sorted.
+func (u *update) contestedClaims(owner model.Key) []rejection {
+	var rejected []rejection
+	for at := range u.contested[owner] {
+		for claimant, by := range u.hosts[at].rejected {
+			if by == owner {
+				rejected = append(rejected, rejection{claimant, at.host, owner})
+			}
+		}
+	}
+	slices.SortFunc(rejected, compareRejections)
+	return rejected
+}
