@@ -29,7 +29,8 @@ import (
 //     after the backend has been selected, and its value derives from the connection, which an Ingress shares between
 //     clients.
 //   - Every listener selects the same backend and endpoint for a request. So a queued request stays on its side, also
-//     in the fallback listener, to which the first one forwards cookies, X-Request-Id and X-Forwarded-For.
+//     in the fallback listener, to which the first one forwards cookies, X-Request-Id and X-Forwarded-For. Both
+//     listeners then set the same cookie, with the same value.
 const (
 	// requestIDHeader is the header with the id of a request. Envoy sets it unless the client has.
 	requestIDHeader = "x-request-id"
