@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/sources"
 )
 
@@ -331,8 +332,11 @@ func formatAutowire(t *Trigger) string {
 	return strings.ReplaceAll(joinValues(t.Autowire), " ", "")
 }
 
-// readAffinity reads the session affinity, which the interceptor validates.
+// readAffinity parses the session affinity.
 func readAffinity(t *Trigger, value string) error {
+	if _, err := affinity.Parse(value); err != nil {
+		return err
+	}
 	t.SessionAffinity = value
 	return nil
 }

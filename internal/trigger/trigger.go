@@ -50,7 +50,7 @@ type Trigger struct {
 	WaitingPage bool
 	// WaitingPageConfigMap is the ConfigMap with that page, or empty for the default page.
 	WaitingPageConfigMap string
-	// SessionAffinity selects the Pod for a client's requests, as YAML or JSON, or is empty. See package affinity.
+	// SessionAffinity selects the Pod for a client's requests, as YAML or JSON, or is empty. See package model/affinity.
 	SessionAffinity string
 	// ConditionWaitTimeout is how long a request waits for a ready Pod. ResponseHeaderTimeout is how long the application
 	// may take to send the response headers. Nil is the interceptor's default.

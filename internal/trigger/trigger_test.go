@@ -289,6 +289,9 @@ func TestProblems(t *testing.T) {
 			`(ignored) healthcheckResponse "pathEmbeddedHost": use one of static, passthrough; ignored`,
 			`(ignored) healthcheckPathPrefix "/kedify-proxy/hc.test": unknown key, ignored; remove it`,
 		}},
+		"session affinity without a kind": {with(map[string]string{"sessionAffinity": "route"}), []string{
+			`(ignored) sessionAffinity "route": not a mapping with one of the keys cookie, header and sourceAddress; ignored`,
+		}},
 		"a negative timeout": {with(map[string]string{"responseHeaderTimeout": "-1s"}), []string{
 			`(ignored) responseHeaderTimeout "-1s": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
 		}},

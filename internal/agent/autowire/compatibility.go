@@ -170,7 +170,7 @@ func affinityBlocker(targets []*Target, original *backend, annotation *match) (r
 	return httpv1alpha1.ReasonAffinityMissing, fmt.Sprintf(
 		"%s sends a client to the same Pod, and the proxies would not; set sessionAffinity in the trigger of "+
 			"HTTPScaledObject %q, or its annotation %s, for example to {cookie: {name: kedify-session}}",
-		source, targets[at].Name, affinityAnnotation)
+		source, targets[at].Name, httpv1alpha1.AnnotationSessionAffinity)
 }
 
 // serviceTypeBlocker returns why the load balancer of an Ingress cannot use Service kedify-proxy because of its type.

@@ -10,11 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
-
-// affinityAnnotation is the annotation with the session affinity of an HTTPScaledObject.
-const affinityAnnotation = httpv1alpha1.AnnotationPrefix + "session-affinity"
 
 // Target is an HTTPScaledObject with autowiring enabled.
 type Target struct {
@@ -99,10 +97,17 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject) (Target, bool) {
 		IsShared: object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared,
 		IsProgrammed: programmed != nil && programmed.Status == metav1.ConditionTrue &&
 			programmed.ObservedGeneration == object.Generation,
-		HasAffinity: object.Annotations[affinityAnnotation] != "",
+		HasAffinity: hasAffinity(object),
 		Certificate: certificateOf(object),
 		Unsupported: unsupportedKinds(kinds),
 	}, true
+}
+
+// hasAffinity reports whether an HTTPScaledObject has a valid session affinity.
+func hasAffinity(object *httpv1alpha1.HTTPScaledObject) bool {
+	text, has := object.Annotations[httpv1alpha1.AnnotationSessionAffinity]
+	_, err := affinity.Parse(text)
+	return has && err == nil
 }
 
 // unsupportedKinds returns a message if this version supports none of the requested kinds.

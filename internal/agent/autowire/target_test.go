@@ -26,12 +26,15 @@ func TestTargetOf(t *testing.T) {
 		unsupportedKinds string
 		kinds            string
 		certificate      autowire.Certificate
+		hasAffinity      bool
 	}{
 		"made by the agent":                {metadata: made, isTarget: true, kinds: both},
 		"manual":                           {metadata: `annotations: {}`},
 		"manual, annotated":                {metadata: `annotations: {http.kedify.io/traffic-autowire: ingress}`, isTarget: true, kinds: ingress},
 		"opted out":                        {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "false"}`},
 		"other kinds":                      {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "virtualservice,route"}`, isTarget: true, unsupportedKinds: "of the kinds in trafficAutowire, this version supports only ingress and httproute"},
+		"session affinity":                 {metadata: made + `, annotations: {http.kedify.io/session-affinity: "{cookie: {name: route}}"}`, isTarget: true, kinds: both, hasAffinity: true},
+		"invalid session affinity":         {metadata: made + `, annotations: {http.kedify.io/session-affinity: route}`, isTarget: true, kinds: both},
 		"one kind":                         {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, kinds: route},
 		"among other kinds":                {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,ingress"}`, isTarget: true, kinds: ingress},
 		"the shared fleet":                 {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, kinds: both, isShared: true},
@@ -61,7 +64,7 @@ func TestTargetOf(t *testing.T) {
 				want = autowire.Target{
 					Name: "shop", Hosts: []string{"shop.test"}, PathPrefixes: []string{"/a"}, IsPartial: true, Service: "shop",
 					IsShared: test.isShared, IsProgrammed: test.isProgrammed, Unsupported: test.unsupportedKinds,
-					Certificate: test.certificate,
+					Certificate: test.certificate, HasAffinity: test.hasAffinity,
 				}
 				want.Port.Name = "http"
 				for kind := range strings.FieldsSeq(test.kinds) {
