@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"github.com/google/go-cmp/cmp"
@@ -230,6 +231,46 @@ func TestPassingErrorOfEndpointsIsRetried(t *testing.T) {
 		}))
 		if err := reconciler.SetWeight(t.Context(), skipped(20, 80), 80, nil); err != nil || routing.live != 30 {
 			t.Errorf("SetWeight: %v; weight %d, want 30", err, routing.live)
+		}
+	})
+}
+
+// TestLimitedFullWeightBlocksNothing: while the controller has Pods to add, and some seconds after the last change, the
+// result must not be false. In between, false has the controller call again.
+func TestLimitedFullWeightBlocksNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		api, routing := routertest.NewInMemory(t), &fakeRouting{}
+		client := kube.NewClient(func() (*rest.Config, error) { return api.Config(), nil })
+		reconciler := engine.New(engine.Routing[weight]{Type: kind, Configure: routing.configure}, client, "router",
+			slog.New(slog.DiscardHandler))
+		rollout := skipped(20, 100)
+		for _, call := range []struct {
+			name    string
+			after   time.Duration
+			created int32 // Pods of the canary
+			ready   int
+			blocks  bool
+		}{
+			{"Pods are missing", 0, 1, 1, false},
+			{"all Pods exist", time.Second, 10, 1, true},
+			{"another Pod is ready", 10 * time.Second, 10, 2, true},
+			{"10 s later", 10 * time.Second, 10, 2, true},
+			{"nothing changes", 10 * time.Second, 10, 2, false},
+			{"nor a minute later", time.Minute, 10, 2, false},
+			{"a Pod more", time.Second, 10, 3, true},
+			{"an autoscaler adds Pods", time.Second, 9, 4, false},
+		} {
+			<-time.After(call.after)
+			pods(api, map[string]int{"old": call.ready})
+			rollout.Status.UpdatedReplicas = call.created
+			if err := reconciler.SetWeight(t.Context(), rollout, 100, nil); err != nil {
+				t.Fatal(err)
+			}
+			verified, err := reconciler.VerifyWeight(t.Context(), rollout, 100, nil)
+			if verified || errors.Is(err, router.ErrUndecided) == call.blocks || err != nil && call.blocks {
+				t.Errorf("%s: VerifyWeight: %v, %v; want it to block: %v", call.name, verified, err, call.blocks)
+			}
 		}
 	})
 }

@@ -19,6 +19,8 @@ const (
 	StatusWait = 200 * time.Millisecond
 	// unverifiedEventAfter is how long a weight stays unverified before the Rollout gets a Warning Event.
 	unverifiedEventAfter = 60 * time.Second
+	// endpointsDelay is how long Endpoints may need to contain a Pod that has become available.
+	endpointsDelay = 15 * time.Second
 )
 
 // VerifyWeight reports whether the weights are applied: every object is exactly as SetWeight writes it, and the data
@@ -26,7 +28,7 @@ const (
 // false: the controller retries after 10 s for false, but only minutes later for an error, and SetWeight, which it
 // calls before each VerifyWeight, returns permanent errors. After a minute of false the Rollout gets a Warning Event.
 //
-// A limited weight (see limitWeight) is not verified; it has no result if it is the full weight.
+// A limited weight (see limitWeight) is not verified: see limitedResult.
 //
 // With verifyDataPlane: false, a written weight is verified. A Rollout at rest does not wait, because no step depends
 // on the result: only a weight that the data plane is known not to have applied is false.
@@ -39,10 +41,10 @@ func (r *Reconciler[O]) VerifyWeight(
 		return false, err
 	}
 	name := fmt.Sprintf("rollout %q", request.Name())
-	_, reason, err := r.limitWeight(ctx, request, config)
+	limited, reason, err := r.limitWeight(ctx, request, config)
 	if reason != "" {
 		r.reportUnverified(ctx, slog.LevelDebug, request, name, reason)
-		return false, undecidedIf(request.IsFullCanary())
+		return false, r.limitedResult(request, limited)
 	}
 	var targets []Target[O]
 	if err == nil {
@@ -60,13 +62,22 @@ func (r *Reconciler[O]) VerifyWeight(
 	return !slices.Contains(verified, false), nil
 }
 
-// undecidedIf returns router.ErrUndecided for the full weight of a canary without all of its Pods. False would keep the
-// controller from adding the missing Pods. It promotes such a canary only after they are available, and asks again then.
-func undecidedIf(isFullCanary bool) error {
-	if isFullCanary {
-		return router.ErrUndecided
+// limitedResult returns the error of a VerifyWeight whose weight is limited. False without an error is the result for a
+// weight below the full one. For the full weight, false keeps the controller from adding Pods and from updating the
+// status, but also has it call again within seconds, when the Endpoints contain a new Pod. So the result is false while
+// all Pods exist and their readiness has just changed, and otherwise router.ErrUndecided. The controller promotes the
+// canary only after all Pods are available, and calls again then.
+func (r *Reconciler[O]) limitedResult(request, limited Request) error {
+	if !request.IsFullCanary() {
+		return nil
 	}
-	return nil
+	status := request.Rollout.Status
+	elapsed, _ := r.waits.Elapsed("limit "+waitKey(request, ""),
+		fmt.Sprint(limited.Split.Canary.Weight, status.AvailableReplicas))
+	if status.UpdatedReplicas >= *request.Rollout.Spec.Replicas && elapsed < endpointsDelay {
+		return nil
+	}
+	return router.ErrUndecided
 }
 
 // verify is VerifyWeight for one object.
