@@ -54,7 +54,7 @@ func TestHealthChecksByUserAgent(t *testing.T) {
 			for _, c := range []struct{ host, path, want string }{
 				{"10.0.0.1", "/status?deep=1", "proxy"},
 				{"unknown.example.org", "/", "proxy"},
-				{"[::1]:8080", "/", "proxy"},
+				{"[2001:db8::2]:8080", "/", "proxy"},
 				{"shop.example.com", "/status?deep=1", "proxy"},
 				{"SHOP.example.com.:80", "/", "proxy"},
 				{"paths.example.com", "/app/status", "proxy"},

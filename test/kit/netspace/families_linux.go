@@ -1,7 +1,9 @@
 package netspace
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -12,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // Families are the IP families of a network. Its loopback interface always has 127.0.0.1.
@@ -82,7 +86,24 @@ func setUpFamilies(families Families) error {
 	if err := setUpLoopback(families == DualStack); err != nil {
 		return err
 	}
-	return assignIPv6(AddressIPv6())
+	if err := assignIPv6(AddressIPv6()); err != nil {
+		return err
+	}
+	return awaitAddress(AddressIPv6())
+}
+
+// awaitAddress waits until a socket can have an address. The kernel completes the detection of duplicates in the
+// background, even for the loopback interface.
+func awaitAddress(address netip.Addr) error {
+	var last error
+	return await.Until(context.Background(), "the address "+address.String(), func() bool {
+		var listener net.Listener
+		at := net.TCPAddrFromAddrPort(netip.AddrPortFrom(address, 0))
+		if listener, last = net.ListenTCP("tcp", at); last == nil {
+			last = listener.Close()
+		}
+		return last == nil
+	}, func() string { return fmt.Sprint(last) })
 }
 
 // requestIPv6 is struct in6_ifreq (linux/ipv6.h).
