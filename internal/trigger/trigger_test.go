@@ -268,8 +268,8 @@ func TestProblems(t *testing.T) {
 		}},
 		"a host name for an address": {
 			with(map[string]string{"externalProxyMetricKey": "x", "externalProxySources": "gateway.test"}), []string{
-				`externalProxySources "gateway.test": use at most 64 IP addresses and CIDRs, separated by commas, such as ` +
-					`10.0.0.0/8,192.0.2.7`,
+				`(ignored) externalProxySources "gateway.test": use at most 64 IP addresses and CIDRs, separated by commas, such as ` +
+					`10.0.0.0/8,192.0.2.7; ignored`,
 			},
 		},
 		"addresses without a cluster": {with(map[string]string{"externalProxySources": "10.0.0.0/8"}), []string{
