@@ -69,7 +69,7 @@ func (w *namedWatches[T]) setWatched(ctx context.Context, wanted map[model.Key]s
 		watch.store = w.newStore(func() { w.markChanged(key) })
 		watch.source = w.newSource(key, watch.store)
 		watch.source.notify, watch.source.slots = func() { w.markChanged(key) }, w.slots
-		watchCtx, cancel := context.WithCancel(ctx)
+		watchCtx, cancel := context.WithCancel(ctx) //nolint:gosec // end calls it.
 		watch.stop = cancel
 		start(func() { watch.source.run(watchCtx) })
 	}

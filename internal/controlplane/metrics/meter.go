@@ -161,7 +161,8 @@ func (m *Meter) claimKey(key model.Key, external string) {
 	if m.keys[external] == nil {
 		m.keys[external] = map[string][]model.Key{}
 	}
-	claimants := append(m.keys[external][key.Namespace], key)
+	claimants := m.keys[external][key.Namespace]
+	claimants = append(claimants, key)
 	slices.SortFunc(claimants, func(a, b model.Key) int {
 		return cmp.Or(m.objects[a].Created.Compare(m.objects[b].Created), a.Compare(b))
 	})

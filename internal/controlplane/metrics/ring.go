@@ -6,7 +6,7 @@ import "time"
 const maxBuckets = 60
 
 // bucketWidth returns the length of the buckets in which the requests of a Spec are counted.
-func (s Spec) bucketWidth() time.Duration {
+func (s *Spec) bucketWidth() time.Duration {
 	return max(s.Granularity, (s.Window+maxBuckets-1)/maxBuckets)
 }
 

@@ -206,8 +206,8 @@ func (s *Server) reportAnswer(ctx context.Context, logger *slog.Logger, st *stre
 func reportRefused(ctx context.Context, logger *slog.Logger, st *stream, typeURL string, refused int) {
 	if refused > 0 && !st.hasRefused {
 		st.hasRefused = true
-		logger.WarnContext(ctx, "Proxy subscribed to more or longer names than the limits allow, ignoring the rest",
-			slog.String("typeURL", typeURL), slog.Int("names", refused))
+		logger.WarnContext(ctx, "proxy subscribed to more or longer names than the limits allow, ignoring the rest",
+			slog.String("typeUrl", typeURL), slog.Int("names", refused))
 	}
 }
 

@@ -38,11 +38,7 @@ func (s *Session) updateSubscription(k Kind, r Request, isRepeated bool) (refuse
 		}
 	}
 	if isRepeated && !isChanged {
-		// Envoy repeats a request when it warms a cluster whose endpoints it already has.
-		for name := range sub.names {
-			s.ensureRecord(k, name).resend = true
-			sub.dirty.add(name)
-		}
+		s.resendAll(k)
 	}
 	// Removing a name from the subscription changes the complete list too.
 	sub.mustReply = sub.mustReply || s.sendsLists(k) && (isFirst || isChanged)
@@ -50,6 +46,16 @@ func (s *Session) updateSubscription(k Kind, r Request, isRepeated bool) (refuse
 		refused += s.onConnect(k, r)
 	}
 	return refused
+}
+
+// resendAll sends all resources of a kind again: Envoy repeats a request when it warms a cluster whose endpoints it
+// already has.
+func (s *Session) resendAll(k Kind) {
+	sub := &s.subs[k]
+	for name := range sub.names {
+		s.ensureRecord(k, name).resend = true
+		sub.dirty.add(name)
+	}
 }
 
 // difference returns which names a request in state of the world, which contains the whole subscription, adds and
