@@ -59,6 +59,9 @@ func tableOf(scopes map[string]proto.Message) (*routev3.RouteConfiguration, erro
 			return nil, fmt.Errorf("%w: scope %s", errShape, name)
 		}
 		for _, virtual := range scope.GetRouteConfiguration().GetVirtualHosts() {
+			if virtual.GetName() == translate.ProbeRouteName {
+				continue // A static table answers no health checks.
+			}
 			virtual = proto.CloneOf(virtual)
 			if name != translate.WildcardScope {
 				virtual.Domains = []string{name, name + "."}

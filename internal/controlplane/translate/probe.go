@@ -30,9 +30,9 @@ const (
 	ReasonHeader = "X-Kedify-Reason"
 	// ReasonProbe is the value for a health check.
 	ReasonProbe = "probe"
-	// probeRouteName is the name of the route for hosts without an object, and the last segment of the names of the
+	// ProbeRouteName is the name of the route for hosts without an object, and the last segment of the names of the
 	// other ones.
-	probeRouteName = "probe"
+	ProbeRouteName = "probe"
 	// probeFilterName is the name of the filter of the fallback listener.
 	probeFilterName = "kedify.probe"
 )
@@ -44,9 +44,9 @@ func probeAgents() []string { return []string{"kube-probe", "ELB-HealthChecker",
 func unknownHosts() *routev3.VirtualHost {
 	everything := model.Match{Host: model.AnyHost, PathPrefix: "/"}
 	return &routev3.VirtualHost{
-		Name:    probeRouteName,
+		Name:    ProbeRouteName,
 		Domains: []string{string(model.AnyHost)},
-		Routes:  []*routev3.Route{probeRoute(probeRouteName, routeMatch(everything))},
+		Routes:  []*routev3.Route{probeRoute(ProbeRouteName, routeMatch(everything))},
 	}
 }
 
@@ -61,7 +61,7 @@ func probeRoutes(route model.Route, services map[model.ServicePort]model.Endpoin
 	default:
 		return nil
 	}
-	return []*routev3.Route{probeRoute(route.Owner.String()+"/"+probeRouteName, match)}
+	return []*routev3.Route{probeRoute(route.Owner.String()+"/"+ProbeRouteName, match)}
 }
 
 // probeRoute returns a route that answers the health checks that match.
