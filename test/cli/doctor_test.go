@@ -254,7 +254,7 @@ func roleBinding(name string) string {
 
 // findings is the JSON output of doctor.
 type findings struct {
-	Findings []struct{ Code, Severity, Object, Field, Message, Remedy string }
+	Findings []struct{ Code, Severity, Object, Field, Message, Fix, URL string }
 }
 
 // codesOf returns the codes in the JSON output of doctor.
@@ -269,7 +269,7 @@ func codesOf(t *testing.T, out string) []string {
 		if len(codes) == 0 || codes[len(codes)-1] != finding.Code {
 			codes = append(codes, finding.Code)
 		}
-		if finding.Object == "" || finding.Message == "" || finding.Remedy == "" {
+		if finding.Object == "" || finding.Message == "" || finding.Fix == "" || finding.URL == "" {
 			t.Errorf("incomplete finding: %+v", finding)
 		}
 	}
