@@ -40,7 +40,16 @@ func TestLiveHeap(t *testing.T) {
 	)
 	few, many, proxies := size{1, 100, 1}, size{1, 1000, 1}, size{1, 1000, 11}
 	small, large, manyProxies := liveHeap(t, few), liveHeap(t, many), liveHeap(t, proxies)
-	object := (large - small) / int64(many.objects-few.objects)
+	perFurtherObject := func() int64 { return (large - small) / int64(many.objects-few.objects) }
+	object := perFurtherObject()
+	// What is in flight at that moment counts, too: what is kept is the least of six.
+	for range 5 {
+		if object > perObject {
+			t.Logf("%d bytes for an object: once more", object)
+			small, large = min(small, liveHeap(t, few)), min(large, liveHeap(t, many))
+			object = perFurtherObject()
+		}
+	}
 	perProxy := func(manyProxies int64) int64 {
 		return (manyProxies - large) / int64((proxies.proxies-many.proxies)*many.objects)
 	}

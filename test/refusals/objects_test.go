@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -149,11 +150,9 @@ func (s *environment) invalidate(t *testing.T, namespace string, row refusals.In
 	switch row.Annotation {
 	case "":
 	case "-":
-		patch["metadata"] = map[string]any{"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: nil}}
+		annotate(patch, httpv1alpha1.AnnotationWeightedBackends, nil)
 	default:
-		patch["metadata"] = map[string]any{
-			"annotations": map[string]any{httpv1alpha1.AnnotationWeightedBackends: row.Annotation},
-		}
+		annotate(patch, httpv1alpha1.AnnotationWeightedBackends, row.Annotation)
 	}
 	text, err := json.Marshal(patch)
 	if err != nil {
@@ -239,4 +238,13 @@ func (s *environment) checkObject(t *testing.T, namespace string, row refusals.I
 	if before == allToCanary {
 		expectAnswers(t, host, "canary")
 	}
+}
+
+// annotate adds an annotation to those of a patch; nil removes it from the object.
+func annotate(patch map[string]any, name string, value any) {
+	metadata, _ := patch["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	merged := map[string]any{name: value}
+	maps.Copy(merged, annotations)
+	patch["metadata"] = map[string]any{"annotations": merged}
 }
