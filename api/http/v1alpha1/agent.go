@@ -120,7 +120,8 @@ const (
 	ReasonNoCertificate = "NoCertificate"
 	// ReasonBackendRevertedByOther means that another field manager restored the original backends.
 	ReasonBackendRevertedByOther = "BackendRevertedByOther"
-	// ReasonManagedByTrafficRouter means that traffic router plugin argoproj-labs/gatewayAPI of a Rollout manages the HTTPRoute.
+	// ReasonManagedByTrafficRouter means that a traffic router of a Rollout manages the object: the plugin
+	// argoproj-labs/gatewayAPI for an HTTPRoute, nginx or alb for an Ingress.
 	ReasonManagedByTrafficRouter = "ManagedByTrafficRouter"
 	// ReasonInvalidRestoreRecord means that an object's annotation AnnotationAutowireUndo is unreadable.
 	ReasonInvalidRestoreRecord = "InvalidRestoreRecord"
@@ -144,8 +145,8 @@ const (
 	ReasonServiceTypeMismatch = "ServiceTypeMismatch"
 )
 
-// Reasons of ConditionProxyInstalled, in addition to ReasonWriteRejected, and ReasonNameInUse for an object that the agent
-// does not manage.
+// Reasons of ConditionProxyInstalled, in addition to ReasonWriteRejected, and ReasonNameInUse for an object that the
+// agent does not manage.
 const (
 	// ReasonNotManagedByAgent means that Service kedify-proxy is not managed by the agent: the proxies are left to
 	// its owner. It is the only reason with status True.

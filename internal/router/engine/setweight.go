@@ -10,8 +10,9 @@ import (
 )
 
 // SetWeight writes these weights to the Rollout's objects, and the managed routes of its steps; no managed routes if
-// the controller has removed them in the current reconcile. The canary weight may be limited: see limitWeight. It does not write an object that is as requested, and sends
-// no request if a watch shows that. A missing object is no error if there is no canary traffic and no managed route.
+// the controller has removed them in the current reconcile. The canary weight may be limited: see limitWeight. It does
+// not write an object that is as requested, and sends no request if a watch shows that. A missing object is no error if
+// there is no canary traffic and no managed route.
 func (r *Reconciler[O]) SetWeight(
 	ctx context.Context, rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination,
 ) error {
