@@ -42,9 +42,10 @@ const (
 	// keepaliveFloor is the shortest ping interval that clients may use. It must not exceed the interval in bootstraps,
 	// 30 s; the difference permits shorter settings.
 	keepaliveFloor = 5 * time.Second
-	// pingInterval and pingTimeout detect half-open connections.
+	// pingInterval and pingTimeout detect half-open connections. Envoy answers a ping on its main thread, which applies
+	// thousands of clusters for longer than 10 s if it has little processor time. The default of gRPC is 20 s, too.
 	pingInterval = 30 * time.Second
-	pingTimeout  = 10 * time.Second
+	pingTimeout  = 20 * time.Second
 	// streamsPerAddress is how many streams one address may have, so that one proxy cannot use all of them. A proxy has
 	// one, and for a moment a second one after its connection was lost.
 	streamsPerAddress = 16
