@@ -35,6 +35,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/probe"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
@@ -74,8 +75,8 @@ type AutowireReconciler struct {
 	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute or Rollout. SetupWithManager
 	// sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
-
-	conditions conditionWriter
+	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
+	StatusSchema *crd.Published
 }
 
 // Reconcile updates the backends of the namespace that the request names.
@@ -99,14 +100,15 @@ func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request
 			failed = errors.Join(failed, fmt.Errorf("namespace %s: write %s: %w", request.Name, object, err))
 		}
 	}
+	var retry time.Duration
 	if failed == nil { // conditions describe the state after all writes
-		failed = a.report(ctx, scaled, todo.Conditions)
+		retry, failed = a.report(ctx, scaled, todo.Conditions)
 	}
 	failed = errors.Join(failed, refused)
-	if apierrors.IsConflict(failed) {
+	if apierrors.IsConflict(failed) || errors.Is(failed, errOutdated) {
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
-	return ctrl.Result{RequeueAfter: todo.RequeueAfter}, failed
+	return ctrl.Result{RequeueAfter: earlier(todo.RequeueAfter, retry)}, failed
 }
 
 // read reads the input of the plan for a namespace, and its HTTPScaledObjects.
@@ -234,7 +236,7 @@ func (a *AutowireReconciler) write(ctx context.Context, object client.Object, ch
 	case err == nil && change.Reason != "":
 		a.Events.Event(object, corev1.EventTypeNormal, change.Reason, truncate.Text(change.Message, maxEvent))
 	case apierrors.IsInvalid(err) && isOutdated(ctx, a.APIReader, object):
-		return nil // the watch delivers the stored version
+		return errOutdated
 	case err != nil && !apierrors.IsConflict(err):
 		a.Events.Event(object, corev1.EventTypeWarning, httpv1alpha1.ReasonWriteRejected,
 			truncate.Text(err.Error(), maxEvent))
@@ -242,10 +244,12 @@ func (a *AutowireReconciler) write(ctx context.Context, object client.Object, ch
 	return err
 }
 
-// report writes the conditions of HTTPScaledObjects, and removes those of objects without one.
+// report writes the conditions of HTTPScaledObjects, and removes those of objects without one. retry is when to repeat
+// deferred writes, zero if there are none.
 func (a *AutowireReconciler) report(
 	ctx context.Context, scaled []httpv1alpha1.HTTPScaledObject, conditions map[string]metav1.Condition,
-) (failed error) {
+) (retry time.Duration, failed error) {
+	writer := conditionWriter{api: a.Client, owner: autowireOwner, now: a.Now(), schema: a.StatusSchema}
 	for i := range scaled {
 		object := &scaled[i]
 		before := meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionAutowired)
@@ -257,16 +261,20 @@ func (a *AutowireReconciler) report(
 			want != nil && desired.HasConditions(object.Status.Conditions, want) {
 			continue
 		}
-		err := a.conditions.write(ctx, a.Client, autowireOwner, a.Now(), object, want)
-		if client.IgnoreNotFound(err) != nil {
+		err := writer.write(ctx, object, want)
+		switch {
+		case isDeferred(err):
+			retry = conditionRetryInterval
+		case err != nil:
 			name := client.ObjectKeyFromObject(object)
 			failed = errors.Join(failed, fmt.Errorf("write the condition of HTTPScaledObject %s: %w", name, err))
 		}
-		if err == nil && want != nil && isNewProblem(before, &want[0]) {
+		isReported := err == nil || errors.Is(err, errUndeclared) // only the Event shows an undeclared condition
+		if isReported && want != nil && isNewProblem(before, &want[0]) {
 			a.Events.Event(object, corev1.EventTypeWarning, want[0].Reason, truncate.Text(want[0].Message, maxEvent))
 		}
 	}
-	return failed
+	return retry, failed
 }
 
 // isNewProblem reports whether a condition shows a problem that is worth an Event and was not there before.

@@ -219,7 +219,7 @@ const (
 
 func TestEachBreakageHasItsFinding(t *testing.T) {
 	t.Parallel()
-	all := slices.Concat(controllers(), applications(), agents(), scaling())
+	all := slices.Concat(controllers(), applications(), agents(), warnings(), scaling())
 	if len(all) < 40 {
 		t.Errorf("only %d breakages", len(all))
 	}
