@@ -71,8 +71,9 @@ func agentBootstrap(t *testing.T, first netip.Addr) string {
 	return ""
 }
 
-// startNode starts an app, the xDS server at the node's first address, and the proxy.
-func startNode(t *testing.T, families netspace.Families) *node {
+// startNode starts an app, the xDS server at the node's first address, and the proxy. Each change replaces its first
+// text in the bootstrap by its second.
+func startNode(t *testing.T, families netspace.Families, changes ...string) *node {
 	t.Helper()
 	n := &node{proxy: &proxy{}, server: xds.NewServer(xds.Options{
 		Grace: xds.DefaultGrace, IPv6Listeners: translate.IPv6Listeners(), DrainedListeners: translate.ClientListeners(),
@@ -104,8 +105,8 @@ func startNode(t *testing.T, families netspace.Families) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bootstrap := strings.NewReplacer(sinkService, `"`+first.String()+`"`, "port_value: 5678", "port_value: "+port).
-		Replace(agentBootstrap(t, first))
+	bootstrap := strings.NewReplacer(append(changes, sinkService, `"`+first.String()+`"`,
+		"port_value: 5678", "port_value: "+port)...).Replace(agentBootstrap(t, first))
 	n.Envoy = envoyproc.Run(t, bootstrap, 2)
 	return n
 }
