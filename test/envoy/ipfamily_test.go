@@ -33,6 +33,7 @@ type node struct {
 	*proxy
 
 	server *xds.Server
+	app    *backend
 	served []netip.Addr // of the proxy's Pod, the first one first
 }
 
@@ -87,7 +88,8 @@ func startNode(t *testing.T, families netspace.Families, changes ...string) *nod
 	options := translate.DefaultOptions()
 	options.TLS, options.IPv6 = true, true
 	object := withTLSSecret(kit.NewScaledObject(namespace, "app", "app", 1, "app.test"), "app")
-	resources := withCertificates(t, options, namespace, newInputs(t, []*backend{startBackendAt(t, "app", first)}, object),
+	n.app = startBackendAt(t, "app", first)
+	resources := withCertificates(t, options, namespace, newInputs(t, []*backend{n.app}, object),
 		kit.NewTLSSecret(t, namespace, "app", 7, "app.test"))
 	published := controlplane.Publisher{Server: n.server}
 	if err := published.Publish(namespace, translate.Update{Changed: resources}, true); err != nil {
