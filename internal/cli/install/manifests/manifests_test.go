@@ -67,6 +67,7 @@ Role:keda/kedify-http-interceptor RoleBinding:keda/kedify-http-interceptor
 ClusterRole:kedify-http-interceptor-tls
 Service:keda/keda-add-ons-http-interceptor-kedify-proxy-metric-sink Service:keda/keda-add-ons-http-interceptor-proxy
 Service:keda/keda-add-ons-http-interceptor-admin Service:keda/keda-add-ons-http-interceptor-metrics Deployment:keda/keda-add-ons-http-interceptor
+PodDisruptionBudget:keda/keda-add-ons-http-interceptor
 ConfigMap:shop/kedify-proxy-bootstrap Service:shop/kedify-proxy Service:shop/kedify-proxy-admin PodDisruptionBudget:shop/kedify-proxy Deployment:shop/kedify-proxy
 ConfigMap:web/kedify-proxy-bootstrap Service:web/kedify-proxy Service:web/kedify-proxy-admin PodDisruptionBudget:web/kedify-proxy Deployment:web/kedify-proxy
 ServiceAccount:keda/kedify-http-scaler`)
