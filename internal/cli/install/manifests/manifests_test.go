@@ -215,6 +215,8 @@ func TestPaths(t *testing.T) {
 		"api/v1/namespaces/shop/configmaps", "api/v1/namespaces/shop/services",
 		"api/v1/namespaces/web/configmaps", "api/v1/namespaces/web/services",
 		"apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+		"apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+		"apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 		"apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		"apis/apps/v1/namespaces/keda/deployments", "apis/apps/v1/namespaces/shop/deployments",
 		"apis/apps/v1/namespaces/web/deployments",
