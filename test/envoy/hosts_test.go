@@ -88,7 +88,7 @@ func (s *served) run(t *testing.T, form, address string, changes ...[2]string) {
 		"api_type: DELTA_GRPC", "api_type: " + form,
 	},
 		[2]string{sinkService, "127.0.0.1"}, [2]string{"port_value: 5678", "port_value: " + port},
-		[2]string{"port_value: 9901", "port_value: 0"})...)
+		[2]string{"port_value: 9901", "port_value: 0"}, [2]string{"port_value: 9902", "port_value: 0"})...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ type node struct {
 	*proxy
 
 	server *xds.Server
+	app    *backend
 	served []netip.Addr // of the proxy's Pod, the first one first
 }
 
@@ -71,8 +72,9 @@ func agentBootstrap(t *testing.T, first netip.Addr) string {
 	return ""
 }
 
-// startNode starts an app, the xDS server at the node's first address, and the proxy.
-func startNode(t *testing.T, families netspace.Families) *node {
+// startNode starts an app, the xDS server at the node's first address, and the proxy. Each change replaces its first
+// text in the bootstrap by its second.
+func startNode(t *testing.T, families netspace.Families, changes ...string) *node {
 	t.Helper()
 	n := &node{proxy: &proxy{}, server: xds.NewServer(xds.Options{
 		Grace: xds.DefaultGrace, IPv6Listeners: translate.IPv6Listeners(), DrainedListeners: translate.ClientListeners(),
@@ -86,7 +88,8 @@ func startNode(t *testing.T, families netspace.Families) *node {
 	options := translate.DefaultOptions()
 	options.TLS, options.IPv6 = true, true
 	object := withTLSSecret(kit.NewScaledObject(namespace, "app", "app", 1, "app.test"), "app")
-	resources := withCertificates(t, options, namespace, newInputs(t, []*backend{startBackendAt(t, "app", first)}, object),
+	n.app = startBackendAt(t, "app", first)
+	resources := withCertificates(t, options, namespace, newInputs(t, []*backend{n.app}, object),
 		kit.NewTLSSecret(t, namespace, "app", 7, "app.test"))
 	published := controlplane.Publisher{Server: n.server}
 	if err := published.Publish(namespace, translate.Update{Changed: resources}, true); err != nil {
@@ -104,8 +107,8 @@ func startNode(t *testing.T, families netspace.Families) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bootstrap := strings.NewReplacer(sinkService, `"`+first.String()+`"`, "port_value: 5678", "port_value: "+port).
-		Replace(agentBootstrap(t, first))
+	bootstrap := strings.NewReplacer(append(changes, sinkService, `"`+first.String()+`"`,
+		"port_value: 5678", "port_value: "+port)...).Replace(agentBootstrap(t, first))
 	n.Envoy = envoyproc.Run(t, bootstrap, 2)
 	return n
 }

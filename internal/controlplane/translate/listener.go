@@ -68,8 +68,8 @@ func (o Options) listener() (*listenerv3.Listener, error) {
 // connectionManager returns the HTTP options for downstream connections.
 //
 //   - The path is normalized (RFC 3986, section 6.2.2.3) before it is matched, so that /app/../admin matches as
-//     /admin, as it does in the workload. Repeated and escaped slashes are preserved, because they are significant
-//     for workloads.
+//     /admin, as it does in the workload. Repeated and escaped slashes are preserved by default, because they are
+//     significant for workloads: see Strictness.
 //   - The workload receives the Host that the client sent.
 //   - Headers of clients whose names begin with x-envoy- are removed, see clientHeaders.
 //   - Responses of the workload are not modified: the Server header is preserved, and no x-envoy-* header is added.
@@ -96,6 +96,7 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	manager.UseRemoteAddress = wrapperspb.Bool(true)
 	manager.XffNumTrustedHops = o.TrustedHops
 	manager.AccessLog = logs
+	o.Strictness.apply(manager)
 	return manager, nil
 }
 

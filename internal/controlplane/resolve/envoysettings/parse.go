@@ -236,5 +236,5 @@ func conflict(settings *model.EnvoySettings, values map[string]string) (problem 
 		return fmt.Sprintf("%s: invalid value \"%v\": use at least base_ejection_time, %v", pathMaxEjection, outliers.Max,
 			leastEjection), []string{pathMaxEjection}
 	}
-	return "", nil
+	return tlsConflict(settings.Cluster.TLS)
 }

@@ -1,6 +1,13 @@
 package envoysettings_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
 	"os"
 	"regexp"
 	"slices"
@@ -211,6 +218,33 @@ func TestParseErrors(t *testing.T) {
 			cluster("{circuit_breakers: {thresholds: [{max_retries: 5, retry_budget: {budget_percent: {value: 20}}}]}}"),
 			"cluster.circuit_breakers.thresholds[0].max_retries: Envoy ignores it",
 		},
+		"a CA that is none": {
+			cluster(validation("{trusted_ca: {inline_string: yes}}")),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.trusted_ca.inline_string: ` +
+				`invalid value "true": use one or more certificates in PEM`,
+		},
+		"a key in a CA": {
+			cluster(validation(`{trusted_ca: {inline_string: "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}}`)),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.trusted_ca.inline_string: `,
+		},
+		"half a certificate": {
+			cluster(validation(`{trusted_ca: {inline_string: "-----BEGIN CERTIFICATE-----\nAAAA\n"}}`)),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.trusted_ca.inline_string: `,
+		},
+		"a name without a CA": {
+			cluster(validation("{match_typed_subject_alt_names: [{matcher: {exact: shop.apps.svc}}]}")),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.trusted_ca.inline_string: missing: `,
+		},
+		"a suffix without a dot": {
+			cluster(validation("{match_typed_subject_alt_names: [{matcher: {suffix: apps.svc}}]}")),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.match_typed_subject_alt_names[0].` +
+				`matcher.suffix: invalid value "apps.svc": use a dot and a DNS name`,
+		},
+		"a list of names": {
+			cluster(validation("{match_typed_subject_alt_names: [{matcher: {exact: 'a.test,b.test'}}]}")),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.match_typed_subject_alt_names[0].` +
+				`matcher.exact: invalid value "a.test,b.test": use a DNS name`,
+		},
 		"one of three": {
 			map[string]string{
 				"route": "{idle_timeout: 1m, timeout: never}", "cluster": "{circuit_breakers: {thresholds: [{max_requests: 7}]}}",
@@ -238,6 +272,55 @@ func TestParseErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// validation returns the text of key cluster with a validation context.
+func validation(context string) string {
+	return "{transport_socket: {typed_config: {common_tls_context: {validation_context: " + context + "}}}}"
+}
+
+// TestTLSSettings has a CA of two certificates and a name. Text between the certificates is ignored.
+func TestTLSSettings(t *testing.T) {
+	t.Parallel()
+	first, second := certificate(t), certificate(t)
+	for matcher, want := range map[string]model.UpstreamTLS{
+		"":                                {CA: first + second},
+		"{exact: shop.apps.svc}":          {CA: first + second, Name: "shop.apps.svc"},
+		"{suffix: .apps.svc}":             {CA: first + second, NameSuffix: ".apps.svc"},
+		"{exact: a.test, suffix: .a.com}": {CA: first + second, Name: "a.test"},
+	} {
+		names := ""
+		if matcher != "" {
+			names = ", match_typed_subject_alt_names: [{matcher: " + matcher + "}]"
+		}
+		text, err := json.Marshal("# ours\n" + first + "\n# theirs\n" + second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed := envoysettings.Parse(map[string]string{
+			"cluster": validation("{trusted_ca: {inline_string: " + string(text) + "}" + names + "}"),
+		})
+		got, conflicts := parsed.Settings()
+		isConflict := want.Name != "" && strings.Contains(matcher, "suffix")
+		if diff := cmp.Diff(want, got.Cluster.TLS); diff != "" || len(parsed.Problems) > 0 || len(conflicts) > 0 != isConflict {
+			t.Errorf("%s: %v, %v (-want +got):\n%s", matcher, parsed.Problems, conflicts, diff)
+		}
+	}
+}
+
+// certificate returns a certificate in PEM.
+func certificate(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 // TestOver corrects and breaks a ConfigMap: an invalid value keeps its previous one, and nothing else.
