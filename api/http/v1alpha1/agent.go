@@ -134,7 +134,8 @@ const (
 	// or their destination, in a way that the agent cannot follow.
 	ReasonUnsupportedAnnotation = "UnsupportedAnnotation"
 	// ReasonRequestMismatch means that the Ingress controller or Gateway rewrites the requests, and the object does
-	// not match all of the rewritten ones.
+	// not match all of the rewritten ones; or that the proxies would send them to another object with a more specific
+	// host or path prefix.
 	ReasonRequestMismatch = "RequestMismatch"
 	// ReasonProtocolMismatch means that the Ingress controller uses another protocol to the application than the
 	// proxies would use.

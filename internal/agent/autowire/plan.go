@@ -17,6 +17,8 @@ type Namespace struct {
 	Objects []Object
 	// Targets are the HTTPScaledObjects with autowiring enabled.
 	Targets []Target
+	// Rivals are the other HTTPScaledObjects. The proxies serve them, too. See RivalOf.
+	Rivals []Target
 	// Services are the namespace's Services by name: their annotations, ports and types.
 	Services map[string]*corev1.Service
 	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy the same for
@@ -196,6 +198,7 @@ func (p *objectPlan) permanentBlocker(
 	}
 	return "", ""
 }
+		func() (string, string) { return p.precedenceBlocker(targets, original) },
 
 // rewrite is a backend before and after it points to the proxies.
 type rewrite struct{ original, replacement backend }
@@ -217,8 +220,7 @@ func (p *objectPlan) targetsOf(original *backend) []*Target {
 	var targets, before []*Target
 	for i := range p.Targets {
 		target := &p.Targets[i]
-		isFor := original.isProxy() && p.isInFleet(original, target) ||
-			target.matchesService(original.service, p.service(original.service.Name).Spec.Ports)
+		isFor := original.isProxy() && p.isInFleet(original, target) || p.isForService(target, original)
 		switch {
 		case target.Unsupported != "" || !slices.Contains(target.Kinds, p.object.kind) || !isFor:
 		case target.matches(original.received):
@@ -245,6 +247,11 @@ func (p *objectPlan) unmanaged(original *backend, all []backend) (reason, messag
 		sharesRule := original.rule != "" && other.rule == original.rule && other.service != original.service
 		switch {
 		case sharesRule && other.isProxy():
+// isForService reports whether a backend with this original references the Service and port of a target.
+func (p *objectPlan) isForService(target *Target, original *backend) bool {
+	return target.matchesService(original.service, p.service(original.service.Name).Spec.Ports)
+}
+
 			return httpv1alpha1.ReasonUnsupportedSetting,
 				"its rule also has a backend that the agent did not write, Service " + ProxyService
 		case sharesRule && len(p.targetsOf(other)) > 0:

@@ -140,10 +140,13 @@ func (a *AutowireReconciler) read(
 		if err != nil {
 			return namespace, nil, err
 		}
-		if target, isTarget := autowire.TargetOf(&all.Items[i]); isTarget && isActive && !a.Disabled {
-			target.IsShared = target.IsShared && name != a.SharedNamespace // here the shared fleet is the namespace's own
+		object := &all.Items[i]
+		switch target, isTarget := autowire.TargetOf(object, a.SharedNamespace); {
+		case isTarget && isActive && !a.Disabled:
 			namespace.Targets = append(namespace.Targets, target)
 		}
+		case object.DeletionTimestamp == nil:
+			namespace.Rivals = append(namespace.Rivals, autowire.RivalOf(object, a.SharedNamespace))
 	}
 	return namespace, all.Items, nil
 }
@@ -291,7 +294,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 		Named("autowire").
 		Watches(&networkingv1.Ingress{}, enqueueNamespaces(ownNamespace), builder.WithPredicates(isChanged)).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, enqueueNamespaces(ownNamespace),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: targetChanged})).
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: targetChanged(a.SharedNamespace)})).
 		Watches(&apis.ScaledObject{}, enqueueNamespaces(ownNamespace),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Service{}, a.enqueueProxyUsers(),
