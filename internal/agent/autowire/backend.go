@@ -54,6 +54,8 @@ type backend struct {
 	// isPlainPort reports whether the port is a plain number (HTTPRoute), not an object with number or name
 	// (Ingress).
 	isPlainPort bool
+	// filters are the filters of the backend and of its rule that may change requests in an unknown way.
+	filters []filter
 
 	service networkingv1.IngressServiceBackend
 	// namespace is the Service's namespace as written, or empty for the object's own. In another namespace only

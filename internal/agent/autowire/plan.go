@@ -196,6 +196,7 @@ func (p *objectPlan) permanentBlocker(
 			return reason, message
 		}
 	}
+		func() (string, string) { return original.filterBlocker(p.object) },
 	return "", ""
 }
 		func() (string, string) { return p.precedenceBlocker(targets, original) },
