@@ -142,7 +142,7 @@ const (
 	// host or path prefix.
 	ReasonRequestMismatch = "RequestMismatch"
 	// ReasonProtocolMismatch means that the Ingress controller uses another protocol to the application than the
-	// proxies would use.
+	// proxies would use, or that the proxies would receive HTTP/1.1 for an application that uses HTTP/2.
 	ReasonProtocolMismatch = "ProtocolMismatch"
 	// ReasonAffinityMissing means that the Ingress or HTTPRoute has session affinity, and the object has none.
 	ReasonAffinityMissing = "AffinityMissing"

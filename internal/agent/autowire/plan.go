@@ -21,9 +21,9 @@ type Namespace struct {
 	Rivals []Target
 	// Services are the namespace's Services by name: their annotations, ports and types.
 	Services map[string]*corev1.Service
-	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy the same for
-	// TLSPort. See Proxies.CanServe.
-	HasProxy, HasTLSProxy bool
+	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy and HasHTTP2Proxy the
+	// same for TLSPort and HTTP2Port. See Proxies.CanServe.
+	HasProxy, HasTLSProxy, HasHTTP2Proxy bool
 	// Name is the namespace's name. Shared is the state of the shared fleet.
 	Name   string
 	Shared Shared
@@ -133,10 +133,18 @@ func (p *objectPlan) isProxyLost(originals map[int]backend) bool {
 
 // hasProxy reports whether requests to a rewritten backend reach a proxy.
 func (p *objectPlan) hasProxy(ref *backend) bool {
+	hasProxy, hasHTTP2Proxy := p.HasProxy, p.HasHTTP2Proxy
 	if ref.isCrossNamespace {
-		return ref.namespace == p.Shared.Namespace && p.Shared.HasProxy
+		isShared := ref.namespace == p.Shared.Namespace
+		hasProxy, hasHTTP2Proxy = isShared && p.Shared.HasProxy, isShared && p.Shared.HasHTTP2Proxy
 	}
-	return p.HasProxy && (ref.service.Port.Number != TLSPort || p.HasTLSProxy)
+	switch ref.service.Port.Number {
+	case TLSPort:
+		return hasProxy && p.HasTLSProxy
+	case HTTP2Port:
+		return hasProxy && hasHTTP2Proxy
+	}
+	return hasProxy
 }
 
 // selectBackends returns the backends to rewrite, by index. hasTarget reports whether the object has any backend
@@ -160,6 +168,9 @@ func (p *objectPlan) selectBackends(
 		hasTarget = true
 		toService := p.behaviorOf(original.service.Name, original.service.Port)
 		to := p.destination(original, targets, toService)
+		if isWired && p.isPortPending(ref, &to) {
+			to = *ref
+		}
 		reason, message := p.permanentBlocker(targets, backends, i, &to, toService)
 		if reason == "" {
 			p.needsGrant = p.needsGrant || to.isCrossNamespace
@@ -185,10 +196,12 @@ func (p *objectPlan) permanentBlocker(
 	for _, blocker := range []func() (string, string){
 		func() (string, string) { return p.unmanaged(original, originals) },
 		func() (string, string) { return p.fleetBlocker(targets) },
+		func() (string, string) { return original.filterBlocker(p.object) },
 		func() (string, string) { return p.annotationBlocker(targets, original, toService) },
+		func() (string, string) { return p.precedenceBlocker(targets, original) },
 		func() (string, string) {
 			isCurrent := ref.isProxy() && p.isInFleet(ref, targets[0])
-			return p.protocolBlocker(targets, original, toService, to.service.Port.Number, isCurrent)
+			return p.protocolBlocker(targets, original, toService, to, isCurrent)
 		},
 		p.serviceTypeBlocker,
 	} {
@@ -196,10 +209,8 @@ func (p *objectPlan) permanentBlocker(
 			return reason, message
 		}
 	}
-		func() (string, string) { return original.filterBlocker(p.object) },
 	return "", ""
 }
-		func() (string, string) { return p.precedenceBlocker(targets, original) },
 
 // rewrite is a backend before and after it points to the proxies.
 type rewrite struct{ original, replacement backend }
@@ -236,6 +247,11 @@ func (p *objectPlan) targetsOf(original *backend) []*Target {
 	return targets
 }
 
+// isForService reports whether a backend with this original references the Service and port of a target.
+func (p *objectPlan) isForService(target *Target, original *backend) bool {
+	return target.matchesService(original.service, p.service(original.service.Name).Spec.Ports)
+}
+
 // unmanaged returns why the agent must not rewrite a backend: something else splits its traffic. That is another
 // router, or a rule with weights of which other backends belong to a target as well. The proxies select routes by
 // the request's attributes, and would not keep the rule's weights.
@@ -248,11 +264,6 @@ func (p *objectPlan) unmanaged(original *backend, all []backend) (reason, messag
 		sharesRule := original.rule != "" && other.rule == original.rule && other.service != original.service
 		switch {
 		case sharesRule && other.isProxy():
-// isForService reports whether a backend with this original references the Service and port of a target.
-func (p *objectPlan) isForService(target *Target, original *backend) bool {
-	return target.matchesService(original.service, p.service(original.service.Name).Spec.Ports)
-}
-
 			return httpv1alpha1.ReasonUnsupportedSetting,
 				"its rule also has a backend that the agent did not write, Service " + ProxyService
 		case sharesRule && len(p.targetsOf(other)) > 0:
@@ -266,12 +277,12 @@ func (p *objectPlan) isForService(target *Target, original *backend) bool {
 // destination returns the backend that replaces original and references the proxies of its targets. toService is the
 // behavior for the backend's Service.
 func (p *objectPlan) destination(original *backend, targets []*Target, toService behavior) backend {
+	to := original.withService(proxyBackend(ProxyPort), original.namespace)
 	if len(targets) > 0 && targets[0].IsShared {
-		to := original.withService(proxyBackend(ProxyPort), p.Shared.Namespace)
-		to.isCrossNamespace = true
-		return to
+		to.namespace, to.isCrossNamespace = p.Shared.Namespace, true
 	}
-	return original.withService(proxyBackend(p.proxyPort(original, targets, toService)), original.namespace)
+	to.service.Port.Number = p.proxyPort(original, targets, toService, to.isCrossNamespace)
+	return to
 }
 
 // blocker returns why a backend must not reference the proxies now. An empty reason means that nothing blocks it.

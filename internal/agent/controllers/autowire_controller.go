@@ -132,6 +132,7 @@ func (a *AutowireReconciler) read(
 	namespace.Name = name
 	a.probe(name, &proxies, len(all.Items) > 0 || name == a.SharedNamespace)
 	namespace.HasProxy, namespace.HasTLSProxy = proxies.CanServe(autowire.ProxyPort), proxies.CanServe(autowire.TLSPort)
+	namespace.HasHTTP2Proxy = proxies.CanServe(autowire.HTTP2Port)
 	if namespace.Shared, err = a.shared(ctx); err != nil {
 		return namespace, nil, err
 	}
@@ -144,9 +145,9 @@ func (a *AutowireReconciler) read(
 		switch target, isTarget := autowire.TargetOf(object, a.SharedNamespace); {
 		case isTarget && isActive && !a.Disabled:
 			namespace.Targets = append(namespace.Targets, target)
-		}
 		case object.DeletionTimestamp == nil:
 			namespace.Rivals = append(namespace.Rivals, autowire.RivalOf(object, a.SharedNamespace))
+		}
 	}
 	return namespace, all.Items, nil
 }
