@@ -134,6 +134,7 @@ func (a *AutowireReconciler) read(
 	namespace.Name = name
 	a.probe(name, &proxies, len(all.Items) > 0 || name == a.SharedNamespace)
 	namespace.HasProxy, namespace.HasTLSProxy = proxies.CanServe(autowire.ProxyPort), proxies.CanServe(autowire.TLSPort)
+	namespace.HasHTTP2Proxy = proxies.CanServe(autowire.HTTP2Port)
 	if namespace.Shared, err = a.shared(ctx); err != nil {
 		return namespace, nil, err
 	}
@@ -142,9 +143,12 @@ func (a *AutowireReconciler) read(
 		if err != nil {
 			return namespace, nil, err
 		}
-		if target, isTarget := autowire.TargetOf(&all.Items[i]); isTarget && isActive && !a.Disabled {
-			target.IsShared = target.IsShared && name != a.SharedNamespace // here the shared fleet is the namespace's own
+		object := &all.Items[i]
+		switch target, isTarget := autowire.TargetOf(object, a.SharedNamespace); {
+		case isTarget && isActive && !a.Disabled:
 			namespace.Targets = append(namespace.Targets, target)
+		case object.DeletionTimestamp == nil:
+			namespace.Rivals = append(namespace.Rivals, autowire.RivalOf(object, a.SharedNamespace))
 		}
 	}
 	return namespace, all.Items, nil
@@ -299,7 +303,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 		Named("autowire").
 		Watches(&networkingv1.Ingress{}, enqueueNamespaces(ownNamespace), builder.WithPredicates(isChanged)).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, enqueueNamespaces(ownNamespace),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: targetChanged})).
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: targetChanged(a.SharedNamespace)})).
 		Watches(&apis.ScaledObject{}, enqueueNamespaces(ownNamespace),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Service{}, a.enqueueProxyUsers(),

@@ -50,7 +50,8 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //     annotation weighted-backends, or without it only the object's own Service. If they are invalid, the published
 //     backends and routes stay active, except a split that the annotation no longer requests. An object without
 //     published ones sends all requests to its own Service.
-//   - Invalid stickiness or session affinity leaves the published one active, if any, and the backends as they are.
+//   - Invalid stickiness or session affinity leaves the published one active, if any, and the backends as they are. An
+//     object without published Routes continues with the one in its status.
 //   - An invalid failover Service leaves the published one active, if any.
 //   - A spec that cannot be parsed is ignored completely: the published Routes stay active, and an object without
 //     published Routes is not served.
