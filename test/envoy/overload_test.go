@@ -76,7 +76,7 @@ func TestOverload(t *testing.T) {
 		return
 	}
 	used := newMemory(t)
-	n := startNode(t, netspace.IPv4, used.changes()...)
+	n := startNode(t, addressesOf(netspace.IPv4), used.changes()...)
 	ready := func(at string) {
 		t.Helper()
 		if code, body := n.status(t, http.MethodGet, "/ready", nil); code != http.StatusOK {
@@ -127,7 +127,7 @@ func TestOverloadResetsLargeStreams(t *testing.T) {
 		return
 	}
 	used := newMemory(t)
-	n := startNode(t, netspace.IPv4, used.changes()...)
+	n := startNode(t, addressesOf(netspace.IPv4), used.changes()...)
 	client := &http.Transport{Protocols: new(http.Protocols)}
 	client.Protocols.SetUnencryptedHTTP2(true)
 	defer client.CloseIdleConnections()

@@ -51,7 +51,7 @@ func TestStatusPort(t *testing.T) {
 	if !netspace.Isolate(t, netspace.IPv4) {
 		return
 	}
-	n := startNode(t, netspace.IPv4)
+	n := startNode(t, addressesOf(netspace.IPv4))
 	n.check(t, n.served[0])
 	for path, want := range map[string]string{
 		"/ready":            "LIVE",
@@ -87,7 +87,7 @@ func TestAdminInterface(t *testing.T) {
 	if !netspace.Isolate(t, netspace.IPv4) {
 		return
 	}
-	n := startNode(t, netspace.IPv4)
+	n := startNode(t, addressesOf(netspace.IPv4))
 	loopback := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), adminPort).String()
 	dump, err := traffic.Get(t.Context(), "http://"+loopback+"/config_dump", "", nil)
 	if err != nil || !strings.Contains(string(dump.Body), `"name": "`+namespace+`/app/app"`) {
@@ -106,7 +106,7 @@ func TestStatusPortIgnoresControlHeaders(t *testing.T) {
 	if !netspace.Isolate(t, netspace.IPv4) {
 		return
 	}
-	n := startNode(t, netspace.IPv4)
+	n := startNode(t, addressesOf(netspace.IPv4))
 	before := n.stat(t, statusRequests)
 	code, body := n.status(t, http.MethodGet, "/ready", http.Header{
 		"X-Envoy-Retry-On": {"retriable-status-codes"}, "X-Envoy-Retriable-Status-Codes": {"200"},
@@ -127,7 +127,7 @@ func TestStatusPortAtConnectionLimit(t *testing.T) {
 	if !netspace.Isolate(t, netspace.IPv4) {
 		return
 	}
-	n := startNode(t, netspace.IPv4,
+	n := startNode(t, addressesOf(netspace.IPv4),
 		"max_active_downstream_connections: 50000", "max_active_downstream_connections: 2")
 	client := netip.AddrPortFrom(n.served[0], translate.ListenerPort).String()
 	for range 2 {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // ErrClosed is the error of Publish on a server that was closed.
@@ -105,6 +106,7 @@ type Server struct {
 	waiting    chan struct{} // contains an element for each stream whose fleet is not known yet
 	closed     chan struct{}
 	closing    sync.Once
+	rejections server.PeerLog
 
 	mu         sync.Mutex // guards the fields below
 	fleets     map[string]*fleet

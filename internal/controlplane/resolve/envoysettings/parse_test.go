@@ -53,6 +53,24 @@ func TestParse(t *testing.T) {
 				Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(0)},
 			},
 		},
+		"no time limits, without a unit": {
+			map[string]string{
+				"route":   "{timeout: 0, idle_timeout: '0', retry_policy: {per_try_timeout: -0s}}",
+				"cluster": "connect_timeout: 0",
+			},
+			model.EnvoySettings{
+				Route: model.RouteSettings{
+					Timeout:     model.Given[time.Duration]{IsGiven: true},
+					IdleTimeout: model.TimeoutOf(0), PerTryTimeout: model.TimeoutOf(0),
+				},
+				Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(0)},
+			},
+		},
+		"nulls, which set nothing": {map[string]string{
+			"route":                "idle_timeout:\nretry_policy: ~\ntimeout: 1s",
+			"cluster":              "{lb_policy: null, circuit_breakers: {thresholds: [{max_requests: }]}, outlier_detection: {}}",
+			"envoy-config-cluster": "cluster:\n  connect_timeout:\n",
+		}, model.EnvoySettings{Route: model.RouteSettings{Timeout: model.Given[time.Duration]{Value: time.Second, IsGiven: true}}}},
 		"all cluster settings": {map[string]string{"cluster": `{connect_timeout: 1s, lb_policy: LEAST_REQUEST, least_request_lb_config: {choice_count: 3,
 			slow_start_config: {slow_start_window: 60s, min_weight_percent: {value: 0}}},
 			circuit_breakers: {thresholds: [{max_connections: 1, max_pending_requests: 2, max_requests: 3, max_retries: 4}]}}`}, model.EnvoySettings{Cluster: model.ClusterSettings{
@@ -254,6 +272,56 @@ func TestParseErrors(t *testing.T) {
 		"Kedify's key, one of two": {
 			map[string]string{"envoy-config-cluster": "{connect_timeout: 1s, lb_policy: RING_HASH}", "envoy-config-route": "route: [a"},
 			`cluster.lb_policy: invalid value "RING_HASH"`,
+		},
+		"negative time": {
+			route("{timeout: -1s}"),
+			`route.timeout: invalid value "-1s": use a time from 0s to 24h0m0s, such as 10s, or 0s for no limit`,
+		},
+		"negative time without activity": {route("{idle_timeout: -1ns}"), `route.idle_timeout: invalid value "-1ns"`},
+		"time beyond the range": {
+			route("{retry_policy: {per_try_timeout: 99999999h}}"),
+			`route.retry_policy.per_try_timeout: invalid value "99999999h"`,
+		},
+		"negative connect timeout": {cluster("{connect_timeout: -0.5s}"), `cluster.connect_timeout: invalid value "-0.5s"`},
+		"pause of zero": {
+			route("{retry_policy: {retry_back_off: {base_interval: 0s}}}"),
+			`route.retry_policy.retry_back_off.base_interval: invalid value "0s": use a time from 1ms`,
+		},
+		"ejection without end": {
+			cluster("{outlier_detection: {base_ejection_time: 99999999h}}"),
+			`cluster.outlier_detection.base_ejection_time: invalid value "99999999h"`,
+		},
+		"interval of zero": {
+			cluster("{outlier_detection: {interval: 0}}"), `cluster.outlier_detection.interval: invalid value "0"`,
+		},
+		"slow start of zero": {
+			cluster("{round_robin_lb_config: {slow_start_config: {slow_start_window: 0s}}}"),
+			`cluster.round_robin_lb_config.slow_start_config.slow_start_window: invalid value "0s"`,
+		},
+		"Kedify's key, a text": {
+			map[string]string{"envoy-config-route": "3600s"}, `key envoy-config-route: "3600s" is not an object`,
+		},
+		"Kedify's key, a list": {
+			map[string]string{"envoy-config-cluster": "- lb_policy: RANDOM"},
+			`key envoy-config-cluster: "- lb_policy: RANDOM" is not an object`,
+		},
+		"Kedify's key, a number below it": {
+			map[string]string{"envoy-config-route": "route: 5"}, "route.route: unsupported setting: remove it",
+		},
+		"Kedify's key, seconds as a number": {
+			map[string]string{"envoy-config-route": "route: {idle_timeout: 3600}"},
+			`route.idle_timeout: invalid value "3600": use a time`,
+		},
+		"Kedify's key, seconds as an object": {
+			map[string]string{"envoy-config-route": "route: {idle_timeout: {seconds: 3600}}"},
+			"route.idle_timeout.seconds: unsupported setting: remove it",
+		},
+		"Kedify's key, a Boolean for a policy": {
+			map[string]string{"envoy-config-cluster": "lb_policy: yes"}, `cluster.lb_policy: invalid value "`,
+		},
+		"Kedify's key, a text for a number": {
+			map[string]string{"envoy-config-cluster": "cluster: {circuit_breakers: {thresholds: [{max_requests: many}]}}"},
+			`cluster.circuit_breakers.thresholds[0].max_requests: invalid value "many"`,
 		},
 		"two errors": {
 			map[string]string{"cluster": "{a: 1}", "route": "{b: 2}"},
