@@ -45,8 +45,17 @@ func TestLargeHeaders(t *testing.T) {
 	t.Parallel()
 	s := startTwoProtocols(t)
 	for _, fields := range []struct{ count, size int }{
-		{1, 8 << 10}, {4, 8 << 10}, {1, 64 << 10}, {1, 250 << 10}, {4, 250 << 10}, {100, 10 << 10}, {101, 10},
-		{1001, 1}, {1500, 60}, {1900, 100}, {1900, 500},
+		{1, 8 << 10},
+		{4, 8 << 10},
+		{1, 64 << 10},
+		{1, 250 << 10},
+		{4, 250 << 10},
+		{100, 10 << 10},
+		{101, 10},
+		{1001, 1},
+		{1500, 60},
+		{1900, 100},
+		{1900, 500},
 	} {
 		for _, host := range hostsOfProtocols() {
 			for _, protocol := range protocols() {

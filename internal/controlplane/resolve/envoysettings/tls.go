@@ -3,7 +3,6 @@ package envoysettings
 import (
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -72,8 +71,7 @@ func parseCA(text string) (certificates string, isValid bool) {
 func tlsConflict(settings model.UpstreamTLS) (problem string, dependent []string) {
 	switch {
 	case settings.Name != "" && settings.NameSuffix != "":
-		return fmt.Sprintf("%s: Envoy matches one of exact and suffix: remove one of them", pathNameSuffix),
-			[]string{pathNameSuffix}
+		return pathNameSuffix + ": Envoy matches one of exact and suffix: remove one of them", []string{pathNameSuffix}
 	case settings.CA == "" && settings != (model.UpstreamTLS{}):
 		return pathCA + ": missing: set the CA of the certificates whose names are matched", []string{pathExactName, pathNameSuffix}
 	}
