@@ -319,8 +319,8 @@ func TestRequestForms(t *testing.T) {
 		{[]string{get, host, "X-Bad Name: 1"}, http.StatusBadRequest},
 		{[]string{get, host, "X-Bad: \x00"}, http.StatusBadRequest},
 		{[]string{get}, http.StatusBadRequest},
-		{[]string{"GET /", host}, http.StatusBadRequest}, // HTTP/0.9
-		{[]string{get, host, "Host: other.example.com"}, http.StatusNotFound},
+		{[]string{"GET /", host}, http.StatusNotFound}, // HTTP/0.9 has no headers
+		{[]string{get, host, "Host: other.test"}, http.StatusNotFound},
 		{[]string{"OPTIONS * HTTP/1.1", host}, http.StatusNotFound},
 		{[]string{"CONNECT shop.example.com:443 HTTP/1.1", host}, http.StatusNotFound},
 	} {

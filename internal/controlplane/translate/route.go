@@ -160,10 +160,14 @@ func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
 	}
 }
 
+// longestLimit is a time limit that nobody reaches. Envoy rejects routes with one of almost 292 years or more, the
+// maximum of time.Duration.
+const longestLimit = 100 * 365 * 24 * time.Hour
+
 // limitOf returns a time limit, 0 for none. Envoy counts milliseconds, so that a shorter limit would be none.
 func limitOf(limit time.Duration) *durationpb.Duration {
 	if limit > 0 {
-		limit = max(limit, time.Millisecond)
+		limit = min(max(limit, time.Millisecond), longestLimit)
 	}
 	return durationpb.New(limit)
 }
