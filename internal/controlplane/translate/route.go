@@ -160,7 +160,7 @@ func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
 	}
 }
 
-// longestLimit is a time limit that nobody reaches. Envoy rejects routes with one of almost 292 years or more, the
+// longestLimit replaces longer time limits. Envoy rejects routes with one of almost 292 years or more, the
 // maximum of time.Duration.
 const longestLimit = 100 * 365 * 24 * time.Hour
 
