@@ -41,8 +41,8 @@ type line struct {
 	Control quartiles `json:"control"`
 	// Held is the ratio of kedify-proxy to the same one without queueing.
 	Held quartiles `json:"ratioOfHolding"`
-	// Sticky and Session are the ratios of kedify-proxy with a sticky canary, and with session affinity, to the same one
-	// without.
+	// Sticky and Session are the ratios of kedify-proxy with a sticky canary, and with session affinity, to the same
+	// one without.
 	Sticky  quartiles `json:"ratioOfStickiness"`
 	Session quartiles `json:"ratioOfSessionAffinity"`
 

@@ -94,8 +94,8 @@ func TestAPlainTableHasTheSameHosts(t *testing.T) {
 	}
 }
 
-// TestTableComparesVariants: the table has the ratios of the sticky canary and of session affinity to the proxy that has
-// neither, and not to a plain table.
+// TestTableComparesVariants: the table has the ratios of the sticky canary and of session affinity to the proxy that
+// has neither, and not to a plain table.
 func TestTableComparesVariants(t *testing.T) {
 	t.Parallel()
 	results := report{Lines: []line{{

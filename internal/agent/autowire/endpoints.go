@@ -69,8 +69,8 @@ func isReady(endpoint discoveryv1.Endpoint) bool {
 }
 
 // CanServe reports whether Service kedify-proxy has the port and a ready proxy with it that accepts connections and
-// whose Deployment is not terminating. EndpointSlices show a termination only after it began, when load balancers have no
-// other backend.
+// whose Deployment is not terminating. EndpointSlices show a termination only after it began, when load balancers have
+// no other backend.
 func (p *Proxies) CanServe(number int32) bool {
 	name, hasPort := p.portName(number)
 	return hasPort && !p.isTerminating() && slices.ContainsFunc(p.Endpoints, func(slice discoveryv1.EndpointSlice) bool {

@@ -97,7 +97,7 @@ func (n *Namespace) planGrant(isNeeded bool) GrantChange {
 // ownGrant returns the agent's ReferenceGrant for the namespace, or nil.
 func (n *Namespace) ownGrant() *apis.ReferenceGrant {
 	at := slices.IndexFunc(n.Shared.Grants, func(grant apis.ReferenceGrant) bool {
-		return grant.Name == GrantName(n.Name) && grant.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+		return grant.Name == GrantName(n.Name) && isManaged(&grant)
 	})
 	if at < 0 {
 		return nil

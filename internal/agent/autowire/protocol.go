@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -46,9 +47,9 @@ func (p *objectPlan) proxyService(isCrossNamespace bool) *corev1.Service {
 	return &corev1.Service{}
 }
 
-// isManaged reports whether the agent manages a Service.
-func isManaged(service *corev1.Service) bool {
-	return service.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+// isManaged reports whether the agent manages an object.
+func isManaged(object metav1.Object) bool {
+	return object.GetLabels()[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
 }
 
 // proxyProtocol returns the protocol that a port of Service kedify-proxy requests.
@@ -57,13 +58,16 @@ func (p *objectPlan) proxyProtocol(number int32, isCrossNamespace bool) model.Pr
 	return protocolOf(servicePort(networkingv1.ServiceBackendPort{Number: number}, ports))
 }
 
+// providesHTTP2 reports whether Service kedify-proxy has HTTP2Port, or the agent adds it to its own Service.
+func (p *objectPlan) providesHTTP2(isCrossNamespace bool) bool {
+	return isManaged(p.proxyService(isCrossNamespace)) || p.proxyProtocol(HTTP2Port, isCrossNamespace) == model.HTTP2
+}
+
 // isPortPending reports whether a wired backend stays at ProxyPort until Service kedify-proxy and its EndpointSlices
 // have HTTP2Port: the agent adds it to its own Service after an upgrade. Two changes of the object would take longer.
 func (p *objectPlan) isPortPending(ref, to *backend) bool {
-	isExpected := isManaged(p.proxyService(to.isCrossNamespace)) ||
-		p.proxyProtocol(HTTP2Port, to.isCrossNamespace) == model.HTTP2
 	return to.service.Port.Number == HTTP2Port && ref.service == proxyBackend(ProxyPort) &&
-		ref.namespace == to.namespace && isExpected && p.hasProxy(ref) && !p.hasProxy(to)
+		ref.namespace == to.namespace && p.providesHTTP2(to.isCrossNamespace) && p.hasProxy(ref) && !p.hasProxy(to)
 }
 
 // protocolBlocker returns why the proxies cannot replace a backend because of protocols. The Ingress controller must
@@ -131,9 +135,7 @@ func (p *objectPlan) upstreamBlocker(
 // of another owner has no port for HTTP/2. Without the Service, or before the agent has added the port to its own, no
 // proxy is available.
 func (p *objectPlan) portBlocker(original, to *backend) (reason, message string) {
-	service := p.proxyService(to.isCrossNamespace)
-	if len(service.Spec.Ports) == 0 || isManaged(service) ||
-		p.proxyProtocol(HTTP2Port, to.isCrossNamespace) == model.HTTP2 {
+	if len(p.proxyService(to.isCrossNamespace).Spec.Ports) == 0 || p.providesHTTP2(to.isCrossNamespace) {
 		return "", ""
 	}
 	return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(

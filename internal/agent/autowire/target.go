@@ -84,10 +84,9 @@ func certificateOf(object *httpv1alpha1.HTTPScaledObject) Certificate {
 // whose proxies are the shared fleet.
 func TargetOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) (Target, bool) {
 	value, hasAnnotation := object.Annotations[httpv1alpha1.AnnotationTrafficAutowire]
-	isManaged := object.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
 	// The valid entries of an invalid list count: trigger validation reports the others.
 	parsed, _ := trigger.Parse(map[string]string{trigger.KeyTrafficAutowire: value})
-	if object.DeletionTimestamp != nil || !hasAnnotation && !isManaged || len(parsed.Autowire) == 0 {
+	if object.DeletionTimestamp != nil || !hasAnnotation && !isManaged(object) || len(parsed.Autowire) == 0 {
 		return Target{}, false
 	}
 	kinds := slices.DeleteFunc(parsed.Autowire, func(kind trigger.AutowireKind) bool { return kindNames()[kind] == "" })

@@ -201,12 +201,16 @@ func (l *Loop) updateObjects(
 		if failed != nil {
 			failure = failed.Error()
 		}
+		var first model.Route // all Routes of an object agree in what Outcome contains
+		if len(tracked.published) > 0 {
+			first = tracked.published[0]
+		}
 		objects[key] = Object{
 			ScaledObject: tracked.object, Fleet: l.fleetOf(tracked), Published: published, Page: page,
 			Outcome: Outcome{
 				Problems: tracked.problems, Warnings: tracked.warnings, Served: len(tracked.published) > 0, Failure: failure,
-				WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedRoutesOf(tracked),
-				Stickiness: stickinessOf(tracked), SessionAffinity: sessionAffinityOf(tracked),
+				WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedroute.Format(first.Managed),
+				Stickiness: affinity.Format(first.Stickiness), SessionAffinity: affinity.Format(first.Affinity),
 				StableHashes: readyHashes(resolver.Service(stableServiceOf(tracked))), Page: state, WrittenAt: tracked.writtenAt,
 				TLS:           l.certificates.State(key),
 				EnvoySettings: l.envoySettings.errorFor(key.Namespace),
@@ -234,30 +238,6 @@ func weightedBackendsOf(tracked trackedObject) string {
 		return annotation // This is the common case: both share one string.
 	}
 	return text
-}
-
-// managedRoutesOf returns the published header and mirror routes, "" if there are none.
-func managedRoutesOf(tracked trackedObject) string {
-	if len(tracked.published) == 0 {
-		return ""
-	}
-	return managedroute.Format(tracked.published[0].Managed)
-}
-
-// stickinessOf returns the published stickiness, "" if there is none.
-func stickinessOf(tracked trackedObject) string {
-	if len(tracked.published) == 0 {
-		return ""
-	}
-	return affinity.Format(tracked.published[0].Stickiness)
-}
-
-// sessionAffinityOf returns the published session affinity, "" if there is none.
-func sessionAffinityOf(tracked trackedObject) string {
-	if len(tracked.published) == 0 {
-		return ""
-	}
-	return affinity.Format(tracked.published[0].Affinity)
 }
 
 // stableServiceOf returns the Service that receives all requests outside of a canary.
