@@ -99,9 +99,9 @@ func TestWorkersLimitTheRate(t *testing.T) {
 				ends <- time.Since(began)
 			}()
 		}
-		for i, want := range []time.Duration{1, 1, 2, 2, 3} {
-			if got := <-ends; got != want*time.Second {
-				t.Errorf("answer %d after %s, want %s", i, got, want*time.Second)
+		for i, want := range []float64{1, 1, 2, 2, 3} {
+			if got := <-ends; got.Seconds() != want {
+				t.Errorf("answer %d after %s, want %v s", i, got, want)
 			}
 		}
 	})
