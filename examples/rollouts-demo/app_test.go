@@ -124,6 +124,7 @@ func TestFlagsAndEnvironment(t *testing.T) {
 		},
 		{name: "a negative number of workers", args: []string{"--workers=-1"}, bad: "workers -1"},
 		{name: "not a number", env: map[string]string{"LATENCY": "slow"}, bad: "environment variable LATENCY"},
+		{name: "an argument that is no flag", args: []string{"ask", "--color=red"}, bad: `argument "ask"`},
 		{name: "not a percentage", args: []string{"--error-rate=101"}, bad: "percentage from 0 to 100"},
 	}
 	for _, tt := range tests {

@@ -8,6 +8,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
@@ -205,6 +206,7 @@ func (l *Loop) updateObjects(
 			Outcome: Outcome{
 				Problems: tracked.problems, Warnings: tracked.warnings, Served: len(tracked.published) > 0, Failure: failure,
 				WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedRoutesOf(tracked),
+				Stickiness: stickinessOf(tracked), SessionAffinity: sessionAffinityOf(tracked),
 				StableHashes: readyHashes(resolver.Service(stableServiceOf(tracked))), Page: state, WrittenAt: tracked.writtenAt,
 				TLS:           l.certificates.State(key),
 				EnvoySettings: l.envoySettings.errorFor(key.Namespace),
@@ -240,6 +242,22 @@ func managedRoutesOf(tracked trackedObject) string {
 		return ""
 	}
 	return managedroute.Format(tracked.published[0].Managed)
+}
+
+// stickinessOf returns the published stickiness, "" if there is none.
+func stickinessOf(tracked trackedObject) string {
+	if len(tracked.published) == 0 {
+		return ""
+	}
+	return affinity.Format(tracked.published[0].Stickiness)
+}
+
+// sessionAffinityOf returns the published session affinity, "" if there is none.
+func sessionAffinityOf(tracked trackedObject) string {
+	if len(tracked.published) == 0 {
+		return ""
+	}
+	return affinity.Format(tracked.published[0].Affinity)
 }
 
 // stableServiceOf returns the Service that receives all requests outside of a canary.
