@@ -193,16 +193,11 @@ func (s *suite) wire(t *testing.T) {
 	}
 	grpc := s.grpc()
 	s.awaitRefusal(t, grpc, "greeter", "ProtocolMismatch", "set appProtocol: kubernetes.io/h2c on port 50051")
-	const annotation = "traefik.ingress.kubernetes.io/service.serversscheme"
-	const missing = "add annotation " + annotation
-	s.awaitRefusal(t, grpc, "named", "UnsupportedAnnotation", missing)
 	// The message names the Service of the Ingress. A canary needs the same on the canary's Service.
 	for _, service := range []string{"greeter-stable", "greeter-canary"} {
 		grpc.Do(t, "patch", "service/"+service, "--type=json", "-p",
 			`[{"op":"add","path":"/spec/ports/0/appProtocol","value":"kubernetes.io/h2c"}]`)
 	}
-	s.awaitRefusal(t, grpc, "greeter", "UnsupportedAnnotation", missing)
-	grpc.Do(t, "annotate", "service/kedify-proxy", annotation+"=h2c")
 	for _, a := range s.apps() {
 		a.awaitBackend(t, "kedify-proxy")
 	}

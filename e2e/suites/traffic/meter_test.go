@@ -169,6 +169,26 @@ func (c count) describe() string {
 	return strings.Join(texts[:min(len(texts), mostErrors)], "; ")
 }
 
+// failures returns the different errors of each row, with the time of the first one.
+func (m *meter) failures() string {
+	var text strings.Builder
+	for _, r := range m.rows {
+		for at, c := range m.counts(r) {
+			if c.failed == 0 {
+				continue
+			}
+			fmt.Fprintf(&text, "%s, %s: %s\n", r.name, at, c.describe())
+		}
+		for _, result := range r.results {
+			if result.err != nil {
+				fmt.Fprintf(&text, "  first at %s: %v\n", result.at.Format(time.TimeOnly), result.err)
+				break
+			}
+		}
+	}
+	return text.String()
+}
+
 // table returns the failed and all requests of each row in each state.
 func (m *meter) table() string {
 	var table strings.Builder

@@ -33,7 +33,12 @@ const (
 // TestTraffic plays the states of the Ingresses under load. The slowest responses begin first and last until its end.
 func TestTraffic(t *testing.T) {
 	s := launch(t)
-	defer func() { t.Logf("\n%s", s.table()) }()
+	defer func() {
+		t.Logf("\n%s", s.table())
+		if t.Failed() {
+			t.Logf("failures:\n%s", s.failures())
+		}
+	}()
 	s.enter(t, before)
 	stop := s.startClients(t)
 	s.startLong("before")
