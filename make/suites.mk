@@ -1,7 +1,7 @@
 ##@ Suites on a cluster
 
 # Each suite starts a cluster of its own and removes it. E2E_SHARED=1 uses the running one.
-SUITES := autoscaling autowire canary faults gateway guide install keda mutants release routes zero
+SUITES := autoscaling autowire canary faults gateway guide install keda mutants release routes traffic zero
 # The suites are compiled before anything runs. BUILT=1 means that `make suites` compiled them from this tree.
 compile = $(COMPILE) $(GREED) go test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, a pattern of tests (all if it is empty), and further arguments. A
@@ -86,6 +86,10 @@ RATE     ?=
 .PHONY: test-autowire
 test-autowire: tools-cluster ## [root, 20 min] autowire an Ingress and an HTTPRoute, and restore them, under load (AUTOWIRE=TestProxies INGRESS=contour RATE=250)
 	$(call suite,autowire,60m,AUTOWIRE_INGRESS=$(INGRESS) AUTOWIRE_RATE=$(RATE),$(AUTOWIRE))
+
+.PHONY: test-traffic
+test-traffic: tools-cluster ## [root, 14 min] compare what works behind an Ingress with kedify-proxy: HTTP/1.0, WebSockets, gRPC, slow responses, affinity
+	$(call suite,traffic,60m)
 
 .PHONY: test-guide
 test-guide: tools-cluster ## [root, 6 min] run the canary guide's commands, and compare their output with the guide

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	_ "embed" // for the page
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/websocket"
 )
 
 //go:embed page.html
@@ -18,7 +21,14 @@ const (
 	healthPath = "/healthz"
 	// countPath answers the number of requests for the colour, including mirrored ones, whose answers are dropped.
 	countPath = "/requests"
+	// slowPath answers slowly: see pace.
+	slowPath = "/slow"
+	// echoPath is a WebSocket that sends every message back.
+	echoPath = "/echo"
 )
+
+// otherPaths are the paths that do not return the colour.
+func otherPaths() []string { return []string{healthPath, countPath, slowPath, echoPath} }
 
 // settings configure the app's answers.
 type settings struct {
@@ -29,6 +39,8 @@ type settings struct {
 	errorRate float64
 	// latency is the delay of a request for the colour.
 	latency time.Duration
+	// workers is the number of requests for the colour that are answered at a time; 0 means no limit.
+	workers int
 }
 
 // app is the HTTP side of the sample.
@@ -38,14 +50,21 @@ type app struct {
 	routes  http.ServeMux
 	leaving atomic.Bool
 	asked   atomic.Int64
+	// busy has an element for each worker that answers a request; nil without a limit.
+	busy chan struct{}
 }
 
 // newApp returns an app that is ready at once.
 func newApp(s settings) *app {
 	a := &app{settings: s}
+	if s.workers > 0 {
+		a.busy = make(chan struct{}, s.workers)
+	}
 	a.routes.HandleFunc("GET "+s.path, a.answerColor)
 	a.routes.HandleFunc("GET "+healthPath, a.answerHealth)
 	a.routes.HandleFunc("GET "+countPath, a.answerCount)
+	a.routes.HandleFunc("GET "+slowPath, a.answerSlowly)
+	a.routes.Handle("GET "+echoPath, websocket.Server{Handler: a.echo})
 	a.routes.HandleFunc("GET /{$}", answerPage)
 	return a
 }
@@ -61,20 +80,18 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// idle connections, on which a request may just be in flight.
 		w.Header().Set("Connection", "close")
 	}
+	if isCall(r) {
+		a.answerCall(w, r)
+		return
+	}
 	a.routes.ServeHTTP(w, r)
 }
 
 // answerColor answers with the colour as a JSON string, without a line end.
 func (a *app) answerColor(w http.ResponseWriter, r *http.Request) {
 	a.asked.Add(1)
-	if a.latency > 0 {
-		timer := time.NewTimer(a.latency)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-r.Context().Done():
-			return
-		}
+	if !a.work(r.Context()) {
+		return
 	}
 	head := w.Header()
 	head.Set("Content-Type", "text/plain; charset=utf-8")
@@ -83,6 +100,19 @@ func (a *app) answerColor(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	}
 	_, _ = w.Write(strconv.AppendQuote(nil, a.color)) // the client may have disconnected
+}
+
+// work waits for a worker, and for the latency. It returns false if ctx ends first.
+func (a *app) work(ctx context.Context) bool {
+	if a.busy != nil {
+		select {
+		case a.busy <- struct{}{}:
+			defer func() { <-a.busy }()
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return wait(ctx, a.latency)
 }
 
 // answerHealth answers with the readiness.

@@ -117,6 +117,12 @@ func TestFlagsAndEnvironment(t *testing.T) {
 		},
 		{name: "a pattern is no path", env: map[string]string{"COLOR_PATH": "/{x}"}, bad: "color path"},
 		{name: "a path that is taken", env: map[string]string{"COLOR_PATH": "/healthz"}, bad: "color path"},
+		{name: "a path of a test", env: map[string]string{"COLOR_PATH": "/slow"}, bad: "color path"},
+		{
+			name: "workers", env: map[string]string{"WORKERS": "2"},
+			want: settings{color: "blue", path: "/color", workers: 2},
+		},
+		{name: "a negative number of workers", args: []string{"--workers=-1"}, bad: "workers -1"},
 		{name: "not a number", env: map[string]string{"LATENCY": "slow"}, bad: "environment variable LATENCY"},
 		{name: "an argument that is no flag", args: []string{"ask", "--color=red"}, bad: `argument "ask"`},
 		{name: "not a percentage", args: []string{"--error-rate=101"}, bad: "percentage from 0 to 100"},

@@ -1,7 +1,7 @@
 // Command rollouts-demo is the sample app of the canary guide: it answers every request for /color with the one colour
 // of its image, and serves a page that visualizes those answers as they arrive. Other guides' images are this app, too,
 // with another path and port. It can also answer connections and datagrams without HTTP, for which `rollouts-demo
-// request` is the client.
+// request` is the client. Tests use its slow answers, its WebSocket and its gRPC calls.
 //
 // It behaves as an app behind a load balancer must on SIGTERM: it turns its readiness off, continues to serve while its
 // endpoints are removed, and only then closes its port.
@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,6 +66,10 @@ func parse(args []string, getenv func(string) string, out io.Writer) (options, e
 	if err != nil {
 		return options{}, fmt.Errorf("environment variable LATENCY: %w", err)
 	}
+	workers, err := number(getenv("WORKERS"))
+	if err != nil {
+		return options{}, fmt.Errorf("environment variable WORKERS: %w", err)
+	}
 	flags := flag.NewFlagSet("rollouts-demo", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&o.listen, "listen-addr", cmp.Or(getenv("LISTEN_ADDR"), ":8080"),
@@ -82,6 +87,8 @@ func parse(args []string, getenv func(string) string, out io.Writer) (options, e
 		"percentage of requests for the colour that get a 500 (environment: ERROR_RATE)")
 	flags.DurationVar(&o.app.latency, "latency", time.Duration(latency*float64(time.Second)),
 		"delay of a request for the colour (environment: LATENCY, in seconds)")
+	flags.IntVar(&o.app.workers, "workers", int(workers),
+		"number of requests for the colour that are answered at a time, 0 for no limit (environment: WORKERS)")
 	flags.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := flags.Parse(args); err != nil {
 		return options{}, fmt.Errorf("parse the flags: %w", err)
@@ -89,10 +96,13 @@ func parse(args []string, getenv func(string) string, out io.Writer) (options, e
 	if flags.NArg() > 0 {
 		return options{}, fmt.Errorf("argument %q: there are only flags, and the subcommand request", flags.Arg(0))
 	}
-	if !strings.HasPrefix(o.app.path, "/") || strings.ContainsAny(o.app.path, " {}") || o.app.path == healthPath ||
-		o.app.path == countPath {
-		return options{}, fmt.Errorf("color path %q: it must begin with /, and must not be a pattern, %s or %s", o.app.path,
-			healthPath, countPath)
+	if !strings.HasPrefix(o.app.path, "/") || strings.ContainsAny(o.app.path, " {}") ||
+		slices.Contains(otherPaths(), o.app.path) {
+		return options{}, fmt.Errorf("color path %q: it must begin with /, and must not be a pattern or one of %s",
+			o.app.path, strings.Join(otherPaths(), ", "))
+	}
+	if o.app.workers < 0 {
+		return options{}, fmt.Errorf("workers %d: it must not be negative", o.app.workers)
 	}
 	if o.app.errorRate < 0 || o.app.errorRate > 100 {
 		return options{}, fmt.Errorf("error rate %v: it must be a percentage from 0 to 100", o.app.errorRate)
@@ -151,9 +161,13 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 }
 
 // newServer sets an idle timeout longer than that of proxies, which is an hour with Envoy. A server that closes an idle
-// connection first may do so just when the proxy sends a request over it, and that request is lost.
+// connection first may do so just when the proxy sends a request over it, and that request is lost. It accepts HTTP/2
+// with prior knowledge, for gRPC calls.
 func newServer(handler http.Handler) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: 2 * time.Hour}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 2 * time.Hour, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	return server
 }
 
 // drain continues to serve for delay and asks every client to reconnect. Then it closes the server after its last

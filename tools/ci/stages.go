@@ -161,6 +161,7 @@ func full() []Stage {
 			Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"},
 			OwnCluster: true,
 		},
+		{Name: "traffic", Make: []string{"test-traffic"}, OwnCluster: true},
 		{Name: "try", Make: []string{"test-canary", "CANARY=TestTry"}, OwnCluster: true},
 		{Name: "guide", Make: []string{"test-guide"}, OwnCluster: true},
 		{Name: "routes", Make: []string{"test-routes"}, OwnCluster: true},
