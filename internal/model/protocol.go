@@ -5,10 +5,20 @@ import "strings"
 // ProtocolOf returns the protocol of the endpoints of a Service port, in any letter case. It is that of appProtocol:
 // the values of Kubernetes (KEP-3726), those of Contour and Envoy Gateway with the same meaning, and common names.
 // Without appProtocol it is that of the port's name, by Istio's rule. Everything else means HTTP/1.1.
-func ProtocolOf(appProtocol, portName string) Protocol {
+//
+// isSelected is false if the port leaves the protocol open: it has no appProtocol, and its name selects neither HTTP/2
+// nor TLS.
+func ProtocolOf(appProtocol, portName string) (protocol Protocol, isSelected bool) {
+	if appProtocol != "" {
+		return appProtocolOf(appProtocol), true
+	}
+	protocol = namedProtocol(strings.ToLower(portName))
+	return protocol, protocol != HTTP1
+}
+
+// appProtocolOf returns the protocol of an appProtocol.
+func appProtocolOf(appProtocol string) Protocol {
 	switch name := strings.ToLower(appProtocol); name {
-	case "":
-		return namedProtocol(strings.ToLower(portName))
 	case "kubernetes.io/h2c", "projectcontour.io/h2c", "gateway.envoyproxy.io/h2c":
 		return HTTP2
 	case "kubernetes.io/wss", "projectcontour.io/tls", "projectcontour.io/h2", "gateway.envoyproxy.io/wss",

@@ -7,6 +7,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
@@ -48,4 +49,25 @@ func TestProtocolOfThePort(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestProtocolOfACanary: a gRPC app is called over HTTP/2 in a canary whose Service selects no protocol, as the
+// controller's Service of an experiment does not either.
+func TestProtocolOfACanary(t *testing.T) {
+	t.Parallel()
+	stable, canary := startBackend(t, "calls"), startBackend(t, "calls-canary")
+	object := kit.WithSplit(kit.NewScaledObject(namespace, "calls", "calls", 1, "calls.example.com"),
+		split.Backend{Service: "calls"}, split.Backend{Service: "calls-canary", Weight: 100})
+	service, slice := stable.service(t)
+	service.Spec.Ports[0].AppProtocol = new("kubernetes.io/h2c")
+	canaryService, canarySlice := canary.service(t)
+	p := start(t, translated(t, resolve.Inputs{
+		ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}, Services: kit.ResolveServices(service, canaryService),
+		EndpointSlices: kit.ResolveEndpointSlices(slice, canarySlice),
+	}, translate.DefaultOptions()))
+	const want = "HTTP/2.0"
+	if got := p.mustGet(t, "http://calls.example.com/", nil); got.seen.Proto != want || got.seen.Backend != canary.name {
+		t.Errorf("%s was called over %q, want %s over %s", got.seen.Backend, got.seen.Proto, canary.name, want)
+	}
+	watch(t.Context(), t, p.address, 1)
 }

@@ -160,7 +160,8 @@ func protocolOf(port corev1.ServicePort) model.Protocol {
 	if port.AppProtocol != nil {
 		appProtocol = *port.AppProtocol
 	}
-	return model.ProtocolOf(appProtocol, port.Name)
+	protocol, _ := model.ProtocolOf(appProtocol, port.Name)
+	return protocol
 }
 
 // portText returns the number or name of a port, for messages.

@@ -44,10 +44,10 @@ func hasWeightedBackends(object *httpv1alpha1.HTTPScaledObject) bool {
 // backendsOf returns the backends that the object requests and the issues of the request. If there are issues, it
 // returns only the object's own Service, even if that Service does not exist.
 func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]model.Backend, []issue) {
-	target := object.Spec.ScaleTargetRef
-	ownEntry := split.Backend{Service: target.Service, Weight: singleWeight}
+	ownEntry := split.Backend{Service: object.Spec.ScaleTargetRef.Service, Weight: singleWeight}
+	own := backendResolver{object, lookup, model.HTTP1}
 	if !hasWeightedBackends(object) {
-		backend, entryIssues := backendOf(object, ownEntry, "spec.scaleTargetRef.service", lookup, nil)
+		backend, entryIssues := own.resolve(ownEntry, "spec.scaleTargetRef.service", nil)
 		return []model.Backend{backend}, entryIssues
 	}
 	const field = "annotation " + httpv1alpha1.AnnotationWeightedBackends
@@ -62,13 +62,14 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]
 			fmt.Sprintf("%s: %v: %s", field, err, fixOf(err)),
 		})
 	}
+	resolver := backendResolver{object, lookup, sharedProtocol(object, entries, lookup)}
 	for i, entry := range entries {
-		backend, entryIssues := backendOf(object, entry, field, lookup, experimentCanary(object, entries, i))
+		backend, entryIssues := resolver.resolve(entry, field, experimentCanary(object, entries, i))
 		backends = append(backends, backend)
 		issues = append(issues, entryIssues...)
 	}
 	if len(issues) > 0 {
-		backend, _ := backendOf(object, ownEntry, "", lookup, nil) // Issues of the own Service are irrelevant here.
+		backend, _ := own.resolve(ownEntry, "", nil) // Issues of the own Service are irrelevant here.
 		return []model.Backend{backend}, issues
 	}
 	return backends, nil
@@ -93,9 +94,10 @@ func lastGood(
 		return fallback, nil
 	}
 	backends := make([]model.Backend, 0, len(entries))
+	resolver := backendResolver{object, lookup, sharedProtocol(object, entries, lookup)}
 	for i, entry := range entries {
 		// A deleted Service keeps its weight, as a published one does.
-		backend, _ := backendOf(object, entry, "", lookup, experimentCanary(object, entries, i))
+		backend, _ := resolver.resolve(entry, "", experimentCanary(object, entries, i))
 		backends = append(backends, backend)
 	}
 	return backends, reportedManagedRoutes(object, len(backends), matches)
@@ -139,30 +141,62 @@ func experimentCanary(object *httpv1alpha1.HTTPScaledObject, entries []split.Bac
 	return &model.Key{Namespace: object.Namespace, Name: entries[1].Service}
 }
 
-// backendOf resolves the Service and port of one entry. canary is the canary Service if the entry belongs to an
+// sharedProtocol returns the protocol of the entries whose ports select none, because the versions of an application
+// speak the same protocol. It is that of the object's own Service, otherwise that of the first entry. If neither
+// selects one, it is HTTP/1.1.
+func sharedProtocol(
+	object *httpv1alpha1.HTTPScaledObject, entries []split.Backend, lookup serviceLookup,
+) model.Protocol {
+	target := object.Spec.ScaleTargetRef
+	names := []string{target.Service}
+	if len(entries) > 0 {
+		names = append(names, entries[0].Service)
+	}
+	for _, name := range names {
+		service := lookup(model.Key{Namespace: object.Namespace, Name: name})
+		if service == nil {
+			continue
+		}
+		if port, problem := portOf(portOfTarget(target), service); problem == "" && port.SelectsProtocol {
+			return port.Protocol
+		}
+	}
+	return model.HTTP1
+}
+
+// backendResolver resolves the backends of one object.
+type backendResolver struct {
+	object *httpv1alpha1.HTTPScaledObject
+	lookup serviceLookup
+	// protocol is the protocol of ports that select none.
+	protocol model.Protocol
+}
+
+// resolve resolves the Service and port of one entry. canary is the canary Service if the entry belongs to an
 // experiment. If the entry cannot be resolved, the backend has no endpoints.
-func backendOf(
-	object *httpv1alpha1.HTTPScaledObject, entry split.Backend, field string, lookup serviceLookup, canary *model.Key,
-) (model.Backend, []issue) {
+func (r backendResolver) resolve(entry split.Backend, field string, canary *model.Key) (model.Backend, []issue) {
 	backend := model.Backend{
-		Service:  model.Key{Namespace: object.Namespace, Name: entry.Service},
+		Service:  model.Key{Namespace: r.object.Namespace, Name: entry.Service},
 		Weight:   entry.Weight,
 		Protocol: model.HTTP1,
 	}
-	service, issues := serviceOf(backend.Service, field, lookup)
+	service, issues := serviceOf(backend.Service, field, r.lookup)
 	if len(issues) > 0 {
 		return backend, issues
 	}
 	backend.Service = service.Key // the same text, to store it once
-	target := portOfTarget(object.Spec.ScaleTargetRef)
+	target := portOfTarget(r.object.Spec.ScaleTargetRef)
 	port, problem := portOf(target, service)
 	if problem != "" && canary != nil {
-		port, problem = experimentPort(target, service, lookup(*canary), problem)
+		port, problem = experimentPort(target, service, r.lookup(*canary), problem)
 	}
 	if problem != "" {
 		return backend, []issue{{httpv1alpha1.ReasonPortNotFound, problem}}
 	}
 	backend.Port, backend.Protocol = uint32(port.Number), port.Protocol
+	if !port.SelectsProtocol {
+		backend.Protocol = r.protocol
+	}
 	return backend, nil
 }
 
