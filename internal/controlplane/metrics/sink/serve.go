@@ -34,9 +34,10 @@ const (
 	window = 256 << 10
 	// messageTimeout limits the time from the start of a message to its end.
 	messageTimeout = 30 * time.Second
-	// pingInterval and pingTimeout detect half-open connections.
+	// pingInterval and pingTimeout detect half-open connections. Envoy answers a ping on its main thread, which applies
+	// thousands of clusters for longer than 10 s if it has little processor time. The default of gRPC is 20 s.
 	pingInterval = 10 * time.Second
-	pingTimeout  = 5 * time.Second
+	pingTimeout  = 20 * time.Second
 	// streamsPerConnection limits the streams of a connection. A proxy needs one.
 	streamsPerConnection = 8
 	// maxHeader limits the headers of a request in bytes.
