@@ -34,10 +34,15 @@ func (l *PeerLog) Level(peer netip.Addr, reason string) slog.Level {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(l.warned, func(_ netip.Addr, last warning) bool { return now.Sub(last.at) >= peerLogPause })
+	isOld := func(_ netip.Addr, last warning) bool { return now.Sub(last.at) >= peerLogPause }
 	last, isKnown := l.warned[peer]
-	if isKnown && last.reason == reason || !isKnown && len(l.warned) >= maxLoggedPeers {
+	if isKnown && last.reason == reason && !isOld(peer, last) {
 		return slog.LevelDebug
+	}
+	if !isKnown && len(l.warned) >= maxLoggedPeers {
+		if maps.DeleteFunc(l.warned, isOld); len(l.warned) >= maxLoggedPeers {
+			return slog.LevelDebug
+		}
 	}
 	if l.warned == nil {
 		l.warned = map[netip.Addr]warning{}
