@@ -104,8 +104,8 @@ func scenarios() []scenario {
 			name: "rolled back within the window while the Pods start", spec: "rollbackWindow: {revisions: 3}",
 			canary: "scaleDownDelaySeconds: 1", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 80}, {pause: {}}]",
 			play: play(nextSecond, update("2"), ahead("20"), ahead("80"), healthy, rollback, risingWeight("1", 2), healthy),
-			want: "0 20 80 100 0 25 50 75 100 0",
-		},
+			want: "0 20 80 100 0 25 50 75 100 0", or: "0 20 80 100 0 25 50 75 80 100 0",
+		}, // the controller may still request 80 when the router counts the last Pod as ready
 		{
 			name: "rolled back within the window to a last weight of 100", spec: "rollbackWindow: {revisions: 3}",
 			canary: "scaleDownDelaySeconds: 1", steps: "[{setWeight: 20}, {pause: {}}, {setWeight: 100}, {pause: {}}]",
@@ -120,7 +120,7 @@ func scenarios() []scenario {
 				s.awaitPause("20")
 				s.player.LimitAvailable(s.namespace, "2", 2)
 				s.skipSteps()
-			}, risingWeight("2", 2), healthy), want: "0 20 25 50 75 100 0",
+			}, risingWeight("2", 2), healthy), want: "0 20 25 50 75 100 0", or: "0 20 25 50 75 80 100 0",
 		},
 		{
 			name: "setCanaryScale", steps: "[{setCanaryScale: {replicas: 1}}, {pause: {duration: 1s}}, {setWeight: 20}, " +
