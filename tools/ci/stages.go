@@ -153,15 +153,17 @@ func full() []Stage {
 	for _, s := range []Stage{
 		{Name: "autoscaling", Make: []string{"test-autoscaling"}, OwnCluster: true},
 		{Name: "zero", Make: []string{"test-zero"}, OwnCluster: true},
+		// It kills proxies under load, and what a proxy or Traefik notices too late for lack of processor time fails requests.
 		{
 			Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"},
-			OwnCluster: true,
+			OwnCluster: true, Alone: true,
 		},
 		{
 			Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"},
 			OwnCluster: true,
 		},
-		{Name: "traffic", Make: []string{"test-traffic"}, OwnCluster: true},
+		// It compares latencies at 250 requests per second.
+		{Name: "traffic", Make: []string{"test-traffic"}, OwnCluster: true, Alone: true},
 		{Name: "try", Make: []string{"test-canary", "CANARY=TestTry"}, OwnCluster: true},
 		{Name: "guide", Make: []string{"test-guide"}, OwnCluster: true},
 		{Name: "routes", Make: []string{"test-routes"}, OwnCluster: true},
