@@ -203,9 +203,10 @@ func (s *served) checkStep(
 	}
 	second.checkMoves(t, what+", second request", first, "")
 	users, share := float64(len(c.clients)), float64(max(0, weight))/100
-	got := float64(first.count("shop-canary"))
-	if deviation := math.Sqrt(users * share * (1 - share)); math.Abs(got-users*share) > 3*deviation {
-		t.Errorf("%s: %v of %v users on the canary, with standard deviation %.1f", what, got, users, deviation)
+	got, deviation := float64(first.count("shop-canary")), math.Sqrt(users*share*(1-share))
+	t.Logf("%s: %v of %v users on the canary, with standard deviation %.1f", what, got, users, deviation)
+	if math.Abs(got-users*share) > 3*deviation {
+		t.Errorf("%s: the share of the canary deviates by more than three standard deviations", what)
 	}
 	if n := second.cookies(); n > 0 {
 		t.Errorf("%s: %d cookies were set again", what, n)
