@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
@@ -253,6 +255,7 @@ func TestWireAndRestore(t *testing.T) {
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "false"}`))
 	areOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
 	awaitWiring(t, team, "shop", "")
+	awaitReleased(t, team)
 
 	apply(t, team, shop(simple))
 	var undone []web
@@ -272,6 +275,7 @@ func TestWireAndRestore(t *testing.T) {
 	remove(t, scaledObject(team, "shop"))
 	areOriginal(t, before, awaitBackends(t, team, "shop:80 cart:80"))
 	awaitGone(t, team, "shop")
+	awaitReleased(t, team)
 
 	events, err := shared.audit.RequestsOf(account)
 	if err != nil {
@@ -284,9 +288,59 @@ func TestWireAndRestore(t *testing.T) {
 		}
 	}
 	for _, resource := range []string{"ingresses", "httproutes"} {
-		if want := 5; written[resource] != want { // thrice wired, twice restored
+		if want := 7; written[resource] != want { // thrice wired, twice restored, twice released
 			t.Errorf("%d writes of %s, want %d", written[resource], resource, want)
 		}
+	}
+}
+
+// awaitReleased waits until the agent manages no field of Ingress web and HTTPRoute web.
+func awaitReleased(t *testing.T, namespace string) {
+	t.Helper()
+	await.True(t, "no field is managed by the agent", func() bool {
+		return !slices.ContainsFunc(webs(t, namespace), func(one web) bool { return !one.writtenAt(t).IsZero() })
+	})
+}
+
+// TestAuthorChangesRestoredObjects has a chart whose tool never forces server-side apply, as Helm 4: its changes of rules
+// are a conflict while they are wired, and none before and afterwards.
+func TestAuthorChangesRestoredObjects(t *testing.T) {
+	t.Parallel()
+	chart := func(team, cart string) (conflicts int) {
+		t.Helper()
+		for i, manifest := range []string{originalIngress, originalRoute} {
+			text, err := yaml.YAMLToJSON([]byte(strings.ReplaceAll(manifest, "/cart", cart)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = shared.admin.Patch(types.ApplyPatchType).AbsPath(paths(team)[i]).Param("fieldManager", "helm").
+				Body(text).Do(t.Context()).Error()
+			if isConflict := apierrors.IsConflict(err); err != nil && !isConflict {
+				t.Fatal(err)
+			} else if isConflict {
+				conflicts++
+			}
+		}
+		return conflicts
+	}
+	team, _ := wiredBy(t, "chart", func(team string) {
+		t.Helper()
+		if n := chart(team, "/old") + chart(team, "/cart"); n > 0 {
+			t.Errorf("%d conflicts before the agent has written anything", n)
+		}
+	})
+	if n := chart(team, "/basket"); n != 2 {
+		t.Errorf("%d conflicts while both are wired, want 2", n)
+	}
+	for _, cart := range []string{"/basket", "/trolley"} {
+		apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "false"}`))
+		awaitBackends(t, team, "shop:80 cart:80")
+		awaitReleased(t, team)
+		if n := chart(team, cart); n > 0 {
+			t.Errorf("path %s: %d conflicts after the agent has restored both", cart, n)
+		}
+		apply(t, team, shop(simple))
+		awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 )
@@ -58,7 +60,36 @@ func (p *objectPlan) change(
 		}
 	}
 	change.describe(on, off, state, isRestored)
+	if len(change.Patch) == 0 {
+		change.Patch = p.release()
+	}
 	return change, nil
+}
+
+// release returns the operation that removes the agent from metadata.managedFields of an object without rewritten
+// backends and without a cool-down. Otherwise the agent would own all rules, which are one field for server-side apply,
+// and every later change of a rule by its author would be a conflict. The operation is a write of its own, because the
+// API server adds the fields that a write changes to the list.
+func (p *objectPlan) release() []desired.Operation {
+	annotations, entries := p.object.meta.GetAnnotations(), p.object.meta.GetManagedFields()
+	for _, name := range []string{httpv1alpha1.AnnotationAutowireUndo, httpv1alpha1.AnnotationAutowireHold} {
+		if _, isSet := annotations[name]; isSet {
+			return nil
+		}
+	}
+	others := slices.DeleteFunc(slices.Clone(entries), isAgents)
+	switch len(others) {
+	case len(entries):
+		return nil
+	case 0: // An empty entry clears the list. No entry at all would preserve it.
+		others = []metav1.ManagedFieldsEntry{{}}
+	}
+	return []desired.Operation{{Op: "replace", Path: "/metadata/managedFields", Value: others}}
+}
+
+// isAgents reports whether fields of an object are managed by the agent.
+func isAgents(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Manager == httpv1alpha1.ManagedByAgent
 }
 
 // annotate returns the operations that set the object's annotations. pairs are names, each followed by its value.

@@ -77,7 +77,7 @@ func (c coolDown) remaining(period time.Duration, now time.Time) time.Duration {
 // lastSpecManager returns the field manager, other than the agent, that last wrote the spec of an object.
 func lastSpecManager(object metav1.Object) string {
 	others := slices.DeleteFunc(slices.Clone(object.GetManagedFields()), func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Manager == httpv1alpha1.ManagedByAgent || entry.Subresource != "" ||
+		return isAgents(entry) || entry.Subresource != "" ||
 			entry.FieldsV1 == nil || !strings.Contains(string(entry.FieldsV1.Raw), `"f:spec"`)
 	})
 	if len(others) == 0 {

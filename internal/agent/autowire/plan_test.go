@@ -1,6 +1,7 @@
 package autowire_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -282,5 +283,48 @@ func TestRepeatedRestores(t *testing.T) {
 	w.stored[0] = patched(t, w.stored[0], `[{"op": "remove", "path": "/metadata/annotations/http.kedify.io~1autowire-hold"}]`)
 	if found = w.converge(t); found.Conditions["shop"].Status != "True" {
 		t.Errorf("with the annotation removed: %+v", found.Conditions["shop"])
+	}
+}
+
+// TestFieldsAtRest has objects that the agent has written. At rest it removes itself from the managers of their fields,
+// and nothing else.
+func TestFieldsAtRest(t *testing.T) {
+	t.Parallel()
+	const (
+		helm  = `{manager: helm, operation: Apply, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {}}}`
+		agent = `{manager: kedify-http-agent, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:rules": {}}}}`
+		nginx = `{manager: nginx, operation: Update, subresource: status, fieldsType: FieldsV1, fieldsV1: {"f:status": {}}}`
+	)
+	without := func(managers string) string {
+		return "[{op: replace, path: /metadata/managedFields, value: [" + managers + "]}]"
+	}
+	for name, c := range map[string]struct {
+		annotations, managers, want string // want is empty if nothing is written
+	}{
+		"restored":             {`"a": "b"`, helm + ", " + agent + ", " + nginx, without(helm + ", " + nginx)},
+		"no other manager":     {"", agent, without("{}")},
+		"two entries":          {"", agent + ", " + helm + ", " + agent, without(helm)},
+		"never written":        {"", helm + ", " + nginx, ""},
+		"no managers":          {"", "", ""},
+		"an unreadable record": {`"http.kedify.io/autowire-undo": "x"`, helm + ", " + agent, ""},
+		"the end of a cool-down": {
+			`"http.kedify.io/autowire-hold": "{}"`, helm + ", " + agent,
+			"[{op: remove, path: /metadata/annotations/http.kedify.io~1autowire-hold, value: null}]",
+		},
+	} {
+		object := strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web",
+			"name: web, annotations: {"+c.annotations+"}, managedFields: ["+c.managers+"]", 1)
+		w := newFixture(t, canonicalJSON(t, object))
+		var got string
+		for _, change := range w.plan(t).Changes {
+			patch, err := json.Marshal(change.Patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += string(patch)
+		}
+		if diff := cmp.Diff(canonicalJSON(t, c.want), canonicalJSON(t, got)); diff != "" {
+			t.Errorf("%s: patches (-want +got):\n%s", name, diff)
+		}
 	}
 }
