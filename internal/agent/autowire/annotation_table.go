@@ -234,7 +234,10 @@ func hiddenRules() []annotationRule {
 		},
 		{names: haproxy("ssl-passthrough"), on: both, values: isTrue, when: "`true`", effect: hidden},
 		{names: nginxFamily("proxy-ssl-secret"), effect: hidden},
-		{names: slices.Concat(haproxy("server-crt"), haproxyIngress("secure-crt-secret")), on: both, effect: hidden},
+		{
+			names: slices.Concat(haproxy("server-crt"), haproxyIngress("secure-crt-secret"), haproxy("cr-backend")), on: both,
+			effect: hidden,
+		},
 		{names: slices.Concat(haproxy("send-proxy-protocol"), haproxyIngress("proxy-protocol")), on: both, effect: hidden},
 		{
 			names: slices.Concat(haproxy("check-http"), haproxyIngress("health-check-uri"),

@@ -111,6 +111,7 @@ func TestRewrittenRequests(t *testing.T) {
 		"HAProxy, a header":                 {store("/", "haproxy.org/request-set-header", "X-A b\nHost a.test"), nil, unknown},
 		"HAProxy, PROXY protocol":           {store("/", "haproxy.org/send-proxy-protocol", "proxy-v2"), nil, unknown},
 		"HAProxy, health checks":            {store("/", "haproxy.org/check-http", "/health"), nil, unknown},
+		"HAProxy, a Backend resource":       {store("/", "haproxy.org/cr-backend", "shop/tls"), nil, unknown},
 		"HAProxy Ingress, prefix":           {store("/store", "haproxy-ingress.github.io/rewrite-target", "/"), []string{"/store"}, mismatch},
 		"HAProxy Ingress, prefix, matched":  {store("/store", "haproxy-ingress.github.io/rewrite-target", "/api"), []string{"/api"}, wired},
 		"HAProxy Ingress, legacy prefix":    {store("/store", "ingress.kubernetes.io/rewrite-target", "/"), []string{"/store"}, mismatch},
