@@ -35,15 +35,15 @@ type settings struct {
 
 	translate translate.Options
 
-	podIP         string
-	patience      time.Duration
-	limits        holding.Limits
-	waitingPages  bool
-	envoySettings bool
-	podName       string
-	podNamespace  string
-	maxObjects    int
-	maxHosts      int
+	podIP            string
+	coldStartTimeout time.Duration
+	limits           holding.Limits
+	waitingPages     bool
+	envoySettings    bool
+	podName          string
+	podNamespace     string
+	maxObjects       int
+	maxHosts         int
 
 	batchInterval    time.Duration
 	clusterGrace     time.Duration
@@ -65,7 +65,7 @@ const (
 // Default limits of queued requests. A queued request takes about 50 kB in a proxy and 13 kB in the interceptor: the
 // limits keep both below the memory limits of their Deployments in config/.
 const (
-	defaultPatience         = 20 * time.Minute
+	defaultColdStartTimeout = 20 * time.Minute
 	defaultHeldPerApp       = 1000
 	defaultHeldPerNamespace = 4000
 	defaultHeldPerProxy     = 1500
@@ -157,7 +157,7 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.translate.Strictness.EscapedSlashes, "escaped-slashes", standard.Strictness.EscapedSlashes,
 		"`action` on paths with escaped slashes (%2F, %5C): keep, reject, redirect or unescape")
 	flags.BoolVar(&s.translate.Strictness.MergeSlashes, "merge-slashes", standard.Strictness.MergeSlashes,
-		"replace adjacent slashes of paths by one")
+		"replace adjacent slashes in paths with one slash")
 	flags.Uint32Var(&s.translate.MaxConnections, "max-upstream-connections", standard.MaxConnections,
 		"maximum `number` of connections of a proxy to a backend")
 	flags.Uint32Var(&s.translate.MaxPendingRequests, "max-upstream-pending-requests", standard.MaxPendingRequests,
@@ -182,7 +182,7 @@ func (s *settings) addReplicaFlags(flags *pflag.FlagSet) {
 func (s *settings) addQueueFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.podIP, "pod-ip", "", "`address` at which proxies connect to this replica; empty to queue no "+
 		"requests")
-	flags.DurationVar(&s.patience, "cold-start-timeout", defaultPatience,
+	flags.DurationVar(&s.coldStartTimeout, "cold-start-timeout", defaultColdStartTimeout,
 		"maximum `time` that a request is queued, unless its HTTPScaledObject sets another")
 	flags.IntVar(&s.limits.Object, "max-queued-per-object", defaultHeldPerApp,
 		"maximum `number` of queued requests of one HTTPScaledObject")
@@ -270,9 +270,9 @@ func (s *settings) check() error {
 
 // checkHold validates the settings of queued requests, and sets the address of ext_authz for proxies.
 func (s *settings) checkHold() error {
-	if s.patience <= 0 || s.patience > translate.MaxHold {
+	if s.coldStartTimeout <= 0 || s.coldStartTimeout > translate.MaxHold {
 		return fmt.Errorf("%w: --cold-start-timeout: %v is out of range: use more than 0s and at most %v", errSetting,
-			s.patience, translate.MaxHold)
+			s.coldStartTimeout, translate.MaxHold)
 	}
 	for name, value := range map[string]int{
 		"max-queued-per-object": s.limits.Object, "max-queued-per-namespace": s.limits.Namespace,
