@@ -201,7 +201,7 @@ func (l *Loop) updateObjects(
 		if failed != nil {
 			failure = failed.Error()
 		}
-		var first model.Route // all Routes of an object agree in what Outcome contains
+		var first model.Route // the fields that Outcome reports are equal in all Routes of an object
 		if len(tracked.published) > 0 {
 			first = tracked.published[0]
 		}

@@ -136,11 +136,11 @@ type objectOptions struct {
 	settings *model.EnvoySettings
 }
 
-// resolvedObject is what one object requests, regardless of other objects.
+// resolvedObject is the result for one object, regardless of other objects.
 type resolvedObject struct {
 	routes   []model.Route // in the order of their Matches
 	problems []model.Problem
-	allowed  delegation // the namespaces to which it delegates its hosts
+	allowed  delegation // the namespaces to which the object delegates its hosts
 }
 
 // resolveObject resolves one object. published are the object's published Routes.

@@ -22,8 +22,8 @@ type statusSchema struct {
 	logger    *slog.Logger
 
 	mu      sync.Mutex
-	schema  *crd.Schema         // that missing is about
-	missing map[string]struct{} // the fields that the schema lacks, each logged once
+	schema  *crd.Schema         // the schema that lacks the fields in missing
+	missing map[string]struct{} // the fields of statuses that schema lacks, each logged once
 }
 
 // split separates the fields of a status that the schema declares from the others. Every field counts as declared until
