@@ -19,15 +19,15 @@ type proxy struct {
 	at     process.Folder
 }
 
-// proxies are the compared ones:
+// proxies are the Envoys that the benchmark compares:
 //
-//   - ours is configured as kedify-proxy is, with apps that may be at zero
-//   - unheld is configured alike, but queues no request
+//   - ours has the configuration of kedify-proxy, with applications that may be at zero
+//   - unheld has the same configuration without the queue
 //   - sticky is ours with a sticky canary, and session is ours with session affinity, both by a cookie
-//   - plain and control have a plain table
+//   - plain and control have one plain route table
 type proxies struct{ ours, unheld, sticky, session, plain, control proxy }
 
-// all returns all of them.
+// all returns all proxies, started or not.
 func (p *proxies) all() []*proxy {
 	return []*proxy{&p.ours, &p.unheld, &p.sticky, &p.session, &p.plain, &p.control}
 }
@@ -42,14 +42,14 @@ func startProxies(ctx context.Context, chosen options, folder string, behind app
 	unheld.AccessLog = false
 	held := func(socket string) translate.Options {
 		options := unheld
-		// Nothing listens there: the apps are awake, so there are no calls. The proxies of a machine share its abstract
-		// sockets.
+		// No server listens on these addresses: the applications have endpoints, so there are no calls. Each proxy needs a
+		// name of its own, because abstract sockets are shared by the processes of a machine.
 		options.Hold = translate.Hold{Checks: behind.at, Socket: translate.DefaultHoldSocket + "-bench-request-" + socket}
 		return options
 	}
 	none := affinity.Key{}
 	for _, start := range []struct {
-		of                  *proxy
+		proxy               *proxy
 		options             translate.Options
 		stickiness, session affinity.Key
 		isPlain             bool
@@ -68,7 +68,7 @@ func startProxies(ctx context.Context, chosen options, folder string, behind app
 		if err != nil {
 			return all, err
 		}
-		if err := start.of.start(ctx, chosen, folder, served); err != nil {
+		if err := start.proxy.start(ctx, chosen, folder, served); err != nil {
 			return all, err
 		}
 	}
@@ -113,8 +113,8 @@ func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line,
 	const warmUp = 2
 	found := line{Kind: kind}
 	turns := []struct {
-		of   *proxy
-		cost *[]float64
+		proxy *proxy
+		cost  *[]float64
 	}{
 		{&p.ours, &found.ours},
 		{&p.unheld, &found.unheld},
@@ -125,7 +125,7 @@ func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line,
 	}
 	loads := make([]*load, len(turns))
 	for i, turn := range turns {
-		address := turn.of.server.Proxy.String()
+		address := turn.proxy.server.Proxy.String()
 		var err error
 		if loads[i], err = dial(ctx, address, kind, chosen.hosts); err != nil {
 			return line{}, err
@@ -138,7 +138,7 @@ func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line,
 				i = len(turns) - 1 - i // Each proxy follows each other one equally often.
 			}
 			i = (i + round) % len(turns)
-			cost, err := turns[i].of.block(loads[i], chosen.requests)
+			cost, err := turns[i].proxy.block(loads[i], chosen.requests)
 			if err != nil {
 				return line{}, err
 			}

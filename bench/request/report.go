@@ -41,8 +41,8 @@ type line struct {
 	Control quartiles `json:"control"`
 	// Held is the ratio of kedify-proxy to the same one without queueing.
 	Held quartiles `json:"ratioOfHolding"`
-	// Sticky and Session are the ratios of kedify-proxy with a sticky canary, and with session affinity, to the same
-	// one without.
+	// Sticky and Session are the ratios of kedify-proxy with a sticky canary, and with session affinity, to
+	// kedify-proxy with neither.
 	Sticky  quartiles `json:"ratioOfStickiness"`
 	Session quartiles `json:"ratioOfSessionAffinity"`
 
@@ -106,7 +106,7 @@ func (r *report) table(w io.Writer) {
 		r.Hosts, r.Blocks, r.Requests)
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(columns, "request\tplain, µs")
-	for _, name := range []string{"median", "control", "of holding", "of stickiness", "of session affinity"} {
+	for _, name := range []string{"median", "control", "of queueing", "of stickiness", "of session affinity"} {
 		fmt.Fprintf(columns, "\t%s\tquartiles", name)
 	}
 	fmt.Fprintln(columns, "\t")

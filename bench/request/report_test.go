@@ -105,15 +105,15 @@ func TestTableComparesVariants(t *testing.T) {
 	results.summarise()
 	var table strings.Builder
 	results.table(&table)
-	const want = "a hit of a known user, 20 bytes, 16 at a time 10.0 2.000 2.000–2.000 1.000 1.000–1.000 " +
+	const want = "a hit with a cookie, 20 bytes, 16 at a time 10.0 2.000 2.000–2.000 1.000 1.000–1.000 " +
 		"1.000 1.000–1.000 1.100 1.100–1.100 1.250 1.250–1.250"
 	if got := strings.Join(strings.Fields(table.String()), " "); !strings.Contains(got, want) {
 		t.Errorf("the table is\n%s, want %s", table.String(), want)
 	}
 }
 
-// TestVariants: with stickiness the hash of the cookie decides which Service receives a request, and with session
-// affinity also which Pod. A request of a known user has this cookie.
+// TestVariants: with stickiness the hash of the cookie selects the Service that receives a request, and with session
+// affinity the Pod. Requests of kind "a hit with a cookie" have this cookie.
 func TestVariants(t *testing.T) {
 	t.Parallel()
 	at := netip.MustParseAddrPort("127.0.0.1:80")
@@ -155,14 +155,14 @@ func TestVariants(t *testing.T) {
 		})
 	}
 	client, proxy := net.Pipe()
-	known := load{kind: kinds()[4], hosts: 1}
-	go func() { _ = known.sendOver(client, 0, 1) }()
+	requests := load{kind: kinds()[4], hosts: 1}
+	go func() { _ = requests.sendOver(client, 0, 1) }()
 	request, err := http.ReadRequest(bufio.NewReader(proxy))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cookie, err := request.Cookie(byCookie.Cookie.Name); err != nil || cookie.Value == "" {
-		t.Errorf("the cookie of a known user: %v, %v", cookie, err)
+		t.Errorf("cookie %v, %v, want one with a value", cookie, err)
 	}
 	if err := errors.Join(client.Close(), proxy.Close()); err != nil {
 		t.Fatal(err)
