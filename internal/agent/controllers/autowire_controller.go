@@ -248,8 +248,8 @@ func (a *AutowireReconciler) write(ctx context.Context, object client.Object, ch
 	return err
 }
 
-// report writes the conditions of HTTPScaledObjects, and removes those of objects without one. retry is when to repeat
-// deferred writes, zero if there are none.
+// report writes the conditions of HTTPScaledObjects, and removes those of objects without one. retry is the delay after
+// which deferred writes are repeated, zero if there are none.
 func (a *AutowireReconciler) report(
 	ctx context.Context, scaled []httpv1alpha1.HTTPScaledObject, conditions map[string]metav1.Condition,
 ) (retry time.Duration, failed error) {

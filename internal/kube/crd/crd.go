@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Schema is the part of an OpenAPI 3.0 schema that declares fields and their values.
+// Schema is the part of an OpenAPI 3.0 schema that declares fields and the allowed values of strings.
 type Schema struct {
 	Properties      map[string]Schema `json:"properties"`
 	Items           *Schema           `json:"items"`
