@@ -62,14 +62,14 @@ const (
 	defaultMaxHosts   = 5000
 )
 
-// Default limits of queued requests. A queued request takes about 50 kB in a proxy and 13 kB in the interceptor: the
-// limits keep both below the memory limits of their Deployments in config/.
+// Default limits of queued requests. A queued request takes about 57 kB in a proxy and 15 kB in the interceptor
+// (docs/how-to/scale-from-zero.md): the limits keep both below the memory limits of their Deployments in config/.
 const (
-	defaultColdStartTimeout = 20 * time.Minute
-	defaultHeldPerApp       = 1000
-	defaultHeldPerNamespace = 4000
-	defaultHeldPerProxy     = 1500
-	defaultHeld             = 10_000
+	defaultColdStartTimeout   = 20 * time.Minute
+	defaultQueuedPerObject    = 1000
+	defaultQueuedPerNamespace = 4000
+	defaultQueuedPerProxy     = 1500
+	defaultQueued             = 10_000
 )
 
 // envPrefix is the prefix of the environment variables for flags.
@@ -184,13 +184,13 @@ func (s *settings) addQueueFlags(flags *pflag.FlagSet) {
 		"requests")
 	flags.DurationVar(&s.coldStartTimeout, "cold-start-timeout", defaultColdStartTimeout,
 		"maximum `time` that a request is queued, unless its HTTPScaledObject sets another")
-	flags.IntVar(&s.limits.Object, "max-queued-per-object", defaultHeldPerApp,
+	flags.IntVar(&s.limits.Object, "max-queued-per-object", defaultQueuedPerObject,
 		"maximum `number` of queued requests of one HTTPScaledObject")
-	flags.IntVar(&s.limits.Namespace, "max-queued-per-namespace", defaultHeldPerNamespace,
+	flags.IntVar(&s.limits.Namespace, "max-queued-per-namespace", defaultQueuedPerNamespace,
 		"maximum `number` of queued requests of one namespace")
-	flags.IntVar(&s.limits.Proxy, "max-queued-per-proxy", defaultHeldPerProxy,
+	flags.IntVar(&s.limits.Proxy, "max-queued-per-proxy", defaultQueuedPerProxy,
 		"maximum `number` of queued requests of one proxy")
-	flags.IntVar(&s.limits.Total, "max-held", defaultHeld, "maximum `number` of queued requests in this replica")
+	flags.IntVar(&s.limits.Total, "max-held", defaultQueued, "maximum `number` of queued requests in this replica")
 }
 
 // addTenantFlags adds the flags of what tenants may configure.

@@ -181,7 +181,7 @@ func (r *ScaledObjectReconciler) rollout(
 	return rollout, nil
 }
 
-// existing reads the HTTPScaledObjects of a ScaledObject, and others with a name that it wants.
+// existing reads the HTTPScaledObjects of a ScaledObject, and others with the names of wants.
 func (r *ScaledObjectReconciler) existing(
 	ctx context.Context, scaled *apis.ScaledObject, wants []desired.Want,
 ) ([]*httpv1alpha1.HTTPScaledObject, error) {

@@ -61,7 +61,7 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //   - An object is served by the fleet of its namespace, or by the shared fleet if it requests that.
 //   - In the shared fleet a host belongs to the namespace of the oldest object with the host or with a wildcard that
 //     covers it. Objects of other namespaces have no route of the host, except those of the namespaces that this object
-//     lists in annotation allowed-namespaces. A wildcard takes no older host that it covers from its namespace. Below a
+//     lists in annotation allowed-namespaces. A wildcard does not affect older hosts that it covers. Below a
 //     delegated wildcard, a host belongs to the oldest of the permitted objects in the same way.
 //   - If several of the remaining objects of one fleet have the same host, path prefix and headers, the oldest is
 //     served, then the first by namespace and name. The others keep their remaining routes.

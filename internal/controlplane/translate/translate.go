@@ -54,7 +54,7 @@ type Options struct {
 }
 
 // DefaultOptions returns the default Options, without the features that need more than this package: TLS, which needs
-// Secrets, IPv6, which needs a discovery server that knows the proxies' addresses, and Hold, which needs an address.
+// Secrets, IPv6, which needs a discovery server with the proxies' addresses, and Hold, which needs an address.
 func DefaultOptions() Options {
 	return Options{
 		AccessLog:          true,
