@@ -190,7 +190,7 @@ func (s *settings) addQueueFlags(flags *pflag.FlagSet) {
 		"maximum `number` of queued requests of one namespace")
 	flags.IntVar(&s.limits.Proxy, "max-queued-per-proxy", defaultQueuedPerProxy,
 		"maximum `number` of queued requests of one proxy")
-	flags.IntVar(&s.limits.Total, "max-held", defaultQueued, "maximum `number` of queued requests in this replica")
+	flags.IntVar(&s.limits.Total, "max-queued", defaultQueued, "maximum `number` of queued requests in this replica")
 }
 
 // addTenantFlags adds the flags of what tenants may configure.
