@@ -46,7 +46,7 @@ type line struct {
 	Sticky  quartiles `json:"ratioOfStickiness"`
 	Session quartiles `json:"ratioOfSessionAffinity"`
 
-	ours, unheld, sticky, session, plain, control []float64
+	ours, unqueued, sticky, session, plain, control []float64
 }
 
 // quartiles are the quartiles of one value over all blocks.
@@ -76,7 +76,7 @@ func (r *report) summarise() {
 		l := &r.Lines[i]
 		l.Plain = quartilesOf(l.plain).Median
 		l.Ratio, l.Control = quartilesOf(ratios(l.ours, l.plain)), quartilesOf(ratios(l.control, l.plain))
-		l.Held = quartilesOf(ratios(l.ours, l.unheld))
+		l.Held = quartilesOf(ratios(l.ours, l.unqueued))
 		l.Sticky, l.Session = quartilesOf(ratios(l.sticky, l.ours)), quartilesOf(ratios(l.session, l.ours))
 		r.Limits = append(r.Limits,
 			benchresult.Limit{Name: l.Kind.String(), Value: l.Ratio.Median, Limit: l.Kind.MaxRatio},

@@ -23,8 +23,8 @@ import (
 func TestVerdictNamesValueAndLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		ours, unheld, control []float64 // relative to a plain table's 10 µs
-		want                  string
+		ours, unqueued, control []float64 // relative to a plain table's 10 µs
+		want                    string
 	}{
 		"within the limits": {[]float64{10.1, 10.3, 14}, []float64{10.1, 10.3, 14}, []float64{10, 10.1, 10.2}, ""},
 		"too dear": {
@@ -50,7 +50,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			results := report{Lines: []line{{
-				Kind: kinds()[1], ours: test.ours, unheld: test.unheld, sticky: test.ours, session: test.ours,
+				Kind: kinds()[1], ours: test.ours, unqueued: test.unqueued, sticky: test.ours, session: test.ours,
 				plain: []float64{10, 10, 10}, control: test.control,
 			}}}
 			results.summarise()
@@ -99,7 +99,7 @@ func TestAPlainTableHasTheSameHosts(t *testing.T) {
 func TestTableComparesVariants(t *testing.T) {
 	t.Parallel()
 	results := report{Lines: []line{{
-		Kind: kinds()[4], plain: []float64{10, 10}, control: []float64{10, 10}, unheld: []float64{20, 20},
+		Kind: kinds()[4], plain: []float64{10, 10}, control: []float64{10, 10}, unqueued: []float64{20, 20},
 		ours: []float64{20, 20}, sticky: []float64{22, 22}, session: []float64{25, 25},
 	}}}
 	results.summarise()

@@ -90,8 +90,8 @@ func (w conditionWriter) isUndeclared(status map[string]any) bool {
 	if w.schema == nil {
 		return false
 	}
-	known, age := w.schema.Last()
-	return known != nil && age < conditionRetryInterval && !known.Declares(status)
+	last, age := w.schema.Last()
+	return last != nil && age < conditionRetryInterval && !last.Declares(status)
 }
 
 // isDeferred reports whether a write of a condition is repeated after conditionRetryInterval instead of immediately:

@@ -108,14 +108,14 @@ func (f scopeFactory) routeAction(
 		return action, nil
 	}
 	var sum uint64
-	weighted, held := new(routev3.WeightedCluster), model.WaitsForEndpoint(route, services)
+	weighted, isWaiting := new(routev3.WeightedCluster), model.WaitsForEndpoint(route, services)
 	for _, part := range splitOf(route, services) {
 		sum += uint64(part.Weight)
 		cluster := &routev3.WeightedCluster_ClusterWeight{
 			Name:   ClusterName(route.Owner, route.Backends[part.Backend].Service),
 			Weight: wrapperspb.UInt32(part.Weight),
 		}
-		if held[part.Backend] {
+		if isWaiting[part.Backend] {
 			cluster.TypedPerFilterConfig = f.holdConfigs.hold
 		}
 		weighted.Clusters = append(weighted.Clusters, cluster)
