@@ -32,8 +32,8 @@ func NewPublished(client rest.Interface, kind schema.GroupVersionKind, field str
 	}}
 }
 
-// Last returns the schema of the last successful read, and the time since then. The schema is nil if it is unknown or the
-// API server publishes none.
+// Last returns the schema of the last successful read, and the time since then. The schema is nil if there was no
+// successful read, or if the API server publishes no schema.
 func (p *Published) Last() (last *Schema, age time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -73,7 +73,8 @@ func tlsConflict(settings model.UpstreamTLS) (problem string, dependent []string
 	case settings.Name != "" && settings.NameSuffix != "":
 		return pathNameSuffix + ": Envoy matches one of exact and suffix: remove one of them", []string{pathNameSuffix}
 	case settings.CA == "" && settings != (model.UpstreamTLS{}):
-		return pathCA + ": missing: set the CA of the certificates whose names are matched", []string{pathExactName, pathNameSuffix}
+		return pathCA + ": missing: set the CA of the certificates whose names are matched",
+			[]string{pathExactName, pathNameSuffix}
 	}
 	return "", nil
 }
