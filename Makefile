@@ -1,5 +1,5 @@
 # The daily targets. The others are in make/, by topic; `make help` lists all.
-# Everything that is built and cached is outside the tree, below $(CACHE), keyed by version.
+# Tools and components are built once per version, into $(CACHE) outside the tree.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -50,7 +50,7 @@ prose: $(VALE) ## [10 s] check the wording of documents, comments and messages
 	@$(VALE) --output=line --config=tools/vale/tests.ini $(filter %_test.go,$(PROSE))
 
 .PHONY: vulncheck
-vulncheck: $(VULNCHECK) ## [2 min] find known vulnerabilities in modules that the code calls, by the Go vulnerability database
+vulncheck: $(VULNCHECK) ## [2 min] find known vulnerabilities in the functions that the programs call, with govulncheck
 	$(VULNCHECK) -tags=grpcnotrace ./...
 	cd localcluster && $(VULNCHECK) ./...
 

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// component is what the manifests of a component define about its Pods.
+// component contains the manifests of a component that affect the availability of its Pods.
 type component struct {
 	deployment appsv1.Deployment
 	budget     policyv1.PodDisruptionBudget
@@ -90,17 +90,18 @@ func TestAvailability(t *testing.T) {
 		if diff := cmp.Diff(selector, c.budget.Spec.Selector); diff != "" {
 			t.Errorf("%s: Pods of the PodDisruptionBudget (-want +got):\n%s", name, diff)
 		}
-		lowest, unavailable := c.budget.Spec.MinAvailable, c.budget.Spec.MaxUnavailable
+		least, unavailable := c.budget.Spec.MinAvailable, c.budget.Spec.MaxUnavailable
 		isOneAtATime := unavailable != nil && unavailable.IntValue() == 1 ||
-			lowest != nil && int32(lowest.IntValue()) == *c.deployment.Spec.Replicas-1 && lowest.IntValue() > 0
+			least != nil && int32(least.IntValue()) == *c.deployment.Spec.Replicas-1 && least.IntValue() > 0
 		if !isOneAtATime {
-			t.Errorf("%s: %d replicas, of which %v are available and %v are not", name, *c.deployment.Spec.Replicas,
-				lowest, unavailable)
+			t.Errorf("%s: %d replicas, minAvailable %v, maxUnavailable %v, want one disruption at a time", name,
+				*c.deployment.Spec.Replicas, least, unavailable)
 		}
 	}
 }
 
-// TestMemoryLimits: Go's memory limit leaves a fifth of the container's for what Go does not count.
+// TestMemoryLimits: GOMEMLIMIT is at most four fifths of the container's memory limit, because Go does not count all
+// memory.
 func TestMemoryLimits(t *testing.T) {
 	t.Parallel()
 	for name, c := range components(t) {
@@ -123,7 +124,7 @@ func TestMemoryLimits(t *testing.T) {
 	}
 }
 
-// TestOverlayOfHighAvailability: the overlay names the Deployment of the interceptor.
+// TestOverlayOfHighAvailability: the overlay gives the Deployment of the interceptor two or more replicas.
 func TestOverlayOfHighAvailability(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("high-availability/kustomization.yaml")

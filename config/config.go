@@ -1,9 +1,10 @@
-// Package config holds the manifests by which this project's parts are installed.
+// Package config contains the manifests of this project's components.
 package config
 
 import "embed"
 
-// Files are the manifests, by their paths in this folder. They name the images of the embedded cluster: ghcr.io/kedify/NAME:dev.
+// Files are the manifests by their paths in this folder. They name the images of the embedded cluster:
+// ghcr.io/kedify/NAME:dev.
 //
 //go:embed agent argo-rollouts crd interceptor kedify-proxy scaler
 var Files embed.FS

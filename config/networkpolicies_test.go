@@ -15,11 +15,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// anyone is a client of a port without restriction, pod one in any Pod.
+// anyone stands for every client, inside and outside of the cluster, and pod for a Pod without the labels of a
+// component.
 const anyone, pod = "anyone", "a Pod"
 
-// clients returns the labels of Pods that connect to a component, by name. Those of KEDA's operator are in its
-// manifests and in its chart.
+// clients returns the labels of Pods that connect to a component, by name. KEDA's manifests and its chart set the label
+// of keda-operator.
 func clients(t *testing.T) map[string]labels.Set {
 	t.Helper()
 	all := map[string]labels.Set{"keda-operator": {"app": "keda-operator"}, pod: {"app": "another"}}
@@ -51,7 +52,7 @@ func allowed(t *testing.T, policy networkingv1.NetworkPolicy, port int32) []stri
 	return slices.Sorted(maps.Keys(found))
 }
 
-// matches reports whether the selector of a peer, or none, selects a client.
+// matches reports whether the Pod selector of a peer selects a client. A peer without one selects every Pod.
 func matches(t *testing.T, selector *metav1.LabelSelector, client labels.Set) bool {
 	t.Helper()
 	if selector == nil {
@@ -100,7 +101,7 @@ func TestNetworkPolicies(t *testing.T) {
 			t.Errorf("%s: clients of the ports (-want +got):\n%s", name, diff)
 		}
 		if policies := fmt.Sprint(policy.Spec.PolicyTypes); policies != "[Ingress]" {
-			t.Errorf("%s: policies about %s", name, policies)
+			t.Errorf("%s: policyTypes %s, want [Ingress]", name, policies)
 		}
 	}
 }

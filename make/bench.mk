@@ -1,7 +1,7 @@
 ##@ Benchmarks
 
 .PHONY: bench
-bench: tools-cluster ## [50 min] measure the routers next to bare clients, a request next to a plain Envoy, and a weight's path to Envoy next to a bare push
+bench: tools-cluster ## [50 min] measure the routers, a request, and the propagation of a weight, each compared with a minimal implementation
 	$(CLUSTER) build
 	export $(API_SERVER) $(ENVOY) $(GATEWAY_API); \
 	$(COMPILE) go run ./bench/router; \
@@ -12,11 +12,11 @@ bench: tools-cluster ## [50 min] measure the routers next to bare clients, a req
 	$(COMPILE) go run ./bench/demand; \
 	$(COMPILE) go run ./bench/zero
 
-# The folder of the source of the KEDA HTTP add-on, whose interceptor `make bench-zero` then measures next to ours.
+# A folder with the source of the KEDA HTTP add-on. If it is set, `make bench-zero` measures its interceptor, too.
 HTTP_ADD_ON ?=
 
 .PHONY: bench-request
-bench-request: tools-cluster ## [25 min] measure what a request costs a proxy, with and without stickiness, next to a plain Envoy (ARGS=--blocks=24)
+bench-request: tools-cluster ## [25 min] measure the cost of a request in a proxy, with and without stickiness, compared with a plain Envoy (ARGS=--blocks=24)
 	$(CLUSTER) build
 	$(ENVOY) $(COMPILE) go run ./bench/request $(ARGS)
 

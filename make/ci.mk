@@ -1,11 +1,11 @@
 ##@ CI
 
-# The stages are in tools/ci/stages.go. CI_ARGS=--list prints them, --fresh runs cached ones, --only=unit,demo runs some.
+# The stages are in tools/ci/stages.go. CI_ARGS=--list prints them, --fresh ignores the cache, --only=unit,demo selects some.
 CI_ARGS ?=
 CI = $(COMPILE) go build -buildvcs=false -o $(CLUSTER_BIN)/ci ./tools/ci && exec $(CLUSTER_BIN)/ci --cache '$(CACHE)' --chart '$(CHART)' $(CI_ARGS)
 
 .PHONY: ci
-ci: ## [root, 12 min] run what decides whether a change lands (.ci/run)
+ci: ## [root, 12 min] run the checks that decide whether a change lands (.ci/run)
 	@$(CI) landing
 
 .PHONY: ci-quick
@@ -13,7 +13,7 @@ ci-quick: ## [root, 7 min] run the inner loop: lint, unit tests, tests under the
 	@$(CI) quick
 
 .PHONY: ci-full
-ci-full: ## [root, 2 h] run everything that exists; after an interruption it continues
+ci-full: ## [root, 2 h] run all stages; continues after an interruption
 	@$(CI) full
 
 .PHONY: linter

@@ -17,7 +17,7 @@ reference: ## write the generated parts of docs/reference
 	$(COMPILE) go test -vet=off ./test/refusals -run='^TestDocument$$' -update
 
 .PHONY: picture
-picture: ## draw README's moving picture (LOG="demo.log" is the output of another run of make demo)
+picture: ## draw the animated picture of the README (LOG="demo.log" is the output of another run of make demo)
 	$(if $(LOG),$(COMPILE) go run ./e2e/cmd/picture record $(LOG) >$(CLUSTER_BIN)/demo.txt && cp $(CLUSTER_BIN)/demo.txt docs/pictures/demo.txt)
 	$(COMPILE) go run ./e2e/cmd/picture draw docs/pictures/demo.txt
 

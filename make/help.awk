@@ -1,7 +1,7 @@
 # Prints the groups and targets of make files, in their order:
 #   ##@ Group
 #   target: needs ## [root, 6 min] description
-# The brackets say whether root is needed, and how long it takes with everything built, on two cores.
+# The brackets contain root if the target needs it, and its duration on two cores with everything built.
 /^##@ / {
   print "\n" substr($0, 5)
 }

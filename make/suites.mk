@@ -54,7 +54,7 @@ test-autoscaling: tools-cluster ## [root, 15 min] scale every kind of target by 
 	$(call suite,autoscaling,60m,KEDA=$(KEDA),$(AUTOSCALING),-test.parallel=3)
 
 .PHONY: test-keda
-test-keda: tools-cluster ## [root, 8 min] scale a workload by what the scaler reports to KEDA, and kill each component of that under load (KEDA=2.18.3, 2.20.2, 2.21.0)
+test-keda: tools-cluster ## [root, 8 min] scale a workload by the scaler's reports to KEDA, and kill each component under load (KEDA=2.18.3, 2.20.2, 2.21.0)
 	$(call suite,keda,60m,KEDA=$(KEDA))
 	$(call suite,autoscaling,60m,KEDA=$(KEDA),Kill)
 

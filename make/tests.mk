@@ -46,11 +46,11 @@ tested-parts: preflight tools-cluster
 	$(fluxapply)
 
 .PHONY: test-inside
-test-inside: tested-parts ## [3 min] run those with this project's goroutines in the test process, under the race detector
+test-inside: tested-parts ## [3 min] run the tests of test-parts that run this project's code in the test process, under the race detector
 	$(PARTS_ENV) $(RACE) -shuffle=on $(PARALLEL) $(INSIDE:%=./test/%/...)
 
 .PHONY: test-outside
-test-outside: tested-parts ## [3 min] run the others, which test built programs from outside
+test-outside: tested-parts ## [3 min] run the other tests of test-parts, which start built programs
 	$(PARTS_ENV) $(COMPILE) $(TESTS) -shuffle=on $(PARALLEL) $(OUTSIDE:%=./test/%/...)
 
 # The command of `make test-one` for the package in folder $(1).

@@ -57,8 +57,9 @@ func startApp(ctx context.Context) (app, error) {
 // hostOf returns an exact host.
 func hostOf(i int) model.Host { return model.Host(fmt.Sprintf("web-%05d.shop.test", i)) }
 
-// configOf returns the proxies' configuration: exact hosts, each in a canary, and the wildcard. stickiness and session
-// decide which Service and which Pod receive the requests of a client; the zero values leave it to chance.
+// configOf returns the proxies' configuration: exact hosts, each in a canary, and the wildcard. By stickiness the
+// proxies select the Service of a client's requests, and by session the Pod. With the zero values they select at
+// random.
 func configOf(hosts int, at netip.AddrPort, stickiness, session affinity.Key) model.Config {
 	config := model.Config{Services: map[model.ServicePort]model.Endpoints{}}
 	add := func(name string, host model.Host) {

@@ -32,8 +32,8 @@ type kind struct {
 
 	path string
 	host func(i int) string
-	// isKnown adds the cookie of a user to the request, another one to each.
-	isKnown bool
+	// hasCookie adds the cookie for stickiness and session affinity to each request, with a value of its own.
+	hasCookie bool
 }
 
 // kinds are all kinds. "A hit" is a request of an exact host.
@@ -47,10 +47,10 @@ func kinds() []kind {
 	}
 	large := hit(16)
 	large.Bytes, large.path = largeBody, largePath
-	known := hit(16)
-	known.Name, known.isKnown = "a hit of a known user", true
+	withCookie := hit(16)
+	withCookie.Name, withCookie.hasCookie = "a hit with a cookie", true
 	return []kind{
-		hit(1), hit(16), hit(64), large, known,
+		hit(1), hit(16), hit(64), large, withCookie,
 		{
 			Name: "a wildcard", Concurrency: 16, Status: http.StatusOK, Bytes: smallBody, MaxRatio: maxMiss,
 			path: "/", host: func(i int) string { return fmt.Sprintf("%d.wild.test", i) },
@@ -109,7 +109,7 @@ func (l *load) sendOver(connection net.Conn, n, requests int) error {
 	reader := bufio.NewReader(connection)
 	for i := n; i < requests; i += len(l.connections) {
 		host, cookie := l.host(i%l.hosts), ""
-		if l.isKnown {
+		if l.hasCookie {
 			cookie = fmt.Sprintf("Cookie: %s=user-%d\r\n", affinity.DefaultName, i)
 		}
 		if _, err := fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", l.path, host, cookie); err != nil {

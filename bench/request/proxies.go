@@ -19,17 +19,17 @@ type proxy struct {
 	at     process.Folder
 }
 
-// proxies are the compared ones:
+// proxies are the Envoys that the benchmark compares:
 //
-//   - ours is configured as kedify-proxy is, with apps that may be at zero
-//   - unheld is configured alike, but queues no request
+//   - ours has the configuration of kedify-proxy, with applications that may be at zero
+//   - unqueued has the same configuration without the queue
 //   - sticky is ours with a sticky canary, and session is ours with session affinity, both by a cookie
-//   - plain and control have a plain table
-type proxies struct{ ours, unheld, sticky, session, plain, control proxy }
+//   - plain and control have one plain route table
+type proxies struct{ ours, unqueued, sticky, session, plain, control proxy }
 
-// all returns all of them.
+// all returns all proxies, started or not.
 func (p *proxies) all() []*proxy {
-	return []*proxy{&p.ours, &p.unheld, &p.sticky, &p.session, &p.plain, &p.control}
+	return []*proxy{&p.ours, &p.unqueued, &p.sticky, &p.session, &p.plain, &p.control}
 }
 
 // startProxies starts all of them. After an error the result contains the running ones.
@@ -38,28 +38,28 @@ func startProxies(ctx context.Context, chosen options, folder string, behind app
 	if err != nil {
 		return proxies{}, err
 	}
-	unheld := translate.DefaultOptions()
-	unheld.AccessLog = false
-	held := func(socket string) translate.Options {
-		options := unheld
-		// Nothing listens there: the apps are awake, so there are no calls. The proxies of a machine share its abstract
-		// sockets.
+	unqueued := translate.DefaultOptions()
+	unqueued.AccessLog = false
+	queued := func(socket string) translate.Options {
+		options := unqueued
+		// No server listens on these addresses: the applications have endpoints, so there are no calls. Each proxy needs a
+		// name of its own, because abstract sockets are shared by the processes of a machine.
 		options.Hold = translate.Hold{Checks: behind.at, Socket: translate.DefaultHoldSocket + "-bench-request-" + socket}
 		return options
 	}
 	none := affinity.Key{}
 	for _, start := range []struct {
-		of                  *proxy
+		proxy               *proxy
 		options             translate.Options
 		stickiness, session affinity.Key
 		isPlain             bool
 	}{
-		{&all.ours, held("ours"), none, none, false},
-		{&all.unheld, unheld, none, none, false},
-		{&all.sticky, held("sticky"), byCookie, none, false},
-		{&all.session, held("session"), none, byCookie, false},
-		{&all.plain, unheld, none, none, true},
-		{&all.control, unheld, none, none, true},
+		{&all.ours, queued("ours"), none, none, false},
+		{&all.unqueued, unqueued, none, none, false},
+		{&all.sticky, queued("sticky"), byCookie, none, false},
+		{&all.session, queued("session"), none, byCookie, false},
+		{&all.plain, unqueued, none, none, true},
+		{&all.control, unqueued, none, none, true},
 	} {
 		served, err := start.options.Envoy(configOf(chosen.hosts, behind.at, start.stickiness, start.session))
 		if err == nil && start.isPlain {
@@ -68,7 +68,7 @@ func startProxies(ctx context.Context, chosen options, folder string, behind app
 		if err != nil {
 			return all, err
 		}
-		if err := start.of.start(ctx, chosen, folder, served); err != nil {
+		if err := start.proxy.start(ctx, chosen, folder, served); err != nil {
 			return all, err
 		}
 	}
@@ -111,21 +111,21 @@ func (p *proxies) stop() error {
 // the cost of a request in each. The first two rounds warm up.
 func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line, error) {
 	const warmUp = 2
-	found := line{Kind: kind}
+	result := line{Kind: kind}
 	turns := []struct {
-		of   *proxy
-		cost *[]float64
+		proxy *proxy
+		cost  *[]float64
 	}{
-		{&p.ours, &found.ours},
-		{&p.unheld, &found.unheld},
-		{&p.sticky, &found.sticky},
-		{&p.session, &found.session},
-		{&p.plain, &found.plain},
-		{&p.control, &found.control},
+		{&p.ours, &result.ours},
+		{&p.unqueued, &result.unqueued},
+		{&p.sticky, &result.sticky},
+		{&p.session, &result.session},
+		{&p.plain, &result.plain},
+		{&p.control, &result.control},
 	}
 	loads := make([]*load, len(turns))
 	for i, turn := range turns {
-		address := turn.of.server.Proxy.String()
+		address := turn.proxy.server.Proxy.String()
 		var err error
 		if loads[i], err = dial(ctx, address, kind, chosen.hosts); err != nil {
 			return line{}, err
@@ -138,7 +138,7 @@ func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line,
 				i = len(turns) - 1 - i // Each proxy follows each other one equally often.
 			}
 			i = (i + round) % len(turns)
-			cost, err := turns[i].of.block(loads[i], chosen.requests)
+			cost, err := turns[i].proxy.block(loads[i], chosen.requests)
 			if err != nil {
 				return line{}, err
 			}
@@ -147,7 +147,7 @@ func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line,
 			}
 		}
 	}
-	return found, ctx.Err()
+	return result, ctx.Err()
 }
 
 // block returns the cost of a request in the proxy, in microseconds of processor time.

@@ -41,12 +41,12 @@ type line struct {
 	Control quartiles `json:"control"`
 	// Held is the ratio of kedify-proxy to the same one without queueing.
 	Held quartiles `json:"ratioOfHolding"`
-	// Sticky and Session are the ratios of kedify-proxy with a sticky canary, and with session affinity, to the same
-	// one without.
+	// Sticky and Session are the ratios of kedify-proxy with a sticky canary, and with session affinity, to
+	// kedify-proxy with neither.
 	Sticky  quartiles `json:"ratioOfStickiness"`
 	Session quartiles `json:"ratioOfSessionAffinity"`
 
-	ours, unheld, sticky, session, plain, control []float64
+	ours, unqueued, sticky, session, plain, control []float64
 }
 
 // quartiles are the quartiles of one value over all blocks.
@@ -76,7 +76,7 @@ func (r *report) summarise() {
 		l := &r.Lines[i]
 		l.Plain = quartilesOf(l.plain).Median
 		l.Ratio, l.Control = quartilesOf(ratios(l.ours, l.plain)), quartilesOf(ratios(l.control, l.plain))
-		l.Held = quartilesOf(ratios(l.ours, l.unheld))
+		l.Held = quartilesOf(ratios(l.ours, l.unqueued))
 		l.Sticky, l.Session = quartilesOf(ratios(l.sticky, l.ours)), quartilesOf(ratios(l.session, l.ours))
 		r.Limits = append(r.Limits,
 			benchresult.Limit{Name: l.Kind.String(), Value: l.Ratio.Median, Limit: l.Kind.MaxRatio},
@@ -106,7 +106,7 @@ func (r *report) table(w io.Writer) {
 		r.Hosts, r.Blocks, r.Requests)
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(columns, "request\tplain, µs")
-	for _, name := range []string{"median", "control", "of holding", "of stickiness", "of session affinity"} {
+	for _, name := range []string{"median", "control", "of queueing", "of stickiness", "of session affinity"} {
 		fmt.Fprintf(columns, "\t%s\tquartiles", name)
 	}
 	fmt.Fprintln(columns, "\t")

@@ -23,8 +23,8 @@ import (
 func TestVerdictNamesValueAndLimit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		ours, unheld, control []float64 // relative to a plain table's 10 µs
-		want                  string
+		ours, unqueued, control []float64 // relative to a plain table's 10 µs
+		want                    string
 	}{
 		"within the limits": {[]float64{10.1, 10.3, 14}, []float64{10.1, 10.3, 14}, []float64{10, 10.1, 10.2}, ""},
 		"too dear": {
@@ -50,7 +50,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			results := report{Lines: []line{{
-				Kind: kinds()[1], ours: test.ours, unheld: test.unheld, sticky: test.ours, session: test.ours,
+				Kind: kinds()[1], ours: test.ours, unqueued: test.unqueued, sticky: test.ours, session: test.ours,
 				plain: []float64{10, 10, 10}, control: test.control,
 			}}}
 			results.summarise()
@@ -99,21 +99,21 @@ func TestAPlainTableHasTheSameHosts(t *testing.T) {
 func TestTableComparesVariants(t *testing.T) {
 	t.Parallel()
 	results := report{Lines: []line{{
-		Kind: kinds()[4], plain: []float64{10, 10}, control: []float64{10, 10}, unheld: []float64{20, 20},
+		Kind: kinds()[4], plain: []float64{10, 10}, control: []float64{10, 10}, unqueued: []float64{20, 20},
 		ours: []float64{20, 20}, sticky: []float64{22, 22}, session: []float64{25, 25},
 	}}}
 	results.summarise()
 	var table strings.Builder
 	results.table(&table)
-	const want = "a hit of a known user, 20 bytes, 16 at a time 10.0 2.000 2.000–2.000 1.000 1.000–1.000 " +
+	const want = "a hit with a cookie, 20 bytes, 16 at a time 10.0 2.000 2.000–2.000 1.000 1.000–1.000 " +
 		"1.000 1.000–1.000 1.100 1.100–1.100 1.250 1.250–1.250"
 	if got := strings.Join(strings.Fields(table.String()), " "); !strings.Contains(got, want) {
 		t.Errorf("the table is\n%s, want %s", table.String(), want)
 	}
 }
 
-// TestVariants: with stickiness the hash of the cookie decides which Service receives a request, and with session
-// affinity also which Pod. A request of a known user has this cookie.
+// TestVariants: with stickiness the hash of the cookie selects the Service that receives a request, and with session
+// affinity the Pod. Requests of kind "a hit with a cookie" have this cookie.
 func TestVariants(t *testing.T) {
 	t.Parallel()
 	at := netip.MustParseAddrPort("127.0.0.1:80")
@@ -155,14 +155,14 @@ func TestVariants(t *testing.T) {
 		})
 	}
 	client, proxy := net.Pipe()
-	known := load{kind: kinds()[4], hosts: 1}
-	go func() { _ = known.sendOver(client, 0, 1) }()
+	requests := load{kind: kinds()[4], hosts: 1}
+	go func() { _ = requests.sendOver(client, 0, 1) }()
 	request, err := http.ReadRequest(bufio.NewReader(proxy))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if cookie, err := request.Cookie(byCookie.Cookie.Name); err != nil || cookie.Value == "" {
-		t.Errorf("the cookie of a known user: %v, %v", cookie, err)
+		t.Errorf("cookie %v, %v, want one with a value", cookie, err)
 	}
 	if err := errors.Join(client.Close(), proxy.Close()); err != nil {
 		t.Fatal(err)

@@ -50,8 +50,8 @@ func start(ctx context.Context, chosen options) (s *environment, err error) {
 		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(),
 		Folder: folder, Apps: mostApps, QueueDeadline: 2 * timeout, Workers: 1,
 		Arguments: []string{
-			"--max-held-per-object=" + most, "--max-held-per-namespace=" + most, "--max-held-per-proxy=" + most,
-			"--max-held=" + most,
+			"--max-queued-per-object=" + most, "--max-queued-per-namespace=" + most, "--max-queued-per-proxy=" + most,
+			"--max-queued=" + most,
 		},
 	})
 	if err != nil {

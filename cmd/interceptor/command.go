@@ -35,15 +35,15 @@ type settings struct {
 
 	translate translate.Options
 
-	podIP         string
-	patience      time.Duration
-	limits        holding.Limits
-	waitingPages  bool
-	envoySettings bool
-	podName       string
-	podNamespace  string
-	maxObjects    int
-	maxHosts      int
+	podIP            string
+	coldStartTimeout time.Duration
+	limits           holding.Limits
+	waitingPages     bool
+	envoySettings    bool
+	podName          string
+	podNamespace     string
+	maxObjects       int
+	maxHosts         int
 
 	batchInterval    time.Duration
 	clusterGrace     time.Duration
@@ -62,14 +62,14 @@ const (
 	defaultMaxHosts   = 5000
 )
 
-// Default limits of queued requests. A queued request takes about 50 kB in a proxy and 13 kB in the interceptor: the
-// limits keep both below the memory limits of their Deployments in config/.
+// Default limits of queued requests. A queued request takes about 57 kB in a proxy and 15 kB in the interceptor
+// (docs/how-to/scale-from-zero.md): the limits keep both below the memory limits of their Deployments in config/.
 const (
-	defaultPatience         = 20 * time.Minute
-	defaultHeldPerApp       = 1000
-	defaultHeldPerNamespace = 4000
-	defaultHeldPerProxy     = 1500
-	defaultHeld             = 10_000
+	defaultColdStartTimeout   = 20 * time.Minute
+	defaultQueuedPerObject    = 1000
+	defaultQueuedPerNamespace = 4000
+	defaultQueuedPerProxy     = 1500
+	defaultQueued             = 10_000
 )
 
 // envPrefix is the prefix of the environment variables for flags.
@@ -157,7 +157,7 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.translate.Strictness.EscapedSlashes, "escaped-slashes", standard.Strictness.EscapedSlashes,
 		"`action` on paths with escaped slashes (%2F, %5C): keep, reject, redirect or unescape")
 	flags.BoolVar(&s.translate.Strictness.MergeSlashes, "merge-slashes", standard.Strictness.MergeSlashes,
-		"replace adjacent slashes of paths by one")
+		"replace adjacent slashes in paths with one slash")
 	flags.Uint32Var(&s.translate.MaxConnections, "max-upstream-connections", standard.MaxConnections,
 		"maximum `number` of connections of a proxy to a backend")
 	flags.Uint32Var(&s.translate.MaxPendingRequests, "max-upstream-pending-requests", standard.MaxPendingRequests,
@@ -182,15 +182,15 @@ func (s *settings) addReplicaFlags(flags *pflag.FlagSet) {
 func (s *settings) addQueueFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.podIP, "pod-ip", "", "`address` at which proxies connect to this replica; empty to queue no "+
 		"requests")
-	flags.DurationVar(&s.patience, "cold-start-timeout", defaultPatience,
+	flags.DurationVar(&s.coldStartTimeout, "cold-start-timeout", defaultColdStartTimeout,
 		"maximum `time` that a request is queued, unless its HTTPScaledObject sets another")
-	flags.IntVar(&s.limits.Object, "max-queued-per-object", defaultHeldPerApp,
+	flags.IntVar(&s.limits.Object, "max-queued-per-object", defaultQueuedPerObject,
 		"maximum `number` of queued requests of one HTTPScaledObject")
-	flags.IntVar(&s.limits.Namespace, "max-queued-per-namespace", defaultHeldPerNamespace,
+	flags.IntVar(&s.limits.Namespace, "max-queued-per-namespace", defaultQueuedPerNamespace,
 		"maximum `number` of queued requests of one namespace")
-	flags.IntVar(&s.limits.Proxy, "max-queued-per-proxy", defaultHeldPerProxy,
+	flags.IntVar(&s.limits.Proxy, "max-queued-per-proxy", defaultQueuedPerProxy,
 		"maximum `number` of queued requests of one proxy")
-	flags.IntVar(&s.limits.Total, "max-held", defaultHeld, "maximum `number` of queued requests in this replica")
+	flags.IntVar(&s.limits.Total, "max-queued", defaultQueued, "maximum `number` of queued requests in this replica")
 }
 
 // addTenantFlags adds the flags of what tenants may configure.
@@ -270,9 +270,9 @@ func (s *settings) check() error {
 
 // checkHold validates the settings of queued requests, and sets the address of ext_authz for proxies.
 func (s *settings) checkHold() error {
-	if s.patience <= 0 || s.patience > translate.MaxHold {
+	if s.coldStartTimeout <= 0 || s.coldStartTimeout > translate.MaxHold {
 		return fmt.Errorf("%w: --cold-start-timeout: %v is out of range: use more than 0s and at most %v", errSetting,
-			s.patience, translate.MaxHold)
+			s.coldStartTimeout, translate.MaxHold)
 	}
 	for name, value := range map[string]int{
 		"max-queued-per-object": s.limits.Object, "max-queued-per-namespace": s.limits.Namespace,

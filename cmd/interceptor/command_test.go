@@ -18,10 +18,10 @@ import (
 func TestSettings(t *testing.T) {
 	standard := settings{
 		xdsAddress: ":5678", sinkAddress: ":9901", proxyAddress: ":8080", adminAddress: ":9090",
-		metricsAddress: ":2223",
-		translate:      translate.DefaultOptions(),
-		patience:       20 * time.Minute,
-		limits:         holding.Limits{Object: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
+		metricsAddress:   ":2223",
+		translate:        translate.DefaultOptions(),
+		coldStartTimeout: 20 * time.Minute,
+		limits:           holding.Limits{Object: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
 
 		waitingPages: true, envoySettings: true,
 		podName: "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000,
@@ -64,7 +64,7 @@ func TestSettings(t *testing.T) {
 			environment: map[string]string{"POD_IP": "10.1.2.3"},
 			args:        []string{"--xds-address", "127.0.0.1:7", "--max-queued=5", "--cold-start-timeout=1m"},
 			want: changed(func(s *settings) {
-				s.podIP, s.xdsAddress, s.limits.Total, s.patience = "10.1.2.3", "127.0.0.1:7", 5, time.Minute
+				s.podIP, s.xdsAddress, s.limits.Total, s.coldStartTimeout = "10.1.2.3", "127.0.0.1:7", 5, time.Minute
 				s.translate.Hold.Checks = netip.MustParseAddrPort("10.1.2.3:7")
 			}),
 		},

@@ -95,7 +95,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	if err != nil {
 		return nil, err
 	}
-	holding := &controlplane.Holding{Server: answers, Timeout: chosen.patience}
+	holding := &controlplane.Holding{Server: answers, Timeout: chosen.coldStartTimeout}
 	discovery := xds.NewServer(xds.Options{
 		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding,
 		MembershipHint:   membershipHint,

@@ -50,10 +50,11 @@ type Proxy struct {
 	HTTP netip.AddrPort
 }
 
-// AdminAddress returns the address of Envoy's admin interface in the Pod of each proxy, see AdminTransport.
+// AdminAddress returns the address of Envoy's admin interface within the Pod of each proxy. AdminTransport connects to
+// it.
 func AdminAddress() string { return adminAddress().String() }
 
-// adminAddress is that of config/kedify-proxy/configmap.yaml.
+// adminAddress is the address of the admin interface in config/kedify-proxy/configmap.yaml.
 func adminAddress() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 9902)
 }

@@ -48,14 +48,14 @@ type Source[S State] struct {
 	Fallback string
 	// Fixes are the fixes for a failed list or watch.
 	Fixes Fixes
-	// IsOptional reports whether an installation is complete without the CRD of the objects. Follow then logs that it is
-	// missing as information.
+	// IsOptional reports whether an installation is complete without the CRD of the objects. Follow then logs a missing
+	// CRD at level info instead of warn.
 	IsOptional bool
 }
 
 // Follow keeps the cache current until ctx ends: it lists all objects and watches their changes. If that fails, because
 // the API server is unavailable or list or watch is forbidden, the cache isn't current. Follow logs that once, not at
-// each attempt, and once more if a later attempt fails with a higher level. After a forbidden request it clears the cache
+// each attempt, and once more if a later failure has a higher level. After a forbidden request it clears the cache
 // and retries after 10 minutes. Follow must be called once.
 func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logger) {
 	fresh := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 30 * time.Second}
@@ -85,7 +85,7 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 	}
 }
 
-// levelOf returns the level at which a failed list or watch is logged.
+// levelOf returns the level at which a failed list or watch is logged: info or warn.
 func (s Source[S]) levelOf(err error) slog.Level {
 	if s.IsOptional && apierrors.IsNotFound(err) {
 		return slog.LevelInfo

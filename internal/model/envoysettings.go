@@ -60,12 +60,12 @@ type ClusterSettings struct {
 	TLS UpstreamTLS `json:",omitzero"`
 }
 
-// UpstreamTLS is the verification of the certificates of applications with TLS. Without a CA none is verified.
+// UpstreamTLS configures how proxies verify the certificates of applications with TLS. Without a CA they verify none.
 type UpstreamTLS struct {
 	// CA are the trusted certificates in PEM.
 	CA string `json:",omitempty"`
-	// Name is a DNS name that a certificate must have, and NameSuffix the end of one. At most one of them is set, and
-	// only together with CA. Without both, any certificate of the CA is valid.
+	// Name is a DNS name that the certificate must contain, and NameSuffix the end of such a name, with its leading dot.
+	// At most one of them is set, and only together with CA. If neither is set, any certificate of the CA is valid.
 	Name       string `json:",omitempty"`
 	NameSuffix string `json:",omitempty"`
 }

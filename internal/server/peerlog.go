@@ -15,8 +15,8 @@ const (
 	maxLoggedPeers = 1000
 )
 
-// PeerLog limits the warnings about rejected peers, which connect again for as long as they are rejected. The zero value
-// is ready to use.
+// PeerLog limits the warnings about rejected peers, which connect again as long as they are rejected. The zero value is
+// ready to use. A PeerLog is safe for concurrent use.
 type PeerLog struct {
 	mu     sync.Mutex
 	warned map[netip.Addr]warning

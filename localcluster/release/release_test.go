@@ -141,7 +141,8 @@ func TestABillHasEachModuleOnce(t *testing.T) {
 	}
 }
 
-// An image with one program for two processors and another program: each program is a component, and each module is one.
+// An image with one program for two architectures and another program: each binary is a component, and so is each
+// module, once.
 func TestImageBillHasItsProgramsAndEachModuleOnce(t *testing.T) {
 	program := func(path, architecture string, modules ...*debug.Module) *debug.BuildInfo {
 		return &debug.BuildInfo{

@@ -29,7 +29,7 @@ func WriteBill(binary, version string, out io.Writer) error {
 }
 
 // WriteImageBill writes the software bill of materials of an image that contains exactly the given Go binaries, which
-// may be for several processors.
+// may be for several architectures.
 func WriteImageBill(image, version string, binaries []string, out io.Writer) error {
 	var bills []*cdx.BOM
 	for _, binary := range binaries {
@@ -65,8 +65,8 @@ func encode(bill *cdx.BOM, name string, out io.Writer) error {
 	return nil
 }
 
-// imageBill combines the bills of an image's programs. A program for another processor is another component, and a
-// module of several programs is one.
+// imageBill combines the bills of an image's programs. The binaries of a program for two architectures are two
+// components. A module that several binaries contain is one component.
 func imageBill(image, version string, bills []*cdx.BOM) *cdx.BOM {
 	root := cdx.Component{
 		BOMRef: image + ":" + version, Type: cdx.ComponentTypeContainer, Name: image, Version: version,

@@ -74,7 +74,7 @@ func TestReleaseConfiguration(t *testing.T) {
 	if c.Version != 2 || c.Checksum.Name != "checksums.txt" || !c.Release.Disable ||
 		len(c.Archives) != 1 || !slices.Equal(c.Archives[0].Formats, []string{"binary"}) ||
 		len(c.SBOMs) != 1 || c.SBOMs[0].Artifacts != "binary" {
-		t.Errorf("raw binaries with bills of materials, checksums.txt, nothing is published: %+v", c)
+		t.Errorf("configuration %+v, want raw binaries with bills of materials, checksums.txt, and no release", c)
 	}
 }
 

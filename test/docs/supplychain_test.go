@@ -28,7 +28,7 @@ type workflow struct {
 	} `json:"jobs"`
 }
 
-// problemsOf returns what is wrong with a workflow.
+// problemsOf returns the violations of the rules for workflows in the text of one, sorted.
 func problemsOf(text string) (problems []string) {
 	// An action that is pinned by its commit, with its version in a comment.
 	pinned := regexp.MustCompile(`^\s*(?:- )?uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
@@ -67,9 +67,9 @@ func problemsOf(text string) (problems []string) {
 	return slices.Compact(problems)
 }
 
-// TestWorkflowsTrustNothingUnpinned: in all workflows and local actions, each action is pinned by its commit, each job
-// has only its permissions, and no job builds with a permission to write.
-func TestWorkflowsTrustNothingUnpinned(t *testing.T) {
+// TestWorkflowsArePinned: in all workflows, each action is pinned by its commit, each job lists its permissions, and no
+// job builds with a permission to write.
+func TestWorkflowsArePinned(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.y*ml"))
 	if err != nil || len(files) < 4 {
 		t.Fatalf("found only %v: %v", files, err)
@@ -85,8 +85,8 @@ func TestWorkflowsTrustNothingUnpinned(t *testing.T) {
 	}
 }
 
-// TestUnpinnedWorkflowsAreFound tests the check itself.
-func TestUnpinnedWorkflowsAreFound(t *testing.T) {
+// TestProblemsOf tests the check itself.
+func TestProblemsOf(t *testing.T) {
 	const commit = "11bd71901bbe5b1630ceea73d27597364c9af683"
 	job := func(uses string) string {
 		return "permissions: {}\njobs:\n  a:\n    permissions: {contents: read}\n    steps:\n      - uses: " + uses + "\n"

@@ -100,7 +100,7 @@ func (r *replica) observe(t *testing.T, inputs resolve.Inputs) {
 	r.holding.Observe(passOf(inputs, r.page))
 }
 
-// passOf returns what the queue needs of inputs, with the waiting page of their objects.
+// passOf returns the pass that the queue observes for inputs. All objects have the same waiting page.
 func passOf(inputs resolve.Inputs, waiting page.Page) ingest.Pass {
 	config, _ := resolve.Build(inputs)
 	objects := map[model.Key]ingest.Object{}

@@ -174,7 +174,9 @@ func TestHeaderNames(t *testing.T) {
 func TestCustomMethods(t *testing.T) {
 	t.Parallel()
 	s := startTwoProtocols(t)
-	for _, method := range []string{"FOO", "M-SEARCH", "PROPFIND", "REPORT", "QUERY", "BAN", "PATCH", "TRACE", "OPTIONS", "DELETE", "x-own_method"} {
+	for _, method := range []string{
+		"FOO", "M-SEARCH", "PROPFIND", "REPORT", "QUERY", "BAN", "PATCH", "TRACE", "OPTIONS", "DELETE", "x-own_method",
+	} {
 		for _, host := range hostsOfProtocols() {
 			for _, protocol := range protocols() {
 				got := s.sendMethod(t, protocol, method, host)

@@ -15,19 +15,19 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 )
 
-// memory is a file that a proxy reads instead of the size of its heap.
-type memory struct{ file string }
+// fakeHeap is a file that contains the used share of the heap. A proxy reads it instead of measuring its heap.
+type fakeHeap struct{ file string }
 
-// newMemory returns a memory of which nothing is used.
-func newMemory(t *testing.T) memory {
+// newFakeHeap returns an empty heap.
+func newFakeHeap(t *testing.T) fakeHeap {
 	t.Helper()
-	m := memory{filepath.Join(t.TempDir(), "used")}
+	m := fakeHeap{filepath.Join(t.TempDir(), "used")}
 	m.use(t, "0")
 	return m
 }
 
-// use changes the used share, from "0" to "1". Envoy watches for files that are moved to the path.
-func (m memory) use(t *testing.T, share string) {
+// use sets the used share, from "0" to "1". Envoy detects only files that are moved to the path.
+func (m fakeHeap) use(t *testing.T, share string) {
 	t.Helper()
 	if err := os.WriteFile(m.file+".new", []byte(share), 0o600); err != nil {
 		t.Fatal(err)
@@ -37,8 +37,8 @@ func (m memory) use(t *testing.T, share string) {
 	}
 }
 
-// changes returns the changes of the bootstrap by which the proxy reads the file, and has statistics of its actions.
-func (m memory) changes() []string {
+// changes returns replacements for the bootstrap: the proxy reads the file, and has statistics of the overload manager.
+func (m fakeHeap) changes() []string {
 	return []string{
 		"envoy.resource_monitors.fixed_heap", "envoy.resource_monitors.injected_resource",
 		"resource_monitors.fixed_heap.v3.FixedHeapConfig", "resource_monitors.injected_resource.v3.InjectedResourceConfig",
@@ -68,14 +68,14 @@ func (c *rawClient) get() result {
 	return c.read(http.MethodGet)
 }
 
-// TestOverload raises the used memory of a proxy: above 95 % it rejects requests and closes idle connections, and above
-// 98 % a new connection waits until there is memory again. Probes succeed all the time.
+// TestOverload raises the used share of a proxy's heap: above 95 % it rejects requests and closes idle connections, and
+// above 98 % a new connection waits until the share is lower. Probes succeed all the time.
 func TestOverload(t *testing.T) {
 	t.Parallel()
 	if !netspace.Isolate(t, netspace.IPv4) {
 		return
 	}
-	used := newMemory(t)
+	used := newFakeHeap(t)
 	n := startNode(t, addressesOf(netspace.IPv4), used.changes()...)
 	ready := func(at string) {
 		t.Helper()
@@ -119,14 +119,14 @@ func TestOverload(t *testing.T) {
 	})
 }
 
-// TestOverloadResetsLargeStreams: a proxy without memory resets an upload that the app does not read. A stream that
+// TestOverloadResetsLargeStreams: a proxy with a full heap resets an upload that the app does not read. A stream that
 // buffers nothing continues.
 func TestOverloadResetsLargeStreams(t *testing.T) {
 	t.Parallel()
 	if !netspace.Isolate(t, netspace.IPv4) {
 		return
 	}
-	used := newMemory(t)
+	used := newFakeHeap(t)
 	n := startNode(t, addressesOf(netspace.IPv4), used.changes()...)
 	client := &http.Transport{Protocols: new(http.Protocols)}
 	client.Protocols.SetUnencryptedHTTP2(true)
@@ -146,7 +146,7 @@ func TestOverloadResetsLargeStreams(t *testing.T) {
 	small := send("/held", http.NoBody)
 	<-n.app.arrived
 	large := send("/held", io.LimitReader(zeros{}, 1<<30))
-	// Each change of the pressure is an occasion to reset streams. The upload fills the buffers meanwhile.
+	// Envoy resets streams only when the used share changes. Meanwhile the upload fills the buffers.
 	var got result
 	await.True(t, "the end of the upload", func() bool {
 		for _, share := range []string{"0.97", "1"} {

@@ -10,7 +10,7 @@ type Stage struct {
 	Make []string
 	// Needs are the stages that must have passed first. If one of them is not part of the tier, it is ignored.
 	Needs []string
-	// After are the stages that must have ended first, with whatever result.
+	// After are the stages that must have ended first, regardless of their result.
 	After []string
 	// Alone means that no other stage runs at the same time.
 	Alone bool
@@ -18,9 +18,9 @@ type Stage struct {
 	Cluster bool
 	// OwnCluster means that the stage starts a cluster with a name of its own, and ends it.
 	OwnCluster bool
-	// GoTests means that the output is that of go test, so that failed tests can run again by themselves.
+	// GoTests means that the output is that of go test, so that only the failed tests run again.
 	GoTests bool
-	// Idle means that the stage gets only the processor time that no other process wants.
+	// Idle means that the stage runs at idle priority: it gets only processor time that no other process needs.
 	Idle bool
 	// BreaksInvariants means that the stage breaks invariants on purpose, so that its output is not searched for them.
 	BreaksInvariants bool
@@ -71,8 +71,8 @@ func builds() []Stage {
 	}
 }
 
-// landing are the stages that decide whether a change lands. Stages that compile come first, because a compiler takes
-// the processor time that the requests to the cluster need. Then two lanes run on the shared cluster:
+// landing are the stages that decide whether a change lands. Stages that compile come first, because a compiler would
+// delay the requests to the cluster. Then two lanes run on the shared cluster:
 //
 //   - autowire, demo, scaling
 //   - rollover, canary, gateway
@@ -92,7 +92,8 @@ func landing() []Stage {
 		{Name: "suites", Make: []string{"suites"}, Needs: []string{"programs"}, After: []string{"unit"}},
 		{Name: "inside", Make: []string{"test-inside"}, Needs: []string{"parts", "gateway-parts"}, GoTests: true},
 		{Name: "outside", Make: []string{"test-outside"}, Needs: []string{"parts", "gateway-parts"}, GoTests: true},
-		// The residue test starts clusters of its own, and the cluster's node would compete with what measures heaps.
+		// The residue test starts clusters of its own, and the node of the shared cluster would disturb tests that measure
+		// heaps.
 		{
 			Name: "cluster", Make: []string{"cluster-up-shared"}, Needs: []string{"parts", "gateway-parts"},
 			After: []string{"residue", "inside"},
@@ -123,8 +124,8 @@ func suite(s Stage, after ...string) Stage {
 	return s
 }
 
-// full are all stages that exist: those of the landing tier, the rest of the suites on the shared cluster, and then the
-// suites that start clusters of their own, two at a time: they wait most of the time.
+// full are all stages: those of the landing tier, the other suites on the shared cluster, and then the suites that
+// start clusters of their own. Two of these run at a time, because they are idle most of the time.
 func full() []Stage {
 	stages := landing()
 	for i := range stages {
@@ -144,7 +145,7 @@ func full() []Stage {
 			After: []string{"mutants"}, Alone: true, Cluster: true, Inputs: wholeTree(),
 		},
 		Stage{Name: "cluster-down", Make: []string{"cluster-down"}, After: []string{"faults"}, Alone: true},
-		// Earlier, it would delay the stages that run alone.
+		// It comes last, because it would delay the stages that run alone.
 		Stage{
 			Name: "keda-parts", Make: []string{"keda-parts"}, Needs: []string{"parts"}, After: []string{"cluster-down"},
 			Idle: true,
@@ -175,7 +176,7 @@ func full() []Stage {
 		{Name: "scenarios-1.10", Make: []string{"test-scenarios", "ROLLOUTS=1.10.1"}},
 		{Name: "install", Make: []string{"test-install"}, OwnCluster: true},
 		{Name: "install-plugin", Make: []string{"test-plugin"}, OwnCluster: true},
-		// Both it and install write the folder dist.
+		// Both this stage and install write to the folder dist.
 		{Name: "release", Make: []string{"test-release"}, After: []string{"install"}, OwnCluster: true},
 	} {
 		s.Needs, s.After = append(s.Needs, "parts"), append(s.After, "cluster-down")

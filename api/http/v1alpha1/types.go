@@ -255,14 +255,15 @@ type DataPlaneStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=16384
 	ManagedRoutes string `json:"managedRoutes,omitempty"`
-	// Stickiness is the active stickiness, in the format of annotation http.kedify.io/stickiness. It is empty if there
-	// is none, and for a single backend. While the annotation is invalid, this is the last valid one, and an
-	// interceptor that starts then continues with it.
+	// Stickiness is the active stickiness, in the format of annotation http.kedify.io/stickiness. It is empty without
+	// stickiness, and for a single backend. While the annotation is invalid, it contains the last valid value, which an
+	// interceptor uses when it starts.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Stickiness string `json:"stickiness,omitempty"`
-	// SessionAffinity is the active session affinity, in the format of annotation http.kedify.io/session-affinity, even
-	// if the Service requests it. It is empty if there is none. It is retained like Stickiness.
+	// SessionAffinity is the active session affinity, in the format of annotation http.kedify.io/session-affinity. It is
+	// empty without session affinity, and is also set if the Service has sessionAffinity ClientIP. While the annotation
+	// is invalid, it contains the last valid value, like Stickiness.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	SessionAffinity string `json:"sessionAffinity,omitempty"`

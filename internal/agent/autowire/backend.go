@@ -54,7 +54,7 @@ type backend struct {
 	changedBy         string
 	// affinity describes the session affinity of the backend's rule, or is empty.
 	affinity string
-	// filters are the filters of the backend and of its rule that may change requests in an unknown way.
+	// filters are the filters of the backend and of its rule whose effect on requests the agent cannot determine.
 	filters []filter
 	// isPlainPort reports whether the port is a plain number (HTTPRoute), not an object with number or name
 	// (Ingress).

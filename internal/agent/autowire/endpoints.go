@@ -68,9 +68,9 @@ func isReady(endpoint discoveryv1.Endpoint) bool {
 	return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
 }
 
-// CanServe reports whether Service kedify-proxy has the port and a ready proxy with it that accepts connections and
-// whose Deployment is not terminating. EndpointSlices show a termination only after it began, when load balancers have
-// no other backend.
+// CanServe reports whether Service kedify-proxy has the port, and a ready proxy with this port accepts connections and
+// belongs to a Deployment that is not terminating. EndpointSlices show a termination only after it began, when load
+// balancers have no other backend.
 func (p *Proxies) CanServe(number int32) bool {
 	name, hasPort := p.portName(number)
 	return hasPort && !p.isTerminating() && slices.ContainsFunc(p.Endpoints, func(slice discoveryv1.EndpointSlice) bool {
@@ -80,8 +80,8 @@ func (p *Proxies) CanServe(number int32) bool {
 	})
 }
 
-// hasSlicePort reports whether the endpoints of a slice have the port with a name. A port that was added to the Service
-// is missing until the slice is updated. Of a slice without ports, the Service's ports count.
+// hasSlicePort reports whether the endpoints of a slice have the port of that name. A port that was added to the
+// Service is missing until the slice is updated. A slice that lists no ports, or a port without a name, has every port.
 func hasSlicePort(slice discoveryv1.EndpointSlice, name string) bool {
 	return len(slice.Ports) == 0 || slices.ContainsFunc(slice.Ports, func(port discoveryv1.EndpointPort) bool {
 		return port.Name == nil || *port.Name == name

@@ -286,8 +286,8 @@ func (p *objectPlan) destination(original *backend, targets []*Target, toService
 }
 
 // blocker returns why a backend must not reference the proxies now. An empty reason means that nothing blocks it.
-// A backend that already references them stays, whatever condition Programmed reports: the proxies keep their last
-// good configuration.
+// A backend that already references them stays, regardless of condition Programmed: the proxies keep their last good
+// configuration.
 func (p *objectPlan) blocker(
 	targets []*Target, to *backend, isWired bool, state coolDown,
 ) (reason, message string) {

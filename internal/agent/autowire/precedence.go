@@ -10,9 +10,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// precedenceBlocker returns why the proxies would not send a backend's requests to its targets: another HTTPScaledObject
-// has a more specific host or path prefix. The proxies select the most specific host first and match the request
-// against no other host, then the longest path prefix (model.Match).
+// precedenceBlocker returns why the proxies would send a backend's requests to another HTTPScaledObject than its
+// targets: its host or path prefix is more specific. The proxies select the most specific host first, and within that
+// host the longest path prefix (model.Match).
 func (p *objectPlan) precedenceBlocker(targets []*Target, original *backend) (reason, message string) {
 	for _, host := range original.received.hosts {
 		owners := p.hostOwners(host, targets[0].IsShared)
@@ -31,7 +31,8 @@ func (p *objectPlan) precedenceBlocker(targets []*Target, original *backend) (re
 	return "", ""
 }
 
-// hostOwners returns the HTTPScaledObjects of a fleet with the most specific host that includes all hosts of a pattern.
+// hostOwners returns the HTTPScaledObjects of a fleet with the most specific pattern that covers a host of a backend,
+// which may be a wildcard. It is empty if no pattern covers the host.
 func (p *objectPlan) hostOwners(host string, isShared bool) []*Target {
 	var owners []*Target
 	var best model.Host
@@ -55,8 +56,9 @@ func (p *objectPlan) hostOwners(host string, isShared bool) []*Target {
 	return owners
 }
 
-// rivalFor returns the owner of a host that receives the requests with a path, or nil if that is a target. If no owner
-// does, the requests get status 404, which is expected only of a target's host.
+// rivalFor returns the owner of a host to which the proxies route the requests with a path, or nil if that is a target.
+// If no owner matches the path, the proxies answer 404. That is expected if one of the owners is a target; otherwise
+// rivalFor returns the first owner.
 func rivalFor(owners, targets []*Target, path path) *Target {
 	isTarget := func(owner *Target) bool { return slices.Contains(targets, owner) }
 	var winner *Target
@@ -76,7 +78,7 @@ func rivalFor(owners, targets []*Target, path path) *Target {
 	return winner
 }
 
-// prefixLength returns the length of the target's longest path prefix that matches a path, or -1.
+// prefixLength returns the length in bytes of the target's longest path prefix that matches a path, or -1 if none does.
 func (t *Target) prefixLength(path path) int {
 	if len(t.PathPrefixes) == 0 {
 		return 0

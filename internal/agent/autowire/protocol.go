@@ -65,7 +65,8 @@ func (p *objectPlan) providesHTTP2(isCrossNamespace bool) bool {
 }
 
 // isPortPending reports whether a wired backend stays at ProxyPort until Service kedify-proxy and its EndpointSlices
-// have HTTP2Port: the agent adds it to its own Service after an upgrade. Two changes of the object would take longer.
+// have HTTP2Port, which the agent adds to its own Service after an upgrade. Otherwise the backend would be restored
+// first, and wired again later.
 func (p *objectPlan) isPortPending(ref, to *backend) bool {
 	return to.service.Port.Number == HTTP2Port && ref.service == proxyBackend(ProxyPort) &&
 		ref.namespace == to.namespace && p.providesHTTP2(to.isCrossNamespace) && p.hasProxy(ref) && !p.hasProxy(to)
@@ -133,8 +134,8 @@ func (p *objectPlan) upstreamBlocker(
 }
 
 // portBlocker returns why the proxies would receive HTTP/1.1 for an application that uses HTTP/2: Service kedify-proxy
-// of another owner has no port for HTTP/2. Without the Service, or before the agent has added the port to its own, no
-// proxy is available.
+// has no port for HTTP/2. If the Service does not exist, or the agent is about to add the port, no proxy is available.
+// That is not reported here, but as ProxyUnavailable.
 func (p *objectPlan) portBlocker(original, to *backend) (reason, message string) {
 	if len(p.proxyService(to.isCrossNamespace).Spec.Ports) == 0 || p.providesHTTP2(to.isCrossNamespace) {
 		return "", ""

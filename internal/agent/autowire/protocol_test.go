@@ -28,8 +28,8 @@ func TestBackendProtocols(t *testing.T) {
 		ingress     string
 		certificate autowire.Certificate
 		port        corev1.ServicePort
-		says        string // the condition's reason and message, or the beginning of it
-		goesTo      int    // the port of the proxies, or 0
+		want        string // the condition's reason and message, or the beginning of it
+		wantPort    int    // the port of the proxies in the backend, 0 if it is not wired
 	}{
 		"plain HTTP":                       {annotated("a", "b"), autowire.CertificateActive, http, inClear, 8080},
 		"plain HTTP, explicit":             {annotated(nginx, "HTTP"), autowire.CertificateActive, http, inClear, 8080},
@@ -78,13 +78,13 @@ func TestBackendProtocols(t *testing.T) {
 			w.Targets = []autowire.Target{target("shop", "shop.test")}
 			w.Targets[0].Certificate = test.certificate
 			condition := w.converge(t).Conditions["shop"]
-			says := condition.Reason + ": " + condition.Message
-			if test.goesTo != 0 && says != test.says || !strings.HasPrefix(says, test.says) {
-				t.Errorf("condition %q, want %q", says, test.says)
+			message := condition.Reason + ": " + condition.Message
+			if test.wantPort != 0 && message != test.want || !strings.HasPrefix(message, test.want) {
+				t.Errorf("condition %q, want %q", message, test.want)
 			}
-			names := fmt.Sprintf(`{"name":"kedify-proxy","port":{"number":%d}}`, test.goesTo)
-			if got := strings.Contains(w.stored[0], names); got != (test.goesTo != 0) {
-				t.Errorf("goes to port %d: %v\n%s", test.goesTo, got, asYAML(t, w.stored[0]))
+			names := fmt.Sprintf(`{"name":"kedify-proxy","port":{"number":%d}}`, test.wantPort)
+			if got := strings.Contains(w.stored[0], names); got != (test.wantPort != 0) {
+				t.Errorf("backend with port %d of the proxies: %v\n%s", test.wantPort, got, asYAML(t, w.stored[0]))
 			}
 			if diff := cmp.Diff(canonicalJSON(t, test.ingress), w.unwired(t)[0]); diff != "" {
 				t.Errorf("unwired (-want +got):\n%s", diff)
@@ -101,16 +101,16 @@ func TestProtocolChangesWhileWired(t *testing.T) {
 	w.HasTLSProxy = true
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
 	w.Targets[0].Certificate = autowire.CertificateActive
-	step := func(what, wantReason, goesTo string) {
+	step := func(what, wantReason, wantBackend string) {
 		t.Helper()
 		found := w.converge(t)
-		if got := found.Conditions["shop"].Reason; got != wantReason || !strings.Contains(w.stored[0], goesTo) {
-			t.Errorf("%s: %s, want %s with %s\n%s", what, got, wantReason, goesTo, asYAML(t, w.stored[0]))
+		if got := found.Conditions["shop"].Reason; got != wantReason || !strings.Contains(w.stored[0], wantBackend) {
+			t.Errorf("%s: %s, want %s with %s\n%s", what, got, wantReason, wantBackend, asYAML(t, w.stored[0]))
 		}
 	}
 	const tls, inClear, app = `"port":{"number":8443}`, `"port":{"number":8080}`, `"service":{"name":"shop","port":{"number":80}}`
 	step("at first", "Wired", inClear)
-	says := func(value string) {
+	setTLS := func(value string) {
 		port := corev1.ServicePort{Name: "http", Port: 80}
 		if value == "true" {
 			port.AppProtocol = new("https")
@@ -120,7 +120,7 @@ func TestProtocolChangesWhileWired(t *testing.T) {
 			ingress["metadata"].(map[string]any)["annotations"].(map[string]any)["haproxy.org/server-ssl"] = value
 		})
 	}
-	says("true")
+	setTLS("true")
 	step("TLS", "Wired", tls)
 	w.Targets[0].Certificate = autowire.CertificateMaybeActive
 	step("perhaps one from before", "Wired", tls)
@@ -130,7 +130,7 @@ func TestProtocolChangesWhileWired(t *testing.T) {
 	step("again", "Wired", tls)
 	w.HasTLSProxy = false
 	step("the port is lost", "ProxyUnavailable", app)
-	says("false")
+	setTLS("false")
 	w.Now = w.Now.Add(w.CoolDown)
 	step("clear text again", "Wired", inClear)
 }
@@ -142,8 +142,8 @@ func http2Proxies(annotations string) *corev1.Service {
 		corev1.ServicePort{Name: "h2c", Port: 8081, AppProtocol: new("kubernetes.io/h2c")})
 }
 
-// TestHTTP2Backends has applications with HTTP/2 in clear text. Nothing but the ports of Services, or annotations, makes
-// a Gateway or Ingress controller use HTTP/2 to the proxies.
+// TestHTTP2Backends has applications with HTTP/2 in clear text. A Gateway or Ingress controller uses HTTP/2 to the
+// proxies only because of the port of a Service, or of an annotation.
 func TestHTTP2Backends(t *testing.T) {
 	t.Parallel()
 	const contour = "projectcontour.io/upstream-protocol.h2c"
@@ -172,8 +172,8 @@ func TestHTTP2Backends(t *testing.T) {
 	tests := map[string]struct {
 		object     string
 		app, proxy *corev1.Service
-		says       string
-		goesTo     int
+		want       string // the condition's reason and message, or the beginning of it
+		wantPort   int    // the port of the proxies in the backend, 0 if it is not wired
 	}{
 		"HTTPRoute, appProtocol":           {httpRoute, h2c, http2Proxies(""), "Wired: HTTPRoute web, shop.test/ over HTTP/2", 8081},
 		"HTTPRoute, port name":             {httpRoute, port("grpc-api", ""), http2Proxies(""), "Wired: HTTPRoute web, shop.test/ over HTTP/2", 8081},
@@ -182,7 +182,7 @@ func TestHTTP2Backends(t *testing.T) {
 		"HTTPRoute, appProtocol over name": {httpRoute, port("grpc", "http"), http2Proxies(""), "Wired: HTTPRoute web, shop.test/", 8080},
 		"HTTPRoute, WebSocket":             {httpRoute, port("web", "kubernetes.io/ws"), http2Proxies(""), "Wired: HTTPRoute web, shop.test/", 8080},
 		"older proxies":                    {httpRoute, h2c, older, noPort, 0},
-		"the agent's, before it has the port": {
+		"the agent's Service, before it has the port": {
 			httpRoute, h2c, func() *corev1.Service {
 				made := service("", corev1.ServicePort{Name: "http", Port: 8080})
 				made.Labels = map[string]string{"app.kubernetes.io/managed-by": "kedify-http-agent"}
@@ -206,7 +206,7 @@ func TestHTTP2Backends(t *testing.T) {
 		"Traefik, no annotation":         {web, annotatedApp("traefik.ingress.kubernetes.io/service.serversscheme", "h2c"), http2Proxies(""), "UnsupportedAnnotation", 0},
 		"Traefik":                        {web, annotatedApp("traefik.ingress.kubernetes.io/service.serversscheme", "h2c"), http2Proxies(`traefik.ingress.kubernetes.io/service.serversscheme: h2c`), "Wired: Ingress web, shop.test/", 8080},
 		"a manual backend of the port":   {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8081}]`), h2c, http2Proxies(""), "Wired: HTTPRoute web, shop.test/", 8081},
-		"HTTPRoute with Kong's protocol": {httpRoute, func() *corev1.Service { made := annotatedApp("konghq.com/protocol", "grpc"); return made }(), http2Proxies(""), "Wired: HTTPRoute web, shop.test/ over HTTP/2", 8081},
+		"HTTPRoute with Kong's protocol": {httpRoute, annotatedApp("konghq.com/protocol", "grpc"), http2Proxies(""), "Wired: HTTPRoute web, shop.test/ over HTTP/2", 8081},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -216,14 +216,14 @@ func TestHTTP2Backends(t *testing.T) {
 			w.HasProxy, w.HasHTTP2Proxy = test.proxy != nil, test.proxy != nil && len(test.proxy.Spec.Ports) == 3
 			w.Targets = []autowire.Target{target("shop", "shop.test")}
 			condition := w.converge(t).Conditions["shop"]
-			says := condition.Reason + ": " + condition.Message
-			if test.goesTo != 0 && says != test.says || !strings.HasPrefix(says, test.says) {
-				t.Errorf("condition %q, want %q", says, test.says)
+			message := condition.Reason + ": " + condition.Message
+			if test.wantPort != 0 && message != test.want || !strings.HasPrefix(message, test.want) {
+				t.Errorf("condition %q, want %q", message, test.want)
 			}
-			isThere := strings.Contains(w.stored[0], fmt.Sprintf(`"number":%d`, test.goesTo)) ||
-				strings.Contains(w.stored[0], fmt.Sprintf(`"port":%d`, test.goesTo))
-			if isThere != (test.goesTo != 0) || isThere != strings.Contains(w.stored[0], "kedify-proxy") {
-				t.Errorf("goes to port %d: %v\n%s", test.goesTo, isThere, asYAML(t, w.stored[0]))
+			isWired := strings.Contains(w.stored[0], fmt.Sprintf(`"number":%d`, test.wantPort)) ||
+				strings.Contains(w.stored[0], fmt.Sprintf(`"port":%d`, test.wantPort))
+			if isWired != (test.wantPort != 0) || isWired != strings.Contains(w.stored[0], "kedify-proxy") {
+				t.Errorf("backend with port %d of the proxies: %v\n%s", test.wantPort, isWired, asYAML(t, w.stored[0]))
 			}
 			if diff := cmp.Diff(canonicalJSON(t, test.object), w.unwired(t)[0]); diff != "" {
 				t.Errorf("unwired (-want +got):\n%s", diff)
@@ -249,10 +249,10 @@ func TestHTTP2PortIsAdded(t *testing.T) {
 			w.Services["kedify-proxy"] = service("", corev1.ServicePort{Name: "http", Port: 8080})
 			w.Services["kedify-proxy"].Labels = test.labels
 			w.Targets = []autowire.Target{target("shop", "shop.test")}
-			step := func(what, goesTo string) {
+			step := func(what, port string) {
 				t.Helper()
-				if condition := w.converge(t).Conditions["shop"]; !strings.Contains(w.stored[0], goesTo) {
-					t.Errorf("%s: %+v, want %s\n%s", what, condition, goesTo, asYAML(t, w.stored[0]))
+				if condition := w.converge(t).Conditions["shop"]; !strings.Contains(w.stored[0], port) {
+					t.Errorf("%s: %+v, want %s\n%s", what, condition, port, asYAML(t, w.stored[0]))
 				}
 			}
 			step("HTTP/1.1", port8080)

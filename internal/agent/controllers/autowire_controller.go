@@ -89,12 +89,12 @@ func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	todo, refused, err := a.plan(ctx, &namespace)
+	plan, grantErr, err := a.plan(ctx, &namespace)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("namespace %s: %w", request.Name, err)
 	}
 	var failed error
-	for _, change := range todo.Changes {
+	for _, change := range plan.Changes {
 		if err := a.write(ctx, objects[change.Index], change); err != nil {
 			object := &namespace.Objects[change.Index]
 			failed = errors.Join(failed, fmt.Errorf("namespace %s: write %s: %w", request.Name, object, err))
@@ -102,13 +102,13 @@ func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	}
 	var retry time.Duration
 	if failed == nil { // conditions describe the state after all writes
-		retry, failed = a.report(ctx, scaled, todo.Conditions)
+		retry, failed = a.report(ctx, scaled, plan.Conditions)
 	}
-	failed = errors.Join(failed, refused)
+	failed = errors.Join(failed, grantErr)
 	if apierrors.IsConflict(failed) || errors.Is(failed, errOutdated) {
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
-	return ctrl.Result{RequeueAfter: earlier(todo.RequeueAfter, retry)}, failed
+	return ctrl.Result{RequeueAfter: earlier(plan.RequeueAfter, retry)}, failed
 }
 
 // read reads the input of the plan for a namespace, and its HTTPScaledObjects.
@@ -248,8 +248,8 @@ func (a *AutowireReconciler) write(ctx context.Context, object client.Object, ch
 	return err
 }
 
-// report writes the conditions of HTTPScaledObjects, and removes those of objects without one. retry is when to repeat
-// deferred writes, zero if there are none.
+// report writes the conditions of HTTPScaledObjects, and removes those of objects without one. retry is the delay after
+// which deferred writes are repeated, zero if there are none.
 func (a *AutowireReconciler) report(
 	ctx context.Context, scaled []httpv1alpha1.HTTPScaledObject, conditions map[string]metav1.Condition,
 ) (retry time.Duration, failed error) {

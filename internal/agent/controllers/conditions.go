@@ -23,8 +23,8 @@ import (
 const conditionRetryInterval = time.Minute
 
 // errUndeclared means that the schema of the installed CRD does not accept a condition.
-var errUndeclared = errors.New("the installed CustomResourceDefinition does not accept the condition " +
-	"(install config/crd)")
+var errUndeclared = errors.New("the installed CustomResourceDefinition does not accept the condition: " +
+	"install config/crd")
 
 // NewStatusSchema returns the schema of the status of HTTPScaledObjects in the cluster of a manager.
 func NewStatusSchema(mgr manager.Manager) (*crd.Published, error) {
@@ -36,8 +36,8 @@ func NewStatusSchema(mgr manager.Manager) (*crd.Published, error) {
 	return crd.NewPublished(api.RESTClient(), kind, "status"), nil
 }
 
-// conditionWriter writes the conditions of one field owner. The CRDs of the KEDA HTTP add-on before v0.12 and of
-// Kedify's chart only accept conditions of their own, and reject the whole write.
+// conditionWriter writes the conditions of one field owner. With the CRDs of the KEDA HTTP add-on before v0.12 and of
+// Kedify's chart, which accept other conditions only, the API server rejects the whole write.
 type conditionWriter struct {
 	api    client.Client
 	owner  client.FieldOwner
@@ -84,13 +84,14 @@ func (w conditionWriter) write(
 	return errors.Join(err, unread)
 }
 
-// isUndeclared reports whether the schema, as far as it is known, does not accept a status.
+// isUndeclared reports whether the schema does not accept a status. It is false if the schema is unknown, or was read
+// longer than conditionRetryInterval ago.
 func (w conditionWriter) isUndeclared(status map[string]any) bool {
 	if w.schema == nil {
 		return false
 	}
-	known, age := w.schema.Last()
-	return known != nil && age < conditionRetryInterval && !known.Declares(status)
+	last, age := w.schema.Last()
+	return last != nil && age < conditionRetryInterval && !last.Declares(status)
 }
 
 // isDeferred reports whether a write of a condition is repeated after conditionRetryInterval instead of immediately:
@@ -98,7 +99,7 @@ func (w conditionWriter) isUndeclared(status map[string]any) bool {
 // latter as for an object that was just deleted.
 func isDeferred(err error) bool { return errors.Is(err, errUndeclared) || apierrors.IsNotFound(err) }
 
-// earlier returns the shorter of two delays. Zero means never.
+// earlier returns the shorter of two delays. A delay of zero means that no retry is due.
 func earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -146,8 +146,8 @@ func publish(t *testing.T, fields ...string) *crd.Published {
 	return crd.NewPublished(api, httpv1alpha1.SchemeGroupVersion.WithKind(httpv1alpha1.Kind), "status")
 }
 
-// rejections are errors of the API server that may mean that the CRD lacks a field, and one for a CRD without a status
-// subresource.
+// rejections returns the errors that the API server may return if the CRD lacks a field, and the one for a CRD without
+// the status subresource.
 func rejections() map[string]error {
 	return map[string]error{
 		"internal error": apierrors.NewInternalError(errors.New("etcdserver: request timed out")),
@@ -157,8 +157,9 @@ func rejections() map[string]error {
 	}
 }
 
-// TestRejectedConditionIsWrittenLater rejects one write of a condition, for each reconciler, error and CRD. No reconciler
-// reports success before the write is done: it returns the error, or when it tries again.
+// TestRejectedConditionIsWrittenLater rejects one write of a condition, for each reconciler, error and CRD. A
+// reconciler returns the error, or the delay after which it tries again. It never reports success before the write is
+// done.
 func TestRejectedConditionIsWrittenLater(t *testing.T) {
 	t.Parallel()
 	schemas := map[string][]string{
@@ -192,8 +193,8 @@ func TestRejectedConditionIsWrittenLater(t *testing.T) {
 	}
 }
 
-// TestOutdatedWriteIsRepeated rejects a write because the object has changed. The watch delivers no change of the status
-// alone, so each reconciler tries again.
+// TestOutdatedWriteIsRepeated rejects a write because the object has changed. The reconciler tries again by itself: the
+// predicates of the watch drop changes of the status.
 func TestOutdatedWriteIsRepeated(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(schema.GroupResource{Group: "keda.sh", Resource: "scaledobjects"}, "shop",
@@ -230,7 +231,7 @@ func TestOutdatedWriteIsRepeated(t *testing.T) {
 			reporter := reporters(racing, nil)["ScaledObjects"]
 			result, err := reporter.reconcile(t.Context(), ctrl.Request{NamespacedName: reporter.request})
 			if err != nil || result.RequeueAfter <= 0 || !isRejected {
-				t.Errorf("after the rejection, which came: %v: %+v, %v", isRejected, result, err)
+				t.Errorf("rejected: %v; result %+v, error %v", isRejected, result, err)
 			}
 			_, err = reporter.reconcile(t.Context(), ctrl.Request{NamespacedName: reporter.request})
 			if err = errors.Join(err, api.Get(t.Context(), client.ObjectKeyFromObject(scaled), scaled)); err != nil {

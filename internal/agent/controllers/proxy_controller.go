@@ -250,8 +250,8 @@ func (p *ProxyReconciler) applyPlan(ctx context.Context, plan proxies.Plan) erro
 }
 
 // report writes a condition, or removes it, on the HTTPScaledObjects that need the proxies. If it is new it also
-// emits an Event: on the Namespace if its annotations are invalid, otherwise on each ScaledObject. retry is when to
-// repeat deferred writes, zero if there are none.
+// emits an Event: on the Namespace if its annotations are invalid, otherwise on each ScaledObject. retry is the delay
+// after which deferred writes are repeated, zero if there are none.
 func (p *ProxyReconciler) report(
 	ctx context.Context, namespace *corev1.Namespace,
 	dependents []httpv1alpha1.HTTPScaledObject, condition *metav1.Condition,
@@ -290,7 +290,7 @@ func (p *ProxyReconciler) report(
 	return retry, failed
 }
 
-// emit emits an Event about a condition.
+// emit emits an Event about a condition: a Warning, or a Normal Event if the condition is True.
 func (p *ProxyReconciler) emit(about client.Object, condition *metav1.Condition) {
 	kind := corev1.EventTypeWarning
 	if condition.Status == metav1.ConditionTrue {

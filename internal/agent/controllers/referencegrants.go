@@ -159,44 +159,44 @@ func (a *AutowireReconciler) shared(ctx context.Context) (state autowire.Shared,
 	return state, nil
 }
 
-// plan computes the plan for a namespace and writes its ReferenceGrant. refused is the API server's error for that
+// plan computes the plan for a namespace and writes its ReferenceGrant. grantErr is the API server's error for that
 // write, which the returned plan takes into account.
 func (a *AutowireReconciler) plan(
 	ctx context.Context, namespace *autowire.Namespace,
-) (todo autowire.Plan, refused, err error) {
-	todo, err = namespace.Plan()
+) (plan autowire.Plan, grantErr, err error) {
+	plan, err = namespace.Plan()
 	if err != nil {
-		return todo, nil, err
+		return plan, nil, err
 	}
-	if refused = a.grant(ctx, todo.Grant); refused == nil || apierrors.IsConflict(refused) && todo.Grant.Delete != nil {
-		return todo, refused, nil
+	if grantErr = a.grant(ctx, plan.Grant); grantErr == nil || apierrors.IsConflict(grantErr) && plan.Grant.Delete != nil {
+		return plan, grantErr, nil
 	}
-	namespace.Shared.GrantError = refused.Error()
-	todo, err = namespace.Plan()
-	return todo, refused, err
+	namespace.Shared.GrantError = grantErr.Error()
+	plan, err = namespace.Plan()
+	return plan, grantErr, err
 }
 
 // grant applies or deletes a ReferenceGrant. A new one is applied without force: if someone creates another one of
 // that name at the same time, the agent takes over nothing.
-func (a *AutowireReconciler) grant(ctx context.Context, todo autowire.GrantChange) error {
-	if gone := todo.Delete; gone != nil {
+func (a *AutowireReconciler) grant(ctx context.Context, change autowire.GrantChange) error {
+	if gone := change.Delete; gone != nil {
 		err := a.Client.Delete(ctx, gone, client.Preconditions{UID: &gone.UID, ResourceVersion: &gone.ResourceVersion})
 		return client.IgnoreNotFound(err)
 	}
-	if todo.Apply == nil {
+	if change.Apply == nil {
 		return nil
 	}
-	text, err := json.Marshal(todo.Apply)
+	text, err := json.Marshal(change.Apply)
 	if err != nil {
 		return err
 	}
 	options := []client.PatchOption{fieldOwner}
-	if todo.Apply.UID != "" {
+	if change.Apply.UID != "" {
 		options = append(options, client.ForceOwnership)
 	}
 	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
 	defer cancel()
-	return a.Client.Patch(ctx, todo.Apply.DeepCopy(), client.RawPatch(types.ApplyPatchType, text), options...)
+	return a.Client.Patch(ctx, change.Apply.DeepCopy(), client.RawPatch(types.ApplyPatchType, text), options...)
 }
 
 // grantTimeout bounds one write of a ReferenceGrant.

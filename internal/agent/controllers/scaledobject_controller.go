@@ -106,7 +106,7 @@ func (r *ScaledObjectReconciler) reconcile(ctx context.Context, scaled *apis.Sca
 }
 
 // applyChanges writes and deletes HTTPScaledObjects, and emits Events about writes that the API server rejects. retry
-// is when to repeat deferred writes of conditions, zero if there are none.
+// is the delay after which deferred writes of conditions are repeated, zero if there are none.
 func (r *ScaledObjectReconciler) applyChanges(
 	ctx context.Context, scaled *apis.ScaledObject,
 	changes desired.Changes, existing []*httpv1alpha1.HTTPScaledObject,
@@ -134,7 +134,8 @@ func (r *ScaledObjectReconciler) applyChanges(
 	return retry, failed
 }
 
-// writeConditions writes the conditions of objects. retry is when to repeat deferred writes, zero if there are none.
+// writeConditions writes the conditions of objects. retry is the delay after which deferred writes are repeated, zero
+// if there are none.
 func (r *ScaledObjectReconciler) writeConditions(
 	ctx context.Context, scaled *apis.ScaledObject, all map[string][]metav1.Condition,
 	current map[string]*httpv1alpha1.HTTPScaledObject,
@@ -180,7 +181,7 @@ func (r *ScaledObjectReconciler) rollout(
 	return rollout, nil
 }
 
-// existing reads the HTTPScaledObjects of a ScaledObject, and others with a name that it wants.
+// existing reads the HTTPScaledObjects of a ScaledObject, and others with the names of wants.
 func (r *ScaledObjectReconciler) existing(
 	ctx context.Context, scaled *apis.ScaledObject, wants []desired.Want,
 ) ([]*httpv1alpha1.HTTPScaledObject, error) {

@@ -173,7 +173,7 @@ func (r *ScaledObjectReconciler) convertTriggers(ctx context.Context, scaled *ap
 }
 
 // errOutdated means that an object was deleted or changed after it was read, so nothing was written. The write is
-// repeated after retryAfter: the watch does not deliver a change of the status only.
+// repeated after retryAfter, because the predicates of the watch drop changes of the status.
 var errOutdated = errors.New("the object has changed since it was read")
 
 // isOutdated reports whether an object was deleted or changed. The API server rejects a JSON patch of another

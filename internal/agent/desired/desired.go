@@ -31,7 +31,7 @@ type Problem struct {
 
 // Want is the desired HTTPScaledObject of one trigger.
 type Want struct {
-	// Name is the HTTPScaledObject's name. It is empty if the name is invalid or taken by another trigger.
+	// Name is the HTTPScaledObject's name. It is empty if the name is invalid or in use by another trigger.
 	Name string
 	// Object is the desired object: the metadata and spec that the agent owns. It is nil if the trigger is
 	// invalid. Then an existing object stays unchanged.
@@ -57,7 +57,7 @@ type managedTrigger struct {
 // the trigger's name or position appended. address is the address of the agent's scaler.
 func managedTriggers(scaled, old *apis.ScaledObject, address string) []managedTrigger {
 	var triggers []managedTrigger
-	taken := map[string]bool{}
+	usedNames := map[string]bool{}
 	for i, candidate := range scaled.Spec.Triggers {
 		class := trigger.Classify(candidate.Type, candidate.Metadata, address)
 		managed := managedTrigger{trigger: candidate, index: i, class: class}
@@ -69,19 +69,19 @@ func managedTriggers(scaled, old *apis.ScaledObject, address string) []managedTr
 		default:
 			continue
 		}
-		taken[managed.name] = true
+		usedNames[managed.name] = true
 		triggers = append(triggers, managed)
 	}
 	for i := range triggers {
-		if name := inheritedName(triggers[i].trigger, old); triggers[i].name == "" && !taken[name] {
-			triggers[i].name, taken[name] = name, true
+		if name := inheritedName(triggers[i].trigger, old); triggers[i].name == "" && !usedNames[name] {
+			triggers[i].name, usedNames[name] = name, true
 		}
 	}
 	for position := range triggers {
 		managed := &triggers[position]
 		switch {
 		case managed.name != "":
-		case position == 0 && !taken[scaled.Name]:
+		case position == 0 && !usedNames[scaled.Name]:
 			managed.name = scaled.Name
 		case managed.trigger.Name != "":
 			managed.name = scaled.Name + "-" + managed.trigger.Name
@@ -136,7 +136,7 @@ func Desired(scaled *apis.ScaledObject, rollout *apis.Rollout, address string) [
 		return nil
 	}
 	var wants []Want
-	taken := map[string]bool{}
+	usedNames := map[string]bool{}
 	for _, managed := range managedTriggers(scaled, nil, address) {
 		want := Want{Name: managed.name}
 		where := fmt.Sprintf("spec.triggers[%d]", managed.index)
@@ -145,12 +145,12 @@ func Desired(scaled *apis.ScaledObject, rollout *apis.Rollout, address string) [
 			want.addProblem(httpv1alpha1.ReasonInvalidName, false, "%s: invalid HTTPScaledObject name "+
 				"%.80q: %s; use lower-case letters, digits and hyphens in the trigger's name",
 				where, managed.name, wrong[0])
-		} else if taken[managed.name] {
+		} else if usedNames[managed.name] {
 			want.Name = ""
 			want.addProblem(httpv1alpha1.ReasonInvalidName, false, "%s: another trigger already uses "+
 				"HTTPScaledObject %q; set a different httpScaledObject in the metadata", where, managed.name)
 		}
-		taken[managed.name] = true
+		usedNames[managed.name] = true
 		want.build(scaled, rollout, managed, where)
 		wants = append(wants, want)
 	}

@@ -231,7 +231,7 @@ func applications() []breakage {
 					},
 				}}}
 			},
-			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", says: "must specify limits.cpu for: envoy",
+			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", message: "must specify limits.cpu for: envoy",
 			fix: "annotation http.kedify.io/proxy-resources of Namespace shop",
 		},
 		{
@@ -242,7 +242,8 @@ func applications() []breakage {
 					Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionFalse}},
 				}}}
 			},
-			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", says: "no ready endpoint", fix: "app=kedify-proxy",
+			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", message: "no ready endpoint",
+			fix: "app=kedify-proxy",
 		},
 		{
 			name: "no proxies", change: change(func(f *facts.Facts) {

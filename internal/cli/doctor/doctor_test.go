@@ -134,7 +134,7 @@ type breakage struct {
 	severity doctor.Severity
 	object   string
 	field    string
-	says     string // a substring of the message
+	message  string // a substring of the message
 	fix      string // a substring of the fix
 }
 
@@ -244,8 +244,8 @@ func TestEachBreakageHasItsFinding(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if got.Message == "" || !strings.Contains(got.Message, test.says) || !strings.Contains(got.Fix, test.fix) {
-				t.Errorf("message %q, fix %q, want them with %q and %q", got.Message, got.Fix, test.says, test.fix)
+			if got.Message == "" || !strings.Contains(got.Message, test.message) || !strings.Contains(got.Fix, test.fix) {
+				t.Errorf("message %q, fix %q, want them with %q and %q", got.Message, got.Fix, test.message, test.fix)
 			}
 		})
 	}

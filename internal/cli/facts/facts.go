@@ -64,8 +64,8 @@ const (
 	Lease             Resource = "Lease " + httpv1alpha1.DefaultInterceptorLease
 )
 
-// Facts are the objects that were read of a cluster, each resource at its own time. A pointer is nil if the object does
-// not exist.
+// Facts are the objects that were read from a cluster, each resource at its own time. A pointer is nil if the object
+// does not exist.
 type Facts struct {
 	// Now is the time at which the reading began.
 	Now time.Time

@@ -14,16 +14,18 @@ const (
 // not reach one new Pod all at once. Nor may they open all connections of the proxy to many Pods at once: together with
 // the connections of clients they would exceed its file descriptors, and the proxy answers the rest with 503. The zero
 // value is full.
-type Pacer struct{ taken int }
+type Pacer struct {
+	used int // released requests that Refill has not made available again
+}
 
 // Available returns how many requests may be released now.
-func (p *Pacer) Available() int { return burst - p.taken }
+func (p *Pacer) Available() int { return burst - p.used }
 
 // Take records released requests, at most Available.
-func (p *Pacer) Take(requests int) { p.taken += requests }
+func (p *Pacer) Take(requests int) { p.used += requests }
 
-// Refill is due after each RefillInterval while IsFull is false.
-func (p *Pacer) Refill() { p.taken = max(0, p.taken-refill) }
+// Refill makes further requests available. It is due after each RefillInterval while IsFull is false.
+func (p *Pacer) Refill() { p.used = max(0, p.used-refill) }
 
-// IsFull reports whether the Pacer has forgotten all released requests.
-func (p *Pacer) IsFull() bool { return p.taken == 0 }
+// IsFull reports whether a whole burst is available, so that Refill has no effect.
+func (p *Pacer) IsFull() bool { return p.used == 0 }

@@ -24,9 +24,9 @@ func (l *Loop) fleetOf(tracked trackedObject) model.Fleet {
 // pass. After an error the retained state is only valid for looking up Services. withCertificate are the objects with
 // a possible change of their certificate state.
 func (l *Loop) publishIncremental(
-	taken changes,
+	batch changes,
 ) (outcome resolve.Outcome, withCertificate map[model.Key]struct{}, failed error) {
-	change := taken.routing
+	change := batch.routing
 	isFirst := l.resolver == nil
 	if isFirst {
 		l.resolver = resolve.NewResolver(l.resolve, l.publishedRoutes())
@@ -34,7 +34,7 @@ func (l *Loop) publishIncremental(
 		l.certificates.ResetHosts()
 	}
 	outcome = l.resolver.Update(change)
-	withCertificate = l.certificates.Update(outcome.Updates, taken.secrets)
+	withCertificate = l.certificates.Update(outcome.Updates, batch.secrets)
 	affected := map[model.Fleet]struct{}{}
 	addKeys(affected, outcome.Updates)
 	addKeys(affected, outcome.Proxies)
@@ -119,7 +119,7 @@ func (l *Loop) reset() *resolve.Resolver {
 
 // publishBestEffort publishes as much as possible of the full configuration after an error, which is a bug. The next
 // pass rebuilds everything. The returned error lists what could not be published.
-func (l *Loop) publishBestEffort(ctx context.Context, taken changes) (map[model.Key]Object, error) {
+func (l *Loop) publishBestEffort(ctx context.Context, batch changes) (map[model.Key]Object, error) {
 	resolver := l.reset()
 	inputs := resolve.Inputs{
 		ScaledObjects:  slices.Collect(maps.Values(merge(l.scaledObjects))),
@@ -138,8 +138,8 @@ func (l *Loop) publishBestEffort(ctx context.Context, taken changes) (map[model.
 	}
 	keys := make(map[model.Key]struct{}, len(l.objects))
 	addKeys(keys, l.objects)
-	addKeys(keys, taken.scaledObjects)
-	objects := l.updateObjects(keys, taken.scaledObjects, resolver,
+	addKeys(keys, batch.scaledObjects)
+	objects := l.updateObjects(keys, batch.scaledObjects, resolver,
 		func(key model.Key, tracked *trackedObject) (model.Config, error) {
 			tracked.setProblems(problems[key])
 			tracked.published = published[key].Routes

@@ -20,7 +20,7 @@ import (
 // size. Any tenant can create many.
 const maxPageBytes = 4 * page.MaxBody
 
-// waitingPage is what is kept of a ConfigMap with a waiting page.
+// waitingPage is the cached content of a ConfigMap with a waiting page.
 type waitingPage struct {
 	page   page.Page
 	reason string // why the page is invalid, "" for a valid page
@@ -31,7 +31,8 @@ type waitingPage struct {
 	isDropped bool
 }
 
-// reducePage parses a ConfigMap. Of an invalid page only the reason is kept, whatever the size of the ConfigMap.
+// reducePage parses a ConfigMap. For an invalid page it returns only the reason, so that large ConfigMaps use no
+// memory.
 func reducePage(object *corev1.ConfigMap) waitingPage {
 	created := object.CreationTimestamp.UTC()
 	parsed, err := page.Parse(object.Data)
@@ -41,7 +42,8 @@ func reducePage(object *corev1.ConfigMap) waitingPage {
 	return waitingPage{page: parsed, created: created, size: len(parsed.Body)}
 }
 
-// dropped returns what is kept of a page if the pages of its namespace are too large.
+// dropped returns the cached content of a page if the pages of its namespace are too large: the reason without the
+// body.
 func (w waitingPage) dropped() waitingPage {
 	return waitingPage{created: w.created, size: w.size, isDropped: true, reason: fmt.Sprintf(
 		"with its %d bytes, the waiting pages of the namespace exceed the limit of %d bytes, and older ConfigMaps take "+

@@ -29,21 +29,21 @@ type changes struct {
 
 // takeChanges takes the changes from the stores that routing depends on, and updates the object metrics.
 func (l *Loop) takeChanges() changes {
-	var taken changes
-	taken.scaledObjects, taken.routing.ScaledObjects = takeAll(l.scaledObjects)
-	_, taken.routing.Services = takeAll(l.services)
-	_, taken.routing.EndpointSlices = takeAll(l.slices)
-	taken.secrets = l.secrets.take()
+	var batch changes
+	batch.scaledObjects, batch.routing.ScaledObjects = takeAll(l.scaledObjects)
+	_, batch.routing.Services = takeAll(l.services)
+	_, batch.routing.EndpointSlices = takeAll(l.slices)
+	batch.secrets = l.secrets.take()
 	var withSettings []model.Key
-	taken.routing.EnvoySettings, withSettings = l.takeSettings()
-	routing := taken.routing
-	taken.affectsRouting = len(routing.ScaledObjects)+len(routing.Services)+len(routing.EndpointSlices)+
-		len(taken.secrets)+len(routing.EnvoySettings) > 0
-	taken.viewers = append(l.takePages(), withSettings...)
+	batch.routing.EnvoySettings, withSettings = l.takeSettings()
+	routing := batch.routing
+	batch.affectsRouting = len(routing.ScaledObjects)+len(routing.Services)+len(routing.EndpointSlices)+
+		len(batch.secrets)+len(routing.EnvoySettings) > 0
+	batch.viewers = append(l.takePages(), withSettings...)
 	l.metrics.objects.WithLabelValues(httpv1alpha1.Resource).Set(float64(countAll(l.scaledObjects)))
 	l.metrics.objects.WithLabelValues("services").Set(float64(countAll(l.services)))
 	l.metrics.objects.WithLabelValues("endpointslices").Set(float64(countAll(l.slices)))
-	return taken
+	return batch
 }
 
 // takeAll takes the changes from all stores of one kind. routing contains those that affect routing, with the zero
@@ -103,18 +103,18 @@ func (t *trackedObject) setProblems(all []model.Problem) {
 }
 
 // publishChanges publishes the changes in all fleets and returns the objects with any change.
-func (l *Loop) publishChanges(ctx context.Context, taken changes) map[model.Key]Object {
+func (l *Loop) publishChanges(ctx context.Context, batch changes) map[model.Key]Object {
 	isFirst := l.resolver == nil
-	outcome, withCertificate, err := l.publishIncremental(taken)
+	outcome, withCertificate, err := l.publishIncremental(batch)
 	if err != nil && ctx.Err() != nil {
 		l.reset()
 		return nil // The publisher is shutting down too.
 	}
 	var changed map[model.Key]Object
 	if err != nil {
-		changed, err = l.publishBestEffort(ctx, taken)
+		changed, err = l.publishBestEffort(ctx, batch)
 	} else {
-		changed = l.updateChanged(taken, outcome, withCertificate)
+		changed = l.updateChanged(batch, outcome, withCertificate)
 	}
 	if err != nil {
 		return changed
@@ -133,7 +133,7 @@ func (l *Loop) publishChanges(ctx context.Context, taken changes) map[model.Key]
 
 // updateChanged returns the changed objects after a pass without errors.
 func (l *Loop) updateChanged(
-	taken changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{},
+	batch changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{},
 ) map[model.Key]Object {
 	updated := map[model.Key]model.Config{}
 	for _, update := range outcome.Updates {
@@ -143,7 +143,7 @@ func (l *Loop) updateChanged(
 			}
 		}
 	}
-	return l.updateObjects(affectedObjects(taken, outcome, withCertificate), taken.scaledObjects, l.resolver,
+	return l.updateObjects(affectedObjects(batch, outcome, withCertificate), batch.scaledObjects, l.resolver,
 		func(key model.Key, tracked *trackedObject) (model.Config, error) {
 			if problems, isResolved := outcome.Problems[key]; isResolved {
 				tracked.setProblems(problems)
@@ -157,13 +157,13 @@ func (l *Loop) updateChanged(
 
 // affectedObjects returns the objects with a possible change in their Object.
 func affectedObjects(
-	taken changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{},
+	batch changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{},
 ) map[model.Key]struct{} {
 	keys := make(map[model.Key]struct{}, len(outcome.Affected))
 	addKeys(keys, outcome.Affected)
 	addKeys(keys, withCertificate)
-	addKeys(keys, taken.scaledObjects)
-	for _, key := range taken.viewers {
+	addKeys(keys, batch.scaledObjects)
+	for _, key := range batch.viewers {
 		keys[key] = struct{}{}
 	}
 	return keys
@@ -201,7 +201,7 @@ func (l *Loop) updateObjects(
 		if failed != nil {
 			failure = failed.Error()
 		}
-		var first model.Route // all Routes of an object agree in what Outcome contains
+		var first model.Route // the fields that Outcome reports are equal in all Routes of an object
 		if len(tracked.published) > 0 {
 			first = tracked.published[0]
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 )
 
-// stickinessOf returns what decides which of an object's backends receives a request. It is the zero value for a single
-// backend, which needs no decision. If the annotation has issues, the published value stays active. After a restart of
-// the interceptor none is published, and the one in the object's status counts.
+// stickinessOf returns the Key by which proxies select one of an object's backends for a request. It is the zero value
+// for a single backend. If the annotation has issues, the published value stays active. After a restart of the
+// interceptor none is published, so the value in the object's status stays active instead.
 func stickinessOf(
 	object *httpv1alpha1.HTTPScaledObject, backends []model.Backend, published []model.Route,
 ) (affinity.Key, []issue) {
@@ -27,9 +27,9 @@ func stickinessOf(
 	return key, issues
 }
 
-// sessionAffinityOf returns what decides which endpoint of an object's backends receives a request. Without the
-// annotation it follows from the stable Service. If the annotation has issues, the published value stays active, and
-// after a restart the one in the object's status.
+// sessionAffinityOf returns the Key by which proxies select an endpoint of a backend for a request. Without the
+// annotation, sessionAffinity of the stable Service applies. If the annotation has issues, the published value stays
+// active, or after a restart the value in the object's status.
 func sessionAffinityOf(
 	object *httpv1alpha1.HTTPScaledObject, backends []model.Backend, lookup serviceLookup, published []model.Route,
 ) (affinity.Key, []issue) {
@@ -47,7 +47,7 @@ func sessionAffinityOf(
 	return affinity.Key{SourceAddress: stable != nil && stable.HasClientIPAffinity}, nil
 }
 
-// reportedKey returns the Key in an object's status. It is the zero value if there is none, or an invalid one.
+// reportedKey parses a Key in an object's status. It returns the zero value for an empty or invalid text.
 func reportedKey(text string) affinity.Key {
 	key, err := affinity.Parse(text)
 	if err != nil {

@@ -61,7 +61,7 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //   - An object is served by the fleet of its namespace, or by the shared fleet if it requests that.
 //   - In the shared fleet a host belongs to the namespace of the oldest object with the host or with a wildcard that
 //     covers it. Objects of other namespaces have no route of the host, except those of the namespaces that this object
-//     lists in annotation allowed-namespaces. A wildcard takes no older host that it covers from its namespace. Below a
+//     lists in annotation allowed-namespaces. A wildcard does not affect older hosts that it covers. Below a
 //     delegated wildcard, a host belongs to the oldest of the permitted objects in the same way.
 //   - If several of the remaining objects of one fleet have the same host, path prefix and headers, the oldest is
 //     served, then the first by namespace and name. The others keep their remaining routes.
@@ -136,11 +136,11 @@ type objectOptions struct {
 	settings *model.EnvoySettings
 }
 
-// resolvedObject is what one object requests, regardless of other objects.
+// resolvedObject is the result for one object, regardless of other objects.
 type resolvedObject struct {
 	routes   []model.Route // in the order of their Matches
 	problems []model.Problem
-	allowed  delegation // the namespaces to which it delegates its hosts
+	allowed  delegation // the namespaces to which the object delegates its hosts
 }
 
 // resolveObject resolves one object. published are the object's published Routes.

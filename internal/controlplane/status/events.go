@@ -114,7 +114,7 @@ func (r *Reporter) markEmitted(key eventKey, epoch time.Time) bool {
 	return !isEmitted
 }
 
-// unmarkEmitted removes the record of an Event that was not queued, so that the next occurrence emits it.
+// unmarkEmitted removes the record of an Event that was not queued, so that EmitEvent emits it at the next occurrence.
 func (r *Reporter) unmarkEmitted(key eventKey, epoch time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

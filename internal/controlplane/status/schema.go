@@ -22,29 +22,29 @@ type statusSchema struct {
 	logger    *slog.Logger
 
 	mu      sync.Mutex
-	schema  *crd.Schema         // that missing is about
-	missing map[string]struct{} // the fields that the schema lacks, each logged once
+	schema  *crd.Schema         // the schema that lacks the fields in missing
+	missing map[string]struct{} // the fields of statuses that schema lacks, each logged once
 }
 
 // split separates the fields of a status that the schema declares from the others. Every field counts as declared until
 // the schema is known. One caller reads a schema that lacks fields and is older than schemaAge again; the other callers
 // use the one that is known.
 func (s *statusSchema) split(ctx context.Context, fields map[string]any) (inStatus, annotated map[string]any) {
-	known, age := s.published.Last()
+	last, age := s.published.Last()
 	if age >= schemaAge && s.hasMissing() {
 		current, err := s.published.TryRefresh(ctx)
 		if s.logFailure(ctx, err); err == nil {
-			known = current
+			last = current
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !reflect.DeepEqual(known, s.schema) {
-		s.schema, s.missing = known, map[string]struct{}{}
+	if !reflect.DeepEqual(last, s.schema) {
+		s.schema, s.missing = last, map[string]struct{}{}
 	}
 	inStatus, annotated = map[string]any{}, map[string]any{}
 	for name, value := range fields {
-		if known == nil || known.Declares(map[string]any{name: value}) {
+		if last == nil || last.Declares(map[string]any{name: value}) {
 			inStatus[name] = value
 		} else {
 			annotated[name] = value

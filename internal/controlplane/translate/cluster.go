@@ -53,7 +53,7 @@ type clusterFactory struct {
 	breakers      *clusterv3.CircuitBreakers  // from options only
 	outliers      *clusterv3.OutlierDetection // without settings
 	http, mirrors map[model.Protocol]map[string]*anypb.Any
-	sockets       []*clusterv3.Cluster_TransportSocketMatch // for model.HTTPS without a CA
+	sockets       []*clusterv3.Cluster_TransportSocketMatch // for model.HTTPS without verification
 }
 
 // newClusterFactory creates the messages that clusters share.

@@ -129,10 +129,10 @@ func httpFilters(holdFilters ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) 
 	}}), nil
 }
 
-// localReplyConfig modifies responses that Envoy generates, so that they differ from those of the workload. They
-// contain a reason if the workload may have received the request. A 503 contains Retry-After if it has not. A 404 has a
-// body that names its source. Responses of the interceptor contain their own Retry-After and reason. The first mapper
-// that matches applies; after a retry, the flags of both attempts are set. The response flags:
+// localReplyConfig modifies responses that Envoy generates, so that clients can distinguish them from those of the
+// workload. A response contains ReasonHeader if the workload may have received the request, and Retry-After if it has
+// not. A 404 has a body that names its source. Responses of the interceptor contain their own Retry-After and reason.
+// The first mapper that matches applies; after a retry, the flags of both attempts are set. The response flags:
 //
 //   - UT: a timeout of the response has expired. SI: nothing was sent or received for the idle timeout.
 //   - UC, UR, LR: the connection or the stream to the workload was reset. UPE: its response is invalid.
@@ -151,7 +151,7 @@ func localReplyConfig() *hcmv3.LocalReplyConfig {
 	}}
 }
 
-// flagMapper adds a header to responses with one of the flags.
+// flagMapper returns a mapper that adds a header, unless it is present, to responses with one of the response flags.
 func flagMapper(header, value string, flags ...string) *hcmv3.ResponseMapper {
 	return &hcmv3.ResponseMapper{
 		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{

@@ -30,10 +30,10 @@ const (
 	ReasonHeader = "X-Kedify-Reason"
 	// ReasonProbe is the value for a health check.
 	ReasonProbe = "probe"
-	// ReasonTimeout is the value for a response that did not begin, or did not continue, in time.
+	// ReasonTimeout is the value for a response that did not begin, or did not continue, within its timeout.
 	ReasonTimeout = "timeout"
-	// ReasonReset is the value for a connection to the workload that ended before the response, or for an invalid
-	// response.
+	// ReasonReset is the value if the connection to the workload ended before the response was complete, or if the
+	// response is invalid.
 	ReasonReset = "reset"
 	// ProbeRouteName is the name of the route for hosts without an object, and the last segment of the names of the
 	// other ones.

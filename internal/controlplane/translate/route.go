@@ -108,14 +108,14 @@ func (f scopeFactory) routeAction(
 		return action, nil
 	}
 	var sum uint64
-	weighted, held := new(routev3.WeightedCluster), model.WaitsForEndpoint(route, services)
+	weighted, isWaiting := new(routev3.WeightedCluster), model.WaitsForEndpoint(route, services)
 	for _, part := range splitOf(route, services) {
 		sum += uint64(part.Weight)
 		cluster := &routev3.WeightedCluster_ClusterWeight{
 			Name:   ClusterName(route.Owner, route.Backends[part.Backend].Service),
 			Weight: wrapperspb.UInt32(part.Weight),
 		}
-		if held[part.Backend] {
+		if isWaiting[part.Backend] {
 			cluster.TypedPerFilterConfig = f.holdConfigs.hold
 		}
 		weighted.Clusters = append(weighted.Clusters, cluster)
@@ -142,10 +142,10 @@ func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
 	settings := route.EnvoySettings.OfRoute()
 	var perTry *durationpb.Duration
 	if timeout := responseHeaderTimeout(route); timeout > 0 {
-		perTry = limitOf(timeout)
+		perTry = timeoutOf(timeout)
 	}
 	return &routev3.RouteAction{
-		Timeout:     limitOf(settings.Timeout.Value),
+		Timeout:     timeoutOf(settings.Timeout.Value),
 		IdleTimeout: durationpb.New(cmp.Or(settings.IdleTimeout, model.TimeoutOf(streamIdleTimeout)).Value),
 		RetryPolicy: &routev3.RetryPolicy{
 			RetryOn: cmp.Or(settings.RetryOn, "connect-failure,refused-stream"),
@@ -160,14 +160,15 @@ func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
 	}
 }
 
-// longestLimit replaces longer time limits. Envoy rejects routes with one of almost 292 years or more, the
-// maximum of time.Duration.
-const longestLimit = 100 * 365 * 24 * time.Hour
+// maxTimeout is the longest time limit of a route, 100 years. Longer ones are reduced to it: Envoy rejects a route
+// whose limit is close to the maximum of time.Duration, 292 years.
+const maxTimeout = 100 * 365 * 24 * time.Hour
 
-// limitOf returns a time limit, 0 for none. Envoy counts milliseconds, so that a shorter limit would be none.
-func limitOf(limit time.Duration) *durationpb.Duration {
+// timeoutOf returns a time limit from a millisecond to maxTimeout, or 0 for none. Envoy rounds limits down to
+// milliseconds, so a shorter one would be no limit.
+func timeoutOf(limit time.Duration) *durationpb.Duration {
 	if limit > 0 {
-		limit = min(max(limit, time.Millisecond), longestLimit)
+		limit = min(max(limit, time.Millisecond), maxTimeout)
 	}
 	return durationpb.New(limit)
 }

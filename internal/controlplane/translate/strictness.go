@@ -20,8 +20,8 @@ const (
 	Unescape = "unescape"
 )
 
-// Strictness configures requests that an application may understand differently from the proxy. The zero value, like
-// Keep, passes them on unchanged.
+// Strictness configures how the proxy handles ambiguous requests: those that an application may interpret differently
+// from the proxy. The zero value, like Keep, passes them on unchanged.
 type Strictness struct {
 	// UnderscoreHeaders is the action on a header whose name contains an underscore: Keep, Drop, or Reject with 400
 	// or a reset stream. CGI, WSGI and PHP applications read X_User as X-User.
@@ -29,14 +29,14 @@ type Strictness struct {
 	// EscapedSlashes is the action on a path with %2F or %5C: Keep, Reject with 400, Redirect to the unescaped path with
 	// 307, or Unescape.
 	EscapedSlashes string
-	// MergeSlashes replaces adjacent slashes of a path by one.
+	// MergeSlashes replaces adjacent slashes in a path with one slash.
 	MergeSlashes bool
 }
 
 // ErrStrictness is the error of an unknown action.
 var ErrStrictness = errors.New("unknown action")
 
-// Check validates the actions.
+// Check validates the actions. The error names the interceptor's flag and the valid values, and wraps ErrStrictness.
 func (s Strictness) Check() error {
 	if _, isKnown := underscoreActions()[s.UnderscoreHeaders]; !isKnown {
 		return unknownAction("--underscore-headers", s.UnderscoreHeaders, underscoreActions())
@@ -62,7 +62,7 @@ func underscoreActions() map[string]corev3.HttpProtocolOptions_HeadersWithUnders
 	}
 }
 
-// slashActions returns Envoy's actions on escaped slashes. The default of the implementation is to keep them.
+// slashActions returns Envoy's actions on escaped slashes. IMPLEMENTATION_SPECIFIC_DEFAULT keeps them.
 func slashActions() map[string]hcmv3.HttpConnectionManager_PathWithEscapedSlashesAction {
 	return map[string]hcmv3.HttpConnectionManager_PathWithEscapedSlashesAction{
 		Keep:     hcmv3.HttpConnectionManager_IMPLEMENTATION_SPECIFIC_DEFAULT,
@@ -72,8 +72,8 @@ func slashActions() map[string]hcmv3.HttpConnectionManager_PathWithEscapedSlashe
 	}
 }
 
-// apply configures the manager of a listener for clients. Envoy changes a path before it is matched, so a route and
-// the application see the same path.
+// apply configures the connection manager of a listener for clients. Envoy changes a path before it selects the route,
+// so the application receives the path that was matched.
 func (s Strictness) apply(manager *hcmv3.HttpConnectionManager) {
 	manager.CommonHttpProtocolOptions.HeadersWithUnderscoresAction = underscoreActions()[s.UnderscoreHeaders]
 	manager.PathWithEscapedSlashesAction = slashActions()[s.EscapedSlashes]

@@ -39,7 +39,7 @@ type Options struct {
 	// X-Forwarded-Proto is overwritten with http. With 1 or more an incoming X-Forwarded-Proto is preserved, which an
 	// Ingress that terminates TLS needs. X-Forwarded-For is always appended to.
 	TrustedHops uint32
-	// Strictness configures requests that an application may understand differently from the proxy.
+	// Strictness configures how the proxy handles requests that an application may interpret differently.
 	Strictness Strictness
 	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each cluster in each
 	// proxy. A request above one of the first three limits is answered with 503. More than MaxRetries concurrent retries
@@ -54,7 +54,7 @@ type Options struct {
 }
 
 // DefaultOptions returns the default Options, without the features that need more than this package: TLS, which needs
-// Secrets, IPv6, which needs a discovery server that knows the proxies' addresses, and Hold, which needs an address.
+// Secrets, IPv6, which needs a discovery server with the proxies' addresses, and Hold, which needs an address.
 func DefaultOptions() Options {
 	return Options{
 		AccessLog:          true,

@@ -219,13 +219,13 @@ type destination struct {
 // destinationsOf returns the destinations of a Route.
 func destinationsOf(route model.Route, services map[model.ServicePort]model.Endpoints) []destination {
 	var destinations []destination
-	held, settings := model.WaitsForEndpoint(route, services), route.EnvoySettings
+	isWaiting, settings := model.WaitsForEndpoint(route, services), route.EnvoySettings
 	for i, backend := range route.Backends {
 		cluster := clusterSpec{
 			name: ClusterName(route.Owner, backend.Service), protocol: backend.Protocol,
 			settings: settings, affinity: route.Affinity,
 		}
-		destinations = append(destinations, destination{cluster, backend.ServicePort(), held[i]})
+		destinations = append(destinations, destination{cluster, backend.ServicePort(), isWaiting[i]})
 	}
 	if fault.SwappedEndpoints && len(destinations) == 2 && // Only in a mutant.
 		min(len(services[destinations[0].at].Ready), len(services[destinations[1].at].Ready)) > 0 {

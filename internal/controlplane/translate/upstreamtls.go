@@ -25,7 +25,7 @@ func plaintextMatch() *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{plaintextKey: structpb.NewBoolValue(true)}}
 }
 
-// socketsOf returns the transport sockets for workloads with TLS.
+// socketsOf returns the transport sockets for workloads with TLS, shared by all clusters without settings.
 func (f clusterFactory) socketsOf(settings model.UpstreamTLS) ([]*clusterv3.Cluster_TransportSocketMatch, error) {
 	if settings == (model.UpstreamTLS{}) {
 		return f.sockets, nil
@@ -67,7 +67,7 @@ func upstreamSockets(settings model.UpstreamTLS) ([]*clusterv3.Cluster_Transport
 	}, nil
 }
 
-// validation returns the verification of certificates by a CA and by DNS names.
+// validation returns the context that verifies the certificate of a workload by CA and DNS name.
 func validation(settings model.UpstreamTLS) *tlsv3.CertificateValidationContext {
 	context := &tlsv3.CertificateValidationContext{TrustedCa: &corev3.DataSource{
 		Specifier: &corev3.DataSource_InlineString{InlineString: settings.CA},

@@ -43,8 +43,8 @@ const (
 	// keepaliveFloor is the shortest ping interval that clients may use. It must not exceed the interval in bootstraps,
 	// 30 s; the difference permits shorter settings.
 	keepaliveFloor = 5 * time.Second
-	// pingInterval and pingTimeout detect half-open connections. Envoy answers a ping on its main thread, which applies
-	// thousands of clusters for longer than 10 s if it has little processor time. The default of gRPC is 20 s, too.
+	// pingInterval and pingTimeout detect half-open connections. Envoy answers pings on its main thread. With little
+	// processor time, that thread can need more than 10 s to apply thousands of clusters. 20 s is also gRPC's default.
 	pingInterval = 30 * time.Second
 	pingTimeout  = 20 * time.Second
 	// streamsPerAddress is how many streams one address may have, so that one proxy cannot use all of them. A proxy has

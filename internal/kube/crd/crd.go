@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Schema is the part of an OpenAPI 3.0 schema that declares fields and their values.
+// Schema is the part of an OpenAPI 3.0 schema that declares fields and the allowed values of strings.
 type Schema struct {
 	Properties      map[string]Schema `json:"properties"`
 	Items           *Schema           `json:"items"`
@@ -24,8 +24,8 @@ type Schema struct {
 	Kinds []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
 }
 
-// Declares reports whether the schema declares every field of value, which was decoded from JSON, and allows its values
-// where it lists the allowed ones.
+// Declares reports whether the schema declares every field of value, which was decoded from JSON, and allows every
+// string in it: a schema with Enum allows no other strings.
 func (s Schema) Declares(value any) bool {
 	switch value := value.(type) {
 	case string:
@@ -73,8 +73,8 @@ func FieldSchema(
 }
 
 // MayBeUndeclared reports whether the API server may have rejected a write because the schema lacks a field or a value
-// in it. Server-side apply answers an undeclared field with an internal error (Kubernetes 1.34), and so does an API
-// server without its storage. So this is necessary and not sufficient: the schema decides, see Published.
+// in it. Server-side apply answers an undeclared field with an internal error (Kubernetes 1.34). The API server answers
+// with the same code if its storage fails, so a true result proves nothing: check the schema, see Published.
 func MayBeUndeclared(err error) bool {
 	return apierrors.IsInternalError(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }

@@ -12,9 +12,9 @@ import (
 // readPause is the shortest time between two reads of a schema.
 const readPause = time.Second
 
-// Published is the schema of a top-level field of a kind in the API server. It is read only when it is needed: after
-// the API server rejected a write that the schema may not declare. The text of such a rejection isn't an API. A
-// Published is safe for concurrent use.
+// Published is the schema that the API server publishes for a top-level field of a kind. It is read only after the API
+// server rejected a write that the schema may not declare, because the text of a rejection isn't an API. A Published is
+// safe for concurrent use.
 type Published struct {
 	read    func(context.Context) (*Schema, error)
 	reading sync.Mutex // held during a read
@@ -32,23 +32,24 @@ func NewPublished(client rest.Interface, kind schema.GroupVersionKind, field str
 	}}
 }
 
-// Last returns the schema of the last successful read, and the time since then. The schema is nil if it is unknown or the
-// API server publishes none.
+// Last returns the schema of the last successful read, and the time since then. The schema is nil if there was no
+// successful read, or if the API server publishes no schema.
 func (p *Published) Last() (last *Schema, age time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.schema, time.Since(p.readAt)
 }
 
-// Refresh reads the schema, after any read in progress has ended. It makes no request if the last read is younger than
-// readPause.
+// Refresh reads the schema, after any read in progress has ended. If the last read is younger than readPause, it makes
+// no request and returns the schema of the last successful read. The schema is nil if it is unknown.
 func (p *Published) Refresh(ctx context.Context) (*Schema, error) {
 	p.reading.Lock()
 	defer p.reading.Unlock()
 	return p.refreshLocked(ctx)
 }
 
-// TryRefresh is Refresh without waiting for a read in progress: then it returns the schema of the last read.
+// TryRefresh is like Refresh, but does not wait for a read in progress: it then returns the schema of the last
+// successful read.
 func (p *Published) TryRefresh(ctx context.Context) (*Schema, error) {
 	if !p.reading.TryLock() {
 		last, _ := p.Last()

@@ -54,7 +54,7 @@ func (w *Watcher) Run(ctx context.Context, logger *slog.Logger) error {
 		defer close(done)
 		source := sourceOf[*rollout](w.api, "Rollouts", rolloutGroup, rolloutVersion, rolloutResource)
 		source.Fallback += " whose target is a Rollout"
-		source.Fixes.NotFound = "none without Argo Rollouts; otherwise " + source.Fixes.NotFound
+		source.Fixes.NotFound = "not needed without Argo Rollouts; otherwise " + source.Fixes.NotFound
 		source.IsOptional = true
 		w.rollouts.Follow(ctx, source, logger)
 	}()

@@ -232,8 +232,8 @@ func (r recorder) WithAttrs([]slog.Attr) slog.Handler { return r }
 // WithGroup implements slog.Handler.
 func (r recorder) WithGroup(string) slog.Handler { return r }
 
-// TestLogWithoutRollouts: a cluster without Argo Rollouts is complete, so that is no warning. A missing permission is
-// one.
+// TestLogWithoutRollouts: Argo Rollouts is optional, so a missing CRD is logged at level info. A missing permission is
+// a warning.
 func TestLogWithoutRollouts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -243,7 +243,7 @@ func TestLogWithoutRollouts(t *testing.T) {
 	}{
 		"not installed": {
 			http.NotFound, slog.LevelInfo,
-			"none without Argo Rollouts; otherwise install the CustomResourceDefinition rollouts.argoproj.io",
+			"not needed without Argo Rollouts; otherwise install the CustomResourceDefinition rollouts.argoproj.io",
 		},
 		"forbidden": {
 			forbid, slog.LevelWarn,

@@ -178,7 +178,8 @@ func parseYAML(text string) (values map[string]string, problem string) {
 	return values, ""
 }
 
-// flatten adds the leaves of a value. A null is none: in the JSON of Envoy's messages it means that a field is not set.
+// flatten adds the leaves of a value, by path. A null is no leaf: in the JSON form of Envoy's messages it means that
+// the field is not set.
 func flatten(path string, value any, into map[string]string) {
 	switch typed := value.(type) {
 	case map[string]any:

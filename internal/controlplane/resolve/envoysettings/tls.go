@@ -10,7 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// Paths of the verification of certificates of applications.
+// Paths of the settings that verify the certificates of applications.
 const (
 	pathValidation = "cluster.transport_socket.typed_config.common_tls_context.validation_context."
 	pathCA         = pathValidation + "trusted_ca.inline_string"
@@ -51,8 +51,8 @@ func tlsSettings() []setting {
 // isDNSName reports whether the text is a DNS name.
 func isDNSName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
 
-// parseCA returns the certificates of a PEM text, without any text between them. The result is false if there is none,
-// or anything else.
+// parseCA returns the certificates in a PEM text, without the text between them. isValid is false if there is no
+// certificate, or a PEM block that is not a valid certificate.
 func parseCA(text string) (certificates string, isValid bool) {
 	var all strings.Builder
 	for rest := []byte(text); ; {
@@ -67,13 +67,14 @@ func parseCA(text string) (certificates string, isValid bool) {
 	}
 }
 
-// tlsConflict is conflict for the settings of TLS.
+// tlsConflict is conflict for the settings of UpstreamTLS.
 func tlsConflict(settings model.UpstreamTLS) (problem string, dependent []string) {
 	switch {
 	case settings.Name != "" && settings.NameSuffix != "":
 		return pathNameSuffix + ": Envoy matches one of exact and suffix: remove one of them", []string{pathNameSuffix}
 	case settings.CA == "" && settings != (model.UpstreamTLS{}):
-		return pathCA + ": missing: set the CA of the certificates whose names are matched", []string{pathExactName, pathNameSuffix}
+		return pathCA + ": missing: set the CA of the certificates whose names are matched",
+			[]string{pathExactName, pathNameSuffix}
 	}
 	return "", nil
 }
