@@ -16,8 +16,8 @@ import (
 
 // TestSessionInAnyOrder plays random snapshots, answers, NACKs and delays. In any order, a proxy never has a scope with
 // a cluster that it cannot serve. It never loses the endpoints of a cluster before the scopes with routes to it are
-// replaced. Once everything is answered, the proxy has all good resources of the last snapshot, and exactly the bad
-// ones are reported as rejected.
+// replaced. Once everything is answered, the proxy has all good resources of the last snapshot, endpoints with the
+// priorities for its zone, and exactly the bad ones are reported as rejected.
 func TestSessionInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{ModeDelta, ModeStateOfTheWorld} {
@@ -46,6 +46,7 @@ func (m *model) play(steps int) {
 		default:
 			switch {
 			case m.random.IntN(4) > 0:
+				m.move()
 			case m.mode == ModeDelta:
 				m.reconnect()
 			case m.canReconnect():
@@ -63,6 +64,11 @@ func (m *model) play(steps int) {
 	m.converge(m.randomItems(9, m.random.IntN(2) == 0))
 	m.checkRejected()
 	m.converge(m.randomItems(10, false))
+	for name, res := range m.held[EndpointKind] {
+		if got := res.preference.topology; got != m.session.topology {
+			m.fail(fmt.Sprintf("in the end the endpoints %s are for a proxy in zone %q", name, got.Zone))
+		}
+	}
 	for k := range Kind(KindCount) {
 		want, got := versionsOf(mapOf(m.snapshot.resources[k])), versionsOf(m.held[k])
 		if diff := cmp.Diff(want, got); diff != "" {
