@@ -26,8 +26,8 @@ type Settings struct {
 	Resources *corev1.ResourceRequirements
 	// InterceptorNamespace is the namespace of the interceptor that configures the proxies.
 	InterceptorNamespace string
-	// IPv6 makes Envoy's admin interface, which the kubelet probes, listen on IPv6 in addition to IPv4. The first
-	// address of a Pod in the cluster must be an IPv6 address: Envoy does not start on a machine without IPv6.
+	// IPv6 makes the listener that the kubelet probes listen on IPv6 in addition to IPv4. The first address of a Pod in
+	// the cluster must be an IPv6 address: Envoy does not start on a machine without IPv6.
 	IPv6 bool
 }
 

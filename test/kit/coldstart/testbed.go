@@ -204,7 +204,8 @@ func (r *Replica) Queued(ctx context.Context) (int, error) {
 func (s *Testbed) StartProxy(ctx context.Context) error {
 	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink." + httpv1alpha1.DefaultInterceptorNamespace
 	bootstrap, err := envoyproc.InstalledBootstrap(s.Repository, [2]string{service, netspace.Address().String()},
-		[2]string{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"})
+		[2]string{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"},
+		[2]string{"port_value: 9902", "port_value: 0"})
 	if err != nil {
 		return err
 	}
