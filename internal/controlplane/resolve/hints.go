@@ -24,13 +24,13 @@ func (h *hintsByAddress) add(at netip.AddrPort, hint model.Hint) {
 // of returns model.Endpoints.Hints for ready endpoints. As in kube-proxy (pkg/proxy/topology.go), hints for zones count
 // only if each of the endpoints has one, and so do hints for nodes. Equal hints of all endpoints express no preference
 // and are dropped, so that an application in one zone is served as without hints.
-func (h hintsByAddress) of(ready []netip.AddrPort) []model.Hint {
-	if len(h) == 0 {
+func (h *hintsByAddress) of(ready []netip.AddrPort) []model.Hint {
+	if len(*h) == 0 {
 		return nil
 	}
 	hints := make([]model.Hint, len(ready))
 	for i, at := range ready {
-		hints[i] = h[at]
+		hints[i] = (*h)[at]
 	}
 	hasZones := isPreference(hints, func(hint model.Hint) string { return hint.Zones })
 	hasNodes := isPreference(hints, func(hint model.Hint) string { return hint.Nodes })
