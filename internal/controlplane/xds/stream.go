@@ -40,7 +40,7 @@ type stream struct {
 	// hasIPv6 is true for a proxy with an IPv6 address, and isDrained for one that has lost the drained listeners. They
 	// never become false.
 	hasIPv6, isDrained bool
-	topology           session.Topology // of the proxy
+	topology           session.Topology // of the proxy; of the goroutine of serve
 	hasRefused         bool             // names were refused; of the goroutine of serve
 
 	mu      sync.Mutex // guards the session
@@ -68,11 +68,12 @@ func (st *stream) withhold(names []string) session.Output {
 	return st.session.WithholdListeners(time.Now(), names)
 }
 
-// place sets where the proxy runs.
-func (st *stream) place() session.Output {
+// setTopology sets where the proxy runs.
+func (st *stream) setTopology(topology session.Topology) session.Output {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.session.SetTopology(time.Now(), st.topology)
+	st.topology = topology
+	return st.session.SetTopology(time.Now(), topology)
 }
 
 // tick runs what is due in the session.
@@ -192,8 +193,7 @@ func (s *Server) applyMembership(members *membership, st *stream, t transport) e
 		due = st.withhold(s.withheldListeners(st)).Responses
 	}
 	if topology, isKnown := members.Topologies[st.address]; isKnown && topology != st.topology {
-		st.topology = topology
-		due = append(due, st.place().Responses...)
+		due = append(due, st.setTopology(topology).Responses...)
 	}
 	return s.sendAll(t, due)
 }

@@ -64,11 +64,7 @@ func (m *model) play(steps int) {
 	m.converge(m.randomItems(9, m.random.IntN(2) == 0))
 	m.checkRejected()
 	m.converge(m.randomItems(10, false))
-	for name, res := range m.held[EndpointKind] {
-		if got := res.preference.topology; got != m.session.topology {
-			m.fail(fmt.Sprintf("in the end the endpoints %s are for a proxy in zone %q", name, got.Zone))
-		}
-	}
+	m.checkTopology()
 	for k := range Kind(KindCount) {
 		want, got := versionsOf(mapOf(m.snapshot.resources[k])), versionsOf(m.held[k])
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -76,6 +72,25 @@ func (m *model) play(steps int) {
 		}
 		if n := len(m.session.Rejected(k)); n > 0 {
 			m.fail(fmt.Sprintf("in the end %d %ss are held back", n, k))
+		}
+	}
+}
+
+// checkTopology moves the proxy while answers are pending, and requires that it has all endpoints with the priorities of
+// its last zone, although no endpoint has changed.
+func (m *model) checkTopology() {
+	m.t.Helper()
+	for range 10 {
+		m.move()
+		m.proxyStep()
+		if m.random.IntN(2) == 0 {
+			m.serverStep()
+		}
+	}
+	m.drain()
+	for name, res := range m.held[EndpointKind] {
+		if got := res.preference.topology; got != m.session.topology {
+			m.fail(fmt.Sprintf("in the end the endpoints %s are for a proxy in zone %q", name, got.Zone))
 		}
 	}
 }

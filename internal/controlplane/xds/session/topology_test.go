@@ -94,8 +94,12 @@ func TestPriorities(t *testing.T) {
 			}
 			isPublished := bytes.Equal(sent.Any().GetValue(), res.Any().GetValue())
 			hasHints := len(test.groups) > 1
-			if isKnown := test.topology != (Topology{}); isPublished == (isKnown && hasHints) ||
-				(sent.Version() == res.Version()) != isPublished || sent.version != res.version {
+			if isKnown := test.topology != (Topology{}); isPublished == (isKnown && hasHints) {
+				t.Errorf("sent as published: %t", isPublished)
+			}
+			listOf := func(res *Resource) string { return Response{Resources: []*Resource{res}}.Version() }
+			if (sent.Version() == res.Version()) != isPublished || (listOf(sent) == listOf(res)) != isPublished ||
+				sent.version != res.version {
 				t.Errorf("sent as published: %t, version %s of %s", isPublished, sent.Version(), res.Version())
 			}
 		})
