@@ -20,6 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
@@ -143,6 +144,35 @@ func TestProxiesPreferTheirZone(t *testing.T) {
 	}
 }
 
+// TestWeightsDoNotDependOnZones has a canary at 20 % without a Pod in one of two zones with a proxy. Both proxies send it
+// 20 %, and within each Service they prefer their own zone, where it has a Pod.
+func TestWeightsDoNotDependOnZones(t *testing.T) {
+	t.Parallel()
+	pods := []*backend{
+		startBackend(t, "a"), startBackend(t, "b"), startBackend(t, "b-canary"), startBackend(t, "c-canary"),
+	}
+	inputs, options := inZones(t, pods, byZone), translate.DefaultOptions()
+	for _, slice := range inputs.EndpointSlices[2:] {
+		slice.Service.Name = "canary"
+	}
+	inputs.Services = append(inputs.Services, kit.ResolveServices(kit.NewService(namespace, "canary"))...)
+	inputs.ScaledObjects[0] = kit.WithSplit(inputs.ScaledObjects[0],
+		split.Backend{Service: "shop", Weight: 80}, split.Backend{Service: "canary", Weight: 20})
+	resources := translated(t, inputs, options)
+	z := startZones(t, resources, "a", "b")
+	z.apply(t, resources)
+	for zone, shares := range map[string]map[string]float64{
+		"a": {"a": 0.8, "b": 0, "b-canary": 0.1, "c-canary": 0.1},
+		"b": {"a": 0, "b": 0.8, "b-canary": 0.2, "c-canary": 0},
+	} {
+		load := traffic.Start(t, z[zone].address, "shop.example.com", rate, "a", "b", "b-canary", "c-canary")
+		for pod, share := range shares {
+			load.CheckShare(pod, share)
+		}
+		load.Stop()
+	}
+}
+
 // TestDrainingInAZone removes one of two Pods of a zone in two steps while it has a request. The request ends, and new
 // ones stay in the zone although half of its Pods are not ready.
 func TestDrainingInAZone(t *testing.T) {
@@ -152,11 +182,12 @@ func TestDrainingInAZone(t *testing.T) {
 	inputs, options := inZones(t, pods, byZone), translate.DefaultOptions()
 	z := startZones(t, translated(t, inputs, options), "a")
 	z.apply(t, translated(t, inputs, options))
-	answers := make(chan answer, 100)
+	ctx, answers := await.Context(t), make(chan answer, 100)
 	var sending sync.WaitGroup
+	t.Cleanup(sending.Wait)
 	for isHeld := false; !isHeld; {
 		sending.Go(func() {
-			got, err := z["a"].get(t.Context(), "http://shop.example.com/held", nil)
+			got, err := z["a"].get(ctx, "http://shop.example.com/held", nil)
 			if err != nil || got.status != http.StatusOK {
 				t.Errorf("a request in flight: %d, %v", got.status, err)
 			}
@@ -166,6 +197,8 @@ func TestDrainingInAZone(t *testing.T) {
 		case <-remaining.arrived:
 		case <-draining.arrived:
 			isHeld = true
+		case <-ctx.Done():
+			t.Fatal("a request reached no Pod of the zone")
 		}
 	}
 	endpoint := &inputs.EndpointSlices[0].Endpoints[0]
@@ -201,7 +234,7 @@ func (z zones) servedBy(t *testing.T, requests int) map[string]int {
 	return served
 }
 
-// hostStats returns the number of endpoints of all clusters for which a line of the admin interface ends with suffix.
+// hostStats returns the number of endpoints of the object shop for which a line of the admin interface ends with suffix.
 func (s *served) hostStats(t *testing.T, suffix string) int {
 	t.Helper()
 	text, err := s.Admin(t.Context(), "/clusters")
@@ -210,7 +243,7 @@ func (s *served) hostStats(t *testing.T, suffix string) int {
 	}
 	count := 0
 	for line := range strings.Lines(string(text)) {
-		if strings.HasSuffix(strings.TrimSpace(line), suffix) {
+		if strings.HasPrefix(line, "apps/shop/shop::") && strings.HasSuffix(strings.TrimSpace(line), suffix) {
 			count++
 		}
 	}
