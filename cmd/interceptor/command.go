@@ -150,6 +150,8 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.translate.AccessLog, "access-log", standard.AccessLog, "log every request of the proxies as JSON")
 	flags.BoolVar(&s.translate.TLS, "tls", true,
 		"serve TLS for hosts of HTTPScaledObjects that name a Secret with a certificate")
+	flags.BoolVar(&s.translate.TopologyHints, "topology-hints", standard.TopologyHints,
+		"prefer the Pods that EndpointSlices intend for the node or the zone of a proxy (trafficDistribution of a Service)")
 	flags.Uint32Var(&s.translate.TrustedHops, "trusted-hops", standard.TrustedHops,
 		"`number` of proxies in front of kedify-proxy whose X-Forwarded-For and X-Forwarded-Proto are trusted")
 	flags.StringVar(&s.translate.Strictness.UnderscoreHeaders, "underscore-headers", standard.Strictness.UnderscoreHeaders,

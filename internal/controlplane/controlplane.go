@@ -13,6 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -44,7 +45,8 @@ func (p Publisher) Retire(fleet model.Fleet) { p.Server.Retire(string(fleet)) }
 
 // Assign implements ingest.Publisher. An address is leaving when all its proxies serve but are no longer ready.
 func (p Publisher) Assign(proxies map[model.Fleet][]model.Proxy) {
-	members, isLeaving := xds.Members{Fleets: map[netip.Addr][]string{}}, map[netip.Addr]bool{}
+	members := xds.Members{Fleets: map[netip.Addr][]string{}, Topologies: map[netip.Addr]session.Topology{}}
+	isLeaving := map[netip.Addr]bool{}
 	for fleet, fleetProxies := range proxies {
 		for _, proxy := range fleetProxies {
 			if slices.ContainsFunc(proxy.Addresses, netip.Addr.Is6) {
@@ -53,6 +55,9 @@ func (p Publisher) Assign(proxies map[model.Fleet][]model.Proxy) {
 			for _, address := range proxy.Addresses {
 				others, isKnown := isLeaving[address]
 				isLeaving[address] = (others || !isKnown) && proxy.IsServing && !proxy.IsReady
+				if topology := (session.Topology{Zone: proxy.Zone, Node: proxy.Node}); topology != (session.Topology{}) {
+					members.Topologies[address] = topology
+				}
 				if !slices.Contains(members.Fleets[address], string(fleet)) {
 					members.Fleets[address] = append(members.Fleets[address], string(fleet))
 				}

@@ -176,8 +176,24 @@ type Endpoints struct {
 	// Draining endpoints are terminating but still serve: they finish their requests and connections and receive no new
 	// ones.
 	Draining []netip.AddrPort `json:",omitempty"`
+	// Hints are the hints of the Ready endpoints, by index; nil if the Service has none, or if they express no preference.
+	// Either all of them name zones or none does, and the same is true of nodes.
+	//
+	// They are not part of the JSON, of which replicas exchange digests: the traffic split is the same with any hints.
+	Hints []Hint `json:"-"`
 	// IsMissing means that the Service or its port does not exist: no endpoint can become ready.
 	IsMissing bool `json:",omitempty"`
+}
+
+// Hint names the proxies that an endpoint is intended for, as the hints of an EndpointSlice do.
+type Hint struct {
+	// Zones and Nodes are the names of the zones and of the nodes of these proxies, sorted and separated by commas.
+	Zones, Nodes string
+}
+
+// Compare orders Hints by their zones, then by their nodes.
+func (h Hint) Compare(other Hint) int {
+	return cmp.Or(cmp.Compare(h.Zones, other.Zones), cmp.Compare(h.Nodes, other.Nodes))
 }
 
 // Problem is a user's error in one HTTPScaledObject, or a warning to its owner. It is reported in the object's status
@@ -223,5 +239,6 @@ func (r Route) Equal(other Route) bool {
 
 // Equal reports whether all fields are equal.
 func (e Endpoints) Equal(other Endpoints) bool {
-	return slices.Equal(e.Ready, other.Ready) && slices.Equal(e.Draining, other.Draining) && e.IsMissing == other.IsMissing
+	return slices.Equal(e.Ready, other.Ready) && slices.Equal(e.Draining, other.Draining) &&
+		slices.Equal(e.Hints, other.Hints) && e.IsMissing == other.IsMissing
 }

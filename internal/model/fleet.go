@@ -15,6 +15,8 @@ type Proxy struct {
 	Name string
 	// Addresses are the source addresses of its connections, one per IP family, sorted.
 	Addresses []netip.Addr
+	// Zone and Node are the zone and the node on which it runs, "" if they are unknown.
+	Zone, Node string
 	// IsReady means that it accepts requests and is not terminating.
 	IsReady bool
 	// IsServing means that it accepts requests, even if it is terminating.
@@ -23,7 +25,8 @@ type Proxy struct {
 
 // Equal reports whether all fields are equal.
 func (p Proxy) Equal(other Proxy) bool {
-	return p.Name == other.Name && p.IsReady == other.IsReady && p.IsServing == other.IsServing &&
+	return p.Name == other.Name && p.Zone == other.Zone && p.Node == other.Node &&
+		p.IsReady == other.IsReady && p.IsServing == other.IsServing &&
 		slices.Equal(p.Addresses, other.Addresses)
 }
 

@@ -6,8 +6,9 @@ type Update struct {
 	// Objects are the HTTPScaledObjects with a changed Route, or with changed endpoints of one. Each has all its Routes in
 	// the order of CompareRoutes and their endpoints. An object without Routes has the zero Config.
 	Objects map[Key]Config
-	// Hosts are the hosts with a changed Route or effective weight. Each has all its Routes, of all owners, in the order
-	// of CompareRoutes and their endpoints. A host without Routes has the zero Config.
+	// Hosts are the hosts with a changed Route or effective weight, or with a destination whose endpoints begin or cease
+	// to have Hints. Each has all its Routes, of all owners, in the order of CompareRoutes and their endpoints. A host
+	// without Routes has the zero Config.
 	Hosts map[Host]Config
 	// Certificates are the changed ones; nil for a host that no longer has one.
 	Certificates map[Host]*Certificate

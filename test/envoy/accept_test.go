@@ -19,7 +19,7 @@ const scenarios = "../../internal/controlplane/translate/testdata"
 
 // TestEnvoyAccepts makes Envoy validate the resources of every golden scenario. Validation reads one file, so the test
 // moves routes and endpoints into the listener and the clusters. Envoy then also checks that every cluster of a route
-// exists.
+// exists. Of a scenario with proxies, the endpoints are those that the last proxy receives.
 func TestEnvoyAccepts(t *testing.T) {
 	t.Parallel()
 	envoy := envoyproc.Binary(t)
@@ -29,6 +29,11 @@ func TestEnvoyAccepts(t *testing.T) {
 			scenario.OptionalInput(t, name) // unused here, but not orphans
 		}
 		config := kit.ParseEnvoyConfig(t, scenario.Input(t, "envoy.yaml"))
+		for _, name := range []string{"endpoints-proxy-a.yaml", "endpoints-proxy-b.yaml"} {
+			if text, exists := scenario.OptionalInput(t, name); exists {
+				config.Endpoints = kit.ParseEnvoyConfig(t, text).Endpoints
+			}
+		}
 		p := &proxy{files: t.TempDir()}
 		p.write(t, "static.json", staticBootstrap(t, config))
 		command := exec.CommandContext(t.Context(), envoy, "--mode", "validate", "--log-level", "warning",

@@ -132,6 +132,7 @@ func TestIrrelevantChangesAreNotPublished(t *testing.T) {
 		s.services.Modify(touched)
 		renamed := slice("shop", "10.0.0.1")
 		renamed.Annotations = map[string]string{"endpoints.kubernetes.io/last-change-trigger-time": "now"}
+		renamed.Endpoints[0].Zone, renamed.Endpoints[0].NodeName = new("east"), new("node-1") // Only hints for them count.
 		s.slices.Modify(renamed)
 		time.Sleep(time.Second)
 

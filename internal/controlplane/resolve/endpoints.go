@@ -49,12 +49,15 @@ func endpointsOfPort(service *Service, endpointSlices []*EndpointSlice, number u
 		return model.Endpoints{IsMissing: true}
 	}
 	var endpoints model.Endpoints
+	var hints hintsByAddress
 	for _, slice := range endpointSlices {
 		if isOfPrimaryFamily(slice, service) {
-			collect(&endpoints, slice, service.Ports[index].Name)
+			collect(&endpoints, &hints, slice, service.Ports[index].Name)
 		}
 	}
-	return normalize(endpoints)
+	endpoints = normalize(endpoints)
+	endpoints.Hints = hints.of(endpoints.Ready)
+	return endpoints
 }
 
 // isOfPrimaryFamily reports whether the slice has addresses of the Service's first IP family. Slices of host names
@@ -63,8 +66,8 @@ func isOfPrimaryFamily(slice *EndpointSlice, service *Service) bool {
 	return slice.Family != discoveryv1.AddressTypeFQDN && (service.Family == "" || service.Family == slice.Family)
 }
 
-// collect adds the endpoints of one slice that have the named port.
-func collect(endpoints *model.Endpoints, slice *EndpointSlice, portName string) {
+// collect adds the endpoints of one slice that have the named port, and the hints of the ready ones.
+func collect(endpoints *model.Endpoints, hints *hintsByAddress, slice *EndpointSlice, portName string) {
 	for _, port := range slice.Ports {
 		if port.Name != portName {
 			continue
@@ -75,6 +78,7 @@ func collect(endpoints *model.Endpoints, slice *EndpointSlice, portName string) 
 			case !endpoint.Address.IsValid():
 			case endpoint.IsReady:
 				endpoints.Ready = append(endpoints.Ready, at)
+				hints.add(at, endpoint.topology().Hint)
 			case endpoint.IsServing && endpoint.IsTerminating:
 				endpoints.Draining = append(endpoints.Draining, at)
 			}

@@ -66,7 +66,8 @@ func Proxies(endpointSlices []*EndpointSlice) map[model.Fleet][]model.Proxy {
 
 // proxiesOf returns the proxies behind one Service, sorted by name. It includes proxies that are not ready, because a
 // proxy connects before it becomes ready. If an endpoint is in two slices, one per IP family or while it moves
-// between them, the better condition counts.
+// between them, the better condition counts. Of two zones or nodes, of which one must be wrong, the last in order
+// counts.
 func proxiesOf(endpointSlices []*EndpointSlice) []model.Proxy {
 	proxies := map[string]model.Proxy{}
 	for _, slice := range endpointSlices {
@@ -78,6 +79,8 @@ func proxiesOf(endpointSlices []*EndpointSlice) []model.Proxy {
 			name := cmp.Or(endpoint.Target, address.String())
 			proxy := proxies[name]
 			proxy.Name = name
+			topology := endpoint.topology()
+			proxy.Zone, proxy.Node = max(proxy.Zone, topology.Zone), max(proxy.Node, topology.Node)
 			proxy.IsServing = proxy.IsServing || isServing(endpoint)
 			proxy.IsReady = proxy.IsReady || isServing(endpoint) && !endpoint.IsTerminating
 			if !slices.Contains(proxy.Addresses, address) {

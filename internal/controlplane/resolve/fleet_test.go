@@ -218,6 +218,7 @@ func TestProxies(t *testing.T) {
 		at("published", "10.0.0.4", discoveryv1.EndpointConditions{Ready: &yes, Serving: &no}), // by publishNotReadyAddresses
 		at("", "10.0.0.5", discoveryv1.EndpointConditions{}),
 	}
+	four.Endpoints[0].Zone, four.Endpoints[0].NodeName = new("east"), new("node-1")
 	six := kit.NewEndpointSlice("a", resolve.ProxyService)
 	six.AddressType = discoveryv1.AddressTypeIPv6
 	six.Endpoints = []discoveryv1.Endpoint{at("fine", "fd00::1", ready)}
@@ -227,7 +228,10 @@ func TestProxies(t *testing.T) {
 	want := map[model.Fleet][]model.Proxy{"a": {
 		{Name: "10.0.0.5", Addresses: []netip.Addr{address("10.0.0.5")}, IsReady: true, IsServing: true},
 		{Name: "ending", Addresses: []netip.Addr{address("10.0.0.3")}, IsServing: true},
-		{Name: "fine", Addresses: []netip.Addr{address("10.0.0.1"), address("fd00::1")}, IsReady: true, IsServing: true},
+		{
+			Name: "fine", Addresses: []netip.Addr{address("10.0.0.1"), address("fd00::1")}, Zone: "east", Node: "node-1",
+			IsReady: true, IsServing: true,
+		},
 		{Name: "published", Addresses: []netip.Addr{address("10.0.0.4")}},
 		{Name: "starting", Addresses: []netip.Addr{address("10.0.0.2")}},
 	}}

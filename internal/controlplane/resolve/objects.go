@@ -3,6 +3,8 @@ package resolve
 import (
 	"net/netip"
 	"slices"
+	"strings"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -73,9 +75,21 @@ type Endpoint struct {
 	// Address is the first address, since all addresses belong to the same Pod (discovery/v1, Endpoint). It is
 	// invalid for a host name.
 	Address netip.Addr
-	IsPod   bool
+	// Topology is the topology of the endpoint, the zero value if it has none. Most endpoints have none, and the others
+	// share the few that exist.
+	Topology unique.Handle[Topology]
+	IsPod    bool
 	// IsReady, IsServing and IsTerminating are the conditions. HasServing is true if condition serving is set.
 	IsReady, IsServing, IsTerminating, HasServing bool
+}
+
+// Topology is where an endpoint is, and the proxies that it is intended for.
+type Topology struct {
+	// Zone and Node are the zone and the node on which the endpoint runs. They are set for proxies only, because the
+	// endpoints of applications are on any number of nodes.
+	Zone, Node string
+	// Hint is set for the endpoints of applications only.
+	Hint model.Hint
 }
 
 // Equal reports whether two Services are equal.
@@ -136,6 +150,7 @@ func NewEndpointSlice(from *discoveryv1.EndpointSlice) *EndpointSlice {
 			Address: addressOf(source), HasServing: source.Conditions.Serving != nil,
 			IsReady: valueOr(source.Conditions.Ready, true), IsServing: valueOr(source.Conditions.Serving, false),
 			IsTerminating: valueOr(source.Conditions.Terminating, false),
+			Topology:      topologyOf(source, slice.Service.Name == ProxyService),
 		}
 		if target := source.TargetRef; target != nil {
 			endpoint.Target, endpoint.IsPod = target.Name, target.Kind == "Pod"
@@ -176,6 +191,42 @@ func addressOf(endpoint discoveryv1.Endpoint) netip.Addr {
 		return netip.Addr{}
 	}
 	return address.Unmap()
+}
+
+// topologyOf returns the topology of an endpoint.
+func topologyOf(endpoint discoveryv1.Endpoint, isProxy bool) unique.Handle[Topology] {
+	var topology Topology
+	switch {
+	case isProxy:
+		topology.Zone, topology.Node = valueOr(endpoint.Zone, ""), valueOr(endpoint.NodeName, "")
+	case endpoint.Hints != nil:
+		var zones, nodes []string
+		for _, zone := range endpoint.Hints.ForZones {
+			zones = append(zones, zone.Name)
+		}
+		for _, node := range endpoint.Hints.ForNodes {
+			nodes = append(nodes, node.Name)
+		}
+		topology.Hint = model.Hint{Zones: joinSorted(zones), Nodes: joinSorted(nodes)}
+	}
+	if topology == (Topology{}) {
+		return unique.Handle[Topology]{}
+	}
+	return unique.Make(topology)
+}
+
+// joinSorted returns the distinct names in order, separated by commas.
+func joinSorted(names []string) string {
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
+}
+
+// topology returns the topology of the endpoint.
+func (e Endpoint) topology() Topology {
+	if e.Topology == (unique.Handle[Topology]{}) {
+		return Topology{}
+	}
+	return e.Topology.Value()
 }
 
 // valueOr returns the value of a pointer, or absent for nil.

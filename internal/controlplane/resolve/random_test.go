@@ -127,9 +127,10 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 	return inputs
 }
 
-// randomSlice returns an EndpointSlice with endpoints in every condition, some of which are in other slices too.
+// randomSlice returns an EndpointSlice with endpoints in every condition, some of which are in other slices too. In
+// half of the slices most endpoints have a hint.
 func randomSlice(random *rand.Rand, namespace, service string) *resolve.EndpointSlice {
-	slice := kit.NewEndpointSlice(namespace, service)
+	slice, hasHints := kit.NewEndpointSlice(namespace, service), random.IntN(2) == 0
 	for range random.IntN(4) {
 		condition := func() *bool {
 			return []*bool{nil, new(bool), new(true)}[random.IntN(3)]
@@ -137,9 +138,22 @@ func randomSlice(random *rand.Rand, namespace, service string) *resolve.Endpoint
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
 			Addresses:  []string{fmt.Sprintf("10.0.0.%d", random.IntN(4))},
 			Conditions: discoveryv1.EndpointConditions{Ready: condition(), Serving: condition(), Terminating: condition()},
+			Hints:      randomHints(random, hasHints), Zone: new(fmt.Sprint("z", random.IntN(2))),
 		})
 	}
 	return resolve.NewEndpointSlice(slice)
+}
+
+// randomHints returns hints for a zone and sometimes for a node, or none.
+func randomHints(random *rand.Rand, hasHints bool) *discoveryv1.EndpointHints {
+	if !hasHints || random.IntN(8) == 0 {
+		return nil
+	}
+	hints := &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: fmt.Sprint("z", random.IntN(2))}}}
+	if random.IntN(3) == 0 {
+		hints.ForNodes = []discoveryv1.ForNode{{Name: fmt.Sprint("n", random.IntN(3))}}
+	}
+	return hints
 }
 
 func shuffle[T any](random *rand.Rand, list []T) {

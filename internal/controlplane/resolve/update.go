@@ -245,8 +245,9 @@ func (u *update) refreshEndpoints() {
 			for _, key := range port.users {
 				routes := u.objects[key].published
 				u.changedObjects[fleetObject{routes[0].Fleet, key}] = struct{}{}
-				if (len(before.Ready) == 0) == (len(now.Ready) == 0) && before.IsMissing == now.IsMissing {
-					continue // Effective weights and queueing do not change.
+				if (len(before.Ready) == 0) == (len(now.Ready) == 0) && before.IsMissing == now.IsMissing &&
+					(len(before.Hints) == 0) == (len(now.Hints) == 0) {
+					continue // Effective weights, queueing and retries do not change.
 				}
 				for _, route := range routes {
 					u.changedHosts[fleetHostOf(route)] = struct{}{}

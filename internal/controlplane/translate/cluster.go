@@ -182,6 +182,8 @@ func connectTimeoutOf(settings model.ClusterSettings) time.Duration {
 
 // loadAssignment returns endpoints with their health. Draining endpoints keep their requests and receive no new ones,
 // unless there are no others: a Pod that still answers is better than 503, and kube-proxy does the same (KEP-1669).
+//
+// Ready endpoints with hints are in groups, see hintedGroups.
 func loadAssignment(name string, endpoints model.Endpoints) (*endpointv3.ClusterLoadAssignment, error) {
 	assignment := &endpointv3.ClusterLoadAssignment{ClusterName: name}
 	draining, drainingStatus := notInPanic(endpoints.Draining, len(endpoints.Ready)), corev3.HealthStatus_DRAINING
@@ -189,14 +191,18 @@ func loadAssignment(name string, endpoints model.Endpoints) (*endpointv3.Cluster
 		draining, drainingStatus = endpoints.Draining, corev3.HealthStatus_HEALTHY
 	}
 	group := new(endpointv3.LocalityLbEndpoints)
-	for _, at := range endpoints.Ready {
-		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, corev3.HealthStatus_HEALTHY))
+	if len(endpoints.Hints) > 0 {
+		assignment.Endpoints = hintedGroups(endpoints)
+	} else {
+		for _, at := range endpoints.Ready {
+			group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, corev3.HealthStatus_HEALTHY))
+		}
 	}
 	for _, at := range draining {
 		group.LbEndpoints = append(group.LbEndpoints, lbEndpoint(at, drainingStatus))
 	}
 	if len(group.GetLbEndpoints()) > 0 {
-		assignment.Endpoints = []*endpointv3.LocalityLbEndpoints{group}
+		assignment.Endpoints = append(assignment.GetEndpoints(), group)
 	}
 	return assignment, validate(assignment)
 }

@@ -40,7 +40,7 @@ func (f scopeFactory) failoverRoutes(
 		}},
 		Value: &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_BoolMatch{BoolMatch: true}},
 	}}
-	action := f.actionWithLimits(route)
+	action := f.actionWithLimits(route, services)
 	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: FailoverName(route.Owner, route.Failover.Service)}
 	return []*routev3.Route{{
 		Name: route.Owner.String() + "/failover", Match: match, Action: &routev3.Route_Route{Route: action},

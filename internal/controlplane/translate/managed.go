@@ -41,7 +41,7 @@ func (f scopeFactory) managedRoutes(
 				action.RequestMirrorPolicies = []*routev3.RouteAction_RequestMirrorPolicy{mirrorPolicy(route, managed)}
 				added.Action, added.TypedPerFilterConfig = &routev3.Route_Route{Route: action}, base.GetTypedPerFilterConfig()
 			} else {
-				action := f.actionWithLimits(route)
+				action := f.actionWithLimits(route, services)
 				action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: ClusterName(route.Owner, route.Canary().Service)}
 				added.Action = &routev3.Route_Route{Route: action}
 				cookies = route.AffinityCookies()

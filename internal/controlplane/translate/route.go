@@ -102,7 +102,7 @@ func routeMatch(match model.Match) *routev3.RouteMatch {
 func (f scopeFactory) routeAction(
 	route model.Route, services map[model.ServicePort]model.Endpoints,
 ) (*routev3.RouteAction, error) {
-	action := f.actionWithLimits(route)
+	action := f.actionWithLimits(route, services)
 	if len(route.Backends) == 1 {
 		action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: ClusterName(route.Owner, route.Backends[0].Service)}
 		return action, nil
@@ -138,7 +138,9 @@ func (f scopeFactory) routeAction(
 // the stream without processing (REFUSED_STREAM, RFC 9113, section 8.7). The retry goes to another Pod of the same
 // cluster, so the traffic split does not change. A timeout is not retried. All of these are defaults, see
 // model.RouteSettings.
-func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
+func (f scopeFactory) actionWithLimits(
+	route model.Route, services map[model.ServicePort]model.Endpoints,
+) *routev3.RouteAction {
 	settings := route.EnvoySettings.OfRoute()
 	var perTry *durationpb.Duration
 	if timeout := responseHeaderTimeout(route); timeout > 0 {
@@ -153,6 +155,7 @@ func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
 				model.Given[uint32]{Value: retries}).Value),
 			PerTryTimeout:                 perTry,
 			RetryHostPredicate:            f.retries,
+			RetryPriority:                 f.retryPriority(route, services),
 			HostSelectionRetryMaxAttempts: hostAttempts,
 			RetriableStatusCodes:          retryCodes(settings.RetryCodes),
 			RetryBackOff:                  backOff(settings.BackOff),

@@ -132,10 +132,11 @@ type scopeFactory struct {
 	withoutFallback map[string]*anypb.Any
 	holdConfigs     holdConfigs
 	retries         []*routev3.RetryPolicy_RetryHostPredicate
+	otherPriority   *routev3.RetryPolicy_RetryPriority // nil if hints are not applied
 }
 
 // newScopeFactory creates the messages that scopes share.
-func newScopeFactory(hold Hold) (scopeFactory, error) {
+func newScopeFactory(options Options) (scopeFactory, error) {
 	disabled, err := pack(&routev3.FilterConfig{Disabled: true})
 	if err != nil {
 		return scopeFactory{}, err
@@ -144,12 +145,17 @@ func newScopeFactory(hold Hold) (scopeFactory, error) {
 	if err != nil {
 		return scopeFactory{}, err
 	}
-	holdConfigs, err := newHoldConfigs(hold, disabled)
+	holdConfigs, err := newHoldConfigs(options.Hold, disabled)
 	if err != nil {
 		return scopeFactory{}, err
 	}
-	withoutFallback := map[string]*anypb.Any{scopeFallbackName: disabled}
-	return scopeFactory{withoutFallback: withoutFallback, holdConfigs: holdConfigs, retries: predicates}, nil
+	factory := scopeFactory{
+		withoutFallback: map[string]*anypb.Any{scopeFallbackName: disabled}, holdConfigs: holdConfigs, retries: predicates,
+	}
+	if options.TopologyHints {
+		factory.otherPriority, err = otherPriority()
+	}
+	return factory, err
 }
 
 // exact returns the scope of an exact host.

@@ -49,6 +49,8 @@ type Options struct {
 	TLS bool
 	// IPv6 enables IPv6Listeners, for a discovery server that sends them to proxies with an IPv6 address only.
 	IPv6 bool
+	// TopologyHints applies the hints of endpoints, see hintedGroups.
+	TopologyHints bool
 	// Hold configures the queueing of requests that have no endpoint yet.
 	Hold Hold
 }
@@ -59,6 +61,7 @@ func DefaultOptions() Options {
 	return Options{
 		AccessLog:          true,
 		Strictness:         Strictness{UnderscoreHeaders: Keep, EscapedSlashes: Keep},
+		TopologyHints:      true,
 		MaxConnections:     8192,
 		MaxPendingRequests: 8192,
 		MaxRequests:        8192,

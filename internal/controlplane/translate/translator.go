@@ -55,7 +55,7 @@ func NewTranslator(options Options) (*Translator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("clusters: %w", err)
 	}
-	scopes, err := newScopeFactory(options.Hold)
+	scopes, err := newScopeFactory(options)
 	if err != nil {
 		return nil, fmt.Errorf("scopes: %w", err)
 	}
@@ -194,7 +194,11 @@ func (t *Translator) translateObject(owner model.Key, config model.Config, out U
 			}
 			now = append(now, cluster)
 			isNew := !slices.ContainsFunc(before, cluster.equal)
-			if err := t.translateBackend(cluster, isNew, target.isHeld, config.Services[target.at], out); err != nil {
+			endpoints := config.Services[target.at]
+			if !t.options.appliesHints(route) {
+				endpoints.Hints = nil
+			}
+			if err := t.translateBackend(cluster, isNew, target.isHeld, endpoints, out); err != nil {
 				return err
 			}
 		}

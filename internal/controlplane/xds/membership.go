@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
@@ -24,6 +25,8 @@ type Members struct {
 	// WithIPv6 are all addresses, of either family, of the proxies that have an IPv6 address, see
 	// Options.IPv6Listeners.
 	WithIPv6 []netip.Addr
+	// Topologies are the zone and node of each address, as far as they are known.
+	Topologies map[netip.Addr]session.Topology
 }
 
 // membership assigns proxies to fleets. It is immutable.
@@ -37,8 +40,8 @@ type membership struct {
 // Options.MembershipTimeout for an unknown address and is rejected then. An address of several fleets is rejected too,
 // because it does not identify one proxy.
 //
-// A stream continues if its address becomes unknown, and ends if its address is assigned to another fleet. The caller
-// must not change the argument afterwards.
+// A stream continues if its address becomes unknown, with the topology that it had, and ends if its address is assigned
+// to another fleet. The caller must not change the argument afterwards.
 func (s *Server) SetMembers(members Members) {
 	before := s.membership.Swap(&membership{members, make(chan struct{})})
 	close(before.superseded)

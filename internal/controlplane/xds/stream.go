@@ -40,7 +40,8 @@ type stream struct {
 	// hasIPv6 is true for a proxy with an IPv6 address, and isDrained for one that has lost the drained listeners. They
 	// never become false.
 	hasIPv6, isDrained bool
-	hasRefused         bool // names were refused; of the goroutine of serve
+	topology           session.Topology // of the proxy; of the goroutine of serve
+	hasRefused         bool             // names were refused; of the goroutine of serve
 
 	mu      sync.Mutex // guards the session
 	session *session.Session
@@ -65,6 +66,14 @@ func (st *stream) withhold(names []string) session.Output {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.session.WithholdListeners(time.Now(), names)
+}
+
+// setTopology sets where the proxy runs.
+func (st *stream) setTopology(topology session.Topology) session.Output {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.topology = topology
+	return st.session.SetTopology(time.Now(), topology)
 }
 
 // tick runs what is due in the session.
@@ -132,7 +141,7 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 		if drain == nil {
 			drain = s.drainTimer(members, st)
 		}
-		if err := s.grantIPv6(members, st, t); err != nil {
+		if err := s.applyMembership(members, st, t); err != nil {
 			return err
 		}
 		var out session.Output
@@ -175,13 +184,18 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 	}
 }
 
-// grantIPv6 sends the listeners with an IPv6 address once the proxy has an IPv6 address.
-func (s *Server) grantIPv6(members *membership, st *stream, t transport) error {
-	if st.hasIPv6 || !slices.Contains(members.WithIPv6, st.address) {
-		return nil
+// applyMembership sends the listeners with an IPv6 address once the proxy has an IPv6 address, and the endpoints with
+// hints when the topology of the proxy becomes known or changes.
+func (s *Server) applyMembership(members *membership, st *stream, t transport) error {
+	var due []session.Response
+	if !st.hasIPv6 && slices.Contains(members.WithIPv6, st.address) {
+		st.hasIPv6 = true
+		due = st.withhold(s.withheldListeners(st)).Responses
 	}
-	st.hasIPv6 = true
-	return s.sendAll(t, st.withhold(s.withheldListeners(st)).Responses)
+	if topology, isKnown := members.Topologies[st.address]; isKnown && topology != st.topology {
+		due = append(due, st.setTopology(topology).Responses...)
+	}
+	return s.sendAll(t, due)
 }
 
 // reportAnswer reports what the proxy answered, nil for nothing, to metrics, log and callbacks.

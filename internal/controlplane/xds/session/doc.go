@@ -56,6 +56,13 @@
 // subscription to endpoints names its clusters, so the scopes are sent first if they need only clusters that the proxy
 // has. One gap remains: clusters that were removed and clusters that were added in the same disconnection.
 //
+// # Endpoints with hints
+//
+// A proxy prefers the endpoints that are intended for its node or its zone. The published message contains the hints,
+// and the priorities are set for each stream when it is sent (topology.go). Nothing of that is stored. The version is
+// that of the published message. Only on the wire it also identifies the topology, so that a proxy that reconnects with
+// the priorities of another zone receives the message again.
+//
 // # Certificates
 //
 // A secret is the certificate, with its key, of a host, which may be a wildcard. Envoy requests it when a client begins

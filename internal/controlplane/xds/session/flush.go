@@ -221,7 +221,7 @@ func (s *Session) respond(k Kind, sending []*Resource, removed []string, alone s
 	number := s.lastNumber
 	for i, res := range sending {
 		sub.markChanged(res.name)
-		sending[i] = s.saltSuspect(k, res)
+		sending[i] = s.saltSuspect(k, res).forTopology(s.topology)
 		s.recordSent(k, sending[i], number)
 	}
 	for _, name := range removed {

@@ -49,7 +49,8 @@ type Response struct {
 func (r Response) Version() string {
 	var all []byte
 	for _, res := range r.Resources {
-		all = append(append(append(all, res.name...), 0), res.version[:]...)
+		sent := res.sentVersion()
+		all = append(append(append(all, res.name...), 0), sent[:]...)
 	}
 	return hashOf(all).String()
 }

@@ -79,7 +79,7 @@ func (m *model) connect() {
 		r := Request{TypeURL: k.TypeURL(), Subscribe: names, Names: names, InitialVersions: map[string]string{}}
 		for name, res := range m.held[k] {
 			if m.mode == ModeDelta {
-				r.InitialVersions[name] = res.version.String()
+				r.InitialVersions[name] = res.Version()
 			} else {
 				r.Version = "known"
 			}
@@ -121,6 +121,7 @@ func (m *model) reconnect() {
 	m.log("reconnect")
 	m.session = New(m.mode, scriptGrace, fmt.Sprintf("salt%d", m.streams), new(Rejections).Of("proxy"))
 	m.polled = [KindCount]map[string]recordState{}
+	m.move()
 	m.streams++
 	m.begun = false
 	m.toProxy, m.toServer = nil, nil
@@ -143,6 +144,13 @@ func (m *model) reconnect() {
 	for m.snapshot != nil && len(m.toServer) > 0 {
 		m.serverStep()
 	}
+}
+
+// move sets where the proxy runs. Zones have the names of versions, see envoyresources.Endpoints.
+func (m *model) move() {
+	topology := Topology{Zone: []string{"", "0", "1"}[m.random.IntN(3)]}
+	m.log("moves to zone " + topology.Zone)
+	m.sent(m.session.SetTopology(m.now, topology))
 }
 
 // drain delivers all messages and answers without delay.

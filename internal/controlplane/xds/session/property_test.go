@@ -16,8 +16,8 @@ import (
 
 // TestSessionInAnyOrder plays random snapshots, answers, NACKs and delays. In any order, a proxy never has a scope with
 // a cluster that it cannot serve. It never loses the endpoints of a cluster before the scopes with routes to it are
-// replaced. Once everything is answered, the proxy has all good resources of the last snapshot, and exactly the bad
-// ones are reported as rejected.
+// replaced. Once everything is answered, the proxy has all good resources of the last snapshot, endpoints with the
+// priorities for its zone, and exactly the bad ones are reported as rejected.
 func TestSessionInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{ModeDelta, ModeStateOfTheWorld} {
@@ -46,6 +46,7 @@ func (m *model) play(steps int) {
 		default:
 			switch {
 			case m.random.IntN(4) > 0:
+				m.move()
 			case m.mode == ModeDelta:
 				m.reconnect()
 			case m.canReconnect():
@@ -63,6 +64,7 @@ func (m *model) play(steps int) {
 	m.converge(m.randomItems(9, m.random.IntN(2) == 0))
 	m.checkRejected()
 	m.converge(m.randomItems(10, false))
+	m.checkTopology()
 	for k := range Kind(KindCount) {
 		want, got := versionsOf(mapOf(m.snapshot.resources[k])), versionsOf(m.held[k])
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -70,6 +72,25 @@ func (m *model) play(steps int) {
 		}
 		if n := len(m.session.Rejected(k)); n > 0 {
 			m.fail(fmt.Sprintf("in the end %d %ss are held back", n, k))
+		}
+	}
+}
+
+// checkTopology moves the proxy while answers are pending, and requires that it has all endpoints with the priorities of
+// its last zone, although no endpoint has changed.
+func (m *model) checkTopology() {
+	m.t.Helper()
+	for range 10 {
+		m.move()
+		m.proxyStep()
+		if m.random.IntN(2) == 0 {
+			m.serverStep()
+		}
+	}
+	m.drain()
+	for name, res := range m.held[EndpointKind] {
+		if got := res.preference.topology; got != m.session.topology {
+			m.fail(fmt.Sprintf("in the end the endpoints %s are for a proxy in zone %q", name, got.Zone))
 		}
 	}
 }

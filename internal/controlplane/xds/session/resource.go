@@ -40,6 +40,8 @@ type Resource struct {
 	clusters []string
 	// onDemand is true for a listener that requests certificates by the server names that clients send.
 	onDemand bool
+	// preference is set for endpoints with hints.
+	preference *preference
 }
 
 // newResource marshals and hashes a message once, for all streams.
@@ -70,7 +72,7 @@ func (r *Resource) inspect(k Kind, message proto.Message) (string, error) {
 		}
 	case *endpointv3.ClusterLoadAssignment:
 		if k == EndpointKind {
-			r.serving = isServing(m)
+			r.serving, r.preference = isServing(m), preferenceOf(m)
 			return m.GetClusterName(), nil
 		}
 	case *listenerv3.Listener:
@@ -109,11 +111,14 @@ func (r *Resource) withSalt(salt string) *Resource {
 func (r *Resource) Name() string { return r.name }
 
 // Version returns the version of the resource as it is sent.
-func (r *Resource) Version() string { return r.version.String() }
+func (r *Resource) Version() string { return r.sentVersion().String() }
 
 // Any returns the message of the resource as it is sent.
 func (r *Resource) Any() *anypb.Any {
 	body := r.message()
+	if r.preference != nil && r.preference.topology != (Topology{}) {
+		body = r.preference.apply(body)
+	}
 	if r.kind == SecretKind {
 		body = protowire.AppendTag(slices.Clip(body), secretNameField, protowire.BytesType)
 		body = protowire.AppendString(body, r.name) // The last value counts, see withSalt.

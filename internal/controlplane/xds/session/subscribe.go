@@ -133,7 +133,7 @@ func (s *Session) desired(k Kind, name string) *Resource {
 
 // isSyncedBy reports whether a resource is synced because the proxy reported the desired version.
 func (s *Session) isSyncedBy(k Kind, desired *Resource, initial map[string]string) bool {
-	return desired != nil && parseVersion(initial[desired.name]) == desired.version &&
+	return desired != nil && parseVersion(initial[desired.name]) == desired.forTopology(s.topology).sentVersion() &&
 		(k != EndpointKind || !s.lookup(ClusterKind, desired.name).warming)
 }
 
