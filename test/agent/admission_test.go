@@ -156,3 +156,78 @@ func TestNoWritesInNamespacesOfKubernetes(t *testing.T) {
 		}
 	}
 }
+
+// TestAdmissionOfWebhook patches the webhook as the agent: only its CA may change.
+func TestAdmissionOfWebhook(t *testing.T) {
+	t.Parallel()
+	const path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kedify-http-agent"
+	for name, test := range map[string]struct{ patch, want string }{
+		"a CA":              {`{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "LS0t"}`, ""},
+		"another Service":   {`{"op": "replace", "path": "/webhooks/0/clientConfig/service/name", "value": "other"}`, onlyCA},
+		"another namespace": {`{"op": "replace", "path": "/webhooks/0/clientConfig/service/namespace", "value": "team"}`, onlyCA},
+		"another path":      {`{"op": "replace", "path": "/webhooks/0/clientConfig/service/path", "value": "/x"}`, onlyCA},
+		"a URL":             {`{"op": "replace", "path": "/webhooks/0/clientConfig", "value": {"url": "https://x.test/"}}`, onlyCA},
+		"other objects": {
+			`{"op": "add", "path": "/webhooks/0/rules/-", "value": {"apiGroups": [""], "apiVersions": ["v1"], ` +
+				`"resources": ["secrets"], "operations": ["CREATE"]}}`, onlyCA,
+		},
+		"more operations":     {`{"op": "add", "path": "/webhooks/0/rules/0/operations/-", "value": "DELETE"}`, onlyCA},
+		"every ScaledObject":  {`{"op": "remove", "path": "/webhooks/0/matchConditions"}`, onlyCA},
+		"another condition":   {`{"op": "replace", "path": "/webhooks/0/matchConditions/0/expression", "value": "true"}`, onlyCA},
+		"some namespaces":     {`{"op": "add", "path": "/webhooks/0/namespaceSelector/matchLabels", "value": {"a": "b"}}`, onlyCA},
+		"ignored failures":    {`{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}`, onlyCA},
+		"a second invocation": {`{"op": "replace", "path": "/webhooks/0/reinvocationPolicy", "value": "IfNeeded"}`, onlyCA},
+		"no webhook":          {`{"op": "remove", "path": "/webhooks/0"}`, onlyCA},
+		"a second webhook": {
+			`{"op": "copy", "from": "/webhooks/0", "path": "/webhooks/-"}, ` +
+				`{"op": "replace", "path": "/webhooks/1/name", "value": "more.agent.http.kedify.io"}`, onlyCA,
+		},
+	} {
+		var got error
+		await.Described(t, name, func() bool {
+			got = shared.admin.Patch(types.JSONPatchType).AbsPath(path).Param("dryRun", "All").
+				SetHeader("Impersonate-User", account).Body([]byte("[" + test.patch + "]")).Do(t.Context()).Error()
+			return (got == nil) == (test.want == "")
+		}, func() string { return "the API server answers " + errorText(got) })
+		if got != nil && !strings.Contains(got.Error(), test.want) {
+			t.Errorf("%s: error %v, want one with %q", name, got, test.want)
+		}
+	}
+}
+
+// onlyCA is part of the message about a change of the webhook.
+const onlyCA = "nothing of a webhook but its CA"
+
+// TestAdmissionOfSecrets creates Secrets as the agent: the one of its webhook only.
+func TestAdmissionOfSecrets(t *testing.T) {
+	t.Parallel()
+	const only = "may only write Secret kedify-http-agent-webhook"
+	for name, secret := range map[string]map[string]any{
+		"another name": {
+			"metadata": map[string]any{"name": "kedify-http-agent-other"}, "type": "kubernetes.io/tls",
+			"data": map[string]any{"tls.crt": "", "tls.key": ""},
+		},
+		"a token": {
+			"metadata": map[string]any{
+				"name": "kedify-http-agent-token", "annotations": map[string]any{"kubernetes.io/service-account.name": "admin"},
+			},
+			"type": "kubernetes.io/service-account-token",
+		},
+		"no type": {"metadata": map[string]any{"name": "kedify-http-agent-opaque"}},
+	} {
+		secret["apiVersion"], secret["kind"] = "v1", "Secret"
+		body, err := json.Marshal(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got error
+		await.Described(t, name, func() bool {
+			got = shared.admin.Post().AbsPath("/api/v1/namespaces/keda/secrets").Param("dryRun", "All").
+				SetHeader("Impersonate-User", account).Body(body).Do(t.Context()).Error()
+			return got != nil
+		}, func() string { return "the API server accepts it" })
+		if !strings.Contains(got.Error(), only) {
+			t.Errorf("%s: error %v, want one with %q", name, got, only)
+		}
+	}
+}
