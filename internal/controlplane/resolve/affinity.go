@@ -7,6 +7,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/inherited"
 )
 
 // stickinessOf returns what decides which of an object's backends receives a request. It is the zero value for a single
@@ -28,8 +29,8 @@ func stickinessOf(
 }
 
 // sessionAffinityOf returns what decides which endpoint of an object's backends receives a request. Without the
-// annotation it follows from the stable Service. If the annotation has issues, the published value stays active, and
-// after a restart the one in the object's status.
+// annotation it is the inherited one, otherwise it follows from the stable Service. If the annotation has issues, the
+// published value stays active, and after a restart the one in the object's status.
 func sessionAffinityOf(
 	object *httpv1alpha1.HTTPScaledObject, backends []model.Backend, lookup serviceLookup, published []model.Route,
 ) (affinity.Key, []issue) {
@@ -43,8 +44,18 @@ func sessionAffinityOf(
 	case isPresent:
 		return key, issues
 	}
+	if settings := inheritedSettings(object); !settings.Affinity.IsZero() {
+		return settings.Affinity, nil
+	}
 	stable := lookup(backends[0].Service)
 	return affinity.Key{SourceAddress: stable != nil && stable.HasClientIPAffinity}, nil
+}
+
+// inheritedSettings returns the settings that autowiring has taken over for an object. A text with an error contains
+// none: the agent replaces it.
+func inheritedSettings(object *httpv1alpha1.HTTPScaledObject) inherited.Settings {
+	settings, _ := inherited.Parse(object.Annotations[httpv1alpha1.AnnotationAutowireSettings])
+	return settings
 }
 
 // reportedKey returns the Key in an object's status. It is the zero value if there is none, or an invalid one.
