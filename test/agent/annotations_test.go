@@ -35,7 +35,7 @@ func TestAnnotationsOfWiredIngress(t *testing.T) {
 	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 
 	service := "/api/v1/namespaces/" + team + "/services/shop"
-	patch(t, service, `{"metadata": {"annotations": {"traefik.ingress.kubernetes.io/service.sticky.cookie": "true"}}}`)
+	patch(t, service, `{"metadata": {"annotations": {"haproxy.org/load-balance": "uri"}}}`)
 	awaitBackends(t, team, "shop:80 cart:80")
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonAffinityMissing)
 	patch(t, scaledObject(team, "shop"), `{"spec": {"triggers": [{"type": "kedify-http", "metadata": {"hosts": "shop.test",

@@ -69,28 +69,6 @@ func endpoint(t *testing.T, namespace string, isReady bool) {
 			addressType: IPv4, ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.0.0.1], conditions: {ready: %v}}]}`, isReady))
 }
 
-// programmed reports, like the interceptor, that every Ready proxy has acknowledged an HTTPScaledObject.
-func programmed(t *testing.T, namespace, name string) {
-	t.Helper()
-	found := awaitObject(t, namespace, name, "made", there)
-	body := fmt.Sprintf(`{"apiVersion": "http.keda.sh/v1alpha1", "kind": "HTTPScaledObject", "metadata": {"name": %q}, "status": {"conditions": [
-		{"type": "Programmed", "status": "True", "reason": "Programmed", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
-		"observedGeneration": %d}]}}`, name, found.Generation)
-	path := httpScaledObject(namespace, name) + "/status"
-	if err := shared.admin.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "interceptor").
-		Body([]byte(body)).Do(t.Context()).Error(); err == nil {
-		return
-	}
-	// The CRD lacks the field, so the interceptor writes the annotation.
-	status, err := json.Marshal(fmt.Sprintf(`{"uid": %q, "conditions": [{"type": "Programmed", "status": "True", "observedGeneration": %d}]}`,
-		found.UID, found.Generation))
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch(t, httpScaledObject(namespace, name),
-		`{"metadata": {"annotations": {"http.kedify.io/status": `+string(status)+`}}}`)
-}
-
 // web is a stored Ingress or HTTPRoute.
 type web map[string]any
 

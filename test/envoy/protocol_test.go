@@ -71,3 +71,49 @@ func TestProtocolOfACanary(t *testing.T) {
 	}
 	watch(t.Context(), t, p.address, 1)
 }
+
+// TestInheritedProtocol: a gRPC app whose Service selects no protocol is called over HTTP/2 if autowiring has taken that
+// over from its Ingress, also in a canary. A port that selects a protocol keeps it.
+func TestInheritedProtocol(t *testing.T) {
+	t.Parallel()
+	const settings = `{"protocol":"h2c"}`
+	for name, c := range map[string]struct {
+		settings    string
+		appProtocol *string
+		isCanary    bool
+		want        model.Protocol
+	}{
+		"taken over":             {settings, nil, false, model.HTTP2},
+		"nothing":                {"", nil, false, model.HTTP1},
+		"in a canary":            {settings, nil, true, model.HTTP2},
+		"the port's appProtocol": {settings, new("http"), false, model.HTTP1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stable, canary := startBackend(t, "calls"), startBackend(t, "calls-canary")
+			object, answering := kit.NewScaledObject(namespace, "calls", "calls", 1, "calls.example.com"), stable
+			if c.settings != "" {
+				object = kit.WithAnnotation(object, httpv1alpha1.AnnotationAutowireSettings, c.settings)
+			}
+			if c.isCanary {
+				answering = canary
+				object = kit.WithSplit(object, split.Backend{Service: "calls"}, split.Backend{Service: "calls-canary", Weight: 100})
+			}
+			service, slice := stable.service(t)
+			service.Spec.Ports[0].AppProtocol = c.appProtocol
+			canaryService, canarySlice := canary.service(t)
+			p := start(t, translated(t, resolve.Inputs{
+				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}, Services: kit.ResolveServices(service, canaryService),
+				EndpointSlices: kit.ResolveEndpointSlices(slice, canarySlice),
+			}, translate.DefaultOptions()))
+			proto := map[model.Protocol]string{model.HTTP1: "HTTP/1.1", model.HTTP2: "HTTP/2.0"}[c.want]
+			got := p.mustGet(t, "http://calls.example.com/", nil)
+			if got.seen.Proto != proto || got.seen.Backend != answering.name {
+				t.Errorf("%s was called over %q, want %s over %q", got.seen.Backend, got.seen.Proto, answering.name, proto)
+			}
+			if c.want == model.HTTP2 {
+				watch(t.Context(), t, p.address, 1)
+			}
+		})
+	}
+}

@@ -112,7 +112,7 @@ const (
 	ReasonUnwired = "Unwired"
 	// ReasonNoMatchingBackend means that no Ingress or HTTPRoute has a backend for the object.
 	ReasonNoMatchingBackend = "NoMatchingBackend"
-	// ReasonNotProgrammed means that a Ready proxy has not acknowledged the object yet.
+	// ReasonNotProgrammed means that a Ready proxy has not acknowledged the object, or its AnnotationAutowireSettings, yet.
 	ReasonNotProgrammed = "NotProgrammed"
 	// ReasonProxyUnavailable means that Service kedify-proxy has no ready endpoint or lacks its port, or recently
 	// had none.
@@ -144,7 +144,8 @@ const (
 	// ReasonProtocolMismatch means that the Ingress controller uses another protocol to the application than the
 	// proxies would use, or that the proxies would receive HTTP/1.1 for an application that uses HTTP/2.
 	ReasonProtocolMismatch = "ProtocolMismatch"
-	// ReasonAffinityMissing means that the Ingress or HTTPRoute has session affinity, and the object has none.
+	// ReasonAffinityMissing means that the Ingress or HTTPRoute has session affinity that the agent cannot take over, and
+	// the object has none.
 	ReasonAffinityMissing = "AffinityMissing"
 	// ReasonServiceTypeMismatch means that the load balancer cannot use Service kedify-proxy because of its type.
 	ReasonServiceTypeMismatch = "ServiceTypeMismatch"

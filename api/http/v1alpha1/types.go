@@ -267,6 +267,12 @@ type DataPlaneStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	SessionAffinity string `json:"sessionAffinity,omitempty"`
+	// AutowireSettings is the text of annotation http.kedify.io/autowire-settings if the published configuration follows
+	// it. The proxies in Acked have acknowledged this configuration. It is empty without the annotation, and if the
+	// object or the annotation is invalid.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	AutowireSettings string `json:"autowireSettings,omitempty"`
 	// ReportedBy is the interceptor that wrote this report: the holder of the Lease.
 	// +optional
 	ReportedBy string `json:"reportedBy,omitempty"`

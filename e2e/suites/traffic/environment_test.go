@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 
@@ -184,34 +183,20 @@ func (a app) awaitBackend(t *testing.T, service string) {
 		"--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}="+service)
 }
 
-// wire points every Ingress at the proxies. The agent leaves those of the gRPC applications alone until the two changes
-// that its condition names are made.
+// wire points every Ingress at the proxies. The agent takes over the protocol of greeter, whose Service has it in an
+// annotation for the Ingress controller only, and the session affinity of sticky.
 func (s *suite) wire(t *testing.T) {
 	t.Helper()
 	for _, a := range s.apps() {
 		a.setAutowire(t, "ingress")
 	}
-	grpc := s.grpc()
-	s.awaitRefusal(t, grpc, "greeter", "ProtocolMismatch", "set appProtocol: kubernetes.io/h2c on port 50051")
-	// The canary's Service has none: its port has the protocol of the stable Service.
-	grpc.Do(t, "patch", "service/greeter-stable", "--type=json", "-p",
-		`[{"op":"add","path":"/spec/ports/0/appProtocol","value":"kubernetes.io/h2c"}]`)
 	for _, a := range s.apps() {
 		a.awaitBackend(t, "kedify-proxy")
 	}
-}
-
-// awaitRefusal waits until the condition Autowired of an HTTPScaledObject has a reason, with a message that contains a
-// fix.
-func (s *suite) awaitRefusal(t *testing.T, k testbed.Kubectl, name, reason, fix string) {
-	t.Helper()
-	seen := ""
-	await.Described(t, name+" is not wired: "+reason, func() bool {
-		seen = k.Do(t, "get", "httpso/"+name, "-o",
-			`jsonpath={.status.conditions[?(@.type=="Autowired")]['reason','message']}`)
-		return strings.HasPrefix(seen, reason+" ") && strings.Contains(seen, fix)
-	}, func() string { return seen })
-	t.Logf("%s: %s", name, seen)
+	for _, a := range s.apps() {
+		t.Logf("%s: settings %q", a.name, a.Do(t, "get", "httpso/"+a.name, "-o",
+			`jsonpath={.metadata.annotations.http\.kedify\.io/autowire-settings}`))
+	}
 }
 
 // unwire points every Ingress at its application again.

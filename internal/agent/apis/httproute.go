@@ -44,7 +44,7 @@ type HTTPRouteRule struct {
 	Matches json.RawMessage `json:"matches,omitempty"`
 	// Filters modify requests before a backend is selected.
 	Filters []HTTPRouteFilter `json:"filters,omitempty"`
-	// SessionPersistence is a SessionPersistence (GEP-1619) as JSON. The agent only needs to know whether it is set.
+	// SessionPersistence is a SessionPersistence (GEP-1619) as JSON. The agent reads only its type.
 	SessionPersistence json.RawMessage `json:"sessionPersistence,omitempty"`
 	// BackendRefs are the weighted backends.
 	BackendRefs []HTTPBackendRef `json:"backendRefs,omitempty"`

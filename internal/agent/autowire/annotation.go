@@ -31,14 +31,20 @@ const (
 	addsHosts
 	// matchesExpressions makes every path a regular expression.
 	matchesExpressions
-	// usesTLS, usesHTTP2 and usesHTTP2TLS set the protocol to the backend; usesOther is one that the proxies lack.
+	// usesHTTP1, usesTLS, usesHTTP2 and usesHTTP2TLS set the protocol to the backend; usesOther is one that the proxies
+	// lack.
+	usesHTTP1
 	usesTLS
 	usesHTTP2
 	usesHTTP2TLS
 	usesOther
 	// upgrades allows WebSocket.
 	upgrades
-	// sticks sends the requests of a client to the same Pod.
+	// sticksByCookie, sticksByHeader and sticksByAddress send the requests of a client to the same Pod: by a cookie that
+	// the Ingress controller sets, a header, or the client's address. sticks does so in a way that the proxies lack.
+	sticksByCookie
+	sticksByHeader
+	sticksByAddress
 	sticks
 	// splits sends some of the requests to another Service or to selected Pods.
 	splits
@@ -66,7 +72,8 @@ type annotationRule struct {
 	// on are the objects on which the annotations have the effect. Zero means onIngress.
 	on place
 	// values is a regular expression for the whole value, which ignores case. Empty matches every value. {service}
-	// is the backend's Service, and {port} is the number or name of its port.
+	// is the backend's Service, and {port} is the number or name of its port. Group header is the name of a header, and
+	// group variable that of its variable in nginx.
 	values string
 	// when describes values for the reference; empty for any value.
 	when string
@@ -87,8 +94,8 @@ type loadBalancer struct {
 type match struct {
 	// text is the annotation with its value, and its object if that is a Service, for messages.
 	text string
-	// name and value are the annotation.
-	name, value string
+	// name and value are the annotation. header is the header that the value names, or empty.
+	name, value, header string
 	// isOnService reports whether a Service has the annotation.
 	isOnService bool
 }
@@ -118,8 +125,11 @@ func (o *Object) behaviorOf(
 		rule := &rules[i]
 		for _, pattern := range rule.names {
 			for _, candidate := range o.matches(rule, strings.ReplaceAll(pattern, "{service}", name), service, name) {
-				isNew := !handled[candidate.name] && !o.accepts(candidate.name)
-				if isNew && rule.matches(candidate.value, placeholders) {
+				if handled[candidate.name] || o.accepts(candidate.name) {
+					continue
+				}
+				if header, isMatch := rule.matches(candidate.value, placeholders); isMatch {
+					candidate.header = header
 					handled[candidate.name] = true
 					found[rule.effect] = append(found[rule.effect], candidate)
 				}
@@ -163,13 +173,26 @@ func matchNames(annotations map[string]string, pattern, suffix string) (found []
 	return found
 }
 
-// matches reports whether the rule applies to a value.
-func (r *annotationRule) matches(value string, placeholders *strings.Replacer) bool {
+// matches reports whether the rule applies to a value. header is the header that the value names, or empty.
+func (r *annotationRule) matches(value string, placeholders *strings.Replacer) (header string, isMatch bool) {
 	if r.values == "" {
-		return true
+		return "", true
 	}
 	expression, err := regexp.Compile(`(?is)^(` + placeholders.Replace(r.values) + `)$`)
-	return err == nil && expression.MatchString(value)
+	if err != nil {
+		return "", false
+	}
+	groups := expression.FindStringSubmatch(value)
+	if groups == nil {
+		return "", false
+	}
+	if at := expression.SubexpIndex("header"); at >= 0 {
+		header = groups[at]
+	}
+	if at := expression.SubexpIndex("variable"); at >= 0 {
+		header = strings.ReplaceAll(groups[at], "_", "-")
+	}
+	return strings.ToLower(header), true
 }
 
 // accepts reports whether the object's owner allows autowiring in spite of an annotation.

@@ -23,11 +23,15 @@ func meanings() map[effect]string {
 		stripsPrefix:       "the proxies receive paths without the rule's; the trigger's `pathPrefixes` must contain `/`",
 		addsHosts:          "the proxies receive requests for these hosts, too; the trigger's `hosts` must contain them",
 		matchesExpressions: "paths are regular expressions",
+		usesHTTP1:          "none",
 		usesTLS:            "needs `appProtocol: https` on the Service's port",
-		usesHTTP2:          "needs `appProtocol: kubernetes.io/h2c`, or a name such as `grpc`, on the Service's port",
+		usesHTTP2:          "taken over: [HTTP/2](#http2-and-grpc), unless the Service's port selects another protocol",
 		usesHTTP2TLS:       "needs `appProtocol: kubernetes.io/h2c`, or a name such as `grpc`, on the Service's port",
 		usesOther:          "not wired: `UnsupportedSetting`",
 		upgrades:           "must list `kedify-proxy`, too",
+		sticksByCookie:     "taken over: [`{cookie: {}}`](#session-affinity)",
+		sticksByHeader:     "taken over: [`{header: …}`](#session-affinity)",
+		sticksByAddress:    "taken over: [`{sourceAddress: {}}`](#session-affinity)",
 		sticks:             "needs [`sessionAffinity`](#session-affinity)",
 		splits:             "not wired: `UnsupportedAnnotation`",
 		belongsToService:   "Service `kedify-proxy` needs the same annotation",
@@ -88,7 +92,8 @@ func TestAnnotationRules(t *testing.T) {
 			t.Errorf("%v: not described: %+v", rule.names, rule)
 		}
 	}
-	if got := protocolOf(servicePort(networkingv1.ServiceBackendPort{Number: 80}, nil)); got != model.HTTP1 {
-		t.Errorf("protocol %v of a port that does not exist", got)
+	got, isSelected := protocolOf(servicePort(networkingv1.ServiceBackendPort{Number: 80}, nil))
+	if got != model.HTTP1 || isSelected {
+		t.Errorf("protocol %v of a port that does not exist; selected: %v", got, isSelected)
 	}
 }

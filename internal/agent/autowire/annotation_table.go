@@ -38,6 +38,9 @@ const (
 		`http-request\s+use-service|use-server|server|balance|source|option\s+httpchk|reqrep|reqirep)\b).*`
 	// byClient is a method of load balancing in HAProxy that selects the same Pod for the same client or request.
 	byClient = `(source|uri|url_param|hdr|rdp-cookie).*`
+	// clientAddress and clientHeader are variables of nginx: the client's address, and a header of the request.
+	clientAddress = `\$\{?(binary_)?remote_addr\}?`
+	clientHeader  = `\$\{?http_(?P<variable>\w+?)\}?`
 )
 
 // requestRules returns the annotations that change the requests in a way that the agent compares with the triggers.
@@ -89,8 +92,8 @@ func protocolRules() []annotationRule {
 	scoped := slices.Concat(haproxyIngress("backend-protocol"), alb("backend-protocol"))
 	both := onIngress | onService
 	return []annotationRule{
-		{names: protocols, values: `http|h1`, when: "`HTTP`", effect: harmless},
-		{names: scoped, on: both, values: `http|h1`, when: "`HTTP`, `h1`", effect: harmless},
+		{names: protocols, values: `http|h1`, when: "`HTTP`", effect: usesHTTP1},
+		{names: scoped, on: both, values: `http|h1`, when: "`HTTP`, `h1`", effect: usesHTTP1},
 		{names: protocols, values: `https`, when: "`HTTPS`", effect: usesTLS},
 		{names: scoped, on: both, values: `https|h1-ssl`, when: "`HTTPS`, `h1-ssl`", effect: usesTLS},
 		{names: protocols, values: `grpc|h2|h2c`, when: "`GRPC`", effect: usesHTTP2},
@@ -130,42 +133,54 @@ func protocolRules() []annotationRule {
 // affinityRules returns the annotations that send a client's requests to the same Pod.
 func affinityRules() []annotationRule {
 	both := onIngress | onService
-	return []annotationRule{
-		{names: nginxFamily("affinity"), values: `cookie`, when: "`cookie`", effect: sticks},
-		{names: nginxFamily("upstream-hash-by"), effect: sticks},
-		{names: f5("lb-method"), values: `ip_hash|hash\s.*`, when: "`ip_hash`, `hash …`", effect: sticks},
+	hash, method := nginxFamily("upstream-hash-by"), f5("lb-method")
+	return slices.Concat([]annotationRule{
+		{names: nginxFamily("affinity"), values: `cookie`, when: "`cookie`", effect: sticksByCookie},
+		{names: hash, values: clientAddress, when: "`$remote_addr`, `$binary_remote_addr`", effect: sticksByAddress},
+		{names: hash, values: clientHeader, when: "`$http_…`", effect: sticksByHeader},
+		{names: hash, when: "any other value", effect: sticks},
+		{
+			names: method, values: `ip_hash|hash\s+` + clientAddress + `(\s+consistent)?`,
+			when: "`ip_hash`, `hash $remote_addr`, `hash $binary_remote_addr`", effect: sticksByAddress,
+		},
+		{
+			names: method, values: `hash\s+` + clientHeader + `(\s+consistent)?`, when: "`hash $http_…`",
+			effect: sticksByHeader,
+		},
+		{names: method, values: `hash\s.*`, when: "`hash …`", effect: sticks},
 		{
 			names: []string{"nginx.com/sticky-cookie-services"}, values: listsService, when: "lists the Service",
-			effect: sticks,
+			effect: sticksByCookie,
 		},
-		{names: traefik("service.sticky.cookie"), on: onService, values: isTrue, when: "`true`", effect: sticks},
-		{names: traefik("service.sticky.cookie.*"), on: onService, effect: sticks},
-		{
-			names: slices.Concat(haproxy("cookie-persistence"), haproxy("cookie-persistence-no-dynamic")), on: both,
-			effect: sticks,
-		},
-		{
-			names: haproxy("load-balance"), on: both, values: byClient,
-			when: "`source`, `uri`, `url_param`, `hdr`, `rdp-cookie`", effect: sticks,
-		},
-		{
-			names: haproxy("backend-config-snippet"), on: both, values: `(.*\n)?\s*(stick|cookie)\s.*`,
-			when: "with `stick` or `cookie`", effect: sticks,
-		},
-		{names: haproxyIngress("affinity"), on: both, values: `cookie`, when: "`cookie`", effect: sticks},
-		{
-			names: haproxyIngress("balance-algorithm"), on: both, values: byClient,
-			when: "`source`, `uri`, `url_param`, `hdr`, `rdp-cookie`", effect: sticks,
-		},
-		{
-			names: haproxyIngress("config-backend"), on: both, values: `(.*\n)?\s*(stick|cookie)\s.*`,
-			when: "with `stick` or `cookie`", effect: sticks,
-		},
+		{names: traefik("service.sticky.cookie"), on: onService, values: isTrue, when: "`true`", effect: sticksByCookie},
+		{names: traefik("service.sticky.cookie.*"), on: onService, effect: sticksByCookie},
 		{
 			names: alb("target-group-attributes"), on: both, values: `.*stickiness\.enabled\s*=\s*true.*`,
-			when: "`stickiness.enabled=true`", effect: sticks,
+			when: "`stickiness.enabled=true`", effect: sticksByCookie,
 		},
-		{names: appGateway("cookie-based-affinity"), values: isTrue, when: "`true`", effect: sticks},
+		{names: appGateway("cookie-based-affinity"), values: isTrue, when: "`true`", effect: sticksByCookie},
+	}, haproxyAffinityRules())
+}
+
+// haproxyAffinityRules returns those of affinityRules that controllers with HAProxy have.
+func haproxyAffinityRules() []annotationRule {
+	both := onIngress | onService
+	balance := slices.Concat(haproxy("load-balance"), haproxyIngress("balance-algorithm"))
+	snippet := slices.Concat(haproxy("backend-config-snippet"), haproxyIngress("config-backend"))
+	return []annotationRule{
+		{
+			names: slices.Concat(haproxy("cookie-persistence"), haproxy("cookie-persistence-no-dynamic")), on: both,
+			effect: sticksByCookie,
+		},
+		{names: haproxyIngress("affinity"), on: both, values: `cookie`, when: "`cookie`", effect: sticksByCookie},
+		{names: balance, on: both, values: `source`, when: "`source`", effect: sticksByAddress},
+		{names: balance, on: both, values: `hdr\((?P<header>[^()]+)\)`, when: "`hdr(…)`", effect: sticksByHeader},
+		{
+			names: balance, on: both, values: byClient, when: "`uri`, `url_param`, `rdp-cookie`, any other `hdr`",
+			effect: sticks,
+		},
+		{names: snippet, on: both, values: `(.*\n)?\s*stick\s.*`, when: "with `stick`", effect: sticks},
+		{names: snippet, on: both, values: `(.*\n)?\s*cookie\s.*`, when: "with `cookie`", effect: sticksByCookie},
 	}
 }
 

@@ -177,18 +177,22 @@ func TestAnnotationsOfServices(t *testing.T) {
 		says        string
 	}{
 		"harmless":                       {`traefik.ingress.kubernetes.io/service.nativelb: "true"`, "", corev1.ServicePort{}, wired},
-		"Traefik, HTTP/2":                {traefik + "service.serversscheme: h2c", "", corev1.ServicePort{}, `ProtocolMismatch: Ingress web, shop.test/: annotation traefik.ingress.kubernetes.io/service.serversscheme: "h2c" of Service shop uses HTTP/2 to the application`},
+		"Traefik, HTTP/2":                {traefik + "service.serversscheme: h2c", "", corev1.ServicePort{}, `UnsupportedAnnotation: Ingress web, shop.test/: annotation traefik.ingress.kubernetes.io/service.serversscheme: "h2c" of Service shop uses HTTP/2, and would not apply to the proxies`},
+		"Traefik, HTTP/2, open port":     {traefik + "service.serversscheme: h2c", traefik + "service.serversscheme: h2c", corev1.ServicePort{}, wired},
+		"Traefik, HTTP/2, HTTP/1.1 port": {traefik + "service.serversscheme: h2c", traefik + "service.serversscheme: h2c", corev1.ServicePort{AppProtocol: new("http")}, `ProtocolMismatch: Ingress web, shop.test/: annotation traefik.ingress.kubernetes.io/service.serversscheme: "h2c" of Service shop uses HTTP/2 to the application, and the proxies would use HTTP/1.1; set appProtocol: kubernetes.io/h2c`},
 		"Traefik, HTTP/2, appProtocol":   {traefik + "service.serversscheme: h2c", "", corev1.ServicePort{Name: "grpc"}, `UnsupportedAnnotation: Ingress web, shop.test/: annotation traefik.ingress.kubernetes.io/service.serversscheme: "h2c" of Service shop uses HTTP/2, and would not apply to the proxies; add annotation traefik.ingress.kubernetes.io/service.serversscheme, for its ports, to Service kedify-proxy`},
 		"Traefik, HTTP/2 to the proxies": {traefik + "service.serversscheme: h2c", traefik + "service.serversscheme: h2c", corev1.ServicePort{Name: "grpc"}, wired},
 		"Traefik, TLS":                   {traefik + "service.serversscheme: https", "", corev1.ServicePort{}, "ProtocolMismatch"},
 		"Traefik, TLS, appProtocol":      {traefik + "service.serversscheme: https", "", corev1.ServicePort{AppProtocol: new("https")}, wired},
 		"Traefik, the host of the Pod":   {traefik + `service.passhostheader: "false"`, "", corev1.ServicePort{}, "UnsupportedAnnotation"},
 		"on the proxies' Service":        {"", traefik + `service.passhostheader: "false"`, corev1.ServicePort{}, "UnsupportedAnnotation: Ingress web, shop.test/: annotation traefik.ingress.kubernetes.io/service.passhostheader: \"false\" of Service kedify-proxy"},
-		"Traefik, cookie":                {traefik + `service.sticky.cookie: "true"`, "", corev1.ServicePort{}, "AffinityMissing"},
-		"Traefik, cookie with a name":    {traefik + `service.sticky.cookie.name: route`, "", corev1.ServicePort{}, "AffinityMissing"},
+		"Traefik, cookie":                {traefik + `service.sticky.cookie: "true"`, "", corev1.ServicePort{}, wired},
+		"Traefik, cookie with a name":    {traefik + `service.sticky.cookie.name: route`, "", corev1.ServicePort{}, wired},
 		"Traefik, no cookie":             {traefik + `service.sticky.cookie: "false"`, "", corev1.ServicePort{}, wired},
-		"HAProxy, cookie":                {"haproxy.org/cookie-persistence: route", "", corev1.ServicePort{}, "AffinityMissing"},
-		"Contour, gRPC":                  {"projectcontour.io/upstream-protocol.h2c: 50051,80", "", corev1.ServicePort{}, "ProtocolMismatch"},
+		"HAProxy, cookie":                {"haproxy.org/cookie-persistence: route", "", corev1.ServicePort{}, wired},
+		"HAProxy, a hash of the path":    {"haproxy.org/load-balance: uri", "", corev1.ServicePort{}, "AffinityMissing: Ingress web, shop.test/: annotation haproxy.org/load-balance: \"uri\" of Service shop"},
+		"Contour, gRPC":                  {"projectcontour.io/upstream-protocol.h2c: 50051,80", "projectcontour.io/upstream-protocol.h2c: http", corev1.ServicePort{}, wired},
+		"Contour, gRPC, not the proxies": {"projectcontour.io/upstream-protocol.h2c: 50051,80", "", corev1.ServicePort{}, "UnsupportedAnnotation"},
 		"Contour, gRPC, port name":       {"projectcontour.io/upstream-protocol.h2c: web", "projectcontour.io/upstream-protocol.h2c: http", corev1.ServicePort{Name: "web", AppProtocol: new("h2c")}, wired},
 		"Contour, another port":          {"projectcontour.io/upstream-protocol.h2c: \"8080\"", "", corev1.ServicePort{}, wired},
 		"Google, settings":               {`cloud.google.com/backend-config: '{"default": "a"}'`, "", corev1.ServicePort{}, `UnsupportedAnnotation: Ingress web, shop.test/: annotation cloud.google.com/backend-config: "{\"default\": \"a\"}" of Service shop applies to this Service only, and would not apply to the proxies`},
@@ -197,7 +201,8 @@ func TestAnnotationsOfServices(t *testing.T) {
 		"Google, HTTP/2":                 {`cloud.google.com/app-protocols: '{"web": "HTTP2"}'`, "", corev1.ServicePort{Name: "web"}, "ProtocolMismatch"},
 		"AWS, authentication":            {alb + "auth-type: oidc", "", corev1.ServicePort{}, "UnsupportedAnnotation"},
 		"Kong, plugins":                  {"konghq.com/plugins: auth", "", corev1.ServicePort{}, "UnsupportedAnnotation"},
-		"Kong, gRPC":                     {"konghq.com/protocol: grpc", "", corev1.ServicePort{}, "ProtocolMismatch"},
+		"Kong, gRPC":                     {"konghq.com/protocol: grpc", "konghq.com/protocol: grpc", corev1.ServicePort{}, wired},
+		"Kong, gRPC over TLS":            {"konghq.com/protocol: grpcs", "", corev1.ServicePort{}, "ProtocolMismatch"},
 		"Kong, path":                     {"konghq.com/path: /api", "", corev1.ServicePort{}, "UnsupportedAnnotation"},
 	}
 	for name, test := range tests {
@@ -209,50 +214,6 @@ func TestAnnotationsOfServices(t *testing.T) {
 			w.Services["kedify-proxy"].Annotations = service(test.proxy).Annotations
 			w.Targets = []autowire.Target{target("shop", "shop.test")}
 			w.expect(t, test.says)
-		})
-	}
-}
-
-// TestAffinity has session affinity that the proxies must take over.
-func TestAffinity(t *testing.T) {
-	t.Parallel()
-	const missing = `AffinityMissing: `
-	tests := map[string]struct{ object, says string }{
-		"cookie":          {store("/", nginx+"affinity", "cookie", nginx+"session-cookie-name", "route"), missing + `Ingress web, shop.test/: annotation nginx.ingress.kubernetes.io/affinity: "cookie" sends a client to the same Pod, and the proxies would not; set sessionAffinity in the trigger of HTTPScaledObject "shop", or its annotation http.kedify.io/session-affinity, for example to {cookie: {name: kedify-session}}`},
-		"hash":            {store("/", nginx+"upstream-hash-by", "$http_x_user"), missing},
-		"F5":              {store("/", "nginx.com/sticky-cookie-services", "serviceName=shop srv_id expires=1h path=/"), missing},
-		"F5, by address":  {store("/", "nginx.org/lb-method", "ip_hash"), missing},
-		"HAProxy":         {store("/", "haproxy.org/load-balance", "source"), missing},
-		"HAProxy Ingress": {store("/", "haproxy-ingress.github.io/affinity", "cookie"), missing},
-		"AWS":             {store("/", alb+"target-type", "ip", alb+"target-group-attributes", "deregistration_delay.timeout_seconds=30,stickiness.enabled=true,stickiness.lb_cookie.duration_seconds=60"), missing},
-		"Azure":           {store("/", appgw+"cookie-based-affinity", "true"), missing},
-		"HTTPRoute":       {route("shop.test", "sessionPersistence: {sessionName: route, type: Cookie}, "+toShop), missing + "HTTPRoute web, shop.test/: sessionPersistence of its rule sends"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newFixture(t, test.object)
-			w.Targets = []autowire.Target{target("shop", "shop.test")}
-			w.expect(t, test.says)
-			w.Targets[0].HasAffinity = true
-			w.expect(t, "Wired: ")
-		})
-	}
-	for name, text := range map[string]string{
-		"no affinity":              store("/", nginx+"affinity", ""),
-		"round robin":              store("/", "haproxy.org/load-balance", "roundrobin"),
-		"no stickiness":            store("/", alb+"target-type", "ip", alb+"target-group-attributes", "stickiness.enabled=false"),
-		"cookie of another app":    store("/", "nginx.com/sticky-cookie-services", "serviceName=cart srv_id"),
-		"HTTPRoute without":        route("shop.test", toShop),
-		"name without the cookie":  store("/", nginx+"session-cookie-name", "route"),
-		"HTTPRoute with a null":    route("shop.test", "sessionPersistence: null, "+toShop),
-		"Contour's retries, no LB": store("/", "projectcontour.io/num-retries", "3"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newFixture(t, text)
-			w.Targets = []autowire.Target{target("shop", "shop.test")}
-			w.expect(t, "Wired: ")
 		})
 	}
 }

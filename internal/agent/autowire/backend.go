@@ -52,8 +52,8 @@ type backend struct {
 	// backend's place, and changedBy describes what makes the difference.
 	matched, received requestSet
 	changedBy         string
-	// affinity describes the session affinity of the backend's rule, or is empty.
-	affinity string
+	// affinity is the session affinity of the backend's rule.
+	affinity affinitySource
 	// filters are the filters of the backend and of its rule whose effect on requests the agent cannot determine.
 	filters []filter
 	// isPlainPort reports whether the port is a plain number (HTTPRoute), not an object with number or name

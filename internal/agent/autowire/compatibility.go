@@ -19,7 +19,8 @@ func (n *Namespace) service(name string) *corev1.Service {
 	return &corev1.Service{}
 }
 
-// prepare determines what the annotations of the object do to the requests that proxies receive from it.
+// prepare determines what the annotations of the object do to the requests that proxies receive from it, and the
+// originals of its backends.
 func (p *objectPlan) prepare() {
 	p.toProxies = p.behaviorOf(ProxyService, proxyBackend(ProxyPort).Port)
 	for i := range p.object.backends {
@@ -33,6 +34,9 @@ func (p *objectPlan) prepare() {
 			ref.changedBy = by.text
 		}
 	}
+	record, err := parseRestorePatch(p.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
+	p.invalidRecord = err
+	p.originals, p.isRestored = matchOriginals(p.object.backends, record)
 }
 
 // asExpressions returns the requests if the paths are regular expressions.
@@ -78,7 +82,7 @@ func (p *objectPlan) annotationBlocker(
 	if reason, message = requestBlocker(targets, original); reason != "" {
 		return reason, message
 	}
-	return affinityBlocker(targets, original, toService.find(sticks))
+	return p.affinityBlocker(targets, original, toService)
 }
 
 // lostOnProxies returns that an annotation would no longer apply, because it belongs to the application's Service.
@@ -154,23 +158,6 @@ func requestBlocker(targets []*Target, original *backend) (reason, message strin
 		"%s makes the proxies receive requests for %s, which HTTPScaledObject %q does not match; "+
 			"add %q to %s of its trigger",
 		original.changedBy, original.received, targets[0].Name, missing, fix)
-}
-
-// affinityBlocker returns why session affinity would be lost: the proxies select the Pods, and have none for a target.
-// The interceptor takes over a Service's sessionAffinity ClientIP.
-func affinityBlocker(targets []*Target, original *backend, annotation *match) (reason, message string) {
-	source := original.affinity
-	if annotation != nil {
-		source = annotation.text
-	}
-	at := slices.IndexFunc(targets, func(target *Target) bool { return !target.HasAffinity })
-	if source == "" || at < 0 {
-		return "", ""
-	}
-	return httpv1alpha1.ReasonAffinityMissing, fmt.Sprintf(
-		"%s sends a client to the same Pod, and the proxies would not; set sessionAffinity in the trigger of "+
-			"HTTPScaledObject %q, or its annotation %s, for example to {cookie: {name: kedify-session}}",
-		source, targets[at].Name, httpv1alpha1.AnnotationSessionAffinity)
 }
 
 // serviceTypeBlocker returns why the load balancer of an Ingress cannot use Service kedify-proxy because of its type.

@@ -6,6 +6,10 @@
 // patch that kubectl can apply without the agent. One write changes both the backends and the annotation, so they
 // never disagree.
 //
+// The plan also contains the settings that HTTPScaledObjects take over from their backends, because the proxies connect
+// to the application instead of the Ingress controller or Gateway. They are in annotation
+// http.kedify.io/autowire-settings, and a backend waits until every proxy has them.
+//
 // The plan is the same for every kind of object. FromIngress and FromHTTPRoute extract an object's backends: the
 // pointer to the Service reference, the requests that it receives, and the fields that identify it.
 package autowire

@@ -153,23 +153,39 @@ func patched(t *testing.T, text, patch string) string {
 	return string(out)
 }
 
-// converge applies all changes, fails if the next plan has changes, and returns the plan.
+// converge applies all changes, fails if the next plan has changes, and returns the plan. Every proxy acknowledges
+// settings immediately.
 func (w *fixture) converge(t *testing.T) autowire.Plan {
 	t.Helper()
 	found := w.plan(t)
+	if w.applySettings(found.Settings) {
+		found = w.plan(t)
+	}
 	w.grant(found.Grant)
 	for _, change := range found.Changes {
 		w.write(t, change)
 	}
 	next := w.plan(t)
-	if len(next.Changes) > 0 {
-		t.Fatalf("not converged: %+v\n%s", next.Changes, asYAML(t, w.stored[0]))
+	if len(next.Changes)+len(next.Settings) > 0 {
+		t.Fatalf("not converged: %+v, %v\n%s", next.Changes, next.Settings, asYAML(t, w.stored[0]))
 	}
 	w.grant(next.Grant)
 	if last := w.plan(t).Grant; last.Apply != nil || last.Delete != nil {
 		t.Fatalf("ReferenceGrant not converged: %+v", last)
 	}
 	return found
+}
+
+// applySettings applies changes of settings. It reports whether there are any.
+func (w *fixture) applySettings(settings map[string]string) bool {
+	for _, objects := range [][]autowire.Target{w.Targets, w.Rivals} {
+		for i := range objects {
+			if text, isChanged := settings[objects[i].Name]; isChanged {
+				objects[i].Settings = text
+			}
+		}
+	}
+	return len(settings) > 0
 }
 
 // grant applies a change of the ReferenceGrant.

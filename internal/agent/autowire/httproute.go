@@ -65,13 +65,11 @@ func backendFromRef(route *apis.HTTPRoute, i, j int) (result backend, isService 
 		},
 		rule: at, matched: all, requests: all.rewritten(rule.Filters).rewritten(ref.Filters), changedBy: "a filter URLRewrite",
 		filters:     unsupportedFilters(rule.Filters, ref.Filters),
+		affinity:    persistenceOf(rule.SessionPersistence),
 		isPlainPort: true,
 		service: networkingv1.IngressServiceBackend{
 			Name: ref.Name, Port: networkingv1.ServiceBackendPort{Number: int32(ref.Port)},
 		},
-	}
-	if isSet := len(rule.SessionPersistence) > 0 && string(rule.SessionPersistence) != "null"; isSet {
-		result.affinity = "sessionPersistence of its rule"
 	}
 	if ref.Namespace != nil {
 		result.namespace = *ref.Namespace

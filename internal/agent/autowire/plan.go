@@ -37,6 +37,9 @@ type Namespace struct {
 type Plan struct {
 	// Grant is the change of the namespace's ReferenceGrant. It precedes Changes.
 	Grant GrantChange
+	// Settings are the new texts of annotation AnnotationAutowireSettings of HTTPScaledObjects, by name. An empty text
+	// removes the annotation. They are independent of Changes: a backend waits until the proxies have its settings.
+	Settings map[string]string
 	// Changes are the writes, one for each object that differs from its desired state.
 	Changes []Change
 	// Conditions are the conditions of the targets after the writes, by target name, without transition times.
@@ -49,46 +52,68 @@ type Plan struct {
 func (n *Namespace) Plan() (Plan, error) {
 	plan := Plan{Conditions: map[string]metav1.Condition{}}
 	results, needsGrant := outcomes{}, false
-	rules := annotationRules()
-	splitters := n.splitters(rules)
-	for i := range n.Objects {
-		object := &n.Objects[i]
-		if object.meta.GetDeletionTimestamp() != nil {
-			continue
-		}
-		current := &objectPlan{Namespace: n, object: object, rules: rules, splitters: splitters, results: results}
+	objects := n.objectPlans(results)
+	all := n.inheritances(objects)
+	for _, current := range objects {
+		current.inherited = all
 		change, err := current.plan()
 		if err != nil {
-			return Plan{}, fmt.Errorf("%s: %w", object, err)
+			return Plan{}, fmt.Errorf("%s: %w", current.object, err)
 		}
-		if change.Index = i; len(change.Patch) > 0 {
+		if change.Index = current.index; len(change.Patch) > 0 {
 			plan.Changes = append(plan.Changes, change)
 		}
-		if current.requeueAfter > 0 && (plan.RequeueAfter == 0 || current.requeueAfter < plan.RequeueAfter) {
-			plan.RequeueAfter = current.requeueAfter
-		}
+		plan.RequeueAfter = earlier(plan.RequeueAfter, current.requeueAfter)
 		needsGrant = needsGrant || current.needsGrant
 	}
 	plan.Grant = n.planGrant(needsGrant)
-	if rest := plan.Grant.RequeueAfter; rest > 0 && (plan.RequeueAfter == 0 || rest < plan.RequeueAfter) {
-		plan.RequeueAfter = rest
-	}
+	settings, rest := n.planSettings(all, len(plan.Changes) == 0)
+	plan.Settings = settings
+	plan.RequeueAfter = earlier(earlier(plan.RequeueAfter, plan.Grant.RequeueAfter), rest)
 	for _, target := range n.Targets {
 		plan.Conditions[target.Name] = results.condition(target)
 	}
 	return plan, nil
 }
 
+// objectPlans returns the prepared plans of the objects that are not being deleted.
+func (n *Namespace) objectPlans(results outcomes) []*objectPlan {
+	rules := annotationRules()
+	splitters := n.splitters(rules)
+	var plans []*objectPlan
+	for i := range n.Objects {
+		object := &n.Objects[i]
+		if object.meta.GetDeletionTimestamp() != nil {
+			continue
+		}
+		current := &objectPlan{
+			Namespace: n, object: object, index: i, rules: rules, splitters: splitters, results: results,
+		}
+		current.prepare()
+		plans = append(plans, current)
+	}
+	return plans
+}
+
 // objectPlan is the plan for one object while it is computed.
 type objectPlan struct {
 	*Namespace
 
+	// object is the object, and index its index in Namespace.Objects.
 	object *Object
+	index  int
 	// rules is the table of annotations. splitters are the Ingresses that split the traffic of others.
 	rules     []annotationRule
 	splitters []splitter
 	// toProxies is what the annotations of the object, and of Service kedify-proxy, do to requests to the proxies.
-	toProxies    behavior
+	toProxies behavior
+	// originals are the originals of the wired backends, by index. isRestored and invalidRecord are the results of
+	// matchOriginals and parseRestorePatch.
+	originals     map[int]backend
+	isRestored    bool
+	invalidRecord error
+	// inherited are the inheritances of all targets and rivals, by name.
+	inherited    map[string]*inheritance
 	results      outcomes
 	requeueAfter time.Duration
 	// needsGrant reports whether a backend references the shared fleet, or will as soon as nothing blocks it.
@@ -97,25 +122,22 @@ type objectPlan struct {
 
 // plan compares the object with its desired state.
 func (p *objectPlan) plan() (Change, error) {
-	p.prepare()
-	record, err := parseRestorePatch(p.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
-	if err != nil {
-		p.recordForAll(httpv1alpha1.ReasonInvalidRestoreRecord, err.Error())
+	if p.invalidRecord != nil {
+		p.recordForAll(httpv1alpha1.ReasonInvalidRestoreRecord, p.invalidRecord.Error())
 		return Change{}, nil
 	}
-	originals, isRestored := matchOriginals(p.object.backends, record)
 	state := coolDownOf(p.object.meta)
 	switch {
-	case isRestored:
+	case p.isRestored:
 		state = state.afterRestore(lastSpecManager(p.object.meta), p.Now)
-	case p.isProxyLost(originals):
+	case p.isProxyLost(p.originals):
 		state = coolDown{Reason: httpv1alpha1.ReasonProxyUnavailable, At: p.Now}
 	}
-	wired, hasTarget := p.selectBackends(originals, state)
+	wired, hasTarget := p.selectBackends(p.originals, state)
 	if isExpired := state.Reason == httpv1alpha1.ReasonProxyUnavailable && len(wired) > 0; isExpired || !hasTarget {
 		state = coolDown{}
 	}
-	return p.change(originals, wired, state, isRestored)
+	return p.change(p.originals, wired, state, p.isRestored)
 }
 
 // isProxyLost reports whether a rewritten backend no longer reaches a proxy that serves it: no proxy is available,
@@ -322,5 +344,5 @@ func (p *objectPlan) blocker(
 			fmt.Sprintf("not every Ready proxy has acknowledged HTTPScaledObject %q; see its condition %s",
 				targets[pending].Name, httpv1alpha1.ConditionProgrammed)
 	}
-	return "", ""
+	return p.settingsBlocker(targets)
 }

@@ -18,19 +18,18 @@ import (
 
 // proxyPort returns the proxies' port that a backend references. It is TLSPort if the Ingress requires TLS to the
 // proxies, or if its Service's port requires it, no annotation for that Service does, and the targets have
-// certificates. It is HTTP2Port if the application's port uses HTTP/2, and nothing else makes the Ingress controller or
-// Gateway use HTTP/2 to ProxyPort.
+// certificates. It is HTTP2Port if the proxies use HTTP/2 to the application, and nothing else makes the Ingress
+// controller or Gateway use HTTP/2 to ProxyPort.
 func (p *objectPlan) proxyPort(
 	original *backend, targets []*Target, toService behavior, isCrossNamespace bool,
 ) int32 {
 	isMissing := func(t *Target) bool { return t.Certificate == CertificateNotConfigured }
-	port := servicePort(original.service.Port, p.service(original.service.Name).Spec.Ports)
 	wantsTLS := p.object.kind == trigger.AutowireIngress && toService.find(usesTLS, usesHTTP2TLS) == nil &&
 		!slices.ContainsFunc(targets, isMissing) && isTLSPort(original.service.Port, p.service(original.service.Name).Spec.Ports)
 	switch {
 	case p.toProxies.find(usesTLS, usesHTTP2TLS) != nil || wantsTLS:
 		return TLSPort
-	case protocolOf(port) == model.HTTP2 && p.toProxies.find(usesHTTP2) == nil &&
+	case p.upstreamProtocol(targets, original, toService) == model.HTTP2 && p.toProxies.find(usesHTTP2) == nil &&
 		p.proxyProtocol(ProxyPort, isCrossNamespace) != model.HTTP2:
 		return HTTP2Port
 	}
@@ -56,7 +55,8 @@ func isManaged(object metav1.Object) bool {
 // proxyProtocol returns the protocol that a port of Service kedify-proxy requests.
 func (p *objectPlan) proxyProtocol(number int32, isCrossNamespace bool) model.Protocol {
 	ports := p.proxyService(isCrossNamespace).Spec.Ports
-	return protocolOf(servicePort(networkingv1.ServiceBackendPort{Number: number}, ports))
+	protocol, _ := protocolOf(servicePort(networkingv1.ServiceBackendPort{Number: number}, ports))
+	return protocol
 }
 
 // providesHTTP2 reports whether Service kedify-proxy has HTTP2Port, or the agent adds it to its own Service.
@@ -83,7 +83,7 @@ func (p *objectPlan) protocolBlocker(
 		return httpv1alpha1.ReasonUnsupportedSetting, other.text +
 			" sets a protocol that the proxies do not support; use HTTP or HTTPS"
 	}
-	if reason, message = p.upstreamBlocker(original, toService, to); reason != "" {
+	if reason, message = p.upstreamBlocker(targets, original, toService, to); reason != "" {
 		return reason, message
 	}
 	switch to.service.Port.Number {
@@ -108,21 +108,25 @@ func (p *objectPlan) protocolBlocker(
 }
 
 // upstreamBlocker returns why the proxies would use another protocol to the application than the Ingress controller
-// does, or the Ingress controller another one to the proxies. The proxies use the one of the Service's port.
+// does, or the Ingress controller another one to the proxies.
 func (p *objectPlan) upstreamBlocker(
-	original *backend, toService behavior, to *backend,
+	targets []*Target, original *backend, toService behavior, to *backend,
 ) (reason, message string) {
 	toProxies := p.toProxies
 	if to.service.Port.Number == HTTP2Port {
 		toProxies = p.behaviorOf(ProxyService, to.service.Port)
 	}
-	protocol := protocolOf(servicePort(original.service.Port, p.service(original.service.Name).Spec.Ports))
+	protocol := p.upstreamProtocol(targets, original, toService)
 	http2, tls := toService.find(usesHTTP2, usesHTTP2TLS), toService.find(usesTLS)
 	switch {
 	case http2 != nil && protocol != model.HTTP2:
+		problem := "the proxies would use HTTP/1.1"
+		if other := p.otherProtocol(targets); toService.http2() != nil && other != "" {
+			problem = other + " uses HTTP/1.1"
+		}
 		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
-			"%s uses HTTP/2 to the application, and the proxies would use HTTP/1.1; set appProtocol: kubernetes.io/h2c "+
-				"on port %s of Service %s", http2.text, portText(original.service.Port), original.service.Name)
+			"%s uses HTTP/2 to the application, and %s; set appProtocol: kubernetes.io/h2c on port %s of Service %s",
+			http2.text, problem, portText(original.service.Port), original.service.Name)
 	case http2 != nil && toProxies.find(usesHTTP2, usesHTTP2TLS) == nil:
 		return lostOnProxies(http2, "uses HTTP/2")
 	case http2 == nil && tls != nil && protocol == model.HTTP1:
@@ -131,6 +135,34 @@ func (p *objectPlan) upstreamBlocker(
 				"on port %s of Service %s", tls.text, portText(original.service.Port), original.service.Name)
 	}
 	return "", ""
+}
+
+// upstreamProtocol returns the protocol that the proxies use to the application for a backend: that of its Service's
+// port. If the port leaves it open, it is HTTP/2 if the backend requests that and its targets take it over.
+func (p *objectPlan) upstreamProtocol(targets []*Target, original *backend, toService behavior) model.Protocol {
+	protocol, isSelected := protocolOf(p.port(original))
+	if isSelected || toService.http2() == nil || p.otherProtocol(targets) != "" {
+		return protocol
+	}
+	return model.HTTP2
+}
+
+// otherProtocol returns the source of HTTP/1.1 that another backend of a target requests, or an empty text.
+func (p *objectPlan) otherProtocol(targets []*Target) string {
+	for _, target := range targets {
+		if source := p.inherited[target.Name].protocols[model.HTTP1]; source != "" {
+			return source
+		}
+	}
+	return ""
+}
+
+// http2 returns the annotation that sets HTTP/2 in clear text, or nil.
+func (b behavior) http2() *match {
+	if b.find(usesTLS, usesHTTP2TLS) != nil {
+		return nil
+	}
+	return b.find(usesHTTP2)
 }
 
 // portBlocker returns why the proxies would receive HTTP/1.1 for an application that uses HTTP/2: Service kedify-proxy
@@ -146,6 +178,11 @@ func (p *objectPlan) portBlocker(original, to *backend) (reason, message string)
 		portText(original.service.Port), original.service.Name, HTTP2Port, ProxyService, to.namespaceSuffix(), ProxyPort)
 }
 
+// port returns the Service's port that a backend references.
+func (p *objectPlan) port(ref *backend) corev1.ServicePort {
+	return servicePort(ref.service.Port, p.service(ref.service.Name).Spec.Ports)
+}
+
 // servicePort returns the port of a Service that a backend references. A port that does not exist has no name.
 func servicePort(ref networkingv1.ServiceBackendPort, ports []corev1.ServicePort) corev1.ServicePort {
 	for _, port := range ports {
@@ -156,13 +193,14 @@ func servicePort(ref networkingv1.ServiceBackendPort, ports []corev1.ServicePort
 	return corev1.ServicePort{Port: ref.Number}
 }
 
-// protocolOf returns the protocol that the proxies use to a port.
-func protocolOf(port corev1.ServicePort) model.Protocol {
+// protocolOf returns the protocol of a port. isSelected is false if the port leaves it open.
+func protocolOf(port corev1.ServicePort) (protocol model.Protocol, isSelected bool) {
 	appProtocol := ""
 	if port.AppProtocol != nil {
 		appProtocol = *port.AppProtocol
 	}
-	return cmp.Or(model.ProtocolOf(appProtocol, port.Name), model.HTTP1)
+	selected := model.ProtocolOf(appProtocol, port.Name)
+	return cmp.Or(selected, model.HTTP1), selected != ""
 }
 
 // portText returns the number or name of a port, for messages.

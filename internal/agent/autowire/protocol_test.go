@@ -51,18 +51,23 @@ func TestBackendProtocols(t *testing.T) {
 		"the Service's protocol":           {annotated("a", "b"), autowire.CertificateActive, https, secured, 8443},
 		"the port's name":                  {annotated("a", "b"), autowire.CertificateActive, corev1.ServicePort{Name: "https-web", Port: 80}, secured, 8443},
 		"the Service's, no Secret":         {annotated("a", "b"), autowire.CertificateNotConfigured, https, inClear, 8080},
-		"gRPC, unnamed port":               {annotated(nginx, "GRPC"), autowire.CertificateActive, port(""), `ProtocolMismatch: Ingress web, shop.test/: annotation ` + nginx + `: "GRPC" uses HTTP/2 to the application, and the proxies would use HTTP/1.1; set appProtocol: kubernetes.io/h2c on port 80 of Service shop`, 0},
-		"gRPC, port for HTTP/1.1":          {annotated(nginx, "GRPC"), autowire.CertificateActive, corev1.ServicePort{Name: "grpc", Port: 80, AppProtocol: new("http")}, "ProtocolMismatch", 0},
+		"gRPC, unnamed port":               {annotated(nginx, "GRPC"), autowire.CertificateActive, port(""), inClear, 8080},
+		"gRPC, port name for HTTP/1.1":     {annotated(nginx, "GRPC"), autowire.CertificateActive, http, inClear, 8080},
+		"gRPC, port for HTTP/1.1":          {annotated(nginx, "GRPC"), autowire.CertificateActive, corev1.ServicePort{Name: "grpc", Port: 80, AppProtocol: new("http")}, `ProtocolMismatch: Ingress web, shop.test/: annotation ` + nginx + `: "GRPC" uses HTTP/2 to the application, and the proxies would use HTTP/1.1; set appProtocol: kubernetes.io/h2c on port 80 of Service shop`, 0},
+		"gRPC, port name for TLS":          {annotated(nginx, "GRPC"), autowire.CertificateActive, port("https"), "ProtocolMismatch", 0},
+		"gRPC over TLS, unnamed port":      {annotated(nginx, "GRPCS"), autowire.CertificateActive, port(""), "ProtocolMismatch", 0},
+		"AWS, gRPC over TLS":               {store("/", alb+"backend-protocol", "HTTPS", alb+"backend-protocol-version", "GRPC"), autowire.CertificateActive, port(""), "ProtocolMismatch", 0},
+		"AWS, gRPC in clear text":          {store("/", alb+"backend-protocol", "HTTP", alb+"backend-protocol-version", "GRPC"), autowire.CertificateActive, port(""), inClear, 8080},
 		"gRPC, appProtocol":                {annotated(nginx, "GRPC"), autowire.CertificateActive, h2c, inClear, 8080},
 		"gRPC, port name":                  {annotated(nginx, "GRPC"), autowire.CertificateActive, port("grpc"), inClear, 8080},
 		"gRPC, port name with a suffix":    {annotated("haproxy-ingress.github.io/backend-protocol", "h2"), autowire.CertificateActive, port("grpc-api"), inClear, 8080},
 		"HTTP/2, port name":                {annotated("haproxy.org/server-proto", "h2"), autowire.CertificateActive, port("http2-web"), inClear, 8080},
 		"HTTP/2 in clear text, port name":  {annotated("alb.ingress.kubernetes.io/backend-protocol-version", "HTTP2"), autowire.CertificateActive, port("h2c"), inClear, 8080},
-		"a name that only begins alike":    {annotated(nginx, "GRPC"), autowire.CertificateActive, port("grpcweb"), "ProtocolMismatch", 0},
-		"gRPC-Web":                         {annotated(nginx, "GRPC"), autowire.CertificateActive, port("grpc-web"), "ProtocolMismatch", 0},
+		"a name that only begins alike":    {annotated(nginx, "GRPC"), autowire.CertificateActive, port("grpcweb"), inClear, 8080},
+		"gRPC-Web":                         {annotated(nginx, "GRPC"), autowire.CertificateActive, port("grpc-web"), inClear, 8080},
 		"TLS, port name":                   {annotated(nginx, "HTTPS"), autowire.CertificateActive, port("https-web"), secured, 8443},
-		"AWS, gRPC":                        {annotated("alb.ingress.kubernetes.io/backend-protocol-version", "GRPC"), autowire.CertificateActive, http, "ProtocolMismatch", 0},
-		"NGINX, gRPC":                      {annotated("nginx.org/grpc-services", "cart,shop"), autowire.CertificateActive, http, "ProtocolMismatch: Ingress web, shop.test/: annotation nginx.org/grpc-services", 0},
+		"AWS, gRPC":                        {annotated("alb.ingress.kubernetes.io/backend-protocol-version", "GRPC"), autowire.CertificateActive, http, inClear, 8080},
+		"NGINX, gRPC":                      {annotated("nginx.org/grpc-services", "cart,shop,kedify-proxy"), autowire.CertificateActive, http, inClear, 8080},
 		"NGINX, gRPC, not the proxies":     {annotated("nginx.org/grpc-services", "cart,shop"), autowire.CertificateActive, h2c, `UnsupportedAnnotation: Ingress web, shop.test/: annotation nginx.org/grpc-services: "cart,shop" uses HTTP/2, and would not apply to the proxies; add Service kedify-proxy to the annotation`, 0},
 		"NGINX, gRPC, the proxies too":     {annotated("nginx.org/grpc-services", "shop,kedify-proxy"), autowire.CertificateActive, h2c, inClear, 8080},
 		"gRPC over TLS, HTTP/1.1 port":     {annotated(nginx, "GRPCS"), autowire.CertificateActive, https, "ProtocolMismatch", 0},
@@ -162,6 +167,11 @@ func TestHTTP2Backends(t *testing.T) {
 		made.Annotations = map[string]string{name: value}
 		return made
 	}
+	openApp := func(name, value string) *corev1.Service {
+		made := port("", "")
+		made.Annotations = map[string]string{name: value}
+		return made
+	}
 	withPort := func(number int32, protocol string) *corev1.Service {
 		return service("", corev1.ServicePort{Name: "http", Port: 8080, AppProtocol: new("http")},
 			corev1.ServicePort{Name: "other", Port: number, AppProtocol: &protocol})
@@ -201,6 +211,8 @@ func TestHTTP2Backends(t *testing.T) {
 		"ingress-nginx":                  {grpc, h2c, http2Proxies(""), "Wired: Ingress web, shop.test/", 8080},
 		"ingress-nginx, older proxies":   {grpc, h2c, older, "Wired: Ingress web, shop.test/", 8080},
 		"Contour":                        {web, annotatedApp(contour, "80"), http2Proxies(contour + `: "8081"`), "Wired: Ingress web, shop.test/ over HTTP/2", 8081},
+		"Contour, open port":             {web, openApp(contour, "80"), http2Proxies(contour + `: "8081"`), "Wired: Ingress web, shop.test/ over HTTP/2", 8081},
+		"ingress-nginx, open port":       {grpc, port("", ""), http2Proxies(""), "Wired: Ingress web, shop.test/", 8080},
 		"Contour, port 8080":             {web, annotatedApp(contour, "80"), http2Proxies(contour + `: "8080"`), "Wired: Ingress web, shop.test/", 8080},
 		"Contour, no annotation":         {web, annotatedApp(contour, "grpc"), http2Proxies(""), "UnsupportedAnnotation: Ingress web, shop.test/: annotation " + contour + `: "grpc" of Service shop uses HTTP/2, and would not apply to the proxies; add annotation ` + contour, 0},
 		"Traefik, no annotation":         {web, annotatedApp("traefik.ingress.kubernetes.io/service.serversscheme", "h2c"), http2Proxies(""), "UnsupportedAnnotation", 0},

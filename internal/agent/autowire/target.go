@@ -36,8 +36,12 @@ type Target struct {
 	IsShared bool
 	// IsProgrammed reports whether every Ready proxy has ACKed its current generation.
 	IsProgrammed bool
-	// HasAffinity reports whether the proxies send the requests of a client to the same Pod.
+	// HasAffinity reports whether it has a session affinity of its own, by AnnotationSessionAffinity.
 	HasAffinity bool
+	// Settings is the text of its annotation AnnotationAutowireSettings. AreSettingsPending reports whether a Ready proxy
+	// may not have ACKed them, or earlier ones may still be active.
+	Settings           string
+	AreSettingsPending bool
 	// Certificate is the state of the TLS certificate for its hosts.
 	Certificate Certificate
 	// Unsupported is the message about a setting that this version does not support. Such a target is not wired.
@@ -97,13 +101,14 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) (Ta
 	target.IsProgrammed = programmed != nil && programmed.Status == metav1.ConditionTrue &&
 		programmed.ObservedGeneration == object.Generation
 	target.HasAffinity = hasAffinity(object)
+	target.AreSettingsPending = areSettingsPending(object)
 	target.Certificate = certificateOf(object)
 	target.Unsupported = unsupportedKinds(kinds)
 	return target, true
 }
 
 // RivalOf returns the part of a Target that decides which requests the proxies send to an HTTPScaledObject, whether or
-// not the object opts out. sharedNamespace is the namespace whose proxies are the shared fleet.
+// not the object opts out, and its settings. sharedNamespace is the namespace whose proxies are the shared fleet.
 func RivalOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) Target {
 	ref := object.Spec.ScaleTargetRef
 	isShared := object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared
@@ -113,6 +118,7 @@ func RivalOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) Targ
 		PathPrefixes: object.Spec.PathPrefixes, IsPartial: len(object.Spec.Headers) > 0,
 		Service: ref.Service, Port: networkingv1.ServiceBackendPort{Name: ref.PortName, Number: ref.Port},
 		IsShared: isShared && !isSharedNamespace, // there, the shared fleet is the namespace's own
+		Settings: object.Annotations[httpv1alpha1.AnnotationAutowireSettings],
 	}
 }
 
@@ -137,6 +143,17 @@ func hasAffinity(object *httpv1alpha1.HTTPScaledObject) bool {
 	text, has := object.Annotations[httpv1alpha1.AnnotationSessionAffinity]
 	_, err := affinity.Parse(text)
 	return has && err == nil
+}
+
+// areSettingsPending reports whether the status of an HTTPScaledObject does not show that every Ready proxy has ACKed
+// its settings. Without settings, it reports whether the status shows earlier ones.
+func areSettingsPending(object *httpv1alpha1.HTTPScaledObject) bool {
+	text, report := object.Annotations[httpv1alpha1.AnnotationAutowireSettings], httpv1alpha1.StatusOf(object).DataPlane
+	if report == nil {
+		return text != ""
+	}
+	hasEveryACK := report.Proxies.Ready > 0 && report.Proxies.Acked == report.Proxies.Ready
+	return report.AutowireSettings != text || text != "" && !hasEveryACK
 }
 
 // unsupportedKinds returns a message if this version supports none of the requested kinds.

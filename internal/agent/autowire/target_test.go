@@ -1,6 +1,7 @@
 package autowire_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,6 +19,10 @@ func TestTargetOf(t *testing.T) {
 	t.Parallel()
 	const made = `labels: {app.kubernetes.io/managed-by: kedify-http-agent}`
 	const both, ingress, route = "ingress httproute", "ingress", "httproute"
+	const settings = `, annotations: {http.kedify.io/autowire-settings: '` + inH2C + `'}`
+	report := func(ready, acked int, settings string) string {
+		return fmt.Sprintf(`{dataPlane: {proxies: {ready: %d, acked: %d}, autowireSettings: %q}}`, ready, acked, settings)
+	}
 	tests := map[string]struct {
 		metadata, status string
 		isTarget         bool
@@ -27,6 +32,8 @@ func TestTargetOf(t *testing.T) {
 		kinds            string
 		certificate      autowire.Certificate
 		hasAffinity      bool
+		settings         string
+		isPending        bool // the settings are
 	}{
 		"made by the agent":                {metadata: made, isTarget: true, kinds: both},
 		"manual":                           {metadata: `annotations: {}`},
@@ -49,6 +56,18 @@ func TestTargetOf(t *testing.T) {
 		"programmed before":                {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 1}]}`, isTarget: true, kinds: both},
 		"not programmed":                   {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "False", observedGeneration: 2}]}`, isTarget: true, kinds: both},
 		"status in an annotation":          {metadata: made + `, uid: u, generation: 2, annotations: {http.kedify.io/status: '{"uid": "u", "conditions": [{"type": "Programmed", "status": "True", "observedGeneration": 2}]}'}`, isTarget: true, kinds: both, isProgrammed: true},
+		"settings":                         {metadata: made + settings, isTarget: true, kinds: both, settings: inH2C, isPending: true},
+		"settings, of another report":      {metadata: made + settings, status: report(2, 2, ""), isTarget: true, kinds: both, settings: inH2C, isPending: true},
+		"settings, a proxy lacks them":     {metadata: made + settings, status: report(2, 1, inH2C), isTarget: true, kinds: both, settings: inH2C, isPending: true},
+		"settings, no proxy":               {metadata: made + settings, status: report(0, 0, inH2C), isTarget: true, kinds: both, settings: inH2C, isPending: true},
+		"settings, acknowledged":           {metadata: made + settings, status: report(2, 2, inH2C), isTarget: true, kinds: both, settings: inH2C},
+		"settings, removed":                {metadata: made, status: report(2, 2, inH2C), isTarget: true, kinds: both, isPending: true},
+		"no settings, a proxy lags":        {metadata: made, status: report(2, 1, ""), isTarget: true, kinds: both},
+		"settings, report in an annotation": {
+			metadata: made + `, uid: u, annotations: {http.kedify.io/autowire-settings: '` + inH2C + `', http.kedify.io/status: '{"uid": "u", "dataPlane": ` +
+				`{"proxies": {"ready": 1, "acked": 1}, "autowireSettings": "{\"protocol\":\"h2c\"}"}}'}`,
+			isTarget: true, kinds: both, settings: inH2C,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -65,6 +84,7 @@ func TestTargetOf(t *testing.T) {
 					Name: "shop", Hosts: []string{"shop.test"}, PathPrefixes: []string{"/a"}, IsPartial: true, Service: "shop",
 					IsShared: test.isShared, IsProgrammed: test.isProgrammed, Unsupported: test.unsupportedKinds,
 					Certificate: test.certificate, HasAffinity: test.hasAffinity,
+					Settings: test.settings, AreSettingsPending: test.isPending,
 				}
 				want.Port.Name = "http"
 				for kind := range strings.FieldsSeq(test.kinds) {

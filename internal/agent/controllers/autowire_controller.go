@@ -39,9 +39,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
-// autowireOwner is the field manager of the condition that the AutowireReconciler writes. It differs from
-// fieldOwner, because the ScaledObjectReconciler also applies conditions, and an apply removes the manager's other
-// fields.
+// autowireOwner is the field manager of the condition and the annotation of HTTPScaledObjects that the
+// AutowireReconciler writes. It differs from fieldOwner, because the ScaledObjectReconciler also applies conditions,
+// and an apply removes the manager's other fields.
 const autowireOwner = fieldOwner + "-autowire"
 
 // AutowireReconciler updates the backends of Ingresses and HTTPRoutes as package autowire plans. It is a
@@ -93,6 +93,7 @@ func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("namespace %s: %w", request.Name, err)
 	}
+	refused = errors.Join(refused, a.writeSettings(ctx, scaled, todo.Settings))
 	var failed error
 	for _, change := range plan.Changes {
 		if err := a.write(ctx, objects[change.Index], change); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
-// TestAffinityIsPublished changes stickiness, session affinity and the Service, one after the other: each change is
-// published, and a text that is too long is a problem of the object.
+// TestAffinityIsPublished changes stickiness, session affinity, the Service and inherited settings, one after the other:
+// each change is published, and a text that is too long is a problem of the object.
 func TestAffinityIsPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newEnvironment(t)
@@ -55,6 +55,9 @@ func TestAffinityIsPublished(t *testing.T) {
 		s.services.Modify(clientIP)
 		s.scaledObjects.Modify(object)
 		expect("the Service", affinity.Key{}, byAddress)
+		object = kit.WithAnnotation(object, httpv1alpha1.AnnotationAutowireSettings, `{"sessionAffinity":{"header":"x-tenant"}}`)
+		s.scaledObjects.Modify(object)
+		expect("inherited", affinity.Key{}, affinity.Key{Header: "x-tenant"})
 		object = kit.WithAnnotation(object, httpv1alpha1.AnnotationSessionAffinity, "header: x-user")
 		s.scaledObjects.Modify(object)
 		expect("session affinity", affinity.Key{}, byUser)

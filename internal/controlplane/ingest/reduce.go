@@ -56,7 +56,7 @@ func (s *interner) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *ht
 		if text := reduced.Annotations[httpv1alpha1.AnnotationManagedRoutes]; text == shared.ManagedRoutes {
 			shared.ManagedRoutes = text
 		}
-		s.intern(&shared.ReportedBy, &shared.Stickiness, &shared.SessionAffinity)
+		s.intern(&shared.ReportedBy, &shared.Stickiness, &shared.SessionAffinity, &shared.AutowireSettings)
 		reduced.Status.DataPlane = &shared
 	}
 	for i := range reduced.Status.Conditions {
@@ -71,6 +71,7 @@ func observedAnnotations() []string {
 	return append(httpv1alpha1.ZeroAnnotations(),
 		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationManagedRoutes,
 		httpv1alpha1.AnnotationStickiness, httpv1alpha1.AnnotationSessionAffinity,
+		httpv1alpha1.AnnotationAutowireSettings,
 		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationAllowedNamespaces,
 		httpv1alpha1.AnnotationExternalProxyMetricKey, httpv1alpha1.AnnotationExternalProxySources,
 		httpv1alpha1.AnnotationTLSSecretName)

@@ -7,6 +7,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/inherited"
 )
 
 // stickinessOf returns the Key by which proxies select one of an object's backends for a request. It is the zero value
@@ -28,8 +29,8 @@ func stickinessOf(
 }
 
 // sessionAffinityOf returns the Key by which proxies select an endpoint of a backend for a request. Without the
-// annotation, sessionAffinity of the stable Service applies. If the annotation has issues, the published value stays
-// active, or after a restart the value in the object's status.
+// annotation, the inherited one applies, otherwise sessionAffinity of the stable Service. If the annotation has issues,
+// the published value stays active, or after a restart the value in the object's status.
 func sessionAffinityOf(
 	object *httpv1alpha1.HTTPScaledObject, backends []model.Backend, lookup serviceLookup, published []model.Route,
 ) (affinity.Key, []issue) {
@@ -43,8 +44,18 @@ func sessionAffinityOf(
 	case isPresent:
 		return key, issues
 	}
+	if settings := inheritedSettings(object); !settings.Affinity.IsZero() {
+		return settings.Affinity, nil
+	}
 	stable := lookup(backends[0].Service)
 	return affinity.Key{SourceAddress: stable != nil && stable.HasClientIPAffinity}, nil
+}
+
+// inheritedSettings returns the settings that autowiring has taken over for an object. A text with an error contains
+// none: the agent replaces it.
+func inheritedSettings(object *httpv1alpha1.HTTPScaledObject) inherited.Settings {
+	settings, _ := inherited.Parse(object.Annotations[httpv1alpha1.AnnotationAutowireSettings])
+	return settings
 }
 
 // reportedKey parses a Key in an object's status. It returns the zero value for an empty or invalid text.

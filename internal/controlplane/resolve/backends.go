@@ -46,7 +46,7 @@ func hasWeightedBackends(object *httpv1alpha1.HTTPScaledObject) bool {
 // returns only the object's own Service, even if that Service does not exist.
 func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]model.Backend, []issue) {
 	ownEntry := split.Backend{Service: object.Spec.ScaleTargetRef.Service, Weight: singleWeight}
-	own := backendResolver{object, lookup, model.HTTP1}
+	own := backendResolver{object, lookup, inheritedSettings(object).Protocol()}
 	if !hasWeightedBackends(object) {
 		backend, entryIssues := own.resolve(ownEntry, "spec.scaleTargetRef.service", nil)
 		return []model.Backend{backend}, entryIssues
@@ -144,7 +144,7 @@ func experimentCanary(object *httpv1alpha1.HTTPScaledObject, entries []split.Bac
 
 // sharedProtocol returns the protocol of the entries whose ports select none, because the versions of an application
 // speak the same protocol. It is that of the object's own Service, otherwise that of the first entry. If neither
-// selects one, it is HTTP/1.1.
+// selects one, it is the inherited one, otherwise HTTP/1.1.
 func sharedProtocol(
 	object *httpv1alpha1.HTTPScaledObject, entries []split.Backend, lookup serviceLookup,
 ) model.Protocol {
@@ -162,7 +162,7 @@ func sharedProtocol(
 			return port.Protocol
 		}
 	}
-	return model.HTTP1
+	return inheritedSettings(object).Protocol()
 }
 
 // backendResolver resolves the backends of one object.

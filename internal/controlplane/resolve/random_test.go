@@ -88,6 +88,10 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 			}
 		}
 		if random.IntN(3) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationAutowireSettings,
+				pick(`{"protocol":"h2c"}`, `{"sessionAffinity":{"header":"x-user"}}`, `bad`))
+		}
+		if random.IntN(3) == 0 {
 			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{
 				WeightedBackends: fmt.Sprintf("[{service: %s, weight: 1}, {service: c, weight: 2}]", pick("s", "x", "c")),
 			}

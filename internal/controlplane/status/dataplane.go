@@ -12,6 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/inherited"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
@@ -32,6 +33,7 @@ func dataPlane(
 		ManagedRoutes:    outcome.ManagedRoutes,
 		Stickiness:       outcome.Stickiness,
 		SessionAffinity:  outcome.SessionAffinity,
+		AutowireSettings: autowireSettings(object, outcome),
 		ResourceVersion:  object.ResourceVersion,
 	}
 	if !outcome.IsAccepted() {
@@ -57,6 +59,15 @@ func dataPlane(
 		return &same
 	}
 	return report
+}
+
+// autowireSettings returns the text of annotation AnnotationAutowireSettings if the published configuration follows it.
+func autowireSettings(object *httpv1alpha1.HTTPScaledObject, outcome ingest.Outcome) string {
+	text := object.Annotations[httpv1alpha1.AnnotationAutowireSettings]
+	if _, err := inherited.Parse(text); err != nil || !outcome.IsAccepted() {
+		return ""
+	}
+	return text
 }
 
 // Acks is how far the proxies that serve one HTTPScaledObject have acknowledged it, over all replicas.

@@ -152,3 +152,38 @@ func TestReportHashCoversEveryAnnotation(t *testing.T) {
 		t.Errorf("without stickiness: hash %s, want %s", got, want)
 	}
 }
+
+// TestReportContainsAutowireSettings: the report has the text of the annotation if the published configuration follows
+// it, whether or not every proxy has ACKed it.
+func TestReportContainsAutowireSettings(t *testing.T) {
+	t.Parallel()
+	const text = `{"protocol":"h2c"}`
+	fine := ingest.Outcome{Served: true}
+	for name, test := range map[string]struct {
+		text    string
+		outcome ingest.Outcome
+		want    string
+	}{
+		"accepted":             {text, fine, text},
+		"removed":              {"", fine, ""},
+		"invalid":              {`{"protocol":"h3"}`, fine, ""},
+		"of a later version":   {`{"protocol":"h2c","timeout":"5s"}`, fine, ""},
+		"a problem":            {text, ingest.Outcome{Served: true, Problems: []model.Problem{problem("InvalidHosts", "no")}}, ""},
+		"a failed publication": {text, ingest.Outcome{Served: true, Failure: "no"}, ""},
+		"not served":           {text, ingest.Outcome{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := shop()
+			object.Status.DataPlane = &httpv1alpha1.DataPlaneStatus{AutowireSettings: "before"}
+			if test.text != "" {
+				object.Annotations = map[string]string{httpv1alpha1.AnnotationAutowireSettings: test.text}
+			}
+			acks := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 1}}
+			got := status.Compute(object, test.outcome, acks, "interceptor-0", noon()).DataPlane
+			if got.AutowireSettings != test.want {
+				t.Errorf("%q, want %q", got.AutowireSettings, test.want)
+			}
+		})
+	}
+}
