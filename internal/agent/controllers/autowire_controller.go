@@ -93,7 +93,7 @@ func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("namespace %s: %w", request.Name, err)
 	}
-	refused = errors.Join(refused, a.writeSettings(ctx, scaled, todo.Settings))
+	before := errors.Join(grantErr, a.writeSettings(ctx, scaled, plan.Settings))
 	var failed error
 	for _, change := range plan.Changes {
 		if err := a.write(ctx, objects[change.Index], change); err != nil {
@@ -105,7 +105,7 @@ func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	if failed == nil { // conditions describe the state after all writes
 		retry, failed = a.report(ctx, scaled, plan.Conditions)
 	}
-	failed = errors.Join(failed, grantErr)
+	failed = errors.Join(failed, before)
 	if apierrors.IsConflict(failed) || errors.Is(failed, errOutdated) {
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
