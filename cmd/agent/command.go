@@ -35,6 +35,9 @@ type settings struct {
 	proxyResources    string
 	proxyRemovalDelay time.Duration
 
+	interceptorTLSSecret string
+	externalTLSSecret    bool
+
 	webhookAddress string
 	webhookNames   []string
 	webhookSecret  string
@@ -53,6 +56,9 @@ type settings struct {
 
 // envPrefix is the prefix of the environment variables for flags.
 const envPrefix = "KEDIFY_AGENT_"
+
+// defaultTLSSecret is the default name of the Secret with the interceptor's certificate.
+const defaultTLSSecret = "kedify-http-interceptor-tls"
 
 // webhookService is the Service by which the API server reaches the webhook.
 const webhookService = "kedify-http-agent"
@@ -110,6 +116,11 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"`time` after Service kedify-proxy lost its last ready endpoint until backends may point to it again")
 
 	s.addProxyFlags(flags)
+	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", defaultTLSSecret,
+		"`name` of the Secret with the interceptor's certificate, which the agent creates and renews, and whose CA the "+
+			"proxies trust; empty: proxies connect to the interceptor without TLS")
+	flags.BoolVar(&s.externalTLSSecret, "external-tls-secret", false,
+		"someone else, such as cert-manager, creates and renews the Secret of --interceptor-tls-secret")
 	flags.StringVar(&s.webhookAddress, "webhook-address", ":9443",
 		"`address` of the mutating webhook; "+
 			"empty disables it: triggers are then converted after they are stored")
@@ -211,6 +222,13 @@ func (s *settings) check() error {
 	}
 	_, err := s.proxySettings()
 	return err
+}
+
+// interceptorServices are the Services whose names are in the interceptor's certificate.
+func interceptorServices() []string {
+	return []string{
+		"keda-add-ons-http-interceptor-kedify-proxy-metric-sink", "keda-add-ons-http-interceptor-admin",
+	}
 }
 
 // certificateNames returns the DNS names in the webhook's certificate.

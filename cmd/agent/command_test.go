@@ -16,7 +16,8 @@ func TestSettings(t *testing.T) {
 		scalerAddress: "keda-add-ons-http-external-scaler.keda:9090",
 		autowire:      true, autowireCoolDown: 30 * time.Second,
 		installProxies: true, proxyReplicas: 1, proxyRemovalDelay: time.Minute,
-		webhookAddress: ":9443", webhookSecret: "kedify-http-agent-webhook", webhookName: "kedify-http-agent",
+		interceptorTLSSecret: "kedify-http-interceptor-tls",
+		webhookAddress:       ":9443", webhookSecret: "kedify-http-agent-webhook", webhookName: "kedify-http-agent",
 		healthAddress: ":8081", metricsAddress: ":2223", podNamespace: "keda",
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second, logFormat: "json", logLevel: "info",
 	}

@@ -33,6 +33,8 @@ type settings struct {
 	adminAddress   string
 	metricsAddress string
 
+	interceptorTLSSecret string
+
 	translate translate.Options
 
 	podIP         string
@@ -71,6 +73,9 @@ const (
 	defaultHeldPerProxy     = 1500
 	defaultHeld             = 10_000
 )
+
+// defaultTLSSecret is the default name of the Secret with the interceptor's certificate, which the agent creates.
+const defaultTLSSecret = "kedify-http-interceptor-tls"
 
 // envPrefix is the prefix of the environment variables for flags.
 const envPrefix = "KEDIFY_INTERCEPTOR_"
@@ -142,6 +147,10 @@ func (s *settings) addAddressFlags(flags *pflag.FlagSet) {
 		"`address` for /livez and /readyz; any other request gets 503")
 	flags.StringVar(&s.adminAddress, "admin-address", ":9090", "`address` of the admin server (/queue, /demand, pprof)")
 	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
+	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", defaultTLSSecret,
+		"`name` of the Secret in --pod-namespace with the certificate of the ports for proxies, which serve TLS and "+
+			"plaintext; proxies without TLS or without a token receive no private keys. Empty: plaintext only, private keys "+
+			"included")
 }
 
 // addProxyFlags adds the flags of the configuration of all proxies.

@@ -53,6 +53,9 @@ func grantedPermissions() map[string]map[string]string {
 			"watch configmaps/kedify-proxy-template-values":                  "settings of Envoy",
 			"list configmaps/kedify-proxy-template-values-global in keda":    "settings of Envoy for all",
 			"watch configmaps/kedify-proxy-template-values-global in keda":   "settings of Envoy for all",
+			"list secrets/kedify-http-interceptor-tls in keda":               "its own certificate",
+			"watch secrets/kedify-http-interceptor-tls in keda":              "its own certificate",
+			"create tokenreviews.authentication.k8s.io":                      "the token of a proxy",
 			"create events.events.k8s.io":                                    "a validation error",
 			"create leases.coordination.k8s.io in keda":                      "the election",
 			"get leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election",
@@ -232,7 +235,7 @@ func (c *cluster) isAllowed(t *testing.T, account, permission string) bool {
 }
 
 // attributesOf parses "verb resource.group/subresource-or-name in namespace". The part after the slash is the name for
-// Leases and ConfigMaps, and a subresource for other resources.
+// Leases, ConfigMaps and Secrets, and a subresource for other resources.
 func attributesOf(permission string) *authorizationv1.ResourceAttributes {
 	permission, namespace, _ := strings.Cut(permission, " in ")
 	verb, resource, _ := strings.Cut(permission, " ")
@@ -242,7 +245,7 @@ func attributesOf(permission string) *authorizationv1.ResourceAttributes {
 		Verb: verb, Resource: resource, Group: group,
 		Namespace: namespace,
 	}
-	if resource == "leases" || resource == "configmaps" {
+	if resource == "leases" || resource == "configmaps" || resource == "secrets" {
 		attributes.Name = detail
 	} else {
 		attributes.Subresource = detail

@@ -59,6 +59,7 @@ func TestGrantedPermissionsAreUsed(t *testing.T) {
 	const namespace = "usage"
 	shared.newNamespace(t, namespace)
 	useAsInterceptor(t, namespace)
+	useTokens(t, namespace)
 	useAsRouter(t, namespace)
 	useAsScaler(t)
 
@@ -245,13 +246,13 @@ func usedPermissions(t *testing.T, account string) []string {
 		if ref.Subresource != "" {
 			resource += "/" + ref.Subresource
 		}
-		// Roles name one Lease, ConfigMaps, and the namespace of the interceptors.
+		// Roles name one Lease, one Secret, ConfigMaps, and the namespace of the interceptors.
 		if strings.HasPrefix(ref.Name, envoysettings.Name) && resource == "configmaps" {
 			name = ref.Name
 		}
 		if account != rolloutsAccount && ref.Namespace == "keda" {
 			namespace = "keda"
-			if resource == "leases" && event.Verb != "create" {
+			if resource == "leases" && event.Verb != "create" || resource == "secrets" {
 				name = ref.Name
 			}
 		}

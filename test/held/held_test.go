@@ -12,6 +12,8 @@ import (
 
 	eventsv1 "k8s.io/api/events/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
@@ -43,6 +45,12 @@ type environment struct {
 // newEnvironment starts everything except an interceptor. deadline is that of queued requests. It ends with the test.
 func newEnvironment(t *testing.T, deadline time.Duration) environment {
 	t.Helper()
+	return newEnvironmentWith(t, deadline, nil)
+}
+
+// newEnvironmentWith is newEnvironment with a certificate of the interceptor, nil for proxies without TLS.
+func newEnvironmentWith(t *testing.T, deadline time.Duration, certificate map[string][]byte) environment {
+	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +58,7 @@ func newEnvironment(t *testing.T, deadline time.Duration) environment {
 	s, err := coldstart.Start(context.WithoutCancel(t.Context()), coldstart.Options{
 		Binaries: binaries, Envoy: envoyproc.Binary(t), Repository: "../..", Built: netspace.Folder(), Folder: t.TempDir(),
 		Apps: 2, QueueDeadline: deadline, Workers: 2, Arguments: []string{"--shutdown-delay=1s"},
+		Certificate: certificate,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -184,9 +193,26 @@ func TestInterceptorIsKilled(t *testing.T) {
 // TestInterceptorIsReplaced replaces the interceptor as a rolling update does: the new replica is ready before the old
 // one stops. No request fails, neither the queued ones nor those to a ready app.
 func TestInterceptorIsReplaced(t *testing.T) {
-	s := newEnvironment(t, never)
+	for name, certificate := range map[string]map[string][]byte{
+		"plaintext": nil, "TLS": kit.NewServerCertificate(t, transport.Name("keda")),
+	} {
+		t.Run(name, func(t *testing.T) { replaceInterceptor(t, certificate) })
+	}
+}
+
+// replaceInterceptor is the test with a certificate of the interceptor.
+func replaceInterceptor(t *testing.T, certificate map[string][]byte) {
+	t.Helper()
+	s := newEnvironmentWith(t, never, certificate)
 	first := s.replica(0)
 	s.proxy()
+	want := 0
+	if certificate == nil {
+		want = 1
+	}
+	if got, err := first.Metric(t.Context(), "kedify_xds_unauthenticated_streams"); err != nil || got != want {
+		t.Errorf("%d unauthenticated streams, %v; want %d", got, err, want)
+	}
 	s.addEndpoint(1)
 	s.awaitAnswer(1)
 	waiting := s.enqueue(t.Context(), first, 0)

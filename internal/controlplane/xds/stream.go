@@ -41,6 +41,9 @@ type stream struct {
 	// never become false.
 	hasIPv6, isDrained bool
 	hasRefused         bool // names were refused; of the goroutine of serve
+	// isProven is true for a proxy that has proven its fleet. hasAskedForKeys is true once another one has subscribed to
+	// certificates.
+	isProven, hasAskedForKeys bool
 
 	mu      sync.Mutex // guards the session
 	session *session.Session
@@ -88,7 +91,7 @@ func (st *stream) timer() <-chan time.Time {
 // requests wait in gRPC's flow control window.
 func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) error {
 	from := peerOf(ctx)
-	name, err := s.fleetOf(ctx, from)
+	name, isProven, err := s.fleetOf(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -97,8 +100,13 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 		return err
 	}
 	logger := s.options.Logger.With(slog.Uint64("stream", st.number), slog.String("fleet", name),
-		slog.String("peer", st.peer), slog.String("mode", string(mode)))
+		slog.String("peer", st.peer), slog.String("mode", string(mode)), slog.Bool("authenticated", isProven))
 	logger.InfoContext(ctx, "proxy connected")
+	if st.isProven = isProven; !isProven {
+		st.session.WithholdSecrets() // No other goroutine has the session yet.
+		s.options.Metrics.unauthenticated.Inc()
+		defer s.options.Metrics.unauthenticated.Dec()
+	}
 	streams := s.options.Metrics.streams.WithLabelValues(string(mode))
 	streams.Inc()
 	s.signal()
@@ -153,6 +161,7 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			out = st.receive(r)
 			s.reportAnswer(ctx, logger, st, out.Answer)
 			reportRefused(ctx, logger, st, r.TypeURL, out.Refused)
+			reportWithheld(ctx, logger, st, r)
 		case <-latest.superseded:
 			if latest = st.fleet.current(); latest.snapshot == nil {
 				continue
@@ -208,6 +217,16 @@ func reportRefused(ctx context.Context, logger *slog.Logger, st *stream, typeURL
 		st.hasRefused = true
 		logger.WarnContext(ctx, "proxy subscribed to more or longer names than the limits allow, ignoring the rest",
 			slog.String("typeUrl", typeURL), slog.Int("names", refused))
+	}
+}
+
+// reportWithheld logs the first request for a certificate of a stream that receives none.
+func reportWithheld(ctx context.Context, logger *slog.Logger, st *stream, r session.Request) {
+	asksForKeys := r.TypeURL == session.SecretKind.TypeURL() && len(r.Subscribe)+len(r.Names) > 0
+	if asksForKeys && !st.isProven && !st.hasAskedForKeys {
+		st.hasAskedForKeys = true
+		logger.WarnContext(ctx, "proxy requests certificates and receives none: private keys are sent only over TLS, to a "+
+			"proxy that proves its namespace by a token", slog.Any("names", slices.Concat(r.Subscribe, r.Names)))
 	}
 }
 

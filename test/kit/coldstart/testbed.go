@@ -17,9 +17,12 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
@@ -35,7 +38,7 @@ const (
 	// healthPort is the interceptor's health port: the proxy listens on the default port, on all addresses.
 	healthPort = 8081
 	// waitingMetric is the interceptor's gauge of queued requests.
-	waitingMetric = "kedify_hold_waiting_requests "
+	waitingMetric = "kedify_hold_waiting_requests"
 )
 
 var errNotReady = errors.New("not ready")
@@ -56,6 +59,9 @@ type Options struct {
 	Workers int
 	// Arguments are more arguments of the interceptor.
 	Arguments []string
+	// Certificate is the data of the Secret with the interceptor's certificate. The proxies are those of the agent then,
+	// which trust its CA and have a token. nil means proxies that connect without TLS.
+	Certificate map[string][]byte
 }
 
 // Testbed is the running environment. Create it with Start.
@@ -111,7 +117,22 @@ func (s *Testbed) start(ctx context.Context) (err error) {
 	if err := apiserver.CreateNamespace(ctx, s.Admin, Namespace); err != nil {
 		return err
 	}
+	if s.Certificate != nil {
+		if err := s.createCertificate(ctx); err != nil {
+			return err
+		}
+	}
 	return s.populate(ctx)
+}
+
+// createCertificate creates the Secret with the interceptor's certificate.
+func (s *Testbed) createCertificate(ctx context.Context) error {
+	const namespace = httpv1alpha1.DefaultInterceptorNamespace
+	return apiserver.Create(ctx, s.Admin, "/api/v1/namespaces/"+namespace+"/secrets", &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kedify-http-interceptor-tls"},
+		Type:       corev1.SecretTypeTLS, Data: s.Certificate,
+	})
 }
 
 // Stop stops everything except interceptors.
@@ -186,29 +207,52 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 func (r *Replica) Terminate() error { return r.Signal(syscall.SIGTERM) }
 
 // Queued returns the number of requests in the interceptor's queue.
-func (r *Replica) Queued(ctx context.Context) (int, error) {
+func (r *Replica) Queued(ctx context.Context) (int, error) { return r.Metric(ctx, waitingMetric) }
+
+// Metric returns the value of a metric of the interceptor, by its name with its labels.
+func (r *Replica) Metric(ctx context.Context, name string) (int, error) {
 	answer, err := traffic.Get(ctx, "http://"+r.Address.String()+":2223/metrics", "", nil)
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(answer.Body)) {
-		if value, ok := strings.CutPrefix(line, waitingMetric); ok {
-			queued, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return int(queued), err
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return int(number), err
 		}
 	}
-	return 0, fmt.Errorf("%w: no metric %s", errNotReady, waitingMetric)
+	return 0, fmt.Errorf("%w: no metric %s", errNotReady, name)
 }
 
 // StartProxy starts or restarts Envoy, and waits until it is ready.
 func (s *Testbed) StartProxy(ctx context.Context) error {
 	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink." + httpv1alpha1.DefaultInterceptorNamespace
-	bootstrap, err := envoyproc.InstalledBootstrap(s.Repository, [2]string{service, netspace.Address().String()},
-		[2]string{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"})
+	folder, err := os.MkdirTemp(s.Folder, "envoy")
 	if err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp(s.Folder, "envoy")
+	changes := [][2]string{
+		{"{address: " + service, "{address: " + netspace.Address().String()},
+		{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"},
+	}
+	var bootstrap string
+	if s.Certificate == nil {
+		bootstrap, err = envoyproc.InstalledBootstrap(s.Repository, changes...)
+	} else {
+		mount := new(envoyproc.Mount)
+		if mount.Folder, err = os.MkdirTemp(s.Folder, "mount"); err != nil {
+			return err
+		}
+		var token string
+		token, err = apiserver.PodToken(ctx, s.Admin, Namespace, podAt(netspace.Address()), identity.Audience)
+		if err == nil {
+			err = mount.WriteToken(token)
+		}
+		if err != nil {
+			return err
+		}
+		bootstrap, err = mount.Write(s.Certificate[corev1.ServiceAccountRootCAKey], changes...)
+	}
 	if err != nil {
 		return err
 	}

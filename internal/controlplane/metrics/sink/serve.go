@@ -58,6 +58,7 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 	defer end(nil)
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
+	protocols.SetHTTP2(true) // for connections that listener returns as *tls.Conn
 	server := &http.Server{
 		Handler:           s,
 		Protocols:         protocols,
@@ -139,7 +140,7 @@ func (s *Sink) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	m, err := s.memberOf(ctx, address)
+	m, err := s.memberOf(r, address)
 	if err != nil {
 		s.logger.WarnContext(ctx, "metric stream rejected", slog.String("peer", r.RemoteAddr),
 			slog.String("reason", status.Convert(err).Message()))

@@ -32,7 +32,7 @@ func TestWatcherLimit(t *testing.T) {
 
 // TestUnknownCallerIsRejected connects before and after Admit.
 func TestUnknownCallerIsRejected(t *testing.T) {
-	server := NewServer()
+	server := NewServer(nil)
 	server.Apply(one())
 	at, _ := listen(t, "127.0.0.1:0", server)
 	o := observe(t, at)

@@ -56,7 +56,9 @@ type Session struct {
 	snapshot *Snapshot
 	// withheldListeners are the listeners that the proxy must not have, see WithholdListeners.
 	withheldListeners []string
-	subs              [KindCount]subscription
+	// withholdsSecrets is true for a proxy that receives no certificates, see WithholdSecrets.
+	withholdsSecrets bool
+	subs             [KindCount]subscription
 	// lastNumber is the number of the last response of any kind.
 	lastNumber uint64
 	// reconnected is true for a proxy that had a stream before.

@@ -1,0 +1,73 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+)
+
+// authorization is the header with a proxy's token.
+const authorization = "authorization"
+
+// Identities identifies proxies by their tokens. A token without TLS counts for nothing: others may have read it.
+type Identities struct {
+	// Verifier verifies the tokens.
+	Verifier *identity.Verifier
+	// Logger receives an error if the interceptor may not have tokens reviewed. Then the address of a proxy counts, as
+	// without a token.
+	Logger *slog.Logger
+
+	forbidden sync.Once
+}
+
+// Fleet implements xds.Options.Identify.
+func (i *Identities) Fleet(ctx context.Context) (string, error) {
+	if !transport.IsSecure(ctx) {
+		return "", nil
+	}
+	received, _ := metadata.FromIncomingContext(ctx)
+	header := ""
+	if values := received.Get(authorization); len(values) > 0 {
+		header = values[0]
+	}
+	pod, err := i.verify(ctx, header)
+	return pod.Namespace, err
+}
+
+// Proxy implements sink.Options.Identify.
+func (i *Identities) Proxy(r *http.Request) (model.Fleet, string, error) {
+	if r.TLS == nil {
+		return "", "", nil
+	}
+	pod, err := i.verify(r.Context(), r.Header.Get(authorization))
+	return model.Fleet(pod.Namespace), pod.Name, err
+}
+
+// verify returns the Pod of a header, the zero Pod if it proves nothing. The error is a gRPC status; a proxy retries.
+func (i *Identities) verify(ctx context.Context, header string) (identity.Pod, error) {
+	pod, err := i.Verifier.Verify(ctx, header)
+	switch {
+	case err == nil:
+		return pod, nil
+	case errors.Is(err, identity.ErrForbidden):
+		i.forbidden.Do(func() {
+			i.Logger.ErrorContext(ctx, "tokens of proxies cannot be reviewed: proxies are identified by their addresses and "+
+				"receive no private keys: apply config/interceptor, and restart the interceptor", "error", err)
+		})
+		return identity.Pod{}, nil
+	case errors.Is(err, identity.ErrInvalid):
+		return identity.Pod{}, status.Error(codes.Unauthenticated, err.Error())
+	default:
+		return identity.Pod{}, status.Error(codes.Unavailable, err.Error())
+	}
+}

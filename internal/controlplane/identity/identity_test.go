@@ -1,0 +1,144 @@
+package identity
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// api is an API server with a clock.
+type api struct {
+	now     time.Time
+	status  authenticationv1.TokenReviewStatus
+	err     error
+	reviews int
+}
+
+func (a *api) review(
+	ctx context.Context, review *authenticationv1.TokenReview,
+) (*authenticationv1.TokenReview, error) {
+	a.reviews++
+	if _, hasDeadline := ctx.Deadline(); !hasDeadline || len(review.Spec.Audiences) != 1 || review.Spec.Audiences[0] != Audience {
+		return nil, errors.New("a review without a deadline or audience")
+	}
+	return &authenticationv1.TokenReview{Status: a.status}, a.err
+}
+
+// newVerifier returns a Verifier of an API server that accepts tokens of a Pod.
+func newVerifier() (*Verifier, *api) {
+	a := &api{now: time.Unix(1_800_000_000, 0), status: accepted("team", "kedify-proxy-1")}
+	return New(a.review, func() time.Time { return a.now }), a
+}
+
+// accepted returns the review of a Pod's token.
+func accepted(namespace, pod string) authenticationv1.TokenReviewStatus {
+	return authenticationv1.TokenReviewStatus{
+		Authenticated: true, Audiences: []string{Audience},
+		User: authenticationv1.UserInfo{
+			Username: "system:serviceaccount:" + namespace + ":default",
+			Extra:    map[string]authenticationv1.ExtraValue{podKey: {pod}},
+		},
+	}
+}
+
+// token returns an Authorization header with a token that expires at a time.
+func token(subject string, expires time.Time) string {
+	claims := fmt.Sprintf(`{"sub": %q, "exp": %d}`, subject, expires.Unix())
+	return "Bearer e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+// TestVerifyReviewsOnce has a token that is used again and again, until the review is too old or the token expires.
+func TestVerifyReviewsOnce(t *testing.T) {
+	t.Parallel()
+	v, a := newVerifier()
+	long, short := token("a", a.now.Add(time.Hour)), token("b", a.now.Add(time.Minute))
+	expect := func(when, header string, reviews int) {
+		t.Helper()
+		pod, err := v.Verify(t.Context(), header)
+		if err != nil || pod != (Pod{"team", "kedify-proxy-1"}) || a.reviews != reviews {
+			t.Errorf("%s: %v, %v after %d reviews; want %d", when, pod, err, a.reviews, reviews)
+		}
+	}
+	expect("first", long, 1)
+	expect("again", long, 1)
+	expect("with a line feed of the file", long+"\n", 1)
+	expect("another token", short, 2)
+	a.now = a.now.Add(time.Minute + time.Second)
+	expect("a minute later", long, 2)
+	expect("an expired token", short, 3)
+	a.now = a.now.Add(time.Minute)
+	expect("after the longest time", long, 4)
+}
+
+func TestVerifyRejects(t *testing.T) {
+	t.Parallel()
+	valid := func(a *api) string { return token("a", a.now.Add(time.Hour)) }
+	for name, test := range map[string]struct {
+		header func(*api) string
+		change func(*api)
+		want   error
+	}{
+		"another scheme":     {header: func(*api) string { return "Basic YTpi" }, want: ErrInvalid},
+		"no token":           {header: func(*api) string { return "Bearer " }, want: ErrInvalid},
+		"no JSON":            {header: func(*api) string { return "Bearer a.YQ.c" }, want: ErrInvalid},
+		"a long token":       {header: func(a *api) string { return valid(a) + strings.Repeat("x", maxToken) }, want: ErrInvalid},
+		"not authenticated":  {header: valid, change: func(a *api) { a.status.Authenticated = false }, want: ErrInvalid},
+		"another audience":   {header: valid, change: func(a *api) { a.status.Audiences = []string{"api"} }, want: ErrInvalid},
+		"no audience":        {header: valid, change: func(a *api) { a.status.Audiences = nil }, want: ErrInvalid},
+		"a user":             {header: valid, change: func(a *api) { a.status.User.Username = "team:default" }, want: ErrInvalid},
+		"not bound to a Pod": {header: valid, change: func(a *api) { a.status.User.Extra = nil }, want: ErrInvalid},
+		"no permission": {header: valid, change: func(a *api) {
+			a.err = apierrors.NewForbidden(authenticationv1.Resource("tokenreviews"), "", nil)
+		}, want: ErrForbidden},
+		"no answer": {header: valid, change: func(a *api) { a.err = errors.New("down") }, want: ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, a := newVerifier()
+			if test.change != nil {
+				test.change(a)
+			}
+			header := test.header(a)
+			pod, err := v.Verify(t.Context(), header)
+			if pod != (Pod{}) || !errors.Is(err, test.want) {
+				t.Errorf("%v, %v; want %v", pod, err, test.want)
+			}
+			if token := strings.TrimPrefix(header, "Bearer "); token != "" && strings.Contains(err.Error(), token) {
+				t.Errorf("the error contains the token: %v", err)
+			}
+			a.status, a.err = accepted("team", "kedify-proxy-1"), nil
+			if pod, err := v.Verify(t.Context(), valid(a)); err != nil || pod.Namespace != "team" {
+				t.Errorf("afterwards: %v, %v", pod, err)
+			}
+		})
+	}
+	v, a := newVerifier()
+	if pod, err := v.Verify(t.Context(), ""); pod != (Pod{}) || err != nil || a.reviews != 0 {
+		t.Errorf("without a header: %v, %v, %d reviews", pod, err, a.reviews)
+	}
+}
+
+// TestVerifyWithManyTokens has more tokens than fit in memory: all are verified, and memory is bounded.
+func TestVerifyWithManyTokens(t *testing.T) {
+	t.Parallel()
+	v, a := newVerifier()
+	for i := range maxReviews + 10 {
+		if _, err := v.Verify(t.Context(), token(fmt.Sprint(i), a.now.Add(time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(v.reviews) != maxReviews || a.reviews != maxReviews+10 {
+		t.Errorf("%d in memory after %d reviews", len(v.reviews), a.reviews)
+	}
+	a.now = a.now.Add(maxAge)
+	if _, err := v.Verify(t.Context(), token("new", a.now.Add(time.Hour))); err != nil || len(v.reviews) != 1 {
+		t.Errorf("later: %v, %d in memory", err, len(v.reviews))
+	}
+}
